@@ -108,12 +108,13 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1", // metrics
 		"report … download",
 		"unpack-0 … train",
-		"job-1", // elastic jobs
-		"job-1", // retries
-		"job-1", // a timeout
-		"job-1", // a job that does nothing
-		"job-1", // news
-		"job-1", // a config file
+		"job-1",           // elastic jobs
+		"job-1",           // retries
+		"job-1",           // a timeout
+		"job-1",           // a job that does nothing
+		"job-1",           // news
+		"train … train-1", // news of a job
+		"job-1",           // a config file
 		"SVHN_a005_ours_seed42",
 		"q1-1 … q1-2",
 		"legacy", // lint

@@ -11,7 +11,7 @@ fail() { say "FAILED: $*"; cat "$tmp/out" 2>/dev/null; exit 1; }
 
 say 'gpurun version'
 bin/gpurun version >"$tmp/out"
-grep -qF "gpurun $(git describe --tags --always --dirty)" "$tmp/out" || fail "the version differs from git's"
+grep -qF "gpurun $(packaging/version.sh git)" "$tmp/out" || fail "the version differs from git's"
 
 say 'make install, make uninstall'
 make -s install DESTDIR="$tmp/dest" PREFIX=/usr >"$tmp/out" 2>&1 || fail 'make install'
@@ -19,6 +19,22 @@ find "$tmp/dest" -type f | sed "s|$tmp/dest/usr/||" | sort >"$tmp/installed"
 cat >"$tmp/want" <<'FILES'
 bin/gpurun
 share/bash-completion/completions/gpurun
+share/doc/gpurun/LICENSE
+share/doc/gpurun/README.md
+share/doc/gpurun/jobs/command.txt
+share/doc/gpurun/jobs/config.yaml
+share/doc/gpurun/jobs/configs/CIFAR10.yaml
+share/doc/gpurun/jobs/configs/SVHN.yaml
+share/doc/gpurun/jobs/experiment_list.yaml
+share/doc/gpurun/jobs/gamma_sensitivity.yaml
+share/doc/gpurun/jobs/lambda_max_sensitivity.yaml
+share/doc/gpurun/jobs/multi_seed.yaml
+share/doc/gpurun/jobs/pipeline.sh
+share/doc/gpurun/jobs/random_search.yaml
+share/doc/gpurun/jobs/results.yaml
+share/doc/gpurun/jobs/train.sh
+share/doc/gpurun/jobs/tuned.csv
+share/doc/gpurun/jobs/tuned.yaml
 share/fish/vendor_completions.d/gpurun.fish
 share/man/man1/gpurun.1
 share/zsh/site-functions/_gpurun

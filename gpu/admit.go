@@ -207,10 +207,8 @@ func (d *device) beside(a, b bool) bool { return a && b && d.mode != ComputeExcl
 
 // barring returns a claim that keeps off whoever does or does not share, or nil.
 func (d *device) barring(share bool) *Claim {
-	for i := range d.claims {
-		if !d.beside(share, d.claims[i].Share) {
-			return &d.claims[i]
-		}
+	if i := slices.IndexFunc(d.claims, func(c Claim) bool { return !d.beside(share, c.Share) }); i >= 0 {
+		return &d.claims[i]
 	}
 	return nil
 }
@@ -218,10 +216,8 @@ func (d *device) barring(share bool) *Claim {
 // withoutOurs reports whether d, which attempts of this run hold, would admit the request
 // once they are gone, as far as is known now.
 func withoutOurs(q *query, d *device) bool {
-	for i := range d.claims {
-		if !q.req.Share || !d.claims[i].Share {
-			return false
-		}
+	if slices.ContainsFunc(d.claims, func(c Claim) bool { return !q.req.Share || !c.Share }) {
+		return false
 	}
 	if d.own != nil && !q.req.Share || d.foreign != nil && (d.mode == ComputeExclusive || q.avoids()) {
 		return false

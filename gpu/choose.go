@@ -17,7 +17,6 @@ type Verdict struct {
 	User   string // if not OK: whose jobs or processes are the reason, if somebody's are
 	Reason string // for people, if not OK: "71% busy, limit 30%"
 	Never  bool   // waiting cannot help: not managed, wrong model, too small
-	Free   Bytes  // free minus promised, as judged; -1 if unknown
 	Ours   bool   // refused only because this run's own attempts hold it
 	Note   string // if OK: caveat, "watched for only 5 of 60 s"; usually ""
 }
@@ -26,9 +25,8 @@ type Verdict struct {
 func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
 	q := p.query(now, &req)
 	verdicts := make([]Verdict, len(p.devs))
-	for i := range p.devs {
-		d := &p.devs[i]
-		v := Verdict{UUID: d.UUID, Index: d.Index, Free: max(-1, d.available())}
+	for i, d := range p.devs {
+		v := Verdict{UUID: d.UUID, Index: d.Index}
 		if r := q.refusal(rules, d); r != nil {
 			v.Code, v.Host, v.User = r.code, r.host, d.whose(r.code)
 			v.Reason, v.Never, v.Ours = r.words(&q, d), r.never, r.ours != nil && r.ours(&q, d)
@@ -53,7 +51,7 @@ func (q *query) note(d *device) string {
 func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
 	q := p.query(now, &req)
 	var notes []string
-	for d := range p.among(g.UUIDs) {
+	for _, d := range p.among(g.UUIDs) {
 		if note := q.note(d); note != "" {
 			notes = append(notes, "GPU "+d.label()+" was "+note)
 		}
@@ -135,8 +133,7 @@ func (p *Pool) Could(now time.Duration, req Request, kept []UUID) (free, ours []
 // run's own attempts keep from it.
 func (p *Pool) sort(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {
 	q := p.query(now, req)
-	for i := range p.devs {
-		d := &p.devs[i]
+	for _, d := range p.devs {
 		if slices.Contains(kept, d.UUID) {
 			continue
 		}
@@ -238,13 +235,11 @@ func (p *Pool) within(now time.Duration, devs []*device) []*device {
 // held returns how many devices this run's attempts hold.
 func (p *Pool) held() int { return p.count(func(d *device) bool { return len(d.holds) > 0 }) }
 
-func (p *Pool) count(is func(d *device) bool) (n int) {
-	for i := range p.devs {
-		if is(&p.devs[i]) {
-			n++
-		}
-	}
-	return n
+func (p *Pool) count(is func(d *device) bool) int { return len(p.those(is)) }
+
+// those returns the devices of which something is true, in PCI order.
+func (p *Pool) those(is func(d *device) bool) []*device {
+	return slices.DeleteFunc(slices.Clone(p.devs), func(d *device) bool { return !is(d) })
 }
 
 // limit returns how many devices this run may hold at once:
@@ -277,8 +272,7 @@ func (p *Pool) Possible(req Request) (string, bool) {
 	q := p.query(0, &req)
 	usable := 0
 	var nearest *device // of those refused
-	for i := range p.devs {
-		d := &p.devs[i]
+	for _, d := range p.devs {
 		if q.refusal(fixed, d) == nil {
 			usable++
 		} else if nearest == nil || q.nearness(d) > q.nearness(nearest) {

@@ -91,8 +91,7 @@ type Sight struct {
 // Sights returns what is known of every device, in PCI order.
 func (p *Pool) Sights(now time.Duration) []Sight {
 	all := make([]Sight, len(p.devs))
-	for i := range p.devs {
-		d := &p.devs[i]
+	for i, d := range p.devs {
 		all[i] = Sight{Device: d.Device, Free: d.free, Used: d.used, Util: -1, Listed: d.listed, Processes: slices.Clone(d.procs), Claims: slices.Concat(d.claims, d.gathers)}
 		if d.err != "" {
 			all[i].Free, all[i].Used = -1, -1
@@ -144,7 +143,7 @@ func (q *Quarantine) words() string {
 type Health struct {
 	Uncorrected int  // uncorrectable ECC errors since the driver was loaded; -1 if unknown, as on consumer cards
 	Remap       bool // a row of its memory is to be replaced, which happens when the GPU is reset
-	Xid         int  // the latest critical error since the last reading that blames the device; 0 for none
+	Xid         int  // the latest critical error since the last reading that is among the Signatures; 0 for none
 }
 
 // Quarantine keeps a device out from now on. It returns false if it already is.
@@ -174,8 +173,7 @@ func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bo
 
 // ail records which devices are quarantined now, and by whom.
 func (p *Pool) ail(now time.Duration) {
-	for i := range p.devs {
-		d := &p.devs[i]
+	for _, d := range p.devs {
 		d.sick = nil
 		if q, inForce := p.Quarantined(now, d.UUID); inForce {
 			d.sick = &q

@@ -25,6 +25,7 @@ func TestConflict(t *testing.T) {
 		{"shared, exactly fits", true, nil, held(14*GiB, true, 0), ""},
 		{"shared, too much", true, nil, held(14*GiB+1, true, 0), "GPU 1: held by alice, train"},
 		{"shared, some of it in use", true, held(16*GiB, true, 4*GiB), held(16*GiB, true, 0), ""},
+		{"claims that cannot be read", false, nil, []Claim{{UUID: Every, User: "alice", Job: "train"}}, "GPU 1: held by alice, train"},
 		{"gone by now", false, held(GiB, false, 0), []Claim{}, ""},
 	}
 	for _, tt := range tests {
@@ -76,8 +77,8 @@ func TestTakenIsKept(t *testing.T) {
 	see(1, 4*GiB, "GPU-0", "GPU-1")
 	see(2, 3*GiB, "GPU-0")
 	var got []Bytes
-	for _, v := range p.Admit(3, Request{Min: 1, Max: 1, Memory: GiB, MaxUtil: 100, Share: true}) {
-		got = append(got, v.Free)
+	for _, d := range p.devs {
+		got = append(got, d.available())
 	}
 	if want := []Bytes{14 * GiB, 14 * GiB}; !slices.Equal(got, want) {
 		t.Errorf("free is %v, want %v", got, want)
@@ -117,5 +118,34 @@ func TestClaimsBeforeTheYield(t *testing.T) {
 				t.Errorf("refused for %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// In a container, what cannot be seen on a device that only this user holds is this user's.
+func TestProcessesInAContainer(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		held   bool
+		claims []Claim
+		hidden bool // the pid is the host's
+		want   Process
+	}{
+		{"a job's", true, []Claim{}, true, Process{UID: 1000, Attempt: "mine"}},
+		{"another run's", false, []Claim{{UUID: "GPU-0", UID: 1000, User: "me", Share: true}}, true, Process{UID: 1000, User: "me"}},
+		{"one of both", true, []Claim{{UUID: "GPU-0", UID: 1000, User: "me", Share: true}}, true, Process{UID: 1000, User: "me"}},
+		{"on the host", true, []Claim{}, false, Process{UID: -1}},
+		{"nobody's", false, []Claim{}, true, Process{UID: -1}},
+		{"somebody else's, too", true, []Claim{{UUID: "GPU-0", UID: 1001, Share: true}}, true, Process{UID: -1}},
+	} {
+		p := NewPool([]Device{{UUID: "GPU-0", Total: 24 * GiB}}, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
+		if tt.held {
+			p.Hold("mine", Grant{UUIDs: []UUID{"GPU-0"}, Memory: GiB, Share: true})
+		}
+		p.Observe(Observation{At: 1, Claims: tt.claims, Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: 23 * GiB, Used: GiB, Listed: true,
+			Processes: []Process{{PID: 7, UID: -1, Memory: GiB, Doubtful: tt.hidden}}}}})
+		got := p.Sights(1)[0].Processes[0]
+		if got.UID != tt.want.UID || got.User != tt.want.User || got.Attempt != tt.want.Attempt || (got.UID >= 0) != (got.Command == "in this container") {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
 	}
 }

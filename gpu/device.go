@@ -130,14 +130,7 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 // gauge computes, from a full reading, what is free when nobody is on the device: what is
 // free now, plus all that is in use except for what an idle device uses.
 func (d *device) gauge() {
-	taken := Bytes(0)
-	for i := range d.procs {
-		if d.procs[i].Memory < 0 {
-			return
-		}
-		taken += d.procs[i].Memory
-	}
-	if d.free >= 0 {
+	if taken, known := memoryOf(d.procs); known && d.free >= 0 {
 		d.bare = d.free + taken + d.unexplained(0)
 	}
 }
@@ -196,10 +189,8 @@ func (d *device) strange(now time.Duration) Bytes {
 
 // hold returns what an attempt holds of the device, or nil.
 func (d *device) hold(attempt string) *hold {
-	for i := range d.holds {
-		if attempt != "" && d.holds[i].attempt == attempt {
-			return &d.holds[i]
-		}
+	if i := slices.IndexFunc(d.holds, func(h hold) bool { return attempt != "" && h.attempt == attempt }); i >= 0 {
+		return &d.holds[i]
 	}
 	return nil
 }
@@ -236,6 +227,24 @@ func (d *device) offer(now time.Duration, before bool) {
 	if d.offered = len(d.holds) == 0; d.offered && !before {
 		d.released, d.awaited, d.back = now, true, true
 		d.whole, d.most = -1, -1
+	}
+}
+
+// contain takes the processes that cannot be seen from a container, on a device that only user uid
+// claims, for that user's: they are in this container.
+func (d *device) contain(uid int) {
+	if len(d.holds)+len(d.claims) == 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID != uid }) {
+		return
+	}
+	for i := range d.procs {
+		if pr := &d.procs[i]; pr.Doubtful && pr.UID < 0 && pr.Attempt == "" {
+			pr.UID, pr.Command = uid, "in this container"
+			if len(d.claims) > 0 {
+				pr.User = d.claims[0].User
+			} else if len(d.holds) == 1 {
+				pr.Attempt = d.holds[0].attempt
+			}
+		}
 	}
 }
 
@@ -301,13 +310,8 @@ func (d *device) unexplained(expected Bytes) Bytes {
 		rest = d.listUsed
 	}
 	rest -= expected // a job in a container uses memory but shows no process
-	for i := range d.procs {
-		if d.procs[i].Memory < 0 {
-			return 0
-		}
-		rest -= d.procs[i].Memory
-	}
-	if rest <= slack {
+	taken, known := memoryOf(d.procs)
+	if rest -= taken; !known || rest <= slack {
 		return 0
 	}
 	return rest

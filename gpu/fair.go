@@ -36,6 +36,10 @@ type waiting struct {
 	passed []pass
 	missed []string // runs that did not come, until they hold something
 	left   []leaving
+
+	claimed, stated []taking // what other runs hold besides devices, by their claims and by their wishes
+	looked          bool     // they have been looked for
+	ahead           leaving  // to whom cores and memory fell last
 }
 
 // A pass is a user who did not take what was offered.
@@ -46,11 +50,13 @@ type pass struct {
 	had   []UUID // what the user has held ever since
 }
 
-// leaving is a device that is free but another user's turn.
+// leaving is a device that is free but another user's turn, or a run whose turn it is.
 type leaving struct {
 	id    UUID
+	run   string
 	uid   int
 	since time.Duration
+	last  time.Duration // when that was still so
 }
 
 // Want records what this run waits for. It has no asks if that is nothing.
@@ -107,12 +113,12 @@ func (p *Pool) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	}
 	was := p.left
 	p.left = nil
-	for i := range p.devs {
-		d, w := &p.devs[i], r.dealt[i]
+	for i, d := range p.devs {
+		w := r.dealt[i]
 		if w == nil || w == &p.own {
 			continue
 		}
-		l := leaving{d.UUID, w.UID, now}
+		l := leaving{id: d.UUID, uid: w.UID, since: now}
 		if k := slices.IndexFunc(was, func(o leaving) bool { return o.id == l.id && o.uid == l.uid }); k >= 0 {
 			l.since = was[k].since
 		}
@@ -126,7 +132,32 @@ func (p *Pool) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 			p.PassOver(now, Turn{Run: w.Run, UID: w.UID}) // no job has to go for somebody who does not come
 		}
 	}
+	for _, d := range r.drained() {
+		ids = append(ids, d.UUID)
+	}
 	return ids, next
+}
+
+// drained returns the devices on which only jobs of this run are, sharing them, and which fall to
+// somebody else who needs one alone: no job joins these there, or such a device would never be left.
+func (r *round) drained() (devs []*device) {
+	list := r.p.those(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
+	slices.SortStableFunc(list, func(a, b *device) int { return len(a.holds) - len(b.holds) })
+	for _, d := range list {
+		bare := d.without(func(*Claim) bool { return false }, true)
+		for _, w := range r.order(d) {
+			if w == &r.p.own {
+				break
+			}
+			alone := func(a Ask) bool { return a.Min == 1 && !a.Share && a.fits(&bare, w.UID, w.Run) && r.affords(w, &a) }
+			if r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, alone) {
+				r.give(w, []*device{d})
+				devs = append(devs, d)
+				break
+			}
+		}
+	}
+	return devs
 }
 
 // PassOver records that a run did not take what was offered: its user is passed over for a
@@ -153,13 +184,10 @@ func (p *Pool) over(now time.Duration, uid int) bool {
 }
 
 // claimedBy returns the devices with such a claim of another run that counts.
-func (p *Pool) claimedBy(by func(*Claim) bool) (ids []UUID) {
-	for i := range p.devs {
-		if d := &p.devs[i]; slices.ContainsFunc(d.claims, func(c Claim) bool { return c.counts() && by(&c) }) {
-			ids = append(ids, d.UUID)
-		}
-	}
-	return ids
+func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
+	return uuids(p.those(func(d *device) bool {
+		return slices.ContainsFunc(d.claims, func(c Claim) bool { return c.counts() && by(&c) })
+	}))
 }
 
 // forgive ends the passing over of users who have taken a device since: what their jobs hand on
@@ -194,7 +222,13 @@ func (p *Pool) Notice(now time.Duration, claims []Claim, wishes []Wish) {
 // hear records what other runs wish for, and since when that is known.
 func (p *Pool) hear(now time.Duration, wishes []Wish) {
 	known := p.others
-	p.others = slices.Clone(wishes)
+	p.stated = nil
+	p.others = slices.DeleteFunc(slices.Clone(wishes), func(w Wish) bool {
+		if w.some() {
+			p.stated = append(p.stated, taking{w.UID, w.Background, w.Beyond})
+		}
+		return len(w.Asks) == 0
+	})
 	for i := range p.others {
 		w := &p.others[i]
 		w.seen = now
@@ -207,13 +241,8 @@ func (p *Pool) hear(now time.Duration, wishes []Wish) {
 }
 
 // Offered returns the devices that other runs offer to this one and that it has not taken.
-func (p *Pool) Offered() (ids []UUID) {
-	for i := range p.devs {
-		if d := &p.devs[i]; d.offered && len(d.holds) == 0 {
-			ids = append(ids, d.UUID)
-		}
-	}
-	return ids
+func (p *Pool) Offered() []UUID {
+	return uuids(p.those(func(d *device) bool { return d.offered && len(d.holds) == 0 }))
 }
 
 // Offer records that this run offers a device that an attempt of it has left to another run,

@@ -59,8 +59,8 @@ func (p *Pool) gather(now time.Duration, claims []Claim) {
 		}
 		p.termOf(w.UID).enough(now, p.Courtesy(), p.suits(w, &w.Asks[0]))
 	}
-	for i := range p.devs {
-		p.devs[i].gathers = nil
+	for _, d := range p.devs {
+		d.gathers = nil
 	}
 	for i := range p.others {
 		w := &p.others[i]
@@ -88,17 +88,16 @@ func (p *Pool) gathers(now time.Duration, w *Wish) bool {
 }
 
 // suits reports whether the devices of gpurun and free ones would do for an ask.
-func (p *Pool) suits(w *Wish, a *Ask) bool { return a.Room >= a.Min && len(p.reach(w, a)) >= a.Min }
+func (p *Pool) suits(w *Wish, a *Ask) bool {
+	return a.Min > 0 && a.Room >= a.Min && len(p.reach(w, a)) >= a.Min
+}
 
 // reach returns the devices that would do for an ask if no job of gpurun were on any.
-func (p *Pool) reach(w *Wish, a *Ask) (devs []*device) {
-	for i := range p.devs {
-		d := &p.devs[i]
-		if bare := d.without(func(*Claim) bool { return true }, true); a.fits(&bare, w.UID, w.Run) {
-			devs = append(devs, d)
-		}
-	}
-	return devs
+func (p *Pool) reach(w *Wish, a *Ask) []*device {
+	return p.those(func(d *device) bool {
+		bare := d.without(func(*Claim) bool { return true }, true)
+		return a.fits(&bare, w.UID, w.Run)
+	})
 }
 
 // overfull passes over a user whose run has gathered all that it needs and does not start.
@@ -116,18 +115,15 @@ func (p *Pool) overfull(now time.Duration, t *term) {
 	case now >= t.full+p.Courtesy():
 		t.full = 0
 		p.PassOver(now, Turn{Run: p.others[k].Run, UID: t.uid})
-		for i := range p.devs {
-			d := &p.devs[i]
+		for _, d := range p.devs {
 			d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.UID == t.uid })
 		}
 	}
 }
 
 func (p *Pool) termOf(uid int) *term {
-	for i := range p.terms {
-		if p.terms[i].uid == uid {
-			return &p.terms[i]
-		}
+	if i := slices.IndexFunc(p.terms, func(t term) bool { return t.uid == uid }); i >= 0 {
+		return &p.terms[i]
 	}
 	return nil
 }
@@ -204,8 +200,8 @@ func (p *Pool) patience(now time.Duration) time.Duration {
 
 // Gathered records on which devices this run has gathering claims.
 func (p *Pool) Gathered(ids []UUID) {
-	for i := range p.devs {
-		p.devs[i].mine = slices.Contains(ids, p.devs[i].UUID)
+	for _, d := range p.devs {
+		d.mine = slices.Contains(ids, d.UUID)
 	}
 }
 
@@ -231,7 +227,7 @@ func (p *Pool) Gather(now time.Duration, req Request, except []UUID) (g Gatherin
 		return g
 	}
 	r, begun := p.newRound(now), t.lasts(now)
-	alone := !p.Rivals() && !slices.ContainsFunc(p.devs, func(d device) bool { return len(d.claims) > 0 })
+	alone := !p.Rivals() && !slices.ContainsFunc(p.devs, func(d *device) bool { return len(d.claims) > 0 })
 	would := p.suits(w, &w.Asks[0])
 	if begun {
 		would = t.enough(now, p.Courtesy(), would)

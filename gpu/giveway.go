@@ -74,7 +74,7 @@ func (p *Pool) GiveWay(now time.Duration) (attempt, why string, next time.Durati
 // hanging returns the attempts that did not go in time and are still there.
 func (p *Pool) hanging() []string {
 	return slices.DeleteFunc(p.giving.hung, func(attempt string) bool {
-		return !slices.ContainsFunc(p.devs, func(d device) bool {
+		return !slices.ContainsFunc(p.devs, func(d *device) bool {
 			return d.hold(attempt) != nil || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Attempt == attempt })
 		})
 	})
@@ -109,17 +109,11 @@ func (p *Pool) served(w *Wish) bool {
 }
 
 // left returns the devices that would do for an ask if no background job were on any.
-func (r *round) left(w *Wish, a *Ask) (devs []*device) {
-	for i := range r.p.devs {
-		d := &r.p.devs[i]
-		if o := r.dealt[i]; o != nil && o != w && !o.Background {
-			continue
-		}
-		if bare := d.without(behindOnly, r.p.rules.Background); a.fits(&bare, w.UID, w.Run) {
-			devs = append(devs, d)
-		}
-	}
-	return devs
+func (r *round) left(w *Wish, a *Ask) []*device {
+	return r.p.those(func(d *device) bool {
+		o, bare := r.dealt[d.position], d.without(behindOnly, r.p.rules.Background)
+		return (o == nil || o == w || o.Background) && a.fits(&bare, w.UID, w.Run)
+	})
 }
 
 // behind returns the background jobs on some devices, the last one started first, without
@@ -196,7 +190,7 @@ func (p *Pool) owed(now time.Duration) []*device {
 // Closed describes why the host's hours let no job start on one of these devices now, or
 // returns "".
 func (p *Pool) Closed(now time.Duration, ids []UUID) string {
-	for d := range p.among(ids) {
+	for _, d := range p.among(ids) {
 		if why := p.closed(now, d); why != "" {
 			return "GPU " + d.label() + ": " + why
 		}
@@ -214,7 +208,7 @@ type Gift struct {
 // percent. It is false unless they have been watched all the time.
 func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bool) {
 	sum, n := 0, 0
-	for d := range p.among(ids) {
+	for _, d := range p.among(ids) {
 		last, any := d.last()
 		if !any || now-last > p.gap() || d.since > since {
 			return 0, false
@@ -259,7 +253,7 @@ func (p *Pool) Gifts(now time.Duration, attempt string, req Request, idle bool, 
 	for _, d := range some {
 		d.leave(now, attempt)
 		d.count(c.rules.UID)
-		r.unload(c.rules.UID, d)
+		r.of(c.rules.UID).parts[d.position] = 0
 	}
 	if !idle {
 		one := req
@@ -280,9 +274,10 @@ func (p *Pool) Gifts(now time.Duration, attempt string, req Request, idle bool, 
 func (p *Pool) imagined() *Pool {
 	c := *p
 	c.devs, c.others, c.own.Asks = slices.Clone(p.devs), slices.Clone(p.others), slices.Clone(p.own.Asks)
-	for i := range c.devs {
-		d := &c.devs[i]
-		d.holds, d.procs, d.claims = slices.Clone(d.holds), slices.Clone(d.procs), slices.Clone(d.claims)
+	for i, d := range c.devs {
+		v := *d
+		v.holds, v.procs, v.claims, v.gathers = slices.Clone(d.holds), slices.Clone(d.procs), slices.Clone(d.claims), slices.Clone(d.gathers)
+		c.devs[i] = &v
 	}
 	return &c
 }
@@ -309,13 +304,8 @@ func (p *Pool) Again(now time.Duration, attempt string, req Request) bool {
 }
 
 // heldBy returns the devices that an attempt holds.
-func (p *Pool) heldBy(attempt string) (devs []*device) {
-	for i := range p.devs {
-		if d := &p.devs[i]; d.hold(attempt) != nil {
-			devs = append(devs, d)
-		}
-	}
-	return devs
+func (p *Pool) heldBy(attempt string) []*device {
+	return p.those(func(d *device) bool { return d.hold(attempt) != nil })
 }
 
 // wanted reports whether some wish could use a device.
@@ -323,15 +313,6 @@ func (r *round) wanted(d *device) bool {
 	return slices.ContainsFunc(r.wishes, func(w *Wish) bool {
 		return slices.ContainsFunc(w.Asks, func(a Ask) bool { return slices.Contains(a.UUIDs, d.UUID) })
 	})
-}
-
-// unload takes a device from what a user holds.
-func (r *round) unload(uid int, d *device) {
-	for i := range r.loads {
-		if r.loads[i].uid == uid {
-			r.loads[i].parts[d.position] = 0
-		}
-	}
 }
 
 // want adds an ask to a wish.

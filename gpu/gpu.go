@@ -30,6 +30,9 @@ func SimulatedUUID(id uint32, i int) UUID { return UUID(fmt.Sprintf(simulated+"%
 // Simulated reports whether u belongs to a simulated GPU.
 func (u UUID) Simulated() bool { return strings.HasPrefix(string(u), simulated) }
 
+// Every stands for all devices in the claim of a user whose claims cannot be read.
+const Every UUID = "*"
+
 func (u UUID) mig() bool { return strings.HasPrefix(string(u), "MIG-") }
 
 // A Device holds what never changes about a GPU or a MIG instance while it exists.
@@ -98,13 +101,22 @@ func (r *Reading) Unseen() Bytes {
 	if rest < 0 && r.Free >= 0 {
 		rest = r.Total - r.Free
 	}
-	for i := range r.Processes {
-		if r.Processes[i].Memory < 0 {
-			return 0
-		}
-		rest -= r.Processes[i].Memory
+	taken, known := memoryOf(r.Processes)
+	if !known {
+		return 0
 	}
-	return max(0, rest)
+	return max(0, rest-taken)
+}
+
+// memoryOf returns what processes use, and whether that is known of all.
+func memoryOf(procs []Process) (sum Bytes, known bool) {
+	for i := range procs {
+		if procs[i].Memory < 0 {
+			return 0, false
+		}
+		sum += procs[i].Memory
+	}
+	return sum, true
 }
 
 // A Claim is what another run on this host holds of a device.
@@ -133,7 +145,7 @@ type Claim struct {
 type Beyond struct {
 	CPUs int       `json:",omitempty"` // cores
 	RAM  Bytes     `json:",omitempty"` // host memory
-	Ends time.Time // when it ends, by its timeout or by what jobs like it took; zero if unknown
+	Ends time.Time `json:",omitzero"`  // when it ends, by its timeout or by what jobs like it took; zero if unknown
 }
 
 // An Observation is one reading of every managed device or, after a hand-over, of some.

@@ -13,13 +13,14 @@ type Level struct {
 	Util   int   // percent
 	Jobs   int   // of this run, that are on it
 	Others bool  // so is somebody else, as far as can be seen
+	Open   bool  // nobody is, and nobody keeps it: this run may have it
 }
 
 // Levels returns those of all devices, in PCI order, as of now.
 func (p *Pool) Levels(now time.Duration) []Level {
 	all := make([]Level, len(p.devs))
-	for i := range p.devs {
-		all[i] = p.devs[i].level(now, p.gap())
+	for i, d := range p.devs {
+		all[i] = d.level(now, p.gap())
 	}
 	return all
 }
@@ -31,6 +32,7 @@ func (d *device) level(now, gap time.Duration) Level {
 		return l
 	}
 	l.Others = d.foreign != nil || d.own != nil || d.hidden > 0 || len(d.claims) > 0
+	l.Open = d.managed && d.barred == "" && !l.Others && !d.unyielded && len(d.holds)+len(d.gathers) == 0
 	if n := len(d.samples); n > 0 && now-d.samples[n-1].At <= gap {
 		l.Util = d.samples[n-1].Percent
 	}

@@ -13,8 +13,7 @@ func (p *Pool) manage() {
 	managed, hosts := matches(all, p.rules.IDs), matches(all, h.Devices)
 	at := func(list []bool) func(d *device) bool { return func(d *device) bool { return list[d.position] } }
 	aside := p.highest(h.Reserve, at(hosts))
-	for i := range p.devs {
-		d := &p.devs[i]
+	for i, d := range p.devs {
 		d.managed, d.barred, d.reserved = managed[i], "", false
 		switch {
 		case !hosts[i]:
@@ -27,8 +26,8 @@ func (p *Pool) manage() {
 		return
 	}
 	aside = p.highest(p.rules.Reserve, func(d *device) bool { return d.managed && d.barred == "" })
-	for i := range p.devs {
-		p.devs[i].reserved = aside(&p.devs[i])
+	for _, d := range p.devs {
+		d.reserved = aside(d)
 	}
 }
 
@@ -43,10 +42,8 @@ func (p *Pool) Rule(r Rules) {
 // their GPU's index.
 func (p *Pool) highest(n int, of func(d *device) bool) func(d *device) bool {
 	var indices []int
-	for i := range p.devs {
-		if of(&p.devs[i]) {
-			indices = append(indices, p.devs[i].Index)
-		}
+	for _, d := range p.those(of) {
+		indices = append(indices, d.Index)
 	}
 	slices.Sort(indices)
 	indices = slices.Compact(indices)
@@ -94,11 +91,10 @@ func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
 // grant, which the pool holds, or returns "".
 func (p *Pool) overdrawn(g Grant) string {
 	left, limitedBy := p.quota(p.hostRead)
-	fresh := false
-	for d := range p.among(g.UUIDs) {
-		fresh = fresh || len(d.holds) == 1 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID })
+	fresh := func(d *device) bool {
+		return len(d.holds) == 1 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID })
 	}
-	if left >= 0 || !fresh {
+	if left >= 0 || !slices.ContainsFunc(p.among(g.UUIDs), fresh) {
 		return ""
 	}
 	return fmt.Sprintf("you would hold %s; %s", count(p.Held()), limitedBy)

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 )
@@ -22,6 +21,8 @@ type Rules struct {
 	AtOnce  bool          // judge utilization by the samples at hand, and say so in Verdict.Note: --no-wait, gpus, plan
 
 	Background bool // this run gives way to every other
+
+	Machine Beyond // cores and memory of the host, for all runs; 0 for no limit
 }
 
 // Others is the rule for devices that other users' processes are on.
@@ -47,8 +48,8 @@ const (
 // holds on them. It is plain state, owned by one goroutine.
 type Pool struct {
 	rules Rules
-	devs  []device // in PCI order
-	turn  int      // position at which round-robin continues
+	devs  []*device // in PCI order
+	turn  int       // position at which round-robin continues
 
 	quarantines []Quarantine  // as last read, and those that began since
 	hostRead    time.Duration // when the host rules were read
@@ -56,18 +57,18 @@ type Pool struct {
 	giving giving
 	term   term   // in which this run gathers
 	terms  []term // in which others do
-	beyond Beyond // of other runs
 	usage  usage
 }
 
 // NewPool makes a pool of devs, which are in PCI order. Devices that rules do
 // not manage are always refused.
 func NewPool(devs []Device, rules Rules) *Pool {
-	p := &Pool{rules: rules, devs: make([]device, len(devs))}
+	p := &Pool{rules: rules, devs: make([]*device, len(devs))}
+	p.own = Wish{Run: rules.Run, UID: rules.UID, Background: rules.Background}
 	for i, known := range devs {
-		d := &p.devs[i]
-		d.Device, d.position = known, i
-		d.mode, d.free, d.used, d.peaks = known.ComputeMode, -1, -1, [2]int{-1, -1}
+		p.devs[i] = &device{
+			Device: known, position: i, latest: latest{mode: known.ComputeMode, free: -1, used: -1}, activity: activity{peaks: [2]int{-1, -1}},
+		}
 	}
 	if rules.Host == nil {
 		p.rules.Host = NoHostRules()
@@ -86,6 +87,7 @@ func (p *Pool) Own(pr *Process) bool { return pr.UID == p.rules.UID }
 // latest reading or release. After an observation without readings, no device admits
 // anything until the next.
 func (p *Pool) Observe(seen Observation) {
+	p.looked = true
 	switch {
 	case seen.Host != nil:
 		p.rules.Host, p.hostRead = seen.Host, seen.At
@@ -102,8 +104,8 @@ func (p *Pool) Observe(seen Observation) {
 	}
 	defer p.ail(seen.At) // once silent devices have their names
 	if seen.Err != "" {
-		for i := range p.devs {
-			if d := &p.devs[i]; seen.At >= d.at {
+		for _, d := range p.devs {
+			if seen.At >= d.at {
 				d.noReading = seen.Err
 			}
 		}
@@ -122,6 +124,7 @@ func (p *Pool) Observe(seen Observation) {
 		if d.observe(seen.At, r, p.gap()); d.at == seen.At {
 			d.told = max(seen.At, p.usage.at) // a driver may take seconds
 		}
+		d.contain(p.rules.UID)
 		d.count(p.rules.UID)
 	}
 }
@@ -129,13 +132,11 @@ func (p *Pool) Observe(seen Observation) {
 // observeClaims records what other runs hold. How much of a known claim is in use is
 // carried over where readings do not tell: only a list of the device's processes does.
 func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Reading) {
-	for i := range p.devs {
-		d := &p.devs[i]
+	for _, d := range p.devs {
 		known, before := d.claims, d.offered
 		d.claims, d.offered = nil, false
-		for k := range claims {
-			c := claims[k]
-			if c.UUID != d.UUID || d.unyielded || c.Gathering || c.taken(claims) {
+		for _, c := range claims {
+			if c.UUID != d.UUID && c.UUID != Every || d.unyielded || c.Gathering || c.taken(claims) {
 				continue
 			}
 			if c.To == p.rules.Run && c.To != "" {
@@ -153,30 +154,9 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 		d.count(p.rules.UID)
 	}
 	p.gather(now, claims)
-	p.beyond = beyond(claims)
+	p.claimed = p.takings(claims)
 	p.forgive()
 }
-
-// beyond adds up what the attempts of some claims hold besides devices.
-func beyond(claims []Claim) (all Beyond) {
-	type attempt struct {
-		uid  int
-		name string
-	}
-	seen := map[attempt]bool{}
-	for i := range claims {
-		c := &claims[i]
-		if name := (attempt{c.UID, c.Attempt}); c.To == "" && !seen[name] {
-			seen[name] = true
-			all.CPUs += c.CPUs
-			all.RAM += c.RAM
-		}
-	}
-	return all
-}
-
-// Elsewhere returns what other runs' attempts hold besides devices.
-func (p *Pool) Elsewhere() Beyond { return p.beyond }
 
 // gap returns how far apart two samples may be and still count as watching: one
 // and a half poll intervals, at least 15 s.
@@ -194,19 +174,14 @@ const FreshFor = 100 * time.Millisecond
 
 // Outdated returns those of some devices on which somebody may be who came after their
 // latest reading, unless attempts of this run hold them, too.
-func (p *Pool) Outdated(now time.Duration, ids []UUID) (old []UUID) {
-	for d := range p.among(ids) {
-		if len(d.holds) == 0 && now-d.told > FreshFor {
-			old = append(old, d.UUID)
-		}
-	}
-	return old
+func (p *Pool) Outdated(now time.Duration, ids []UUID) []UUID {
+	return uuids(slices.DeleteFunc(p.among(ids), func(d *device) bool { return len(d.holds) > 0 || now-d.told <= FreshFor }))
 }
 
 // Hold sets a grant aside for attempt, a name that must be unique among holds.
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
-	for d := range p.among(g.UUIDs) {
+	for _, d := range p.among(g.UUIDs) {
 		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots, since: g.Since, ends: g.Ends})
 		d.back, d.unyielded, d.offered, d.to = false, false, false, ""
 		d.count(p.rules.UID)
@@ -225,8 +200,7 @@ func (p *Pool) fromTurn(d *device) int {
 
 // Rename changes the name that a grant is held under.
 func (p *Pool) Rename(from, to string) {
-	for i := range p.devs {
-		d := &p.devs[i]
+	for _, d := range p.devs {
 		if h := d.hold(from); h != nil {
 			h.attempt = to
 			d.count(p.rules.UID)
@@ -249,20 +223,18 @@ func (p *Pool) Undo(attempt string) {
 }
 
 // drop calls do with every device that attempt holds, and returns those devices.
-func (p *Pool) drop(attempt string, do func(d *device)) (ids []UUID) {
-	for i := range p.devs {
-		if d := &p.devs[i]; d.hold(attempt) != nil {
-			do(d)
-			d.count(p.rules.UID)
-			ids = append(ids, d.UUID)
-		}
+func (p *Pool) drop(attempt string, do func(d *device)) []UUID {
+	held := p.heldBy(attempt)
+	for _, d := range held {
+		do(d)
+		d.count(p.rules.UID)
 	}
-	return ids
+	return uuids(held)
 }
 
 // Yield records that this run no longer claims devices it released.
 func (p *Pool) Yield(ids []UUID) {
-	for d := range p.among(ids) {
+	for _, d := range p.among(ids) {
 		d.unyielded, d.to = false, ""
 	}
 }
@@ -276,7 +248,7 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 		return ""
 	}
 	p.observeClaims(now, claims, nil)
-	for d := range p.among(g.UUIDs) {
+	for _, d := range p.among(g.UUIDs) {
 		c := cmp.Or(d.barring(g.Share), d.gatherer(g.Ends))
 		if n := len(d.claims); c == nil && n > 0 && (d.free < 0 || d.free < d.promised) {
 			c = &d.claims[n-1] // they share, but the memory does not suffice
@@ -295,18 +267,13 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 // devices. A quick reading does not show how much those jobs have allocated, so all their grants
 // count as promised until the next full one: a hand-over there needs the process list.
 func (p *Pool) Crowded(ids []UUID) bool {
-	for d := range p.among(ids) {
-		if len(d.holds)+len(d.claims) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.among(ids), func(d *device) bool { return len(d.holds)+len(d.claims) > 0 })
 }
 
 // Present returns the processes on a device as of its last list, except those of this
 // run's attempts there.
 func (p *Pool) Present(id UUID) (others []Process) {
-	for d := range p.among([]UUID{id}) {
+	for _, d := range p.among([]UUID{id}) {
 		for _, pr := range d.procs {
 			if d.hold(pr.Attempt) == nil {
 				others = append(others, pr)
@@ -351,28 +318,25 @@ func (p *Pool) Devices() []Device {
 
 func (p *Pool) all() []Device {
 	all := make([]Device, len(p.devs))
-	for i := range p.devs {
-		all[i] = p.devs[i].Device
+	for i, d := range p.devs {
+		all[i] = d.Device
 	}
 	return all
 }
 
 func (p *Pool) device(id UUID) *device {
-	for i := range p.devs {
-		if p.devs[i].UUID == id {
-			return &p.devs[i]
-		}
+	if i := slices.IndexFunc(p.devs, func(d *device) bool { return d.UUID == id }); i >= 0 {
+		return p.devs[i]
 	}
 	return nil
 }
 
-// among yields the pool's devices with these UUIDs.
-func (p *Pool) among(ids []UUID) iter.Seq[*device] {
-	return func(yield func(*device) bool) {
-		for _, id := range ids {
-			if d := p.device(id); d != nil && !yield(d) {
-				return
-			}
+// among returns the pool's devices with these UUIDs.
+func (p *Pool) among(ids []UUID) (devs []*device) {
+	for _, id := range ids {
+		if d := p.device(id); d != nil {
+			devs = append(devs, d)
 		}
 	}
+	return devs
 }

@@ -260,7 +260,7 @@ func TestPromisedMemory(t *testing.T) {
 					with(r, pr)
 				}
 			})
-			if got := p.Admit(sec(1), one(GiB))[0].Free; got != tt.want {
+			if got := p.devs[0].available(); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -282,7 +282,7 @@ func TestHandOverBesideOthers(t *testing.T) {
 	if !p.Crowded(ids) {
 		t.Error("not crowded")
 	}
-	free := func() Bytes { return p.Admit(sec(2), one(GiB))[0].Free }
+	free := func() Bytes { return p.devs[0].available() }
 	p.Observe(Observation{At: sec(2), Readings: []Reading{{UUID: "GPU-0", Total: 40 * GiB, Free: 22 * GiB, Used: 18 * GiB}}})
 	if got, want := free(), 4*GiB; got != want {
 		t.Errorf("after a quick reading: got %s, want %s", got, want)

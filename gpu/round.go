@@ -41,8 +41,8 @@ func (p *Pool) newRound(now time.Duration, with ...UUID) *round {
 	for i := range p.others {
 		add(&p.others[i])
 	}
-	for i := range p.devs {
-		r.weigh(i)
+	for _, d := range p.devs {
+		r.weigh(d)
 	}
 	for _, w := range r.wishes {
 		r.await(w)
@@ -56,40 +56,45 @@ func (r *round) await(w *Wish) {
 	if w.Background || w.Gathers {
 		return
 	}
-	dealt := r.p.count(func(d *device) bool {
-		if w == &r.p.own {
-			return len(d.holds) == 0 && (d.offered || d.unyielded && d.to == "" && !slices.Contains(r.with, d.UUID))
-		}
-		offered := d.to == w.Run || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
-		return offered && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == w.Run })
-	})
+	dealt := r.p.count(func(d *device) bool { return r.offered(w, d) })
 	each := max(1, w.Asks[0].Min)
 	r.of(w.UID).given += float64(dealt / each * each)
 }
 
-// weigh adds what users hold of the i-th device to their loads, and takes what is offered
+// offered reports whether a device has been dealt to a run that has not taken it yet.
+func (r *round) offered(w *Wish, d *device) bool {
+	if w == &r.p.own {
+		return len(d.holds) == 0 && (d.offered || d.unyielded && d.to == "" && !slices.Contains(r.with, d.UUID))
+	}
+	offered := d.to == w.Run || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
+	return offered && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == w.Run })
+}
+
+// has returns how many devices have been dealt to a run, in this round or before, that it has not taken yet.
+func (r *round) has(w *Wish) int {
+	return r.p.count(func(d *device) bool { return r.dealt[d.position] == w || r.offered(w, d) })
+}
+
+// weigh adds what users hold of a device to their loads, and takes what is offered
 // from what the offers' runs want.
-func (r *round) weigh(i int) {
-	d := &r.p.devs[i]
-	for _, h := range d.holds {
+func (r *round) weigh(d *device) {
+	for k := range d.holds {
 		if !r.p.rules.Background {
-			r.add(r.p.rules.UID, i, d.weight(h.share, h.memory))
+			r.add(r.p.rules.UID, d, d.holdPart(&d.holds[k]))
 		}
 	}
-	for k := range d.claims {
-		c := &d.claims[k]
+	for _, c := range d.claims {
 		if c.counts() {
-			r.add(c.UID, i, d.weight(c.Share, c.Memory))
+			r.add(c.UID, d, d.claimPart(&c))
 		}
 		r.promise(c.To)
 	}
 	r.promise(d.to)
-	for k := range d.procs {
-		pr := &d.procs[k]
+	for _, pr := range d.procs {
 		ours := pr.UID == r.p.rules.UID && len(d.holds) > 0
 		claimed := slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID })
 		if pr.UID >= 0 && !ours && !claimed && pr.Attempt == "" {
-			r.add(pr.UID, i, d.weight(true, pr.Memory))
+			r.add(pr.UID, d, d.occupied(true, pr.Memory, 0))
 		}
 	}
 }
@@ -103,9 +108,9 @@ func (r *round) promise(run string) {
 	}
 }
 
-func (r *round) add(uid, i int, part float64) {
-	l := r.of(uid)
-	l.parts[i] = min(1, l.parts[i]+part)
+func (r *round) add(uid int, d *device, part float64) {
+	at := &r.of(uid).parts[d.position]
+	*at = min(1, *at+part)
 }
 
 // of returns the load of a user.
@@ -119,37 +124,24 @@ func (r *round) of(uid int) *load {
 }
 
 // load returns how many devices a user holds, apart from d, which may be nil.
-func (r *round) load(uid int, d *device) (sum float64) {
-	for _, l := range r.loads {
-		if l.uid != uid {
-			continue
-		}
-		sum = l.given
-		for i, part := range l.parts {
-			if d == nil || i != d.position {
-				sum += part
-			}
+func (r *round) load(uid int, d *device) float64 {
+	l := r.of(uid)
+	sum := l.given
+	for i, part := range l.parts {
+		if d == nil || i != d.position {
+			sum += part
 		}
 	}
 	return sum
 }
 
-// holds returns how many devices the run of a wish holds.
+// holds returns how many devices the run of a wish holds, or was dealt in this round.
 func (r *round) holds(w *Wish) int {
-	return r.p.count(func(d *device) bool {
+	dealt := r.p.count(func(d *device) bool { return r.dealt[d.position] == w })
+	return dealt + r.p.count(func(d *device) bool {
 		return w == &r.p.own && len(d.holds) > 0 ||
 			slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.counts() })
 	})
-}
-
-// got returns how many devices a wish was dealt in this round.
-func (r *round) got(w *Wish) (n int) {
-	for _, o := range r.dealt {
-		if o == w {
-			n++
-		}
-	}
-	return n
 }
 
 // A standing is a wish's place in the order: a lower one goes first.
@@ -175,9 +167,14 @@ func (s *standing) compare(o *standing) int {
 // order returns the wishes in the order in which they are asked, while d, which may be
 // nil, is being dealt: nobody's load counts it.
 func (r *round) order(d *device) []*Wish {
+	return r.by(func(uid int) float64 { return r.load(uid, d) })
+}
+
+// by returns the wishes in the order of their users' loads.
+func (r *round) by(load func(uid int) float64) []*Wish {
 	list := make([]standing, len(r.wishes))
 	for i, w := range r.wishes {
-		s := standing{wish: w, userSince: w.Since, holds: r.holds(w) + r.got(w)}
+		s := standing{wish: w, userSince: w.Since, holds: r.holds(w)}
 		if slices.Contains(r.p.missed, w.Run) {
 			s.missed = 1
 		}
@@ -196,7 +193,7 @@ func (r *round) order(d *device) []*Wish {
 			}
 		}
 		if s.class = min(k, 1); r.p.rules.Host.Schedule != FIFO {
-			s.load, s.used = rounded(r.load(w.UID, d)/weight), rounded(used/weight)
+			s.load, s.used = rounded(load(w.UID)/weight), rounded(used/weight)
 		}
 		list[i] = s
 	}
@@ -220,12 +217,11 @@ func (r *round) serves(w *Wish, d *device) []*device {
 	}
 	for i := range w.Asks {
 		a := &w.Asks[i]
-		if a.Room < a.Min || a.Jobs <= 0 || !r.fits(w, a, d) {
+		if a.Min == 0 || a.Room < a.Min || a.Jobs <= 0 || !r.fits(w, a, d) || !r.affords(w, a) {
 			continue
 		}
 		set := []*device{d}
-		for k := range r.p.devs {
-			o := &r.p.devs[k]
+		for k, o := range r.p.devs {
 			if len(set) < a.Min && o != d && (!o.unyielded || w == &r.p.own || slices.Contains(r.with, o.UUID)) && (r.dealt[k] == nil || r.dealt[k] == w) && r.fits(w, a, o) {
 				set = append(set, o)
 			}
@@ -275,9 +271,9 @@ func (r *round) deal() {
 
 // first returns the first free devices that serve a wish.
 func (r *round) first(w *Wish) []*device {
-	for i := range r.p.devs {
+	for i, d := range r.p.devs {
 		// What a job of this run has just left is dealt already.
-		if d := &r.p.devs[i]; r.dealt[i] == nil && !d.unyielded {
+		if r.dealt[i] == nil && !d.unyielded {
 			if set := r.serves(w, d); set != nil {
 				return set
 			}

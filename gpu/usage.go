@@ -98,8 +98,7 @@ func (p *Pool) Pass(now time.Duration) {
 	for i := range u.users {
 		u.users[i] = u.users[i].Later(elapsed)
 	}
-	for i := range p.devs {
-		d := &p.devs[i]
+	for _, d := range p.devs {
 		if own := passed * d.ownPart(p.rules.Background); own > 0 {
 			u.spent.Own += own
 			u.add(p.rules.UID, own)
@@ -128,8 +127,8 @@ func (d *device) ownPart(background bool) (part float64) {
 	case len(d.holds) == 0 && d.unyielded && d.to == "":
 		return 1
 	}
-	for _, h := range d.holds {
-		part += d.weight(h.share, h.memory)
+	for i := range d.holds {
+		part += d.holdPart(&d.holds[i])
 	}
 	return min(1, part)
 }
@@ -139,7 +138,7 @@ func (d *device) ownPart(background bool) (part float64) {
 func (d *device) userPart(uid int) (part float64) {
 	for k := range d.claims {
 		if c := &d.claims[k]; c.UID == uid && c.counts() {
-			part += d.weight(c.Share, c.Memory)
+			part += d.claimPart(c)
 		}
 	}
 	return min(1, part)
@@ -161,9 +160,9 @@ func plus(users []Use, uid int, seconds float64) []Use {
 func (p *Pool) Spent() Spent {
 	s := p.usage.spent
 	s.Others = slices.Clone(s.Others)
-	for i := range p.devs {
-		if w := &p.devs[i].activity; w.idle.UUID != "" {
-			s.Idle = append(s.Idle, w.idle)
+	for _, d := range p.devs {
+		if d.idle.UUID != "" {
+			s.Idle = append(s.Idle, d.idle)
 		}
 	}
 	return s
@@ -205,18 +204,34 @@ func (p *Pool) IdleSince(id UUID) (since time.Duration, ok bool) {
 
 // Used returns the GPU seconds that a user has had, halved every day.
 func (p *Pool) Used(uid int) float64 {
-	for _, u := range p.usage.users {
-		if u.UID == uid {
-			return u.Seconds
-		}
+	if i := slices.IndexFunc(p.usage.users, func(u Use) bool { return u.UID == uid }); i >= 0 {
+		return p.usage.users[i].Seconds
 	}
 	return 0
 }
 
-// weight returns how much of a device somebody holds who has this much of its memory.
-func (d *device) weight(share bool, memory Bytes) float64 {
-	if share && d.Total > 0 && memory >= 0 {
-		return min(1, float64(memory)/float64(d.Total))
+// holdPart and claimPart return how much of a device a job has.
+func (d *device) holdPart(h *hold) float64 {
+	taken, _ := d.taken(h.attempt)
+	return d.occupied(h.share, max(h.memory, taken), h.slots)
+}
+
+func (d *device) claimPart(c *Claim) float64 {
+	return d.occupied(c.Share, max(c.Memory, c.Taken), c.Slots)
+}
+
+// occupied returns how much of a device somebody has: all of it, unless it is shared. Then it is what he
+// occupies, the largest of the memory, his part of the utilization, and his place among the slots.
+func (d *device) occupied(share bool, memory Bytes, slots int) float64 {
+	if !share || d.Total <= 0 || memory < 0 {
+		return 1
 	}
-	return 1
+	part := float64(memory) / float64(d.Total)
+	for _, s := range d.samples { // the latest may be of before it began to compute
+		part = max(part, float64(s.Percent)/100/float64(max(1, len(d.holds)+len(d.claims))))
+	}
+	if most, _ := d.slots(slots, d.holds); most > 0 {
+		part = max(part, 1/float64(most))
+	}
+	return min(1, part)
 }

@@ -83,3 +83,33 @@ func TestIdle(t *testing.T) {
 		})
 	}
 }
+
+// Who shares a device holds what the job occupies of it, whatever it was promised.
+func TestOccupied(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		claim  Claim
+		busy   []int
+		beside *hold
+		want   float64
+	}{
+		{"alone on it", Claim{}, nil, nil, 1},
+		{"promised memory", Claim{Share: true, Memory: 12 * GiB}, nil, nil, 0.5},
+		{"memory that it took", Claim{Share: true, Memory: MiB, Taken: 18 * GiB}, nil, nil, 0.75},
+		{"utilization a while ago", Claim{Share: true, Memory: 6 * GiB}, []int{80, 0}, nil, 0.8},
+		{"utilization by two jobs", Claim{Share: true, Memory: 6 * GiB}, []int{80}, &hold{share: true}, 0.4},
+		{"its place among the slots", Claim{Share: true, Memory: MiB, Slots: 2}, nil, nil, 0.5},
+		{"its place among another's slots", Claim{Share: true, Memory: MiB, Slots: 5}, nil, &hold{share: true, slots: 4}, 0.25},
+	} {
+		d := &device{Device: Device{Total: 24 * GiB}, claims: []Claim{tt.claim}}
+		if tt.beside != nil {
+			d.holds = []hold{*tt.beside}
+		}
+		for _, percent := range tt.busy {
+			d.samples = append(d.samples, Sample{Percent: percent})
+		}
+		if got := d.claimPart(&d.claims[0]); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

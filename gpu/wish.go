@@ -11,13 +11,22 @@ type Wish struct {
 	Run        string    `json:"run"` // unique on the host
 	UID        int       `json:"-"`
 	User       string    `json:"-"`                    // login name of UID
+	Name       string    `json:"name,omitempty"`       // of a command that waits, not a run
+	PID        int       `json:"-"`                    // of the process; 0 if from another pid namespace
 	Since      time.Time `json:"since"`                // when the run last got a device, or began to wait if that was later
 	Background bool      `json:"background,omitempty"` // it takes only what nobody else wants
 	Gathers    bool      `json:"gathers,omitempty"`    // it keeps devices until it has all that its first request needs
 	Used       float64   `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
 	Asks       []Ask     `json:"requests"`             // in the run's order
+	Beyond               // what attempts of the run without devices hold, also while it waits for nothing
 
+	All  Beyond        `json:"-"` // what all attempts of this run hold, if it is its own
 	seen time.Duration // since when this run has known it
+}
+
+// presses reports whether a run waits for cores or memory.
+func (w Wish) presses() bool {
+	return slices.ContainsFunc(w.Asks, func(a Ask) bool { return a.some() })
 }
 
 // An Ask is what a number of alike jobs of a Wish need.
@@ -30,6 +39,7 @@ type Ask struct {
 	Others  Others `json:"others"`
 	Room    int    `json:"room"`  // how many more devices the run may hold
 	UUIDs   []UUID `json:"uuids"` // devices that could ever do
+	Beyond         // needed besides devices; Min is 0 for a job that needs none
 
 	req *Request // of an ask of this run
 }
@@ -41,12 +51,12 @@ func (p *Pool) Ask(now time.Duration, req Request, jobs int, except []UUID) Ask 
 		Jobs: jobs, Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
 		Room: p.Room(now), req: &req,
 	}
-	q := p.query(now, &req)
-	for i := range p.devs {
-		if d := &p.devs[i]; q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) {
-			a.UUIDs = append(a.UUIDs, d.UUID)
-		}
+	if req.Max == 0 && req.Min == 0 {
+		a.Min = 0
+		return a
 	}
+	q := p.query(now, &req)
+	a.UUIDs = uuids(p.those(func(d *device) bool { return q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) }))
 	return a
 }
 
@@ -69,7 +79,7 @@ func (p *Pool) Room(now time.Duration) int {
 func (w *Wish) wants() (n int) {
 	room := 0
 	for i := range w.Asks {
-		n += max(0, w.Asks[i].Jobs) * max(1, w.Asks[i].Min)
+		n += max(0, w.Asks[i].Jobs) * w.Asks[i].Min
 		room = max(room, w.Asks[i].Room)
 	}
 	return min(n, room)
@@ -141,15 +151,13 @@ func (p *Pool) Queue(now time.Duration) []Place {
 func (p *Pool) as(now time.Duration, w *Wish, a *Ask) []Verdict {
 	h := *p.rules.Host // quotas are in a.Room
 	h.MaxGPUsPerUser, h.Users = -1, nil
-	q := *p
+	q := p.imagined()
 	q.rules = Rules{Host: &h, MinGPUs: -1, MaxGPUs: -1, Others: a.Others, UID: w.UID, Run: w.Run, Poll: p.rules.Poll, AtOnce: true}
-	q.devs = slices.Clone(p.devs)
 	q.manage()
 	q.ail(now)
-	for i := range q.devs {
-		d := &q.devs[i]
-		d.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return c.To == w.Run })
-		d.gathers = slices.DeleteFunc(slices.Clone(d.gathers), func(c Claim) bool { return c.Run == w.Run })
+	for _, d := range q.devs {
+		d.claims = slices.DeleteFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
+		d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.Run == w.Run })
 		d.count(w.UID)
 	}
 	return slices.DeleteFunc(q.Admit(now, Request{Min: a.Min, Max: a.Min, Memory: a.Memory, MaxUtil: a.MaxUtil, Share: a.Share}),

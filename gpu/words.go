@@ -14,14 +14,12 @@ func (pr *Process) on() string {
 	if pr.Command != "" {
 		name = pr.Command
 	}
-	s := fmt.Sprintf("%s %d of %s is running on it", name, pr.PID, pr.user())
+	s := fmt.Sprintf("%s %d of %s is running on it", name, pr.PID, userName(pr.User, pr.UID))
 	if pr.Memory >= 0 {
 		s += ", " + pr.Memory.Round()
 	}
 	return s
 }
-
-func (pr *Process) user() string { return userName(pr.User, pr.UID) }
 
 func userName(name string, uid int) string {
 	switch {
@@ -121,8 +119,7 @@ func (p *Pool) Never(req Request) (why, hint string) {
 		return "", ""
 	}
 	q := p.query(0, &req) // would devices help that the host rules bar?
-	for i := range p.devs {
-		d := &p.devs[i]
+	for _, d := range p.devs {
 		if d.barred == "" || strings.Contains(why, d.barred) {
 			continue
 		}
@@ -135,6 +132,9 @@ func (p *Pool) Never(req Request) (why, hint string) {
 
 func (p *Pool) never(req Request) (why, hint string) {
 	devs := p.Devices()
+	if _, err := Select(p.all(), req.IDs.List()); err != nil && len(p.devs) > 0 {
+		return "gpu_ids: " + err.Error(), ""
+	}
 	if len(devs) == 0 && len(p.devs) > 0 {
 		why, _ = p.Possible(req)
 		return why, ""

@@ -55,6 +55,7 @@ type File struct {
 
 // Options are what the command line says about reading job files.
 type Options struct {
+	Command    string            // "gpurun check": what reads the files, for hints; "" for a run
 	Format     string            // one of Formats; "" to detect it
 	Lines      map[string]Lines  // the files that are lists of commands, by path as given
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml beside the job file
@@ -83,6 +84,19 @@ func ServiceOf(url string) (service, address string, err error) { return setting
 // Labels names those who get news, without their secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
+// Targets returns all who get news: those of the run, all of it or only a long one, and then
+// whom only jobs notify, with nothing of the run.
+func (b *Batch) Targets(all []Notify) []Notify {
+	for i := range b.Jobs {
+		for _, n := range b.Jobs[i].Spec.Notify {
+			if !slices.ContainsFunc(all, func(o Notify) bool { return o.Same(n) && o.MinDuration == 0 }) {
+				all = append(slices.Clip(all), Notify{URL: n.URL, Command: n.Command})
+			}
+		}
+	}
+	return all
+}
+
 // LongestFirst is the order of jobs that goes by how long jobs like them took.
 const LongestFirst = settings.LongestFirst
 
@@ -106,14 +120,10 @@ type (
 // all managed devices. It must be called once, before anything looks at the jobs.
 func (b *Batch) FitDefaults(devs []gpu.Device) {
 	most := defaultMost(devs)
-	var last *Spec
 	for i := range b.Jobs {
-		s := b.Jobs[i].Spec
-		if s == last || !s.DefaultMemory {
-			continue
+		if s := b.Jobs[i].Spec; s.DefaultMemory {
+			s.Request.Memory = min(s.Request.Memory, most)
 		}
-		last = s
-		s.Request.Memory = min(s.Request.Memory, most)
 	}
 }
 
@@ -180,11 +190,8 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 		if why == "" {
 			continue
 		}
-		p := Problem{File: b.Files[j.File].Path, Text: fmt.Sprintf("job %q can never run: %s", j.Name, why), Hint: hint}
-		if t := j.Spec.text; t != nil {
-			p.Line, p.Col = t.Line, t.Col
-		}
-		out.Add(p)
+		t := j.text()
+		out.Add(Problem{File: b.Files[j.File].Path, Line: t.Line, Col: t.Col, Text: fmt.Sprintf("job %q can never run: %s", j.Name, why), Hint: hint})
 	}
 	var files []string
 	for _, f := range b.Files {

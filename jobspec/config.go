@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gpurun/jobspec/configedit"
@@ -54,13 +55,11 @@ func (p *proto) readSets(c *written.Config, under []string, add bool, n *yaml.No
 	p.src.Pairs(n, "config.set", func(k, v *yaml.Node) {
 		key, adds := strings.CutPrefix(k.Value, "+")
 		parts := strings.Split(key, ".")
-		for _, part := range parts {
-			if part == "" {
-				p.src.Problem(k.Line, k.Column, "try optim.lr", "config.set: invalid key %q", k.Value)
-				return
-			}
+		if slices.Contains(parts, "") {
+			p.src.Problem(k.Line, k.Column, "try optim.lr", "config.set: invalid key %q", k.Value)
+			return
 		}
-		path := append(append([]string(nil), under...), parts...)
+		path := slices.Concat(under, parts)
 		adds = adds || add
 		if v.Kind == yaml.MappingNode {
 			if hint := source.QuoteHint(v); hint != "" {
@@ -121,11 +120,11 @@ func (b *Batch) config(c *written.Config, v *expand.Values) (*Config, error) {
 	}
 	if c.Path != nil {
 		path, err := expand.Absolute(v.WorkDir, c.Path.Render(v))
-		return &Config{Path: path, Content: content}, err
+		return &Config{Base: base.Name, Path: path, Content: content}, err
 	}
 	dir, file := filepath.Split(base.Name)
 	ext := filepath.Ext(file)
 	sum := sha256.Sum256(content)
 	name := fmt.Sprintf(".%s.%s.gpurun%s", strings.TrimSuffix(file, ext), hex.EncodeToString(sum[:8]), ext)
-	return &Config{Path: filepath.Join(dir, name), Content: content, ByContent: true}, nil
+	return &Config{Base: base.Name, Path: filepath.Join(dir, name), Content: content, ByContent: true}, nil
 }

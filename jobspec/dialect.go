@@ -9,20 +9,18 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A dialect is a way to write job files: how to recognize one, and how to read its settings
-// and its jobs.
+// A dialect is a way to write job files: how to read its settings and its jobs.
 type dialect struct {
-	format   string                      // the word of --format
-	detect   func(s *source.Source) bool // nil: only if named
+	format   string // the word of --format
 	read     func(f *fileJobs)
 	settings func(f *fileJobs) []settings.Given
 	jobs     func(f *fileJobs)
 }
 
 var (
-	blocks     = dialect{"block", isBlocks, (*fileJobs).readBlocks, (*fileJobs).blockSettings, (*fileJobs).blockJobs}
-	yamlFormat = dialect{"yaml", isYAML, (*fileJobs).readYAML, (*fileJobs).yamlSettings, (*fileJobs).yamlJobs}
-	lineList   = dialect{"lines", nil, (*fileJobs).readLines, func(*fileJobs) []settings.Given { return nil }, (*fileJobs).lineJobs}
+	blocks     = dialect{"block", (*fileJobs).readBlocks, (*fileJobs).blockSettings, (*fileJobs).blockJobs}
+	yamlFormat = dialect{"yaml", (*fileJobs).readYAML, (*fileJobs).yamlSettings, (*fileJobs).yamlJobs}
+	lineList   = dialect{"lines", (*fileJobs).readLines, func(*fileJobs) []settings.Given { return nil }, (*fileJobs).lineJobs}
 )
 
 // Formats are the words of --format.
@@ -53,7 +51,7 @@ func (l *loader) dialectOf(s *source.Source) *dialect {
 	switch {
 	case listed && !(set.Kept && (isYAML(s) || block.Looks(s.Data))) || format == lineList.format:
 		return &lineList
-	case format == blocks.format || format == "" && blocks.detect(s):
+	case format == blocks.format || format == "" && isBlocks(s):
 		return &blocks
 	}
 	return &yamlFormat

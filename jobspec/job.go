@@ -69,7 +69,7 @@ type Retry struct {
 	Delay        time.Duration // before each
 	BackoffAfter int           // Backoff replaces Delay after every BackoffAfter failures; 0 for never
 	Backoff      time.Duration
-	On           []string // kinds of failure: oom, timeout, stalled, signal, exit, lost; empty for all
+	On           []string // kinds of failure: oom, timeout, stalled, signal, exit, lost, and exit codes; empty for all
 	MemoryGrowth float64  // factor on gpu_memory after an OOM; 0 or 1 for none
 }
 
@@ -85,24 +85,22 @@ type Job struct {
 	combo int32   // which expansion of its matrix it is
 }
 
-// Line returns the line of the job file where the job is written; 0 if it is not known.
-func (j *Job) Line() int {
+// text returns the job as its file has it; of one that no file has, nothing but the name.
+func (j *Job) text() *written.Job {
 	if j.Spec == nil || j.Spec.text == nil {
-		return 0
+		return &written.Job{Name: expand.Literal(j.Name, 0, 0), Matrix: &expand.Matrix{}}
 	}
-	return j.Spec.text.Line
+	return j.Spec.text
 }
+
+// Line returns the line of the job file where the job is written; 0 if it is not known.
+func (j *Job) Line() int { return j.text().Line }
 
 // Params returns the job's parameters in the file's order. Callers must not modify them.
 func (j *Job) Params() []Param { return j.values().Resolved() }
 
 // values returns what is known of the job's variables before it starts.
-func (j *Job) values() *expand.Values {
-	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.Matrix == nil {
-		return &expand.Values{Name: j.Name}
-	}
-	return j.Spec.text.Matrix.Values(int(j.combo), j.Name)
-}
+func (j *Job) values() *expand.Values { return j.text().Matrix.Values(int(j.combo), j.Name) }
 
 // A Spec is what the scheduler needs to know about a job, shared by all expansions
 // that agree in it. Its texts are available through Job.Render.
@@ -130,6 +128,7 @@ type Spec struct {
 	Tags       []string
 	Allow      []string // lints switched off that only a running job can raise: "stray"
 	Desc       string
+	Notify     []Notify // who gets news of the job, beside those of the settings
 
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
 	LeastMemory   bool // Request.Memory is the min_memory of somebody: the least for jobs that do not say what they need
@@ -153,6 +152,7 @@ type Rendered struct {
 
 // A Config is a copy of a config file with some values changed; see docs/jobfile.md.
 type Config struct {
+	Base      string // absolute
 	Path      string // absolute, where the copy belongs
 	Content   []byte
 	ByContent bool // the name contains a hash of the content, so the content never changes

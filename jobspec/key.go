@@ -78,8 +78,7 @@ func (p *proto) key(v *expand.Values) Key {
 	return key
 }
 
-// configValues returns the values of a job's copy of its config. The copy itself is made
-// only for the first job that changes a base, for the problems that this reports.
+// configValues returns the values of a job's copy of its config.
 func (p *proto) configValues(v *expand.Values) any {
 	c := p.Config
 	at := *v
@@ -89,12 +88,6 @@ func (p *proto) configValues(v *expand.Values) any {
 	}
 	base, sets, problems := p.file.batch.open(c, &at, p.file.out.Note)
 	var values any
-	if len(problems) == 0 {
-		if !p.edited[base.Name] {
-			_, problems = base.Edit(sets)
-		}
-		p.edited[base.Name] = true
-	}
 	if len(problems) == 0 {
 		values, problems = base.Values(sets)
 	}
@@ -182,10 +175,7 @@ func withoutNumbers(s string) string {
 // took, the next will take. It covers the template with its numbers, and what parameters,
 // args and changes to the config are, all as written, except for seeds.
 func (j *Job) Family() uint64 {
-	t := j.Spec.text
-	if t == nil {
-		return j.Spec.Template
-	}
+	t := j.text()
 	d := digest(binary.AppendUvarint(nil, j.Spec.Template))
 	part := func(name, value string) {
 		if !strings.Contains(strings.ToLower(name), "seed") {

@@ -34,7 +34,7 @@ func TestKey(t *testing.T) {
 		{"renamed", "jobs:\n  - {name: b, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n", true},
 		{"after another", "jobs:\n  - {name: z, run: other}\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n", true},
 		{"order of params and env", "jobs:\n  - {name: a, run: python t.py, params: {y: 2, x: 1}, env: {B: 2, A: 1}}\n", true},
-		{"resources", "jobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}, gpu_memory: 3GiB, timeout: 1h, retry: 3, priority: 9, log: l, queue: q, tags: [t], outputs: [o]}\n", true},
+		{"resources", "jobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}, gpu_memory: 3GiB, timeout: 1h, retry: 3, priority: 9, log: l, queue: q, tags: [t], outputs: [o], notify: $TEAM}\n", true},
 		{"through defaults", "defaults: {env: {A: 1}}\njobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {B: 2}}\n", true},
 		{"as a matrix", "jobs:\n  - {name: a, run: python t.py, matrix: {x: [1], y: [2]}, env: {A: 1, B: 2}}\n", true},
 		{"command", "jobs:\n  - {name: a, run: python t2.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n", false},

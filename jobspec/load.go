@@ -87,8 +87,9 @@ type fileJobs struct {
 	blocks  []block.Block
 	config  block.Config
 	lines   []lines.Line
-	partial bool // some of its jobs could not be made
-	index   int  // in Batch.Files
+	names   map[string]string // of lines, as Lines has them
+	partial bool              // some of its jobs could not be made
+	index   int               // in Batch.Files
 
 	workDir  string // absolute
 	dirKey   string // the work dir as written, for the key
@@ -130,23 +131,18 @@ func (l *loader) settings() {
 	}
 	user := settings.FromUser(l.opts.UserConfig, ourKeys(), &l.out)
 	base := settings.Defaults()
-	if l.all(&blocks) {
+	if len(l.files) > 0 && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect != &blocks }) {
 		base.Order, base.MaxUtil = "shuffle", 100
 	}
 	var applies map[string]settings.Given
 	l.batch.Settings, applies = settings.Merge(base, flags, byFile, user, &l.out)
 	l.configUse()
-	l.lints.Allow = l.batch.Settings.Allow
+	l.lints.Allow, l.lints.Remote = l.batch.Settings.Allow, l.batch.Settings.Engine != "local"
 	l.lintConcurrent(applies["max_concurrent"])
 	for i, f := range l.files {
 		f.settings, f.given = &l.batch.Settings, applies
 		f.placeWorkDir(flags, byFile[i], user)
 	}
-}
-
-// all reports whether all files are of a dialect.
-func (l *loader) all(d *dialect) bool {
-	return len(l.files) > 0 && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect != d })
 }
 
 // configUse refuses a --config that nothing reads: it holds the settings of block

@@ -28,20 +28,12 @@ const (
 )
 
 // Metrics returns the numbers that the job file says a job leaves behind, without paths.
-func (j *Job) Metrics() []Metric {
-	if j.Spec == nil || j.Spec.text == nil {
-		return nil
-	}
-	return j.Spec.text.Metrics
-}
+func (j *Job) Metrics() []Metric { return j.text().Metrics }
 
 // Entry returns where the job is in its file, the same for all jobs of one matrix: its line
 // and its name as written.
 func (j *Job) Entry() (line int, name string) {
-	t := j.Spec.text
-	if t == nil {
-		return 0, j.Name
-	}
+	t := j.text()
 	return t.Line, t.Name.Raw
 }
 
@@ -139,8 +131,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 			}
 			m.AtMax = goal == string(Max)
 		case "goal":
-			_, err = units.ParseWord(text, string(Max), string(Min))
-			m.Goal = Goal(text)
+			m.Goal, err = units.OneOf(Max, Min)(text)
 		case "percent":
 			m.Percent, err = units.ParseBool(text)
 		default:
@@ -184,12 +175,24 @@ func (p *proto) metricLog(m *Metric, n *yaml.Node) bool {
 	case slices.Contains(metricFiles, strings.ToLower(filepath.Ext(text))) && re.NumSubexp() == 0:
 		problem("write "+m.Name+": {file: "+text+"}", "%q is no regular expression with a group", source.Clip(text))
 	case re.NumSubexp() == 0:
-		problem("put the number into a group: '"+source.Clip(strings.TrimRight(text, " "))+" ([0-9.]+)'", "%q has no group for the number", source.Clip(text))
+		problem("put the number into a group: '"+source.Clip(grouped(text))+"'", "%q has no group for the number", source.Clip(text))
 	case re.NumSubexp() > 1:
 		problem("write (?:…) for groups that are not the number", "%q has %d groups, so it is not clear which is the number", source.Clip(text), re.NumSubexp())
 	}
 	m.Log = re
 	return ok
+}
+
+// digits is what matches a number in a regular expression.
+var digits = regexp.MustCompile(`(?:-\?)?(?:(?:\[[^\]]*\d[^\]]*\]|\\d)[+*?]?(?:\\\.)?)+`)
+
+// grouped puts what matches the last number of a regular expression into a group, or adds one.
+func grouped(text string) string {
+	if found := digits.FindAllStringIndex(text, -1); found != nil {
+		at := found[len(found)-1]
+		return text[:at[0]] + "(" + text[at[0]:at[1]] + ")" + text[at[1]:]
+	}
+	return strings.TrimRight(text, " ") + " ([0-9.]+)"
 }
 
 // Factors are what tells the results of one job from those of another: its parameters, but
@@ -198,10 +201,10 @@ func (p *proto) metricLog(m *Metric, n *yaml.Node) bool {
 // in a config.
 func (j *Job) Factors() []Param {
 	v := j.values()
-	if own := v.Own(); len(own) > 0 || j.Spec == nil || j.Spec.text == nil {
+	if own := v.Own(); len(own) > 0 {
 		return own
 	}
-	t := j.Spec.text
+	t := j.text()
 	var list []Param
 	add := func(name string, value *expand.Text) {
 		name = strings.TrimLeft(name, "-")
@@ -211,16 +214,13 @@ func (j *Job) Factors() []Param {
 		}
 	}
 	args := t.Args
+	if t.Config != nil {
+		add("config", t.Config.Base)
+	}
 	if len(args) >= 2 && args[0].Key == "cfp" && args[1].Key == "algo" {
-		base := args[0].Value
-		if t.Config != nil {
-			base = t.Config.Base
-		}
-		add("config", base)
+		add("config", args[0].Value) // unless it is a copy
 		add("algorithm", args[1].Value)
 		args = args[2:]
-	} else if t.Config != nil {
-		add("config", t.Config.Base)
 	}
 	for _, a := range args {
 		add(a.Key, a.Value)

@@ -3,6 +3,7 @@ package jobspec
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 )
 
@@ -41,5 +42,21 @@ func TestMetrics(t *testing.T) {
 	}
 	if b.Jobs[0].Key != other.Jobs[0].Key {
 		t.Error("metrics change the key")
+	}
+}
+
+// The fix for a pattern without a group is a pattern with one.
+func TestGrouped(t *testing.T) {
+	for text, want := range map[string]string{
+		`acc = [0-9.]+`:         `acc = ([0-9.]+)`,
+		`acc: -?\d+\.\d+ of 10`: `acc: (-?\d+\.\d+) of 10`,
+		`epoch \d+: acc \d+%`:   `epoch \d+: acc (\d+)%`,
+		`acc: (?:[0-9]+)$`:      `acc: (?:([0-9]+))$`,
+		`best acc `:             `best acc ([0-9.]+)`,
+		`[a-z]+:`:               `[a-z]+: ([0-9.]+)`,
+	} {
+		if got := grouped(text); got != want || regexp.MustCompile(got).NumSubexp() != 1 {
+			t.Errorf("%s became %s, want %s", text, got, want)
+		}
 	}
 }

@@ -55,14 +55,12 @@ func (f *fileJobs) yamlJobs() {
 	}
 	jobs := source.Child(root, "jobs")
 	switch {
-	case jobs.Kind == yaml.MappingNode:
+	case jobs.Kind != yaml.SequenceNode:
 		hint := "write a list: \"- name: …\" for each job"
 		if len(jobs.Content) > 0 {
 			hint = fmt.Sprintf("write a list: \"- name: %s\"", jobs.Content[0].Value)
 		}
-		s.Problem(jobs.Line, jobs.Column, hint, "jobs must be a list of jobs, not a mapping")
-	case jobs.Kind != yaml.SequenceNode:
-		s.Problem(jobs.Line, jobs.Column, "write a list: \"- name: …\" for each job", "jobs must be a list of jobs, not %s", source.Describe(jobs))
+		s.Problem(jobs.Line, jobs.Column, hint, "jobs must be a list of jobs, not %s", source.Describe(jobs))
 	case len(jobs.Content) == 0:
 		s.Problem(jobs.Line, jobs.Column, "", "jobs is an empty list")
 	default:
@@ -77,6 +75,10 @@ func (f *fileJobs) yamlJobs() {
 func checkTop(s *source.Source, root *yaml.Node) bool {
 	if root.Kind != yaml.MappingNode {
 		s.Problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", source.Describe(root))
+		return false
+	}
+	if sweep := words.Sweep(root); sweep != "" && source.Child(root, "jobs") == nil {
+		s.Problem(0, 0, "write "+sweep, "is a W&B sweep, not a job file")
 		return false
 	}
 	for k := range source.Each(root) {
@@ -124,10 +126,11 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	p.Matrix, whole = expand.Read(s, expand.Keys{Matrix: p.get("matrix"), Zip: p.get("zip"), Sample: p.get("sample"), Params: p.get("params")}, f.givens)
 	p.scope.Params, p.scope.Partial = p.Matrix.Always, p.Matrix.Partial
 	p.nestedFormats()
-	if p.isExperiment() {
+	config := p.get("config")
+	if path := config != nil && config.Kind == yaml.ScalarNode && p.get("run") == nil; path && p.get("algorithm") != nil {
 		p.style, f.style = experiment, experiment
 		p.experiment()
-	} else if config := p.get("config"); config != nil && config.Kind == yaml.ScalarNode && p.get("run") == nil {
+	} else if path {
 		s.Problem(p.Line, p.Col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
 	} else {
 		p.refuseListKeys()
@@ -170,6 +173,7 @@ func (p *proto) readRest() {
 	p.readEnv()
 	p.WorkDir = p.optional("work_dir", expand.InJob)
 	p.readShell()
+	p.readSetup()
 	p.Log = p.optional("log", expand.InLog)
 	p.Stdout = p.optional("stdout", expand.InLog)
 	p.Stderr = p.optional("stderr", expand.InLog)
@@ -183,19 +187,15 @@ func (p *proto) readRest() {
 	p.Inputs = p.textList("inputs", expand.InJob)
 	p.Needs = p.textList("needs", expand.InJob)
 	p.readMetrics()
+	if n := p.get("notify"); n != nil {
+		p.notify = settings.JobNotify(p.src, n)
+	}
 	p.Queue = p.optional("queue", expand.InJob)
 	p.checkPaths()
 	p.checkConfigUse(p.get("config") != nil)
 	if c := p.Config; c != nil && p.LogsUse(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s written.Set) bool { return s.Value.Uses(expand.VarLog) }) {
 		p.src.Problem(p.Line, p.Col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}
-}
-
-// isExperiment reports whether a job is of the experiment-list dialect: config is a
-// path, and there is an algorithm but no run.
-func (p *proto) isExperiment() bool {
-	config := p.get("config")
-	return config != nil && config.Kind == yaml.ScalarNode && p.get("algorithm") != nil && p.get("run") == nil
 }
 
 func (p *proto) refuseListKeys() {

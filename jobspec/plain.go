@@ -3,7 +3,9 @@ package jobspec
 // Dialects whose files have commands and hardly more: blocks, and lists of lines.
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,9 +33,7 @@ func isBlocks(s *source.Source) bool {
 func (f *fileJobs) readBlocks() {
 	var problems []Problem
 	f.blocks, problems = block.Parse(f.src.Path, f.src.Data)
-	for _, p := range problems {
-		f.out.Add(p)
-	}
+	f.out.Add(problems...)
 	f.config = block.ReadConfig(f.src, f.opts.Config, ourKeys(), &f.out)
 	f.workDir, f.dirKey, f.dirFrom = f.config.WorkDir, f.config.DirKey, f.config.DirFrom
 	if len(f.blocks) == 0 && len(f.out.Problems) == 0 {
@@ -52,21 +52,23 @@ func (f *fileJobs) blockJobs() {
 		bl := &f.blocks[i]
 		count[bl.Queue]++
 		p := f.newProto(ofBlocks, bl.Line, 1)
-		p.Matrix = &expand.Matrix{}
 		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]), bl.Line, 1)
 		p.Queue = expand.Literal(bl.Queue, bl.Line, 1)
+		p.Block = true
 		for _, c := range bl.Commands {
 			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
 			p.guardWorkDir(t)
 			slips.LookAlike(p.src, c.Text, c.Line, c.Col)
-			if len(bl.Commands) > 1 {
-				p.warnOnlyShell(t, "join them: "+source.Clip(t.Raw)+" && …")
-			}
 			p.Commands = append(p.Commands, t)
 		}
 		p.checkConfigUse(false)
 		p.asks(bl)
 		p.common()
+		for _, t := range p.Commands[p.Activation():] {
+			if len(p.Commands) > 1 {
+				p.warnOnlyShell(t, "join them: "+source.Clip(t.Raw)+" && …")
+			}
+		}
 		f.expand(p)
 		p.lint(nil)
 	}
@@ -74,14 +76,18 @@ func (f *fileJobs) blockJobs() {
 
 // asks gives a block the resources that it and its config file ask for.
 func (p *proto) asks(bl *block.Block) {
-	add := func(key, value string) {
-		p.Resources = append(p.Resources, written.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, bl.Line, 1)}})
-	}
-	add("gpus", strconv.Itoa(bl.GPUs))
-	add("gpu_memory", units.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
+	p.ask("gpus", strconv.Itoa(bl.GPUs))
+	p.ask("gpu_memory", units.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
 	if r := p.file.config.Retry; r != nil {
-		add("retry.backoff_after", strconv.Itoa(r.BackoffAfter))
-		add("retry.backoff", units.FormatDuration(r.Backoff))
+		p.ask("retry.backoff_after", strconv.Itoa(r.BackoffAfter))
+		p.ask("retry.backoff", units.FormatDuration(r.Backoff))
+	}
+}
+
+// ask gives a job a resource that is not among its keys; "" for none.
+func (p *proto) ask(key, value string) {
+	if value != "" {
+		p.Resources = append(p.Resources, written.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, p.Line, p.Col)}})
 	}
 }
 
@@ -146,7 +152,9 @@ type Lines struct {
 	Retry     string `json:"retry,omitempty"`
 	Setup     string `json:"setup,omitempty"` // runs before each line, in the same shell
 	Input     []byte `json:"input,omitempty"` // the lines themselves, if they came from standard input
-	Kept      bool   `json:"-"`               // as an earlier run read it: if it is a job file by now, it is none of lines
+
+	Names map[string]string `json:"names"` // what long lines are called, by hash; nil if a run before names were kept read the list
+	Kept  bool              `json:"-"`     // as an earlier run read it: if it is a job file by now, it is none of lines
 }
 
 // source reads a job file, or takes its place: what came from standard input is no file.
@@ -162,7 +170,7 @@ func (f *fileJobs) offerLines() bool {
 	if isYAML(f.src) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.src.Path)) || !lines.Looks(f.src.Data) {
 		return false
 	}
-	f.src.Problem(0, 0, "to make each line a job: gpurun --lines "+f.src.Path, "is a list of commands, not a job file")
+	f.src.Problem(0, 0, "to make each line a job: "+cmp.Or(f.opts.Command, "gpurun")+" --lines "+f.src.Path, "is a list of commands, not a job file")
 	return true
 }
 
@@ -171,13 +179,15 @@ func (f *fileJobs) readLines() {
 	var problems []Problem
 	var note Problem
 	f.lines, problems, note = lines.Parse(f.src.Path, f.src.Data)
-	for _, p := range problems {
-		f.out.Add(p)
-	}
+	f.out.Add(problems...)
 	if note.Text != "" {
 		f.out.Warn(note)
 	}
 	f.partial = len(problems) > 0
+	kept := f.opts.Lines[f.src.Path].Names
+	f.names = map[string]string{}
+	maps.Copy(f.names, kept)
+	lines.Apart(f.lines, f.names, kept != nil)
 	if len(f.lines) == 0 && len(problems) == 0 {
 		f.src.Problem(0, 0, "write a command on each line", "contains no commands")
 	}
@@ -187,26 +197,23 @@ func (f *fileJobs) readLines() {
 func (f *fileJobs) lineJobs() {
 	f.style = ofLines
 	set := f.opts.Lines[f.src.Path]
+	set.Names = f.names
 	f.batch.Files[f.index].Lines = &set
 	for _, l := range f.lines {
 		p := f.newProto(ofLines, l.Line, l.Col)
-		p.Matrix = &expand.Matrix{}
 		p.Name = expand.Literal(l.Name, l.Line, l.Col)
-		text := l.Text
-		if set.Setup != "" {
-			text = set.Setup + "\n" + text
-		}
-		t, _ := p.compile(text, l.Line, l.Col, "a line", expand.AtStart)
+		t, _ := p.compile(l.Text, l.Line, l.Col, "a line", expand.AtStart)
 		slips.LookAlike(p.src, l.Text, l.Line, l.Col)
+		if set.Setup != "" {
+			p.Setup, _ = p.compile(set.Setup, l.Line, l.Col, "--setup", expand.AtStart)
+			t = t.Below(p.Setup)
+		}
 		p.Commands = []*expand.Text{t}
 		p.checkConfigUse(false)
-		for _, r := range []struct{ key, value string }{
-			{"gpus", set.GPUs}, {"gpu_memory", set.GPUMemory}, {"timeout", set.Timeout}, {"retry", set.Retry},
-		} {
-			if r.value != "" {
-				p.Resources = append(p.Resources, written.Resource{Key: r.key, Texts: []*expand.Text{expand.Literal(r.value, l.Line, l.Col)}})
-			}
-		}
+		p.ask("gpus", set.GPUs)
+		p.ask("gpu_memory", set.GPUMemory)
+		p.ask("timeout", set.Timeout)
+		p.ask("retry", set.Retry)
 		f.expand(p)
 		p.lint(nil)
 	}

@@ -165,7 +165,7 @@ func (p *printer) job(j *Job) []string {
 	t := j.Spec.text
 	p.entry("name: %s", source.Spell(j.Name))
 	p.params(j.values().Params)
-	p.run(t.Commands)
+	p.run(t)
 	p.args(t)
 	p.list("needs", t.Needs)
 	p.text("queue", t.Queue)
@@ -190,19 +190,32 @@ func (p *printer) job(j *Job) []string {
 	p.list("inputs", t.Inputs)
 	p.metrics(t.Metrics)
 	p.config(j, t.Config)
+	if len(j.Spec.Notify) > 0 {
+		p.entry("notify: %s", settings.SpellNotify(j.Spec.Notify))
+	}
 	return p.entries
 }
 
 // run prints the commands: a script as one, not as a list of one.
-func (p *printer) run(commands []*expand.Text) {
+func (p *printer) run(t *written.Job) {
+	setup, commands := t.Setup, slices.Clone(t.Commands[t.Activation():])
+	for _, c := range t.Commands[:t.Activation()] {
+		if setup != nil {
+			c = c.Below(setup)
+		}
+		setup = c
+	}
+	p.text("setup", setup)
+	for i, c := range commands {
+		if t.Setup != nil {
+			commands[i] = &expand.Text{Raw: strings.TrimPrefix(c.Raw, setup.Raw+"\n")}
+		}
+	}
 	if len(commands) != 1 {
 		p.list("run", commands)
 		return
 	}
-	head, lines, ok := source.SpellScript(commands[0].Raw)
-	if !ok {
-		head = source.Spell(commands[0].Raw)
-	}
+	head, lines := source.SpellScript(commands[0].Raw)
 	p.entry("run: %s", head)
 	for _, l := range lines {
 		p.under(2, "%s", l)
@@ -310,10 +323,9 @@ func (p *printer) resource(indent int, key string, r *written.Resource) {
 		value = " " + source.SpellValue(r.Texts[0].Raw)
 	}
 	if indent == 0 {
-		p.entry("%s:%s", key, value)
-	} else {
-		p.under(indent, "%s:%s", key, value)
+		p.entries = append(p.entries, "")
 	}
+	p.under(indent, "%s:%s", key, value)
 	if value != "" {
 		return
 	}

@@ -23,13 +23,13 @@ type proto struct {
 	keys      *yaml.Node // a mapping with canonical keys, defaults filled in
 	style     *style
 	scope     expand.Scope
-	inherited map[string]bool  // keys taken from defaults
+	inherited map[string]bool // keys taken from defaults
+	notify    []Notify
 	specs     map[string]*Spec // by rendered resources
-	edited    map[string]bool  // bases whose copy has been made once, for the problems that reports
 }
 
 func (f *fileJobs) newProto(s *style, line, col int) *proto {
-	return &proto{Job: &written.Job{Line: line, Col: col}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}, edited: map[string]bool{}}
+	return &proto{Job: &written.Job{Line: line, Col: col, Matrix: &expand.Matrix{}}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}}
 }
 
 // get returns the value of a key, nil if it is not given.
@@ -186,10 +186,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	spelt := map[string]*yaml.Node{}
 	empty := "" // the last key that needs a mapping and has no value
 	s.Pairs(n, what, func(k, v *yaml.Node) {
-		word := k.Value
-		if own, ok := words.Same[word]; ok {
-			word = own
-		}
+		word := words.Own(k.Value)
 		if !slices.Contains(words.Job, word) && !slices.Contains(words.List, word) {
 			hint := keyHint(k.Value, v)
 			if empty != "" {

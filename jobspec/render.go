@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -85,25 +86,30 @@ func pathList(texts []*expand.Text, v *expand.Values) ([]string, error) {
 
 // plan returns what is known of a job before it starts, with its work dir.
 func (b *Batch) plan(j *Job) (*expand.Values, error) {
-	return j.Spec.text.Plan(b.Files[j.File].WorkDir, int(j.combo), j.Name)
+	return j.text().Plan(b.Files[j.File].WorkDir, int(j.combo), j.Name)
+}
+
+// Variables returns what a job's params and env set, by name. $NAME in env is what environ says.
+func (b *Batch) Variables(j *Job, environ []string) map[string]string {
+	v, named := j.values(), map[string]string{}
+	for _, p := range j.Params() {
+		named[p.Name] = p.Text
+	}
+	v.Runtime = &Runtime{Environ: environ}
+	for _, e := range j.text().Env {
+		named[e.Name] = e.Value.RenderEnv(v)
+	}
+	return named
 }
 
 // Commands returns what a job runs, as far as that is known before it starts. What only
 // an attempt knows, such as {gpu}, stays by name, as does {work_dir}.
-func (b *Batch) Commands(j *Job) []string {
-	if j.Spec.text == nil {
-		return nil
-	}
-	return j.Spec.text.Script(j.values())
-}
+func (b *Batch) Commands(j *Job) []string { return j.text().Script(j.values()) }
 
 // Planned returns a job's commands as it would run them now. What is known only to an
 // attempt, such as {gpu} or {uni_id}, stays by name; later lists those names.
 func (b *Batch) Planned(j *Job) (commands, later []string) {
-	t := j.Spec.text
-	if t == nil {
-		return nil, nil
-	}
+	t := j.text()
 	v, err := b.plan(j)
 	if err != nil {
 		return b.Commands(j), nil // the attempt will report why
@@ -138,10 +144,7 @@ const (
 // since values of the environment are recorded nowhere, and "config model.depth" with
 // its value. Run-time variables are left as names.
 func (b *Batch) Traits(j *Job) map[string]string {
-	t := j.Spec.text
-	if t == nil {
-		return nil
-	}
+	t := j.text()
 	traits := map[string]string{}
 	v := j.values()
 	for _, e := range t.Env {
@@ -172,9 +175,7 @@ func (b *Batch) Traits(j *Job) map[string]string {
 	if len(flat) == 0 || len(flat) > maxTraits {
 		flat = map[string]string{"config": shortHash(string(c.Content))}
 	}
-	for key, value := range flat {
-		traits[key] = value
-	}
+	maps.Copy(traits, flat)
 	return traits
 }
 

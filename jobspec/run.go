@@ -147,17 +147,12 @@ func (p *proto) readShell() {
 	if n == nil {
 		return
 	}
-	items := p.src.Items(n, "shell")
-	for _, item := range items {
-		word, _, ok := p.src.Scalar(item, "shell")
-		if ok && n.Kind == yaml.ScalarNode {
-			p.Shell = strings.Fields(word)
-		} else if ok {
-			p.Shell = append(p.Shell, word)
-		}
+	p.Shell = p.src.Texts(n, "shell")
+	if n.Kind == yaml.ScalarNode {
+		p.Shell = strings.Fields(strings.Join(p.Shell, ""))
 	}
 	switch {
-	case len(items) == 0:
+	case len(p.Shell) == 0 && n.Kind != yaml.ScalarNode: // has been reported
 	case len(p.Shell) == 0 || p.Shell[0] == "":
 		p.src.Problem(n.Line, n.Column, "try [bash, -c]", "shell names no program")
 	case len(p.Shell) == 1 && n.Kind == yaml.ScalarNode && shells[p.Shell[0]] != nil:
@@ -165,6 +160,20 @@ func (p *proto) readShell() {
 	case takesFile(p.Shell):
 		p.src.Problem(n.Line, n.Column, "write ["+strings.Join(append(slices.Clone(p.Shell), "-c"), ", ")+"]",
 			"shell: %s would treat each command as the name of a script", strings.Join(p.Shell, " "))
+	}
+}
+
+// readSetup has each command begin with setup.
+func (p *proto) readSetup() {
+	p.Setup = p.optional("setup", expand.AtStart)
+	if p.Setup == nil {
+		return
+	}
+	if !p.Sh() {
+		p.src.Problem(p.Setup.Line, p.Setup.Col, "write setup: null, or use bash or sh", "setup is for a shell like sh, not for %s", strings.Join(p.Shell, " "))
+	}
+	for i, c := range p.Commands {
+		p.Commands[i] = c.Below(p.Setup)
 	}
 }
 

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ var resourceKeys = []resourceKey{
 	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }),
 	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }),
 	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
-	single("when", oneOf[When](OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
+	single("when", units.OneOf(OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
 	single("timeout", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
 	single("timeout.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
 	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
@@ -64,7 +65,7 @@ var resourceKeys = []resourceKey{
 	single("stall.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
 	single("stall.output", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
 	single("on_stall", parseOnStall, func(s *Spec) *bool { return &s.Stall.Kill }),
-	single("leftovers", oneOf[string]("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
+	single("leftovers", units.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
 	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
 	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
 	single("retry.delay", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Delay }),
@@ -81,6 +82,34 @@ var resourceKeys = []resourceKey{
 	several("allow", lint.ParseAllow, func(s *Spec) *[]string { return &s.Allow }),
 	{"desc", false, func(s *Spec, v []string) error { s.Desc = v[0]; return nil }},
 	{"tags", true, func(s *Spec, v []string) error { s.Tags = v; return nil }},
+}
+
+// Changeable are the keys of a job that a user may change while a run goes on.
+var Changeable = []string{"gpus", "gpu_memory", "max_util", "timeout", "retry", "priority"}
+
+// Change returns what a job asks for with other values of some keys, spelled as in a job file.
+func (s *Spec) Change(values map[string]string) (*Spec, error) {
+	n := *s
+	for _, rk := range resourceKeys {
+		if text, ok := values[rk.key]; ok {
+			if err := rk.read(&n, []string{text}); err != nil {
+				return nil, errors.New(Problem{Text: rk.key + ": "}.Because(err).String())
+			}
+		}
+	}
+	_, memory := values["gpu_memory"]
+	_, util := values["max_util"]
+	switch {
+	case (n.Request.Max == 0) != (s.Request.Max == 0):
+		return nil, errors.New("gpus: a job with GPUs cannot become one without, nor the other way round: write it in the job file, then gpurun reload")
+	case n.Request.Max == 0 && (memory || util):
+		return nil, errors.New("gpu_memory and max_util are for jobs with GPUs")
+	case n.Request.Max == n.Request.Min && n.Resize.Up > 0:
+		return nil, errors.New("gpus: a job with resize asks for a range, such as 1-4")
+	case memory:
+		n.DefaultMemory, n.LeastMemory, n.Request.Part = false, false, false
+	}
+	return &n, nil
 }
 
 func parseModels(v []string) (gpu.Names, error) {
@@ -112,17 +141,6 @@ func parsePriority(s string) (int, error) {
 	return n, nil
 }
 
-func oneOf[T ~string](valid ...T) func(string) (T, error) {
-	list := make([]string, len(valid))
-	for i, w := range valid {
-		list[i] = string(w)
-	}
-	return func(s string) (T, error) {
-		w, err := units.ParseWord(s, list...)
-		return T(w), err
-	}
-}
-
 func parseRetries(s string) (int, error) {
 	if s == "forever" {
 		return -1, nil
@@ -134,9 +152,10 @@ func parseKinds(v []string) ([]string, error) {
 	if len(v) == 1 && v[0] == "all" {
 		return nil, nil
 	}
+	kinds := []string{"oom", "timeout", "stalled", "signal", "exit", "lost"}
 	for _, kind := range v {
-		if _, err := units.ParseWord(kind, "oom", "timeout", "stalled", "signal", "exit", "lost"); err != nil {
-			return nil, err
+		if n, err := strconv.ParseUint(kind, 10, 8); !slices.Contains(kinds, kind) && (err != nil || strconv.FormatUint(n, 10) != kind || n == 0) {
+			return nil, source.Faultf(source.DidYouMean(kind, kinds, "valid values: "+strings.Join(kinds, ", ")+", and exit codes from 1 to 255"), "unknown value %q", kind)
 		}
 	}
 	return v, nil
@@ -164,7 +183,7 @@ type draft struct {
 // build reads the resources of one job, with its parameters put in.
 func (p *proto) build(v *expand.Values) *Spec {
 	d := &draft{p.style.spec, map[string]*expand.Text{}}
-	d.text = p.Job
+	d.text, d.Notify = p.Job, p.notify
 	d.LogNamed = p.Log != nil || p.Stdout != nil || p.Stderr != nil
 	d.HasOutputs, d.HasInputs = len(p.Outputs) > 0, len(p.Inputs) > 0
 	for _, rk := range resourceKeys {

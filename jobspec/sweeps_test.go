@@ -23,7 +23,7 @@ func TestSweeps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := Options{Lint: true, Flags: map[string]string{"max-concurrent": "4"}}
+			opts := Options{Lint: true, Flags: map[string]string{"max-concurrent": "4", "allow": "missing"}}
 			if first, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(first, "# -p ") {
 				for _, p := range strings.Split(first, " -p ")[1:] {
 					opts.Params = append(opts.Params, strings.TrimSpace(p))

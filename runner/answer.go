@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gpurun/gpu"
 	"gpurun/jobspec/graph"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
@@ -41,6 +42,9 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		ids, err := l.match(r.Jobs)
 		return control.Reply{Jobs: l.phases(ids)}, err
 	case control.OpDrain:
+		if why := l.Core.Closing(); why != "" {
+			return control.Reply{Said: []string{fmt.Sprintf("already %s: %s", l.Core.RunPhase(), why)}}, nil
+		}
 		l.step(sched.StopRequested{Drain: true, Why: "gpurun stop --drain was given"})
 		return control.Reply{}, nil
 	case control.OpStopGPU:
@@ -99,6 +103,9 @@ func (l *loop) status(s *state.Snapshot) *schema.Status {
 		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase, Settings: l.changed()}, Counts: schema.CountsOf(s.Counts), ETA: schema.Known(s.ETA.Seconds()),
 		GPUs: l.Core.GPUs(now), Jobs: l.Core.Jobs(now), Alike: schema.AlikeOf(s.Alike), Warnings: []schema.Problem{},
 	}
+	if len(l.Code) > 0 {
+		st.Run.Snapshot = schema.Known(l.Code[0].Home())
+	}
 	for i := range st.Jobs {
 		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
 			at := l.attempts.live[*a.UniID]
@@ -116,7 +123,7 @@ func (l *loop) status(s *state.Snapshot) *schema.Status {
 		}
 	}
 	for _, h := range s.Held {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%d jobs are held, %s first: %d attempts failed alike: %s", h.Jobs, h.First, h.Attempts, h.Cause)})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%d jobs are held, %s first: the first attempts of %d jobs failed alike: %s", h.Jobs, h.First, h.Attempts, h.Cause)})
 	}
 	return st
 }
@@ -159,13 +166,11 @@ func (l *loop) stopGPU(index int) error {
 	if l.Prober == nil {
 		return control.Refusal("this run uses no GPUs")
 	}
-	for _, d := range l.Prober.Devices() {
-		if d.Index == index {
-			l.step(sched.StopRequested{GPU: &index, Why: fmt.Sprintf("gpurun stop --gpu %d", index)})
-			return nil
-		}
+	if !slices.ContainsFunc(l.Prober.Devices(), func(d gpu.Device) bool { return d.Index == index }) {
+		return control.Refusal(fmt.Sprintf("no GPU %d in this run", index))
 	}
-	return control.Refusal(fmt.Sprintf("no GPU %d in this run", index))
+	l.step(sched.StopRequested{GPU: &index, Why: fmt.Sprintf("gpurun stop --gpu %d", index)})
+	return nil
 }
 
 // onJobs sends the event for the jobs that match the request's patterns. The reply
@@ -190,6 +195,10 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 			}
 		}
 		ids = append(ids, id)
+		if p := l.Core.Phase(id); req.Op == control.OpPause && (p == state.Running || p == state.Queued) {
+			r.Keep(fmt.Sprintf("keeps %s; no new attempt starts", p), l.Batch.Jobs[id].Name)
+			continue
+		}
 		r.Done = append(r.Done, l.Batch.Jobs[id].Name)
 	}
 	l.step(event(ids))
@@ -245,7 +254,7 @@ func Supersedes(here *state.Record, there *state.Fact) string {
 	case here.Forgotten:
 		return "forgotten here, left alone"
 	case here.State == state.Succeeded:
-		return "already done"
+		return Already[control.OpDone]
 	}
 	return "has been tried here since, and runs again"
 }
@@ -260,16 +269,31 @@ func (l *loop) keeps(op string, id int) string {
 	case control.OpPause, control.OpResume, control.OpRetry:
 		return l.staysSo(op, id, p)
 	}
+	j := &l.Batch.Jobs[id]
+	r := l.Core.History().Of(j.File, j.Key.String())
 	switch {
+	case op == control.OpSet && p.Ended():
+		return "already ended"
+	case op == control.OpSet:
+		return ""
+	case op == control.OpStop && p == state.Cancelled:
+		return "already cancelled"
+	case op == control.OpStop && l.Core.Cancelling(id):
+		return "already being cancelled"
+	case op == control.OpForget && r != nil && r.Forgotten:
+		return Already[op]
 	case op == control.OpStop && p.Ended():
 		return "already ended"
 	case op == control.OpDone && (p == state.Succeeded || p == state.UpToDate):
-		return "already done"
+		return Already[op]
 	case op != control.OpStop && (p == state.Running || p == state.Queued):
 		return StillRuns
 	}
 	return ""
 }
+
+// Already is why a job stays as it is if its user has said the same before.
+var Already = map[string]string{control.OpDone: "already done", control.OpForget: "already forgotten"}
 
 // StillRuns is why a running job cannot be forgotten or marked as done: its end would
 // override that.

@@ -24,34 +24,6 @@ func (l *loop) start(a sched.Launch) {
 	l.starts = append(l.starts, at.launch)
 }
 
-// begin lets a successor begin, whose start is in the ledger.
-func (l *loop) begin(uniID string) {
-	if l.book.unrecorded[uniID] {
-		l.Engine.Stop(uniID, state.WhyInterrupted, engine.Kill)
-		return
-	}
-	out := &l.attempts.live[uniID].out
-	out.fromStdout, out.fromStderr = size(out.stdout), size(out.stderr) // the attempt before it has written since
-	l.Engine.Successors.Begin(uniID)
-}
-
-// survey asks the engine how many GPUs are free for jobs.
-func (l *loop) survey(jobs []int) {
-	var asks []engine.Ask
-	for _, id := range jobs {
-		req := l.Core.Request(id)
-		asks = append(asks, engine.Ask{Models: req.Models.List(), GPUMemory: req.Memory})
-	}
-	l.beside(func() func() {
-		free, waiting, err := l.Engine.Successors.Spare(asks)
-		if err != nil {
-			l.Log.Warn().Err(err).Msg("free GPUs")
-			return func() { l.step(sched.Surveyed{}) }
-		}
-		return func() { l.step(sched.Surveyed{Jobs: jobs, Free: free, Waiting: waiting}) }
-	})
-}
-
 // launch has the engine start, or ask about, all attempts of the current step.
 func (l *loop) launch() {
 	if len(l.asks) > 0 {
@@ -82,7 +54,7 @@ func (l *loop) forget(at *attempt) {
 	}
 	delete(l.attempts.live, at.launch.UniID)
 	l.attempts.ports.give(at.port)
-	l.release(at.code)
+	l.use(at.code, -1)
 }
 
 // adopt asks the engine about an attempt of an earlier run.
@@ -90,7 +62,7 @@ func (l *loop) adopt(a state.Attempt) {
 	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
 	at.curve = l.Ledger.CurvePath(a.Ledger, a.Start.UniID)
 	at.code = l.copyAt(a.Start.Snapshot)
-	l.use(at.code)
+	l.use(at.code, 1)
 	l.attempts.live[at.launch.UniID] = at
 	l.out.starts[a.Start.UniID] = a.Start
 	ask := engine.Attempt{Identity: at.launch.Identity, Started: a.Start.Time}

@@ -133,7 +133,6 @@ jobs:
 type lastWhy struct{ text string }
 
 func (*lastWhy) Fact(int, state.Fact) {}
-func (*lastWhy) Warn(string)          {}
 func (l *lastWhy) Snapshot(s state.Snapshot) {
 	if s.HeadWhy != "" {
 		l.text = s.HeadWhy

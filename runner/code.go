@@ -2,8 +2,8 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,15 +30,16 @@ func (l *loop) copyAt(home string) *codecopy.Tree {
 		return nil
 	}
 	dir := filepath.Dir(home)
-	if t := l.attempts.copies[dir]; t != nil {
-		return t
+	for t := range l.attempts.copies {
+		if t.Dir == dir {
+			return t
+		}
 	}
 	t, err := codecopy.Load(dir)
 	if err != nil {
 		l.warn(fmt.Sprintf("the copy of the code in %s cannot be read, so what jobs write there is not moved to the work dir: %v", dir, err))
 		return nil
 	}
-	l.attempts.copies[dir] = t
 	return t
 }
 
@@ -59,136 +60,100 @@ func inputsIn(ctx context.Context, code *codecopy.Tree, r jobspec.Rendered) ([]s
 	if code == nil {
 		return files.Inputs(ctx, r.Inputs)
 	}
-	paths := append([]string{}, r.Inputs...)
+	paths := slices.Clone(r.Inputs)
 	for i, p := range paths {
-		code.Show(p)
 		if fi, err := os.Stat(code.Map(p)); err == nil && fi.Mode().IsRegular() {
 			paths[i] = code.Map(p)
 		}
 	}
 	inputs, err := files.Inputs(ctx, paths)
 	for i := range inputs {
-		inputs[i].Path = code.Given(code.Back(inputs[i].Path))
+		inputs[i].Path = code.Back(inputs[i].Path)
 	}
 	return inputs, err
 }
 
-// gatherEvery is how often what jobs have written into copies of the code is looked for while
-// they run.
-const gatherEvery = 10 * time.Second
+// settled stands for the number of attempts in a copy from which all has come home, or is about to.
+const settled = -1
 
-// collect has what jobs have made in copies of the code moved to the work dir: one pass at a time,
-// since on a slow file system one can take longer than the time between two.
-func (l *loop) collect() {
-	a := &l.attempts
-	if len(a.users) == 0 || a.gathering || l.Now().Boot-a.gathered < gatherEvery {
-		return
-	}
-	a.gathering = true
-	codes := slices.Collect(maps.Keys(a.users))
-	l.beside(func() func() {
-		var notes []string
-		for _, code := range codes {
-			notes = append(notes, gathered(code, true)...)
-		}
-		return func() {
-			a.gathering, a.gathered = false, l.Now().Boot
-			l.warn(notes...)
-		}
-	})
-}
-
-// use counts an attempt in a copy of the code, which may be nil.
-func (l *loop) use(code *codecopy.Tree) {
+// use counts an attempt that enters a copy of the code, or leaves it; there may be none.
+func (l *loop) use(code *codecopy.Tree, by int) {
 	if code != nil {
-		l.attempts.users[code]++
+		l.attempts.copies[code] = max(l.attempts.copies[code], 0) + by
 	}
 }
 
-// release is called when an attempt in a copy of the code is over. One that nobody is in, nor
-// will be, is removed.
-func (l *loop) release(code *codecopy.Tree) {
-	if code == nil {
+// settleEvery is how often copies of the code are looked for that no attempt is in any more.
+const settleEvery = 10 * time.Second
+
+// settle has what jobs have made in such copies brought home. What is to start in one waits for that.
+// When the run is over, it is settle that waits.
+func (l *loop) settle(over bool) {
+	a, now := &l.attempts, l.Now().Boot
+	if !over && now-a.settled < settleEvery {
 		return
 	}
-	if l.attempts.users[code]--; l.attempts.users[code] == 0 {
-		delete(l.attempts.users, code)
-		l.retire(code)
+	a.settled = now
+	for code, n := range a.copies {
+		old := !slices.Contains(l.Code, code)
+		home := func() func() {
+			notes, done := code.Settle(old)
+			return func() {
+				l.warn(notes...)
+				if !done {
+					l.use(code, 0)
+				}
+			}
+		}
+		switch {
+		case over && n <= 0:
+			code.Lock()
+			home()()
+		case n == 0 && code.TryLock():
+			a.copies[code] = settled
+			l.beside(home)
+		}
 	}
 }
 
-func (l *loop) retire(code *codecopy.Tree) {
-	if code == nil || l.attempts.users[code] > 0 || slices.Contains(l.Code, code) {
-		return
-	}
-	l.beside(func() func() {
-		notes := code.Remove(time.Now())
-		return func() { l.warn(notes...) }
-	})
-}
-
-func gathered(code *codecopy.Tree, busy bool) []string {
-	_, kept, err := code.Gather(busy, time.Now())
-	var notes []string
-	if len(kept) > 0 {
-		notes = append(notes, codecopy.Kept(kept))
-	}
-	if err != nil {
-		notes = append(notes, "what jobs wrote in the copy of the code "+code.Home()+" is still there: "+err.Error())
-	}
-	return notes
-}
-
-// leave is what becomes of what an attempt has written in its copy of the code. It returns what
-// to do beside the loop: before the end is judged, and after.
-func (l *loop) leave(at *attempt) (bring func(), rest func() []string) {
-	code := at.code
-	if code == nil {
-		return func() {}, func() []string { return nil }
-	}
-	busy := l.attempts.users[code] > 1
+// bring returns what is to be done beside the loop before the end of an attempt is judged: what its job
+// declares comes home from its copy of the code, and is in that which jobs start in now.
+func (l *loop) bring(at *attempt) func() []string {
 	var now *codecopy.Tree
 	if at.file < len(l.Code) {
 		now = l.Code[at.file]
 	}
-	var failed error
-	paths := written(at.outputs, at.metrics)
-	bring = func() {
-		failed = code.Bring(paths)
-		if now == nil || now == code {
-			return
+	return func() []string {
+		if at.code == nil {
+			return nil
 		}
-		for _, p := range paths { // for jobs that need it
-			now.Show(p)
+		paths := written(at.outputs, at.metrics)
+		err := at.code.Bring(paths)
+		if now != nil && now != at.code {
+			err = errors.Join(err, now.Show(paths...))
 		}
-	}
-	return bring, func() []string {
-		notes := gathered(code, busy)
-		if failed != nil {
-			notes = append(notes, fmt.Sprintf("%s: its outputs are still in the copy of the code, %s: %v", at.launch.Job, code.Home(), failed))
+		if err != nil {
+			return []string{fmt.Sprintf("%s: its outputs are still in the copy of the code, %s: %v", at.launch.Job, at.code.Home(), err)}
 		}
-		return notes
+		return nil
 	}
 }
 
 // missing returns the first output that an attempt has not written. One in its copy of the code
 // that nobody has brought yet counts.
 func (at *attempt) missing() (string, error) {
-	code, paths := at.code, slices.Clone(at.outputs)
-	for {
-		p, err := files.MissingOutput(paths)
-		if p == "" || at.snapshot == "" {
+	code := at.code
+	if code == nil && at.snapshot != "" {
+		code, _ = codecopy.Load(filepath.Dir(at.snapshot))
+	}
+	for _, p := range at.outputs {
+		missing, err := files.MissingOutput([]string{p})
+		if missing != "" && code != nil {
+			missing, err = files.MissingOutput([]string{code.Map(p)})
+		}
+		if missing != "" {
 			return p, err
 		}
-		if code == nil {
-			if code, _ = codecopy.Load(filepath.Dir(at.snapshot)); code == nil {
-				return p, err
-			}
-		}
-		there := code.Map(p)
-		if there == p {
-			return code.Given(code.Back(p)), err
-		}
-		paths[slices.Index(paths, p)] = there
 	}
+	return "", nil
 }

@@ -10,23 +10,32 @@ import (
 	"gpurun/runner/sched"
 )
 
-// Where looking through a copy of the code takes long, no second look begins meanwhile: ends would
-// wait for all of them.
-func TestCollectOnce(t *testing.T) {
+// What jobs have made in a copy of the code is brought home once no attempt is in it, and an attempt that
+// is to start there then waits.
+func TestSettleOnce(t *testing.T) {
 	var looks []func()
 	now := time.Hour
 	l := newLoop(context.Background(), Config{
 		Batch: &jobspec.Batch{}, Now: func() sched.Now { return sched.Now{Boot: now} }, Go: func(f func()) { looks = append(looks, f) },
 	})
-	l.use(&codecopy.Tree{})
-	for i, want := range []int{1, 1, 1, 1, 2} {
-		if i == 3 {
-			looks[0]()
-			(<-l.inbox)()
+	code := &codecopy.Tree{Dir: t.TempDir(), Root: t.TempDir(), Items: nil}
+	l.Code = []*codecopy.Tree{code}
+	for i, step := range []struct {
+		by   int
+		want int
+	}{{1, 0}, {1, 0}, {-1, 0}, {-1, 1}, {0, 1}} {
+		l.use(code, step.by)
+		now += settleEvery
+		if l.settle(false); len(looks) != step.want {
+			t.Errorf("%d looks after %d steps, want %d", len(looks), i+1, step.want)
 		}
-		if l.collect(); len(looks) != want {
-			t.Errorf("%d looks after %d times, want %d", len(looks), i+1, want)
-		}
-		now += gatherEvery
+	}
+	if code.TryLock() {
+		t.Error("an attempt may start while its copy is settled")
+	}
+	looks[0]()
+	(<-l.inbox)()
+	if !code.TryLock() {
+		t.Error("the copy stays locked")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
+	"gpurun/state/disk"
 )
 
 // happened turns engine events into core events.
@@ -34,12 +36,8 @@ func (l *loop) happened(ev engine.Event) {
 		}
 		l.placed(at, ev.Running.PID)
 		l.step(sched.Started{
-			UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted, Host: ev.Running.Host, Grant: ev.Running.Grant,
+			UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Host: ev.Running.Host, Grant: ev.Running.Grant,
 		})
-	case ev.Ready != nil:
-		l.step(sched.Ready{UniID: ev.UniID, Host: ev.Ready.Host, Grant: ev.Ready.Grant})
-	case ev.Busy != nil:
-		l.step(sched.Busy{UniID: ev.UniID, Percent: *ev.Busy})
 	case ev.Queued != nil:
 		l.step(sched.Queued{UniID: ev.UniID, JobID: ev.Queued.JobID, Reason: ev.Queued.Reason, Expected: ev.Queued.Expected})
 	case ev.Background != nil:
@@ -78,9 +76,8 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		l.Prober.Removed(at.launch.UniID)
 	}
 	vanished := at.vanished(e)
-	bring, rest := l.leave(at)
+	bring := l.bring(at)
 	reports := l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree
-	was := *at // begin may still change it
 	l.beside(func() func() {
 		kind := ""
 		if reports {
@@ -89,17 +86,16 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence
 		}
 		if l.Does.Places {
-			was.appear(l.ctx, e)
+			at.appear(l.ctx, e)
 		}
-		bring()
-		ev := judge(&was, e, kind)
-		if was.evidence != nil {
-			ev.Evidence = was.evidence()
+		notes := bring()
+		ev := judge(at, e, kind)
+		if at.evidence != nil {
+			ev.Evidence = at.evidence()
 		}
 		if vanished && ev.Warning == "" {
 			ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
 		}
-		notes := rest()
 		return func() {
 			l.warn(notes...)
 			l.warnOf(at.launch.Job, ev)
@@ -172,6 +168,9 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 			ev.Failed = "output " + err.Error()
 		}
 	}
+	if !ev.Good && e.Why == "" && (ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != "") {
+		ev.Full = at.full()
+	}
 	switch {
 	case e.OOMKilled:
 		ev.Cause = sched.HostMemory
@@ -179,6 +178,19 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		ev.Cause = sched.GPUMemory
 	}
 	return ev
+}
+
+// least is what a disk has at least that is not full.
+const least = 1 << 20
+
+// full names a disk that an attempt writes to and that has no room, or is "".
+func (at *attempt) full() string {
+	for _, d := range [][2]string{{"log", filepath.Dir(at.out.stdout)}, {"work dir", at.launch.WorkDir}} {
+		if free, files := disk.Room(d[1]); files == 0 || free >= 0 && free < least {
+			return "the disk of its " + d[0] + " is full, " + d[1]
+		}
+	}
+	return ""
 }
 
 // causeOf returns what the end of a failed attempt's log blames.

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,10 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gpurun/jobspec"
 	"gpurun/runner/codecopy"
 	"gpurun/runner/engine"
-	"gpurun/runner/sched"
 	"gpurun/state"
 )
 
@@ -25,7 +22,6 @@ func (at atEnd) Fact(_ int, f state.Fact) {
 	}
 }
 func (atEnd) Snapshot(state.Snapshot) {}
-func (atEnd) Warn(string)             {}
 
 // What a node has made may be seen late here. A job that succeeded there ends once its output is
 // seen, also where that is brought from a copy of the code that another job is in.
@@ -60,7 +56,7 @@ func TestLateOutput(t *testing.T) {
 					return Play{For: time.Second, Exit: tt.exit}
 				})
 				tree, err := codecopy.Take(t.Context(), codecopy.Options{
-					WorkDir: w.memory.dir, State: filepath.Join(w.memory.dir, ".gpurun"), Folder: filepath.Join(w.memory.dir, ".gpurun", "snapshots"), Now: time.Now(),
+					WorkDir: w.memory.dir, State: filepath.Join(w.memory.dir, ".gpurun"), Folder: filepath.Join(w.memory.dir, ".gpurun", "snapshots"), Name: "now",
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -82,22 +78,4 @@ func TestLateOutput(t *testing.T) {
 			})
 		})
 	}
-}
-
-type begins struct{ engine.Successors }
-
-func (begins) Begin(string) {}
-
-// A successor may have ended while the core lets it begin: what it left is being examined then.
-func TestBeginAfterTheEnd(t *testing.T) {
-	dir := t.TempDir()
-	l := newLoop(context.Background(), Config{
-		Batch: &jobspec.Batch{}, Engine: engine.Opened{Successors: begins{}},
-		Now: func() sched.Now { return sched.Now{Wall: time.Now()} }, Go: func(f func()) { go f() },
-	})
-	at := &attempt{job: -1, launch: engine.Launch{Identity: engine.Identity{UniID: "u", Dir: dir}}, out: logOf(filepath.Join(dir, "log"))}
-	l.attempts.live["u"] = at
-	l.look(at, engine.Ended{ExitCode: 1})
-	l.begin("u")
-	<-l.inbox
 }

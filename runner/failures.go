@@ -14,18 +14,19 @@ type Last struct {
 	out        logPart
 }
 
-// Failures returns the jobs that ended badly, in batch order, with those that failed
-// alike merged into one.
+// Failures returns the jobs that ended badly, or whose retry the run's end prevented, in
+// batch order, with those that failed alike merged into one.
 func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []state.FailedJob {
 	var list []state.FailedJob
 	var alike state.Grouping
 	blocked := blockedBy(b, phase)
 	for id := range b.Jobs {
-		if p := phase(id); !p.Bad() || p == state.Blocked {
+		p := phase(id)
+		if p == state.Blocked || !p.Bad() && p != state.Interrupted {
 			continue
 		}
 		l, ok := last(id)
-		if !ok {
+		if !ok || p == state.Interrupted && l.End.UniID != "" {
 			continue
 		}
 		name := b.Jobs[id].Name

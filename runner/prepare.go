@@ -48,7 +48,7 @@ func (l *loop) prepare(a sched.Prepare) {
 	if a.Note != "" {
 		l.warn(p.job.Name + ": " + a.Note)
 	}
-	l.use(p.code())
+	l.use(p.code(), 1)
 	l.beside(func() func() {
 		began := time.Now()
 		at, ev, err := p.run()
@@ -56,7 +56,7 @@ func (l *loop) prepare(a sched.Prepare) {
 			l.warn(p.notes...)
 			if err != nil {
 				l.attempts.ports.give(p.port)
-				l.release(p.code())
+				l.use(p.code(), -1)
 				l.step(l.refused(a, err))
 				return
 			}
@@ -76,7 +76,7 @@ func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	if p.uniID, p.dir, err = p.Ledger.NewAttempt(p.job.File); err != nil {
 		return nil, ev, err
 	}
-	ev.Job, ev.After = p.Prepare.Job, p.After
+	ev.Job = p.Prepare.Job
 	if ev.Claims, err = p.claim(); err == nil {
 		if at, ev.Start, err = p.patiently(); err != nil {
 			withdraw(p.Engine.Claims, p.uniID, p.Grant)
@@ -163,7 +163,7 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		return nil, state.Fact{}, err
 	}
 	if r.Config != nil {
-		if err := configcopy.Write(r.Config.Path, r.Config.Content, r.Config.ByContent); err != nil {
+		if err := p.copyOf(r.Config).Write(); err != nil {
 			return nil, state.Fact{}, err
 		}
 	}
@@ -171,10 +171,8 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		p.notes = append(p.notes, job.Name+": "+err.Error())
 	}
 	if code != nil {
-		for _, path := range written(r.Outputs, r.Metrics) {
-			if err := code.Lead(path); err != nil {
-				return nil, state.Fact{}, err
-			}
+		if err := code.Show(slices.Concat(written(r.Outputs, r.Metrics), r.Inputs)...); err != nil {
+			return nil, state.Fact{}, err
 		}
 	}
 	inputs, err := inputsIn(p.ctx, code, r)
@@ -258,13 +256,9 @@ func (p *preparation) named(commands []string) []string {
 // tooEarly returns an error if something that must be known before a node is chosen depends on
 // what only the node knows.
 func tooEarly(r jobspec.Rendered) error {
-	var metrics []string
-	for _, m := range r.Metrics {
-		metrics = append(metrics, m.Path)
-	}
 	texts := []struct{ what, text string }{
 		{"the log", r.Stdout + r.Stderr}, {"work_dir", r.WorkDir}, {"outputs", strings.Join(r.Outputs, " ")},
-		{"inputs", strings.Join(r.Inputs, " ")}, {"metrics", strings.Join(metrics, " ")},
+		{"inputs", strings.Join(r.Inputs, " ")}, {"metrics", strings.Join(written(nil, r.Metrics), " ")},
 	}
 	if r.Config != nil {
 		texts = append(texts, struct{ what, text string }{"the config file", r.Config.Path + string(r.Config.Content)})
@@ -287,6 +281,19 @@ func (p *preparation) started() string {
 	return p.Starts[0].Time.Local().Format("20060102-150405")
 }
 
+// copyOf returns the copy of a config that the job gets. Others may read it who may read the job files
+// and its base.
+func (p *preparation) copyOf(c *jobspec.Config) *configcopy.Copy {
+	lock, mode := p.Ledger.ConfigCopy(p.job.File, c.Path)
+	if c.ByContent {
+		lock = ""
+	}
+	if fi, err := os.Stat(c.Base); err == nil {
+		mode &= 0o600 | fi.Mode()
+	}
+	return &configcopy.Copy{Path: c.Path, Lock: lock, Mode: mode, Content: c.Content}
+}
+
 func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 	job := p.job
 	l := engine.Launch{
@@ -300,14 +307,11 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 		Ask:  p.ask(),
 		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
 	}
-	if p.After != "" {
-		l.After = &engine.After{UniID: p.After, Within: p.Within}
-	}
 	if len(l.Shell) == 0 {
 		l.Shell = p.shell
 	}
 	if r.Config != nil {
-		l.Config, l.ConfigSum = r.Config.Path, configcopy.Sum(r.Config.Content)
+		l.Config, l.ConfigLock, l.ConfigSum = r.Config.Path, p.copyOf(r.Config).Lock, configcopy.Sum(r.Config.Content)
 	}
 	return l
 }
@@ -319,8 +323,7 @@ func (p *preparation) ask() *engine.Ask {
 	}
 	s := p.job.Spec
 	return &engine.Ask{
-		GPUs: p.GPUs, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
-		Busy:   s.Resize.Up > 0,
+		GPUs: s.Request.Min, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
 		Strays: slices.Contains(s.Allow, sched.AllowStray),
 	}
 }

@@ -38,7 +38,9 @@ func (m *Mistake) Error() string { return m.Text }
 type reloads struct {
 	busy    bool // they are being read
 	waiting []func(control.Reply)
-	set     map[string]string // settings that people have changed in this run
+	set     map[string]string         // settings that people have changed in this run
+	jobs    map[int]map[string]string // keys of jobs, likewise
+	beside  []sched.Beside            // places of jobs, likewise
 }
 
 // reload has the job files read again and says what has come of it. Requests that come
@@ -117,6 +119,7 @@ func (l *loop) goOnWith(next Reading) (said string, err error) {
 	}
 	was := len(l.Batch.Jobs)
 	b, at := l.Batch.Continue(next.Batch)
+	next.Said = append(next.Said, l.askAgain(b, at)...)
 	ev := sched.Reloaded{Batch: b, At: at, Selected: spread(next.Selected, at), Forced: spread(next.Forced, at)}
 	in := func(id int) bool { return at[id] >= 0 && (ev.Selected == nil || ev.Selected[id]) }
 	wanted := func(id int) bool {
@@ -138,7 +141,7 @@ func (l *loop) goOnWith(next Reading) (said string, err error) {
 	replaced := l.Code
 	l.Batch, l.Code = b, next.Code
 	for _, code := range replaced {
-		l.retire(code)
+		l.use(code, 0) // it goes once nobody is in it
 	}
 	l.attempts.fresh = append(l.attempts.fresh, make([]bool, len(b.Jobs)-was)...)
 	for _, s := range l.Sinks {

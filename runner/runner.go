@@ -31,6 +31,7 @@ type Config struct {
 	Reread Reader           // without it, the files are read only once
 	Taken  func()           // is told that the run goes by what was read again
 	Say    func(string)     // tells the user what is no warning
+	Warn   func(string)     // tells the user of a warning as it happens; may be nil
 	Spent  func(gpu.Spent)  // is told now and then what the run knows of the use of the GPUs so far; nil without them
 	Code   []*codecopy.Tree // by file: the copy of the code that jobs run in; nil for none
 	Sinks  []Sink
@@ -68,6 +69,7 @@ func Run(ctx context.Context, c Config) state.Result {
 	for !l.finished && l.wait(tick.C) {
 	}
 	l.spend(true)
+	l.settle(true)
 	return l.result()
 }
 
@@ -100,10 +102,8 @@ type attempts struct {
 	shell []string                 // for jobs that specify none
 	find  func(*state.Attempt) int // the job of an earlier run's attempt, or -1
 
-	copies    map[string]*codecopy.Tree // of the code, by folder: those of earlier runs
-	users     map[*codecopy.Tree]int    // how many attempts each has, also those that are being prepared
-	gathering bool                      // what is written into copies is being looked for
-	gathered  time.Duration             // when that was last over
+	copies  map[*codecopy.Tree]int // of the code: how many attempts are in each, also those that are being prepared
+	settled time.Duration          // when copies without were last looked for
 }
 
 // attempt is what the loop knows of an attempt that is prepared or running.
@@ -139,7 +139,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 	l := &loop{Config: c, ctx: ctx, inbox: make(chan func(), inboxSize), timer: time.NewTimer(time.Hour)}
 	l.attempts = attempts{
 		live: map[string]*attempt{}, fresh: make([]bool, len(c.Batch.Jobs)), ports: newPorts(),
-		shell: defaultShell(c.Environ), find: JobFinder(c.Batch), copies: map[string]*codecopy.Tree{}, users: map[*codecopy.Tree]int{},
+		shell: defaultShell(c.Environ), find: JobFinder(c.Batch), copies: map[*codecopy.Tree]int{},
 	}
 	l.book.unrecorded = map[string]bool{}
 	l.warnings = warnings{said: map[string]bool{}, lost: map[gpu.UUID]bool{}}
@@ -174,7 +174,7 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 	case <-tick:
 		l.show()
 		l.checkState()
-		l.collect()
+		l.settle(false)
 		l.spend(false)
 	}
 	return true
@@ -268,10 +268,6 @@ func (l *loop) do(a sched.Action) {
 		l.Engine.Claims.Withdraw(a.UniID)
 	case sched.Launch:
 		l.start(a)
-	case sched.Begin:
-		l.begin(a.UniID)
-	case sched.Survey:
-		l.survey(a.Jobs)
 	case sched.End:
 		l.launch() // it may be one of these
 		how := engine.Term
@@ -281,7 +277,7 @@ func (l *loop) do(a sched.Action) {
 		l.Engine.Stop(a.UniID, a.Why, how)
 	case sched.Save:
 		l.launch()
-		l.Engine.Save(a.UniID, a.Why, a.Signal, a.Wait)
+		l.Engine.Trees.Save(a.UniID, state.WhyResize, a.Signal, a.Wait)
 	case sched.Adopt:
 		l.adopt(a.Attempt)
 	case sched.Warn:

@@ -58,6 +58,10 @@ func (m *memory) CurvePath(_ int, id string) string {
 	return filepath.Join(m.dir, "metrics", id+".jsonl")
 }
 
+func (m *memory) ConfigCopy(_ int, path string) (string, os.FileMode) {
+	return filepath.Join(m.dir, "locks", filepath.Base(path)), 0o644
+}
+
 func (m *memory) AttemptDir(_ int, id string) string { return filepath.Join(m.dir, "attempts", id) }
 func (m *memory) RemoveAttempt(_ int, id string) {
 	m.mu.Lock()

@@ -7,7 +7,11 @@
 // touch nothing of the loop's: they hand it a function to call when they are done.
 package runner
 
-import "gpurun/state"
+import (
+	"io/fs"
+
+	"gpurun/state"
+)
 
 // A Sink receives everything that happens, in the ledger's order. It is called from
 // the loop's goroutine and must not block.
@@ -17,8 +21,6 @@ type Sink interface {
 	// Snapshot receives the state of the run, a few times a second while something
 	// changes, else once a second.
 	Snapshot(s state.Snapshot)
-	// Warn receives a warning as it happens.
-	Warn(text string)
 }
 
 // A Ledger stores facts and attempt folders; *disk.State is one.
@@ -32,4 +34,6 @@ type Ledger interface {
 	RemoveAttempt(file int, uniID string)
 	LogPath(file int, job string) string
 	CurvePath(file int, uniID string) string
+	// ConfigCopy returns the lock of a config file that jobs of a file get, and what its mode has at most.
+	ConfigCopy(file int, path string) (lock string, mode fs.FileMode)
 }

@@ -1,10 +1,13 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -29,8 +32,16 @@ func (l *loop) steer(r control.Request) (control.Reply, error) {
 	case control.OpRetry:
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.RetryRequested{Jobs: ids} })
 	case control.OpSet:
-		if !all || r.Set["priority"] != "" {
-			return l.setPriority(r)
+		for key := range r.Set {
+			switch of := slices.Contains(JobKeys, key); {
+			case of && all:
+				return control.Reply{}, fmt.Errorf("%s is a matter of jobs: add --job GLOB", key)
+			case !of && !all:
+				return control.Reply{}, fmt.Errorf("%s is not a job's: with --job, these can be set: %s", key, strings.Join(JobKeys, ", "))
+			}
+		}
+		if !all {
+			return l.setJobs(r)
 		}
 		return l.set(r.Set)
 	}
@@ -129,25 +140,100 @@ func (l *loop) open(id int) bool {
 	return p != "" && !p.Ended()
 }
 
-// setPriority changes the priority of some jobs for the rest of the run.
-func (l *loop) setPriority(r control.Request) (control.Reply, error) {
-	text, given := r.Set["priority"]
-	switch {
-	case len(r.Jobs) == 0:
-		return control.Reply{}, fmt.Errorf("priority is a matter of jobs: add --job GLOB")
-	case !given || len(r.Set) > 1:
-		return control.Reply{}, fmt.Errorf("--job goes with priority alone: the other settings are the run's")
+// JobKeys are what gpurun set --job changes.
+var JobKeys = append(slices.Clip(jobspec.Changeable), "before", "after")
+
+// setJobs changes what some jobs ask for, or their place, for the rest of the run.
+func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
+	named, err := l.match(r.Jobs)
+	if err != nil {
+		return rep, err
 	}
-	rank := sched.RankRequested{First: text == "first", Last: text == "last"}
-	if n, err := strconv.Atoi(text); err == nil {
-		rank.Priority = n
-	} else if !rank.First && !rank.Last {
-		return control.Reply{}, fmt.Errorf("priority: %q is not a whole number, first or last", text)
+	place, other, name := sched.Beside{After: r.Set["after"] != ""}, (*jobspec.Job)(nil), cmp.Or(r.Set["before"], r.Set["after"])
+	if name != "" {
+		others, err := l.match([]string{name})
+		if err != nil {
+			return rep, err
+		}
+		other, place.Other = &l.Batch.Jobs[others[0]], int32(others[0])
+		if len(others) > 1 || r.Set["before"] != "" && place.After {
+			return rep, fmt.Errorf("before and after name one job")
+		}
 	}
-	return l.onJobs(r, func(ids []int) sched.Event {
-		rank.Jobs = ids
-		return rank
-	})
+	low, high, in := 0, 0, make([]bool, len(l.Batch.Jobs))
+	for _, id := range named {
+		in[id] = true
+	}
+	for id := range in {
+		if p := l.Batch.Jobs[id].Spec.Priority; !in[id] && !l.Core.Gone(id) {
+			low, high = min(low, p), max(high, p)
+		}
+	}
+	b := *l.Batch
+	b.Jobs = slices.Clone(b.Jobs)
+	ev, asked := sched.JobsChanged{Batch: &b}, map[int]map[string]string{}
+	maps.Copy(asked, l.reloads.jobs)
+	for _, id := range named {
+		j := &b.Jobs[id]
+		if why := l.keeps(r.Op, id); why != "" {
+			rep.Keep(why, j.Name)
+			continue
+		}
+		values := map[string]string{}
+		maps.Copy(values, asked[id])
+		maps.Copy(values, r.Set)
+		delete(values, "before")
+		delete(values, "after")
+		if edge, ok := map[string]int{"first": high + 1, "last": low - 1}[r.Set["priority"]]; ok {
+			values["priority"] = strconv.Itoa(edge)
+		}
+		was := j.Spec
+		if j.Spec, err = was.Change(values); err != nil {
+			return rep, err
+		}
+		there := other == nil
+		for _, m := range l.reloads.beside { // the last holds
+			if _, in := slices.BinarySearch(m.Jobs, int32(id)); in && other != nil {
+				there = m.Other == place.Other && m.After == place.After
+			}
+		}
+		switch p, why := l.Core.Phase(id), l.Core.Unfit(j.Spec); {
+		case why != "":
+			return rep, control.Refusal(fmt.Sprintf("%s could never run: %s", j.Name, why))
+		case other != nil && (j.Spec.Priority != other.Spec.Priority || j.Queue != other.Queue):
+			return rep, control.Refusal(fmt.Sprintf("%s and %s differ in priority or queue: only jobs that agree in both have a place beside each other", j.Name, other.Name))
+		case reflect.DeepEqual(was, j.Spec) && there:
+			rep.Keep("already so", j.Name)
+			continue
+		case p == state.Running || p == state.Queued:
+			rep.Keep(fmt.Sprintf("keeps %s as it is; holds from its next attempt", p), j.Name)
+		default:
+			rep.Done = append(rep.Done, j.Name)
+		}
+		asked[id] = values
+		ev.Jobs, place.Jobs = append(ev.Jobs, id), append(place.Jobs, int32(id))
+	}
+	ev.Beside = l.reloads.beside
+	if other != nil {
+		ev.Beside = append(slices.Clip(ev.Beside), place)
+	}
+	l.Batch, l.reloads.jobs, l.reloads.beside = &b, asked, ev.Beside
+	l.step(ev)
+	return rep, nil
+}
+
+// askAgain has jobs that were read again ask for what has been set for them in this run.
+func (l *loop) askAgain(b *jobspec.Batch, at []int32) (said []string) {
+	for id, values := range l.reloads.jobs {
+		j := &b.Jobs[id]
+		if spec, err := j.Spec.Change(values); err == nil {
+			j.Spec = spec
+		} else if at[id] >= 0 {
+			said = append(said, fmt.Sprintf("what was set for %s does not hold now: %s", j.Name, err))
+		}
+	}
+	slices.Sort(said)
+	return said
 }
 
 // A Ruler returns the rules for GPUs that follow from a batch's settings. It is an error if

@@ -33,7 +33,7 @@ func (l *loop) refused(a sched.Prepare, err error) sched.Event {
 	if isCramped(err) {
 		l.stateFailed(err)
 	}
-	return sched.PrepareFailed{Job: a.Job, After: a.After, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(rival))}
+	return sched.PrepareFailed{Job: a.Job, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(rival))}
 }
 
 // stateFailed makes the core stop starting jobs. Only the first cause counts.
@@ -71,11 +71,11 @@ func (l *loop) warn(texts ...string) {
 	}
 }
 
-// say gives a warning: in run.log, to the sinks at once, and in the summary.
+// say gives a warning: in run.log, to the user at once, and in the summary.
 func (l *loop) say(text string) {
 	l.Log.Warn().Msg(text)
-	for _, s := range l.Sinks {
-		s.Warn(text)
+	if l.Warn != nil {
+		l.Warn(text)
 	}
 	switch n := len(l.out.Warnings); {
 	case n < maxFailures:

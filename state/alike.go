@@ -11,6 +11,7 @@ import (
 var (
 	addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8}[0-9a-f-]*\b`)
 	paths     = regexp.MustCompile(`[\w.~+@=-]*(/[\w.~+@=-]*)+`)
+	durations = regexp.MustCompile(`\b([0-9]+(\.[0-9]+)?(ms|[dhms]))+\b`)
 	numbers   = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*([eE][+-]?[0-9]+)?`)
 )
 
@@ -23,26 +24,34 @@ type Failure struct {
 	Reason    string
 	Line      string // the log line that best explains it
 	Code      CauseCode
+	NoRetry   string
 }
 
-// Failure returns how the attempt that f ends failed.
+// Failure returns how the attempt that f ends failed. How one ended that gpurun stopped says
+// nothing beyond why.
 func (f *Fact) Failure() Failure {
-	return Failure{f.State, f.ErrorType, f.ExitCode, f.Signal, f.Reason, f.Line, f.CauseCode()}
+	code, signal := f.ExitCode, f.Signal
+	if StopCause(f.Why) != "" {
+		code, signal = nil, ""
+	}
+	return Failure{f.State, f.ErrorType, code, signal, f.Reason, f.Line, f.CauseCode(), f.NoRetry}
 }
 
 // Kind returns a string that is equal for failures that are alike: same state, error
-// type, exit code or signal, and same text once numbers, paths and addresses are removed.
+// type, exit code or signal, and same text once numbers, paths and addresses are removed. All
+// or none of them have retries left that do not follow.
 func (f Failure) Kind() string {
 	code := ""
 	if f.ExitCode != nil {
 		code = strconv.Itoa(*f.ExitCode)
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s", f.State, f.ErrorType, code, f.Signal, general(f.Reason), general(f.Line))
+	return fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s\n%s", f.State, f.ErrorType, code, f.Signal, general(f.Reason), general(f.Line), f.NoRetry)
 }
 
 func general(s string) string {
 	s = addresses.ReplaceAllString(s, "#")
 	s = paths.ReplaceAllString(s, "/")
+	s = durations.ReplaceAllString(s, "#")
 	return numbers.ReplaceAllString(s, "#")
 }
 
@@ -62,6 +71,19 @@ func (f Failure) Cause() string {
 	return string(f.State)
 }
 
+// Ending returns how the process ended, where Cause says something else, to go after that:
+// " (exit status 1)", " (SIGSEGV)".
+func (f Failure) Ending() string {
+	switch {
+	case f.Line == "" && f.Reason == "":
+	case f.Signal != "":
+		return " (" + f.Signal + ")"
+	case f.ExitCode != nil && *f.ExitCode != 0:
+		return fmt.Sprintf(" (exit status %d)", *f.ExitCode)
+	}
+	return ""
+}
+
 // Alike is a group of jobs in a batch that failed the same way.
 type Alike struct {
 	Cause string    `json:"cause"`          // of the first job
@@ -75,7 +97,7 @@ type Alike struct {
 // Head counts the group's jobs: "12 failed alike". Jobs that a person stopped did not
 // fail.
 func (a *Alike) Head() string {
-	if a.State == Cancelled {
+	if a.State == Cancelled || a.State == Interrupted {
 		return fmt.Sprintf("%d %s", a.Count, a.State)
 	}
 	return fmt.Sprintf("%d failed alike", a.Count)

@@ -48,9 +48,11 @@ func (a *Annals) Add(ledger int, seq int64, f Fact) {
 	}
 	e := a.latest[ledger]
 	if e != nil {
-		e.Last = later(e.Last, f.Time)
+		if f.Time.After(e.Last) {
+			e.Last = f.Time
+		}
 		for _, l := range f.Lost {
-			e.lose(l)
+			e.Lost = l.AddTo(e.Lost)
 		}
 	}
 	switch f.Kind {
@@ -103,9 +105,8 @@ func (a *Annals) end(ledger int, seq int64, f Fact, e *Episode) {
 		x = &Exploit{Began: e}
 	}
 	delete(a.open, f.UniID)
-	metrics := f.Metrics
 	x.Record = *NewRecord(ledger, seq, f, x.Open)
-	x.Open, x.Recorded, x.Metrics = nil, e, metrics
+	x.Open, x.Recorded, x.Metrics = nil, e, f.Metrics
 	if e != nil { // an attempt of an earlier run counts as tried by the one that saw its end
 		e.tried[ledgerKey{ledger, x.Key}] = true
 	}
@@ -130,11 +131,11 @@ func (a *Annals) Close() {
 	slices.SortStableFunc(a.Runs, func(x, y *Episode) int { return x.Run.Time.Compare(y.Run.Time) })
 	var open []*Exploit
 	for _, x := range a.open {
-		x.Job, x.Key, x.Attempt, x.UniID, x.Ledger = x.Open.Start.Job, x.Open.Start.Key, x.Open.Start.Attempt, x.Open.Start.UniID, x.Open.Ledger
+		x.Record = *NewRecord(x.Open.Ledger, 0, Fact{UniID: x.Open.Start.UniID}, x.Open)
 		open = append(open, x)
 	}
 	slices.SortFunc(open, func(x, y *Exploit) int {
-		return cmp.Or(x.Open.Start.Time.Compare(y.Open.Start.Time), cmp.Compare(x.UniID, y.UniID))
+		return cmp.Or(x.Start.Compare(y.Start), cmp.Compare(x.UniID, y.UniID))
 	})
 	a.Attempts = append(a.Attempts, open...)
 }
@@ -148,20 +149,4 @@ func GPUSeconds(attempts []*Exploit) float64 {
 		}
 	}
 	return t.Total().Seconds()
-}
-
-func (e *Episode) lose(l Loss) {
-	i := slices.IndexFunc(e.Lost, func(o Loss) bool { return o.Code == l.Code && o.User == l.User })
-	if i < 0 {
-		e.Lost = append(e.Lost, l)
-		return
-	}
-	e.Lost[i].Seconds += l.Seconds
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"gpurun/gpu"
@@ -32,6 +33,7 @@ type Fact struct {
 	Time time.Time `json:"time"`
 
 	// Run. Params are those of the command line.
+	RunID     string            `json:"run_id,omitempty"`  // what gpurun queue calls it, too
 	Version   int               `json:"version,omitempty"` // of the format
 	Gpurun    string            `json:"gpurun,omitempty"`  // program version
 	MachineID string            `json:"machine_id,omitempty"`
@@ -88,6 +90,7 @@ type Fact struct {
 	Reason       string            `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
 	Line         string            `json:"line,omitempty"`       // for a failure: the log line that explains it
 	Uncharged    string            `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"
+	NoRetry      string            `json:"no_retry,omitempty"`   // for a failure of a job with retries left: why none follows
 	Seconds      float64           `json:"seconds,omitempty"`
 	PeakMemory   gpu.Bytes         `json:"peak_gpu_memory_bytes,omitempty"`
 	PeakEach     []gpu.Bytes       `json:"peak_each_gpu_bytes,omitempty"`    // on each, if there are several
@@ -133,6 +136,16 @@ type Loss struct {
 	Code    gpu.Code `json:"code"`           // why not
 	User    string   `json:"user,omitempty"` // whose jobs or processes were there
 	Seconds float64  `json:"gpu_seconds"`
+}
+
+// AddTo adds it to what was lost for the same reason.
+func (l Loss) AddTo(sum []Loss) []Loss {
+	i := slices.IndexFunc(sum, func(o Loss) bool { return o.Code == l.Code && o.User == l.User })
+	if i < 0 {
+		return append(sum, l)
+	}
+	sum[i].Seconds += l.Seconds
+	return sum
 }
 
 // An Input is a file the job reads, as it was when the job started.

@@ -70,10 +70,7 @@ func (h *History) took(ledger int, start, end *Fact) {
 }
 
 func last[T any](list []T) []T {
-	if more := len(list) - keptOfFamily; more > 0 {
-		list = append(list[:0], list[more:]...)
-	}
-	return list
+	return slices.Delete(list, 0, max(0, len(list)-keptOfFamily))
 }
 
 // forgetFamilies forgets those that ended first, once there are twice too many.

@@ -24,6 +24,7 @@ type Result struct {
 // failed alike.
 type FailedJob struct {
 	Job     string
+	ID      int  // in the batch; of Snapshot.Fresh alone
 	Start   Fact // of its last attempt: when, and on which GPUs; zero if it never started
 	End     Fact
 	Log     string

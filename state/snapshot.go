@@ -22,14 +22,12 @@ type Snapshot struct {
 	Rivals   []string      `json:"others_waiting,omitempty"`    // other runs of this host that wait for GPUs: "bob since 14:02"; at most 8
 	Queues   []QueueView   `json:"queues,omitempty"`            // named queues; at most 50
 	Draining string        `json:"draining,omitempty"`          // why no more jobs start
-	Paused   bool          `json:"paused,omitempty"`            // nothing starts until gpurun resume
 	Watching bool          `json:"watching,omitempty"`          // all is done: it waits for its files to change
-	Aside    int           `json:"paused_jobs,omitempty"`       // how many jobs are paused one by one
 	GPUStale time.Duration `json:"readings_age_ns,omitempty"`   // of the last reading, if it is too old to use
 	GPUErr   string        `json:"no_readings,omitempty"`       // why there is no reading
 	Alike    []Alike       `json:"alike,omitempty"`             // failures shared by several jobs, most frequent first; at most 5
 	Failed   int           `json:"-"`                           // how many jobs have failed for good since the run began, those included that ran again
-	Fresh    []FailedJob   `json:"-"`                           // the last of them, newest last; at most 20
+	Fresh    []FailedJob   `json:"-"`                           // the last of them, newest last; at most 1000
 	Held     []Held        `json:"held,omitempty"`              // job families held by the breaker; at most 20
 	GPUs     []Pressure    `json:"-"`                           // all that the run knows; nil without GPUs
 	Silent   []string      `json:"silent_keepers,omitempty"`    // keepers that do not answer, one sentence each
@@ -40,7 +38,7 @@ type Snapshot struct {
 type Held struct {
 	Jobs     int    `json:"jobs"`     // held back
 	First    string `json:"first"`    // the first job held back
-	Attempts int    `json:"attempts"` // that failed the same way
+	Attempts int    `json:"attempts"` // that failed the same way, each of another job
 	Cause    string `json:"cause"`
 	GPUs     []int  `json:"gpus,omitempty"` // those attempts ran on; nil for CPU jobs
 	Log      string `json:"log,omitempty"`  // of one of those attempts

@@ -47,12 +47,11 @@ const (
 // Limits on what is read from others. Honest use reaches none of them.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
-	maxRead    = 4096     // held claims of one user
-	maxOpened  = 16384    // files of one user that are opened
-	maxNames   = 65536    // names in one user's folder
-	maxFolders = 4096     // users
-	maxEntries = 200000   // names in the root
-	maxDevices = 256      // in one claim
+	maxNames   = 4096     // in one user's folders
+	maxHalf    = 64       // files of one folder that are still being written
+	maxOwned   = 8        // folders of one user, who needs one unless others take its name
+	maxFolders = 4096
+	maxDevices = 256 // in one claim
 	maxMemory  = gpu.Bytes(math.MaxInt64 >> 16)
 	maxText    = 200 // bytes of a name
 	maxCPUs    = 1 << 16
@@ -178,12 +177,16 @@ func parse(b []byte) (*content, error) {
 	case len(c.Devices) > maxDevices:
 		return nil, fmt.Errorf("it claims %d devices", len(c.Devices))
 	}
-	c.CPUs, c.RAM = min(max(c.CPUs, 0), maxCPUs), min(max(c.RAM, 0), maxMemory)
 	c.Job, c.UniID, c.Run = cut(c.Job), cut(c.UniID), cut(c.Run)
 	for i := range c.Devices {
 		c.Devices[i].To = cut(c.Devices[i].To)
 	}
 	return &c, nil
+}
+
+// bounded keeps what anybody may have written within what hosts have.
+func bounded(b gpu.Beyond) gpu.Beyond {
+	return gpu.Beyond{CPUs: min(max(b.CPUs, 0), maxCPUs), RAM: min(max(b.RAM, 0), maxMemory)}
 }
 
 func cut(s string) string { return s[:min(len(s), maxText)] }
@@ -204,7 +207,7 @@ func (c *content) claims(user string) []gpu.Claim {
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
 			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Attempt: c.UniID,
-			Run: c.Run, Background: c.Behind, Gathering: c.Gathers, To: d.To, Beyond: gpu.Beyond{CPUs: c.CPUs, RAM: c.RAM},
+			Run: c.Run, Background: c.Behind, Gathering: c.Gathers, To: d.To, Beyond: bounded(gpu.Beyond{CPUs: c.CPUs, RAM: c.RAM}),
 		})
 		if c.Ends != nil {
 			list[len(list)-1].Ends = *c.Ends

@@ -15,17 +15,15 @@ import (
 //   - If this process lacks something (descriptors, memory, a readable disk), there is
 //     doubt until it has it again.
 //   - If another user's folder cannot be read completely (it hangs, it is overfull),
-//     there is doubt the first time; then, while a process of that user holds a lock
-//     there, for doubtFor in total. After that, the user's claims seen last count if
-//     their processes live, each for its entire GPUs. All other GPUs are free.
+//     there is doubt the first time. After that, while a process of that user holds a
+//     lock there, all devices count as claimed by that user. Otherwise the claims seen last
+//     count if their processes live.
 //   - Files that nobody holds a lock on never cause doubt.
 //
-// A cheat could more easily claim all GPUs outright, and would be named like any holder.
+// A cheat could more easily claim all GPUs outright, and is named like any holder.
 
-const (
-	doubtFor   = 10 * time.Second
-	doubtAgain = time.Hour // after which a folder may cause doubt again
-)
+// doubtAgain is after how long a folder may cause doubt again.
+const doubtAgain = time.Hour
 
 // A doubt is what a Reader remembers about a folder.
 type doubt struct {
@@ -99,23 +97,22 @@ func (r *Reader) short(f folder, s *sight, found []*content) {
 	}
 	d.late = true
 	s.sick = append(s.sick, d.sick...)
-	if first || now.Sub(d.since) < doubtFor && host.UserLock(f.dev, f.uid) != 0 {
+	switch {
+	case first:
 		s.found, s.doubt = append(s.found, found...), true
 		return
+	case host.UserLock(f.dev, f.uid) != 0:
+		found = append(found, unread(f.uid))
 	}
 	for _, c := range d.known {
 		if c.exists() == nil && !slices.ContainsFunc(found, func(o *content) bool { return o.UniID == c.UniID }) {
 			found = append(found, c)
 		}
 	}
-	for _, c := range found {
-		s.found = append(s.found, c.whole())
-	}
+	s.found = append(s.found, found...)
 }
 
-// whole returns a claim that leaves nothing of its devices to others.
-func (c *content) whole() *content {
-	w := *c
-	w.Share = false
-	return &w
+// unread returns what counts instead of a user's claims that nobody could read: all devices.
+func unread(uid int) *content {
+	return &content{identity: identity{UID: uid}, UniID: "unread", Job: "claims that cannot be read", Devices: []contentDevice{{UUID: gpu.Every}}}
 }

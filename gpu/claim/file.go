@@ -24,14 +24,17 @@ type held struct {
 // maxNamesTried bounds the names tried for one file.
 const maxNamesTried = 20
 
-// create makes a file below root and locks it. Until it is locked no other user can open
-// it, so none can delay it.
-func create(root string, private bool, base, suffix string, content any) (*held, error) {
-	dir, err := ownFolder(root, private)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
+// create makes a file below the first root that lets it, and locks it. Until it is locked no other
+// user can open it, so none can delay it. It also returns why roots before that did not.
+func create(roots []string, base, suffix string, content any) (k *held, refused []error, err error) {
+	refused, err = inFirst(roots, func(dir *os.File) (err error) {
+		k, err = createIn(dir, base, suffix, content)
+		return err
+	})
+	return k, refused, err
+}
+
+func createIn(dir *os.File, base, suffix string, content any) (*held, error) {
 	body, err := encode(content, 0)
 	if err != nil {
 		return nil, err
@@ -139,8 +142,54 @@ func (k *held) end() {
 	k.file.Close()
 }
 
-// linked reports whether the claim's file is still where it was created.
-func (k *held) linked() bool {
+// linked reports whether it is.
+func (k *held) linked() bool { return linked(k.file, k.path) }
+
+const halfMade = ".new" // of a file that is to replace another
+
+// replace writes what text returns into a file of a user's folder, whose content is then either
+// that or what it was. Nobody else replaces the file meanwhile.
+func replace(dir *os.File, name string, text func() ([]byte, error)) error {
+	path := filepath.Join(dir.Name(), name)
+	half, err := lockHalf(path + halfMade)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", path+halfMade, err)
+	}
+	defer half.Close()
+	body, err := text()
+	if err != nil {
+		return err
+	}
+	if err = half.Truncate(0); err == nil {
+		_, err = half.WriteAt(append(body, '\n'), 0)
+	}
+	if err = errors.Join(err, half.Chmod(0o644)); err == nil {
+		err = os.Rename(half.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	return nil
+}
+
+// lockHalf opens the file that is to replace another. While it has this name it is locked
+// by the only process that may write it; nobody else's processes can open it.
+func lockHalf(path string) (*os.File, error) {
+	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && linked(f, path) {
+			return f, nil
+		}
+		f.Close()
+	}
+	return nil, errors.New("another run keeps it locked")
+}
+
+// linked reports whether an open file is still where it was created.
+func linked(f *os.File, path string) bool {
 	var st, at unix.Stat_t
-	return unix.Fstat(int(k.file.Fd()), &st) == nil && unix.Lstat(k.path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev
+	return unix.Fstat(int(f.Fd()), &st) == nil && unix.Lstat(path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev
 }

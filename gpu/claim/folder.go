@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,17 +16,19 @@ import (
 	"gpurun/state/host"
 )
 
-// ownFolder opens this user's folder below root, creating it if necessary. It also
-// creates a private root, but never one that all users share. It restores the mode
-// of a folder that others could write to.
+// ownFolder opens this user's folder below root, creating it if necessary. Where its name
+// is taken, it is another that begins with it. It also creates a private root, but never one
+// that all users share. It restores the mode of a folder that others could write to.
 func ownFolder(root string, private bool) (*os.File, error) {
-	f := mine(root)
+	f := folder{path: filepath.Join(root, prefix+strconv.Itoa(host.Me())), uid: host.Me()}
 	if private {
 		_ = os.MkdirAll(root, 0o700)
 	}
 	made := unix.Mkdir(f.path, 0o755)
 	d, err := openFolder(f)
-	if errors.Is(err, unix.ENOENT) {
+	if err != nil && (!errors.As(err, new(unix.Errno)) || plain(err) != err.Error() || err == unix.EACCES) { // not for want of descriptors
+		d, err = otherFolder(root, err)
+	} else if errors.Is(err, unix.ENOENT) {
 		err = made
 	}
 	if err != nil {
@@ -41,23 +45,69 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	return d, nil
 }
 
-// mine is this user's folder below root.
-func mine(root string) folder {
-	return folder{path: filepath.Join(root, prefix+strconv.Itoa(host.Me())), uid: host.Me()}
+// inFirst has do write into this user's folder below the first root that lets it, the shared one if
+// it can. It returns why those before that did not, and an error if none does.
+func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err error) {
+	err = errors.New("there is no folder for claims")
+	for i, root := range roots {
+		var dir *os.File
+		if dir, err = ownFolder(root, i > 0); err == nil {
+			err = do(dir)
+			dir.Close()
+		}
+		if err == nil {
+			return refused, nil
+		}
+		refused = append(refused, err)
+	}
+	return refused, err
+}
+
+// otherFolder opens a folder of this user that does not have the plain name, or makes one:
+// its name cannot be foreseen, so nobody else has taken it. It returns taken if it cannot.
+func otherFolder(root string, taken error) (*os.File, error) {
+	names, err := os.ReadDir(root) // all of it: after half a look each run would make another
+	if err != nil {
+		return nil, taken
+	}
+	for _, e := range names {
+		if uid, ok := folderOf(e.Name()); ok && uid == host.Me() {
+			if d, err := openFolder(folder{path: filepath.Join(root, e.Name()), uid: uid}); err == nil {
+				return d, nil
+			}
+		}
+	}
+	path, err := os.MkdirTemp(root, prefix+strconv.Itoa(host.Me())+".*")
+	if err != nil {
+		return nil, taken
+	}
+	return openFolder(folder{path: path, uid: host.Me()})
+}
+
+// mine returns this user's folders below some roots, in the order in which they are written to.
+func mine(roots ...string) (list []folder) {
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	for _, root := range roots {
+		own := slices.DeleteFunc(slices.Clone((&sight{}).folders(ctx, root)), func(f folder) bool { return f.uid != host.Me() })
+		slices.SortFunc(own, func(a, b folder) int { return strings.Compare(a.path, b.path) })
+		list = append(list, own...)
+	}
+	return list
 }
 
 // sweep removes this user's claims that nobody holds, and quarantines of an earlier boot.
 // It locks each claim first, so that whoever is just creating it notices and creates it
 // again (lockNew).
-func sweep(root string) {
-	d, err := openFolder(mine(root))
+func sweep(f folder) {
+	d, err := openFolder(f)
 	if err != nil {
 		return
 	}
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	names, _, _, _ := listNames(ctx, d)
+	names, _, _, _ := listNames(ctx, d, math.MaxInt)
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return

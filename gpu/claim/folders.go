@@ -4,28 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gpurun/state/host"
 )
 
-// A folder is one user's folder below a root.
+// A folder is one of a user's folders below a root.
 type folder struct {
 	path string
 	uid  int
 	dev  uint64 // of the root
+	most int    // names that are read
+	more bool   // its user has more folders than are read
 }
 
-// folders returns the users' folders below a root. Only a folder that belongs to
-// the uid in its name counts, so nobody can flood the list. If the root has too many
-// names to read, it looks up by name the folder of every user with a process: nobody
-// else can hold a claim.
-func (s *sight) folders(ctx context.Context, root string) (list []folder) {
+// A listing is what a folder had when it was last read: so it has until it changes.
+type listing struct {
+	ino   uint64
+	ctime int64    // which its owner cannot set
+	names []string // of a user's folder: those that are worth another look
+	more  bool     // and there are more
+
+	folders  []folder // of a root
+	warnings []string
+}
+
+// listings are those of this process, by path: anybody may make many names.
+var (
+	listings sync.Map
+	turns    sync.Mutex // one root at a time: who waits finds it listed
+)
+
+// settled is after how long a change differs from the next one by its time.
+const settled = time.Second
+
+// listingOf returns the listing of an open folder if that holds, else one to fill in.
+func listingOf(d *os.File) (l listing, holds bool) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(d.Fd()), &st); err != nil || time.Since(time.Unix(st.Ctim.Unix())) < settled {
+		return listing{}, false
+	}
+	if known, ok := listings.Load(d.Name()); ok {
+		l = known.(listing)
+	}
+	if now := (listing{ino: st.Ino, ctime: st.Ctim.Nano()}); l.ino != now.ino || l.ctime != now.ctime {
+		return now, false
+	}
+	return l, true
+}
+
+// folders returns the users' folders below a root. Only a folder that belongs to the uid in its
+// name counts, so nobody can flood the list. If the root takes too long, it looks up those it
+// knew before and, by name, the folder of every user with a process: nobody else can hold a claim.
+func (s *sight) folders(ctx context.Context, root string) []folder {
 	at := folder{path: root}
 	at.dev, _ = device(root)
 	d, err := os.Open(root)
@@ -38,46 +78,73 @@ func (s *sight) folders(ctx context.Context, root string) (list []folder) {
 		return nil
 	}
 	defer d.Close()
-	seen, strangers := map[int]bool{}, 0
-	add := func(name string, uid int) {
+	turns.Lock()
+	defer turns.Unlock()
+	l, holds := listingOf(d)
+	if holds {
+		s.warnings = append(s.warnings, l.warnings...)
+		return l.folders
+	}
+	own, strangers, before := map[int][]string{}, 0, len(s.warnings)
+	add := func(name string) error {
+		uid, ok := folderOf(name)
+		if !ok || slices.Contains(own[uid], name) {
+			return nil
+		}
 		err := isFolderOf(d, name, uid)
-		switch {
-		case seen[uid] || err == unix.ENOENT:
-		case err == nil:
-			seen[uid] = true
-			list = append(list, folder{filepath.Join(root, name), uid, at.dev})
-		default:
+		if err == nil && len(own[uid]) <= maxOwned {
+			own[uid] = append(own[uid], name)
+		} else if err != nil && err != unix.ENOENT {
 			if strangers++; strangers <= maxNamed {
 				s.warn("ignoring %s: %v", filepath.Join(root, name), err)
 			}
 		}
+		return err
 	}
-	for n := 0; n < maxEntries && len(list) < maxFolders && ctx.Err() == nil; {
-		names, err := d.Readdirnames(1024)
-		n += len(names)
+	half, cancel := context.WithTimeout(ctx, readLimit/2) // the rest is for reading them
+	defer cancel()
+	for err == nil && len(own) < maxFolders && half.Err() == nil {
+		var names []string
+		names, err = d.Readdirnames(1024)
 		for _, name := range names {
-			if uid, ok := folderOf(name); ok {
-				add(name, uid)
-			}
-		}
-		if err != nil {
-			s.doubt = s.unreadable(at, root, err) || s.doubt
-			if strangers > maxNamed {
-				s.warn("%s: further entries ignored", root)
-			}
-			return list
+			_ = add(name)
 		}
 	}
-	s.warn("%s has too many entries to read them all", root)
-	for _, uid := range append(host.Users(), host.Me()) {
-		add(prefix+strconv.Itoa(uid), uid)
+	if !errors.Is(err, io.EOF) {
+		l.ctime = 0
 	}
-	return list
+	if s.doubt = s.unreadable(at, root, err) || s.doubt; err == nil {
+		s.warn("%s has too many entries to read them all", root)
+		if known, ok := listings.Load(root); ok {
+			for _, f := range known.(listing).folders {
+				_ = add(filepath.Base(f.path))
+			}
+		}
+		for _, uid := range append(host.Users(), host.Me()) {
+			err := add(prefix + strconv.Itoa(uid))
+			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(at.dev, uid) != 0 { // under a name that is not known
+				s.found = append(s.found, unread(uid))
+			}
+		}
+	}
+	if strangers > maxNamed {
+		s.warn("%s: further entries ignored", root)
+	}
+	for uid, names := range own {
+		n := min(len(names), maxOwned)
+		for i, name := range names[:n] {
+			l.folders = append(l.folders, folder{filepath.Join(root, name), uid, at.dev, maxNames / n, i == 0 && len(names) > n})
+		}
+	}
+	l.warnings = slices.Clone(s.warnings[before:])
+	listings.Store(root, l)
+	return l.folders
 }
 
-// folderOf returns the uid in the name of a user's folder.
+// folderOf returns the uid in the name of a user's folder, gpurun-UID or gpurun-UID.*.
 func folderOf(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
+	digits, _, _ = strings.Cut(digits, ".")
 	uid, err := strconv.ParseUint(digits, 10, 32)
 	return int(uid), ok && err == nil && strconv.FormatUint(uid, 10) == digits
 }

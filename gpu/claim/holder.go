@@ -35,8 +35,8 @@ func NewHolder(roots []string) *Holder {
 // Open is NewHolder, but first removes claims left by dead holders of this user.
 func Open(roots []string) *Holder {
 	h := NewHolder(roots)
-	for _, root := range roots {
-		sweep(root)
+	for _, f := range mine(roots...) {
+		sweep(f)
 	}
 	return h
 }
@@ -96,21 +96,18 @@ func (h *Holder) Again(s Stake) ([]string, error) {
 // publish puts a claim where others see it, in the first root that accepts it. It
 // replaces old if that is not nil and still held.
 func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
-	for i, root := range h.roots {
-		var k *held
-		if k, err = create(root, i > 0, cut(c.UniID), suffix, c); err == nil {
-			k.content = c
-			h.exchange(k, old)
-			return warnings, nil
-		}
+	k, refused, err := create(h.roots, cut(c.UniID), suffix, c)
+	for i, why := range refused {
 		if i+1 < len(h.roots) {
-			warnings = append(warnings, fmt.Sprintf("claims: %v; using %s instead, where other users cannot see what this run holds", err, h.roots[i+1]))
+			warnings = append(warnings, fmt.Sprintf("claims: %v; using %s instead, where other users cannot see what this run holds", why, h.roots[i+1]))
 		}
 	}
-	if err == nil {
-		err = errors.New("there is no folder for claims")
+	if err != nil {
+		return warnings, fmt.Errorf("cannot claim GPUs: %w", err)
 	}
-	return warnings, fmt.Errorf("cannot claim GPUs: %w", err)
+	k.content = c
+	h.exchange(k, old)
+	return warnings, nil
 }
 
 // exchange holds k instead of what it replaces, or ends k if old was released since.

@@ -102,11 +102,7 @@ var nasty = map[string]struct {
 		must(t, os.Chmod(dir, 0o700))
 	}, ""},
 	"more files than are read": {func(t *testing.T, root, dir string) {
-		for i := range maxNames + 1000 {
-			fd, err := unix.Open(filepath.Join(dir, fmt.Sprint(i, ".claim")), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644)
-			must(t, err)
-			unix.Close(fd)
-		}
+		fill(t, dir, maxNames+1000)
 	}, "too many files"},
 	"no claim": {func(t *testing.T, root, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
@@ -248,5 +244,45 @@ func TestRootOfOthers(t *testing.T) {
 	t.Cleanup(h.Close)
 	if got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || len(got) > 0 || time.Since(began) > time.Second {
 		t.Errorf("root's claim: %+v, %v", got, err)
+	}
+}
+
+// Whoever makes a folder with a user's name keeps nobody from seeing what that user holds.
+func TestTakenName(t *testing.T) {
+	root := sharedRoot(t)
+	must(t, os.Chown(userFolder(t, root, alice, mallory), mallory, mallory))
+	a := start(t, alice, "hold", root, "a")
+	b := start(t, alice, "hold", root, "b")
+	if a.first != "held 0\n" || b.first != "held 1\n" {
+		t.Errorf("alice's first run saw %q, the second %q", a.first, b.first)
+	}
+	claims, warnings := others(t, root)
+	if !slices.Equal(jobs(claims), []string{"a", "b"}) || len(warnings) != 1 || !strings.Contains(warnings[0], "it belongs to uid 61001") {
+		t.Errorf("claims %+v, warnings %q", claims, warnings)
+	}
+	if dirs, _ := filepath.Glob(filepath.Join(root, fmt.Sprint(prefix, alice, ".*"))); len(dirs) != 1 {
+		t.Errorf("alice made %q, want one folder", dirs)
+	}
+	a.end(t)
+	b.end(t)
+}
+
+// Of one user so many folders are read and no more, which somebody is told.
+func TestManyFoldersOfOneUser(t *testing.T) {
+	root := sharedRoot(t)
+	for i := range maxOwned + 1 {
+		dir := filepath.Join(root, fmt.Sprint(prefix, mallory, ".", i))
+		must(t, os.Mkdir(dir, 0o755))
+		if os.Chown(dir, mallory, mallory) != nil {
+			t.Skip("only root can give files away")
+		}
+	}
+	var s sight
+	list := s.folders(context.Background(), root)
+	if len(list) != maxOwned || !slices.ContainsFunc(list, func(f folder) bool { return f.more }) {
+		t.Errorf("%+v", list)
+	}
+	if _, warnings := others(t, root); len(warnings) != 1 || !strings.Contains(warnings[0], "too many") {
+		t.Errorf("warnings %q", warnings)
 	}
 }

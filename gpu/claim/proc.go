@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/gpu"
 	"gpurun/state/host"
 )
 
@@ -53,4 +53,4 @@ func (id identity) exists() error {
 }
 
 // login returns a user's name, or "uid N" if it has none.
-func login(uid int) string { return cmp.Or(host.UserName(uid), "uid "+strconv.Itoa(uid)) }
+func login(uid int) string { return gpu.UserName(host.UserName(uid), uid) }

@@ -47,13 +47,19 @@ type Reader struct {
 
 	mu     sync.Mutex
 	warned map[string]bool
-	sick   []gpu.Quarantine  // as of the last reading
-	wishes []gpu.Wish        // as of the last reading
-	began  time.Time         // the last reading
-	took   time.Duration     // and how long that took
+	last   reading
 	set    string            // of devices whose use is read; "" for none
-	usages []Usage           // as of the last reading
+	devs   []gpu.Device      // of the host; empty if unknown
 	doubts map[string]*doubt // by folder
+}
+
+// A reading is what a Reader found beside claims.
+type reading struct {
+	began  time.Time
+	took   time.Duration
+	sick   []gpu.Quarantine
+	wishes []gpu.Wish
+	usages []Usage
 }
 
 // NewReader returns a reader of the claims below roots; see Roots. A gpurun inside a
@@ -78,44 +84,59 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	var s sight
 	seen := map[string]bool{}
 	for _, root := range r.roots {
-		if abs, err := filepath.EvalSymlinks(root); err == nil && !seen[abs] {
+		abs, err := filepath.EvalSymlinks(root)
+		if err != nil {
+			abs = root
+		}
+		if !seen[abs] {
 			seen[abs] = true
 			r.root(ctx, abs, &s)
 		}
 	}
-	claims := []gpu.Claim{}
+	claims, known := []gpu.Claim{}, func(id gpu.UUID) bool {
+		return len(r.devs) == 0 || id == gpu.Every || id.Simulated() || slices.ContainsFunc(r.devs, func(d gpu.Device) bool { return d.UUID == id || d.Silent })
+	}
 	for _, c := range s.found {
 		if !c.mine() && (c.UniID != r.outer || r.outer == "") {
 			claims = append(claims, c.claims(login(c.UID))...)
+		}
+	}
+	for _, c := range claims {
+		if !known(c.UUID) { // in words that c's user does not choose
+			s.warn("%s claims GPUs that this host does not have: that counts for nothing", c.User)
 		}
 	}
 	slices.SortStableFunc(claims, func(a, b gpu.Claim) int {
 		return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.Since.Compare(b.Since), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	slices.SortFunc(s.sick, func(a, b gpu.Quarantine) int { return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.UID-b.UID) })
+	slices.SortFunc(s.usages, func(a, b Usage) int { return cmp.Or(a.UID-b.UID, b.At.Compare(a.At)) })
+	s.usages = slices.CompactFunc(s.usages, func(a, b Usage) bool { return a.UID == b.UID })
 	r.mu.Lock()
-	if !began.Before(r.began) { // else a later one was quicker
-		r.began, r.took = began, time.Since(began)
-		r.sick, r.wishes, r.usages = s.sick, wishes(s.wishes), s.usages
+	if !began.Before(r.last.began) { // else a later one was quicker
+		r.last = reading{began, time.Since(began), s.sick, wishes(s.wishes), s.usages}
 	}
 	r.mu.Unlock()
 	return claims, r.news(s.warnings), s.doubt
 }
 
-// Wishes returns what all other processes on the host wished for when Others last read
-// their claims.
-func (r *Reader) Wishes() []gpu.Wish {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.wishes
+// Of has readings cover what users have recorded of these devices, and warn of claims on others
+// if these are the host's.
+func (r *Reader) Of(devs []gpu.Device) *Reader {
+	r.set, r.devs = Set(devs), devs
+	return r
 }
 
-// cost returns how long the last reading took.
-func (r *Reader) cost() time.Duration {
+// latest returns the last reading.
+func (r *Reader) latest() reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.took
+	return r.last
 }
+
+// Wishes returns what all other processes on the host wished for when Others last read
+// their claims.
+func (r *Reader) Wishes() []gpu.Wish { return r.latest().wishes }
 
 // maxWarned bounds how many warnings a reader remembers.
 const maxWarned = 1000

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/gpu"
 	"gpurun/state/host"
 )
@@ -19,7 +17,6 @@ import (
 // there has been one.
 const (
 	sickSuffix  = ".sick"
-	halfMade    = ".new" // of a file that is being written
 	sickVersion = 1
 	maxSick     = 256 // of one user
 	maxEvidence = 5   // of one quarantine
@@ -50,45 +47,18 @@ func Publish(roots []string, q gpu.Quarantine) error {
 	if err != nil {
 		return err
 	}
-	for i, root := range roots {
-		if err = publishAt(root, i > 0, sickName(q.UUID), append(body, '\n')); err == nil {
-			return nil
-		}
-	}
+	_, err = inFirst(roots, func(dir *os.File) error {
+		return replace(dir, sickName(q.UUID), func() ([]byte, error) { return body, nil })
+	})
 	return err
-}
-
-func publishAt(root string, private bool, name string, body []byte) error {
-	dir, err := ownFolder(root, private)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	path := filepath.Join(dir.Name(), name)
-	half := path + halfMade
-	_ = os.Remove(half)
-	f, err := os.OpenFile(half, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", half, err)
-	}
-	_, err = f.Write(body)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
-		err = os.Rename(half, path)
-	}
-	if err != nil {
-		_ = os.Remove(half)
-		return fmt.Errorf("%s cannot be written: %w", path, err)
-	}
-	return nil
 }
 
 func sickName(id gpu.UUID) string { return unfit.ReplaceAllString(cut(string(id)), "_") + sickSuffix }
 
 // Clear lifts this user's quarantine of a device.
 func Clear(roots []string, id gpu.UUID) (err error) {
-	for _, root := range roots {
-		gone := os.Remove(filepath.Join(mine(root).path, sickName(id)))
-		if gone != nil && !errors.Is(gone, os.ErrNotExist) && !errors.Is(gone, unix.ENOTDIR) {
+	for _, f := range mine(roots...) {
+		if gone := os.Remove(filepath.Join(f.path, sickName(id))); gone != nil && !errors.Is(gone, os.ErrNotExist) {
 			err = gone
 		}
 	}
@@ -97,11 +67,7 @@ func Clear(roots []string, id gpu.UUID) (err error) {
 
 // Sick returns all users' quarantines since the boot, as of the latest reading of their
 // folders. The list is never nil.
-func (r *Reader) Sick() []gpu.Quarantine {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]gpu.Quarantine{}, r.sick...)
-}
+func (r *Reader) Sick() []gpu.Quarantine { return append([]gpu.Quarantine{}, r.latest().sick...) }
 
 // readSick reads one file of user uid, under the rules for claims.
 func readSick(d *os.File, name string, uid int) (q gpu.Quarantine, err error) {

@@ -49,11 +49,11 @@ func TestQuarantineIsPublished(t *testing.T) {
 		t.Errorf("after clear: %+v", got)
 	}
 	NewHolder([]string{root}).Close()
-	sweep(root)
+	sweep(mine(root)[0])
 	if got, _ := sickIn(root); len(got) != 1 {
 		t.Errorf("after a sweep: %+v", got)
 	}
-	left, err := os.ReadDir(mine(root).path)
+	left, err := os.ReadDir(mine(root)[0].path)
 	if err != nil || len(left) != 1 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -61,8 +61,8 @@ func TestQuarantineIsPublished(t *testing.T) {
 
 // One that cannot be published below the shared root is kept where this user's runs look.
 func TestQuarantineInAPrivateRoot(t *testing.T) {
-	root, private := sharedRoot(t), filepath.Join(t.TempDir(), "s")
-	must(t, os.WriteFile(mine(root).path, nil, 0o644))
+	root, private := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "s")
+	must(t, os.WriteFile(root, nil, 0o644))
 	must(t, Publish([]string{root, private}, quarantine("GPU-a", 0)))
 	if got, _ := sickIn(private); len(got) != 1 {
 		t.Errorf("%+v", got)
@@ -155,9 +155,9 @@ func TestSweepKeepsCount(t *testing.T) {
 	must(t, Publish([]string{root}, gpu.Quarantine{UUID: "GPU-over", Times: 2, Ends: 1}))
 	b, err := json.Marshal(sickness{Version: 1, UID: os.Getuid(), BootID: "before", UUID: "GPU-old"})
 	must(t, err)
-	old := filepath.Join(mine(root).path, "GPU-old.sick")
+	old := filepath.Join(mine(root)[0].path, "GPU-old.sick")
 	must(t, os.WriteFile(old, b, 0o644))
-	sweep(root)
+	sweep(mine(root)[0])
 	if _, err := os.Stat(old); !os.IsNotExist(err) {
 		t.Errorf("%s: %v", old, err)
 	}

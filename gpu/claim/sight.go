@@ -57,18 +57,26 @@ func (s *sight) read(ctx context.Context, f folder) {
 		return
 	}
 	defer d.Close()
-	names, strange, more, err := listNames(ctx, d)
-	if err != nil {
-		s.unreadable(f, f.path, err)
+	l, holds := listingOf(d)
+	strange := ""
+	if !holds {
+		l.names, strange, l.more, err = listNames(ctx, d, f.most)
+	}
+	if s.unreadable(f, f.path, err) || err != nil || ctx.Err() != nil {
+		l.ctime = 0
 	}
 	defer func() { s.short = s.short || ctx.Err() != nil }()
-	refused, seen := 0, map[uint64]bool{}
+	refused, half, more, names, seen := 0, 0, l.more, l.names, map[uint64]bool{}
+	l.names = nil
 	for i, name := range names {
-		if ctx.Err() != nil || i == maxOpened || len(seen) == maxRead {
-			more = true
+		if ctx.Err() != nil || half > maxHalf {
+			more, l.names = true, append(l.names, names[i:]...)
 			break
 		}
 		c, err := s.open(d, name, f.uid)
+		if !errors.As(err, new(lasting)) {
+			l.names = append(l.names, name)
+		}
 		switch {
 		case err == nil && c == nil: // something else
 		case err == nil:
@@ -77,7 +85,9 @@ func (s *sight) read(ctx context.Context, f folder) {
 				s.found = append(s.found, c)
 			}
 		case s.unreadable(f, f.path+"/"+name, err):
-		case errors.Is(err, errGone), errors.Is(err, errHalfMade), errors.Is(err, unix.ENOENT):
+		case errors.Is(err, errHalfMade):
+			half++
+		case errors.Is(err, errGone), errors.Is(err, unix.ENOENT):
 		default:
 			if refused++; refused <= maxNamed {
 				s.warn("ignoring %s/%s: %v", f.path, name, plain(err))
@@ -87,10 +97,11 @@ func (s *sight) read(ctx context.Context, f folder) {
 	if refused > maxNamed {
 		s.warn("%s: further entries ignored", f.path)
 	}
+	listings.Store(f.path, l)
 	if strange != "" {
 		s.warn("%s contains %s, which is not a claim", f.path, strange)
 	}
-	if more {
+	if more || f.more {
 		s.tooMany(f)
 	}
 }
@@ -127,7 +138,7 @@ func (s *sight) open(d *os.File, name string, uid int) (*content, error) {
 var published = []string{suffix, wishSuffix, sickSuffix, usageSuffix}
 
 // listNames returns the names of what users publish, one other name if there is any, and whether the folder has more names than it reads.
-func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
+func listNames(ctx context.Context, d *os.File, most int) (names []string, strange string, more bool, err error) {
 	for n := 0; ; {
 		batch, err := d.Readdirnames(512)
 		for _, name := range batch {
@@ -142,7 +153,7 @@ func listNames(ctx context.Context, d *os.File) (names []string, strange string,
 		if errors.Is(err, io.EOF) {
 			return names, strange, false, nil
 		}
-		if err != nil || n >= maxNames || ctx.Err() != nil {
+		if err != nil || n >= most || ctx.Err() != nil {
 			return names, strange, err == nil, err
 		}
 	}
@@ -170,11 +181,11 @@ func (s *sight) unreadable(f folder, path string, err error) bool {
 	return true
 }
 
-// tooMany records that a folder holds more than is read.
+// tooMany records that a user has more than is read.
 func (s *sight) tooMany(f folder) {
-	s.warn("%s has too many files to read them all%s", f.path, by(f))
+	s.warn("%s has too many files, or folders beside it, to read them all%s", f.path, by(f))
 	if f.uid == host.Me() {
-		s.warn("%s: remove the files there that none of your runs needs", f.path)
+		s.warn("%s: remove what is there that none of your runs needs", f.path)
 	}
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
 }

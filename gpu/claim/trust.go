@@ -11,10 +11,14 @@ import (
 	"gpurun/state/host"
 )
 
-var (
-	errGone     = errors.New("nobody holds it") // left by a dead holder: no reason to warn
-	errHalfMade = errors.New("it is still being written")
-)
+const errGone = lasting("nobody holds it") // left by a dead holder: no reason to warn
+
+var errHalfMade = errors.New("it is still being written")
+
+// lasting is why a file does not count for as long as its folder does not change.
+type lasting string
+
+func (e lasting) Error() string { return string(e) }
 
 // openFolder opens a user's folder if it is a directory that the user owns.
 func openFolder(f folder) (*os.File, error) {
@@ -24,13 +28,12 @@ func openFolder(f folder) (*os.File, error) {
 	}
 	d := os.NewFile(uintptr(fd), f.path)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err = unix.Fstat(fd, &st); err == nil && !owns(st.Uid, f.uid) {
+		err = fmt.Errorf("it belongs to uid %d, not to the one in its name", st.Uid)
+	}
+	if err != nil {
 		d.Close()
 		return nil, err
-	}
-	if !owns(st.Uid, f.uid) {
-		d.Close()
-		return nil, fmt.Errorf("it belongs to uid %d, not to the one in its name", st.Uid)
 	}
 	return d, nil
 }
@@ -58,8 +61,12 @@ func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, err
 		return r, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
-		return r, errGone // closing releases the lock if it was free
+	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK { // closing releases the lock if it was free
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o444 != 0o444 {
+			return r, errHalfMade // createAt has yet to lock it
+		}
+		return r, errGone
 	}
 	r, err = readRecord(fd, parse)
 	if err != nil && !errors.Is(err, errHalfMade) {
@@ -119,15 +126,15 @@ func readPlain(d *os.File, name string, uid int) ([]byte, error) {
 func trust(st *unix.Stat_t, uid int) error {
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-		return errors.New("it is a symbolic link")
+		return lasting("it is a symbolic link")
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("it is not a regular file")
+		return lasting("it is not a regular file")
 	case !owns(st.Uid, uid):
-		return fmt.Errorf("it belongs to uid %d", st.Uid)
+		return lasting(fmt.Sprintf("it belongs to uid %d", st.Uid))
 	case st.Nlink == 0:
 		return errGone
 	case st.Size > maxSize:
-		return fmt.Errorf("it has %d bytes", st.Size)
+		return lasting(fmt.Sprintf("it has %d bytes", st.Size))
 	}
 	return nil
 }

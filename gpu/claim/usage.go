@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 	"gpurun/state/host"
@@ -160,8 +157,8 @@ func usageName(set string) string { return unfit.ReplaceAllString(cut(set), "_")
 
 // Past returns this user's record of a set of devices, as of now; empty if there is none.
 func Past(roots []string, set string) *Usage {
-	for _, root := range roots {
-		d, err := openFolder(mine(root))
+	for _, f := range mine(roots...) {
+		d, err := openFolder(f)
 		if err != nil {
 			continue
 		}
@@ -185,75 +182,19 @@ func readUsage(d *os.File, uid int, set string) (*Usage, error) {
 
 // Account adds what a run of this user has spent up to now to the record of a set of
 // devices, below the first root that accepts it.
-func Account(roots []string, set string, s gpu.Spent) (err error) {
-	for i, root := range roots {
-		if err = account(root, i > 0, set, s); err == nil {
-			return nil
-		}
-	}
+func Account(roots []string, set string, s gpu.Spent) error {
+	_, err := inFirst(roots, func(dir *os.File) error {
+		return replace(dir, usageName(set), func() ([]byte, error) {
+			u, err := readUsage(dir, host.Me(), set)
+			if err != nil {
+				u = &Usage{Set: set, At: time.Now()} // it only breaks ties: begin anew
+			}
+			u.count(s, time.Now())
+			return json.Marshal(u)
+		})
+	})
 	return err
 }
 
-func account(root string, private bool, set string, s gpu.Spent) error {
-	dir, err := ownFolder(root, private)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	path := filepath.Join(dir.Name(), usageName(set))
-	half, err := lockHalf(path + halfMade)
-	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", path+halfMade, err)
-	}
-	defer half.Close()
-	u, err := readUsage(dir, host.Me(), set)
-	if err != nil {
-		u = &Usage{Set: set, At: time.Now()} // it only breaks ties: begin anew
-	}
-	u.count(s, time.Now())
-	body, err := json.Marshal(u)
-	if err != nil {
-		return err
-	}
-	if err = half.Truncate(0); err == nil {
-		_, err = half.WriteAt(append(body, '\n'), 0)
-	}
-	if err = errors.Join(err, half.Chmod(0o644)); err == nil {
-		err = os.Rename(half.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", path, err)
-	}
-	return nil
-}
-
-// lockHalf opens the file that is to replace another. While it has this name it is locked
-// by the only process that may write it; nobody else's processes can open it.
-func lockHalf(path string) (*os.File, error) {
-	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * time.Millisecond) {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		var st, at unix.Stat_t
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && unix.Fstat(int(f.Fd()), &st) == nil &&
-			unix.Lstat(path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev {
-			return f, nil
-		}
-		f.Close()
-	}
-	return nil, errors.New("another run keeps it locked")
-}
-
-// WithUsage has readings cover what users have recorded of a set of devices.
-func (r *Reader) WithUsage(set string) *Reader {
-	r.set = set
-	return r
-}
-
 // Usages returns those records, one of each user at most, as of the latest Others.
-func (r *Reader) Usages() []Usage {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.usages
-}
+func (r *Reader) Usages() []Usage { return r.latest().usages }

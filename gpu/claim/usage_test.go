@@ -27,7 +27,7 @@ func TestUsageAddsUp(t *testing.T) {
 		})
 	}
 	all.Wait()
-	sweep(roots[0])
+	sweep(mine(roots[0])[0])
 	u := Past(roots, "host")
 	if len(u.Users) != 2 || u.Users[0].UID != os.Getuid() || u.Users[0].Days[0] != 80 || u.Users[0].Seconds < 79.9 {
 		t.Errorf("own: got %+v, want 80 GPU seconds", u.Users)
@@ -38,7 +38,7 @@ func TestUsageAddsUp(t *testing.T) {
 	if other := Past(roots, "GPU-sim-1"); len(other.Users) > 0 {
 		t.Errorf("another set has %+v", other.Users)
 	}
-	r := NewReader(roots).WithUsage("host")
+	r := NewReader(roots).Of(nil)
 	if _, warnings := r.Others(context.Background()); len(warnings) > 0 || len(r.Usages()) != 1 {
 		t.Errorf("a reader finds %+v, %q", r.Usages(), warnings)
 	}
@@ -120,7 +120,7 @@ func TestUsageOfOthers(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(d.Name(), "host.usage"), body, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			r := NewReader([]string{root}).WithUsage("host")
+			r := NewReader([]string{root}).Of(nil)
 			_, warnings := r.Others(context.Background())
 			if text := strings.Join(warnings, "\n"); !strings.Contains(text, tt.want) || (text == "") != (tt.want == "") || (len(r.Usages()) == 1) != (tt.want == "") {
 				t.Fatalf("got %+v, %q, want %q", r.Usages(), text, tt.want)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unsafe"
@@ -69,7 +68,7 @@ func (r *Reader) Watch(ctx context.Context, w Watch) {
 	buf := make([]byte, 64<<10)
 	var last time.Time
 	for second := time.Now(); ; {
-		_ = f.SetReadDeadline(t.next(last, second, r.cost()))
+		_ = f.SetReadDeadline(t.next(last, second, r.latest().took))
 		n, err := f.Read(buf)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			if ctx.Err() == nil {
@@ -83,11 +82,12 @@ func (r *Reader) Watch(ctx context.Context, w Watch) {
 			second = now
 			t.anew()
 		}
-		if due := t.tells(last, r.cost()); !due.IsZero() && !now.Before(due) {
+		if due := t.tells(last, r.latest().took); !due.IsZero() && !now.Before(due) {
 			last, t.pause, t.urgent = now, 0, false
 			if t.blind {
 				t.due(claimEvery)
 			}
+			t.addFolders()
 			w.Tell()
 		}
 	}
@@ -111,7 +111,7 @@ type tail struct {
 	watch   Watch
 	fd      int
 	roots   map[int32]string // by watch descriptor
-	folders map[int32]string
+	folders map[int32]folder
 	pause   time.Duration // from the last telling until there is something to tell; 0 if there is nothing
 	urgent  bool          // tell at once
 	blind   bool          // not everything can be watched
@@ -121,7 +121,7 @@ type tail struct {
 }
 
 func newTail(w Watch) *tail {
-	return &tail{watch: w, roots: map[int32]string{}, folders: map[int32]string{}, paces: map[string]pace{}, own: map[string]bool{}}
+	return &tail{watch: w, roots: map[int32]string{}, folders: map[int32]folder{}, paces: map[string]pace{}, own: map[string]bool{}}
 }
 
 // A pace is what happened in a folder in the present second.
@@ -156,48 +156,40 @@ func (t *tail) next(last, second time.Time, cost time.Duration) time.Time {
 func (t *tail) anew() {
 	paces := t.paces
 	t.paces = map[string]pace{}
-	for path, p := range paces {
+	for _, p := range paces {
 		if p.muted {
-			t.addFolder(filepath.Dir(path), filepath.Base(path))
+			t.addFolders()
 			t.due(claimEvery)
 		}
 	}
 }
 
+// addRoot watches a root. If this fails, no other user can publish anything there either.
 func (t *tail) addRoot(root string) {
 	wd, err := unix.InotifyAddWatch(t.fd, root, inRoot)
 	if err != nil {
 		t.lacks(err)
-		return // or no other user can publish anything there either
+		return
 	}
 	t.roots[int32(wd)] = root
-	names, _ := os.ReadDir(root)
-	for _, e := range names {
-		t.addFolder(root, e.Name())
-	}
+	t.addFolders()
 }
 
-// addFolder watches a user's folder. One that cannot be watched is still polled.
-func (t *tail) addFolder(root, name string) {
-	uid, ok := folderOf(name)
-	if !ok || len(t.folders) >= maxWatched {
-		return
+// addFolders watches the users' folders. One that cannot be watched is still polled.
+func (t *tail) addFolders() {
+	for _, root := range t.roots {
+		for _, f := range (&sight{}).folders(context.Background(), root) {
+			if len(t.folders) >= maxWatched || t.paces[f.path].muted {
+				continue
+			}
+			wd, err := unix.InotifyAddWatch(t.fd, f.path, inFolder)
+			if err != nil {
+				t.lacks(err)
+				continue
+			}
+			t.folders[int32(wd)] = f
+		}
 	}
-	d, err := os.Open(root)
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	if isFolderOf(d, name, uid) != nil {
-		return
-	}
-	path := filepath.Join(root, name)
-	wd, err := unix.InotifyAddWatch(t.fd, path, inFolder)
-	if err != nil {
-		t.lacks(err)
-		return
-	}
-	t.folders[int32(wd)] = path
 }
 
 // lacks notes that the kernel does not let this user watch more.
@@ -210,7 +202,10 @@ func (t *tail) lacks(err error) {
 
 // handle goes through a batch of events.
 func (t *tail) handle(buf []byte) {
-	type file struct{ folder, name string }
+	type file struct {
+		folder
+		name string
+	}
 	changed := map[file]bool{} // one job's end makes several events of one file
 	for len(buf) >= unix.SizeofInotifyEvent {
 		ev := (*unix.InotifyEvent)(unsafe.Pointer(&buf[0]))
@@ -224,11 +219,12 @@ func (t *tail) handle(buf []byte) {
 			delete(t.folders, ev.Wd)
 			delete(t.roots, ev.Wd)
 		case root != "":
-			t.addFolder(root, name)
-			t.due(wishEvery)
-		case folder != "":
+			if _, ok := folderOf(name); ok {
+				t.due(wishEvery) // and watched from then on
+			}
+		case folder.path != "":
 			changed[file{folder, name}] = true
-			t.heard(ev.Wd, folder)
+			t.heard(ev.Wd, folder.path)
 		}
 	}
 	for f := range changed {
@@ -250,7 +246,7 @@ func (t *tail) heard(wd int32, path string) {
 }
 
 // file looks at a file that has changed.
-func (t *tail) file(path, name string) {
+func (t *tail) file(f folder, name string) {
 	uniID, isClaim := strings.CutSuffix(name, suffix)
 	if isClaim && t.owns(uniID) || !isClaim && (!strings.HasSuffix(name, wishSuffix) || name == fileName(t.watch.Run, 0)+wishSuffix) {
 		return
@@ -260,18 +256,17 @@ func (t *tail) file(path, name string) {
 		return
 	}
 	t.due(claimEvery)
-	p := t.paces[path]
+	p := t.paces[f.path]
 	if p.looks++; p.looks > mostLooks {
 		return
 	}
-	t.paces[path] = p
-	uid, _ := folderOf(filepath.Base(path))
-	d, err := openFolder(folder{path: path, uid: uid})
+	t.paces[f.path] = p
+	d, err := openFolder(f)
 	if err != nil {
 		return
 	}
 	defer d.Close()
-	c, err := open(d, name, uid, parse)
+	c, err := open(d, name, f.uid, parse)
 	if err != nil {
 		return
 	}

@@ -119,7 +119,7 @@ func TestWatchOfAFlood(t *testing.T) {
 func TestWatchOfOwnClaims(t *testing.T) {
 	own := true
 	w := newTail(Watch{Run: "me", Own: func(uniID string) bool { return own && uniID == "uni-a" }})
-	folder := t.TempDir()
+	folder := folder{path: t.TempDir()}
 	w.file(folder, "uni-a.claim")
 	own = false
 	w.file(folder, "uni-a.claim")

@@ -44,12 +44,13 @@ func parseWish(b []byte) (*wishContent, error) {
 	}
 	w := &c.Wish
 	switch {
-	case c.Version < 1 || c.PID < 1 || w.Run == "" || len(w.Asks) == 0:
-		return nil, errors.New("not a wish: it lacks a version, a pid, a run or requests")
+	case c.Version < 1 || c.PID < 1 || w.Run == "":
+		return nil, errors.New("not a wish: it lacks a version, a pid or a run")
 	case len(w.Asks) > maxAsks:
 		return nil, fmt.Errorf("it makes %d requests", len(w.Asks))
 	}
-	w.Run, w.Used = cut(w.Run), min(max(w.Used, 0), maxSeconds)
+	w.Run, w.Name, w.Used = cut(w.Run), cut(w.Name), min(max(w.Used, 0), maxSeconds)
+	w.Beyond = bounded(w.Beyond)
 	if now := time.Now(); w.Since.After(now) {
 		w.Since = now
 	}
@@ -58,7 +59,8 @@ func parseWish(b []byte) (*wishContent, error) {
 		if len(a.UUIDs) > maxDevices {
 			return nil, fmt.Errorf("it names %d devices", len(a.UUIDs))
 		}
-		a.Jobs, a.Min, a.Room = min(max(a.Jobs, 0), maxJobs), min(max(a.Min, 1), maxDevices), min(max(a.Room, 0), maxDevices)
+		a.Jobs, a.Min, a.Room = min(max(a.Jobs, 0), maxJobs), min(max(a.Min, 0), maxDevices), min(max(a.Room, 0), maxDevices)
+		a.Beyond = bounded(a.Beyond)
 		a.Memory, a.MaxUtil = min(max(a.Memory, 0), maxMemory), min(max(a.MaxUtil, 0), math.MaxInt8)
 	}
 	return &c, nil
@@ -79,7 +81,9 @@ func wishes(found []*wishContent) (list []gpu.Wish) {
 		}
 		counts[c.UID]++
 		seen[of] = true
-		c.Wish.UID, c.Wish.User = c.UID, login(c.UID)
+		if c.Wish.UID, c.Wish.User = c.UID, login(c.UID); c.here() {
+			c.Wish.PID = c.PID
+		}
 		list = append(list, c.Wish)
 	}
 	return list
@@ -96,11 +100,12 @@ type Wisher struct {
 // NewWisher returns a wisher that publishes below the first usable root.
 func NewWisher(roots []string) *Wisher { return &Wisher{roots: roots} }
 
-// Publish replaces what the run waits for. Without requests it waits for nothing.
+// Publish replaces what the run waits for. Without requests it waits for nothing, and
+// without cores and memory either there is none.
 func (w *Wisher) Publish(wish gpu.Wish) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(wish.Asks) == 0 {
+	if len(wish.Asks) == 0 && wish.CPUs == 0 && wish.RAM == 0 {
 		w.file.end()
 		w.file = nil
 		return nil
@@ -110,16 +115,11 @@ func (w *Wisher) Publish(wish gpu.Wish) error {
 		return w.file.rewrite(c)
 	}
 	w.file.end()
-	w.file = nil
 	var err error
-	for i, root := range w.roots {
-		var k *held
-		if k, err = create(root, i > 0, cut(wish.Run), wishSuffix, c); err == nil {
-			w.file = k
-			return nil
-		}
+	if w.file, _, err = create(w.roots, cut(wish.Run), wishSuffix, c); err != nil {
+		return fmt.Errorf("other runs cannot see what this one waits for: %w", err)
 	}
-	return fmt.Errorf("other runs cannot see what this one waits for: %w", err)
+	return nil
 }
 
 // Close ends the wish.

@@ -47,7 +47,7 @@ type Reader struct {
 
 // NewReader returns a reader of the rules of a place.
 func NewReader(at Place) *Reader {
-	return &Reader{place: at, zone: zone(), ids: newIdentities()}
+	return &Reader{place: at, zone: zone(), ids: &identities{}}
 }
 
 // zone returns the time zone of the host. TZ is the user's.
@@ -96,15 +96,14 @@ func (r *Reader) reread() (warnings []string) {
 			warnings = append(warnings, p.String())
 		}
 	}
-	switch before := r.rules.File; {
-	case ok:
+	if !ok && r.read && r.rules.File == path {
+		warnings = append(warnings, path+" has become unusable: the rules that it had before still apply")
+	} else {
 		r.rules = rules
 		r.ids.forget()
-	case r.read && before == path:
-		warnings = append(warnings, path+" has become unusable: the rules that it had before still apply")
-	default:
-		r.rules = rules
-		warnings = append(warnings, "the rules of this host are ignored")
+		if !ok {
+			warnings = append(warnings, "the rules of this host are ignored")
+		}
 	}
 	if path == r.place.Path && os.Getenv(Variable) != "" {
 		warnings = append(warnings, Variable+" is ignored: this host has "+path)

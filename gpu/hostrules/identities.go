@@ -23,12 +23,6 @@ type identities struct {
 	silent time.Time         // when last no directory service answered
 }
 
-func newIdentities() *identities {
-	i := &identities{}
-	i.forget()
-	return i
-}
-
 // forget has everybody looked up again, for another version of the file.
 func (i *identities) forget() {
 	i.groups, i.gids, i.told = map[int][]string{}, map[string]string{}, map[string]bool{}
@@ -130,14 +124,13 @@ const (
 var errSilent = errors.New("no directory service answers")
 
 // ask asks a directory service.
-func ask[T any](i *identities, question func() (T, error)) (T, error) {
+func ask[T any](i *identities, question func() (T, error)) (t T, err error) {
 	type answer struct {
 		T   T
 		err error
 	}
 	if time.Since(i.silent) < askPause {
-		var none T
-		return none, errSilent
+		return t, errSilent
 	}
 	answers := make(chan answer, 1)
 	go func() {
@@ -149,7 +142,6 @@ func ask[T any](i *identities, question func() (T, error)) (T, error) {
 		return a.T, a.err
 	case <-time.After(askLimit):
 		i.silent = time.Now()
-		var none T
-		return none, errSilent
+		return t, errSilent
 	}
 }

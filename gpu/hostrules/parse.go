@@ -27,7 +27,7 @@ var keys = []key[gpu.HostRules]{
 	{"devices", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Devices = p.devices(n) }},
 	value("reserve", func(h *gpu.HostRules) *int { return &h.Reserve }, natural),
 	{"schedule", func(p *parser, h *gpu.HostRules, n *yaml.Node) {
-		set(p, "schedule", n, &h.Schedule, word(gpu.Balance, gpu.FIFO))
+		set(p, "schedule", n, &h.Schedule, units.OneOf(gpu.Balance, gpu.FIFO))
 	}},
 	value("courtesy", func(h *gpu.HostRules) *time.Duration { return &h.Courtesy }, positive),
 	value("gather", func(h *gpu.HostRules) *time.Duration { return &h.Gather }, units.ParseDuration),
@@ -35,7 +35,7 @@ var keys = []key[gpu.HostRules]{
 	value("max_gpus_per_user", func(h *gpu.HostRules) *int { return &h.MaxGPUsPerUser }, natural),
 	value("max_gpus_per_job", func(h *gpu.HostRules) *int { return &h.MaxGPUsPerJob }, natural),
 	value("max_timeout", func(h *gpu.HostRules) *time.Duration { return &h.MaxTimeout }, positive),
-	value("others", func(h *gpu.HostRules) *gpu.Others { return &h.Others }, word(gpu.OthersAllow, gpu.OthersAvoid)),
+	value("others", func(h *gpu.HostRules) *gpu.Others { return &h.Others }, units.OneOf(gpu.OthersAllow, gpu.OthersAvoid)),
 	{"hours", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Hours = p.hours(n) }},
 	value("prompt", func(h *gpu.HostRules) *string { return &h.Prompt }, line),
 	{"users", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Users = p.users(n) }},
@@ -222,17 +222,6 @@ func positive(text string) (time.Duration, error) {
 		err = source.Faultf("try 5s, 10m or 24h", "%q is no time at all", text)
 	}
 	return d, err
-}
-
-func word[V ~string](valid ...V) func(string) (V, error) {
-	var words []string
-	for _, v := range valid {
-		words = append(words, string(v))
-	}
-	return func(text string) (V, error) {
-		w, err := units.ParseWord(text, words...)
-		return V(w), err
-	}
 }
 
 // line makes one line of a text.

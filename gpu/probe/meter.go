@@ -20,7 +20,6 @@ type Metered struct {
 	UUID  gpu.UUID
 	Total gpu.Bytes // -1 if unknown
 	Used  gpu.Bytes // by processes; -1 if unknown
-	Busy  int       // percent, of late; -1 if unknown
 
 	Processes []gpu.Process
 }
@@ -68,7 +67,7 @@ func (m *Meter) Read(ctx context.Context) ([]Metered, error) {
 			continue
 		}
 		r := &seen.Readings[i]
-		g := Metered{Index: d.Index, UUID: r.UUID, Total: r.Total, Used: -1, Busy: busy(r.Samples)}
+		g := Metered{Index: d.Index, UUID: r.UUID, Total: r.Total, Used: -1}
 		if r.Listed {
 			g.Used = 0
 			for _, p := range r.Processes {
@@ -78,18 +77,6 @@ func (m *Meter) Read(ctx context.Context) ([]Metered, error) {
 		all = append(all, g)
 	}
 	return all, nil
-}
-
-// busy returns the mean of some samples; -1 for none.
-func busy(samples []gpu.Sample) int {
-	if len(samples) == 0 {
-		return -1
-	}
-	sum := 0
-	for _, s := range samples {
-		sum += s.Percent
-	}
-	return sum / len(samples)
 }
 
 func (g *Metered) add(p gpu.Process) {
@@ -108,7 +95,7 @@ func readSMI(ctx context.Context) ([]Metered, error) {
 	ctx, cancel := context.WithTimeout(ctx, smiLimit)
 	defer cancel()
 	var texts []string
-	for _, query := range []string{"--query-gpu=index,uuid,memory.total,utilization.gpu", "--query-compute-apps=gpu_uuid,used_memory,pid"} {
+	for _, query := range []string{"--query-gpu=index,uuid,memory.total", "--query-compute-apps=gpu_uuid,used_memory,pid"} {
 		cmd := exec.CommandContext(ctx, "nvidia-smi", query, "--format=csv,noheader,nounits")
 		cmd.WaitDelay = time.Second
 		out, err := cmd.Output()
@@ -124,11 +111,11 @@ func readSMI(ctx context.Context) ([]Metered, error) {
 	return all, nil
 }
 
-// parseSMI reads "0, GPU-…, 40960, 97" of each GPU and "GPU-…, 1024, 4711" of each process.
+// parseSMI reads "0, GPU-…, 40960" of each GPU and "GPU-…, 1024, 4711" of each process.
 func parseSMI(gpus, apps string) (all []Metered) {
-	for _, f := range csvLines(gpus, 4) {
+	for _, f := range csvLines(gpus, 3) {
 		if index, err := strconv.Atoi(f[0]); err == nil && index >= 0 && f[1] != "" {
-			all = append(all, Metered{Index: index, UUID: gpu.UUID(f[1]), Total: mebibytes(f[2]), Busy: percent(f[3])})
+			all = append(all, Metered{Index: index, UUID: gpu.UUID(f[1]), Total: mebibytes(f[2])})
 		}
 	}
 	for _, f := range csvLines(apps, 3) {
@@ -152,15 +139,6 @@ func csvLines(text string, n int) (lines [][]string) {
 		}
 	}
 	return lines
-}
-
-// percent reads a number of percent; -1 for "[N/A]" and the like.
-func percent(text string) int {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil || n < 0 || n > 100 {
-		return -1
-	}
-	return n
 }
 
 // mebibytes reads a number of MiB; -1 for "[N/A]" and the like.

@@ -50,7 +50,7 @@ type device struct {
 	read   bool        // at least once
 	failed bool        // the last time
 	newest uint64      // timestamp of its newest utilization sample, in microseconds
-	xid    int         // critical error that blames it, since its last full reading
+	xid    int         // critical error with a signature, since its last full reading
 }
 
 // versions returns the names of a function of which go-nvml calls the newest.

@@ -223,6 +223,7 @@ func TestReadings(t *testing.T) {
 		{name: "ECC cannot be read", flags: []string{"-DNO_nvmlDeviceGetTotalEccErrors"}, lines: []string{"ecc.0=2", "remap.0=1"}, percents: []int{0},
 			want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Remap: true} }},
 		{name: "a critical error", lines: []string{"xid=0:79"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Xid: 79} }},
+		{name: "a contained memory error", lines: []string{"xid=0:94"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Xid: 94} }},
 		{name: "a critical error of the application", lines: []string{"xid=0:13"}, percents: []int{0}},
 		{name: "no events", flags: []string{"-DNO_nvmlEventSetCreate"}, lines: []string{"xid=0:79"}, percents: []int{0}},
 		{name: "events are refused", lines: []string{"err.register=3", "xid=0:79"}, percents: []int{0}},

@@ -36,18 +36,6 @@ func (s *session) health(d *device) (*gpu.Health, nvml.Return) {
 	return h, nvml.SUCCESS
 }
 
-// blaming are the critical errors (Xids) that blame the GPU, by NVIDIA's catalog: most
-// others are an application's fault.
-var blaming = map[int]bool{
-	48:  true, // double-bit ECC error
-	64:  true, // a row of memory could not be replaced
-	74:  true, // NVLink error
-	79:  true, // fallen off the bus
-	95:  true, // uncontained ECC error
-	119: true, // the GPU's system processor does not answer
-	120: true, // the GPU's system processor has an error
-}
-
 // register asks the driver to keep the critical errors of all GPUs. MIG instances have no
 // events of their own.
 func (s *session) register() {
@@ -75,9 +63,10 @@ func (s *session) drain() {
 		if ret != nvml.SUCCESS {
 			return
 		}
-		if xid := int(ev.EventData); ev.EventType == nvml.EventTypeXidCriticalError && blaming[xid] {
-			if id, ret := ev.Device.GetUUID(); ret == nvml.SUCCESS && s.known[gpu.UUID(id)] != nil {
-				s.known[gpu.UUID(id)].xid = xid
+		if xid := int(ev.EventData); ev.EventType == nvml.EventTypeXidCriticalError && gpu.XidCounts(xid) {
+			id, ret := ev.Device.GetUUID()
+			if d := s.known[gpu.UUID(id)]; ret == nvml.SUCCESS && d != nil && (d.xid == 0 || xid != gpu.Contained) {
+				d.xid = xid
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package probe
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,15 +43,9 @@ func (o *owners) find(p *gpu.Process) {
 
 // usesGPU reports whether a process visibly has a GPU's device file open.
 func usesGPU(dir string) bool {
-	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
-	if err != nil {
-		return false
-	}
-	for _, fd := range fds {
-		target, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
-		if err == nil && strings.HasPrefix(target, "/dev/nvidia") {
-			return true
-		}
-	}
-	return false
+	fds, _ := os.ReadDir(filepath.Join(dir, "fd"))
+	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
+		target, _ := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
+		return strings.HasPrefix(target, "/dev/nvidia")
+	})
 }

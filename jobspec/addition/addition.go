@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -21,28 +22,60 @@ type Known struct{ Line int }
 
 func (k *Known) Error() string { return fmt.Sprintf("it is there already, in line %d", k.Line) }
 
-// Item returns a job with that run and nothing else, as an element of a list.
-func Item(run string) string {
-	n := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: run}
-	if strings.ContainsAny(run, "\n\r\t\u0085\u2028\u2029") {
-		n.Style = yaml.DoubleQuotedStyle // on one line
+// A Job is what is to be added: what a job file says of it.
+type Job struct {
+	Name      string   `yaml:"name,omitempty"`
+	GPUs      Plain    `yaml:"gpus,omitempty"`
+	GPUMemory Plain    `yaml:"gpu_memory,omitempty"`
+	Timeout   Plain    `yaml:"timeout,omitempty"`
+	Retry     Plain    `yaml:"retry,omitempty"`
+	Needs     []string `yaml:"needs,omitempty,flow"`
+	Priority  *int     `yaml:"priority,omitempty"`
+	Run       Line     `yaml:"run"`
+}
+
+type (
+	// Plain is a value that needs no quotes, even if it looks like a number.
+	Plain string
+	// Line is a text that stays on one line.
+	Line string
+)
+
+// MarshalYAML is for package yaml.
+func (p Plain) MarshalYAML() (any, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(p)}, nil
+}
+
+// MarshalYAML is for package yaml.
+func (l Line) MarshalYAML() (any, error) {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(l)}
+	if strings.ContainsAny(string(l), "\n\r\t\u0085\u2028\u2029") {
+		n.Style = yaml.DoubleQuotedStyle
 	}
-	text, err := yaml.Marshal(&n)
+	return n, nil
+}
+
+// Item returns a job as an element of a list.
+func Item(j Job) string {
+	text, err := yaml.Marshal(j)
 	if err != nil {
-		return "- run: " + fmt.Sprintf("%q", run)
+		return "- run: " + fmt.Sprintf("%q", j.Run)
 	}
-	return "- run: " + strings.TrimSuffix(string(text), "\n")
+	return "- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ")
 }
 
 // Append returns a job file's text with one more job at its end, and the job's line. The
 // error is ErrNoPlace, a *Known, or what the YAML parser says.
-func Append(data []byte, run string) (text []byte, line int, err error) {
+func Append(data []byte, j Job) (text []byte, line int, err error) {
 	jobs, err := last(data)
 	if err != nil {
 		return nil, 0, err
 	}
+	var one []any
+	_ = yaml.Unmarshal([]byte(Item(j)), &one)
 	for _, item := range jobs.Content {
-		if c := item.Content; item.Kind == yaml.MappingNode && len(c) == 2 && c[0].Value == "run" && c[1].Kind == yaml.ScalarNode && c[1].Value == run {
+		var there any
+		if item.Decode(&there) == nil && reflect.DeepEqual(one, []any{there}) {
 			return nil, 0, &Known{Line: item.Line}
 		}
 	}
@@ -55,7 +88,9 @@ func Append(data []byte, run string) (text []byte, line int, err error) {
 		text = append(text, end...)
 	}
 	line = bytes.Count(text, []byte("\n")) + 1
-	text = append(text, strings.Repeat(" ", jobs.Column-1)+Item(run)+end...)
+	for l := range strings.SplitSeq(Item(j), "\n") {
+		text = append(text, strings.Repeat(" ", jobs.Column-1)+l+end...)
+	}
 	return text, line, nil
 }
 

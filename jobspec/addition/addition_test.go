@@ -25,7 +25,7 @@ func TestAppend(t *testing.T) {
 		"two":          {"jobs:\n  - run: a\n---\njobs:\n  - run: b\n", ""},
 		"anchor":       {"jobs: &all\n  - run: a\n", ""},
 	} {
-		got, line, err := Append([]byte(c.data), "x")
+		got, line, err := Append([]byte(c.data), Job{Run: "x"})
 		switch {
 		case c.want == "" && !errors.Is(err, ErrNoPlace):
 			t.Errorf("%s: got %q, %v", name, got, err)
@@ -36,8 +36,25 @@ func TestAppend(t *testing.T) {
 		}
 	}
 	var known *Known
-	if _, _, err := Append([]byte("jobs:\n  - run: a\n  - run: x\n"), "x"); !errors.As(err, &known) || known.Line != 3 {
+	if _, _, err := Append([]byte("jobs:\n  - run: a\n  - run: x\n"), Job{Run: "x"}); !errors.As(err, &known) || known.Line != 3 {
 		t.Errorf("got %v for a job that is there", err)
+	}
+}
+
+func TestAppendWithKeys(t *testing.T) {
+	j := Job{Name: "007", GPUs: "2", Timeout: "1h", Needs: []string{"a", "b-*"}, Run: "x"}
+	want := "jobs:\n  - run: x\n  - name: \"007\"\n    gpus: 2\n    timeout: 1h\n    needs: [a, b-*]\n    run: x\n"
+	got, line, err := Append([]byte("jobs:\n  - run: x\n"), j)
+	if string(got) != want || line != 3 || err != nil {
+		t.Errorf("got %q, %d, %v", got, line, err)
+	}
+	var known *Known
+	if _, _, err := Append(got, j); !errors.As(err, &known) || known.Line != 3 {
+		t.Errorf("the same again: %v", err)
+	}
+	j.Needs = nil
+	if _, _, err := Append(got, j); err != nil {
+		t.Errorf("under other keys: %v", err)
 	}
 }
 
@@ -46,7 +63,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add("jobs:\n  - run: a\n", "echo {x} 'b c' # d: e")
 	f.Add("jobs:\n- run: |\n    a\n# end", "- \"\n\ttab\\")
 	f.Fuzz(func(t *testing.T, data, run string) {
-		text, _, err := Append([]byte(data), run)
+		text, _, err := Append([]byte(data), Job{Run: Line(run)})
 		if err != nil {
 			return
 		}
@@ -54,11 +71,11 @@ func FuzzAppend(f *testing.F) {
 			t.Fatalf("%q became %q", data, text)
 		}
 		var items []map[string]string
-		if err := yaml.Unmarshal([]byte(Item(run)), &items); err != nil || len(items) != 1 {
+		if err := yaml.Unmarshal([]byte(Item(Job{Run: Line(run)})), &items); err != nil || len(items) != 1 {
 			return // no text of a file can say it, such as one with a zero byte
 		}
 		if strings.ToValidUTF8(run, "") == run && items[0]["run"] != run {
-			t.Fatalf("%q is written as %q and read as %q", run, Item(run), items[0]["run"])
+			t.Fatalf("%q is written as %q and read as %q", run, Item(Job{Run: Line(run)}), items[0]["run"])
 		}
 	})
 }

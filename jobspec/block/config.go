@@ -14,6 +14,7 @@ import (
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
+	"gpurun/jobspec/words"
 
 	"github.com/agnivade/levenshtein"
 	"gopkg.in/yaml.v3"
@@ -87,7 +88,7 @@ type reader struct {
 func (r *reader) concerns(root *yaml.Node, named bool) bool {
 	for k := range source.Each(root) {
 		key := k.Value
-		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(jobKeys, jobWord(key))) {
+		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(jobKeys, words.Own(key))) {
 			return true
 		}
 	}

@@ -16,17 +16,10 @@ var jobKeys = []string{"timeout", "stall", "on_stall", "retry", "shell", "env", 
 // vagueKeys are job keys that a script's own config.yaml may well have too.
 var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
 
-func jobWord(key string) string {
-	if own, ok := words.Same[key]; ok {
-		return own
-	}
-	return key
-}
-
 // jobKey takes a job key, or refuses one that a block cannot have: nothing written
 // for gpurun is silently dropped.
 func (r *reader) jobKey(k, v *yaml.Node) bool {
-	word := jobWord(k.Value)
+	word := words.Own(k.Value)
 	switch {
 	case !slices.Contains(words.Job, word):
 		return false

@@ -14,12 +14,11 @@ import (
 
 // A Block is one job of the block dialect, as written.
 type Block struct {
-	Line      int    // first line that is not a comment, 1-based
-	Queue     string // digits, without leading zeros
-	GPUs      int
-	GiB       float64 // free memory needed on each GPU
-	Commands  []Command
-	Optimised bool // queue first, then the commands; otherwise "queue,GB" comes last
+	Line     int    // first line that is not a comment, 1-based
+	Queue    string // digits, without leading zeros
+	GPUs     int
+	GiB      float64 // free memory needed on each GPU
+	Commands []Command
 }
 
 // A Command is one line of a block without its surrounding double quotes.
@@ -130,7 +129,6 @@ func (p *parser) block(lines []line) {
 }
 
 func (p *parser) optimised(b *Block, lines []line) {
-	b.Optimised = true
 	first, last := lines[0], lines[len(lines)-1]
 	b.Queue, b.GiB = p.queue(first, p.number(first)), p.memory(last, p.number(last))
 	middle := lines[1 : len(lines)-1]
@@ -168,15 +166,13 @@ func (p *parser) neither(lines []line) {
 	p.problem(first, hint, "%s a job: expected commands and then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
 }
 
-func firstNumber(l line) string { return numberLine.FindStringSubmatch(l.text)[1] }
-
 // number returns the number on a line. What follows it is a comment, unless it is a
 // command, which must not be dropped.
 func (p *parser) number(l line) string {
 	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
 		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", source.Clip(m[1]))
 	}
-	return firstNumber(l)
+	return numberLine.FindStringSubmatch(l.text)[1]
 }
 
 func (p *parser) queue(l line, text string) string {

@@ -12,14 +12,14 @@ func TestParseBlocks(t *testing.T) {
 		name, file string
 		want       []Block
 	}{
-		{"standard", "python train.py --seed 1\npython eval.py\n1,20\n", one(Block{1, "1", 1, 20, []Command{{"python train.py --seed 1", 1, 1}, {"python eval.py", 2, 1}}, false})},
-		{"space and comments", "# head\n\n  ls  \n# between\n 01 , 7.5GB # both\n\n\n", one(Block{3, "1", 1, 7.5, []Command{{"ls", 3, 3}}, false})},
-		{"optimised", "1 #queue\n\"rm -rf {work_dir}/x\"\n\" bash é \"\n2 #GPUs\n20 #GB of memory on each\n", one(Block{1, "1", 2, 20, []Command{{"rm -rf {work_dir}/x", 2, 2}, {"bash é", 3, 3}}, true})},
-		{"optimised without GPUs", "3\nls\n20 GB 1", one(Block{1, "3", 1, 20, []Command{{"ls", 2, 1}}, true})},
-		{"both, CRLF and BOM", "\ufeffls\r\n1,2\r\n\r\n2\r\nls\r\n3\r\n", []Block{{1, "1", 1, 2, []Command{{"ls", 1, 1}}, false}, {4, "2", 1, 3, []Command{{"ls", 5, 1}}, true}}},
-		{"quotes of the shell stay", "\"$HOME/my prog\" \"a b\"\n1,2", one(Block{1, "1", 1, 2, []Command{{`"$HOME/my prog" "a b"`, 1, 1}}, false})},
-		{"comments without a sign", "1 the first python queue\nls\n2 cards\n20 for a.py and b.py\n", one(Block{1, "1", 2, 20, []Command{{"ls", 2, 1}}, true})},
-		{"a command that begins with a digit", "7\n7z x a.7z\n1", one(Block{1, "7", 1, 1, []Command{{"7z x a.7z", 2, 1}}, true})},
+		{"standard", "python train.py --seed 1\npython eval.py\n1,20\n", one(Block{1, "1", 1, 20, []Command{{"python train.py --seed 1", 1, 1}, {"python eval.py", 2, 1}}})},
+		{"space and comments", "# head\n\n  ls  \n# between\n 01 , 7.5GB # both\n\n\n", one(Block{3, "1", 1, 7.5, []Command{{"ls", 3, 3}}})},
+		{"optimised", "1 #queue\n\"rm -rf {work_dir}/x\"\n\" bash é \"\n2 #GPUs\n20 #GB of memory on each\n", one(Block{1, "1", 2, 20, []Command{{"rm -rf {work_dir}/x", 2, 2}, {"bash é", 3, 3}}})},
+		{"optimised without GPUs", "3\nls\n20 GB 1", one(Block{1, "3", 1, 20, []Command{{"ls", 2, 1}}})},
+		{"both, CRLF and BOM", "\ufeffls\r\n1,2\r\n\r\n2\r\nls\r\n3\r\n", []Block{{1, "1", 1, 2, []Command{{"ls", 1, 1}}}, {4, "2", 1, 3, []Command{{"ls", 5, 1}}}}},
+		{"quotes of the shell stay", "\"$HOME/my prog\" \"a b\"\n1,2", one(Block{1, "1", 1, 2, []Command{{`"$HOME/my prog" "a b"`, 1, 1}}})},
+		{"comments without a sign", "1 the first python queue\nls\n2 cards\n20 for a.py and b.py\n", one(Block{1, "1", 2, 20, []Command{{"ls", 2, 1}}})},
+		{"a command that begins with a digit", "7\n7z x a.7z\n1", one(Block{1, "7", 1, 1, []Command{{"7z x a.7z", 2, 1}}})},
 	} {
 		got, problems := Parse("f", []byte(tt.file))
 		if len(problems) > 0 || !reflect.DeepEqual(got, tt.want) {

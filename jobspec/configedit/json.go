@@ -97,10 +97,8 @@ func (c *jsonFormat) values(n *yaml.Node) (any, error) {
 	return plainValues(json.Number(n.Value)), nil
 }
 
-func (*jsonFormat) spell(v Value) (string, error) { return jsonText(v) }
-
 func (c *jsonFormat) replace(n, _ *yaml.Node, v Value) ([]span, error) {
-	text, err := jsonText(v)
+	text, err := c.spell(v)
 	return []span{{n.Line, n.Column, text}}, err
 }
 

@@ -82,8 +82,8 @@ func yamlFloat(s string) string {
 	return fmt.Sprintf("%s%s%se%s%02s", sign, whole, fraction, expSign, exp)
 }
 
-// jsonText spells a value in JSON.
-func jsonText(p Value) (string, error) {
+// spell spells a value in JSON.
+func (*jsonFormat) spell(p Value) (string, error) {
 	p = withoutZeros(p)
 	switch p.Tag {
 	case "!!bool":

@@ -59,7 +59,6 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 	}
 	if len(names) == len(t.Names) {
 		r.group(names, lists, "from")
-		r.m.Rows = names
 	}
 }
 

@@ -20,7 +20,6 @@ type Matrix struct {
 	Always  []string          // parameters that every expansion has, in order
 	Partial []string          // parameters that only some have
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
-	Rows    []string          // parameters that are columns of a file
 
 	axes   []axis
 	rows   [][]*Param          // the parameters of each expansion, if they are not the product
@@ -126,23 +125,26 @@ func (m *Matrix) Formatted(name string, f func(Param) bool) {
 	}
 }
 
-// Mates returns the parameters zipped with a parameter, and the number of its values. For
-// one set only by include entries, any other parameter may be a mate.
-func (m *Matrix) Mates(name string) (names []string, values int) {
+// Points returns the points of a parameter's axis, each with the values of all its
+// parameters, or the expansions that have it if only include entries set it. A parameter
+// with the same value everywhere has none.
+func (m *Matrix) Points(name string) (points [][]*Param) {
 	for _, a := range m.axes {
-		if slices.Contains(a.names, name) {
-			return a.names, a.size()
+		for i := range a.size() {
+			if !slices.Contains(a.names, name) {
+				break
+			}
+			point := make([]*Param, len(a.values))
+			for n, values := range a.values {
+				point[n] = values[i]
+			}
+			points = append(points, point)
 		}
 	}
-	if find(m.consts, name) != nil {
-		return nil, 1
+	if len(points) > 0 || find(m.consts, name) != nil {
+		return points
 	}
-	for _, row := range m.rows {
-		if find(row, name) != nil {
-			values++
-		}
-	}
-	return slices.Concat(m.Always, m.Partial), values
+	return slices.DeleteFunc(slices.Clone(m.rows), func(row []*Param) bool { return find(row, name) == nil })
 }
 
 // At returns where a parameter is written in the job file, 0 if that is unknown.

@@ -185,11 +185,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 		case item.Kind == yaml.SequenceNode:
 			r.fail(item, "write one flat list; to combine values use zip or include", "a value of parameter %q is a list", name)
 		default:
-			hint := source.QuoteHint(item)
-			if hint == "" {
-				hint = "to combine values use zip or include"
-			}
-			r.fail(item, hint, "a value of parameter %q is a mapping", name)
+			r.fail(item, cmp.Or(source.QuoteHint(item), "to combine values use zip or include"), "a value of parameter %q is a mapping", name)
 		}
 	}
 	return list

@@ -30,12 +30,22 @@ type Scope struct {
 // wordError is a {word} that is refused.
 type wordError struct{ spelt, text, hint string }
 
-// allBraced returns where braced matches.
-func allBraced(s string) [][]int {
+// words calls f with each {word} of s that is not the shell's, and what it stands for. In s it may
+// be escaped: {{word}}.
+func (sc *Scope) words(s string, f func(from, to int, word string, escaped bool, seg *Segment, e *wordError)) {
 	if !strings.Contains(s, "{") {
-		return nil // as in most of 100,000 commands
+		return // as in most of 100,000 commands
 	}
-	return braced.FindAllStringIndex(s, -1)
+	for _, at := range braced.FindAllStringIndex(s, -1) {
+		word, escaped := strings.CutPrefix(s[at[0]:at[1]], "{{")
+		if escaped {
+			word = "{" + strings.TrimSuffix(word, "}")
+		}
+		if word[0] != '$' {
+			seg, e := sc.word(word)
+			f(at[0], at[1], word, escaped, seg, e)
+		}
+	}
 }
 
 // parse parses s. Words that look like variables but are not are returned in left,
@@ -50,30 +60,22 @@ func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 			t.Segs = append(t.Segs, Segment{Kind: VarLiteral, Lit: text})
 		}
 	}
-	for _, at := range allBraced(s) {
-		word, escaped := strings.CutPrefix(s[at[0]:at[1]], "{{")
-		if escaped {
-			word = "{" + strings.TrimSuffix(word, "}")
-		}
-		if word[0] == '$' {
-			continue
-		}
-		seg, e := sc.word(word)
+	sc.words(s, func(at, end int, word string, escaped bool, seg *Segment, e *wordError) {
 		switch {
 		case escaped && (seg != nil || e != nil):
-			literal(s[from:at[0]] + word)
-			from = at[1]
+			literal(s[from:at] + word)
+			from = end
 		case escaped:
 		case e != nil:
 			bad = append(bad, e)
 		case seg != nil:
-			literal(s[from:at[0]])
+			literal(s[from:at])
 			t.Segs = append(t.Segs, *seg)
-			from = at[1]
+			from = end
 		default:
 			left = append(left, word)
 		}
-	}
+	})
 	literal(s[from:])
 	return t, left, bad
 }
@@ -84,19 +86,12 @@ func Escape(s string) string {
 	sc := &Scope{Known: AtStart, Where: "run"}
 	var out strings.Builder
 	from := 0
-	for _, at := range allBraced(s) {
-		word := s[at[0]:at[1]]
-		if word[0] == '$' {
-			continue
+	sc.words(s, func(at, end int, _ string, _ bool, seg *Segment, e *wordError) {
+		if seg != nil || e != nil {
+			out.WriteString(s[from:at] + "{" + s[at:end] + "}")
+			from = end
 		}
-		if inner, escaped := strings.CutPrefix(word, "{{"); escaped {
-			word = "{" + strings.TrimSuffix(inner, "}")
-		}
-		if seg, e := sc.word(word); seg != nil || e != nil {
-			out.WriteString(s[from:at[0]] + "{" + s[at[0]:at[1]] + "}")
-			from = at[1]
-		}
-	}
+	})
 	return out.String() + s[from:]
 }
 

@@ -99,6 +99,11 @@ func (t *Text) Uses(k VarKind) bool {
 	return t != nil && slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind == k })
 }
 
+// Below returns t on the lines below another text.
+func (t *Text) Below(other *Text) *Text {
+	return &Text{Segs: slices.Concat(other.Segs, []Segment{{Kind: VarLiteral, Lit: "\n"}}, t.Segs), Raw: other.Raw + "\n" + t.Raw, Line: t.Line, Col: t.Col}
+}
+
 // Literal returns a text without variables.
 func Literal(s string, line, col int) *Text {
 	return &Text{Segs: []Segment{{Kind: VarLiteral, Lit: s}}, Raw: s, Line: line, Col: col}

@@ -149,7 +149,8 @@ func (v *Values) known(k VarKind) string {
 
 // FormatNumber formats a number as 03d, .2f, e and the like.
 func FormatNumber(format, value string) (string, error) {
-	if !numberFormat.MatchString(format) {
+	m := numberFormat.FindStringSubmatch(format)
+	if m == nil {
 		return "", fmt.Errorf("invalid number format %q", format)
 	}
 	if strings.ContainsAny(format[len(format)-1:], "dxX") {
@@ -160,7 +161,6 @@ func FormatNumber(format, value string) (string, error) {
 				return "", fmt.Errorf("%q is not a whole number", value)
 			}
 		}
-		m := numberFormat.FindStringSubmatch(format)
 		format = m[1] + m[2] + m[4]
 		return fmt.Sprintf("%"+format, n), nil
 	}

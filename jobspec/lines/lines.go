@@ -3,9 +3,11 @@
 package lines
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,12 +76,11 @@ func split(data []byte) []Line {
 			l = &all[len(all)-1]
 		}
 		if !more {
-			l.Text = strings.TrimSpace(l.Text)
 			l = nil
 		}
 	}
-	if l != nil {
-		l.Text = strings.TrimSpace(l.Text)
+	for i := range all {
+		all[i].Text = strings.TrimSpace(all[i].Text)
 	}
 	return all
 }
@@ -146,6 +147,12 @@ const (
 
 // nameOf names a line by what it says and by its hash.
 func nameOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return cmp.Or(shortened(slugOf(text)), "line") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// slugOf spells text with the characters of a name.
+func slugOf(text string) string {
 	var b strings.Builder
 	gap := false
 	for _, c := range text {
@@ -159,15 +166,61 @@ func nameOf(text string) string {
 		}
 		gap = true
 	}
-	slug := strings.TrimLeft(b.String(), ".-=")
+	return strings.TrimLeft(b.String(), ".-=")
+}
+
+func shortened(slug string) string {
 	if n := len(slug); n > headLength+tailLength {
 		slug = strings.TrimRight(slug[:headLength], "-.") + ".." + strings.TrimLeft(slug[n-tailLength:], "-.")
 	}
-	if slug == "" {
-		slug = "line"
+	return slug
+}
+
+// Apart renames long lines by the words in which they differ from others with the same
+// first word. names has the slugs that lines keep, by hash, and gets those of all long lines;
+// apart is false for a list whose lines were named by their ends before names were kept.
+func Apart(list []Line, names map[string]string, apart bool) {
+	have := map[[2]string]int{} // how many lines with a first word have each word
+	for _, l := range list {
+		words := strings.Fields(l.Text)
+		first := words[0]
+		slices.Sort(words)
+		for _, w := range slices.Compact(words) {
+			have[[2]string{first, w}]++
+		}
 	}
-	sum := sha256.Sum256([]byte(text))
-	return slug + "-" + hex.EncodeToString(sum[:4])
+	for i := range list {
+		l := &list[i]
+		short, words := shortened(slugOf(l.Text)), strings.Fields(l.Text)
+		if short == slugOf(l.Text) {
+			continue
+		}
+		common := func(w string) bool { return have[[2]string{words[0], w}] == have[[2]string{words[0], words[0]}] }
+		hash := l.Name[len(short)+1:]
+		if key := hash[:8]; names[key] == "" {
+			names[key] = short
+			if apart && slices.ContainsFunc(words, func(w string) bool { return !common(w) }) {
+				names[key] = telling(words, common)
+			}
+		}
+		l.Name = names[hash[:8]] + "-" + hash
+	}
+}
+
+// telling spells the first words of a line, and those that are not common, each behind its
+// option.
+func telling(words []string, common func(word string) bool) string {
+	text, at := "", 0
+	for i, w := range words {
+		next := words[min(i+1, len(words)-1)]
+		if at += len(slugOf(w)) + 1; at <= headLength+1 || !common(w) || w[0] == '-' && next[0] != '-' && !common(next) {
+			text += " " + w
+		}
+	}
+	if slug := slugOf(text); len(slug) <= headLength+2*tailLength {
+		return slug
+	}
+	return shortened(slugOf(text))
 }
 
 // Looks reports whether a file that is of no other kind may be a list of commands: every

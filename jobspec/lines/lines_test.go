@@ -71,6 +71,34 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// Long lines are told apart by the words in which they differ, and keep the names that they
+// have had.
+func TestApart(t *testing.T) {
+	const common = "python /home/me/project/train.py --dataset cifar10 --config configs/"
+	first := common + "a.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\n" + common + "a.yaml --lr 0.01 --epochs=200 --seed 1 --workers 8\n"
+	more := first + common + "b.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\nshort 1\n"
+	hash := regexp.MustCompile(`-[0-9a-f]{8}`)
+	check := func(what, file string, names map[string]string, apart bool, want ...string) {
+		t.Helper()
+		jobs, _, _ := Parse("f", []byte(file))
+		Apart(jobs, names, apart)
+		for i, l := range jobs {
+			if got := hash.ReplaceAllString(l.Name, ""); got != want[i] {
+				t.Errorf("%s: got %q, want %q", what, got, want[i])
+			}
+		}
+	}
+	names := map[string]string{}
+	check("new", first, names, true, "python-lr-0.1", "python-lr-0.01")
+	check("one more", more, names, true, "python-lr-0.1", "python-lr-0.01", "python-config-configs-b.yaml-lr-0.1", "short-1")
+	check("repeats", first+first, map[string]string{}, true, "python-lr-0.1", "python-lr-0.01", "python-lr-0.1-2", "python-lr-0.01-2")
+	const ends = "python-home-me-proje..epochs=200-seed-1-workers-8"
+	old := map[string]string{}
+	check("named by their ends", first, old, false, ends, ends)
+	check("named by their ends, kept", first, old, true, ends, ends)
+	check("alone", common+"a.yaml", map[string]string{}, true, "python-home-me-proje..ifar10-config-configs-a.yaml")
+}
+
 func TestLooks(t *testing.T) {
 	cases := map[string]bool{
 		"python a.py\npython b.py --x\n":         true,
@@ -98,6 +126,7 @@ func FuzzLines(f *testing.F) {
 	for _, file := range []string{
 		"nohup a > log 2>&1 &\nb &\n# c\nd \\\n e\n\nd  e\n", "for i in 1 2; do\n a $i\ndone\nwait\n", "cd x && nohup nohup y & z\na & b &\n", "echo \"\\\na\n'\x00\xff\\",
 		"a=(1 2) nohup x&\n((nohup))&\n", "$(nohup `nohup a b` &)\n", "é nohup  ü &\n",
+		"python train.py --data set --config configs/a.yaml --lr 0.1 --seed 1\npython train.py --data set --config configs/a.yaml --lr 0.2 --seed 1\n",
 	} {
 		f.Add(file)
 	}
@@ -106,6 +135,7 @@ func FuzzLines(f *testing.F) {
 		Looks([]byte(file))
 		parts := split([]byte(file))
 		jobs, problems, _ := Parse("f", []byte(file))
+		Apart(jobs, map[string]string{}, true)
 		if len(jobs)+len(problems) != len(parts) {
 			t.Fatalf("%d lines, %d jobs and %d problems", len(parts), len(jobs), len(problems))
 		}
@@ -127,6 +157,7 @@ func FuzzLines(f *testing.F) {
 			turned.WriteString(l.Text + "\n")
 		}
 		again, _, _ := Parse("f", []byte(turned.String()))
+		Apart(again, map[string]string{}, true)
 		var others []string
 		for _, l := range again {
 			others = append(others, l.Name)

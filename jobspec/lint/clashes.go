@@ -39,6 +39,7 @@ type batchChecker struct {
 	*Checker
 	Batch
 	steps int // through the needs of jobs
+	made  *producers
 }
 
 // CheckBatch checks what no job reveals on its own.
@@ -48,6 +49,9 @@ func (c *Checker) CheckBatch(batch Batch) {
 	b.order()
 	b.workDirs()
 	b.oneNeed()
+	if !c.Remote {
+		b.missingScripts()
+	}
 }
 
 // jobs calls f for each job until it returns true for one, then leaves out the other

@@ -3,7 +3,6 @@ package lint
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 )
 
 // A commandChecker checks the commands of one job, as templates.
@@ -26,13 +26,12 @@ type commandChecker struct {
 const maxValues = 256
 
 func (j *jobChecker) commands() {
-	shell, login := j.shellKind()
-	if !shell {
+	if !j.Sh() {
 		return
 	}
 	c := &commandChecker{jobChecker: j, job: script.Job{GPUs: j.GPUs, Env: map[string]string{}}, index: map[string]int{}}
-	if !login {
-		c.job.Conda = condaLine()
+	if !j.hasConda() {
+		c.job.Conda = written.CondaHook()
 	}
 	for _, e := range j.Env {
 		c.job.Env[e.Name] = c.template(e.Value, false)
@@ -59,26 +58,12 @@ func (j *jobChecker) commands() {
 	}
 }
 
-// shellKind reports whether the commands are shell scripts, and whether the shell reads
-// the user's startup files.
-func (j *jobChecker) shellKind() (shell, login bool) {
-	for _, word := range j.Shell {
-		shell = shell || slices.Contains([]string{"bash", "sh", "zsh", "dash", "ksh"}, filepath.Base(word))
-		login = login || word == "--login" || len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.ContainsAny(word, "li")
-	}
-	return shell || len(j.Shell) == 0, login
-}
-
-// condaLine returns the line that makes conda activate work, or "" if it already does.
-func condaLine() string {
-	if _, ok := os.LookupEnv("BASH_FUNC_conda%%"); ok || os.Getenv("BASH_ENV") != "" {
-		return ""
-	}
-	conda := "conda"
-	if exe := os.Getenv("CONDA_EXE"); exe != "" {
-		conda = shellescape.Quote(exe)
-	}
-	return `eval "$(` + conda + ` shell.bash hook)"`
+// hasConda reports whether the shell reads startup files, or inherits conda's function.
+func (j *jobChecker) hasConda() bool {
+	_, inherited := os.LookupEnv("BASH_FUNC_conda%%")
+	return inherited || os.Getenv("BASH_ENV") != "" || slices.ContainsFunc(j.Shell, func(word string) bool {
+		return word == "--login" || len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.ContainsAny(word, "li")
+	})
 }
 
 // template returns a text as the shell sees it, with a hole for each variable.
@@ -141,7 +126,11 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 	for _, s := range list {
 		var found []script.Finding
 		if c.risky || script.Worth(s) || c.mayRunScripts(s) {
-			r := script.Check(s, c.job)
+			job := c.job
+			if c.Hooked(s) {
+				job.Conda = ""
+			}
+			r := script.Check(s, job)
 			found = r.Findings
 			for _, name := range r.Scripts {
 				c.script(t, c.program(name))

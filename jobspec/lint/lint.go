@@ -55,8 +55,9 @@ func ParseAllow(words []string) ([]string, error) {
 
 // A Checker checks the jobs of one batch.
 type Checker struct {
-	out   *source.Report
-	Allow []string // switched off by the settings
+	out    *source.Report
+	Allow  []string // switched off by the settings
+	Remote bool     // jobs run on other hosts, which may have other files
 
 	programs map[string]program // that jobs run, by path
 	there    map[string]bool    // paths checked for existence

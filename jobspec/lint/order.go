@@ -15,18 +15,14 @@ import (
 // order reports inputs made by another job of the batch that this job does not wait for,
 // and warns about inputs that nobody makes.
 func (b *batchChecker) order() {
-	var made *producers
 	b.jobs(func(e *Expansion) bool {
 		if len(e.Inputs) == 0 {
 			return true
 		}
-		if made == nil {
-			made = b.producers()
-		}
 		found, same := false, e.WorkDir == nil && len(e.Job.Needs) == 0
 		for _, t := range e.Inputs {
 			same = same && t.Constant()
-			if path, err := b.path(e, t); err == nil && b.inputOrder(made, e, t, path) {
+			if path, err := b.path(e, t); err == nil && b.inputOrder(e, t, path) {
 				found = true
 			}
 		}
@@ -35,8 +31,8 @@ func (b *batchChecker) order() {
 }
 
 // inputOrder checks one input of one job, and reports whether it found something.
-func (b *batchChecker) inputOrder(made *producers, e *Expansion, t *expand.Text, path string) bool {
-	by, ok := made.of(path)
+func (b *batchChecker) inputOrder(e *Expansion, t *expand.Text, path string) bool {
+	by, ok := b.producers().of(path)
 	glob := isGlob(path)
 	switch {
 	case ok && by == e.ID:
@@ -79,8 +75,13 @@ func newProducers() *producers {
 	return &producers{paths: map[string]int32{}, globs: map[string][]madeGlob{}, known: map[string]int32{}}
 }
 
+// producers returns what the batch makes, collected when first asked for.
 func (b *batchChecker) producers() *producers {
+	if b.made != nil {
+		return b.made
+	}
 	m := newProducers()
+	b.made = m
 	for id := range int32(b.Len) {
 		e := b.Job(id)
 		for _, t := range e.Outputs {

@@ -14,45 +14,70 @@ import (
 // repeatNames are names of parameters that merely count repetitions.
 var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 
-// unused reports parameters that make jobs differ in name only. A parameter with a single
-// value, or zipped with one that is used, may exist for a name or path. A single value used
-// nowhere is at best a label in the ledger, hence a warning; those from defaults need not be
-// used by every job.
+// unused reports parameters that make jobs differ in name only. One beside another that
+// tells its jobs apart may be a label, hence a warning unless a name or path has it; one in
+// defaults need not be used by every job.
 func (j *jobChecker) unused() {
 	m := j.Matrix
 	if len(m.Always)+len(m.Partial) == 0 || j.allows(j.Job.Job, Unused) {
 		return
 	}
 	u := j.uses()
+	for _, name := range repeatNames {
+		u.reached[name] = true
+	}
+	var idle []string
 	for _, name := range slices.Concat(m.Always, m.Partial) {
-		if u.reached[name] || slices.Contains(repeatNames, name) {
+		points := m.Points(name)
+		if u.reached[name] || u.named[name] && twins(points, name, u.reached) == nil || len(points) < 2 && !j.Own(name) {
 			continue
 		}
-		mates, values := m.Mates(name)
-		besides := slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] })
-		switch {
-		case values < 2 && (u.named[name] || !j.Own(name)):
-		case u.named[name] && besides:
-		case j.readByScript(name) || j.inName(name) && j.readsByName():
-		case besides && slices.Contains(m.Rows, name): // its rows may have a column for people
-			j.unusedParam(name, 1, false)
-		default:
-			j.unusedParam(name, values, u.named[name])
+		if j.readByScript(name) || j.inName(name) && j.readsByName() {
+			u.reached[name] = true
+		} else {
+			idle = append(idle, name)
+		}
+	}
+	for _, name := range idle { // now that all that reaches the command is known
+		if same := twins(m.Points(name), name, u.reached); same != nil || !u.named[name] {
+			j.unusedParam(name, same, u.named[name])
 		}
 	}
 }
 
-func (j *jobChecker) unusedParam(name string, values int, named bool) {
+// twins returns two values of a parameter that give jobs between which nothing that
+// reaches the command differs, nil if there are none.
+func twins(points [][]*expand.Param, name string, reached map[string]bool) []string {
+	first := map[string]string{} // value, by what reaches the command
+	for _, point := range points {
+		value, rest := "", ""
+		for _, p := range point {
+			if p.Name == name {
+				value = p.Text
+			} else if reached[p.Name] {
+				rest += fmt.Sprintf("%s=%q ", p.Name, p.Text)
+			}
+		}
+		if other, ok := first[rest]; !ok {
+			first[rest] = value
+		} else if other != value {
+			return []string{other, value}
+		}
+	}
+	return nil
+}
+
+func (j *jobChecker) unusedParam(name string, same []string, named bool) {
 	line, col := j.Matrix.At(name)
 	text := fmt.Sprintf("parameter %q never reaches the command", name)
 	if named {
 		text = fmt.Sprintf("parameter %q is used in names and paths only and never reaches the command", name)
 	}
-	if values > 1 {
-		text += fmt.Sprintf(": its %d values give identical jobs", values)
+	if same != nil {
+		text += fmt.Sprintf(": its values %s and %s give identical jobs", source.Clip(same[0]), source.Clip(same[1]))
 	}
 	j.find(source.Problem{Lint: Unused, Line: line, Col: col, Text: text,
-		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, values < 2)
+		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, same == nil)
 }
 
 // used holds the parameters that a job uses.
@@ -64,6 +89,9 @@ type used struct {
 func (j *jobChecker) uses() used {
 	reached := slices.Concat(j.Run(), j.Inputs, j.Config.Texts(), []*expand.Text{j.WorkDir})
 	named := slices.Concat(j.Logs(), j.Outputs, j.Needs, []*expand.Text{j.Name, j.Queue})
+	for _, m := range j.Metrics {
+		named = append(named, m.File)
+	}
 	for _, r := range j.Resources {
 		if r.Key == "desc" || r.Key == "tags" {
 			named = append(named, r.Texts...)

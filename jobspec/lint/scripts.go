@@ -2,12 +2,16 @@ package lint
 
 import (
 	"bytes"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 )
 
 // A program is a file that a job runs: its text, and its name as the batch first gives it.
@@ -69,4 +73,42 @@ func readScript(path string) string {
 		return ""
 	}
 	return string(data)
+}
+
+// firstRun matches a command that does nothing before it runs a file of a literal path.
+var firstRun = regexp.MustCompile(`^(?:\s*(?:#.*|set -.*|(?:export )?\w+=[\w./,:-]*)?\n)*\s*(?:\w+=[\w./,:-]* +)*(?:nohup +|time +)?` +
+	`(?:(python[\d.]*|bash|sh)(?: +-[uexlivBEI]+)* +([\w./][\w./+=,@-]*)|(\./[\w./+=,@-]+))(?:[\s;&|>)]|$)`)
+
+// missingScripts warns about jobs that first run a script that does not exist and that
+// nothing can have made before.
+func (b *batchChecker) missingScripts() {
+	queues := map[int32]bool{}
+	b.jobs(func(e *Expansion) bool {
+		before := e.Queue >= 0 && queues[e.Queue]
+		queues[e.Queue] = true
+		if before || len(e.Needs) > 0 || len(e.Commands) == 0 {
+			return !before
+		}
+		m := firstRun.FindStringSubmatch(e.Commands[0].Raw)
+		if m == nil || !strings.ContainsAny(m[2]+m[3], "./") || !e.Sh() || strings.Contains(m[0], "PATH=") || slices.ContainsFunc(e.Env, func(v written.Env) bool { return v.Name == "PATH" }) {
+			return true
+		}
+		v, err := e.Plan(b.Files[e.File].WorkDir, e.Combo, e.Name)
+		if err != nil || !b.exists(v.WorkDir) {
+			return false
+		}
+		name := m[2] + m[3]
+		path, _ := expand.Absolute(v.WorkDir, name)
+		_, onPath := exec.LookPath(name)
+		if b.exists(path) || onPath == nil && strings.HasSuffix(m[1], "sh") && !strings.Contains(name, "/") {
+			return e.WorkDir == nil
+		}
+		if _, made := b.producers().of(path); !made {
+			at := *e.Commands[0]
+			at.Line, at.Col = b.Files[e.File].Source.Find(at.Line, at.Col, name)
+			b.find(e, Missing, &at, true, "correct the path, or work_dir",
+				"script %s does not exist, and no job of this batch makes it", path)
+		}
+		return true
+	})
 }

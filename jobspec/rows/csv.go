@@ -37,6 +37,9 @@ func (r *reader) csv() {
 			return
 		}
 		line, _ := c.FieldPos(0)
+		if r.wide(line, len(fields)) {
+			return
+		}
 		for i, f := range fields {
 			if at, col := c.FieldPos(i); !strings.HasPrefix(r.rest(at, col), `"`) {
 				fields[i] = strings.TrimSpace(f)

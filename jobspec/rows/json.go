@@ -76,7 +76,9 @@ func (r *reader) object(line int, text string) (list []cell, ok bool) {
 		case string:
 			c.Value = Value{v, "!!str"}
 		}
-		list = append(list, c)
+		if list = append(list, c); r.wide(line, len(list)) {
+			return nil, false
+		}
 	}
 }
 

@@ -72,6 +72,17 @@ func (r *reader) fail(line, col int, hint, format string, args ...any) {
 	r.Problem(line, col, hint, format, args...)
 }
 
+// maxColumns bounds how many parameters a job may have: each takes a name, and each name a look at the others.
+const maxColumns = 1000
+
+// wide reports a table that has too many columns.
+func (r *reader) wide(line, n int) bool {
+	if n > maxColumns {
+		r.fail(line, 1, "a row is a job, and a column a parameter: swap the two, or keep data in a file that the job reads", "this row has more than %d columns", maxColumns)
+	}
+	return n > maxColumns
+}
+
 // row adds a row. The same row twice would be the same job twice.
 func (r *reader) row(line int, values []Value) {
 	id := fmt.Sprintf("%q", values)
@@ -102,6 +113,9 @@ type cell struct {
 // cells adds a row of named values in any order. The first row says which there are.
 func (r *reader) cells(line, col int, list []cell) {
 	if r.Names == nil {
+		if r.wide(line, len(list)) {
+			return
+		}
 		for _, c := range list {
 			r.Names = append(r.Names, c.Name)
 		}

@@ -33,6 +33,11 @@ func read(name, data string) string {
 }
 
 func TestRead(t *testing.T) {
+	const swap = "a row is a job, and a column a parameter: swap the two, or keep data in a file that the job reads"
+	var wide strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&wide, "a%d: 1, ", i)
+	}
 	for _, row := range []struct{ name, file, in, want string }{
 		{"csv", "a.csv", "lr,opt\n1e-3,sgd\n0.10,true\n", "lr opt / 2: 1e-3 sgd'/ 3: 0.10 true!"},
 		{"csv as people type it", "a.csv", "\ufefflr, opt\r\n\r\n 1e-3 , \"a, b \"\r\n,,\r\n0.1,\r\n", "lr opt / 3: 1e-3 a, b '/ 5: 0.1 ?"},
@@ -61,6 +66,10 @@ func TestRead(t *testing.T) {
 		{"yaml: nested", "a.yml", "- {a: [1]}\n", `a.yml:1:7: "a" must be a single value, not a list`},
 		{"text", "a.txt", "# models\nresnet18\n\n  vit b #1 \n", "line / 2: resnet18'/ 4: vit b #1'"},
 		{"text: twice", "models", "a\nb\na", "models:3:1: is the same as line 1; remove one; for repeats write a matrix parameter, such as seed: 0..4"},
+		{"csv: wide", "a.csv", strings.Repeat("a,", 100000) + "a\n", "a.csv:1:1: this row has more than 1000 columns; " + swap},
+		{"csv: a wide row", "a.csv", "a,b\n" + strings.Repeat("1,", 100000) + "1\n", "a.csv:2:1: this row has more than 1000 columns; " + swap},
+		{"json: wide", "a.jsonl", "{" + strings.Repeat(`"a": 1, `, 100000) + "}\n", "a.jsonl:1:1: this row has more than 1000 columns; " + swap},
+		{"yaml: wide", "a.yaml", "- {" + wide.String() + "}\n", "a.yaml:1:1: this row has more than 1000 columns; " + swap},
 		{"empty", "a.csv", " \n", "a.csv: is empty"},
 		{"binary", "a.csv", "a\n\x00", "a.csv:2: is not a text file: it contains a NUL byte; save it as UTF-8 text"},
 	} {

@@ -64,7 +64,7 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 		l.docker(c, rest, maybe)
 	case "deepspeed", "accelerate":
 		l.launcher(name, rest, maybe)
-	case "tmux", "screen", "sbatch", "qsub":
+	case "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch":
 		l.detached(name, c, rest, maybe)
 	case "conda", "mamba", "micromamba":
 		l.conda(name, c, rest)

@@ -17,7 +17,7 @@ func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 		line = `eval "$(micromamba shell hook -s bash)"`
 	}
 	l.find(Conda, true, c, l.short(c)+" fails in a job: its shell reads no startup files and has no "+name+" function",
-		"add this line before it: "+line)
+		"move it to setup, or add this line before it: "+line)
 }
 
 // hook records what defines the function: source …/conda.sh, eval "$(conda shell.bash hook)".

@@ -16,12 +16,8 @@ var trivial = []string{"echo", "printf", "true", ":", "date", "disown", "exit", 
 // background reports a script that ends with work in the background and does not wait for
 // it.
 func (l *linter) background() {
-	for _, c := range []string{"wait", "fg", "kill -0", "jobs", "tail", "pgrep", "pwait"} {
-		if l.commands[c] {
-			return
-		}
-	}
-	if l.commands["trap"] && strings.Contains(l.src, "wait") {
+	waits := slices.ContainsFunc([]string{"wait", "fg", "kill -0", "jobs", "tail", "pgrep", "pwait"}, func(c string) bool { return l.commands[c] })
+	if waits || l.commands["trap"] && strings.Contains(l.src, "wait") {
 		return
 	}
 	if s := l.lastInBackground(l.file.Stmts, 0); s != nil {
@@ -105,7 +101,7 @@ func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...stri
 }
 
 // onlyLooks are commands that do no work of their own after work that left the job.
-var onlyLooks = []string{"tmux", "screen", "sbatch", "qsub", "nvidia-smi", "squeue", "qstat", "ps"}
+var onlyLooks = []string{"tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "nvidia-smi", "squeue", "qstat", "ps"}
 
 // worksAfter reports whether a command that does work follows c.
 func (l *linter) worksAfter(c *syntax.CallExpr) (works bool) {
@@ -124,8 +120,7 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 		return false
 	}
 	name := path.Base(words[0].prefix)
-	switch name {
-	case "docker", "podman", "nvidia-docker":
+	if slices.Contains([]string{"docker", "podman", "nvidia-docker"}, name) {
 		return len(words) > 1 && slices.Contains([]string{"exec", "stop", "kill", "rm"}, words[1].prefix)
 	}
 	return !slices.Contains(trivial, name) && !slices.Contains(quiet, name) && !slices.Contains(onlyLooks, name)
@@ -153,6 +148,13 @@ var leaving = map[string]struct {
 	"qsub": {func(words []string) bool {
 		return !slices.Contains(words, "-sync") && !strings.Contains(strings.Join(words, " "), "block=true")
 	}, "run the command directly, or use qsub -sync y", []string{"qstat"}},
+	"tsp": {func(words []string) bool {
+		queues := func(w string) bool { return w != "" && w[0] != '-' && (w[0] < '0' || w[0] > '9') } // not the number of a task
+		return slices.ContainsFunc(words, queues) && !hasFlag(words, 'f', "DL")
+	}, "run the command directly, or use tsp -f", []string{"tsp -w", "tsp -t", "tsp -c"}},
+	"gbatch": {func(words []string) bool {
+		return len(words) > 0 && words[0] != "new" && words[0] != "completion" && !slices.Contains(words, "--dry-run")
+	}, "run the command directly: gpurun queues it until a GPU is free", []string{"gqueue", "gjob attach"}},
 }
 
 func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe bool) {

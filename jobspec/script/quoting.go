@@ -3,7 +3,9 @@ package script
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -18,6 +20,9 @@ var unsafe = map[byte]*regexp.Regexp{
 	'\'': regexp.MustCompile(`'`),
 }
 
+// optionLike matches options, which may be several words on purpose.
+var optionLike = regexp.MustCompile(`^--?[A-Za-z]`)
+
 // arguments warns about values that the shell would split or interpret. The first word is
 // a command, which may well be more than one word.
 func (l *linter) arguments(c *syntax.CallExpr, args []arg) {
@@ -25,18 +30,14 @@ func (l *linter) arguments(c *syntax.CallExpr, args []arg) {
 		if i == len(c.Args)-len(args) && strings.ContainsFunc(w.Lit(), l.isHole) {
 			continue
 		}
-		if i > 0 && (args0(args) == "eval" || args0(args) == "bash" || args0(args) == "sh") {
+		if i > 0 && len(args) > 0 && slices.Contains([]string{"eval", "bash", "sh"}, args[0].prefix) {
 			return
 		}
 		l.quoting(w)
+		if i > 0 {
+			l.lostValue(c.Args[i-1], w)
+		}
 	}
-}
-
-func args0(args []arg) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return args[0].prefix
 }
 
 func (l *linter) quoting(w *syntax.Word) {
@@ -63,25 +64,33 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 			continue
 		}
 		for _, v := range h.Values {
-			if unsafe[quote].MatchString(v) && !(quote == 0 && meantApart(v)) {
-				l.unquoted(at, h, v, quote)
+			if unsafe[quote].MatchString(v) && !(quote == 0 && optionLike.MatchString(v)) {
+				fix := "; or, if several arguments are meant, set allow: [unquoted]"
+				if quote != 0 {
+					fix = ", without quotes around it"
+				}
+				l.unquoted(at, h, fix, "a value of %s is not one word to the shell: %q", h.Spelt, source.Clip(v))
 				break
 			}
 		}
 	}
 }
 
-// meantApart recognizes values that are several words on purpose: options, numbers.
-func meantApart(v string) bool {
-	return strings.HasPrefix(v, "-") || strings.TrimSpace(v) != "" && strings.Trim(v, "0123456789., \t") == ""
+// lostValue warns about an option whose value is empty, and so not an argument at all. Where
+// another value is an option itself, an empty one leaves it out.
+func (l *linter) lostValue(option, w *syntax.Word) {
+	name := option.Lit()
+	r, _ := utf8.DecodeRuneInString(w.Lit())
+	h := l.hole(r)
+	if h == nil || h.Quoted || !optionLike.MatchString(name) || strings.Contains(name, "=") || w.Lit() != string(r) ||
+		!slices.Contains(h.Values, "") || slices.ContainsFunc(h.Values, optionLike.MatchString) {
+		return
+	}
+	l.unquoted(w, h, " for an empty argument", "an empty value of %s leaves %s without a value", h.Spelt, name)
 }
 
-func (l *linter) unquoted(at syntax.Node, h *Hole, v string, quote byte) {
-	name := strings.Trim(h.Spelt, "{}")
-	hint := fmt.Sprintf("use {%s:q}", name)
-	if quote != 0 {
-		hint = fmt.Sprintf("use {%s:q}, without quotes around it", name)
-	}
+// unquoted reports a hole that {x:q} would fix.
+func (l *linter) unquoted(at syntax.Node, h *Hole, fix, format string, args ...any) {
 	l.report.Findings = append(l.report.Findings, Finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
-		Text: fmt.Sprintf("a value of %s is not one word to the shell: %q", h.Spelt, source.Clip(v)), Hint: hint})
+		Text: fmt.Sprintf(format, args...), Hint: "use {" + strings.Trim(h.Spelt, "{}") + ":q}" + fix})
 }

@@ -77,7 +77,7 @@ const maxScript = 128 << 10
 
 // signs are substrings: every command with a finding contains one, except findings about
 // values that the shell would split.
-var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "conda", "mamba",
+var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
 
 // background is an & that is not part of &&, 2>&1 or &>.

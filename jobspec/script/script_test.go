@@ -29,6 +29,10 @@ func testJob(gpus int) (Job, *strings.Replacer) {
 		{Spelt: "{port}"},
 		{Spelt: "{flags}", Values: []string{"--lr 0.1 --bs 3"}},
 		{Spelt: "{say}", Values: []string{`it"s`}},
+		{Spelt: "{widths}", Values: []string{"64", "10 10 10 10"}},
+		{Spelt: "{shift}", Values: []string{"-0.5 0.5"}},
+		{Spelt: "{y}", Values: []string{"1", ""}},
+		{Spelt: "{amp}", Values: []string{"", "--amp"}},
 	}
 	var pairs []string
 	for i, h := range holes {
@@ -133,6 +137,11 @@ func TestCheck(t *testing.T) {
 		{"sbatch", "sbatch job.sh", "detached"},
 		{"sbatch waits", "sbatch --wait job.sh", ""},
 		{"qsub", "qsub job.sh", "detached"},
+		{"tsp", "tsp -L a python a.py -f x", "detached"},
+		{"tsp that stays", "tsp -nf python a.py; tsp; tsp -S 4; tsp -k 3", ""},
+		{"tsp waited for", "tsp python a.py; tsp -w", ""},
+		{"gbatch", "gbatch --gpus 1 python a.py", "detached"},
+		{"gbatch that does nothing", "gbatch --dry-run python a.py; gbatch new x; gbatch", ""},
 		{"by condition detached", "command -v tmux && tmux new -d 'python a.py'", "detached?"},
 
 		{"port", "torchrun --master_port 29500 a.py", "fixed-port?"},
@@ -154,6 +163,10 @@ func TestCheck(t *testing.T) {
 		{"prompt quoted", `python a.py --prompt "{prompt}" '{prompt}'`, ""},
 		{"quote in a quote", `python a.py --say "{say}"`, "unquoted?"},
 		{"options", "python a.py {flags}", ""},
+		{"several numbers", "python a.py --w {widths} {shift}", "unquoted? unquoted?"},
+		{"empty value", "python a.py --y {y} --z 1", "unquoted?"},
+		{"empty value that stays or leaves nothing out", `python a.py --y "{y}" --y={y} {y} --y x{y}; {y}`, ""},
+		{"option or none", "python a.py --v {amp}", ""},
 		{"command of a parameter", "{prompt} --x", ""},
 		{"loop over a parameter", "for p in {prompt}; do echo $p; done", ""},
 		{"no shell", "python a.py (", ""},

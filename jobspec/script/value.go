@@ -96,9 +96,7 @@ func (l *linter) part(p syntax.WordPart) value {
 		return v
 	case *syntax.ParamExp:
 		return l.expansion(p)
-	case *syntax.ArithmExp:
-		return l.computed(p)
-	case *syntax.CmdSubst:
+	case *syntax.ArithmExp, *syntax.CmdSubst:
 		return l.computed(p)
 	}
 	return value{kind: unknown}

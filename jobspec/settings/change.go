@@ -8,9 +8,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// live are the settings that may change while a run goes on, atStart those that it reads once.
+// Live are the settings that may change while a run goes on, atStart those that it reads once.
 // The others say how jobs are read from their files.
-var live = []string{
+var Live = []string{
 	"max_concurrent", "poll", "max_wait", "gpu_ids", "reserve", "min_gpus", "max_gpus", "hours", "others", "pick", "order", "patience", "fail_fast", "breaker",
 }
 
@@ -24,13 +24,13 @@ func (s Settings) Change(values map[string]string) (Settings, error) {
 	for name, text := range values {
 		switch {
 		case !slices.Contains(Names(), name):
-			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, live, "these can be set: "+strings.Join(live, ", ")))
+			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, Live, "these can be set: "+strings.Join(Live, ", ")))
 		case slices.Contains(atStart, name):
 			return s, fmt.Errorf("%s cannot change while a run goes on, which reads it when it starts: write it in the job file, for the next run; these can be set: %s",
-				name, strings.Join(live, ", "))
-		case !slices.Contains(live, name):
+				name, strings.Join(Live, ", "))
+		case !slices.Contains(Live, name):
 			return s, fmt.Errorf("%s cannot change while jobs run: it says how they are read; write it in the job file, then gpurun reload; these can be set: %s",
-				name, strings.Join(live, ", "))
+				name, strings.Join(Live, ", "))
 		}
 		flags[strings.ReplaceAll(name, "_", "-")] = text
 	}

@@ -132,13 +132,7 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 				}
 			})
 		case k.Value == "extra" && v.Kind == yaml.SequenceNode:
-			var lines []string
-			for _, item := range s.Items(v, "cluster: extra") {
-				if text, _, ok := s.Scalar(item, "cluster: extra"); ok {
-					lines = append(lines, text)
-				}
-			}
-			parts = append(parts, "extra="+strings.Join(lines, "\n"))
+			parts = append(parts, "extra="+strings.Join(s.Texts(v, "cluster: extra"), "\n"))
 		default:
 			scalar(k.Value, v)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,12 +23,15 @@ import (
 type Notify struct {
 	URL         string        `json:"url,omitempty"`     // as written, with $VARIABLES; "" with Command
 	Command     string        `json:"command,omitempty"` // for sh, which gets the news on stdin
-	On          []string      `json:"on"`                // of News
-	MinDuration time.Duration `json:"min_duration"`      // a run that is over sooner sends nothing
+	On          []string      `json:"on"`                // of News; of a job of JobNews
+	MinDuration time.Duration `json:"min_duration"`      // a run, or a job, that is over sooner sends nothing
 }
 
 // News are the kinds of news.
 var News = []string{"done", "first_failure", "failure", "gpus_free", "stalled"}
+
+// JobNews are those of one job, all of which its own targets get unless on says something else.
+var JobNews = []string{"success", "failure", "stalled"}
 
 // usualNews is what is sent unless on says something else.
 var usualNews = []string{"done", "first_failure", "stalled"}
@@ -128,30 +132,27 @@ func Labels(all []Notify) []string {
 	return labels
 }
 
+// Same reports whether two targets are one and the same address.
+func (n Notify) Same(o Notify) bool { return n.URL == o.URL && n.Command == o.Command }
+
 // variableOf returns the variable that has the scheme of a URL, "" if it is written out.
 func variableOf(url string) string {
 	scheme, _, _ := strings.Cut(url, "://")
 	_, name, _ := strings.Cut(scheme, "$")
-	name = strings.TrimPrefix(name, "{")
-	if end := strings.IndexFunc(name, func(r rune) bool { return !isNameRune(r) }); end >= 0 {
-		name = name[:end]
-	}
-	return name
+	return nameFirst.FindString(strings.TrimPrefix(name, "{"))
 }
 
-func isNameRune(r rune) bool {
-	return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-}
+var nameFirst = regexp.MustCompile(`^\w*`)
 
-// notifyText reads notify, and returns it as JSON, a target a line.
-func notifyText(s *source.Source, n *yaml.Node) (string, bool) {
+// notifyText reads notify, whose on is of news, and returns it as JSON, a target a line.
+func notifyText(s *source.Source, n *yaml.Node, usual, news []string) (string, bool) {
 	nodes := []*yaml.Node{n}
 	if n.Kind != yaml.MappingNode {
 		nodes = s.Items(n, "notify")
 	}
 	var lines []string
 	for _, item := range nodes {
-		if t, ok := readNotify(s, item); ok {
+		if t, ok := readNotify(s, item, usual, news); ok {
 			line, _ := json.Marshal(t) // strings and numbers
 			lines = append(lines, string(line))
 		}
@@ -159,8 +160,15 @@ func notifyText(s *source.Source, n *yaml.Node) (string, bool) {
 	return strings.Join(lines, "\n"), len(lines) > 0
 }
 
-func readNotify(s *source.Source, n *yaml.Node) (t Notify, ok bool) {
-	t.On = usualNews
+// JobNotify reads notify of a job.
+func JobNotify(s *source.Source, n *yaml.Node) []Notify {
+	text, _ := notifyText(s, n, JobNews, JobNews)
+	all, _ := parseNotify(text)
+	return all
+}
+
+func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify, ok bool) {
+	t.On = usual
 	set := func(at *yaml.Node, name string, take func(text string) error) {
 		text, tag, is := s.Scalar(at, "notify: "+name)
 		if !is || tag == "!!null" {
@@ -193,7 +201,10 @@ func readNotify(s *source.Source, n *yaml.Node) (t Notify, ok bool) {
 			t.On = nil
 			for _, item := range s.Items(v, "notify: on") {
 				set(item, k.Value, func(text string) error {
-					word, err := units.ParseWord(text, News...)
+					if slices.Contains(News, text) && !slices.Contains(news, text) {
+						return source.Faultf("write it under settings, or one of "+strings.Join(news, ", "), "%s is news of a run, not of a job", text)
+					}
+					word, err := units.ParseWord(text, news...)
 					t.On = append(t.On, word)
 					return err
 				})
@@ -217,16 +228,11 @@ func parseNotify(text string) (all []Notify, err error) {
 		if err := json.Unmarshal([]byte(line), &t); err != nil {
 			return nil, fmt.Errorf("not read from a file")
 		}
-		if !slices.ContainsFunc(all, func(o Notify) bool { return o.URL == t.URL && o.Command == t.Command }) {
+		if !slices.ContainsFunc(all, t.Same) {
 			all = append(all, t)
 		}
 	}
 	return all, nil
-}
-
-// showNotify lists targets as everybody may see them.
-func showNotify(all []Notify) string {
-	return strings.Join(Labels(all), ", ")
 }
 
 // SpellNotify spells targets for a YAML file, URLs and all.

@@ -58,12 +58,7 @@ func FromMapping(s *source.Source, n *yaml.Node) []Given {
 // Text returns a setting's value as one text; some may be lists. null counts as not given.
 func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 	if (name == "gpu_ids" || name == "hours" || name == "allow") && v.Kind == yaml.SequenceNode {
-		var parts []string
-		for _, item := range s.Items(v, name) {
-			if text, _, ok := s.Scalar(item, name); ok {
-				parts = append(parts, text)
-			}
-		}
+		parts := s.Texts(v, name)
 		return strings.Join(parts, ","), len(parts) > 0
 	}
 	if name == "pools" && v.Kind == yaml.MappingNode {
@@ -80,7 +75,7 @@ func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 		return text, text != ""
 	}
 	if name == "notify" && !source.IsNull(v) {
-		return notifyText(s, v)
+		return notifyText(s, v, usualNews, News)
 	}
 	text, tag, ok := s.Scalar(v, name)
 	return text, ok && tag != "!!null"

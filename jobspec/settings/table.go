@@ -20,12 +20,14 @@ type Def struct {
 	bare string // unit of a bare number in a flag: "MiB", "s" or ""
 	set  func(s *Settings, text string) error
 	Show func(s *Settings) string
+
+	Values []string // if only these are valid
 }
 
 func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, error), show func(T) string) Def {
 	return Def{name, bare,
 		func(s *Settings, text string) (err error) { *at(s), err = parse(text); return err },
-		func(s *Settings) string { return show(*at(s)) }}
+		func(s *Settings) string { return show(*at(s)) }, nil}
 }
 
 func count(name string, at func(*Settings) *int) Def {
@@ -40,11 +42,12 @@ func onOff(name string, at func(*Settings) *bool) Def {
 	return of(name, "", at, units.ParseBool, strconv.FormatBool)
 }
 
-func word[T ~string](name string, at func(*Settings) *T, valid ...string) Def {
-	return of(name, "", at, func(t string) (T, error) {
-		w, err := units.ParseWord(t, valid...)
-		return T(w), err
-	}, func(w T) string { return string(w) })
+func word[T ~string](name string, at func(*Settings) *T, valid ...T) Def {
+	d := of(name, "", at, units.OneOf(valid...), func(w T) string { return string(w) })
+	for _, w := range valid {
+		d.Values = append(d.Values, string(w))
+	}
+	return d
 }
 
 func list(name string, at func(*Settings) *[]string, parse func(string) ([]string, error)) Def {
@@ -58,7 +61,7 @@ var Table = []Def{
 	of("max_util", "", func(s *Settings) *int { return &s.MaxUtil }, units.ParsePercent, strconv.Itoa),
 	of("poll", "s", func(s *Settings) *time.Duration { return &s.Poll }, parsePoll, units.FormatDuration),
 	duration("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
-	{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }}, // each file has its own
+	{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }, nil}, // each file has its own
 	list("gpu_ids", func(s *Settings) *[]string { return &s.GPUIDs }, units.ParseGPUIDs),
 	count("reserve", func(s *Settings) *int { return &s.Reserve }),
 	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }),
@@ -67,8 +70,8 @@ var Table = []Def{
 	onOff("background", func(s *Settings) *bool { return &s.Background }),
 	onOff("share", func(s *Settings) *bool { return &s.Share }),
 	count("slots", func(s *Settings) *int { return &s.Slots }),
-	word("others", func(s *Settings) *gpu.Others { return &s.Others }, string(gpu.OthersAllow), string(gpu.OthersAvoid)),
-	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin)),
+	word("others", func(s *Settings) *gpu.Others { return &s.Others }, gpu.OthersAllow, gpu.OthersAvoid),
+	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, gpu.MostFree, gpu.LeastUtil, gpu.FirstFit, gpu.BestFit, gpu.RoundRobin),
 	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first", LongestFirst),
 	of("shuffle_seed", "", func(s *Settings) *int64 { return &s.ShuffleSeed }, parseSeed, func(n int64) string { return strconv.FormatInt(n, 10) }),
 	duration("patience", func(s *Settings) *time.Duration { return &s.Patience }),
@@ -82,7 +85,7 @@ var Table = []Def{
 	of("pools", "", func(s *Settings) *[]Pool { return &s.Pools }, parsePools, formatPools),
 	word("engine", func(s *Settings) *string { return &s.Engine }, Engines...),
 	of("cluster", "", func(s *Settings) *map[string]string { return &s.Cluster }, parseCluster, formatCluster),
-	of("notify", "", func(s *Settings) *[]Notify { return &s.Notify }, parseNotify, showNotify),
+	of("notify", "", func(s *Settings) *[]Notify { return &s.Notify }, parseNotify, func(all []Notify) string { return strings.Join(Labels(all), ", ") }),
 	list("allow", func(s *Settings) *[]string { return &s.Allow }, func(t string) ([]string, error) { return lint.ParseAllow(strings.Split(t, ",")) }),
 }
 

@@ -57,18 +57,12 @@ func (w *resolver) visit(n *yaml.Node) int {
 	case yaml.MappingNode:
 		w.mapping(n)
 	case yaml.ScalarNode:
-		w.scalarTag(n)
+		if n.Style&yaml.TaggedStyle != 0 && n.ShortTag() != "!!str" {
+			w.Problem(n.Line, n.Column, fmt.Sprintf("quote it: %q", n.Tag+" "+n.Value), "unsupported YAML tag %q", n.Tag)
+		}
 	}
 	w.size[n] = total
 	return total
-}
-
-func (w *resolver) scalarTag(n *yaml.Node) {
-	switch tag := n.ShortTag(); {
-	case tag == "!!str", n.Style&yaml.TaggedStyle == 0:
-	default:
-		w.Problem(n.Line, n.Column, fmt.Sprintf("quote it: %q", n.Tag+" "+n.Value), "unsupported YAML tag %q", n.Tag)
-	}
 }
 
 // mapping checks the keys of n and merges what "<<" refers to.
@@ -179,6 +173,16 @@ func (s *Source) Items(n *yaml.Node, what string) []*yaml.Node {
 	}
 	s.Problem(n.Line, n.Column, QuoteHint(n), "%s must be a list, not %s", what, Describe(n))
 	return nil
+}
+
+// Texts returns the elements of a list as text.
+func (s *Source) Texts(n *yaml.Node, what string) (texts []string) {
+	for _, item := range s.Items(n, what) {
+		if text, _, ok := s.Scalar(item, what); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // Pairs calls f for each key of a mapping, in the file's order.

@@ -90,10 +90,12 @@ func (r *Report) Note(path string) {
 	}
 }
 
-// Add collects an error.
-func (r *Report) Add(p Problem) {
-	if r.first(p) {
-		r.Problems = append(r.Problems, p)
+// Add collects errors.
+func (r *Report) Add(problems ...Problem) {
+	for _, p := range problems {
+		if r.first(p) {
+			r.Problems = append(r.Problems, p)
+		}
 	}
 }
 
@@ -118,10 +120,8 @@ func (r *Report) first(p Problem) bool {
 // Sort orders problems by file as given, line and column.
 func Sort(list []Problem, files []string) {
 	order := map[string]int{}
-	for i, f := range files {
-		if _, ok := order[f]; !ok {
-			order[f] = i
-		}
+	for i, f := range slices.Backward(files) {
+		order[f] = i
 	}
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(

@@ -49,14 +49,14 @@ func SpellValue(s string) string {
 var inBlock = regexp.MustCompile(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
 
 // SpellScript spells a text of several lines as a literal block, whose lines the caller
-// indents; ok is false if that would not give back the text.
-func SpellScript(s string) (head string, lines []string, ok bool) {
+// indents, if that gives back the text.
+func SpellScript(s string) (head string, lines []string) {
 	if !inBlock.MatchString(s) {
-		return "", nil, false
+		return Spell(s), nil
 	}
 	head = "|-"
 	if strings.HasSuffix(s, "\n") {
 		head = "|"
 	}
-	return head, strings.Split(strings.TrimSuffix(s, "\n"), "\n"), true
+	return head, strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }

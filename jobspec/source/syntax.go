@@ -86,7 +86,7 @@ func (s *Source) syntax(err error, keys []string) {
 		col, hint, msg = i+1, "indent with spaces", "YAML does not allow tabs as indentation"
 	} else if missing := s.missingColon(line, keys); missing != "" {
 		hint = missing
-	} else if i := strings.IndexByte(text, '\\'); i >= 0 && badEscape(msg) {
+	} else if i := strings.IndexByte(text, '\\'); i >= 0 && (strings.Contains(msg, "escape") || strings.Contains(msg, "hexdecimal")) {
 		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" starts an escape: use '…', or double it"
 	} else if key, _, ok := strings.Cut(strings.TrimSpace(text), ":"); ok && strings.HasPrefix(key, "@") {
 		hint = fmt.Sprintf("quote it: %q", key)
@@ -112,10 +112,6 @@ func (s *Source) syntax(err error, keys []string) {
 		hint = "is it aligned with the lines it belongs to?"
 	}
 	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
-}
-
-func badEscape(msg string) bool {
-	return strings.Contains(msg, "escape") || strings.Contains(msg, "hexdecimal")
 }
 
 // missingColon asks about what is missing after a key of ours that begins this line or
@@ -181,12 +177,12 @@ func (s *Source) brokenLine() int {
 	}
 	low, high := 0, len(s.starts)
 	for low < high-1 {
-		if mid := (low + high) / 2; good(mid) {
+		mid := (low + high) / 2
+		if good(mid) {
 			low = mid
 			continue
-		} else {
-			high = mid
 		}
+		high = mid
 		// An open bracket or quote breaks a prefix but may be closed further on.
 		for n := high + 1; n < len(s.starts) && n <= high+20; n++ {
 			if good(n) {

@@ -27,17 +27,14 @@ func ParseDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil
 	}
-	if n, err := strconv.ParseFloat(s, 64); err == nil {
-		if n < 0 {
-			return 0, source.Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
-		}
+	if n, err := strconv.ParseFloat(s, 64); err == nil && !(n < 0) {
 		return 0, source.Faultf(fmt.Sprintf("write %ss or %sm", s, s), "%q has no unit", s)
 	}
 	if strings.HasPrefix(s, "-") {
 		return 0, source.Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
 	}
 	total, rest := 0.0, s
-	for rest != "" {
+	for done := false; !done; done = rest == "" {
 		n, size, tail, ok := leadingTime(rest)
 		if !ok {
 			if d, ok := OtherTime(s); ok {
@@ -48,10 +45,7 @@ func ParseDuration(s string) (time.Duration, error) {
 		total += n * float64(size)
 		rest = tail
 	}
-	switch {
-	case s == "":
-		return 0, source.Faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
-	case total > float64(maxDuration):
+	if total > float64(maxDuration) {
 		return 0, source.Faultf("", "%q is more than ten years", s)
 	}
 	return time.Duration(math.Round(total)), nil

@@ -3,9 +3,11 @@
 package units
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,14 +36,7 @@ func ParseSize(s string) (gpu.Bytes, error) {
 	case strings.Contains(err.Error(), "any machine"):
 		return 0, source.Faultf("", "%q is more than any machine has", s)
 	}
-	return 0, source.Faultf(sizeHint(s), "invalid size %q", s)
-}
-
-func sizeHint(s string) string {
-	if other := OtherSize(s); other != "" {
-		return "try " + other
-	}
-	return "try 8GiB or 8000MiB"
+	return 0, source.Faultf("try "+cmp.Or(OtherSize(s), "8GiB or 8000MiB"), "invalid size %q", s)
 }
 
 var sizeForm = regexp.MustCompile(`(?i)^(\d+(?:\.\d+)?) *([kmgt])(i?)(b?|igs?)$`)
@@ -122,12 +117,22 @@ func ParseBool(s string) (bool, error) {
 
 // ParseWord parses one of a few words.
 func ParseWord(s string, words ...string) (string, error) {
-	for _, w := range words {
-		if s == w {
-			return w, nil
-		}
+	if slices.Contains(words, s) {
+		return s, nil
 	}
 	return "", source.Faultf(source.DidYouMean(s, words, "valid values: "+strings.Join(words, ", ")), "unknown value %q", s)
+}
+
+// OneOf returns a parser of one of a few words.
+func OneOf[T ~string](valid ...T) func(string) (T, error) {
+	words := make([]string, len(valid))
+	for i, w := range valid {
+		words[i] = string(w)
+	}
+	return func(s string) (T, error) {
+		w, err := ParseWord(s, words...)
+		return T(w), err
+	}
 }
 
 // ParseGPUIDs parses "0,2-3" or UUIDs into single IDs.

@@ -61,11 +61,7 @@ var (
 
 // rowsOf answers with the rows of a file.
 func rowsOf(v *yaml.Node) string {
-	file := scalarText(v)
-	if file == "" {
-		file = "params.csv"
-	}
-	return "matrix: {from: " + file + "}"
+	return "matrix: {from: " + cmp.Or(scalarText(v), "params.csv") + "}"
 }
 
 // ForeignHint answers another tool's key, or returns "" if it is unknown.
@@ -81,14 +77,7 @@ func fixed(text string) inOurWords { return func(*yaml.Node) string { return tex
 
 // same answers with a key of ours that takes the same value.
 func same(key string) inOurWords {
-	return func(v *yaml.Node) string { return withValue(key, inline(v)) }
-}
-
-func withValue(key, value string) string {
-	if value == "" {
-		return key
-	}
-	return key + ": " + value
+	return func(v *yaml.Node) string { return strings.TrimSuffix(key+": "+inline(v), ": ") }
 }
 
 // inline returns a value as written on one line, "" if that is too long.

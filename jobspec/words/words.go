@@ -2,6 +2,8 @@
 package words
 
 import (
+	"cmp"
+
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -11,8 +13,8 @@ import (
 var Job = []string{
 	"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "priority",
 	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "affinity", "memory", "pool", "share", "slots",
-	"env", "work_dir", "shell", "log", "stdout", "stderr", "timeout", "stall", "on_stall", "leftovers", "retry", "resize",
-	"outputs", "inputs", "metrics", "config", "allow", "desc", "tags",
+	"env", "work_dir", "shell", "setup", "log", "stdout", "stderr", "timeout", "stall", "on_stall", "leftovers", "retry", "resize",
+	"outputs", "inputs", "metrics", "config", "allow", "notify", "desc", "tags",
 }
 
 // List are the keys that only an experiment list has.
@@ -27,6 +29,9 @@ var Same = map[string]string{
 	"depends_on": "needs", "deps": "needs",
 	"retries": "retry",
 }
+
+// Own returns our word for a key.
+func Own(key string) string { return cmp.Or(Same[key], key) }
 
 // ForeignTop are keys that other tools have at the top of a file.
 var ForeignTop = map[string]string{

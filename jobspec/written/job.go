@@ -16,6 +16,8 @@ type Job struct {
 	Name      *expand.Text
 	Suffix    []string // parameters whose values are appended to the name
 	Commands  []*expand.Text
+	Setup     *expand.Text // with which each command begins; nil for none
+	Block     bool         // of the block dialect
 	Args      []Arg
 	Env       []Env
 	Shell     []string

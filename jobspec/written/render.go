@@ -27,7 +27,8 @@ func (t *Job) Output(v *expand.Values) (stdout, stderr string, err error) {
 	return stdout, stderr, err
 }
 
-// Script renders the commands, with args after the last one.
+// Script renders the commands, with args after the last one and conda's hook where one
+// needs it.
 func (t *Job) Script(v *expand.Values) []string {
 	list := make([]string, len(t.Commands))
 	for i, c := range t.Commands {
@@ -40,7 +41,16 @@ func (t *Job) Script(v *expand.Values) []string {
 		}
 		*last += a.spell(v)
 	}
-	return list
+	n := t.Activation()
+	setup := list[:n:n]
+	for i, c := range list[n:] {
+		c = strings.Join(append(setup, c), "\n")
+		if t.Hooked(c) {
+			c = CondaHook() + "\n" + c
+		}
+		list[n+i] = c
+	}
+	return list[n:]
 }
 
 // How an argument is passed: --key, not at all, or --key value.

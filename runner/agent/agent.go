@@ -61,7 +61,7 @@ func Serve(ctx context.Context, c Config, in io.ReadCloser, out io.WriteCloser) 
 		&mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}})
 	s.tools(m)
 	m.AddReceivingMiddleware(s.refuse)
-	err := m.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
+	err := m.Run(ctx, &mcp.IOTransport{Reader: newLines(in, out), Writer: out}) // each message is one write
 	cancel()
 	s.calls.Wait()
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {

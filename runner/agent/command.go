@@ -107,7 +107,7 @@ type Said struct {
 
 // text returns what a command has printed for people.
 func (s *server) text(printed []byte) string {
-	return strings.TrimSpace(s.tidy(nil, string(printed)).(string))
+	return strings.TrimSpace(s.tidy(string(printed)).(string))
 }
 
 // parse returns as much as is to be shown of the document that a command has printed, tidied; nil
@@ -119,8 +119,7 @@ func (s *server) parse(a answer, show listing) map[string]any {
 	if d.Decode(&doc) != nil {
 		return nil
 	}
-	known := secrets("", doc) // what is not shown may say what is a secret
-	return s.tidy(known, show.cut(doc)).(map[string]any)
+	return s.tidy(show.cut(doc)).(map[string]any)
 }
 
 // codes name exit statuses in problems, as gpurun does.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"gpurun/state/redact"
 )
@@ -60,10 +59,7 @@ func lastPart(text string) (end string, cut bool) {
 	if _, after, found := strings.Cut(end, "\n"); found && after != "" {
 		return after, true
 	}
-	for len(end) > 0 && !utf8.RuneStart(end[0]) {
-		end = end[1:]
-	}
-	return end, true
+	return strings.ToValidUTF8(end, ""), true
 }
 
 // marked returns the log between two lines that it cannot contain.

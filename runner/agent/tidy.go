@@ -3,7 +3,6 @@ package agent
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"gpurun/state/redact"
 	"gpurun/state/schema"
@@ -12,57 +11,20 @@ import (
 // maxText bounds one text of a document: no name, command or message needs more.
 const maxText = 4096
 
-// named are the maps whose keys are names that people gave to values.
-var named = []string{"params", "settings", "metrics", "env"}
-
-// tidy makes everything in a document fit for a reader that believes what it reads.
-func (s *server) tidy(secrets []string, doc any) any {
-	t := tidier{s, redact.Hiding(secrets)}
-	return t.tidy("", doc)
-}
-
-// secrets finds the secret values in the maps of a document. of is the key that v stands under.
-func secrets(of string, v any) (found []string) {
-	switch v := v.(type) {
-	case []any:
-		for _, x := range v {
-			found = append(found, secrets(of, x)...)
-		}
-	case map[string]any:
-		values := map[string]string{}
-		for key, value := range v {
-			if text, is := value.(string); is && slices.Contains(named, of) {
-				values[key] = text
-			}
-			found = append(found, secrets(key, value)...)
-		}
-		found = append(found, redact.Secrets(values)...)
-	}
-	return found
-}
-
-// tidier tidies one document.
-type tidier struct {
-	*server
-	hide func(string) string
-}
-
-func (t *tidier) tidy(of string, v any) any {
+// tidy makes everything in a document fit for a reader that believes what it reads. Commands have hidden
+// the secrets that they know; here, what looks like one.
+func (s *server) tidy(v any) any {
 	switch v := v.(type) {
 	case string:
-		return shorten(t.hide(t.clean(v)))
+		return shorten(redact.Text(s.clean(v)))
 	case []any:
 		for i := range v {
-			v[i] = t.tidy(of, v[i])
+			v[i] = s.tidy(v[i])
 		}
 	case map[string]any:
 		for key, value := range v {
-			name := t.Clean(key)
-			if text, is := value.(string); is && slices.Contains(named, of) {
-				value = redact.Value(name, t.clean(text))
-			}
 			delete(v, key)
-			v[name] = t.tidy(name, value)
+			v[s.Clean(key)] = s.tidy(value)
 		}
 	}
 	return v
@@ -72,11 +34,7 @@ func shorten(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	n := maxText
-	for !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
 // A listing says how much of a document's list is shown.

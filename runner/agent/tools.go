@@ -95,7 +95,7 @@ type (
 	// choiceIn says which jobs run, and as what.
 	choiceIn struct {
 		File   string            `json:"file" jsonschema:"the job file"`
-		Only   []string          `json:"only,omitempty" jsonschema:"only these jobs, names or globs"`
+		Only   []string          `json:"only,omitempty" jsonschema:"only these jobs, names or globs, and what they need"`
 		Skip   []string          `json:"skip,omitempty" jsonschema:"leave out these jobs, names or globs"`
 		Force  []string          `json:"force,omitempty" jsonschema:"these jobs run although they are up to date, names or globs"`
 		Params map[string]string `json:"params,omitempty" jsonschema:"replaces a parameter of the jobs, or an axis of their matrix, e.g. {\"seed\": \"1..5\"}"`

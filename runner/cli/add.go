@@ -22,19 +22,24 @@ import (
 )
 
 type addCmd struct {
-	File    string   `arg:"" name:"file" help:"The job file."`
-	Command []string `arg:"" name:"command" help:"The command, after --."`
+	File     string `arg:"" name:"file" help:"The job file."`
+	Name     string `placeholder:"NAME" help:"Name of the job; by default, gpurun numbers it."`
+	askFlags `embed:""`
+	Needs    []string `sep:"none" placeholder:"JOB" help:"A job or glob that has to succeed before (repeatable)."`
+	Priority *int     `placeholder:"N" help:"Jobs with a higher one go first (0)."`
+	Command  []string `arg:"" name:"command" help:"The command, after --."`
 }
 
 // Help returns the command's description and examples.
 func (addCmd) Help() string {
-	return `Appends a job that runs the command, as it would run here: each argument is quoted, and braces are no variables. Every byte that is in the file stays. If a run of the file is alive, the job joins it. A command that the file has in the same words is not added again.
+	return `Appends a job that runs the command, as it would run here: each argument is quoted, and braces are no variables. Every byte that is in the file stays. If a run of the file is alive, the job joins it. A command that the file has in the same words, and with the same flags, is not added again. The flags become keys of the job; give them before --.
 
 If jobs is not the last list of the file, or somebody else may have a say in it, the text is printed, and you can paste it.
 
 Examples:
 
     gpurun add jobs.yaml -- python train.py --lr 0.1
+    gpurun add jobs.yaml --name eval -g 2 --needs 'train-*' -- python eval.py
     gpurun add jobs.yaml -- sh -c 'python prepare.py && python train.py'`
 }
 
@@ -44,14 +49,18 @@ func (c *addCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	run := expand.Escape(shellescape.QuoteCommand(c.Command))
+	ask := c.given(jobspec.Lines{})
+	job := addition.Job{
+		Name: c.Name, GPUs: addition.Plain(ask.GPUs), GPUMemory: addition.Plain(ask.GPUMemory), Timeout: addition.Plain(ask.Timeout), Retry: addition.Plain(ask.Retry),
+		Needs: c.Needs, Priority: c.Priority, Run: addition.Line(expand.Escape(shellescape.QuoteCommand(c.Command))),
+	}
 	line, err := 0, editable(ref.real)
 	if err == nil {
 		unlock, lockErr := disk.LockEdits(ref.real, a.global.StateDir)
 		if lockErr != nil {
 			return stateFailure(lockErr)
 		}
-		line, err = a.append(ref, run)
+		line, err = a.append(ref, job)
 		unlock()
 	}
 	var known *addition.Known
@@ -60,9 +69,7 @@ func (c *addCmd) Run(a *app) error {
 		fmt.Fprintf(a.out, "%s: %s; gpurun retry or gpurun forget makes it run again\n", ref.name(), known.Error())
 		return nil
 	case err != nil:
-		f := &failure{code: exitFailed, text: fmt.Sprintf("%s was left as it is: %s", ref.file, err), hint: "add this to its jobs yourself", err: err}
-		f.more = []string{a.pasted(ref, run)}
-		return f
+		return &failure{code: exitFailed, text: fmt.Sprintf("%s was left as it is: %s", ref.file, err), hint: "add this to its jobs yourself", more: []string{a.pasted(ref, job)}, err: err}
 	}
 	said := fmt.Sprintf("%s: added in line %d", ref.name(), line)
 	ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.global.StateDir)
@@ -82,20 +89,20 @@ func (c *addCmd) Run(a *app) error {
 }
 
 // pasted returns what a user would write to the file.
-func (a *app) pasted(ref *batchRef, run string) string {
+func (a *app) pasted(ref *batchRef, job addition.Job) string {
 	o, err := a.options(&batchFlags{}, []string{ref.real})
 	if err != nil {
-		return addition.Item(run)
+		return addition.Item(job)
 	}
 	if b, err := a.jobs([]string{ref.real}, o); err == nil && b.Files[0].Lines != nil {
-		return run
+		return string(job.Run)
 	}
-	return addition.Item(run)
+	return addition.Item(job)
 }
 
 // append writes the job file with one more job at its end. The caller holds the lock on
 // edits; what others do to the file meanwhile is not lost.
-func (a *app) append(ref *batchRef, run string) (line int, err error) {
+func (a *app) append(ref *batchRef, job addition.Job) (line int, err error) {
 	info, err := os.Stat(ref.real)
 	if err == nil {
 		err = editable(ref.real)
@@ -107,7 +114,7 @@ func (a *app) append(ref *batchRef, run string) (line int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	text, line, err := addition.Append(was, run)
+	text, line, err := addition.Append(was, job)
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +126,7 @@ func (a *app) append(ref *batchRef, run string) (line int, err error) {
 	if _, err := out.Write(text); err != nil {
 		return 0, err
 	}
-	if err := a.sameJobs(ref, out.Name(), run); err != nil {
+	if err := a.sameJobs(ref, out.Name(), string(job.Run)); err != nil {
 		return 0, err
 	}
 	if now, err := os.ReadFile(ref.real); err != nil || !bytes.Equal(now, was) {
@@ -176,7 +183,7 @@ func (a *app) sameJobs(ref *batchRef, path, run string) error {
 	if err != nil {
 		return err
 	}
-	if want := strings.Join(r.Commands, "\n"); expand.Escape(want) != run {
+	if want := strings.Join(r.Commands, "\n"); !strings.HasSuffix(expand.Escape(want), run) { // behind a setup
 		return fmt.Errorf("its defaults change the command to %q", want)
 	}
 	return nil

@@ -27,6 +27,9 @@ const exitLimit = 2 * time.Second
 // ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
 // and a failure that tells why if one is but does not answer.
 func (r *batchRef) ask(req control.Request) (control.Reply, error) {
+	if r.past {
+		return control.Reply{}, control.ErrNoRun
+	}
 	if r.alive && r.runner.PID != 0 && (!r.runner.Here || procs.Stopped(r.runner.PID)) {
 		return control.Reply{}, r.silent(nil)
 	}

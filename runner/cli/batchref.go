@@ -2,12 +2,17 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"gpurun/jobspec"
+	"gpurun/runner"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -24,6 +29,10 @@ type batchRef struct {
 	alive  bool        // whether a run holds the lock
 	runner disk.Runner // that run
 	doubt  error       // why it is unknown whether a run is alive
+
+	which     string     // --run
+	run, over state.Fact // the run that is shown, and its end; without a Kind if there is none
+	past      bool       // it is not the last one
 
 	batch   *jobspec.Batch // nil if the file can no longer be read
 	history *state.History
@@ -75,6 +84,68 @@ func (a *app) find(file string, p purpose) ([]*batchRef, error) {
 	return refs, nil
 }
 
+// findJobs returns the batches that a command means which shows jobs, and reads them. Jobs are
+// looked for in the newest batch of this folder, then in the others.
+func (a *app) findJobs(file string, jobs []string) ([]*batchRef, error) {
+	refs, err := a.find(file, toShow)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		if err := ref.read(a); err != nil {
+			return nil, err
+		}
+	}
+	if len(jobs) == 0 {
+		return refs, nil
+	}
+	for _, former := range []bool{false, true} {
+		if file != "" || refs[0].has(jobs, former) {
+			break
+		}
+		others := a.having(jobs, former)
+		if len(others) == 1 {
+			a.say("note", strings.Join(jobs, ", ")+" found in "+others[0].name())
+			return others, nil
+		}
+		if len(others) > 1 {
+			return nil, &failure{code: exitUsage, text: fmt.Sprintf("%d batches here have %s: %s", len(others), strings.Join(jobs, ", "), namesOf(others)), hint: "name one of them: --file " + others[0].file}
+		}
+	}
+	return refs[:1], nil // if it has no such job, it says so
+}
+
+// having returns the batches of this folder that have all of some jobs.
+func (a *app) having(jobs []string, former bool) (found []*batchRef) {
+	for _, b := range disk.Batches(".", a.global.StateDir) {
+		ref, err := a.batchOf(b.File)
+		if err == nil && !slices.ContainsFunc(found, func(r *batchRef) bool { return slices.Contains(r.more, ref.real) }) && ref.read(a) == nil && ref.has(jobs, former) {
+			found = append(found, ref)
+		}
+	}
+	return found
+}
+
+// has reports whether the batch has, or also with former ones had, all of some jobs.
+func (r *batchRef) has(jobs []string, former bool) bool {
+	known := slices.Collect(maps.Keys(r.jobNames()))
+	if former {
+		for rec := range r.history.Records() {
+			known = append(known, rec.Job)
+		}
+	}
+	_, err := runner.MatchJobs(jobs, len(known), func(i int) string { return known[i] })
+	return err == nil
+}
+
+// aJob returns a failure if a word that should be a file is a job of a batch in this folder.
+func (a *app) aJob(word string) error {
+	if found := a.having([]string{word}, false); len(found) > 0 {
+		return &failure{code: exitUsage, text: quoted(word) + " is a job of " + found[0].name() + ", not a file", hint: "gpurun why " + shellescape.Quote(word)}
+	}
+	return nil
+}
+
 // onlyOne returns a failure if there are several batches; how names one of them.
 func onlyOne(refs []*batchRef, how string) error {
 	if len(refs) == 1 {
@@ -103,10 +174,45 @@ func namesOf(refs []*batchRef) string {
 	return strings.Join(names(len(refs), func(i int) string { return refs[i].name() }), " and ")
 }
 
-// name returns the job file, or those of one run, as displayed.
+// name returns the job file, or those of one run, as displayed, with the -p values that are shown.
 func (r *batchRef) name() string {
-	more := names(len(r.more), func(i int) string { return shown(r.more[i]) })
-	return strings.Join(append([]string{r.file}, more...), ", ")
+	return strings.Join(r.shownFiles(), ", ") + r.params()
+}
+
+func (r *batchRef) shownFiles() []string {
+	return append([]string{r.file}, names(len(r.more), func(i int) string { return shown(r.more[i]) })...)
+}
+
+// command returns what runs the batch with the values that are shown.
+func (r *batchRef) command() string {
+	return "gpurun " + shellescape.QuoteCommand(r.shownFiles()) + r.params()
+}
+
+// params returns the -p values that are shown as they are given.
+func (r *batchRef) params() string {
+	if r.batch == nil {
+		return ""
+	}
+	return paramFlags(r.batch.Params)
+}
+
+// paramFlags returns " -p epochs=5 -p lr=0.1".
+func paramFlags(params map[string]string) (flags string) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		flags += " -p " + shellescape.Quote(name+"="+params[name])
+	}
+	return flags
+}
+
+// A runFlag chooses whose -p values are shown.
+type runFlag struct {
+	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of this run of gpurun history; 0 is the job file's own. Default: those of the last run."`
+}
+
+func (f *runFlag) choose(refs []*batchRef) {
+	for _, ref := range refs {
+		ref.which = f.Which
+	}
 }
 
 // files returns all job files of the batch.
@@ -123,6 +229,9 @@ func (a *app) batchOf(file string) (*batchRef, error) {
 	}
 	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir), stateDir: a.global.StateDir}
 	if !exists(real) && !exists(ref.dir) {
+		if err := a.aJob(file); err != nil {
+			return nil, err
+		}
 		return nil, &failure{code: exitUsage, text: ref.file + ": no such file, and no recorded run of one"}
 	}
 	ref.runner, ref.alive, ref.doubt = disk.Running(real, a.global.StateDir)
@@ -156,13 +265,41 @@ func shown(path string) string {
 // read loads the job files and the ledgers. A file that now has errors still has a
 // ledger.
 func (r *batchRef) read(a *app) error {
-	var err error
+	if err := r.recall(a); err != nil {
+		return err
+	}
+	if b, err := a.loadAgain(r.run.Params, r.files()...); err == nil {
+		r.batch = b
+	}
+	return nil
+}
+
+// recall loads the ledgers, and takes the run that is shown: the last one, unless --run names
+// another by its number in gpurun history or by its ID. Run 0 is none: the files' own values.
+func (r *batchRef) recall(a *app) (err error) {
 	if r.history, _, err = a.readState(r.files()); err != nil {
 		return err
 	}
-	r.after = nil
-	if b, err := a.loadAgain(r.history.LastRun(0).Params, r.files()...); err == nil {
-		r.batch = b
+	r.after, r.run, r.over = nil, r.history.LastRun(0), r.history.LastOver(0)
+	if r.which == "" {
+		return nil
+	}
+	var all state.Annals
+	for i := range r.files() {
+		disk.FromStart(r.folder(a)(i)).Next(func(seq int64, f state.Fact) { all.Add(i, seq, f) })
+	}
+	all.Close()
+	n, err := strconv.Atoi(r.which)
+	if err != nil {
+		n = 1 + slices.IndexFunc(all.Runs, func(e *state.Episode) bool { return e.Run.RunID == r.which })
+	}
+	if err != nil && n == 0 || n < 0 || n > len(all.Runs) {
+		return &failure{code: exitUsage, text: "no such run: " + quoted(r.which), hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
+	}
+	if r.past = n != len(all.Runs); n == 0 {
+		r.run, r.over = state.Fact{}, state.Fact{}
+	} else if r.past {
+		r.run, r.over = all.Runs[n-1].Run, all.Runs[n-1].Over
 	}
 	return nil
 }

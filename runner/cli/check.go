@@ -41,10 +41,8 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	w := bufio.NewWriter(a.out)
 	defer w.Flush()
-	for _, p := range batch.Warnings {
-		for _, l := range problemLines(p) {
-			fmt.Fprintln(w, l)
-		}
+	for _, p := range gathered(batch.Warnings) {
+		printLines(w, problemLines(p))
 	}
 	for _, f := range batch.Files {
 		fmt.Fprintf(w, "%s: %s, %s, ok\n", f.Path, f.Dialect, count(f.Count, "job"))

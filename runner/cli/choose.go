@@ -13,9 +13,10 @@ import (
 
 // chooseFlags select jobs of a batch.
 type chooseFlags struct {
-	Only  []string  `placeholder:"GLOB" sep:"none" help:"Only these jobs (repeatable)."`
+	Only  []string  `placeholder:"GLOB" sep:"none" help:"Only these jobs, and the jobs that they need (repeatable)."`
 	Skip  []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`
-	Tag   []string  `placeholder:"TAG" sep:"none" help:"Only jobs with this tag (repeatable)."`
+	Tag   []string  `placeholder:"TAG" sep:"none" help:"Only jobs with this tag, and the jobs that they need (repeatable)."`
+	Exact bool      `help:"With --only or --tag: leave out the jobs that they need."`
 	Force forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that match GLOB."`
 }
 
@@ -24,46 +25,57 @@ type forceFlag struct{ globs []string }
 
 // Decode takes the next argument as a glob unless it is a flag or a job file.
 func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
-	t := ctx.Scan.Peek()
-	switch {
-	case t.Type == kong.FlagValueToken:
-		f.globs = append(f.globs, ctx.Scan.Pop().String())
-	case t.IsEOL(), t.Type != kong.UntypedToken, !takesGlob(t.String()):
-		f.globs = append(f.globs, "*")
-	default:
-		f.globs = append(f.globs, ctx.Scan.Pop().String())
+	glob := "*"
+	if t := ctx.Scan.Peek(); t.Type == kong.FlagValueToken || t.Type == kong.UntypedToken && takesGlob(t.String()) {
+		glob = ctx.Scan.Pop().String()
 	}
+	f.globs = append(f.globs, glob)
 	return nil
 }
 
 // takesGlob reports whether --force takes the argument after it as its glob.
 func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !exists(next) }
 
-// selected returns which jobs are selected; nil means all. A glob that matches no job
-// is an error: it was meant to match one.
-func (c *chooseFlags) selected(b *jobspec.Batch) ([]bool, error) {
+// selected returns which jobs are selected, and which of these were named; nil means all. A glob
+// that matches no job is an error: it was meant to match one.
+func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	only, err := matching(b, c.Only)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	skip, err := matching(b, c.Skip)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tagged := func(j jobspec.Job) bool {
 		return len(c.Tag) == 0 || slices.ContainsFunc(j.Spec.Tags, func(t string) bool { return slices.Contains(c.Tag, t) })
 	}
 	if !slices.ContainsFunc(b.Jobs, tagged) {
-		return nil, &failure{code: exitUsage, text: "no job is tagged " + strings.Join(c.Tag, ", ")}
+		return nil, nil, &failure{code: exitUsage, text: "no job is tagged " + strings.Join(c.Tag, ", ")}
 	}
-	in := make([]bool, len(b.Jobs))
+	in = make([]bool, len(b.Jobs))
+	var open []int32 // whose needs come with them
 	for id := range in {
-		in[id] = tagged(b.Jobs[id]) && (len(c.Only) == 0 || only[id]) && !skip[id]
+		if in[id] = tagged(b.Jobs[id]) && (len(c.Only) == 0 || only[id]) && !skip[id]; in[id] && !c.Exact {
+			open = append(open, int32(id))
+		}
 	}
-	return in, nil
+	named = slices.Clone(in)
+	for ; len(open) > 0; open = open[1:] {
+		j := &b.Jobs[open[0]]
+		if j.Spec.When == jobspec.Always || j.Spec.When == jobspec.OnFailure {
+			continue // it runs after its needs, if they run
+		}
+		for _, n := range j.Needs {
+			if !in[n] && !skip[n] {
+				in[n], open = true, append(open, n)
+			}
+		}
+	}
+	return in, named, nil
 }
 
 // matching marks the jobs that match names or globs.

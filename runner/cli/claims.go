@@ -80,48 +80,18 @@ func (a *app) observed(ctx context.Context, p probe.Prober, h hostRules, n neigh
 	snap.Sick, snap.Wishes = n.Sick(), n.Wishes()
 	rules, more := h.read(snap.Users())
 	snap.Host = rules
-	for _, w := range append(warnings, more...) {
-		a.warn(w)
-	}
+	a.warn(append(warnings, more...)...)
 	return snap
 }
 
-// A spectator reads what gpuruns on this host have published; nothing, without a reader.
-type spectator struct{ r *claim.Reader }
+// A spectator reads what gpuruns on this host have published.
+type spectator struct{ *claim.Reader }
 
 // spectatorOf returns a spectator of those that may hold the prober's devices.
 func spectatorOf(p probe.Prober) spectator {
-	if roots := claimRoots(p, ""); roots != nil {
-		return spectator{claim.NewReader(roots).WithUsage(claim.Set(p.Devices()))}
-	}
-	return spectator{}
+	return spectator{claim.NewReader(claimRoots(p, "")).Of(p.Devices())}
 }
 
 func (s spectator) Others(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []string) {
-	if s.r == nil {
-		return nil, nil
-	}
-	return s.r.Others(ctx)
-}
-
-// Usages returns what users have recorded of their use of the devices, as of the latest Others.
-func (s spectator) Usages() []claim.Usage {
-	if s.r == nil {
-		return nil
-	}
-	return s.r.Usages()
-}
-
-func (s spectator) Sick() []gpu.Quarantine {
-	if s.r == nil {
-		return nil
-	}
-	return s.r.Sick()
-}
-
-func (s spectator) Wishes() []gpu.Wish {
-	if s.r == nil {
-		return nil
-	}
-	return s.r.Wishes()
+	return s.Reader.Others(ctx)
 }

@@ -17,9 +17,7 @@ import (
 // clear lifts this user's quarantines of some GPUs.
 func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n neighbors) error {
 	_, warnings := n.Others(ctx, nil)
-	for _, w := range warnings {
-		a.warn(w)
-	}
+	a.warn(warnings...)
 	all := n.Sick()
 	for _, name := range c.Clear {
 		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })
@@ -51,10 +49,9 @@ func means(name string, q gpu.Quarantine, devs []gpu.Device) bool {
 func notYours(some []gpu.Quarantine) string {
 	var users []string
 	for _, q := range some {
-		if q.Ends <= host.Boottime() {
-			continue
+		if q.Ends > host.Boottime() {
+			users = append(users, terminal.CleanText(q.User))
 		}
-		users = append(users, terminal.CleanText(q.User))
 	}
 	if len(users) == 0 {
 		return "gpurun gpus shows all quarantines"

@@ -5,39 +5,42 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/runner/codecopy"
-	"gpurun/runner/engine/procs"
 	"gpurun/runner/files"
-	"gpurun/state"
+	"gpurun/state/disk"
 )
 
-// copyCode makes the copies of the code that the jobs of a batch run in, by file, or keeps those
-// that are there if the code has not changed since; nil if they run where it is. It says what
-// was copied.
+// copyCode makes the copies of the code that the jobs of a batch run in, by file; nil if they run
+// where it is. It says what was copied.
 func (r *run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
 	if !b.Settings.Snapshot {
 		r.code = nil // the run removes them once nobody is in them
 		return nil, nil, nil
 	}
-	trees = make([]*codecopy.Tree, len(b.Files))
+	commits := commitsOf(b)
 	for i, f := range b.Files {
-		o := codecopy.Options{WorkDir: f.WorkDir, State: filepath.Dir(r.state.Dir(i)), Folder: r.state.Copies(i), Outputs: outputsOf(b, i), Now: time.Now()}
-		if i < len(r.code) {
-			o.Old = r.code[i]
+		o := codecopy.Options{WorkDir: f.WorkDir, State: filepath.Dir(r.state.Dir(i)), Folder: r.copies(i)[0], Name: time.Now().Format("20060102-150405"), Outputs: outputsOf(b, i)}
+		at := ""
+		if c := commits[i]; c.id != "" {
+			o.Name += fmt.Sprintf("-%.8s", c.id)
+			at = fmt.Sprintf(" at commit %.10s", c.id)
+			if c.dirty {
+				o.Name += "+"
+				at += " with changes"
+			}
 		}
 		t, err := codecopy.Take(context.Background(), o)
 		if err != nil {
 			return nil, nil, notCopied(f.Path, err)
 		}
-		if t != o.Old {
-			said = append(said, copied(t))
-		}
-		trees[i] = t
+		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
+		trees = append(trees, t)
+		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside folders of data and outputs come home once no job is in it",
+			count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, shown(t.Home())))
 	}
 	r.code = trees
 	return trees, said, nil
@@ -47,22 +50,8 @@ func (r *run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 func (r *run) prepareCopies() error {
 	r.removeCopies()
 	_, said, err := r.copyCode(r.batch)
-	for _, text := range said {
-		fmt.Fprintln(r.out, text)
-	}
+	printLines(r.out, said)
 	return err
-}
-
-// copied says what was copied, from where and to where.
-func copied(t *codecopy.Tree) string {
-	from := t.Root
-	if t.Commit != "" {
-		from += fmt.Sprintf(" at commit %.10s", t.Commit)
-		if t.Dirty {
-			from += " with changes"
-		}
-	}
-	return fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s, in %s", count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), from, shown(t.Home()))
 }
 
 // notCopied is a failure that says why the code was not copied, and what to do.
@@ -75,43 +64,47 @@ func notCopied(file string, err error) error {
 	return f
 }
 
-// outputsOf returns the paths that the jobs of a file write, and the folders that these are in.
-func outputsOf(b *jobspec.Batch, file int) []string {
-	seen := map[string]bool{}
+// outputsOf returns the paths that the jobs of a file write, and as false, the folders that these are in.
+func outputsOf(b *jobspec.Batch, file int) map[string]bool {
+	all := map[string]bool{}
+	add := func(path string, declared bool) {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			all[real] = all[real] || declared
+		}
+	}
 	for id := range b.Jobs {
 		if j := &b.Jobs[id]; j.File == file && j.Spec.HasOutputs {
-			got, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
-			if err != nil {
-				continue
-			}
+			got, _ := b.Paths(j, jobspec.Runtime{Attempt: 1})
 			for _, p := range got.Outputs {
-				seen[p], seen[files.FolderOf(p)] = true, true
+				add(p, true)
+				add(files.FolderOf(p), false)
 			}
 		}
 	}
-	all := make([]string, 0, len(seen))
-	for path := range seen {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			all = append(all, real)
-		}
-	}
-	slices.Sort(all)
 	return all
 }
 
-// removeCopies removes the copies of the code that earlier runs have made, and no attempt or
-// process is in.
+// removeCopies removes the copies of the code that earlier runs have made. One with an attempt whose end is
+// not recorded yet stays, but what that has made comes home if it is over, for the copy that is made next.
 func (r *run) removeCopies() {
-	var open []state.Fact
+	used, look := map[string]bool{}, looker()
 	for _, at := range r.state.History().Attempts() {
-		open = append(open, at.Start)
+		dir := filepath.Dir(at.Start.Snapshot)
+		f := look(r.state.AttemptDir(at.Ledger, at.Start.UniID), at.Start.UniID)
+		used[dir] = used[dir] || f.PID != 0 || f.Ended == nil && at.Start.Engine != ""
 	}
 	for i := range r.batch.Files {
-		used := func(dir string) bool {
-			return slices.ContainsFunc(open, func(f state.Fact) bool { return filepath.Dir(f.Snapshot) == dir }) || procs.In(dir)
-		}
-		for _, note := range codecopy.Remove(r.state.Copies(i), used, time.Now()) {
-			r.warn(note)
+		for _, folder := range r.copies(i) {
+			r.warn(codecopy.Remove(folder, used)...)
 		}
 	}
+}
+
+// copies returns the folders with copies of the code of a file.
+func (r *run) copies(file int) []string {
+	dir := r.batch.Files[file].WorkDir
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	return r.state.Copies(file, dir)
 }

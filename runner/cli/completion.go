@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"gpurun/jobspec/settings"
+	"gpurun/runner"
 )
 
 type completionCmd struct {
@@ -51,6 +54,9 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 		return nil
 	}
 	before, word := c.Words[:len(c.Words)-1], c.Words[len(c.Words)-1]
+	if len(before) > 0 && before[0] == "help" {
+		before = before[1:]
+	}
 	typed, err := kong.Trace(ctx.Kong, before)
 	if err != nil {
 		return err
@@ -76,9 +82,12 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 			fmt.Fprintf(a.out, "%s\t%s\n", name, help)
 		}
 	}
+	flag, _, valuing := strings.Cut(word, "=")
 	switch {
-	case typed.Error != nil && valued.Error == nil, strings.HasPrefix(word, "-") && strings.Contains(word, "="):
-		return nil // the value of a flag
+	case typed.Error != nil && valued.Error == nil:
+		return offerValues(cmd, before[len(before)-1], "", offer)
+	case strings.HasPrefix(word, "-") && valuing:
+		return offerValues(cmd, flag, flag+"=", offer)
 	case strings.HasPrefix(word, "-"):
 		for _, f := range slices.Concat(cmd.AllFlags(true)...) {
 			offer("--"+f.Name, f.Help)
@@ -87,10 +96,20 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 			}
 		}
 		return quiet(exitFailed)
+	case cmd.Name == "set":
+		keys := settings.Live
+		if slices.Contains(before, "--job") {
+			keys = runner.JobKeys
+		}
+		for _, key := range keys {
+			offer(key+"=", "")
+		}
+		return quiet(exitFailed)
 	case slices.ContainsFunc(cmd.Positional, func(p *kong.Positional) bool { return p.Name == "job" }):
 		a.offerJobs(file, word)
 		return quiet(exitFailed)
 	case !named:
+		offer("help", "Show what a command does, and its flags.")
 		for _, cmd := range ctx.Model.Children {
 			if !cmd.Hidden {
 				offer(cmd.Name, cmd.Help)
@@ -100,17 +119,33 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	return nil
 }
 
+// offerValues offers the values that a flag may have, after a prefix. Where any is possible, it
+// may be a file.
+func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help string)) error {
+	var values []string
+	for _, f := range slices.Concat(cmd.AllFlags(true)...) {
+		switch i := slices.IndexFunc(settings.Table, func(d settings.Def) bool { return d.Name == strings.ReplaceAll(f.Name, "-", "_") }); {
+		case "--"+f.Name != flag:
+		case f.Enum != "":
+			values = f.EnumSlice()
+		case i >= 0:
+			values = settings.Table[i].Values
+		}
+	}
+	for _, v := range values {
+		offer(prefix+v, "")
+	}
+	return quiet(map[bool]int{true: exitDone, false: exitFailed}[values == nil])
+}
+
 // maxNames bounds how many job names a shell is offered.
 const maxNames = 1000
 
 // offerJobs prints the names of a batch's jobs that have the prefix.
 func (a *app) offerJobs(file, prefix string) {
 	refs, err := a.find(file, toShow)
-	if err != nil {
+	if err != nil || refs[0].read(a) != nil || refs[0].batch == nil {
 		return // nothing to offer
-	}
-	if refs[0].read(a) != nil || refs[0].batch == nil {
-		return
 	}
 	batch := refs[0].batch
 	n := 0

@@ -18,6 +18,14 @@ var completed = []struct{ typed, want string }{
 	{"gpurun --max-con", "gpurun --max-concurrent "},
 	{"gpurun stop --dr", "gpurun stop --drain "},
 	{"gpurun plan --max-util 30 tr", "gpurun plan --max-util 30 train.yaml "},
+	{"gpurun --pick fi", "gpurun --pick first-fit "},
+	{"gpurun plan --order=sh", "gpurun plan --order=shuffle "},
+	{"gpurun results --format j", "gpurun results --format json "},
+	{"gpurun set max_c", "gpurun set max_concurrent="},
+	{"gpurun set poll=1 pi", "gpurun set poll=1 pick="},
+	{"gpurun set --job abc gpu_m", "gpurun set --job abc gpu_memory="},
+	{"gpurun set --fi", "gpurun set --file "},
+	{"gpurun help sta", "gpurun help status "},
 	// Jobs of the file used last, or of --file.
 	{"gpurun log ab", "gpurun log abc "},
 	{"gpurun log b-", "gpurun log b-"}, // b-1, b-2
@@ -103,7 +111,10 @@ bindkey '^O' show
 			}
 			got := row.typed
 			if len(words) == 1 { // as fish does with the last word
-				got = got[:strings.LastIndex(got, " ")+1] + words[0] + " "
+				got = got[:strings.LastIndex(got, " ")+1] + words[0]
+				if !strings.HasSuffix(got, "=") { // after that, fish adds no space
+					got += " "
+				}
 			}
 			if got != row.want {
 				t.Errorf("%q becomes %q, want %q; words %q", row.typed, got, row.want, words)

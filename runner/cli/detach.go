@@ -143,8 +143,5 @@ func (d *detachment) settle(path string) error {
 // Fact does nothing.
 func (d *detachment) Fact(int, state.Fact) {}
 
-// Warn does nothing.
-func (d *detachment) Warn(string) {}
-
 // Snapshot tells that the run has begun.
 func (d *detachment) Snapshot(state.Snapshot) { d.begun() }

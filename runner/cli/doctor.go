@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,17 +84,12 @@ func (c *doctorCmd) Run(a *app) error {
 		}
 	}
 	well := !slices.ContainsFunc(all, func(f schema.Check) bool { return !f.OK })
+	code := quiet(map[bool]int{true: exitDone, false: exitFailed}[well])
 	if c.JSON {
-		if err := writeJSON(a.out, schema.Doctor{Head: schema.At(time.Now()), OK: well, Checks: all}); err != nil {
-			return err
-		}
-	} else {
-		d.print(all)
+		return cmp.Or(writeJSON(a.out, schema.Doctor{Head: schema.At(time.Now()), OK: well, Checks: all}), code)
 	}
-	if !well {
-		return quiet(exitFailed)
-	}
-	return nil
+	d.print(all)
+	return code
 }
 
 func (d *diagnosis) print(all []schema.Check) {
@@ -173,7 +169,7 @@ func (d *diagnosis) claims() string {
 	h := claim.Open(roots)
 	id := "doctor-" + runID()
 	cure := "make " + roots[0] + " a folder in which every user can make one, like /tmp, or give all users another one in " + claim.RootVariable
-	warnings, err := h.Again(claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-of-nobody"}}})
+	warnings, err := h.Again(claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{gpu.SimulatedUUID(0, 0)}}})
 	for _, w := range warnings {
 		d.wrong(w, cure)
 	}
@@ -181,6 +177,9 @@ func (d *diagnosis) claims() string {
 		d.wrong("runs cannot say which GPUs they hold: "+err.Error(), cure)
 	} else {
 		defer h.Release(id)
+	}
+	if d.prober != nil {
+		h.Of(d.prober.Devices())
 	}
 	_, strange := h.Others(d.ctx)
 	for _, w := range strange {
@@ -237,10 +236,16 @@ func (d *diagnosis) state() string {
 		}
 		d.wrong(fmt.Sprintf("the clock of the file system of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
 	}
-	for _, b := range disk.Batches(".", d.global.StateDir) {
+	batches := disk.Batches(".", d.global.StateDir)
+	for _, b := range batches {
 		if early := time.Until(b.Used); early > time.Minute {
 			d.wrong(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", shown(b.File), terminal.Duration(early)), clocks)
 			break
+		}
+	}
+	for _, b := range batches {
+		if _, _, err := disk.Load([]string{b.File}, disk.Options{StateDir: d.global.StateDir}); err != nil {
+			d.failed(err)
 		}
 	}
 	free := ""

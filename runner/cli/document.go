@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ func (a *app) document(ref *batchRef, live *schema.Status, m aftermath) *schema.
 	if live != nil {
 		*st = *live
 	}
-	st.Batch, st.Run = a.batchDoc(b, ref.dir), runDoc(h, 0)
-	if ref.alive || live != nil {
+	st.Batch, st.Run = a.batchDoc(b, ref.dir), runDoc(ref)
+	if ref.alive && !ref.past || live != nil {
 		st.Run = a.liveRun(ref, st.Run, live)
 	}
 	answered := map[place]*schema.Job{}
@@ -57,12 +58,16 @@ func (a *app) document(ref *batchRef, live *schema.Status, m aftermath) *schema.
 		if l := answered[placeOf(&j.Job)]; l != nil {
 			j.answer(l)
 			delete(answered, placeOf(&j.Job))
+		} else if live != nil {
+			st.Counts[j.State]++ // added to its file since
 		}
 		j.settle()
 		st.Jobs = append(st.Jobs, j.Job)
 	}
 	if live == nil {
 		st.Counts, st.Alike = schema.CountsOf(counts), schema.AlikeOf(alike.Frequent(5))
+	}
+	if st.Outcome = schema.OutcomeOf(st.Run, st.Counts); live == nil {
 		return st
 	}
 	for i := range live.Jobs { // of the run, but no longer in its files
@@ -84,12 +89,7 @@ func placeOf(j *schema.Job) place { return place{j.File, j.Key, j.Name} }
 
 // fileOf returns the index of a job file in a batch, or -1.
 func fileOf(b *jobspec.Batch, real string) int {
-	for i, f := range b.Files {
-		if f.Real == real {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(b.Files, func(f jobspec.File) bool { return f.Real == real })
 }
 
 // A jobDoc is a job that is being described.
@@ -115,6 +115,10 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 // record adds what the ledger has of a job: the last end of its key, or the attempt that is
 // open.
 func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, m aftermath, now time.Time) {
+	j.Plan = nil
+	if r != nil && r.Forgotten {
+		j.Plan = &schema.Plan{Run: true, Code: schema.PlanForgotten, Details: []string{"forgotten"}}
+	}
 	if r != nil {
 		j.Attempt, j.Attempts = schema.Ended(r), r.Attempt
 		j.Attempt.Meanwhile = m.ended[r.UniID]
@@ -169,7 +173,7 @@ func (j *jobDoc) settle() {
 
 // batchDoc describes a batch whose first file has its state in a folder.
 func (a *app) batchDoc(b *jobspec.Batch, dir string) schema.Batch {
-	d := schema.Batch{StateDir: dir, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
+	d := schema.Batch{StateDir: dir, Params: b.Params, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
 	var names []string
 	for _, f := range b.Files {
 		d.Files = append(d.Files, schema.File{Path: f.Real, Dialect: f.Dialect})
@@ -188,15 +192,17 @@ func batchID(files []string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// runDoc describes the last run of a ledger, as if it were not alive; nil if there was none.
-func runDoc(h *state.History, ledger int) *schema.Run {
-	f, over := h.LastRun(ledger), h.LastOver(ledger)
+// runDoc describes the run that is shown, as if it were not alive; nil if there is none.
+func runDoc(ref *batchRef) *schema.Run {
+	f, over := ref.run, ref.over
 	if f.Kind == "" {
 		return nil
 	}
-	r := &schema.Run{Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f), Snapshot: schema.Known(f.Snapshot)}
+	r := &schema.Run{ID: schema.Known(f.RunID), Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f), Snapshot: schema.Known(f.Snapshot)}
 	if over.Kind != "" {
 		r.Ended, r.Exit = schema.Time(over.Time), over.ExitCode
+	} else if k, ok := keptSummary(ref.dir); ok && !ref.past { // a full disk kept its end out of the ledger
+		r.Exit = &k.code
 	}
 	return r
 }
@@ -211,7 +217,7 @@ func (a *app) liveRun(ref *batchRef, last *schema.Run, live *schema.Status) *sch
 		last.Started = schema.Time(ref.runner.Since)
 	}
 	if live != nil && live.Run != nil {
-		last.Phase = live.Run.Phase
+		last.Phase, last.Snapshot = live.Run.Phase, live.Run.Snapshot
 		if n := len(live.Run.Settings); n > 0 {
 			s := make(map[string]string, len(last.Settings)+n) // the other is the ledger's
 			maps.Copy(s, last.Settings)

@@ -155,8 +155,10 @@ func TestAgents(t *testing.T) {
 	}
 	sample := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(doc)
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
-	if err := os.WriteFile(path, sample[1], 0o644); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string][]byte{path: sample[1], filepath.Join(filepath.Dir(path), "train.py"): nil, filepath.Join(filepath.Dir(path), "table.py"): nil} {
+		if err := os.WriteFile(name, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if b, err := jobspec.Load([]string{path}, jobspec.Options{Lint: true}); err != nil || len(b.Jobs) != 6 || len(b.Warnings) != 0 {
 		t.Errorf("the job file: %v, %v", err, b)

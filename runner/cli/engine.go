@@ -59,8 +59,8 @@ func (a *app) openEngine(kind engine.Kind, dir string, log zerolog.Logger, claim
 
 // openOwn opens the engine of this run. At the end it waits for nothing once leave is closed.
 func (r *run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
-	theirs, leave := clusterOf(r.batch), make(chan struct{})
-	theirs.Leave = leave
+	s, leave := &r.batch.Settings, make(chan struct{})
+	theirs := engine.Cluster{Options: s.Cluster, Environ: runner.Environ(), Poll: s.Poll, Leave: leave}
 	e, err = r.openEngine(engineOf(r.batch), r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)), theirs)
 	if err != nil {
 		err = &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}
@@ -79,11 +79,6 @@ func (a *app) part(e engine.Opened, kind engine.Kind) {
 	if err := e.Close(); err != nil {
 		a.warn(err.Error())
 	}
-}
-
-// clusterOf returns what a batch says of its cluster.
-func clusterOf(b *jobspec.Batch) engine.Cluster {
-	return engine.Cluster{Options: b.Settings.Cluster, Environ: runner.Environ(), Poll: b.Settings.Poll}
 }
 
 // sameEngine refuses to take on attempts that another engine started and that may not be over:
@@ -121,12 +116,11 @@ func nameOf(at *state.Attempt) string {
 func setLimits(o *sched.Options, b *jobspec.Batch) {
 	does := engineOf(b).Abilities()
 	if !does.Places {
-		o.CPUs, o.Memory, o.Machine = cores(), hostMemory(), machine()
+		o.CPUs, o.Memory = cores(), hostMemory()
 		return
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
 	o.Largest = cluster.Asked{Options: b.Settings.Cluster}.Largest()
-	o.Survey = cluster.Every(b.Settings.Cluster)
 	o.MaxOpen, _ = strconv.Atoi(b.Settings.Cluster["max_submitted"])
 	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
 }

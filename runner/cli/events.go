@@ -1,18 +1,18 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -44,8 +44,8 @@ func (c *eventsCmd) Run(a *app) error {
 	}
 	ref := refs[0]
 	ref.more = nil // the others have their own numbers
-	s := newStream(a.out, disk.FromStart(ref.dir), ref.real)
-	s.after = c.After
+	batch, _ := a.loadAgain(nil, ref.real)
+	s := &stream{out: a.out, ledger: disk.FromStart(ref.dir), file: ref.real, after: c.After, secrets: secretsOf(batch)}
 	if !c.Follow {
 		return ignorePipe(s.print())
 	}
@@ -71,31 +71,27 @@ type stream struct {
 	ledger *disk.Follower
 	file   string // the job file
 	after  int64  // facts up to this one are left out
-}
 
-func newStream(out io.Writer, ledger *disk.Follower, file string) *stream {
-	return &stream{out: out, ledger: ledger, file: file}
+	secrets []string // that are known so far
+	hide    func(string) string
 }
 
 // print prints what has come since the last call.
 func (s *stream) print() (err error) {
 	s.ledger.Next(func(seq int64, f state.Fact) {
+		known := len(s.secrets)
+		for _, secret := range secretsIn(&f) {
+			if !slices.Contains(s.secrets, secret) {
+				s.secrets = append(s.secrets, secret)
+			}
+		}
+		if s.hide == nil || len(s.secrets) > known {
+			s.hide = redact.Hiding(s.secrets)
+		}
 		if seq > s.after && err == nil {
-			err = writeLine(s.out, schema.Event{Seq: seq, File: s.file, Fact: f})
+			err = writeLine(s.out, redact.Document(schema.Event{Seq: seq, File: s.file, Fact: f}, s.hide))
 		}
 	})
-	return err
-}
-
-// writeLine prints v as one line of JSON, like writeJSON.
-func writeLine(w io.Writer, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	_, err := w.Write(escapeUnseen(b.Bytes()))
 	return err
 }
 
@@ -117,7 +113,7 @@ func (r *run) streamEvents() (rest func()) {
 	}
 	var all []*stream
 	for i, f := range r.batch.Files {
-		all = append(all, newStream(r.stream, disk.Follow(r.state.Dir(i)), f.Real))
+		all = append(all, &stream{out: r.stream, ledger: disk.Follow(r.state.Dir(i)), file: f.Real, secrets: secretsOf(r.batch)})
 	}
 	print := func() {
 		for _, s := range all {

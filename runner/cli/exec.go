@@ -23,14 +23,17 @@ type execCmd struct {
 	gpuFlags  `embed:""`
 	simFlag   `embed:""`
 	needFlags `embed:""`
-	GPUs      countFlag `name:"gpus" short:"g" default:"1" placeholder:"N" help:"Number of GPUs; 2-4 for at least 2 and up to 4 (${default})."`
-	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
-	MaxWait   timeFlag  `default:"0s" placeholder:"TIME" help:"Give up after this long and exit with 124 (never)."`
-	NoWait    bool      `help:"Exit with 75 if no GPU is free right away."`
-	Engine    string    `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), slurm or sge (a cluster)."`
-	Cluster   string    `group:"settings" placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
-	MaxGPUs   string    `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster: wait until all your jobs there, with this one, ask for at most N GPUs."`
-	Command   []string  `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
+	GPUs      countFlag  `name:"gpus" short:"g" default:"1" placeholder:"N" help:"Number of GPUs; 2-4 for at least 2 and up to 4 (${default})."`
+	CPUs      uint16     `name:"cpus" placeholder:"N" help:"CPU cores to reserve, among the jobs of all runs here that have GPUs."`
+	Memory    memoryFlag `placeholder:"SIZE" help:"Host memory to reserve, likewise."`
+	Poll      timeFlag   `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
+	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long and exit with 124 (never)."`
+	NoWait    bool       `help:"Exit with 75 if no GPU is free right away."`
+	Name      string     `placeholder:"NAME" help:"What gpus, queue and stop --exec call it (the command)."`
+	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), slurm or sge (a cluster)."`
+	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
+	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster: wait until all your jobs there, with this one, ask for at most N GPUs."`
+	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
 // Help returns the command's description and examples.
@@ -41,7 +44,9 @@ Examples:
 
     gpurun exec -- python train.py --lr 1e-3
     gpurun exec -g 2 -m 40GiB -- torchrun --nproc-per-node 2 train.py
+    gpurun exec --cpus 8 --memory 32GiB -- python train.py
     gpurun exec --no-wait -- nvidia-smi
+    gpurun exec --name notebook -- jupyter lab              gpurun stop --exec notebook ends it
     gpurun exec --engine slurm -g 4 --max-gpus 6 -- bash    on a node of a cluster`
 }
 
@@ -54,6 +59,7 @@ func (c *execCmd) Run(a *app) error {
 	if len(argv) == 0 {
 		return &failure{code: exitUsage, text: "no command given", hint: "try gpurun exec -- CMD, e.g. gpurun exec -- python train.py"}
 	}
+	c.Name = cmp.Or(c.Name, filepath.Base(argv[0]))
 	switch s, err := a.execSettings(); {
 	case err != nil:
 		return err
@@ -62,13 +68,16 @@ func (c *execCmd) Run(a *app) error {
 	case c.MaxGPUs != "":
 		return &failure{code: exitUsage, text: "--max-gpus is about a cluster", hint: "add --engine slurm; on this host, its owner's rules say how many GPUs you may have (gpurun gpus)"}
 	}
+	if err := c.fits(cores(), hostMemory()); err != nil {
+		return err
+	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return cannotExecute(argv[0], err)
 	}
 	ctx, stop := a.untilSignal()
 	defer stop()
-	hold := &execClaim{app: a, job: "exec " + filepath.Base(argv[0]), uniID: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	hold := &execClaim{app: a, job: execWord + c.Name, uniID: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	defer hold.release()
 	indexed, err := c.wait(ctx, a, hold)
 	if err != nil {
@@ -78,6 +87,27 @@ func (c *execCmd) Run(a *app) error {
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, hold.grant.Environ(indexed)...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	defer hold.pass()
 	return hold.ended(a.foreground(cmd, stop, hold.stand))
+}
+
+// execWord is what others see before the name of a command.
+const execWord = "exec "
+
+// needs returns what the command is to have of the host.
+func (c *execCmd) needs() gpu.Beyond { return gpu.Beyond{CPUs: int(c.CPUs), RAM: gpu.Bytes(c.Memory)} }
+
+// fits refuses more than a host has, and what no claim could say.
+func (c *execCmd) fits(cores int, memory gpu.Bytes) error {
+	switch need := c.needs(); {
+	case need == gpu.Beyond{}:
+		return nil
+	case c.GPUs.min == 0:
+		return &failure{code: exitUsage, text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", hint: "remove them, or write a job file: gpurun init"}
+	case cores > 0 && need.CPUs > cores:
+		return &failure{code: exitUsage, text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, cores)}
+	case memory > 0 && need.RAM > memory:
+		return &failure{code: exitUsage, text: fmt.Sprintf("--memory %s, but this machine has %s", need.RAM.Asked(), memory.Round())}
+	}
+	return nil
 }
 
 // wait takes readings until GPUs are found and claimed; it reports whether their indices
@@ -111,7 +141,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		return false, err
 	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: runID(), UID: host.Me(), Since: time.Now(), Used: pool.Used(host.Me())}
+	wish := gpu.Wish{Run: runID(), UID: host.Me(), Name: hold.job, Since: time.Now(), Used: pool.Used(host.Me())}
 	told := time.Duration(0)
 	defer hold.engine.Claims.Wish(gpu.Wish{})
 	for {
@@ -121,7 +151,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 			return false, context.Cause(ctx)
 		}
 		pool.Observe(snap)
-		asks := asking(pool, req)
+		asks := asking(pool, req, c.needs())
 		news := !reflect.DeepEqual(asks, wish.Asks) || snap.At >= told+wishAgain
 		wish.Asks = asks
 		pool.Want(wish)
@@ -160,8 +190,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 const wishAgain = 30 * time.Second
 
 // asking returns what to wish for: nothing while this user may not hold as much.
-func asking(pool *gpu.Pool, req gpu.Request) []gpu.Ask {
+func asking(pool *gpu.Pool, req gpu.Request, need gpu.Beyond) []gpu.Ask {
 	if a := pool.Ask(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
+		a.Beyond = need
 		return []gpu.Ask{a}
 	}
 	return nil
@@ -180,7 +211,11 @@ func (c *execCmd) try(ctx context.Context, pool *gpu.Pool, req gpu.Request, snap
 	if until > 0 {
 		pause = min(pause, until-snap.At)
 	}
+	if l := pool.Lacks(snap.At, gpu.Beyond{}, c.needs()); l != nil {
+		return false, l.Why(gpu.Beyond{}, c.needs()), min(pause, time.Second)
+	}
 	if grant, ok := pool.Find(snap.At, req, theirs); ok {
+		grant.Beyond = c.needs()
 		lost := hold.take(ctx, pool, grant)
 		hold.lost++
 		return lost == "", lost, gpu.Apart(hold.uniID, hold.lost, pause)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -32,7 +31,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err := c.unmapped(s.Engine); err != nil {
 		return err
 	}
-	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List()}, Options: s.Cluster}
+	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory)}, Options: s.Cluster}
 	if c.GPUMemory != usualNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
 	}
@@ -52,7 +51,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 		return err
 	}
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.outTTY
-	name := cluster.Prefix(s.Cluster) + "-exec-" + filepath.Base(argv[0])
+	name := cluster.Prefix(s.Cluster) + "-exec-" + c.Name
 	if asked.GPUs > 0 {
 		argv = cluster.Guarded(words.Granted(s.Cluster), argv)
 	}

@@ -76,7 +76,7 @@ func statusOf(r state.Result, noWait bool) int {
 		if n > 0 && phase.Bad() {
 			return exitFailed
 		}
-		left = left || n > 0 && !phase.Ended()
+		left = left || n > 0 && (!phase.Ended() || phase == state.Interrupted)
 	}
 	switch {
 	case left && r.Final.Draining != "":

@@ -3,25 +3,27 @@ package cli
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"al.essio.dev/pkg/shellescape"
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 // summary prints how the run went, and returns its exit status.
 func (r *run) summary(res state.Result, written func()) error {
 	s := terminal.Summary{Result: res}
 	code := statusOf(res, r.cmd.NoWait)
+	if words := r.lacking(); words != "" {
+		s.Warnings = append(s.Warnings, words)
+	}
 	if code != exitDone {
 		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
-	}
-	width := terminal.CurrentSize().Width
-	if !r.outTTY {
-		width = 200
 	}
 	var failed *failure
 	if res.StateErr != nil {
@@ -33,16 +35,31 @@ func (r *run) summary(res state.Result, written func()) error {
 	// The reader of stdout may never come back: release everything before writing.
 	r.close()
 	written()
-	r.print(strings.Join(s.Lines(width), "\n") + "\n")
+	r.print(strings.Join(s.Lines(r.width()), "\n") + "\n")
 	if failed != nil {
 		return failed
 	}
 	return quiet(code)
 }
 
+// lacking names a job that could not run because one that it needs was left out, or is "".
+func (r *run) lacking() string {
+	for id := range r.batch.Jobs {
+		if r.core.Verdict(id).Code == schema.PlanNeedMissing {
+			return r.batch.Jobs[id].Name + " did not run: " + r.core.Why(now(), id)
+		}
+	}
+	return ""
+}
+
 // unsaved returns the failure of a run whose ledger could not be written.
 func unsaved(res state.Result, code int) *failure {
-	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "free some space and run it again; what succeeded does not run twice"}
+	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "fix that and run it again; what succeeded does not run twice"}
+	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
+		if errors.Is(f.err, full) || strings.Contains(f.text, full.Error()) { // of another process, only the text is known
+			f.hint = "free some space and run it again; what succeeded does not run twice"
+		}
+	}
 	if !finished(res.Final) {
 		f.text = "nothing more was started: " + f.text
 	}
@@ -55,10 +72,13 @@ func unsaved(res state.Result, code int) *failure {
 	return f
 }
 
+// keptFlags are those of a list of commands that is kept with the state, and they with it.
+var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memory", "--timeout", "--retry", "--setup"}
+
 // again returns the command line that runs what is left, with flag added unless it
-// is "".
+// is "". A list from standard input goes by its name.
 func (r *run) again(flag string) string {
-	args := []string{"gpurun"}
+	args, lacks := []string{"gpurun"}, r.lacking() != ""
 	name, _, _ := strings.Cut(flag, "=")
 	given := os.Args[1:]
 	for i := 0; i < len(given); i++ {
@@ -68,7 +88,9 @@ func (r *run) again(flag string) string {
 				i++
 			}
 		case arg == "--force":
-		case arg == "--abandon", name != "" && arg == name: // what was abandoned stays so
+		case arg == "--exact" && lacks:
+		case arg == "--abandon", name != "" && arg == name, // what was abandoned stays so
+			r.input != nil && slices.Contains(keptFlags, arg):
 			if !hasValue {
 				i++
 			}
@@ -78,6 +100,9 @@ func (r *run) again(flag string) string {
 	}
 	if flag != "" {
 		args = append(args, flag)
+	}
+	if r.input != nil {
+		args = append(args, r.batch.Files[0].Path)
 	}
 	return shellescape.QuoteCommand(args)
 }

@@ -173,7 +173,7 @@ func (f *follower) newest() logged {
 	if f.ref.read(f.app) != nil {
 		return logged{}
 	}
-	logs := slices.DeleteFunc(newestLogs(f.ref.history, f.only != ""), func(l logged) bool { return l.job != f.job })
+	logs := slices.DeleteFunc(newestLogs(f.ref, f.only != ""), func(l logged) bool { return l.job != f.job })
 	if len(logs) == 0 {
 		return logged{}
 	}
@@ -192,7 +192,7 @@ func (f *follower) turn(l logged) error {
 	}
 	part := l
 	if f.waited != "" {
-		part.attempt = 1 // nothing of this run's log was shown yet: some attempts may have been too quick
+		part.from = 0 // nothing of this run's log was shown yet: some attempts may have been too quick
 	}
 	file, err := part.file()
 	if errors.Is(err, os.ErrNotExist) && l.open {

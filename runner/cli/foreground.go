@@ -41,11 +41,15 @@ type execClaim struct {
 
 func (e *execClaim) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	e.pool = pool
-	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
-	e.engine, err = e.openEngine(engines["local"], "", zerolog.Nop(), claimRoots(p, last), engine.Cluster{})
-	e.purse = purseOf(p, last)
+	e.engine, err = e.openEngine(engines["local"], "", zerolog.Nop(), claimRoots(p, execFolder()), engine.Cluster{})
+	e.purse = purseOf(p, execFolder())
 	e.purse.open(pool)
 	return err
+}
+
+// execFolder is where commands claim if nowhere else.
+func execFolder() string {
+	return filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
 }
 
 // take claims a grant. It returns why it could not, or "".
@@ -54,15 +58,16 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 		g.Ends = time.Now().Add(limit)
 	}
 	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, e.job, g)
-	for _, w := range warnings {
-		e.warn(w)
-	}
+	e.warn(warnings...)
 	if err != nil {
 		return err.Error()
 	}
 	pool.Pass(host.Boottime())
 	pool.Hold(e.uniID, g)
 	why := pool.Conflict(host.Boottime(), g, others)
+	if l := pool.Lacks(host.Boottime(), gpu.Beyond{}, g.Beyond); l != nil && why == "" {
+		why = l.Why(gpu.Beyond{}, g.Beyond)
+	}
 	if why != "" {
 		pool.Undo(e.uniID)
 		e.engine.Claims.Withdraw(e.uniID)
@@ -81,18 +86,21 @@ func (e *execClaim) stand(pid int) {
 	if limit := e.rules.TimeLimit(); limit != "" {
 		e.say("note", "the command will be stopped by "+limit)
 		e.over = make(chan struct{})
-		e.timer = time.AfterFunc(e.rules.MaxTimeout, e.end)
+		e.timer = time.AfterFunc(e.rules.MaxTimeout, func() {
+			endCommand(e.uniID)
+			close(e.over)
+		})
 	}
 }
 
 // execGrace is the time between SIGTERM and SIGKILL.
 const execGrace = 10 * time.Second
 
-// end ends the command and what it started.
-func (e *execClaim) end() {
-	defer close(e.over)
+// endCommand ends the command of an exec and what it started, and returns how many processes
+// these were.
+func endCommand(uniID string) (found int) {
 	signal := func(sig unix.Signal) (left int) {
-		ids := procs.Named(e.uniID)
+		ids := procs.Named(uniID)
 		// Parents first: a shell whose child is gone goes on with its next command.
 		slices.SortFunc(ids, func(a, b procs.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
 		for _, id := range ids {
@@ -100,13 +108,14 @@ func (e *execClaim) end() {
 		}
 		return len(ids)
 	}
-	signal(unix.SIGTERM)
+	found = signal(unix.SIGTERM)
 	for began := time.Now(); time.Since(began) < execGrace; time.Sleep(100 * time.Millisecond) {
 		if signal(0) == 0 {
-			return
+			return found
 		}
 	}
 	signal(unix.SIGKILL)
+	return found
 }
 
 // ended returns how the command ended, which it did with err unless its time was over.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"strings"
 	"time"
@@ -26,17 +27,20 @@ const gitLimit = 2 * time.Second
 // git takes no lock for that.
 func (r *run) askGit() <-chan []commit {
 	answer := make(chan []commit, 1)
-	r.goSafely(func() {
-		answer <- inWorkDirs(r.batch, func(ctx context.Context, dir string) commit {
-			id := gitHead(ctx, dir)
-			if id == "" {
-				return commit{}
-			}
-			changes, err := git(ctx, dir, "status", "--porcelain", "--untracked-files=no")
-			return commit{id: id, dirty: err == nil && changes != ""}
-		})
-	})
+	r.goSafely(func() { answer <- commitsOf(r.batch) })
 	return answer
+}
+
+// commitsOf returns the commit of every file's work dir.
+func commitsOf(b *jobspec.Batch) []commit {
+	return inWorkDirs(b, func(ctx context.Context, dir string) commit {
+		id := gitHead(ctx, dir)
+		if id == "" {
+			return commit{}
+		}
+		changes, err := git(ctx, dir, "status", "--porcelain", "--untracked-files=no")
+		return commit{id: id, dirty: err == nil && changes != ""}
+	})
 }
 
 // inWorkDirs asks something about the work dir of every file, once for each dir.
@@ -82,6 +86,25 @@ func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	}
 }
 
+// recordValues records a run that had nothing to do if its -p values are not those of the last
+// run: what is shown from then on are its values.
+func (r *run) recordValues(res *state.Result) {
+	same := true
+	for i := range r.batch.Files {
+		same = same && maps.Equal(r.state.History().LastRun(i).Params, r.batch.Params)
+	}
+	if same {
+		return
+	}
+	for i, f := range r.runFacts(<-r.askGit()) {
+		if _, err := r.state.Append(i, f); err != nil {
+			r.warn("gpurun status and gpurun results go on showing the values of the last run: " + err.Error())
+			return
+		}
+	}
+	r.recordOver(res)
+}
+
 // runFacts returns the facts that begin this run in each file's ledger.
 func (r *run) runFacts(commits []commit) []state.Fact {
 	settings := map[string]string{}
@@ -92,7 +115,7 @@ func (r *run) runFacts(commits []commit) []state.Fact {
 	for i := range facts {
 		f := disk.Host()
 		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, programVersion(), settings
-		f.Params, f.Usable = r.batch.Params, r.usable
+		f.RunID, f.Params, f.Usable = runID(), r.batch.Params, r.usable
 		if r.prober != nil {
 			f.Driver = r.prober.Version()
 		}

@@ -77,7 +77,7 @@ func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Durati
 	}
 	return gpu.NewPool(p.Devices(), gpu.Rules{
 		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: h.others(gpu.Others(n.Others)), Pick: gpu.Pick(n.Pick), UID: host.Me(), Run: runID(),
-		Poll: poll, AtOnce: atOnce,
+		Poll: poll, AtOnce: atOnce, Machine: machine(),
 	}), nil
 }
 
@@ -100,7 +100,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	if len(c.Clear) > 0 {
 		return c.clear(ctx, a, p, claims)
 	}
-	look := func() (gpuTable, error) {
+	look := func() (schema.GPUs, error) {
 		snap := a.observed(ctx, p, rules, claims)
 		for _, u := range claims.Usages() {
 			pool.Recall(nil, u.Idle)
@@ -116,73 +116,50 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 		return err
 	}
 	if c.JSON {
-		return writeJSON(a.out, t.doc(pool))
+		return writeJSON(a.out, t)
 	}
 	fmt.Fprintln(a.out, p.Version())
-	c.print(a.out, t.rows)
-	printNext(a.out, t.next)
-	printRules(a.out, pool)
+	c.print(a.out, pool, &t)
 	return nil
 }
 
-// A gpuTable is what gpus shows.
-type gpuTable struct {
-	rows []gpuRow
-	next []waiter // who waits, in which order
-}
-
-// A gpuRow is a device that is shown.
-type gpuRow struct{ schema.GPU }
-
 // look judges a reading. It includes devices that are not managed: they are part of
 // the machine, too.
-func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t gpuTable, err error) {
+func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
 	if snap.Err != "" {
 		return t, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
 	}
 	pool.Observe(snap)
 	verdicts := pool.Admit(snap.At, c.request(countFlag{1, 1}))
-	t.next = waitingRuns(pool, &snap, c.request(countFlag{1, 1}))
+	t = schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: waitingRuns(pool, &snap, c.request(countFlag{1, 1})), Rules: rulesFor(pool)}
 	for i, s := range pool.Sights(snap.At) {
-		row := gpuRow{GPU: schema.GPUOf(&s)}
+		row := schema.GPUOf(&s)
 		for _, r := range snap.Readings {
 			if r.UUID == s.UUID && r.Health != nil {
 				row.RowRemap = &r.Health.Remap
 			}
 		}
 		if since, ok := pool.IdleSince(s.UUID); ok {
-			row.idle(snap.At, since)
+			idle(&row, snap.At, since)
 		}
 		v := &verdicts[i]
 		if v.Code == gpu.NotManaged {
 			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
 		}
-		for _, n := range t.next {
-			if v.OK && v.Note == "" && n.Run != nil && slices.Contains(n.uuids(), s.UUID) {
+		for _, n := range t.Waiting {
+			if v.OK && v.Note == "" && n.Run != nil && slices.ContainsFunc(n.Asks, func(a schema.Ask) bool { return slices.Contains(a.UUIDs, s.UUID) }) {
 				v.Note = "after those who wait"
 			}
 		}
 		row.Judge(v)
-		t.rows = append(t.rows, row)
+		t.GPUs = append(t.GPUs, row)
 	}
 	return t, nil
 }
 
-// doc returns the table for programs.
-func (t *gpuTable) doc(pool *gpu.Pool) schema.GPUs {
-	d := schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: []schema.Waiter{}, Rules: rulesFor(pool)}
-	for _, r := range t.rows {
-		d.GPUs = append(d.GPUs, r.GPU)
-	}
-	for _, n := range t.next {
-		d.Waiting = append(d.Waiting, n.Waiter)
-	}
-	return d
-}
-
-// idle records that the device has done nothing since some time. A process that began later
+// idle records that a device has done nothing since some time. A process that began later
 // has been idle for as long as it runs.
-func (r *gpuRow) idle(now, since time.Duration) {
+func idle(r *schema.GPU, now, since time.Duration) {
 	for i := range r.Processes {
 		from := since
 		if st, ok := host.StatOf(r.Processes[i].PID); ok && !r.UUID.Simulated() {
@@ -207,10 +184,11 @@ func idleWords(p *schema.Process) string {
 	return "0% for " + terminal.Seconds(*p.Idle)
 }
 
-// print writes the table. Below each GPU come its processes and claims, a line each.
-func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
+// print writes the table, who waits and the rules of the host. Below each GPU come its
+// processes and claims, a line each.
+func (c *gpusCmd) print(w io.Writer, pool *gpu.Pool, t *schema.GPUs) {
 	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "FITS " + gpu.Bytes(c.GPUMemory).String() + " JOB"}}
-	for _, r := range rows {
+	for _, r := range t.GPUs {
 		memory, util, verdict := "?", "?", "no: "+terminal.CleanText(said(r.Text))
 		if r.Used != nil || r.Free != nil {
 			memory = memoryOf(r.Used) + " / " + memoryOf(r.Total)
@@ -247,6 +225,8 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 		}
 	}
 	table(w, cells)
+	printNext(w, t.Waiting)
+	printRules(w, pool)
 }
 
 // said returns a text that may be unknown, or "".
@@ -270,15 +250,10 @@ func memoryOf(b *gpu.Bytes) string {
 // onGPU shortens a name in the table: others choose it, and must not widen the table.
 func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
 
-func memoryWords(b gpu.Bytes) string {
-	if b < 0 {
-		return "?"
-	}
-	return b.Round()
-}
+func memoryWords(b gpu.Bytes) string { return memoryOf(schema.AtLeast(b, 0)) }
 
 // watch redraws the table until Ctrl-C.
-func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() (gpuTable, error)) error {
+func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() (schema.GPUs, error)) error {
 	screen := a.screen()
 	for {
 		t, err := look()
@@ -290,9 +265,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 		if err != nil {
 			fmt.Fprintln(&b, err)
 		}
-		c.print(&b, t.rows)
-		printNext(&b, t.next)
-		printRules(&b, pool)
+		c.print(&b, pool, &t)
 		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
 			return nil // nobody is reading
 		}

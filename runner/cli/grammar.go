@@ -34,7 +34,7 @@ type grammar struct {
 	Pause      pauseCmd      `cmd:"" help:"Start nothing more for now, or none of some jobs."`
 	Resume     resumeCmd     `cmd:"" help:"Take back gpurun pause."`
 	Reload     reloadCmd     `cmd:"" help:"Have a run read its job files again."`
-	Set        setCmd        `cmd:"" help:"Change settings of a run, or the priority of its jobs."`
+	Set        setCmd        `cmd:"" help:"Change settings of a run, or what its jobs ask for."`
 	Forget     forgetCmd     `cmd:"" help:"Make finished jobs run again next time."`
 	Done       doneCmd       `cmd:"" help:"Record jobs as done without running them."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, their users, and which ones a job could use."`
@@ -103,7 +103,7 @@ type settingsFlags struct {
 	Program       string `placeholder:"CMD" help:"Program that experiment lists run, instead of python test.py."`
 	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see docs/jobfile.md."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
-	Breaker       string `placeholder:"N" help:"Hold a family of jobs once its first N attempts failed alike; 0 for never."`
+	Breaker       string `placeholder:"N" help:"Hold a family of jobs once the first attempts of N jobs failed alike; 0 for never."`
 	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2; see docs/jobfile.md."`
 	Engine        string `placeholder:"NAME" help:"What runs the jobs: local (this host), slurm or sge (a cluster); see docs/clusters.md."`
 	Cluster       string `placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
@@ -143,7 +143,7 @@ func (a *app) paths(b *batchFlags) ([]string, error) {
 			continue // the name of a list that was no file
 		}
 		if err := notACommand(p); err != nil {
-			return nil, err
+			return nil, cmp.Or(a.aJob(p), err)
 		}
 	}
 	return paths, nil
@@ -203,7 +203,7 @@ func shownCommands() (names []string) {
 func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("gpurun"),
-		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free GPUs, runs the jobs that are not up to date, and exits when all are finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. For details: gpurun COMMAND --help."),
+		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free GPUs, runs the jobs that are not up to date, and exits when all are finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. For details: gpurun help COMMAND."),
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),
@@ -219,6 +219,7 @@ func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 		}
 		options = append(options, kong.DynamicCommand(c.name, c.field.Tag.Get("help"), "", target, string(c.field.Tag)))
 	}
+	options = append(options, kong.KindMapper(reflect.String, kong.MapperFunc(asGiven)))
 	return kong.New(&root.globalFlags, options...)
 }
 
@@ -231,4 +232,14 @@ func givenSettings(ctx *kong.Context) map[string]string {
 		}
 	}
 	return given
+}
+
+// asGiven takes an argument byte by byte. The library's own way is through JSON, which has no path that is
+// not UTF-8.
+func asGiven(ctx *kong.DecodeContext, target reflect.Value) error {
+	t, err := ctx.Scan.PopValue("string")
+	if err == nil {
+		target.SetString(fmt.Sprint(t.Value))
+	}
+	return err
 }

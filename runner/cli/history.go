@@ -14,6 +14,7 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -48,7 +49,7 @@ func (c *historyCmd) Run(a *app) error {
 		}
 		since = time.Now().Add(-d)
 	}
-	refs, err := a.find(c.File, toShow)
+	refs, err := a.findJobs(c.File, c.Jobs)
 	if err != nil {
 		return err
 	}
@@ -56,14 +57,11 @@ func (c *historyCmd) Run(a *app) error {
 		return err
 	}
 	ref := refs[0]
-	if err := ref.read(a); err != nil {
-		return err
-	}
 	p := a.annals(ref)
 	if len(c.Jobs) > 0 {
 		return c.attempts(a, ref, p, since)
 	}
-	rows := p.rows(ref, since)
+	rows := redact.Document(p.rows(ref, since), redact.Hiding(p.secrets))
 	if c.JSON {
 		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: a.batchDoc(ref.batch, ref.dir), Runs: rows})
 	}
@@ -88,15 +86,19 @@ const wideEnough = 200
 // that they leave open.
 type chronicle struct {
 	state.Annals
-	after aftermath
+	after   aftermath
+	secrets []string // of the jobs as they are, and of all that have started
 }
 
 // annals reads the ledgers of a batch from their beginnings.
 func (a *app) annals(ref *batchRef) *chronicle {
 	ref.unread()
-	p := &chronicle{}
+	p := &chronicle{secrets: secretsOf(ref.batch)}
 	for i := range ref.files() {
-		disk.FromStart(ref.folder(a)(i)).Next(func(seq int64, f state.Fact) { p.Add(i, seq, f) })
+		disk.FromStart(ref.folder(a)(i)).Next(func(seq int64, f state.Fact) {
+			p.secrets = append(p.secrets, secretsIn(&f)...)
+			p.Add(i, seq, f)
+		})
 	}
 	p.after = ref.settled(a)
 	for r := range ref.history.Records() {
@@ -108,6 +110,11 @@ func (a *app) annals(ref *batchRef) *chronicle {
 	return p
 }
 
+// secretsIn returns the secrets that an attempt began with, as far as its start has them.
+func secretsIn(start *state.Fact) []string {
+	return append(redact.Secrets(start.Params), redact.Secrets(start.Traits)...)
+}
+
 // rows returns the digests of the runs that were seen since some time.
 func (p *chronicle) rows(ref *batchRef, since time.Time) []schema.RunRow {
 	rows := []schema.RunRow{}
@@ -116,13 +123,14 @@ func (p *chronicle) rows(ref *batchRef, since time.Time) []schema.RunRow {
 		if !alive && e.Last.Before(since) {
 			continue
 		}
-		rows = append(rows, p.row(e, alive))
+		rows = append(rows, p.row(i+1, e, alive))
 	}
 	return rows
 }
 
-func (p *chronicle) row(e *state.Episode, alive bool) schema.RunRow {
+func (p *chronicle) row(n int, e *state.Episode, alive bool) schema.RunRow {
 	row := schema.RunRow{
+		N: n, ID: schema.Known(e.Run.RunID), Params: e.Run.Params,
 		Started: e.Run.Time.UTC(), LastSeen: e.Last.UTC(), Host: e.Run.Host, Git: schema.GitOf(&e.Run), Sim: schema.Known(e.Run.Sim),
 		Driver: schema.Known(e.Run.Driver), GPUs: schema.Known(e.Run.Usable), Attempts: e.Starts, Retries: e.Retries, Lost: []schema.Loss{},
 	}
@@ -157,7 +165,9 @@ func (p *chronicle) row(e *state.Episode, alive bool) schema.RunRow {
 	for _, at := range order {
 		x := last[at]
 		if counts[x.State]++; x.State.Bad() {
-			alike.Add(x.Job, x.Log, x.Failure())
+			f := x.Failure()
+			f.Reason = f.Cause() + f.Ending()
+			alike.Add(x.Job, x.Log, f)
 		}
 	}
 	for _, x := range p.Attempts {
@@ -184,7 +194,7 @@ const maxAlikeRows = 10
 
 // printRun writes the digest of a run.
 func printRun(w io.Writer, r *schema.RunRow, width int) {
-	head := "run of " + localTime(r.Started)
+	head := fmt.Sprintf("run %d of %s", r.N, localTime(r.Started))
 	switch {
 	case r.Ended != nil:
 		head += fmt.Sprintf(" to %s (%s): exit status %d, %s", untilTime(r.Started, *r.Ended), terminal.Duration(r.Ended.Sub(r.Started)), *r.Exit, r.Why)
@@ -192,11 +202,12 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 		head += fmt.Sprintf(", last seen at %s: %s", untilTime(r.Started, r.LastSeen), r.Why)
 	}
 	line := func(indent int, text string) {
-		for _, l := range terminal.Wrap(strings.Repeat(" ", indent)+terminal.CleanText(text), width, indent+2) {
-			fmt.Fprintln(w, l)
-		}
+		printLines(w, terminal.Wrap(strings.Repeat(" ", indent)+terminal.CleanText(text), width, indent+2))
 	}
 	line(0, head)
+	if len(r.Params) > 0 {
+		line(2, "with"+paramFlags(r.Params))
+	}
 	var parts []string
 	for _, s := range schema.States {
 		if n := r.Counts[s]; n > 0 {
@@ -206,13 +217,13 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	if len(parts) == 0 {
 		parts = []string{"no job ended"}
 	}
-	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", strings.Join(parts, ", "), count(r.Attempts, "attempt"), retryWords(r.Retries), hourWords(r.GPUSeconds)))
+	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", strings.Join(parts, ", "), count(r.Attempts, "attempt"), count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
 	for _, f := range r.Alike {
 		which := ""
 		if f.Count > 1 {
 			which = fmt.Sprintf("%d alike: ", f.Count)
 		}
-		line(2, fmt.Sprintf("%s%s: %s (%s)", which, f.Cause.Code, f.Cause.Text, jobWords(f.Jobs, f.Count)))
+		line(2, fmt.Sprintf("%s%s: %s (%s)", which, f.Cause.Code, f.Cause.Text, jobWords(f.Jobs, 5, f.Count)))
 	}
 	for _, l := range r.Lost {
 		if l.Seconds >= leastLoss {
@@ -237,16 +248,8 @@ func lossWords(l *schema.Loss) string {
 	return "others"
 }
 
-func retryWords(n int) string {
-	if n == 1 {
-		return "1 retry"
-	}
-	return fmt.Sprintf("%d retries", n)
-}
-
-// jobWords names the first few jobs of a number.
-func jobWords(names []string, all int) string {
-	const most = 5
+// jobWords names at most so many jobs of a number: the first.
+func jobWords(names []string, most, all int) string {
 	s := strings.Join(names[:min(len(names), most)], ", ")
 	if all > most {
 		s += fmt.Sprintf(" and %d more", all-most)
@@ -256,7 +259,7 @@ func jobWords(names []string, all int) string {
 
 func localTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// untilTime returns a time after another, without the date if that is the same.
+// untilTime returns a time that stands beside another, without the date if that is the same.
 func untilTime(from, t time.Time) string {
 	if from.Local().Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
 		return t.Local().Format(time.TimeOnly)
@@ -267,6 +270,7 @@ func untilTime(from, t time.Time) string {
 // attempts prints the attempts of the jobs that the arguments mean.
 func (c *historyCmd) attempts(a *app, ref *batchRef, p *chronicle, since time.Time) error {
 	known := names(len(ref.batch.Jobs), func(id int) string { return ref.batch.Jobs[id].Name })
+	present := ref.present()
 	for _, x := range p.Attempts {
 		known = append(known, x.Job)
 	}
@@ -280,12 +284,14 @@ func (c *historyCmd) attempts(a *app, ref *batchRef, p *chronicle, since time.Ti
 	for _, id := range ids {
 		meant[known[id]] = true
 	}
-	now, rows := time.Now(), []schema.AttemptRow{}
+	now, rows, endings := time.Now(), []schema.AttemptRow{}, []string{}
 	for _, x := range p.Attempts {
-		if meant[x.Job] && (x.Open != nil || !x.Time.Before(since)) {
+		if (meant[x.Job] || meant[present(x.Ledger, x.Key)]) && (x.Open != nil || !x.Time.Before(since)) {
 			rows = append(rows, p.attempt(ref, x, now))
+			endings = append(endings, x.Failure().Ending())
 		}
 	}
+	rows = redact.Document(rows, redact.Hiding(p.secrets))
 	if c.JSON {
 		return writeJSON(a.out, schema.History{Head: schema.At(now), Batch: a.batchDoc(ref.batch, ref.dir), Attempts: rows})
 	}
@@ -295,7 +301,7 @@ func (c *historyCmd) attempts(a *app, ref *batchRef, p *chronicle, since time.Ti
 	}
 	cells := [][]string{{"JOB", "ATTEMPT", "STATE", "STARTED", "ENDED", "TIME", "GPU", "CAUSE"}}
 	for i := range rows {
-		cells = append(cells, attemptCells(&rows[i]))
+		cells = append(cells, attemptCells(&rows[i], endings[i]))
 	}
 	table(a.out, cells)
 	return nil
@@ -319,7 +325,7 @@ func (p *chronicle) attempt(ref *batchRef, x *state.Exploit, now time.Time) sche
 	return row
 }
 
-func attemptCells(r *schema.AttemptRow) []string {
+func attemptCells(r *schema.AttemptRow, ending string) []string {
 	started, ended, took, cause := "never", "", "", ""
 	if r.Started != nil {
 		started = localTime(*r.Started)
@@ -331,7 +337,7 @@ func attemptCells(r *schema.AttemptRow) []string {
 		took = terminal.Seconds(*r.Seconds)
 	}
 	if r.Cause != nil {
-		cause = fmt.Sprintf("%s: %s", r.Cause.Code, terminal.CleanText(r.Cause.Text))
+		cause = fmt.Sprintf("%s: %s", r.Cause.Code, terminal.CleanText(r.Cause.Text)) + ending
 	}
 	var gpus []int
 	for _, g := range r.GPUs {

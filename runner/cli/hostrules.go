@@ -72,9 +72,7 @@ func (h *hostRules) mismatches(devs []gpu.Device) {
 
 // tellHost says what is wrong with the rules of the host, and what its owner tells everybody.
 func (a *app) tellHost(h hostRules) {
-	for _, w := range h.warnings {
-		a.warn(w)
-	}
+	a.warn(h.warnings...)
 	if h.Prompt != "" {
 		a.say("note", h.Said("%s", h.Prompt))
 	}

@@ -52,13 +52,6 @@ func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*
 	return list, more
 }
 
-func (w *want) who() string {
-	if w.jobs == 1 {
-		return w.first
-	}
-	return fmt.Sprintf("%s and %d more", w.first, w.jobs-1)
-}
-
 // look prints which GPUs the jobs of a plan could use now, and returns the jobs that
 // no GPU here could ever run. If the GPUs cannot be read, the plan does without.
 func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
@@ -88,6 +81,9 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	rules := hostRulesFor(prober)
 	p.tellHost(rules)
 	pool, impossible, err := poolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)
+	if f := (*failure)(nil); errors.As(err, &f) { // a run refuses these settings too
+		impossible, err = []jobspec.Problem{{Text: f.text, Hint: f.hint}}, nil
+	}
 	if err != nil || len(impossible) > 0 {
 		return impossible, err
 	}
@@ -102,7 +98,7 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	list, more := wants(p.batch, p.core, p.runs)
 	for _, w := range list {
 		text := sched.Judged(w.req, w.runs, pool.Admit(p.seen.At, w.req))
-		fmt.Fprintf(to, "  %s: %s\n", w.who(), terminal.CleanText(text))
+		fmt.Fprintf(to, "  %s: %s\n", jobWords([]string{w.first}, 1, w.jobs), terminal.CleanText(text))
 	}
 	if more > 0 {
 		fmt.Fprintf(to, "  and %s with other requests\n", count(more, "job"))

@@ -33,7 +33,7 @@ func TestWants(t *testing.T) {
 	list, more := wants(b, sched.New(b, state.NewHistory(), sched.Options{}), func(id int) bool { return b.Jobs[id].Name != "skipped" })
 	var got []string
 	for _, w := range list {
-		got = append(got, w.who())
+		got = append(got, jobWords([]string{w.first}, 1, w.jobs))
 	}
 	if want := "[a and 2 more two odd0 odd1 odd2]"; fmt.Sprint(got) != want || more != 2 {
 		t.Errorf("got %v and %d, want %s and 2", got, more, want)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,23 @@ var jobLimits = []struct {
 	{unix.RLIMIT_AS, 0, "KiB of address space", "CUDA reserves far more than it uses, and fails", "-v"},
 	{unix.RLIMIT_CPU, 0, "seconds of CPU time", "the kernel kills a job that has used them", "-t"},
 	{unix.RLIMIT_FSIZE, 0, "blocks in a file", "logs and checkpoints are cut off", "-f"},
+}
+
+// leastOpen is how many open files gpurun itself needs, and some for jobs.
+const leastOpen = 64
+
+// enoughFiles raises the limit of open files to what gpurun needs, or returns why it cannot.
+func enoughFiles() error {
+	var lim syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim) != nil || lim.Cur >= leastOpen {
+		return nil
+	}
+	had := lim.Cur
+	lim.Cur, lim.Max = leastOpen, max(lim.Max, leastOpen)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
+		return &failure{code: exitState, text: fmt.Sprintf("too few open files: %d (ulimit -n)", had), hint: "gpurun needs 64: ulimit -n 1024 before you start it, or ask for more in /etc/security/limits.conf", err: err}
+	}
+	return nil
 }
 
 // limits judges what jobs would inherit.

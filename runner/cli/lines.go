@@ -20,17 +20,30 @@ import (
 // lineFlags are about a list of commands: where it is, and what a job file would say of its
 // jobs.
 type lineFlags struct {
-	Lines     []string    `sep:"none" placeholder:"FILE" help:"A file in which every line is a command, and a job; - is standard input."`
-	Name      string      `placeholder:"NAME" help:"With --lines -: what the batch is called. gpurun status NAME finds it."`
+	Lines    []string `sep:"none" placeholder:"FILE" help:"A file in which every line is a command, and a job; - is standard input."`
+	Name     string   `placeholder:"NAME" help:"With --lines -: what the batch is called. gpurun status NAME finds it."`
+	askFlags `embed:""`
+	Setup    string `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`
+}
+
+// askFlags are what a job asks for.
+type askFlags struct {
 	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs of each job: 2, or 2-4, or 0 (1)."`
 	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory each of its GPUs needs; a bare number is MiB (--min-memory)."`
 	Timeout   *timeFlag   `placeholder:"TIME" help:"Stop a job after this long; a bare number is seconds (never)."`
 	Retry     retryFlag   `placeholder:"N" help:"Try a job that fails so many times more, or forever (0)."`
-	Setup     string      `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`
 }
 
 // given returns what the flags say, laid over what was said before.
 func (f *lineFlags) given(l jobspec.Lines) jobspec.Lines {
+	l = f.askFlags.given(l)
+	if f.Setup != "" {
+		l.Setup = f.Setup
+	}
+	return l
+}
+
+func (f *askFlags) given(l jobspec.Lines) jobspec.Lines {
 	if g := f.GPUs; g != nil {
 		l.GPUs = strconv.Itoa(g.min)
 		if g.max > g.min {
@@ -46,9 +59,6 @@ func (f *lineFlags) given(l jobspec.Lines) jobspec.Lines {
 	if f.Retry != "" {
 		l.Retry = string(f.Retry)
 	}
-	if f.Setup != "" {
-		l.Setup = f.Setup
-	}
 	return l
 }
 
@@ -60,7 +70,7 @@ func (f *lineFlags) first() (flag, key string) {
 		flag, key string
 	}{
 		{f.GPUs != nil, "--gpus", "gpus"}, {f.GPUMemory != nil, "--gpu-memory", "gpu_memory"}, {f.Timeout != nil, "--timeout", "timeout"},
-		{f.Retry != "", "--retry", "retry"}, {f.Setup != "", "--setup", "run"}, {f.Name != "", "--name", "name"},
+		{f.Retry != "", "--retry", "retry"}, {f.Setup != "", "--setup", "setup"}, {f.Name != "", "--name", "name"},
 	} {
 		if x.given {
 			return x.flag, x.key
@@ -102,9 +112,13 @@ func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, er
 	all := map[string]jobspec.Lines{}
 	named := len(b.List.Lines) > 0 || b.Format == "lines"
 	for _, path := range paths {
+		kept, ok := a.lines(path)
+		if !ok {
+			kept.Names = map[string]string{}
+		}
 		if named {
-			all[path] = b.List.given(jobspec.Lines{})
-		} else if kept, ok := a.lines(path); ok && b.Format == "" {
+			all[path] = b.List.given(jobspec.Lines{Names: kept.Names})
+		} else if ok && b.Format == "" {
 			all[path] = b.List.given(kept)
 		}
 	}
@@ -149,8 +163,8 @@ func (a *app) lines(path string) (l jobspec.Lines, ok bool) {
 }
 
 // keepLines records how the files of this run were read, for the commands that come later.
-func (r *run) keepLines() error {
-	for i, f := range r.batch.Files {
+func (r *run) keepLines(b *jobspec.Batch) error {
+	for i, f := range b.Files {
 		var data []byte
 		if f.Lines != nil {
 			data, _ = json.Marshal(f.Lines)

@@ -19,7 +19,7 @@ import (
 func (a *app) options(b *batchFlags, paths []string) (jobspec.Options, error) {
 	path, _ := userConfig()
 	lists, err := a.lists(b, paths)
-	return jobspec.Options{Format: b.Format, Lines: lists, Config: b.Config, Params: b.Param, Flags: a.settings, UserConfig: path, Reading: a.reading}, err
+	return jobspec.Options{Command: a.command, Format: b.Format, Lines: lists, Config: b.Config, Params: b.Param, Flags: a.settings, UserConfig: path, Reading: a.reading}, err
 }
 
 // loadAgain reads the job files of a batch that has run, as it did: with the parameters that its
@@ -84,9 +84,10 @@ const maxWarnings = 5
 
 // warnings shows a batch's first warnings, and how to see the others.
 func (a *app) warnings(b *jobspec.Batch) {
-	for i, p := range b.Warnings {
+	list := gathered(b.Warnings)
+	for i, p := range list {
 		if i == maxWarnings {
-			a.warn(count(len(b.Warnings)-i, "more warning") + ": gpurun check shows all")
+			a.warn(count(len(list)-i, "more warning") + ": gpurun check shows all")
 			return
 		}
 		a.warn(p.Place() + p.Message())

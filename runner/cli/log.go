@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -15,8 +14,8 @@ import (
 
 	"gpurun/runner"
 	"gpurun/runner/terminal"
-	"gpurun/state"
 	"gpurun/state/host"
+	"gpurun/state/redact"
 )
 
 type logCmd struct {
@@ -47,8 +46,10 @@ Examples:
 // A logged is a job's newest log.
 type logged struct {
 	job     string
+	was     string // what it ran as: it may have been renamed since
 	uniID   string
 	path    string
+	from    int64 // where in it the attempt's part begins
 	attempt int
 	at      time.Time
 	failed  bool // the job did, by its last attempt
@@ -56,7 +57,7 @@ type logged struct {
 	ledger  int  // of which of the batch's files
 }
 
-// Run prints the logs of the matching jobs, of each batch that may be meant.
+// Run prints the logs of the matching jobs, or of all that failed in each live batch.
 func (c *logCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
@@ -67,37 +68,22 @@ func (c *logCmd) Run(a *app) error {
 	if c.Lines < 0 || c.Lines > 0 && c.Follow {
 		return &failure{code: exitUsage, text: "-n takes a number of lines from 1 on, and does not go with -f"}
 	}
-	refs, err := a.find(c.File, toShow)
+	refs, err := a.findJobs(c.File, c.Jobs)
 	if err != nil {
 		return err
 	}
-	var missing error
-	shown := 0
 	for _, ref := range refs {
 		a.say("note", "logs of "+ref.name())
-		err := c.of(a, ref)
-		var f *failure
-		if errors.As(err, &f) && f.code == exitUsage && len(refs) > 1 {
-			missing = err // the other batch may have the job
-			continue
-		}
-		if err != nil {
+		if err := c.of(a, ref); err != nil {
 			return err
 		}
-		shown++
-	}
-	if shown == 0 {
-		return missing
 	}
 	return nil
 }
 
 // of prints the logs of one batch.
 func (c *logCmd) of(a *app, ref *batchRef) error {
-	if err := ref.read(a); err != nil {
-		return err
-	}
-	logs, err := c.matching(newestLogs(ref.history, c.only(ref) != ""), ref)
+	logs, err := c.matching(newestLogs(ref, c.only(ref) != ""), ref)
 	if c.Follow && !c.Path {
 		return c.follow(a, ref, logs, err)
 	}
@@ -107,6 +93,11 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 	if c.Failed && len(logs) == 0 {
 		fmt.Fprintln(a.out, ref.name()+": no job failed")
 		return nil
+	}
+	if host.Confined() { // its reader is a client of gpurun mcp
+		out, its, text := a.out, *a, bytes.Buffer{}
+		its.out, a = &text, &its
+		defer func() { _, _ = io.WriteString(out, redact.Hiding(secretsOf(ref.batch))(text.String())) }()
 	}
 	out, flush := c.writer(a)
 	defer flush()
@@ -154,16 +145,28 @@ func (l logged) title(all []logged, ref *batchRef) string {
 	return l.job
 }
 
+// present returns a function that gives the present name of the job with a key, "" if there is
+// none: it may have run under another.
+func (r *batchRef) present() func(ledger int, key string) string {
+	now, find := map[place]string{}, func(ledger int, key string) place { return place{fmt.Sprint(ledger), key, ""} }
+	for i := 0; r.batch != nil && i < len(r.batch.Jobs); i++ {
+		j := &r.batch.Jobs[i]
+		now[find(j.File, j.Key.String())] = j.Name
+	}
+	return func(ledger int, key string) string { return now[find(ledger, key)] }
+}
+
 // newestLogs returns the newest attempts of all jobs, ordered by name; with first, only
 // those of the first file.
-func newestLogs(h *state.History, first bool) []logged {
+func newestLogs(ref *batchRef, first bool) []logged {
 	var logs []logged
-	for r := range h.Records() {
-		logs = append(logs, logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger})
+	present := ref.present()
+	for r := range ref.history.Records() {
+		logs = append(logs, logged{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger})
 	}
-	for _, at := range h.Open {
+	for _, at := range ref.history.Open {
 		s := at.Start
-		logs = append(logs, logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, false, true, at.Ledger})
+		logs = append(logs, logged{cmp.Or(present(at.Ledger, s.Key), s.Job), s.Job, s.UniID, s.Log, s.LogFrom, s.Attempt, s.Time, false, true, at.Ledger})
 	}
 	logs = slices.DeleteFunc(logs, func(l logged) bool { return l.path == "" || first && l.ledger != 0 })
 	slices.SortStableFunc(logs, func(a, b logged) int {
@@ -183,6 +186,11 @@ func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 		}
 	}
 	ids, err := runner.MatchJobs(c.Jobs, len(logs), job)
+	if err != nil {
+		if former, err2 := runner.MatchJobs(c.Jobs, len(logs), func(i int) string { return logs[i].was }); err2 == nil {
+			ids, err = former, nil
+		}
+	}
 	var none runner.NoMatch
 	if errors.As(err, &none) {
 		return nil, noLog(string(none), names(len(logs), job), ref)
@@ -236,39 +244,11 @@ func (l logged) file() (*os.File, error) {
 		f.Close()
 		return nil, &failure{code: exitUsage, text: l.path + " is not a regular file, so it cannot be read back"}
 	}
-	from, err := attemptStart(f, l.attempt)
-	if err == nil {
-		_, err = f.Seek(from, io.SeekStart)
-	}
-	if err != nil {
+	if _, err = f.Seek(l.from, io.SeekStart); err != nil {
 		f.Close()
 		return nil, &failure{code: exitUsage, text: err.Error(), err: err}
 	}
 	return f, nil
-}
-
-// attemptStart returns where the newest attempt's part begins: at the header of a
-// retry, else at the top.
-func attemptStart(f *os.File, attempt int) (found int64, err error) {
-	if attempt < 2 {
-		return 0, nil
-	}
-	header := fmt.Appendf(nil, "--- attempt %d, ", attempt)
-	r := bufio.NewReaderSize(f, 1<<20)
-	for at, fresh := int64(0), true; ; fresh = err == nil {
-		var line []byte
-		line, err = r.ReadSlice('\n')
-		if fresh && bytes.HasPrefix(line, header) {
-			found = at
-		}
-		at += int64(len(line))
-		switch {
-		case errors.Is(err, io.EOF):
-			return found, nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return found, err
-		}
-	}
 }
 
 // ignorePipe drops the error of a reader that has gone.

@@ -21,7 +21,7 @@ type lsCmd struct {
 
 // Help returns the command's description and examples.
 func (lsCmd) Help() string {
-	return `The batches that you have run on this host, wherever their job files are, last started first. They are in batches.jsonl in $XDG_STATE_HOME/gpurun (~/.local/state/gpurun); one whose state folder is gone is left out.
+	return `The batches that you have run on this host, wherever their job files are, last started first. They are in batches.jsonl in $XDG_STATE_HOME/gpurun (~/.local/state/gpurun); one whose state folder is gone is left out. A batch with jobs that failed has failed, however its last run ended.
 
 Examples:
 
@@ -32,7 +32,7 @@ Examples:
 // Run prints a line for each batch.
 func (c *lsCmd) Run(a *app) error {
 	doc := schema.Batches{Head: schema.At(time.Now()), Batches: []schema.BatchRow{}}
-	cells := [][]string{{"FILE", "RUN", "JOBS"}}
+	cells := [][]string{{"FILE", "STATE", "RUN", "JOBS"}}
 	seen := map[string]bool{}
 	for _, u := range disk.Remembered() {
 		if seen[u.Dir] {
@@ -49,7 +49,11 @@ func (c *lsCmd) Run(a *app) error {
 			seen[ref.folder(&its)(i)] = true
 		}
 		doc.Batches = append(doc.Batches, row)
-		cells = append(cells, []string{terminal.CleanText(ref.name()), runWords(row.Run), cmp.Or(terminal.Phases(counts), "unknown")})
+		how, jobs := "unknown", "unknown"
+		if row.Outcome != nil {
+			how, jobs = row.Outcome.Text, terminal.Phases(counts)
+		}
+		cells = append(cells, []string{terminal.CleanText(ref.name()), how, runWords(row.Run), jobs})
 	}
 	switch {
 	case c.JSON:
@@ -69,7 +73,7 @@ func (a *app) batchRow(ref *batchRef) (row schema.BatchRow, counts map[state.Pha
 		return row, nil
 	}
 	ref.unread()
-	row.Batch, row.Run = a.batchDoc(ref.batch, ref.dir), runDoc(ref.history, 0)
+	row.Batch, row.Run = a.batchDoc(ref.batch, ref.dir), runDoc(ref)
 	if ref.alive {
 		row.Run = a.liveRun(ref, row.Run, nil)
 		if rep, err := ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
@@ -84,6 +88,7 @@ func (a *app) batchRow(ref *batchRef) (row schema.BatchRow, counts map[state.Pha
 		}
 	}
 	row.Counts = schema.CountsOf(counts)
+	row.Outcome = schema.Known(schema.OutcomeOf(row.Run, row.Counts))
 	return row, counts
 }
 
@@ -92,19 +97,15 @@ func phaseOf(r control.Reply) *schema.RunPhase {
 	return schema.Known(cmp.Or(r.Phase, schema.RunRunning)) // earlier versions do not say
 }
 
-// runWords says how a batch's last run stands.
+// runWords says when a batch's last run was.
 func runWords(r *schema.Run) string {
 	switch {
 	case r == nil || r.Started == nil:
 		return ""
-	case r.Alive && r.Phase == nil:
-		return "does not answer, began " + clock(*r.Started)
-	case r.Alive && *r.Phase != schema.RunRunning:
-		return string(*r.Phase) + ", began " + clock(*r.Started)
 	case r.Alive:
-		return "running since " + clock(*r.Started)
+		return "since " + clock(*r.Started)
 	case r.Ended != nil:
-		return fmt.Sprintf("%s to %s, exit %d", clock(*r.Started), clock(*r.Ended), *r.Exit)
+		return clock(*r.Started) + " to " + clock(*r.Ended)
 	}
 	return "of " + clock(*r.Started) + ", cut off"
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/units"
 )
 
 // cores returns how many CPU cores affinity and cgroups allow, 0 if unknown.
@@ -33,9 +34,7 @@ func cores() int {
 
 // hostMemory returns how much memory the machine and the cgroups allow, 0 if unknown.
 func hostMemory() gpu.Bytes {
-	var kib gpu.Bytes
-	_, _ = fmt.Sscanf(firstLine("/proc/meminfo"), "MemTotal: %d kB", &kib)
-	total := kib * gpu.KiB
+	total := machine().RAM
 	for _, dir := range cgroups() {
 		if n, err := strconv.ParseInt(firstLine(filepath.Join(dir, "memory.max")), 10, 64); err == nil && (total == 0 || gpu.Bytes(n) < total) {
 			total = gpu.Bytes(n)
@@ -47,17 +46,8 @@ func hostMemory() gpu.Bytes {
 // machine returns the cores and the memory of the host, whatever this process may have of them;
 // 0 for what is unknown.
 func machine() (all gpu.Beyond) {
-	for _, part := range strings.Split(firstLine("/sys/devices/system/cpu/online"), ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		first, err1 := strconv.Atoi(from)
-		last, err2 := first, err1
-		if ranged {
-			last, err2 = strconv.Atoi(to)
-		}
-		if err1 == nil && err2 == nil {
-			all.CPUs += last - first + 1
-		}
-	}
+	online, _ := units.ParseGPUIDs(firstLine("/sys/devices/system/cpu/online")) // cores are listed like gpu_ids
+	all.CPUs = len(online)
 	var kib gpu.Bytes
 	_, _ = fmt.Sscanf(firstLine("/proc/meminfo"), "MemTotal: %d kB", &kib)
 	all.RAM = kib * gpu.KiB

@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ import (
 // Main runs the command in args, which do not include the program's name, and returns
 // the exit status.
 func Main(args []string) int {
+	if err := enoughFiles(); err != nil {
+		return newApp().report(err)
+	}
 	if len(args) > 0 {
 		// The program's own helpers: the keeper of a run, the child that talks to NVML, and one that sends news.
 		switch args[0] {
@@ -57,6 +61,7 @@ type app struct {
 	errTTY   bool
 	global   globalFlags
 	settings map[string]string // settings given as flags, as typed
+	command  string            // "gpurun check", if it takes job files; "" for run
 	input    []byte            // standard input, once it was read as a list of commands
 	done     chan int          // exit status, at the end or if the invocation cannot continue
 	onPanic  func()            // restores the terminal before a panic is reported
@@ -122,9 +127,12 @@ func (a *app) main(args []string) int {
 	if len(args) == 1 && args[0] == "--version" {
 		args = []string{"version"}
 	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	if len(args) > 0 {
 		if err := notACommand(args[0]); err != nil && disk.Lines(args[0], os.Getenv("GPURUN_STATE_DIR")) == nil {
-			return a.report(err)
+			return a.report(cmp.Or(a.aJob(args[0]), err))
 		}
 	}
 	root := &grammar{}
@@ -142,6 +150,9 @@ func (a *app) main(args []string) int {
 	}
 	a.global = root.globalFlags
 	a.settings, a.json = givenSettings(ctx), a.json || wantsJSON(ctx)
+	if cmd := ctx.Selected(); cmd.Name != "run" && slices.ContainsFunc(cmd.Flags, func(f *kong.Flag) bool { return f.Name == "lines" }) {
+		a.command = "gpurun " + cmd.Name
+	}
 	return a.report(ctx.Run(a))
 }
 

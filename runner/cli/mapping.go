@@ -25,8 +25,8 @@ const (
 
 var jobKeysOnCluster = []onCluster{
 	{keys: []string{ // gpurun's own, on the node as on this host
-		"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "pool", "env", "work_dir", "shell", "log", "stdout",
-		"stderr", "timeout", "leftovers", "retry", "outputs", "inputs", "metrics", "config", "allow", "on_stall", "desc", "tags", "algorithm", "log_path", "extra_args",
+		"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "pool", "env", "work_dir", "shell", "setup", "log", "stdout",
+		"stderr", "timeout", "leftovers", "retry", "outputs", "inputs", "metrics", "config", "allow", "notify", "on_stall", "desc", "tags", "algorithm", "log_path", "extra_args",
 	}},
 	{keys: []string{"gpus", "gpu_memory", "gpu_model", "cpus", "memory", "priority"}}, // what is submitted
 	{keys: []string{"gpu_ids"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }, cure: theyChoose},
@@ -40,8 +40,8 @@ var jobKeysOnCluster = []onCluster{
 	{keys: []string{"share"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool { return j.Spec.Request.Share && !s.Share }, note: "share"},
 	{keys: []string{"affinity"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Affinity }, note: "affinity"},
 	{keys: []string{"resize"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool {
-		return j.Spec.Request.Max > j.Spec.Request.Min && j.Spec.Resize.Up == 0
-	}, note: "a range of gpus without resize (the least is asked for)"},
+		return j.Spec.Request.Max > j.Spec.Request.Min
+	}, note: "a range of gpus, and resize (the least is asked for)"},
 }
 
 var settingsOnCluster = []onCluster{

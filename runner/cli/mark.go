@@ -2,14 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
+	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
+	"gpurun/state/schema"
 )
 
 type forgetCmd struct {
@@ -67,6 +66,9 @@ func (c *doneCmd) Run(a *app) error {
 
 var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
 
+// marked is what is to become of jobs that need no mark.
+var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
+
 // mark records the user's verdict on jobs: through the run if there is one, else in
 // the ledger itself, under its lock.
 func (a *app) mark(f *batchFlag, req control.Request) error {
@@ -84,32 +86,27 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 		return problems(err)
 	}
 	in, err := matching(batch, req.Jobs)
-	if err != nil && len(batch.Params) > 0 { // then the jobs of the file as it stands may be meant
-		if plain, loadErr := a.loadAgain(nil, ref.file); loadErr == nil {
-			if found, _ := matching(plain, req.Jobs); found != nil {
-				batch, in, err = plain, found, nil
-			}
-		}
+	if len(batch.Params) > 0 {
+		a.say("note", "these are jobs of the last run, which had"+paramFlags(batch.Params))
 	}
 	if err != nil {
 		return err
-	}
-	if given := batch.Params; len(given) > 0 {
-		words := make([]string, 0, len(given))
-		for _, name := range slices.Sorted(maps.Keys(given)) {
-			words = append(words, "-p "+name+"="+given[name])
-		}
-		a.say("note", "these are jobs of the last run, which had "+strings.Join(words, " "))
 	}
 	st, err := a.openState([]string{ref.real}, "")
 	if err != nil {
 		return err
 	}
 	at := sched.Now{Wall: time.Now().UTC()}
+	ref.batch, ref.history = batch, st.History()
+	verdicts := a.verdictsOf(ref)
 	var rep control.Reply
 	for id := range batch.Jobs {
 		j := &batch.Jobs[id]
 		if !in[id] {
+			continue
+		}
+		if verdicts[id].Code == marked[req.Op] {
+			rep.Keep(runner.Already[req.Op], j.Name)
 			continue
 		}
 		if why := files.Lacks(batch, j); why != "" && req.Op == control.OpDone && !req.Without {

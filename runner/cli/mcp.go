@@ -67,7 +67,7 @@ func (c *mcpCmd) Run(a *app) error {
 	if cause := context.Cause(ctx); cause != nil || err == nil {
 		return cause
 	}
-	return &failure{code: exitUsage, text: "what came on standard input is no message of the Model Context Protocol: " + err.Error(), hint: "a client starts gpurun mcp itself; docs/agents.md says how", err: err}
+	return &failure{code: exitInternal, text: err.Error(), err: err}
 }
 
 // roots returns the folders that the client may see, without links.

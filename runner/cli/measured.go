@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type measured struct {
 	history *state.History
 	index   map[string]int // of data.Metrics
 	data    results.Data
+	note    string // which -p values are shown, if any were given
 }
 
 func (m *measured) files() []string {
@@ -32,39 +34,52 @@ func (m *measured) files() []string {
 }
 
 // measured reads what the jobs of some files have measured, from the ledgers and, for what
-// is not there, from logs and files.
-func (a *app) measured(paths []string) (*measured, error) {
+// is not there, from logs and files: by the -p values of the last run, and of others where these
+// have successes; or by those of the run that which names.
+func (a *app) measured(paths []string, which string) (*measured, error) {
 	type ledger struct {
-		last map[string]*disk.Success
-		err  error
+		last  map[string]*disk.Success
+		given []map[string]string
+		err   error
 	}
 	ledgers := make([]chan ledger, len(paths))
 	for i := range paths { // beside reading the job files
 		ledgers[i] = make(chan ledger, 1)
 		a.goSafely(func() {
 			var l ledger
-			l.last, l.err = disk.Successes(disk.Folder(paths[i], a.global.StateDir))
+			l.last, l.given, l.err = disk.Successes(disk.Folder(paths[i], a.global.StateDir))
 			ledgers[i] <- l
 		})
 	}
-	h, _, err := a.readState(paths)
+	ref, err := a.batchOf(paths[0])
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.loadAgain(h.LastRun(0).Params, paths...)
+	ref.more, ref.which = paths[1:], which
+	if err := ref.recall(a); err != nil {
+		return nil, err
+	}
+	b, err := a.loadAgain(ref.run.Params, paths...)
 	if err != nil {
 		return nil, problems(err)
 	}
-	m := &measured{app: a, batch: b, history: h, index: map[string]int{}}
+	m := &measured{app: a, batch: b, history: ref.history, index: map[string]int{}}
 	verdicts := a.judge(b, m.history, sched.Options{Sim: true}).verdicts
-	last := make([]map[string]*disk.Success, len(paths))
+	last, given := make([]map[string]*disk.Success, len(paths)), []map[string]string{b.Params}
 	for i := range ledgers {
 		l := <-ledgers[i]
 		if l.err != nil {
 			return nil, stateFailure(l.err)
 		}
 		last[i] = l.last
+		for _, params := range l.given {
+			same := func(p map[string]string) bool { return maps.Equal(p, params) }
+			if which == "" && !slices.ContainsFunc(given, same) {
+				given = append(given, params)
+			}
+		}
 	}
+	verdicts = append(verdicts, m.others(given, paths)...)
 	successes := make([]*disk.Success, len(b.Jobs))
 	for id := range b.Jobs {
 		successes[id] = last[b.Jobs[id].File][b.Jobs[id].Key.String()]
@@ -72,10 +87,10 @@ func (a *app) measured(paths []string) (*measured, error) {
 	a.divide(len(successes), func(from, to int) { disk.Decode(successes[from:to]) })
 	m.metrics(successes)
 	m.data.Jobs = make([]results.Job, len(b.Jobs))
+	n := len(m.data.Metrics)
 	a.divide(len(successes), func(from, to int) {
-		values := make([]results.Value, (to-from)*len(m.data.Metrics))
+		values := make([]results.Value, (to-from)*n)
 		for id, s := range successes[from:to] {
-			n := len(m.data.Metrics)
 			m.job(from+id, s, values[id*n:(id+1)*n:(id+1)*n])
 		}
 	})
@@ -96,6 +111,52 @@ func (a *app) measured(paths []string) (*measured, error) {
 	return m, nil
 }
 
+// others adds the jobs that the files have with other -p values and that have run, and returns
+// verdicts on them. The first of given is what the batch was read with.
+func (m *measured) others(given []map[string]string, paths []string) (verdicts []verdict) {
+	known := map[place]bool{}
+	at := func(j *jobspec.Job) place { return place{paths[j.File], j.Key.String(), ""} }
+	for i := 0; len(given) > 1 && i < len(m.batch.Jobs); i++ {
+		known[at(&m.batch.Jobs[i])] = true
+	}
+	var words []string
+	for i, params := range given {
+		if i > 0 {
+			b, err := m.loadAgain(params, paths...)
+			if err != nil || !maps.Equal(b.Params, params) {
+				continue // the files no longer have such jobs
+			}
+			judged, before := m.judge(b, m.history, sched.Options{Sim: true}).verdicts, len(verdicts)
+			for id, j := range b.Jobs {
+				if r := m.history.Of(j.File, j.Key.String()); !known[at(&j)] && (judged[id].Live || r != nil && !r.Forgotten) {
+					known[at(&j)], verdicts = true, append(verdicts, judged[id])
+					m.batch.Jobs = append(m.batch.Jobs, j)
+				}
+			}
+			if len(verdicts) == before {
+				continue
+			}
+		}
+		words = append(words, cmp.Or(strings.TrimSpace(paramFlags(params)), "the job file's own"))
+	}
+	if len(words) > 1 || len(given[0]) > 0 {
+		m.note = "values: " + strings.Join(words, "; ")
+	}
+	return verdicts
+}
+
+// build makes the table, and has it say which values it shows.
+func (m *measured) build(o results.Options) (*results.Table, error) {
+	t, err := results.Build(m.data, o)
+	if r, ok := err.(*results.Refusal); ok {
+		return nil, &failure{code: exitUsage, text: r.Text, hint: r.Hint, err: err}
+	}
+	if err == nil && m.note != "" {
+		t.Notes = append(t.Notes, m.note)
+	}
+	return t, err
+}
+
 // divide has all cores work on parts of a list of n.
 func (a *app) divide(n int, f func(from, to int)) {
 	var all sync.WaitGroup
@@ -107,10 +168,6 @@ func (a *app) divide(n int, f func(from, to int)) {
 		})
 	}
 	all.Wait()
-}
-
-func (m *measured) dir(file int) string {
-	return disk.Folder(m.batch.Files[file].Real, m.global.StateDir)
 }
 
 // metrics finds out which metrics there are: those that the job file names, in its order,
@@ -228,7 +285,7 @@ const lateLimit = 1 << 30
 // read reads what the ledger lacks from the log and the files of a job, if they are still
 // those of its last success: the metric was named later, or reading it took too long.
 func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
-	start, end := s.Lines(m.dir(j.File))
+	start, end := s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.global.StateDir))
 	attempt := jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log}
 	r, err := m.batch.Paths(j, attempt)
 	if err != nil {

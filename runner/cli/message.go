@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,9 +45,7 @@ func (a *app) report(err error) int {
 	a.say("error", err.Error())
 	var f *failure
 	if errors.As(err, &f) {
-		for _, line := range f.more {
-			fmt.Fprintln(a.err, line)
-		}
+		printLines(a.err, f.more)
 		a.hint(f.hint)
 	}
 	return code
@@ -57,7 +57,11 @@ func (a *app) hint(text string) {
 	}
 }
 
-func (a *app) warn(text string) { a.say("warning", text) }
+func (a *app) warn(texts ...string) {
+	for _, text := range texts {
+		a.say("warning", text)
+	}
+}
 
 var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": terminal.Yellow, "hint": terminal.Cyan, "note": terminal.Dim}
 
@@ -163,10 +167,33 @@ func problemLines(p jobspec.Problem) []string {
 	return lines
 }
 
+var digits = regexp.MustCompile("[0-9]+")
+
+// gathered returns the first of all warnings that differ only in place and numbers, with
+// how many more there are.
+func gathered(warnings []jobspec.Problem) (list []jobspec.Problem) {
+	alike := map[string]int{}
+	kind := func(p jobspec.Problem) string { return p.Lint + digits.ReplaceAllString(p.Text, "#") }
+	for _, p := range warnings {
+		if alike[kind(p)]++; alike[kind(p)] == 1 {
+			list = append(list, p)
+		}
+	}
+	for i, p := range list {
+		if n := alike[kind(p)]; n > 1 {
+			list[i].Text += fmt.Sprintf(" (and %d more)", n-1)
+		}
+	}
+	return list
+}
+
 // count returns "1 job" or "3 jobs".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, is := strings.CutSuffix(noun, "y"); is {
+		noun = stem + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

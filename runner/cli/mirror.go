@@ -129,7 +129,7 @@ func (m *mirror) load() error {
 	l.readable = ref.batch != nil
 	st, after := m.app.statusAfter(ref)
 	st.Batch.ID, l.after, l.at = m.id, after, time.Now()
-	v := &web.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs))}
+	v := &web.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: secretsOf(ref.batch)}
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
 		at := placeOf(j)
@@ -197,12 +197,12 @@ func (m *mirror) asks() *schema.Status {
 // update makes a new view of the jobs that facts are about, and of what the run has
 // answered.
 func (m *mirror) update(touched map[int]bool, live *schema.Status) {
-	v := &web.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs)}
+	v := &web.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs), Secrets: m.view.Secrets}
 	st, now := &v.Status, time.Now()
 	st.Head = schema.At(now)
 	if live != nil {
 		st.Counts, st.ETA, st.GPUs, st.Alike, st.Warnings = live.Counts, live.ETA, live.GPUs, live.Alike, live.Warnings
-		st.Run = m.app.liveRun(m.ref, runDoc(m.ref.history, 0), live)
+		st.Run = m.app.liveRun(m.ref, runDoc(m.ref), live)
 		for k := range live.Jobs {
 			l := &live.Jobs[k]
 			i, known := m.index[placeOf(l)]
@@ -212,6 +212,11 @@ func (m *mirror) update(touched map[int]bool, live *schema.Status) {
 			}
 			if was := m.answers[i]; was == nil || !sameJob(was, l) {
 				m.answers[i], touched[i] = l, true
+			}
+		}
+		for i, j := range v.Jobs {
+			if m.answers[i] == nil {
+				st.Counts[j.State]++ // added to its file since
 			}
 		}
 	} else {
@@ -234,7 +239,7 @@ func (m *mirror) update(touched map[int]bool, live *schema.Status) {
 			st.Counts[j.State]++
 		}
 	}
-	if changed || live != nil && !sameStatus(&m.view.Status, st) {
+	if st.Outcome = schema.OutcomeOf(st.Run, st.Counts); changed || live != nil && !sameStatus(&m.view.Status, st) {
 		m.view = v
 	}
 }

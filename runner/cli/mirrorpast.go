@@ -10,6 +10,7 @@ import (
 	"gpurun/runner/web"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -18,6 +19,8 @@ type retold struct {
 	files  []string
 	tails  []*disk.Follower
 	annals state.Annals
+
+	secrets []string // that attempts began with
 }
 
 // A listRow is a mirror's row in the list of batches, and of what it was made.
@@ -52,6 +55,7 @@ func (m *mirror) Row() (*schema.BatchRow, error) {
 		if rep, err := l.ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
 			row.Counts, run.Phase = schema.CountsOf(rep.Snapshot.Counts), phaseOf(rep)
 		}
+		row.Outcome = schema.Known(schema.OutcomeOf(&run, row.Counts))
 		l.row = &row
 	default:
 		ref, err := m.app.batchOf(m.file)
@@ -75,9 +79,12 @@ func (m *mirror) chronicle() *chronicle {
 		}
 	}
 	for i, tail := range m.past.tails {
-		tail.Next(func(seq int64, f state.Fact) { m.past.annals.Add(i, seq, f) })
+		tail.Next(func(seq int64, f state.Fact) {
+			m.past.secrets = append(m.past.secrets, secretsIn(&f)...)
+			m.past.annals.Add(i, seq, f)
+		})
 	}
-	c := &chronicle{Annals: m.past.annals.Closed(), after: m.after}
+	c := &chronicle{Annals: m.past.annals.Closed(), after: m.after, secrets: m.past.secrets}
 	if len(m.after.ended) > 0 {
 		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.Exploit) bool { return x.Open != nil && m.after.ended[x.UniID] })
 		for r := range m.ref.history.Records() {
@@ -119,7 +126,9 @@ func (m *mirror) Runs() (*schema.History, error) {
 	if err := m.ready(); err != nil {
 		return nil, err
 	}
-	return &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: m.chronicle().rows(m.ref, time.Time{})}, nil
+	c := m.chronicle()
+	doc := &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: c.rows(m.ref, time.Time{})}
+	return redact.Document(doc, redact.Hiding(c.secrets)), nil
 }
 
 // Because explains a job, and lists its attempts.
@@ -146,7 +155,8 @@ func (m *mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 			attempts = append(attempts, w.past.attempt(m.ref, x, time.Now()))
 		}
 	}
-	return &schema.Because{Job: *j, Chain: w.chain(j)}, attempts, nil
+	hide := redact.Hiding(w.past.secrets)
+	return redact.Document(&schema.Because{Job: *j, Chain: w.chain(j)}, hide), redact.Document(attempts, hide), nil
 }
 
 // verdicts returns what the next run would do with each job of the file.
@@ -169,9 +179,7 @@ func (m *mirror) Log(uniID string) (web.Log, error) {
 		return web.Log{}, err
 	}
 	l := web.Log{Path: x.Log, From: x.LogFrom, To: -1, Over: x.Open == nil}
-	if x.Open != nil {
-		l.Path, l.From = x.Open.Start.Log, x.Open.Start.LogFrom
-	} else if x.LogTo > 0 {
+	if x.Open == nil && x.LogTo > 0 {
 		l.To = x.LogTo
 	}
 	if l.Path == "" {
@@ -179,11 +187,7 @@ func (m *mirror) Log(uniID string) (web.Log, error) {
 	}
 	moved := 0 // a job that starts afresh moves its old log to LOG.1
 	for _, y := range all {
-		log, from, began := y.Log, y.LogFrom, y.Start
-		if y.Open != nil {
-			log, from, began = y.Open.Start.Log, y.Open.Start.LogFrom, y.Open.Start.Time
-		}
-		if y != x && log == l.Path && from == 0 && began.After(x.Start) && x.Open == nil {
+		if y != x && y.Log == l.Path && y.LogFrom == 0 && y.Start.After(x.Start) && x.Open == nil {
 			moved++
 		}
 	}
@@ -221,17 +225,9 @@ func (m *mirror) Curves(uniID string) (string, error) {
 }
 
 // Results makes a table of what the jobs have measured.
-func (m *mirror) Results(asked web.ResultsAsked) (any, error) {
-	c := resultsCmd{Metric: asked.Metric, By: asked.By, Over: asked.Over, Where: asked.Where, Best: asked.Best, Pivot: asked.Pivot, Versus: asked.Versus, Err: asked.Err, Sort: asked.SortBy}
-	o, err := c.options()
-	if err == nil && !slices.Contains([]results.Err{results.SD, results.SEM, results.CI95}, o.Err) {
-		err = &results.Refusal{Text: "err: " + quoted(c.Err) + " is unknown", Hint: "sd, sem or ci95"}
-	}
-	if err != nil {
-		return nil, webFailure(refused(err))
-	}
+func (m *mirror) Results(o results.Options) (any, error) {
 	m.mu.Lock()
-	err = m.ready()
+	err := m.ready()
 	paths := []string(nil)
 	if err == nil {
 		paths = m.ref.files()
@@ -240,20 +236,13 @@ func (m *mirror) Results(asked web.ResultsAsked) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := m.app.measured(paths)
+	got, err := m.app.measured(paths, "")
 	if err != nil {
 		return nil, webFailure(err)
 	}
-	if asked.Raw {
-		t, err := results.Raw(got.data, o)
-		if err != nil {
-			return nil, webFailure(refused(err))
-		}
-		return t.Document(time.Now(), got.files()), nil
-	}
-	t, err := results.Build(got.data, o)
+	t, err := got.build(o)
 	if err != nil {
-		return nil, webFailure(refused(err))
+		return nil, webFailure(err)
 	}
 	return t.Document(time.Now(), got.files()), nil
 }

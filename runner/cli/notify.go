@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/signal"
@@ -29,7 +30,7 @@ type notifyCmd struct {
 
 // Help returns the command's description and examples.
 func (notifyCmd) Help() string {
-	return `Lists who gets news of a run: notify in the settings of the job files, else in your own config.yaml. With --test, sends each of them a message. Exits with 0 if all were delivered, else 1.
+	return `Lists who gets news of a run: notify in the settings of the job files, else in your own config.yaml, and notify of jobs. With --test, sends each of them a message. Exits with 0 if all were delivered, else 1.
 
 Examples:
 
@@ -50,7 +51,7 @@ func (c *notifyCmd) Run(a *app) error {
 	if !c.Test {
 		for i, label := range jobspec.Labels(targets) {
 			t := &targets[i]
-			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), strings.Join(t.On, ", ")+atLeast(t.MinDuration))
+			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), cmp.Or(strings.Join(t.On, ", "), "news of jobs that name it")+atLeast(t.MinDuration))
 		}
 		return nil
 	}
@@ -89,7 +90,7 @@ func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return b.Settings.Notify, strings.Join(files, " ") + " or your own config.yaml", nil
+	return b.Targets(b.Settings.Notify), strings.Join(files, " ") + " or your own config.yaml", nil
 }
 
 // newsOf says which batch news are of.
@@ -98,11 +99,7 @@ func newsOf(files []string) notify.Run {
 	if len(files) == 0 {
 		return r
 	}
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = filepath.Base(f)
-	}
-	r.File = strings.Join(names, " ")
+	r.File = strings.Join(names(len(files), func(i int) string { return filepath.Base(files[i]) }), " ")
 	if abs, err := filepath.Abs(files[0]); err == nil {
 		r.Look = "gpurun status " + shellescape.Quote(abs)
 	}
@@ -115,28 +112,37 @@ type news struct {
 	hide atomic.Pointer[func(string) string]
 }
 
-// openNews begins to send news of the run, if anybody wants them.
+// openNews begins to send news of the run, to those who want them.
 func (r *run) openNews(say func(string)) *news {
-	if len(r.batch.Settings.Notify) == 0 {
-		return nil
-	}
 	n := &news{}
-	n.Continue(r.batch)
 	n.Sink = notify.New(notify.Config{
-		Targets: r.batch.Settings.Notify, Run: newsOf(names(len(r.batch.Files), func(i int) string { return r.batch.Files[i].Path })),
+		Targets: r.batch.Targets(r.batch.Settings.Notify), Run: newsOf(names(len(r.batch.Files), func(i int) string { return r.batch.Files[i].Path })),
 		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: r.goSafely,
 	})
+	n.Continue(r.batch)
 	return n
 }
 
-// Continue also hides the secrets of jobs that have joined the run.
+// Continue also hides the secrets of jobs that have joined the run, and tells whom they notify.
 func (n *news) Continue(b *jobspec.Batch) {
-	var secrets []string
-	for i := range b.Jobs {
-		secrets = append(secrets, redact.Secrets(runner.Params(&b.Jobs[i]))...)
+	n.Sink.Continue(b)
+	if len(b.Targets(n.Targets)) == 0 {
+		b = nil
 	}
-	hide := redact.Hiding(secrets)
+	hide := redact.Hiding(secretsOf(b))
 	n.hide.Store(&hide)
+}
+
+// secretsOf returns the secrets among the parameters and the env of a batch's jobs; b may be nil.
+func secretsOf(b *jobspec.Batch) (secrets []string) {
+	if b == nil {
+		return nil
+	}
+	environ := runner.Environ()
+	for i := range b.Jobs {
+		secrets = append(secrets, redact.Secrets(b.Variables(&b.Jobs[i], environ))...)
+	}
+	return secrets
 }
 
 // endNews has the last news sent.

@@ -17,6 +17,7 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -81,9 +82,7 @@ func (c *planCmd) Run(a *app) error {
 		return p.json()
 	}
 	a.warnings(batch)
-	for _, w := range warnings {
-		a.warn(w)
-	}
+	a.warn(warnings...)
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
 	if running := p.running(); running != "" {
@@ -153,7 +152,7 @@ func (p *planning) json() error {
 		}
 		f.add(doc.Jobs)
 	}
-	return writeJSON(p.out, doc)
+	return writeJSON(p.out, redact.Document(doc, redact.Hiding(secretsOf(p.batch))))
 }
 
 // plan returns a job's part of the plan.
@@ -173,11 +172,15 @@ func (p *planning) plan(id int) *schema.Plan {
 // options returns the scheduler's options from the command line.
 func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	var o sched.Options
+	var named []bool
 	var err error
-	if o.Selected, err = c.selected(b); err != nil {
+	if o.Selected, named, err = c.selected(b); err != nil {
 		return o, err
 	}
 	o.Forced, err = matching(b, c.Force.globs)
+	for id := range named {
+		o.Forced[id] = o.Forced[id] && named[id]
+	}
 	o.Zone = time.Local
 	setLimits(&o, b)
 	return o, err

@@ -69,9 +69,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 		return problems
 	}
 	name, words := p.batch.Settings.Engine, wordsOf(engineOf(p.batch))
-	for _, n := range notes {
-		fmt.Fprintln(to, n)
-	}
+	printLines(to, notes)
 	p.there = p.submissions(words)
 	silent := false
 	for i, s := range p.there {

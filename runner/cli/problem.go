@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -54,10 +55,7 @@ func problemsDoc(err error) schema.Problems {
 
 // wantsJSON reports whether the command line has --json.
 func wantsJSON(ctx *kong.Context) bool {
-	for _, p := range ctx.Path {
-		if f := p.Flag; f != nil && f.Name == "json" && ctx.FlagValue(f) == true {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && p.Flag.Name == "json" && ctx.FlagValue(p.Flag) == true
+	})
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,7 +23,7 @@ type queueCmd struct {
 
 // Help returns the command's description and examples.
 func (queueCmd) Help() string {
-	return `The runs of all users that wait for GPUs, in the order in which the next GPU is offered to them: whoever holds fewest goes first, or whoever has waited longest where the host says "schedule: fifo". A run whose jobs cannot use a GPU is passed by those behind it. START is what can be told from when running jobs are over at the latest; most do not say it.
+	return `The runs of all users that wait for GPUs, or for cores or memory of the host, in the order in which the next GPU is offered to them: whoever holds fewest goes first, or whoever has waited longest where the host says "schedule: fifo". A run whose jobs cannot use a GPU is passed by those behind it. START is what can be told from when running jobs are over at the latest; most do not say it.
 
 Examples:
 
@@ -51,7 +50,7 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 	for i, place := range pool.Queue(snap.At) {
 		row := waiterOf(i, &place)
 		row.Text = schema.Known(whyWaiting(i, &place))
-		rows = append(rows, row.Waiter)
+		rows = append(rows, row)
 	}
 	if c.JSON {
 		return writeJSON(a.out, schema.Queue{Head: schema.At(time.Now()), Waiting: rows})
@@ -64,30 +63,17 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 	return nil
 }
 
-// A waiter is a run that waits for GPUs.
-type waiter struct{ schema.Waiter }
-
 // waiterOf returns the run at a place of the queue, counted from 0.
-func waiterOf(i int, p *gpu.Place) waiter {
+func waiterOf(i int, p *gpu.Place) schema.Waiter {
 	w := schema.Waiter{
-		Position: i + 1, User: userOf(&p.Wish), You: p.UID == host.Me(), Run: schema.Known(p.Run), Since: p.Since.UTC(), Holds: p.Holds,
+		Position: i + 1, User: gpu.UserName(p.User, p.UID), You: p.UID == host.Me(), Run: schema.Known(p.Run), Name: schema.Known(p.Name), Since: p.Since.UTC(), Holds: p.Holds,
 		Background: p.Background, Asks: []schema.Ask{}, Start: schema.Time(p.Start),
 	}
 	for _, a := range p.Asks {
 		w.Asks = append(w.Asks, schema.Ask{Jobs: a.Jobs, GPUs: a.Min, Memory: a.Memory, Share: a.Share, UUIDs: schema.List(a.UUIDs)})
 	}
-	return waiter{w}
+	return w
 }
-
-// uuids returns the devices that could do.
-func (w *waiter) uuids() (ids []gpu.UUID) {
-	for _, a := range w.Asks {
-		ids = append(ids, a.UUIDs...)
-	}
-	return ids
-}
-
-func userOf(w *gpu.Wish) string { return cmp.Or(w.User, "uid "+strconv.Itoa(w.UID)) }
 
 // whyWaiting says what keeps the first request of a run from the GPUs that it could use.
 func whyWaiting(i int, p *gpu.Place) string {
@@ -129,6 +115,9 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 		if r.You {
 			who += " (you)"
 		}
+		if r.Name != nil {
+			who += ", " + onGPU(*r.Name)
+		}
 		if r.Background {
 			who += ", background"
 		}
@@ -149,7 +138,10 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 func asksFor(r *schema.Waiter) string {
 	a := r.Asks[0]
 	s := count(a.GPUs, "GPU") + " with " + a.Memory.Round()
-	if a.GPUs > 1 {
+	switch {
+	case a.GPUs == 0:
+		s = "cores, memory"
+	case a.GPUs > 1:
 		s += " each"
 	}
 	if len(r.Asks) > 1 {
@@ -174,12 +166,13 @@ func clock(t time.Time) string {
 
 // waitingRuns returns the runs that wait, in their order. If none of this user's does, the
 // place of one that would is among them, without a run, provided that anybody waits.
-func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) (list []waiter) {
-	if len(snap.Wishes) == 0 {
-		return nil
+func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schema.Waiter {
+	list := []schema.Waiter{}
+	if !pool.Rivals() {
+		return list
 	}
 	me := host.Me()
-	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me }) {
+	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me && len(w.Asks) > 0 }) {
 		ask := pool.Ask(snap.At, req, 1, nil)
 		pool.Want(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Asks: []gpu.Ask{ask}})
 		defer pool.Want(gpu.Wish{})
@@ -201,7 +194,7 @@ const hypothetical = "gpurun gpus"
 const maxNext = 5
 
 // printNext prints "next: bob (holds 1, waits since 14:02), then you".
-func printNext(w io.Writer, list []waiter) {
+func printNext(w io.Writer, list []schema.Waiter) {
 	var names []string
 	for i, n := range list {
 		name := terminal.CleanText(n.User)

@@ -39,6 +39,8 @@ type reportCmd struct {
 	File   string `placeholder:"FILE" help:"The job file, as a flag."`
 	Output string `short:"o" placeholder:"FILE" help:"Where to write it; - for standard output. Default: NAME-report.html in this folder."`
 	JSON   bool   `name:"json" help:"Print the data as JSON instead."`
+
+	runFlag `embed:""`
 }
 
 // Help returns the command's description and examples.
@@ -62,6 +64,7 @@ func (c *reportCmd) Run(a *app) error {
 	if err := onlyOne(refs, "gpurun report "); err != nil {
 		return err
 	}
+	c.choose(refs)
 	doc, err := a.reportOf(refs[0])
 	switch {
 	case err != nil:
@@ -93,13 +96,13 @@ func (a *app) reportOf(ref *batchRef) (*schema.Report, error) {
 	}
 	k := &report.Known{Starts: map[report.ID]*state.Fact{}, Ends: map[report.ID]*state.Fact{}, Lines: logLines}
 	if ref.batch != nil {
-		if m, err := a.measured(ref.files()); err == nil && len(m.data.Metrics) > 0 {
-			k.Results, _ = results.Build(m.data, results.Options{})
+		if m, err := a.measured(ref.files(), ref.which); err == nil && len(m.data.Metrics) > 0 {
+			k.Results, _ = m.build(results.Options{})
 		}
 	}
 	k.Status = a.statusDoc(ref)
 	p := a.annals(ref)
-	k.Runs = p.rows(ref, time.Time{})
+	k.Runs, k.Secrets = p.rows(ref, time.Time{}), p.secrets
 	now := time.Now()
 	for _, x := range p.Attempts {
 		row := p.attempt(ref, x, now)

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"gpurun/runner/results"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
+	"gpurun/state/redact"
 )
 
 type resultsCmd struct {
@@ -22,6 +22,7 @@ type resultsCmd struct {
 	Over   []string `placeholder:"PARAM,…" help:"Average over these; the others within the first. Default: seed, random_seed, rep, repeat, trial or run."`
 	Best   string   `placeholder:"METRIC" help:"Of all parameters not in --by, keep the setting with the best mean."`
 	Pivot  string   `placeholder:"PARAM" help:"A column for each value of this parameter."`
+	Within []string `placeholder:"PARAM,…" help:"Mark the best among the rows that agree in these. Default: among those that differ in the last parameter only."`
 	Versus string   `placeholder:"PARAM=VALUE" help:"Add the paired difference from this baseline, with its 95% interval."`
 	Where  []string `sep:"none" placeholder:"PARAM=VALUE,…" help:"Only jobs with this value, or one of these; != excludes."`
 	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"What stands behind ±: standard deviation, its error, or the 95% interval (${default})."`
@@ -30,11 +31,13 @@ type resultsCmd struct {
 	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Print as ${enum}; csv and json have all digits."`
 	JSON   bool     `name:"json" help:"The same as --format json."`
 	Watch  bool     `short:"w" help:"Print again when something changes, until the run ends."`
+
+	runFlag `embed:""`
 }
 
 // Help returns the command's description and examples.
 func (resultsCmd) Help() string {
-	return `A table of what the jobs have measured, averaged over their seeds. Numbers come from the JSON that jobs write to $GPURUN_RESULT, and from their logs and files as the job file's metrics say. A value counts if it is of the last success of the job as the file has it now; what is missing is named in its cell.
+	return `A table of what the jobs have measured, averaged over their seeds. Numbers come from the JSON that jobs write to $GPURUN_RESULT, and from their logs and files as the job file's metrics say. A value counts if it is of the last success of the job as the file has it now; what is missing is named in its cell. Successes of runs with other -p values are in the table, too, where the file still has such jobs; --run shows the values of one run alone.
 
 Examples:
 
@@ -51,10 +54,6 @@ func (c *resultsCmd) Run(a *app) error {
 	if c.JSON {
 		c.Format = "json"
 	}
-	o, err := c.options()
-	if err != nil {
-		return refused(err)
-	}
 	groups := [][]string{slices.Concat(c.File, c.Files)}
 	if len(groups[0]) == 0 {
 		refs, err := a.find("", toShow)
@@ -67,13 +66,13 @@ func (c *resultsCmd) Run(a *app) error {
 		}
 	}
 	if c.Watch {
-		return c.watch(a, groups, o)
+		return c.watch(a, groups)
 	}
 	for i, paths := range groups {
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
-		text, err := c.table(a, paths, o)
+		text, err := c.table(a, paths)
 		if err != nil {
 			return err
 		}
@@ -82,31 +81,8 @@ func (c *resultsCmd) Run(a *app) error {
 	return nil
 }
 
-// refused turns an option that does not fit the data into a failure.
-func refused(err error) error {
-	if r, ok := err.(*results.Refusal); ok {
-		return &failure{code: exitUsage, text: r.Text, hint: r.Hint, err: err}
-	}
-	return err
-}
-
-func (c *resultsCmd) options() (results.Options, error) {
-	o := results.Options{Metrics: c.Metric, By: c.By, Over: c.Over, Best: c.Best, Pivot: c.Pivot, Err: results.Err(c.Err), Sort: c.Sort}
-	var err error
-	if o.Where, err = results.ParseFilters(c.Where); err != nil {
-		return o, err
-	}
-	if c.Versus != "" {
-		var base []results.Filter
-		if base, err = results.ParseFilters([]string{c.Versus}); err == nil && len(base) > 0 {
-			o.Versus = base[0]
-		}
-	}
-	return o, err
-}
-
 // watch prints the table again whenever a ledger has changed, until no run is alive.
-func (c *resultsCmd) watch(a *app, groups [][]string, o results.Options) error {
+func (c *resultsCmd) watch(a *app, groups [][]string) error {
 	ctx, stop := a.untilSignal()
 	defer stop()
 	paths, screen := slices.Concat(groups...), a.screen()
@@ -125,7 +101,7 @@ func (c *resultsCmd) watch(a *app, groups [][]string, o results.Options) error {
 			last = changed
 			var text string
 			for _, group := range groups {
-				part, err := c.table(a, group, o)
+				part, err := c.table(a, group)
 				if err != nil {
 					return err
 				}
@@ -147,55 +123,34 @@ func (c *resultsCmd) watch(a *app, groups [][]string, o results.Options) error {
 }
 
 // table returns the results of some job files as text in the format that was asked for.
-func (c *resultsCmd) table(a *app, paths []string, o results.Options) (string, error) {
-	m, err := a.measured(paths)
+func (c *resultsCmd) table(a *app, paths []string) (string, error) {
+	m, err := a.measured(paths, c.Which)
 	if err != nil {
 		return "", err
 	}
-	var t interface {
-		CSV(io.Writer) error
-		Markdown(io.Writer) error
-		LaTeX(io.Writer) error
+	t, err := m.build(results.Options{
+		Metrics: c.Metric, By: c.By, Over: c.Over, Best: c.Best, Pivot: c.Pivot, Within: c.Within, Versus: c.Versus, Where: c.Where, Err: results.Err(c.Err), Sort: c.Sort, Raw: c.Raw,
+	})
+	if err != nil {
+		return "", err
+	}
+	if c.Format == "csv" || c.Raw && c.Format != "json" { // these have no place for them
+		for _, text := range slices.Concat(t.Warnings, t.Notes) {
+			a.say("note", text)
+		}
 	}
 	var b strings.Builder
-	var raw *results.RawTable
-	var built *results.Table
-	if c.Raw {
-		raw, err = results.Raw(m.data, o)
-		t = raw
-	} else {
-		built, err = results.Build(m.data, o)
-		t = built
-	}
-	if err != nil {
-		return "", refused(err)
-	}
 	switch c.Format {
 	case "csv":
-		if built != nil { // the file has no place for them
-			for _, text := range slices.Concat(built.Warnings, built.Notes) {
-				a.say("note", text)
-			}
-		}
-		err = t.CSV(&b)
+		return t.CSV(), nil
 	case "md":
-		err = t.Markdown(&b)
+		return t.Markdown(), nil
 	case "latex":
-		err = t.LaTeX(&b)
+		return t.LaTeX(), nil
 	case "json":
-		var doc any
-		if raw != nil {
-			doc = raw.Document(time.Now(), m.files())
-		} else {
-			doc = built.Document(time.Now(), m.files())
-		}
-		err = writeJSON(&b, doc)
+		err = writeJSON(&b, redact.Document(t.Document(time.Now(), m.files()), redact.Text))
 	default:
-		if raw != nil {
-			table(&b, raw.Text(terminal.CleanText))
-		} else {
-			printResults(a, &b, built)
-		}
+		printResults(a, &b, t)
 	}
 	return b.String(), err
 }
@@ -207,10 +162,7 @@ func printResults(a *app, b *strings.Builder, t *results.Table) {
 		bold = func(s string) string { return terminal.Paint(terminal.Bold, s) }
 	}
 	table(b, t.Text(terminal.CleanText, bold))
-	for _, line := range append([]string{t.Caption}, t.Notes...) {
+	for _, line := range t.Remarks() {
 		b.WriteString(terminal.CleanText(line) + "\n")
-	}
-	for _, w := range t.Warnings {
-		b.WriteString("warning: " + terminal.CleanText(w) + "\n")
 	}
 }

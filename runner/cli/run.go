@@ -87,8 +87,11 @@ func (c *runCmd) Run(a *app) error {
 	if r.nothing() && !c.Watch {
 		r.head.end("nothing to do")
 		r.tellWarnings()
+		r.removeCopies()
 		r.core.Step(now(), sched.Began{}) // decides every job, and finishes
-		return r.summary(state.Result{Final: r.core.Snapshot(now())}, func() {})
+		res := state.Result{Final: r.core.Snapshot(now())}
+		r.recordValues(&res)
+		return r.summary(res, func() {})
 	}
 	return r.carry()
 }
@@ -149,12 +152,13 @@ func (r *run) open() error {
 	if r.state, err = r.openState(realPaths(r.batch), r.cmd.Abandon); err != nil {
 		return err
 	}
+	r.state.Share()
 	r.later(func() {
 		if err := r.state.Close(); err != nil {
 			r.warn(err.Error())
 		}
 	})
-	if err := r.keepLines(); err != nil {
+	if err := r.keepLines(r.batch); err != nil {
 		return err
 	}
 	r.runLog = r.state.RunLog()
@@ -204,12 +208,7 @@ func (r *run) runs(id int) bool { return r.core.Verdict(id).Run }
 
 // wantsGPU reports whether one of the jobs that runs selects needs a GPU.
 func wantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
-	for id := range b.Jobs {
-		if b.Jobs[id].Spec.Request.Min > 0 && runs(id) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Request.Min > 0 && runs(j.ID) })
 }
 
 // nothing reports whether there is nothing to run and nothing to adopt.
@@ -258,7 +257,7 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
 		Host: h.HostRules, IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
-		Others: h.others(s.Others), Pick: s.Pick, UID: host.Me(), Run: runID(), Poll: s.Poll, Background: s.Background,
+		Others: h.others(s.Others), Pick: s.Pick, UID: host.Me(), Run: runID(), Poll: s.Poll, Background: s.Background, Machine: machine(),
 	}, err
 }
 
@@ -305,7 +304,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: engineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print,
+		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: engineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print, Warn: view.Warn,
 		Log: r.log, Stops: sig.stops, Reloads: sig.again, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	}
@@ -350,9 +349,7 @@ func endless(b *jobspec.Batch, runs func(id int) bool) bool {
 // tellWarnings prints the warnings of the job files and the ledgers.
 func (r *run) tellWarnings() {
 	r.warnings(r.batch)
-	for _, w := range r.state.Warnings() {
-		r.warn(w)
-	}
+	r.warn(r.state.Warnings()...)
 }
 
 // uniIDs keeps the uni_id.json files of the block dialect. It returns nil if there are none.

@@ -38,6 +38,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	older, err := filepath.Abs("testdata/older")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -46,6 +50,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TEST_HOST_RULES", filepath.Join(env.WorkDir, "etc", "host.yaml"))
 			env.Setenv("GPURUN_SIM_HERE", "1") // whatever machine the tests run on
 			env.Setenv("JOBS", jobs)           // the ready-made job files
+			env.Setenv("OLDER", older)         // ledgers that earlier builds wrote
 			// Under the race detector every process would sleep a second at exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil

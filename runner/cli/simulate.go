@@ -174,11 +174,7 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 
 // some names the first of some jobs.
 func (p *planning) some(ids []int) string {
-	first := p.batch.Jobs[slices.Min(ids)].Name
-	if len(ids) == 1 {
-		return first
-	}
-	return fmt.Sprintf("%s and %d more", first, len(ids)-1)
+	return jobWords([]string{p.batch.Jobs[slices.Min(ids)].Name}, 1, len(ids))
 }
 
 // bar draws a job's time among that of the batch.

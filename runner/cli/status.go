@@ -9,6 +9,8 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/redact"
+	"gpurun/state/schema"
 )
 
 type statusCmd struct {
@@ -17,6 +19,7 @@ type statusCmd struct {
 	Watch   bool   `short:"w" help:"Watch until it ends, and exit with its status. Ctrl-C only stops watching."`
 	Verbose bool   `short:"v" help:"Also show how the GPUs of each job are connected."`
 	JSON    bool   `name:"json" help:"Print the status as JSON."`
+	runFlag `embed:""`
 }
 
 // Help returns the command's description and examples.
@@ -27,24 +30,28 @@ Examples:
 
     gpurun status
     gpurun status -w
+    gpurun status --run 3
     gpurun status --json jobs.yaml | jq .counts.failed`
 }
 
 // A status is what is known about a batch at one moment, for people.
 type status struct {
 	File    string
-	Alive   bool // whether a run holds the lock
-	Runner  *disk.Runner
+	again   string // what runs the rest
+	Alive   bool   // whether a run holds the lock
+	Runner  disk.Runner
 	Mute    string // why that run does not answer
 	Unread  string // why this is not based on the job file
 	LastRun time.Time
 	state.Snapshot
 
+	outcome schema.Outcome
+	earlier []string                  // jobs that failed before the last run, whose summary does without them
 	lists   map[state.Phase][]string  // names of the jobs, in the order of the batch
 	took    map[state.Phase][]float64 // how long jobs took that succeeded
 	fails   []state.FailedJob         // as displayed
 	last    time.Time                 // the ledger's last change
-	code    string                    // the copy of the code that the last run began with; "" for none
+	code    *string                   // the copy of the code that jobs run in; nil for none
 	verbose bool                      // also print how GPUs are connected
 	died    bool                      // the last run did not get to its end
 	kept    *kept                     // the last run's summary, unless something has happened since
@@ -57,6 +64,7 @@ func (c *statusCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	c.choose(refs)
 	if c.Watch {
 		if err := onlyOne(refs, "gpurun status -w "); err != nil {
 			return err
@@ -96,5 +104,6 @@ func (c *statusCmd) json(a *app, refs []*batchRef) error {
 	if err := refs[0].read(a); err != nil {
 		return err
 	}
-	return writeJSON(a.out, a.statusDoc(refs[0]))
+	st := a.statusDoc(refs[0])
+	return writeJSON(a.out, redact.Document(st, redact.Hiding(secretsOf(refs[0].batch))))
 }

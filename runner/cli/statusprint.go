@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"al.essio.dev/pkg/shellescape"
-
 	"gpurun/gpu"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -18,13 +16,11 @@ import (
 // print writes the status as text.
 func (s *status) print(w io.Writer, width int, now time.Time) {
 	line := func(text string) {
-		for _, l := range terminal.Wrap(terminal.CleanText(text), width, 4) {
-			fmt.Fprintln(w, l)
-		}
+		printLines(w, terminal.Wrap(terminal.CleanText(text), width, 4))
 	}
 	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Snapshot))
-	if s.code != "" && s.Alive {
-		line("its jobs run in a copy of the code: " + shown(s.code))
+	if s.code != nil && s.Alive {
+		line("its jobs run in a copy of the code: " + shown(*s.code))
 	}
 	if s.Unread != "" {
 		line(s.Unread)
@@ -74,13 +70,14 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	s.printQueues(w)
 	if s.kept != nil {
 		s.printLists(w, width)
+		if len(s.earlier) > 0 {
+			printLines(w, terminal.Names(fmt.Sprintf("%d failed before that run", len(s.earlier)), s.earlier, width, linesOfNames))
+		}
 		fmt.Fprintf(w, "\n%s\n%s\n", s.kept.head, s.kept.text)
 		return
 	}
 	for _, f := range s.fails {
-		for _, l := range terminal.FailureLines(f, width) {
-			fmt.Fprintln(w, l)
-		}
+		printLines(w, terminal.FailureLines(f, width))
 	}
 	s.printLists(w, width)
 	if rest := s.rest(); rest != "" {
@@ -91,31 +88,20 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 // headline returns "jobs.yaml: running since 14:02 (process 4711)".
 func (s *status) headline() string {
 	switch {
-	case s.Alive && s.Runner != nil && s.Runner.PID > 0:
-		return fmt.Sprintf("%s: running since %s (process %d)", s.File, s.moment(s.Runner.Since), s.Runner.PID)
+	case s.Alive && s.Runner.PID > 0:
+		return fmt.Sprintf("%s: running since %s (process %d)", s.File, untilTime(s.At, s.Runner.Since), s.Runner.PID)
 	case s.Alive:
 		return s.File + ": running"
-	case s.LastRun.IsZero():
-		return s.File + ": not running"
-	case s.kept == nil && s.cutOff():
-		return fmt.Sprintf("%s: not running; the run of %s was cut off, last seen at %s", s.File, s.moment(s.LastRun), s.moment(s.last))
+	case !s.LastRun.IsZero() && s.kept == nil && s.cutOff():
+		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.outcome.Text, untilTime(s.At, s.LastRun), untilTime(s.At, s.last))
 	}
-	return s.File + ": not running"
+	return s.File + ": " + s.outcome.Text
 }
 
 // cutOff reports whether the last run was killed, or left jobs running. Ends that are
 // not in the ledger do not tell: there may have been no room for them.
 func (s *status) cutOff() bool {
 	return s.died || s.Counts[state.Running] > 0 || len(s.Running) > 0
-}
-
-// moment returns a time of day, with the date unless it is today.
-func (s *status) moment(t time.Time) string {
-	t, now := t.Local(), s.At.Local()
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format(time.DateTime)
 }
 
 // cells returns the row of a running job.
@@ -145,7 +131,10 @@ func (s *status) printQueues(w io.Writer) {
 }
 
 // listed are the states whose jobs are named, in linesOfNames lines each.
-var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Interrupted, state.Blocked, state.Pending}
+var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Interrupted, state.Blocked, state.Pending, forgotten}
+
+// forgotten jobs of a live run have ended in it, and run in the next one.
+const forgotten state.Phase = "forgotten, for the next run"
 
 const linesOfNames = 2
 
@@ -156,9 +145,7 @@ func (s *status) printLists(w io.Writer, width int) {
 		if len(names) == 0 || s.Alive && phase == state.Pending {
 			continue
 		}
-		for _, l := range terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.times(phase)), names, width, linesOfNames) {
-			fmt.Fprintln(w, l)
-		}
+		printLines(w, terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.times(phase)), names, width, linesOfNames))
 	}
 }
 
@@ -185,7 +172,7 @@ func (s *status) rest() string {
 	}
 	for phase, n := range s.Counts {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
-			rest := "run the rest with: gpurun " + shellescape.QuoteCommand(strings.Split(s.File, ", "))
+			rest := "run the rest with: " + s.again
 			if len(s.Running) > 0 {
 				rest = "the next run adopts the jobs that are still running\n" + rest
 			}

@@ -17,6 +17,9 @@ import (
 // unread returns why the jobs of a batch are not those of its files, which have errors or
 // are gone: then they are those in its ledgers. "" if they can be read.
 func (r *batchRef) unread() string {
+	if r.batch != nil && len(r.batch.Params) == 0 && len(r.run.Params) > 0 {
+		return r.name() + " no longer takes" + paramFlags(r.run.Params) + "; these are its own values"
+	}
 	if r.batch != nil {
 		return ""
 	}
@@ -43,7 +46,7 @@ func (a *app) statusAfter(ref *batchRef) (st *schema.Status, m aftermath) {
 		rep.Status = nil
 	}
 	st = a.document(ref, rep.Status, m)
-	if ref.alive && err != nil {
+	if ref.alive && !ref.past && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
 	}
 	if unread != "" {
@@ -54,27 +57,26 @@ func (a *app) statusAfter(ref *batchRef) (st *schema.Status, m aftermath) {
 
 // statusOf returns the status for people, from the same sources.
 func (a *app) statusOf(ref *batchRef) *status {
-	s := &status{File: ref.name(), Alive: ref.alive, LastRun: ref.history.LastRun(0).Time, code: ref.history.LastRun(0).Snapshot, last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}, took: map[state.Phase][]float64{}}
+	s := &status{File: ref.name(), again: ref.command(), Alive: ref.alive && !ref.past, Runner: ref.runner, LastRun: ref.run.Time, code: schema.Known(ref.run.Snapshot), last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}, took: map[state.Phase][]float64{}}
 	s.Unread = ref.unread()
-	rep, err := ref.ask(control.Request{Op: control.OpStatus})
-	m := aftermath{}
-	if err == nil && rep.Snapshot != nil {
-		s.Alive, s.Snapshot = true, *rep.Snapshot
+	rep, err := ref.ask(control.Request{Op: control.OpStatus, Whole: true})
+	m, live := aftermath{}, rep.Status
+	if err == nil && rep.Snapshot != nil && live != nil {
+		s.Alive, s.Snapshot, s.code = true, *rep.Snapshot, live.Run.Snapshot
 	} else {
+		live = nil
 		if s.Alive {
 			s.Mute = err.Error()
 		}
 		m = ref.settled(a)
 		s.Snapshot = m.snapshot(ref)
 	}
-	s.died = !ref.alive && ref.runner.PID != 0
-	if s.Alive {
-		s.Runner = &ref.runner
-	}
-	s.ended(ref, m)
-	if k, ok := keptSummary(ref.dir); ok && !s.Alive && len(m.ended)+len(s.Running) == 0 {
+	s.died = !ref.alive && !ref.past && ref.runner.PID != 0
+	s.ended(ref, m, live)
+	if k, ok := keptSummary(ref.dir); ok && !s.Alive && !ref.past && len(m.ended)+len(s.Running) == 0 && (k.code != exitDone || len(s.earlier) == 0) {
 		s.kept = &k
 	}
+	s.outcome = schema.OutcomeOf(runDoc(ref), schema.CountsOf(s.Counts))
 	return s
 }
 
@@ -128,15 +130,22 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 }
 
 // ended lists the jobs whose last attempt is over, with details of the attempt.
-func (s *status) ended(ref *batchRef, m aftermath) {
+func (s *status) ended(ref *batchRef, m aftermath, live *schema.Status) {
 	b := ref.batch
-	phases := s.phases(b, ref.history)
+	phases := s.phases(b, ref.history, live)
 	records := make([]*state.Record, len(phases))
 	for id, p := range phases {
-		s.lists[p] = append(s.lists[p], b.Jobs[id].Name)
 		r := ref.history.Of(b.Jobs[id].File, b.Jobs[id].Key.String())
+		list := p
+		if s.Alive && r != nil && r.Forgotten {
+			list = forgotten
+		}
+		s.lists[list] = append(s.lists[list], b.Jobs[id].Name)
 		if records[id] = r; r != nil && r.State == state.Succeeded && p.Ended() && r.Seconds > 0 {
 			s.took[p] = append(s.took[p], r.Seconds)
+		}
+		if r != nil && p.Bad() && r.Time.Before(s.LastRun) {
+			s.earlier = append(s.earlier, b.Jobs[id].Name)
 		}
 	}
 	s.fails = runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
@@ -152,25 +161,26 @@ func (s *status) ended(ref *batchRef, m aftermath) {
 	}
 }
 
-// phases returns the phase of each job. The ledger does not tell which jobs a live run
-// has yet to run, but an end before the run's start does.
-func (s *status) phases(b *jobspec.Batch, h *state.History) []state.Phase {
+// phases returns the phase of each job. The ledger does not tell which jobs a live run has yet
+// to run; it counts those that have been added to their files since the run read them.
+func (s *status) phases(b *jobspec.Batch, h *state.History, live *schema.Status) []state.Phase {
 	phases := sched.Phases(b, h)
-	if !s.Alive {
+	if live == nil {
 		return phases
 	}
-	open := map[string]bool{}
-	for _, v := range append(slices.Clone(s.Running), s.Waiting...) {
-		open[v.Job] = true
+	told := map[place]schema.State{}
+	for i := range live.Jobs {
+		told[placeOf(&live.Jobs[i])] = live.Jobs[i].State
 	}
 	for id := range phases {
 		j := &b.Jobs[id]
-		r := h.Of(j.File, j.Key.String())
-		switch {
-		case open[j.Name]:
-			phases[id] = state.Running
-		case phases[id] == state.Running, phases[id].Bad() && (r == nil || r.Time.Before(h.LastRun(j.File).Time)):
+		switch p, known := told[place{b.Files[j.File].Real, j.Key.String(), j.Name}]; {
+		case p != "":
+			phases[id] = p.Phase()
+		case known: // it was not selected
 			phases[id] = state.Pending
+		default:
+			s.Counts[phases[id]]++
 		}
 	}
 	return phases

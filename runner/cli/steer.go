@@ -76,19 +76,22 @@ func (c *retryCmd) Run(a *app) error {
 
 type setCmd struct {
 	batchFlag `embed:""`
-	Values    []string `arg:"" name:"key=value" help:"Settings, spelled as in the job file, e.g. max_concurrent=4; with --job: priority=N, first or last."`
-	Job       []string `placeholder:"GLOB" sep:"none" help:"The jobs whose priority changes (repeatable)."`
+	Values    []string `arg:"" name:"key=value" help:"Settings, spelled as in the job file, e.g. max_concurrent=4; with --job, keys of jobs, e.g. gpu_memory=30GiB or before=JOB."`
+	Job       []string `placeholder:"GLOB" sep:"none" help:"The jobs that change (repeatable)."`
 }
 
 // Help returns the command's description and examples.
 func (setCmd) Help() string {
 	return `Holds until the run ends; the job file stays as it is. Running jobs go on as they are.
 
+With --job, these can be set: gpus, gpu_memory, max_util, timeout, retry, priority (a number, first or last), and before=JOB or after=JOB, which need the same priority and queue. A retry goes by what is set, too, and gpurun reload leaves it on top.
+
 Examples:
 
     gpurun set max_concurrent=4
     gpurun set gpu_ids=0,1 hours=20:00-08:00
-    gpurun set --job 'train-*-s42' priority=first`
+    gpurun set --job 'train-*-s42' priority=first
+    gpurun set --job train-7 gpu_memory=30GiB timeout=6h before=train-3`
 }
 
 // Run changes settings of a run.
@@ -101,14 +104,14 @@ func (c *setCmd) Run(a *app) error {
 		}
 		req.Set[strings.ReplaceAll(key, "-", "_")] = value
 	}
-	return a.steer(&c.batchFlag, req, "priority set", "changed")
+	return a.steer(&c.batchFlag, req, "changed", "changed")
 }
 
 // steer asks a run to go on in another way. Without one there is nothing to steer: done says
 // what cannot be done then.
 func (a *app) steer(f *batchFlag, req control.Request, said, done string) error {
 	return a.request(f, req, said, func(ref *batchRef) error {
-		return &failure{code: exitState, text: ref.name() + " is not running: nothing was " + done, hint: "gpurun " + ref.file + " runs what is not done"}
+		return &failure{code: exitState, text: ref.name() + " is not running: nothing was " + done, hint: ref.command() + " runs what is not done"}
 	})
 }
 
@@ -177,6 +180,9 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	}
 	if err != nil {
 		return runner.Reading{}, mistake(err)
+	}
+	if err := r.keepLines(b); err != nil {
+		return runner.Reading{}, err
 	}
 	b.Settings.DrawShuffleSeed(func() int64 { return r.batch.Settings.ShuffleSeed }) // the order stays
 	late, err := r.readAtStart(&b.Settings)

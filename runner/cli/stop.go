@@ -1,18 +1,24 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu/claim"
 	"gpurun/runner"
 	"gpurun/runner/control"
+	"gpurun/state/host"
 )
 
 type stopCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to cancel; none stops the whole run."`
 	GPU       *int     `name:"gpu" placeholder:"N" help:"Stop and requeue the jobs on GPU N, and do not use it again."`
+	Exec      string   `placeholder:"NAME" help:"Stop the command that gpurun exec --name NAME runs, or waits to run."`
 	Drain     bool     `help:"Start nothing more, but let running jobs finish."`
 }
 
@@ -25,6 +31,7 @@ Examples:
     gpurun stop                    the whole run
     gpurun stop 'train-*-s42'      these jobs
     gpurun stop --gpu 5            give GPU 5 back; its jobs run elsewhere
+    gpurun stop --exec notebook    the command of gpurun exec --name notebook
     gpurun stop --drain            start nothing more`
 }
 
@@ -46,10 +53,37 @@ func (c *stopCmd) Run(a *app) error {
 		req, said = control.Request{Op: control.OpDrain}, "nothing more starts"
 		given++
 	}
+	if c.Exec != "" {
+		given++
+	}
 	if given > 1 {
-		return &failure{code: exitUsage, text: "JOB, --gpu and --drain exclude each other: give only one"}
+		return &failure{code: exitUsage, text: "JOB, --gpu, --drain and --exec exclude each other: give only one"}
+	}
+	if c.Exec != "" {
+		return a.stopExec(c.Exec)
 	}
 	return a.request(&c.batchFlag, req, said, func(ref *batchRef) error { return c.dead(a, ref) })
+}
+
+// stopExec ends this user's commands of a name, and those that wait for GPUs.
+func (a *app) stopExec(name string) error {
+	r, stopped := claim.NewReader(claimRoots(nil, execFolder())), 0
+	claims, _ := r.Others(context.Background())
+	for _, c := range claims {
+		if c.UID == host.Me() && c.Job == execWord+name && strings.HasPrefix(c.Attempt, "exec-") {
+			stopped += endCommand(c.Attempt)
+		}
+	}
+	for _, w := range r.Wishes() {
+		if w.UID == host.Me() && w.Name == execWord+name && w.PID > 0 && unix.Kill(w.PID, unix.SIGTERM) == nil {
+			stopped++
+		}
+	}
+	if stopped == 0 {
+		return &failure{code: exitUsage, text: "no command of yours that has or waits for GPUs is called " + name, hint: "gpurun gpus and gpurun queue show what they are called"}
+	}
+	fmt.Fprintln(a.out, "stopped "+execWord+name)
+	return nil
 }
 
 // request sends a request to the run of the one batch that is meant, and prints what it
@@ -120,8 +154,5 @@ func reached(jobs []string, said string) string {
 	if len(jobs) == 0 {
 		return said
 	}
-	if n := len(jobs); n > 10 {
-		return fmt.Sprintf("%s: %s and %d more", said, strings.Join(jobs[:10], ", "), n-10)
-	}
-	return said + ": " + strings.Join(jobs, ", ")
+	return said + ": " + jobWords(jobs, 10, len(jobs))
 }

@@ -124,9 +124,6 @@ func (l *lastEnd) Fact(_ int, f state.Fact) {
 	}
 }
 
-// Warn does nothing.
-func (l *lastEnd) Warn(string) {}
-
 // Snapshot gives up if a keeper does not answer.
 func (l *lastEnd) Snapshot(s state.Snapshot) {
 	if len(s.Silent) > 0 {

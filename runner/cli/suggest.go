@@ -12,7 +12,7 @@ import (
 
 // otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{
-	"help": "--help", "result": "results", "metrics": "results", "scores": "results", "table": "results", "html": "report", "summary": "report", "export": "report", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
+	"result": "results", "metrics": "results", "scores": "results", "table": "results", "html": "report", "summary": "report", "export": "report", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "add", "hold": "pause", "suspend": "pause", "release": "resume", "continue": "resume", "scontrol": "set", "join": "wait", "dry-run": "plan", "validate": "check", "diagnose": "doctor", "lint": "check", "clean": "forget", "reset": "forget",
 }
 
@@ -83,7 +83,7 @@ func closest(word string, known []string, most func(known string) int) (best str
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
 		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && exists(j) {
-			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "give the job file with --file " + j + "; if the shell expanded a glob, quote it"}
+			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "give the job file with --file " + j + " and jobs by their names, '*' for all; if the shell expanded a glob, quote it"}
 		}
 	}
 	return nil

@@ -40,12 +40,24 @@ func table(w io.Writer, rows [][]string) {
 	}
 }
 
-// writeJSON prints v as one indented document. It escapes characters that a terminal
-// obeys or does not show: names and log lines may contain any.
-func writeJSON(w io.Writer, v any) error {
+// printLines writes each text on a line of its own.
+func printLines(w io.Writer, texts []string) {
+	for _, text := range texts {
+		fmt.Fprintln(w, text)
+	}
+}
+
+// writeJSON prints v as one indented document, and writeLine as one line.
+func writeJSON(w io.Writer, v any) error { return encode(w, v, "  ") }
+
+func writeLine(w io.Writer, v any) error { return encode(w, v, "") }
+
+// encode escapes characters that a terminal obeys or does not show: names and log lines may
+// contain any.
+func encode(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetIndent("", "  ")
+	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return err

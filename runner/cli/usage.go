@@ -32,9 +32,6 @@ Examples:
     gpurun usage --month --json`
 }
 
-// A usageReport is what usage shows.
-type usageReport struct{ schema.Usage }
-
 // Run prints who had how many GPU hours.
 func (c *usageCmd) Run(a *app) error {
 	ctx, stop := a.untilSignal()
@@ -54,38 +51,33 @@ func (c *usageCmd) Run(a *app) error {
 		}
 	}
 	if c.JSON {
-		return writeJSON(a.out, rep.Usage)
+		return writeJSON(a.out, rep)
 	}
-	rep.print(a)
+	printUsage(a, rep)
 	return nil
 }
 
 // report adds up what all users had in the last days.
-func (c *usageCmd) report(ctx context.Context, a *app, days int) (*usageReport, error) {
-	rep := &usageReport{schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}}
+func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage, error) {
+	rep := &schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}
 	rep.Since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
-	set, shared := claim.Set(nil), true
+	reader := claim.NewReader(claimRoots(nil, "")).Of(nil)
 	if c.Sim != "" {
 		p, err := openSim(c.Sim)
 		if err != nil {
 			return nil, err
 		}
-		set, shared = claim.Set(p.Devices()), !p.Private()
+		reader = claim.NewReader(claimRoots(p, "")).Of(p.Devices())
 	}
-	if shared {
-		reader := claim.NewReader(claim.Roots("", "")).WithUsage(set)
-		_, warnings := reader.Others(ctx)
-		for _, w := range warnings {
-			a.warn(w)
-		}
-		rep.count(reader.Usages(), days)
-	}
+	_, warnings := reader.Others(ctx)
+	a.warn(warnings...)
+	addUp(rep, reader.Usages(), days)
 	return rep, context.Cause(ctx)
 }
 
-// count adds up what all users have recorded: of each what they state, and what this user
+// addUp adds up what all users have recorded: of each what they state, and what this user
 // has seen.
-func (r *usageReport) count(records []claim.Usage, days int) {
+func addUp(r *schema.Usage, records []claim.Usage, days int) {
 	me := host.Me()
 	of := func(uid int) *schema.UserHours {
 		i := slices.IndexFunc(r.Users, func(u schema.UserHours) bool { return u.UID == uid })
@@ -138,8 +130,8 @@ func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
 	return h
 }
 
-// print writes the tables.
-func (r *usageReport) print(a *app) {
+// printUsage writes the tables.
+func printUsage(a *app, r *schema.Usage) {
 	since := "since " + r.Since.Format("2 January (UTC)")
 	total := 0.0
 	for _, u := range r.Users {

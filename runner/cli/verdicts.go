@@ -31,7 +31,7 @@ type judgment struct {
 // dead one have done since.
 func (a *app) judge(b *jobspec.Batch, h *state.History, o sched.Options) judgment {
 	dir := func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }
-	j := judgment{ref: &batchRef{file: shown(b.Files[0].Path), real: b.Files[0].Real, dir: dir(0), batch: b, history: h}}
+	j := judgment{ref: &batchRef{file: shown(b.Files[0].Path), real: b.Files[0].Real, dir: dir(0), batch: b, history: h, run: h.LastRun(0), over: h.LastOver(0)}}
 	for _, f := range b.Files {
 		if r, ok, _ := disk.Running(f.Real, a.global.StateDir); ok {
 			j.ref.alive, j.ref.runner, j.ref.file = true, r, shown(f.Path)

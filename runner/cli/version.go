@@ -27,10 +27,16 @@ func (versionCmd) Help() string {
     gpurun version --json`
 }
 
-// versions is what version --json prints.
-// Run prints the versions. A missing driver is not a failure.
+// Run prints the versions, its own before it asks the driver, which may take seconds to answer. A missing driver is
+// not a failure.
 func (c *versionCmd) Run(a *app) error {
 	v := schema.Versions{Head: schema.At(time.Now()), Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
+	v.Commit, v.Date = schema.Known(buildSetting("vcs.revision")), schema.Known(buildSetting("vcs.time"))
+	if !c.JSON {
+		if _, err := fmt.Fprintf(a.out, "gpurun %s\n%s\n", v.Gpurun, v.Go); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	answered := a.unlessDriverSoon(false)
@@ -43,9 +49,7 @@ func (c *versionCmd) Run(a *app) error {
 		p.Close()
 	}
 	rules := hostRulesFor(nil)
-	for _, w := range rules.warnings {
-		a.warn(w)
-	}
+	a.warn(rules.warnings...)
 	v.Rules = schema.Known(rules.File)
 	if c.JSON {
 		return writeJSON(a.out, v)
@@ -58,7 +62,7 @@ func (c *versionCmd) Run(a *app) error {
 	if v.Rules != nil {
 		host = "host rules " + *v.Rules
 	}
-	_, err = fmt.Fprintf(a.out, "gpurun %s\n%s\n%s\n%s\n", v.Gpurun, v.Go, nvml, host)
+	_, err = fmt.Fprintf(a.out, "%s\n%s\n", nvml, host)
 	return err
 }
 
@@ -79,4 +83,16 @@ func programVersion() string {
 		return info.Main.Version
 	}
 	return "development"
+}
+
+// buildSetting returns what Go noted about the build under a key such as vcs.revision, or "" if it noted nothing.
+func buildSetting(key string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == key {
+				return s.Value
+			}
+		}
+	}
+	return ""
 }

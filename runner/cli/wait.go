@@ -13,6 +13,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/runner/engine/procs"
+	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -105,9 +106,9 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 	left, err := "", error(nil)
 	switch n := len(s.Running); {
 	case len(c.Jobs) > 0:
-		left, err = c.leftDead(a, ref, s)
+		left, err = c.leftDead(a, ref)
 	case n > 0:
-		left = fmt.Sprintf("its run is gone, but %s still running", are(n))
+		left = fmt.Sprintf("its run is gone, but %s %s still running", count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
 	default:
 		fmt.Fprintln(a.out, ref.name()+": ended; "+terminal.Phases(s.Counts))
 		return "", quiet(s.exitOf())
@@ -121,13 +122,6 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 // unseen is why nobody here can wait for jobs that another host's run has left.
 func unseen(ref *batchRef, where string) error {
 	return &failure{code: exitState, text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.name(), where), hint: "run this command on " + where}
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "1 job is"
-	}
-	return fmt.Sprintf("%d jobs are", n)
 }
 
 // leftLive asks the run how the jobs are. One that does not answer may do so later.
@@ -152,15 +146,10 @@ func (c *waitCmd) leftLive(a *app, ref *batchRef) (string, error) {
 }
 
 // leftDead goes by the ledger. What has not run does not end any more.
-func (c *waitCmd) leftDead(a *app, ref *batchRef, s *status) (string, error) {
-	var all []string
-	var phases []state.Phase
-	for _, p := range everyPhase {
-		for _, name := range s.lists[p] {
-			all, phases = append(all, name), append(phases, p)
-		}
-	}
-	ids, err := runner.MatchJobs(c.Jobs, len(all), func(i int) string { return all[i] })
+func (c *waitCmd) leftDead(a *app, ref *batchRef) (string, error) {
+	phases := sched.Phases(ref.batch, ref.history)
+	name := func(id int) string { return ref.batch.Jobs[id].Name }
+	ids, err := runner.MatchJobs(c.Jobs, len(phases), name)
 	if err != nil {
 		return "", &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
 	}
@@ -168,17 +157,11 @@ func (c *waitCmd) leftDead(a *app, ref *batchRef, s *status) (string, error) {
 	var are []state.Phase
 	for _, id := range ids {
 		if p := phases[id]; p == state.Pending || p == state.Waiting {
-			return "", &failure{code: exitFailed, text: fmt.Sprintf("%s: %s is %s, and no run is alive that would start it", ref.name(), all[id], p), hint: "gpurun " + ref.file + " runs it"}
+			return "", &failure{code: exitFailed, text: fmt.Sprintf("%s: %s is %s, and no run is alive that would start it", ref.name(), name(id), p), hint: ref.command() + " runs it"}
 		}
-		named, are = append(named, all[id]), append(are, phases[id])
+		named, are = append(named, name(id)), append(are, phases[id])
 	}
 	return c.tell(a, ref, named, are)
-}
-
-// everyPhase has the phases in which a job of a dead run can be.
-var everyPhase = []state.Phase{
-	state.Succeeded, state.UpToDate, state.NotNeeded, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
-	state.Running, state.Queued, state.Pending, state.Waiting,
 }
 
 // tell returns which jobs have not ended, or says how they ended, with the exit status.

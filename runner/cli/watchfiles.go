@@ -129,9 +129,6 @@ func (w *fileWatch) changed(before map[string]appearance) (changed bool) {
 // Fact does nothing.
 func (w *fileWatch) Fact(int, state.Fact) {}
 
-// Warn does nothing.
-func (w *fileWatch) Warn(string) {}
-
 // Snapshot says once that all is done, and what happens next.
 func (w *fileWatch) Snapshot(s state.Snapshot) {
 	if s.Watching && !w.idle {
@@ -183,9 +180,8 @@ func onlyOurs(paths []string) error {
 
 // sinks adds to the sinks of a run those that its settings and flags ask for, and begins to watch its files.
 func (r *run) sinks(sinks []runner.Sink, sig *signals, view *terminal.View) []runner.Sink {
-	if r.news = r.openNews(view.Warn); r.news != nil {
-		sinks = append(sinks, r.news)
-	}
+	r.news = r.openNews(view.Warn)
+	sinks = append(sinks, r.news)
 	if r.detached != nil {
 		sinks = append(sinks, r.detached)
 	}

@@ -73,7 +73,7 @@ func (c *webCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer src.host.close()
 	conf := web.Config{
 		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: programVersion(), Allow: max(web.Read, c.Control.Right), Roots: roots,
 		Limits: web.Usual, Errors: a.err,

@@ -55,8 +55,6 @@ func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
 	return s, nil
 }
 
-func (s *webSource) close() { s.host.close() }
-
 // Batches returns the batches that are shown.
 func (s *webSource) Batches() []web.Batch {
 	list := s.given
@@ -105,7 +103,7 @@ func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) 
 			rep.Batches = append(rep.Batches, h)
 		}
 	}
-	return &rep.Usage, nil
+	return rep, nil
 }
 
 // A hostReader reads the GPUs again and again.
@@ -136,11 +134,10 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	for _, u := range h.claims.Usages() {
 		h.pool.Recall(nil, u.Idle)
 	}
-	t, err := h.shows().look(h.pool, snap)
+	d, err := h.shows().look(h.pool, snap)
 	if err != nil {
 		return nil, err
 	}
-	d := t.doc(h.pool)
 	for i, place := range h.pool.Queue(snap.At) {
 		if i < len(d.Waiting) && d.Waiting[i].Run != nil && *d.Waiting[i].Run == place.Run {
 			d.Waiting[i].Text = schema.Known(whyWaiting(i, &place))
@@ -185,37 +182,32 @@ func (h *hostReader) close() {
 func (m *mirror) Do(request any) ([]string, error) {
 	b := batchFlag{File: m.file}
 	var run func(*app) error
+	named := true // of those that need jobs: some are given, as on the command line
 	switch r := request.(type) {
 	case web.Stop:
 		run = (&stopCmd{batchFlag: b, Jobs: r.Jobs, GPU: r.GPU, Drain: r.Drain}).Run
 	case web.Retry:
-		run = (&retryCmd{batchFlag: b, Jobs: r.Jobs}).Run
+		run, named = (&retryCmd{batchFlag: b, Jobs: r.Jobs}).Run, len(r.Jobs) > 0
 	case web.Pause:
 		run = (&pauseCmd{batchFlag: b, Jobs: r.Jobs}).Run
 	case web.Resume:
 		run = (&resumeCmd{batchFlag: b, Jobs: r.Jobs}).Run
 	case web.Forget:
-		run = (&forgetCmd{batchFlag: b, Jobs: r.Jobs}).Run
+		run, named = (&forgetCmd{batchFlag: b, Jobs: r.Jobs}).Run, len(r.Jobs) > 0
 	case web.Done:
-		run = (&doneCmd{batchFlag: b, Jobs: r.Jobs, WithoutOutputs: r.WithoutOutputs}).Run
+		run, named = (&doneCmd{batchFlag: b, Jobs: r.Jobs, WithoutOutputs: r.WithoutOutputs}).Run, len(r.Jobs) > 0
 	case web.Set:
 		run = func(a *app) error {
-			return a.steer(&b, control.Request{Op: control.OpSet, Jobs: r.Jobs, Set: r.Set}, "priority set", "changed")
+			return a.steer(&b, control.Request{Op: control.OpSet, Jobs: r.Jobs, Set: r.Set}, "changed", "changed")
 		}
-	case web.Reload:
-		run = (&reloadCmd{batchFlag: b}).Run
-	}
-	switch r := request.(type) { // those that need jobs say so on the command line
-	case web.Retry:
-		return m.named(r.Jobs, run)
-	case web.Forget:
-		return m.named(r.Jobs, run)
-	case web.Done:
-		return m.named(r.Jobs, run)
 	case web.Reload:
 		if err := m.onlyOurs(); err != nil {
 			return nil, webFailure(err)
 		}
+		run = (&reloadCmd{batchFlag: b}).Run
+	}
+	if !named {
+		return nil, webFailure(&failure{code: exitUsage, text: "jobs: name at least one, or give a glob"})
 	}
 	return m.app.verb(run)
 }
@@ -236,13 +228,6 @@ func (m *mirror) onlyOurs() error {
 		}
 	}
 	return nil
-}
-
-func (m *mirror) named(jobs []string, run func(*app) error) ([]string, error) {
-	if len(jobs) == 0 {
-		return nil, webFailure(&failure{code: exitUsage, text: "jobs: name at least one, or give a glob"})
-	}
-	return m.app.verb(run)
 }
 
 // verb runs a command and returns what it says.

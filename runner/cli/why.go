@@ -11,6 +11,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -35,33 +36,29 @@ func (c *whyCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
 	}
-	refs, err := a.find(c.File, toShow)
+	refs, err := a.findJobs(c.File, c.Jobs)
 	if err != nil {
 		return err
 	}
-	if err := onlyOne(refs, "--file "); err != nil {
-		return err
-	}
-	w, err := a.explain(refs[0])
-	if err != nil {
-		return err
-	}
+	w := a.explain(refs[0])
 	name := func(i int) string { return w.doc.Jobs[i].Name }
 	ids, err := runner.MatchJobs(c.Jobs, len(w.doc.Jobs), name)
 	if none := runner.NoMatch(""); errors.As(err, &none) {
 		return noSuchJob(refs[0].file, string(none), names(len(w.doc.Jobs), name))
 	}
+	if refs[0].params() != "" {
+		a.say("note", "jobs of "+refs[0].name())
+	}
 	doc := schema.Why{Head: w.doc.Head, Batch: w.doc.Batch, Jobs: []schema.Because{}}
 	var text strings.Builder
+	hide := redact.Hiding(w.past.secrets)
 	for _, id := range ids {
 		j := &w.doc.Jobs[id]
-		chain := w.chain(j)
-		doc.Jobs = append(doc.Jobs, schema.Because{Job: *j, Chain: chain})
+		because := redact.Document(schema.Because{Job: *j, Chain: w.chain(j)}, hide)
+		doc.Jobs = append(doc.Jobs, because)
 		fmt.Fprintln(&text, terminal.CleanText(placed(j)))
-		for _, line := range chain {
-			for _, l := range terminal.Wrap("  "+terminal.CleanText(line), a.width(), 4) {
-				fmt.Fprintln(&text, l)
-			}
+		for _, line := range because.Chain {
+			printLines(&text, terminal.Wrap("  "+terminal.CleanText(line), a.width(), 4))
 		}
 	}
 	if c.JSON {
@@ -82,17 +79,14 @@ type explanation struct {
 
 // explain finds out how the jobs of a batch are, what became of their attempts, and what the
 // next run would do.
-func (a *app) explain(ref *batchRef) (*explanation, error) {
-	if err := ref.read(a); err != nil {
-		return nil, err
-	}
+func (a *app) explain(ref *batchRef) *explanation {
 	readable := ref.batch != nil
 	doc := a.statusDoc(ref)
 	var verdicts []verdict
 	if readable {
 		verdicts = a.verdictsOf(ref)
 	}
-	return explained(doc, a.annals(ref), ref.history, verdicts), nil
+	return explained(doc, a.annals(ref), ref.history, verdicts)
 }
 
 // explained puts together what is known of the jobs of a batch. It adds what the next run
@@ -218,24 +212,21 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 
 // attemptWords says how an attempt went: "attempt 1 on GPU 1, 02:10:00 to 03:12:07: timeout".
 func attemptWords(x *state.Exploit) string {
-	s, gpus, began := fmt.Sprintf("attempt %d", max(1, x.Attempt)), x.GPUs, x.Start
-	if x.Open != nil {
-		gpus, began = x.Open.Start.GPUs, x.Open.Start.Time
-	}
-	if len(gpus) > 0 {
-		s += " on " + terminal.GPUList(gpus)
+	s := fmt.Sprintf("attempt %d", max(1, x.Attempt))
+	if len(x.GPUs) > 0 {
+		s += " on " + terminal.GPUList(x.GPUs)
 	}
 	switch {
 	case x.Open != nil:
-		return s + ", since " + localTime(began)
-	case began.IsZero():
+		return s + ", since " + localTime(x.Start)
+	case x.Start.IsZero():
 		s += " never began"
 	default:
-		s += fmt.Sprintf(", %s to %s", localTime(began), untilTime(began, x.Time))
+		s += fmt.Sprintf(", %s to %s", localTime(x.Start), untilTime(x.Start, x.Time))
 	}
 	s += ": " + string(x.State)
 	if cause := schema.CauseOf(&x.Fact); cause != nil {
-		s += ", " + causeWords(cause)
+		s += ", " + causeWords(cause) + x.Failure().Ending()
 	}
 	if x.Uncharged != "" {
 		s += "; spent no retry: " + x.Uncharged

@@ -1,339 +1,274 @@
 package codecopy
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
-	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
+	"regexp"
 	"strings"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/procs"
 )
 
-// settled is how long a file must not have changed before it is moved while jobs run: until then
-// a job may be about to give it its name.
-const settled = time.Minute
-
-// Lead has what a job writes to a path go to the work dir at once, if the copy has no code in
-// the way: a folder that it lacks, or a file, becomes a link. The original's folder must exist.
-// For a pattern, its fixed part counts.
-func (t *Tree) Lead(path string) error {
-	base := path
-	if isPattern(path) {
-		base, _ = doublestar.SplitPattern(path)
-	}
-	rel, inside := below(t.Root, t.real(base))
-	if !inside {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := filepath.Base(t.Root)
-	parts := strings.Split(rel, string(filepath.Separator))
-	for n, part := range parts {
-		at = filepath.Join(at, part)
-		fi, err := os.Lstat(t.at(at))
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && exists(t.original(at)):
-			return os.Symlink(t.original(at), t.at(at))
-		case errors.Is(err, fs.ErrNotExist): // whatever it becomes, it is brought when the job has ended
-			return nil
-		case err != nil:
-			return err
-		case fi.Mode()&fs.ModeSymlink != 0:
-			return nil
-		case n == len(parts)-1 && fi.Mode().IsRegular():
-			if i := t.Items[at]; i == nil || !i.same(fi) {
-				return t.move(at)
+// Show has the copy show what is at home, and that it lacks: the folders of a job's outputs, for one,
+// and what has come since. For a pattern, its fixed part counts.
+func (t *Tree) Show(paths ...string) error {
+	t.Lock()
+	defer t.Unlock()
+	for _, path := range paths {
+		if strings.ContainsAny(path, `*?[{\`) {
+			path, _ = doublestar.SplitPattern(path)
+		}
+		rel, inside := below(t.Root, t.real(path))
+		at := filepath.Base(t.Root)
+		for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
+			at = filepath.Join(at, part)
+			if inside && !exists(t.at(at)) {
+				if !exists(t.original(at)) {
+					break
+				}
+				if err := t.link(at); err != nil {
+					return err
+				}
 			}
-			return t.link(at)
 		}
 	}
 	return nil
 }
 
-func isPattern(path string) bool { return strings.ContainsAny(path, `*?[{\`) }
-
-// Show has the copy show a file of the work dir that it lacks: it has come since.
-func (t *Tree) Show(path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rel, inside := below(t.Root, t.real(path))
-	if !inside || exists(filepath.Join(t.Home(), rel)) || !exists(filepath.Join(t.Root, rel)) {
-		return
-	}
-	for up := rel; up != "."; up = filepath.Dir(up) {
-		if parent := filepath.Join(t.Home(), filepath.Dir(up)); exists(parent) {
-			_ = os.Symlink(filepath.Join(t.Root, up), filepath.Join(t.Home(), up))
-			return
-		}
-	}
-}
-
-// Bring moves an ended job's outputs from the copy to the work dir: what it has written counts,
-// whatever was there.
+// Bring brings home what an ended job declares and has made in the copy, over what is there.
 func (t *Tree) Bring(patterns []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var errs []error
+	t.Lock()
+	defer t.Unlock()
+	b := bringing{Tree: t}
 	for _, p := range patterns {
-		if !isPattern(p) {
-			if rel, inside := below(t.Root, t.real(p)); inside && !t.linked(rel) {
-				errs = append(errs, t.bring(filepath.Join(filepath.Base(t.Root), rel)))
-			}
+		base, rest := doublestar.SplitPattern(p)
+		if !inside(t.Root, t.real(base)) {
 			continue
 		}
-		base, _ := doublestar.SplitPattern(p)
-		rel, inside := below(t.Root, t.real(base))
-		if !inside || t.linked(rel) {
-			continue
+		names := []string{rest}
+		if !exists(t.Map(p)) {
+			names, _ = doublestar.Glob(os.DirFS(t.Map(base)), rest, doublestar.WithNoFollow())
 		}
-		_ = filepath.WalkDir(filepath.Join(t.Home(), rel), func(path string, e fs.DirEntry, err error) error {
-			if err != nil || skipped(e.Name()) {
-				return fs.SkipDir
+		for _, name := range names {
+			if rel, _ := below(t.Dir, t.Map(filepath.Join(base, name))); !t.leaves(filepath.Dir(rel)) {
+				b.bring(rel, true)
 			}
-			if match, _ := doublestar.PathMatch(p, t.Given(t.Back(path))); match && e.Type()&fs.ModeSymlink == 0 {
-				rel, _ := below(t.Dir, path)
-				errs = append(errs, t.bring(rel))
-				if e.IsDir() {
-					return fs.SkipDir
-				}
-			}
-			return nil
-		})
-	}
-	return errors.Join(errs...)
-}
-
-// Given returns a path of the work dir as the job file has that.
-func (t *Tree) Given(path string) string {
-	if rel, inside := below(t.Work, path); inside {
-		return filepath.Join(t.Named, rel)
-	}
-	return path
-}
-
-// linked reports whether a path below the root leads out of the copy, or to nothing.
-func (t *Tree) linked(rel string) bool {
-	at := t.Home()
-	for _, part := range strings.Split(rel, string(filepath.Separator)) {
-		at = filepath.Join(at, part)
-		if fi, err := os.Lstat(at); err != nil || fi.Mode()&fs.ModeSymlink != 0 {
-			return true
 		}
 	}
-	return false
+	return errors.Join(b.errs...)
 }
 
-// bring moves a file or folder, over what is there.
-func (t *Tree) bring(rel string) error {
-	fi, err := os.Lstat(t.at(rel))
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && fi.Mode()&fs.ModeSymlink != 0:
-		return nil
+// leaves reports whether a path leads out of the copy.
+func (t *Tree) leaves(rel string) bool {
+	real, err := filepath.EvalSymlinks(t.at(rel))
+	return err != nil || !inside(t.Dir, real)
+}
+
+// Settle brings home all that jobs have made in a copy, and with remove, removes that then. The caller
+// has locked the copy, and no attempt is in it. While another process is, nothing is moved: it is not done.
+// What stays is said: what could not be moved, and what the work dir has in another version by now.
+func (t *Tree) Settle(remove bool) (notes []string, done bool) {
+	if pid := procs.In(t.Dir); pid != 0 {
+		t.Unlock()
+		return []string{fmt.Sprintf("process %d is still in the copy of the code %s: what jobs have made there comes home once it has ended, also with a later run", pid, t.Home())}, false
+	}
+	b := bringing{Tree: t}
+	b.bring(".", false)
+	t.Unlock()
+	for _, dir := range b.linked { // where links may have been made that lead to the copy
+		b.relink(dir, MaxFiles)
+	}
+	switch err := errors.Join(b.errs...); {
 	case err != nil:
-		return err
-	case fi.Mode().IsRegular():
-		if i := t.Items[rel]; i != nil && i.same(fi) {
-			return nil // the job has not written it
+		notes = append(notes, "what jobs have made in the copy of the code "+t.Home()+" is still there: "+err.Error())
+	case len(b.kept) > 0:
+		more := ""
+		if n := len(b.kept) - 1; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
 		}
-		return t.move(rel)
-	case !fi.IsDir():
-		return nil
+		notes = append(notes, fmt.Sprintf("jobs have written %s%s, but the work dir has another version by now: merge them if both matter, then remove what is in the copy", b.kept[0], more))
+	case remove && os.RemoveAll(t.Dir) == nil:
+		os.Remove(list(t.Dir))
+		os.Remove(t.Dir + moving) // of a run that was killed
 	}
-	if !exists(t.original(rel)) && t.Items[rel] == nil && t.moveFolder(rel) == nil {
-		return nil
-	}
-	if err := os.MkdirAll(t.original(rel), 0o777); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(t.at(rel))
-	for _, e := range entries {
-		if !skipped(e.Name()) {
-			err = errors.Join(err, t.bring(filepath.Join(rel, e.Name())))
-		}
-	}
-	return err
+	return notes, true
 }
 
-// Gather moves what jobs have written anywhere in the copy to the work dir. While others use the
-// copy (busy), only folders and files that have settled are moved. What the work dir has in another
-// version by now stays, and is returned.
-func (t *Tree) Gather(busy bool, now time.Time) (moved, kept []string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g := &gathering{Tree: t, busy: busy, now: now}
-	for _, rel := range slices.Sorted(maps.Keys(t.Items)) {
-		if t.Items[rel].Folder {
-			g.folder(rel)
-		}
-	}
-	return g.moved, g.kept, errors.Join(g.errs...)
-}
-
-type gathering struct {
-	*Tree
-	busy        bool
-	now         time.Time
-	moved, kept []string // originals; in the copy
-	errs        []error
-}
-
-func (g *gathering) folder(rel string) {
-	fi, err := os.Lstat(g.at(rel))
-	if err != nil || !fi.IsDir() {
-		return // the job has removed it
-	}
-	entries, err := os.ReadDir(g.at(rel))
-	if err != nil {
-		g.errs = append(g.errs, err)
-	}
-	for _, e := range entries {
-		child := filepath.Join(rel, e.Name())
-		i := g.Items[child]
-		if skipped(e.Name()) || ours(e.Name()) || i != nil && (i.Folder || i.Link != "") {
-			continue
-		}
-		fi, err := e.Info()
-		if err != nil {
-			continue
-		}
-		if i == nil || !i.same(fi) {
-			g.entry(child, fi, i)
-		}
-	}
-}
-
-// ours reports whether a file is gpurun's own: a copy of a config, or a link in the making.
-func ours(name string) bool {
-	return strings.HasPrefix(name, ".gpurun-") || strings.HasPrefix(name, ".") && strings.Contains(name, ".gpurun.")
-}
-
-// entry moves what a job has made or changed; i is what was copied, nil for what is new.
-func (g *gathering) entry(rel string, fi fs.FileInfo, i *item) {
-	to := g.original(rel)
-	there, err := os.Lstat(to)
-	free := errors.Is(err, fs.ErrNotExist)
-	switch mode := fi.Mode(); {
-	case mode&fs.ModeSymlink != 0:
-		target, _ := os.Readlink(g.at(rel))
-		if target != to && free && !g.waits(fi) {
-			g.done(os.Symlink(target, to), to)
-		}
-	case mode.IsDir():
-		if free {
-			err := g.moveFolder(rel)
-			if err == nil || g.busy {
-				g.done(err, to)
-				return
-			}
-			if err := os.MkdirAll(to, 0o777); err != nil {
-				g.done(err, to)
-				return
-			}
-		} else if !there.IsDir() {
-			if there.Mode()&fs.ModeSymlink == 0 || !isDir(to) {
-				g.kept = append(g.kept, g.at(rel))
-				return
-			}
-		}
-		g.folder(rel)
-	case !mode.IsRegular() || g.waits(fi):
-	case !free && i != nil && i.Original:
-		g.done(g.move(rel), to)
-	case free, i != nil && i.same(there), sameContent(g.at(rel), to, fi, there):
-		err := g.moveFor(rel, there)
-		if errors.Is(err, errOther) {
-			g.kept = append(g.kept, g.at(rel))
-			return
-		}
-		g.done(err, to)
-	default:
-		g.kept = append(g.kept, g.at(rel))
-	}
-}
-
-func isDir(path string) bool {
-	fi, err := os.Stat(path)
-	return err == nil && fi.IsDir()
-}
-
-// waits reports whether a file may yet change its name.
-func (g *gathering) waits(fi fs.FileInfo) bool { return g.busy && g.now.Sub(fi.ModTime()) < settled }
-
-func (g *gathering) done(err error, to string) {
-	switch {
-	case err == nil:
-		g.moved = append(g.moved, to)
-	case g.busy && (errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS)):
-	default:
-		g.errs = append(g.errs, err)
-	}
-}
-
-func sameContent(a, b string, x, y fs.FileInfo) bool {
-	if !y.Mode().IsRegular() || x.Size() != y.Size() || x.Size() > large {
-		return false
-	}
-	one, err1 := os.ReadFile(a)
-	two, err2 := os.ReadFile(b)
-	return err1 == nil && err2 == nil && bytes.Equal(one, two)
-}
-
-// Remove removes the copies in a folder, apart from those in use, after it has moved to the work
-// dir what jobs have written there. A copy with something that could not be moved stays, and is
-// named.
-func Remove(folder string, used func(dir string) bool, now time.Time) (notes []string) {
+// Remove removes the copies in a folder that are not used, after it has brought home what jobs have
+// made there. One that is used, but by nobody now (false), is kept, and one with something that stays.
+func Remove(folder string, used map[string]bool) (notes []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		dir := filepath.Join(folder, e.Name())
 		switch {
-		case !e.IsDir() || used(dir):
+		case !e.IsDir():
 			continue
 		case strings.HasSuffix(dir, unfinished):
 			os.RemoveAll(dir) // nothing has run in it
 			continue
 		}
 		t, err := Load(dir)
-		if err != nil {
+		switch {
+		case err != nil:
 			notes = append(notes, "the copy of the code in "+dir+" stays: "+err.Error())
-			continue
+		case !used[t.Dir]:
+			t.Lock()
+			_, keep := used[t.Dir]
+			said, _ := t.Settle(!keep)
+			notes = append(notes, said...)
 		}
-		notes = append(notes, t.Remove(now)...)
 	}
 	return notes
 }
 
-// Remove removes a copy that nobody uses, after it has moved to the work dir what is new in it.
-// If that cannot be done it stays, and the reason is returned.
-func (t *Tree) Remove(now time.Time) (notes []string) {
-	_, kept, err := t.Gather(false, now)
-	switch {
-	case err != nil:
-		return []string{"the copy of the code in " + t.Dir + " stays: what jobs wrote there could not be moved to the work dir: " + err.Error()}
-	case len(kept) > 0:
-		return []string{Kept(kept)}
-	}
-	if os.RemoveAll(t.Dir) == nil {
-		os.Remove(list(t.Dir))
-	}
-	return nil
+type bringing struct {
+	*Tree
+	kept   []string // in the copy
+	linked []string // folders of the work dir that the copy leads to
+	errs   []error
 }
 
-// Kept says what stays in a copy.
-func Kept(kept []string) string {
-	text := "a job has written " + kept[0]
-	switch n := len(kept) - 1; {
-	case n == 1:
-		text += " and 1 more file"
-	case n > 1:
-		text += " and " + strconv.Itoa(n) + " more files"
+// bring brings home what jobs have made at a path; with over, in place of what is there.
+func (b *bringing) bring(rel string, over bool) {
+	fi, err := os.Lstat(b.at(rel))
+	if errors.Is(err, fs.ErrNotExist) || filepath.Base(rel) == "__pycache__" {
+		return
 	}
-	return text + ", but the work dir has another version by now: merge them if both matter, then remove what is in the copy"
+	over = over || b.Items[rel].Original
+	switch text, _ := os.Readlink(b.at(rel)); {
+	case err != nil:
+	case text == b.original(rel):
+		if inside(b.Root, text) {
+			b.linked = append(b.linked, text)
+		}
+	case fi.IsDir():
+		err = b.folder(rel, over)
+	case (fi.Mode().IsRegular() || text != "") && !configCopy.MatchString(fi.Name()):
+		err = b.file(rel, over)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist) && !over:
+		b.kept = append(b.kept, b.at(rel))
+	case err != nil:
+		b.errs = append(b.errs, err)
+	}
+}
+
+// configCopy matches what gpurun has put there: the copy of a job's config.
+var configCopy = regexp.MustCompile(`^\..*\.[0-9a-f]{16}\.gpurun(\..*)?$`)
+
+func (b *bringing) folder(rel string, over bool) error {
+	if to := b.original(rel); !b.Items[rel].Folder {
+		b.relink(b.at(rel), 0)
+		fresh := !exists(to)
+		if err := os.MkdirAll(to, 0o777); err != nil {
+			return err
+		}
+		if fresh && unix.Rename(b.at(rel), to) == nil { // it is empty yet
+			return b.link(rel)
+		}
+	}
+	entries, err := os.ReadDir(b.at(rel))
+	for _, e := range entries {
+		b.bring(filepath.Join(rel, e.Name()), over)
+	}
+	return err
+}
+
+// file brings home a file or link that a job has made or changed.
+func (b *bringing) file(rel string, over bool) (err error) {
+	from, to, was := b.at(rel), b.original(rel), b.Items[rel].Sum
+	mine, now, how := "", "", uint(unix.RENAME_NOREPLACE)
+	there := exists(to)
+	if was != "" || there && !over {
+		mine, err = b.content(rel, from)
+	}
+	if there && !over && err == nil {
+		now, err = b.content(rel, to)
+	}
+	switch {
+	case err != nil || mine != "" && (mine == was || mine == now):
+		return err
+	case there && over:
+		how = 0
+	case there && now == was:
+		how = unix.RENAME_EXCHANGE
+	case there:
+		return fs.ErrExist
+	}
+	b.relink(from, 0)
+	return b.move(rel, how, was)
+}
+
+// moving is how a second name ends that a file has for a moment.
+const moving = ".moving"
+
+// move moves a file home; with RENAME_EXCHANGE, over the version was. Until a link takes its place, both
+// paths lead to the file: a process that has it open, or opens it now, goes on writing to it.
+func (t *Tree) move(rel string, how uint, was string) error {
+	from, to, tmp := t.at(rel), t.original(rel), t.Dir+moving
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		return err
+	}
+	os.Remove(tmp)
+	defer os.Remove(tmp)
+	if os.Link(from, tmp) != nil {
+		tmp = from // a file system without hard links
+	}
+	err := rename(tmp, to, how)
+	if errors.Is(err, unix.EXDEV) { // another file system within the root
+		err = exec.Command("mv", "-f", "--", tmp, to).Run()
+	}
+	if err == nil && how == unix.RENAME_EXCHANGE {
+		if now, lost := t.content(rel, tmp); lost == nil && now != was { // somebody has just written another version
+			err = cmp.Or(rename(tmp, to, how), error(fs.ErrExist))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return t.link(rel)
+}
+
+// rename is renameat2(2) where the file system knows that.
+func rename(from, to string, how uint) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, how)
+	switch {
+	case how == 0 || !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS):
+		return err
+	case how == unix.RENAME_NOREPLACE && exists(to):
+		return fs.ErrExist
+	}
+	return unix.Rename(from, to)
+}
+
+// link makes a path of the copy a link home, without a moment between.
+func (t *Tree) link(rel string) error {
+	t.Items[rel] = item{Original: true}
+	return renameio.Symlink(t.original(rel), t.at(rel))
+}
+
+// relink has links in a folder lead home that lead to the copy. It looks at the first most files
+// only; 0 is for all.
+func (b *bringing) relink(dir string, most int) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if most--; most == 0 {
+			return fs.SkipAll
+		}
+		if err == nil && e.Type()&fs.ModeSymlink != 0 {
+			if text, err := os.Readlink(path); err == nil && inside(b.Dir, text) {
+				b.errs = append(b.errs, renameio.Symlink(b.home("", text), path))
+			}
+		}
+		return nil
+	})
 }

@@ -2,14 +2,14 @@ package codecopy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // put writes files below a folder; a name that ends in / is a folder.
@@ -53,7 +53,7 @@ func take(t *testing.T, files map[string]string, o Options) (lab string, tree *T
 	above := t.TempDir()
 	lab = filepath.Join(above, "lab")
 	put(t, lab, files)
-	o.WorkDir, o.State, o.Now = lab, filepath.Join(lab, ".gpurun"), time.Now()
+	o.WorkDir, o.State, o.Name = lab, filepath.Join(lab, ".gpurun"), "now"
 	o.Folder = filepath.Join(o.State, "jobs.yaml", "snapshots")
 	tree, err := Take(context.Background(), o)
 	if err != nil {
@@ -62,37 +62,111 @@ func take(t *testing.T, files map[string]string, o Options) (lab string, tree *T
 	return lab, tree
 }
 
+// settle brings home what is in a copy, which nobody is in.
+func settle(t *testing.T, tree *Tree, remove bool) []string {
+	t.Helper()
+	tree.Lock()
+	notes, done := tree.Settle(remove)
+	if !done {
+		t.Fatal(notes)
+	}
+	return notes
+}
+
 func TestWhatJobsWriteComesHome(t *testing.T) {
-	lab, tree := take(t, map[string]string{"train.py": "1", "all.csv": "x", "empty/": "", "pkg/a.py": "a"}, Options{})
+	lab, tree := take(t, map[string]string{"train.py": "1", "all.csv": "x", "empty/": "", "kept/.gitkeep": "", "pkg/a.py": "a", ".gpurun-code": "1"}, Options{})
 	home := tree.Home()
 	put(t, lab, map[string]string{"train.py": "2"})
 	if got := content(t, filepath.Join(home, "train.py")); got != "1" {
 		t.Errorf("the copy follows edits: %q", got)
 	}
-	put(t, home, map[string]string{"runs/1/log": "log", "pkg/new.txt": "new", "all.csv": "xy", "__pycache__/a.pyc": "", "empty/e": "e"})
-	if _, kept, err := tree.Gather(true, time.Now()); err != nil || len(kept) > 0 {
-		t.Fatal(kept, err)
+	put(t, home, map[string]string{"empty/e": "e", "kept/k": "k"})
+	for _, name := range []string{"empty/e", "kept/k"} {
+		if !exists(filepath.Join(lab, name)) {
+			t.Errorf("%s is not at home at once", name)
+		}
 	}
-	if content(t, filepath.Join(lab, "runs/1/log")) != "log" || !isLink(filepath.Join(home, "runs")) {
-		t.Error("a new folder is not moved while jobs run")
+	put(t, home, map[string]string{"runs/1/log": "log", "pkg/new.txt": "new", "__pycache__/a.pyc": "", ".gpurun-mine": "mine", ".c.0123456789abcdef.gpurun.yaml": ""})
+	was, err := os.Stat(filepath.Join(home, "all.csv"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if exists(filepath.Join(lab, "pkg/new.txt")) {
-		t.Error("a file that may yet change its name is moved")
+	put(t, home, map[string]string{"all.csv": "y"})
+	if err := os.Chtimes(filepath.Join(home, "all.csv"), was.ModTime(), was.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.OpenFile(filepath.Join(home, "pkg/new.txt"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	for _, notes := range [][]string{settle(t, tree, false), settle(t, tree, false)} {
+		if notes != nil {
+			t.Fatal(notes)
+		}
+	}
+	if _, err := open.WriteString("er"); err != nil {
+		t.Fatal(err)
 	}
 	put(t, home, map[string]string{"runs/2/log": "more"}) // through the link
-	if _, kept, err := tree.Gather(false, time.Now()); err != nil || len(kept) > 0 {
-		t.Fatal(kept, err)
-	}
-	for name, want := range map[string]string{"runs/2/log": "more", "pkg/new.txt": "new", "all.csv": "xy", "train.py": "2", "empty/e": "e"} {
+	for name, want := range map[string]string{"runs/1/log": "log", "runs/2/log": "more", "pkg/new.txt": "newer", "all.csv": "y", "train.py": "2", ".gpurun-mine": "mine"} {
 		if got := content(t, filepath.Join(lab, name)); got != want {
 			t.Errorf("%s has %q, want %q", name, got, want)
 		}
 	}
-	if exists(filepath.Join(lab, "__pycache__")) {
-		t.Error("compiled code of the copy is moved")
+	for _, name := range []string{"__pycache__", ".c.0123456789abcdef.gpurun.yaml"} {
+		if exists(filepath.Join(lab, name)) {
+			t.Errorf("%s is moved", name)
+		}
 	}
-	if notes := tree.Remove(time.Now()); notes != nil || exists(tree.Dir) || exists(list(tree.Dir)) {
+	if notes := settle(t, tree, true); notes != nil || exists(tree.Dir) || exists(list(tree.Dir)) {
 		t.Error("not removed:", notes)
+	}
+}
+
+// Links that jobs make lead home, also in folders that are there, once the copy is gone.
+func TestLinksLeadHome(t *testing.T) {
+	lab, tree := take(t, map[string]string{"a": "1", "runs/": "", "../data/d": "d"}, Options{})
+	home := tree.Home()
+	if err := os.Symlink(filepath.Join(lab, "a"), filepath.Join(lab, "last")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, home, map[string]string{"new/x": "x"})
+	links := map[string]string{"b": "a", "new/b": "new/x", "runs/b": "a", "last": "new/x", "far": "../data/d"}
+	for name, to := range links {
+		if err := os.Symlink(filepath.Join(home, to), filepath.Join(home, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a", filepath.Join(home, "near")); err != nil {
+		t.Fatal(err)
+	}
+	if notes := settle(t, tree, true); len(notes) != 1 || !strings.Contains(notes[0], "lab/last") {
+		t.Error("of a link that came meanwhile:", notes)
+	}
+	delete(links, "last")
+	for name, to := range links {
+		if got, err := os.Readlink(filepath.Join(lab, name)); got != filepath.Join(lab, to) {
+			t.Errorf("%s leads to %q, want %q: %v", name, got, filepath.Join(lab, to), err)
+		}
+	}
+	if got, _ := os.Readlink(filepath.Join(lab, "near")); got != "a" {
+		t.Errorf("near leads to %q", got)
+	}
+	if err := os.RemoveAll(tree.Dir); err != nil {
+		t.Fatal(err)
+	}
+	// One of the code that a job has made lead elsewhere replaces that.
+	tree, err := Take(context.Background(), Options{WorkDir: lab, Folder: filepath.Dir(tree.Dir), Name: "now"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := filepath.Join(tree.Home(), "last")
+	if err := errors.Join(os.Remove(last), os.Symlink(filepath.Join(tree.Home(), "new/x"), last)); err != nil {
+		t.Fatal(err)
+	}
+	if notes := settle(t, tree, true); notes != nil || content(t, filepath.Join(lab, "last")) != "x" {
+		t.Error(notes)
 	}
 }
 
@@ -100,8 +174,8 @@ func TestBothVersionsStay(t *testing.T) {
 	lab, tree := take(t, map[string]string{"all.csv": "x"}, Options{})
 	put(t, tree.Home(), map[string]string{"all.csv": "job", "new": "job"})
 	put(t, lab, map[string]string{"all.csv": "mine", "new": "mine"})
-	notes := Remove(filepath.Dir(tree.Dir), func(string) bool { return false }, time.Now())
-	if len(notes) != 1 || !strings.Contains(notes[0], "lab/all.csv and 1 more file") {
+	notes := Remove(filepath.Dir(tree.Dir), nil)
+	if len(notes) != 1 || !strings.Contains(notes[0], "lab/all.csv and 1 more, but") {
 		t.Error(notes)
 	}
 	if content(t, filepath.Join(lab, "all.csv")) != "mine" || content(t, filepath.Join(tree.Home(), "new")) != "job" {
@@ -110,20 +184,25 @@ func TestBothVersionsStay(t *testing.T) {
 }
 
 func TestOutputsWin(t *testing.T) {
-	lab, tree := take(t, map[string]string{"res": "old", "train.py": "1", "sub/x.txt": "old"}, Options{})
+	var o Options
+	lab, tree := take(t, map[string]string{"train.py": "1", "sub/x.txt": "old", "sub/code.py": "1"}, o)
 	home := tree.Home()
-	outputs := []string{filepath.Join(lab, "res"), filepath.Join(lab, "dir"), filepath.Join(lab, "sub/*.txt")}
-	for _, p := range outputs {
-		if err := tree.Lead(p); err != nil {
-			t.Fatal(err)
-		}
+	outputs := []string{filepath.Join(lab, "res"), filepath.Join(lab, "dir"), filepath.Join(lab, "sub/*.txt"), filepath.Join(lab, "out/model.pt")}
+	put(t, lab, map[string]string{"out/": ""}) // as for outputs before the start
+	if err := tree.Show(outputs...); err != nil {
+		t.Fatal(err)
 	}
-	if !isLink(filepath.Join(home, "res")) {
-		t.Error("a file that is an output is no link")
+	put(t, home, map[string]string{"out/model.pt": "job"})
+	if content(t, filepath.Join(lab, "out/model.pt")) != "job" {
+		t.Error("what a job writes to a folder of outputs is not at home at once")
 	}
 	put(t, lab, map[string]string{"res": "mine", "sub/x.txt": "mine"})
-	os.Remove(filepath.Join(home, "res"))
 	put(t, home, map[string]string{"res": "job", "dir/a/b": "job", "sub/x.txt": "job", "sub/y.md": "job"})
+	open, err := os.OpenFile(filepath.Join(home, "res"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
 	if err := tree.Bring(outputs); err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +214,72 @@ func TestOutputsWin(t *testing.T) {
 			t.Errorf("in the copy, %s has %q", name, got)
 		}
 	}
+	if _, err := open.WriteString(" more"); err != nil || content(t, filepath.Join(lab, "res")) != "job more" {
+		t.Error("what a process writes that goes on is lost:", err)
+	}
 	if exists(filepath.Join(lab, "sub/y.md")) {
 		t.Error("what matches no output is brought")
+	}
+	// Files that are there are links in the next copy, and what takes the place of one is meant for it.
+	o = Options{WorkDir: lab, Folder: filepath.Dir(tree.Dir), Name: "now", Outputs: map[string]bool{outputs[0]: true, filepath.Join(lab, "out"): false, lab: false}}
+	if tree, err = Take(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"res": true, "out": true, "train.py": false} {
+		if isLink(filepath.Join(tree.Home(), name)) != want {
+			t.Errorf("%s is a link: %v", name, !want)
+		}
+	}
+	if err := os.Remove(filepath.Join(tree.Home(), "res")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, tree.Home(), map[string]string{"res": "next"})
+	if notes := settle(t, tree, true); notes != nil || content(t, filepath.Join(lab, "res")) != "next" {
+		t.Error(notes)
+	}
+}
+
+// Nothing is moved while a process is in the copy, whether or not it works there.
+func TestNothingMovesWhileAProcessLives(t *testing.T) {
+	lab, tree := take(t, map[string]string{"a": "1"}, Options{})
+	for name, cmd := range map[string]*exec.Cmd{
+		"works there":       {Dir: tree.Home()},
+		"has a file open":   {},
+		"has it in its PWD": {Env: []string{"PWD=" + tree.Home() + "/sub"}},
+	} {
+		put(t, tree.Home(), map[string]string{"new": name})
+		f, err := os.OpenFile(filepath.Join(tree.Home(), "new"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cmd.Dir == "" && cmd.Env == nil {
+			cmd.ExtraFiles = []*os.File{f}
+		}
+		cat, err := exec.LookPath("cat")
+		if err != nil {
+			t.Skip(err)
+		}
+		cmd.Path, cmd.Args = cat, []string{"cat"}
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		tree.Lock()
+		notes, done := tree.Settle(true)
+		if done || len(notes) != 1 || !strings.Contains(notes[0], fmt.Sprintf("process %d ", cmd.Process.Pid)) || exists(filepath.Join(lab, "new")) {
+			t.Errorf("%s: %v, %q", name, done, notes)
+		}
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	if notes := settle(t, tree, true); notes != nil || !exists(filepath.Join(lab, "new")) {
+		t.Error(notes)
 	}
 }
 
@@ -148,59 +291,50 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved, _, err := tree.Gather(false, time.Now())
-	if err != nil || !slices.Equal(moved, []string{filepath.Join(lab, "b")}) {
-		t.Error(moved, err)
+	if notes := settle(t, tree, false); notes != nil || content(t, filepath.Join(lab, "b")) != "2" {
+		t.Error(notes)
 	}
-	if at := tree.Map(filepath.Join(lab, "a")); at != filepath.Join(made.Home(), "a") || tree.Map(at) != at || tree.Given(tree.Back(at)) != filepath.Join(lab, "a") {
+	if at := tree.Map(filepath.Join(lab, "a")); at != filepath.Join(made.Home(), "a") || tree.Map(at) != at || tree.Back(at) != filepath.Join(lab, "a") {
 		t.Error(at)
-	}
-}
-
-func TestTheSameCodeIsNotCopiedAgain(t *testing.T) {
-	lab, old := take(t, map[string]string{"a": "1"}, Options{})
-	o := Options{WorkDir: lab, State: filepath.Join(lab, ".gpurun"), Folder: filepath.Dir(old.Dir), Now: time.Now(), Old: old}
-	same, err := Take(context.Background(), o)
-	if err != nil || same != old {
-		t.Error(same, err)
-	}
-	put(t, lab, map[string]string{"a": "22"})
-	if next, err := Take(context.Background(), o); err != nil || next == old || content(t, filepath.Join(next.Home(), "a")) != "22" {
-		t.Error(next, err)
 	}
 }
 
 // Two runs bring home what their jobs have written under one name, at the same moment: one of
 // the two stays in its copy.
 func TestTwoCopiesAtOnce(t *testing.T) {
-	lab, one := take(t, map[string]string{"code": "1"}, Options{})
-	two, err := Take(context.Background(), Options{WorkDir: lab, State: filepath.Join(lab, ".gpurun"), Folder: filepath.Join(lab, ".gpurun", "other.yaml"), Now: time.Now()})
+	const files = 300
+	code := map[string]string{}
+	for i := range files {
+		code[fmt.Sprint("code", i)] = "old"
+	}
+	lab, one := take(t, code, Options{})
+	two, err := Take(context.Background(), Options{WorkDir: lab, State: filepath.Join(lab, ".gpurun"), Folder: filepath.Join(lab, ".gpurun", "other.yaml"), Name: "now"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const files = 300
 	for i := range files {
-		put(t, one.Home(), map[string]string{fmt.Sprint("new", i): "from one", fmt.Sprint("same", i): "as much"})
-		put(t, two.Home(), map[string]string{fmt.Sprint("new", i): "from two", fmt.Sprint("same", i): "as much"})
+		for _, kind := range []string{"new", "code"} {
+			put(t, one.Home(), map[string]string{fmt.Sprint(kind, i): "from one", fmt.Sprint("same", i): "as much"})
+			put(t, two.Home(), map[string]string{fmt.Sprint(kind, i): "from two", fmt.Sprint("same", i): "as much"})
+		}
 	}
 	var wait sync.WaitGroup
 	for _, tree := range []*Tree{one, two} {
-		wait.Go(func() {
-			if _, _, err := tree.Gather(false, time.Now()); err != nil {
-				t.Error(err)
-			}
-		})
+		tree.Lock()
+		wait.Go(func() { tree.Settle(false) })
 	}
 	wait.Wait()
 	for i := range files {
-		name, home := fmt.Sprint("new", i), ""
-		got := map[string]bool{}
-		for _, dir := range []string{lab, one.Home(), two.Home()} {
-			home += content(t, filepath.Join(dir, name)) + ", "
-			got[content(t, filepath.Join(dir, name))] = true
-		}
-		if len(got) != 2 {
-			t.Fatalf("a version is lost: %s", home)
+		for _, kind := range []string{"new", "code"} {
+			name, home := fmt.Sprint(kind, i), ""
+			got := map[string]bool{}
+			for _, dir := range []string{lab, one.Home(), two.Home()} {
+				home += content(t, filepath.Join(dir, name)) + ", "
+				got[content(t, filepath.Join(dir, name))] = true
+			}
+			if len(got) != 2 {
+				t.Fatalf("a version of %s is lost: %s", name, home)
+			}
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(lab, ".gpurun-*")); left != nil {

@@ -2,52 +2,43 @@
 // brings what they write there to the work dir: nothing that a job has made is lost with a copy.
 //
 // A copy has the folders and files of the code. Everything else (ignored and large files, data,
-// folders of outputs, what lies beside the root) is a link to the original. So a path that a job
-// writes to leads to the work dir, or is new in the copy. What is new, or was changed there, is
-// moved to where the job would have written it without a copy, and a link takes its place.
+// folders of outputs, what lies beside the root) is a link home, to the original: what a job writes
+// there is home at once. What a job declares and makes in the copy is brought home at its end, all
+// else that jobs make there once nobody is in the copy. A link takes its place.
 package codecopy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 )
 
-// A Tree is one copy, which several attempts may use at once. Its methods are safe for
-// concurrent use.
+// A Tree is one copy, which several attempts may be in at once. Whoever holds its lock keeps new
+// ones out: the methods that they begin and end with take it.
 type Tree struct {
-	mu sync.Mutex
+	sync.Mutex
 
 	Root  string `json:"root"`  // what was copied: the repository, or without one the work dir
 	Named string `json:"named"` // the work dir as the job file has it
 	Work  string `json:"work"`  // and without links
 	Dir   string `json:"-"`     // the folder that has the copy under the root's own name, beside links to what is beside the root
 
-	Commit string           `json:"commit,omitempty"`
-	Dirty  bool             `json:"dirty,omitempty"`
-	Items  map[string]*item `json:"items"` // by path below the folder of the root; "." is that
-	Bytes  int64            `json:"bytes"`
-	Files  int              `json:"files"`
-	Sum    string           `json:"sum"` // of what was copied
+	Items map[string]item `json:"items"` // by path below the folder of the root; "." is that
+	Bytes int64           `json:"bytes"`
+	Files int             `json:"files"`
 }
 
-// An item is a folder or file of the copy.
+// An item is a part of the copy as it was made.
 type item struct {
-	Folder   bool      `json:"folder,omitempty"`
-	Original bool      `json:"original,omitempty"` // a link to the original: what a job puts there instead is meant for that
-	Link     string    `json:"link,omitempty"`     // of a link that belongs to the code
-	Size     int64     `json:"size,omitempty"`
-	MTime    time.Time `json:"mtime,omitzero"`
-}
-
-// same reports whether a file is as it was copied.
-func (i *item) same(fi fs.FileInfo) bool {
-	return !i.Original && fi.Mode().IsRegular() && fi.Size() == i.Size && fi.ModTime().Equal(i.MTime)
+	Folder   bool   `json:"folder,omitempty"`
+	Original bool   `json:"original,omitempty"` // a link home: what a job puts in its place is meant for that
+	Sum      string `json:"sum,omitempty"`      // of code: the digest of a file, or where a link leads
 }
 
 // Home returns the copy of the root.
@@ -70,13 +61,15 @@ func (t *Tree) real(path string) string {
 	return path
 }
 
-// Back returns where a path of the copy is in the root; other paths are as they are.
+// Back returns a path of the copy as it is at home, as the job file has that; other paths are as they are.
 func (t *Tree) Back(path string) string {
-	rel, inside := below(t.Home(), path)
-	if !inside {
-		return path
+	if rel, inside := below(t.Home(), path); inside {
+		path = filepath.Join(t.Root, rel)
 	}
-	return filepath.Join(t.Root, rel)
+	if rel, inside := below(t.Work, path); inside {
+		path = filepath.Join(t.Named, rel)
+	}
+	return path
 }
 
 // Unmap returns a text that names paths of the copy as it would be without one.
@@ -86,6 +79,37 @@ func (t *Tree) Unmap(text string) string { return strings.ReplaceAll(text, t.Hom
 func below(dir, path string) (rel string, inside bool) {
 	rel, err := filepath.Rel(dir, path)
 	return rel, err == nil && filepath.IsLocal(rel)
+}
+
+func inside(dir, path string) bool {
+	_, is := below(dir, path)
+	return is
+}
+
+// home returns where the link with a text leads, or will from home.
+func (t *Tree) home(rel, text string) string {
+	if !filepath.IsAbs(text) {
+		text = filepath.Join(filepath.Dir(t.original(rel)), text)
+	}
+	if in, inside := below(t.Dir, text); inside {
+		return t.original(in)
+	}
+	return text
+}
+
+// content returns what tells versions of a file or link apart.
+func (t *Tree) content(rel, path string) (string, error) {
+	if text, err := os.Readlink(path); err == nil {
+		return t.home(rel, text), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // original returns where an item of the copy, or what a job has put beside one, belongs.
@@ -99,6 +123,10 @@ func list(dir string) string { return dir + ".json" }
 
 // Load returns the copy in a folder.
 func Load(dir string) (*Tree, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(list(dir))
 	if err != nil {
 		return nil, err

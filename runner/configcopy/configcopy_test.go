@@ -9,6 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// write writes a copy, as one that may be replaced or not.
+func write(path, content string, byContent bool) error {
+	c := Copy{Path: path, Lock: lockOf(path), Mode: 0o644, Content: []byte(content)}
+	if byContent {
+		c.Lock = ""
+	}
+	return c.Write()
+}
+
+func lockOf(path string) string {
+	return filepath.Join(filepath.Dir(path), "locks", filepath.Base(path))
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -21,45 +34,45 @@ func read(t *testing.T, path string) string {
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "temp", "a.yaml")
 	for _, content := range []string{"seed: 1\n", "seed: 1\n", "seed: 2\n"} {
-		if err := Write(path, []byte(content), false); err != nil || read(t, path) != content {
+		if err := write(path, content, false); err != nil || read(t, path) != content {
 			t.Fatalf("%q: %v", content, err)
 		}
 	}
 	before, _ := os.Stat(path)
-	if err := Write(path, []byte("seed: 2\n"), true); err != nil {
+	if err := write(path, "seed: 2\n", true); err != nil {
 		t.Error(err)
 	}
 	if after, _ := os.Stat(path); !os.SameFile(before, after) {
 		t.Error("equal content was written again")
 	}
-	if err := Write(path, []byte("seed: 3\n"), true); err == nil || read(t, path) != "seed: 2\n" {
+	if err := write(path, "seed: 3\n", true); err == nil || read(t, path) != "seed: 2\n" {
 		t.Errorf("a name made from content was overwritten: %v", err)
 	}
 }
 
 func TestHeldFileIsNotReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
-	content := []byte("seed: 1\n")
-	if err := Write(path, content, false); err != nil {
+	content := "seed: 1\n"
+	if err := write(path, content, false); err != nil {
 		t.Fatal(err)
 	}
-	first, err := Hold(path, Sum(content))
+	first, err := Hold(path, lockOf(path), Sum([]byte(content)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Hold(path, Sum(content))
+	second, err := Hold(path, lockOf(path), Sum([]byte(content)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.Close()
-	if err := Write(path, []byte("seed: 2\n"), false); err == nil || !strings.Contains(err.Error(), "in use by a running job") {
+	if err := write(path, "seed: 2\n", false); err == nil || !strings.Contains(err.Error(), "in use by a running job") {
 		t.Errorf("replaced beneath a job: %v", err)
 	}
-	if err := Write(path, content, false); err != nil {
+	if err := write(path, content, false); err != nil {
 		t.Errorf("equal content: %v", err)
 	}
 	second.Close()
-	if err := Write(path, []byte("seed: 2\n"), false); err != nil {
+	if err := write(path, "seed: 2\n", false); err != nil {
 		t.Errorf("released, but not replaced: %v", err)
 	}
 }
@@ -67,20 +80,20 @@ func TestHeldFileIsNotReplaced(t *testing.T) {
 func TestHoldKnowsItsContent(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.yaml")
-	if err := Write(path, []byte("seed: 2\n"), false); err != nil {
+	if err := write(path, "seed: 2\n", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Hold(path, Sum([]byte("seed: 1\n"))); err == nil || !strings.Contains(err.Error(), "replaced before the job started") {
+	if _, err := Hold(path, lockOf(path), Sum([]byte("seed: 1\n"))); err == nil || !strings.Contains(err.Error(), "replaced before the job started") {
 		t.Errorf("other content was held: %v", err)
 	}
-	if _, err := Hold(filepath.Join(dir, "none.yaml"), ""); err == nil {
+	if _, err := Hold(filepath.Join(dir, "none.yaml"), "", ""); err == nil {
 		t.Error("a missing file was held")
 	}
 	fifo := filepath.Join(dir, "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(fifo, nil, false); err == nil {
+	if err := write(fifo, "", false); err == nil {
 		t.Error("a FIFO was overwritten")
 	}
 }

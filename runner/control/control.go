@@ -34,7 +34,7 @@ const (
 	OpRetry   = "retry"    // Jobs: those that failed run again, at once
 	OpWait    = "wait"     // the state of Jobs, which may be globs
 	OpReload  = "reload"   // read the job files again
-	OpSet     = "set"      // Set: settings, or with Jobs their priority
+	OpSet     = "set"      // Set: settings, or with Jobs keys of theirs
 )
 
 // A Request is what a command asks of a live run.

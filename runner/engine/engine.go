@@ -38,8 +38,7 @@ type Launch struct {
 	Tree    bool          // ends when no process of its tree is left (block dialect)
 	UniFile string        // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
 
-	Ask   *Ask   `json:",omitempty"` // of an engine that places; nil for others
-	After *After `json:",omitempty"` // with Successors: it takes the place of another attempt; nil to begin at once
+	Ask *Ask `json:",omitempty"` // of an engine that places; nil for others
 
 	// Leftovers says what to do with processes that outlive the last command, one of
 	// the Leftovers constants; "" means LeftoversKill.
@@ -54,15 +53,7 @@ type Ask struct {
 	CPUs      int       // 0 for what the cluster gives
 	Memory    gpu.Bytes // 0 for what the cluster gives
 	Priority  int
-	Busy      bool // it is to tell how busy its GPUs are
 	Strays    bool // it may use GPUs that it was not given
-}
-
-// An After is the attempt whose place another takes, on the GPUs that it has been given: it
-// waits on these until Begin.
-type After struct {
-	UniID  string
-	Within time.Duration // it gives up, and leaves its GPUs
 }
 
 // Token stands in a command or its environment for what is known only where it runs: gpu,
@@ -77,13 +68,14 @@ type Notice struct {
 
 // A Command is what an attempt runs.
 type Command struct {
-	Shell     []string // argv before each command
-	Commands  []string // in order, each in its own shell; the first failure ends the attempt
-	Env       []string // the whole environment
-	WorkDir   string
-	Cores     string // CPU cores to bind it to, as far as they may be used here, "0-7,16"; "" for any
-	Config    string // the config file it reads; not replaced while the attempt is live
-	ConfigSum string // required checksum of Config (configcopy.Sum)
+	Shell      []string // argv before each command
+	Commands   []string // in order, each in its own shell; the first failure ends the attempt
+	Env        []string // the whole environment
+	WorkDir    string
+	Cores      string // CPU cores to bind it to, as far as they may be used here, "0-7,16"; "" for any
+	Config     string // the config file it reads; not replaced while the attempt is live
+	ConfigSum  string // required checksum of Config (configcopy.Sum)
+	ConfigLock string // what keeps Config from being replaced; "" if nothing replaces it
 }
 
 // An Output is where it goes. Files are opened for appending and created if missing, with
@@ -128,10 +120,6 @@ type Engine interface {
 	// Stop ends an attempt. The reason is saved in its status before the first signal.
 	// It does nothing if the attempt is over. Kill overrides an earlier Term.
 	Stop(uniID, why string, how How)
-	// Save asks an attempt to save its work: signal ("USR1") goes to those of its processes
-	// that catch it, and the attempt is stopped like with Term once it has had some time.
-	// Stopping comes before the signal, or Declined if there is none.
-	Save(uniID, why, signal string, wait time.Duration)
 	// Adopt takes on attempts of an earlier run. For each, Running follows if it is still
 	// running, and one Ended once it is over.
 	Adopt(...Attempt)
@@ -143,7 +131,7 @@ type Engine interface {
 	Close() error
 }
 
-// Trees tells of the processes that attempts have on this host.
+// Trees reads and signals the processes that attempts have on this host.
 type Trees interface {
 	// Attempt returns the attempt whose process tree contains pid, or "".
 	Attempt(pid int) string
@@ -154,6 +142,10 @@ type Trees interface {
 	// OnGPU tells the engine that processes of an attempt were seen on its own GPUs,
 	// which decides whether to wait for them if they stay in the background.
 	OnGPU(uniID string, pids []int)
+	// Save asks an attempt to save its work: signal ("USR1") goes to those of its processes
+	// that catch it, and the attempt is stopped like with Term once it has had some time.
+	// Stopping comes before the signal, or Declined if there is none.
+	Save(uniID, why, signal string, wait time.Duration)
 }
 
 // Claims are what the runs on this host tell each other. Any goroutine may use them.
@@ -188,16 +180,6 @@ type Claims interface {
 	Quarantine(gpu.Quarantine) error
 }
 
-// Successors are attempts that take the place of others, with other GPUs: where these cannot be
-// changed while an attempt runs, the next one waits on its own until the last has ended.
-type Successors interface {
-	// Begin lets an attempt with After begin, once the other is over and the ledger has its start.
-	Begin(uniID string)
-	// Spare returns, for each of these, how many GPUs are free on one node that it could use, and
-	// whether anybody's jobs wait there for their turn. It takes a while, and any goroutine may call it.
-	Spare(asks []Ask) (free []int, waiting bool, err error)
-}
-
 // A BrokenError is why an engine cannot start any more attempts.
 type BrokenError struct{ Err error }
 
@@ -210,9 +192,7 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 type Event struct {
 	UniID      string
 	Queued     *Queued
-	Ready      *Ready
 	Running    *Running
-	Busy       *int // percent of the time of all its GPUs in the last minute, now and then
 	Background *Background
 	Suspended  *bool // whether a cluster has suspended it, after Running
 	Stopping   *Stopping
@@ -240,12 +220,6 @@ type Queued struct {
 	JobID    string    // there
 	Reason   string    // why it waits, as the cluster says; "" if unknown
 	Expected time.Time // when it begins, by the cluster's own estimate; zero if it has none
-}
-
-// Ready reports that an attempt with After has its GPUs, and waits for Begin.
-type Ready struct {
-	Host  string
-	Grant gpu.Grant
 }
 
 // Running reports that the attempt's first process exists.

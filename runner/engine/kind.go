@@ -28,10 +28,9 @@ type Kind interface {
 
 // Abilities are in what the kinds of engines differ.
 type Abilities struct {
-	Name      string // in the ledger, and on the command line
-	Places    bool   // the engine chooses where an attempt runs, and its GPUs: gpurun cannot see them
-	Queues    bool   // an attempt may wait for its turn after its launch
-	Announces bool   // Stopping comes before the engine signals an attempt on its own account
+	Name   string // in the ledger, and on the command line
+	Places bool   // the engine chooses where an attempt runs, and its GPUs: gpurun cannot see them
+	Queues bool   // an attempt may wait for its turn after its launch
 }
 
 // Opened is an engine, with what it has if gpurun chooses the GPUs.
@@ -39,8 +38,6 @@ type Opened struct {
 	Engine
 	Claims Claims // nil if it makes none
 	Trees  Trees  // nil if its attempts run elsewhere
-
-	Successors Successors // nil if it cannot give an attempt other GPUs that way
 }
 
 // Config configures an engine.
@@ -61,14 +58,12 @@ type Cluster struct {
 	Leave   <-chan struct{}   // closed when Close is to wait for nothing; nil for never
 }
 
-// Found is what can be seen of an attempt without a run. If neither Ended nor PID is set,
-// nothing of it is alive and no end is on record.
+// Found is what can be seen of an attempt without a run. If neither Ended nor PID is set, no end
+// is on record, and nothing of it is alive on this host.
 type Found struct {
 	Ended  *Ended // its recorded end, if it is over
 	PID    int    // a live process of its tree, the first if possible; or 0
 	Keeper int    // pid of the keeper it runs under; 0 if that is gone
 	Began  bool   // some command of it began
-
-	Away bool   // it is a cluster's: it may be queued or running, which only an engine finds out
-	Host string // where it runs, if that is known and not here
+	Host   string // where it runs, if that is known and not here
 }

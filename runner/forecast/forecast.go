@@ -6,6 +6,7 @@ package forecast
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"gpurun/gpu"
@@ -159,7 +160,7 @@ func (w *world) do(a sched.Action) {
 			takes = w.Takes(job)
 		}
 		w.stay(s.UniID, job, s.Grant(), max(takes-w.now.Wall.Sub(s.Time), 0), true)
-		w.queue = append(w.queue, sched.Started{UniID: s.UniID, PID: 1, PIDStart: 1, Adopted: true})
+		w.queue = append(w.queue, sched.Started{UniID: s.UniID, PID: 1, PIDStart: 1})
 	case sched.Read:
 		w.read(a)
 	case sched.Wake:
@@ -174,12 +175,8 @@ func (w *world) stay(uniID string, job int, g gpu.Grant, takes time.Duration, ru
 	at := w.now.Boot - w.Now.Boot
 	w.stays = append(w.stays, Stay{Job: job, GPUs: g.Indices, Memory: g.Memory, Start: at, End: at + takes, Running: running})
 	e := end{w.now.Boot + takes, uniID, len(w.stays) - 1}
-	i, _ := slices.BinarySearchFunc(w.ends, e, func(x, y end) int {
-		if x.at <= y.at { // those that end together, in the order of their starts
-			return -1
-		}
-		return 1
-	})
+	// Those that end together do so in the order of their starts.
+	i := sort.Search(len(w.ends), func(i int) bool { return w.ends[i].at > e.at })
 	w.ends = slices.Insert(w.ends, i, e)
 }
 

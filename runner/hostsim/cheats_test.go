@@ -84,7 +84,7 @@ var cheats = []cheat{
 		w.Gathers, w.Asks[0].Min = true, 8
 		h.wish("ghost", w)
 		for i := range h.gpus {
-			h.publish(&claim{uid: cheater, owner: "ghost", id: fmt.Sprint("ghost-", i), since: h.wall(), keeps: true, on: []stake{{gpu: i}}})
+			h.publish(&claim{uid: cheater, memory: asked, owner: "ghost", id: fmt.Sprint("ghost-", i), since: h.wall(), keeps: true, on: []stake{{gpu: i}}})
 		}
 	}},
 	{"claims a random GPU for 0.1 s, every 0.3 s", false, false, 1.25, 400, func(h *host, _ []job) {
@@ -92,7 +92,7 @@ var cheats = []cheat{
 		var toggle func()
 		toggle = func() {
 			n++
-			c := &claim{uid: cheater, owner: "ghost", since: h.wall(), id: fmt.Sprint("ghost-", n), on: []stake{{gpu: h.rng.IntN(len(h.gpus))}}}
+			c := &claim{uid: cheater, memory: asked, owner: "ghost", since: h.wall(), id: fmt.Sprint("ghost-", n), on: []stake{{gpu: h.rng.IntN(len(h.gpus))}}}
 			h.publish(c)
 			h.after(100*time.Millisecond, func() { h.remove(c) })
 			h.after(300*time.Millisecond, toggle)
@@ -123,7 +123,7 @@ func (h *host) grab(owner string) {
 	for _, c := range h.claims {
 		for _, s := range c.on {
 			if s.to == owner && c.run != nil {
-				mine := &claim{uid: cheater, owner: owner, since: h.wall(), id: fmt.Sprint(owner, "-", h.now), on: []stake{{gpu: s.gpu}}}
+				mine := &claim{uid: cheater, memory: asked, owner: owner, since: h.wall(), id: fmt.Sprint(owner, "-", h.now), on: []stake{{gpu: s.gpu}}}
 				h.after(0, func() { h.publish(mine) })
 				h.after(time.Second, func() { h.remove(mine) })
 			}

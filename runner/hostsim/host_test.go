@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec"
 )
 
 const (
@@ -43,6 +44,11 @@ type host struct {
 	blind  func(uid int) bool // whose runs cannot watch the folders
 	meter  meter
 	ended  func() // after a process has; nil for nothing
+
+	machine gpu.Beyond                         // cores and memory; 0 for no limit
+	spec    func(uid int, spec *jobspec.Spec)  // what jobs of a user ask for besides; nil for nothing
+	set     func(uid int, s *jobspec.Settings) // and with which settings
+	takes   func(uid int) gpu.Bytes            // memory of a user's processes on each GPU
 }
 
 // A process computes on GPUs.
@@ -68,10 +74,12 @@ type claim struct {
 	since  time.Time
 	id     string
 	share  bool
+	slots  int
+	memory gpu.Bytes
 	behind bool // its run gives way to every other
 	keeps  bool // a GPU for a job that needs others, too
-	ends   time.Time
 	on     []stake
+	beyond gpu.Beyond
 	over   bool // its attempt has ended
 	began  time.Duration
 }
@@ -89,7 +97,7 @@ type wish struct {
 
 func newHost(seed uint64, n int) *host {
 	h := &host{rng: rand.New(rand.NewPCG(seed, 1)), now: time.Hour, rules: *gpu.NoHostRules(), looks: [2]time.Duration{ms(1), ms(5)}}
-	h.doubt, h.blind = func() bool { return false }, func(int) bool { return false }
+	h.doubt, h.blind, h.takes = func() bool { return false }, func(int) bool { return false }, func(int) gpu.Bytes { return asked }
 	for i := range n {
 		h.gpus = append(h.gpus, gpu.Device{Index: i, UUID: gpu.UUID(fmt.Sprintf("GPU-%02d", i)), Name: "NVIDIA Test", PCI: fmt.Sprintf("00000000:%02X:00.0", i), Total: total})
 	}
@@ -199,7 +207,7 @@ func (h *host) read(r *run, ids []gpu.UUID, lists bool) []gpu.Reading {
 			if p.seen > h.now || p.gone > 0 && p.freed <= h.now || !slices.Contains(p.on, i) {
 				continue
 			}
-			x.Free, x.Used = x.Free-asked, x.Used+asked
+			x.Free, x.Used = x.Free-h.takes(p.uid), x.Used+h.takes(p.uid)
 			if x.Free < 0 {
 				x.Free, x.Used = 0, total
 			}
@@ -210,7 +218,7 @@ func (h *host) read(r *run, ids []gpu.UUID, lists bool) []gpu.Reading {
 			if r.has(p.attempt) {
 				own = p.attempt
 			}
-			x.Processes = append(x.Processes, gpu.Process{PID: 100 + k, UID: p.uid, User: fmt.Sprint("user", p.uid), Command: "python", Memory: asked, Attempt: own})
+			x.Processes = append(x.Processes, gpu.Process{PID: 100 + k, UID: p.uid, User: fmt.Sprint("user", p.uid), Command: "python", Memory: h.takes(p.uid), Attempt: own})
 		}
 		if lists {
 			busy := 0
@@ -234,7 +242,7 @@ func (h *host) others(r *run, readings []gpu.Reading) []gpu.Claim {
 		for _, s := range c.on {
 			list = append(list, gpu.Claim{
 				UUID: h.gpus[s.gpu].UUID, UID: c.uid, User: fmt.Sprint("user", c.uid), Job: "job", PID: 1, Since: c.since,
-				Memory: asked, Taken: h.taken(c, s.gpu, readings), Share: c.share, Attempt: c.id, Run: c.owner, To: s.to, Background: c.behind, Gathering: c.keeps, Beyond: gpu.Beyond{Ends: c.ends},
+				Memory: c.memory, Taken: h.taken(c, s.gpu, readings), Share: c.share, Slots: c.slots, Attempt: c.id, Run: c.owner, To: s.to, Background: c.behind, Gathering: c.keeps, Beyond: c.beyond,
 			})
 		}
 	}
@@ -253,7 +261,7 @@ func (h *host) taken(c *claim, on int, readings []gpu.Reading) gpu.Bytes {
 		if r := &readings[i]; r.UUID == h.gpus[on].UUID && r.Listed {
 			for p := range h.running(on) {
 				if p.attempt == c.id && p.seen <= h.now {
-					return asked
+					return h.takes(c.uid)
 				}
 			}
 		}
@@ -322,7 +330,7 @@ func written(w gpu.Wish) (read gpu.Wish) {
 // wish publishes what a run waits for; without requests, nothing.
 func (h *host) wish(owner string, w gpu.Wish) {
 	h.wishes = slices.DeleteFunc(h.wishes, func(o *wish) bool { return o.owner == owner })
-	if len(w.Asks) > 0 {
+	if len(w.Asks) > 0 || w.CPUs > 0 || w.RAM > 0 {
 		h.wishes = append(h.wishes, &wish{owner, written(w)})
 	}
 	for _, r := range h.runs {

@@ -76,11 +76,20 @@ func (h *host) begun(uid int, jobs []job, background bool) *run {
 			Background: background,
 		},
 	}
+	if h.set != nil {
+		h.set(uid, &b.Settings)
+	}
 	specs := map[int]*jobspec.Spec{}
 	for i, j := range jobs {
 		s := specs[j.gpus]
 		if s == nil {
 			s = &jobspec.Spec{Request: gpu.Request{Min: j.gpus, Max: j.gpus, Memory: asked, MaxUtil: 30}, When: jobspec.OnSuccess, Grace: 10 * time.Second}
+			if j.gpus == 0 {
+				s.Request = gpu.Request{}
+			}
+			if h.spec != nil {
+				h.spec(uid, s)
+			}
 			specs[j.gpus] = s
 		}
 		name := fmt.Sprintf("job-%04d", i)
@@ -88,10 +97,10 @@ func (h *host) begun(uid int, jobs []job, background bool) *run {
 		b.Jobs = append(b.Jobs, jobspec.Job{ID: i, Name: name, Spec: s, Queue: -1, Key: key})
 		r.left = append(r.left, i)
 	}
-	r.core = sched.New(b, state.NewHistory(), sched.Options{Run: r.id, UID: uid})
+	r.core = sched.New(b, state.NewHistory(), sched.Options{Run: r.id, UID: uid, CPUs: h.machine.CPUs, Memory: h.machine.RAM})
 	rules := h.rules
 	rules.At = h.wall()
-	r.core.Use(gpu.NewPool(h.gpus, gpu.Rules{Host: &rules, MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, UID: uid, Poll: 5 * time.Second, Run: r.id}))
+	r.core.Use(gpu.NewPool(h.gpus, gpu.Rules{Host: &rules, MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, UID: uid, Poll: 5 * time.Second, Run: r.id, Machine: h.machine}))
 	h.runs = append(h.runs, r)
 	h.queues = append(h.queues, r)
 	h.meter.pass()
@@ -254,7 +263,7 @@ func (r *run) prepare(a sched.Prepare) {
 	at := &attempt{job: a.Job, began: r.now}
 	r.live[uni] = at
 	ours := []*claim{} // that the grant's devices come from
-	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, behind: a.Grant.Background, ends: a.Grant.Ends}
+	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, slots: a.Grant.Slots, memory: a.Grant.Memory, behind: a.Grant.Background, beyond: a.Grant.Beyond}
 	for _, i := range a.Grant.Indices {
 		c.on = append(c.on, stake{gpu: i})
 		for _, o := range r.claims {
@@ -290,7 +299,7 @@ func (r *run) prepare(a sched.Prepare) {
 
 // gather makes a gathering claim.
 func (r *run) gather(a sched.Gather) {
-	c := &claim{run: r, uid: r.uid, owner: r.id, id: a.UniID, since: a.Grant.Since, ends: a.Grant.Ends, keeps: true}
+	c := &claim{run: r, uid: r.uid, owner: r.id, id: a.UniID, since: a.Grant.Since, beyond: a.Grant.Beyond, memory: asked, keeps: true}
 	c.on = []stake{{gpu: r.index(a.Grant.UUIDs[0])}}
 	if r.kept == nil {
 		r.kept = map[string]*claim{}

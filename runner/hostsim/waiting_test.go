@@ -35,7 +35,7 @@ func waitForAnHour(t *testing.T) (o hour) {
 	}
 	var toggle func()
 	toggle = func() {
-		c := &claim{uid: 3001, owner: "shares", since: h.wall(), id: fmt.Sprint("shares-", h.now), share: true, on: []stake{{gpu: 0}}}
+		c := &claim{uid: 3001, owner: "shares", since: h.wall(), id: fmt.Sprint("shares-", h.now), share: true, memory: asked, on: []stake{{gpu: 0}}}
 		h.publish(c)
 		h.after(30*time.Second, func() { h.remove(c) })
 		h.after(time.Minute, toggle)

@@ -105,10 +105,11 @@ type Trial struct {
 // Test sends a message to each target, and says how that went. start starts a goroutine.
 func Test(ctx context.Context, targets []jobspec.Notify, r Run, start func(func())) []Trial {
 	all, labels := make([]Trial, len(targets)), jobspec.Labels(targets)
-	done := make(chan int)
+	var done sync.WaitGroup
 	for i := range targets {
+		done.Add(1)
 		start(func() {
-			defer func() { done <- i }()
+			defer done.Done()
 			o, how := resolve(&targets[i], os.LookupEnv)
 			if how.Class == "" {
 				o.News = compose(r, []item{{on: "test", text: "this is a test: news of runs come here"}}, nil, 0, "", time.Now())
@@ -117,8 +118,6 @@ func Test(ctx context.Context, targets []jobspec.Notify, r Run, start func(func(
 			all[i] = Trial{labels[i], how.ok(), how.String(), how.cure()}
 		})
 	}
-	for range targets {
-		<-done
-	}
+	done.Wait()
 	return all
 }

@@ -2,10 +2,12 @@ package notify
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
@@ -20,10 +22,18 @@ type Run struct {
 
 // An item is one piece of news.
 type item struct {
-	on   string // its kind: one of settings.News
+	on   string // its kind: one of settings.News or JobNews
 	text string
-	job  *schema.NewsJob // or nil
-	more int             // failed jobs that it counts without naming them
+	job  *schema.NewsJob  // or nil
+	own  []jobspec.Notify // of that job
+	took float64          // how long it ran, in seconds
+	more int              // failed jobs that it counts without naming them
+}
+
+// An event is a fact of a job of the batch.
+type event struct {
+	job int
+	state.Fact
 }
 
 // maxJobs is how many jobs a message names.
@@ -31,27 +41,26 @@ const maxJobs = 20
 
 // A desk makes news of what happens in a run. It is pure.
 type desk struct {
+	batch  *jobspec.Batch
 	hide   func(string) string // takes out secrets; nil for those alone that tell themselves
 	ran    bool                // something has started since the run was last done
 	failed int                 // jobs, so far
-	used   map[int]bool
-	free   bool // it has been said that GPUs are free
+	busy   map[int]bool        // GPUs that have been in use since it was said that they are free
 }
 
 // see returns what is new. s is nil if nothing but facts has come.
-func (d *desk) see(facts []state.Fact, s *state.Snapshot) (items []item) {
+func (d *desk) see(facts []event, s *state.Snapshot) (items []item) {
 	for i := range facts {
 		switch f := &facts[i]; f.Kind {
 		case state.KindStart:
-			if d.used == nil {
-				d.used = map[int]bool{}
-			}
-			d.ran, d.free = true, false
-			for _, g := range f.GPUs {
-				d.used[g] = true
-			}
+			d.ran = true
+			d.use(f.GPUs...)
 		case state.KindStalled:
-			items = append(items, d.ofJob("stalled", f.Job, schema.Stalled, f.Reason, f.Log))
+			items = append(items, d.ofJob("stalled", f.job, f.Job, schema.Stalled, f.Reason, f.Log, math.Inf(1)))
+		case state.KindEnd:
+			if len(d.own(f.job)) > 0 {
+				items = append(items, d.ofJob("success", f.job, f.Job, schema.Succeeded, "after "+spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
+			}
 		}
 	}
 	if s == nil {
@@ -63,16 +72,15 @@ func (d *desk) see(facts []state.Fact, s *state.Snapshot) (items []item) {
 			if d.failed == 0 && i == 0 {
 				kind = "first_failure"
 			}
-			items = append(items, d.ofJob(kind, j.Job, schema.StateOf(j.End.State), j.End.Failure().Cause(), j.Log))
+			items = append(items, d.ofJob(kind, j.ID, j.Job, schema.StateOf(j.End.State), j.End.Failure().Cause(), j.Log, j.End.Seconds))
 		}
 		if more -= len(s.Fresh); more > 0 {
 			items = append(items, item{on: "failure", text: fmt.Sprintf("and %d more failed", more), more: more})
 		}
 		d.failed = s.Failed
 	}
-	if free := d.idle(s); len(free) > 0 && !d.free {
-		d.free = true
-		items = append(items, item{on: "gpus_free", text: "no job waits any more, and " + gpus(free) + " free again"})
+	if free := d.free(s); len(free) > 0 {
+		items = append(items, item{on: "gpus_free", text: "no job waits, and " + gpus(free) + " free again"})
 	}
 	if s.Watching && d.ran {
 		d.ran = false
@@ -81,18 +89,29 @@ func (d *desk) see(facts []state.Fact, s *state.Snapshot) (items []item) {
 	return items
 }
 
-// idle returns the GPUs that the run has used and has no more use for, while it goes on.
-func (d *desk) idle(s *state.Snapshot) (free []int) {
-	if s.Counts[state.Pending]+s.Counts[state.Waiting]+s.Counts[state.Queued] > 0 || len(s.Running) == 0 {
-		return nil
-	}
-	for g := range d.used {
-		if !slices.ContainsFunc(s.Running, func(v state.View) bool { return slices.Contains(v.GPUs, g) }) {
-			free = append(free, g)
+// free returns the GPUs that were in use, by whomever, and that the run could have now, while it goes
+// on and none of its jobs waits.
+func (d *desk) free(s *state.Snapshot) (free []int) {
+	idle := s.Counts[state.Pending]+s.Counts[state.Waiting]+s.Counts[state.Queued] == 0 && (len(s.Running) > 0 || s.Watching)
+	for i := range s.GPUs {
+		switch g := &s.GPUs[i]; {
+		case g.Jobs > 0 || g.Others:
+			d.use(g.Index)
+		case idle && g.Open && d.busy[g.Index]:
+			delete(d.busy, g.Index)
+			free = append(free, g.Index)
 		}
 	}
-	slices.Sort(free)
 	return free
+}
+
+func (d *desk) use(gpus ...int) {
+	if d.busy == nil {
+		d.busy = map[int]bool{}
+	}
+	for _, g := range gpus {
+		d.busy[g] = true
+	}
 }
 
 func gpus(ids []int) string {
@@ -102,9 +121,17 @@ func gpus(ids []int) string {
 	return "GPUs " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]") + " are"
 }
 
-func (d *desk) ofJob(kind, name string, s schema.State, why, log string) item {
+func (d *desk) ofJob(kind string, id int, name string, s schema.State, why, log string, took float64) item {
 	name, why = d.clean(name), d.clean(why)
-	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NewsJob{Name: name, State: s, Text: why, Log: schema.Known(log)}}
+	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NewsJob{Name: name, State: s, Text: why, Log: schema.Known(log)}, own: d.own(id), took: took}
+}
+
+// own returns whom a job notifies.
+func (d *desk) own(id int) []jobspec.Notify {
+	if d.batch == nil || id < 0 {
+		return nil
+	}
+	return d.batch.Jobs[id].Spec.Notify
 }
 
 // clean takes out secrets and what is no text.
@@ -124,10 +151,16 @@ func clean(s string) string {
 	}, s))
 }
 
-// wanted returns those of the items that are wanted. The first failure is also one of failures.
-func wanted(items []item, on []string) (list []item) {
+// wanted returns those of the items that a target wants, of the run or of a job: a target that
+// waits for a long run leaves the latter to one like it that does not. The first failure is also
+// one of failures.
+func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
-		if slices.Contains(on, it.on) || it.on == "first_failure" && slices.Contains(on, "failure") {
+		in := func(on []string) bool {
+			return slices.Contains(on, it.on) || it.on == "first_failure" && slices.Contains(on, "failure")
+		}
+		own := slices.ContainsFunc(it.own, func(n jobspec.Notify) bool { return n.Same(*by) && in(n.On) && it.took >= n.MinDuration.Seconds() })
+		if own && by.MinDuration == 0 || !own && in(by.On) {
 			list = append(list, it)
 		}
 	}
@@ -141,12 +174,12 @@ const maxText = 1500
 func compose(r Run, items []item, s *state.Snapshot, ran time.Duration, how string, now time.Time) schema.News {
 	n := schema.News{Head: schema.At(now), On: []string{}, File: clean(r.File), Host: r.Host, Jobs: []schema.NewsJob{}}
 	var lines, tail []string
-	failed, stalled := 0, 0
+	tally := map[string]int{}
 	for _, it := range items {
 		if !slices.Contains(n.On, it.on) {
 			n.On = append(n.On, it.on)
 		}
-		failed += it.more
+		tally["failed"] += it.more
 		if it.text == "" || slices.Contains(lines, it.text) { // stalled, and failed for that
 			continue
 		}
@@ -155,9 +188,11 @@ func compose(r Run, items []item, s *state.Snapshot, ran time.Duration, how stri
 		case it.job == nil:
 			continue
 		case it.on == "stalled":
-			stalled++
+			tally["stalled"]++
+		case it.on == "success":
+			tally["succeeded"]++
 		default:
-			failed++
+			tally["failed"]++
 		}
 		if len(n.Jobs) < maxJobs {
 			n.Jobs = append(n.Jobs, *it.job)
@@ -174,11 +209,10 @@ func compose(r Run, items []item, s *state.Snapshot, ran time.Duration, how stri
 	case len(items) == 1:
 		what, lines = append(what, items[0].text), nil
 	default:
-		if failed > 0 {
-			what = append(what, fmt.Sprintf("%d failed", failed))
-		}
-		if stalled > 0 {
-			what = append(what, fmt.Sprintf("%d stalled", stalled))
+		for _, state := range []string{"failed", "stalled", "succeeded"} {
+			if n := tally[state]; n > 0 {
+				what = append(what, fmt.Sprintf("%d %s", n, state))
+			}
 		}
 		if len(what) == 0 {
 			what, lines = append(what, lines[0]), lines[1:]

@@ -31,7 +31,7 @@ var pauses = [tries - 1]time.Duration{2 * time.Second, 8 * time.Second}
 
 // Config is what a Sink needs.
 type Config struct {
-	Targets []jobspec.Notify
+	Targets []jobspec.Notify // as the run begins
 	Run     Run
 	Hide    func(string) string // takes the secrets of jobs out of what is sent
 	Say     func(text string)   // tells the user what could not be delivered, while the run goes on
@@ -42,6 +42,7 @@ type Config struct {
 type Sink struct {
 	Config
 	began   time.Time
+	all     []jobspec.Notify // the targets
 	targets []*target
 	sent    sync.WaitGroup
 	ctx     context.Context // of what is being sent
@@ -49,7 +50,8 @@ type Sink struct {
 	send    func(context.Context, *order) outcome
 
 	mu    sync.Mutex
-	facts []state.Fact
+	facts []event
+	batch *jobspec.Batch // as last read
 	snap  *state.Snapshot
 	over  bool
 	said  map[string]bool // problems that the user knows of
@@ -79,29 +81,34 @@ func New(c Config) *Sink {
 func newSink(c Config) *Sink {
 	s := &Sink{Config: c, began: time.Now(), send: send, said: map[string]bool{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	labels := jobspec.Labels(c.Targets)
-	for i := range c.Targets {
-		t := &target{Notify: &c.Targets[i], label: labels[i]}
+	s.join(c.Targets)
+	return s
+}
+
+// join adds targets.
+func (s *Sink) join(more []jobspec.Notify) {
+	for _, n := range more {
+		s.all = append(s.all, n)
+		t := &target{Notify: &n, label: jobspec.Labels(s.all)[len(s.targets)]}
 		if t.order, t.bad = resolve(t.Notify, os.LookupEnv); t.bad.Class != "" {
 			s.problem(t, t.bad)
 		}
 		s.targets = append(s.targets, t)
 	}
-	return s
 }
 
+// Continue takes over whom the jobs of a batch notify, and those of the settings as they were.
+func (s *Sink) Continue(b *jobspec.Batch) { s.note(func() { s.batch = b }) }
+
 // Fact notes what may be news.
-func (s *Sink) Fact(_ int, f state.Fact) {
-	if f.Kind == state.KindStart || f.Kind == state.KindStalled {
-		s.note(func() { s.facts = append(s.facts, f) })
+func (s *Sink) Fact(job int, f state.Fact) {
+	if f.Kind == state.KindStart || f.Kind == state.KindStalled || f.Kind == state.KindEnd && f.State == state.Succeeded {
+		s.note(func() { s.facts = append(s.facts, event{job, f}) })
 	}
 }
 
 // Snapshot notes how the run is.
 func (s *Sink) Snapshot(snap state.Snapshot) { s.note(func() { s.snap = &snap }) }
-
-// Warn does nothing.
-func (s *Sink) Warn(string) {}
 
 func (s *Sink) note(what func()) {
 	s.mu.Lock()
@@ -122,11 +129,15 @@ func (s *Sink) run() {
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		facts, snap, over := s.facts, s.snap, s.over
+		facts, snap, over, batch := s.facts, s.snap, s.over, s.batch
 		s.facts, s.snap = nil, nil
 		s.mu.Unlock()
 		if snap != nil {
 			last = snap
+		}
+		if batch != d.batch {
+			d.batch = batch
+			s.join(batch.Targets(s.all)[len(s.all):])
 		}
 		now := time.Now()
 		s.hold(d.see(facts, snap), now)
@@ -144,7 +155,7 @@ func (s *Sink) run() {
 // hold keeps items for those who want them, until what happens soon after has come, too.
 func (s *Sink) hold(items []item, now time.Time) {
 	for _, t := range s.targets {
-		list := wanted(items, t.On)
+		list := wanted(items, t.Notify)
 		if len(list) == 0 || t.bad.Class != "" {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/redact"
@@ -90,12 +91,15 @@ func TestWhoGetsWhat(t *testing.T) {
 			"1m0s first: f on h: a: failed, ValueError: bad | 2 running | after 1m",
 		)
 		tr.snap.Running = []state.View{{GPUs: []int{1}}}
+		for _, g := range []gpu.Level{{Index: 0, Open: true}, {Index: 1, Jobs: 1}} {
+			tr.snap.GPUs = append(tr.snap.GPUs, state.Pressure{Level: g})
+		}
 		tr.fails("e")
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		tr.check(
 			"10m0s late: f on h: 4 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | e: failed, ValueError: bad | 2 running | after 10m",
-			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits any more, and GPU 0 is free again | 2 running | after 2m",
+			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits, and GPU 0 is free again | 2 running | after 2m",
 		)
 		tr.End(state.Snapshot{Counts: map[state.Phase]int{state.Succeeded: 3, state.Failed: 4}, Failed: 4}, "jobs failed")
 		if err := tr.Close(t.Context()); err != nil || len(tr.said) > 0 {
@@ -108,11 +112,45 @@ func TestWhoGetsWhat(t *testing.T) {
 	})
 }
 
+// News of a free GPU come while no job waits, once for each time that it was in use, by whomever.
+func TestFreeGPUs(t *testing.T) {
+	var d desk
+	see := func(pending int, levels ...gpu.Level) (text string) {
+		s := &state.Snapshot{Counts: map[state.Phase]int{state.Pending: pending}, Running: []state.View{{Job: "a"}}}
+		for i, l := range levels {
+			l.Index = i
+			s.GPUs = append(s.GPUs, state.Pressure{Level: l})
+		}
+		for _, it := range d.see(nil, s) {
+			text += it.on + ": " + it.text
+		}
+		return text
+	}
+	ours, theirs, open, unknown := gpu.Level{Jobs: 1}, gpu.Level{Others: true}, gpu.Level{Open: true}, gpu.Level{}
+	for i, step := range []struct {
+		pending int
+		levels  []gpu.Level
+		want    string
+	}{
+		{1, []gpu.Level{ours, theirs, open, theirs}, ""},
+		{1, []gpu.Level{ours, open, open, unknown}, ""},
+		{0, []gpu.Level{ours, open, open, unknown}, "gpus_free: no job waits, and GPU 1 is free again"},
+		{0, []gpu.Level{ours, open, open, open}, "gpus_free: no job waits, and GPU 3 is free again"},
+		{0, []gpu.Level{ours, open, theirs, open}, ""},
+		{0, []gpu.Level{ours, theirs, unknown, open}, ""},
+		{0, []gpu.Level{ours, open, open, open}, "gpus_free: no job waits, and GPUs 1, 2 are free again"},
+	} {
+		if got := see(step.pending, step.levels...); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+}
+
 // A job that is ended because it stalled is in a message once.
 func TestStalledAndEnded(t *testing.T) {
 	var d desk
 	s := &state.Snapshot{Failed: 1, Fresh: []state.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}
-	items := d.see([]state.Fact{{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}, s)
+	items := d.see([]event{{0, state.Fact{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}}, s)
 	n := compose(Run{File: "f", Host: "h"}, items, nil, 0, "", time.Now())
 	if len(items) != 2 || n.Title != "f on h: 1 stalled" || n.Message != "a: stalled, no output for 31 min" || len(n.Jobs) != 1 {
 		t.Errorf("%d items: %+v", len(items), n)
@@ -135,6 +173,47 @@ func TestShortRun(t *testing.T) {
 			"1m0s now: f on h: jobs failed, 2 running | a: failed, ValueError: bad | after 1m",
 			"1m0s only: f on h: a: failed, ValueError: bad | 2 running | after 1m",
 		)
+	})
+}
+
+// A job's own targets get its news alone, each once, however short the run, as the job file has them now.
+func TestNewsOfJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		team, late := to("team", "failure"), to("late", "done", "failure")
+		late.MinDuration = time.Hour
+		long := to("long", "success", "failure", "stalled")
+		long.MinDuration = time.Minute
+		news := []string{"success", "failure", "stalled"}
+		b := &jobspec.Batch{Jobs: []jobspec.Job{
+			{Spec: &jobspec.Spec{Notify: []jobspec.Notify{to("own", news...), to("team", news...), to("late", news...), long}}},
+			{Spec: &jobspec.Spec{}},
+		}}
+		tr := newTrial(t, always(delivered), team, late)
+		tr.Continue(b)
+		tr.Fact(0, state.Fact{Kind: state.KindEnd, State: state.Succeeded, Job: "a", Seconds: 59})
+		tr.Fact(1, state.Fact{Kind: state.KindEnd, State: state.Succeeded, Job: "b", Seconds: 600})
+		tr.snap.Failed = 2
+		tr.snap.Fresh = []state.FailedJob{
+			{Job: "a", End: state.Fact{State: state.Failed, Line: "bad", Seconds: 60}}, {Job: "b", ID: 1, End: state.Fact{State: state.Failed, Line: "bad"}},
+		}
+		tr.Snapshot(tr.snap)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		tr.check(
+			"1m0s late: f on h: 1 failed, 1 succeeded | a: succeeded, after 59s | a: failed, bad | 2 running | after 1m",
+			"1m0s long: f on h: a: failed, bad | 2 running | after 1m",
+			"1m0s own: f on h: 1 failed, 1 succeeded | a: succeeded, after 59s | a: failed, bad | 2 running | after 1m",
+			"1m0s team: f on h: 2 failed, 1 succeeded | a: succeeded, after 59s | a: failed, bad | b: failed, bad | 2 running | after 1m",
+		)
+		tr.Continue(&jobspec.Batch{Jobs: []jobspec.Job{{Spec: &jobspec.Spec{}}, {Spec: &jobspec.Spec{Notify: []jobspec.Notify{to("new", news...)}}}}})
+		for id, name := range []string{"a", "b"} {
+			tr.Fact(id, state.Fact{Kind: state.KindStalled, Job: name, Reason: "silent"})
+		}
+		tr.End(tr.snap, "jobs failed")
+		if err := tr.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		tr.check("1m0s new: f on h: b: stalled, silent | 2 running | after 1m")
 	})
 }
 
@@ -190,9 +269,9 @@ func TestEndWaits(t *testing.T) {
 func TestWatchedRunIsDoneOften(t *testing.T) {
 	var d desk
 	watching := &state.Snapshot{Watching: true}
-	start := []state.Fact{{Kind: state.KindStart, Job: "a"}}
+	start := []event{{0, state.Fact{Kind: state.KindStart, Job: "a"}}}
 	for i, c := range []struct {
-		facts []state.Fact
+		facts []event
 		want  int
 	}{{nil, 0}, {start, 1}, {nil, 0}, {start, 1}} {
 		if got := d.see(c.facts, watching); len(got) != c.want {

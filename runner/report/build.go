@@ -22,6 +22,7 @@ type Known struct {
 	Results  *results.Table // nil if nothing was measured
 	Curves   []Curves
 	Lines    func(log *schema.Log) []string // the last ones of an attempt's part of its log
+	Secrets  []string                       // that texts may have in them
 }
 
 // ID identifies a job in a batch's ledgers.
@@ -35,15 +36,10 @@ type Curves struct {
 
 // Build returns the report, without secrets.
 func Build(k *Known) *schema.Report {
-	st, hide := k.Status, redact.Hiding(secrets(k))
+	st := k.Status
 	r := &schema.Report{
-		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Runs: runs(k.Runs, hide),
+		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, Runs: k.Runs,
 		Jobs: make([]schema.ReportJob, 0, len(st.Jobs)), Failures: []schema.ReportFailure{}, Curves: thin(k.Curves), Warnings: st.Warnings,
-	}
-	if r.Run != nil {
-		run := *r.Run
-		run.Settings, run.Params = redacted(run.Settings), redacted(run.Params)
-		r.Run = &run
 	}
 	attempts, firsts := map[ID][]schema.Attempt{}, []*schema.AttemptRow{}
 	for i := range k.Attempts {
@@ -53,12 +49,12 @@ func Build(k *Known) *schema.Report {
 			firsts = append(firsts, x)
 		}
 		a := x.Attempt
-		a.Metrics, a.Cause = nil, readable(a.Cause, hide)
+		a.Metrics = nil
 		attempts[id] = append(attempts[id], a)
 	}
 	present := map[ID]bool{}
 	for i := range st.Jobs {
-		j := describe(&st.Jobs[i], hide)
+		j := describe(&st.Jobs[i])
 		id := ID{j.File, j.Key}
 		present[id] = true
 		j.Attempts = schema.List(attempts[id])
@@ -69,32 +65,28 @@ func Build(k *Known) *schema.Report {
 			r.Jobs = append(r.Jobs, former(first, attempts[id], k.Starts[id]))
 		}
 	}
-	provenance(r, k, hide)
-	failures(r, k, hide)
+	provenance(r, k)
+	failures(r, k)
 	r.Readings = readings(k.Gauges)
 	if k.Results != nil {
 		files := make([]string, len(st.Batch.Files))
 		for i, f := range st.Batch.Files {
 			files[i] = f.Path
 		}
-		doc := k.Results.Document(st.Now, files)
-		for i := range doc.Rows {
-			doc.Rows[i].Params = redacted(doc.Rows[i].Params)
-		}
-		r.Results = doc
+		r.Results = k.Results.Document(st.Now, files)
 	}
-	return r
+	return redact.Document(r, redact.Hiding(k.Secrets))
 }
 
 // describe returns what the status says of a job.
-func describe(j *schema.Job, hide func(string) string) schema.ReportJob {
+func describe(j *schema.Job) schema.ReportJob {
 	d := schema.ReportJob{
-		File: j.File, Line: j.Line, Name: j.Name, Key: j.Key, Params: redacted(j.Params), Tags: j.Tags, Needs: j.Needs, State: j.State, Since: j.Since,
-		Cause: readable(j.Cause, hide), Commands: j.Commands, Inputs: []state.Input{}, Metrics: j.Metrics,
+		File: j.File, Line: j.Line, Name: j.Name, Key: j.Key, Params: j.Params, Tags: j.Tags, Needs: j.Needs, State: j.State, Since: j.Since,
+		Cause: j.Cause, Commands: j.Commands, Inputs: []state.Input{}, Metrics: j.Metrics,
 	}
 	if j.Wait != nil {
 		w := *j.Wait
-		w.GPUs, w.Text = nil, hide(w.Text) // the GPUs are as of a moment that is over
+		w.GPUs = nil // the GPUs are as of a moment that is over
 		d.Wait = &w
 	}
 	return d
@@ -109,20 +101,19 @@ func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fa
 		Since: last.Ended, Cause: last.Cause, Commands: []string{}, Inputs: []state.Input{}, Attempts: attempts,
 	}
 	if start != nil && start.Params != nil {
-		j.Params = redacted(start.Params)
+		j.Params = start.Params
 	}
 	return j
 }
 
-// provenance adds what each job's last attempt was made of, and hides secrets in it. What all configs agree in is
-// said once.
-func provenance(r *schema.Report, k *Known, hide func(string) string) {
+// provenance adds what each job's last attempt was made of. What all configs agree in is said once.
+func provenance(r *schema.Report, k *Known) {
 	all, having := map[string]*common{}, 0
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		j.Config = map[string]string{}
 		if start := k.Starts[ID{j.File, j.Key}]; start != nil {
-			j.Config = redacted(configOf(start))
+			j.Config = configOf(start)
 		}
 		if len(j.Config) > 0 {
 			having++
@@ -153,7 +144,6 @@ func provenance(r *schema.Report, k *Known, hide func(string) string) {
 				j.Commands = start.Commands
 			}
 		}
-		j.Commands = commands(j.Commands, hide)
 	}
 }
 
@@ -178,14 +168,14 @@ func configOf(start *state.Fact) map[string]string {
 const maxTails = 200
 
 // failures groups the jobs that failed alike, the largest group first.
-func failures(r *schema.Report, k *Known, hide func(string) string) {
+func failures(r *schema.Report, k *Known) {
 	var alike state.Grouping
 	var logs []*schema.Log
 	group := map[int]int{} // by job
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		end := k.Ends[ID{j.File, j.Key}]
-		phase := state.Phase(strings.ReplaceAll(string(j.State), "_", " "))
+		phase := j.State.Phase()
 		if end == nil || j.Former || len(j.Attempts) == 0 || !phase.Bad() || phase == state.Blocked {
 			continue
 		}
@@ -206,76 +196,18 @@ func failures(r *schema.Report, k *Known, hide func(string) string) {
 	}
 	order := make([]int, len(r.Failures))
 	for g, doc := range schema.AlikeOf(alike.Groups) {
-		doc.Cause = *readable(&doc.Cause, hide)
 		r.Failures[g].Alike, order[g] = doc, g
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Failures[b].Count, r.Failures[a].Count) })
 	sorted, at := make([]schema.ReportFailure, len(order)), make([]int, len(order))
 	for to, from := range order {
 		sorted[to], at[from] = r.Failures[from], to
-		if logs[from] == nil || to >= maxTails {
-			continue
-		}
-		for _, line := range k.Lines(logs[from]) {
-			sorted[to].Lines = append(sorted[to].Lines, hide(line))
+		if logs[from] != nil && to < maxTails {
+			sorted[to].Lines = schema.List(k.Lines(logs[from]))
 		}
 	}
 	r.Failures = sorted
 	for i, g := range group {
 		r.Jobs[i].Failure = &at[g]
 	}
-}
-
-// redacted returns parameters or settings as others may see them.
-func redacted(all map[string]string) map[string]string {
-	if all == nil {
-		return nil
-	}
-	out := make(map[string]string, len(all))
-	for name, value := range all {
-		out[name] = redact.Value(name, value)
-	}
-	return out
-}
-
-// secrets returns the secret values that the batch has anywhere: a command, a cause or a log may
-// show them without their names.
-func secrets(k *Known) []string {
-	var found []string
-	for i := range k.Status.Jobs {
-		found = append(found, redact.Secrets(k.Status.Jobs[i].Params)...)
-	}
-	for _, start := range k.Starts {
-		found = append(found, redact.Secrets(start.Params)...)
-		found = append(found, redact.Secrets(configOf(start))...)
-	}
-	return found
-}
-
-// runs returns what became of each run as others may see it.
-func runs(list []schema.RunRow, hide func(string) string) []schema.RunRow {
-	out := slices.Clone(list)
-	for i := range out {
-		out[i].Alike = slices.Clone(out[i].Alike)
-		for k := range out[i].Alike {
-			a := &out[i].Alike[k]
-			a.Cause = *readable(&a.Cause, hide)
-		}
-	}
-	return out
-}
-
-func commands(list []string, hide func(string) string) []string {
-	out := make([]string, len(list))
-	for i, c := range list {
-		out[i] = hide(c)
-	}
-	return out
-}
-
-func readable(c *schema.Cause, hide func(string) string) *schema.Cause {
-	if c == nil {
-		return nil
-	}
-	return &schema.Cause{Code: c.Code, Text: hide(c.Text)}
 }

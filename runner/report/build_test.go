@@ -36,8 +36,9 @@ func attempt(name, key string, n int, end state.Phase, cause schema.Cause) schem
 // otherwise, one that succeeded, and one that the file no longer has.
 func known() *Known {
 	k := &Known{
-		Status: &schema.Status{Head: schema.At(noon), Batch: schema.Batch{Files: []schema.File{{Path: "/j.yaml"}}}, Run: &schema.Run{Params: map[string]string{"api_key": "s3cret"}}},
-		Starts: map[ID]*state.Fact{}, Ends: map[ID]*state.Fact{}, Lines: func(l *schema.Log) []string { return []string{"of " + l.Path, "token=s3cret " + hostile} },
+		Secrets: []string{"s3cret"},
+		Status:  &schema.Status{Head: schema.At(noon), Batch: schema.Batch{Files: []schema.File{{Path: "/j.yaml"}}}, Run: &schema.Run{Params: map[string]string{"api_key": "s3cret"}}},
+		Starts:  map[ID]*state.Fact{}, Ends: map[ID]*state.Fact{}, Lines: func(l *schema.Log) []string { return []string{"of " + l.Path, "token=s3cret " + hostile} },
 	}
 	add := func(name, key string, end state.Phase, line string, config map[string]string, present bool) {
 		f := &state.Fact{Kind: state.KindEnd, State: end, Line: line, ErrorType: "exit"}

@@ -25,7 +25,7 @@ func thin(all []Curves) []schema.ReportCurve {
 		for i := range c.List {
 			d := schema.ReportCurve{Job: c.Job, UniID: c.UniID, Metric: c.List[i].Metric, Steps: []float64{}, Values: []*float64{}}
 			for _, k := range kept(c.List[i].Values, most) {
-				d.Steps, d.Values = append(d.Steps, c.List[i].Steps[k]), append(d.Values, finite(c.List[i].Values[k]))
+				d.Steps, d.Values = append(d.Steps, c.List[i].Steps[k]), append(d.Values, schema.Finite(c.List[i].Values[k]))
 			}
 			list = append(list, d)
 		}
@@ -62,11 +62,4 @@ func kept(values []float64, most int) []int {
 		}
 	}
 	return append(list, n-1)
-}
-
-func finite(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
 }

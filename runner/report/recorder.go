@@ -61,9 +61,6 @@ func (r *Recorder) Snapshot(s state.Snapshot) {
 // Fact does nothing: GPUs are no facts.
 func (r *Recorder) Fact(int, state.Fact) {}
 
-// Warn does nothing.
-func (r *Recorder) Warn(string) {}
-
 // Close writes what is left. No snapshot may follow.
 func (r *Recorder) Close() {
 	close(r.news)

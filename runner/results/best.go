@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gpurun/jobspec"
 )
@@ -48,37 +47,27 @@ type chosen struct {
 	mean   float64
 }
 
-// A settled has the choices of all rows and columns.
-type settled map[string]*chosen
-
 func (b *build) place(x *bucket) string {
-	n := len(b.rows)
-	if b.pivot >= 0 {
-		n++
-	}
-	var key []byte
-	for _, id := range x.ids[:n] {
-		key = appendID(key, id)
-	}
-	return string(key)
+	return idKey(x.ids[:len(x.ids)-len(b.others)])
 }
 
 // settle chooses the best setting for each row and column. Without Options.Best there is
 // nothing to choose.
-func (b *build) settle(t *Table, buckets []*bucket) (settled, error) {
+func (b *build) settle(t *Table, buckets []*bucket) error {
 	if b.best < 0 {
-		return nil, nil
+		return nil
 	}
 	if len(b.others) == 0 {
-		return nil, refuse("leave a parameter out of --by", "--best %s: no parameter is left to choose by", b.o.Best)
+		return refuse("leave a parameter out of --by", "--best %s: no parameter is left to choose by", b.o.Best)
 	}
-	all, goal := settled{}, b.data.Metrics[b.best].Goal
+	b.settled = map[string]*chosen{}
+	goal := b.data.Metrics[b.best].Goal
 	for _, x := range buckets {
 		at := b.place(x)
-		s := all[at]
+		s := b.settled[at]
 		if s == nil {
-			s = &chosen{Choice: Choice{Metric: b.data.Metrics[b.best], By: math.NaN(), Values: slices.Repeat([]string{""}, len(b.others))}}
-			all[at] = s
+			s = &chosen{Choice: Choice{Metric: b.data.Metrics[b.best], By: math.NaN(), Values: make([]string, len(b.others))}}
+			b.settled[at] = s
 		}
 		c := x.cell(b.grid, b.best, b.over, t.Err)
 		if c.Of == 0 {
@@ -98,7 +87,7 @@ func (b *build) settle(t *Table, buckets []*bucket) (settled, error) {
 			s.By = gap
 		}
 	}
-	for _, s := range all {
+	for _, s := range b.settled {
 		if s.bucket != nil {
 			ids := s.bucket.ids[len(s.bucket.ids)-len(b.others):]
 			for i, f := range b.others {
@@ -106,56 +95,53 @@ func (b *build) settle(t *Table, buckets []*bucket) (settled, error) {
 			}
 		}
 	}
-	return all, nil
+	return nil
 }
 
-// keeps reports whether a bucket is the one that was chosen for its row and column, and
-// notes the choice there.
-func (s settled) keeps(x *bucket, r *Row, b *build) bool {
-	c := s[b.place(x)]
-	at := 0
-	if b.pivot >= 0 {
-		at = int(x.ids[len(b.rows)])
-	}
-	for len(r.choices) <= at {
-		r.choices = append(r.choices, nil)
-	}
-	r.choices[at] = &c.Choice
-	return c.bucket == x
-}
-
-// marks marks the best cells: in a pivoted row among its columns, else among the rows that
-// agree in all parameters but the last. Only what is complete is compared.
+// marks marks the best cells: in a pivoted row among its columns, else among the rows that agree
+// in Within, or in all parameters but the last, unless Best has chosen settings for them that
+// differ, too. Only what is complete is compared.
 func (b *build) marks(t *Table) {
 	for i, c := range t.Columns {
-		if c.Goal == jobspec.NoGoal || c.Versus {
-			continue
+		alike := func(o Column) bool { return o.metric == c.metric && !o.Versus }
+		if c.Goal == jobspec.NoGoal || c.Versus || slices.ContainsFunc(t.Columns[:i], alike) {
+			continue // or its columns have been compared
 		}
-		if b.pivot >= 0 {
-			if slices.ContainsFunc(t.Columns[:i], func(o Column) bool { return o.metric == c.metric }) {
-				continue // all of its columns have been compared
+		groups := map[string][]*Row{}
+		for r := range t.Rows {
+			key := ""
+			for k := range b.rows {
+				if b.pivot >= 0 || b.o.Within == nil && k < len(b.rows)-1 || slices.Contains(b.o.Within, t.Params[k]) {
+					key += t.Rows[r].Values[k] + "\x00"
+				}
 			}
-			for r := range t.Rows {
-				var cells []*Cell
+			groups[key] = append(groups[key], &t.Rows[r])
+		}
+		for _, rows := range groups {
+			if b.pivot < 0 && b.o.Within == nil && differ(rows) > 1 {
+				continue
+			}
+			var cells []*Cell
+			for _, r := range rows {
 				for k := range t.Columns {
-					if t.Columns[k].metric == c.metric && !t.Columns[k].Versus {
-						cells = append(cells, &t.Rows[r].Cells[k])
+					if alike(t.Columns[k]) {
+						cells = append(cells, &r.Cells[k])
 					}
 				}
-				mark(cells, c)
 			}
-			continue
-		}
-		groups := map[string][]*Cell{}
-		for r := range t.Rows {
-			last := max(0, len(b.rows)-1)
-			key := strings.Join(t.Rows[r].Values[:last], "\x00")
-			groups[key] = append(groups[key], &t.Rows[r].Cells[i])
-		}
-		for _, cells := range groups {
 			mark(cells, c)
 		}
 	}
+}
+
+// differ counts the parameters in which rows differ.
+func differ(rows []*Row) (n int) {
+	for k := range rows[0].Values {
+		if slices.ContainsFunc(rows, func(r *Row) bool { return r.Values[k] != rows[0].Values[k] }) {
+			n++
+		}
+	}
+	return n
 }
 
 // mark marks the best of some cells, and those that read the same.

@@ -9,29 +9,27 @@ import (
 // A Cell is what the jobs of a row have measured of one metric.
 type Cell struct {
 	Summary
-	Err    float64   // what stands behind ±; NaN if n < 2
-	Of     int       // how many units there would be
-	Units  []string  // those that count: s42, s43
-	Values []float64 // of each
+	Err    float64  // what stands behind ±; NaN if n < 2
+	Of     int      // how many units there would be
+	Values []Sample // of the units that count
 	Gaps   []Gap
 	Best   bool   // of those that it is compared with
 	Note   string // of a difference: "baseline", or "no pair"
-
-	sets []string // of each unit: what was averaged within it; nil if nothing was
 }
 
-func (c *Cell) set(i int) string {
-	if c.sets == nil {
-		return ""
-	}
-	return c.sets[i]
+// A Sample is one value that a mean is of.
+type Sample struct {
+	Unit  string  `json:"unit"` // s42
+	Value float64 `json:"value"`
+
+	set string // what was averaged within the unit; "" if nothing was
 }
 
 // A Gap is a job whose value is missing, or is not what it would be now.
 type Gap struct {
-	Unit    string // s42, or s42/f3
-	Why     string // failed, running, nan
-	Counted bool   // its value is from before
+	Unit    string `json:"unit"`    // s42, or s42/f3
+	Why     string `json:"why"`     // failed, running, nan
+	Counted bool   `json:"counted"` // its value is from before
 }
 
 // Full reports whether nothing is missing.
@@ -60,47 +58,32 @@ func (b *bucket) split(g *grid, over []int) {
 	seen, index := g.seen, g.index
 	clear(seen)
 	clear(index)
-	var tuple []byte
 	for i, n := range b.jobs {
-		u := place{id: -1}
-		tuple = tuple[:0]
-		for k, f := range over {
-			if k == 0 {
-				u.id = g.at[n][f]
-			}
-			tuple = appendID(tuple, g.at[n][f])
+		u, ids := place{id: -1}, g.ids(n, over)
+		if len(over) > 0 {
+			u.id = ids[0]
 		}
-		tuple = append(tuple, g.jobs[n].Entry.Name...)
-		u.nth = seen[string(tuple)]
-		seen[string(tuple)]++
+		tuple := idKey(ids) + g.jobs[n].Entry.Name
+		u.nth = seen[tuple]
+		seen[tuple]++
 		at, known := index[u]
 		if !known {
 			at = len(b.names)
 			index[u] = at
-			b.names = append(b.names, g.label(n, over, false))
+			b.names = append(b.names, g.label(n, over[:min(1, len(over))]))
 			if len(over) > 1 {
 				b.sets = append(b.sets, "")
 			}
 		}
 		if len(over) > 1 {
-			b.sets[at] += string(tuple[4:])
+			b.sets[at] += tuple[4:]
 		}
 		b.units[i] = at
 	}
 }
 
-func appendID(to []byte, id int32) []byte {
-	return append(to, byte(id), byte(id>>8), byte(id>>16), byte(id>>24))
-}
-
 // label names a job among those that are averaged: s42, or s42/f3.
-func (g *grid) label(n int, over []int, whole bool) string {
-	if len(over) == 0 {
-		return ""
-	}
-	if !whole {
-		over = over[:1]
-	}
+func (g *grid) label(n int, over []int) string {
 	var parts []string
 	for _, f := range over {
 		first, _, _ := strings.Cut(g.factors[f].name, "_")
@@ -111,7 +94,8 @@ func (g *grid) label(n int, over []int, whole bool) string {
 
 // cell summarizes one metric of a bucket. A unit counts once all of its jobs have a value.
 func (b *bucket) cell(g *grid, metric int, over []int, e Err) Cell {
-	c, units := Cell{}, g.scratch(len(b.names))
+	g.units = append(g.units[:0], make([]unit, len(b.names))...)
+	c, units := Cell{}, g.units
 	for i, n := range b.jobs {
 		j, u := g.jobs[n], &units[b.units[i]]
 		if !g.has[j.Kind][metric] {
@@ -129,33 +113,32 @@ func (b *bucket) cell(g *grid, metric int, over []int, e Err) Cell {
 			u.bad = true
 		}
 		if why != "" {
-			c.Gaps = append(c.Gaps, Gap{g.label(n, over, true), why, counted})
+			c.Gaps = append(c.Gaps, Gap{g.label(n, over), why, counted})
 		}
 	}
-	c.Values, c.Units, c.sets = make([]float64, 0, c.Of), b.names, b.sets
-	whole := c.Of == len(units)
-	for i := range units {
-		if u := &units[i]; u.jobs > 0 && !u.bad {
-			c.Values = append(c.Values, u.sum/float64(u.jobs))
-		} else {
-			whole = false
+	c.Values = make([]Sample, 0, c.Of)
+	for i, u := range units {
+		if u.jobs == 0 || u.bad {
+			continue
 		}
-	}
-	if !whole {
-		c.Units, c.sets = nil, nil
-		for i := range units {
-			if units[i].jobs == 0 || units[i].bad {
-				continue
-			}
-			c.Units = append(c.Units, b.names[i])
-			if b.sets != nil {
-				c.sets = append(c.sets, b.sets[i])
-			}
+		v := Sample{Unit: b.names[i], Value: u.sum / float64(u.jobs)}
+		if b.sets != nil {
+			v.set = b.sets[i]
 		}
+		c.Values = append(c.Values, v)
 	}
-	c.Summary = Summarize(c.Values)
-	c.Err = c.Summary.Err(e)
+	c.summarize(e)
 	return c
+}
+
+// summarize sums up the values.
+func (c *Cell) summarize(e Err) {
+	x := make([]float64, len(c.Values))
+	for i, v := range c.Values {
+		x[i] = v.Value
+	}
+	c.Summary = Summarize(x)
+	c.Err = c.Summary.Err(e)
 }
 
 // A unit adds up the jobs of one value of what is averaged over.
@@ -163,12 +146,6 @@ type unit struct {
 	sum  float64
 	jobs int
 	bad  bool // one of them has no value
-}
-
-// scratch returns room for n units, until it is called again.
-func (g *grid) scratch(n int) []unit {
-	g.units = append(g.units[:0], make([]unit, n)...)
-	return g.units
 }
 
 // why says what is wrong with a job's value, or returns "".

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // A Curve is what an attempt has reported of one metric, step by step.
@@ -52,12 +53,7 @@ func ReadCurves(r io.Reader) ([]Curve, error) {
 			curves[i].Values = append(curves[i].Values, x)
 		}
 	}
-	slices.SortFunc(curves, func(a, b Curve) int {
-		if a.Metric < b.Metric {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(curves, func(a, b Curve) int { return strings.Compare(a.Metric, b.Metric) })
 	return curves, lines.Err()
 }
 

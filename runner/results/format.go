@@ -2,7 +2,6 @@ package results
 
 import (
 	"encoding/csv"
-	"io"
 	"math"
 	"regexp"
 	"strconv"
@@ -30,32 +29,29 @@ func plusMinus(bold func(string) string) func(mean, err string, best bool) strin
 }
 
 // Markdown writes the table with its caption and notes.
-func (t *Table) Markdown(w io.Writer) error {
+func (t *Table) Markdown() string {
 	rows := t.cells(spelling{value: plusMinus(func(s string) string { return "**" + s + "**" }), word: mdEscaped})
-	return markdown(w, rows, len(t.Params), t.remarks())
-}
-
-// markdown writes rows of which the first few columns are words, and lines below them.
-func markdown(w io.Writer, rows [][]string, words int, remarks []string) error {
 	var b strings.Builder
 	for i, row := range rows {
 		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 		if i == 0 {
 			for n := range row {
-				b.WriteString("| " + map[bool]string{true: "---", false: "---:"}[n < words] + " ")
+				b.WriteString("| " + map[bool]string{true: "---", false: "---:"}[n < len(t.Params)] + " ")
 			}
 			b.WriteString("|\n")
 		}
 	}
-	for _, line := range remarks {
+	for _, line := range t.Remarks() {
 		b.WriteString("\n" + mdEscaped(line) + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
-// remarks are the lines below a table.
-func (t *Table) remarks() []string {
+// Remarks are the lines below a table. One of jobs has none.
+func (t *Table) Remarks() []string {
+	if t.Raw {
+		return nil
+	}
 	lines := append([]string{t.Caption}, t.Notes...)
 	for _, w := range t.Warnings {
 		lines = append(lines, "warning: "+w)
@@ -78,10 +74,10 @@ func clean(s string) string {
 }
 
 // LaTeX writes the table for the package booktabs, with its caption and notes as comments.
-func (t *Table) LaTeX(w io.Writer) error {
+func (t *Table) LaTeX() string {
 	n, uniform := t.uniform()
 	rows := t.cells(spelling{value: texValue, word: texEscaped, nSaid: uniform})
-	lines := t.remarks()
+	lines := t.Remarks()
 	if uniform && len(t.Over) > 0 {
 		lines[0] = ofUnits.ReplaceAllString(lines[0], ", n = "+strconv.Itoa(n))
 	}
@@ -89,17 +85,9 @@ func (t *Table) LaTeX(w io.Writer) error {
 	if t.chosen() {
 		align += "l"
 	}
-	return latex(w, rows, align, lines)
-}
-
-// ofUnits is where a caption says what the numbers in parentheses are.
-var ofUnits = regexp.MustCompile(`, \(n( of [^)]*)?\)`)
-
-// latex writes rows with booktabs, and lines as comments above them.
-func latex(w io.Writer, rows [][]string, align string, remarks []string) error {
 	var b strings.Builder
 	b.WriteString("% \\usepackage{booktabs}\n")
-	for _, line := range remarks {
+	for _, line := range lines {
 		b.WriteString("% " + clean(line) + "\n")
 	}
 	b.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n")
@@ -110,9 +98,11 @@ func latex(w io.Writer, rows [][]string, align string, remarks []string) error {
 		}
 	}
 	b.WriteString("\\bottomrule\n\\end{tabular}\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
+
+// ofUnits is where a caption says what the numbers in parentheses are.
+var ofUnits = regexp.MustCompile(`, \(n( of [^)]*)?\)`)
 
 func texValue(mean, err string, best bool) string {
 	if err != "" {
@@ -148,8 +138,13 @@ var texEscapes = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\
 func texEscaped(s string) string { return texEscapes.Replace(clean(s)) }
 
 // CSV writes the numbers as they are, not rounded and not as percentages.
-func (t *Table) CSV(w io.Writer) error {
-	out := csv.NewWriter(w)
+func (t *Table) CSV() string {
+	var b strings.Builder
+	out := csv.NewWriter(&b)
+	if t.Raw {
+		_ = out.WriteAll(t.cells(spelling{word: func(s string) string { return s }}))
+		return b.String()
+	}
 	head := append([]string{}, t.Params...)
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -180,7 +175,7 @@ func (t *Table) CSV(w io.Writer) error {
 		_ = out.Write(row)
 	}
 	out.Flush()
-	return out.Error()
+	return b.String()
 }
 
 // exact formats a number so that it can be read back, "" for none.

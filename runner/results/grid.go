@@ -1,7 +1,7 @@
 package results
 
 import (
-	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -20,7 +20,6 @@ type factor struct {
 	name   string
 	values []string
 	ids    map[string]int32
-	lacks  bool // some jobs do not have it
 }
 
 func (f *factor) id(value string) int32 {
@@ -38,6 +37,7 @@ type grid struct {
 	data    Data
 	jobs    []*Job
 	factors []*factor
+	params  int       // how many factors are parameters, which come first
 	at      [][]int32 // by job, by factor
 	has     map[uint64][]bool
 	units   []unit // room for one cell
@@ -47,7 +47,7 @@ type grid struct {
 }
 
 // newGrid selects the jobs that measure something and pass the filters.
-func newGrid(d Data, where []Filter) (*grid, error) {
+func newGrid(d Data, where []filter) (*grid, error) {
 	g := &grid{data: d, has: map[uint64][]bool{}, seen: map[string]int{}, index: map[place]int{}}
 	for i := range d.Jobs {
 		j := &d.Jobs[i]
@@ -104,7 +104,7 @@ func (g *grid) number() {
 			find(p.Name)
 		}
 	}
-	own := len(g.factors)
+	g.params = len(g.factors)
 	file, job := -1, -1
 	if _, taken := index[byFile]; !taken {
 		file = find(byFile)
@@ -121,9 +121,8 @@ func (g *grid) number() {
 			i := index[p.Name]
 			row[i] = g.factors[i].id(p.Value)
 		}
-		for i := range own {
+		for i := range g.params {
 			if row[i] < 0 {
-				g.factors[i].lacks = true
 				row[i] = g.factors[i].id("")
 			}
 		}
@@ -139,16 +138,12 @@ func (g *grid) number() {
 
 // find returns the index of a factor; what says which option names it.
 func (g *grid) find(name, what string) (int, error) {
-	for i, f := range g.factors {
-		if f.name == name {
-			return i, nil
-		}
+	if i := slices.IndexFunc(g.factors, func(f *factor) bool { return f.name == name }); i >= 0 {
+		return i, nil
 	}
 	var known []string
-	for _, f := range g.factors {
-		if f.name != byFile && f.name != byJob {
-			known = append(known, f.name)
-		}
+	for _, f := range g.factors[:g.params] {
+		known = append(known, f.name)
 	}
 	hint := "these jobs have no parameters"
 	if len(known) > 0 {
@@ -173,21 +168,21 @@ func (g *grid) findAll(names []string, what string) ([]int, error) {
 }
 
 // filter drops the jobs that a filter does not keep.
-func (g *grid) filter(f Filter) error {
-	at, err := g.find(f.Name, "--where")
+func (g *grid) filter(f filter) error {
+	at, err := g.find(f.name, "--where")
 	if err != nil {
 		return err
 	}
 	fac := g.factors[at]
-	for _, v := range f.Values {
+	for _, v := range f.values {
 		if _, known := fac.ids[v]; !known {
-			return refuse(f.Name+" is "+list(fac.values, 8), "--where %s=%s: no job has this value", f.Name, v)
+			return refuse(f.name+" is "+list(fac.values, 8), "--where %s=%s: no job has this value", f.name, v)
 		}
 	}
 	var jobs []*Job
 	var rows [][]int32
 	for n, j := range g.jobs {
-		if slices.Contains(f.Values, fac.values[g.at[n][at]]) != f.Not {
+		if slices.Contains(f.values, fac.values[g.at[n][at]]) != f.not {
 			jobs, rows = append(jobs, j), append(rows, g.at[n])
 		}
 	}
@@ -208,22 +203,6 @@ func list(words []string, most int) string {
 
 // varies reports whether a factor tells jobs apart.
 func (g *grid) varies(i int) bool { return len(g.factors[i].values) > 1 }
-
-// own returns the parameters.
-func (g *grid) own() (list []int) {
-	for i, f := range g.factors {
-		if f.name != byFile && f.name != byJob || g.isParam(f.name) {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
-func (g *grid) isParam(name string) bool {
-	return slices.ContainsFunc(g.jobs, func(j *Job) bool {
-		return slices.ContainsFunc(j.Params, func(p Param) bool { return p.Name == name })
-	})
-}
 
 // metrics returns the indices of the metrics to show: those named, else all that jobs have.
 func (g *grid) metrics(names []string) ([]int, error) {
@@ -262,12 +241,19 @@ func better(goal jobspec.Goal, a, b float64) bool {
 	return goal == jobspec.Max && a > b || goal == jobspec.Min && a < b
 }
 
-// compareIDs compares the values of some factors in the order of the batch.
-func compareIDs(a, b []int32) int {
-	for i := range a {
-		if c := cmp.Compare(a[i], b[i]); c != 0 {
-			return c
-		}
+// ids returns the values of some factors of a job.
+func (g *grid) ids(job int, factors []int) []int32 {
+	ids := make([]int32, len(factors))
+	for i, f := range factors {
+		ids[i] = g.at[job][f]
 	}
-	return 0
+	return ids
+}
+
+func idKey(ids []int32) string {
+	var key []byte
+	for _, id := range ids {
+		key = binary.LittleEndian.AppendUint32(key, uint32(id))
+	}
+	return string(key)
 }

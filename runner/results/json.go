@@ -1,7 +1,6 @@
 package results
 
 import (
-	"math"
 	"time"
 
 	"gpurun/state/schema"
@@ -10,8 +9,7 @@ import (
 // A Document is a table for programs. Unknown numbers are null; none is rounded, and none is
 // a percentage.
 type Document struct {
-	Schema   string      `json:"schema"`
-	Now      time.Time   `json:"now"`
+	schema.Head
 	Files    []string    `json:"files"`
 	By       []string    `json:"by"`
 	Over     []string    `json:"over"`
@@ -31,7 +29,9 @@ type DocMetric struct {
 	Percent bool    `json:"percent"` // people read it as a percentage; here it is a fraction
 }
 
-func (m *Metric) document() DocMetric { return DocMetric{m.Name, orNull(string(m.Goal)), m.Percent} }
+func (m *Metric) document() DocMetric {
+	return DocMetric{m.Name, schema.Known(string(m.Goal)), m.Percent}
+}
 
 // A DocRow is one row of a table.
 type DocRow struct {
@@ -52,21 +52,8 @@ type DocCell struct {
 	N       int      `json:"n"`
 	Of      int      `json:"of"`
 	Best    bool     `json:"best"`
-	Values  []DocOf  `json:"values"`
-	Missing []DocGap `json:"missing"`
-}
-
-// A DocOf is one value that a mean is of.
-type DocOf struct {
-	Unit  string  `json:"unit"`
-	Value float64 `json:"value"`
-}
-
-// A DocGap is a value that is missing, or from before.
-type DocGap struct {
-	Unit    string `json:"unit"`
-	Why     string `json:"why"`
-	Counted bool   `json:"counted"`
+	Values  []Sample `json:"values"`
+	Missing []Gap    `json:"missing"`
 }
 
 // A DocBest says what a setting was chosen among.
@@ -77,16 +64,35 @@ type DocBest struct {
 	By       *float64 `json:"by"`
 }
 
-// Document returns the table for programs.
-func (t *Table) Document(now time.Time, files []string) Document {
+// A RawDocument is what each job has measured, for programs.
+type RawDocument struct {
+	schema.Head
+	Files   []string    `json:"files"`
+	Metrics []DocMetric `json:"metrics"`
+	Jobs    []RawJob    `json:"jobs"`
+}
+
+// A RawJob is a job and what it has measured.
+type RawJob struct {
+	Job    string              `json:"job"`
+	State  string              `json:"state"` // "done" if nothing is wrong with its values
+	Params map[string]string   `json:"params"`
+	Values map[string]*float64 `json:"metrics"` // null for a value that is missing or no number
+}
+
+// Document returns the table for programs: a Document or, of jobs, a RawDocument.
+func (t *Table) Document(now time.Time, files []string) any {
 	d := Document{
-		Schema: schema.Version, Now: now.UTC(), Files: files, By: filled(t.Params), Over: filled(t.Over), Pivot: orNull(t.Pivot), Versus: orNull(t.Versus),
-		Caption: t.Caption, Notes: filled(t.Notes), Warnings: filled(t.Warnings), Metrics: []DocMetric{}, Rows: []DocRow{},
+		Head: schema.At(now), Files: files, By: schema.List(t.Params), Over: schema.List(t.Over), Pivot: schema.Known(t.Pivot), Versus: schema.Known(t.Versus),
+		Caption: t.Caption, Notes: schema.List(t.Notes), Warnings: schema.List(t.Warnings), Metrics: []DocMetric{}, Rows: []DocRow{},
 	}
 	for i, c := range t.Columns {
 		if i == 0 || c.metric != t.Columns[i-1].metric {
 			d.Metrics = append(d.Metrics, c.Metric.document())
 		}
+	}
+	if t.Raw {
+		return RawDocument{d.Head, files, d.Metrics, t.jobs()}
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
@@ -98,40 +104,32 @@ func (t *Table) Document(now time.Time, files []string) Document {
 			row.Cells = append(row.Cells, r.Cells[k].document(&t.Columns[k]))
 		}
 		if c := r.Choice; c != nil {
-			row.Best = &DocBest{c.Metric.Name, c.Of, c.Full, known(c.By)}
+			row.Best = &DocBest{c.Metric.Name, c.Of, c.Full, schema.Finite(c.By)}
 		}
 		d.Rows = append(d.Rows, row)
 	}
 	return d
 }
 
+func (t *Table) jobs() []RawJob {
+	jobs := []RawJob{}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		j := RawJob{Job: r.Values[0], State: r.Values[1], Params: map[string]string{}, Values: map[string]*float64{}}
+		for k, name := range t.Params[2:] {
+			j.Params[name] = r.Values[2+k]
+		}
+		for k, c := range t.Columns {
+			j.Values[c.Name] = schema.Finite(r.Cells[k].Mean)
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
 func (x *Cell) document(c *Column) DocCell {
-	d := DocCell{
-		Metric: c.Name, Pivot: orNull(c.Value), Versus: c.Versus, N: x.N, Of: x.Of, Best: x.Best, Values: []DocOf{}, Missing: []DocGap{},
-		Mean: known(x.Mean), SD: known(x.SD), SEM: known(x.Summary.Err(SEM)), CI95: known(x.Summary.Err(CI95)),
+	return DocCell{
+		Metric: c.Name, Pivot: schema.Known(c.Value), Versus: c.Versus, N: x.N, Of: x.Of, Best: x.Best, Values: schema.List(x.Values), Missing: schema.List(x.Gaps),
+		Mean: schema.Finite(x.Mean), SD: schema.Finite(x.SD), SEM: schema.Finite(x.Summary.Err(SEM)), CI95: schema.Finite(x.Summary.Err(CI95)),
 	}
-	for i, v := range x.Values {
-		d.Values = append(d.Values, DocOf{x.Units[i], v})
-	}
-	for _, g := range x.Gaps {
-		d.Missing = append(d.Missing, DocGap(g))
-	}
-	return d
 }
-
-func known(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// filled is never null.
-func filled(list []string) []string { return append([]string{}, list...) }

@@ -60,17 +60,19 @@ type Options struct {
 	Over    []string // parameters to average over, the outermost first; nil for a seed, if there is one
 	Best    string   // metric by which to choose among settings of all other parameters
 	Pivot   string   // parameter whose values are columns
-	Versus  Filter   // baseline for paired differences
-	Where   []Filter
+	Within  []string // mark the best among the rows that agree in these; nil: among those that differ in the last parameter only
+	Versus  string   // PARAM=VALUE: baseline for paired differences
+	Where   []string // PARAM=VALUE,… or PARAM!=VALUE,…: only jobs that have, or lack, one of the values
 	Err     Err
 	Sort    string // metric or parameter to sort the rows by; "-" before it reverses
+	Raw     bool   // a row for each job; of the others, only Metrics, Where and Sort count
 }
 
-// A Filter keeps jobs by a parameter.
-type Filter struct {
-	Name   string
-	Values []string
-	Not    bool
+// A filter keeps jobs by a parameter.
+type filter struct {
+	name   string
+	values []string
+	not    bool
 }
 
 // An Err is what stands behind ±.
@@ -107,10 +109,10 @@ func refuse(hint, format string, args ...any) *Refusal {
 	return &Refusal{fmt.Sprintf(format, args...), hint}
 }
 
-// ParseFilters reads dataset=svhn,cifar10,algorithm!=ours: a value without a name belongs to
+// parseFilters reads dataset=svhn,cifar10,algorithm!=ours: a value without a name belongs to
 // the name before it.
-func ParseFilters(texts []string) ([]Filter, error) {
-	var list []Filter
+func parseFilters(texts []string) ([]filter, error) {
+	var list []filter
 	for _, text := range texts {
 		first := len(list)
 		for part := range strings.SplitSeq(text, ",") {
@@ -120,11 +122,11 @@ func ParseFilters(texts []string) ([]Filter, error) {
 			}
 			if !named {
 				last := &list[len(list)-1]
-				last.Values = append(last.Values, strings.TrimSpace(part))
+				last.values = append(last.values, strings.TrimSpace(part))
 				continue
 			}
 			name, not := strings.CutSuffix(strings.TrimSpace(name), "!")
-			list = append(list, Filter{Name: strings.TrimSpace(name), Values: []string{strings.TrimSpace(value)}, Not: not})
+			list = append(list, filter{strings.TrimSpace(name), []string{strings.TrimSpace(value)}, not})
 		}
 	}
 	return list, nil

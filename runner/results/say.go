@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,12 +29,12 @@ func (b *build) caption(t *Table) string {
 			text = "mean ± " + t.Err.Words() + " over " + t.Over[0] + ", each the mean over " + strings.Join(t.Over[1:], ", ") + ", (n of " + t.Over[0] + ")"
 		}
 	}
-	for _, f := range b.o.Where {
+	for _, f := range b.where {
 		is := "="
-		if f.Not {
+		if f.not {
 			is = "≠"
 		}
-		text += "; " + f.Name + is + strings.Join(f.Values, ",")
+		text += "; " + f.name + is + strings.Join(f.values, ",")
 	}
 	if t.Versus != "" {
 		by := "job"
@@ -96,7 +97,8 @@ func (b *build) note(t *Table) {
 func (b *build) noteChoices(t *Table, note func(string, ...any)) {
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		for id, c := range r.choices {
+		for id, value := range b.factors[b.pivot].values {
+			c := b.settled[idKey(slices.Concat(r.ids, []int32{int32(id)}))]
 			if c == nil {
 				continue
 			}
@@ -104,7 +106,7 @@ func (b *build) noteChoices(t *Table, note func(string, ...any)) {
 			for k, f := range b.others {
 				words = append(words, b.factors[f].name+"="+c.Values[k])
 			}
-			where := strings.TrimSpace(strings.Join(r.Values, " ") + " " + b.factors[b.pivot].values[id])
+			where := strings.TrimSpace(strings.Join(r.Values, " ") + " " + value)
 			if c.Full == 0 {
 				note("%s: %s", where, c.Words())
 			} else {
@@ -214,8 +216,8 @@ func of(n, all int) string {
 }
 
 // sort sorts the rows by a metric, the best or the largest first, or by a parameter.
-func (b *build) sort(t *Table) error {
-	by, reverse := strings.CutPrefix(b.o.Sort, "-")
+func (t *Table) sort(by string) error {
+	by, reverse := strings.CutPrefix(by, "-")
 	if by == "" {
 		return nil
 	}
@@ -223,29 +225,23 @@ func (b *build) sort(t *Table) error {
 		slices.SortStableFunc(t.Rows, func(x, y Row) int { return turned(natural(x.Values[at], y.Values[at]), reverse) })
 		return nil
 	}
-	at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == by })
-	if at < 0 {
-		return refuse("columns: "+list(append(slices.Clone(t.Params), b.shownNames()...), 12), "--sort: there is no column %q", by)
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
 	}
-	up := t.Columns[at].Goal == jobspec.Min
+	at := slices.Index(names, by)
+	if at < 0 {
+		return refuse("columns: "+list(slices.Concat(t.Params, slices.Compact(names)), 12), "--sort: there is no column %q", by)
+	}
+	up := t.Columns[at].Goal == jobspec.Min // the least is the best
 	slices.SortStableFunc(t.Rows, func(x, y Row) int {
 		a, b := &x.Cells[at], &y.Cells[at]
-		switch {
-		case a.N == 0 || b.N == 0: // those without a value come last, whatever the order
+		if a.N == 0 || b.N == 0 { // those without a value come last, whatever the order
 			return b.N - a.N
-		case a.Mean == b.Mean:
-			return 0
 		}
-		return turned(map[bool]int{true: -1, false: 1}[(a.Mean < b.Mean) == up], reverse)
+		return turned(cmp.Compare(a.Mean, b.Mean), reverse == up)
 	})
 	return nil
-}
-
-func (b *build) shownNames() (names []string) {
-	for _, m := range b.metrics {
-		names = append(names, b.data.Metrics[m].Name)
-	}
-	return names
 }
 
 func turned(c int, reverse bool) int {
@@ -262,11 +258,5 @@ func natural(a, b string) int {
 	if err1 != nil || err2 != nil {
 		return strings.Compare(a, b)
 	}
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
+	return cmp.Compare(x, y)
 }

@@ -98,8 +98,8 @@ func TestTablesAreThoseOfNumpy(t *testing.T) {
 		{"folds within seeds", Options{Over: []string{"seed", "fold"}}, r.OverSeedFold},
 		{"seeds", Options{}, r.OverSeed},
 		{"pivoted", Options{Over: []string{"seed", "fold"}, Pivot: "algorithm"}, r.OverSeedFold},
-		{"differences", Options{Over: []string{"seed", "fold"}, Versus: Filter{Name: "algorithm", Values: []string{"fedavg"}}}, r.Versus},
-		{"differences between columns", Options{Over: []string{"seed", "fold"}, Pivot: "algorithm", Versus: Filter{Name: "algorithm", Values: []string{"fedavg"}}}, r.Versus},
+		{"differences", Options{Over: []string{"seed", "fold"}, Versus: "algorithm=fedavg"}, r.Versus},
+		{"differences between columns", Options{Over: []string{"seed", "fold"}, Pivot: "algorithm", Versus: "algorithm=fedavg"}, r.Versus},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			table, err := Build(d, row.o)
@@ -107,7 +107,7 @@ func TestTablesAreThoseOfNumpy(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, e := range row.want {
-				c := table.find(e, row.o.Versus.Name != "")
+				c := table.find(e, row.o.Versus != "")
 				if c == nil {
 					t.Fatalf("no cell for %+v", e)
 				}

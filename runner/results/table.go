@@ -10,6 +10,7 @@ import (
 
 // A Table is what a person reads.
 type Table struct {
+	Raw      bool     // a row for each job, and every number as it was measured
 	Params   []string // that name the rows, in order
 	Columns  []Column
 	Rows     []Row
@@ -39,31 +40,45 @@ type Row struct {
 	Cells  []Cell   // by column
 	Choice *Choice  // with Options.Best and without a pivot
 
-	ids     []int32
-	choices []*Choice // with Options.Best, by value of the pivot
+	ids []int32
 }
 
 // build collects what a table is made of.
 type build struct {
 	*grid
 	o       Options
+	where   []filter
 	metrics []int
 	over    []int
 	rows    []int // factors that name the rows
 	others  []int // factors among which the best is chosen
 	pivot   int   // -1 for none
 	versus  int
-	base    int32 // the baseline's value
-	best    int   // metric; -1 for none
+	base    int32              // the baseline's value
+	best    int                // metric; -1 for none
+	settled map[string]*chosen // with best: the choice by row and column
 }
 
 // Build makes the table of what jobs have measured.
 func Build(d Data, o Options) (*Table, error) {
-	g, err := newGrid(d, o.Where)
+	if !slices.Contains([]Err{"", SD, SEM, CI95}, o.Err) {
+		return nil, refuse("sd, sem or ci95", "err: %q is unknown", o.Err)
+	}
+	where, err := parseFilters(o.Where)
 	if err != nil {
 		return nil, err
 	}
-	b := &build{grid: g, o: o, pivot: -1, versus: -1, best: -1}
+	g, err := newGrid(d, where)
+	if err != nil {
+		return nil, err
+	}
+	b := &build{grid: g, o: o, where: where, pivot: -1, versus: -1, best: -1}
+	if b.metrics, err = g.metrics(o.Metrics); err != nil {
+		return nil, err
+	}
+	if o.Raw {
+		return b.raw()
+	}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
@@ -79,9 +94,6 @@ func Build(d Data, o Options) (*Table, error) {
 
 // choose finds out what the options mean for these jobs.
 func (b *build) choose() (err error) {
-	if b.metrics, err = b.grid.metrics(b.o.Metrics); err != nil {
-		return err
-	}
 	if b.o.Best != "" {
 		all, _ := b.grid.metrics(nil)
 		if b.best, err = b.metric(b.o.Best, all, "--best"); err != nil {
@@ -102,7 +114,7 @@ func (b *build) choose() (err error) {
 			return refuse("name what to average over: --over …", "--pivot %s: the table averages over it", b.o.Pivot)
 		}
 	}
-	if b.o.Versus.Name != "" {
+	if b.o.Versus != "" {
 		if err := b.baseline(); err != nil {
 			return err
 		}
@@ -115,10 +127,9 @@ func (b *build) overs() ([]int, error) {
 	if b.o.Over != nil {
 		return b.findAll(b.o.Over, "--over")
 	}
-	own := b.own()
 	for _, name := range Seeds {
-		for _, i := range own {
-			if strings.EqualFold(b.factors[i].name, name) && b.factors[i].name != b.o.Pivot && !slices.Contains(b.o.By, b.factors[i].name) {
+		for i, f := range b.factors[:b.params] {
+			if strings.EqualFold(f.name, name) && f.name != b.o.Pivot && !slices.Contains(b.o.By, f.name) {
 				return []int{i}, nil
 			}
 		}
@@ -127,23 +138,26 @@ func (b *build) overs() ([]int, error) {
 }
 
 func (b *build) baseline() error {
-	v := b.o.Versus
-	if v.Not || len(v.Values) != 1 {
+	base, err := parseFilters([]string{b.o.Versus})
+	if err != nil {
+		return err
+	}
+	v := base[0]
+	if v.not || len(v.values) != 1 {
 		return refuse("write --versus algorithm=fedavg", "--versus: name one parameter and one value")
 	}
-	var err error
-	if b.versus, err = b.find(v.Name, "--versus"); err != nil {
+	if b.versus, err = b.find(v.name, "--versus"); err != nil {
 		return err
 	}
 	f := b.factors[b.versus]
-	id, known := f.ids[v.Values[0]]
+	id, known := f.ids[v.values[0]]
 	switch {
 	case !known:
-		return refuse(v.Name+" is "+list(f.values, 8), "--versus %s=%s: no job has this value", v.Name, v.Values[0])
+		return refuse(v.name+" is "+list(f.values, 8), "--versus %s=%s: no job has this value", v.name, v.values[0])
 	case slices.Contains(b.over, b.versus):
-		return refuse("name what to average over: --over …", "--versus %s: the table averages over it", v.Name)
+		return refuse("name what to average over: --over …", "--versus %s: the table averages over it", v.name)
 	case !b.varies(b.versus):
-		return refuse("", "--versus %s=%s: there is nothing else to compare it with", v.Name, v.Values[0])
+		return refuse("", "--versus %s=%s: there is nothing else to compare it with", v.name, v.values[0])
 	}
 	b.base = id
 	return nil
@@ -153,7 +167,7 @@ func (b *build) baseline() error {
 func (b *build) chooseRows() error {
 	taken := func(i int) bool { return i == b.pivot || slices.Contains(b.over, i) }
 	var rest []int // that vary, but are not named
-	for _, i := range b.own() {
+	for i := range b.params {
 		if !taken(i) && b.varies(i) {
 			rest = append(rest, i)
 		}
@@ -184,6 +198,15 @@ func (b *build) chooseRows() error {
 			return refuse("add it to --by, average over it too (--over "+over+"), or choose the best (--best METRIC)", "--by: %s varies within these rows", name)
 		}
 	}
+	within, err := b.findAll(b.o.Within, "--within")
+	if err != nil {
+		return err
+	}
+	for _, i := range within {
+		if b.pivot >= 0 || !slices.Contains(b.rows, i) {
+			return refuse("rows: "+strings.Join(b.names(b.rows), ", ")+"; with --pivot, the best in each row is marked", "--within %s: it names no rows to compare", b.factors[i].name)
+		}
+	}
 	if b.versus >= 0 && b.versus != b.pivot && !slices.Contains(b.rows, b.versus) {
 		return refuse("add it to --by", "--versus %s: it names no rows", b.factors[b.versus].name)
 	}
@@ -207,24 +230,18 @@ func (b *build) buckets() []*bucket {
 	named = append(named, b.others...)
 	index := map[string]*bucket{}
 	var list []*bucket
-	var key []byte
 	for n := range b.jobs {
-		key = key[:0]
-		for _, f := range named {
-			key = appendID(key, b.at[n][f])
-		}
-		x := index[string(key)]
+		ids := b.ids(n, named)
+		key := idKey(ids)
+		x := index[key]
 		if x == nil {
-			x = &bucket{ids: make([]int32, len(named))}
-			for i, f := range named {
-				x.ids[i] = b.at[n][f]
-			}
-			index[string(key)] = x
+			x = &bucket{ids: ids}
+			index[key] = x
 			list = append(list, x)
 		}
 		x.jobs = append(x.jobs, n)
 	}
-	slices.SortFunc(list, func(x, y *bucket) int { return compareIDs(x.ids, y.ids) })
+	slices.SortFunc(list, func(x, y *bucket) int { return slices.Compare(x.ids, y.ids) })
 	for _, x := range list {
 		x.split(b.grid, b.over)
 	}
@@ -245,16 +262,13 @@ func (b *build) collides(buckets []*bucket) bool {
 		}
 		seen := map[measured]Entry{}
 		for _, n := range x.jobs {
-			var over []byte
-			for _, f := range b.over {
-				over = appendID(over, b.at[n][f])
-			}
+			over := idKey(b.ids(n, b.over))
 			for _, m := range b.metrics {
 				e := b.jobs[n].Entry
 				if !b.has[b.jobs[n].Kind][m] {
 					continue
 				}
-				at := measured{string(over), m}
+				at := measured{over, m}
 				if other, twice := seen[at]; twice && other != e {
 					return true
 				}
@@ -272,17 +286,16 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 		t.Err = SD
 	}
 	b.columns(t)
-	settings, err := b.settle(t, buckets)
-	if err != nil {
+	if err := b.settle(t, buckets); err != nil {
 		return nil, err
 	}
 	for _, x := range buckets {
 		ids := x.ids[:len(b.rows)]
-		if n := len(t.Rows); n == 0 || compareIDs(t.Rows[n-1].ids, ids) != 0 {
+		if n := len(t.Rows); n == 0 || !slices.Equal(t.Rows[n-1].ids, ids) {
 			t.Rows = append(t.Rows, b.row(t, ids))
 		}
 		row := &t.Rows[len(t.Rows)-1]
-		if b.best >= 0 && !settings.keeps(x, row, b) {
+		if b.best >= 0 && b.settled[b.place(x)].bucket != x {
 			continue
 		}
 		for i, c := range t.Columns {
@@ -295,7 +308,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 		t.Params = append(t.Params, b.names(b.others)...)
 		for i := range t.Rows {
 			r := &t.Rows[i]
-			r.Choice = r.choices[0]
+			r.Choice = &b.settled[idKey(r.ids)].Choice
 			r.Values = append(r.Values, r.Choice.Values...)
 		}
 	}
@@ -305,7 +318,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 	t.digits()
 	b.marks(t)
 	b.say(t)
-	return t, b.sort(t)
+	return t, t.sort(b.o.Sort)
 }
 
 // columns makes the columns: each metric, for each value of the pivot.

@@ -127,19 +127,22 @@ var tables = []struct {
 	{"what is missing stands in the cell", federated, Options{}},
 	{"pivoted", federated, Options{Pivot: "algorithm", Metrics: []string{"acc"}}},
 	{"two metrics pivoted, 95%", federated, Options{Pivot: "algorithm", Err: CI95}},
-	{"differences", federated, Options{Versus: Filter{Name: "algorithm", Values: []string{"fedavg"}}, Metrics: []string{"acc"}, Err: SEM}},
-	{"differences between columns", federated, Options{Versus: Filter{Name: "algorithm", Values: []string{"ours"}}, Pivot: "algorithm", Metrics: []string{"acc"}}},
-	{"one row", federated, Options{Over: []string{"seed", "dataset"}, Where: []Filter{{Name: "algorithm", Values: []string{"fedavg"}}}}},
-	{"averaged over nothing", federated, Options{Over: []string{}, Where: []Filter{{Name: "dataset", Values: []string{"svhn"}}}}},
-	{"excluded and sorted", federated, Options{Where: []Filter{{Name: "seed", Values: []string{"43"}, Not: true}}, Sort: "acc"}},
+	{"differences", federated, Options{Versus: "algorithm=fedavg", Metrics: []string{"acc"}, Err: SEM}},
+	{"differences between columns", federated, Options{Versus: "algorithm=ours", Pivot: "algorithm", Metrics: []string{"acc"}}},
+	{"one row", federated, Options{Over: []string{"seed", "dataset"}, Where: []string{"algorithm=fedavg"}}},
+	{"averaged over nothing", federated, Options{Over: []string{}, Where: []string{"dataset=svhn"}}},
+	{"excluded and sorted", federated, Options{Where: []string{"seed!=43"}, Sort: "acc"}},
 	{"sorted by a parameter, reversed", federated, Options{Sort: "-dataset", Metrics: []string{"acc"}}},
 	{"best by validation", tuned, Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}}},
+	{"best settings of two data sets", sets, Options{By: []string{"data", "algo"}, Best: "m"}},
+	{"best within each data set", sets, Options{By: []string{"data", "algo"}, Best: "m", Within: []string{"data"}}},
+	{"within the first of two that vary", "m: max\na=x b=1|m=1\na=x b=2|m=2\na=y b=1|m=4\na=y b=2|m=3", Options{Within: []string{"b"}}},
 	{"best by itself", tuned, Options{By: []string{"algorithm"}, Best: "acc", Metrics: []string{"acc"}}},
 	{"best of each column", tuned, Options{Pivot: "algorithm", Best: "val", Metrics: []string{"acc"}}},
-	{"best of each, compared", tuned, Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}, Versus: Filter{Name: "algorithm", Values: []string{"a"}}}},
-	{"without a pair", "m: max\na=1 b=x seed=1|m=1\na=2 b=x seed=1|m=2\na=2 b=y seed=1|m=3\na=2 b=x seed=2|m=5", Options{Versus: Filter{Name: "a", Values: []string{"1"}}}},
+	{"best of each, compared", tuned, Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}, Versus: "algorithm=a"}},
+	{"without a pair", "m: max\na=1 b=x seed=1|m=1\na=2 b=x seed=1|m=2\na=2 b=y seed=1|m=3\na=2 b=x seed=2|m=5", Options{Versus: "a=1"}},
 	{"folds", "seed=1 fold=1|m=1\nseed=1 fold=2|m=2\nseed=2 fold=1|m=3\nseed=2 fold=2|m=nan", Options{Over: []string{"seed", "fold"}}},
-	{"other folds are no pair", "a=x seed=1 fold=1|m=1\na=x seed=1 fold=2|m=2\na=y seed=1 fold=1|m=3\na=x seed=2 fold=1|m=1\na=y seed=2 fold=1|m=2", Options{Over: []string{"seed", "fold"}, Versus: Filter{Name: "a", Values: []string{"x"}}}},
+	{"other folds are no pair", "a=x seed=1 fold=1|m=1\na=x seed=1 fold=2|m=2\na=y seed=1 fold=1|m=3\na=x seed=2 fold=1|m=1\na=y seed=2 fold=1|m=2", Options{Over: []string{"seed", "fold"}, Versus: "a=x"}},
 	{"repeats", "a=1|m=1\na=1|m=2\na=2|m=3\na=2|m=5", Options{}},
 	{"does the seed arrive", "acc: max\na=1 seed=1|acc=0.5 time=1\na=1 seed=2|acc=0.5 time=2\na=1 seed=3|acc=0.5 time=2\na=2 seed=1|acc=0.5 time=3\na=2 seed=2|acc=0.6 time=4", Options{}},
 	{"no seed arrives", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.7", Options{}},
@@ -167,7 +170,7 @@ func TestTables(t *testing.T) {
 		for _, line := range table.Text(clean, func(s string) string { return s + "*" }) {
 			got.WriteString(strings.Join(line, " | ") + "\n")
 		}
-		for _, line := range table.remarks() {
+		for _, line := range table.Remarks() {
 			got.WriteString(line + "\n")
 		}
 		got.WriteString("\n")
@@ -192,7 +195,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestFormats(t *testing.T) {
 	d := data(t, federated)
-	table, err := Build(d, Options{Pivot: "algorithm", Metrics: []string{"acc"}, Versus: Filter{Name: "algorithm", Values: []string{"fedavg"}}})
+	table, err := Build(d, Options{Pivot: "algorithm", Metrics: []string{"acc"}, Versus: "algorithm=fedavg"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +203,7 @@ func TestFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := Raw(d, Options{Where: []Filter{{Name: "dataset", Values: []string{"svhn"}}}, Sort: "loss"})
+	raw, err := Build(d, Options{Raw: true, Where: []string{"dataset=svhn"}, Sort: "loss"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,37 +213,36 @@ func TestFormats(t *testing.T) {
 	}
 	for _, f := range []struct {
 		name string
-		by   func(b *bytes.Buffer) error
+		by   func() string
 	}{
-		{"table.md", func(b *bytes.Buffer) error { return table.Markdown(b) }},
-		{"table.tex", func(b *bytes.Buffer) error { return table.LaTeX(b) }},
-		{"table.csv", func(b *bytes.Buffer) error { return table.CSV(b) }},
-		{"table.json", func(b *bytes.Buffer) error {
-			return indented(b, table.Document(time.Unix(0, 0), []string{"jobs.yaml"}))
-		}},
-		{"best.md", func(b *bytes.Buffer) error { return best.Markdown(b) }},
-		{"best.tex", func(b *bytes.Buffer) error { return best.LaTeX(b) }},
-		{"best.csv", func(b *bytes.Buffer) error { return best.CSV(b) }},
-		{"best.json", func(b *bytes.Buffer) error { return indented(b, best.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
-		{"raw.md", func(b *bytes.Buffer) error { return raw.Markdown(b) }},
-		{"raw.tex", func(b *bytes.Buffer) error { return raw.LaTeX(b) }},
-		{"raw.csv", func(b *bytes.Buffer) error { return raw.CSV(b) }},
-		{"raw.json", func(b *bytes.Buffer) error { return indented(b, raw.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
-		{"hostile.md", func(b *bytes.Buffer) error { return all.Markdown(b) }},
-		{"hostile.tex", func(b *bytes.Buffer) error { return all.LaTeX(b) }},
+		{"table.md", table.Markdown},
+		{"table.tex", table.LaTeX},
+		{"table.csv", table.CSV},
+		{"table.json", func() string { return indented(t, table.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"best.md", best.Markdown},
+		{"best.tex", best.LaTeX},
+		{"best.csv", best.CSV},
+		{"best.json", func() string { return indented(t, best.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"raw.md", raw.Markdown},
+		{"raw.tex", raw.LaTeX},
+		{"raw.csv", raw.CSV},
+		{"raw.json", func() string { return indented(t, raw.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"hostile.md", all.Markdown},
+		{"hostile.tex", all.LaTeX},
 	} {
-		var b bytes.Buffer
-		if err := f.by(&b); err != nil {
-			t.Errorf("%s: %v", f.name, err)
-		}
-		golden(t, f.name, b.String())
+		golden(t, f.name, f.by())
 	}
 }
 
-func indented(b *bytes.Buffer, doc any) error {
-	e := json.NewEncoder(b)
+func indented(t *testing.T, doc any) string {
+	t.Helper()
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetIndent("", " ")
-	return e.Encode(doc)
+	if err := e.Encode(doc); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 func TestRefusals(t *testing.T) {
@@ -255,12 +257,14 @@ func TestRefusals(t *testing.T) {
 		{federated, "--by: dataset is there twice", "once", Options{By: []string{"dataset", "dataset"}}},
 		{federated, "--by seed: the table averages over it", "--over", Options{By: []string{"seed"}, Over: []string{"seed"}}},
 		{federated, "--pivot seed: the table averages over it", "--over", Options{Pivot: "seed", Over: []string{"seed"}}},
-		{federated, "--versus algorithm=x: no job has this value", "algorithm is fedavg, ours", Options{Versus: Filter{Name: "algorithm", Values: []string{"x"}}}},
-		{federated, "--versus: name one parameter and one value", "fedavg", Options{Versus: Filter{Name: "algorithm", Values: []string{"x", "y"}}}},
-		{federated, "--versus seed: the table averages over it", "--over", Options{Versus: Filter{Name: "seed", Values: []string{"42"}}}},
-		{federated, "--versus algorithm=ours: there is nothing else to compare it with", "", Options{Versus: Filter{Name: "algorithm", Values: []string{"ours"}}, Where: []Filter{{Name: "algorithm", Values: []string{"ours"}}}}},
-		{federated, "--where dataset=mnist: no job has this value", "dataset is cifar10, svhn", Options{Where: []Filter{{Name: "dataset", Values: []string{"mnist"}}}}},
-		{federated, "--where leaves no job", "", Options{Where: []Filter{{Name: "dataset", Values: []string{"svhn", "cifar10"}, Not: true}}}},
+		{federated, "--within seed: it names no rows to compare", "rows: dataset, algorithm; with --pivot, the best in each row is marked", Options{Within: []string{"seed"}}},
+		{federated, "--within dataset: it names no rows to compare", "rows: dataset; with --pivot, the best in each row is marked", Options{Within: []string{"dataset"}, Pivot: "algorithm"}},
+		{federated, "--versus algorithm=x: no job has this value", "algorithm is fedavg, ours", Options{Versus: "algorithm=x"}},
+		{federated, "--versus: name one parameter and one value", "fedavg", Options{Versus: "algorithm=x,y"}},
+		{federated, "--versus seed: the table averages over it", "--over", Options{Versus: "seed=42"}},
+		{federated, "--versus algorithm=ours: there is nothing else to compare it with", "", Options{Versus: "algorithm=ours", Where: []string{"algorithm=ours"}}},
+		{federated, "--where dataset=mnist: no job has this value", "dataset is cifar10, svhn", Options{Where: []string{"dataset=mnist"}}},
+		{federated, "--where leaves no job", "", Options{Where: []string{"dataset!=svhn,cifar10"}}},
 		{federated, `--sort: there is no column "x"`, "columns: dataset, algorithm, acc, loss", Options{Sort: "x"}},
 		{federated, "--best acc: no parameter is left to choose by", "--by", Options{Best: "acc", By: []string{"dataset", "algorithm"}}},
 		{"lr=1 seed=1|m=1\nlr=2 seed=1|m=2", "--best m: the job file does not say whether more or less of it is better", "{m: {goal: max}}", Options{Best: "m"}},
@@ -275,12 +279,12 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"svhn", "a=1 b"} {
-		if f, err := ParseFilters([]string{text}); err == nil && len(f) != 1 {
+		if f, err := parseFilters([]string{text}); err == nil && len(f) != 1 {
 			t.Errorf("%q: got %v", text, f)
 		}
 	}
-	f, err := ParseFilters([]string{"a=1,2,b!=3", "c="})
-	want := []Filter{{"a", []string{"1", "2"}, false}, {"b", []string{"3"}, true}, {"c", []string{""}, false}}
+	f, err := parseFilters([]string{"a=1,2,b!=3", "c="})
+	want := []filter{{"a", []string{"1", "2"}, false}, {"b", []string{"3"}, true}, {"c", []string{""}, false}}
 	if err != nil || fmt.Sprint(f) != fmt.Sprint(want) {
 		t.Errorf("got %v, %v; want %v", f, err, want)
 	}
@@ -300,16 +304,13 @@ func TestLaTeXCompiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc.WriteString("\n\n")
-		if err := table.LaTeX(&doc); err != nil {
-			t.Fatal(err)
-		}
+		doc.WriteString("\n\n" + table.LaTeX())
 	}
-	raw, err := Raw(data(t, hostile), Options{})
-	if err != nil || raw.LaTeX(&doc) != nil {
+	raw, err := Build(data(t, hostile), Options{Raw: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	doc.WriteString("\\end{document}\n")
+	doc.WriteString(raw.LaTeX() + "\\end{document}\n")
 	if err := os.WriteFile(filepath.Join(dir, "t.tex"), doc.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -344,11 +345,19 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got any
-	var b bytes.Buffer
-	if err := indented(&b, table.Document(time.Unix(1772345560, 0), []string{"jobs.yaml"})); err != nil {
-		t.Fatal(err)
-	}
-	if json.Unmarshal([]byte(sample), &want) != nil || json.Unmarshal(b.Bytes(), &got) != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), sample)
+	text := indented(t, table.Document(time.Unix(1772345560, 0), []string{"jobs.yaml"}))
+	if json.Unmarshal([]byte(sample), &want) != nil || json.Unmarshal([]byte(text), &got) != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got\n%s\nwant\n%s", text, sample)
 	}
 }
+
+// The best settings of two algorithms for two data sets.
+const sets = `m: max
+data=x algo=p lr=1|m=1
+data=x algo=p lr=2|m=2
+data=x algo=q lr=1|m=4
+data=x algo=q lr=2|m=3
+data=y algo=p lr=1|m=7
+data=y algo=p lr=2|m=8
+data=y algo=q lr=1|m=6
+data=y algo=q lr=2|m=5`

@@ -38,10 +38,7 @@ func (c *Column) number(x float64) string {
 
 // err formats what stands behind ±.
 func (c *Column) err(x float64) string {
-	if c.Digits < 0 {
-		return number(c.shown(x), -1)
-	}
-	return number(c.shown(x), c.Digits)
+	return number(c.shown(x), max(c.Digits, -1))
 }
 
 // Title is the head of a column.
@@ -198,7 +195,11 @@ func (t *Table) cells(s spelling) [][]string {
 	}
 	alone := t.alone()
 	for i := range t.Columns {
-		head = append(head, s.word(t.Columns[i].Title(alone)))
+		title := t.Columns[i].Title(alone)
+		if t.Raw {
+			title = t.Columns[i].Name // its numbers are no percentages
+		}
+		head = append(head, s.word(title))
 	}
 	chosen := t.chosen()
 	if chosen {
@@ -212,7 +213,11 @@ func (t *Table) cells(s spelling) [][]string {
 			row = append(row, s.word(v))
 		}
 		for c := range t.Columns {
-			row = append(row, s.cell(&r.Cells[c], &t.Columns[c]))
+			text := r.Cells[c].raw()
+			if !t.Raw {
+				text = s.cell(&r.Cells[c], &t.Columns[c])
+			}
+			row = append(row, text)
 		}
 		if chosen {
 			row = append(row, s.word(r.Choice.Words()))

@@ -7,7 +7,7 @@ import (
 
 // compare fills the columns that tell the difference from the baseline.
 func (b *build) compare(t *Table) {
-	t.Versus = b.o.Versus.Name + "=" + b.o.Versus.Values[0]
+	t.Versus = b.factors[b.versus].name + "=" + b.factors[b.versus].values[b.base]
 	at := slices.Index(b.rows, b.versus) // in a row's values; -1 if it is the pivot
 	index := map[string]int{}
 	for i := range t.Rows {
@@ -31,12 +31,11 @@ func (b *build) compare(t *Table) {
 			default:
 				ids := slices.Clone(r.ids)
 				ids[at] = b.base
-				partner, there := index[idKey(ids)]
-				if !there {
-					*diff = difference(own, &Cell{})
-				} else {
-					*diff = difference(own, &t.Rows[partner].Cells[c-1])
+				base := &Cell{}
+				if partner, there := index[idKey(ids)]; there {
+					base = &t.Rows[partner].Cells[c-1]
 				}
+				*diff = difference(own, base)
 			}
 			if own.Of > 0 && diff.N == 0 {
 				diff.Note = "no pair"
@@ -45,45 +44,30 @@ func (b *build) compare(t *Table) {
 	}
 }
 
-func idKey(ids []int32) string {
-	var key []byte
-	for _, id := range ids {
-		key = appendID(key, id)
-	}
-	return string(key)
-}
-
 const unmatched = "unmatched"
 
 // difference pairs the units of two cells. Those of only one of them have no pair.
 func difference(own, base *Cell) Cell {
 	d := Cell{}
-	left := make([]bool, len(base.Units)) // that have a pair
-	for i, unit := range own.Units {
-		j := -1
-		for k, other := range base.Units {
-			if other == unit && !left[k] && own.set(i) == base.set(k) {
-				j = k
-				break
-			}
-		}
+	left := slices.Clone(base.Values) // that have no pair yet
+	for _, v := range own.Values {
 		d.Of++
-		if j < 0 {
-			d.Gaps = append(d.Gaps, Gap{unit, unmatched, false})
+		i := slices.IndexFunc(left, func(w Sample) bool { return w.Unit == v.Unit && w.set == v.set })
+		if i < 0 {
+			d.Gaps = append(d.Gaps, Gap{v.Unit, unmatched, false})
 			continue
 		}
-		left[j] = true
-		d.Units = append(d.Units, unit)
-		d.Values = append(d.Values, own.Values[i]-base.Values[j])
+		v.Value -= left[i].Value
+		d.Values = append(d.Values, v)
+		left = slices.Delete(left, i, i+1)
 	}
-	for k, unit := range base.Units {
-		if !left[k] && !slices.Contains(d.Gaps, Gap{unit, unmatched, false}) {
+	for _, w := range left {
+		if gap := (Gap{w.Unit, unmatched, false}); !slices.Contains(d.Gaps, gap) {
 			d.Of++
-			d.Gaps = append(d.Gaps, Gap{unit, unmatched, false})
+			d.Gaps = append(d.Gaps, gap)
 		}
 	}
-	d.Summary = Summarize(d.Values)
-	d.Err = d.Summary.Err(CI95)
+	d.summarize(CI95)
 	return d
 }
 

@@ -27,11 +27,10 @@ func (Began) on(c *Core) {
 		if a.job >= 0 {
 			spec := c.spec(a.job)
 			a.grant.Background, a.grant.CPUs, a.grant.RAM = c.b.Settings.Background, spec.CPUs, spec.Memory
-			a.pool = spec.Pool
+			a.pool, a.grant.Share, a.grant.Slots = spec.Pool, spec.Request.Share, spec.Request.Slots
 			if c.opts.Elsewhere {
 				a.asks = max(spec.Request.Min, a.gpus())
 			}
-			a.cpus, a.memory, a.grant.Share, a.grant.Slots = spec.CPUs, spec.Memory, spec.Request.Share, spec.Request.Slots
 			c.jobs[a.job].attempt = max(c.jobs[a.job].attempt, a.n)
 		}
 		c.take(a)
@@ -185,10 +184,7 @@ func (ev Reloaded) on(c *Core) {
 		c.lessons.expected = append(c.lessons.expected, make([]time.Duration, more)...)
 	}
 	c.graph = newGraph(c.b)
-	c.queues = make(queues, len(c.b.Queues))
-	for _, id := range c.inOrder() {
-		c.queues.add(id, c.b.Jobs[id].Queue)
-	}
+	c.fillQueues()
 	c.remember()
 	c.judgeAgain(c.stayOrLeave())
 	c.pursue()
@@ -289,23 +285,27 @@ func (c *Core) judgeAgain(again []bool) {
 }
 
 func (ev TakeOverRequested) on(c *Core) {
-	again := make([]bool, len(c.jobs))
+	maps.Copy(c.evidence, ev.Evidence)
+	c.judgeAgain(c.learnEnds(ev.Facts))
+	c.recount()
+}
+
+// learnEnds records successes of jobs that do not run, and has those that they blocked wait again. It
+// returns which jobs of the run have ended by that.
+func (c *Core) learnEnds(facts map[int]state.Fact) (ended []bool) {
+	ended = make([]bool, len(c.jobs))
 	for i := range c.jobs {
 		id, j := int32(i), &c.jobs[i]
-		f, given := ev.Facts[i]
-		if !given || j.own > 0 {
+		f, given := facts[i]
+		if !given || j.own > 0 || j.phase == succeeded || j.phase == upToDate {
 			continue
 		}
+		c.unlose(id)
 		c.record(c.file(id), id, f)
-		c.evidence[i] = ev.Evidence[i]
-		if j.phase != unselected && !j.phase.good() {
-			c.unlose(id)
-			c.set(id, pending)
-			again[i] = true
-		}
+		c.reopen(id)
+		ended[i] = j.phase != unselected
 	}
-	c.judgeAgain(again)
-	c.recount()
+	return ended
 }
 
 // pursue finds the jobs that live attempts belong to, and those that must wait for them:

@@ -16,24 +16,21 @@ import (
 // attempt is one that holds resources: from its grant, through preparation and running,
 // until its end.
 type attempt struct {
-	job       int32  // -1 if no job of the batch has its key
-	file      int    // index of the file whose ledger has it
-	uniID     string // "" while being prepared
-	n         int32  // 1, 2, …
-	grant     gpu.Grant
-	cpus      int
-	memory    gpu.Bytes
-	asks      int // GPUs that the engine is asked for
-	pool      jobspec.PoolUse
-	name      string // its job's name and key when it started
-	key       string
-	log       string
-	start     time.Time
-	began     time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
-	pid       int
-	standing         // while it waits in the queue of a cluster
-	host      string // where it runs; "" for this host
-	displaced bool   // it ended because it had to make room, or its place was unfit
+	job      int32     // -1 if no job of the batch has its key
+	file     int       // index of the file whose ledger has it
+	uniID    string    // "" while being prepared
+	n        int32     // 1, 2, …
+	grant    gpu.Grant // also what is reserved of the host
+	asks     int       // GPUs that the engine is asked for
+	pool     jobspec.PoolUse
+	name     string // its job's name and key when it started
+	key      string
+	log      string
+	start    time.Time
+	began    time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
+	pid      int
+	standing        // while it waits in the queue of a cluster
+	host     string // where it runs; "" for this host
 
 	background string // what keeps it running after its commands, or ""
 	behind     int    // the pid of that
@@ -76,9 +73,9 @@ type attempts struct {
 	all    []*attempt          // in the order of their grants
 	byID   map[string]*attempt // by uni_id
 	asked  int                 // adopted attempts without an answer
-	cpus   int                 // reserved
-	memory gpu.Bytes           // reserved
+	beyond gpu.Beyond          // reserved of the host
 	onGPUs int                 // how many hold a GPU
+	bare   gpu.Beyond          // what those without hold of the host, if this run has GPUs
 	asks   int                 // GPUs that the engine is asked for
 	queued int                 // how many wait in the queue of a cluster
 }
@@ -213,8 +210,7 @@ func (c *Core) onPool(a *attempt) bool { return len(a.grant.UUIDs) > 0 && c.pool
 
 // count adds an attempt to what is reserved, or with by -1 takes it away.
 func (c *Core) count(a *attempt, by int) {
-	c.live.cpus += by * a.cpus
-	c.live.memory += gpu.Bytes(by) * a.memory
+	c.live.beyond.Add(a.grant.Beyond, by)
 	c.live.asks += by * a.asks
 	if a.queued {
 		c.live.queued += by
@@ -224,6 +220,8 @@ func (c *Core) count(a *attempt, by int) {
 	}
 	if c.onPool(a) {
 		c.live.onGPUs += by
+	} else if c.pool != nil {
+		c.live.bare.Add(a.grant.Beyond, by)
 	}
 	if a.job >= 0 {
 		c.jobs[a.job].own += int16(by)
@@ -246,16 +244,12 @@ func (c *Core) moveOn(a *attempt) {
 
 // on records the start of an attempt and launches it.
 func (ev Prepared) on(c *Core) {
-	if ev.After != "" {
-		c.furnished(ev)
-		return
-	}
 	a, uni := c.live.preparing(ev.Job), ev.Start.UniID
 	if a == nil || uni == "" || c.live.byID[uni] != nil {
 		c.do(Discard{UniID: uni})
 		return
 	}
-	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job) || c.paused || c.unwanted(a.job)
+	unwanted := a.stop != "" || c.sealed() || c.isHeld(a.job) || c.paused || c.unwanted(a.job)
 	rival := !unwanted && c.onPool(a) && (c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != "" || c.overcommits(a))
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})
@@ -267,9 +261,12 @@ func (ev Prepared) on(c *Core) {
 	}
 	if c.onPool(a) {
 		c.pool.Rename(a.hold(), uni)
-		c.refusals, c.since = 0, c.now.Wall // not before: who loses a race has not had its turn
+		c.refusals = 0
 		c.greet(a)
 		a.settle(c.pool)
+	}
+	if c.onPool(a) || c.squeezed {
+		c.since = c.now.Wall // not before: who loses a race has not had its turn
 	}
 	a.uniID, a.began = uni, c.now.Boot
 	c.live.byID[uni] = a
@@ -282,12 +279,6 @@ func (ev Prepared) on(c *Core) {
 	c.lookFor(a)
 	c.reads.begun(c.now.Boot)
 	c.do(Launch{Job: int(a.job), UniID: uni, Key: start.Key, Needs: start.Needs})
-}
-
-// overcommits reports whether an attempt, which holds its part, and those of other runs need more
-// cores or memory than the host has.
-func (c *Core) overcommits(a *attempt) bool {
-	return c.tight(&class{need: need{cpus: a.cpus, memory: a.memory}}, c.live.cpus-a.cpus, c.live.memory-a.memory) != nil
 }
 
 // startFact adds what the core knows of a start to what the edge knows.
@@ -321,10 +312,8 @@ func (c *Core) abandon(a *attempt, outrun bool) {
 func (ev PrepareFailed) on(c *Core) {
 	a := c.live.preparing(ev.Job)
 	switch {
-	case ev.After != "":
-		c.unfurnished(ev)
 	case a == nil:
-	case a.stop != "" || c.draining != "" || c.jobs[a.job].gone:
+	case a.stop != "" || c.sealed() || c.jobs[a.job].gone:
 		c.abandon(a, false)
 	case ev.Rival:
 		c.cool(a.grant.UUIDs, a.name)
@@ -351,6 +340,7 @@ func (c *Core) failUnstarted(id int32, p state.Phase, cause state.CauseCode, rea
 	}
 	if p == state.Failed {
 		f.ErrorType = state.ErrExit
+		f.NoRetry = c.noRetry(id, &f, unknown)
 	}
 	c.record(c.file(id), id, f)
 	return f

@@ -9,11 +9,11 @@ import (
 	"gpurun/state/schema"
 )
 
-// The breaker holds a family of jobs, which differ only in parameters, when its
-// first attempts in this run failed alike: soon after their start, the same way, on
-// different GPUs, and without a success. The other jobs would most likely fail too.
-// A held job has not ended: it runs in the next run, or in this one if an attempt
-// that was already running succeeds after all.
+// The breaker holds a family of jobs, which differ only in parameters, when the first
+// attempts of several of them in this run failed alike: soon after their start, the same
+// way, on different GPUs, and without a success. The other jobs would most likely fail too.
+// A held job has not ended: it runs in the next run, or in this one if an attempt of
+// another succeeds after all. Jobs that have been tried keep their retries.
 
 // early is how soon after its start an attempt has to fail to be one that never got
 // going.
@@ -36,11 +36,10 @@ type family struct {
 // not failing alike.
 const maxStreaks = 16
 
-// A streak is a set of attempts of one family that failed the same way.
+// A streak is the jobs of one family whose first attempts failed the same way.
 type streak struct {
 	kind    string
-	failure state.Failure // of the first attempt
-	log     string
+	failure state.Failure // of the first of them
 	count   int
 	gpus    []int      // indices they ran on, ascending
 	common  []gpu.UUID // devices that all of them ran on
@@ -63,7 +62,7 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 	case f.State == state.Succeeded:
 		fam.worked, fam.streaks = true, nil
 		c.letGo(fam)
-	case !fam.worked && !a.adopted && c.telling(a.job, f):
+	case !fam.worked && a.n == 1 && !a.adopted && c.telling(a.job, f):
 		s := fam.add(a, f.Failure())
 		if fam.hold == nil && s != nil && c.enough(a.job, s) {
 			c.hold(fam, s)
@@ -89,7 +88,7 @@ func (fam *family) add(a *attempt, fl state.Failure) *streak {
 			return nil
 		}
 		i = len(fam.streaks)
-		fam.streaks = append(fam.streaks, &streak{kind: kind, failure: fl, log: a.log, common: slices.Clone(a.grant.UUIDs)})
+		fam.streaks = append(fam.streaks, &streak{kind: kind, failure: fl, common: slices.Clone(a.grant.UUIDs)})
 	}
 	s := fam.streaks[i]
 	s.count++
@@ -135,10 +134,10 @@ func (c *Core) avoided(id int32) []gpu.UUID {
 	return nil
 }
 
-// isHeld reports whether a job's family is held.
+// isHeld reports whether a job's family is held, and the job has not been tried in this run.
 func (c *Core) isHeld(id int32) bool {
 	fam := c.family(id)
-	return fam != nil && fam.hold != nil
+	return fam != nil && fam.hold != nil && c.jobs[id].attempt == 0
 }
 
 // Held reports whether a job's family is held and it has yet to run.
@@ -146,33 +145,23 @@ func (c *Core) Held(job int) bool { return c.jobs[job].phase == held && c.isHeld
 
 // needsHeld reports whether a job needs one that is held.
 func (c *Core) needsHeld(id int32) bool {
-	return len(c.breaker.held) > 0 && slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
+	return c.counts[held] > 0 && slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
 }
 
-// hold keeps further jobs of a family, and jobs that need them, from starting. Those that
-// wait for a retry fail.
+// hold keeps further jobs of a family, and jobs that need them, from starting.
 func (c *Core) hold(fam *family, s *streak) {
 	fam.hold = s
 	c.breaker.held = append(c.breaker.held, fam)
 	for i := range c.jobs {
 		id := int32(i)
-		if c.family(id) != fam {
-			continue
-		}
-		switch c.jobs[i].phase {
-		case pending, ready:
+		if p := c.jobs[i].phase; (p == pending || p == ready) && c.family(id) == fam && c.isHeld(id) {
 			c.holdJob(id)
-		case waiting:
-			c.loseHeld(id)
 		}
 	}
 	c.refill = true
 }
 
-// loseHeld ends a job that waits for a retry and whose family is held.
-func (c *Core) loseHeld(id int32) { c.lose(id, phaseOf(c.last(id).State)) }
-
-// holdJob holds a job and all that wait for its end. Their queues continue without them.
+// holdJob holds a job and all that wait for its success. Their queues continue without them.
 func (c *Core) holdJob(id int32) {
 	open := []int32{id}
 	c.set(id, held)
@@ -180,7 +169,7 @@ func (c *Core) holdJob(id int32) {
 		id := open[len(open)-1]
 		open = open[:len(open)-1]
 		for _, d := range c.graph.needers(id) {
-			if c.jobs[d].phase == pending {
+			if c.jobs[d].phase == pending && !c.anyway(d) {
 				c.set(d, held)
 				open = append(open, d)
 			}
@@ -194,32 +183,16 @@ func (c *Core) letGo(fam *family) {
 	if fam.hold == nil {
 		return
 	}
-	for i := range c.jobs {
-		if c.jobs[i].phase == held {
-			c.set(int32(i), pending)
-		}
-	}
 	fam.hold = nil
 	c.breaker.held = slices.DeleteFunc(c.breaker.held, func(f *family) bool { return f == fam })
-	for i := range c.jobs {
-		if c.jobs[i].phase == pending && c.isHeld(int32(i)) {
-			c.holdJob(int32(i))
-		}
-	}
-	c.breaker.lifted, c.refill = true, true
-	for q := range c.queues {
-		c.queues[q].next = 0
-	}
-	for i := range c.jobs {
-		c.consider(int32(i))
-	}
+	c.recount()
 }
 
 // needsEnded moves a job on that was held because of a need, once the user has ended that
 // need.
 func (c *Core) needsEnded(id int32) {
 	j := &c.jobs[id]
-	if j.phase != held || j.unmet > 0 && !c.blocks(id) || c.isHeld(id) {
+	if j.phase != held || c.concluding || j.unmet > 0 && !c.blocks(id) || c.isHeld(id) {
 		return
 	}
 	c.set(id, pending)
@@ -232,14 +205,20 @@ func (c *Core) needsEnded(id int32) {
 func (c *Core) whyHeld(id int32) *schema.Wait {
 	if c.isHeld(id) {
 		s := c.family(id).hold
-		return waits(schema.WaitBreaker, "held: %d attempts of similar jobs failed alike: %s; gpurun retry %s lets them start", s.count, s.failure.Cause(), c.name(id))
+		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed alike: %s; gpurun retry %s lets them start", s.count, s.failure.Cause(), c.name(id))
 	}
 	for _, n := range c.b.Jobs[id].Needs {
 		if c.jobs[n].phase == held {
 			return waits(schema.WaitBreaker, "needs %s, which is held", c.name(n)).On(c.name(n))
 		}
 	}
-	return nil
+	switch m := c.health.jobs[id]; {
+	case m != nil && m.excused > maxExcused:
+		return waits(schema.WaitGPUs, "it died on every GPU that it could have; the next run tries it again")
+	case c.gaveUp:
+		return waits(schema.WaitGPUs, "gave up: no GPU became free in time")
+	}
+	return waits(schema.WaitDraining, "nothing more starts: %s", c.draining)
 }
 
 // viewHeld returns the families that are held.
@@ -258,7 +237,7 @@ func (c *Core) viewHeld() (list []state.Held) {
 		if ids := jobs[fam]; len(ids) > 0 && len(list) < maxHeld {
 			s := fam.hold
 			list = append(list, state.Held{
-				Jobs: len(ids), First: c.name(ids[0]), Attempts: s.count, Cause: s.failure.Cause(), GPUs: slices.Clone(s.gpus), Log: s.log,
+				Jobs: len(ids), First: c.name(ids[0]), Attempts: s.count, Cause: s.failure.Cause(), GPUs: slices.Clone(s.gpus),
 			})
 		}
 	}

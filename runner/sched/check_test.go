@@ -35,12 +35,11 @@ func (c *Core) checkCounts() error {
 
 // checkLive compares what live attempts hold with the totals.
 func (c *Core) checkLive() error {
-	n, cpus, memory, onGPUs, asked, queued := 0, 0, gpu.Bytes(0), 0, 0, 0
+	n, onGPUs, asked, queued, beyond := 0, 0, 0, 0, gpu.Beyond{}
 	own := map[int32]int16{}
 	for _, a := range c.live.all {
 		n++
-		cpus += a.cpus
-		memory += a.memory
+		beyond.Add(a.grant.Beyond, 1)
 		if len(a.grant.UUIDs) > 0 && c.pool != nil {
 			onGPUs++
 		}
@@ -66,8 +65,8 @@ func (c *Core) checkLive() error {
 	if n != len(c.live.byID)+c.counts[preparing] || len(c.live.byID) != len(c.h.Open) && !(n == 0 && !c.begun) {
 		return fmt.Errorf("%d live, %d by id, %d prepared, %d open", n, len(c.live.byID), c.counts[preparing], len(c.h.Open))
 	}
-	if l := &c.live; cpus != l.cpus || memory != l.memory || onGPUs != l.onGPUs || asked != l.asked || queued != l.queued {
-		return fmt.Errorf("cores %d/%d, memory %d/%d, on GPUs %d/%d, asked %d/%d, queued %d/%d", l.cpus, cpus, l.memory, memory, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
+	if l := &c.live; beyond != l.beyond || onGPUs != l.onGPUs || asked != l.asked || queued != l.queued {
+		return fmt.Errorf("cores and memory %v/%v, on GPUs %d/%d, asked %d/%d, queued %d/%d", l.beyond, beyond, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
 	}
 	for i := range c.jobs {
 		if c.jobs[i].own != own[int32(i)] {
@@ -100,14 +99,14 @@ func (c *Core) checkLimits() error {
 			return nil
 		}
 	}
-	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all)+len(c.successors) > most {
-		return fmt.Errorf("%d jobs are running, max_concurrent is %d", len(c.live.all)+len(c.successors), most)
+	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all) > most {
+		return fmt.Errorf("%d jobs are running, max_concurrent is %d", len(c.live.all), most)
 	}
-	if c.opts.CPUs > 0 && c.live.cpus > c.opts.CPUs {
-		return fmt.Errorf("%d cores are reserved of %d", c.live.cpus, c.opts.CPUs)
+	if c.opts.CPUs > 0 && c.live.beyond.CPUs > c.opts.CPUs {
+		return fmt.Errorf("%d cores are reserved of %d", c.live.beyond.CPUs, c.opts.CPUs)
 	}
-	if c.opts.Memory > 0 && c.live.memory > c.opts.Memory {
-		return fmt.Errorf("%v of host memory is reserved of %v", c.live.memory, c.opts.Memory)
+	if c.opts.Memory > 0 && c.live.beyond.RAM > c.opts.Memory {
+		return fmt.Errorf("%v of host memory is reserved of %v", c.live.beyond.RAM, c.opts.Memory)
 	}
 	return nil
 }
@@ -192,7 +191,7 @@ func (c *Core) checkGathering() error {
 		case h.over:
 		case seen[h.id]:
 			return fmt.Errorf("%s is gathered twice", h.id)
-		case !slices.Contains(g.IDs, h.id) && !c.preparingOn(h.id) && !c.refill && !c.finished:
+		case !slices.Contains(g.IDs, h.id) && !slices.Contains(c.unclaimed(), h.id) && !c.refill && !c.finished:
 			return fmt.Errorf("%s is gathered for nothing", h.id)
 		}
 		seen[h.id] = seen[h.id] || !h.over
@@ -291,7 +290,7 @@ func shared(a, b []gpu.UUID) gpu.UUID {
 func (c *Core) checkHealth() error {
 	h := &c.health
 	for id, m := range h.jobs {
-		if m.excused > maxExcused || m.away && len(m.on) == 0 {
+		if m.excused > maxExcused+1 || m.away && len(m.on) == 0 {
 			return fmt.Errorf("%s: %+v", c.name(id), *m)
 		}
 	}
@@ -302,6 +301,9 @@ func (c *Core) checkHealth() error {
 		}
 	}
 	for _, id := range h.resting {
+		if h.told[id].why != "" {
+			continue
+		}
 		i := slices.IndexFunc(h.rows, func(r *row) bool { return r.id == id })
 		if i < 0 || !enough(h.rows[i].deaths) || c.now.Boot >= h.rows[i].last+suspectFor {
 			return fmt.Errorf("%s rests without enough deaths", id)
@@ -337,7 +339,7 @@ func (c *Core) checkJob(id int32) error {
 		switch p := c.jobs[n].phase; {
 		case p == unselected:
 			bad = bad || !c.succeededBefore(n)
-		case !p.over() || p == interrupted:
+		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:
 			unmet++
 		default:
 			bad = bad || !p.good()
@@ -346,7 +348,7 @@ func (c *Core) checkJob(id int32) error {
 	for _, a := range c.live.all {
 		adopted = adopted || a.job == id && a.adopted
 	}
-	if !j.phase.over() && !adopted && !j.gone && (unmet != int(j.unmet) || bad != j.bad) {
+	if !j.phase.over() && !adopted && !j.gone && !c.finished && (unmet != int(j.unmet) || bad != j.bad) {
 		return fmt.Errorf("%d needs are left, counted %d; bad %v, counted %v", unmet, j.unmet, bad, j.bad)
 	}
 	when := c.spec(id).When
@@ -356,9 +358,9 @@ func (c *Core) checkJob(id int32) error {
 	}
 	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
 	switch isHeld := c.isHeld(id); {
-	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending:
+	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending && !c.anyway(id):
 		return fmt.Errorf("it is not held, but its family is: %v, or a need is: %v", isHeld, heldNeed)
-	case j.phase == held && !isHeld && unmet == 0:
+	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && !(c.health.jobs[id] != nil && c.health.jobs[id].excused > maxExcused):
 		return fmt.Errorf("it is held for no reason")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {

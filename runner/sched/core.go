@@ -27,7 +27,6 @@ type Options struct {
 	NoWait    bool          // finish as soon as nothing can start immediately
 	CPUs      int           // cores for this run; 0 means no limit
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
-	Machine   gpu.Beyond    // cores and memory of the host, for all runs; 0 means no limit
 	Sim       bool          // the GPUs are simulated, so successes on simulated GPUs count
 	Elsewhere bool          // the engine chooses the GPUs, among devices that gpurun cannot see
 	Queues    bool          // an attempt may wait for its turn after its launch
@@ -36,7 +35,6 @@ type Options struct {
 	MaxTotal  int           // GPUs that all jobs of this user may have on the cluster; 0 means no limit
 	Run       string        // this run's ID
 	UID       int           // of its user
-	Survey    time.Duration // how often to ask the engine for free GPUs, at most; 0 if attempts get others without a successor
 	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
 
 	Zone *time.Location // in which the hours of this run count; nil for UTC
@@ -59,7 +57,6 @@ type Core struct {
 	resizes
 	ending
 	steering
-	succession
 	gathering gathering
 	pools     pools
 	lessons   lessons
@@ -79,16 +76,15 @@ type failures struct {
 	last  []state.FailedJob // at most maxFresh
 }
 
-func (f *failures) add(j state.FailedJob) {
-	f.count++
-	f.last = append(f.last, j)
-	f.last = f.last[max(0, len(f.last)-maxFresh):]
-}
-
 // ending is how far the run is, and why it ends.
 type ending struct {
-	begun    bool           // all adopted attempts have been answered and all jobs judged
-	draining string         // why nothing more starts, or ""
+	begun    bool   // all adopted attempts have been answered and all jobs judged
+	draining string // why nothing more starts, or ""
+
+	failedFast bool // that is because of fail_fast, or of max_wait: the run still concludes
+	concluding bool // what runs anyway starts without what is held
+	changed    bool // since then something was held, released or interrupted
+
 	stopping bool           // and running jobs are being stopped
 	broken   bool           // the ledger cannot be written
 	gaveUp   bool           //
@@ -103,15 +99,15 @@ type ending struct {
 // the ledgers recorded, and keeps it up to date.
 func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c := &Core{b: b, h: history, opts: opts}
-	c.progress = newProgress(b)
-	c.openings = newOpenings(b)
+	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
+	c.byNeed, c.waiter.head, c.cramped = map[need]*class{}, nobody, nobody
+	c.fillQueues()
 	c.rank()
-	c.gauges.jobs = stalls(b)
 	c.live.byID = map[string]*attempt{}
 	c.breaker.families = map[uint64]*family{}
-	c.health = newHealth()
-	c.pools = newPools()
-	c.resizes = newResizes()
+	c.health = health{jobs: map[int32]*mishaps{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, told: map[gpu.UUID]told{}}
+	c.pools = pools{map[string]int{}, map[string]*head{}}
+	c.resizes.last, c.resizes.warned = map[int32]time.Duration{}, map[int32]bool{}
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {
 			c.jobs[i].phase = pending
@@ -159,22 +155,12 @@ func (c *Core) settle() {
 	if c.fillAt > 0 && c.now.Boot >= c.fillAt {
 		c.refill = true
 	}
-	for {
-		c.cascade()
-		c.due()
-		c.examine()
-		c.deal()
-		c.giveWay()
-		c.fill()
-		if len(c.ended) == 0 && !c.unlock() {
-			break
-		}
-	}
+	c.proceed()
 	c.waste()
-	c.giveUp()
+	if c.giveUp(); c.gaveUp && c.conclude() {
+		c.proceed()
+	}
 	c.resize()
-	c.tend()
-	c.seek()
 	c.wish()
 	c.yield()
 	if c.finish() {
@@ -189,14 +175,26 @@ func (c *Core) settle() {
 	}
 }
 
+// proceed does what can be done now, until nothing follows from it.
+func (c *Core) proceed() {
+	for {
+		c.cascade()
+		c.due()
+		c.examine()
+		c.deal()
+		c.giveWay()
+		c.fill()
+		if len(c.ended) == 0 && !c.conclude() && !c.unlock() && !c.changed {
+			return
+		}
+	}
+}
+
 func (Woken) on(c *Core) { c.wakeAt = 0 }
 
 // on records which job of the cluster an attempt is, once.
 func (ev Queued) on(c *Core) {
 	a := c.live.byID[ev.UniID]
-	if s := c.successorBy(ev.UniID); s != nil {
-		s.next.jobID, s.next.reason = ev.JobID, ev.Reason
-	}
 	if a == nil {
 		return
 	}
@@ -234,7 +232,9 @@ func (c *Core) apply(file int, f state.Fact) {
 	case state.KindRunning:
 		a.pid = f.PID
 		if f.Host != "" {
+			held := a.grant.Beyond
 			a.start, a.host, a.grant = f.Time, f.Host, f.Grant()
+			a.grant.Beyond = held
 		}
 	case state.KindStop:
 		if a.stop == "" || a.stop == state.WhyResize {
@@ -249,7 +249,7 @@ func (c *Core) apply(file int, f state.Fact) {
 // counting during one, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
-	c.expire()
+	c.shut(func(h *handOver) bool { return now-h.began >= handOverFor }) // its memory did not come back in time
 	if c.opts.Queues {
 		c.leaveQueue()
 		return
@@ -292,7 +292,7 @@ func (c *Core) leaveQueue() {
 		c.idle = c.now.Boot
 	}
 	limit := c.b.Settings.MaxWait
-	if limit == 0 || c.now.Boot-c.idle < limit || c.draining != "" {
+	if limit == 0 || c.now.Boot-c.idle < limit || c.sealed() {
 		return
 	}
 	c.gaveUp = true
@@ -300,12 +300,13 @@ func (c *Core) leaveQueue() {
 	c.vain.Head, c.vain.HeadWhy = first.name, first.standing.String()
 	c.drain("nothing has begun on the cluster within max_wait")
 	c.endAll(state.WhyInterrupted, false)
+	c.failedFast = true
 }
 
 // unlock handles a batch whose jobs wait for each other, which no loaded batch does:
 // rather than wait forever, it marks the first of them blocked.
 func (c *Core) unlock() bool {
-	if !c.begun || c.draining != "" || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
+	if !c.begun || c.sealed() || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false
 	}
 	for i := range c.jobs {
@@ -320,7 +321,7 @@ func (c *Core) unlock() bool {
 // finish ends the run when it has nothing left to do.
 func (c *Core) finish() bool {
 	left := c.counts[pending] + c.counts[ready] + c.counts[waiting]
-	if len(c.live.all)+len(c.successors) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
+	if len(c.live.all) > 0 || !c.sealed() && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
 		return false
 	}
 	if c.lingers() || (c.rereading || c.opts.Watch && !c.gaveUp) && c.draining == "" {
@@ -330,6 +331,7 @@ func (c *Core) finish() bool {
 		c.hands[i].until = 0
 	}
 	c.yield()
+	c.leaveRetries()
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp, Lost: c.wasted.take()})
 	return true
@@ -361,7 +363,7 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		}
 	}
 	by := first(&fill)
-	if d, ok := c.nextRetry(); ok && c.draining == "" {
+	if d, ok := c.nextRetry(); ok && !c.sealed() {
 		by(d.at)
 	}
 	c.nextTrial(by)
@@ -374,6 +376,9 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		by(m.began + handOverFor)
 	}
 	by(c.changes)
+	if c.pool != nil {
+		by(c.pool.Due())
+	}
 	by(c.gathering.Next)
 	if limit := c.b.Settings.MaxWait; c.idle > 0 && limit > 0 {
 		by(c.idle + limit)
@@ -390,6 +395,5 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 	at = fill
 	c.nextRead(first(&at))
 	c.nextGauge(first(&at))
-	c.nextSuccession(first(&at))
 	return at, fill
 }

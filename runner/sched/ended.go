@@ -6,24 +6,23 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/jobspec/units"
 	"gpurun/state"
 )
 
 // on records the end of an attempt, releases what it held, and moves its job on.
 func (ev Ended) on(c *Core) {
 	a := c.live.byID[ev.UniID]
-	if s := c.successorBy(ev.UniID); s != nil {
-		c.vanished(s, ev)
-	}
 	if a == nil {
 		return // it has already ended
 	}
 	a.metered(ev)
-	a.displaced = ev.Displaced
 	if ev.Why == state.WhyStray {
 		a.stray = cmp.Or(a.stray, ev.Err)
 	}
@@ -38,11 +37,15 @@ func (ev Ended) on(c *Core) {
 		f.Reason = a.cause
 	}
 	if f.State == state.Timeout && a.job >= 0 {
-		_, f.Reason = c.timeout(a.job)
+		if t, by := c.timeout(a.job); t > 0 {
+			f.Reason += " (" + cmp.Or(by, "timeout: "+units.FormatDuration(t)) + ")"
+		}
 	}
-	p, s := c.plan(a, &f), c.followed(a, &f)
+	p := c.plan(a, &f)
 	c.giveBack(a, ev.Stuck, false)
-	f.Uncharged = c.excused(a, f, ev)
+	if f.Uncharged = c.excused(a, f, ev); f.Uncharged == "" && a.job >= 0 {
+		f.NoRetry = c.noRetry(a.job, &f, a.fault)
+	}
 	c.learn(a, f)
 	c.watch(a, f)
 	c.diagnose(a, f, ev)
@@ -52,13 +55,11 @@ func (ev Ended) on(c *Core) {
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
 	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start could not be recorded, so it never ran
-	case s != nil:
-		c.follow(s, &f)
 	default:
 		if p != nil && !ev.Stuck && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {
 			c.move(a, p)
 		}
-		c.decide(a, f)
+		c.decide(a, f, ev.Displaced)
 	}
 	c.moveOn(a)
 	c.answered(a)
@@ -102,6 +103,9 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	if f.ErrorType != "" && f.ErrorType != state.ErrTimeout {
 		f.Line = e.Line
 	}
+	if f.State == state.Failed && e.Full != "" {
+		f.Reason = strings.TrimSuffix(e.Full+": "+cmp.Or(f.Reason, f.Line), ": ")
+	}
 	if e.ExitCode >= 0 && !e.Lost && e.Err == "" {
 		f.ExitCode = &e.ExitCode
 	}
@@ -111,8 +115,14 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	if f.Seconds <= 0 && !a.start.IsZero() && f.Time.After(a.start) && !e.Void {
 		f.Seconds = f.Time.Sub(a.start).Seconds()
 	}
+	if f.ErrorType == state.ErrTimeout {
+		f.Reason = "stopped after " + units.FormatDuration(max(time.Second, time.Duration(math.Round(f.Seconds))*time.Second))
+	}
 	return f
 }
+
+// byStop is why a job is cancelled.
+const byStop = "by gpurun stop"
 
 // stopped returns why an attempt that is over was stopped, or "". An attempt does not
 // count as stopped if it ended on its own before the reason was recorded and no signal
@@ -135,7 +145,7 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 	cause = state.StopCause(stop)
 	switch stop {
 	case state.WhyCancelled:
-		return state.Cancelled, "", cause, ""
+		return state.Cancelled, "", cause, byStop
 	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
 		return state.Interrupted, "", cause, ""
 	case state.WhyResize:
@@ -195,8 +205,8 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// decide moves a job on after one of its attempts ended.
-func (c *Core) decide(a *attempt, f state.Fact) {
+// decide moves a job on after one of its attempts ended, perhaps because it had to make room.
+func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 	id := a.job
 	again := false // it runs again, which spends no retry
 	switch f.State {
@@ -213,21 +223,18 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 			return
 		}
 	default:
-		if f.Uncharged == "" && a.fault != hopeless {
+		if f.Uncharged == "" {
 			c.failedOnce(id, phaseOf(f.State), f, a.grant.Memory)
 			return
 		}
-		if f.Uncharged == "" {
-			c.jobs[id].failures++
-			c.lose(id, phaseOf(f.State))
+		if m := c.health.of(id); displaced {
+		} else if m.excused++; m.excused > maxExcused {
+			c.postpone(id, f.Uncharged)
 			return
-		}
-		if !a.displaced {
-			c.health.of(id).excused++
 		}
 		again = true
 	}
-	if again && c.draining == "" && !c.jobs[id].gone {
+	if again && (!c.sealed() || f.Uncharged != "") && !c.jobs[id].gone {
 		c.set(id, pending)
 		c.consider(id)
 	} else {
@@ -235,13 +242,23 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 	}
 }
 
+// postpone leaves a job to the next run.
+func (c *Core) postpone(id int32, why string) {
+	c.holdJob(id)
+	c.do(Warn{Text: fmt.Sprintf("%s is not tried again in this run, the next one does: %s, and there was no other for it", c.name(id), why)})
+}
+
 // failedOnce counts a failed attempt and schedules the next one or ends the job.
 func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	j := &c.jobs[id]
+	r, last := &c.spec(id).Retry, !c.retries(id) || f.NoRetry != ""
 	j.failures++
-	r := &c.spec(id).Retry
-	if c.draining != "" || j.quit || j.gone || c.isHeld(id) || !retries(r, int(j.failures), f) {
+	switch {
+	case last:
 		c.lose(id, p)
+		return
+	case j.quit:
+		c.cancelUnstarted(id)
 		return
 	}
 	if f.ErrorType == state.ErrOOM && r.MemoryGrowth > 1 {
@@ -255,26 +272,49 @@ func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 func (c *Core) lose(id int32, p phase) {
 	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
 		c.alike.Add(c.name(id), r.Log, r.Failure())
-		c.failures.add(state.FailedJob{Job: c.name(id), End: r.Fact, Log: r.Log})
+		all := append(c.failures.last, state.FailedJob{Job: c.name(id), ID: int(id), End: r.Fact, Log: r.Log})
+		c.failures.count, c.failures.last = c.failures.count+1, all[max(0, len(all)-maxFresh):]
 	}
 	c.end(id, p)
 	if c.b.Settings.FailFast && c.draining == "" {
 		c.drain(c.name(id) + " failed and fail_fast is set")
 		c.endAll(state.WhyFailFast, false)
+		c.failedFast = true
 	}
 }
 
-// retries reports whether a job's n-th failure is followed by another attempt.
-func retries(r *jobspec.Retry, n int, f state.Fact) bool {
-	switch {
-	case f.ErrorType == state.ErrLeftRunning: // a script that leaves its work in the background would do so again
-		return false
-	case f.ErrorType == state.ErrStray: // a script that pins a GPU would take the same one again
-		return false
-	case f.Unrunnable():
-		return false
+// retries reports whether a job has a retry left.
+func (c *Core) retries(id int32) bool {
+	r := &c.spec(id).Retry
+	return r.Max < 0 || int(c.jobs[id].failures) < r.Max
+}
+
+// noRetry returns why a failure is not followed by a retry that its job has left, or "".
+func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
+	if f.ErrorType == "" || !c.retries(id) {
+		return ""
 	}
-	return (r.Max < 0 || n <= r.Max) && (len(r.On) == 0 || slices.Contains(r.On, f.ErrorType))
+	on, code := c.spec(id).Retry.On, ""
+	if f.ExitCode != nil {
+		code = strconv.Itoa(*f.ExitCode)
+	}
+	switch {
+	case c.jobs[id].gone:
+		return "its file no longer has it"
+	case of == hopeless:
+		return "no GPU that it may use has more memory"
+	case f.ErrorType == state.ErrLeftRunning:
+		return "it would leave its work in the background again"
+	case f.ErrorType == state.ErrStray:
+		return "it would use that GPU again"
+	case slices.Contains(on, code):
+		return ""
+	case f.Unrunnable():
+		return fmt.Sprintf("exit %s says that a command cannot run; retry: {on: [%[1]s]} tries it again", code)
+	case len(on) > 0 && !slices.Contains(on, f.ErrorType):
+		return fmt.Sprintf("retry: {on: [%s]} does not name this failure", strings.Join(on, ", "))
+	}
+	return ""
 }
 
 // pause returns how long a job waits after its n-th failure.
@@ -347,6 +387,18 @@ func (c *Core) hadTheLargest(a *attempt) string {
 	return fmt.Sprintf("it had %s to itself, and no GPU that it may use has more memory (%s)", gpuNumbers(a.grant.Indices), total.Round())
 }
 
+// leaveRetries records that the retries that jobs wait for do not start in this run.
+func (c *Core) leaveRetries() {
+	for _, d := range c.backoff {
+		if c.jobs[d.id].phase == waiting && !c.broken {
+			c.jobs[d.id].attempt++
+			why := cmp.Or(c.draining, "it gave up waiting for a GPU")
+			c.failUnstarted(d.id, state.Interrupted, state.CauseInterrupted, fmt.Sprintf("its run ended before this retry (%s); the next run makes it", why))
+			c.set(d.id, interrupted)
+		}
+	}
+}
+
 // due is a waiting job and when it may retry (CLOCK_BOOTTIME).
 type due struct {
 	at time.Duration
@@ -369,7 +421,7 @@ func (c *Core) nextRetry() (due, bool) {
 
 // due lets jobs retry that have waited long enough.
 func (c *Core) due() {
-	for c.draining == "" {
+	for !c.sealed() {
 		d, ok := c.nextRetry()
 		if !ok || d.at > c.now.Boot {
 			return

@@ -40,7 +40,7 @@ func TestOutcome(t *testing.T) {
 		{"lost, with more known", "", Ended{ExitCode: -1, Lost: true, Err: "its folder is gone"}, result{state.Lost, state.ErrLost, state.CauseLost, "its folder is gone"}},
 		{"could not be started", "", Ended{ExitCode: -1, Err: "no such shell"}, result{state.Failed, state.ErrExit, state.CauseStartFailed, "no such shell"}},
 		{"status unknown", "", Ended{ExitCode: -1}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
-		{"cancelled, exit 0", state.WhyCancelled, Ended{}, result{state.Cancelled, "", state.CauseCancelled, ""}},
+		{"cancelled, exit 0", state.WhyCancelled, Ended{}, result{state.Cancelled, "", state.CauseCancelled, "by gpurun stop"}},
 		{"interrupted, exit 0", state.WhyInterrupted, Ended{}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
 		{"interrupted and lost", state.WhyInterrupted, Ended{Lost: true}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
 		{"fail-fast, signal", state.WhyFailFast, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", state.CauseFailFast, ""}},
@@ -88,28 +88,44 @@ func TestEndedBeforeItsStop(t *testing.T) {
 	}
 }
 
+// Which failures are followed by a retry, and why others are not although one is left.
 func TestRetries(t *testing.T) {
 	exit := func(n int) state.Fact { return state.Fact{ErrorType: state.ErrExit, ExitCode: &n} }
-	oom := state.Fact{ErrorType: state.ErrOOM}
+	oom, code := state.Fact{ErrorType: state.ErrOOM}, 75
 	for _, tt := range []struct {
 		name  string
 		retry jobspec.Retry
-		n     int
+		n     int32
 		fact  state.Fact
-		want  bool
+		fault fault
+		left  bool
+		why   string
 	}{
-		{"none by default", jobspec.Retry{}, 1, exit(1), false},
-		{"first of two", jobspec.Retry{Max: 2}, 1, exit(1), true},
-		{"third of two", jobspec.Retry{Max: 2}, 3, exit(1), false},
-		{"without end", jobspec.Retry{Max: -1}, 1e6, exit(1), true},
-		{"not found", jobspec.Retry{Max: -1}, 1, exit(127), false},
-		{"not executable", jobspec.Retry{Max: -1}, 1, exit(126), false},
-		{"kind in on", jobspec.Retry{Max: 1, On: []string{"oom"}}, 1, oom, true},
-		{"kind not in on", jobspec.Retry{Max: 1, On: []string{"oom"}}, 1, exit(1), false},
+		{"none by default", jobspec.Retry{}, 1, exit(1), unknown, false, ""},
+		{"first of two", jobspec.Retry{Max: 2}, 1, exit(1), unknown, true, ""},
+		{"third of two", jobspec.Retry{Max: 2}, 3, exit(1), unknown, false, ""},
+		{"without end", jobspec.Retry{Max: -1}, 1e6, exit(1), unknown, true, ""},
+		{"not found", jobspec.Retry{Max: -1}, 1, exit(127), unknown, true, "exit 127 says that a command cannot run; retry: {on: [127]} tries it again"},
+		{"not executable", jobspec.Retry{Max: -1}, 1, exit(126), unknown, true, "exit 126 says that a command cannot run; retry: {on: [126]} tries it again"},
+		{"not found, and none left", jobspec.Retry{}, 1, exit(127), unknown, false, ""},
+		{"not found, by its kind", jobspec.Retry{Max: 1, On: []string{"exit"}}, 1, exit(127), unknown, true, "exit 127 says that a command cannot run; retry: {on: [127]} tries it again"},
+		{"not found, by its code", jobspec.Retry{Max: 1, On: []string{"oom", "127"}}, 1, exit(127), unknown, true, ""},
+		{"code in on", jobspec.Retry{Max: 1, On: []string{"75", "oom"}}, 1, exit(75), unknown, true, ""},
+		{"code in on, at a timeout", jobspec.Retry{Max: 1, On: []string{"75"}}, 1, state.Fact{ErrorType: state.ErrTimeout, ExitCode: &code}, unknown, true, ""},
+		{"code not in on", jobspec.Retry{Max: 1, On: []string{"75", "oom"}}, 1, exit(1), unknown, true, "retry: {on: [75, oom]} does not name this failure"},
+		{"kind in on", jobspec.Retry{Max: 1, On: []string{"oom"}}, 1, oom, unknown, true, ""},
+		{"kind not in on", jobspec.Retry{Max: 1, On: []string{"oom"}}, 1, exit(1), unknown, true, "retry: {on: [oom]} does not name this failure"},
+		{"the largest GPU", jobspec.Retry{Max: 1}, 1, oom, hopeless, true, "no GPU that it may use has more memory"},
+		{"on another GPU", jobspec.Retry{Max: 1}, 1, state.Fact{ErrorType: state.ErrStray}, unknown, true, "it would use that GPU again"},
+		{"in the background", jobspec.Retry{Max: 1, On: []string{"0"}}, 1, state.Fact{ErrorType: state.ErrLeftRunning}, unknown, true, "it would leave its work in the background again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := retries(&tt.retry, tt.n, tt.fact); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
+			w := newWorld(t)
+			w.job("a", "true", jobspec.Spec{Retry: tt.retry}, "")
+			w.open()
+			w.core.jobs[0].failures = tt.n - 1
+			if left, why := w.core.retries(0), w.core.noRetry(0, &tt.fact, tt.fault); left != tt.left || why != tt.why {
+				t.Errorf("got %v, %q, want %v, %q", left, why, tt.left, tt.why)
 			}
 		})
 	}

@@ -49,7 +49,6 @@ type Noticed struct {
 // to a rival.
 type Prepared struct {
 	Job    int
-	After  string // as in Prepare
 	Start  state.Fact
 	Claims []gpu.Claim
 }
@@ -66,7 +65,6 @@ type Gathered struct {
 // spends no retry; something the edge could not create (the log, the config file) is.
 type PrepareFailed struct {
 	Job    int
-	After  string // as in Prepare
 	Reason string
 	Input  bool // an input of the job matches nothing
 	Rival  bool // another run took the GPU first: look again
@@ -77,7 +75,6 @@ type Started struct {
 	UniID    string
 	PID      int
 	PIDStart uint64
-	Adopted  bool
 	Host     string     // where it runs, if that is not this host
 	Grant    *gpu.Grant // what it was given, if the engine chose
 }
@@ -122,6 +119,7 @@ type Ended struct {
 	Err      string // why it could not be started
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
+	Full     string // for a failure, which disk that it writes to is full; or ""
 	Whole    bool   // it has outputs, and all of them are there
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
@@ -148,7 +146,7 @@ const (
 	NoCause       Cause = iota // nothing that matters here
 	GPUMemory                  // GPU memory ran out
 	HostMemory                 // the kernel killed it because host memory ran out
-	DeviceFault                // an error that can be its GPU's fault
+	DeviceFault                // the signature of a fault of its GPU
 	OutputMissing              // an output that it declares is not there, despite exit 0
 )
 
@@ -177,11 +175,51 @@ type StopRequested struct {
 // ForgetRequested makes jobs' last success count no longer, from the next run on.
 type ForgetRequested struct{ Jobs []int }
 
+func (ev ForgetRequested) on(c *Core) {
+	for _, n := range ev.Jobs {
+		id := int32(n)
+		if r := c.last(id); r != nil && !r.Forgotten {
+			c.record(c.file(id), id, ForgetFact(c.name(id), c.b.Jobs[id].Key.String(), c.now))
+		}
+	}
+}
+
 // DoneRequested records jobs as succeeded without running them. Jobs that are running or
 // have succeeded stay as they are.
 type DoneRequested struct {
 	Jobs    []int
 	Without bool // count them as done even without their outputs
+}
+
+func (ev DoneRequested) on(c *Core) {
+	facts := map[int]state.Fact{}
+	for _, n := range ev.Jobs {
+		facts[n] = DoneFact(c.name(int32(n)), c.b.Jobs[n].Key.String(), c.now, ev.Without)
+	}
+	for i, done := range c.learnEnds(facts) {
+		if done {
+			c.set(int32(i), succeeded)
+		}
+	}
+	c.recount()
+}
+
+// ForgetFact returns the fact that a job's last success no longer counts.
+func ForgetFact(job, key string, now Now) state.Fact {
+	return state.Fact{Kind: state.KindForget, Time: now.Wall, Job: job, Key: key}
+}
+
+// DoneFact returns the fact that a job's work was done outside gpurun. If without is set,
+// it counts even though outputs are missing.
+func DoneFact(job, key string, now Now, without bool) state.Fact {
+	by := state.ByDone
+	if without {
+		by = state.ByDoneWithout
+	}
+	return state.Fact{
+		Kind: state.KindEnd, Time: now.Wall, Job: job, Key: key,
+		State: state.Succeeded, By: by,
+	}
 }
 
 // TakeOverRequested records successes that another ledger has, of jobs that do not run, and
@@ -209,9 +247,6 @@ type Prepare struct {
 	Grant   gpu.Grant
 	Timeout time.Duration // 0 for none
 	Cores   string        // to bind the job to, for affinity; "" for any
-	GPUs    int           // that the engine is asked for, if it chooses them
-	After   string        // the attempt that it is to follow; "" for none
-	Within  time.Duration // of which it has to end
 	Note    string        // for a warning: what could not be considered in judging the GPUs; usually ""
 }
 
@@ -248,19 +283,12 @@ type Gather struct {
 // Ungather: end a gathering claim.
 type Ungather struct{ UniID string }
 
-// Launch: have the engine start the attempt. Its start is already in the ledger, except for a
-// successor, which does not begin before Begin.
+// Launch: have the engine start the attempt. Its start is already in the ledger.
 type Launch struct {
 	Job        int
 	UniID      string
 	Key, Needs string // as in its start
 }
-
-// Begin: let a successor begin. Its start is in the ledger now.
-type Begin struct{ UniID string }
-
-// Survey: find out how many GPUs are free for these jobs, answered by Surveyed.
-type Survey struct{ Jobs []int }
 
 // End: have the engine stop an attempt.
 type End struct {
@@ -269,11 +297,10 @@ type End struct {
 	Kill  bool
 }
 
-// Save: have the engine ask an attempt to save its work, and stop it after a while.
+// Save: have the engine ask an attempt to save its work for a resize, and stop it after a while.
 // Answered by StopAnnounced or Declined.
 type Save struct {
 	UniID  string
-	Why    string        // state.WhyResize
 	Signal string        // "USR1"
 	Wait   time.Duration // between the signal and the stop
 }
@@ -320,8 +347,6 @@ func (Wish) action()       {}
 func (Gather) action()     {}
 func (Ungather) action()   {}
 func (Launch) action()     {}
-func (Begin) action()      {}
-func (Survey) action()     {}
 func (End) action()        {}
 func (Save) action()       {}
 func (Adopt) action()      {}

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // wishing is what this run has told others that it waits for.
@@ -165,14 +167,15 @@ func (c *Core) lingers() bool {
 
 // wants returns what this run waits for.
 func (c *Core) wants() gpu.Wish {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, Beyond: c.live.bare}
+	w.All = c.reserved()
 	if c.pool != nil {
 		w.Used = c.pool.Used(c.opts.UID)
 	}
 	if w.Since.IsZero() {
 		w.Since = c.now.Wall
 	}
-	if c.pool == nil || c.draining != "" || c.gaveUp || !c.begun || c.slots() != nil {
+	if c.pool == nil || c.sealed() || c.gaveUp || !c.begun || c.slots() != nil {
 		return w
 	}
 	w.Asks = c.asks()
@@ -183,22 +186,75 @@ func (c *Core) wants() gpu.Wish {
 func (c *Core) asks() []gpu.Ask {
 	now := requests{room: c.pool.Room(c.now.Boot), host: c.pool.Host(), not: len(c.excluded)}
 	for _, cl := range c.classes {
-		if cl.gpus && cl.impossible == "" && c.head(cl) >= 0 && c.room(c.head(cl)) == nil {
+		if id := c.head(cl); id >= 0 && cl.impossible == "" && c.full(id) == nil && c.quota(id) == nil && (cl.gpus || c.space(id) != nil) {
 			now.of = append(now.of, askedFor{cl, min(len(cl.jobs), c.pool.Size())})
 		}
 	}
-	slices.SortFunc(now.of, func(a, b askedFor) int { return int(a.class.jobs[0].rank - b.class.jobs[0].rank) })
+	slices.SortFunc(now.of, func(a, b askedFor) int {
+		if a.class.gpus != b.class.gpus { // devices are gathered for the first
+			return map[bool]int{true: -1, false: 1}[a.class.gpus]
+		}
+		return int(a.class.jobs[0].rank - b.class.jobs[0].rank)
+	})
 	now.of = now.of[:min(len(now.of), maxAsks)]
 	if was := &c.asked; slices.Equal(was.of, now.of) && was.room == now.room && was.host == now.host && was.not == now.not {
 		return was.asks
 	}
 	for _, f := range now.of {
-		if a := c.pool.Ask(c.now.Boot, f.class.req, f.jobs, c.excluded); a.Room > 0 && len(a.UUIDs) > 0 {
+		if a := c.pool.Ask(c.now.Boot, f.class.req, f.jobs, c.excluded); a.Min == 0 || a.Room > 0 && len(a.UUIDs) > 0 {
+			a.Beyond = f.class.Beyond
 			now.asks = append(now.asks, a)
 		}
 	}
 	c.asked = now
 	return now.asks
+}
+
+// space returns why too few cores or too little host memory keep a ready job from starting now, or
+// nil.
+func (c *Core) space(id int32) *schema.Wait {
+	if w := c.quota(id); w != nil {
+		return w
+	}
+	cl := c.jobs[id].class
+	l := c.lack(cl.Beyond, c.reserved())
+	if l == nil {
+		return nil
+	}
+	code := schema.WaitCPUs
+	switch {
+	case l.First != "":
+		code = schema.WaitCourtesy
+	case l.Memory:
+		code = schema.WaitMemory
+	}
+	return waits(code, "%s", l.Why(c.reserved(), cl.Beyond))
+}
+
+// reserved returns the cores and the memory that jobs of this run have.
+func (c *Core) reserved() gpu.Beyond {
+	all := c.live.beyond
+	for _, m := range c.moves {
+		all.Add(gpu.Beyond{CPUs: c.spec(m.job).CPUs, RAM: c.spec(m.job).Memory}, 1)
+	}
+	return all
+}
+
+// lack returns why what other runs hold of the host's cores and memory, or wait for and get first,
+// leaves too little for one more job with a need, when this run holds own, or nil.
+func (c *Core) lack(need, own gpu.Beyond) *gpu.Lack {
+	if c.pool == nil {
+		return nil
+	}
+	return c.pool.Lacks(c.now.Boot, own, need)
+}
+
+// overcommits reports whether an attempt, which holds its part, and those of other runs need more
+// cores or memory than the host has.
+func (c *Core) overcommits(a *attempt) bool {
+	own := c.live.beyond
+	own.Add(a.grant.Beyond, -1)
+	return c.lack(a.grant.Beyond, own) != nil
 }
 
 // reserve sets aside the free GPUs that are another run's turn.
@@ -212,14 +268,12 @@ func (c *Core) reserve() {
 
 // wish publishes what this run waits for, if that has changed.
 func (c *Core) wish() {
-	var w gpu.Wish
-	if c.waiter.id >= 0 {
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Background: c.b.Settings.Background, Beyond: c.live.bare}
+	if c.waiter.id >= 0 || c.squeezed {
 		w = c.wants()
-		c.since = w.Since
-	} else {
-		c.since = time.Time{}
 	}
-	same := w.Gathers == c.told.Gathers && len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
+	c.since = w.Since
+	same := w.Beyond == c.told.Beyond && w.Gathers == c.told.Gathers && len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
 	if same {
 		c.told.Asks = w.Asks // cheap to compare next time
 	}
@@ -227,17 +281,14 @@ func (c *Core) wish() {
 	if !w.Since.Equal(c.told.Since) {
 		due = wishEvery
 	}
-	if same && (len(w.Asks) == 0 || age < due) || len(w.Asks) == 0 && c.claiming() {
+	if same && (len(w.Asks) == 0 || age < due) {
 		return
+	}
+	if len(w.Asks) == 0 && len(c.unclaimed()) > 0 {
+		return // or those who offered these GPUs might think that nobody wants them
 	}
 	c.told, c.toldAt = w, c.now.Boot
 	c.do(Wish{w})
-}
-
-// claiming reports whether a job has been granted GPUs on which it has no claim yet. Until then
-// the run's wish stays, or those who offered them might think that nobody wants them.
-func (c *Core) claiming() bool {
-	return slices.ContainsFunc(c.live.all, func(a *attempt) bool { return a.uniID == "" && len(a.grant.UUIDs) > 0 })
 }
 
 // offeredWhy says to whom a GPU is offered that an attempt of this run has left, or "".
@@ -253,8 +304,8 @@ func (c *Core) offeredWhy(id gpu.UUID) string {
 // A background run stops a job when a foreground wish needs its GPUs, and all of its jobs
 // when its hours end. They go back to where they were, and spend no retry.
 
-// attendEvery is how often a background run of which no job waits reads all GPUs, to find
-// out about wishes of which it got no notice.
+// attendEvery is how often a run of which no job waits reads all GPUs, to find out about wishes of
+// which it got no notice, or about free GPUs for those who want to know.
 const attendEvery = time.Minute
 
 // giveWay stops what has to go now.
@@ -295,13 +346,18 @@ func (c *Core) preempt(a *attempt, why string) {
 // others hold keeps a job from starting, or what they wish for decides whether this run's
 // jobs may stay.
 func (c *Core) attends() bool {
-	if c.squeezed {
+	if c.squeezed || c.tellsFree() && c.now.Boot >= c.reads.all.at+attendEvery {
 		return true
 	}
 	if !c.b.Settings.Background || c.live.onGPUs == 0 {
 		return false
 	}
 	return c.pool.Called() || c.now.Boot >= c.reads.all.at+attendEvery
+}
+
+// tellsFree reports whether anybody is to get news of free GPUs.
+func (c *Core) tellsFree() bool {
+	return c.begun && slices.ContainsFunc(c.b.Settings.Notify, func(n jobspec.Notify) bool { return slices.Contains(n.On, "gpus_free") })
 }
 
 // nextCall calls by with the times at which giveWay may have something to do.

@@ -56,8 +56,10 @@ func (c *Core) fill() {
 	w.id, w.kept, w.free, c.cramped.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
 	c.gathering.IDs = nil
 	defer c.gather()
-	c.forgetHeads()
-	if c.draining != "" {
+	for _, h := range c.pools.heads {
+		h.id = -1
+	}
+	if c.sealed() {
 		c.moves = nil
 		return
 	}
@@ -79,8 +81,9 @@ func (c *Core) fill() {
 		} else if c.space(id) == nil {
 			started = c.startJob(id)
 		} else {
-			c.squeezed = c.squeezed || c.tight(cl, c.live.cpus, c.live.memory) != nil
-			if c.cramped.id < 0 && c.tight(cl, 0, 0) == nil {
+			l := c.lack(cl.Beyond, c.reserved())
+			c.squeezed = c.squeezed || l != nil
+			if c.cramped.id < 0 && (l == nil || !l.Memory || cl.RAM <= l.Free.RAM+c.reserved().RAM) {
 				c.cramped.wait(id, c.now.Boot)
 			}
 		}
@@ -158,8 +161,13 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 }
 
 // elsewhere reports whether a job waits for GPUs other than those that it avoids: there
-// are enough that are free or that this run's jobs hold, and its patience is not over.
+// are enough that are free or that this run's jobs hold, and its patience is not over. After a
+// death with a signature it waits whoever holds them, until nothing else of the run is left.
 func (c *Core) elsewhere(id int32, req gpu.Request, aside []gpu.UUID) bool {
+	if m := c.health.jobs[id]; m.signed && len(m.suspects) > 0 {
+		others := func(cl *class) bool { return c.head(cl) >= 0 && cl.req.Avoid == "" }
+		return len(c.live.all)+len(c.moves)+c.counts[waiting] > 0 || slices.ContainsFunc(c.classes, others)
+	}
 	if w := &c.waiter; w.first == id && c.now.Boot-w.since >= c.b.Settings.Patience {
 		return false
 	}
@@ -183,29 +191,18 @@ func (c *Core) keep(req gpu.Request) {
 
 // grant reserves what a job was given and has the edge prepare its start.
 func (c *Core) grant(id int32, g gpu.Grant) {
-	a, prepare := c.draft(id, c.jobs[id].class, g)
-	if c.waiter.first == id {
-		c.waiter.first = -1
-	}
-	c.set(id, preparing)
-	c.take(a)
-	c.do(prepare)
-}
-
-// draft returns the next attempt of a job, and what prepares it.
-func (c *Core) draft(id int32, cl *class, g gpu.Grant) (*attempt, Prepare) {
-	note := ""
+	cl := c.jobs[id].class
+	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1)}
 	if cl.gpus {
-		note = c.pool.Note(c.now.Boot, cl.req, g)
+		prepare.Note = c.pool.Note(c.now.Boot, cl.req, g)
 	}
-	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), GPUs: c.orders(cl), Note: note}
 	prepare.Timeout, _ = c.timeout(id)
 	g.Since, g.Background = c.now.Wall, c.b.Settings.Background
 	lasts := prepare.Timeout
 	if lasts == 0 {
 		_, lasts = c.kin(id).Took()
 	}
-	if g.CPUs, g.RAM = cl.cpus, cl.memory; lasts > 0 {
+	if g.Beyond = cl.Beyond; lasts > 0 {
 		g.Ends = c.now.Wall.Add(lasts)
 	}
 	if c.opts.Elsewhere && cl.req.Max > 0 {
@@ -215,10 +212,15 @@ func (c *Core) draft(id int32, cl *class, g gpu.Grant) (*attempt, Prepare) {
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
-	return &attempt{
-		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory, pool: cl.pool, asks: c.orders(cl),
+	if c.waiter.first == id {
+		c.waiter.first = -1
+	}
+	c.set(id, preparing)
+	c.take(&attempt{
+		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, pool: cl.pool, asks: c.orders(cl),
 		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
-	}, prepare
+	})
+	c.do(prepare)
 }
 
 // timeout returns how long a job may run, 0 for no limit, and the rule of the host if it
@@ -239,7 +241,7 @@ func (c *Core) slots() *schema.Wait {
 	if c.paused {
 		return waits(schema.WaitPaused, "%s", pausedAll)
 	}
-	n := len(c.live.all) + len(c.moves) + len(c.successors)
+	n := len(c.live.all) + len(c.moves)
 	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most {
 		noun := "jobs are"
 		if n == 1 {
@@ -376,13 +378,10 @@ func gpuNumbers(ids []int) string {
 		for k < len(ids) && ids[k] == ids[k-1]+1 {
 			k++
 		}
-		switch k - i {
-		case 1:
-			s = append(s, fmt.Sprint(ids[i]))
-		case 2:
-			s = append(s, fmt.Sprint(ids[i]), fmt.Sprint(ids[i+1]))
-		default:
+		if k-i > 2 {
 			s = append(s, fmt.Sprintf("%d-%d", ids[i], ids[k-1]))
+		} else {
+			s, k = append(s, fmt.Sprint(ids[i])), i+1
 		}
 		i = k
 	}

@@ -76,7 +76,7 @@ func (c *chaos) chance(percent int) bool { return c.pick(100) < percent }
 
 func (c *chaos) batch() {
 	if c.away = c.chance(30); c.away {
-		c.opts.Elsewhere, c.opts.Queues, c.opts.Survey, c.free = true, true, 30*time.Second, 3
+		c.opts.Elsewhere, c.opts.Queues = true, true
 		c.opts.MaxOpen, c.opts.MaxTotal = c.pick(5), 3*c.pick(3)
 	} else {
 		c.gpus(c.pick(4), 24*gpu.GiB)
@@ -108,6 +108,7 @@ func (c *chaos) batch() {
 	}
 	c.opts.CPUs = c.pick(4)
 	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
+	c.rules.Machine = gpu.Beyond{CPUs: c.opts.CPUs, RAM: c.opts.Memory}
 	c.elastic = c.chance(30) || c.away
 	some, forced := c.chance(10), c.chance(10)
 	n, backwards := 1+c.pick(8), c.chance(30)
@@ -203,11 +204,6 @@ func (c *chaos) begin() {
 	c.open()
 	c.preps, c.reads, c.dying, c.excused, c.gathered = nil, nil, 0, map[string]int{}, map[string]bool{}
 	c.saved = map[int32]time.Duration{}
-	for uni := range c.live {
-		if !c.started[uni] {
-			delete(c.live, uni) // a successor that nobody knows any more gives up
-		}
-	}
 	c.send(Began{})
 }
 
@@ -273,22 +269,12 @@ func (c *chaos) watch(a Action) {
 		c.saves(a)
 	case Launch:
 		c.launched(a)
-	case Begin:
-		if !c.started[a.UniID] || !c.live[a.UniID] || c.beside(a.UniID) != "" {
-			c.t.Fatalf("%s begins: started %v, live %v, beside %q", a.UniID, c.started[a.UniID], c.live[a.UniID], c.beside(a.UniID))
-		}
 	case Finish:
 		c.mayFinish()
 	}
 }
 
 func (c *chaos) launched(a Launch) {
-	if s := c.core.successorBy(a.UniID); s != nil {
-		if c.started[a.UniID] || !c.live[s.old.uniID] && !c.stopped[s.old.uniID] {
-			c.t.Fatalf("%s is to follow %s: %v", a.UniID, s.old.uniID, c.started[a.UniID])
-		}
-		return
-	}
 	if !c.started[a.UniID] || c.live[a.UniID] || c.stopped[a.UniID] {
 		c.t.Fatalf("%s launched: started %v, live %v, ended %v", a.UniID, c.started[a.UniID], c.live[a.UniID], c.stopped[a.UniID])
 	}
@@ -326,8 +312,8 @@ func (c *chaos) saves(s Save) {
 		c.t.Fatalf("%s is asked to save its work, %v after the last time: %+v", s.UniID, c.now.Boot-last, spec.Resize)
 	}
 	c.saved[a.job] = c.now.Boot
-	if s := c.core.successorOf(a); c.away && (s == nil || !s.ready || !c.live[s.next.uniID]) {
-		c.t.Fatalf("%s is asked to save its work, and nothing is to follow", s.next.uniID)
+	if c.away {
+		c.t.Fatalf("%s is asked to save its work on a cluster", s.UniID)
 	}
 	if n := a.gpus(); n <= spec.Request.Min && n >= spec.Request.Max {
 		c.t.Fatalf("%s with %d GPUs is asked to save its work: %+v", s.UniID, n, spec.Request)
@@ -386,11 +372,7 @@ func (c *chaos) event() {
 	case 14:
 		c.somewhere()
 	case 15, 16:
-		if c.away {
-			c.succeeding()
-		} else {
-			c.resizing()
-		}
+		c.resizing()
 	case 17, 18:
 		c.steer()
 	case 19:
@@ -415,7 +397,13 @@ func (c *chaos) steer() {
 			c.send(RetryRequested{ids})
 		}
 	case 5:
-		c.send(RankRequested{Jobs: ids, Priority: c.pick(5), First: c.chance(30), Last: c.chance(30)})
+		b := *c.b
+		b.Jobs = slices.Clone(b.Jobs)
+		spec := *b.Jobs[ids[0]].Spec
+		spec.Priority, spec.Retry.Max = c.pick(3), c.pick(3)
+		b.Jobs[ids[0]].Spec = &spec
+		c.b = &b
+		c.send(JobsChanged{c.b, ids, []Beside{{[]int32{int32(ids[0])}, int32(c.pick(len(b.Jobs))), c.chance(50)}}})
 	case 6:
 		b := *c.b
 		c.b = &b
@@ -559,46 +547,9 @@ func (c *chaos) resizing() {
 	}
 }
 
-// succeeding is what makes jobs of a cluster go on with more GPUs, and keeps them from it.
-func (c *chaos) succeeding() {
-	c.free, c.others = c.pick(6)-1, c.chance(20)
-	for _, uni := range slices.Sorted(maps.Keys(c.live)) {
-		c.begins(uni, 7, false)
-		if c.chance(50) {
-			c.send(Busy{uni, c.pick(101)})
-		}
-	}
-	c.after(time.Minute)
-	c.send(Woken{})
-	for range len(c.preps) {
-		c.answerPrepare()
-	}
-	if c.done != nil || len(c.core.successors) == 0 {
-		return
-	}
-	s := c.core.successors[0]
-	uni := s.next.uniID
-	switch c.pick(7) {
-	case 0, 1, 2:
-		if c.live[uni] && !s.ready {
-			c.send(Ready{UniID: uni, Host: "node2", Grant: gpu.Grant{Indices: []int{0, 1, 2, 3}[:s.next.asks]}})
-		}
-	case 3, 4:
-		if old := s.old.uniID; c.live[old] && s.ready {
-			c.exit(old, Ended{ExitCode: c.pick(2), Why: state.WhyResize, Whole: c.chance(20)})
-		}
-	case 5:
-		if c.live[uni] {
-			c.exit(uni, Ended{ExitCode: -1, Lost: true, Void: true})
-		}
-	case 6:
-		c.send(Declined{UniID: s.old.uniID, Why: "it catches no signal"})
-	}
-}
-
 // begins lets an attempt begin, on as many GPUs as it has asked for if a cluster chooses them.
 func (c *chaos) begins(uni string, pid int, adopted bool) {
-	ev := Started{UniID: uni, PID: pid, PIDStart: 1, Adopted: adopted}
+	ev := Started{UniID: uni, PID: pid, PIDStart: 1}
 	if a := c.core.live.byID[uni]; c.away && a != nil {
 		ev.Host, ev.Grant = "node1", &gpu.Grant{Indices: []int{0, 1, 2}[:min(a.asks, 3)]}
 	}
@@ -635,9 +586,9 @@ func (c *chaos) answerPrepare() {
 	c.preps = slices.Delete(c.preps, i, i+1)
 	switch c.pick(6) {
 	case 0:
-		c.send(PrepareFailed{Job: p.Job, After: p.After, Rival: true})
+		c.send(PrepareFailed{Job: p.Job, Rival: true})
 	case 1:
-		c.send(PrepareFailed{Job: p.Job, After: p.After, Reason: "no log"})
+		c.send(PrepareFailed{Job: p.Job, Reason: "no log"})
 	default:
 		c.send(c.prepared(p))
 	}
@@ -731,14 +682,19 @@ func (c *chaos) compete() {
 		for i := range c.devs {
 			a.UUIDs = append(a.UUIDs, uuid(i))
 		}
-		w.Asks = []gpu.Ask{a}
+		a.Beyond = gpu.Beyond{CPUs: n % 3, RAM: gpu.Bytes(n%2) * 6 * gpu.GiB}
+		if w.Asks = []gpu.Ask{a}; n%4 == 1 { // it has jobs without GPUs
+			w.Beyond = gpu.Beyond{CPUs: 1, RAM: gpu.GiB}
+			w.Asks = append(w.Asks, gpu.Ask{Jobs: 2, Beyond: gpu.Beyond{CPUs: 1}})
+		}
 		c.wishes = append(c.wishes, w)
 	}
 	for n := range c.pick(3) {
 		i := c.pick(len(c.devs))
 		cl := gpu.Claim{
 			UUID: uuid(i), UID: 1001 + n, User: "bob", Run: fmt.Sprint("run", n), Attempt: fmt.Sprint("theirs", n), Memory: 4 * gpu.GiB,
-			Share: true, Background: c.chance(50), Gathering: c.chance(30), Since: epoch.Add(time.Duration(c.pick(9)) * time.Minute),
+			Beyond: gpu.Beyond{CPUs: n % 2, RAM: gpu.Bytes(n%2) * 4 * gpu.GiB},
+			Share:  true, Background: c.chance(50), Gathering: c.chance(30), Since: epoch.Add(time.Duration(c.pick(9)) * time.Minute),
 		}
 		if c.chance(20) {
 			cl.To = []string{"me", "run1"}[c.pick(2)]
@@ -755,7 +711,7 @@ func (c *chaos) ail() {
 	id := uuid(c.pick(len(c.devs)))
 	switch c.pick(6) {
 	case 0:
-		c.vital[id] = &gpu.Health{Uncorrected: c.pick(4), Xid: 79 * c.pick(2)}
+		c.vital[id] = &gpu.Health{Uncorrected: c.pick(4), Xid: []int{0, 79, gpu.Contained}[c.pick(3)]}
 	case 1:
 		c.lost[id] = !c.lost[id]
 	case 2:
@@ -810,7 +766,6 @@ func (c *chaos) crash() {
 
 // calm lets everything come to its end, and the run with it.
 func (c *chaos) calm() {
-	c.free = 0
 	c.uses = nil
 	c.fails = ""
 	if c.done == nil {

@@ -35,11 +35,7 @@ func (c *Core) lookFor(a *attempt) {
 }
 
 // strayDue returns when to check all GPUs; 0 for never.
-func (c *Core) strayDue() time.Duration {
-	at := time.Duration(0)
-	if c.pool == nil {
-		return at
-	}
+func (c *Core) strayDue() (at time.Duration) {
 	for _, a := range c.live.all {
 		if a.lookAt > 0 && (at == 0 || a.lookAt < at) {
 			at = a.lookAt
@@ -250,8 +246,9 @@ func (c *Core) waste() {
 	if waits == w.waits && (!waits || c.now.Boot-w.since < wasteEvery) {
 		return
 	}
-	for _, l := range w.on {
-		w.add(l.Loss, (c.now.Boot - w.since).Seconds())
+	for _, o := range w.on {
+		o.Seconds = (c.now.Boot - w.since).Seconds()
+		w.sum = o.AddTo(w.sum)
 	}
 	w.waits, w.since, w.on = waits, c.now.Boot, w.on[:0]
 	if !waits {
@@ -264,17 +261,6 @@ func (c *Core) waste() {
 			w.on = append(w.on, obstacle{v.UUID, state.Loss{Code: no.code, User: no.user}})
 		}
 	}
-}
-
-func (w *wasting) add(l state.Loss, seconds float64) {
-	for i := range w.sum {
-		if s := &w.sum[i]; s.Code == l.Code && s.User == l.User {
-			s.Seconds += seconds
-			return
-		}
-	}
-	l.Seconds = seconds
-	w.sum = append(w.sum, l)
 }
 
 // take returns what was lost, and begins anew. What is less than a second counts next time.

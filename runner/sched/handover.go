@@ -76,11 +76,7 @@ func (c *Core) taken(ids []gpu.UUID) {
 	c.shut(func(h *handOver) bool { return slices.Contains(ids, h.id) })
 }
 
-// expire ends hand-overs whose memory did not come back in time.
-func (c *Core) expire() {
-	c.shut(func(h *handOver) bool { return c.now.Boot-h.began >= handOverFor })
-}
-
+// shut ends the hand-overs that are over.
 func (c *Core) shut(over func(h *handOver) bool) {
 	for i := range c.hands {
 		h := &c.hands[i]
@@ -181,11 +177,7 @@ func (c *Core) yield() {
 // and those in hand-over that, with what is free now, may give some waiting job everything
 // it asks for. A GPU is not claimed for a job that would still have to wait for others.
 func (c *Core) passing() (ids []gpu.UUID) {
-	for _, a := range c.live.all {
-		if a.uniID == "" {
-			ids = append(ids, a.grant.UUIDs...)
-		}
-	}
+	ids = c.unclaimed()
 	for _, m := range c.moves {
 		ids = append(ids, m.ids...)
 	}
@@ -240,8 +232,9 @@ func (c *Core) gather() {
 	if len(g.IDs)+len(g.claims) == 0 {
 		return
 	}
+	granted := c.unclaimed()
 	for i := range g.claims {
-		if h := &g.claims[i]; !slices.Contains(g.IDs, h.id) && !c.preparingOn(h.id) {
+		if h := &g.claims[i]; !slices.Contains(g.IDs, h.id) && !slices.Contains(granted, h.id) {
 			c.ungather(h)
 		}
 	}
@@ -259,9 +252,14 @@ func (c *Core) gather() {
 	c.toldGathered()
 }
 
-// preparingOn reports whether a job has been granted a GPU on which it has no claim yet.
-func (c *Core) preparingOn(id gpu.UUID) bool {
-	return slices.ContainsFunc(c.live.all, func(a *attempt) bool { return a.uniID == "" && slices.Contains(a.grant.UUIDs, id) })
+// unclaimed returns the GPUs that jobs have been granted and on which they have no claim yet.
+func (c *Core) unclaimed() (ids []gpu.UUID) {
+	for _, a := range c.live.all {
+		if a.uniID == "" {
+			ids = append(ids, a.grant.UUIDs...)
+		}
+	}
+	return ids
 }
 
 // ungather ends a gathering claim, once it has been made.

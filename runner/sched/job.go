@@ -19,7 +19,7 @@ const (
 	preparing         // resources granted; the edge is preparing its start
 	running           //
 	waiting           // for its retry delay
-	held              // by the breaker
+	held              // by the breaker, or the run concludes without it
 	succeeded         // this and all below are final in this run
 	failed            //
 	timedOut          //
@@ -91,10 +91,6 @@ type progress struct {
 	grownHost map[int32]gpu.Bytes // host memory, of a cluster
 }
 
-func newProgress(b *jobspec.Batch) progress {
-	return progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
-}
-
 // set moves a job to a phase and updates the counts.
 func (c *Core) set(id int32, p phase) {
 	j := &c.jobs[id]
@@ -107,6 +103,7 @@ func (c *Core) set(id int32, p phase) {
 	if p.open() {
 		c.waits(id, 1)
 	}
+	c.changed = c.changed || c.concluding && (j.phase == held || p == held || p == interrupted)
 	c.counts[j.phase]--
 	c.counts[p]++
 	j.phase = p
@@ -255,6 +252,9 @@ func (c *Core) cascade() {
 			c.leave(id)
 		}
 	}
+	if c.changed {
+		c.recount()
+	}
 }
 
 // needed reports how the needs of a job stand: how many have not ended, and whether one
@@ -264,7 +264,7 @@ func (c *Core) needed(id int32) (unmet int32, bad bool) {
 		switch p := c.jobs[n].phase; {
 		case p == unselected:
 			bad = bad || !c.succeededBefore(n)
-		case !p.over() || p == interrupted:
+		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:
 			unmet++
 		default:
 			bad = bad || !p.good()
@@ -275,8 +275,7 @@ func (c *Core) needed(id int32) (unmet int32, bad bool) {
 
 // blocks reports whether a job can no longer run because of what became of its needs.
 func (c *Core) blocks(id int32) bool {
-	when := c.spec(id).When
-	return c.jobs[id].bad && when != jobspec.OnFailure && when != jobspec.Always
+	return c.jobs[id].bad && !c.anyway(id)
 }
 
 // consider moves a pending job on: to ready, blocked or held, or to its end if it has
@@ -289,7 +288,7 @@ func (c *Core) consider(id int32) {
 	switch b := c.barrier(id); {
 	case c.blocks(id):
 		c.end(id, blocked)
-	case c.isHeld(id) || c.needsHeld(id):
+	case c.isHeld(id) || !c.anyway(id) && c.needsHeld(id):
 		c.holdJob(id)
 	case c.spec(id).When == jobspec.OnFailure && !j.bad && (b == nil || b == atPause || b == atQueue):
 		c.end(id, notNeeded)
@@ -335,7 +334,7 @@ func (c *Core) whyNeeds(id int32) *schema.Wait {
 			continue
 		}
 		word, more := "needs", ""
-		if when := c.spec(id).When; when == jobspec.Always || when == jobspec.OnFailure {
+		if c.anyway(id) {
 			word = "runs after"
 		}
 		if unmet := c.jobs[id].unmet; unmet > 1 {

@@ -148,18 +148,15 @@ func (c *Core) eta() time.Duration {
 		work += time.Duration(more) * usual
 	}
 	for _, a := range c.live.all {
-		takes, ran := usual, time.Duration(0)
+		ran := time.Duration(0)
 		median, _ := c.kin(a.job).Took()
-		if median > 0 {
-			takes = median
-		}
 		if !a.start.IsZero() {
 			ran = c.now.Wall.Sub(a.start)
 		}
 		if median == 0 && ran >= usual { // what is usual says nothing of this job
 			return 0
 		}
-		rest := max(takes-ran, 0)
+		rest := max(cmp.Or(median, usual)-ran, 0)
 		work += rest
 		longest = max(longest, rest)
 	}

@@ -73,7 +73,7 @@ func TestQueued(t *testing.T) {
 	for _, id := range []string{b, w.attempt("c")} {
 		w.send(Queued{UniID: id, JobID: "17_1", Reason: "Resources"})
 	}
-	w.send(Started{UniID: a, PID: 7, Adopted: true, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
+	w.send(Started{UniID: a, PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})
 	if v := w.core.Snapshot(w.now).Running[0]; v.Host != "node1" {
 		t.Errorf("adopted: %+v", v)

@@ -65,7 +65,7 @@ func (ev Observed) on(c *Core) {
 		return
 	}
 	c.see(ev.Observation)
-	c.vitals(ev.Observation)
+	c.vitals(ev.Observation, ev.Quick)
 	c.unpublished(&ev.Observation)
 	quick := ev.Quick && ev.Err == ""
 	if quick {
@@ -96,9 +96,6 @@ func (ev Observed) on(c *Core) {
 // pollPause returns the time between readings of all GPUs. It grows while they fail.
 func (c *Core) pollPause() time.Duration {
 	poll := max(c.b.Settings.Poll, shortPause)
-	if c.reads.failures == 0 {
-		return poll
-	}
 	return min(poll<<min(c.reads.failures, 10), max(longestPause, poll))
 }
 
@@ -114,7 +111,7 @@ func reading(s gpu.Observation, id gpu.UUID) *gpu.Reading {
 // read requests the readings that are due. One of all GPUs takes longer, and waits for a
 // quick one in progress.
 func (c *Core) read() {
-	if c.pool == nil || c.draining != "" && len(c.live.all) == 0 {
+	if c.pool == nil || c.sealed() && len(c.live.all) == 0 {
 		return
 	}
 	r, now := &c.reads, c.now.Boot
@@ -162,6 +159,8 @@ func (c *Core) nextRead(by func(time.Duration)) {
 	}
 	if c.waiter.id >= 0 || c.growing || c.attends() {
 		by(r.next)
+	} else if c.pool != nil && c.tellsFree() {
+		by(r.all.at + attendEvery)
 	}
 	c.nextHand(by)
 }
@@ -298,19 +297,8 @@ func (a *attempt) used() gpu.Bytes {
 
 // gauges say when to look at what attempts have done: those whose job asks whether it stalls.
 type gauges struct {
-	jobs bool          // some job of the batch asks
 	next time.Duration // 0 while none of them runs
 	out  request
-}
-
-// stalls reports whether some job of a batch asks whether it stalls.
-func stalls(b *jobspec.Batch) bool {
-	for i := range b.Jobs {
-		if stall.Pace(b.Jobs[i].Spec.Stall) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // stallOf returns what a running attempt's job says about stalls, and how often to look.
@@ -324,10 +312,6 @@ func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 // gauge asks how much the attempts have done, if it is time.
 func (c *Core) gauge() {
 	g, now := &c.gauges, c.now.Boot
-	if !g.jobs {
-		g.next = 0
-		return
-	}
 	var ids []string
 	pause := time.Duration(0)
 	for _, a := range c.live.all {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
-	"slices"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -17,7 +16,7 @@ type openings struct {
 	ranks   []int32 // order in which jobs are tried, by job
 	classes []*class
 	byNeed  map[need]*class
-	queues  queues
+	queues  []queue
 	backoff pile[due]     // jobs waiting for a retry; stale entries are dropped when they reach the top
 	refill  bool          // a change may let some job start
 	failed  []gpu.Request // requests that found no GPU in the last fill, the waiter's first
@@ -25,15 +24,6 @@ type openings struct {
 	cramped head // the first ready job that found too few cores or too little host memory
 
 	squeezed bool // by what other runs hold, some job found too few cores or too little host memory
-}
-
-func newOpenings(b *jobspec.Batch) openings {
-	o := openings{byNeed: map[need]*class{}, queues: make([]queue, len(b.Queues))}
-	for i := range b.Jobs {
-		o.queues.add(int32(i), b.Jobs[i].Queue)
-	}
-	o.waiter.head, o.cramped = nobody, nobody
-	return o
 }
 
 // A pile is a heap: no element is Before the one at index 0.
@@ -59,23 +49,6 @@ type ranked struct{ rank, id int32 }
 
 // Before reports whether r is tried first.
 func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
-
-// newRanks sorts jobs by three comparisons: of their priorities, by the order setting, and
-// of their places in the files.
-func newRanks(b *jobspec.Batch, priority, within, place func(x, y int32) int) []int32 {
-	order := make([]int32, len(b.Jobs))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(x, y int32) int {
-		return cmp.Or(priority(x, y), within(x, y), place(x, y))
-	})
-	ranks := make([]int32, len(order))
-	for rank, id := range order {
-		ranks[id] = int32(rank)
-	}
-	return ranks
-}
 
 // within returns the comparison of jobs that the order setting asks for; longest-first has
 // none until the run begins.
@@ -112,10 +85,9 @@ func mix(seed uint64, id int32) uint64 {
 
 // A need is everything that a job must be granted to start.
 type need struct {
-	req    gpu.Request
-	cpus   int
-	memory gpu.Bytes
-	pool   jobspec.PoolUse
+	req gpu.Request
+	gpu.Beyond
+	pool jobspec.PoolUse
 }
 
 // A class is all ready jobs with the same need. If the first of them finds no room,
@@ -132,7 +104,7 @@ func (cl *class) Before(other *class) bool { return cl.jobs[0].Before(other.jobs
 
 // classOf returns the class of a job's current need, creating it if necessary.
 func (c *Core) classOf(id int32) *class {
-	n := need{c.request(id), c.spec(id).CPUs, c.memory(id), c.spec(id).Pool}
+	n := need{c.request(id), gpu.Beyond{CPUs: c.spec(id).CPUs, RAM: c.memory(id)}, c.spec(id).Pool}
 	cl := c.byNeed[n]
 	if cl == nil {
 		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && !c.opts.Elsewhere}
@@ -146,13 +118,13 @@ func (c *Core) classOf(id int32) *class {
 // impossible returns why a class can never start here, or "".
 func (c *Core) impossible(cl *class) string {
 	switch {
-	case c.opts.CPUs > 0 && cl.cpus > c.opts.CPUs:
-		return fmt.Sprintf("needs %s, this run has %d", cores(cl.cpus), c.opts.CPUs)
-	case c.opts.Memory > 0 && cl.memory > c.opts.Memory:
-		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Asked(), c.opts.Memory.Round())
+	case c.opts.CPUs > 0 && cl.CPUs > c.opts.CPUs:
+		return fmt.Sprintf("needs %s, this run has %d", many(cl.CPUs, "core"), c.opts.CPUs)
+	case c.opts.Memory > 0 && cl.RAM > c.opts.Memory:
+		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.RAM.Asked(), c.opts.Memory.Round())
 	}
 	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > most {
-		return fmt.Sprintf("needs %s, %s is %d", gpus(c.orders(cl)), by, most)
+		return fmt.Sprintf("needs %s, %s is %d", many(c.orders(cl), "GPU"), by, most)
 	}
 	switch {
 	case !cl.gpus:
@@ -193,7 +165,7 @@ func (c *Core) head(cl *class) int32 {
 // firstReady returns the first job in order that might start, or -1.
 func (c *Core) firstReady() int32 {
 	first := int32(-1)
-	if c.draining != "" || c.finished {
+	if c.sealed() || c.finished {
 		return first
 	}
 	for _, cl := range c.classes {
@@ -208,15 +180,6 @@ func (c *Core) firstReady() int32 {
 type queue struct {
 	jobs []int32 // in the file's order
 	next int     // all before it have ended or are held
-}
-
-type queues []queue
-
-// add puts a job at the end of a queue; -1 for none.
-func (qs queues) add(id, q int32) {
-	if q >= 0 {
-		qs[q].jobs = append(qs[q].jobs, id)
-	}
 }
 
 // turn reports whether the job's queue lets it run now.
@@ -265,11 +228,12 @@ func (c *Core) whyQueue(id int32) *schema.Wait {
 	return waits(schema.WaitQueue, "queue %s: %s is running", name, c.inQueue(q)).On(c.inQueue(q))
 }
 
-func cores(n int) string {
-	if n == 1 {
-		return "1 core"
+// many counts things: "1 core", "2 cores".
+func many(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
 	}
-	return fmt.Sprintf("%d cores", n)
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // room returns why the limits of this run keep a ready job from starting now, or nil.
@@ -280,25 +244,24 @@ func (c *Core) room(id int32) *schema.Wait {
 	return c.space(id)
 }
 
-// space returns why too few cores or too little host memory keep a ready job from starting now, or
-// nil. Once the patience of a job is over that found too little of them, no other job may take any.
-func (c *Core) space(id int32) *schema.Wait {
+// quota is space by what this run alone may have. Once the patience of a job is over that found too
+// little, no other job may take any.
+func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
-	cpus, memory := c.movesHold()
-	cpus, memory = cpus+c.live.cpus, memory+c.live.memory
-	if h := &c.cramped; (cl.cpus > 0 || cl.memory > 0) && h.id != id && c.impatient(h) {
+	own := c.reserved()
+	if h := &c.cramped; (cl.CPUs > 0 || cl.RAM > 0) && h.id != id && c.impatient(h) {
 		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h.id)).On(c.name(h.id))
 	}
-	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && cpus+cl.cpus > most {
-		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", cores(cl.cpus), max(0, most-cpus), most)
+	if most := c.opts.CPUs; most > 0 && cl.CPUs > 0 && own.CPUs+cl.CPUs > most {
+		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", many(cl.CPUs, "core"), max(0, most-own.CPUs), most)
 	}
-	if most := c.opts.Memory; most > 0 && cl.memory > 0 && memory+cl.memory > most {
-		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-memory).Round(), most.Round())
+	if most := c.opts.Memory; most > 0 && cl.RAM > 0 && own.RAM+cl.RAM > most {
+		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
 	}
-	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > 0 && c.ordered()+c.orders(cl) > most {
-		return waits(schema.WaitGPUs, "jobs with %s are submitted and %s is %d", gpus(c.ordered()), by, most)
+	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
+		return waits(schema.WaitGPUs, "jobs with %s are submitted and %s is %d", many(c.live.asks, "GPU"), by, most)
 	}
-	return c.tight(cl, cpus, memory)
+	return nil
 }
 
 // orders returns how many GPUs the engine is asked for, if it chooses them.
@@ -319,31 +282,12 @@ func (c *Core) mostOrders() (int, string) {
 	return most, "max_gpus"
 }
 
-// tight returns why what other runs hold of the host's cores and memory leaves too little for
-// one more job of a class, when this run holds as much as given, or nil.
-func (c *Core) tight(cl *class, cpus int, memory gpu.Bytes) *schema.Wait {
-	if c.pool == nil {
-		return nil
-	}
-	theirs, all := c.pool.Elsewhere(), c.opts.Machine
-	if all.CPUs > 0 && cl.cpus > 0 && theirs.CPUs > 0 && cpus+theirs.CPUs+cl.cpus > all.CPUs {
-		return waits(schema.WaitCPUs, "needs %s, %d of %d are free: other runs hold %d", cores(cl.cpus), max(0, all.CPUs-cpus-theirs.CPUs), all.CPUs, theirs.CPUs)
-	}
-	if all.RAM > 0 && cl.memory > 0 && theirs.RAM > 0 && memory+theirs.RAM+cl.memory > all.RAM {
-		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free: other runs hold %s",
-			cl.memory.Asked(), max(0, all.RAM-memory-theirs.RAM).Round(), all.RAM.Round(), theirs.RAM.Round())
-	}
-	return nil
-}
-
 // pools is what the batch's jobs take of its pools: something that only so many may use at once,
 // such as a slow disk or a license.
 type pools struct {
 	inUse map[string]int   // by live attempts
 	heads map[string]*head // the first ready job that found too little in each
 }
-
-func newPools() pools { return pools{map[string]int{}, map[string]*head{}} }
 
 // poolSize returns how much is in a pool.
 func (c *Core) poolSize(name string) int {
@@ -387,14 +331,5 @@ func (c *Core) awaitPool(id int32) {
 	}
 	if h.id < 0 {
 		h.wait(id, c.now.Boot)
-	}
-}
-
-// forgetHeads begins a new look at who waits for which pool.
-func (c *Core) forgetHeads() {
-	for _, p := range c.b.Settings.Pools {
-		if h := c.pools.heads[p.Name]; h != nil {
-			h.id = -1
-		}
 	}
 }

@@ -55,18 +55,12 @@ type elastic struct {
 	idle   bool          // because it hardly uses its GPUs
 	spare  []spare       // GPUs that it could have in addition
 	seen   time.Duration // of the reading that they are from
-	load   Busy          // what the engine has said last
-	loadAt time.Duration // and when; 0 for never
 }
 
 // A spare is a GPU that has been free for an attempt.
 type spare struct {
 	id    gpu.UUID
 	since time.Duration
-}
-
-func newResizes() resizes {
-	return resizes{last: map[int32]time.Duration{}, warned: map[int32]bool{}}
 }
 
 // remember learns from the history when jobs were last resized.
@@ -96,7 +90,7 @@ func (c *Core) resize() {
 			a.pushed = true
 			c.resizes.last[a.job] = c.now.Boot
 			r := &c.spec(a.job).Resize
-			c.do(Save{UniID: a.uniID, Why: state.WhyResize, Signal: r.Signal, Wait: r.Grace})
+			c.do(Save{UniID: a.uniID, Signal: r.Signal, Wait: r.Grace})
 		}
 	}
 }
@@ -104,20 +98,12 @@ func (c *Core) resize() {
 // canResize reports whether the rules that do not depend on others let an attempt be
 // resized now. If its job could not start again at once, it is left alone.
 func (c *Core) canResize(a *attempt) bool {
-	if !c.resizable(a) {
-		return false
-	}
-	last, ever := c.resizes.last[a.job]
-	return !ever || c.now.Boot-last >= c.spec(a.job).Resize.Every
-}
-
-// resizable is canResize, however long ago the last time was.
-func (c *Core) resizable(a *attempt) bool {
 	if a.job < 0 || a.stop != "" || a.asked || a.background != "" || a.queued || a.suspended || a.gpus() == 0 {
 		return false
 	}
-	j := &c.jobs[a.job]
-	return c.spec(a.job).Resize.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !j.paused && !j.gone && !c.isHeld(a.job)
+	j, r := &c.jobs[a.job], &c.spec(a.job).Resize
+	last, ever := c.resizes.last[a.job]
+	return r.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !j.paused && !j.gone && (!ever || c.now.Boot-last >= r.Every)
 }
 
 // shrinks reports whether an attempt gives up GPUs now.
@@ -214,9 +200,6 @@ func (ev Declined) on(c *Core) {
 		return
 	}
 	a.pushed = false
-	if s := c.successorOf(a); s != nil {
-		c.dismiss(s)
-	}
 	if !c.resizes.warned[a.job] {
 		c.resizes.warned[a.job] = true
 		c.do(Warn{Text: fmt.Sprintf("%s keeps its GPUs, although resize is set: %s; it has to catch the signal, save its work and exit", a.name, ev.Why)})
@@ -256,15 +239,8 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		spares := c.spares(a)
 		p.ids = append(p.ids, spares[:min(len(spares), c.spec(a.job).Request.Max-p.least)]...)
 	}
-	f.Reason = join(fmt.Sprintf("from %s to %d", gpus(had), len(p.ids)), why)
+	f.Reason = join(fmt.Sprintf("from %s to %d", many(had, "GPU"), len(p.ids)), why)
 	return p
-}
-
-func gpus(n int) string {
-	if n == 1 {
-		return "1 GPU"
-	}
-	return fmt.Sprintf("%d GPUs", n)
 }
 
 // move carries out a plan, once the GPUs of the attempt are released.
@@ -291,7 +267,7 @@ func (c *Core) resume() {
 	for _, m := range moves {
 		switch {
 		case c.jobs[m.job].phase != pending:
-		case c.now.Boot >= m.began+handOverFor || c.gaveUp || c.isHeld(m.job):
+		case c.now.Boot >= m.began+handOverFor || c.gaveUp:
 			c.consider(m.job)
 		case !c.resumed(&m):
 			c.moves = append(c.moves, m)
@@ -336,13 +312,4 @@ func (c *Core) movesTo(id gpu.UUID) string {
 		}
 	}
 	return ""
-}
-
-// movesHold returns what jobs in moves have reserved.
-func (c *Core) movesHold() (cpus int, memory gpu.Bytes) {
-	for _, m := range c.moves {
-		cpus += c.spec(m.job).CPUs
-		memory += c.spec(m.job).Memory
-	}
-	return cpus, memory
 }

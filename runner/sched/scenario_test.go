@@ -94,6 +94,21 @@ type scenario struct {
 	hidden map[string]bool
 
 	only, force string // prefixes of the jobs selected and forced, or ""
+	beside      []Beside
+}
+
+// changeJobs changes what some jobs ask for, during a run.
+func (s *scenario) changeJobs(names []string, change func(j *jobspec.Spec)) {
+	b := *s.b
+	b.Jobs = slices.Clone(b.Jobs)
+	ids := s.ids(names)
+	for _, id := range ids {
+		spec := *b.Jobs[id].Spec
+		change(&spec)
+		b.Jobs[id].Spec = &spec
+	}
+	s.b = &b
+	s.send(JobsChanged{Batch: s.b, Jobs: ids, Beside: s.beside})
 }
 
 func (s *scenario) do(f []string) {
@@ -188,6 +203,12 @@ func (s *scenario) setUp(f []string) bool {
 		for i := range s.claims {
 			if s.claims[i].Run == f[1] {
 				s.claims[i].CPUs, s.claims[i].RAM = s.number(f[2]), s.bytes(f[3])
+			}
+		}
+	case "asks":
+		for i := range s.wishes {
+			if w := &s.wishes[i]; w.Run == f[1] {
+				w.Asks[0].CPUs, w.Asks[0].RAM = s.number(f[2]), s.bytes(f[3])
 			}
 		}
 	case "ends":
@@ -304,6 +325,8 @@ func (s *scenario) set(key, value string) {
 		b.Order = value
 	case "breaker":
 		b.Breaker = s.number(value)
+	case "notify":
+		b.Notify = []jobspec.Notify{{Command: "cat", On: []string{value}}}
 	case "hours":
 		b.Hours = hoursOf(s.t, value)
 	case "background":
@@ -321,7 +344,7 @@ func (s *scenario) set(key, value string) {
 		b.Pools = append(b.Pools, jobspec.Pool{Name: name, Size: s.number(n)})
 	case "machine":
 		cores, ram, _ := strings.Cut(value, " ")
-		s.opts.Machine = gpu.Beyond{CPUs: s.number(cores), RAM: s.bytes(ram)}
+		s.rules.Machine = gpu.Beyond{CPUs: s.number(cores), RAM: s.bytes(ram)}
 	case "memory":
 		s.opts.Memory = s.bytes(value)
 	case "only":
@@ -488,7 +511,7 @@ func (s *scenario) happens(f []string) bool {
 	case "running":
 		s.send(Started{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":
-		s.send(Started{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1, Adopted: true})
+		s.send(Started{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1})
 	case "exit", "dies", "fault", "signal", "oom", "lost", "void", "good", "bad", "saved":
 		s.exit(f[1], s.ending(f))
 	case "saving":
@@ -508,11 +531,21 @@ func (s *scenario) happens(f []string) bool {
 	case "retry":
 		s.send(RetryRequested{s.ids(f[1:])})
 	case "rank":
-		ev := RankRequested{Jobs: s.ids(f[2:]), First: f[1] == "first", Last: f[1] == "last"}
-		if !ev.First && !ev.Last {
-			ev.Priority = s.number(f[1])
+		n, edge := 0, map[string]int{"first": 1e6, "last": -1e6}
+		if n = edge[f[1]]; n == 0 {
+			n = s.number(f[1])
 		}
-		s.send(ev)
+		s.changeJobs(f[2:], func(j *jobspec.Spec) { j.Priority = n })
+	case "ask":
+		n := s.number(f[1])
+		s.changeJobs(f[2:], func(j *jobspec.Spec) { j.Request.Min, j.Request.Max = n, n })
+	case "before", "after":
+		m := Beside{Other: int32(s.id(f[1])), After: f[0] == "after"}
+		for _, id := range s.ids(f[2:]) {
+			m.Jobs = append(m.Jobs, int32(id))
+		}
+		s.beside = append(s.beside, m)
+		s.changeJobs(nil, nil)
 	case "change":
 		b := *s.b
 		s.b = &b
@@ -649,8 +682,8 @@ func (s *scenario) status() {
 	if v.Head != "" {
 		s.log(v.Head + " waits: " + v.HeadWhy)
 	}
-	if v.Paused || v.Aside > 0 {
-		s.log(fmt.Sprintf("paused: %v, and %d jobs", v.Paused, v.Aside))
+	if c := s.core; c.paused || c.pauses > 0 {
+		s.log(fmt.Sprintf("paused: %v, and %d jobs", c.paused, c.pauses))
 	}
 	for _, line := range []string{v.Kept, v.Draining, v.GPUErr} {
 		if line != "" {

@@ -10,13 +10,16 @@ import (
 	"gpurun/state"
 )
 
-// A GPU is suspected when attempts die on it one after another, soon after their start and
-// in ways that can be its fault. It is quarantined once one of their jobs has done better
-// elsewhere. Until then a job that died is tried elsewhere, which spends no retry, and the
+// A death with the signature of a device's fault is charged only once it has happened on two
+// devices: until then its job waits for another one, or until nothing else of the run is left.
+// If it had one device, that is quarantined, unless the driver says that it contained the error.
+//
+// Without a signature a GPU is suspected when attempts die on it one after another, soon
+// after their start and in ways that can be its fault. It is quarantined once one of their
+// jobs has done better elsewhere. Until then a job that died is tried elsewhere, which spends no retry, and the
 // suspect rests: a fast failure would free it for the next job at once.
 const (
-	suspectAfter = 3                // deaths in a row
-	suspectJobs  = 2                // of at least so many jobs
+	suspectAfter = 3                // deaths in a row, not all of one job
 	suspectFor   = 10 * time.Minute // unless one of their jobs is tried elsewhere before that
 	maxDeaths    = 16               // remembered of one GPU
 	maxEvidence  = 3                // causes of death named as evidence
@@ -30,10 +33,15 @@ type health struct {
 	news    []news             // quarantines that readings may not show yet
 	errors  map[gpu.UUID]int   // uncorrectable ECC errors, as last read
 	lost    map[gpu.UUID]bool  // fell off the bus, as last read
+	told    map[gpu.UUID]told  // the last signature of each
 }
 
-func newHealth() health {
-	return health{jobs: map[int32]*mishaps{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}}
+// told is a signature of a device.
+type told struct {
+	at        time.Duration
+	contained bool   // the device is sound
+	why       string // by a log alone, that of this job: the next reading decides
+	job       int32
 }
 
 // A row is the attempts that died on a device one after another.
@@ -56,9 +64,12 @@ type death struct {
 func (c *Core) diagnose(a *attempt, f state.Fact, ev Ended) {
 	h := &c.health
 	switch {
-	case !c.onPool(a):
+	case !c.onPool(a), c.contained(a, f):
 	case c.died(a, f, ev):
 		h.mishap(a, f)
+		if c.signed(a, ev) {
+			c.accuse(a, f)
+		}
 		if f.Seconds <= early.Seconds() {
 			c.dies(a, f)
 		}
@@ -73,6 +84,37 @@ func (c *Core) diagnose(a *attempt, f state.Fact, ev Ended) {
 		} else if f.Seconds > early.Seconds() {
 			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
 		}
+	}
+}
+
+// toldOf returns the signature of a device of an attempt in the last minute, while it had it.
+func (c *Core) toldOf(a *attempt) (t told) {
+	for _, id := range a.grant.UUIDs {
+		if n, any := c.health.told[id]; any && n.at >= max(a.began, c.now.Boot-early) && (t.at == 0 || t.contained) {
+			t = n
+		}
+	}
+	return t
+}
+
+// contained reports whether an attempt failed by an error after which its device is sound.
+func (c *Core) contained(a *attempt, f state.Fact) bool {
+	return f.ErrorType != "" && f.Why == "" && c.toldOf(a).contained
+}
+
+// signed reports whether the failure of an attempt has the signature of a device's fault.
+func (c *Core) signed(a *attempt, ev Ended) bool {
+	t := c.toldOf(a)
+	return ev.Cause == DeviceFault || t.at > 0 && !t.contained
+}
+
+// accuse sets a device aside until a reading has shown whether it is at fault.
+func (c *Core) accuse(a *attempt, f state.Fact) {
+	h, m, fl := &c.health, c.health.of(a.job), f.Failure()
+	m.suspects, m.signed = m.among(a), true
+	if ids := a.grant.UUIDs; f.Uncharged != "" && len(ids) == 1 && c.another(a.job, ids) {
+		h.told[ids[0]] = told{at: c.now.Boot, why: a.name + " died on it: " + fl.Cause(), job: a.job}
+		c.reads.now = append(c.reads.now, ids[0])
 	}
 }
 
@@ -109,7 +151,7 @@ func (h *health) better(a *attempt, how string) {
 	}
 }
 
-// enough reports whether so many attempts of so many jobs make a row.
+// enough reports whether so many attempts make a row.
 func enough(deaths []death) bool {
 	return len(deaths) >= suspectAfter && slices.ContainsFunc(deaths, func(d death) bool { return d.job != deaths[0].job })
 }
@@ -119,6 +161,11 @@ func enough(deaths []death) bool {
 func (c *Core) examine() {
 	h := &c.health
 	h.resting = nil
+	for id, t := range h.told {
+		if t.why != "" {
+			h.resting = append(h.resting, id)
+		}
+	}
 	if len(h.rows) == 0 {
 		return
 	}
@@ -248,25 +295,39 @@ func (c *Core) unpublished(seen *gpu.Observation) {
 }
 
 // vitals quarantines devices whose readings convict them.
-func (c *Core) vitals(seen gpu.Observation) {
+func (c *Core) vitals(seen gpu.Observation, quick bool) {
 	h := &c.health
 	for i := range seen.Readings {
 		r := &seen.Readings[i]
+		convict := func(why string) {
+			h.told[r.UUID] = told{at: c.now.Boot}
+			c.quarantine(r.UUID, why, nil)
+		}
 		if r.Lost && !h.lost[r.UUID] {
-			c.quarantine(r.UUID, r.Err, nil)
+			convict(r.Err)
 		}
-		h.lost[r.UUID] = r.Lost
-		if r.Health == nil {
-			continue
-		}
-		if x := r.Health.Xid; x > 0 {
-			c.quarantine(r.UUID, fmt.Sprintf("the driver reported the critical error Xid %d", x), nil)
-		}
-		if n := r.Health.Uncorrected; n >= 0 {
-			if before, known := h.errors[r.UUID]; known && n > before {
-				c.quarantine(r.UUID, fmt.Sprintf("its count of uncorrectable ECC errors rose from %d to %d", before, n), nil)
+		if h.lost[r.UUID] = r.Lost; r.Health != nil {
+			if x := r.Health.Xid; x == gpu.Contained {
+				if t := h.told[r.UUID]; t.why != "" {
+					*h.of(t.job) = mishaps{excused: h.of(t.job).excused}
+					if c.jobs[t.job].phase == ready {
+						c.makeReady(t.job)
+					}
+				}
+				h.told[r.UUID] = told{at: c.now.Boot, contained: true}
+			} else if x > 0 {
+				convict(fmt.Sprintf("the driver reported the critical error Xid %d", x))
 			}
-			h.errors[r.UUID] = n
+			if n := r.Health.Uncorrected; n >= 0 {
+				t := h.told[r.UUID] // a contained error counts, too
+				if before, known := h.errors[r.UUID]; known && n > before && (!t.contained || c.now.Boot-t.at > early) {
+					convict(fmt.Sprintf("its count of uncorrectable ECC errors rose from %d to %d", before, n))
+				}
+				h.errors[r.UUID] = n
+			}
+		}
+		if t := h.told[r.UUID]; t.why != "" && !quick && r.Err == "" && seen.At >= t.at {
+			convict(t.why)
 		}
 	}
 }
@@ -276,10 +337,14 @@ const maxExcused = 3
 
 // mishaps are what befell a job that was not, or may not have been, its fault.
 type mishaps struct {
-	excused int        // failures that spent no retry
-	on      []gpu.UUID // devices on which it happened
-	died    bool       // it died on one of them
-	away    bool       // it is to be tried on others
+	excused int // failures that spent no retry
+
+	signed   bool       // it died with the signature of a device's fault
+	suspects []gpu.UUID // the devices on which it did so each time
+
+	on   []gpu.UUID // devices on which it happened
+	died bool       // it died on one of them
+	away bool       // it is to be tried on others
 }
 
 // of returns a job's mishaps, to be changed.
@@ -288,6 +353,15 @@ func (h *health) of(job int32) *mishaps {
 		h.jobs[job] = &mishaps{}
 	}
 	return h.jobs[job]
+}
+
+// among returns the devices on which a job has died with a signature each time, if its attempt
+// a died like that, too.
+func (m *mishaps) among(a *attempt) []gpu.UUID {
+	if m == nil || !m.signed {
+		return a.grant.UUIDs
+	}
+	return slices.DeleteFunc(slices.Clone(m.suspects), func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
 }
 
 // places returns the devices on which a job had mishaps.
@@ -336,9 +410,9 @@ func (c *Core) died(a *attempt, f state.Fact, ev Ended) bool {
 	case state.ErrLost:
 		return true
 	case state.ErrSignal:
-		return !slices.Contains(asked, f.Signal)
+		return c.signed(a, ev) || !slices.Contains(asked, f.Signal)
 	case state.ErrExit:
-		return ev.Cause == DeviceFault || f.ExitCode != nil && slices.Contains(crashes, *f.ExitCode)
+		return c.signed(a, ev) || f.ExitCode != nil && slices.Contains(crashes, *f.ExitCode)
 	}
 	return false
 }
@@ -349,14 +423,20 @@ func (c *Core) excused(a *attempt, f state.Fact, ev Ended) string {
 	if !c.begun {
 		return ev.Uncharged // which was so whatever becomes of its job
 	}
-	if a.job < 0 || c.draining != "" || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 ||
-		c.jobs[a.job].quit || c.isHeld(a.job) {
+	if a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 || c.jobs[a.job].quit {
 		return ""
 	}
 	m := c.health.jobs[a.job]
 	switch {
 	case ev.Displaced:
 		return ev.Uncharged
+	case c.contained(a, f):
+		return gpuNumbers(a.grant.Indices) + " contained a memory error"
+	case c.died(a, f, ev) && c.signed(a, ev):
+		if len(m.among(a)) == 0 {
+			return "" // it died on two devices: it is to blame
+		}
+		return gpuNumbers(a.grant.Indices) + " may be at fault"
 	case m != nil && m.excused >= maxExcused:
 		return ""
 	case ev.Uncharged != "":

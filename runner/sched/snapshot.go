@@ -18,17 +18,16 @@ const (
 	maxAlike   = 5
 	maxHeld    = 20
 	maxRivals  = 8
-	maxFresh   = 20
+	maxFresh   = 1000
 )
 
 // Snapshot returns the state of the run for display.
 func (c *Core) Snapshot(now Now) state.Snapshot {
 	c.now = now
 	s := state.Snapshot{
-		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, GPUErr: c.reads.err,
-		ETA: c.eta(), Failed: c.failures.count, Fresh: slices.Clone(c.failures.last), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
+		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, Watching: c.watching(), GPUErr: c.reads.err,
+		ETA: c.eta(), Failed: c.failures.count, Fresh: slices.Clip(c.failures.last), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
 	}
-	c.viewSteering(&s)
 	if c.pool != nil {
 		s.Rivals, s.GPUs = c.pool.Waiting(maxRivals), c.pressures()
 	}
@@ -43,7 +42,6 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 			s.Counts[state.Running]--
 			s.Counts[state.Queued]++
 		}
-		v.Note = join(v.Note, c.successionNote(a))
 		v.Takes, _ = c.kin(a.job).Took()
 		s.Running = append(s.Running, v)
 	}
@@ -95,7 +93,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	live, queued := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}
 	for _, a := range c.live.all {
 		if a.job >= 0 {
-			live[a.job], queued[a.job] = a.public(now), c.waitOf(a)
+			live[a.job], queued[a.job] = a.public(now), a.standing.wait(now)
 		}
 	}
 	jobs := make([]schema.Job, len(c.jobs))
@@ -188,7 +186,8 @@ func (c *Core) viewWaiting() (views []state.View) {
 }
 
 // viewHead shows the first ready job that has not started, and why: it found no GPU, or a
-// limit of this run holds it back whether or not it needs GPUs.
+// limit of this run holds it back whether or not it needs GPUs. If nothing else is left, it is a
+// job that its user has paused.
 func (c *Core) viewHead(s *state.Snapshot) {
 	if c.finished && c.gaveUp {
 		s.Head, s.HeadID, s.HeadWhy = c.vain.Head, c.vain.HeadID, c.vain.HeadWhy
@@ -197,14 +196,18 @@ func (c *Core) viewHead(s *state.Snapshot) {
 	if id < 0 {
 		id = c.firstReady()
 	}
+	why := (*Core).whyReady
+	if id < 0 && len(c.live.all)+c.counts[waiting] == 0 {
+		id, why = c.firstPaused(), (*Core).whyPaused
+	}
 	if id < 0 {
 		return
 	}
-	why := c.whyReady(id)
-	if why == nil {
+	w := why(c, id)
+	if w == nil {
 		return
 	}
-	s.Head, s.HeadID, s.HeadWhy = c.name(id), int(id), why.Text
+	s.Head, s.HeadID, s.HeadWhy = c.name(id), int(id), w.Text
 	if len(c.waiter.kept) > 0 && id == c.waiter.id {
 		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head, c.waiter.free, c.request(id).Min)
 	}
@@ -248,7 +251,7 @@ func (c *Core) Wait(now Now, job int) *schema.Wait {
 		return c.whyQueued(id)
 	case p != pending && p != ready:
 		return nil
-	case c.draining != "":
+	case c.sealed() && !(c.failedFast && c.anyway(id)):
 		return waits(schema.WaitDraining, "nothing more starts: %s", c.draining)
 	case p == ready:
 		return c.whyReady(id)

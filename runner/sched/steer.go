@@ -14,12 +14,12 @@ import (
 // steering is what people have asked of this run. It ends with the run: the next one goes
 // by its files and flags.
 type steering struct {
-	paused   bool          // nothing starts
-	pauses   int           // how many jobs are paused
-	priority map[int32]int // that people have given to jobs, instead of the job file's
+	paused bool // nothing starts
+	pauses int  // how many jobs are paused
 
 	rereading bool    // the files are being read: more jobs may join
 	at        []int32 // by job: its place in the files; nil for its ID
+	beside    []Beside
 }
 
 // PauseRequested lets nothing more start, or none of some jobs, until it is taken back.
@@ -34,12 +34,19 @@ type PauseRequested struct {
 // for a retry.
 type RetryRequested struct{ Jobs []int }
 
-// RankRequested gives jobs another priority for this run.
-type RankRequested struct {
-	Jobs     []int
-	Priority int
-	First    bool // before all others
-	Last     bool // after all others
+// JobsChanged brings the batch with other requests of some jobs that have not started, and all
+// places that its user has given to jobs.
+type JobsChanged struct {
+	Batch  *jobspec.Batch
+	Jobs   []int
+	Beside []Beside
+}
+
+// A Beside puts jobs right before or after another one of the same priority and queue.
+type Beside struct {
+	Jobs  []int32 // ascending
+	Other int32
+	After bool
 }
 
 // SettingsChanged brings the batch with other settings, and the rules for GPUs that follow
@@ -78,6 +85,9 @@ func (c *Core) Paused(job int) bool {
 	}
 	return c.jobs[job].paused
 }
+
+// Cancelling reports whether a user has cancelled a job whose attempt has yet to end.
+func (c *Core) Cancelling(job int) bool { return c.jobs[job].quit && c.jobs[job].own > 0 }
 
 // unwanted reports whether a job is not to start although it was to when it was granted its
 // GPUs: somebody has paused it, or its files say now that it has something to wait for.
@@ -141,6 +151,7 @@ func (c *Core) reopen(id int32) {
 // must know of all that have ended.
 func (c *Core) recount() {
 	c.refill, c.breaker.lifted = true, true
+	c.concluding, c.changed = false, false
 	for q := range c.queues {
 		c.queues[q].next = 0
 	}
@@ -149,51 +160,70 @@ func (c *Core) recount() {
 	}
 	for i := range c.jobs {
 		id, j := int32(i), &c.jobs[i]
-		if j.unmet, j.bad = c.needed(id); j.phase == ready {
+		if j.unmet, j.bad = c.needed(id); j.phase == ready || j.phase == held {
 			c.set(id, pending)
 		}
 	}
 	for i := range c.jobs { // what ends here was counted above, and is taken off by cascade
-		id := int32(i)
-		if c.jobs[i].phase == waiting && c.isHeld(id) { // by its files, it belongs to that family now
-			c.loseHeld(id)
-		}
-		c.consider(id)
+		c.consider(int32(i))
 	}
 }
 
-func (ev RankRequested) on(c *Core) {
-	if c.priority == nil {
-		c.priority = map[int32]int{}
-	}
-	low, high := 0, 0
-	for i := range c.jobs {
-		p := c.priorityOf(int32(i))
-		low, high = min(low, p), max(high, p)
-	}
+func (ev JobsChanged) on(c *Core) {
 	for _, n := range ev.Jobs {
-		switch {
-		case ev.First:
-			c.priority[int32(n)] = high + 1
-		case ev.Last:
-			c.priority[int32(n)] = low - 1
-		default:
-			c.priority[int32(n)] = ev.Priority
+		if c.spec(int32(n)).Request.Memory != ev.Batch.Jobs[n].Spec.Request.Memory {
+			delete(c.grown, int32(n))
 		}
 	}
+	c.b, c.beside = ev.Batch, ev.Beside
+	c.fillQueues()
 	c.sort()
+	c.recount()
 }
 
-// priorityOf returns the priority of a job in this run.
-func (c *Core) priorityOf(id int32) int {
-	if p, ok := c.priority[id]; ok {
-		return p
+// Unfit returns why a job that asks for this could never start here, or "".
+func (c *Core) Unfit(s *jobspec.Spec) string {
+	cl := &class{need: need{s.Request, gpu.Beyond{CPUs: s.CPUs, RAM: s.Memory}, s.Pool}}
+	cl.gpus = s.Request.Max > 0 && !c.opts.Elsewhere
+	return c.impossible(cl)
+}
+
+// fillQueues puts the jobs of each queue in order.
+func (c *Core) fillQueues() {
+	c.queues = make([]queue, len(c.b.Queues))
+	for _, id := range c.inOrder() {
+		if q := c.b.Jobs[id].Queue; q >= 0 {
+			c.queues[q].jobs = append(c.queues[q].jobs, id)
+		}
 	}
-	return c.spec(id).Priority
+	for q := range c.queues {
+		c.placeBeside(c.queues[q].jobs)
+	}
+}
+
+// placeBeside moves jobs in a list to where their user wants them.
+func (c *Core) placeBeside(ids []int32) {
+	for _, m := range c.beside {
+		var moved []int32
+		rest := slices.DeleteFunc(slices.Clone(ids), func(id int32) bool {
+			_, in := slices.BinarySearch(m.Jobs, id)
+			in = in && id != m.Other && c.spec(id).Priority == c.spec(m.Other).Priority && c.b.Jobs[id].Queue == c.b.Jobs[m.Other].Queue
+			if in {
+				moved = append(moved, id)
+			}
+			return in
+		})
+		if at := slices.Index(rest, m.Other); at >= 0 {
+			if m.After {
+				at++
+			}
+			copy(ids, slices.Insert(rest, at, moved...))
+		}
+	}
 }
 
 func (ev SettingsChanged) on(c *Core) {
-	c.b, c.gauges.jobs = ev.Batch, stalls(ev.Batch)
+	c.b = ev.Batch
 	if c.pool != nil {
 		c.pool.Rule(ev.Rules)
 	}
@@ -224,7 +254,15 @@ func (c *Core) rank() {
 	if c.b.Settings.Order == jobspec.LongestFirst && c.lessons.expected != nil {
 		before = func(x, y int32) int { return cmp.Compare(c.takes(y), c.takes(x)) }
 	}
-	c.ranks = newRanks(c.b, func(x, y int32) int { return cmp.Compare(c.priorityOf(y), c.priorityOf(x)) }, before, c.byPlace)
+	order := c.inOrder()
+	slices.SortFunc(order, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(c.spec(y).Priority, c.spec(x).Priority), before(x, y), c.byPlace(x, y))
+	})
+	c.placeBeside(order)
+	c.ranks = make([]int32, len(order))
+	for rank, id := range order {
+		c.ranks[id] = int32(rank)
+	}
 }
 
 // byPlace compares two jobs by their places in the files.
@@ -240,14 +278,19 @@ func (c *Core) whyPaused(id int32) *schema.Wait {
 	return waits(schema.WaitPaused, "paused: gpurun resume %s lets it start", c.name(id))
 }
 
+// firstPaused returns the first job in order that would start if its user had not paused it, or -1.
+func (c *Core) firstPaused() int32 {
+	first := int32(-1)
+	for i := 0; i < len(c.jobs) && c.pauses > 0; i++ {
+		if id := int32(i); c.jobs[i].phase == pending && c.barrier(id) == atPause && (first < 0 || c.ranks[id] < c.ranks[first]) {
+			first = id
+		}
+	}
+	return first
+}
+
 // pausedAll is why nothing starts in a run that is paused.
 const pausedAll = "the run is paused: gpurun resume lets it go on"
-
-// viewSteering is what a snapshot says of steering.
-func (c *Core) viewSteering(s *state.Snapshot) {
-	s.Paused, s.Aside = c.paused, c.pauses
-	s.Watching = c.watching()
-}
 
 // on carries out a user's request to stop.
 func (ev StopRequested) on(c *Core) {
@@ -272,6 +315,7 @@ func (ev StopRequested) on(c *Core) {
 
 // drain keeps new jobs from starting; running jobs continue to their end.
 func (c *Core) drain(why string) {
+	c.failedFast = false
 	if c.draining == "" {
 		c.draining = why
 	}
@@ -332,7 +376,7 @@ func (c *Core) cancel(ids []int) {
 
 // cancelUnstarted records that the user canceled a job that is not running.
 func (c *Core) cancelUnstarted(id int32) {
-	c.failUnstarted(id, state.Cancelled, state.CauseCancelled, "")
+	c.failUnstarted(id, state.Cancelled, state.CauseCancelled, byStop)
 	c.end(id, cancelled)
 }
 
@@ -351,46 +395,5 @@ func (c *Core) leaveGPU(index int) {
 		if slices.Contains(a.grant.Indices, index) {
 			c.endAttempt(a, state.WhyGPU, false)
 		}
-	}
-}
-
-func (ev ForgetRequested) on(c *Core) {
-	for _, n := range ev.Jobs {
-		id := int32(n)
-		if r := c.last(id); r != nil && !r.Forgotten {
-			c.record(c.file(id), id, ForgetFact(c.name(id), c.b.Jobs[id].Key.String(), c.now))
-		}
-	}
-}
-
-func (ev DoneRequested) on(c *Core) {
-	for _, n := range ev.Jobs {
-		id, j := int32(n), &c.jobs[n]
-		if j.own > 0 || j.phase.good() {
-			continue
-		}
-		c.record(c.file(id), id, DoneFact(c.name(id), c.b.Jobs[id].Key.String(), c.now, ev.Without))
-		if j.phase != unselected && !j.phase.over() {
-			c.refill = true // others may be waiting behind it
-			c.end(id, succeeded)
-		}
-	}
-}
-
-// ForgetFact returns the fact that a job's last success no longer counts.
-func ForgetFact(job, key string, now Now) state.Fact {
-	return state.Fact{Kind: state.KindForget, Time: now.Wall, Job: job, Key: key}
-}
-
-// DoneFact returns the fact that a job's work was done outside gpurun. If without is set,
-// it counts even though outputs are missing.
-func DoneFact(job, key string, now Now, without bool) state.Fact {
-	by := state.ByDone
-	if without {
-		by = state.ByDoneWithout
-	}
-	return state.Fact{
-		Kind: state.KindEnd, Time: now.Wall, Job: job, Key: key,
-		State: state.Succeeded, By: by,
 	}
 }

@@ -122,7 +122,10 @@ func (f *fresh) verdict(id int32) (fate, because) {
 		return runs, because{schema.PlanUnknownEnd, "started, but how it ended is unknown"}
 	}
 	need, missing := f.needRuns(id)
+	forced := c.opts.Forced != nil && c.opts.Forced[id]
 	switch when := c.spec(id).When; {
+	case !forced && len(c.b.Jobs[id].Needs) > 0 && c.markedDone(id):
+		// Its needs have no part in that.
 	case when == jobspec.OnFailure && need >= 0:
 		// Whether it has anything to do is known once its needs have ended.
 	case when == jobspec.OnFailure:
@@ -130,7 +133,7 @@ func (f *fresh) verdict(id int32) (fate, because) {
 	case missing && when != jobspec.Always:
 		return lacks, because{schema.PlanNeedMissing, c.whyMissing(need)}
 	}
-	if c.opts.Forced != nil && c.opts.Forced[id] {
+	if forced {
 		return runs, because{schema.PlanForced, "forced"}
 	}
 	again, remark := c.evidence[int(id)].verdict()
@@ -211,6 +214,12 @@ func (c *Core) counted(r *state.Record) bool {
 	return r != nil && r.State == state.Succeeded && !r.Forgotten && c.real(r)
 }
 
+// markedDone reports whether a user recorded a job as done, whatever became of its needs.
+func (c *Core) markedDone(id int32) bool {
+	r := c.last(id)
+	return c.counted(r) && r.By != ""
+}
+
 // real reports whether a success counts for this run: one on simulated GPUs does not
 // count on real ones.
 func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Simulated() }
@@ -220,7 +229,10 @@ func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Simulate
 func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) because {
 	needs := f.c.b.Jobs[id].Needs
 	hash := ""
-	if known := rec.StartSeq > 0 || rec.From != ""; known { // a user's `done` records no needs
+	if rec.By != "" {
+		return because{} // a user's word holds until gpurun forget
+	}
+	if known := rec.StartSeq > 0 || rec.From != ""; known {
 		hash = f.needs.of(f.c.b, needs)
 		before, _, _ := strings.Cut(rec.Needs, ":")
 		n, _ := strconv.Atoi(before)
@@ -236,7 +248,7 @@ func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) because {
 	}
 	for _, n := range needs {
 		other := f.c.last(n)
-		if other != nil && other.State == state.Succeeded && !(other.By != "" && rec.By != "") && other.NewerThan(rec) {
+		if other != nil && other.State == state.Succeeded && other.NewerThan(rec) {
 			return because{schema.PlanNeedNewer, "need " + f.c.name(n) + " is newer"}
 		}
 	}
@@ -310,8 +322,7 @@ func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 	}
 	there := c.places((*Core).keyOf, (*Core).nameOf)
 	for r := range c.h.Records() {
-		file := r.Ledger
-		if !c.counted(r) || r.UniID == "" || there[place{file: file, key: r.Key}] || there[place{file: file, name: r.Job}] {
+		if !c.counted(r) || r.UniID == "" || there[place{file: r.Ledger, key: r.Key}] || there[place{file: r.Ledger, name: r.Job}] {
 			continue
 		}
 		if gone = append(gone, r); len(gone) > most {
@@ -371,7 +382,7 @@ func (c *Core) left(id int32, phases []state.Phase) state.Phase {
 	}
 	// An end from before the last run is what that run started from; the needs tell what it did.
 	before := rec == nil || rec.Time.Before(c.h.LastRun(c.file(id)).Time)
-	if before {
+	if before && !c.markedDone(id) {
 		bad, all := false, true
 		for _, n := range c.b.Jobs[id].Needs {
 			bad = bad || phases[n].Bad()

@@ -16,9 +16,6 @@ func (w *world) words(a Action) string {
 		return "record " + factWords(a.Fact)
 	case Prepare:
 		s := fmt.Sprintf("prepare %s attempt %d%s", w.b.Jobs[a.Job].Name, a.Attempt, grantWords(a.Grant))
-		if a.After != "" {
-			s += fmt.Sprintf(" with %d GPUs after %s", a.GPUs, a.After)
-		}
 		if a.Timeout > 0 {
 			s += " for at most " + a.Timeout.String()
 		}
@@ -41,10 +38,6 @@ func (w *world) words(a Action) string {
 		return "wish" + wishWords(a.Wish)
 	case Launch:
 		return "launch " + a.UniID
-	case Begin:
-		return "begin " + a.UniID
-	case Survey:
-		return fmt.Sprint("survey for ", a.Jobs)
 	case End:
 		if a.Kill {
 			return "kill " + a.UniID + " " + a.Why

@@ -52,8 +52,6 @@ type world struct {
 	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see gauged
 	work    map[string]stall.Work // what it has done
 	unis    map[string]int        // attempts so far, by job
-	free    int                   // GPUs on a node of a cluster; negative if it does not answer
-	others  bool                  // somebody waits for his turn there
 	chaotic bool                  // jobs may wait for each other, and attempts end before the run has begun
 }
 
@@ -269,14 +267,6 @@ func (w *world) act(a Action) {
 		}
 	case Launch:
 		w.live[a.UniID] = true
-	case Survey:
-		ev := Surveyed{Waiting: w.others}
-		for _, id := range a.Jobs {
-			if w.free >= 0 {
-				ev.Jobs, ev.Free = append(ev.Jobs, id), append(ev.Free, w.free)
-			}
-		}
-		w.pending = append(w.pending, ev)
 	case Adopt:
 		w.adopt = append(w.adopt, a.Attempt.Start.UniID)
 		w.live[a.Attempt.Start.UniID] = true
@@ -323,7 +313,7 @@ func (w *world) uni(job, attempt int) string {
 func (w *world) prepared(p Prepare) Event {
 	uni := w.uni(p.Job, p.Attempt)
 	w.unis[w.b.Jobs[p.Job].Name]++
-	return Prepared{Job: p.Job, After: p.After, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[p.Job].Name, Commands: []string{"true"}}, Claims: w.claims}
+	return Prepared{Job: p.Job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[p.Job].Name, Commands: []string{"true"}}, Claims: w.claims}
 }
 
 // reading returns what NVML would report now: other people's load, and memory without a visible process.

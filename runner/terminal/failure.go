@@ -40,10 +40,19 @@ func failureHead(f state.FailedJob, width int) []string {
 	if f.End.Attempt > 1 {
 		head += fmt.Sprintf(", attempt %d", f.End.Attempt)
 	}
+	head += noRetry(f)
 	if f.Blocked > 0 {
 		head += fmt.Sprintf("; %d more did not run because of it", f.Blocked)
 	}
 	return painted(Red, string(f.End.State), head, width)
+}
+
+// noRetry says why a retry that a job had left did not follow; "" if it had none.
+func noRetry(f state.FailedJob) string {
+	if f.End.NoRetry == "" {
+		return ""
+	}
+	return "; no retry: " + CleanText(f.End.NoRetry)
 }
 
 // maxAlike bounds how many of the jobs that failed alike are named.
@@ -57,9 +66,10 @@ func alikeHead(f state.FailedJob, width int) []string {
 	if more := f.Alike.Count - len(names); more > 0 {
 		who += fmt.Sprintf(" and %d more", more)
 	}
-	if why := Ending(state.Fact{ExitCode: f.End.ExitCode, Signal: f.End.Signal}); why != "" {
+	if why := Ending(state.Fact{ExitCode: f.End.ExitCode, Signal: f.End.Signal, Why: f.End.Why}); why != "" {
 		who += " (" + why + ")"
 	}
+	who += noRetry(f)
 	if f.Blocked > 0 {
 		who += fmt.Sprintf("; %d more did not run because of them", f.Blocked)
 	}

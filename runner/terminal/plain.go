@@ -64,6 +64,9 @@ func EndLine(f, start state.Fact) string {
 	if f.Uncharged != "" {
 		parts = append(parts, "no retry spent: "+CleanText(f.Uncharged))
 	}
+	if f.NoRetry != "" {
+		parts = append(parts, "no retry: "+CleanText(f.NoRetry))
+	}
 	if f.State != state.Succeeded && f.Why != state.WhyResize && start.Log != "" {
 		parts = append(parts, CleanText(start.Log))
 	}
@@ -76,6 +79,7 @@ func EndLine(f, start state.Fact) string {
 func Ending(f state.Fact) string {
 	var parts []string
 	switch {
+	case state.StopCause(f.Why) != "" && f.Signal == "SIGTERM": // ours
 	case f.Signal != "":
 		parts = append(parts, f.Signal)
 	case f.ExitCode != nil && *f.ExitCode != 0:
@@ -133,7 +137,7 @@ func HeldLine(h state.Held) string {
 	if len(h.GPUs) > 0 {
 		on = " on " + GPUList(h.GPUs)
 	}
-	return fmt.Sprintf("holding %s: %d attempts failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
+	return fmt.Sprintf("holding %s: the first attempts of %d jobs failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
 }
 
 // maxAlikeRows bounds the notices about failures that are alike.

@@ -60,11 +60,13 @@ func (s Summary) Lines(width int) []string {
 // unshown counts the failures not shown; blocked jobs are shown with what blocked them.
 func (s Summary) unshown() int {
 	n := 0
-	for _, f := range s.Failures {
-		n -= max(f.Alike.Count, 1)
-	}
 	for _, p := range []state.Phase{state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost} {
 		n += s.Final.Counts[p]
+		for _, f := range s.Failures {
+			if f.End.State == p {
+				n -= max(f.Alike.Count, 1)
+			}
+		}
 	}
 	return n
 }

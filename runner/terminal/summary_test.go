@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -36,4 +37,19 @@ func TestSummary(t *testing.T) {
 	}}
 	golden(t, "gave-up", gaveUp.Lines(80))
 	golden(t, "up-to-date", Summary{Result: state.Result{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}}.Lines(80))
+}
+
+// A job that was cancelled, or whose run was stopped before its retry, is listed but has not failed.
+func TestSummaryCountsFailuresNotShown(t *testing.T) {
+	s := Summary{Result: state.Result{
+		Final: state.Snapshot{Total: 60, Counts: map[state.Phase]int{state.Failed: 50, state.Stalled: 1, state.Cancelled: 7, state.Interrupted: 2}},
+		Failures: []state.FailedJob{
+			{Job: "a", End: state.Fact{State: state.Failed}, Alike: state.Alike{Count: 48}},
+			{Job: "b", End: state.Fact{State: state.Cancelled}, Alike: state.Alike{Count: 7, Jobs: []string{"b"}}},
+			{Job: "c", End: state.Fact{State: state.Interrupted}},
+		},
+	}}
+	if lines := s.Lines(80); !slices.Contains(lines, "… and 3 more failed") {
+		t.Errorf("got %q, want a line that 3 more failed", lines)
+	}
 }

@@ -9,18 +9,17 @@ import (
 
 // Totals are a batch in a few numbers.
 type Totals struct {
-	Total   int // selected jobs
-	Done    int // ended well, or needing nothing
-	Bad     int // ended otherwise
-	Running int
-	Left    int // not ended, including running ones
+	Total int // selected jobs
+	Done  int // ended well, or needing nothing
+	Bad   int // ended otherwise
+	Left  int // not ended, including running ones
 
 	counts map[state.Phase]int
 }
 
 // Count sums up the phases of a snapshot.
 func Count(s state.Snapshot) Totals {
-	t := Totals{Total: s.Total, Running: s.Counts[state.Running], counts: s.Counts}
+	t := Totals{Total: s.Total, counts: s.Counts}
 	for phase, n := range s.Counts {
 		switch {
 		case done(phase):

@@ -200,7 +200,7 @@ func (v *View) Close() {
 // Wait waits, after Close, until everything is written, or nobody reads it any more.
 func (v *View) Wait() { <-v.done }
 
-// line queues a line, with its time if nothing is redrawn. The caller holds mu.
+// line queues a line with its time, and the date unless somebody watches. The caller holds mu.
 func (v *View) line(t time.Time, text string) {
 	if v.gone {
 		return
@@ -209,10 +209,11 @@ func (v *View) line(t time.Time, text string) {
 		v.lost++
 		return
 	}
-	if !v.live {
-		text = clock(t) + " " + text
+	when := clock(t)
+	if v.live {
+		when = t.Local().Format(time.TimeOnly)
 	}
-	v.lines = append(v.lines, text)
+	v.lines = append(v.lines, when+" "+text)
 	v.notify()
 }
 

@@ -65,7 +65,7 @@ func runsFull(t *testing.T, limit string) {
 	counts := regexp.MustCompile(`(?m)^(\d+ \w+.*); \w+$`).FindStringSubmatch(said)
 	status := l.exec([]string{gpurun, "status", "--state-dir", tiny, l.file})
 	status.wait(patience)
-	if counts == nil || !strings.Contains(strings.Join(strings.Fields(status.out.String()), " "), "not running; "+counts[1]) {
+	if counts == nil || !strings.Contains(strings.Join(strings.Fields(status.out.String()), " "), "unfinished; "+counts[1]) {
 		t.Errorf("the run said %q, but status says:\n%s", counts, status.out.String())
 	}
 	before := len(l.notes("start"))

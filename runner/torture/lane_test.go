@@ -151,10 +151,11 @@ func (l *lane) killKeepers(pids []int) bool {
 	if len(pids) == 0 {
 		return false
 	}
-	l.keepers = append(l.keepers, float64(time.Now().UnixNano())/1e9)
+	l.keepers = append(l.keepers, seconds(time.Now()))
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
+	l.keepers = append(l.keepers, seconds(time.Now())) // on a busy machine, much may have happened in between
 	return true
 }
 

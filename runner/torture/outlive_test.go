@@ -200,7 +200,7 @@ jobs:
     gpus: 0
     run: |
       if [ -e %[1]q.done ]; then exit 0; fi
-      trap 'sleep 1; : >%[1]q.done; exit 0' TERM
+      trap ': >%[1]q.told; sleep 1; : >%[1]q.done; exit 0' TERM
       : >%[1]q
       sleep 100 & wait
 `, mark))
@@ -208,6 +208,7 @@ jobs:
 	until(t, "the job", patience, func() bool { return exists(mark) })
 	r.signal(syscall.SIGINT) // not on a terminal: stops at once
 	until(t, "the stop in the ledger", patience, func() bool { return l.last().stop != nil })
+	until(t, "the signal", patience, func() bool { return exists(mark + ".told") }) // a runner killed before it asks its keeper has stopped nothing
 	l.kill(r)
 	l.run(0)
 	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))

@@ -62,7 +62,7 @@ func TestStray(t *testing.T) {
 		says        []string
 	}{
 		{"ended", "", 1, []string{"warning     stopping train: process ", " is on GPU 1, but the job was given GPU 0; remove the pin",
-			"failed      train: SIGTERM, process ", "(stray_gpu)", "1 succeeded, 1 failed"}},
+			"failed      train: process ", "(stray_gpu)", "1 succeeded, 1 failed"}},
 		{"allowed", ", allow: [stray]", 0, []string{"warning     train: process ", " is on GPU 1, but the job was given GPU 0", "2 succeeded"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

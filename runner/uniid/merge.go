@@ -25,8 +25,6 @@ type change struct {
 	from, to json.RawMessage
 }
 
-var errNoObject = errors.New("is no JSON object")
-
 func parse(data []byte) (map[string]json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -36,7 +34,7 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if all == nil {
-		return nil, errNoObject // null
+		return nil, errors.New("is no JSON object") // null
 	}
 	for id, raw := range all { // make equal entries equal bytes
 		var buf bytes.Buffer

@@ -115,9 +115,6 @@ func (s *Sink) keeper(path string) *keeper {
 // Snapshot does nothing: the facts tell it all.
 func (s *Sink) Snapshot(state.Snapshot) {}
 
-// Warn does nothing.
-func (s *Sink) Warn(string) {}
-
 // Close waits until everything is written, and returns what could not be. It gives up on
 // files that stay busy.
 func (s *Sink) Close() error {

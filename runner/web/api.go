@@ -72,7 +72,7 @@ var resultParams = []param{
 func operations() []operation {
 	const batch = "/batches/{batch}"
 	ops := []operation{
-		{path: "/hello", says: "Proof that the server knows the token: HMAC-SHA256 of the nonce, by the token for reading and by that for control, in hexadecimal.", query: []param{{name: "nonce", says: "16 to 128 characters that were never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
+		{path: "/hello", says: "Proof that the server knows the token: HMAC-SHA256 of the nonce, a space and the address, by the token for reading and by that for control, in hexadecimal. Compare the address with the one that you know: another server may pass a proof on.", query: []param{{name: "nonce", says: "16 to 128 characters that were never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
 		{path: "", says: "What this token may do here.", right: Read, answer: schema.Session{}, json: (*call).session},
 		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
 		{path: "/host", says: "The GPUs of this host, who is on them, who waits in which order, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},

@@ -2,8 +2,10 @@ package web
 
 import (
 	"embed"
+	"net"
 	"net/http"
 	"path"
+	"strings"
 )
 
 // The page, made by make web.
@@ -15,6 +17,12 @@ var files embed.FS
 func bundle() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path[1:]
+		if host, port, _ := net.SplitHostPort(r.Host); name == "" && strings.EqualFold(host, "localhost") && r.TLS == nil {
+			if at, ok := reached(r).(*net.TCPAddr); ok { // another user may listen on this port of ::1, which is localhost as well
+				http.Redirect(w, r, "http://"+net.JoinHostPort(at.IP.String(), port)+"/", http.StatusTemporaryRedirect)
+				return
+			}
+		}
 		if name == "" {
 			name = "page.html"
 		}

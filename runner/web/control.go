@@ -75,7 +75,7 @@ func verbs() []operation {
 		verb("resume", "Take that back.", Control, Resume{}),
 		verb("forget", "Make finished jobs run again next time.", Control, Forget{}),
 		verb("done", "Record jobs as done without running them.", Control, Done{}),
-		verb("set", "Change settings of the run, or with jobs their priority: a number, first or last.", Control, Set{}),
+		verb("set", "Change settings of the run, or with jobs what they ask for and their place: gpurun set --help names the keys.", Control, Set{}),
 		verb("reload", "Have the run read its job files again.", Control, Reload{}),
 		verb("add", "Append a job to the job file, and to its live run.", Run, Add{}),
 		{method: http.MethodPost, path: "/runs", says: "Start job files below a root, in the background.", right: Run, body: Start{}, answer: schema.Answer{}, json: (*call).do},

@@ -118,11 +118,11 @@ func (f *fake) Runs() (*schema.History, error) {
 	return &schema.History{Head: schema.At(time.Now()), Batch: f.view.Status.Batch, Runs: []schema.RunRow{}}, nil
 }
 
-func (f *fake) Results(a ResultsAsked) (any, error) {
+func (f *fake) Results(a results.Options) (any, error) {
 	if a.Raw {
-		return results.RawDocument{Schema: schema.Version, Files: []string{}, Metrics: []results.DocMetric{}, Jobs: []results.RawJob{}}, nil
+		return results.RawDocument{Head: now(), Files: []string{}, Metrics: []results.DocMetric{}, Jobs: []results.RawJob{}}, nil
 	}
-	return results.Document{Schema: schema.Version, Files: []string{}, By: a.By, Notes: []string{}, Rows: []results.DocRow{}}, nil
+	return results.Document{Head: now(), Files: []string{}, By: a.By, Notes: []string{}, Rows: []results.DocRow{}}, nil
 }
 
 // Log has one log, of the attempt "good".

@@ -27,7 +27,7 @@ type edition struct {
 	epoch   string // changes with the list of jobs
 	version uint64 // of the newest row
 	rows    []row
-	hide    hider // knows the secrets in the parameters of all jobs
+	hide    func(string) string
 	summary []byte
 
 	before uint64 // the version of the edition before
@@ -74,9 +74,9 @@ func (s *Server) feed(id string) (*feed, error) {
 }
 
 // next returns the edition of a view that follows another, which may be nil. Versions are
-// times in milliseconds, or more: so they go on after a restart of the server.
+// times in microseconds, or more: so they go on after a restart of the server, however soon that comes.
 func next(old *edition, v *View, now time.Time) *edition {
-	e := &edition{view: v, version: uint64(now.UnixMilli()), rows: make([]row, len(v.Jobs))}
+	e := &edition{view: v, version: uint64(now.UnixMicro()), rows: make([]row, len(v.Jobs)), hide: redact.Hiding(v.Secrets)}
 	files := map[string]int{}
 	for i, f := range v.Status.Batch.Files {
 		files[f.Path] = i
@@ -91,14 +91,14 @@ func next(old *edition, v *View, now time.Time) *edition {
 			*r = old.rows[i]
 		} else {
 			*r = row{job: j, id: rowID(j, files[j.File]), version: e.version}
-			r.json, _ = json.Marshal(rowOf(j, i, files[j.File], r.id)) // has numbers and texts only
+			r.json, _ = json.Marshal(redact.Document(rowOf(j, i, files[j.File], r.id), e.hide)) // has numbers and texts only
 			changed = changed || old.rows[i].id != r.id || old.rows[i].job.Name != j.Name
 		}
 	}
 	if changed {
-		e.epoch, e.hide = epochOf(e.rows), hiderOfAll(e.rows)
+		e.epoch = epochOf(e.rows)
 	} else {
-		e.epoch, e.hide = old.epoch, old.hide
+		e.epoch = old.epoch
 	}
 	e.summary = summaryOf(e)
 	return e
@@ -113,15 +113,6 @@ func epochOf(rows []row) string {
 	return hex.EncodeToString(list.Sum(nil)[:6])
 }
 
-// hiderOfAll knows the secrets among the parameters of all jobs.
-func hiderOfAll(rows []row) hider {
-	var secrets []string
-	for i := range rows {
-		secrets = append(secrets, redact.Secrets(rows[i].job.Params)...)
-	}
-	return redact.Hiding(secrets)
-}
-
 // rowID identifies a job of a batch.
 func rowID(j *schema.Job, file int) string {
 	if file == 0 {
@@ -132,13 +123,12 @@ func rowID(j *schema.Job, file int) string {
 
 // rowOf returns a job as a row.
 func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
-	hide := hiderOf(j)
 	r := &schema.JobRow{
-		ID: id, Index: index, File: file, Line: j.Line, Name: j.Name, Params: safeParams(j.Params), Tags: j.Tags, Queue: j.Queue, Priority: j.Priority,
-		Needs: len(j.Needs), State: j.State, Since: j.Since, Cause: hide.cause(j.Cause), Attempts: j.Attempts, GPUs: []int{}, Metrics: j.Metrics,
+		ID: id, Index: index, File: file, Line: j.Line, Name: j.Name, Params: j.Params, Tags: j.Tags, Queue: j.Queue, Priority: j.Priority,
+		Needs: len(j.Needs), State: j.State, Since: j.Since, Cause: j.Cause, Attempts: j.Attempts, GPUs: []int{}, Metrics: j.Metrics,
 	}
 	if w := j.Wait; w != nil {
-		r.Wait = &schema.Reason{Code: w.Code, Text: hide(w.Text)}
+		r.Wait = &schema.Reason{Code: w.Code, Text: w.Text}
 	}
 	if a := j.Attempt; a != nil {
 		r.UniID, r.Started, r.Ended = a.UniID, a.Started, a.Ended
@@ -175,9 +165,9 @@ const (
 
 // summaryOf returns the batch without its jobs.
 func summaryOf(e *edition) []byte {
-	st := &e.view.Status
+	st := redact.Document(e.view.Status, e.hide)
 	s := schema.Summary{
-		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: safeRun(st.Run), Counts: st.Counts, ETA: st.ETA, Total: len(e.rows),
+		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, ETA: st.ETA, Total: len(e.rows),
 		Running: []string{}, Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}
 	for i := range e.rows {
@@ -189,11 +179,11 @@ func summaryOf(e *edition) []byte {
 		s.Running = s.Running[:min(len(s.Running), names)]
 		s.Alike, s.Warnings = s.Alike[:0], s.Warnings[:0]
 		for _, a := range st.Alike[:min(len(st.Alike), names)] {
-			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(e.hide(a.Cause.Text))
+			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(a.Cause.Text)
 			s.Alike = append(s.Alike, a)
 		}
 		for _, w := range st.Warnings[:min(len(st.Warnings), maxWarnings, names)] {
-			w.Text = shortened(e.hide(w.Text))
+			w.Text = shortened(w.Text)
 			s.Warnings = append(s.Warnings, w)
 		}
 		if s.Batch.Files = st.Batch.Files[:min(len(st.Batch.Files), max(1, names))]; names == 0 && s.Run != nil {

@@ -78,8 +78,7 @@ func (s *Server) mine(host string, r *http.Request) bool {
 	if name == "localhost" || name == "127.0.0.1" || name == "::1" || slices.Contains(s.Names, name) {
 		return true
 	}
-	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	tcp, ok := at.(*net.TCPAddr)
+	tcp, ok := reached(r).(*net.TCPAddr)
 	ip := net.ParseIP(name)
 	return ok && ip != nil && len(s.Names) > 0 && tcp.IP.Equal(ip)
 }
@@ -118,11 +117,18 @@ func same(a, b string) bool {
 }
 
 // proof shows a client that this server knows the token, before the client sends it:
-// another user may have taken the port since.
-func proof(token, nonce string) []byte {
+// another user may have taken the port since. It has the address at which the server was
+// reached, so that nobody gets it here and shows it elsewhere.
+func proof(token, nonce, address string) []byte {
 	m := hmac.New(sha256.New, []byte(token))
-	io.WriteString(m, nonce)
+	io.WriteString(m, nonce+" "+address)
 	return m.Sum(nil)
+}
+
+// reached returns this server's end of a request's connection, nil if that is unknown.
+func reached(r *http.Request) net.Addr {
+	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return at
 }
 
 // caught reports a panic of a goroutine. It must be deferred.

@@ -2,10 +2,12 @@ package web
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,7 +56,11 @@ func TestOnlyItsOwnPage(t *testing.T) {
 					r.Header.Set("Sec-Fetch-Site", c.site)
 				}
 			})
-			if res.StatusCode != c.status {
+			want := c.status
+			if want == 200 && path == "/" && strings.HasPrefix(strings.ToLower(c.host), "localhost:") {
+				want = 307 // TestLocalhostIsANumber
+			}
+			if res.StatusCode != want {
 				t.Errorf("%s, %+v: status %d", path, c, res.StatusCode)
 			}
 			if h := res.Header; h.Get("Access-Control-Allow-Origin") != "" || h.Get("Set-Cookie") != "" {
@@ -240,6 +246,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	j := fakeJob(0, schema.Failed)
 	j.Params, j.Commands = map[string]string{"api_key": "hushhush"}, []string{"HF_TOKEN=hushhush python train.py --password hushhush", "echo hushhush"}
 	f.set(j)
+	f.view.Secrets = []string{"hushhush"}
 	f.view.Status.Run = &schema.Run{Settings: map[string]string{"program": "SECRET=hushhush x"}, Params: map[string]string{"token": "hushhush"}}
 	s := serve(t, f, Read)
 	for _, path := range []string{"/host", "/batches/" + batchA, "/batches/" + batchA + "/jobs", "/batches/" + batchA + "/jobs/" + j.Key} {
@@ -311,11 +318,65 @@ func TestFloods(t *testing.T) {
 func TestHello(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	_, one := s.do("GET", "/api/v1/hello?nonce=0123456789abcdef", "", "", nil)
-	if want := fmt.Sprintf("%x", proof(readToken, "0123456789abcdef")); !strings.Contains(one, want) {
+	if want := fmt.Sprintf("%x", proof(readToken, "0123456789abcdef", strings.TrimPrefix(s.url, "http://"))); !strings.Contains(one, want) {
 		t.Errorf("%s lacks %s", one, want)
 	}
 	if res, _ := s.do("GET", "/api/v1/hello?nonce=x", "", "", nil); res.StatusCode != 400 {
 		t.Errorf("a nonce that can be guessed: status %d", res.StatusCode)
+	}
+}
+
+// Another user on the port of a server that has ended passes hello on to the new one, which listens
+// elsewhere. What it gets is no proof for the address that an open page knows.
+func TestRelayedHello(t *testing.T) {
+	s := serve(t, newFake(t, 1), Control)
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		res, err := http.Get(s.url + r.URL.String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer res.Body.Close()
+		io.Copy(w, res.Body)
+	}))
+	defer relay.Close()
+	const nonce = "0123456789abcdef"
+	res, err := http.Get(relay.URL + base + "/hello?nonce=" + nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var h schema.Hello
+	if err := json.NewDecoder(res.Body).Decode(&h); err != nil || h.Control == nil {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	at := strings.TrimPrefix(relay.URL, "http://")
+	for token, got := range map[string]string{readToken: h.Read, controlToken: *h.Control} {
+		if got == fmt.Sprintf("%x", proof(token, nonce, at)) {
+			t.Errorf("a proof for %s", at)
+		}
+	}
+	if h.Address == at {
+		t.Errorf("the server says that it listens on %s", at)
+	}
+}
+
+// A page is at a number: localhost may be ::1 as well, where another user listens.
+func TestLocalhostIsANumber(t *testing.T) {
+	s := serve(t, newFake(t, 1), Read)
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
+	r, err := http.NewRequest("GET", s.url+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "localhost:" + port
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got, want := res.Header.Get("Location"), s.url+"/"; got != want {
+		t.Errorf("localhost goes to %q, want %q", got, want)
 	}
 }
 

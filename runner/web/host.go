@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -31,10 +32,7 @@ func (s *Server) watchHost() *hostWatch {
 	h := &hostWatch{step: s.Limits.Past, begun: make(chan struct{})}
 	h.watch = newWatch(s, s.Limits.Host, func(ctx context.Context) (*schema.GPUs, error) {
 		d, err := s.Source.Host(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return safeHost(d), nil
+		return redact.Document(d, redact.Text), err
 	})
 	s.goes(func() {
 		tick := time.NewTicker(h.step)
@@ -108,8 +106,7 @@ func (s *Server) watchList() *watch[*listing] {
 	return newWatch(s, s.Limits.Host, func(context.Context) (*listing, error) {
 		doc := schema.Batches{Head: now(), Batches: []schema.BatchRow{}}
 		for _, row := range s.rows() {
-			row.Run = safeRun(row.Run)
-			doc.Batches = append(doc.Batches, row)
+			doc.Batches = append(doc.Batches, redact.Document(row, redact.Text))
 		}
 		rows, err := json.Marshal(doc.Batches)
 		if err != nil || last != nil && bytes.Equal(rows, last.rows) {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"gpurun/runner/results"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -21,9 +21,10 @@ func (c *call) hello() (any, error) {
 	if len(nonce) < 16 || len(nonce) > 128 {
 		return nil, wrong("nonce: give 16 to 128 characters", "")
 	}
-	h := schema.Hello{Head: now(), Read: hex.EncodeToString(proof(c.server.Tokens.Read, nonce))}
+	address := fmt.Sprint(reached(c.Request))
+	h := schema.Hello{Head: now(), Address: address, Read: hex.EncodeToString(proof(c.server.Tokens.Read, nonce, address))}
 	if t := c.server.Tokens.Control; t != "" {
-		h.Control = schema.Known(hex.EncodeToString(proof(t, nonce)))
+		h.Control = schema.Known(hex.EncodeToString(proof(t, nonce, address)))
 	}
 	return h, nil
 }
@@ -77,7 +78,7 @@ func (c *call) jobs() (any, error) {
 			return nil, wrong(fmt.Sprintf("state: there is no %q", s), "")
 		}
 	}
-	etag := fmt.Sprintf(`"%s-%x"`, e.token(), proof("", c.URL.RawQuery)[:8])
+	etag := fmt.Sprintf(`"%s-%x"`, e.token(), proof("", c.URL.RawQuery, "")[:8])
 	if c.Header.Get("If-None-Match") == etag {
 		return ready{etag: etag}, nil
 	}
@@ -128,16 +129,11 @@ func (c *call) job() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	hide := hiderOf(j)
-	doc := schema.JobDetail{Head: now(), Batch: e.view.Status.Batch, Job: schema.Because{Job: hide.job(because.Job), Chain: hide.texts(because.Chain)}, Attempts: []schema.AttemptRow{}}
+	doc := schema.JobDetail{Head: now(), Batch: e.view.Status.Batch, Job: *because, Attempts: schema.List(attempts)}
 	if err := json.Unmarshal(e.rows[i].json, &doc.Row); err != nil {
 		return nil, err
 	}
-	for _, a := range attempts {
-		a.Attempt = hide.attempt(a.Attempt)
-		doc.Attempts = append(doc.Attempts, a)
-	}
-	return doc, nil
+	return redact.Document(doc, e.hide), nil
 }
 
 func (c *call) timeline() (any, error) {
@@ -179,25 +175,19 @@ func (c *call) runs() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range doc.Runs {
-		for k := range doc.Runs[i].Alike {
-			a := &doc.Runs[i].Alike[k]
-			a.Cause = *e.hide.cause(&a.Cause)
-		}
-	}
-	return doc, nil
+	return redact.Document(doc, e.hide), nil
 }
 
 func (c *call) results(raw bool) (any, error) {
-	f, _, err := c.edition()
+	f, e, err := c.edition()
 	if err != nil {
 		return nil, err
 	}
-	doc, err := f.batch.Results(ResultsAsked{
-		Metric: c.list("metric"), By: c.list("by"), Over: c.list("over"), Where: c.URL.Query()["where"],
-		Best: c.text("best"), Pivot: c.text("pivot"), Versus: c.text("versus"), Err: c.text("err"), SortBy: c.text("sort"), Raw: raw,
+	doc, err := f.batch.Results(results.Options{
+		Metrics: c.list("metric"), By: c.list("by"), Over: c.list("over"), Where: c.URL.Query()["where"],
+		Best: c.text("best"), Pivot: c.text("pivot"), Versus: c.text("versus"), Err: results.Err(c.text("err")), Sort: c.text("sort"), Raw: raw,
 	})
-	return safeResults(doc), err
+	return redact.Document(doc, e.hide), err
 }
 
 func (c *call) curves() (any, error) {
@@ -222,9 +212,7 @@ func (c *call) curves() (any, error) {
 	for _, x := range curves {
 		curve := schema.Curve{Metric: x.Metric, Steps: x.Steps, Values: make([]*float64, len(x.Values))}
 		for i, v := range x.Values {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				curve.Values[i] = &v
-			}
+			curve.Values[i] = schema.Finite(v)
 		}
 		doc.Curves = append(doc.Curves, curve)
 	}

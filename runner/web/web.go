@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"gpurun/runner/results"
 	"gpurun/state/schema"
 )
 
@@ -46,7 +47,7 @@ type Batch interface {
 	// Runs lists the runs.
 	Runs() (*schema.History, error)
 	// Results makes a table of what the jobs have measured, for programs.
-	Results(ResultsAsked) (any, error)
+	Results(results.Options) (any, error)
 	// Log says where the log of an attempt is.
 	Log(uniID string) (Log, error)
 	// Curves says where the points of an attempt's curves are.
@@ -60,6 +61,8 @@ type Batch interface {
 type View struct {
 	Status schema.Status // without Jobs
 	Jobs   []*schema.Job // a job in which nothing has changed is the one of the View before
+
+	Secrets []string // that texts may have in them
 }
 
 // A Log is an attempt's part of a log file.
@@ -67,13 +70,6 @@ type Log struct {
 	Path     string
 	From, To int64 // To is -1 for the end of the file
 	Over     bool  // the attempt has ended
-}
-
-// A ResultsAsked is what a table of results shows.
-type ResultsAsked struct {
-	Metric, By, Over, Where          []string
-	Best, Pivot, Versus, Err, SortBy string
-	Raw                              bool
 }
 
 // A Right is what a token, or a server, allows.

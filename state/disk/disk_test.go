@@ -173,10 +173,16 @@ func TestBrokenLines(t *testing.T) {
 func TestNewerLedger(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
-	write(t, s, []state.Fact{{Kind: state.KindRun, Version: state.Version + 1, Time: noon}})
+	write(t, s, []state.Fact{{Kind: state.KindRun, Version: state.Version + 1, Gpurun: "v9.1.0", Time: noon}})
 	s.Close()
-	if _, err := Open([]string{job}, Options{}); !errors.Is(err, ErrNewer) {
-		t.Errorf("got %v, want ErrNewer", err)
+	_, err := Open([]string{job}, Options{})
+	if !errors.Is(err, ErrNewer) {
+		t.Fatalf("got %v, want ErrNewer", err)
+	}
+	for _, want := range []string{"version 2, by gpurun v9.1.0", "reads up to version 1"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
 	}
 	// A refusal releases the lock.
 	if _, alive, err := Running(job, ""); alive || err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 // A Place is where the state of job files would be kept, as Fit found it.
@@ -40,10 +41,10 @@ func Fit(dir, stateDir string) (p Place, err error) {
 		}
 		p.Dir = filepath.Dir(p.Dir)
 	}
-	p.Free, p.Files = room(p.Dir)
+	p.Free, p.Files = Room(p.Dir)
 	f, err := os.CreateTemp(p.Dir, ".probe-")
 	if err != nil {
-		return p, in(parent, cause(err))
+		return p, in(parent, host.Cause(err))
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
@@ -53,7 +54,7 @@ func Fit(dir, stateDir string) (p Place, err error) {
 		err = f.Sync()
 	}
 	if err != nil {
-		return p, in(parent, cause(err))
+		return p, in(parent, host.Cause(err))
 	}
 	if fi, err := f.Stat(); err == nil {
 		p.Ahead = apart(fi.ModTime(), before, time.Now())
@@ -73,8 +74,8 @@ func apart(t, from, to time.Time) time.Duration {
 	return 0
 }
 
-// room returns how many bytes and files still fit where dir is, -1 if unknown.
-func room(dir string) (free gpu.Bytes, files int64) {
+// Room returns how many bytes and files still fit where dir is, -1 if unknown.
+func Room(dir string) (free gpu.Bytes, files int64) {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {
 		return -1, -1

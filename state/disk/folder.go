@@ -11,6 +11,8 @@ import (
 	"github.com/google/renameio/v2"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // Names within a batch's folder.
@@ -26,6 +28,8 @@ const (
 	curvesName = "metrics"
 	copiesName = "snapshots"
 	gaugesName = "gpus.jsonl"
+
+	configsName = "config.locks" // beside the folders
 )
 
 // Folder returns where the state of a job file is kept, whether or not it exists:
@@ -90,7 +94,7 @@ func in(dir string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &FolderError{dir, cause(err)}
+	return &FolderError{dir, host.Cause(err)}
 }
 
 // makeFolder creates a batch folder and its fixed subfolders, and syncs the new
@@ -103,6 +107,12 @@ func makeFolder(dir string) error {
 		}
 		made = append(made, d)
 	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return in(dir, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // Share opens it
+		return in(dir, err)
+	}
 	for _, sub := range []string{logsName, triesName} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return in(dir, err)
@@ -111,7 +121,7 @@ func makeFolder(dir string) error {
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return in(dir, err)
 	}
-	keepOutOfGit(filepath.Dir(dir))
+	KeepOutOfGit(filepath.Dir(dir))
 	for _, d := range made {
 		syncDir(filepath.Dir(d))
 	}
@@ -121,9 +131,9 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// keepOutOfGit hides a .gpurun folder from "git status" and "git add". An existing
+// KeepOutOfGit hides a .gpurun folder from "git status" and "git add". An existing
 // .gitignore is left alone, and failure to write one is ignored.
-func keepOutOfGit(dir string) {
+func KeepOutOfGit(dir string) {
 	if filepath.Base(dir) != hidden {
 		return
 	}
@@ -133,15 +143,6 @@ func keepOutOfGit(dir string) {
 	}
 	defer f.Close()
 	_, _ = f.WriteString("*\n")
-}
-
-// cause strips the path from an error, for messages that already name it.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // syncDir syncs a folder's entries to disk. Errors are ignored: file systems that do
@@ -157,7 +158,7 @@ func syncDir(dir string) {
 
 // Replace writes a small file atomically: readers see either the old or the new content.
 func Replace(path string, data []byte) error {
-	return cause(renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(0o644)))
+	return host.Cause(renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(0o644)))
 }
 
 // Changed returns when the ledger in a batch's folder last changed.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -37,10 +38,7 @@ func (f GaugeFile) Append(text []byte) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return errors.Join(err, file.Close())
 }
 
 // Replace writes the whole file.

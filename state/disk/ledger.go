@@ -114,14 +114,15 @@ func (l *ledger) cut(n int) bool {
 // encode returns a fact's line without its newline. If it is too long it loses what can
 // be found elsewhere: commands, settings, metrics.
 func encode(fact *state.Fact) ([]byte, error) {
-	b, err := json.Marshal(fact)
+	f := *fact
+	inPaths(&f, host.Legible)
+	b, err := json.Marshal(&f)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode %q fact of job %q: %w", fact.Kind, fact.Job, err)
 	}
 	if len(b) < maxLine {
 		return b, nil
 	}
-	f := *fact
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
 		func(f *state.Fact) { f.Inputs = nil }, // then changes are detected by time alone
@@ -136,6 +137,13 @@ func encode(fact *state.Fact) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("%q fact of job %q is longer than 64 KiB", f.Kind, f.Job)
+}
+
+// inPaths changes the paths of a fact that are opened again.
+func inPaths(f *state.Fact, change func(string) string) {
+	for _, path := range []*string{&f.Log, &f.Stderr, &f.Snapshot} {
+		*path = change(*path)
+	}
 }
 
 // shortened truncates each text to n bytes and marks that it did.

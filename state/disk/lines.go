@@ -3,7 +3,6 @@ package disk
 import (
 	"bytes"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,12 +15,7 @@ const MaxLines = 64 << 20
 
 // Lines returns what KeepLines kept; nil for nothing, and for what cannot be read.
 func Lines(jobFile, stateDir string) []byte {
-	f, err := host.OpenOwn(linesPath(Folder(jobFile, stateDir)), os.O_RDONLY, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, 2*MaxLines)) // base64 makes it longer
+	data, err := host.ReadOwn(linesPath(Folder(jobFile, stateDir)), 2*MaxLines) // base64 makes it longer
 	if err != nil {
 		return nil
 	}

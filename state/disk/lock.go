@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -51,7 +52,7 @@ func (h holder) foreign() bool {
 func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	for {
-		f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o644)
+		f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, in(dir, err)
 		}
@@ -79,7 +80,7 @@ func lockFile(f *os.File, jobFile string) error {
 	got, err := tryLock(f, func() bool { h := readHolder(f); return h.PID != 0 && h.dead(false) })
 	was := readHolder(f)
 	switch {
-	case noLocks(err):
+	case host.NoLocks(err):
 		if was.PID == 0 || was.dead(false) {
 			return nil
 		}
@@ -87,6 +88,9 @@ func lockFile(f *os.File, jobFile string) error {
 		return os.NewSyscallError("flock", err)
 	case got:
 		return nil
+	}
+	if was.PID == 0 { // a run names itself; whoever else holds the lock is named by the kernel
+		return host.Flock(f, unix.LOCK_EX, 0)
 	}
 	return &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since, Space: was.foreign()}
 }
@@ -119,11 +123,6 @@ func tryLock(f *os.File, dead func() bool) (bool, error) {
 			return false, nil
 		}
 	}
-}
-
-// noLocks reports whether err means that the file system does not support flock.
-func noLocks(err error) bool {
-	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }
 
 // dead reports whether h was a process on this host that is gone. What is not visible
@@ -162,6 +161,9 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
+// editsWait is how long another gpurun may take to change a job file.
+const editsWait = 20 * time.Second
+
 // LockEdits waits until no other gpurun is changing the text of a job file, and keeps
 // others from doing so until unlock is called. On a file system without locks it does not.
 func LockEdits(jobFile, stateDir string) (unlock func(), err error) {
@@ -171,16 +173,13 @@ func LockEdits(jobFile, stateDir string) (unlock func(), err error) {
 			return nil, err
 		}
 	}
-	f, err := host.OpenOwn(filepath.Join(dir, editsName), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := host.OpenOwn(filepath.Join(dir, editsName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = host.Flock(f, unix.LOCK_EX, editsWait)
+	}
 	if err != nil {
-		return nil, in(dir, err)
-	}
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-	}
-	if err != nil && !noLocks(err) {
 		f.Close()
-		return nil, in(dir, os.NewSyscallError("flock", err))
+		return nil, in(dir, err)
 	}
 	return func() { f.Close() }, nil
 }
@@ -265,6 +264,9 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	if isNotExist(err) {
 		return Runner{}, false, nil
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return seen(path)
+	}
 	if err != nil {
 		return Runner{}, false, err
 	}
@@ -275,7 +277,7 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	case err == nil:
 		return h.runner(path), false, nil
 	case err == unix.EWOULDBLOCK: // somebody holds it
-	case noLocks(err):
+	case host.NoLocks(err):
 		if h.PID == 0 || h.dead(true) {
 			return Runner{}, false, nil
 		}
@@ -283,6 +285,16 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 		return Runner{}, false, os.NewSyscallError("flock", err)
 	}
 	return h.runner(path), true, nil
+}
+
+// seen is Running for users who may not open the lock: the kernel tells who holds it on this host.
+func seen(path string) (Runner, bool, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return Runner{}, false, os.NewSyscallError("stat", err)
+	}
+	pid := host.LockHolder(st.Dev, st.Ino)
+	return Runner{PID: pid, Host: host.Name(), Since: time.Unix(st.Mtim.Unix()), Here: true, UID: int(st.Uid)}, pid != 0, nil
 }
 
 func (h holder) runner(lock string) Runner {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // keptMark is an extended attribute of a log that was moved aside, for the next time:
@@ -25,7 +27,7 @@ func FreshLog(path string, own bool) (empty bool, err error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, cause(err)
+		return false, host.Cause(err)
 	}
 	if !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return fi.Mode().IsRegular(), nil

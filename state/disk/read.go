@@ -3,6 +3,7 @@ package disk
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 	}
 	if r.fact.Kind == state.KindRun {
 		if r.fact.Version > state.Version {
-			return ErrNewer
+			return fmt.Errorf("%w: version %d, by gpurun %s; this gpurun reads up to version %d (use gpurun %[3]s or later)", ErrNewer, r.fact.Version, cmp.Or(r.fact.Gpurun, "of unknown version"), state.Version)
 		}
 		r.Run, r.Over = r.fact, state.Fact{}
 	}
@@ -136,6 +137,7 @@ func decode(text []byte, f *state.Fact) error {
 	if f.Kind == "" {
 		return errors.New("no kind")
 	}
+	inPaths(f, host.Exact)
 	return nil
 }
 

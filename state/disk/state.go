@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"gpurun/state"
@@ -44,6 +45,7 @@ type fileState struct {
 	lock     *os.File // the folder's lock file
 	jobLock  *os.File // the job file itself; nil if it cannot be locked, or is under another name
 	ledger   *ledger
+	access   access // once it is shared
 }
 
 // Open locks all files, in the order of their folders' paths, or none (LockedError),
@@ -156,6 +158,7 @@ func (s *State) read(i int, o Options) (over []string, err error) {
 	if err := r.load(s.history, i, ended, true); err != nil {
 		return nil, err
 	}
+	s.history.Ran(i, r.Run, r.Over)
 	s.warnings = append(s.warnings, r.Warnings...)
 	facts, err := s.recover(i, r, left, o)
 	if err != nil {
@@ -248,8 +251,17 @@ func (s *State) Dir(file int) string { return s.files[file].dir }
 // RunLog returns the batch's rotated run.log, in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
-// Copies returns the folder with the copies of the code that jobs of a file run in.
-func (s *State) Copies(file int) string { return filepath.Join(s.files[file].dir, copiesName) }
+// Copies returns the folders that may have copies of the code that jobs of a file run in. New ones go to
+// the first, which is on the file system of their work dir: in .gpurun there, if that is this user's.
+func (s *State) Copies(file int, workDir string) []string {
+	f, hide := s.files[file], filepath.Join(workDir, hidden)
+	dirs := []string{filepath.Join(f.dir, copiesName)}
+	own := Folder(f.job, hide)
+	if filepath.Dir(f.dir) != hide && unix.Access(workDir, unix.W_OK) == nil && above(own, f.job) == nil && trusted(own, f.job, 0) == nil {
+		dirs = append([]string{filepath.Join(own, copiesName)}, dirs...)
+	}
+	return dirs
+}
 
 // Output returns the path of what a detached run prints, in the first file's folder.
 func (s *State) Output() string { return filepath.Join(s.files[0].dir, outputName) }
@@ -313,6 +325,6 @@ func (s *State) Close() error {
 }
 
 // ErrNewer reports that a newer gpurun wrote the ledger.
-var ErrNewer = errors.New("written by a newer gpurun: use that version")
+var ErrNewer = errors.New("the ledger has a newer format")
 
 func isNotExist(err error) bool { return errors.Is(err, os.ErrNotExist) }

@@ -18,7 +18,6 @@ import (
 // A Success is the last success of a key, with what it measured.
 type Success struct {
 	Metrics  // once Decode has read them
-	Key      string
 	UniID    string
 	Measured map[string]string // as in the ledger
 
@@ -79,12 +78,12 @@ func numbers(text []byte, like []string) (m Metrics, ok bool) {
 // Successes reads the ledger in a batch's folder: the last success of each key that was not
 // forgotten since, whatever has come after it. It decodes only the lines that it needs: a
 // batch of 100,000 jobs is read in a fraction of a second. Broken lines are passed over. A
-// missing ledger is an empty one.
-func Successes(dir string) (last map[string]*Success, err error) {
+// missing ledger is an empty one. given are the -p values of its runs.
+func Successes(dir string) (last map[string]*Success, given []map[string]string, err error) {
 	r := newReader(filepath.Join(dir, ledgerName))
 	f, err := r.open()
 	if f == nil || err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	type start struct {
@@ -97,16 +96,19 @@ func Successes(dir string) (last map[string]*Success, err error) {
 	for at := int64(0); ; {
 		text, size, _, err := nextLine(lines)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, in(dir, err)
+			return nil, nil, in(dir, err)
 		}
 		if size == 0 {
-			return last, nil
+			return last, given, nil
 		}
 		switch kindOf(text) {
 		case state.KindRun:
 			var fact state.Fact
 			if decode(text, &fact) == nil {
 				run = &fact
+				if !slices.ContainsFunc(given, func(p map[string]string) bool { return maps.Equal(p, fact.Params) }) {
+					given = append(given, fact.Params)
+				}
 			}
 		case state.KindStart:
 			if id := uniIDOf(text); id != "" {
@@ -145,7 +147,7 @@ func Successes(dir string) (last map[string]*Success, err error) {
 			default:
 				s = start{run, -1}
 			}
-			last[end.Key] = &Success{Key: end.Key, UniID: end.UniID, Measured: end.Measured, Run: s.run, startAt: s.at, endAt: at, metrics: end.Metrics}
+			last[end.Key] = &Success{UniID: end.UniID, Measured: end.Measured, Run: s.run, startAt: s.at, endAt: at, metrics: end.Metrics}
 		}
 		at += size
 	}

@@ -29,8 +29,8 @@ broken "state":"succeeded"
 	if err := os.WriteFile(filepath.Join(dir, ledgerName), []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	last, err := Successes(dir)
-	if err != nil || len(last) != 2 {
+	last, given, err := Successes(dir)
+	if err != nil || len(last) != 2 || len(given) != 1 || given[0] != nil {
 		t.Fatalf("got %v, %v", last, err)
 	}
 	a := last["k1"]
@@ -48,13 +48,13 @@ broken "state":"succeeded"
 	if start, end := b.Lines(dir); start.Kind != "" || end.Job != "b" {
 		t.Errorf("got the lines %+v, %+v where the ledger lacks the start", start, end)
 	}
-	if last, err := Successes(filepath.Join(dir, "none")); len(last) > 0 || err != nil {
+	if last, _, err := Successes(filepath.Join(dir, "none")); len(last) > 0 || err != nil {
 		t.Errorf("got %v, %v without a ledger", last, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ledgerName), []byte(strings.Repeat("x", 100_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if last, err := Successes(dir); len(last) > 0 || err != nil {
+	if last, _, err := Successes(dir); len(last) > 0 || err != nil {
 		t.Errorf("got %v, %v from a line without an end", last, err)
 	}
 }

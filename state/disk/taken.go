@@ -79,12 +79,12 @@ func (l *ledger) putBack() (n int, err error) {
 		f, err = host.OpenOwn(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
 	}
 	if err != nil {
-		return 0, cause(err)
+		return 0, host.Cause(err)
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
-			err = cause(err)
+			err = host.Cause(err)
 		}
 	}()
 	own, err := l.lines(f, gone)

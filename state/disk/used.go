@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,14 +81,8 @@ func changeUsed(change func([]Used) []Used) error {
 		return err
 	}
 	defer lock.Close()
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) {
-			break // a file system without locks: the worst is a line too few
-		}
-		if time.Since(began) > usedWait {
-			return err
-		}
+	if err := host.Flock(lock, unix.LOCK_EX, usedWait); err != nil {
+		return err
 	}
 	var text bytes.Buffer
 	for _, u := range slices.DeleteFunc(change(readUsed(dir)), gone) {

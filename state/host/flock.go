@@ -3,11 +3,62 @@ package host
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// Flock locks a file, with LOCK_SH or LOCK_EX, within a limit. Its error names who holds the lock. A
+// file system without locks is no error.
+func Flock(f *os.File, how int, limit time.Duration) error {
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		switch {
+		case err == nil || NoLocks(err):
+			return nil
+		case err != unix.EWOULDBLOCK && err != unix.EINTR:
+			return os.NewSyscallError("flock", err)
+		case time.Since(began) >= limit:
+			return held(f, limit)
+		}
+	}
+}
+
+// NoLocks reports whether err means that the file system does not support flock.
+func NoLocks(err error) bool {
+	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
+}
+
+// A HeldError reports that a lock was not free in time.
+type HeldError struct {
+	Name   string // of the lock file
+	Holder string // "process 4711 of alice"
+	Limit  time.Duration
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s is locked by %s, after a wait of %v", e.Name, e.Holder, e.Limit)
+}
+
+// held names the process that holds a flock on an open file.
+func held(f *os.File, limit time.Duration) error {
+	e := &HeldError{filepath.Base(f.Name()), "a process that cannot be seen from here", limit}
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return e
+	}
+	pid := LockHolder(st.Dev, st.Ino)
+	if uid, known := Owner(pid); pid != 0 && known {
+		e.Holder = fmt.Sprintf("process %d of %s", pid, cmp.Or(Login(uid), fmt.Sprintf("uid %d", uid)))
+	}
+	return e
+}
 
 // LockHolder returns the process that holds a flock on a file, given by device and
 // inode, or 0 if there is none or it is in a PID namespace that is not visible from here.

@@ -84,6 +84,15 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
+// Cause returns an error without the path that it names, for messages that name it already.
+func Cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
 // Strange returns the error for a path that holds something gpurun did not create.
 func Strange(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)

@@ -72,6 +72,7 @@ type Waiter struct {
 	User       string     `json:"user"`
 	You        bool       `json:"you"`
 	Run        *string    `json:"run"`        // null for the place that you would have, if none of your runs waits
+	Name       *string    `json:"name"`       // of a command that waits; null for a run
 	Since      time.Time  `json:"since"`      //
 	Holds      float64    `json:"holds_gpus"` // the user, by all runs and programs
 	Background bool       `json:"background"`
@@ -82,8 +83,8 @@ type Waiter struct {
 
 // Ask is what a run waits for.
 type Ask struct {
-	Jobs   int        `json:"jobs"` // alike, as far as there are GPUs for them
-	GPUs   int        `json:"gpus"`
+	Jobs   int        `json:"jobs"`         // alike, as far as there are GPUs for them
+	GPUs   int        `json:"gpus"`         // 0 for one that waits for cores or memory of the host alone
 	Memory gpu.Bytes  `json:"memory_bytes"` // on each
 	Share  bool       `json:"share"`
 	UUIDs  []gpu.UUID `json:"uuids"` // that could do

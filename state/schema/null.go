@@ -1,6 +1,9 @@
 package schema
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Known returns a pointer to v, or nil for the zero value, where that stands for unknown.
 func Known[T comparable](v T) *T {
@@ -18,6 +21,14 @@ func AtLeast[T ~int | ~int64 | ~float64](v, least T) *T {
 		return nil
 	}
 	return &v
+}
+
+// Finite returns a pointer to x, or nil for NaN and the infinities, which JSON lacks.
+func Finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
 }
 
 // Time returns t in UTC, or nil if it is unknown.

@@ -14,6 +14,7 @@ type Report struct {
 	Batch    Batch             `json:"batch"`
 	Run      *Run              `json:"run"`    // the live run, else the last one; null if there was none
 	Counts   map[State]int     `json:"counts"` // jobs by state, as in status
+	Outcome  Outcome           `json:"outcome"`
 	Runs     []RunRow          `json:"runs"`   // oldest first, as in history
 	Jobs     []ReportJob       `json:"jobs"`   // in the order of the job files, then those that are no longer there
 	Config   map[string]string `json:"config"` // what the configs of all jobs that have one agree in
@@ -30,7 +31,7 @@ type ReportJob struct {
 	Line     *int              `json:"line"`
 	Name     string            `json:"name"`
 	Key      string            `json:"key"`
-	Former   bool              `json:"former"` // it is no longer in the job files, or does something else now
+	Former   bool              `json:"former"` // it is no longer in the job files, does something else now, or had other -p values
 	Params   map[string]string `json:"params"`
 	Tags     []string          `json:"tags"`
 	Needs    []string          `json:"needs"`

@@ -31,8 +31,9 @@ func At(now time.Time) Head { return Head{Version, now.UTC()} }
 type Status struct {
 	Head
 	Batch    Batch         `json:"batch"`
-	Run      *Run          `json:"run"`         // the live run, else the last one; null if there was none
-	Counts   map[State]int `json:"counts"`      // jobs by state: of a live run, those that it selected
+	Run      *Run          `json:"run"`         // the live run, else the last one, or that of --run; null if there was none
+	Counts   map[State]int `json:"counts"`      // jobs by state: of a live run, those that it selected and those added to the files since
+	Outcome  Outcome       `json:"outcome"`     // how the batch is as a whole, by these counts
 	ETA      *float64      `json:"eta_seconds"` // how long the rest takes
 	GPUs     []GPU         `json:"gpus"`        // those that the run may use; null without a live run
 	Jobs     []Job         `json:"jobs"`        // in the order of the job files
@@ -48,6 +49,8 @@ type Batch struct {
 	StateDir string `json:"state_dir"`
 	Host     string `json:"host"`
 	User     string `json:"user"`
+
+	Params map[string]string `json:"params"` // -p values with which the jobs are shown; null for the files' own
 }
 
 // File is a job file.
@@ -58,6 +61,7 @@ type File struct {
 
 // Run is one run of a batch.
 type Run struct {
+	ID       *string           `json:"id"` // for --run; null in older ledgers
 	Alive    bool              `json:"alive"`
 	PID      *int              `json:"pid"` // while it is alive
 	Started  *time.Time        `json:"started"`
@@ -68,7 +72,7 @@ type Run struct {
 	Params   map[string]string `json:"params"`      // given with -p
 	Sim      *string           `json:"sim"`         // the simulated GPUs it runs on
 	Git      *Git              `json:"git"`
-	Snapshot *string           `json:"snapshot"` // the copy of the code that it began with
+	Snapshot *string           `json:"snapshot"` // the copy of the code that its next jobs run in
 }
 
 // Git is the state of the code when a run began.
@@ -108,7 +112,7 @@ type Job struct {
 	Since    *time.Time        `json:"since"`    // since when it is in that state
 	Cause    *Cause            `json:"cause"`    // why it ended without success
 	Wait     *Wait             `json:"wait"`     // what it waits for in a live run
-	Plan     *Plan             `json:"plan"`     // whether the next run would run it; only in plan and why
+	Plan     *Plan             `json:"plan"`     // whether the next run would run it; in plan and why, and of a job that is forgotten
 	Attempts int               `json:"attempts"` // how many it has had in the run that last tried it
 	Attempt  *Attempt          `json:"attempt"`  // the last one
 	Metrics  map[string]any    `json:"metrics"`  // of its last success
@@ -150,6 +154,9 @@ var States = []State{
 // StateOf returns a phase as programs see it.
 func StateOf(p state.Phase) State { return State(strings.ReplaceAll(string(p), " ", "_")) }
 
+// Phase is the inverse of StateOf.
+func (s State) Phase() state.Phase { return state.Phase(strings.ReplaceAll(string(s), "_", " ")) }
+
 // CountsOf returns counts of all states: none is unknown.
 func CountsOf(phases map[state.Phase]int) map[State]int {
 	counts := make(map[State]int, len(States))
@@ -171,7 +178,11 @@ type Cause struct {
 // CauseOf returns the cause of an end; nil for a success.
 func CauseOf(end *state.Fact) *Cause {
 	if code := end.CauseCode(); code != "" {
-		return &Cause{code, end.Failure().Cause()}
+		text := end.Failure().Cause()
+		if end.NoRetry != "" {
+			text += "; no retry: " + end.NoRetry
+		}
+		return &Cause{code, text}
 	}
 	return nil
 }

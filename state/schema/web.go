@@ -10,7 +10,8 @@ import (
 // Hello shows that a server knows its tokens, to a client that is about to send one.
 type Hello struct {
 	Head
-	Read    string  `json:"read"`    // HMAC-SHA256 of the nonce by the token for reading, in hexadecimal
+	Address string  `json:"address"` // IP and port at which the server was reached
+	Read    string  `json:"read"`    // HMAC-SHA256 of nonce, space and address by the token for reading, in hexadecimal
 	Control *string `json:"control"` // by that for control; null if there is none
 }
 
@@ -50,6 +51,7 @@ type Summary struct {
 	Batch    Batch         `json:"batch"`
 	Run      *Run          `json:"run"` // the live run, else the last one; null if there was none
 	Counts   map[State]int `json:"counts"`
+	Outcome  Outcome       `json:"outcome"`
 	ETA      *float64      `json:"eta_seconds"`
 	Total    int           `json:"jobs_total"`
 	Running  []string      `json:"running"` // names of the first 20

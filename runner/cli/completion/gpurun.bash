@@ -9,6 +9,7 @@ _gpurun() {
     local IFS=$'\n'
     COMPREPLY=($(cut -f 1 <<<"$found"))
     COMPREPLY=("${COMPREPLY[@]#"${word%"$cur"}"}")
+    [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
     if [[ -n $files ]]; then
         compopt -o filenames 2>/dev/null
         COMPREPLY+=($(compgen -f -- "$cur"))

@@ -7,7 +7,11 @@ _gpurun() {
     for line in ${(f)found}; do
         offers+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
     done
-    (( $#offers )) && _describe word offers
+    if [[ $found == *'='$'\t'* ]]; then
+        _describe word offers -S ''
+    elif (( $#offers )); then
+        _describe word offers
+    fi
     if [[ -n $files ]]; then
         [[ $PREFIX == -*=* ]] && compset -P '*='
         _files

@@ -127,7 +127,7 @@ const partFor = 10 * time.Second
 // begun any more.
 func (c *Cluster) part() {
 	heard := make(chan struct{})
-	c.post.put(func() { c.heard = sync.OnceFunc(func() { close(heard) }) })
+	c.post.Put(func() { c.heard = sync.OnceFunc(func() { close(heard) }) })
 	select {
 	case <-heard:
 	case <-time.After(partFor):

@@ -73,7 +73,7 @@ func TestElsewhere(t *testing.T) {
 		for _, rest := range []bool{false, true} {
 			s, batch := prepared(t, 3)
 			s.id, s.job, s.rows = "s", "17", []Row{{State: Active, First: 0, Last: 1}, {State: Pending, First: 2, Last: 2, Rest: rest}}
-			c := &Cluster{words: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{"s": s}, live: map[string]*entry{}, out: newMailbox[engine.Event]()}
+			c := &Cluster{words: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{"s": s}, live: map[string]*entry{}, out: engine.NewMailbox[engine.Event]()}
 			e := &entry{Identity: batch[0].Identity}
 			e.belong(s, 0)
 			c.live[e.UniID] = e

@@ -36,8 +36,8 @@ type Cluster struct {
 	events chan engine.Event
 	quit   chan struct{}
 	work   sync.WaitGroup
-	post   mailbox[func()]       // for the one goroutine that owns the rest
-	out    mailbox[engine.Event] // for those who read Events
+	post   *engine.Mailbox[func()]       // for the one goroutine that owns the rest
+	out    *engine.Mailbox[engine.Event] // for those who read Events
 
 	live      map[string]*entry // by uni_id
 	queue     []*engine.Launch  // to be submitted
@@ -70,7 +70,6 @@ type entry struct {
 	shown     engine.Queued
 	told      bool // of its start
 	suspended bool // by the cluster
-	ready     bool // a successor: that it has its GPUs was told
 	task      *task
 	record    *wire.Record // that waits for the cluster's word
 	row       Row
@@ -120,7 +119,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 	cl := &Cluster{
 		Config: c, words: words, stem: stem(Prefix(c.Options), c.Dir), every: Every(c.Options), most: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
-		post: newMailbox[func()](), out: newMailbox[engine.Event](),
+		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
 		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
@@ -136,7 +135,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 		return nil, err
 	}
 	cl.remember()
-	cl.start(cl.pump)
+	cl.start(func() { cl.out.Pump(cl.events, cl.quit) })
 	cl.start(cl.run)
 	return cl, nil
 }
@@ -174,7 +173,7 @@ func (c *Cluster) start(f func()) {
 
 // beside does what may take long in another goroutine, and what it returns in ours.
 func (c *Cluster) beside(f func() (then func())) {
-	c.Go(func() { c.post.put(f()) })
+	c.Go(func() { c.post.Put(f()) })
 }
 
 // Events delivers all events.
@@ -194,25 +193,7 @@ func (c *Cluster) Close() error {
 	return c.unheard()
 }
 
-func (c *Cluster) emit(ev engine.Event) { c.out.put(ev) }
-
-// pump passes events on to whoever reads them.
-func (c *Cluster) pump() {
-	for {
-		for _, ev := range c.out.take() {
-			select {
-			case c.events <- ev:
-			case <-c.quit:
-				return
-			}
-		}
-		select {
-		case <-c.out.poked:
-		case <-c.quit:
-			return
-		}
-	}
-}
+func (c *Cluster) emit(ev engine.Event) { c.out.Put(ev) }
 
 // run is the goroutine that owns the attempts.
 func (c *Cluster) run() {
@@ -222,8 +203,8 @@ func (c *Cluster) run() {
 		select {
 		case <-c.quit:
 			return
-		case <-c.post.poked:
-			for _, f := range c.post.take() {
+		case <-c.post.Poked:
+			for _, f := range c.post.Take() {
 				f()
 			}
 			c.stopAll()
@@ -252,7 +233,7 @@ func (c *Cluster) pause() time.Duration {
 
 // Launch has attempts submitted.
 func (c *Cluster) Launch(all ...engine.Launch) {
-	c.post.put(func() {
+	c.post.Put(func() {
 		if len(c.queue) == 0 && !c.calling {
 			c.gather()
 		}
@@ -272,13 +253,13 @@ const gatherFor = 30 * time.Millisecond
 func (c *Cluster) gather() {
 	if at := time.Now().Add(gatherFor); c.again.Before(at) {
 		c.again = at
-		time.AfterFunc(gatherFor, func() { c.post.put(func() {}) })
+		time.AfterFunc(gatherFor, func() { c.post.Put(func() {}) })
 	}
 }
 
 // Adopt takes on attempts that an earlier run submitted, or was about to.
 func (c *Cluster) Adopt(all ...engine.Attempt) {
-	c.post.put(func() {
+	c.post.Put(func() {
 		for _, a := range all {
 			if c.live[a.UniID] == nil {
 				c.live[a.UniID] = &entry{Identity: a.Identity, adopted: true, beaten: time.Now()}
@@ -298,9 +279,6 @@ func (c *Cluster) find(e *entry, s status) {
 	}
 	e.gpus = p.GPUs
 	e.belong(c.known(p.Submit), p.Task)
-	if p.After && readRequest(p) == (request{}) {
-		c.letGo(e) // its start is in the ledger, and so is the end that it waits for
-	}
 }
 
 // belong notes which task of a submission an attempt is.
@@ -348,33 +326,4 @@ func (c *Cluster) end(e *entry, ended *engine.Ended) {
 		e.submit.open--
 	}
 	c.emit(engine.Event{UniID: e.UniID, Ended: ended})
-}
-
-// A mailbox keeps what is put into it, however much, until it is taken.
-type mailbox[T any] struct {
-	poked chan struct{}
-	mu    *sync.Mutex
-	all   *[]T
-}
-
-func newMailbox[T any]() mailbox[T] {
-	return mailbox[T]{make(chan struct{}, 1), &sync.Mutex{}, &[]T{}}
-}
-
-func (m mailbox[T]) put(x T) {
-	m.mu.Lock()
-	*m.all = append(*m.all, x)
-	m.mu.Unlock()
-	select {
-	case m.poked <- struct{}{}:
-	default:
-	}
-}
-
-func (m mailbox[T]) take() []T {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := *m.all
-	*m.all = nil
-	return all
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -54,28 +53,22 @@ const (
 // A place is where an attempt was submitted. With it the attempt counts as submitted.
 type place struct {
 	Engine string `json:"engine"`
-	Submit string `json:"submit"`          // the submission's folder
-	Task   int    `json:"task"`            // of it, from 0
-	GPUs   int    `json:"gpus,omitempty"`  // that it asks for
-	After  bool   `json:"after,omitempty"` // it waits on these for the end of another: see successor.go
+	Submit string `json:"submit"`         // the submission's folder
+	Task   int    `json:"task"`           // of it, from 0
+	GPUs   int    `json:"gpus,omitempty"` // that it asks for
 }
 
 // A task is what the node says of an attempt that it runs.
 type task struct {
 	UniID   string          `json:"uni_id"`
 	Host    string          `json:"host"`
-	Job     string          `json:"job"` // in the cluster
 	GPUs    []int           `json:"gpus,omitempty"`
 	UUIDs   []gpu.UUID      `json:"gpu_uuids,omitempty"`
 	Running *engine.Running `json:"running,omitempty"` // once its process exists
 	Beat    int             `json:"beat"`              // grows as long as its keeper lives
 
 	Background *engine.Background `json:"background,omitempty"`
-	Declined   string             `json:"declined,omitempty"`    // why it was not asked to save its work, the last time
-	DeclinedOf int                `json:"declined_of,omitempty"` // the number of that request
-	Stray      string             `json:"stray,omitempty"`       // what of it is on a GPU that it was not given
-	Ready      bool               `json:"ready,omitempty"`       // a successor has its GPUs
-	Busy       *int               `json:"busy,omitempty"`        // how busy its GPUs are, if it was asked for that: see gauge
+	Stray      string             `json:"stray,omitempty"` // what of it is on a GPU that it was not given
 }
 
 // beatEvery is how often a keeper shows that it lives.
@@ -186,7 +179,7 @@ func (t *task) put(dir string) error {
 			return overwrite(filepath.Join(dir, wire.StatusFile), taskFrom, b)
 		}
 		c.UUIDs, c.Background = nil, nil
-		for _, text := range []*string{&c.Declined, &c.Stray, &c.Host} {
+		for _, text := range []*string{&c.Stray, &c.Host} {
 			*text = (*text)[:min(len(*text), most)]
 		}
 	}
@@ -236,18 +229,14 @@ func claimedBy(dir string) string {
 	return string(b)
 }
 
-// A request is what the runner asks of the node: to stop an attempt, to have it save its work
-// first, or to let one begin that waits for that.
+// A request is what the runner asks of the node: to stop an attempt.
 type request struct {
-	how    string // "term", "kill", "save" or goAhead; "" for nothing yet
-	why    string
-	signal string        // save
-	wait   time.Duration // save
-	n      int           // of all that were asked of the attempt: the same may be asked again
+	how string // "term" or "kill"; "" for nothing yet
+	why string
 }
 
 func (r request) put(p place) error {
-	text := strings.TrimSpace(fmt.Sprintf("%s %s %s %d %d", r.how, cmp.Or(r.why, "-"), cmp.Or(r.signal, "-"), r.wait, r.n))
+	text := r.how + " " + cmp.Or(r.why, "-")
 	return overwrite(filepath.Join(p.Submit, stopsFile), int64(p.Task)*stopSize, []byte(fmt.Sprintf("%-*s\n", stopSize-1, text)))
 }
 
@@ -261,7 +250,7 @@ func readRequest(p place) (r request) {
 	if _, err := f.ReadAt(b, int64(p.Task)*stopSize); err != nil {
 		return request{}
 	}
-	if n, _ := fmt.Sscanf(string(b), "%s %s %s %d %d", &r.how, &r.why, &r.signal, &r.wait, &r.n); n < 4 {
+	if n, _ := fmt.Sscanf(string(b), "%s %s", &r.how, &r.why); n < 2 {
 		return request{}
 	}
 	if r.why == "-" {

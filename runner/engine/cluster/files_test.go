@@ -138,7 +138,7 @@ func TestStatus(t *testing.T) {
 		}
 		return st.said("u0")
 	}
-	Task := &task{UniID: "u0", Host: "node1", Job: "7_0", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Declined: strings.Repeat("x", 3000), Stray: strings.Repeat("\"", 3000)}
+	Task := &task{UniID: "u0", Host: "node1", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Stray: strings.Repeat("\"", 3000)}
 	if err := Task.put(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -165,9 +165,7 @@ func TestStatus(t *testing.T) {
 func TestRequest(t *testing.T) {
 	s, _ := prepared(t, 3)
 	p, path := place{Submit: s.dir, Task: 1}, filepath.Join(s.dir, stopsFile)
-	for _, r := range []request{
-		{how: "term", why: "cancelled", signal: "-"}, {how: "kill", signal: "-"}, {how: "save", why: "resize", signal: "USR1", wait: time.Minute},
-	} {
+	for _, r := range []request{{how: "term", why: "cancelled"}, {how: "kill"}} {
 		if err := r.put(p); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +178,7 @@ func TestRequest(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "term", "term cancelled - 0", strings.Repeat("x", 200)} {
+	for _, text := range []string{"", "term", strings.Repeat("x", 200)} {
 		if err := os.WriteFile(path, append(bytes.Repeat([]byte(" "), stopSize), text...), 0o644); err != nil {
 			t.Fatal(err)
 		}

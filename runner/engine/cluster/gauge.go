@@ -22,9 +22,6 @@ type gauge struct {
 	Peaks    []gpu.Peak `json:"peaks,omitempty"` // one for each GPU, in the order of the grant
 	Readings int        `json:"readings,omitempty"`
 	Away     []away     `json:"away,omitempty"` // who is on the node's other GPUs, in the last reading
-	Busy     *int       `json:"busy,omitempty"` // percent, of all its GPUs over the last minute; nil if unknown
-
-	loads []load // of which Busy is the mean
 }
 
 // away is a process on a GPU that the task was not given.
@@ -33,44 +30,6 @@ type away struct {
 	PID      int    `json:"pid"`
 	Command  string `json:"command,omitempty"`
 	Doubtful bool   `json:"doubtful,omitempty"`
-}
-
-// A load is how busy the GPUs of a task were.
-type load struct {
-	at      time.Time
-	percent int
-}
-
-// loadFor is over how long the mean of them counts.
-const loadFor = time.Minute
-
-// weigh takes note of how busy its GPUs are. The mean is known once they have been read for a
-// minute, and no longer if one of them cannot be read.
-func (g *gauge) weigh(own []probe.Metered, at time.Time) {
-	g.Busy = nil
-	sum := 0
-	for _, m := range own {
-		if sum += m.Busy; m.Busy < 0 {
-			g.loads = nil
-			return
-		}
-	}
-	if len(own) == 0 {
-		return
-	}
-	for len(g.loads) > 1 && at.Sub(g.loads[1].at) >= loadFor {
-		g.loads = g.loads[1:]
-	}
-	g.loads = append(g.loads, load{at, sum / len(own)})
-	if at.Sub(g.loads[0].at) < loadFor {
-		return
-	}
-	mean := 0
-	for _, l := range g.loads {
-		mean += l.percent
-	}
-	mean /= len(g.loads)
-	g.Busy = &mean
 }
 
 // The pauses between readings grow from the first to the last.
@@ -119,7 +78,6 @@ func measure(submission string, env []string, to io.Writer) {
 		if seen, err := meter.Read(context.Background()); err == nil {
 			own, others := apart(seen, ids, uuids)
 			g.see(own, others)
-			g.weigh(own, time.Now())
 		}
 		tell()
 		time.Sleep(pause)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
@@ -140,40 +139,5 @@ func TestSuitable(t *testing.T) {
 	}
 	if most := (Asked{Options: table}).Largest(); most != 80*gpu.GiB {
 		t.Errorf("the largest has %v", most)
-	}
-}
-
-// How busy the GPUs are is the mean of all over the last minute, once they were read for so long.
-func TestWeigh(t *testing.T) {
-	var g gauge
-	began := time.Unix(1000, 0)
-	read := func(after time.Duration, percents ...int) int {
-		var own []probe.Metered
-		for _, p := range percents {
-			own = append(own, probe.Metered{Busy: p})
-		}
-		if g.weigh(own, began.Add(after)); g.Busy == nil {
-			return -1
-		}
-		return *g.Busy
-	}
-	for _, tt := range []struct {
-		after time.Duration
-		read  []int
-		want  int
-	}{
-		{0, []int{100, 100}, -1},
-		{30 * time.Second, []int{100, 0}, -1},
-		{60 * time.Second, []int{0, 0}, 50},
-		{90 * time.Second, []int{0, 0}, 16}, // 50, 0 and 0
-		{150 * time.Second, []int{40, 40}, 20},
-		{155 * time.Second, []int{40, -1}, -1},
-		{160 * time.Second, []int{40, 40}, -1},
-		{220 * time.Second, []int{40, 40}, 40},
-		{225 * time.Second, nil, -1},
-	} {
-		if got := read(tt.after, tt.read...); got != tt.want {
-			t.Errorf("after %v: %d, want %d", tt.after, got, tt.want)
-		}
 	}
 }

@@ -29,7 +29,7 @@ func (k Kind) Open(c engine.Config) (engine.Opened, error) {
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Engine: cl, Successors: cl}, nil
+	return engine.Opened{Engine: cl}, nil
 }
 
 // Submitted reports whether the attempt in a folder was submitted to a cluster, or was about
@@ -53,7 +53,7 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 		return state.Trace{}, err
 	}
 	p, ok := s.place()
-	if !ok || p.waits(s, uniID) {
+	if !ok {
 		return state.Trace{}, nil
 	}
 	l, err := p.launch()
@@ -79,7 +79,7 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 		if rec != nil {
 			return engine.Found{Ended: rec.End(), Began: !rec.Void}
 		}
-		f := engine.Found{Away: true, Began: t != nil}
+		f := engine.Found{Began: t != nil}
 		if t != nil {
 			f.Host = t.Host
 		}

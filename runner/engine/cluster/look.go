@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/state"
 )
@@ -58,26 +57,15 @@ func (c *Cluster) read(e *entry) {
 	if e.task = t; was == nil {
 		c.noteStart(e)
 	}
-	if t.Ready && !e.ready {
-		e.ready = true
-		c.emit(engine.Event{UniID: e.UniID, Ready: &engine.Ready{Host: t.Host, Grant: gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}}})
-	}
 	if t.Running != nil && !e.told {
 		e.told = true
 		c.emit(engine.Event{UniID: e.UniID, Running: t.running(e.adopted)})
-	}
-	if t.Busy != nil && (was == nil || was.Beat != t.Beat) {
-		c.emit(engine.Event{UniID: e.UniID, Busy: t.Busy})
 	}
 	if b := t.Background; b != nil && (was == nil || was.Background == nil || *was.Background != *b) {
 		c.emit(engine.Event{UniID: e.UniID, Background: b})
 	}
 	if t.Stray != "" && (was == nil || was.Stray == "") {
 		c.emit(engine.Event{Warnings: []string{e.Job + ": " + t.Stray}})
-	}
-	if e.stop != nil && e.stop.how == "save" && t.Declined != "" && t.DeclinedOf == e.stop.n {
-		e.stop = nil
-		c.emit(engine.Event{UniID: e.UniID, Declined: t.Declined})
 	}
 }
 

@@ -10,9 +10,6 @@ type Node struct {
 	Parts     []string // partitions or queues that it is in
 	GPUs      int
 	Used      int // of these, given to jobs
-	Features  string
-	Kinds     string // of its GPUs, as a model in settings.cluster.models may name them
-	Default   bool   // jobs start on it that name no partition or queue
 	Occupants []Occupant
 }
 

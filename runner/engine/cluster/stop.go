@@ -12,7 +12,7 @@ const pursue = 30 * time.Second
 
 // Stop ends an attempt: one that no node has at once, any other through its keeper.
 func (c *Cluster) Stop(uniID, why string, how engine.How) {
-	c.post.put(func() {
+	c.post.Put(func() {
 		r := request{how: "term", why: why}
 		if how == engine.Kill {
 			r.how = "kill"
@@ -42,19 +42,7 @@ func (c *Cluster) stopAll() {
 	}
 }
 
-// Save asks an attempt to save its work.
-func (c *Cluster) Save(uniID, why, signal string, wait time.Duration) {
-	c.post.put(func() {
-		if e := c.live[uniID]; e == nil || e.task == nil {
-			c.emit(engine.Event{UniID: uniID, Declined: "it is not running"})
-			return
-		}
-		c.ask(uniID, request{how: "save", why: why, signal: signal, wait: wait}, false)
-	})
-}
-
-// ask asks the node that has an attempt for something; one that is void, or was never submitted,
-// ends.
+// ask asks the node that has an attempt to end it; one that is void, or was never submitted, ends.
 func (c *Cluster) ask(uniID string, r request, void bool) {
 	e := c.live[uniID]
 	if e == nil {
@@ -77,7 +65,6 @@ func (c *Cluster) ask(uniID string, r request, void bool) {
 		return // it is void, or will be
 	}
 	at := place{Submit: e.submit.dir, Task: e.n}
-	r.n = readRequest(at).n + 1
 	if err := r.put(at); err != nil {
 		c.Log.Warn().Err(err).Str("uni_id", uniID).Msg("stop")
 	}
@@ -105,7 +92,7 @@ func (c *Cluster) wake(e *entry) {
 
 // chase has the cluster end an attempt that has not ended although it was stopped.
 func (c *Cluster) chase(e *entry) {
-	if e.stop == nil || e.chased || e.stop.how == "save" || e.record != nil {
+	if e.stop == nil || e.chased || e.record != nil {
 		return
 	}
 	limit := pursue

@@ -137,7 +137,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	errs := make([]error, len(batch))
 	c.atOnce(len(batch), func(i int) {
 		l := batch[i]
-		err := lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l), After: l.After != nil})
+		err := lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l)})
 		if !errors.Is(err, fs.ErrNotExist) { // else it was stopped meanwhile, and its task runs nothing
 			errs[i] = err
 		}
@@ -183,28 +183,22 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 // this submission later knows as much.
 func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
 	command := c.words.Submit(s.name, c.Dir, n, args)
-	calling, err := host.OpenOwn(filepath.Join(s.dir, callingFile), os.O_RDWR, 0)
-	if err != nil {
-		return Invalid, err.Error()
+	files := map[string]*os.File{callingFile: nil, answerFile: nil, errFile: nil}
+	for name := range files {
+		f, err := host.OpenOwn(filepath.Join(s.dir, name), os.O_RDWR, 0)
+		if err != nil {
+			return Invalid, err.Error()
+		}
+		defer f.Close()
+		files[name] = f
 	}
-	defer calling.Close()
-	_ = unix.Flock(int(calling.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	answer, err := host.OpenOwn(filepath.Join(s.dir, answerFile), os.O_WRONLY, 0)
-	if err != nil {
-		return Invalid, err.Error()
-	}
-	defer answer.Close()
-	stderr, err := host.OpenOwn(filepath.Join(s.dir, errFile), os.O_WRONLY, 0)
-	if err != nil {
-		return Invalid, err.Error()
-	}
-	defer stderr.Close()
+	_ = unix.Flock(int(files[callingFile].Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	cmd := exec.Command(command.Args[0], command.Args[1:]...)
 	cmd.Env = append(environ(), command.Env...)
 	cmd.Dir = "/"
 	cmd.Stdin = strings.NewReader(c.script(s))
-	cmd.Stdout, cmd.Stderr = answer, stderr
-	cmd.ExtraFiles = []*os.File{calling}
+	cmd.Stdout, cmd.Stderr = files[answerFile], files[errFile]
+	cmd.ExtraFiles = []*os.File{files[callingFile]}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return NoCommand, err.Error()

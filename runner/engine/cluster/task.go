@@ -11,12 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/keeper"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
 	"gpurun/state"
 	"gpurun/state/host"
 )
@@ -124,18 +123,13 @@ func keep(submission, variable string) int {
 	}
 	node := nodeName()
 	switch err := claim(dir, node+" "+job); {
-	case errors.Is(err, fs.ErrExist):
-		if by := claimedBy(dir); by != voidMark {
-			_ = write(filepath.Join(dir, "again."+job), []byte(node+"\n"), 0o644)
-		}
-		return 0
-	case errors.Is(err, fs.ErrNotExist):
-		return 0
+	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
+		return 0 // somebody else has it, or nobody wants it any more
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		return 70
 	}
-	t := &task{UniID: l.UniID, Host: node, Job: job, Beat: 1}
+	t := &task{UniID: l.UniID, Host: node, Beat: 1}
 	t.GPUs, t.UUIDs = devices(os.Environ())
 	if why := unsaid(l, os.Environ(), node, variable); why != "" {
 		return refuse(l, wire.Record{Err: why})
@@ -144,11 +138,6 @@ func keep(submission, variable string) int {
 	outer := hear(os.Stdin)
 	if why, least := outer.unfit(l, t); why != "" {
 		return refuse(l, wire.Record{Err: why, Unfit: least, Lost: true, Void: true}) // to be submitted again, without this node
-	}
-	if l.After != nil {
-		if never := outer.hold(l, t, here); never != nil {
-			return refuse(l, *never)
-		}
 	}
 	return attend(l, t, outer, here)
 }
@@ -182,7 +171,7 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 	asked := make(chan *wire.Message, 16)
 	go func() {
 		for range time.Tick(beatEvery) {
-			put(func() { t.Beat, t.Busy = t.Beat+1, o.busy(l) })
+			put(func() { t.Beat++ })
 		}
 	}()
 	go o.listen(here, asked)
@@ -197,8 +186,6 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 			put(func() { t.Running = m.Running })
 		case wire.Background:
 			put(func() { t.Background = m.Background })
-		case wire.Declined:
-			put(func() { t.Declined, t.DeclinedOf = m.Why, int(o.saves.Load()) })
 		}
 	}, asked, o.peaks)
 	if err != nil {
@@ -218,7 +205,6 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 type outer struct {
 	letters chan byte     // closed once it was killed
 	gauged  chan struct{} // closed with the first gauge
-	saves   atomic.Int32  // the number of the last request to save its work
 	mu      sync.Mutex
 	gauge   gauge
 }
@@ -258,16 +244,6 @@ func (o *outer) peaks() (all []gpu.Peak, readings int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.gauge.Peaks), o.gauge.Readings
-}
-
-// busy returns how busy the GPUs are, if the attempt is asked for that.
-func (o *outer) busy(l *engine.Launch) *int {
-	if l.Ask == nil || !l.Ask.Busy {
-		return nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.gauge.Busy
 }
 
 // unfit returns why a task cannot use its GPUs, if they have too little memory, and how much the
@@ -314,12 +290,8 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 	last, tick, suspended := request{}, time.NewTicker(stopEvery), false
 	for {
 		if r := readRequest(here); r != last {
-			if r.how == "save" {
-				o.saves.Store(int32(r.n))
-			}
-			if last = r; r.how != goAhead {
-				asked <- r.message()
-			}
+			last = r
+			asked <- r.message()
 		}
 		select {
 		case b, ok := <-letters:
@@ -333,7 +305,7 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 			asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
 		case <-tick.C:
 			was := suspended
-			if suspended = letters != nil && stopped(os.Getppid()); suspended {
+			if suspended = letters != nil && procs.Stopped(os.Getppid()); suspended {
 				asked <- &wire.Message{Op: wire.Suspend}
 			} else if was {
 				asked <- &wire.Message{Op: wire.Resume}
@@ -342,20 +314,12 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 	}
 }
 
-// stopped reports whether a process has been stopped by a signal.
-func stopped(pid int) bool {
-	s, ok := host.StatOf(pid)
-	return ok && s.State == 'T'
-}
-
 func (r request) message() *wire.Message {
-	switch r.how {
-	case "save":
-		return &wire.Message{Op: wire.Save, Why: r.why, Signal: r.signal, Wait: r.wait}
-	case "kill":
-		return &wire.Message{Op: wire.Stop, Why: r.why, How: engine.Kill}
+	m := &wire.Message{Op: wire.Stop, Why: r.why}
+	if r.how == "kill" {
+		m.How = engine.Kill
 	}
-	return &wire.Message{Op: wire.Stop, Why: r.why}
+	return m
 }
 
 // taskHere returns which task of its submission this is, from 0, and what the cluster calls it.

@@ -45,10 +45,6 @@ type Words interface {
 	Nodes() []Command
 	// ReadNodes reads their output.
 	ReadNodes(stdout []string) ([]Node, error)
-	// Waiting returns the command that lists the jobs of all users that wait only for their turn.
-	Waiting() Command
-	// ReadWaiting returns the partition or queue that each of them asks for, "" for any.
-	ReadWaiting(stdout string) ([]string, error)
 	// Try returns the command that says what became of a submission with these arguments, and
 	// submits nothing.
 	Try(args []string) Command

@@ -166,7 +166,7 @@ func (b *bench) background(uniID string) engine.Background {
 // announced waits until the engine says that it is about to signal an attempt, if it does so.
 func (b *bench) announced(uniID, why string) {
 	b.t.Helper()
-	if !b.kind.Abilities().Announces {
+	if b.engine.Trees == nil {
 		return
 	}
 	if ev := b.next(uniID); ev.Stopping == nil || ev.Stopping.Why != why {

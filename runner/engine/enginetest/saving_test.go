@@ -16,14 +16,14 @@ import (
 var saving = []test{
 	{"a handler that exits", func(b *bench) {
 		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done'; exit $?`, "echo second")
-		b.engine.Save(l.UniID, state.WhyResize, "USR1", patience)
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", patience)
 		b.announced(l.UniID, state.WhyResize)
 		b.expect(b.end(l.UniID), outcome{Exit: 4, Why: state.WhyResize})
 		b.logged(l, "saved\n")
 	}},
 	{"a handler that exits with 0", func(b *bench) {
 		l, _, child := b.saver(`trap "exit 0" USR1; (trap : USR1; while :; do sleep 1000; done) & echo $! >$DIR/fifo; while :; do sleep 0.02; done`, "echo second")
-		b.engine.Save(l.UniID, state.WhyResize, "USR1", time.Hour)
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		b.expect(b.end(l.UniID), outcome{Why: state.WhyResize})
 		b.logged(l, "") // no further command starts,
 		gone(b.t, child)
@@ -31,8 +31,8 @@ var saving = []test{
 	{"a handler that continues", func(b *bench) {
 		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
 		l.Grace = patience
-		b.engine.Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
-		b.engine.Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond) // once is enough
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond) // once is enough
 		got := b.end(l.UniID)
 		b.expect(got, outcome{Exit: -1, Signal: "SIGTERM", Why: state.WhyResize})
 		b.logged(l, "saved\n")
@@ -42,7 +42,7 @@ var saving = []test{
 	}},
 	{"nothing that catches the signal", func(b *bench) {
 		l, _, _ := b.saver(`trap : USR2; echo $$ >$DIR/fifo; read x <$DIR/again`)
-		b.engine.Save(l.UniID, state.WhyResize, "USR1", time.Hour)
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		if ev := b.next(l.UniID); !strings.Contains(ev.Declined, "SIGUSR1") {
 			b.t.Fatalf("got %+v, want Declined", ev)
 		}
@@ -51,19 +51,19 @@ var saving = []test{
 	}},
 	{"stopped meanwhile", func(b *bench) {
 		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
-		b.engine.Save(l.UniID, state.WhyResize, "USR1", time.Hour)
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		b.announced(l.UniID, state.WhyResize)
 		b.engine.Stop(l.UniID, state.WhyCancelled, engine.Kill)
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: state.WhyResize}) // the first reason
 	}},
 	{"an attempt that is over", func(b *bench) {
-		b.engine.Save("nobody", state.WhyResize, "USR1", time.Hour)
+		b.trees().Save("nobody", state.WhyResize, "USR1", time.Hour)
 		b.expect(b.run(b.launch(":")), outcome{})
 	}},
 	{"without its runner", func(b *bench) {
 		b = newBench(b.t, b.kind)
 		l, r, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
-		b.engine.Save(l.UniID, state.WhyResize, "USR1", 500*time.Millisecond)
+		b.trees().Save(l.UniID, state.WhyResize, "USR1", 500*time.Millisecond)
 		b.announced(l.UniID, state.WhyResize)
 		if err := b.engine.Close(); err != nil {
 			b.t.Fatal(err)
@@ -74,9 +74,11 @@ var saving = []test{
 	}},
 }
 
-// saver launches an attempt and waits until it writes a pid to its FIFO.
+// saver launches an attempt and waits until it writes a pid to its FIFO. It skips a test whose
+// engine saves nothing.
 func (b *bench) saver(commands ...string) (l engine.Launch, r engine.Running, pid int) {
 	b.t.Helper()
+	b.trees()
 	l = b.launch(commands...)
 	l.Shell = []string{"bash", "-c"}
 	l.Grace = patience

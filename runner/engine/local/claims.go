@@ -147,7 +147,7 @@ func (l *Local) withdraw(uniID string) {
 func (l *Local) unclaimed(uniID string) {
 	delete(l.overs, uniID)
 	l.mine.retire(uniID)
-	poke(l.ended)
+	engine.Poke(l.ended)
 }
 
 // withdrawAll ends all claims that no attempt uses any more. l.mu is held.

@@ -81,11 +81,7 @@ func (l *Local) listen() {
 			defer l.sharing.mu.Unlock()
 			return c.To == l.Run || c.To == "" && l.guests[c.Run]
 		},
-		Tell: func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.emit(engine.Event{Noticed: true})
-		},
+		Tell: func() { l.emit(engine.Event{Noticed: true}) },
 	})
 }
 

@@ -32,14 +32,14 @@ func keeperWhere(fits func(socket string) bool) int {
 	return 0
 }
 
-// keeperAbove returns the pid of the keeper above a process, or 0.
-func keeperAbove(pid int) int {
+// above returns the first process above another that is something, or 0.
+func above(pid int, is func(pid int) bool) int {
 	for range 64 { // no job is nested that deep
 		p, ok := procs.One(pid)
 		if !ok || p.Parent <= 1 {
 			return 0
 		}
-		if pid = p.Parent; isKeeper(pid) {
+		if pid = p.Parent; is(pid) {
 			return pid
 		}
 	}

@@ -22,7 +22,7 @@ import (
 type Kind struct{}
 
 // Abilities says that gpurun chooses the GPUs.
-func (Kind) Abilities() engine.Abilities { return engine.Abilities{Name: "local", Announces: true} }
+func (Kind) Abilities() engine.Abilities { return engine.Abilities{Name: "local"} }
 
 // Open finds the live keepers of earlier runs and starts one for this run. Without a
 // folder it starts one at the first claim.
@@ -34,7 +34,7 @@ func (Kind) Open(c engine.Config) (engine.Opened, error) {
 			return engine.Opened{}, err
 		}
 	}
-	l.start(l.pump)
+	l.start(func() { l.out.Pump(l.events, l.stop) })
 	l.start(l.watchKeepers)
 	if len(c.Claims) > 0 && c.Run != "" {
 		l.start(l.listen)
@@ -61,13 +61,12 @@ func (l *Local) begin() error {
 type Local struct {
 	engine.Config
 	events chan engine.Event
-	stop   chan struct{} // closed by Close
+	out    *engine.Mailbox[engine.Event] // for those who read Events
+	stop   chan struct{}                 // closed by Close
 	work   sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
-	queue  []engine.Event
-	queued chan struct{}
 	own    *remote          // where new attempts start; nil after it died
 	others map[*remote]bool // keepers of earlier runs
 	live   map[string]*entry
@@ -111,7 +110,7 @@ func newLocal(c engine.Config) *Local {
 		c.Go = func(f func()) { go f() }
 	}
 	return &Local{
-		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
+		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), out: engine.NewMailbox[engine.Event](),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
 		holdings: holdings{
 			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
@@ -158,43 +157,7 @@ func (l *Local) remotes() []*remote {
 	return rs
 }
 
-// pump moves events from the queue, which is unbounded, to the channel.
-func (l *Local) pump() {
-	for {
-		l.mu.Lock()
-		batch := l.queue
-		l.queue = nil
-		l.mu.Unlock()
-		for _, ev := range batch {
-			select {
-			case l.events <- ev:
-			case <-l.stop:
-				return
-			}
-		}
-		if len(batch) > 0 {
-			continue
-		}
-		select {
-		case <-l.queued:
-		case <-l.stop:
-			return
-		}
-	}
-}
-
-// emit queues an event. l.mu is held.
-func (l *Local) emit(ev engine.Event) {
-	l.queue = append(l.queue, ev)
-	poke(l.queued)
-}
-
-// emitWarning queues a warning for the user.
-func (l *Local) emitWarning(text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.emit(engine.Event{Warnings: []string{text}})
-}
+func (l *Local) emit(ev engine.Event) { l.out.Put(ev) }
 
 // start starts a goroutine that Close waits for.
 func (l *Local) start(f func()) {
@@ -203,13 +166,6 @@ func (l *Local) start(f func()) {
 		defer l.work.Done()
 		f()
 	})
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // Launch starts attempts.

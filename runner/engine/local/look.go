@@ -45,6 +45,6 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		}
 		return f
 	}
-	f.Keeper = keeperAbove(f.PID)
+	f.Keeper = above(f.PID, isKeeper)
 	return f
 }

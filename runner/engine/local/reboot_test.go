@@ -37,7 +37,7 @@ func TestMachineWentDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := newLocal(engine.Config{Dir: dir})
-			l.start(l.pump)
+			l.start(func() { l.out.Pump(l.events, l.stop) })
 			e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
 			got := make(chan *engine.Ended, 1)
 			go func() { got <- l.follow(e) }()

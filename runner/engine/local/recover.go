@@ -201,12 +201,7 @@ func (w *watch) found(ids []procs.ID) {
 	if w.rec.Save > 0 {
 		w.saving.Set(w.rec.Save)
 	}
-	main := ids[0]
-	for _, id := range ids {
-		if id.Start < main.Start || id.Start == main.Start && id.PID < main.PID {
-			main = id
-		}
-	}
+	main := slices.MinFunc(ids, procs.ID.Compare)
 	if len(w.roots) > 0 {
 		main = w.roots[0]
 	}
@@ -297,7 +292,7 @@ func (w *watch) timedOut() {
 	w.l.mu.Lock()
 	if !w.l.closed {
 		w.l.emit(engine.Event{UniID: w.e.UniID, Stopping: &engine.Stopping{
-			Why: state.WhyTimeout, Ack: func() { poke(w.e.acks) },
+			Why: state.WhyTimeout, Ack: func() { engine.Poke(w.e.acks) },
 		}})
 	}
 	w.l.mu.Unlock()

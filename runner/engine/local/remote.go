@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/state/host"
 )
@@ -64,7 +65,7 @@ func (l *Local) findKeepers() error {
 		case err == nil && !host.SameUser(c):
 			// The jobs are found through their records instead.
 			c.Close()
-			l.emitWarning(fmt.Sprintf("%s: ignored, since another user is listening on it, so it is not your keeper's; remove it", path))
+			l.emit(engine.Event{Warnings: []string{path + ": ignored, since another user is listening on it, so it is not your keeper's; remove it"}})
 		case err == nil:
 			l.mu.Lock()
 			r := l.connect(c, path)

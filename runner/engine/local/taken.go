@@ -20,31 +20,18 @@ func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	if len(holders) == 0 {
 		return
 	}
+	isHolder := func(pid int) bool { return holders[pid] }
 	for i := range readings {
 		r := &readings[i]
 		for _, p := range r.Processes {
 			if p.Memory <= 0 {
 				continue
 			}
-			if c := claimOf(claims, r.UUID, above(p.PID, holders), p); c != nil {
+			if c := claimOf(claims, r.UUID, above(p.PID, isHolder), p); c != nil {
 				c.Taken = min(c.Taken+p.Memory, c.Memory)
 			}
 		}
 	}
-}
-
-// above returns the holder that a process descends from, or 0.
-func above(pid int, holders map[int]bool) int {
-	for range 64 {
-		p, ok := procs.One(pid)
-		if !ok || p.Parent <= 1 {
-			return 0
-		}
-		if pid = p.Parent; holders[pid] {
-			return pid
-		}
-	}
-	return 0
 }
 
 // claimOf returns the claim on a device that a process below holder belongs to, or nil.

@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -91,7 +90,7 @@ func (e *Ending) Signal(ids []ID, first ID) {
 		if x == first || y == first {
 			return map[bool]int{true: -1, false: 1}[x == first]
 		}
-		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.PID, y.PID))
+		return x.Compare(y)
 	})
 	if len(e.sent) == 0 && sig == unix.SIGTERM {
 		e.first = nextTick()

@@ -5,7 +5,9 @@ package procs
 
 import (
 	"bytes"
+	"cmp"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +21,11 @@ import (
 type ID struct {
 	PID   int
 	Start uint64 // in clock ticks after boot
+}
+
+// Compare orders processes by age, the oldest first.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(cmp.Compare(id.Start, other.Start), cmp.Compare(id.PID, other.PID))
 }
 
 // A Proc is one living process.
@@ -244,13 +251,28 @@ func Pids(list *os.File) ([]int, error) {
 	}
 }
 
-// In reports whether a process of this user works in a folder.
-func In(dir string) bool {
+// In returns a process of this user that is in a folder, or 0: it works there, has a file of it
+// open, or knows it by its environment.
+func In(dir string) (pid int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
-		if at, err := os.Readlink("/proc/" + e.Name() + "/cwd"); err == nil && (at == dir || strings.HasPrefix(at, dir+"/")) {
-			return true
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		at := "/proc/" + e.Name()
+		links := []string{at + "/cwd"}
+		open, _ := os.ReadDir(at + "/fd")
+		for _, fd := range open {
+			links = append(links, at+"/fd/"+fd.Name())
+		}
+		env, _ := os.ReadFile(at + "/environ")
+		if bytes.Contains(env, []byte(dir+"/")) || slices.ContainsFunc(links, func(link string) bool {
+			to, err := os.Readlink(link)
+			return err == nil && strings.HasPrefix(to+"/", dir+"/")
+		}) {
+			return pid
 		}
 	}
-	return false
+	return 0
 }

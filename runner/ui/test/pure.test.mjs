@@ -72,3 +72,11 @@ test('a command is split as by a shell', async () => {
   assert.deepEqual(split(`python  train.py --name "a b" --x='c "d"' e\\ f "g\\"h" i'j'k`), ['python', 'train.py', '--name', 'a b', '--x=c "d"', 'e f', 'g"h', 'ijk']);
   assert.deepEqual(split('  '), []);
 });
+
+test('a badge is green only without failures, and the values of a run are named', async () => {
+  const { OutcomeBadge, given } = await load('common/states.tsx');
+  const tone = (code, failed = 0) => OutcomeBadge({ of: { code, failed, text: code } }).props.class;
+  assert.deepEqual(['done', 'running', 'never_ran', 'unfinished', 'killed'].map((c) => tone(c)), ['badge ok', 'badge run', 'badge idle', 'badge warn', 'badge bad']);
+  assert.deepEqual([tone('failed', 1), tone('running', 1), OutcomeBadge({ of: null })], ['badge bad', 'badge bad', null]);
+  assert.deepEqual([given({ epochs: '5', lr: '0.1' }), given(null)], ['-p epochs=5 -p lr=0.1', '']);
+});

@@ -94,9 +94,8 @@ type listedJob struct {
 		Name  string   `xml:"full_job_name"`
 		Owner string   `xml:"JB_owner"`
 		State string   `xml:"state"`
-		Queue string   `xml:"queue_name"`     // gpu.q@node1
-		Wants []string `xml:"hard_req_queue"` // any of them
-		IDs   string   `xml:"tasks"`          // "" of a job that is no array
+		Queue string   `xml:"queue_name"` // gpu.q@node1
+		IDs   string   `xml:"tasks"`      // "" of a job that is no array
 		Asks  []amount `xml:"hard_request"`
 	} `xml:"job_list"`
 }

@@ -192,21 +192,6 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Only jobs count that wait for nothing but their turn.
-func TestWaiting(t *testing.T) {
-	got, err := words{}.ReadWaiting(read(t, "qstat.xml"))
-	if err != nil || !slices.Equal(got, []string{""}) {
-		t.Errorf("got %q, %v", got, err)
-	}
-	asks := strings.Replace(read(t, "qstat.xml"), "<state>qw</state>", "<state>qw</state><hard_req_queue>gpu.q@node1</hard_req_queue><hard_req_queue>*.q</hard_req_queue><hard_req_queue>cpu.q</hard_req_queue>", 1)
-	if got, err = (words{}).ReadWaiting(asks); err != nil || !slices.Equal(got, []string{"gpu.q", "", "cpu.q"}) {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if _, err := (words{}).ReadWaiting("error: x\n"); err == nil {
-		t.Error("an error was taken for a list")
-	}
-}
-
 func FuzzRows(f *testing.F) {
 	f.Add(read(f, "qstat.xml"), read(f, "qhost.xml"))
 	f.Add("<job_info><job_info><job_list><tasks>1,3-5:2</tasks></job_list></job_info></job_info>", "<qhost/>")

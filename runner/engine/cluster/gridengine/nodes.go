@@ -56,10 +56,7 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 		if host.Name == "global" {
 			continue
 		}
-		n := cluster.Node{Name: host.Name, GPUs: gpus(host.Resources), Default: true}
-		for _, r := range host.Resources {
-			n.Kinds += r.Name + "=" + r.Value + " "
-		}
+		n := cluster.Node{Name: host.Name, GPUs: gpus(host.Resources)}
 		var states []string
 		for _, q := range host.Queues {
 			n.Parts = append(n.Parts, q.Name)
@@ -93,31 +90,4 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 		}
 	}
 	return nodes, nil
-}
-
-// Waiting lists what waits, with the queues that it asks for.
-func (words) Waiting() cluster.Command {
-	return cluster.Command{Args: []string{"qstat", "-xml", "-r", "-s", "p", "-u", "*"}}
-}
-
-// ReadWaiting reads that. What is held waits for somebody.
-func (words) ReadWaiting(stdout string) (queues []string, err error) {
-	list, err := readList(stdout)
-	for _, part := range list.Jobs {
-		for _, t := range part.Tasks {
-			if state, _, _ := stateOf(t.State); state != cluster.Pending {
-				continue
-			}
-			if len(t.Wants) == 0 {
-				queues = append(queues, "")
-			}
-			for _, queue := range t.Wants {
-				if queue, _, _ = strings.Cut(queue, "@"); strings.ContainsAny(queue, "*?[!|") {
-					queue = ""
-				}
-				queues = append(queues, queue)
-			}
-		}
-	}
-	return queues, err
 }

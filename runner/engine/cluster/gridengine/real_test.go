@@ -54,8 +54,6 @@ func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealTakenBack(t *testing.T)        { long(t); site.TakenBack(t) }
 func TestRealHangs(t *testing.T)            { long(t); site.Hangs(t) }
 func TestRealStalled(t *testing.T)          { site.Stalled(t) }
-func TestRealElastic(t *testing.T)          { long(t); site.Grows(t) }
-func TestRealElasticKills(t *testing.T)     { site.GrowsAcrossKills(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
 func TestRealFolderGone(t *testing.T)       { site.FolderGone(t, shut, open) }
 

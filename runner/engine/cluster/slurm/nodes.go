@@ -13,7 +13,7 @@ import (
 // Nodes are the commands that list the nodes, and the jobs that run, with the GPUs of each.
 func (words) Nodes() []cluster.Command {
 	return []cluster.Command{
-		{Args: []string{"sinfo", "-h", "-N", "-O", "NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|,Features:|"}},
+		{Args: []string{"sinfo", "-h", "-N", "-O", "NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|"}},
 		{Args: []string{"squeue", "-h", "-a", "-t", "R", "-o", "%N|%u|%b"}},
 	}
 }
@@ -28,22 +28,18 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 	at := map[string]int{}
 	for line := range strings.Lines(out[0]) {
 		f := strings.Split(strings.TrimSpace(line), separator)
-		if len(f) < 6 {
+		if len(f) < 5 {
 			return nil, fmt.Errorf("cannot read the line %q of sinfo", strings.TrimSpace(line))
 		}
 		i, known := at[f[0]]
 		if !known {
 			i = len(nodes)
 			at[f[0]] = i
-			n := cluster.Node{Name: f[0], State: f[2], GPUs: gpusIn(f[3]), Used: gpusIn(f[4]), Kinds: f[3]}
+			n := cluster.Node{Name: f[0], State: f[2], GPUs: gpusIn(f[3]), Used: gpusIn(f[4])}
 			n.Open = slices.Contains(open, strings.TrimRight(n.State, "~#@+-"))
-			if f[5] != "(null)" {
-				n.Features = f[5]
-			}
 			nodes = append(nodes, n)
 		}
-		part, marked := strings.CutSuffix(f[1], "*")
-		nodes[i].Parts, nodes[i].Default = append(nodes[i].Parts, part), nodes[i].Default || marked
+		nodes[i].Parts = append(nodes[i].Parts, strings.TrimSuffix(f[1], "*"))
 	}
 	for line := range strings.Lines(out[1]) {
 		f := strings.Split(strings.TrimSpace(line), separator)
@@ -54,26 +50,6 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 		nodes[i].Take(f[1], gpusIn(f[2]))
 	}
 	return nodes, nil
-}
-
-// Waiting lists what waits, with its reason and its partitions.
-func (words) Waiting() cluster.Command {
-	return cluster.Command{Args: []string{"squeue", "-h", "-a", "-t", "PD", "-o", "%r|%P"}}
-}
-
-// turns are the reasons of jobs that wait only for their turn: not for another job, a date or a
-// person, nor because of a limit of their own.
-var turns = []string{"None", "Priority", "Resources"}
-
-// ReadWaiting reads that.
-func (words) ReadWaiting(stdout string) (parts []string, err error) {
-	for line := range strings.Lines(stdout) {
-		reason, list, _ := strings.Cut(strings.TrimSpace(line), separator)
-		if slices.Contains(turns, reason) {
-			parts = append(parts, strings.Split(list, ",")...)
-		}
-	}
-	return parts, nil
 }
 
 var gres = regexp.MustCompile(`(?:^|[,:/])gpu(?::[^:,()]*[^0-9:,()][^:,()]*)?:(\d+)`) // gpu:4, gpu:a100:4(S:0-1), gres:gpu:2

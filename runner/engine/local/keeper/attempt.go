@@ -42,11 +42,10 @@ type attempt struct {
 
 // An inbox has what others want of an attempt.
 type inbox struct {
-	stops chan struct{}
+	stops *engine.Mailbox[*wire.Message]
 	kicks chan struct{}
 	acks  chan struct{}
 	mu    sync.Mutex
-	asked []*wire.Message
 }
 
 // holds is what an attempt holds while it runs.
@@ -72,26 +71,12 @@ func newAttempt(k *keeper, l *engine.Launch) *attempt {
 	}
 	return &attempt{
 		Launch: *l, k: k,
-		inbox: inbox{stops: make(chan struct{}, 1), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1)},
+		inbox: inbox{stops: engine.NewMailbox[*wire.Message](), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1)},
 	}
 }
 
-func (a *attempt) requestStop(r *wire.Message) {
-	a.mu.Lock()
-	a.asked = append(a.asked, r)
-	a.mu.Unlock()
-	poke(a.stops)
-}
-
-func (a *attempt) acknowledge() { poke(a.acks) }
-func (a *attempt) kick()        { poke(a.kicks) }
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (a *attempt) acknowledge() { engine.Poke(a.acks) }
+func (a *attempt) kick()        { engine.Poke(a.kicks) }
 
 // log identifies the log file, for processes that can only be told apart by it.
 func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
@@ -176,7 +161,7 @@ func (a *attempt) open() error {
 	}
 	var err error
 	if a.Config != "" {
-		if a.config, err = configcopy.Hold(a.Config, a.ConfigSum); err != nil {
+		if a.config, err = configcopy.Hold(a.Config, a.ConfigLock, a.ConfigSum); err != nil {
 			return err
 		}
 	}
@@ -273,7 +258,7 @@ func (a *attempt) follow() {
 				a.saved()
 			}
 			return
-		case <-a.stops:
+		case <-a.stops.Poked:
 			a.takeStops()
 		case <-a.timeout.C():
 			if a.timeout.Due() {
@@ -315,11 +300,7 @@ func (a *attempt) status(st unix.WaitStatus) {
 }
 
 func (a *attempt) takeStops() {
-	a.mu.Lock()
-	asked := a.asked
-	a.asked = nil
-	a.mu.Unlock()
-	for _, r := range asked {
+	for _, r := range a.stops.Take() {
 		switch r.Op {
 		case wire.Save:
 			a.makeWay(r)

@@ -207,7 +207,7 @@ func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 		k.launch(m.Launch)
 	case wire.Stop, wire.Save:
 		if a := k.find(m.UniID); a != nil {
-			a.requestStop(m)
+			a.stops.Put(m)
 		}
 	case wire.MakeClaim:
 		k.claim(l, m)

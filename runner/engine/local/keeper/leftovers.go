@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -300,17 +301,9 @@ func usesCUDA(ids []procs.ID) bool {
 func (a *attempt) foremost(ids []procs.ID) procs.ID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	first := ids[0]
-	better := func(x, y procs.ID) bool {
-		if a.behind.seen[x] != a.behind.seen[y] {
-			return a.behind.seen[x]
-		}
-		return x.Start < y.Start || x.Start == y.Start && x.PID < y.PID
+	seen := slices.DeleteFunc(slices.Clone(ids), func(id procs.ID) bool { return !a.behind.seen[id] })
+	if len(seen) > 0 {
+		ids = seen
 	}
-	for _, id := range ids[1:] {
-		if better(id, first) {
-			first = id
-		}
-	}
-	return first
+	return slices.MinFunc(ids, procs.ID.Compare)
 }

@@ -106,7 +106,7 @@ func (a *attempt) press() {
 func (a *attempt) idle() {
 	select {
 	case <-a.kicks:
-	case <-a.stops:
+	case <-a.stops.Poked:
 		a.takeStops()
 	case <-a.timeout.C():
 		if a.timeout.Due() {

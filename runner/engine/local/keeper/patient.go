@@ -53,7 +53,7 @@ func (a *attempt) patient(step func() error) error {
 	}
 	for pause, until := scarcePause, host.Boottime()+scarceFor; scarce(err) && (host.Boottime() < until || a.k.othersRun(a)); pause = min(2*pause, scarceMost) {
 		select {
-		case <-a.stops:
+		case <-a.stops.Poked:
 			if a.takeStops(); a.ending.On() {
 				return err
 			}

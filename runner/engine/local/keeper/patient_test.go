@@ -48,7 +48,7 @@ func TestStartsAgainWhenThereIsRoom(t *testing.T) {
 		t.Errorf("got %v after %d tries, with %d warnings", err, tries, warned)
 	}
 	tries = 0
-	a.requestStop(&wire.Message{Why: "gpurun stop", How: engine.Term})
+	a.stops.Put(&wire.Message{Why: "gpurun stop", How: engine.Term})
 	if err := a.patient(try); !errors.Is(err, none) || tries != 1 {
 		t.Errorf("stopped: got %v after %d tries", err, tries)
 	}

@@ -26,7 +26,7 @@ func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-c
 	k.mu.Unlock()
 	go func() {
 		for m := range asked {
-			a.requestStop(m)
+			a.stops.Put(m)
 		}
 	}()
 	ended := k.live(a)

@@ -37,10 +37,7 @@ func Void(path string) (won bool, err error) {
 		return false, err
 	}
 	_, err = f.WriteString(voidMark)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return true, err
+	return true, errors.Join(err, f.Close())
 }
 
 // voidWhole writes a marker under a temporary name and renames it. The error is
@@ -51,10 +48,7 @@ func voidWhole(path string) error {
 		return err
 	}
 	_, err = f.WriteString(voidMark)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
 	}
 	if err != nil {

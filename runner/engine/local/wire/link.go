@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"gpurun/runner/engine"
 )
 
 // A Link is one side of a connection. A frame is the length of a JSON text, in eight
@@ -45,15 +47,8 @@ func (l *Link) Send(m *Message) error {
 		return err
 	}
 	l.out = append(l.out, frame...)
-	l.poke()
+	engine.Poke(l.news)
 	return nil
-}
-
-func (l *Link) poke() {
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
 }
 
 func (l *Link) write() {
@@ -91,7 +86,7 @@ func (l *Link) Receive(f func(*Message)) error {
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.done = true
-	l.poke()
+	engine.Poke(l.news)
 	l.mu.Unlock()
 	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	<-l.gone

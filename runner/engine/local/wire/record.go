@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -59,8 +58,6 @@ type Record struct {
 	Readings int        `json:"peak_readings,omitempty"`
 	Unfit    gpu.Bytes  `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
 
-	Uncharged bool `json:"uncharged,omitempty"` // what Err says is not its job's fault
-
 	Save    time.Duration  `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
 	Tree    bool           `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
 	Timeout time.Duration  `json:"timeout_ns,omitempty"`
@@ -91,7 +88,7 @@ func (r *Record) End() *engine.Ended {
 		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
 		LeftRunning: r.LeftRun, PeakHost: r.PeakHost, Peaks: r.Peaks, Readings: r.Readings,
 	}
-	if r.Unfit > 0 || r.Uncharged {
+	if r.Unfit > 0 {
 		e.Uncharged, e.Displaced = r.Err, true
 	}
 	return e
@@ -167,11 +164,11 @@ func CreateRecord(dir string, r *Record) (*os.File, error) {
 	path := filepath.Join(dir, StatusFile)
 	f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("cannot create the status record %q: %w", path, bare(err))
+		return nil, fmt.Errorf("cannot create the status record %q: %w", path, host.Cause(err))
 	}
 	if err := r.Put(f); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("cannot write the status record %q: %w", path, bare(err))
+		return nil, fmt.Errorf("cannot write the status record %q: %w", path, host.Cause(err))
 	}
 	return f, nil
 }
@@ -180,7 +177,7 @@ func CreateRecord(dir string, r *Record) (*os.File, error) {
 func OpenRecord(dir string) (*os.File, error) {
 	f, err := host.OpenOwn(filepath.Join(dir, StatusFile), os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the status record: %w", bare(err))
+		return nil, fmt.Errorf("cannot open the status record: %w", host.Cause(err))
 	}
 	return f, nil
 }
@@ -189,16 +186,7 @@ func OpenRecord(dir string) (*os.File, error) {
 // checksum, and is not read.
 func (r *Record) Put(f *os.File) error {
 	_, err := f.WriteAt(r.Encode(), 0)
-	return bare(err)
-}
-
-// bare is an error without the path that its text says anyway.
-func bare(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return at.Err
-	}
-	return err
+	return host.Cause(err)
 }
 
 // An Origin is what a record keeps about an attempt's start in case the ledger loses it:

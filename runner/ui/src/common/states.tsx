@@ -38,5 +38,17 @@ export function State({ state }: { state: string }) {
   return <span class={`state ${tone}`}><span class="symbol" aria-hidden="true">{symbol}</span>{stateWords(state)}</span>;
 }
 
+/** How a batch is as a whole: the server's words, by the counts of its jobs. */
+export type Outcome = { code: string; failed: number; text: string };
+
+const outcomes: Record<string, Look['tone']> = { running: 'run', watching: 'run', done: 'ok', failed: 'bad', killed: 'bad', never_ran: 'idle' };
+
+export function OutcomeBadge({ of, title }: { of: Outcome | null; title?: string }) {
+  return of && <span class={`badge ${of.failed ? 'bad' : outcomes[of.code] ?? 'warn'}`} title={title}>{of.text}</span>;
+}
+
+/** The -p values of a run or of what is shown: "-p epochs=5". */
+export const given = (params: Record<string, string> | null) => Object.entries(params ?? {}).map(([k, v]) => `-p ${k}=${v}`).join(' ');
+
 // color returns the value of a variable of theme.css, for canvas.
 export const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

@@ -1,5 +1,5 @@
 // Requests to the server, with the token that the URL's fragment brought along.
-import type { Problem, Session } from './types';
+import type { Hello, Problem, Session } from './types';
 
 const kept = 'gpurun-token';
 
@@ -45,20 +45,30 @@ let proven: Promise<void> | null = null, before = false;
 /** After a lost connection another user's program may listen here: it is asked again. */
 export function distrust() { proven = null; }
 
+const newNonce = () => hex(crypto.getRandomValues(new Uint8Array(16)).buffer);
+
+async function hello(nonce: string) {
+  const res = await fetch(`api/v1/hello?nonce=${nonce}`, { cache: 'no-store', credentials: 'omit', redirect: 'error', signal: AbortSignal.timeout(10_000) });
+  if (!res.ok) throw new Refused(res.status, [], `gpurun web answers ${res.status} ${res.statusText}`);
+  return (await res.json()) as Hello;
+}
+
+// Where the server listens that this page is from. Another may answer here later, and have a
+// server of the same user elsewhere prove that it knows the token.
+let home: string | null = null;
+if (crypto.subtle) hello(newNonce()).then((h) => { home ??= h.address; }, () => {});
+
 // proof makes sure that the server knows the token before it is sent: on a shared host
 // anybody may listen on the port of a server that has ended. Browsers have the means for
 // this on localhost and with TLS; elsewhere the network is trusted anyway.
 async function proof() {
   if (!crypto.subtle) return;
   const token = sessionStorage.getItem(kept) ?? '', text = new TextEncoder();
-  const nonce = hex(crypto.getRandomValues(new Uint8Array(16)).buffer);
-  const res = await fetch(`api/v1/hello?nonce=${nonce}`, { cache: 'no-store', credentials: 'omit', redirect: 'error', signal: AbortSignal.timeout(10_000) });
-  if (!res.ok) throw new Refused(res.status, [], `gpurun web answers ${res.status} ${res.statusText}`);
-  const known = (await res.json()) as { read: string | null; control: string | null };
+  const nonce = newNonce(), known = await hello(nonce);
   const key = await crypto.subtle.importKey('raw', text.encode(token), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
-  const its = hex(await crypto.subtle.sign('HMAC', key, text.encode(nonce)));
+  const its = hex(await crypto.subtle.sign('HMAC', key, text.encode(`${nonce} ${known.address}`)));
   // A token that was right may be so again once the real server is back.
-  if (its !== known.read && its !== known.control) throw new Refused(before ? 0 : 401, [], 'what answers here does not know the token, so it was not sent');
+  if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'what answers here does not know the token, so it was not sent');
   before = true;
 }
 

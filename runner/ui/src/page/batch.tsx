@@ -1,7 +1,8 @@
 // A batch: how far it is, its run, and its jobs, logs, timeline and results.
 import { useState } from 'preact/hooks';
 import { count, duration, time, timeExact } from '../common/format';
-import { RunState, titleOf } from './batches';
+import { given, OutcomeBadge } from '../common/states';
+import { titleOf } from './batches';
 import { RunControl } from './control';
 import { JobsTab } from './jobs';
 import { useKeys } from './keys';
@@ -46,12 +47,12 @@ function Top({ s }: { s: Summary }) {
     run?.alive && s.eta_seconds != null && t.left + t.running > 0 && <b>about {duration(s.eta_seconds)} to go</b>,
     run?.git && <>commit <span class="mono">{run.git.commit.slice(0, 9)}</span>{run.git.dirty ? ' with changes' : ''}</>,
     run?.sim && <>on simulated GPUs</>,
-    run?.params && Object.keys(run.params).length > 0 && <Text of={Object.entries(run.params).map(([k, v]) => `${k}=${v}`).join(' ')} />,
+    s.batch.params && <>with <Text of={given(s.batch.params)} /></>,
   ].filter(Boolean);
   return (
     <header class="top">
       <div class="title">
-        <h1><Text of={titleOf(s.batch)} /></h1><RunState run={run} /><span class="grow" />
+        <h1><Text of={titleOf(s.batch)} /></h1><OutcomeBadge of={s.outcome} /><span class="grow" />
         <RunControl batch={s.batch.id} summary={s} />
       </div>
       <p class="muted path"><Text of={s.batch.work_dir} /></p>

@@ -1,13 +1,14 @@
 // The user's batches on this host.
 import { useState } from 'preact/hooks';
 import { base, duration, time, timeExact } from '../common/format';
+import { given, OutcomeBadge } from '../common/states';
 import { StartDialog } from './control';
 import { useKeys } from './keys';
 import { useLive } from './live';
 import { Empty, Lasted, Loading, Progress, Text, totals } from './parts';
 import { batchPath, go } from './route';
 import { app, may } from './store';
-import type { BatchRow, Run } from './types';
+import type { BatchRow } from './types';
 
 export function BatchesPage() {
   useLive();
@@ -45,9 +46,9 @@ export function BatchTable({ rows }: { rows: BatchRow[] }) {
       <thead><tr><th scope="col">Batch</th><th scope="col">State</th><th scope="col">Jobs</th><th scope="col">Started</th><th scope="col" class="num">Lasted</th></tr></thead>
       <tbody>{rows.map((b, i) => (
         <tr key={b.id} onClick={() => go(batchPath(b.id))}>
-          <td><a href={batchPath(b.id)} data-batch={i} onFocus={() => move(i)}><Text of={titleOf(b)} /></a>
+          <td><a href={batchPath(b.id)} data-batch={i} onFocus={() => move(i)}><Text of={titleOf(b)} /></a> <span class="muted"><Text of={given(b.params)} /></span>
             <div class="muted path"><Text of={b.work_dir || b.state_dir} /></div></td>
-          <td><RunState run={b.run} /></td>
+          <td><OutcomeBadge of={b.outcome} /></td>
           <td class="wide">{b.counts ? <><Progress counts={b.counts} small /><Tally counts={b.counts} /></> : <span class="muted">its ledger cannot be read</span>}</td>
           <td class={b.run?.started ? 'nowrap began' : ''} title={timeExact(b.run?.started)}>{time(b.run?.started)}</td>
           <td class="num">{b.run?.alive ? <Lasted from={b.run.started} /> : b.run?.started && b.run.ended ? duration((Date.parse(b.run.ended) - Date.parse(b.run.started)) / 1000) : ''}</td>
@@ -68,20 +69,4 @@ export function Tally({ counts }: { counts: NonNullable<BatchRow['counts']> }) {
       {text(t.bad, 'failed', 'bad')}{text(t.off, 'held up', 'warn')}{text(t.running, 'running', 'run')}{text(t.left, 'to do')}
     </span>
   );
-}
-
-const phases: Record<string, [string, string]> = {
-  running: ['run', 'running'], waiting: ['warn', 'waiting'], paused: ['warn', 'paused'], draining: ['warn', 'draining'],
-  stopping: ['warn', 'stopping'], watching: ['run', 'watching its files'],
-};
-
-/** How a run is, as a badge. */
-export function RunState({ run }: { run: Run | null }) {
-  const [tone, word] = !run ? ['idle', 'never ran'] :
-    run.alive ? phases[run.phase ?? ''] ?? ['warn', 'does not answer'] :
-    run.exit_status === 0 ? ['ok', 'done'] :
-    run.exit_status === 1 ? ['bad', 'some failed'] :
-    run.exit_status == null ? ['bad', 'killed'] :
-    run.exit_status === 130 || run.exit_status === 143 ? ['warn', 'stopped'] : ['bad', `exit ${run.exit_status}`];
-  return <span class={`badge ${tone}`}>{word}</span>;
 }

@@ -1,5 +1,7 @@
 // The documents of the API, as in docs/json.md: the fields that the page shows.
 
+import type { Outcome } from '../common/states';
+
 export type State = 'pending' | 'waiting' | 'queued' | 'running' | 'succeeded' | 'failed' | 'timeout' | 'oom' | 'stalled' |
   'cancelled' | 'interrupted' | 'lost' | 'blocked' | 'up_to_date' | 'not_needed';
 
@@ -8,7 +10,7 @@ export interface Cause { code: string; text: string }
 
 export interface Batch {
   id: string; files: { path: string; dialect: string }[];
-  work_dir: string; state_dir: string; host: string; user: string;
+  work_dir: string; state_dir: string; host: string; user: string; params: Record<string, string> | null;
 }
 
 export interface Run {
@@ -18,7 +20,7 @@ export interface Run {
   git: { commit: string; dirty: boolean } | null;
 }
 
-export interface BatchRow extends Batch { run: Run | null; counts: Counts | null }
+export interface BatchRow extends Batch { run: Run | null; counts: Counts | null; outcome: Outcome | null }
 
 export interface Problem {
   code: string; file: string | null; line: number | null; column: number | null; text: string; hint: string | null;
@@ -35,12 +37,13 @@ export interface JobRow {
 }
 
 export interface Summary {
-  now: string; version: string; batch: Batch; run: Run | null; counts: Counts; eta_seconds: number | null;
+  now: string; version: string; batch: Batch; run: Run | null; counts: Counts; outcome: Outcome; eta_seconds: number | null;
   jobs: number; running: JobRow[]; alike: Alike[]; warnings: Problem[];
 }
 
 export interface Jobs { now: string; version: string; total: number; offset: number; jobs: JobRow[] }
 
+export interface Hello { address: string; read: string; control: string | null }
 export interface Session {
   now: string; user: string; host: string; version: string; control: 'none' | 'control' | 'run'; roots: string[];
   prompt: string | null;
@@ -59,6 +62,7 @@ export interface Span {
 }
 
 export interface RunRow {
+  n: number; params: Record<string, string> | null;
   started: string; ended: string | null; last_seen: string; exit_status: number | null; why: string; host: string;
   git: { commit: string; dirty: boolean } | null; sim: string | null; counts: Counts; attempts: number;
   retries: number; gpu_seconds: number; alike: Alike[];

@@ -19,7 +19,7 @@ export function JobDialog({ r, at, open, close }: { r: Report; at: number; open:
           <h2 id="job-name">{j.name}</h2>
           <button class="button" onClick={() => dialog.current!.close()} aria-label="Close">×</button>
         </header>
-        <p class="line"><State state={j.state} />{j.since && <span class="muted"> since {stamp(j.since)}</span>}{j.former && <span class="badge">no longer in the job file as it was</span>}</p>
+        <p class="line"><State state={j.state} />{j.since && <span class="muted"> since {stamp(j.since)}</span>}{j.former && <span class="badge">not in the job file as it is shown</span>}</p>
         {j.cause && <p class="line">{clean(j.cause.text)} <span class="muted mono">{j.cause.code}</span></p>}
         {j.wait && <p class="line">waits: {clean(j.wait.text)}</p>}
         <Attempts j={j} />

@@ -5,7 +5,7 @@ import { render } from 'preact';
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { count, duration } from '../common/format';
-import { stateWords } from '../common/states';
+import { given, stateWords } from '../common/states';
 import { Timeline } from '../common/timeline';
 import { Failures, LostTime } from './failures';
 import { GPUs, Lazy } from './gpus';
@@ -75,11 +75,12 @@ function App({ r }: { r: Report }) {
 function Runs({ r }: { r: Report }) {
   return (
     <div class="scroll"><table class="data">
-      <thead><tr>{['Began', 'Ended', 'Took', 'Exit', 'How it ended', 'Jobs', 'Attempts', 'GPU hours', 'Commit', 'Host'].map((h, i) => <th scope="col" class={[2, 3, 6, 7].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
+      <thead><tr>{['Run', 'Began', 'Ended', 'Took', 'Exit', 'How it ended', 'Jobs', 'Attempts', 'GPU hours', 'Commit', 'Host'].map((h, i) => <th scope="col" class={[0, 3, 4, 7, 8].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
       <tbody>{[...r.runs].reverse().map((x) => (
         <tr>
+          <td class="num">{x.n}</td>
           <td class="nowrap">{stamp(x.started)}</td><td class="nowrap">{x.ended ? until(x.started, x.ended) : <span class="muted">{endOf(r, x) === r.now ? 'still running' : `last seen ${until(x.started, x.last_seen)}`}</span>}</td>
-          <td class="num">{duration(seconds(endOf(r, x)) - seconds(x.started))}</td><td class="num">{x.exit_status ?? ''}</td><td>{x.why}</td>
+          <td class="num">{duration(seconds(endOf(r, x)) - seconds(x.started))}</td><td class="num">{x.exit_status ?? ''}</td><td>{x.why}{x.params && <div class="muted">with {given(x.params)}</div>}</td>
           <td>{Object.entries(x.counts).filter(([, n]) => n > 0).map(([s, n]) => <span class="pair">{n} {stateWords(s)}</span>)}</td>
           <td class="num">{x.attempts}</td><td class="num">{hours(x.gpu_seconds)}</td>
           <td class="mono">{x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? '+' : '')}</td><td>{x.host}</td>

@@ -1,24 +1,13 @@
 // The head of the report: what ran, how it ended, and what became of the jobs.
 import { base, count, duration } from '../common/format';
-import { look, states, stateWords } from '../common/states';
+import { given, look, OutcomeBadge, states, stateWords } from '../common/states';
 import { endOf, hours, seconds, stamp, until } from './model';
 import type { Report } from './types';
 
 const unique = (list: (string | null | undefined)[]) => [...new Set(list.filter((x): x is string => !!x))];
 
-// outcome says in a word or two how the batch is.
-function outcome(r: Report): { tone: string; text: string } {
-  const bad = ['failed', 'oom', 'timeout', 'stalled', 'lost', 'blocked'].reduce((n, s) => n + (r.counts[s] ?? 0), 0);
-  if (r.run?.alive) return { tone: 'run', text: 'running' };
-  if (!r.runs.length) return { tone: 'idle', text: 'has not run' };
-  const last = r.runs[r.runs.length - 1];
-  if (!last.ended) return { tone: 'warn', text: 'was killed' };
-  if (last.exit_status === 0) return { tone: 'ok', text: last.why || 'succeeded' };
-  return { tone: bad ? 'bad' : 'warn', text: last.why };
-}
-
 export function Summary({ r, pick }: { r: Report; pick: (state: string) => void }) {
-  const first = r.runs[0], last = r.runs[r.runs.length - 1], how = outcome(r);
+  const first = r.runs[0], last = r.runs[r.runs.length - 1];
   const sum = (f: (x: Report['runs'][0]) => number) => r.runs.reduce((n, x) => n + f(x), 0);
   const lost = sum((x) => x.lost.reduce((n, l) => n + l.gpu_seconds, 0));
   const alive = sum((x) => seconds(endOf(r, x)) - seconds(x.started));
@@ -29,12 +18,13 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
     <header class="summary">
       <div class="headline">
         <h1>{r.batch.files.map((f) => base(f.path)).join(', ')}</h1>
-        <span class={`badge ${how.tone}`} title={how.text}>{how.text}</span>
+        <OutcomeBadge of={r.outcome} title={last && `the last run: ${last.why}`} />
       </div>
       <dl class="facts wide">
         {first && <><dt>When</dt><dd>{stamp(first.started)} – {r.run?.alive ? 'still running' : until(first.started, endOf(r, last))}{r.runs.length > 1 && <span class="muted"> in {count(r.runs.length, 'run')}</span>}</dd></>}
         <dt>By</dt><dd>{r.batch.user} on {unique([...r.runs.map((x) => x.host), r.batch.host]).join(', ')}</dd>
         <dt>Folder</dt><dd class="mono">{r.batch.work_dir || r.batch.state_dir}</dd>
+        {r.batch.params && <><dt>Jobs</dt><dd>with <span class="mono">{given(r.batch.params)}</span></dd></>}
         {git.length > 0 && <><dt>Commit</dt><dd class="mono">{git.join(', ')}{git.length > 1 && ' (several)'}</dd></>}
         <dt>GPUs</dt><dd>{gpuWords(r)}</dd>
       </dl>

@@ -1,5 +1,7 @@
 // What the report's data looks like, as far as it is shown: Report in docs/json.md.
 
+import type { Outcome } from '../common/states';
+
 export type Cause = { code: string; text: string };
 export type AttemptGPU = { index: number; uuid: string; granted_bytes: number; peak_bytes: number | null };
 export type Attempt = {
@@ -15,6 +17,7 @@ export type Job = {
 };
 export type Loss = { code: string; user: string | null; gpu_seconds: number };
 export type Run = {
+  n: number; params: Record<string, string> | null;
   started: string; ended: string | null; last_seen: string; exit_status: number | null; why: string; host: string;
   git: { commit: string; dirty: boolean } | null; sim: string | null; driver: string | null; usable_gpus: number | null;
   counts: Record<string, number>; attempts: number; retries: number; gpu_seconds: number; lost: Loss[]; idle_gpu_seconds: number | null;
@@ -36,9 +39,9 @@ export type Results = {
 };
 export type Report = {
   now: string;
-  batch: { id: string; files: { path: string; dialect: string }[]; work_dir: string; state_dir: string; host: string; user: string };
+  batch: { id: string; files: { path: string; dialect: string }[]; work_dir: string; state_dir: string; host: string; user: string; params: Record<string, string> | null };
   run: { alive: boolean; settings: Record<string, string> | null; params: Record<string, string> | null; sim: string | null } | null;
-  counts: Record<string, number>; runs: Run[]; jobs: Job[]; config: Record<string, string>; failures: Failure[];
+  counts: Record<string, number>; outcome: Outcome; runs: Run[]; jobs: Job[]; config: Record<string, string>; failures: Failure[];
   readings: { step_seconds: number; time: string[]; gpus: GPUReadings[] } | null;
   results: Results | null; curves: Curve[]; warnings: { code: string; text: string }[];
 };

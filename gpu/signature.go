@@ -1,0 +1,48 @@
+package gpu
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A Signature is by what one knows that a device was at fault for the death of a program, or
+// the host's setup of its devices. Beside these, a device is at fault that is lost, or whose
+// count of uncorrectable ECC errors rises.
+type Signature struct {
+	Xid    int    // the number of a critical error that the driver reports, or
+	Log    string // what the program has printed
+	Source string
+}
+
+// Contained is the Xid of an error that cost a program its life and left the device sound.
+const Contained = 94
+
+// xids is NVIDIA's catalog: docs.nvidia.com/deploy/xid-errors. Most others are the program's
+// own doing, such as 13 and 31; 63 says that a row of memory was replaced in time.
+const xids = "NVIDIA Xid catalog"
+
+// Signatures are all that count.
+var Signatures = []Signature{
+	{Xid: 48, Source: xids},        // double-bit ECC error
+	{Xid: 64, Source: xids},        // a row of memory could not be replaced
+	{Xid: 74, Source: xids},        // NVLink error
+	{Xid: 79, Source: xids},        // fallen off the bus
+	{Xid: Contained, Source: xids}, // contained memory error
+	{Xid: 95, Source: xids},        // uncontained memory error
+	{Xid: 119, Source: xids},       // its system processor does not answer
+	{Xid: 120, Source: xids},       // its system processor has an error
+	{Log: "uncorrectable ECC error encountered", Source: "cudaErrorECCUncorrectable (214)"},
+	{Log: "GPU has fallen off the bus", Source: "the driver, with Xid 79"},
+	{Log: "all CUDA-capable devices are busy or unavailable", Source: "cudaErrorDevicesUnavailable (46)"},
+	{Log: "system not yet initialized", Source: "cudaErrorSystemNotReady (802)"},
+}
+
+// XidCounts reports whether a critical error is a signature.
+func XidCounts(xid int) bool {
+	return slices.ContainsFunc(Signatures, func(s Signature) bool { return s.Xid == xid && xid > 0 })
+}
+
+// LogBlames reports whether the log of a program that failed has a signature.
+func LogBlames(log []byte) bool {
+	return slices.ContainsFunc(Signatures, func(s Signature) bool { return s.Log != "" && bytes.Contains(log, []byte(s.Log)) })
+}

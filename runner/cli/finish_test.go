@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// Only where a disk or a quota is full, there is space to be freed.
+func TestHintToFreeSpace(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		free bool
+	}{
+		{&disk.FolderError{Dir: "/x", Err: unix.ENOSPC}, true},
+		{fmt.Errorf("write: %w", unix.EDQUOT), true},
+		{errors.New("cannot write /x/status: no space left on device"), true},
+		{errors.New("cannot write /x/status: disk quota exceeded"), true},
+		{&disk.FolderError{Dir: "/x", Err: unix.EROFS}, false},
+		{errors.New("cannot write /x/status: input/output error"), false},
+		{&disk.TakenError{What: "removed or replaced lock"}, false},
+	} {
+		f := unsaved(state.Result{StateErr: tt.err}, exitState)
+		if free := strings.Contains(f.hint, "free some space"); free != tt.free || f.hint == "" {
+			t.Errorf("%v: hint %q", tt.err, f.hint)
+		}
+	}
+}

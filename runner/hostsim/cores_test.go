@@ -1,0 +1,78 @@
+package hostsim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+)
+
+// reserved returns what the processes of some users' attempts reserve of the host now.
+func (h *host) reserved(uids ...int) (all gpu.Beyond) {
+	for _, r := range h.runs {
+		for _, at := range r.live {
+			if at.proc != nil && at.proc.gone == 0 && slices.Contains(uids, r.uid) {
+				s := r.spec
+				if s != nil {
+					var spec jobspec.Spec
+					s(r.uid, &spec)
+					all.CPUs, all.RAM = all.CPUs+spec.CPUs, all.RAM+spec.Memory
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestCores has a user with few jobs come to a host whose cores or memory those who came first
+// have taken. They all have GPUs to spare.
+func TestCores(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		each    gpu.Beyond // of each job
+		few     int        // GPUs of each job of who comes last
+		greedy  gpu.Beyond // of each job of who came first, if that is more
+		most    time.Duration
+		overMax int // cores given out twice
+	}{
+		{"cores", gpu.Beyond{CPUs: 1}, 1, gpu.Beyond{}, 10 * time.Second, 1},
+		{"cores of jobs without GPUs", gpu.Beyond{CPUs: 1}, 0, gpu.Beyond{}, 10 * time.Second, 1},
+		{"memory", gpu.Beyond{RAM: 30 * gpu.GiB}, 1, gpu.Beyond{}, 10 * time.Second, 0},
+		{"memory of jobs without GPUs", gpu.Beyond{RAM: 30 * gpu.GiB}, 0, gpu.Beyond{}, 10 * time.Second, 0},
+		{"all the cores", gpu.Beyond{CPUs: 1}, 1, gpu.Beyond{CPUs: 2}, 10 * time.Second, 1},
+		{"all the memory", gpu.Beyond{RAM: 30 * gpu.GiB}, 0, gpu.Beyond{RAM: 60 * gpu.GiB}, 15 * time.Second, 0},
+	} {
+		for seed := uint64(1); seed <= 3; seed++ {
+			t.Run(fmt.Sprint(c.name, ", seed ", seed), func(t *testing.T) {
+				h := newHost(seed, 4)
+				h.machine = gpu.Beyond{CPUs: 2, RAM: 64 * gpu.GiB}
+				h.spec = func(uid int, s *jobspec.Spec) {
+					s.CPUs, s.Memory = c.each.CPUs, c.each.RAM
+					if uid == 1001 {
+						s.CPUs, s.Memory = max(s.CPUs, c.greedy.CPUs), max(s.Memory, c.greedy.RAM)
+					}
+				}
+				h.gpurun(1001, slices.Repeat([]job{{1, time.Second}}, 200))
+				h.play(h.now + 20*time.Second)
+				came := h.now
+				h.gpurun(1002, slices.Repeat([]job{{c.few, time.Second}}, 5))
+				for h.now < came+c.most {
+					h.play(h.now + ms(10))
+					if all := h.reserved(1001, 1002); all.CPUs > h.machine.CPUs+c.overMax || all.RAM > h.machine.RAM {
+						t.Fatalf("after %s %d cores and %s are reserved", h.now-came, all.CPUs, all.RAM.Round())
+					}
+				}
+				if n := len(h.meter.starts[1002]); n != 5 {
+					t.Errorf("%d of 5 jobs have started", n)
+				}
+				before := len(h.meter.starts[1001])
+				if h.play(h.now + 30*time.Second); len(h.meter.starts[1001]) < before+10 {
+					t.Errorf("of who came first %d jobs have started since", len(h.meter.starts[1001])-before)
+				}
+			})
+		}
+	}
+}

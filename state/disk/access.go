@@ -1,0 +1,115 @@
+package disk
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Whoever may read all job files of a batch may read its state, and whoever may write to them may
+// open its locks, for a lock that can be opened can be held. The mode of the batch's folder closes
+// all that is in it.
+
+// An access is what other users may do with a batch.
+type access struct {
+	mode     os.FileMode // the permissions that all its job files give
+	uid, gid int         // of the job files; -1 if they differ
+}
+
+// access returns the access to the batch, as far as its state is in dir.
+func (s *State) access(dir string) (a access, err error) {
+	for i, f := range s.files {
+		real, err := RealPath(f.job)
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Stat(real, &st)
+		}
+		if err != nil {
+			return a, err
+		}
+		of := access{os.FileMode(st.Mode & 0o777), int(st.Uid), int(st.Gid)}
+		for d := filepath.Dir(real); !isBelow(dir, d); d = filepath.Dir(d) { // nobody else gets to the file
+			if unix.Stat(d, &st) != nil || st.Mode&0o001 == 0 {
+				of.mode &^= 0o007
+			}
+			if st.Mode&0o010 == 0 || int(st.Gid) != of.gid {
+				of.mode &= 0o707 | of.mode<<3&0o070
+			}
+		}
+		if i == 0 {
+			a = of
+			continue
+		}
+		if of.gid != a.gid { // a member of one group is anybody else to the other file
+			of.mode, a.gid = of.mode&(0o707|a.mode<<3)&(0o707|of.mode<<3), -1
+		}
+		if a.mode &= of.mode; of.uid != a.uid {
+			a.uid = -1
+		}
+	}
+	return a, nil
+}
+
+func isBelow(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// share gives a file or a folder its mode, if it is there: its owner has owner, and group and
+// others have bits if the job files give them need.
+func (a access) share(path string, owner, bits, need os.FileMode) error {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return nil
+	}
+	mode, uid := owner<<6, -1
+	for _, shift := range []int{3, 0} {
+		if a.mode>>shift&need == need {
+			mode |= bits << shift
+		}
+	}
+	if os.Geteuid() == 0 && st.Uid == 0 && a.uid > 0 {
+		uid = a.uid // who owns the job files has their state also after sudo gpurun
+	}
+	if mode&0o070>>3 != mode&0o007 || uid >= 0 {
+		if unix.Chown(path, uid, a.gid) != nil || a.gid < 0 {
+			mode &= 0o707 | mode<<3
+		} else if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			mode |= os.ModeSetgid // files in it belong to the group, too
+		}
+	}
+	if mode == os.FileMode(st.Mode&0o777) {
+		return nil
+	}
+	if err := os.Chmod(path, mode); err != nil && os.FileMode(st.Mode)&^mode&(bits<<3|bits) != 0 {
+		return err
+	}
+	return nil // or it gives nobody more than it should
+}
+
+// ConfigCopy returns the lock of a config file that jobs of a file get, and what its mode has at most.
+// The lock is the same for the job files that have their state in one place.
+func (s *State) ConfigCopy(file int, path string) (lock string, mode os.FileMode) {
+	f, sum := s.files[file], sha256.Sum256([]byte(path))
+	return filepath.Join(filepath.Dir(f.dir), configsName, hex.EncodeToString(sum[:16])), 0o600 | f.access.mode&0o066
+}
+
+// Share gives what the batch keeps on disk its modes, when it is about to run: the job files may have
+// others than when it ran last.
+func (s *State) Share() {
+	for _, f := range s.files {
+		a, err := s.access(f.dir)
+		if err == nil {
+			f.access = a
+			err = errors.Join(a.share(f.dir, 7, 5, 4), a.share(filepath.Join(f.dir, lockName), 6, 6, 6), a.share(filepath.Join(f.dir, editsName), 6, 6, 6))
+		}
+		if err != nil {
+			s.warnings = append(s.warnings, fmt.Sprintf("%s: who may read it does not follow the job files: %v", f.dir, err))
+		}
+	}
+}

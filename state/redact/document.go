@@ -1,0 +1,117 @@
+package redact
+
+import (
+	"reflect"
+	"strings"
+)
+
+// identifiers are the keys of a document by which programs address jobs and files: they stay.
+var identifiers = map[string]bool{
+	"name": true, "job": true, "jobs": true, "running": true, "needs": true, "key": true, "id": true, "uni_id": true,
+	"file": true, "files": true, "path": true, "log": true, "stderr": true, "snapshot": true, "work_dir": true, "state_dir": true,
+}
+
+// Document returns a document as others may see it: hide is applied to every text in it, and values are
+// hidden whose names say that they are secret. It shares with the original what has no secrets.
+func Document[T any](doc T, hide func(string) string) T {
+	w := walker{hide, map[reflect.Type][]bool{}}
+	if v, changed := w.walk(reflect.ValueOf(&doc).Elem()); changed {
+		return v.Interface().(T)
+	}
+	return doc
+}
+
+type walker struct {
+	hide func(string) string
+	open map[reflect.Type][]bool // which fields of a struct may have secrets
+}
+
+var text = reflect.TypeFor[string]()
+
+// walk returns a value without secrets, and whether that is another one.
+func (w *walker) walk(v reflect.Value) (out reflect.Value, changed bool) {
+	// first returns the copy that takes the parts that have changed.
+	first := func(copy func() reflect.Value) reflect.Value {
+		if !changed {
+			out, changed = copy(), true
+		}
+		return out
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if v.Type() == text {
+			s := w.hide(v.String())
+			return reflect.ValueOf(s), s != v.String()
+		}
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			break
+		}
+		if x, other := w.walk(v.Elem()); other {
+			if v.Kind() == reflect.Interface {
+				return x, true
+			}
+			p := reflect.New(v.Type().Elem())
+			p.Elem().Set(x)
+			return p, true
+		}
+	case reflect.Struct:
+		for i, open := range w.fields(v.Type()) {
+			if !open {
+				continue
+			}
+			if x, other := w.walk(v.Field(i)); other {
+				first(func() reflect.Value { c := reflect.New(v.Type()).Elem(); c.Set(v); return c }).Field(i).Set(x)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if x, other := w.walk(v.Index(i)); other {
+				first(func() reflect.Value { return reflect.AppendSlice(reflect.Zero(v.Type()), v) }).Index(i).Set(x)
+			}
+		}
+	case reflect.Map:
+		for at := v.MapRange(); at.Next(); {
+			x, other := w.walk(at.Value())
+			if at.Value().Type() == text {
+				if s := Value(at.Key().String(), x.String()); s != x.String() {
+					x, other = reflect.ValueOf(s), true
+				}
+			}
+			if other {
+				first(func() reflect.Value {
+					c := reflect.MakeMapWithSize(v.Type(), v.Len())
+					for k, e := range v.Seq2() {
+						c.SetMapIndex(k, e)
+					}
+					return c
+				}).SetMapIndex(at.Key(), x)
+			}
+		}
+	}
+	if !changed {
+		out = v
+	}
+	return out, changed
+}
+
+// fields returns which fields of a struct may have secrets.
+func (w *walker) fields(t reflect.Type) []bool {
+	if w.open[t] == nil {
+		open := make([]bool, t.NumField())
+		for i := range open {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			open[i] = t.Field(i).IsExported() && !(identifiers[name] && ofNames(t.Field(i).Type))
+		}
+		w.open[t] = open
+	}
+	return w.open[t]
+}
+
+// ofNames reports whether a value of a type names something, or some things.
+func ofNames(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.String
+}

@@ -7,13 +7,13 @@ OUT     ?= bin/gpurun
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # NVML is loaded at run time. With all symbols bound at start, the binary would not run
 # on machines without a driver.
-LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -X gpurun/runner/cli.version=$(shell packaging/version.sh git)
 ifneq ($(shell $(GO) env CGO_ENABLED),0)
 LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 1s
 
-.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture engines fairness web browser install uninstall clean help
+.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture engines fairness web browser install install-files uninstall clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
@@ -24,6 +24,7 @@ help:
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
 	@echo 'make install  install gpurun, its man page and completions below PREFIX (/usr/local, or ~/.local if you are not root)'
 	@echo 'make uninstall  remove them'
+	@echo 'make dist     packages for amd64 and arm64 in dist/: tar.gz, .deb, .rpm, wheel, SBOM, SHA256SUMS'
 	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/scheduling.md'
 	@echo 'make engines  run the tests against a real Slurm and Grid Engine, which it installs, starts and stops (Debian, as root)'
 	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
@@ -110,12 +111,12 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json
 
 # Everything that a person sees there, in a real browser. SCREENSHOTS says where to put them.
 browser: build web
-	@chromium() { command -v chromium >/dev/null; }; \
-	if ! chromium && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	@installed() { command -v chromium >/dev/null; }; \
+	if ! installed && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1 || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1 || true; \
 	fi; \
-	chromium || { echo 'missing: chromium (Debian: apt-get install chromium)'; exit 1; }
+	installed || { echo 'missing: chromium (Debian: apt-get install chromium)'; exit 1; }
 	@cd $(UI) && GPURUN=$(abspath $(OUT)) node --test --test-concurrency=1 'test/'
 	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClient$$' ./runner/web
 
@@ -181,21 +182,34 @@ MAN    := $(SHARE)/man/man1/gpurun.1
 BASHC  := $(SHARE)/bash-completion/completions/gpurun
 ZSHC   := $(SHARE)/zsh/site-functions/_gpurun
 FISHC  := $(SHARE)/fish/vendor_completions.d/gpurun.fish
+DOC    := $(SHARE)/doc/gpurun
 
 install: build
-	@install -d $(foreach f,$(BIN) $(MAN) $(BASHC) $(ZSHC) $(FISHC),'$(dir $(f))')
-	@install -m 755 $(OUT) '$(BIN)'
+	@$(MAKE) --no-print-directory install-files BINARY=$(OUT)
+	@echo 'installed $(BIN), its man page, and completions for bash, zsh and fish in $(SHARE)'
+	@case ":$$PATH:" in *':$(PREFIX)/bin:'*) ;; *) echo 'add $(PREFIX)/bin to your PATH';; esac
+	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'for zsh, write above compinit in .zshrc: fpath+=$(PREFIX)/share/zsh/site-functions';; esac
+
+# Everything that is installed, by hand or by a package. BINARY may be for another architecture; $(OUT) runs here and
+# prints the man page and the completions.
+install-files:
+	@install -d $(foreach f,$(BIN) $(MAN) $(BASHC) $(ZSHC) $(FISHC) $(DOC)/LICENSE $(DOC)/jobs/configs/x,'$(dir $(f))')
+	@install -m 755 $(BINARY) '$(BIN)'
 	@set -e; put() { "$$@" >"$$to.new" && chmod 644 "$$to.new" && mv "$$to.new" "$$to"; }; \
 	to='$(MAN)'; put $(OUT) __man; \
 	to='$(BASHC)'; put $(OUT) completion bash; \
 	to='$(ZSHC)'; put $(OUT) completion zsh; \
 	to='$(FISHC)'; put $(OUT) completion fish
-	@echo 'installed $(BIN), its man page, and completions for bash, zsh and fish in $(SHARE)'
-	@case ":$$PATH:" in *':$(PREFIX)/bin:'*) ;; *) echo 'add $(PREFIX)/bin to your PATH';; esac
-	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'for zsh, write above compinit in .zshrc: fpath+=$(PREFIX)/share/zsh/site-functions';; esac
+	@install -m 644 LICENSE README.md '$(DOC)'
+	@install -m 644 $(filter-out %.go %.sh,$(wildcard jobs/*.*)) '$(DOC)/jobs'
+	@install -m 755 $(wildcard jobs/*.sh) '$(DOC)/jobs'
+	@install -m 644 $(wildcard jobs/configs/*.*) '$(DOC)/jobs/configs'
 
 uninstall:
 	rm -f '$(BIN)' '$(MAN)' '$(BASHC)' '$(ZSHC)' '$(FISHC)'
+	rm -rf '$(DOC)'
 
 clean:
-	rm -rf bin
+	rm -rf bin build dist
+
+include packaging/dist.mk

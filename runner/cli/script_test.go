@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +55,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("OLDER", older)         // ledgers that earlier builds wrote
 			// Under the race detector every process would sleep a second at exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			overdue := time.AfterFunc(4*time.Minute, func() { endProcesses(env) })
+			env.Defer(func() { overdue.Stop() })
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -80,6 +84,28 @@ func TestScripts(t *testing.T) {
 			"agrees":   agrees,
 		},
 	})
+}
+
+// endProcesses ends a script that hangs. testscript would wait for as long as any process
+// keeps its output open, and the tests' own deadline does not name it.
+func endProcesses(env *testscript.Env) {
+	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
+		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, file := range environs {
+			dir := filepath.Dir(file)
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			vars, err := os.ReadFile(file)
+			if err != nil || pid == os.Getpid() || !bytes.Contains(vars, []byte("WORK="+env.WorkDir+"\x00")) {
+				continue
+			}
+			argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+			state, _ := os.ReadFile(filepath.Join(dir, "stat"))
+			stdout, _ := os.Readlink(filepath.Join(dir, "fd/1"))
+			fmt.Fprintf(os.Stderr, "hangs: %s: %v to %d: %q, stdout %s: %.40s\n", filepath.Base(env.WorkDir), sig, pid, argv, stdout, state)
+			_ = syscall.Kill(pid, sig)
+		}
+		time.Sleep(5 * time.Second) // for the stacks of gpurun's processes
+	}
 }
 
 // exits runs a command and checks its exit status: exits 2 gpurun check bad.yaml.

@@ -27,7 +27,7 @@ func (a *app) execSettings() (jobspec.Settings, error) {
 
 // onCluster runs the command on a node of a cluster, which has a queue of its own.
 func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
-	words := wordsOf(engines[s.Engine])
+	dialect := dialectOf(engines[s.Engine])
 	if err := c.unmapped(s.Engine); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if c.GPUMemory != usualNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
 	}
-	args, err := words.Args(asked)
+	args, err := dialect.Args(asked)
 	if err != nil {
 		return &failure{code: exitUsage, text: err.Error()}
 	}
@@ -47,15 +47,15 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	}
 	ctx, stop := a.untilSignal()
 	defer stop()
-	if err := c.untilAllowed(ctx, a, s, words); err != nil {
+	if err := c.untilAllowed(ctx, a, s, dialect); err != nil {
 		return err
 	}
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.outTTY
 	name := cluster.Prefix(s.Cluster) + "-exec-" + c.Name
 	if asked.GPUs > 0 {
-		argv = cluster.Guarded(words.Granted(s.Cluster), argv)
+		argv = cluster.Guarded(dialect.Granted(s.Cluster), argv)
 	}
-	command := words.Exec(name, args, argv, terminal)
+	command := dialect.Exec(name, args, argv, terminal)
 	path, err := exec.LookPath(command.Args[0])
 	if err != nil {
 		return cannotExecute(command.Args[0], err)
@@ -94,7 +94,7 @@ func (c *execCmd) unmapped(name string) error {
 
 // untilAllowed waits until one more job with these GPUs is within --max-gpus, or else within
 // cluster.max_gpus_total of the user's own defaults.
-func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings, words cluster.Words) error {
+func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings, dialect cluster.Dialect) error {
 	most, by := s.MaxGPUs, "--max-gpus"
 	if c.MaxGPUs == "" {
 		most, by = -1, "cluster.max_gpus_total"
@@ -113,7 +113,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 		return err
 	}
 	for said := ""; ; {
-		have, err := cluster.Asking(words, u.Username)
+		have, err := cluster.Asking(dialect, u.Username)
 		if err != nil {
 			return &failure{code: exitFailed, text: err.Error(), err: err}
 		}
@@ -132,5 +132,5 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 	}
 }
 
-// wordsOf returns the words of a kind of engine that is a cluster's.
-func wordsOf(kind engine.Kind) cluster.Words { return kind.(cluster.Kind).Words }
+// dialectOf returns the dialect of a kind of engine that is a cluster's.
+func dialectOf(kind engine.Kind) cluster.Dialect { return kind.(cluster.Kind).Dialect }

@@ -68,9 +68,9 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	if len(problems) > 0 {
 		return problems
 	}
-	name, words := p.batch.Settings.Engine, wordsOf(engineOf(p.batch))
+	name, dialect := p.batch.Settings.Engine, dialectOf(engineOf(p.batch))
 	printLines(to, notes)
-	p.there = p.submissions(words)
+	p.there = p.submissions(dialect)
 	silent := false
 	for i, s := range p.there {
 		if i == 0 {
@@ -81,7 +81,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}
 		if s.err == nil && !silent && i < maxTried {
-			begins, known, err := s.Ask(words)
+			begins, known, err := s.Ask(dialect)
 			if silent = !known; silent {
 				fmt.Fprintf(to, "      %s does not say whether it would take them: %s\n", name, terminal.CleanText(err.Error()))
 			} else {
@@ -96,7 +96,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 }
 
 // submissions returns the classes of the jobs that would run, in the order of their first.
-func (p *planning) submissions(words cluster.Words) (all []*submission) {
+func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 	byArgs := map[string]*submission{}
 	for id := range p.batch.Jobs {
 		if !p.runs(id) {
@@ -104,7 +104,7 @@ func (p *planning) submissions(words cluster.Words) (all []*submission) {
 		}
 		j := &p.batch.Jobs[id]
 		r := p.core.Request(id)
-		trial, err := cluster.Demands(words, p.batch.Settings.Cluster, &engine.Launch{
+		trial, err := cluster.Demands(dialect, p.batch.Settings.Cluster, &engine.Launch{
 			Identity: engine.Identity{Grace: j.Spec.Grace}, Timeout: j.Spec.Timeout, Notice: (*engine.Notice)(&j.Spec.AtTimeout),
 			Ask: &engine.Ask{GPUs: r.Min, Models: r.Models.List(), GPUMemory: r.Memory, CPUs: j.Spec.CPUs, Memory: j.Spec.Memory, Priority: j.Spec.Priority},
 		})

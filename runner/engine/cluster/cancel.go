@@ -63,7 +63,7 @@ func (c *Cluster) cancel() {
 	d.busy = true
 	c.late.begin("cancel")
 	c.beside(func() func() {
-		_, err := c.words.Cancel(targets).output()
+		_, err := c.dialect.Cancel(targets).output()
 		return func() {
 			d.busy, d.err = false, err
 			c.late.done("cancel", err)
@@ -113,7 +113,7 @@ func (c *Cluster) targets(most int) (names []string, of []doom) {
 		case idle:
 			names = append(names, s.job)
 		default:
-			names = append(names, c.words.Task(s.job, d.n))
+			names = append(names, c.dialect.Task(s.job, d.n))
 		}
 		of = append(of, d)
 	}
@@ -152,7 +152,7 @@ func (c *Cluster) unheard() error {
 		why = c.dooms.err.Error()
 	}
 	return fmt.Errorf("%s could not be told to cancel %d jobs of this batch (%s): when their turn comes they do nothing; to cancel them: %s",
-		c.words.Name(), len(c.dooms.all), why, c.words.ByHand(names))
+		c.dialect.Name(), len(c.dooms.all), why, c.dialect.ByHand(names))
 }
 
 // isElsewhere reports whether a task, or anyTask, is of an attempt that this run does not have and

@@ -13,7 +13,7 @@ import (
 )
 
 // plain calls tasks "17.3", and commands what they do.
-type plain struct{ Words }
+type plain struct{ Dialect }
 
 func (plain) Name() string                  { return "plain" }
 func (plain) Task(job string, n int) string { return job + "." + strconv.Itoa(n) }
@@ -25,7 +25,7 @@ func TestTargets(t *testing.T) {
 	coming, unknown := &submit{id: "c", name: "gr-c", busy: true}, &submit{id: "d", name: "gr-d"}
 	gone, refused := &submit{id: "e", name: "gr-e", gone: goneAfter}, &submit{id: "f", job: "19"}
 	forgotten := &submit{id: "g", job: "20", open: 1, gone: goneAfter} // and its ID given to another
-	c := &Cluster{words: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}}
+	c := &Cluster{dialect: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}}
 	for _, s := range []*submit{over, open, coming, unknown, gone, refused, forgotten} {
 		c.submits[s.id] = s
 		for n := range 3 {
@@ -73,7 +73,7 @@ func TestElsewhere(t *testing.T) {
 		for _, rest := range []bool{false, true} {
 			s, batch := prepared(t, 3)
 			s.id, s.job, s.rows = "s", "17", []Row{{State: Active, First: 0, Last: 1}, {State: Pending, First: 2, Last: 2, Rest: rest}}
-			c := &Cluster{words: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{"s": s}, live: map[string]*entry{}, out: engine.NewMailbox[engine.Event]()}
+			c := &Cluster{dialect: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{"s": s}, live: map[string]*entry{}, out: engine.NewMailbox[engine.Event]()}
 			e := &entry{Identity: batch[0].Identity}
 			e.belong(s, 0)
 			c.live[e.UniID] = e

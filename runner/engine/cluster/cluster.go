@@ -28,16 +28,16 @@ import (
 // Cluster is an engine.
 type Cluster struct {
 	engine.Config
-	words  Words
-	binary string // that the nodes run
-	stem   string // of all names of its jobs
-	user   string
-	every  time.Duration // between two lists of the cluster's jobs, at most
-	events chan engine.Event
-	quit   chan struct{}
-	work   sync.WaitGroup
-	post   *engine.Mailbox[func()]       // for the one goroutine that owns the rest
-	out    *engine.Mailbox[engine.Event] // for those who read Events
+	dialect Dialect
+	binary  string // that the nodes run
+	stem    string // of all names of its jobs
+	user    string
+	every   time.Duration // between two lists of the cluster's jobs, at most
+	events  chan engine.Event
+	quit    chan struct{}
+	work    sync.WaitGroup
+	post    *engine.Mailbox[func()]       // for the one goroutine that owns the rest
+	out     *engine.Mailbox[engine.Event] // for those who read Events
 
 	live      map[string]*entry // by uni_id
 	queue     []*engine.Launch  // to be submitted
@@ -109,7 +109,7 @@ const (
 	arrayMost    = 1000 // the usual limit of an array's tasks
 )
 
-func open(words Words, c engine.Config) (*Cluster, error) {
+func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 	if c.Go == nil {
 		c.Go = func(f func()) { go f() }
 	}
@@ -117,7 +117,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 		c.Poll = defaultFiles
 	}
 	cl := &Cluster{
-		Config: c, words: words, stem: stem(Prefix(c.Options), c.Dir), every: Every(c.Options), most: arrayMost,
+		Config: c, dialect: dialect, stem: stem(Prefix(c.Options), c.Dir), every: Every(c.Options), most: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
 		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
@@ -303,7 +303,7 @@ func (c *Cluster) known(dir string) *submit {
 	id := filepath.Base(dir)
 	s := c.submits[id]
 	if s == nil {
-		s = &submit{id: id, dir: dir, name: c.stem + id, job: c.words.Accepted(readText(filepath.Join(dir, answerFile)))}
+		s = &submit{id: id, dir: dir, name: c.stem + id, job: c.dialect.Accepted(readText(filepath.Join(dir, answerFile)))}
 		c.submits[id] = s
 	}
 	return s

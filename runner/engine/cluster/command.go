@@ -105,9 +105,9 @@ func (l *late) tell(c *Cluster) {
 	var now []string
 	for _, what := range []string{"submit", "list", "cancel"} {
 		if began, ok := l.began[what]; ok && time.Since(began) > lateAfter {
-			now = append(now, fmt.Sprintf("%s does not answer (%s); jobs that run go on", c.words.Name(), what))
+			now = append(now, fmt.Sprintf("%s does not answer (%s); jobs that run go on", c.dialect.Name(), what))
 		} else if text := l.failed[what]; text != "" {
-			now = append(now, fmt.Sprintf("%s: %s; jobs that run go on", c.words.Name(), text))
+			now = append(now, fmt.Sprintf("%s: %s; jobs that run go on", c.dialect.Name(), text))
 		}
 	}
 	if strings.Join(now, "\n") != strings.Join(l.said, "\n") {

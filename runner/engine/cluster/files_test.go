@@ -74,7 +74,7 @@ func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
 
 // preparer makes submissions.
 func preparer() *Cluster {
-	return &Cluster{Config: engine.Config{Cluster: engine.Cluster{Environ: []string{"HOME=/h"}}, Go: func(f func()) { go f() }}, words: named{name: "slurm"}}
+	return &Cluster{Config: engine.Config{Cluster: engine.Cluster{Environ: []string{"HOME=/h"}}, Go: func(f func()) { go f() }}, dialect: named{name: "slurm"}}
 }
 
 // An attempt that is stopped while its submission is prepared has lost its folder. The others go on.
@@ -191,7 +191,7 @@ func TestRequest(t *testing.T) {
 // What a shell makes of them must not depend on where the state folder is.
 func TestScript(t *testing.T) {
 	for variable, want := range map[string]string{"": "exec '/a b/it'\\''s/gpurun' __task '/state/$x' \n", "SGE_HGR_gpu": "__task '/state/$x' 'SGE_HGR_gpu'\n"} {
-		c := &Cluster{binary: "/a b/it's/gpurun", words: named{grants: variable}}
+		c := &Cluster{binary: "/a b/it's/gpurun", dialect: named{grants: variable}}
 		if got := c.script(&submit{dir: "/state/$x"}); !strings.HasSuffix(got, want) {
 			t.Errorf("got %q", got)
 		}

@@ -41,7 +41,7 @@ const guard = `if [ -z "$CUDA_VISIBLE_DEVICES" ]; then ids=$(printenv %s); ` +
 	`export CUDA_VISIBLE_DEVICES="$(echo $ids | tr ' ' ,)" CUDA_DEVICE_ORDER=PCI_BUS_ID; fi; exec "$@"`
 
 // Guarded returns a command that runs another one, unless the node does not say which GPUs it may
-// use. variable is that of Words.Granted.
+// use. variable is that of Dialect.Granted.
 func Guarded(variable string, argv []string) []string {
 	return append([]string{"sh", "-c", fmt.Sprintf(guard, quoted(variable), quoted(untold(variable))), "sh"}, argv...)
 }

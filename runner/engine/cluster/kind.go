@@ -15,8 +15,8 @@ import (
 	"gpurun/state"
 )
 
-// Kind is the kind of engine for clusters that speak these words.
-type Kind struct{ Words }
+// Kind is the kind of engine for clusters that speak this dialect.
+type Kind struct{ Dialect }
 
 // Abilities says that the cluster chooses the GPUs, when it is an attempt's turn.
 func (k Kind) Abilities() engine.Abilities {
@@ -25,7 +25,7 @@ func (k Kind) Abilities() engine.Abilities {
 
 // Open opens an engine for a batch folder that the nodes see.
 func (k Kind) Open(c engine.Config) (engine.Opened, error) {
-	cl, err := open(k.Words, c)
+	cl, err := open(k.Dialect, c)
 	if err != nil {
 		return engine.Opened{}, err
 	}

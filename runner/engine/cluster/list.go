@@ -27,10 +27,10 @@ func (c *Cluster) list() {
 		asked[id] = s.job != "" || !s.isCalling()
 	}
 	c.beside(func() func() {
-		out, err := c.words.List(c.user).output()
+		out, err := c.dialect.List(c.user).output()
 		var rows []Row
 		if err == nil {
-			rows, err = c.words.Rows(out)
+			rows, err = c.dialect.Rows(out)
 		}
 		return func() {
 			c.listing = false
@@ -215,7 +215,7 @@ func (c *Cluster) past() {
 			about[e.submit.job] = true
 		}
 	}
-	command := c.words.Past(slices.Sorted(maps.Keys(about)))
+	command := c.dialect.Past(slices.Sorted(maps.Keys(about)))
 	if len(about) == 0 || len(command.Args) == 0 || c.asking {
 		return
 	}
@@ -228,9 +228,9 @@ func (c *Cluster) past() {
 				return // the cluster keeps no accounts
 			}
 			ends := map[string]Row{} // the last of a task counts
-			for _, r := range c.words.Ends(out) {
+			for _, r := range c.dialect.Ends(out) {
 				if r.State.final() || r.Never {
-					ends[c.words.Task(r.Job, r.First)] = r
+					ends[c.dialect.Task(r.Job, r.First)] = r
 				}
 			}
 			for _, e := range c.live {
@@ -247,5 +247,5 @@ func (c *Cluster) unexplained(e *entry) bool {
 	if e.row.Never {
 		return e.row.Reason == ""
 	}
-	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told || c.words.Keeps())
+	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told || c.dialect.Keeps())
 }

@@ -91,7 +91,7 @@ func (c *Cluster) jobID(e *entry) string {
 	if e.submit == nil || e.submit.job == "" {
 		return ""
 	}
-	return c.words.Task(e.submit.job, e.n)
+	return c.dialect.Task(e.submit.job, e.n)
 }
 
 // judge ends an attempt whose end is known, or keeps it from beginning.
@@ -99,7 +99,7 @@ func (c *Cluster) judge(e *entry) {
 	s := &seen{record: e.record, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
 	s.running, s.starts = e.running, startLimit(c.slowest)
-	s.keeps = c.words.Keeps() && e.submit != nil && e.submit.job != ""
+	s.keeps = c.dialect.Keeps() && e.submit != nil && e.submit.job != ""
 	if e.row.State.final() {
 		s.over = time.Since(e.over)
 	}
@@ -124,7 +124,7 @@ func (c *Cluster) judge(e *entry) {
 		}
 		fallthrough
 	case ends:
-		ended := v.outcome(s, c.words.Name(), time.Now())
+		ended := v.outcome(s, c.dialect.Name(), time.Now())
 		if r := s.record; r != nil && r.Unfit > 0 {
 			node, _, _ := strings.Cut(claimedBy(e.Dir), " ")
 			c.small[node] = r.Unfit

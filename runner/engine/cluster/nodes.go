@@ -32,7 +32,7 @@ func (n *Node) Take(user string, gpus int) {
 }
 
 // Nodes asks the cluster for its nodes and who is on them.
-func Nodes(w Words) ([]Node, error) {
+func Nodes(w Dialect) ([]Node, error) {
 	var out []string
 	for _, c := range w.Nodes() {
 		text, err := c.output()

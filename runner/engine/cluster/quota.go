@@ -56,7 +56,7 @@ func (c *Cluster) within(n int) int {
 	}
 	n = min(n, q.room(submitted, gpus))
 	if q.full = n == 0; q.full {
-		why := fmt.Sprintf("your jobs on %s ask for %d GPUs and cluster.max_gpus_total is %d", c.words.Name(), q.others+submitted, q.most)
+		why := fmt.Sprintf("your jobs on %s ask for %d GPUs and cluster.max_gpus_total is %d", c.dialect.Name(), q.others+submitted, q.most)
 		for _, l := range c.queue {
 			c.show(c.live[l.UniID], engine.Queued{Reason: why})
 		}
@@ -65,7 +65,7 @@ func (c *Cluster) within(n int) int {
 }
 
 // Asking returns how many GPUs the user's jobs in the cluster ask for, queued or running.
-func Asking(w Words, user string) (int, error) {
+func Asking(w Dialect, user string) (int, error) {
 	out, err := w.List(user).output()
 	if err != nil {
 		return 0, err

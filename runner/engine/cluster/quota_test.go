@@ -31,7 +31,7 @@ func TestQuota(t *testing.T) {
 // Without a fresh list nothing is submitted, and one is asked for; a full cluster is not asked
 // all the time.
 func TestWithin(t *testing.T) {
-	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Ask: &engine.Ask{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), words: named{name: "x"}}
+	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Ask: &engine.Ask{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), dialect: named{name: "x"}}
 	c.queue[0].UniID = "u"
 	if c.within(3) != 3 {
 		t.Error("without a quota something was held back")
@@ -56,7 +56,7 @@ func TestWithin(t *testing.T) {
 
 // named is a cluster that only has a name, and one for the GPUs of a job.
 type named struct {
-	Words
+	Dialect
 	name, grants string
 }
 

@@ -76,7 +76,7 @@ func (c *Cluster) wake(e *entry) {
 	if e.task == nil || e.submit == nil || e.submit.job == "" {
 		return // it looks by itself
 	}
-	command := c.words.Wake(c.words.Task(e.submit.job, e.n))
+	command := c.dialect.Wake(c.dialect.Task(e.submit.job, e.n))
 	if len(command.Args) == 0 {
 		return
 	}

@@ -78,7 +78,7 @@ func (c *Cluster) submitNext() {
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
 	a := demandsOf(c.Options, l)
 	a.Exclude = c.tooSmall(&a.Ask)
-	return c.words.Args(a)
+	return c.dialect.Args(a)
 }
 
 func demandsOf(options map[string]string, l *engine.Launch) Asked {
@@ -137,7 +137,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	errs := make([]error, len(batch))
 	c.atOnce(len(batch), func(i int) {
 		l := batch[i]
-		err := lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l)})
+		err := lay(l.Dir, place{Engine: c.dialect.Name(), Submit: s.dir, Task: i, GPUs: asked(l)})
 		if !errors.Is(err, fs.ErrNotExist) { // else it was stopped meanwhile, and its task runs nothing
 			errs[i] = err
 		}
@@ -182,7 +182,7 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 // file, and it inherits a lock that says for how long it may be under way: so a run that finds
 // this submission later knows as much.
 func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
-	command := c.words.Submit(s.name, c.Dir, n, args)
+	command := c.dialect.Submit(s.name, c.Dir, n, args)
 	files := map[string]*os.File{callingFile: nil, answerFile: nil, errFile: nil}
 	for name := range files {
 		f, err := host.OpenOwn(filepath.Join(s.dir, name), os.O_RDWR, 0)
@@ -207,7 +207,7 @@ func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
 	defer limit.Stop()
 	if err := cmd.Wait(); err != nil {
 		text := readText(filepath.Join(s.dir, errFile))
-		return c.words.Refused(text), said(err, text).Error()
+		return c.dialect.Refused(text), said(err, text).Error()
 	}
 	return Unclear, ""
 }
@@ -218,9 +218,9 @@ func (c *Cluster) script(s *submit) string {
 		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir), c.variable())
 }
 
-// variable is what the tasks get to know of Words.Granted.
+// variable is what the tasks get to know of Dialect.Granted.
 func (c *Cluster) variable() string {
-	if v := c.words.Granted(c.Options); v != "" {
+	if v := c.dialect.Granted(c.Options); v != "" {
 		return quoted(v)
 	}
 	return ""
@@ -237,12 +237,12 @@ const (
 // called handles the answer to a submission.
 func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, text string) {
 	c.calling, s.busy = false, false
-	s.job = c.words.Accepted(readText(filepath.Join(s.dir, answerFile)))
+	s.job = c.dialect.Accepted(readText(filepath.Join(s.dir, answerFile)))
 	if s.job != "" {
 		c.late.done("submit", nil)
 		for _, l := range batch {
 			if e := c.live[l.UniID]; e != nil && !e.told {
-				c.show(e, engine.Queued{JobID: c.words.Task(s.job, e.n)})
+				c.show(e, engine.Queued{JobID: c.dialect.Task(s.job, e.n)})
 			}
 		}
 		return
@@ -253,7 +253,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, tex
 		c.late.done("submit", nil)
 		for _, l := range batch {
 			if e := c.live[l.UniID]; e != nil && void(e.Dir) {
-				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.words.Name() + ": " + text + c.leftOut(l)})
+				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.dialect.Name() + ": " + text + c.leftOut(l)})
 			}
 		}
 	case Full, Invalid:

@@ -66,7 +66,7 @@ func TestNotYetMissing(t *testing.T) {
 // And what was not listed for a while has not been running since before.
 func TestLearnOf(t *testing.T) {
 	s := &submit{id: "1"}
-	c, e := &Cluster{submits: map[string]*submit{"1": s}, words: plain{}, out: engine.NewMailbox[engine.Event]()}, &entry{submit: s}
+	c, e := &Cluster{submits: map[string]*submit{"1": s}, dialect: plain{}, out: engine.NewMailbox[engine.Event]()}, &entry{submit: s}
 	list := func(rows ...Row) {
 		s.rows = rows
 		c.learnOf(e, true)

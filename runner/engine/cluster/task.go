@@ -43,7 +43,7 @@ const stopEvery = 2 * time.Second
 const keepWord = "keep"
 
 // Task is the main function of `gpurun __task SUBMISSION [VARIABLE]`, which the cluster starts on
-// a node. The variable may have the numbers of its GPUs (Words.Granted).
+// a node. The variable may have the numbers of its GPUs (Dialect.Granted).
 // It is two processes. The outer one is the cluster's: it passes on what the cluster wants, and
 // exits like the job. The keeper, in a session of its own, runs the attempt; should the outer
 // process be killed, it ends the job and says so.

@@ -13,7 +13,7 @@ type Trial struct {
 }
 
 // Demands returns the arguments of a launch. The error names what cannot be asked for.
-func Demands(w Words, options map[string]string, l *engine.Launch) (t Trial, err error) {
+func Demands(w Dialect, options map[string]string, l *engine.Launch) (t Trial, err error) {
 	a := demandsOf(options, l)
 	t.Limit = a.Limit
 	t.Args, err = w.Args(a)
@@ -22,7 +22,7 @@ func Demands(w Words, options map[string]string, l *engine.Launch) (t Trial, err
 
 // Ask asks the cluster what it would say: when such a job would begin, as far as it says, or why
 // it refuses it. Known is false if it did not answer, or in other words than expected.
-func (t Trial) Ask(w Words) (begins string, known bool, err error) {
+func (t Trial) Ask(w Dialect) (begins string, known bool, err error) {
 	out, notes, err := w.Try(t.Args).run()
 	if err != nil {
 		return "", w.Refused(err.Error()) == Never, err

@@ -21,11 +21,11 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	b.Until("it says why the others wait", time.Minute, func() bool {
 		return strings.Contains(b.Run("status"), "your jobs on "+s.Engine+" ask for 3 GPUs and cluster.max_gpus_total is 3")
 	})
-	n, err := cluster.Asking(s.Words, "root")
+	n, err := cluster.Asking(s.Dialect, "root")
 	if err != nil || n != 3 || len(strings.Fields(b.Read("journal"))) != 1 {
 		t.Errorf("%v: jobs ask for %d GPUs, want 3; %d have begun, want 1", err, n, len(strings.Fields(b.Read("journal"))))
 	}
-	rows, err := s.Words.Rows(b.Command(s.Words.List("root").Args...))
+	rows, err := s.Dialect.Rows(b.Command(s.Dialect.List("root").Args...))
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.Name)

@@ -18,7 +18,7 @@ import (
 // A Site is a real cluster: what there is called how.
 type Site struct {
 	Engine   string
-	Words    cluster.Words
+	Dialect  cluster.Dialect
 	End      []string    // the command that ends all jobs
 	Listed   []string    // the command that lists what waits or runs; a line of a task begins with its number
 	Master   string      // pid file of the controller

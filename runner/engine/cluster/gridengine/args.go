@@ -21,7 +21,7 @@ const addressSpace = 4 * gpu.GiB
 
 // Args maps what a job asks for. What resources are called is the site's, so the job file names
 // them (settings.cluster).
-func (words) Args(a cluster.Asked) ([]string, error) {
+func (dialect) Args(a cluster.Asked) ([]string, error) {
 	var args, resources []string
 	add := func(flag, value string) {
 		if value != "" {
@@ -92,7 +92,7 @@ func gpuResource(options map[string]string) (name string, each bool) {
 
 // Granted returns where Univa's and Altair's say which GPUs a job has, if the site counts them by
 // a resource map (RSMAP).
-func (words) Granted(options map[string]string) string {
+func (dialect) Granted(options map[string]string) string {
 	name, _ := gpuResource(options)
 	return "SGE_HGR_" + name
 }

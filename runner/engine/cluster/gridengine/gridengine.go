@@ -16,22 +16,22 @@ import (
 )
 
 // Kind is the kind of engine for Grid Engine.
-var Kind engine.Kind = cluster.Kind{Words: words{}}
+var Kind engine.Kind = cluster.Kind{Dialect: dialect{}}
 
 // Nodes lists the hosts of the cluster.
-func Nodes() ([]cluster.Node, error) { return cluster.Nodes(words{}) }
+func Nodes() ([]cluster.Node, error) { return cluster.Nodes(dialect{}) }
 
-type words struct{}
+type dialect struct{}
 
-func (words) Name() string { return "sge" }
+func (dialect) Name() string { return "sge" }
 
 // Keeps is true: each change is in the master's database before anybody hears of it.
-func (words) Keeps() bool { return true }
+func (dialect) Keeps() bool { return true }
 
 // Submit submits an array. Grid Engine starts no task a second time by itself, says that it is
 // about to kill one, refuses at once what no host could ever run, and the tasks write their
 // output themselves.
-func (words) Submit(name, _ string, n int, args []string) cluster.Command {
+func (dialect) Submit(name, _ string, n int, args []string) cluster.Command {
 	fixed := []string{
 		"qsub", "-terse", "-N", name, "-t", fmt.Sprintf("1-%d", n), "-o", "/dev/null", "-j", "y",
 		"-r", "n", "-notify", "-w", "e", "-wd", "/", "-S", "/bin/sh",
@@ -42,7 +42,7 @@ func (words) Submit(name, _ string, n int, args []string) cluster.Command {
 var terse = regexp.MustCompile(`(?m)^(\d+)(\.\d+-\d+:\d+)?$`) // 17.1-4:1
 
 // Accepted returns the job's ID.
-func (words) Accepted(stdout string) string {
+func (dialect) Accepted(stdout string) string {
 	if m := terse.FindStringSubmatch(stdout); m != nil {
 		return m[1]
 	}
@@ -68,7 +68,7 @@ var refusals = []struct {
 }
 
 // Refused tells what an error of qsub means.
-func (words) Refused(stderr string) cluster.Refusal {
+func (dialect) Refused(stderr string) cluster.Refusal {
 	for _, r := range refusals {
 		if strings.Contains(stderr, r.text) {
 			return r.is
@@ -79,7 +79,7 @@ func (words) Refused(stderr string) cluster.Refusal {
 
 // List lists all jobs of a user with their whole names: those that wait, an array's together,
 // and those that run.
-func (words) List(user string) cluster.Command {
+func (dialect) List(user string) cluster.Command {
 	return cluster.Command{Args: []string{"qstat", "-xml", "-r", "-u", user}}
 }
 
@@ -125,7 +125,7 @@ func readList(stdout string) (l listed, err error) {
 }
 
 // Rows reads the output of qstat.
-func (words) Rows(stdout string) ([]cluster.Row, error) {
+func (dialect) Rows(stdout string) ([]cluster.Row, error) {
 	list, err := readList(stdout)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past asks about jobs one by one, as qacct wants it.
-func (words) Past(jobs []string) cluster.Command {
+func (dialect) Past(jobs []string) cluster.Command {
 	return cluster.Command{Args: append([]string{"sh", "-c", tell, "qacct"}, jobs...)}
 }
 
@@ -185,7 +185,7 @@ func (words) Past(jobs []string) cluster.Command {
 var stuck = regexp.MustCompile(`^error reason\s+(\d+):\s+(?:\S+ \S+ \[\d+:\d+\]: )?(.+)$`)
 
 // Ends reads the output of both.
-func (words) Ends(stdout string) (rows []cluster.Row) {
+func (dialect) Ends(stdout string) (rows []cluster.Row) {
 	job, account := "", map[string]string{}
 	moved := map[string]bool{} // tasks that were to run again; those that had begun run nothing then
 	flush := func() {
@@ -280,29 +280,29 @@ func number(value string) (n int, text string, ok bool) {
 const end = `said=$(qdel "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
 
 // Cancel ends tasks and jobs.
-func (words) Cancel(what []string) cluster.Command {
+func (dialect) Cancel(what []string) cluster.Command {
 	return cluster.Command{Args: append([]string{"sh", "-c", end, "qdel"}, what...)}
 }
 
 // ByHand takes names, too.
-func (words) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
+func (dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
 // Wake has no counterpart: a signal can be had only with the end of a job.
-func (words) Wake(string) cluster.Command { return cluster.Command{} }
+func (dialect) Wake(string) cluster.Command { return cluster.Command{} }
 
 // Try has Grid Engine verify that some queue could run it.
-func (words) Try(args []string) cluster.Command {
+func (dialect) Try(args []string) cluster.Command {
 	return cluster.Command{Args: slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})}
 }
 
 // Tried knows of no estimate.
-func (words) Tried(string) string { return "" }
+func (dialect) Tried(string) string { return "" }
 
 // Exec runs a command in the foreground, as it is: the shell that qrsh otherwise puts before it
 // would take its arguments apart. Without a terminal it says so: left to itself qrsh gives the
 // site's prolog one, whose start then fails wherever the daemons' own user is not root, and the
 // queue is set aside with it.
-func (words) Exec(name string, args, argv []string, terminal bool) cluster.Command {
+func (dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	pty := "n"
 	if terminal {
 		pty = "y"
@@ -310,4 +310,4 @@ func (words) Exec(name string, args, argv []string, terminal bool) cluster.Comma
 	return cluster.Command{Args: slices.Concat([]string{"qrsh", "-now", "n", "-N", name, "-cwd", "-V", "-noshell", "-pty", pty}, args, argv)}
 }
 
-func (words) Task(job string, n int) string { return fmt.Sprintf("%s.%d", job, n+1) }
+func (dialect) Task(job string, n int) string { return fmt.Sprintf("%s.%d", job, n+1) }

@@ -24,7 +24,7 @@ func read(t testing.TB, name string) string {
 
 // What a real qstat printed of jobs that ran, waited, were held, and could not start.
 func TestRows(t *testing.T) {
-	rows, err := words{}.Rows(read(t, "qstat.xml"))
+	rows, err := dialect{}.Rows(read(t, "qstat.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func TestRows(t *testing.T) {
 		}
 	}
 	for letters, held := range map[string]bool{"s": true, "S": true, "T": true, "dS": true, "t": false, "hr": false, "dt": false} {
-		if rows, err := (words{}).Rows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Suspended != held {
+		if rows, err := (dialect{}).Rows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Suspended != held {
 			t.Errorf("%s: %+v, %v", letters, rows[0], err)
 		}
 	}
 	for _, text := range []string{"", "error: commlib error: got select error (Connection refused)\n"} {
-		if _, err := (words{}).Rows(text); err == nil {
+		if _, err := (dialect{}).Rows(text); err == nil {
 			t.Errorf("%q was taken for a list", text)
 		}
 	}
@@ -84,8 +84,8 @@ func TestStates(t *testing.T) {
 // start that found the task begun and ran nothing.
 func TestEnds(t *testing.T) {
 	got := map[string]cluster.Row{}
-	for _, r := range (words{}).Ends(read(t, "past.txt")) {
-		got[words{}.Task(r.Job, r.First)] = r
+	for _, r := range (dialect{}).Ends(read(t, "past.txt")) {
+		got[dialect{}.Task(r.Job, r.First)] = r
 	}
 	for task, want := range map[string]cluster.Row{
 		"35.2": {First: 1, Last: 1, State: cluster.Stuck, Never: true, Reason: "exit_status of prolog = 100"},
@@ -114,7 +114,7 @@ func TestEnds(t *testing.T) {
 		{account("37  : limit", "-l h_rt=10,h_vmem=2G"), cluster.TimedOut},
 		{account("8   : in prolog", "NONE"), cluster.NodeFailed},
 	} {
-		rows := words{}.Ends(tt.text)
+		rows := dialect{}.Ends(tt.text)
 		if len(rows) == 0 || rows[len(rows)-1].State != tt.want {
 			t.Errorf("%s: got %+v", tt.text, rows)
 		}
@@ -123,7 +123,7 @@ func TestEnds(t *testing.T) {
 
 // What qsub said when it refused, and when it did not know.
 func TestRefused(t *testing.T) {
-	clustertest.Heard(t, words{}.Refused, map[string]cluster.Refusal{
+	clustertest.Heard(t, dialect{}.Refused, map[string]cluster.Refusal{
 		"Unable to run job: Job was rejected because job requests unknown queue \"nope\"\nExiting.\n":                                                                       cluster.Never,
 		"Unable to run job: error: no suitable queues\nExiting.\n":                                                                                                          cluster.Never,
 		"qsub: invalid option argument \"-zzz\"\n":                                                                                                                          cluster.Never,
@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestAccepted(t *testing.T) {
-	clustertest.Heard(t, words{}.Accepted, map[string]string{
+	clustertest.Heard(t, dialect{}.Accepted, map[string]string{
 		"17.1-4:1\n": "17", "17\n": "17", "": "", "qsub: warning: x\n18.1-1:1\n": "18", "Your job 17 has been submitted\n": "",
 	})
 }
@@ -169,12 +169,12 @@ func TestArgs(t *testing.T) {
 		{"models of two resources", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "x=1", "models.b": "y=1"}, "gpu_model: Grid Engine takes several"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {
-		clustertest.Args(t, words{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
+		clustertest.Args(t, dialect{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
 	}
 }
 
 func TestNodes(t *testing.T) {
-	nodes, err := words{}.ReadNodes([]string{read(t, "qhost.xml"), read(t, "qstat.xml")})
+	nodes, err := dialect{}.ReadNodes([]string{read(t, "qhost.xml"), read(t, "qstat.xml")})
 	if err != nil || len(nodes) != 1 {
 		t.Fatalf("got %+v, %v", nodes, err)
 	}
@@ -184,10 +184,10 @@ func TestNodes(t *testing.T) {
 		t.Errorf("got %+v", n)
 	}
 	down := strings.Replace(read(t, "qhost.xml"), "name='state_string'>", "name='state_string'>au", 1)
-	if nodes, err := (words{}).ReadNodes([]string{down, read(t, "qstat.xml")}); err != nil || nodes[0].Open || nodes[0].State != "overloaded, unreachable" {
+	if nodes, err := (dialect{}).ReadNodes([]string{down, read(t, "qstat.xml")}); err != nil || nodes[0].Open || nodes[0].State != "overloaded, unreachable" {
 		t.Errorf("got %+v, %v", nodes, err)
 	}
-	if _, err := (words{}).ReadNodes([]string{"error: x\n", ""}); err == nil {
+	if _, err := (dialect{}).ReadNodes([]string{"error: x\n", ""}); err == nil {
 		t.Error("an error was taken for a list")
 	}
 }
@@ -196,25 +196,25 @@ func FuzzRows(f *testing.F) {
 	f.Add(read(f, "qstat.xml"), read(f, "qhost.xml"))
 	f.Add("<job_info><job_info><job_list><tasks>1,3-5:2</tasks></job_list></job_info></job_info>", "<qhost/>")
 	f.Fuzz(func(t *testing.T, jobs, hosts string) {
-		rows, _ := words{}.Rows(jobs)
+		rows, _ := dialect{}.Rows(jobs)
 		for _, r := range rows {
 			if r.First < 0 || r.Last < r.First {
 				t.Errorf("%+v", r)
 			}
 		}
-		_, _ = words{}.ReadNodes([]string{hosts, jobs})
+		_, _ = dialect{}.ReadNodes([]string{hosts, jobs})
 	})
 }
 
 func FuzzEnds(f *testing.F) {
 	f.Add(read(f, "past.txt"))
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, r := range (words{}).Ends(text) {
+		for _, r := range (dialect{}).Ends(text) {
 			if r.First < 0 || r.Last < r.First {
 				t.Errorf("%+v", r)
 			}
 		}
-		words{}.Accepted(text)
-		words{}.Refused(text)
+		dialect{}.Accepted(text)
+		dialect{}.Refused(text)
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 // Nodes are the commands that list the hosts, with the GPUs that are free on them, and the jobs
 // that run.
-func (words) Nodes() []cluster.Command {
+func (dialect) Nodes() []cluster.Command {
 	return []cluster.Command{
 		{Args: []string{"qhost", "-xml", "-F", "-q"}},
 		{Args: []string{"qstat", "-xml", "-r", "-s", "r", "-u", "*"}},
@@ -41,7 +41,7 @@ var conditions = map[rune]string{
 }
 
 // ReadNodes reads the output of both.
-func (words) ReadNodes(out []string) ([]cluster.Node, error) {
+func (dialect) ReadNodes(out []string) ([]cluster.Node, error) {
 	var h hosts
 	if err := xml.Unmarshal([]byte(out[0]), &h); err != nil {
 		return nil, fmt.Errorf("cannot read the list of qhost: %w", err)

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { clustertest.Main(m) }
 const folder = "/var/lib/gpurun-test-sge" // of testdata/cluster.sh
 
 var site = clustertest.Site{
-	Engine: "sge", Words: words{},
+	Engine: "sge", Dialect: dialect{},
 	End:      []string{"qdel", "-u", "root"},
 	Listed:   []string{"qstat", "-u", "root"},
 	Master:   folder + "/run/sge_qmaster.pid",

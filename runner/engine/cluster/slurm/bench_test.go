@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
 var site = clustertest.Site{
-	Engine: "slurm", Words: words{},
+	Engine: "slurm", Dialect: dialect{},
 	End:      []string{"scancel", "-Q", "-u", "root"},
 	Listed:   []string{"squeue", "-h", "-r", "-t", "PD,R,CG,CF,S", "-o", "%i %T %r %N"},
 	Master:   "/var/lib/gpurun-test-slurm/run/slurmctld.pid",

@@ -11,7 +11,7 @@ import (
 )
 
 // Nodes are the commands that list the nodes, and the jobs that run, with the GPUs of each.
-func (words) Nodes() []cluster.Command {
+func (dialect) Nodes() []cluster.Command {
 	return []cluster.Command{
 		{Args: []string{"sinfo", "-h", "-N", "-O", "NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|"}},
 		{Args: []string{"squeue", "-h", "-a", "-t", "R", "-o", "%N|%u|%b"}},
@@ -23,7 +23,7 @@ func (words) Nodes() []cluster.Command {
 var open = []string{"idle", "mixed", "allocated", "completing"}
 
 // ReadNodes reads the output of both. A node has a line for each of its partitions.
-func (words) ReadNodes(out []string) ([]cluster.Node, error) {
+func (dialect) ReadNodes(out []string) ([]cluster.Node, error) {
 	var nodes []cluster.Node
 	at := map[string]int{}
 	for line := range strings.Lines(out[0]) {

@@ -14,7 +14,7 @@ func TestTried(t *testing.T) {
 		"sbatch: Job 9 to start at 3048-08-28T15:11:54 using 1 processors on nodes node1 in partition urgent\n":                           "",
 		"": "",
 	} {
-		if got := (words{}).Tried(text); got != want {
+		if got := (dialect{}).Tried(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

@@ -15,24 +15,24 @@ import (
 )
 
 // Kind is the kind of engine for Slurm.
-var Kind engine.Kind = cluster.Kind{Words: words{}}
+var Kind engine.Kind = cluster.Kind{Dialect: dialect{}}
 
 // Nodes lists the nodes of the cluster.
-func Nodes() ([]cluster.Node, error) { return cluster.Nodes(words{}) }
+func Nodes() ([]cluster.Node, error) { return cluster.Nodes(dialect{}) }
 
-type words struct{}
+type dialect struct{}
 
-func (words) Name() string { return "slurm" }
+func (dialect) Name() string { return "slurm" }
 
 // Keeps is false: a controller that crashes forgets what it did in the last seconds.
-func (words) Keeps() bool { return false }
+func (dialect) Keeps() bool { return false }
 
 // Granted knows of none: Slurm sets CUDA's own.
-func (words) Granted(map[string]string) string { return "" }
+func (dialect) Granted(map[string]string) string { return "" }
 
 // Submit submits an array. Slurm starts no task a second time by itself, and the tasks write
 // their output themselves.
-func (words) Submit(name, state string, n int, args []string) cluster.Command {
+func (dialect) Submit(name, state string, n int, args []string) cluster.Command {
 	fixed := []string{
 		"sbatch", "--parsable", "-J", name, fmt.Sprintf("--array=0-%d", n-1), "-o", "/dev/null", "-e", "/dev/null",
 		"--no-requeue", "--export=ALL", "-D", "/", "--comment=" + state,
@@ -43,7 +43,7 @@ func (words) Submit(name, state string, n int, args []string) cluster.Command {
 var parsable = regexp.MustCompile(`(?m)^(\d+)(;\S+)?$`) // ID, or ID;CLUSTER
 
 // Accepted returns the job's ID.
-func (words) Accepted(stdout string) string {
+func (dialect) Accepted(stdout string) string {
 	if m := parsable.FindStringSubmatch(stdout); m != nil {
 		return m[1]
 	}
@@ -79,7 +79,7 @@ var refusals = []struct {
 }
 
 // Refused tells what an error of sbatch means.
-func (words) Refused(stderr string) cluster.Refusal {
+func (dialect) Refused(stderr string) cluster.Refusal {
 	for _, r := range refusals {
 		if strings.Contains(stderr, r.text) {
 			return r.is
@@ -95,7 +95,7 @@ const (
 
 // List lists all jobs of a user, those that have ended a while ago included. Names come last:
 // they may contain anything.
-func (words) List(user string) cluster.Command {
+func (dialect) List(user string) cluster.Command {
 	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "StartTime", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
 	return cluster.Command{
 		Args: []string{"squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",") + ":" + separator},
@@ -104,7 +104,7 @@ func (words) List(user string) cluster.Command {
 }
 
 // Rows reads the output of squeue.
-func (words) Rows(stdout string) ([]cluster.Row, error) {
+func (dialect) Rows(stdout string) ([]cluster.Row, error) {
 	var rows []cluster.Row
 	for line := range strings.Lines(stdout) {
 		line = strings.TrimSuffix(line, "\n")
@@ -180,12 +180,12 @@ func stateOf(word, reason string) cluster.State {
 }
 
 // Past asks the accounts, where the site keeps any.
-func (words) Past(jobs []string) cluster.Command {
+func (dialect) Past(jobs []string) cluster.Command {
 	return cluster.Command{Args: []string{"sacct", "-X", "-n", "-P", "-j", strings.Join(jobs, ","), "-o", "jobid,state,exitcode,end,nodelist"}}
 }
 
 // Ends reads the output of sacct. A state counts once it has an end.
-func (words) Ends(stdout string) (rows []cluster.Row) {
+func (dialect) Ends(stdout string) (rows []cluster.Row) {
 	for line := range strings.Lines(stdout) {
 		f := strings.Split(strings.TrimSpace(line), separator)
 		if len(f) != 5 || f[3] == "Unknown" || f[3] == "" {
@@ -211,12 +211,12 @@ func (words) Ends(stdout string) (rows []cluster.Row) {
 }
 
 // Cancel ends tasks and jobs. With a filter beside tasks, scancel would end whole arrays.
-func (words) Cancel(what []string) cluster.Command {
+func (dialect) Cancel(what []string) cluster.Command {
 	return cluster.Command{Args: append([]string{"scancel", "-Q"}, what...)}
 }
 
 // ByHand names jobs one at a time: scancel takes one name.
-func (words) ByHand(what []string) string {
+func (dialect) ByHand(what []string) string {
 	ids, commands := []string{"scancel"}, []string(nil)
 	for _, w := range what {
 		if strings.Contains(w, "-") {
@@ -232,17 +232,17 @@ func (words) ByHand(what []string) string {
 }
 
 // Wake signals gpurun itself, not the job.
-func (words) Wake(task string) cluster.Command {
+func (dialect) Wake(task string) cluster.Command {
 	return cluster.Command{Args: []string{"scancel", "-Q", "--batch", "--signal=USR1", task}}
 }
 
 // Try has Slurm look for a place.
-func (words) Try(args []string) cluster.Command {
+func (dialect) Try(args []string) cluster.Command {
 	return cluster.Command{Args: slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})}
 }
 
 // Tried reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
-func (words) Tried(text string) string {
+func (dialect) Tried(text string) string {
 	_, rest, _ := strings.Cut(text, " to start at ")
 	word, _, _ := strings.Cut(rest, " ")
 	at, err := time.ParseInLocation(timeLayout, word, time.Local)
@@ -256,7 +256,7 @@ func (words) Tried(text string) string {
 }
 
 // Exec runs a command in the foreground. srun says itself how it waits.
-func (words) Exec(name string, args, argv []string, terminal bool) cluster.Command {
+func (dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	all := []string{"srun", "-J", name}
 	if terminal {
 		all = append(all, "--pty")
@@ -264,4 +264,4 @@ func (words) Exec(name string, args, argv []string, terminal bool) cluster.Comma
 	return cluster.Command{Args: slices.Concat(all, args, []string{"--"}, argv)}
 }
 
-func (words) Task(job string, n int) string { return fmt.Sprintf("%s_%d", job, n) }
+func (dialect) Task(job string, n int) string { return fmt.Sprintf("%s_%d", job, n) }

@@ -20,7 +20,7 @@ func TestRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := words{}.Rows(string(text))
+	rows, err := dialect{}.Rows(string(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +58,13 @@ func TestRows(t *testing.T) {
 }
 
 func TestRowsOfAll(t *testing.T) {
-	rows, err := words{}.Rows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
+	rows, err := dialect{}.Rows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
 		"13|0-3:2|RUNNING|None|n1|2026-11-22T11:40:12|0|gres:gpu:a100:2|3|N/A|3|N/A|x|\n14|N/A|PENDING|None||N/A|0|N/A|1|N/A|1|gres:gpu:5|y|\n")
 	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 ||
 		rows[0].GPUs != 2 || rows[1].GPUs != 6 || rows[3].GPUs != 5 {
 		t.Errorf("got %+v, %v", rows, err)
 	}
-	if _, err := (words{}).Rows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
+	if _, err := (dialect{}).Rows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
 		t.Error("an error was taken for a list")
 	}
 }
@@ -83,7 +83,7 @@ func TestStates(t *testing.T) {
 
 // What sbatch said when it refused, and when it did not know.
 func TestRefused(t *testing.T) {
-	clustertest.Heard(t, words{}.Refused, map[string]cluster.Refusal{
+	clustertest.Heard(t, dialect{}.Refused, map[string]cluster.Refusal{
 		"sbatch: error: Batch job submission failed: Requested node configuration is not available\n":                                                                                cluster.Never,
 		"sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified\n":                                           cluster.Never,
 		"sbatch: error: Batch job submission failed: Invalid job array specification\n":                                                                                              cluster.Full,
@@ -97,13 +97,13 @@ func TestRefused(t *testing.T) {
 }
 
 func TestAccepted(t *testing.T) {
-	clustertest.Heard(t, words{}.Accepted, map[string]string{
+	clustertest.Heard(t, dialect{}.Accepted, map[string]string{
 		"17\n": "17", "17;gpurun\n": "17", "": "", "sbatch: error: x\n": "", "sbatch: some notice of the site\n18\n": "18", "Submitted batch job 17\n": "",
 	})
 }
 
 func TestEnds(t *testing.T) {
-	rows := words{}.Ends("12_3|CANCELLED by 0|0:15|2026-11-22T12:00:00|node1\n12_4|RUNNING|0:0|Unknown|node1\n12|PENDING|0:0|Unknown|None assigned\n13_0|FAILED|3:0|2026-11-22T12:00:01|None assigned\n")
+	rows := dialect{}.Ends("12_3|CANCELLED by 0|0:15|2026-11-22T12:00:00|node1\n12_4|RUNNING|0:0|Unknown|node1\n12|PENDING|0:0|Unknown|None assigned\n13_0|FAILED|3:0|2026-11-22T12:00:01|None assigned\n")
 	want := []cluster.Row{
 		{Job: "12", First: 3, Last: 3, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED by 0"},
 		{Job: "13", State: cluster.Failed, Raw: 768, Word: "FAILED"},
@@ -135,19 +135,19 @@ func TestArgs(t *testing.T) {
 			map[string]string{"models.a": "gpu:a 40GiB", "models.b": "constraint=B 80GiB", "models.c": "gpu:c 8GiB"}, "--gres=gpu:1 --constraint=B"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {
-		clustertest.Args(t, words{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
+		clustertest.Args(t, dialect{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
 	}
 }
 
 // With a filter beside them, scancel would end whole arrays.
 func TestCancelNamesTasksAlone(t *testing.T) {
-	if got := (words{}).Cancel([]string{"1_2", "1_3"}).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
+	if got := (dialect{}).Cancel([]string{"1_2", "1_3"}).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestByHand(t *testing.T) {
-	clustertest.Heard(t, func(what string) string { return words{}.ByHand(strings.Fields(what)) }, map[string]string{
+	clustertest.Heard(t, func(what string) string { return dialect{}.ByHand(strings.Fields(what)) }, map[string]string{
 		"17 18_2": "scancel 17 18_2", "17 gr-x-1 gr-x-2": "scancel 17; scancel -n gr-x-1; scancel -n gr-x-2", "gr-x-1": "scancel -n gr-x-1",
 	})
 }
@@ -157,19 +157,19 @@ func FuzzRows(f *testing.F) {
 	f.Add(string(text))
 	f.Add("12|N/A|PENDING|Priority||N/A|0|N/A|1|N/A|1|N/A|x|\n12|0-9:3,11%2|RUNNING|None|n1|2026-11-22T11:40:12|0|N/A|1|N/A|1|N/A|x|")
 	f.Fuzz(func(t *testing.T, text string) {
-		rows, _ := words{}.Rows(text)
+		rows, _ := dialect{}.Rows(text)
 		for _, r := range rows {
 			if r.First < 0 || r.Last < r.First {
 				t.Errorf("%+v", r)
 			}
 		}
-		words{}.Ends(text)
-		words{}.Accepted(text)
+		dialect{}.Ends(text)
+		dialect{}.Accepted(text)
 	})
 }
 
 func TestNodes(t *testing.T) {
-	nodes, err := words{}.ReadNodes([]string{
+	nodes, err := dialect{}.ReadNodes([]string{
 		"node1|gpu*|mixed|gpu:4|gpu:3|\nnode1|urgent|mixed|gpu:4|gpu:3|\nn2|big|idle|gpu:a100:8(S:0-1),gpu:t4:2|gpu:a100:0(IDX:N/A),gpu:t4:1(IDX:0)|\nlogin|cpu|idle|(null)|gpu:0|\n",
 		"node1|ann|gres:gpu:2\nnode1|bob|gres:gpu:1\nnode1|ann|N/A\nnode[1-2]|ann|gres:gpu:4\n",
 	})
@@ -185,17 +185,17 @@ func TestNodes(t *testing.T) {
 		t.Errorf("got %+v", nodes[1:])
 	}
 	for state, want := range map[string]bool{"idle": true, "idle~": true, "mixed-": true, "idle*": false, "mixed$": false, "drained": false, "down*": false} {
-		nodes, err := words{}.ReadNodes([]string{"n|gpu*|" + state + "|gpu:4|gpu:0|\n", ""})
+		nodes, err := dialect{}.ReadNodes([]string{"n|gpu*|" + state + "|gpu:4|gpu:0|\n", ""})
 		if err != nil || nodes[0].Open != want {
 			t.Errorf("%s: got %+v, %v", state, nodes, err)
 		}
 	}
-	if _, err := (words{}).ReadNodes([]string{"sinfo: error\n", ""}); err == nil {
+	if _, err := (dialect{}).ReadNodes([]string{"sinfo: error\n", ""}); err == nil {
 		t.Error("an error was taken for a list")
 	}
 }
 
 func FuzzNodes(f *testing.F) {
 	f.Add("node1|gpu*|mixed|gpu:a:4(S:0)|gpu:3|", "node1|ann|gres:gpu:2")
-	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = words{}.ReadNodes([]string{nodes, jobs}) })
+	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = dialect{}.ReadNodes([]string{nodes, jobs}) })
 }

@@ -9,9 +9,9 @@ import (
 	"gpurun/runner/engine"
 )
 
-// Words are what one kind of cluster calls things: its commands, and what their output means.
-// They run nothing themselves.
-type Words interface {
+// A Dialect is what one kind of cluster calls things: its commands, and what their output means.
+// It runs nothing itself.
+type Dialect interface {
 	// Name is the engine's, on the command line and in the ledger.
 	Name() string
 	// Args returns what a job's demands are in a submission, or which key has no counterpart.

@@ -9,9 +9,9 @@ import (
 
 // Args checks the arguments of a submission of what a job asks for. What is wanted may also be
 // the beginning of the error.
-func Args(t *testing.T, words cluster.Words, name string, asked cluster.Asked, want string) {
+func Args(t *testing.T, dialect cluster.Dialect, name string, asked cluster.Asked, want string) {
 	t.Helper()
-	args, err := words.Args(asked)
+	args, err := dialect.Args(asked)
 	got := strings.Join(args, " ")
 	if err != nil {
 		got = err.Error()[:min(len(err.Error()), len(want))]
@@ -21,7 +21,7 @@ func Args(t *testing.T, words cluster.Words, name string, asked cluster.Asked, w
 	}
 }
 
-// Heard checks what the words make of texts that a command prints.
+// Heard checks what a dialect makes of texts that a command prints.
 func Heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
 	t.Helper()
 	for text, want := range all {

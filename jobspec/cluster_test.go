@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +46,38 @@ func TestCluster(t *testing.T) {
 				same(b, "flag")
 			}
 		})
+	}
+}
+
+// A job's own keys survive being printed, and a timeout that is set later must fit into its time.
+func TestClusterOfJob(t *testing.T) {
+	path := writeJobFile(t, "jobs.yaml", `
+settings: {engine: slurm, cluster: {account: vision}}
+defaults: {cluster: {qos: low}}
+jobs:
+  - {name: a, run: x, timeout: 1h, cluster: {time: 2h, exclude: [n1, n2], extra: ["--x=1", "--y"]}}
+  - {name: b, run: x}
+`)
+	same := func(b *Batch) {
+		for i, want := range []map[string]string{
+			{"account": "vision", "qos": "low", "time": "2h", "exclude": "n1,n2", "extra": "--x=1\n--y"}, {"account": "vision", "qos": "low"},
+		} {
+			if got := b.Jobs[i].Spec.Cluster; !maps.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+	b := mustLoad(t, path)
+	same(b)
+	printed := filepath.Join(filepath.Dir(path), "printed.yaml")
+	if err := os.WriteFile(printed, Print(b), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	same(mustLoad(t, printed))
+	if _, err := b.Jobs[0].Spec.Change(map[string]string{"timeout": "2h"}); err == nil || !strings.Contains(err.Error(), "cluster.time is 2h, less than timeout (2h) plus grace (10s)") {
+		t.Errorf("timeout: 2h: %v", err)
+	}
+	if _, err := b.Jobs[0].Spec.Change(map[string]string{"timeout": "90m"}); err != nil {
+		t.Error(err)
 	}
 }

@@ -130,6 +130,9 @@ type Spec struct {
 	Desc       string
 	Notify     []Notify // who gets news of the job, beside those of the settings
 
+	Cluster     map[string]string // settings.cluster with the job's own keys instead; nil if it runs here
+	ClusterTime time.Duration     // after which the cluster is to end it; 0 for soon after its timeout
+
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
 	LeastMemory   bool // Request.Memory is the min_memory of somebody: the least for jobs that do not say what they need
 

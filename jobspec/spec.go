@@ -1,7 +1,9 @@
 package jobspec
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/lint"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
@@ -34,6 +37,17 @@ func single[T any](key string, parse func(string) (T, error), at func(*Spec) *T)
 // several is a key whose value may be a list.
 func several[T any](key string, parse func([]string) (T, error), at func(*Spec) *T) resourceKey {
 	return resourceKey{key, true, func(s *Spec, v []string) (err error) { *at(s), err = parse(v); return err }}
+}
+
+// forCluster is a key of a job's own cluster. The values of a list become one text.
+func forCluster(key, between string) resourceKey {
+	return resourceKey{"cluster." + key, between != "", func(s *Spec, v []string) error {
+		if s.Cluster == nil {
+			s.Cluster = map[string]string{}
+		}
+		s.Cluster[key] = strings.Join(v, between)
+		return settings.CheckClusterKey(key, s.Cluster[key])
+	}}
 }
 
 // resourceKeys are in the order in which they apply.
@@ -82,6 +96,9 @@ var resourceKeys = []resourceKey{
 	several("allow", lint.ParseAllow, func(s *Spec) *[]string { return &s.Allow }),
 	{"desc", false, func(s *Spec, v []string) error { s.Desc = v[0]; return nil }},
 	{"tags", true, func(s *Spec, v []string) error { s.Tags = v; return nil }},
+	{"cluster", false, func(*Spec, []string) error { return source.Faultf("write {partition: gpu}", "it is a mapping") }},
+	forCluster("partition", ""), forCluster("account", ""), forCluster("qos", ""), forCluster("constraint", ""), forCluster("queue", ""),
+	forCluster("project", ""), forCluster("exclude", ","), forCluster("time", ""), forCluster("extra", "\n"),
 }
 
 // Changeable are the keys of a job that a user may change while a run goes on.
@@ -106,6 +123,8 @@ func (s *Spec) Change(values map[string]string) (*Spec, error) {
 		return nil, errors.New("gpu_memory and max_util are for jobs with GPUs")
 	case n.Request.Max == n.Request.Min && n.Resize.Up > 0:
 		return nil, errors.New("gpus: a job with resize asks for a range, such as 1-4")
+	case n.overTime() != nil:
+		return nil, errors.New(Problem{}.Because(n.overTime()).String())
 	case memory:
 		n.DefaultMemory, n.LeastMemory, n.Request.Part = false, false, false
 	}
@@ -249,9 +268,41 @@ func (p *proto) finish(d *draft) {
 		p.src.Problem(t.Line, t.Col, "add stall: 30m", "on_stall has no effect without stall")
 	}
 	p.checkPool(d)
+	p.onCluster(d)
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil && d.Retry.BackoffAfter == 0 {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
 	}
+}
+
+// onCluster fills in settings.cluster for what the job does not set, if a cluster runs it.
+func (p *proto) onCluster(d *draft) {
+	s, own := p.file.settings, d.Cluster
+	if d.Cluster = nil; s.Engine == "local" {
+		return
+	}
+	settings.CheckCluster(s.Engine, own, func(key, text, hint string) {
+		at := d.given["cluster."+key]
+		p.src.Problem(at.Line, at.Col, hint, "%s", text)
+	})
+	d.Cluster = map[string]string{}
+	maps.Copy(d.Cluster, s.Cluster)
+	maps.Copy(d.Cluster, own)
+	d.ClusterTime, _ = units.ParseDuration(d.Cluster["time"]) // was checked
+	if err := d.overTime(); err != nil {
+		at := cmp.Or(d.given["cluster.time"], d.given["timeout"], d.given["timeout.after"])
+		p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col}.Because(err))
+	}
+}
+
+// overTime returns an error if the cluster would end the job before gpurun does.
+func (s *Spec) overTime() error {
+	least := s.Timeout + s.AtTimeout.Grace
+	if s.Timeout == 0 || s.ClusterTime == 0 || s.ClusterTime >= least {
+		return nil
+	}
+	least = (least + time.Minute - 1).Truncate(time.Minute)
+	return source.Faultf("set cluster: {time: "+units.FormatDuration(least)+"} or more, or a shorter timeout",
+		"cluster.time is %s, less than timeout (%s) plus grace (%s)", units.FormatDuration(s.ClusterTime), units.FormatDuration(s.Timeout), units.FormatDuration(s.AtTimeout.Grace))
 }
 
 // slots decides whether a job shares its GPUs, and with how many others. To name slots is

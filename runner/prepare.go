@@ -324,7 +324,7 @@ func (p *preparation) ask() *engine.Ask {
 	s := p.job.Spec
 	return &engine.Ask{
 		GPUs: s.Request.Min, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
-		Strays: slices.Contains(s.Allow, sched.AllowStray),
+		Strays: slices.Contains(s.Allow, sched.AllowStray), Options: s.Cluster, Limit: s.ClusterTime,
 	}
 }
 

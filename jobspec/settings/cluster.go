@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,10 +22,13 @@ var Engines = []string{"local", "slurm", "sge"}
 // clusterKeys are the keys of the setting cluster, and how their values are checked.
 var clusterKeys = map[string]func(string) error{
 	"partition": plain, "account": plain, "qos": plain, "constraint": plain, "gpurun": absolute, "extra": extras,
-	"queue": plain, "project": plain, "pe": plain, "gpu_resource": plain, "memory_resource": plain,
-	"poll":          func(t string) error { _, err := units.ParseDuration(t); return err },
+	"queue": plain, "project": plain, "pe": plain, "gpu_resource": plain, "memory_resource": plain, "exclude": plain,
+	"poll": lasts, "time": lasts,
 	"max_submitted": atLeastOne, "max_gpus_total": atLeastOne, "name_prefix": prefix,
 }
+
+// CheckClusterKey checks the value of a key that a job has of its own.
+func CheckClusterKey(key, text string) error { return clusterKeys[key](text) }
 
 // only are the keys that one engine has, with what another has instead.
 var only = []struct{ key, engine, hint string }{
@@ -46,12 +50,18 @@ var ownArguments = map[string][]string{
 	"slurm": {
 		"-a", "--array", "-o", "--output", "-e", "--error", "--requeue", "--no-requeue", "-J", "--job-name", "--export", "--export-file",
 		"-d", "--dependency", "--wrap", "-D", "--chdir", "--parsable", "--comment", "-W", "--wait", "-H", "--hold", "-n", "--ntasks", "-N", "--nodes",
+		"-t", "--time", "-x", "--exclude",
 	},
 	"sge": {
 		"-t", "-o", "-e", "-i", "-j", "-r", "-N", "-notify", "-terse", "-wd", "-cwd", "-S", "-C", "-b", "-h", "-hold_jid", "-hold_jid_ad", "-sync",
 		"-verify", "-help", "-@",
 	},
 }
+
+// instead are the keys for some of these.
+var instead = map[string]string{"--time": "set time", "--exclude": "set exclude"}
+
+func lasts(text string) error { _, err := units.ParseDuration(text); return err }
 
 func atLeastOne(text string) error { _, err := units.ParseCount(text, 1); return err }
 
@@ -90,25 +100,25 @@ func extras(text string) error {
 	return nil
 }
 
-// checkCluster refuses what the engine has no counterpart for, or has of gpurun.
-func checkCluster(s *Settings, at Given, out *source.Report) {
-	own := ownArguments[s.Engine]
+// CheckCluster refuses keys that the engine has no counterpart for, or has of gpurun.
+func CheckCluster(engine string, options map[string]string, refuse func(key, text, hint string)) {
+	own := ownArguments[engine]
 	if own == nil {
 		return
 	}
 	for _, o := range only {
-		if s.Cluster[o.key] != "" && s.Engine != o.engine {
-			out.Add(at.problem(fmt.Sprintf("cluster.%s has no counterpart on %s", o.key, s.Engine), o.hint))
+		if options[o.key] != "" && engine != o.engine {
+			refuse(o.key, fmt.Sprintf("cluster.%s has no counterpart on %s", o.key, engine), o.hint)
 		}
 	}
-	for line := range strings.Lines(s.Cluster["extra"]) {
+	for line := range strings.Lines(options["extra"]) {
 		argument, _, _ := strings.Cut(strings.TrimSpace(line), "=")
 		name, _, spaced := strings.Cut(argument, " ")
 		switch {
 		case slices.Contains(own, name):
-			out.Add(at.problem(fmt.Sprintf("cluster.extra: gpurun sets %s itself", name), "remove it"))
-		case spaced && s.Engine == "slurm":
-			out.Add(at.problem(fmt.Sprintf("cluster.extra: %q has a space", strings.TrimSpace(line)), "write --name=value"))
+			refuse("extra", fmt.Sprintf("cluster.extra: gpurun sets %s itself", name), cmp.Or(instead[name], "remove it"))
+		case spaced && engine == "slurm":
+			refuse("extra", fmt.Sprintf("cluster.extra: %q has a space", strings.TrimSpace(line)), "write --name=value")
 		}
 	}
 }
@@ -133,6 +143,8 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 			})
 		case k.Value == "extra" && v.Kind == yaml.SequenceNode:
 			parts = append(parts, "extra="+strings.Join(s.Texts(v, "cluster: extra"), "\n"))
+		case k.Value == "exclude" && v.Kind == yaml.SequenceNode:
+			parts = append(parts, "exclude="+strings.Join(s.Texts(v, "cluster: exclude"), ","))
 		default:
 			scalar(k.Value, v)
 		}

@@ -58,7 +58,7 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 		}
 		s.Sources = append(s.Sources, Setting{Name: d.Name, Value: shown(d.Name, value), Source: from})
 	}
-	checkCluster(&s, applies["cluster"], out)
+	CheckCluster(s.Engine, s.Cluster, func(_, text, hint string) { out.Add(applies["cluster"].problem(text, hint)) })
 	return s, applies
 }
 

@@ -38,7 +38,7 @@ var foreignKeys = map[string]inOurWords{
 
 	"num_gpus": gpuCount, "ngpus": gpuCount, "gres": gpuCount, "gpu_count": gpuCount, "n_gpus": gpuCount, "gpus-per-node": gpuCount, "gpus_per_node": gpuCount, "nproc_per_node": gpuCount,
 	"gpu": howManyOrWhich, "device": gpuIDs, "devices": gpuIDs, "cuda_visible_devices": gpuIDs, "gpu_id": gpuIDs,
-	"gpu_type": same("gpu_model"), "model": same("gpu_model"), "constraint": same("gpu_model"), "accelerator": same("gpu_model"),
+	"gpu_type": same("gpu_model"), "model": same("gpu_model"), "accelerator": same("gpu_model"),
 	"num_cpus": same("cpus"), "cpus-per-task": same("cpus"), "cpus_per_task": same("cpus"), "cores": same("cpus"), "ncpus": same("cpus"), "threads": same("cpus"), "cpu": same("cpus"),
 
 	"script": same("run"), "scripts": same("run"), "commands": same("run"), "cmds": same("run"), "steps": same("run"), "exec": same("run"), "program": same("run"),
@@ -50,8 +50,15 @@ var foreignKeys = map[string]inOurWords{
 	"error": same("stderr"), "input": same("inputs"),
 	"description": same("desc"), "comment": same("desc"), "help": same("desc"), "tag": same("tags"), "labels": same("tags"), "label": same("tags"), "id": same("name"), "job_name": same("name"), "job-name": same("name"),
 	"restart": same("retry"), "max_retries": same("retry"), "attempts": attempts, "backoff": fixed("retry: {backoff_after: 3, backoff: 10m}"),
-	"partition": fixed("queue (jobs one after another) or gpu_model"), "nice": same("priority"), "exclusive": exclusive,
+	"partition": ofCluster("partition"), "account": ofCluster("account"), "qos": ofCluster("qos"), "project": ofCluster("project"), "exclude": ofCluster("exclude"), "constraint": ofCluster("constraint"), "nice": same("priority"), "exclusive": exclusive,
 	"extra_args": same("args"), "arguments": same("args"), "argv": same("args"), "continue-on-error": fixed("when: always in the jobs that need it"), "concurrency": same("settings.max_concurrent"),
+}
+
+// ofCluster answers with a key that a job's cluster has.
+func ofCluster(key string) inOurWords {
+	return func(v *yaml.Node) string {
+		return fmt.Sprintf("cluster: {%s: %s}", key, cmp.Or(inline(v), "NAME"))
+	}
 }
 
 var (

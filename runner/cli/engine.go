@@ -120,7 +120,7 @@ func setLimits(o *sched.Options, b *jobspec.Batch) {
 		return
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
-	o.Largest = cluster.Asked{Options: b.Settings.Cluster}.Largest()
+	o.Largest = cluster.Asked{Ask: engine.Ask{Options: b.Settings.Cluster}}.Largest()
 	o.MaxOpen, _ = strconv.Atoi(b.Settings.Cluster["max_submitted"])
 	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
 }

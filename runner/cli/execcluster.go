@@ -13,6 +13,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/jobspec/units"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
 )
@@ -31,7 +32,8 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err := c.unmapped(s.Engine); err != nil {
 		return err
 	}
-	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory)}, Options: s.Cluster}
+	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
+	asked.Limit, _ = units.ParseDuration(s.Cluster["time"]) // was checked
 	if c.GPUMemory != usualNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
 	}

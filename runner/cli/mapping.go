@@ -28,7 +28,7 @@ var jobKeysOnCluster = []onCluster{
 		"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "pool", "env", "work_dir", "shell", "setup", "log", "stdout",
 		"stderr", "timeout", "leftovers", "retry", "outputs", "inputs", "metrics", "config", "allow", "notify", "on_stall", "desc", "tags", "algorithm", "log_path", "extra_args",
 	}},
-	{keys: []string{"gpus", "gpu_memory", "gpu_model", "cpus", "memory", "priority"}}, // what is submitted
+	{keys: []string{"gpus", "gpu_memory", "gpu_model", "cpus", "memory", "priority", "cluster"}}, // what is submitted
 	{keys: []string{"gpu_ids"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }, cure: theyChoose},
 	{keys: []string{"slots"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool {
 		return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots

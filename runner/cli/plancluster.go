@@ -104,9 +104,12 @@ func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 		}
 		j := &p.batch.Jobs[id]
 		r := p.core.Request(id)
-		trial, err := cluster.Demands(dialect, p.batch.Settings.Cluster, &engine.Launch{
+		trial, err := cluster.Demands(dialect, &engine.Launch{
 			Identity: engine.Identity{Grace: j.Spec.Grace}, Timeout: j.Spec.Timeout, Notice: (*engine.Notice)(&j.Spec.AtTimeout),
-			Ask: &engine.Ask{GPUs: r.Min, Models: r.Models.List(), GPUMemory: r.Memory, CPUs: j.Spec.CPUs, Memory: j.Spec.Memory, Priority: j.Spec.Priority},
+			Ask: &engine.Ask{
+				GPUs: r.Min, Models: r.Models.List(), GPUMemory: r.Memory, CPUs: j.Spec.CPUs, Memory: j.Spec.Memory, Priority: j.Spec.Priority,
+				Options: j.Spec.Cluster, Limit: j.Spec.ClusterTime,
+			},
 		})
 		key := fmt.Sprint(strings.Join(trial.Args, "\x00"), err)
 		s := byArgs[key]

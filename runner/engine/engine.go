@@ -54,6 +54,9 @@ type Ask struct {
 	Memory    gpu.Bytes // 0 for what the cluster gives
 	Priority  int
 	Strays    bool // it may use GPUs that it was not given
+
+	Options map[string]string `json:"-"` // settings.cluster, with the job's own keys instead
+	Limit   time.Duration     `json:"-"` // after which the cluster may end it; 0 for soon after its timeout
 }
 
 // Token stands in a command or its environment for what is known only where it runs: gpu,

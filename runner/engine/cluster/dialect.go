@@ -66,12 +66,18 @@ type Command struct {
 	Env  []string
 }
 
-// Asked is what Args maps.
+// Asked is what Args maps. Without a Limit, the cluster's own holds.
 type Asked struct {
 	engine.Ask
-	Limit   time.Duration     // after which the cluster may end it; 0 for never
-	Options map[string]string // settings.cluster
-	Exclude []string          // nodes whose GPUs are too small for it
+	Small []string // nodes whose GPUs are too small for it
+}
+
+// Excluded returns the nodes that must not run it.
+func (a Asked) Excluded() []string {
+	if list := a.Options["exclude"]; list != "" {
+		return append(strings.Split(list, ","), a.Small...)
+	}
+	return a.Small
 }
 
 // A Refusal is why a submission was refused.

@@ -123,7 +123,8 @@ func TestSuitable(t *testing.T) {
 		{"the table does not say", engine.Ask{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
 		{"nothing is said", engine.Ask{Models: []string{"y"}}, "gpu_model: nothing says what \"y\" is called", false},
 	} {
-		a := Asked{Ask: tt.ask, Options: table}
+		a := Asked{Ask: tt.ask}
+		a.Options = table
 		models, err := a.Suitable()
 		var names []string
 		for _, m := range models {
@@ -137,7 +138,7 @@ func TestSuitable(t *testing.T) {
 			t.Errorf("%s: got %q, vouched %v, want %q", tt.name, got, a.vouched(), tt.want)
 		}
 	}
-	if most := (Asked{Options: table}).Largest(); most != 80*gpu.GiB {
+	if most := (Asked{Ask: engine.Ask{Options: table}}).Largest(); most != 80*gpu.GiB {
 		t.Errorf("the largest has %v", most)
 	}
 }

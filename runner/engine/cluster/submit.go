@@ -76,17 +76,16 @@ func (c *Cluster) submitNext() {
 }
 
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
-	a := demandsOf(c.Options, l)
-	a.Exclude = c.tooSmall(&a.Ask)
+	a := demandsOf(l)
+	a.Small = c.tooSmall(&a.Ask)
 	return c.dialect.Args(a)
 }
 
-func demandsOf(options map[string]string, l *engine.Launch) Asked {
-	a := Asked{Options: options}
+func demandsOf(l *engine.Launch) (a Asked) {
 	if l.Ask != nil {
 		a.Ask = *l.Ask
 	}
-	if l.Timeout > 0 {
+	if a.Limit == 0 && l.Timeout > 0 {
 		a.Limit = l.Timeout + l.Grace + slack
 		if l.Notice != nil {
 			a.Limit += l.Notice.Grace
@@ -111,7 +110,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	var launches []byte
 	for _, l := range batch {
 		l := *l
-		if a := demandsOf(c.Options, &l); a.vouched() { // nothing is left to check on the node
+		if a := demandsOf(&l); a.vouched() { // nothing is left to check on the node
 			a.GPUMemory = 0
 			l.Ask = &a.Ask
 		}

@@ -13,8 +13,8 @@ type Trial struct {
 }
 
 // Demands returns the arguments of a launch. The error names what cannot be asked for.
-func Demands(w Dialect, options map[string]string, l *engine.Launch) (t Trial, err error) {
-	a := demandsOf(options, l)
+func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
+	a := demandsOf(l)
 	t.Limit = a.Limit
 	t.Args, err = w.Args(a)
 	return t, err

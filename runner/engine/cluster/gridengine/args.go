@@ -51,8 +51,8 @@ func (dialect) Args(a cluster.Asked) ([]string, error) {
 		}
 		resources = append(resources, model...)
 	}
-	if len(a.Exclude) > 0 {
-		resources = append(resources, "hostname=!("+strings.Join(a.Exclude, "|")+")")
+	if nodes := a.Excluded(); len(nodes) > 0 {
+		resources = append(resources, "hostname=!("+strings.Join(nodes, "|")+")")
 	}
 	if a.Memory > 0 {
 		name, each := strings.CutSuffix(a.Options["memory_resource"], perSlot)

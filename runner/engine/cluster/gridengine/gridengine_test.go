@@ -155,6 +155,7 @@ func TestArgs(t *testing.T) {
 		{"one CPU", engine.Ask{GPUs: 1, CPUs: 1}, 0, map[string]string{"gpu_resource": "ngpus"}, "-l ngpus=1"},
 		{"site", engine.Ask{CPUs: 2, Priority: -5}, 0, map[string]string{"queue": "q", "project": "p", "account": "a", "pe": "threads", "extra": "-l ib=1\n-m e"},
 			"-q q -P p -A a -pe threads 2 -p -5 -l ib=1 -m e"},
+		{"other nodes", engine.Ask{}, 0, map[string]string{"exclude": "node1,node2"}, "-l hostname=!(node1|node2|small)"},
 		{"very low", engine.Ask{Priority: -9999}, 0, nil, "-p -1023"},
 		{"GPUs of each slot", engine.Ask{GPUs: 4, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "-pe smp 2 -l gpu=2"},
 		{"GPUs and slots that do not fit", engine.Ask{GPUs: 1, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "gpus: gpu is counted for each slot"},
@@ -169,7 +170,12 @@ func TestArgs(t *testing.T) {
 		{"models of two resources", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "x=1", "models.b": "y=1"}, "gpu_model: Grid Engine takes several"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {
-		clustertest.Args(t, dialect{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
+		tt.ask.Limit, tt.ask.Options = tt.limit, tt.options
+		a := cluster.Asked{Ask: tt.ask}
+		if tt.options["exclude"] != "" {
+			a.Small = []string{"small"}
+		}
+		clustertest.Args(t, dialect{}, tt.name, a, tt.want)
 	}
 }
 

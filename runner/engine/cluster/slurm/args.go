@@ -43,7 +43,7 @@ func (dialect) Args(a cluster.Asked) ([]string, error) {
 	case 2:
 		add("--constraint=", "("+constraints[0]+")&("+constraints[1]+")")
 	}
-	add("--exclude=", strings.Join(a.Exclude, ","))
+	add("--exclude=", strings.Join(a.Excluded(), ","))
 	if a.CPUs > 0 {
 		add("--cpus-per-task=", strconv.Itoa(a.CPUs))
 	}

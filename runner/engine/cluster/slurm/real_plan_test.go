@@ -20,6 +20,23 @@ func TestTried(t *testing.T) {
 	}
 }
 
+// A job's own keys for the cluster hold for it alone.
+func TestRealKeys(t *testing.T) {
+	b := site.New(t, `
+settings: {engine: slurm, cluster: {poll: 1s, partition: gpu}}
+defaults: {gpus: 0, cluster: {time: 9m}, run: 'squeue -h -j $SLURM_JOB_ID -O "Partition: ,TimeLimit: ,NodeList: " | head -1 >{name}.is'}
+jobs:
+  - {name: a, cluster: {exclude: node1}}
+  - {name: b, cluster: {partition: urgent, exclude: [node2], time: 7m}}
+`)
+	b.Says(b.Run("jobs.yaml"), "2 succeeded")
+	for job, want := range map[string]string{"a": "gpu 9:00 node2", "b": "urgent 7:00 node1"} {
+		if got := b.Read(job + ".is"); got != want {
+			t.Errorf("%s ran with %q, want %q", job, got, want)
+		}
+	}
+}
+
 // plan says what would be submitted and asks Slurm about it, and submits nothing.
 func TestRealPlan(t *testing.T) {
 	b := site.New(t, `

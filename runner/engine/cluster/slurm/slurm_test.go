@@ -125,6 +125,7 @@ func TestArgs(t *testing.T) {
 		{"GPUs", engine.Ask{GPUs: 2, CPUs: 8, Memory: 3*gpu.GiB + 1}, 61 * time.Second, nil, "--gres=gpu:2 --cpus-per-task=8 --mem=3073M --time=2"},
 		{"site", engine.Ask{GPUs: 1, Priority: -5}, 0, map[string]string{"partition": "p", "account": "a", "qos": "q", "constraint": "c", "extra": "--x=1\n--y"},
 			"--partition=p --account=a --qos=q --gres=gpu:1 --constraint=c --nice=5 --x=1 --y"},
+		{"other nodes", engine.Ask{}, 0, map[string]string{"exclude": "node1,node2"}, "--exclude=node1,node2,small"},
 		{"a model", engine.Ask{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu:a100"}, "--gres=gpu:a100:1"},
 		{"several models", engine.Ask{GPUs: 1, Models: []string{"a100", "v100"}}, 0,
 			map[string]string{"models.a100": "constraint=A", "models.v100": "constraint=V", "constraint": "ib"}, "--gres=gpu:1 --constraint=(ib)&(A|V)"},
@@ -135,7 +136,12 @@ func TestArgs(t *testing.T) {
 			map[string]string{"models.a": "gpu:a 40GiB", "models.b": "constraint=B 80GiB", "models.c": "gpu:c 8GiB"}, "--gres=gpu:1 --constraint=B"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {
-		clustertest.Args(t, dialect{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
+		tt.ask.Limit, tt.ask.Options = tt.limit, tt.options
+		a := cluster.Asked{Ask: tt.ask}
+		if tt.options["exclude"] != "" {
+			a.Small = []string{"small"}
+		}
+		clustertest.Args(t, dialect{}, tt.name, a, tt.want)
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *addCmd) Run(a *app) error {
 	}
 	line, err := 0, editable(ref.real)
 	if err == nil {
-		unlock, lockErr := disk.LockEdits(ref.real, a.global.StateDir)
+		unlock, lockErr := disk.LockEdits(ref.real, a.stateDir)
 		if lockErr != nil {
 			return stateFailure(lockErr)
 		}
@@ -72,7 +72,7 @@ func (c *addCmd) Run(a *app) error {
 		return &failure{code: exitFailed, text: fmt.Sprintf("%s was left as it is: %s", ref.file, err), hint: "add this to its jobs yourself", more: []string{a.pasted(ref, job)}, err: err}
 	}
 	said := fmt.Sprintf("%s: added in line %d", ref.name(), line)
-	ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.global.StateDir)
+	ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.stateDir)
 	rep, err := ref.ask(control.Request{Op: control.OpReload})
 	var silent *failure
 	switch {
@@ -90,11 +90,7 @@ func (c *addCmd) Run(a *app) error {
 
 // pasted returns what a user would write to the file.
 func (a *app) pasted(ref *batchRef, job addition.Job) string {
-	o, err := a.options(&batchFlags{}, []string{ref.real})
-	if err != nil {
-		return addition.Item(job)
-	}
-	if b, err := a.jobs([]string{ref.real}, o); err == nil && b.Files[0].Lines != nil {
+	if b, err := a.loadAgain(nil, ref.real); err == nil && b.Files[0].Lines != nil {
 		return string(job.Run)
 	}
 	return addition.Item(job)
@@ -156,10 +152,8 @@ func editable(path string) error {
 // command more.
 func (a *app) sameJobs(ref *batchRef, path, run string) error {
 	load := func(path string) (*jobspec.Batch, error) {
-		o, err := a.options(&batchFlags{Format: "yaml"}, []string{path})
-		if err != nil {
-			return nil, err
-		}
+		o := a.options(nil)
+		o.Format = "yaml"
 		b, err := a.jobs([]string{path}, o)
 		if ps := problemsIn(err); len(ps) > 0 {
 			ps[0].File = ref.file

@@ -26,12 +26,12 @@ const exitLimit = 2 * time.Second
 
 // ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
 // and a failure that tells why if one is but does not answer.
-func (r *batchRef) ask(req control.Request) (control.Reply, error) {
-	if r.past {
+func (ref *batchRef) ask(req control.Request) (control.Reply, error) {
+	if ref.past {
 		return control.Reply{}, control.ErrNoRun
 	}
-	if r.alive && r.runner.PID != 0 && (!r.runner.Here || procs.Stopped(r.runner.PID)) {
-		return control.Reply{}, r.silent(nil)
+	if ref.alive && ref.runner.PID != 0 && (!ref.runner.Here || procs.Stopped(ref.runner.PID)) {
+		return control.Reply{}, ref.silent(nil)
 	}
 	limit := askLimit
 	if req.Op == control.OpReload {
@@ -39,33 +39,33 @@ func (r *batchRef) ask(req control.Request) (control.Reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	rep, err := control.Do(ctx, r.dir, req)
+	rep, err := control.Do(ctx, ref.dir, req)
 	shows := req.Op == control.OpStatus || req.Op == control.OpWait // again, if need be
-	for began := time.Now(); errors.Is(err, control.ErrNoRun) && r.alive && !shows && time.Since(began) < exitLimit; {
+	for began := time.Now(); errors.Is(err, control.ErrNoRun) && ref.alive && !shows && time.Since(began) < exitLimit; {
 		time.Sleep(50 * time.Millisecond)
-		rep, err = control.Do(ctx, r.dir, req)
-		r.runner, r.alive, r.doubt = disk.Running(r.real, r.stateDir)
+		rep, err = control.Do(ctx, ref.dir, req)
+		ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, ref.stateDir)
 	}
 	switch {
 	case err == nil || rep.Err != "":
 		return rep, err
-	case !r.alive && (r.doubt == nil || errors.Is(err, control.ErrNoRun)):
+	case !ref.alive && (ref.doubt == nil || errors.Is(err, control.ErrNoRun)):
 		return rep, control.ErrNoRun
 	}
-	return rep, r.silent(err)
+	return rep, ref.silent(err)
 }
 
 // silent returns the reason why the run does not answer.
-func (r *batchRef) silent(err error) error {
+func (ref *batchRef) silent(err error) error {
 	e := &failure{code: exitState, err: err}
-	pid := r.runner.PID
+	pid := ref.runner.PID
 	switch {
 	case pid == 0:
 		e.text = "it did not record its process, and does not answer"
-	case !r.runner.Here:
-		e.text, e.hint = fmt.Sprintf("it is process %d on %s", pid, r.runner.Host), "run this command on "+r.runner.Host
-	case r.runner.UID >= 0 && r.runner.UID != os.Getuid() && os.Getuid() != 0:
-		e.text = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, cmp.Or(host.Login(r.runner.UID), fmt.Sprintf("user %d", r.runner.UID)))
+	case !ref.runner.Here:
+		e.text, e.hint = fmt.Sprintf("it is process %d on %s", pid, ref.runner.Host), "run this command on "+ref.runner.Host
+	case ref.runner.UID >= 0 && ref.runner.UID != os.Getuid() && os.Getuid() != 0:
+		e.text = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, cmp.Or(host.Login(ref.runner.UID), fmt.Sprintf("user %d", ref.runner.UID)))
 	case procs.Stopped(pid):
 		e.text, e.hint = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d resumes it", pid)
 	case errors.Is(err, control.ErrNoRun):

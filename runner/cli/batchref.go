@@ -17,14 +17,27 @@ import (
 	"gpurun/state/disk"
 )
 
+// A reader finds batches, and reads their job files and ledgers.
+type reader struct {
+	stateDir string            // --state-dir
+	start    func(f func())    // starts a goroutine
+	note     func(text string) // tells the user what was assumed
+	reading  func(path string) // called before a file that decides what the jobs are is read; may be nil
+}
+
+// in returns a reader of batches whose state is in another folder.
+func (r *reader) in(stateDir string, reading func(path string)) *reader {
+	return &reader{stateDir, r.start, r.note, reading}
+}
+
 // A batchRef is the batch that a command like status or stop is about: one job file,
 // or those that one live run runs together.
 type batchRef struct {
-	file     string   // its job file, as displayed
-	real     string   // absolute, links resolved
-	dir      string   // its folder of state
-	stateDir string   // --state-dir
-	more     []string // real paths of the other files of a live run
+	*reader
+	file string   // its job file, as displayed
+	real string   // absolute, links resolved
+	dir  string   // its folder of state
+	more []string // real paths of the other files of a live run
 
 	alive  bool        // whether a run holds the lock
 	runner disk.Runner // that run
@@ -50,15 +63,15 @@ const (
 // find returns the batches that a command means: that of the job file if one is
 // given, else the live ones of this folder, else the one that ran last here. Where nothing
 // has run, a nearby batch is shown, with a note, but never changed.
-func (a *app) find(file string, p purpose) ([]*batchRef, error) {
+func (r *reader) find(file string, p purpose) ([]*batchRef, error) {
 	if file != "" {
-		ref, err := a.batchOf(file)
+		ref, err := r.batchOf(file)
 		return []*batchRef{ref}, err
 	}
-	batches := disk.Batches(".", a.global.StateDir)
+	batches := disk.Batches(".", r.stateDir)
 	nearby := len(batches) == 0
 	if nearby {
-		batches = disk.Near(".", a.global.StateDir)
+		batches = disk.Near(".", r.stateDir)
 		f := &failure{code: exitUsage, text: "no batch has run in this folder", hint: "name its job file with --file FILE"}
 		if len(batches) > 0 && p == toChange {
 			f.hint = "name its job file: --file " + shown(batches[0].File)
@@ -67,17 +80,17 @@ func (a *app) find(file string, p purpose) ([]*batchRef, error) {
 			return nil, f
 		}
 	}
-	refs, err := a.liveOf(batches)
+	refs, err := r.liveOf(batches)
 	if err == nil && len(refs) == 0 {
 		var last *batchRef
-		last, err = a.batchOf(batches[0].File)
+		last, err = r.batchOf(batches[0].File)
 		refs = append(refs, last)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case nearby:
-		a.say("note", "no batch has run in this folder; showing "+namesOf(refs))
+		r.note("no batch has run in this folder; showing " + namesOf(refs))
 	case p == toChange:
 		return refs, onlyOne(refs, "--file ")
 	}
@@ -86,13 +99,13 @@ func (a *app) find(file string, p purpose) ([]*batchRef, error) {
 
 // findJobs returns the batches that a command means which shows jobs, and reads them. Jobs are
 // looked for in the newest batch of this folder, then in the others.
-func (a *app) findJobs(file string, jobs []string) ([]*batchRef, error) {
-	refs, err := a.find(file, toShow)
+func (r *reader) findJobs(file string, jobs []string) ([]*batchRef, error) {
+	refs, err := r.find(file, toShow)
 	if err != nil {
 		return nil, err
 	}
 	for _, ref := range refs {
-		if err := ref.read(a); err != nil {
+		if err := ref.read(); err != nil {
 			return nil, err
 		}
 	}
@@ -103,9 +116,9 @@ func (a *app) findJobs(file string, jobs []string) ([]*batchRef, error) {
 		if file != "" || refs[0].has(jobs, former) {
 			break
 		}
-		others := a.having(jobs, former)
+		others := r.having(jobs, former)
 		if len(others) == 1 {
-			a.say("note", strings.Join(jobs, ", ")+" found in "+others[0].name())
+			r.note(strings.Join(jobs, ", ") + " found in " + others[0].name())
 			return others, nil
 		}
 		if len(others) > 1 {
@@ -116,10 +129,10 @@ func (a *app) findJobs(file string, jobs []string) ([]*batchRef, error) {
 }
 
 // having returns the batches of this folder that have all of some jobs.
-func (a *app) having(jobs []string, former bool) (found []*batchRef) {
-	for _, b := range disk.Batches(".", a.global.StateDir) {
-		ref, err := a.batchOf(b.File)
-		if err == nil && !slices.ContainsFunc(found, func(r *batchRef) bool { return slices.Contains(r.more, ref.real) }) && ref.read(a) == nil && ref.has(jobs, former) {
+func (r *reader) having(jobs []string, former bool) (found []*batchRef) {
+	for _, b := range disk.Batches(".", r.stateDir) {
+		ref, err := r.batchOf(b.File)
+		if err == nil && !slices.ContainsFunc(found, func(r *batchRef) bool { return slices.Contains(r.more, ref.real) }) && ref.read() == nil && ref.has(jobs, former) {
 			found = append(found, ref)
 		}
 	}
@@ -127,10 +140,10 @@ func (a *app) having(jobs []string, former bool) (found []*batchRef) {
 }
 
 // has reports whether the batch has, or also with former ones had, all of some jobs.
-func (r *batchRef) has(jobs []string, former bool) bool {
-	known := slices.Collect(maps.Keys(r.jobNames()))
+func (ref *batchRef) has(jobs []string, former bool) bool {
+	known := slices.Collect(maps.Keys(ref.jobNames()))
 	if former {
-		for rec := range r.history.Records() {
+		for rec := range ref.history.Records() {
 			known = append(known, rec.Job)
 		}
 	}
@@ -139,8 +152,8 @@ func (r *batchRef) has(jobs []string, former bool) bool {
 }
 
 // aJob returns a failure if a word that should be a file is a job of a batch in this folder.
-func (a *app) aJob(word string) error {
-	if found := a.having([]string{word}, false); len(found) > 0 {
+func (r *reader) aJob(word string) error {
+	if found := r.having([]string{word}, false); len(found) > 0 {
 		return &failure{code: exitUsage, text: quoted(word) + " is a job of " + found[0].name() + ", not a file", hint: "gpurun why " + shellescape.Quote(word)}
 	}
 	return nil
@@ -155,10 +168,10 @@ func onlyOne(refs []*batchRef, how string) error {
 }
 
 // liveOf returns the batches that are running; files of one run count once.
-func (a *app) liveOf(batches []disk.Batch) ([]*batchRef, error) {
+func (r *reader) liveOf(batches []disk.Batch) ([]*batchRef, error) {
 	var refs []*batchRef
 	for _, b := range batches {
-		ref, err := a.batchOf(b.File)
+		ref, err := r.batchOf(b.File)
 		if err != nil {
 			return nil, err
 		}
@@ -175,25 +188,25 @@ func namesOf(refs []*batchRef) string {
 }
 
 // name returns the job file, or those of one run, as displayed, with the -p values that are shown.
-func (r *batchRef) name() string {
-	return strings.Join(r.shownFiles(), ", ") + r.params()
+func (ref *batchRef) name() string {
+	return strings.Join(ref.shownFiles(), ", ") + ref.params()
 }
 
-func (r *batchRef) shownFiles() []string {
-	return append([]string{r.file}, names(len(r.more), func(i int) string { return shown(r.more[i]) })...)
+func (ref *batchRef) shownFiles() []string {
+	return append([]string{ref.file}, names(len(ref.more), func(i int) string { return shown(ref.more[i]) })...)
 }
 
 // command returns what runs the batch with the values that are shown.
-func (r *batchRef) command() string {
-	return "gpurun " + shellescape.QuoteCommand(r.shownFiles()) + r.params()
+func (ref *batchRef) command() string {
+	return "gpurun " + shellescape.QuoteCommand(ref.shownFiles()) + ref.params()
 }
 
 // params returns the -p values that are shown as they are given.
-func (r *batchRef) params() string {
-	if r.batch == nil {
+func (ref *batchRef) params() string {
+	if ref.batch == nil {
 		return ""
 	}
-	return paramFlags(r.batch.Params)
+	return paramFlags(ref.batch.Params)
 }
 
 // paramFlags returns " -p epochs=5 -p lr=0.1".
@@ -216,34 +229,34 @@ func (f *runFlag) choose(refs []*batchRef) {
 }
 
 // files returns all job files of the batch.
-func (r *batchRef) files() []string { return append([]string{r.real}, r.more...) }
+func (ref *batchRef) files() []string { return append([]string{ref.real}, ref.more...) }
 
 // batchOf returns the batch of one job file.
-func (a *app) batchOf(file string) (*batchRef, error) {
+func (r *reader) batchOf(file string) (*batchRef, error) {
 	real, err := disk.RealPath(file)
 	if err != nil {
 		return nil, &failure{code: exitUsage, text: err.Error(), err: err}
 	}
-	if err := a.reachable(real); err != nil {
+	if err := r.reachable(real); err != nil {
 		return nil, err
 	}
-	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir), stateDir: a.global.StateDir}
+	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, r.stateDir), reader: r}
 	if !exists(real) && !exists(ref.dir) {
-		if err := a.aJob(file); err != nil {
+		if err := r.aJob(file); err != nil {
 			return nil, err
 		}
 		return nil, &failure{code: exitUsage, text: ref.file + ": no such file, and no recorded run of one"}
 	}
-	ref.runner, ref.alive, ref.doubt = disk.Running(real, a.global.StateDir)
+	ref.runner, ref.alive, ref.doubt = disk.Running(real, r.stateDir)
 	if !ref.alive || ref.runner.PID == 0 {
 		return ref, nil
 	}
-	for _, b := range disk.Batches(filepath.Dir(real), a.global.StateDir) {
+	for _, b := range disk.Batches(filepath.Dir(real), r.stateDir) {
 		other, err := disk.RealPath(b.File)
 		if err != nil || other == real {
 			continue
 		}
-		if r, alive, _ := disk.Running(other, a.global.StateDir); alive && r.PID == ref.runner.PID && r.Host == ref.runner.Host {
+		if r, alive, _ := disk.Running(other, r.stateDir); alive && r.PID == ref.runner.PID && r.Host == ref.runner.Host {
 			ref.more = append(ref.more, other)
 		}
 	}
@@ -264,42 +277,42 @@ func shown(path string) string {
 
 // read loads the job files and the ledgers. A file that now has errors still has a
 // ledger.
-func (r *batchRef) read(a *app) error {
-	if err := r.recall(a); err != nil {
+func (ref *batchRef) read() error {
+	if err := ref.recall(); err != nil {
 		return err
 	}
-	if b, err := a.loadAgain(r.run.Params, r.files()...); err == nil {
-		r.batch = b
+	if b, err := ref.loadAgain(ref.run.Params, ref.files()...); err == nil {
+		ref.batch = b
 	}
 	return nil
 }
 
 // recall loads the ledgers, and takes the run that is shown: the last one, unless --run names
 // another by its number in gpurun history or by its ID. Run 0 is none: the files' own values.
-func (r *batchRef) recall(a *app) (err error) {
-	if r.history, _, err = a.readState(r.files()); err != nil {
+func (ref *batchRef) recall() (err error) {
+	if ref.history, _, err = ref.readState(ref.files()); err != nil {
 		return err
 	}
-	r.after, r.run, r.over = nil, r.history.LastRun(0), r.history.LastOver(0)
-	if r.which == "" {
+	ref.after, ref.run, ref.over = nil, ref.history.LastRun(0), ref.history.LastOver(0)
+	if ref.which == "" {
 		return nil
 	}
 	var all state.Annals
-	for i := range r.files() {
-		disk.FromStart(r.folder(a)(i)).Next(func(seq int64, f state.Fact) { all.Add(i, seq, f) })
+	for i := range ref.files() {
+		disk.FromStart(ref.folder(i)).Next(func(seq int64, f state.Fact) { all.Add(i, seq, f) })
 	}
 	all.Close()
-	n, err := strconv.Atoi(r.which)
+	n, err := strconv.Atoi(ref.which)
 	if err != nil {
-		n = 1 + slices.IndexFunc(all.Runs, func(e *state.Episode) bool { return e.Run.RunID == r.which })
+		n = 1 + slices.IndexFunc(all.Runs, func(e *state.Episode) bool { return e.Run.RunID == ref.which })
 	}
 	if err != nil && n == 0 || n < 0 || n > len(all.Runs) {
-		return &failure{code: exitUsage, text: "no such run: " + quoted(r.which), hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
+		return &failure{code: exitUsage, text: "no such run: " + quoted(ref.which), hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
 	}
-	if r.past = n != len(all.Runs); n == 0 {
-		r.run, r.over = state.Fact{}, state.Fact{}
-	} else if r.past {
-		r.run, r.over = all.Runs[n-1].Run, all.Runs[n-1].Over
+	if ref.past = n != len(all.Runs); n == 0 {
+		ref.run, ref.over = state.Fact{}, state.Fact{}
+	} else if ref.past {
+		ref.run, ref.over = all.Runs[n-1].Run, all.Runs[n-1].Over
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ const maxNames = 1000
 // offerJobs prints the names of a batch's jobs that have the prefix.
 func (a *app) offerJobs(file, prefix string) {
 	refs, err := a.find(file, toShow)
-	if err != nil || refs[0].read(a) != nil || refs[0].batch == nil {
+	if err != nil || refs[0].read() != nil || refs[0].batch == nil {
 		return // nothing to offer
 	}
 	batch := refs[0].batch

@@ -39,12 +39,12 @@ func (a *app) confine(args []string) ([]string, error) {
 
 // jobs reads job files. In a confined command, they and what they are made of must be this
 // user's alone, and name nothing that is out of reach.
-func (a *app) jobs(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
+func (r *reader) jobs(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
 	if !host.Confined() {
 		return jobspec.Load(paths, o)
 	}
 	for _, path := range paths {
-		if err := a.reachable(path); err != nil {
+		if err := r.reachable(path); err != nil {
 			return nil, jobspec.Report([]jobspec.Problem{{File: path, Text: err.Error(), Hint: askUser}})
 		}
 	}
@@ -75,13 +75,13 @@ func (a *app) jobs(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
 const askUser = "ask the user, who can use gpurun itself for this, or start gpurun mcp with another --root"
 
 // reachable returns why a confined command may not use a job file or its state folder.
-func (a *app) reachable(file string) error {
+func (r *reader) reachable(file string) error {
 	if !host.Confined() {
 		return nil
 	}
 	err := host.Within(file)
 	if err == nil {
-		err = host.Within(disk.Folder(file, a.global.StateDir))
+		err = host.Within(disk.Folder(file, r.stateDir))
 	}
 	if err == nil && exists(file) {
 		err = disk.OnlyOurs(file)

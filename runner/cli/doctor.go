@@ -217,7 +217,7 @@ const (
 // state tries to write where the state of job files in this folder is kept, and compares
 // clocks.
 func (d *diagnosis) state() string {
-	p, err := disk.Fit(".", d.global.StateDir)
+	p, err := disk.Fit(".", d.stateDir)
 	if err != nil {
 		d.wrong(err.Error(), "")
 		return ""
@@ -236,7 +236,7 @@ func (d *diagnosis) state() string {
 		}
 		d.wrong(fmt.Sprintf("the clock of the file system of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
 	}
-	batches := disk.Batches(".", d.global.StateDir)
+	batches := disk.Batches(".", d.stateDir)
 	for _, b := range batches {
 		if early := time.Until(b.Used); early > time.Minute {
 			d.wrong(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", shown(b.File), terminal.Duration(early)), clocks)
@@ -244,7 +244,7 @@ func (d *diagnosis) state() string {
 		}
 	}
 	for _, b := range batches {
-		if _, _, err := disk.Load([]string{b.File}, disk.Options{StateDir: d.global.StateDir}); err != nil {
+		if _, _, err := disk.Load([]string{b.File}, disk.Options{StateDir: d.stateDir}); err != nil {
 			d.failed(err)
 		}
 	}

@@ -21,16 +21,16 @@ import (
 // document returns a batch as programs see it: what the job files and the ledgers say, and
 // what the live run has answered, which may be nil. m is how attempts that the ledgers left
 // open have fared.
-func (a *app) document(ref *batchRef, live *schema.Status, m aftermath) *schema.Status {
+func (ref *batchRef) document(live *schema.Status, m aftermath) *schema.Status {
 	now := time.Now()
 	b, h := ref.batch, ref.history
 	st := &schema.Status{Head: schema.At(now), Warnings: []schema.Problem{}}
 	if live != nil {
 		*st = *live
 	}
-	st.Batch, st.Run = a.batchDoc(b, ref.dir), runDoc(ref)
+	st.Batch, st.Run = batchDoc(b, ref.dir), runDoc(ref)
 	if ref.alive && !ref.past || live != nil {
-		st.Run = a.liveRun(ref, st.Run, live)
+		st.Run = liveRun(ref, st.Run, live)
 	}
 	answered := map[place]*schema.Job{}
 	if live != nil {
@@ -172,7 +172,7 @@ func (j *jobDoc) settle() {
 }
 
 // batchDoc describes a batch whose first file has its state in a folder.
-func (a *app) batchDoc(b *jobspec.Batch, dir string) schema.Batch {
+func batchDoc(b *jobspec.Batch, dir string) schema.Batch {
 	d := schema.Batch{StateDir: dir, Params: b.Params, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
 	var names []string
 	for _, f := range b.Files {
@@ -208,7 +208,7 @@ func runDoc(ref *batchRef) *schema.Run {
 }
 
 // liveRun completes the description of a run that is alive.
-func (a *app) liveRun(ref *batchRef, last *schema.Run, live *schema.Status) *schema.Run {
+func liveRun(ref *batchRef, last *schema.Run, live *schema.Status) *schema.Run {
 	if last == nil {
 		last = &schema.Run{}
 	}

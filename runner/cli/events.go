@@ -53,7 +53,7 @@ func (c *eventsCmd) Run(a *app) error {
 	defer stop()
 	for {
 		// Ask before the last look, so as not to miss the end.
-		_, alive, _ := disk.Running(ref.real, a.global.StateDir)
+		_, alive, _ := disk.Running(ref.real, a.stateDir)
 		if err := s.print(); err != nil || !alive {
 			return ignorePipe(err)
 		}

@@ -53,7 +53,7 @@ func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error 
 		}
 	}
 	var flush func()
-	f.out, flush = c.writer(a)
+	f.out, flush = c.writer(a, a.out)
 	defer flush()
 	defer func() { f.file.Close() }()
 	if len(logs) == 1 {
@@ -170,7 +170,7 @@ func (f *follower) print() error {
 
 // newest returns the job's newest attempt in the ledger.
 func (f *follower) newest() logged {
-	if f.ref.read(f.app) != nil {
+	if f.ref.read() != nil {
 		return logged{}
 	}
 	logs := slices.DeleteFunc(newestLogs(f.ref, f.only != ""), func(l logged) bool { return l.job != f.job })

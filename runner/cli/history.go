@@ -57,13 +57,13 @@ func (c *historyCmd) Run(a *app) error {
 		return err
 	}
 	ref := refs[0]
-	p := a.annals(ref)
+	p := ref.annals()
 	if len(c.Jobs) > 0 {
 		return c.attempts(a, ref, p, since)
 	}
 	rows := redact.Document(p.rows(ref, since), redact.Hiding(p.secrets))
 	if c.JSON {
-		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: a.batchDoc(ref.batch, ref.dir), Runs: rows})
+		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: batchDoc(ref.batch, ref.dir), Runs: rows})
 	}
 	var text strings.Builder
 	if len(rows) == 0 {
@@ -91,16 +91,16 @@ type chronicle struct {
 }
 
 // annals reads the ledgers of a batch from their beginnings.
-func (a *app) annals(ref *batchRef) *chronicle {
+func (ref *batchRef) annals() *chronicle {
 	ref.unread()
 	p := &chronicle{secrets: secretsOf(ref.batch)}
 	for i := range ref.files() {
-		disk.FromStart(ref.folder(a)(i)).Next(func(seq int64, f state.Fact) {
+		disk.FromStart(ref.folder(i)).Next(func(seq int64, f state.Fact) {
 			p.secrets = append(p.secrets, secretsIn(&f)...)
 			p.Add(i, seq, f)
 		})
 	}
-	p.after = ref.settled(a)
+	p.after = ref.settled()
 	for r := range ref.history.Records() {
 		if p.after.ended[r.UniID] {
 			p.Add(r.Ledger, r.EndSeq, r.Fact)
@@ -293,7 +293,7 @@ func (c *historyCmd) attempts(a *app, ref *batchRef, p *chronicle, since time.Ti
 	}
 	rows = redact.Document(rows, redact.Hiding(p.secrets))
 	if c.JSON {
-		return writeJSON(a.out, schema.History{Head: schema.At(now), Batch: a.batchDoc(ref.batch, ref.dir), Attempts: rows})
+		return writeJSON(a.out, schema.History{Head: schema.At(now), Batch: batchDoc(ref.batch, ref.dir), Attempts: rows})
 	}
 	if len(rows) == 0 {
 		fmt.Fprintln(a.out, "no attempts of "+strings.Join(c.Jobs, ", "))

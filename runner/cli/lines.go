@@ -156,8 +156,8 @@ func (a *app) readInput() error {
 }
 
 // lines returns how a file's last run read it, if that was as a list of commands.
-func (a *app) lines(path string) (l jobspec.Lines, ok bool) {
-	data := disk.Lines(path, a.global.StateDir)
+func (r *reader) lines(path string) (l jobspec.Lines, ok bool) {
+	data := disk.Lines(path, r.stateDir)
 	l.Kept = true
 	return l, data != nil && json.Unmarshal(data, &l) == nil
 }

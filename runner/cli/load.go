@@ -15,27 +15,37 @@ import (
 	"gpurun/runner"
 )
 
-// options returns how to read job files, from the command line and the machine.
-func (a *app) options(b *batchFlags, paths []string) (jobspec.Options, error) {
-	path, _ := userConfig()
-	lists, err := a.lists(b, paths)
-	return jobspec.Options{Command: a.command, Format: b.Format, Lines: lists, Config: b.Config, Params: b.Param, Flags: a.settings, UserConfig: path, Reading: a.reading}, err
+// flagged returns how to read job files, from the command line and the machine.
+func (a *app) flagged(b *batchFlags, paths []string) (o jobspec.Options, err error) {
+	o = a.options(paths)
+	o.Command, o.Format, o.Config, o.Params, o.Flags = a.command, b.Format, b.Config, b.Param, a.settings
+	o.Lines, err = a.lists(b, paths)
+	return o, err
+}
+
+// options returns how to read job files that have run, as their last runs did.
+func (r *reader) options(paths []string) jobspec.Options {
+	o := jobspec.Options{Lines: map[string]jobspec.Lines{}, Reading: r.reading}
+	o.UserConfig, _ = userConfig()
+	for _, path := range paths {
+		if l, ok := r.lines(path); ok {
+			o.Lines[path] = l
+		}
+	}
+	return o
 }
 
 // loadAgain reads the job files of a batch that has run, as it did: with the parameters that its
 // command line gave, unless the files have changed too much for that.
-func (a *app) loadAgain(given map[string]string, paths ...string) (*jobspec.Batch, error) {
-	o, err := a.options(&batchFlags{}, paths)
-	if err != nil {
-		return nil, err
-	}
+func (r *reader) loadAgain(given map[string]string, paths ...string) (*jobspec.Batch, error) {
+	o := r.options(paths)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		o.Params = append(o.Params, name+"="+given[name])
 	}
-	b, err := a.jobs(paths, o)
+	b, err := r.jobs(paths, o)
 	if err != nil && len(given) > 0 {
 		o.Params = nil
-		return a.jobs(paths, o)
+		return r.jobs(paths, o)
 	}
 	return b, err
 }
@@ -67,7 +77,7 @@ func (a *app) load(b *batchFlags, w *fileWatch) (*jobspec.Batch, error) {
 	if _, warning := userConfig(); warning != "" {
 		a.warn(warning)
 	}
-	o, err := a.options(b, paths)
+	o, err := a.flagged(b, paths)
 	if err != nil {
 		return nil, err
 	}

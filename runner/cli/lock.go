@@ -8,8 +8,8 @@ import (
 )
 
 // openState opens and locks the state of job files.
-func (a *app) openState(paths []string, abandon string) (*disk.State, error) {
-	s, err := disk.Open(paths, disk.Options{StateDir: a.global.StateDir, Abandon: abandon, Trace: trace, Go: a.goSafely})
+func (r *reader) openState(paths []string, abandon string) (*disk.State, error) {
+	s, err := disk.Open(paths, disk.Options{StateDir: r.stateDir, Abandon: abandon, Trace: trace, Go: r.start})
 	if err != nil {
 		return nil, stateFailure(err)
 	}

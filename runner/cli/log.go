@@ -94,20 +94,21 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 		fmt.Fprintln(a.out, ref.name()+": no job failed")
 		return nil
 	}
+	to := a.out
 	if host.Confined() { // its reader is a client of gpurun mcp
-		out, its, text := a.out, *a, bytes.Buffer{}
-		its.out, a = &text, &its
-		defer func() { _, _ = io.WriteString(out, redact.Hiding(secretsOf(ref.batch))(text.String())) }()
+		var text bytes.Buffer
+		to = &text
+		defer func() { _, _ = io.WriteString(a.out, redact.Hiding(secretsOf(ref.batch))(text.String())) }()
 	}
-	out, flush := c.writer(a)
+	out, flush := c.writer(a, to)
 	defer flush()
 	for i, l := range logs {
 		switch {
 		case c.Path:
-			fmt.Fprintln(a.out, l.path)
+			fmt.Fprintln(to, l.path)
 			continue
 		case len(logs) > 1:
-			fmt.Fprintf(a.out, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.title(logs, ref))
+			fmt.Fprintf(to, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.title(logs, ref))
 		}
 		f, err := l.file()
 		if err != nil && len(logs) > 1 {
@@ -147,10 +148,10 @@ func (l logged) title(all []logged, ref *batchRef) string {
 
 // present returns a function that gives the present name of the job with a key, "" if there is
 // none: it may have run under another.
-func (r *batchRef) present() func(ledger int, key string) string {
+func (ref *batchRef) present() func(ledger int, key string) string {
 	now, find := map[place]string{}, func(ledger int, key string) place { return place{fmt.Sprint(ledger), key, ""} }
-	for i := 0; r.batch != nil && i < len(r.batch.Jobs); i++ {
-		j := &r.batch.Jobs[i]
+	for i := 0; ref.batch != nil && i < len(ref.batch.Jobs); i++ {
+		j := &ref.batch.Jobs[i]
 		now[find(j.File, j.Key.String())] = j.Name
 	}
 	return func(ledger int, key string) string { return now[find(ledger, key)] }
@@ -203,13 +204,13 @@ func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 }
 
 // jobNames returns the names that a batch's jobs have now; nil if its file cannot be read.
-func (r *batchRef) jobNames() map[string]bool {
-	if r.batch == nil {
+func (ref *batchRef) jobNames() map[string]bool {
+	if ref.batch == nil {
 		return nil
 	}
-	names := make(map[string]bool, len(r.batch.Jobs))
-	for i := range r.batch.Jobs {
-		names[r.batch.Jobs[i].Name] = true
+	names := make(map[string]bool, len(ref.batch.Jobs))
+	for i := range ref.batch.Jobs {
+		names[ref.batch.Jobs[i].Name] = true
 	}
 	return names
 }
@@ -225,12 +226,12 @@ func noLog(glob string, known []string, ref *batchRef) error {
 	return noSuchJob(ref.file, glob, known)
 }
 
-// writer returns where to print logs. On a terminal it makes control sequences visible.
-func (c *logCmd) writer(a *app) (out io.Writer, flush func()) {
+// writer returns what prints logs. On a terminal it makes control sequences visible.
+func (c *logCmd) writer(a *app, to io.Writer) (out io.Writer, flush func()) {
 	if !a.outTTY || c.Raw {
-		return a.out, func() {}
+		return to, func() {}
 	}
-	v := terminal.NewVisible(a.out, a.colored())
+	v := terminal.NewVisible(to, a.colored())
 	return v, func() { _ = v.Close() } // nobody is reading
 }
 

@@ -38,15 +38,13 @@ func (c *lsCmd) Run(a *app) error {
 		if seen[u.Dir] {
 			continue
 		}
-		its := *a // with its own state folder
-		its.global.StateDir = u.StateDir
-		ref, err := its.batchOf(u.File)
+		ref, err := a.in(u.StateDir, nil).batchOf(u.File)
 		if err != nil {
 			continue // just removed
 		}
-		row, counts := its.batchRow(ref)
+		row, counts := ref.batchRow()
 		for i := range ref.files() {
-			seen[ref.folder(&its)(i)] = true
+			seen[ref.folder(i)] = true
 		}
 		doc.Batches = append(doc.Batches, row)
 		how, jobs := "unknown", "unknown"
@@ -67,21 +65,21 @@ func (c *lsCmd) Run(a *app) error {
 }
 
 // batchRow describes a batch. A live run is asked; otherwise, the ledger tells.
-func (a *app) batchRow(ref *batchRef) (row schema.BatchRow, counts map[state.Phase]int) {
-	if err := ref.read(a); err != nil {
+func (ref *batchRef) batchRow() (row schema.BatchRow, counts map[state.Phase]int) {
+	if err := ref.read(); err != nil {
 		row.StateDir, row.Files = ref.dir, []schema.File{{Path: ref.real}}
 		return row, nil
 	}
 	ref.unread()
-	row.Batch, row.Run = a.batchDoc(ref.batch, ref.dir), runDoc(ref)
+	row.Batch, row.Run = batchDoc(ref.batch, ref.dir), runDoc(ref)
 	if ref.alive {
-		row.Run = a.liveRun(ref, row.Run, nil)
+		row.Run = liveRun(ref, row.Run, nil)
 		if rep, err := ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
 			counts, row.Run.Phase = rep.Snapshot.Counts, phaseOf(rep)
 		}
 	}
 	if counts == nil {
-		ref.settled(a)
+		ref.settled()
 		counts = map[state.Phase]int{}
 		for _, p := range sched.Phases(ref.batch, ref.history) {
 			counts[p]++
@@ -114,7 +112,7 @@ func runWords(r *schema.Run) string {
 func (r *run) remember() {
 	var list []disk.Used
 	for i, f := range r.batch.Files {
-		list = append(list, disk.Used{File: f.Real, Dir: r.state.Dir(i), StateDir: absolute(r.global.StateDir), Host: disk.Host().Host, Started: time.Now().UTC()})
+		list = append(list, disk.Used{File: f.Real, Dir: r.state.Dir(i), StateDir: absolute(r.stateDir), Host: disk.Host().Host, Started: time.Now().UTC()})
 	}
 	slices.Reverse(list) // so that the first is the newest
 	done := make(chan struct{})

@@ -60,6 +60,7 @@ type app struct {
 	outTTY   bool // whether out is a terminal
 	errTTY   bool
 	global   globalFlags
+	*reader
 	settings map[string]string // settings given as flags, as typed
 	command  string            // "gpurun check", if it takes job files; "" for run
 	input    []byte            // standard input, once it was read as a list of commands
@@ -67,17 +68,18 @@ type app struct {
 	onPanic  func()            // restores the terminal before a panic is reported
 	json     bool              // print errors as JSON
 	stream   io.Writer         // where events go, if standard output is for them; else nil
-	reading  func(path string) // called before a file that decides what the jobs are is read; may be nil
 	runLog   io.Writer         // receives goroutine dumps; nil means err
 }
 
 func newApp() *app {
-	return &app{
+	a := &app{
 		out: os.Stdout, err: os.Stderr,
 		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
 		done:   make(chan int, 1),
 	}
+	a.reader = &reader{start: a.goSafely, note: func(text string) { a.say("note", text) }}
+	return a
 }
 
 // guard runs f, and returns early if the invocation cannot continue. Whatever f is
@@ -148,7 +150,7 @@ func (a *app) main(args []string) int {
 		a.json = a.json || slices.Contains(args, "--json")
 		return a.report(a.badArguments(err))
 	}
-	a.global = root.globalFlags
+	a.global, a.stateDir = root.globalFlags, root.StateDir
 	a.settings, a.json = givenSettings(ctx), a.json || wantsJSON(ctx)
 	if cmd := ctx.Selected(); cmd.Name != "run" && slices.ContainsFunc(cmd.Flags, func(f *kong.Flag) bool { return f.Name == "lines" }) {
 		a.command = "gpurun " + cmd.Name

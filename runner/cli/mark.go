@@ -98,7 +98,7 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 	}
 	at := sched.Now{Wall: time.Now().UTC()}
 	ref.batch, ref.history = batch, st.History()
-	verdicts := a.verdictsOf(ref)
+	verdicts := ref.verdictsOf()
 	var rep control.Reply
 	for id := range batch.Jobs {
 		j := &batch.Jobs[id]

@@ -20,18 +20,18 @@ type aftermath struct {
 }
 
 // settled settles the history of a batch, once: the second time, nothing would be open.
-func (r *batchRef) settled(a *app) aftermath {
-	if r.after == nil {
-		m := a.settle(r.batch, r.history, r.folder(a), r.alive)
-		r.after = &m
+func (ref *batchRef) settled() aftermath {
+	if ref.after == nil {
+		m := settle(ref.batch, ref.history, ref.folder, ref.alive)
+		ref.after = &m
 	}
-	return *r.after
+	return *ref.after
 }
 
 // settle looks at what a history's open attempts left on this host, and completes the
 // history as the next run would. It writes nothing. alive means that a run exists but
 // does not answer: then only recorded ends count.
-func (a *app) settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
+func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
 	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, away: map[string]string{}}
 	look := looker()
 	job := runner.JobFinder(b)

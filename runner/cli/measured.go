@@ -21,7 +21,7 @@ import (
 
 // A measured is a batch with what its jobs have measured.
 type measured struct {
-	*app
+	*reader
 	batch   *jobspec.Batch
 	history *state.History
 	index   map[string]int // of data.Metrics
@@ -36,7 +36,7 @@ func (m *measured) files() []string {
 // measured reads what the jobs of some files have measured, from the ledgers and, for what
 // is not there, from logs and files: by the -p values of the last run, and of others where these
 // have successes; or by those of the run that which names.
-func (a *app) measured(paths []string, which string) (*measured, error) {
+func (r *reader) measured(paths []string, which string) (*measured, error) {
 	type ledger struct {
 		last  map[string]*disk.Success
 		given []map[string]string
@@ -45,26 +45,26 @@ func (a *app) measured(paths []string, which string) (*measured, error) {
 	ledgers := make([]chan ledger, len(paths))
 	for i := range paths { // beside reading the job files
 		ledgers[i] = make(chan ledger, 1)
-		a.goSafely(func() {
+		r.start(func() {
 			var l ledger
-			l.last, l.given, l.err = disk.Successes(disk.Folder(paths[i], a.global.StateDir))
+			l.last, l.given, l.err = disk.Successes(disk.Folder(paths[i], r.stateDir))
 			ledgers[i] <- l
 		})
 	}
-	ref, err := a.batchOf(paths[0])
+	ref, err := r.batchOf(paths[0])
 	if err != nil {
 		return nil, err
 	}
 	ref.more, ref.which = paths[1:], which
-	if err := ref.recall(a); err != nil {
+	if err := ref.recall(); err != nil {
 		return nil, err
 	}
-	b, err := a.loadAgain(ref.run.Params, paths...)
+	b, err := r.loadAgain(ref.run.Params, paths...)
 	if err != nil {
 		return nil, problems(err)
 	}
-	m := &measured{app: a, batch: b, history: ref.history, index: map[string]int{}}
-	verdicts := a.judge(b, m.history, sched.Options{Sim: true}).verdicts
+	m := &measured{reader: r, batch: b, history: ref.history, index: map[string]int{}}
+	verdicts := r.judge(b, m.history, sched.Options{Sim: true}).verdicts
 	last, given := make([]map[string]*disk.Success, len(paths)), []map[string]string{b.Params}
 	for i := range ledgers {
 		l := <-ledgers[i]
@@ -84,11 +84,11 @@ func (a *app) measured(paths []string, which string) (*measured, error) {
 	for id := range b.Jobs {
 		successes[id] = last[b.Jobs[id].File][b.Jobs[id].Key.String()]
 	}
-	a.divide(len(successes), func(from, to int) { disk.Decode(successes[from:to]) })
+	r.divide(len(successes), func(from, to int) { disk.Decode(successes[from:to]) })
 	m.metrics(successes)
 	m.data.Jobs = make([]results.Job, len(b.Jobs))
 	n := len(m.data.Metrics)
-	a.divide(len(successes), func(from, to int) {
+	r.divide(len(successes), func(from, to int) {
 		values := make([]results.Value, (to-from)*n)
 		for id, s := range successes[from:to] {
 			m.job(from+id, s, values[id*n:(id+1)*n:(id+1)*n])
@@ -158,11 +158,11 @@ func (m *measured) build(o results.Options) (*results.Table, error) {
 }
 
 // divide has all cores work on parts of a list of n.
-func (a *app) divide(n int, f func(from, to int)) {
+func (r *reader) divide(n int, f func(from, to int)) {
 	var all sync.WaitGroup
 	for cores, i := runtime.GOMAXPROCS(0), 0; i < cores; i++ {
 		all.Add(1)
-		a.goSafely(func() {
+		r.start(func() {
 			defer all.Done()
 			f(n*i/cores, n*(i+1)/cores)
 		})
@@ -285,7 +285,7 @@ const lateLimit = 1 << 30
 // read reads what the ledger lacks from the log and the files of a job, if they are still
 // those of its last success: the metric was named later, or reading it took too long.
 func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
-	start, end := s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.global.StateDir))
+	start, end := s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.stateDir))
 	attempt := jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log}
 	r, err := m.batch.Paths(j, attempt)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // ledgers. It asks the run seldom, however many look, and so seldom that the run does not
 // notice.
 type mirror struct {
-	app  *app   // with the batch's own state folder
+	*reader
 	file string // the job file, links resolved
 	id   string
 
@@ -92,7 +92,7 @@ func (m *mirror) stale() bool {
 	if m.view == nil || m.again {
 		return true
 	}
-	r, alive, _ := disk.Running(m.file, m.app.global.StateDir)
+	r, alive, _ := disk.Running(m.file, m.stateDir)
 	if alive != m.ref.alive || r.PID != m.ref.runner.PID {
 		return true
 	}
@@ -107,27 +107,26 @@ func (m *mirror) stale() bool {
 // load reads the batch as a whole. Jobs in which nothing has changed keep their place in
 // memory, by which others see that.
 func (m *mirror) load() error {
-	ref, err := m.app.batchOf(m.file)
+	l := loaded{known: map[string]appearance{}, index: map[place]int{}}
+	ref, err := m.in(m.stateDir, l.note).batchOf(m.file)
 	if err != nil {
 		return webFailure(err)
 	}
 	if m.ref != nil && len(ref.more) == 0 { // files that ran together stay together on the page
 		ref.more = m.ref.more
 	}
-	l := loaded{ref: ref, known: map[string]appearance{}, tails: make([]*disk.Follower, len(ref.files())), index: map[place]int{}}
+	l.ref, l.tails = ref, make([]*disk.Follower, len(ref.files()))
 	for _, path := range ref.files() {
 		l.note(path)
 	}
 	for i := range l.tails { // before they are read: a fact that comes twice does no harm
-		l.tails[i] = disk.Follow(ref.folder(m.app)(i))
+		l.tails[i] = disk.Follow(ref.folder(i))
 	}
-	reader := *m.app
-	reader.reading = l.note
-	if err := ref.read(&reader); err != nil {
+	if err := ref.read(); err != nil {
 		return webFailure(err)
 	}
 	l.readable = ref.batch != nil
-	st, after := m.app.statusAfter(ref)
+	st, after := ref.statusAfter()
 	st.Batch.ID, l.after, l.at = m.id, after, time.Now()
 	v := &web.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: secretsOf(ref.batch)}
 	for i := range st.Jobs {
@@ -202,7 +201,7 @@ func (m *mirror) update(touched map[int]bool, live *schema.Status) {
 	st.Head = schema.At(now)
 	if live != nil {
 		st.Counts, st.ETA, st.GPUs, st.Alike, st.Warnings = live.Counts, live.ETA, live.GPUs, live.Alike, live.Warnings
-		st.Run = m.app.liveRun(m.ref, runDoc(m.ref), live)
+		st.Run = liveRun(m.ref, runDoc(m.ref), live)
 		for k := range live.Jobs {
 			l := &live.Jobs[k]
 			i, known := m.index[placeOf(l)]

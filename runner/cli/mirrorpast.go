@@ -44,8 +44,8 @@ const judgeAgain = 10 * time.Second
 func (m *mirror) Row() (*schema.BatchRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, alive, _ := disk.Running(m.file, m.app.global.StateDir)
-	l, changed := &m.row, disk.Changed(disk.Folder(m.file, m.app.global.StateDir))
+	r, alive, _ := disk.Running(m.file, m.stateDir)
+	l, changed := &m.row, disk.Changed(disk.Folder(m.file, m.stateDir))
 	same := l.row != nil && alive == l.ref.alive && r.PID == l.ref.runner.PID
 	switch {
 	case same && (!alive && changed.Equal(l.changed)):
@@ -58,11 +58,11 @@ func (m *mirror) Row() (*schema.BatchRow, error) {
 		row.Outcome = schema.Known(schema.OutcomeOf(&run, row.Counts))
 		l.row = &row
 	default:
-		ref, err := m.app.batchOf(m.file)
+		ref, err := m.batchOf(m.file)
 		if err != nil {
 			return nil, webFailure(err)
 		}
-		row, _ := m.app.batchRow(ref)
+		row, _ := ref.batchRow()
 		row.ID = m.id
 		*l = listRow{ref, &row, changed}
 		l.ref.history, l.ref.batch = nil, nil // only the row is needed
@@ -75,7 +75,7 @@ func (m *mirror) chronicle() *chronicle {
 	if p := &m.past; !slices.Equal(p.files, m.ref.files()) {
 		*p = retold{files: m.ref.files()}
 		for i := range p.files {
-			p.tails = append(p.tails, disk.FromStart(m.ref.folder(m.app)(i)))
+			p.tails = append(p.tails, disk.FromStart(m.ref.folder(i)))
 		}
 	}
 	for i, tail := range m.past.tails {
@@ -164,7 +164,7 @@ func (m *mirror) verdicts() []verdict {
 	if k := &m.judge; k.history != m.ref.history || time.Since(k.at) > judgeAgain {
 		k.at, k.history, k.verdicts = time.Now(), m.ref.history, nil
 		if m.readable {
-			k.verdicts = m.app.verdictsOf(m.ref)
+			k.verdicts = m.ref.verdictsOf()
 		}
 	}
 	return m.judge.verdicts
@@ -221,7 +221,7 @@ func (m *mirror) Curves(uniID string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return disk.CurvePath(m.ref.folder(m.app)(x.Ledger), x.UniID), nil
+	return disk.CurvePath(m.ref.folder(x.Ledger), x.UniID), nil
 }
 
 // Results makes a table of what the jobs have measured.
@@ -236,7 +236,7 @@ func (m *mirror) Results(o results.Options) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := m.app.measured(paths, "")
+	got, err := m.measured(paths, "")
 	if err != nil {
 		return nil, webFailure(err)
 	}

@@ -123,7 +123,7 @@ func (p *planning) json() error {
 	if impossible := p.look(io.Discard); len(impossible) > 0 {
 		return problems(jobspec.Report(impossible))
 	}
-	doc := p.document(p.ref, nil, p.after)
+	doc := p.ref.document(nil, p.after)
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
 	doc.Warnings = append(doc.Warnings, problemDocs(checkHost(p.batch, p.runs))...)
 	for _, text := range p.warnings {
@@ -319,8 +319,8 @@ func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 }
 
 // readState reads the ledgers without locking or creating anything.
-func (a *app) readState(paths []string) (*state.History, []string, error) {
-	h, warnings, err := disk.Load(paths, disk.Options{StateDir: a.global.StateDir})
+func (r *reader) readState(paths []string) (*state.History, []string, error) {
+	h, warnings, err := disk.Load(paths, disk.Options{StateDir: r.stateDir})
 	if err != nil {
 		return nil, nil, stateFailure(err)
 	}

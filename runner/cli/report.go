@@ -65,7 +65,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 	c.choose(refs)
-	doc, err := a.reportOf(refs[0])
+	doc, err := refs[0].reportOf()
 	switch {
 	case err != nil:
 		return err
@@ -90,18 +90,18 @@ func (c *reportCmd) Run(a *app) error {
 const maxCurved = 2000
 
 // reportOf finds out all that is known of a batch.
-func (a *app) reportOf(ref *batchRef) (*schema.Report, error) {
-	if err := ref.read(a); err != nil {
+func (ref *batchRef) reportOf() (*schema.Report, error) {
+	if err := ref.read(); err != nil {
 		return nil, err
 	}
 	k := &report.Known{Starts: map[report.ID]*state.Fact{}, Ends: map[report.ID]*state.Fact{}, Lines: logLines}
 	if ref.batch != nil {
-		if m, err := a.measured(ref.files(), ref.which); err == nil && len(m.data.Metrics) > 0 {
+		if m, err := ref.measured(ref.files(), ref.which); err == nil && len(m.data.Metrics) > 0 {
 			k.Results, _ = m.build(results.Options{})
 		}
 	}
-	k.Status = a.statusDoc(ref)
-	p := a.annals(ref)
+	k.Status = ref.statusDoc()
+	p := ref.annals()
 	k.Runs, k.Secrets = p.rows(ref, time.Time{}), p.secrets
 	now := time.Now()
 	for _, x := range p.Attempts {
@@ -112,7 +112,7 @@ func (a *app) reportOf(ref *batchRef) (*schema.Report, error) {
 		}
 	}
 	for i, file := range ref.files() {
-		dir := ref.folder(a)(i)
+		dir := ref.folder(i)
 		k.Gauges = append(k.Gauges, disk.Gauges(dir))
 		disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 			if f.Kind == state.KindStart {

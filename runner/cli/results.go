@@ -90,10 +90,10 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 	for {
 		alive, changed := false, time.Time{}
 		for _, p := range paths {
-			if _, lives, _ := disk.Running(p, a.global.StateDir); lives {
+			if _, lives, _ := disk.Running(p, a.stateDir); lives {
 				alive = true
 			}
-			if at := disk.Changed(disk.Folder(p, a.global.StateDir)); at.After(changed) {
+			if at := disk.Changed(disk.Folder(p, a.stateDir)); at.After(changed) {
 				changed = at
 			}
 		}

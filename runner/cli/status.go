@@ -78,10 +78,10 @@ func (c *statusCmd) Run(a *app) error {
 	}
 	var last *status
 	for i, ref := range refs {
-		if err := ref.read(a); err != nil {
+		if err := ref.read(); err != nil {
 			return err
 		}
-		s := a.statusOf(ref)
+		s := ref.statusOf()
 		s.verbose, last = c.Verbose, s
 		if i > 0 {
 			fmt.Fprintln(a.out)
@@ -101,9 +101,9 @@ func (c *statusCmd) json(a *app, refs []*batchRef) error {
 	if err := onlyOne(refs, "gpurun status --json "); err != nil {
 		return err
 	}
-	if err := refs[0].read(a); err != nil {
+	if err := refs[0].read(); err != nil {
 		return err
 	}
-	st := a.statusDoc(refs[0])
+	st := refs[0].statusDoc()
 	return writeJSON(a.out, redact.Document(st, redact.Hiding(secretsOf(refs[0].batch))))
 }

@@ -16,36 +16,36 @@ import (
 
 // unread returns why the jobs of a batch are not those of its files, which have errors or
 // are gone: then they are those in its ledgers. "" if they can be read.
-func (r *batchRef) unread() string {
-	if r.batch != nil && len(r.batch.Params) == 0 && len(r.run.Params) > 0 {
-		return r.name() + " no longer takes" + paramFlags(r.run.Params) + "; these are its own values"
+func (ref *batchRef) unread() string {
+	if ref.batch != nil && len(ref.batch.Params) == 0 && len(ref.run.Params) > 0 {
+		return ref.name() + " no longer takes" + paramFlags(ref.run.Params) + "; these are its own values"
 	}
-	if r.batch != nil {
+	if ref.batch != nil {
 		return ""
 	}
-	r.batch = known(r)
-	if !exists(r.real) {
-		return r.name() + " is gone; these are the jobs in its ledger"
+	ref.batch = known(ref)
+	if !exists(ref.real) {
+		return ref.name() + " is gone; these are the jobs in its ledger"
 	}
-	return r.name() + " has errors (gpurun check " + r.name() + " shows them); these are the jobs in its ledger"
+	return ref.name() + " has errors (gpurun check " + ref.name() + " shows them); these are the jobs in its ledger"
 }
 
 // statusDoc returns the status for programs. It asks the run, and reads the rest from the
 // ledger; all of it if there is no run or it does not answer.
-func (a *app) statusDoc(ref *batchRef) *schema.Status {
-	st, _ := a.statusAfter(ref)
+func (ref *batchRef) statusDoc() *schema.Status {
+	st, _ := ref.statusAfter()
 	return st
 }
 
 // statusAfter is statusDoc, and says how the attempts have fared that the ledger left open.
-func (a *app) statusAfter(ref *batchRef) (st *schema.Status, m aftermath) {
+func (ref *batchRef) statusAfter() (st *schema.Status, m aftermath) {
 	unread := ref.unread()
 	rep, err := ref.ask(control.Request{Op: control.OpStatus, Whole: true})
 	if err != nil || rep.Status == nil {
-		m = ref.settled(a)
+		m = ref.settled()
 		rep.Status = nil
 	}
-	st = a.document(ref, rep.Status, m)
+	st = ref.document(rep.Status, m)
 	if ref.alive && !ref.past && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
 	}
@@ -56,7 +56,7 @@ func (a *app) statusAfter(ref *batchRef) (st *schema.Status, m aftermath) {
 }
 
 // statusOf returns the status for people, from the same sources.
-func (a *app) statusOf(ref *batchRef) *status {
+func (ref *batchRef) statusOf() *status {
 	s := &status{File: ref.name(), again: ref.command(), Alive: ref.alive && !ref.past, Runner: ref.runner, LastRun: ref.run.Time, code: schema.Known(ref.run.Snapshot), last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}, took: map[state.Phase][]float64{}}
 	s.Unread = ref.unread()
 	rep, err := ref.ask(control.Request{Op: control.OpStatus, Whole: true})
@@ -68,7 +68,7 @@ func (a *app) statusOf(ref *batchRef) *status {
 		if s.Alive {
 			s.Mute = err.Error()
 		}
-		m = ref.settled(a)
+		m = ref.settled()
 		s.Snapshot = m.snapshot(ref)
 	}
 	s.died = !ref.alive && !ref.past && ref.runner.PID != 0
@@ -80,11 +80,8 @@ func (a *app) statusOf(ref *batchRef) *status {
 	return s
 }
 
-// folder returns a function that gives the state folder of each file of the batch.
-func (r *batchRef) folder(a *app) func(int) string {
-	files := r.files()
-	return func(i int) string { return disk.Folder(files[i], a.global.StateDir) }
-}
+// folder returns the state folder of one of the batch's files.
+func (ref *batchRef) folder(i int) string { return disk.Folder(ref.files()[i], ref.stateDir) }
 
 // known returns a batch of the jobs in the ledgers, for a job file that is gone or now
 // has errors.

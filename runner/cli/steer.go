@@ -166,7 +166,7 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	if err != nil {
 		return runner.Reading{}, err
 	}
-	o, err := r.options(&r.cmd.batchFlags, paths)
+	o, err := r.flagged(&r.cmd.batchFlags, paths)
 	if err != nil {
 		return runner.Reading{}, err
 	}

@@ -49,7 +49,7 @@ func (c *doneCmd) takeOver(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := a.giveTo(ref, facts, &rep); err != nil {
+	if err := ref.giveTo(facts, &rep); err != nil {
 		return err
 	}
 	for _, f := range facts {
@@ -60,12 +60,12 @@ func (c *doneCmd) takeOver(a *app) error {
 
 // successesOf reads what succeeded in a batch that no run is working on, by key, and the jobs
 // that may take it over. Attempts that outlived their run must have ended.
-func (a *app) successesOf(old, ref *batchRef) (*jobspec.Batch, map[string]state.Fact, error) {
-	h, _, err := a.readState([]string{old.real})
+func (r *reader) successesOf(old, ref *batchRef) (*jobspec.Batch, map[string]state.Fact, error) {
+	h, _, err := r.readState([]string{old.real})
 	if err != nil {
 		return nil, nil, err
 	}
-	here, _, err := a.readState([]string{ref.real})
+	here, _, err := r.readState([]string{ref.real})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,11 +73,11 @@ func (a *app) successesOf(old, ref *batchRef) (*jobspec.Batch, map[string]state.
 	if here.LastRun(0).Kind == "" {
 		given = h.LastRun(0).Params
 	}
-	batch, err := a.loadAgain(given, ref.file)
+	batch, err := r.loadAgain(given, ref.file)
 	if err != nil {
 		return nil, nil, problems(err)
 	}
-	m := a.settle(batch, h, func(int) string { return old.dir }, false)
+	m := settle(batch, h, func(int) string { return old.dir }, false)
 	if open := h.Attempts(); len(open) > 0 {
 		return nil, nil, &failure{code: exitFailed, text: fmt.Sprintf("%s: %s of %s may still be running: nothing was taken over, or it would run twice",
 			old.file, strings.Join(names(len(open), func(i int) string { return open[i].Start.Job }), ", "), old.file), hint: "gpurun wait --file " + old.file + " waits for the end, gpurun stop --file " + old.file + " ends it; then try again"}
@@ -119,15 +119,15 @@ type moved struct {
 	hours    float64
 }
 
-func (a *app) movedFrom(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most moved) {
+func (r *reader) movedFrom(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most moved) {
 	if len(b.Files) != 1 || !h.Empty() || len(h.Open) > 0 {
 		return most
 	}
-	for _, old := range disk.Batches(filepath.Dir(b.Files[0].Real), a.global.StateDir) {
+	for _, old := range disk.Batches(filepath.Dir(b.Files[0].Real), r.stateDir) {
 		if exists(old.File) {
 			continue
 		}
-		past, _, err := a.readState([]string{old.File})
+		past, _, err := r.readState([]string{old.File})
 		if err != nil {
 			continue
 		}
@@ -180,7 +180,7 @@ func (c *doneCmd) choose(b *jobspec.Batch, last map[string]state.Fact, old *batc
 }
 
 // giveTo has the batch's run record the facts, or without one, its ledger.
-func (a *app) giveTo(ref *batchRef, facts []state.Fact, rep *control.Reply) error {
+func (ref *batchRef) giveTo(facts []state.Fact, rep *control.Reply) error {
 	for from := 0; from < len(facts); {
 		size, to := 0, from
 		for ; to < len(facts) && (to == from || size < maxTaken); to++ {
@@ -192,7 +192,7 @@ func (a *app) giveTo(ref *batchRef, facts []state.Fact, rep *control.Reply) erro
 		}
 		r, err := ref.ask(control.Request{Op: control.OpDone, File: ref.real, Facts: facts[from:to]})
 		if errors.Is(err, control.ErrNoRun) {
-			return a.giveToLedger(ref, facts[from:], rep)
+			return ref.giveToLedger(facts[from:], rep)
 		}
 		if err != nil {
 			return unreached(ref, r, err)
@@ -208,8 +208,8 @@ func (a *app) giveTo(ref *batchRef, facts []state.Fact, rep *control.Reply) erro
 	return nil
 }
 
-func (a *app) giveToLedger(ref *batchRef, facts []state.Fact, rep *control.Reply) error {
-	st, err := a.openState([]string{ref.real}, "")
+func (ref *batchRef) giveToLedger(facts []state.Fact, rep *control.Reply) error {
+	st, err := ref.openState([]string{ref.real}, "")
 	if err != nil {
 		return err
 	}

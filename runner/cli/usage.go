@@ -44,8 +44,8 @@ func (c *usageCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range disk.Batches(".", a.global.StateDir) {
-		if h := hoursOf(disk.Folder(b.File, a.global.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
+	for _, b := range disk.Batches(".", a.stateDir) {
+		if h := hoursOf(disk.Folder(b.File, a.stateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
 			h.File = shown(b.File)
 			rep.Batches = append(rep.Batches, h)
 		}

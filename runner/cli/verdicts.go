@@ -29,16 +29,16 @@ type judgment struct {
 
 // judge judges all jobs by history and file system, and by what a live run or the jobs of a
 // dead one have done since.
-func (a *app) judge(b *jobspec.Batch, h *state.History, o sched.Options) judgment {
-	dir := func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }
-	j := judgment{ref: &batchRef{file: shown(b.Files[0].Path), real: b.Files[0].Real, dir: dir(0), batch: b, history: h, run: h.LastRun(0), over: h.LastOver(0)}}
+func (r *reader) judge(b *jobspec.Batch, h *state.History, o sched.Options) judgment {
+	dir := func(i int) string { return disk.Folder(b.Files[i].Real, r.stateDir) }
+	j := judgment{ref: &batchRef{reader: r, file: shown(b.Files[0].Path), real: b.Files[0].Real, dir: dir(0), batch: b, history: h, run: h.LastRun(0), over: h.LastOver(0)}}
 	for _, f := range b.Files {
-		if r, ok, _ := disk.Running(f.Real, a.global.StateDir); ok {
+		if r, ok, _ := disk.Running(f.Real, r.stateDir); ok {
 			j.ref.alive, j.ref.runner, j.ref.file = true, r, shown(f.Path)
 		}
 	}
 	attempts, job := h.Attempts(), runner.JobFinder(b)
-	j.after = a.settle(b, h, dir, j.ref.alive)
+	j.after = settle(b, h, dir, j.ref.alive)
 	j.core = sched.New(b, h, o)
 	j.core.Step(now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
 	for id := range b.Jobs {

@@ -67,7 +67,7 @@ func (c *waitCmd) Run(a *app) error {
 func (c *waitCmd) until(a *app, ctx context.Context, ref *batchRef, limit time.Duration) error {
 	began := time.Now()
 	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
-		ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.global.StateDir)
+		ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.stateDir)
 		left, err := c.left(a, ref)
 		if err != nil || left == "" {
 			return err
@@ -99,10 +99,10 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 	case ref.alive:
 		return "the run goes on", nil
 	}
-	if err := ref.read(a); err != nil {
+	if err := ref.read(); err != nil {
 		return "", err
 	}
-	s := a.statusOf(ref)
+	s := ref.statusOf()
 	left, err := "", error(nil)
 	switch n := len(s.Running); {
 	case len(c.Jobs) > 0:
@@ -113,7 +113,7 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 		fmt.Fprintln(a.out, ref.name()+": ended; "+terminal.Phases(s.Counts))
 		return "", quiet(s.exitOf())
 	}
-	if away := ref.settled(a).away; left != "" && len(away) > 0 {
+	if away := ref.settled().away; left != "" && len(away) > 0 {
 		return "", unseen(ref, slices.Sorted(maps.Values(away))[0])
 	}
 	return left, err

@@ -31,7 +31,7 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 	}
 	for {
 		// Ask before looking at the ledger, so as not to miss the last end.
-		ref.runner, ref.alive, _ = disk.Running(ref.real, a.global.StateDir)
+		ref.runner, ref.alive, _ = disk.Running(ref.real, a.stateDir)
 		rep, err := ref.ask(control.Request{Op: control.OpStatus})
 		var silent *failure
 		switch {
@@ -75,10 +75,10 @@ func (a *app) redrawn() watcher {
 func (a *app) changes(ref *batchRef) watcher {
 	var ledgers []*disk.Follower
 	for i := range ref.files() {
-		ledgers = append(ledgers, disk.Follow(ref.folder(a)(i)))
+		ledgers = append(ledgers, disk.Follow(ref.folder(i)))
 	}
 	var open []state.Fact // where their jobs run
-	if err := ref.read(a); err == nil {
+	if err := ref.read(); err == nil {
 		for _, at := range ref.history.Open {
 			open = append(open, at.Start)
 		}

@@ -34,23 +34,22 @@ type webSource struct {
 	given []disk.Used // the job files on the command line
 
 	mu      sync.Mutex
-	mirrors map[string]*mirror // by folder of state
+	mirrors map[string]*webBatch // by folder of state
 
 	host hostReader
 }
 
 // webSource returns a source. What commands would print goes nowhere: the server says it.
 func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
-	its := *a
-	its.out, its.err, its.outTTY, its.errTTY = io.Discard, io.Discard, false, false
-	s := &webSource{app: &its, cmd: c, roots: roots, mirrors: map[string]*mirror{}}
-	s.host = hostReader{app: &its, flags: c.gpuFlags}
+	its := a.within(a.stateDir, io.Discard)
+	s := &webSource{app: its, cmd: c, roots: roots, mirrors: map[string]*webBatch{}}
+	s.host = hostReader{app: its, flags: c.gpuFlags}
 	for _, file := range c.Files {
 		ref, err := a.batchOf(file)
 		if err != nil {
 			return nil, err
 		}
-		s.given = append(s.given, disk.Used{File: ref.real, Dir: ref.dir, StateDir: absolute(a.global.StateDir)})
+		s.given = append(s.given, disk.Used{File: ref.real, Dir: ref.dir, StateDir: absolute(a.stateDir)})
 	}
 	return s, nil
 }
@@ -67,9 +66,7 @@ func (s *webSource) Batches() []web.Batch {
 	for _, u := range list {
 		m := s.mirrors[u.Dir]
 		if m == nil {
-			its := *s.app
-			its.global.StateDir = u.StateDir
-			m = &mirror{app: &its, file: u.File, id: batchID([]string{u.File})}
+			m = &webBatch{&mirror{reader: s.in(u.StateDir, nil), file: u.File, id: batchID([]string{u.File})}, s.app}
 			s.mirrors[u.Dir] = m
 		}
 		if !slices.Contains(all, web.Batch(m)) {
@@ -97,8 +94,8 @@ func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) 
 		return nil, webFailure(err)
 	}
 	for _, b := range s.Batches() {
-		m := b.(*mirror)
-		if h := hoursOf(disk.Folder(m.file, m.app.global.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
+		m := b.(*webBatch)
+		if h := hoursOf(disk.Folder(m.file, m.stateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
 			h.File = m.file
 			rep.Batches = append(rep.Batches, h)
 		}
@@ -178,8 +175,14 @@ func (h *hostReader) close() {
 	}
 }
 
+// A webBatch is a batch as the server sees it.
+type webBatch struct {
+	*mirror
+	app *app
+}
+
 // Do carries out what a client asks of the batch, as the command line would.
-func (m *mirror) Do(request any) ([]string, error) {
+func (m *webBatch) Do(request any) ([]string, error) {
 	b := batchFlag{File: m.file}
 	var run func(*app) error
 	named := true // of those that need jobs: some are given, as on the command line
@@ -209,20 +212,19 @@ func (m *mirror) Do(request any) ([]string, error) {
 	if !named {
 		return nil, webFailure(&failure{code: exitUsage, text: "jobs: name at least one, or give a glob"})
 	}
-	return m.app.verb(run)
+	return m.verb(run)
 }
 
 // onlyOurs returns why what the batch's files say, and what they are made of, is not this
 // user's alone to say.
-func (m *mirror) onlyOurs() error {
-	ref, err := m.app.batchOf(m.file)
+func (m *webBatch) onlyOurs() error {
+	var read []string
+	ref, err := m.in(m.stateDir, func(path string) { read = append(read, path) }).batchOf(m.file)
 	if err != nil {
 		return err
 	}
-	read, reader := ref.files(), *m.app
-	reader.reading = func(path string) { read = append(read, path) }
-	_ = ref.read(&reader) // the run says what is wrong with them
-	for _, file := range read {
+	_ = ref.read() // the run says what is wrong with them
+	for _, file := range append(read, ref.files()...) {
 		if err := disk.OnlyOurs(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &failure{code: exitFailed, text: "not read again: " + err.Error(), err: err}
 		}
@@ -230,12 +232,17 @@ func (m *mirror) onlyOurs() error {
 	return nil
 }
 
+// within returns an invocation in this process that prints its output elsewhere, and nothing else.
+func (a *app) within(stateDir string, out io.Writer) *app {
+	its := &app{out: out, err: io.Discard, global: a.global, done: a.done}
+	its.reader = &reader{stateDir: stateDir, start: a.goSafely, note: func(string) {}}
+	return its
+}
+
 // verb runs a command and returns what it says.
-func (a *app) verb(run func(*app) error) (said []string, err error) {
+func (m *webBatch) verb(run func(*app) error) (said []string, err error) {
 	var out bytes.Buffer
-	its := *a
-	its.out, its.err, its.outTTY, its.errTTY, its.json, its.stream = &out, io.Discard, false, false, false, nil
-	err = run(&its)
+	err = run(m.app.within(m.stateDir, &out))
 	for line := range strings.Lines(out.String()) {
 		said = append(said, strings.TrimRight(line, "\n"))
 	}
@@ -265,8 +272,8 @@ func (s *webSource) below(file string) (string, error) {
 // wrong with them.
 func (s *webSource) Start(r web.Start) ([]string, error) {
 	var args []string
-	if s.global.StateDir != "" {
-		args = append(args, "--state-dir="+absolute(s.global.StateDir))
+	if s.stateDir != "" {
+		args = append(args, "--state-dir="+absolute(s.stateDir))
 	}
 	if s.cmd.Sim != "" {
 		args = append(args, "--sim="+s.cmd.Sim)
@@ -333,7 +340,7 @@ const startLimit = 5 * time.Minute
 
 // Add appends a job to the batch's job file, if it is below a root.
 func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
-	m := b.(*mirror)
+	m := b.(*webBatch)
 	if len(command) == 0 {
 		return nil, webFailure(&failure{code: exitUsage, text: "command: give the program and its arguments"})
 	}
@@ -341,5 +348,5 @@ func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
 	if err != nil {
 		return nil, webFailure(err)
 	}
-	return m.app.verb((&addCmd{File: file, Command: command}).Run)
+	return m.verb((&addCmd{File: file, Command: command}).Run)
 }

@@ -40,7 +40,7 @@ func (c *whyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	w := a.explain(refs[0])
+	w := refs[0].explain()
 	name := func(i int) string { return w.doc.Jobs[i].Name }
 	ids, err := runner.MatchJobs(c.Jobs, len(w.doc.Jobs), name)
 	if none := runner.NoMatch(""); errors.As(err, &none) {
@@ -79,14 +79,14 @@ type explanation struct {
 
 // explain finds out how the jobs of a batch are, what became of their attempts, and what the
 // next run would do.
-func (a *app) explain(ref *batchRef) *explanation {
+func (ref *batchRef) explain() *explanation {
 	readable := ref.batch != nil
-	doc := a.statusDoc(ref)
+	doc := ref.statusDoc()
 	var verdicts []verdict
 	if readable {
-		verdicts = a.verdictsOf(ref)
+		verdicts = ref.verdictsOf()
 	}
-	return explained(doc, a.annals(ref), ref.history, verdicts)
+	return explained(doc, ref.annals(), ref.history, verdicts)
 }
 
 // explained puts together what is known of the jobs of a batch. It adds what the next run
@@ -105,10 +105,10 @@ func explained(doc *schema.Status, past *chronicle, history *state.History, verd
 }
 
 // verdictsOf returns what the next run would do with each job of a batch.
-func (a *app) verdictsOf(ref *batchRef) []verdict {
+func (ref *batchRef) verdictsOf() []verdict {
 	o := sched.Options{Sim: ref.history.LastRun(0).Sim != "", Zone: time.Local}
 	setLimits(&o, ref.batch)
-	return a.judge(ref.batch, ref.history, o).verdicts
+	return ref.judge(ref.batch, ref.history, o).verdicts
 }
 
 // maxChain bounds how far a chain of jobs that wait for each other is followed.

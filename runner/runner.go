@@ -14,9 +14,13 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // Config is everything a run consists of. The caller opens and closes the parts;
+// Now returns the time as the core takes it.
+func Now() sched.Now { return sched.Now{Boot: host.Boottime(), Wall: time.Now().UTC()} }
+
 // Run uses them until it returns.
 type Config struct {
 	Batch  *jobspec.Batch

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"gpurun/gpu/probe"
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/engine"
@@ -116,7 +117,7 @@ func nameOf(at *state.Attempt) string {
 func setLimits(o *sched.Options, b *jobspec.Batch) {
 	does := engineOf(b).Abilities()
 	if !does.Places {
-		o.CPUs, o.Memory = cores(), hostMemory()
+		o.CPUs, o.Memory = probe.Cores(), probe.Memory()
 		return
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
@@ -130,7 +131,7 @@ func checkHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	if engineOf(b).Abilities().Places {
 		return nil
 	}
-	return b.CheckHost(cores(), hostMemory(), runs)
+	return b.CheckHost(probe.Cores(), probe.Memory(), runs)
 }
 
 // runID returns what this run is called among all on the host.

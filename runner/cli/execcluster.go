@@ -23,7 +23,7 @@ import (
 func (a *app) execSettings() (jobspec.Settings, error) {
 	path, _ := userConfig()
 	s, err := jobspec.UserSettings(path, a.settings)
-	return s, problems(err)
+	return s, err
 }
 
 // onCluster runs the command on a node of a cluster, which has a queue of its own.

@@ -9,6 +9,7 @@ import (
 	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sys/unix"
 
+	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -46,7 +47,7 @@ func (r *run) summary(res state.Result, written func()) error {
 func (r *run) lacking() string {
 	for id := range r.batch.Jobs {
 		if r.core.Verdict(id).Code == schema.PlanNeedMissing {
-			return r.batch.Jobs[id].Name + " did not run: " + r.core.Why(now(), id)
+			return r.batch.Jobs[id].Name + " did not run: " + r.core.Why(runner.Now(), id)
 		}
 	}
 	return ""

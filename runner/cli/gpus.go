@@ -77,7 +77,7 @@ func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Durati
 	}
 	return gpu.NewPool(p.Devices(), gpu.Rules{
 		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: h.others(gpu.Others(n.Others)), Pick: gpu.Pick(n.Pick), UID: host.Me(), Run: runID(),
-		Poll: poll, AtOnce: atOnce, Machine: machine(),
+		Poll: poll, AtOnce: atOnce, Machine: probe.Machine(),
 	}), nil
 }
 

@@ -86,7 +86,7 @@ func (a *app) load(b *batchFlags, w *fileWatch) (*jobspec.Batch, error) {
 	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
 		return nil, atStart(err)
 	}
-	return batch, problems(err)
+	return batch, err
 }
 
 // maxWarnings bounds the warnings shown; only check shows all.

@@ -83,7 +83,7 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 	}
 	batch, err := a.loadAgain(history.LastRun(0).Params, ref.file)
 	if err != nil {
-		return problems(err)
+		return err
 	}
 	in, err := matching(batch, req.Jobs)
 	if len(batch.Params) > 0 {

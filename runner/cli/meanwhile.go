@@ -51,7 +51,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 			f.Ended = &engine.Ended{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
 		m.ended[uni] = true
-		m.ends = append(m.ends, runner.Meanwhile(b, job(at), at, folder, *f.Ended, now()))
+		m.ends = append(m.ends, runner.Meanwhile(b, job(at), at, folder, *f.Ended, runner.Now()))
 		h.Apply(at.Ledger, m.ends[len(m.ends)-1])
 	}
 	return m

@@ -61,7 +61,7 @@ func (r *reader) measured(paths []string, which string) (*measured, error) {
 	}
 	b, err := r.loadAgain(ref.run.Params, paths...)
 	if err != nil {
-		return nil, problems(err)
+		return nil, err
 	}
 	m := &measured{reader: r, batch: b, history: ref.history, index: map[string]int{}}
 	verdicts := r.judge(b, m.history, sched.Options{Sim: true}).verdicts

@@ -30,6 +30,7 @@ func (a *app) report(err error) int {
 	if err == nil {
 		return exitDone
 	}
+	err = stated(err)
 	code := codeOf(err)
 	if err.Error() == "" {
 		return code
@@ -121,10 +122,10 @@ func (a *app) unlessDriverSoon(simulated bool) (done func()) {
 	return a.unlessSoon(waitingForDriver)
 }
 
-// problems returns a failure that reports all errors of job files, or nil if there are none.
-func problems(err error) error {
-	if err == nil {
-		return nil
+// stated returns the failure that reports all errors of job files; other errors as they are.
+func stated(err error) error {
+	if errors.As(err, new(*failure)) || problemsIn(err) == nil {
+		return err
 	}
 	head, lines := summed(err)
 	return &failure{code: exitUsage, text: head + ", nothing was started", err: err, more: lines}

@@ -110,7 +110,7 @@ func (m *mirror) load() error {
 	l := loaded{known: map[string]appearance{}, index: map[place]int{}}
 	ref, err := m.in(m.stateDir, l.note).batchOf(m.file)
 	if err != nil {
-		return webFailure(err)
+		return err
 	}
 	if m.ref != nil && len(ref.more) == 0 { // files that ran together stay together on the page
 		ref.more = m.ref.more
@@ -123,7 +123,7 @@ func (m *mirror) load() error {
 		l.tails[i] = disk.Follow(ref.folder(i))
 	}
 	if err := ref.read(); err != nil {
-		return webFailure(err)
+		return err
 	}
 	l.readable = ref.batch != nil
 	st, after := ref.statusAfter()

@@ -60,7 +60,7 @@ func (m *mirror) Row() (*schema.BatchRow, error) {
 	default:
 		ref, err := m.batchOf(m.file)
 		if err != nil {
-			return nil, webFailure(err)
+			return nil, err
 		}
 		row, _ := ref.batchRow()
 		row.ID = m.id
@@ -140,7 +140,7 @@ func (m *mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 	}
 	at, known := m.index[place{file, key, name}]
 	if !known {
-		return nil, nil, webFailure(&failure{code: exitUsage, text: "no job named " + quoted(name)})
+		return nil, nil, &failure{code: exitUsage, text: "no job named " + quoted(name)}
 	}
 	st := m.view.Status
 	st.Jobs = make([]schema.Job, len(m.view.Jobs))
@@ -238,11 +238,11 @@ func (m *mirror) Results(o results.Options) (any, error) {
 	}
 	got, err := m.measured(paths, "")
 	if err != nil {
-		return nil, webFailure(err)
+		return nil, err
 	}
 	t, err := got.build(o)
 	if err != nil {
-		return nil, webFailure(err)
+		return nil, err
 	}
 	return t.Document(time.Now(), got.files()), nil
 }

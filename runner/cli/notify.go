@@ -84,7 +84,7 @@ func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	if len(files) == 0 {
 		path, _ := userConfig()
 		s, err := jobspec.UserSettings(path, nil)
-		return s.Notify, path, problems(err)
+		return s.Notify, path, err
 	}
 	b, err := a.load(&batchFlags{Files: files}, nil)
 	if err != nil {

@@ -93,7 +93,7 @@ func (c *planCmd) Run(a *app) error {
 	if impossible := p.look(w); len(impossible) > 0 {
 		fmt.Fprintf(w, "%s: none can run because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
 		w.Flush()
-		return problems(jobspec.Report(impossible))
+		return jobspec.Report(impossible)
 	}
 	if c.Simulate {
 		f, err := p.forecast()
@@ -121,7 +121,7 @@ func (c *planCmd) Run(a *app) error {
 // json prints the plan as JSON.
 func (p *planning) json() error {
 	if impossible := p.look(io.Discard); len(impossible) > 0 {
-		return problems(jobspec.Report(impossible))
+		return jobspec.Report(impossible)
 	}
 	doc := p.ref.document(nil, p.after)
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
@@ -197,7 +197,7 @@ func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 	if err != nil {
 		return err
 	}
-	return problems(jobspec.Report(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs)))
+	return jobspec.Report(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs))
 }
 
 // print writes the plan as text. It returns how many jobs would run, and how many are running.

@@ -88,8 +88,8 @@ func (c *runCmd) Run(a *app) error {
 		r.head.end("nothing to do")
 		r.tellWarnings()
 		r.removeCopies()
-		r.core.Step(now(), sched.Began{}) // decides every job, and finishes
-		res := state.Result{Final: r.core.Snapshot(now())}
+		r.core.Step(runner.Now(), sched.Began{}) // decides every job, and finishes
+		res := state.Result{Final: r.core.Snapshot(runner.Now())}
 		r.recordValues(&res)
 		return r.summary(res, func() {})
 	}
@@ -132,9 +132,6 @@ func (r *run) close() {
 
 func (r *run) later(f func()) { r.closers = append(r.closers, f) }
 
-// now returns the time as the scheduler wants it.
-func now() sched.Now { return sched.Now{Boot: host.Boottime(), Wall: time.Now().UTC()} }
-
 // open reads the files, locks the state and finds out what would run. It opens the GPUs
 // only if something that would run needs one.
 func (r *run) open() error {
@@ -166,8 +163,8 @@ func (r *run) open() error {
 	r.opts.Run, r.opts.UID = runID(), host.Me()
 	r.opts.Steady, _ = time.ParseDuration(steady)
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
-	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
-	if err := problems(jobspec.Report(checkHost(r.batch, r.runs))); err != nil {
+	r.core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
+	if err := jobspec.Report(checkHost(r.batch, r.runs)); err != nil {
 		return err
 	}
 	if err := sameEngine(engineOf(r.batch), r.state.History(), r.state.Dir); err != nil {
@@ -175,7 +172,7 @@ func (r *run) open() error {
 	}
 	refused, notes := checkEngine(r.batch, r.runs, r.cmd.Sim != "", r.cmd.NoWait)
 	if r.engineNotes = notes; len(refused) > 0 {
-		return problems(jobspec.Report(refused))
+		return jobspec.Report(refused)
 	}
 	if r.opts.Elsewhere || !wantsGPU(r.batch, r.runs) && !r.cmd.Watch {
 		return nil
@@ -236,7 +233,7 @@ func (r *run) openPool() (*gpu.Pool, error) {
 	r.usable = len(pool.Devices())
 	r.purse = purseOf(r.prober, r.state.Dir(0))
 	r.purse.open(pool)
-	return pool, problems(jobspec.Report(impossible))
+	return pool, jobspec.Report(impossible)
 }
 
 // poolFor returns a pool of the devices that a batch may use, or the jobs that none of
@@ -257,7 +254,7 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
 		Host: h.HostRules, IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
-		Others: h.others(s.Others), Pick: s.Pick, UID: host.Me(), Run: runID(), Poll: s.Poll, Background: s.Background, Machine: machine(),
+		Others: h.others(s.Others), Pick: s.Pick, UID: host.Me(), Run: runID(), Poll: s.Poll, Background: s.Background, Machine: probe.Machine(),
 	}, err
 }
 
@@ -306,7 +303,7 @@ func (r *run) carry() error {
 	c := runner.Config{
 		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: engineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print, Warn: view.Warn,
 		Log: r.log, Stops: sig.stops, Reloads: sig.again, Control: calls,
-		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
+		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: runner.Now, Go: r.goSafely,
 	}
 	if u := r.uniIDs(); u != nil {
 		c.Sinks, c.Report = append(c.Sinks, u), u.Report

@@ -107,7 +107,7 @@ func (p *planning) forecast() (*prediction, error) {
 		}
 	}
 	f.Forecast = forecast.Play(forecast.Config{
-		Batch: p.batch, Core: p.core, Pool: p.pool, Now: now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
+		Batch: p.batch, Core: p.core, Pool: p.pool, Now: runner.Now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
 		Takes: func(id int) time.Duration {
 			if e, ok := f.expected[id]; ok {
 				return e.takes

@@ -54,7 +54,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	b := remains(ref, open)
 	res := runner.Run(ctx, runner.Config{
 		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs)), Elsewhere: kind.Abilities().Places, Queues: kind.Abilities().Queues}),
-		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: now, Go: a.goSafely,
+		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: runner.Now, Go: a.goSafely,
 	})
 	if res.StateErr != nil {
 		return stateFailure(res.StateErr)

@@ -75,7 +75,7 @@ func (r *reader) successesOf(old, ref *batchRef) (*jobspec.Batch, map[string]sta
 	}
 	batch, err := r.loadAgain(given, ref.file)
 	if err != nil {
-		return nil, nil, problems(err)
+		return nil, nil, err
 	}
 	m := settle(batch, h, func(int) string { return old.dir }, false)
 	if open := h.Attempts(); len(open) > 0 {

@@ -40,7 +40,7 @@ func (r *reader) judge(b *jobspec.Batch, h *state.History, o sched.Options) judg
 	attempts, job := h.Attempts(), runner.JobFinder(b)
 	j.after = settle(b, h, dir, j.ref.alive)
 	j.core = sched.New(b, h, o)
-	j.core.Step(now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
+	j.core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
 	for id := range b.Jobs {
 		j.verdicts = append(j.verdicts, verdict{Verdict: j.core.Verdict(id)})
 	}

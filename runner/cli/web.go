@@ -76,7 +76,7 @@ func (c *webCmd) Run(a *app) error {
 	defer src.host.close()
 	conf := web.Config{
 		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: programVersion(), Allow: max(web.Read, c.Control.Right), Roots: roots,
-		Limits: web.Usual, Errors: a.err,
+		Limits: web.Usual, Errors: a.err, Explain: webFailure,
 	}
 	var files []string
 	if files, err = tokens(&conf); err != nil {
@@ -271,10 +271,11 @@ func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 	fmt.Fprintln(a.out, "Ctrl-C ends it")
 }
 
-// webFailure returns an error as the server tells it.
+// webFailure returns an error as the server reports it.
 func webFailure(err error) error {
+	err = stated(err)
 	var f *failure
-	if err == nil || errors.As(err, new(*web.Failure)) || errors.Is(err, context.Canceled) || !errors.As(err, &f) {
+	if errors.As(err, new(*web.Failure)) || errors.Is(err, context.Canceled) || !errors.As(err, &f) {
 		return err
 	}
 	w := &web.Failure{Status: statusCodes[f.code], Code: failureCodes[f.code], Text: f.text, Hint: f.hint, More: problemDocs(problemsIn(err))}

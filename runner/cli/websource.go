@@ -91,7 +91,7 @@ func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) 
 	c := usageCmd{Sim: s.cmd.Sim}
 	rep, err := c.report(ctx, s.app, days)
 	if err != nil {
-		return nil, webFailure(err)
+		return nil, err
 	}
 	for _, b := range s.Batches() {
 		m := b.(*webBatch)
@@ -205,12 +205,12 @@ func (m *webBatch) Do(request any) ([]string, error) {
 		}
 	case web.Reload:
 		if err := m.onlyOurs(); err != nil {
-			return nil, webFailure(err)
+			return nil, err
 		}
 		run = (&reloadCmd{batchFlag: b}).Run
 	}
 	if !named {
-		return nil, webFailure(&failure{code: exitUsage, text: "jobs: name at least one, or give a glob"})
+		return nil, &failure{code: exitUsage, text: "jobs: name at least one, or give a glob"}
 	}
 	return m.verb(run)
 }
@@ -246,7 +246,7 @@ func (m *webBatch) verb(run func(*app) error) (said []string, err error) {
 	for line := range strings.Lines(out.String()) {
 		said = append(said, strings.TrimRight(line, "\n"))
 	}
-	return said, webFailure(err)
+	return said, err
 }
 
 // below returns the real path of a job file that may be started.
@@ -285,16 +285,16 @@ func (s *webSource) Start(r web.Start) ([]string, error) {
 	}
 	for name := range r.Options {
 		if !slices.Contains(web.StartOptions, name) {
-			return nil, webFailure(&failure{code: exitUsage, text: "option " + quoted(name) + " may not be given here", hint: "there are " + strings.Join(web.StartOptions, ", ")})
+			return nil, &failure{code: exitUsage, text: "option " + quoted(name) + " may not be given here", hint: "there are " + strings.Join(web.StartOptions, ", ")}
 		}
 	}
 	if len(r.Files) == 0 {
-		return nil, webFailure(&failure{code: exitUsage, text: "files: name at least one job file"})
+		return nil, &failure{code: exitUsage, text: "files: name at least one job file"}
 	}
 	for _, file := range r.Files {
 		real, err := s.below(file)
 		if err != nil {
-			return nil, webFailure(err)
+			return nil, err
 		}
 		args = append(args, "--job-file="+real)
 	}
@@ -332,7 +332,7 @@ func (s *webSource) runs(free bool, args []string) (string, error) {
 	if json.Unmarshal(out.Bytes(), &doc) == nil && len(doc.Problems) > 0 {
 		return "", &web.Failure{Status: statusCodes[exit.ExitCode()], Text: doc.Problems[0].Text, More: doc.Problems}
 	}
-	return "", webFailure(&failure{code: exit.ExitCode(), text: strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")})
+	return "", &failure{code: exit.ExitCode(), text: strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")}
 }
 
 // startLimit is how long a client waits for a run to begin.
@@ -342,11 +342,11 @@ const startLimit = 5 * time.Minute
 func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
 	m := b.(*webBatch)
 	if len(command) == 0 {
-		return nil, webFailure(&failure{code: exitUsage, text: "command: give the program and its arguments"})
+		return nil, &failure{code: exitUsage, text: "command: give the program and its arguments"}
 	}
 	file, err := s.below(m.file)
 	if err != nil {
-		return nil, webFailure(err)
+		return nil, err
 	}
 	return m.verb((&addCmd{File: file, Command: command}).Run)
 }

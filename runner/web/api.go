@@ -104,13 +104,13 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc(op.method+" "+base+op.path, func(w http.ResponseWriter, r *http.Request) {
 			c := &call{r, s, &op, s.right(r)}
 			if err := c.answer(w); err != nil {
-				fail(w, err)
+				fail(w, s.explained(err))
 			}
 		})
 	}
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.metrics(w, r); err != nil {
-			fail(w, err)
+			fail(w, s.explained(err))
 		}
 	})
 	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {

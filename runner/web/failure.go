@@ -28,6 +28,13 @@ func wrong(text, hint string) *Failure {
 	return &Failure{Status: http.StatusBadRequest, Code: "usage", Text: text, Hint: hint}
 }
 
+func (s *Server) explained(err error) error {
+	if s.Explain == nil {
+		return err
+	}
+	return s.Explain(err)
+}
+
 // fail answers with what went wrong.
 func fail(w http.ResponseWriter, err error) {
 	f := &Failure{Status: http.StatusInternalServerError, Code: "internal", Text: err.Error()}

@@ -96,7 +96,8 @@ type Config struct {
 	Tokens  Tokens
 	Names   []string // by which the server may be called, besides localhost, 127.0.0.1 and ::1
 	Limits  Limits
-	Errors  io.Writer // for bugs
+	Errors  io.Writer         // for bugs
+	Explain func(error) error // makes a Failure of an error of Source; nil leaves it as it is
 }
 
 // Limits bound what clients can do to the server.

@@ -1,4 +1,4 @@
-package cli
+package probe
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
-	"gpurun/jobspec/units"
+	"gpurun/state/host"
 )
 
-// cores returns how many CPU cores affinity and cgroups allow, 0 if unknown.
-func cores() int {
+// Cores returns how many CPU cores affinity and cgroups allow, 0 if unknown.
+func Cores() int {
 	n := 0
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) == nil {
@@ -32,9 +32,9 @@ func cores() int {
 	return n
 }
 
-// hostMemory returns how much memory the machine and the cgroups allow, 0 if unknown.
-func hostMemory() gpu.Bytes {
-	total := machine().RAM
+// Memory returns how much memory the machine and the cgroups allow, 0 if unknown.
+func Memory() gpu.Bytes {
+	total := Machine().RAM
 	for _, dir := range cgroups() {
 		if n, err := strconv.ParseInt(firstLine(filepath.Join(dir, "memory.max")), 10, 64); err == nil && (total == 0 || gpu.Bytes(n) < total) {
 			total = gpu.Bytes(n)
@@ -43,11 +43,11 @@ func hostMemory() gpu.Bytes {
 	return total
 }
 
-// machine returns the cores and the memory of the host, whatever this process may have of them;
+// Machine returns the cores and the memory of the host, whatever this process may have of them;
 // 0 for what is unknown.
-func machine() (all gpu.Beyond) {
-	online, _ := units.ParseGPUIDs(firstLine("/sys/devices/system/cpu/online")) // cores are listed like gpu_ids
-	all.CPUs = len(online)
+func Machine() (all gpu.Beyond) {
+	online, _ := host.ParseCores(firstLine("/sys/devices/system/cpu/online"))
+	all.CPUs = online.Count()
 	var kib gpu.Bytes
 	_, _ = fmt.Sscanf(firstLine("/proc/meminfo"), "MemTotal: %d kB", &kib)
 	all.RAM = kib * gpu.KiB

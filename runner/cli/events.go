@@ -78,7 +78,7 @@ type stream struct {
 
 // print prints what has come since the last call.
 func (s *stream) print() (err error) {
-	s.ledger.Next(func(seq int64, f state.Fact) {
+	newer := s.ledger.Next(func(seq int64, f state.Fact) {
 		known := len(s.secrets)
 		for _, secret := range secretsIn(&f) {
 			if !slices.Contains(s.secrets, secret) {
@@ -92,6 +92,9 @@ func (s *stream) print() (err error) {
 			err = writeLine(s.out, redact.Document(schema.Event{Seq: seq, File: s.file, Fact: f}, s.hide))
 		}
 	})
+	if newer != nil && err == nil {
+		err = &failure{code: exitState, text: newer.Error(), err: newer}
+	}
 	return err
 }
 

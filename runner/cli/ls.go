@@ -33,6 +33,7 @@ Examples:
 func (c *lsCmd) Run(a *app) error {
 	doc := schema.Batches{Head: schema.At(time.Now()), Batches: []schema.BatchRow{}}
 	cells := [][]string{{"FILE", "STATE", "RUN", "JOBS"}}
+	var unreadable []string
 	seen := map[string]bool{}
 	for _, u := range disk.Remembered() {
 		if seen[u.Dir] {
@@ -51,6 +52,9 @@ func (c *lsCmd) Run(a *app) error {
 		if row.Outcome != nil {
 			how, jobs = row.Outcome.Text, terminal.Phases(counts)
 		}
+		if row.Error != nil {
+			unreadable = append(unreadable, *row.Error)
+		}
 		cells = append(cells, []string{terminal.CleanText(ref.name()), how, runWords(row.Run), jobs})
 	}
 	switch {
@@ -60,6 +64,7 @@ func (c *lsCmd) Run(a *app) error {
 		fmt.Fprintln(a.out, "you have run no batch on this host")
 	default:
 		table(a.out, cells)
+		a.warn(unreadable...)
 	}
 	return nil
 }
@@ -67,7 +72,7 @@ func (c *lsCmd) Run(a *app) error {
 // batchRow describes a batch. A live run is asked; otherwise, the ledger tells.
 func (ref *batchRef) batchRow() (row schema.BatchRow, counts map[state.Phase]int) {
 	if err := ref.read(); err != nil {
-		row.StateDir, row.Files = ref.dir, []schema.File{{Path: ref.real}}
+		row.StateDir, row.Files, row.Error = ref.dir, []schema.File{{Path: ref.real}}, schema.Known(err.Error())
 		return row, nil
 	}
 	ref.unread()

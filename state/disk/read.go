@@ -106,8 +106,8 @@ func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 		return err
 	}
 	if r.fact.Kind == state.KindRun {
-		if r.fact.Version > state.Version {
-			return fmt.Errorf("%w: version %d, by gpurun %s; this gpurun reads up to version %d (use gpurun %[3]s or later)", ErrNewer, r.fact.Version, cmp.Or(r.fact.Gpurun, "of unknown version"), state.Version)
+		if err := readable(&r.fact); err != nil {
+			return err
 		}
 		r.Run, r.Over = r.fact, state.Fact{}
 	}
@@ -116,6 +116,14 @@ func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 	}
 	take(&r.fact, r.Offset)
 	return nil
+}
+
+// readable returns an ErrNewer if a run of a later format wrote the lines that follow.
+func readable(f *state.Fact) error {
+	if f.Version <= state.Version {
+		return nil
+	}
+	return fmt.Errorf("%w: version %d, by gpurun %s; this gpurun reads up to version %d (use gpurun %[3]s or later)", ErrNewer, f.Version, cmp.Or(f.Gpurun, "of unknown version"), state.Version)
 }
 
 // decode parses a line. Unknown kinds are ignored when facts are applied.
@@ -200,24 +208,28 @@ func Follow(dir string) *Follower {
 func FromStart(dir string) *Follower { return &Follower{path: filepath.Join(dir, ledgerName)} }
 
 // Next passes the facts added since the last call to take, each with the number of its
-// line. An incomplete last line is left for the next call; broken lines are skipped.
-func (f *Follower) Next(take func(seq int64, fact state.Fact)) {
+// line. An incomplete last line is left for the next call; broken lines are skipped. The
+// error is an ErrNewer; a ledger that cannot be opened has no facts.
+func (f *Follower) Next(take func(seq int64, fact state.Fact)) error {
 	file, err := host.OpenOwn(f.path, os.O_RDONLY, 0)
 	if err != nil {
-		return
+		return nil
 	}
 	defer file.Close()
 	if _, err := file.Seek(f.from, io.SeekStart); err != nil {
-		return
+		return nil
 	}
 	for in := bufio.NewReaderSize(file, 256<<10); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			return
+			return nil
 		}
 		f.from, f.line = f.from+int64(len(line)), f.line+1
 		var fact state.Fact
 		if decode(line[:len(line)-1], &fact) == nil {
+			if err := readable(&fact); err != nil {
+				return fmt.Errorf("%s: %w", f.path, err)
+			}
 			take(f.line, fact)
 		}
 	}

@@ -45,6 +45,7 @@ type BatchRow struct {
 	Run     *Run          `json:"run"`     // the live run, else the last one
 	Counts  map[State]int `json:"counts"`  // jobs by state; null if its ledger cannot be read
 	Outcome *Outcome      `json:"outcome"` // likewise
+	Error   *string       `json:"error"`   // why its job file or ledger cannot be read, else null
 }
 
 // History is what `gpurun history --json` prints: runs, or with jobs their attempts.

@@ -20,7 +20,7 @@ export interface Run {
   git: { commit: string; dirty: boolean } | null;
 }
 
-export interface BatchRow extends Batch { run: Run | null; counts: Counts | null; outcome: Outcome | null }
+export interface BatchRow extends Batch { run: Run | null; counts: Counts | null; outcome: Outcome | null; error: string | null }
 
 export interface Problem {
   code: string; file: string | null; line: number | null; column: number | null; text: string; hint: string | null;

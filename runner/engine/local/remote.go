@@ -40,9 +40,15 @@ func (r *remote) close() {
 func (l *Local) connect(c net.Conn, socket string) *remote {
 	r := &remote{link: wire.NewLink(c, l.Go), gone: make(chan struct{}), socket: socket}
 	l.start(func() {
+		newer := false
 		err := r.link.Receive(func(m *wire.Message) {
 			r.heard.Add(1)
-			l.told(r, m)
+			if m.Version <= wire.Version {
+				l.told(r, m)
+			} else if !newer { // its jobs' records have how they end
+				newer = true
+				l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun keeps jobs of an earlier run (%s, version %d; this gpurun knows up to %d): waiting until they end; to stop them, use that gpurun", socket, m.Version, wire.Version)}})
+			}
 		})
 		close(r.gone)
 		r.link.Close()

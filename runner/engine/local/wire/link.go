@@ -93,12 +93,12 @@ func (l *Link) Close() {
 }
 
 func encode(m *Message) ([]byte, error) {
+	c := *m
+	c.Version = Version
 	if m.Launch != nil {
-		c := *m
 		c.Launch = legible(m.Launch)
-		m = &c
 	}
-	text, err := json.Marshal(m)
+	text, err := json.Marshal(&c)
 	if err != nil {
 		return nil, err
 	}

@@ -22,11 +22,11 @@ func TestLink(t *testing.T) {
 	l, far := NewLink(ours, plainly), NewLink(theirs, plainly)
 	odd := "caf\xe9"
 	sent := []*Message{
-		{Op: Launch, UniID: "a", Launch: &engine.Launch{
+		{Version: Version, Op: Launch, UniID: "a", Launch: &engine.Launch{
 			Identity: engine.Identity{Job: "\x00", Dir: odd},
 			Command:  engine.Command{WorkDir: "é", Shell: []string{"sh", odd}, Commands: []string{"\x00\xff", ""}, Env: []string{"A=" + odd, "B=\u00e9"}},
 		}},
-		{Op: Ended, UniID: "a", Ended: &engine.Ended{ExitCode: 3}},
+		{Version: Version, Op: Ended, UniID: "a", Ended: &engine.Ended{ExitCode: 3}},
 	}
 	var got []*Message
 	read := make(chan error)
@@ -66,7 +66,7 @@ func TestDeafSide(t *testing.T) {
 
 // Keepers of earlier versions frame their messages in this way, and new ones must too.
 func TestFrame(t *testing.T) {
-	const text = `{"op":"adopt","uni_id":"u"}`
+	const text = `{"v":1,"op":"adopt","uni_id":"u"}`
 	want := append([]byte{byte(len(text)), 0, 0, 0, 0, 0, 0, 0}, text...)
 	got, err := encode(&Message{Op: Adopt, UniID: "u"})
 	if err != nil || !bytes.Equal(got, want) {
@@ -84,6 +84,7 @@ func TestOtherVersions(t *testing.T) {
 	for range 300 {
 		m := &Message{}
 		fill(random, reflect.ValueOf(m).Elem())
+		m.Version = Version
 		frame, err := encode(m)
 		if err != nil {
 			t.Fatal(err)

@@ -11,10 +11,14 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
+// Version rises with each change after which an older side would misread a message.
+const Version = 1
+
 // A Message goes one way between a runner and a keeper. Both sides ignore ops and fields
-// that they do not know, because their versions may differ when a newer gpurun adopts
-// jobs of an older one.
+// that they do not know, because their builds may differ when a newer gpurun adopts
+// jobs of an older one. A runner acts on no message of a later version than its own.
 type Message struct {
+	Version int             `json:"v,omitempty"` // 0 before it was written
 	Op      string          `json:"op"`
 	UniID   string          `json:"uni_id,omitempty"`
 	Launch  *engine.Launch  `json:"launch,omitempty"`

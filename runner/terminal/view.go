@@ -94,7 +94,7 @@ func (v *View) Fact(job int, f state.Fact) {
 	case state.KindEnd:
 		start := v.starts[f.UniID]
 		delete(v.starts, f.UniID)
-		if !v.oneMore(f) {
+		if !v.oneMore(f, start) {
 			v.line(f.Time, EndLine(f, start))
 		}
 	}
@@ -103,13 +103,17 @@ func (v *View) Fact(job int, f state.Fact) {
 // enoughAlike is how many ends that are alike the live view prints; it counts the rest.
 const enoughAlike = 3
 
-// oneMore reports whether enough ends like this one have had a line.
-func (v *View) oneMore(f state.Fact) bool {
-	if !v.live || f.ErrorType == "" {
+// oneMore reports whether enough ends like this one have had a line. What a cluster refuses is the
+// same for all that it refuses.
+func (v *View) oneMore(f, start state.Fact) bool {
+	enough := enoughAlike
+	if refused := f.Cause == state.CauseStartFailed && start.Engine != "" && start.Host == ""; refused {
+		enough = 1
+	} else if !v.live || f.ErrorType == "" {
 		return false
 	}
 	i := v.alike.Add(f.Job, "", f.Failure())
-	return i >= 0 && v.alike.Groups[i].Count > enoughAlike
+	return i >= 0 && v.alike.Groups[i].Count > enough
 }
 
 // Snapshot records the state of the run.

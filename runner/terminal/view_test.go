@@ -135,6 +135,28 @@ func TestManyFactsAreFewWrites(t *testing.T) {
 	})
 }
 
+// What a cluster refuses has one line, however many jobs it refuses alike.
+func TestRefusedAlike(t *testing.T) {
+	for _, live := range []bool{false, true} {
+		e := &emulator{}
+		v := New(Config{Screen: Screen{Out: e, Live: live}, Go: plainly})
+		for i := range 40 {
+			start, end := facts(fmt.Sprint("j", i), -1)
+			start.GPUs, start.Engine = nil, "slurm"
+			end.ExitCode, end.Cause, end.Reason = nil, state.CauseStartFailed, "slurm: no such license"
+			if i%20 == 19 {
+				end.Reason = "slurm: no such account"
+			}
+			v.Fact(i, start)
+			v.Fact(i, end)
+		}
+		v.Close()
+		if got := strings.Count(strings.Join(e.screen(), "\n"), ": slurm: no such "); got != 2 {
+			t.Errorf("live %v: %d lines", live, got)
+		}
+	}
+}
+
 // stuck is a writer that blocks forever.
 type stuck struct{ t *testing.T }
 

@@ -143,7 +143,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		UniID: at.launch.UniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
 		Seconds: e.Elapsed.Seconds(), Lost: e.Lost, Void: e.Void, Err: e.Err,
 		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
-		Good: e.Report == "normal_exit", PeakHost: e.PeakHost, Peaks: e.Peaks, Readings: e.Readings, Uncharged: e.Uncharged, Displaced: e.Displaced,
+		Good: e.Report == "normal_exit", PeakHost: e.PeakHost, Peaks: e.Peaks, Readings: e.Readings, Uncharged: e.Uncharged, Displaced: e.Displaced, Refused: e.Refused,
 	}
 	left, err := files.Result(resultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
 	if err != nil {

@@ -18,6 +18,7 @@ type submission struct {
 	jobs    []int
 	err     error  // why they cannot be submitted
 	refused error  // why the cluster would not take them
+	later   bool   // and it may do so later
 	takes   bool   // it would
 	begins  string // when one would begin, by its own estimate; "" if it does not say
 }
@@ -38,6 +39,8 @@ func (s *submission) says(name string) string {
 	switch {
 	case s.err != nil:
 		return "cannot be submitted: " + s.err.Error()
+	case s.later:
+		return name + " takes none now, and gpurun would try again: " + s.refused.Error()
 	case s.refused != nil:
 		return name + " refuses them: " + s.refused.Error()
 	case s.begins != "":
@@ -81,11 +84,11 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}
 		if s.err == nil && !silent && i < maxTried {
-			begins, known, err := s.Ask(dialect)
-			if silent = !known; silent {
+			begins, refused, err := s.Ask(dialect)
+			if silent = err != nil && refused == cluster.Unclear; silent {
 				fmt.Fprintf(to, "      %s does not say whether it would take them: %s\n", name, terminal.CleanText(err.Error()))
 			} else {
-				s.begins, s.refused, s.takes = begins, err, err == nil
+				s.begins, s.refused, s.takes, s.later = begins, err, err == nil, err != nil && refused != cluster.Never
 			}
 		}
 		if text := s.says(name); text != "" {

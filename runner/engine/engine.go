@@ -255,6 +255,7 @@ type Ended struct {
 	Lost      bool          // its exit status is unknown
 	Void      bool          // with Lost: it never executed anything
 	Err       string        // why it could not be started, or ""
+	Refused   bool          // with Err: it was not taken, and would not be if it were asked for again
 	NoRoom    bool          // with Err: its record or log could not be written, so nothing ran
 	Report    string        // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
 	LeftOver  int           // processes ended by the engine after the last command

@@ -23,6 +23,9 @@ func (ev Ended) on(c *Core) {
 		return // it has already ended
 	}
 	a.metered(ev)
+	if ev.Refused {
+		a.fault = refused
+	}
 	if ev.Why == state.WhyStray {
 		a.stray = cmp.Or(a.stray, ev.Err)
 	}
@@ -301,6 +304,8 @@ func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
 	switch {
 	case c.jobs[id].gone:
 		return "its file no longer has it"
+	case of == refused:
+		return "it would be refused again"
 	case of == hopeless:
 		return "no GPU that it may use has more memory"
 	case f.ErrorType == state.ErrLeftRunning:

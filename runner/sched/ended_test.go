@@ -117,6 +117,7 @@ func TestRetries(t *testing.T) {
 		{"kind not in on", jobspec.Retry{Max: 1, On: []string{"oom"}}, 1, exit(1), unknown, true, "retry: {on: [oom]} does not name this failure"},
 		{"the largest GPU", jobspec.Retry{Max: 1}, 1, oom, hopeless, true, "no GPU that it may use has more memory"},
 		{"on another GPU", jobspec.Retry{Max: 1}, 1, state.Fact{ErrorType: state.ErrStray}, unknown, true, "it would use that GPU again"},
+		{"refused", jobspec.Retry{Max: 1}, 1, exit(-1), refused, true, "it would be refused again"},
 		{"in the background", jobspec.Retry{Max: 1, On: []string{"0"}}, 1, state.Fact{ErrorType: state.ErrLeftRunning}, unknown, true, "it would leave its work in the background again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -131,6 +131,7 @@ type Ended struct {
 	Stuck    bool              // part of it may still be using its GPUs: they are not released
 
 	Uncharged   string // why it was not the job's fault, so that it spends no retry; or ""
+	Refused     bool   // with Err: a retry would meet the same
 	Displaced   bool   // with Uncharged: it had to make room, or its place was unfit, which may happen any number of times
 	LeftOver    int    // number of processes that had to be ended after its last command
 	LeftRunning string // if it failed because its commands left processes running, the reason; or ""

@@ -278,13 +278,14 @@ func (w *wasting) take() (all []state.Loss) {
 	return all
 }
 
-// A fault says whose fault it was that an attempt ran out of GPU memory.
+// A fault says whose fault it was that an attempt ran out of GPU memory, or was not started.
 type fault int
 
 const (
 	unknown  fault = iota
 	theirs         // another user took what the attempt was promised
 	hopeless       // it took more than was promised, and no GPU has more
+	refused        // it asked for what its engine refuses
 )
 
 // maxHidden is how much memory may be in use by no visible process on a GPU that an attempt

@@ -16,6 +16,7 @@ import (
 type plain struct{ Dialect }
 
 func (plain) Name() string                  { return "plain" }
+func (plain) Accepted(string) string        { return "" }
 func (plain) Task(job string, n int) string { return job + "." + strconv.Itoa(n) }
 func (plain) ByHand(what []string) string   { return "cancel " + strings.Join(what, " ") }
 

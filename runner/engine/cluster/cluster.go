@@ -44,8 +44,10 @@ type Cluster struct {
 	submits   map[string]*submit
 	calling   bool // a submission is under way
 	quota     quota
-	most      int       // tasks of an array; shrinks when the cluster refuses that many
-	again     time.Time // not to submit before
+	largest   int                // tasks of an array; shrinks when the cluster refuses that many
+	most      int                // of the next one
+	again     time.Time          // not to submit before
+	refused   map[string]respite // by the arguments of a submission
 	listing   bool
 	listed    time.Time            // when the last list was asked for
 	unclear   bool                 // something waits for the next list
@@ -117,10 +119,11 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 		c.Poll = defaultFiles
 	}
 	cl := &Cluster{
-		Config: c, dialect: dialect, stem: stem(Prefix(c.Options), c.Dir), every: Every(c.Options), most: arrayMost,
+		Config: c, dialect: dialect, stem: stem(Prefix(c.Options), c.Dir), every: Every(c.Options), most: arrayMost, largest: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
 		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
+		refused: map[string]respite{},
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
 	u, err := user.Current()
@@ -321,7 +324,7 @@ func (c *Cluster) sorted() []*entry {
 // end reports an attempt's end, the last that is heard of it.
 func (c *Cluster) end(e *entry, ended *engine.Ended) {
 	delete(c.live, e.UniID)
-	c.quota.full = false // there may be room now
+	c.hurry()
 	if e.submit != nil {
 		e.submit.open--
 	}

@@ -29,6 +29,7 @@ func (c Command) output() (string, error) {
 	return out, err
 }
 
+// run also returns what it printed beside, even if it failed.
 func (c Command) run() (out, notes string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
@@ -44,7 +45,7 @@ func (c Command) run() (out, notes string, err error) {
 		return "", "", fmt.Errorf("%s has not answered in %v", c.name(), commandLimit)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("%s: %w", c.name(), said(err, stderr.String()))
+		return "", stderr.String(), fmt.Errorf("%s: %w", c.name(), said(err, stderr.String()))
 	}
 	return stdout.String(), stderr.String(), nil
 }

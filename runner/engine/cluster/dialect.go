@@ -23,8 +23,9 @@ type Dialect interface {
 	Submit(name, state string, n int, args []string) Command
 	// Accepted returns the job's ID from the output of Submit, "" if it was not accepted.
 	Accepted(stdout string) string
-	// Refused tells from the error of Submit whether nothing was submitted for certain.
-	Refused(stderr string) Refusal
+	// Refused reads the error of Submit or Try: whether nothing was submitted for certain, why, and
+	// what to do about it. Without a reason Try has that.
+	Refused(stderr string) (is Refusal, why string)
 	// List returns the command that lists all jobs of this user.
 	List(user string) Command
 	// Rows reads its output.
@@ -85,11 +86,12 @@ type Refusal int
 
 // What a refusal means.
 const (
-	Unclear   Refusal = iota // it may have been accepted
-	Never                    // these jobs will always be refused
-	Full                     // too many are submitted; fewer may be accepted, or later
-	Invalid                  // the controller could not be reached, and nothing was sent
-	NoCommand                // there is no such program here
+	Unclear     Refusal = iota // it may have been accepted
+	Never                      // these jobs will always be refused
+	Fewer                      // too many for one array
+	Full                       // too many are submitted; fewer may be accepted, or later
+	Later                      // nothing like it is accepted now
+	Unreachable                // nothing was sent
 )
 
 // A Row is a task as the cluster lists it.

@@ -37,10 +37,9 @@ func (q *quota) learn(rows []Row, open map[string]bool) {
 // room returns how many attempts of this many GPUs fit beside what this run has submitted.
 func (q *quota) room(submitted, gpus int) int { return max(0, q.most-q.others-submitted) / gpus }
 
-// within returns how many of the first n attempts that wait, which are alike, may be submitted
-// now.
-func (c *Cluster) within(n int) int {
-	gpus, q := asked(c.queue[0]), &c.quota
+// within returns how many of n attempts that wait, for so many GPUs each, may be submitted now.
+func (c *Cluster) within(n, gpus int) int {
+	q := &c.quota
 	if q.most == 0 || gpus == 0 {
 		return n
 	}

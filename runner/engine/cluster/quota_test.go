@@ -33,23 +33,23 @@ func TestQuota(t *testing.T) {
 func TestWithin(t *testing.T) {
 	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Ask: &engine.Ask{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), dialect: named{name: "x"}}
 	c.queue[0].UniID = "u"
-	if c.within(3) != 3 {
+	if c.within(3, 2) != 3 {
 		t.Error("without a quota something was held back")
 	}
 	c.quota.most = 4
-	if c.within(3) != 0 || !c.unclear {
+	if c.within(3, 2) != 0 || !c.unclear {
 		t.Error("it was submitted without a list")
 	}
 	c.quota.learn(nil, nil)
-	if n := c.within(3); n != 2 {
+	if n := c.within(3, 2); n != 2 {
 		t.Errorf("%d were submitted, want 2", n)
 	}
 	c.quota.others, c.unclear = 3, false
-	if c.within(3) != 0 || c.live["u"].shown.Reason != "your jobs on x ask for 3 GPUs and cluster.max_gpus_total is 4" {
+	if c.within(3, 2) != 0 || c.live["u"].shown.Reason != "your jobs on x ask for 3 GPUs and cluster.max_gpus_total is 4" {
 		t.Errorf("shown as %+v", c.live["u"].shown)
 	}
 	c.quota.heard = time.Now().Add(-time.Minute)
-	if c.within(3) != 0 || c.unclear {
+	if c.within(3, 2) != 0 || c.unclear {
 		t.Error("a full cluster is asked again at once")
 	}
 }

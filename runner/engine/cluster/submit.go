@@ -36,25 +36,33 @@ func (c *Cluster) submitNext() {
 	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
 		return
 	}
+	first := 0
 	args, err := c.argsOf(c.queue[0])
+	for err == nil && time.Now().Before(c.refused[strings.Join(args, "\n")].until) {
+		if first++; first == len(c.queue) {
+			return
+		}
+		args, err = c.argsOf(c.queue[first])
+	}
 	if err != nil {
-		l := c.queue[0]
-		c.queue = c.queue[1:]
-		c.end(c.live[l.UniID], &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error()})
+		l := c.queue[first]
+		c.queue = slices.Delete(c.queue, first, first+1)
+		c.end(c.live[l.UniID], &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), Refused: true})
 		return
 	}
+	waits := c.queue[first:]
 	n := 1
-	for n < len(c.queue) && n < c.most {
-		if more, err := c.argsOf(c.queue[n]); err != nil || !slices.Equal(more, args) {
+	for n < len(waits) && n < c.most {
+		if more, err := c.argsOf(waits[n]); err != nil || !slices.Equal(more, args) {
 			break
 		}
 		n++
 	}
-	if n = c.within(n); n == 0 {
+	if n = c.within(n, asked(waits[0])); n == 0 {
 		return
 	}
-	batch := slices.Clone(c.queue[:n])
-	c.queue = c.queue[n:]
+	batch := slices.Clone(waits[:n])
+	c.queue = slices.Delete(c.queue, first, first+n)
 	id := make([]byte, 4)
 	_, _ = rand.Read(id)
 	s := &submit{id: hex.EncodeToString(id), busy: true}
@@ -71,7 +79,7 @@ func (c *Cluster) submitNext() {
 			return func() { c.unprepared(s, batch, err) }
 		}
 		refusal, text := c.call(s, len(batch), args)
-		return func() { c.called(s, batch, refusal, text) }
+		return func() { c.called(s, batch, args, refusal, text) }
 	})
 }
 
@@ -186,7 +194,7 @@ func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
 	for name := range files {
 		f, err := host.OpenOwn(filepath.Join(s.dir, name), os.O_RDWR, 0)
 		if err != nil {
-			return Invalid, err.Error()
+			return Unreachable, err.Error()
 		}
 		defer f.Close()
 		files[name] = f
@@ -200,13 +208,24 @@ func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
 	cmd.ExtraFiles = []*os.File{files[callingFile]}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return NoCommand, err.Error()
+		return Never, err.Error()
 	}
 	limit := time.AfterFunc(submitLimit, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
 	defer limit.Stop()
 	if err := cmd.Wait(); err != nil {
 		text := readText(filepath.Join(s.dir, errFile))
-		return c.dialect.Refused(text), said(err, text).Error()
+		refusal, why := c.dialect.Refused(text)
+		switch {
+		case refusal == Fewer && n == 1:
+			refusal = Never
+		case refusal == Never && !cmd.ProcessState.Exited():
+			refusal = Unclear // it said something else before it was ended
+		}
+		if refusal == Never && why == "" {
+			_, text, _ = c.dialect.Try(args).run()
+			_, why = c.dialect.Refused(text)
+		}
+		return refusal, cmp.Or(why, said(err, text).Error())
 	}
 	return Unclear, ""
 }
@@ -227,18 +246,27 @@ func (c *Cluster) variable() string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
+// A respite is until when a submission that was refused is not tried again, longer each time.
+type respite struct {
+	until time.Time
+	pause time.Duration
+}
+
 // Pauses after a refusal that may pass.
 const (
 	refusedPause = 10 * time.Second
 	fewerPause   = time.Second
 )
 
-// called handles the answer to a submission.
-func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, text string) {
+// called handles the answer to a submission with these arguments.
+func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refusal Refusal, text string) {
 	c.calling, s.busy = false, false
+	key := strings.Join(args, "\n")
 	s.job = c.dialect.Accepted(readText(filepath.Join(s.dir, answerFile)))
 	if s.job != "" {
 		c.late.done("submit", nil)
+		delete(c.refused, key)
+		c.most = min(2*c.most, c.largest)
 		for _, l := range batch {
 			if e := c.live[l.UniID]; e != nil && !e.told {
 				c.show(e, engine.Queued{JobID: c.dialect.Task(s.job, e.n)})
@@ -248,24 +276,54 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, tex
 	}
 	c.Log.Warn().Str("name", s.name).Str("error", text).Msg("submission refused")
 	switch refusal {
-	case Never, NoCommand:
+	case Never:
 		c.late.done("submit", nil)
 		for _, l := range batch {
 			if e := c.live[l.UniID]; e != nil && void(e.Dir) {
-				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.dialect.Name() + ": " + text + c.leftOut(l)})
+				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.dialect.Name() + ": " + text + c.leftOut(l), Refused: true})
 			}
 		}
-	case Full, Invalid:
-		c.late.done("submit", fmt.Errorf("%s", text))
-		pause := refusedPause
-		if refusal == Full && len(batch) > 1 {
-			c.most, pause = max(1, len(batch)/2), fewerPause
+	case Fewer, Full, Later, Unreachable:
+		c.late.done("submit", nil)
+		if (refusal == Fewer || refusal == Full) && len(batch) > 1 {
+			c.most, c.again = len(batch)/2, time.Now().Add(fewerPause)
+			if refusal == Fewer {
+				c.largest = c.most
+			}
+		} else {
+			c.rest(batch, key, refusal, text)
 		}
-		c.again = time.Now().Add(pause)
 		c.requeue(s, batch)
 	default: // it may have been accepted: the next lists tell
 		c.late.done("submit", fmt.Errorf("%s", text))
 		c.unclear = true
+	}
+}
+
+// rest has nothing be submitted for a while with the arguments of a batch that was refused for now.
+func (c *Cluster) rest(batch []*engine.Launch, key string, refusal Refusal, text string) {
+	pause := min(max(refusedPause, 2*c.refused[key].pause), longestPause)
+	c.refused[key] = respite{time.Now().Add(pause), pause}
+	if refusal == Unreachable {
+		c.late.done("submit", errors.New(text))
+		return
+	}
+	why := c.dialect.Name() + " takes none like it now: " + text
+	c.emit(engine.Event{Warnings: []string{"some jobs wait: " + why + "; gpurun tries again"}})
+	for _, l := range batch {
+		if e := c.live[l.UniID]; e != nil {
+			c.show(e, engine.Queued{Reason: why})
+		}
+	}
+}
+
+// hurry has what rests be tried again soon: there may be room now.
+func (c *Cluster) hurry() {
+	c.quota.full = false
+	for key, r := range c.refused {
+		if soon := time.Now().Add(refusedPause); r.until.After(soon) {
+			c.refused[key] = respite{until: soon}
+		}
 	}
 }
 

@@ -109,3 +109,42 @@ func TestFindTorn(t *testing.T) {
 		}
 	}
 }
+
+// A submission that is refused for now is tried again less and less often, without holding up another kind of job, and soon
+// once a job has ended.
+func TestRest(t *testing.T) {
+	c := &Cluster{
+		dialect: plain{}, live: map[string]*entry{}, refused: map[string]respite{}, submits: map[string]*submit{}, most: arrayMost, largest: arrayMost,
+		out: engine.NewMailbox[engine.Event](), late: late{failed: map[string]string{}},
+	}
+	refuse := func(is Refusal, args string) {
+		s, batch := prepared(t, 2)
+		if is == Later {
+			batch = batch[:1]
+		}
+		for i, l := range batch {
+			c.live[l.UniID] = &entry{Identity: l.Identity, submit: s, n: i}
+		}
+		c.called(s, batch, []string{args}, is, "why")
+	}
+	for _, want := range []time.Duration{refusedPause, 2 * refusedPause, 4 * refusedPause, longestPause, longestPause} {
+		if refuse(Later, "-p a"); c.refused["-p a"].pause != want || c.most != arrayMost {
+			t.Errorf("it rests for %v, want %v; %d at once", c.refused["-p a"].pause, want, c.most)
+		}
+	}
+	if e := c.live["u0"]; e.shown.Reason != "plain takes none like it now: why" || e.submit != nil {
+		t.Errorf("it waits as %+v", e.shown)
+	}
+	if refuse(Later, "-p b"); c.refused["-p b"].pause != refusedPause {
+		t.Errorf("another rests for %v", c.refused["-p b"].pause)
+	}
+	if c.end(&entry{}, nil); time.Until(c.refused["-p a"].until) > refusedPause {
+		t.Errorf("it rests for %v although a job has ended", time.Until(c.refused["-p a"].until))
+	}
+	if refuse(Full, "-p c"); c.most != 1 || c.largest != arrayMost || c.refused["-p c"].pause != 0 {
+		t.Errorf("after it was refused two, it submits %d of %d at once", c.most, c.largest)
+	}
+	if refuse(Fewer, "-p c"); c.largest != 1 {
+		t.Errorf("an array may have %d", c.largest)
+	}
+}

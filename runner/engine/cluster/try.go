@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"time"
 
 	"gpurun/runner/engine"
@@ -21,11 +22,15 @@ func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 }
 
 // Ask asks the cluster what it would say: when such a job would begin, as far as it says, or why
-// it refuses it. Known is false if it did not answer, or in other words than expected.
-func (t Trial) Ask(w Dialect) (begins string, known bool, err error) {
+// it refuses it.
+func (t Trial) Ask(w Dialect) (begins string, refused Refusal, err error) {
 	out, notes, err := w.Try(t.Args).run()
 	if err != nil {
-		return "", w.Refused(err.Error()) == Never, err
+		refused, why := w.Refused(notes)
+		if why != "" {
+			err = errors.New(why)
+		}
+		return "", refused, err
 	}
-	return w.Tried(out + notes), true, nil
+	return w.Tried(out + notes), 0, nil
 }

@@ -21,6 +21,20 @@ func Args(t *testing.T, dialect cluster.Dialect, name string, asked cluster.Aske
 	}
 }
 
+// A Refusal is what a dialect makes of an error.
+type Refusal struct {
+	Is  cluster.Refusal
+	Why string
+}
+
+// Refused checks what a dialect makes of errors of a submission.
+func Refused(t *testing.T, d cluster.Dialect, all map[string]Refusal) {
+	Heard(t, func(text string) (r Refusal) {
+		r.Is, r.Why = d.Refused(text)
+		return r
+	}, all)
+}
+
 // Heard checks what a dialect makes of texts that a command prints.
 func Heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
 	t.Helper()

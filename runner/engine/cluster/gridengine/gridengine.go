@@ -55,26 +55,33 @@ var refusals = []struct {
 	text string
 	is   cluster.Refusal
 }{
-	{"Connection refused", cluster.Invalid},
-	{"Unable to initialize environment", cluster.Invalid},
+	{"Connection refused", cluster.Unreachable},
+	{"Unable to initialize environment", cluster.Unreachable},
 	{"Error reading answer list", cluster.Unclear},
 	{"gdi request", cluster.Unclear},
 	{"unable to contact qmaster", cluster.Unclear},
 	{"unable to send message", cluster.Unclear},
 	{"jobs are allowed", cluster.Full},
-	{"you tried to submit a job with more than", cluster.Full},
+	{"you tried to submit a job with more than", cluster.Fewer},
 	{"Unable to run job:", cluster.Never},
 	{"qsub: ", cluster.Never},
 }
 
-// Refused tells what an error of qsub means.
-func (dialect) Refused(stderr string) cluster.Refusal {
+// unnumbered is what qsub says before a reason: the number of a job that there never was, too.
+var unnumbered = regexp.MustCompile(`^(Unable to run job: )?(error: |Job \d+ )?`)
+
+// Refused reads an error of qsub, whose first line has the reason unless only -w v tells.
+func (dialect) Refused(stderr string) (is cluster.Refusal, why string) {
+	first, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
+	if why = unnumbered.ReplaceAllString(first, ""); strings.HasPrefix(why, "no suitable queues") {
+		why = ""
+	}
 	for _, r := range refusals {
 		if strings.Contains(stderr, r.text) {
-			return r.is
+			return r.is, why
 		}
 	}
-	return cluster.Unclear
+	return cluster.Unclear, why
 }
 
 // List lists all jobs of a user with their whole names: those that wait, an array's together,

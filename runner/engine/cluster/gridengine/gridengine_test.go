@@ -123,16 +123,25 @@ func TestEnds(t *testing.T) {
 
 // What qsub said when it refused, and when it did not know.
 func TestRefused(t *testing.T) {
-	clustertest.Heard(t, dialect{}.Refused, map[string]cluster.Refusal{
-		"Unable to run job: Job was rejected because job requests unknown queue \"nope\"\nExiting.\n":                                                                       cluster.Never,
-		"Unable to run job: error: no suitable queues\nExiting.\n":                                                                                                          cluster.Never,
-		"qsub: invalid option argument \"-zzz\"\n":                                                                                                                          cluster.Never,
-		"Unable to run job: job rejected: you tried to submit a job with more than 75000 tasks\nExiting.\n":                                                                 cluster.Full,
-		"Unable to run job: job rejected: only 5 jobs are allowed per user (current job count: 5)\nExiting.\n":                                                              cluster.Full,
-		"error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster using port 6444 on host \"h\": got send error\n": cluster.Invalid,
-		"Unable to run job: Error reading answer list from qmaster.\nExiting.\n":                                                                                            cluster.Unclear,
-		"Unable to run job: failed receiving gdi request response for mid=1 (got syncron message receive timeout error).\nExiting.\n":                                       cluster.Unclear,
-		"": cluster.Unclear,
+	clustertest.Refused(t, dialect{}, map[string]clustertest.Refusal{
+		"Unable to run job: Job was rejected because job requests unknown queue \"nope\"\nExiting.\n":       {Is: cluster.Never, Why: `Job was rejected because job requests unknown queue "nope"`},
+		"Unable to run job: error: no suitable queues\nExiting.\n":                                          {Is: cluster.Never},
+		"Unable to run job: Job 2 (-l gpu=9) cannot run at host \"vm\"\nverification: no suitable queues\n": {Is: cluster.Never, Why: `(-l gpu=9) cannot run at host "vm"`},
+		"qsub: invalid option argument \"-zzz\"\n":                                                          {Is: cluster.Never, Why: `qsub: invalid option argument "-zzz"`},
+		"Unable to run job: job rejected: you tried to submit a job with more than 75000 tasks\nExiting.\n": {
+			Is: cluster.Fewer, Why: "job rejected: you tried to submit a job with more than 75000 tasks",
+		},
+		"Unable to run job: job rejected: only 5 jobs are allowed per user (current job count: 5)\nExiting.\n": {
+			Is: cluster.Full, Why: "job rejected: only 5 jobs are allowed per user (current job count: 5)",
+		},
+		"error: commlib error: got select error (Connection refused)\nUnable to run job: unable to send message to qmaster using port 6444 on host \"h\": got send error\n": {
+			Is: cluster.Unreachable, Why: "commlib error: got select error (Connection refused)",
+		},
+		"Unable to run job: Error reading answer list from qmaster.\nExiting.\n": {Is: cluster.Unclear, Why: "Error reading answer list from qmaster."},
+		"Unable to run job: failed receiving gdi request response for mid=1 (got syncron message receive timeout error).\nExiting.\n": {
+			Is: cluster.Unclear, Why: "failed receiving gdi request response for mid=1 (got syncron message receive timeout error).",
+		},
+		"": {Is: cluster.Unclear},
 	})
 }
 

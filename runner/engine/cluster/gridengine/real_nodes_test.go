@@ -60,6 +60,6 @@ jobs:
 		t.Fatalf("it ended as %+v; %q ran\n%s", ends, b.Read("ran"), out)
 	}
 	b.Says(ends[0].Uncharged, "gave it a GPU with 16 GiB, and it asks for 24 GiB")
-	b.Says(ends[1].Reason, "no suitable queues")
+	b.Says(ends[1].Reason, "offers only qf:hostname=")
 	b.Says(ends[1].Reason, "; left out, because gpu_memory asks for 24 GiB: ")
 }

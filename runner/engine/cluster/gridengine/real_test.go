@@ -95,7 +95,7 @@ const up = "'echo x >{name}.up; sleep 300'"
 var fates = append([]clustertest.Fate{
 	{Job: "{name: special, retry: 2, run: exit 99}", Want: []state.Phase{state.Failed, state.Failed, state.Failed}}, // Grid Engine would run it for ever
 	{Job: "{name: erring, run: exit 100}", Want: []state.Phase{state.Failed}},
-	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "no suitable queues"},
+	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "sge: (-l gpu=9) cannot run at host"},
 	{Job: "{name: bounded, memory: 100MiB, run: 'true'}", Want: []state.Phase{state.Succeeded}},
 	{
 		Job: "{name: qdeleted, retry: 3, run: " + up + "}", Want: []state.Phase{state.Cancelled},

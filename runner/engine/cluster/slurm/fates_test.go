@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,31 @@ func TestRealExpected(t *testing.T) {
 	if err := b.Finish(cmd); err != nil {
 		t.Error(err)
 	}
+}
+
+// What Slurm refuses fails at once, with its reason and the cure in one line however many jobs there are; what it refuses
+// only now waits, and says why.
+func TestRealRefused(t *testing.T) {
+	const file = "settings: {engine: slurm, cluster: {poll: 1s%s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 0, retry: 2, run: 'true'}]\n"
+	b := site.New(t, fmt.Sprintf(file, `, extra: ["--licenses=nope"]`))
+	const why = "Invalid license specification (scontrol show licenses lists them)"
+	out, _, _ := strings.Cut(b.Run("jobs.yaml"), "3 failed alike")
+	if ends := b.Facts(state.KindEnd); len(ends["j1"]) != 1 || ends["j1"][0].Reason != "slurm: "+why || strings.Count(out, why) != 1 {
+		t.Errorf("it ended as %+v\n%s", ends, out)
+	}
+	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+why)
+
+	b = site.New(t, fmt.Sprintf(file, ""))
+	b.Command("scontrol", "update", "partitionname=gpu", "state=drain")
+	b.Cleanup(func() { clustertest.Quietly("scontrol", "update", "partitionname=gpu", "state=up") })
+	const drained = "Required partition not available (inactive or drain)"
+	b.Says(b.Run("plan", "jobs.yaml"), "slurm takes none now, and gpurun would try again: "+drained)
+	cmd, said := b.Start("jobs.yaml")
+	b.Until("it says why it waits", time.Minute, func() bool { return strings.Count(b.Run("status"), "slurm takes none like it now: "+drained) > 0 })
+	b.Command("scontrol", "update", "partitionname=gpu", "state=up")
+	_ = b.Finish(cmd)
+	b.Says(said.String(), "some jobs wait: slurm takes none like it now: "+drained)
+	b.Says(said.String(), "3 succeeded")
 }
 
 // A node that does not see what gpurun made is named with the cure.

@@ -50,42 +50,71 @@ func (dialect) Accepted(stdout string) string {
 	return ""
 }
 
-// refusals are what the controller says when it has refused a submission for certain. A
-// controller that does not answer may have heard it all the same.
+// unheard is what sbatch says when nobody knows whether the controller has accepted the job.
+var unheard = regexp.MustCompile(`(?i)contact|connect|communicat|timed out|time-out|transmit|send|receive|shutdown|standby|protocol|authenticat|message|broken pipe|no route|unreachable`)
+
+// exceeded is a limit of an account or QOS, as sbatch names it.
+var exceeded = regexp.MustCompile(`\b(Assoc|QOS)[A-Z]\w+`)
+
+// refusals are what to make of other errors of sbatch, the first that fits. What is missing fails
+// for good, with sbatch's own words.
 var refusals = []struct {
 	text string
 	is   cluster.Refusal
+	cure string
 }{
-	{"AssocMaxSubmitJobLimit", cluster.Full},
-	{"QOSMaxSubmitJob", cluster.Full},
-	{"Job violates accounting/QOS policy", cluster.Full},
-	{"Slurm temporarily unable to accept job", cluster.Full},
-	{"Invalid job array specification", cluster.Full},
-	{"nvalid partition", cluster.Never},
-	{"nvalid account", cluster.Never},
-	{"nvalid qos", cluster.Never},
-	{"nvalid feature specification", cluster.Never},
-	{"nvalid generic resource", cluster.Never},
-	{"Requested node configuration is not available", cluster.Never},
-	{"Requested time limit is invalid", cluster.Never},
-	{"Requested partition configuration not available", cluster.Never},
-	{"Memory specification can not be satisfied", cluster.Never},
-	{"More processors requested than permitted", cluster.Never},
-	{"User's group not permitted", cluster.Never},
-	{"unrecognized option", cluster.Never},
-	{"invalid option", cluster.Never},
-	{"Invalid --", cluster.Never},
-	{"nvalid numeric value", cluster.Never},
+	{"SubmitJob", cluster.Full, ""},
+	{"temporarily", cluster.Later, ""},
+	{"presently disabled", cluster.Later, ""},
+	{"inactive or drain", cluster.Later, ""},
+	{"drained or reserved", cluster.Later, ""},
+	{"configuration source", cluster.Unreachable, ""}, // slurm.conf comes from the controller, and it does not answer
+	{"nvalid job array specification", cluster.Fewer, "MaxArraySize of this cluster allows no arrays"},
+	{"nvalid partition", cluster.Never, "set cluster: {partition: NAME}; sinfo -s lists the partitions"},
+	{"nvalid account", cluster.Never, "set cluster: {account: NAME}; sacctmgr show assoc user=$USER lists yours"},
+	{"nvalid qos", cluster.Never, "set cluster: {qos: NAME}; sacctmgr show assoc user=$USER format=account,qos lists yours"},
+	{"ccounting/QOS policy", cluster.Never, "ask for less, or set another cluster.qos, account or partition"},
+	{"nvalid feature", cluster.Never, "correct cluster.constraint; sinfo -o '%P %f' lists the features"},
+	{"nvalid generic resource", cluster.Never, "sinfo -o '%P %G' lists the GPUs"},
+	{"nvalid license", cluster.Never, "scontrol show licenses lists them"},
+	{"eservation", cluster.Never, "scontrol show reservation lists them"},
+	{"node configuration is not available", cluster.Never, "ask for less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes"},
+	{"time limit", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l' lists their limits"},
+	{"artition configuration not available", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l %s' lists their limits"},
+	{"roup not permitted", cluster.Never, "set cluster: {partition: NAME} to one that you may use; sinfo -s lists them"},
 }
 
-// Refused tells what an error of sbatch means.
-func (dialect) Refused(stderr string) cluster.Refusal {
-	for _, r := range refusals {
-		if strings.Contains(stderr, r.text) {
-			return r.is
+// failed is where the controller's own words begin, and prefixed what a command puts before a reason.
+var (
+	failed   = regexp.MustCompile(`(Batch job submission failed|allocation failure): (.*)`)
+	prefixed = regexp.MustCompile(`^(sbatch: )?((fatal|error): )?((Batch job submission failed|allocation failure): )?`)
+)
+
+// Refused reads an error of sbatch. A site's plugin may give the reason in lines before the last.
+func (dialect) Refused(stderr string) (is cluster.Refusal, why string) {
+	var said []string
+	for line := range strings.Lines(stderr) {
+		line = prefixed.ReplaceAllString(strings.TrimSpace(line), "")
+		if line != "" && line != "Unspecified error" && !strings.HasPrefix(line, "Try ") {
+			said = append(said, line)
 		}
 	}
-	return cluster.Unclear
+	why = strings.Join(said[max(0, len(said)-3):], "; ")
+	if stderr == "" || unheard.MatchString(failed.FindString(stderr)) {
+		return cluster.Unclear, why
+	}
+	if strings.Contains(why, "ccounting/QOS policy") && !exceeded.MatchString(why) {
+		return cluster.Full, why // it may be the number of jobs
+	}
+	for _, r := range refusals {
+		if strings.Contains(why, r.text) {
+			if r.cure != "" {
+				why += " (" + r.cure + ")"
+			}
+			return r.is, why
+		}
+	}
+	return cluster.Never, why
 }
 
 const (

@@ -81,18 +81,41 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What sbatch said when it refused, and when it did not know.
+// What sbatch said when it refused, and when it did not know. A refusal that nobody has listed is
+// one for good, with the controller's own words.
 func TestRefused(t *testing.T) {
-	clustertest.Heard(t, dialect{}.Refused, map[string]cluster.Refusal{
-		"sbatch: error: Batch job submission failed: Requested node configuration is not available\n":                                                                                cluster.Never,
-		"sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified\n":                                           cluster.Never,
-		"sbatch: error: Batch job submission failed: Invalid job array specification\n":                                                                                              cluster.Full,
-		"sbatch: error: Batch job submission failed: Invalid feature specification\n":                                                                                                cluster.Never,
-		"sbatch: error: Memory specification can not be satisfied\n":                                                                                                                 cluster.Never,
-		"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n": cluster.Full,
-		"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n":                                                                         cluster.Unclear,
-		"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n":                                                                                      cluster.Unclear,
-		"": cluster.Unclear,
+	const failed = "sbatch: error: Batch job submission failed: "
+	const policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+	clustertest.Refused(t, dialect{}, map[string]clustertest.Refusal{
+		failed + "Requested node configuration is not available\n": {
+			Is: cluster.Never, Why: "Requested node configuration is not available (ask for less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes)",
+		},
+		"allocation failure: Invalid feature specification\n": {
+			Is: cluster.Never, Why: "Invalid feature specification (correct cluster.constraint; sinfo -o '%P %f' lists the features)",
+		},
+		"sbatch: error: invalid partition specified: nope\n" + failed + "Invalid partition name specified\n": {
+			Is: cluster.Never, Why: "invalid partition specified: nope; Invalid partition name specified (set cluster: {partition: NAME}; sinfo -s lists the partitions)",
+		},
+		"sbatch: error: QOSMaxGRESPerUser\n" + failed + policy + "\n": {
+			Is: cluster.Never, Why: "QOSMaxGRESPerUser; " + policy + " (ask for less, or set another cluster.qos, account or partition)",
+		},
+		"sbatch: error: lua: no account, no job\n" + failed + "Unspecified error\n": {Is: cluster.Never, Why: "lua: no account, no job"},
+		failed + "Something new\n": {Is: cluster.Never, Why: "Something new"},
+		failed + "Socket, core and/or thread specification can not be satisfied\n":          {Is: cluster.Never, Why: "Socket, core and/or thread specification can not be satisfied"},
+		"sbatch: unrecognized option '--foo'\nTry \"sbatch --help\" for more information\n": {Is: cluster.Never, Why: "unrecognized option '--foo'"},
+		failed + "Invalid job array specification\n": {
+			Is: cluster.Fewer, Why: "Invalid job array specification (MaxArraySize of this cluster allows no arrays)",
+		},
+		"sbatch: error: AssocMaxSubmitJobLimit\n" + failed + policy + "\n":      {Is: cluster.Full, Why: "AssocMaxSubmitJobLimit; " + policy},
+		"sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + failed + policy + "\n": {Is: cluster.Full, Why: "QOSMaxSubmitJobPerUserLimit; " + policy},
+		failed + policy + "\n": {Is: cluster.Full, Why: policy},
+		"allocation failure: Required partition not available (inactive or drain)\n":     {Is: cluster.Later, Why: "Required partition not available (inactive or drain)"},
+		"sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n": {Is: cluster.Later, Why: "Slurm temporarily unable to accept job, sleeping and retrying"},
+		"sbatch: fatal: Could not establish a configuration source\n":                    {Is: cluster.Unreachable, Why: "Could not establish a configuration source"},
+		failed + "Unable to contact slurm controller (connect failure)\n":                {Is: cluster.Unclear, Why: "Unable to contact slurm controller (connect failure)"},
+		failed + "Socket timed out on send/recv operation\n":                             {Is: cluster.Unclear, Why: "Socket timed out on send/recv operation"},
+		failed + "Protocol authentication error\n":                                       {Is: cluster.Unclear, Why: "Protocol authentication error"},
+		"": {Is: cluster.Unclear},
 	})
 }
 

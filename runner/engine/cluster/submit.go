@@ -189,6 +189,9 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 // file, and it inherits a lock that says for how long it may be under way: so a run that finds
 // this submission later knows as much.
 func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
+	if why := exceeds(c.dialect, args); why != "" {
+		return Never, why
+	}
 	command := c.dialect.Submit(s.name, c.Dir, n, args)
 	files := map[string]*os.File{callingFile: nil, answerFile: nil, errFile: nil}
 	for name := range files {

@@ -24,6 +24,9 @@ func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
 // Ask asks the cluster what it would say: when such a job would begin, as far as it says, or why
 // it refuses it.
 func (t Trial) Ask(w Dialect) (begins string, refused Refusal, err error) {
+	if why := exceeds(w, t.Args); why != "" {
+		return "", Never, errors.New(why)
+	}
 	out, notes, err := w.Try(t.Args).run()
 	if err != nil {
 		refused, why := w.Refused(notes)
@@ -33,4 +36,17 @@ func (t Trial) Ask(w Dialect) (begins string, refused Refusal, err error) {
 		return "", refused, err
 	}
 	return w.Tried(out + notes), 0, nil
+}
+
+// exceeds returns why a submission would be accepted and wait for ever, or "".
+func exceeds(d Dialect, args []string) string {
+	command := d.Limits(args)
+	if len(command.Args) == 0 {
+		return ""
+	}
+	out, err := command.output()
+	if err != nil {
+		return "" // unknown
+	}
+	return d.Exceeds(out, args)
 }

@@ -84,6 +84,12 @@ func (dialect) Refused(stderr string) (is cluster.Refusal, why string) {
 	return cluster.Unclear, why
 }
 
+// Limits is not needed: -w e refuses what no queue could run.
+func (dialect) Limits([]string) cluster.Command { return cluster.Command{} }
+
+// Exceeds has nothing to read.
+func (dialect) Exceeds(string, []string) string { return "" }
+
 // List lists all jobs of a user with their whole names: those that wait, an array's together,
 // and those that run.
 func (dialect) List(user string) cluster.Command {

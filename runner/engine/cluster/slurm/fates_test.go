@@ -142,6 +142,9 @@ func TestRealExpected(t *testing.T) {
 // What Slurm refuses fails at once, with its reason and the cure in one line however many jobs there are; what it refuses
 // only now waits, and says why.
 func TestRealRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until it is submitted again")
+	}
 	const file = "settings: {engine: slurm, cluster: {poll: 1s%s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 0, retry: 2, run: 'true'}]\n"
 	b := site.New(t, fmt.Sprintf(file, `, extra: ["--licenses=nope"]`))
 	const why = "Invalid license specification (scontrol show licenses lists them)"
@@ -151,9 +154,17 @@ func TestRealRefused(t *testing.T) {
 	}
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+why)
 
+	b = site.New(t, strings.Replace(fmt.Sprintf(file, ""), "gpus: 0,", "gpus: 0, timeout: 30m,", 1))
+	b.Cleanup(func() {
+		clustertest.Quietly("scontrol", "update", "partitionname=gpu", "state=up", "maxtime=unlimited")
+	})
+	b.Command("scontrol", "update", "partitionname=gpu", "maxtime=30")
+	const long = "--time=33, which is timeout, grace and 2 minutes, is more than the 30 minutes of partition gpu (make timeout 3m shorter,"
+	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+long)
+	b.Says(b.Run("jobs.yaml"), "3 failed alike: slurm: "+long)
+
 	b = site.New(t, fmt.Sprintf(file, ""))
 	b.Command("scontrol", "update", "partitionname=gpu", "state=drain")
-	b.Cleanup(func() { clustertest.Quietly("scontrol", "update", "partitionname=gpu", "state=up") })
 	const drained = "Required partition not available (inactive or drain)"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm takes none now, and gpurun would try again: "+drained)
 	cmd, said := b.Start("jobs.yaml")

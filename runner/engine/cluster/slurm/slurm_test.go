@@ -228,3 +228,36 @@ func FuzzNodes(f *testing.F) {
 	f.Add("node1|gpu*|mixed|gpu:a:4(S:0)|gpu:3|", "node1|ann|gres:gpu:2")
 	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = dialect{}.ReadNodes([]string{nodes, jobs}) })
 }
+
+// A job that asks for more time than its partition allows is refused; where the limit is unknown, Slurm has to tell.
+func TestExceeds(t *testing.T) {
+	const partitions = "gpu*|10:00\nlong|1-02:00:00\nday|4:00:00\nany|infinite\nodd|n/a\n"
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"--time=10", ""},
+		{"--time=13", "--time=13, which is timeout, grace and 2 minutes, is more than the 10 minutes of partition gpu (make timeout 3m shorter,"},
+		{"--partition=day --time=241", "than the 240 minutes of partition day (make timeout 1m shorter,"},
+		{"--partition=gpu,long --time=1560", ""},
+		{"--partition=gpu,long --time=1561", "than the 1560 minutes of partition long"},
+		{"--partition=gpu,any --time=99999", ""},
+		{"--partition=odd --time=99999", ""},
+		{"--partition=nope --time=99999", ""},
+		{"--partition=gpu --time=5 --time=11", "--time=11"},
+		{"--time=xyz", ""},
+	} {
+		args := strings.Fields(tt.args)
+		if got := (dialect{}).Exceeds(partitions, args); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: got %q", tt.args, got)
+		}
+		if len((dialect{}).Limits(args).Args) == 0 {
+			t.Errorf("%s: the limits are not asked for", tt.args)
+		}
+	}
+	for _, args := range []string{"", "--partition=gpu", "--time=99 --qos=long", "--time=99 --reservation=r", "--time=99 -plong"} {
+		if c := (dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {
+			t.Errorf("%s: asked by %q", args, c.Args)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package slurm
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/runner/engine/cluster"
+)
+
+// given returns the value of an option in the arguments or the environment of sbatch, "" for none.
+func given(args []string, option, variable string) (value string) {
+	for _, arg := range args {
+		if v, is := strings.CutPrefix(arg, "--"+option+"="); is {
+			value = v
+		}
+	}
+	return cmp.Or(value, os.Getenv(variable))
+}
+
+// Limits lists those of the partitions, beyond which Slurm accepts a job that never starts. A QOS or
+// a reservation may have others.
+func (dialect) Limits(args []string) cluster.Command {
+	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
+		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // -p NAME may be among them
+		return cluster.Command{}
+	}
+	return cluster.Command{Args: []string{"sinfo", "-h", "-a", "-o", "%P|%l"}}
+}
+
+// Exceeds compares the time that is asked for with the longest that any of its partitions allows.
+func (dialect) Exceeds(stdout string, args []string) string {
+	asked, err := strconv.Atoi(given(args, "time", ""))
+	names, longest, where := strings.Split(given(args, "partition", "SBATCH_PARTITION"), ","), -1, ""
+	for line := range strings.Lines(stdout) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), separator)
+		name, usual := strings.CutSuffix(name, "*")
+		if !slices.Contains(names, name) && (names[0] != "" || !usual) {
+			continue
+		}
+		limit, ok := minutes(text)
+		if !ok {
+			return ""
+		}
+		if limit > longest {
+			longest, where = limit, name
+		}
+	}
+	if err != nil || longest < 0 || asked <= longest {
+		return ""
+	}
+	return fmt.Sprintf("--time=%d, which is timeout, grace and 2 minutes, is more than the %d minutes of partition %s (make timeout %dm shorter, or set another cluster.partition; sinfo -o '%%P %%l' lists their limits)",
+		asked, longest, where, asked-longest)
+}
+
+// minutes reads a limit of sinfo: 1-02:03:00, 2:03:00 or 3:00. It is false for no limit.
+func minutes(limit string) (n int, ok bool) {
+	var days, hours, mins, secs int
+	day, rest, has := strings.Cut(limit, "-")
+	if has {
+		days, _ = strconv.Atoi(day)
+	} else {
+		rest = limit
+	}
+	if strings.Count(rest, ":") == 1 {
+		rest = "0:" + rest
+	}
+	read, _ := fmt.Sscanf(rest, "%d:%d:%d", &hours, &mins, &secs)
+	return (days*24+hours)*60 + mins, read == 3
+}

@@ -68,10 +68,10 @@ func said(err error, stderr string) error {
 	return err
 }
 
-// environ is what the cluster's commands get of our environment: their variables would
-// override arguments, and a job must not inherit them.
+// environ is what all of the cluster's commands get of our environment: a job that this may be in
+// has variables that would override arguments. Times are printed and read in the same zone.
 func environ() (env []string) {
-	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"} {
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TZ", "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

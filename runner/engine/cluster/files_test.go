@@ -231,6 +231,18 @@ func TestFurnish(t *testing.T) {
 	}
 }
 
+// A job gets what its node has set or changed, but Grid Engine's daemon says nothing of what gpurun has.
+func TestChanged(t *testing.T) {
+	login := []string{"A=1", "B=1", "HOME=/h", "TMPDIR=/t"}
+	env := []string{"A=1", "B=2", "C=3", "HOME=/node", "TMPDIR=/node", "SHLVL=1", "SGE_ROOT=/r"}
+	for task, want := range map[string]string{"": "B=2 C=3 TMPDIR=/node SGE_ROOT=/r", "1": "C=3 TMPDIR=/node SGE_ROOT=/r"} {
+		t.Setenv("SGE_TASK_ID", task)
+		if got := strings.Join(changed(env, login), " "); got != want {
+			t.Errorf("task %q: got %q", task, got)
+		}
+	}
+}
+
 func TestNoGPUsSaid(t *testing.T) {
 	two := &engine.Launch{Ask: &engine.Ask{GPUs: 2}}
 	for _, c := range []struct {

@@ -64,8 +64,9 @@ func untold(variable string) string {
 
 // furnish completes a launch with what only the node knows.
 func furnish(l *engine.Launch, submission string, t *task) {
-	shared := slices.DeleteFunc(sharedEnv(submission), nodes)
-	theirs := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !nodes(kv) })
+	login := sharedEnv(submission)
+	theirs := changed(os.Environ(), login)
+	shared := slices.DeleteFunc(login, nodes)
 	fixed := []string(nil)
 	if l.Ask != nil && l.Ask.GPUs > 0 {
 		l.Grant = gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}
@@ -89,6 +90,27 @@ func furnish(l *engine.Launch, submission string, t *task) {
 	}
 	l.Header = replace.Replace(l.Header)
 	l.Env = engine.Layered(shared, theirs, own, fixed)
+}
+
+// personal are variables that a login or a shell sets. A job has them as gpurun was started with them.
+var personal = []string{"HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_"}
+
+// changed returns the variables that a node has set or changed. Slurm passes those of the login node
+// on as they are. Grid Engine's daemon passes on its own, so there only what the login node lacks counts.
+func changed(env, login []string) (theirs []string) {
+	was := map[string]string{}
+	for _, kv := range login {
+		name, value, _ := strings.Cut(kv, "=")
+		was[name] = value
+	}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		before, had := was[name]
+		if nodes(kv) || !slices.Contains(personal, name) && (!had || before != value && os.Getenv("SGE_TASK_ID") == "") {
+			theirs = append(theirs, kv)
+		}
+	}
+	return theirs
 }
 
 // nodes reports whether a variable is the cluster's, for the node.

@@ -33,7 +33,7 @@ func commands() (tests []test) {
 		{"a list up to the first signal", nil, []string{"echo 1", "kill -9 $$", "echo 3"}, signaled("SIGKILL"), "1\n", ""},
 		{"each command in its own shell", nil, []string{"X=1; cd /", "echo \"[$X]\""}, outcome{}, "[]\n", ""},
 		{"environment is exactly the given one", func(l *engine.Launch) {
-			l.Env = append(l.Env, "A=b c", "Z=", "THEIRS=(SLURM|SBATCH|SGE).*|.*VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|TMPDIR|TMP|HOSTNAME|ENVIRONMENT|JOB_(ID|NAME)|N(HOSTS|SLOTS)|QUEUE")
+			l.Env = append(l.Env, "A=b c", "Z=", "THEIRS=(SLURM|SBATCH|SGE).*|.*VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|TMPDIR|TMP|HOSTNAME|ENVIRONMENT|JOB_(ID|NAME|SCRIPT)|N(HOSTS|SLOTS|QUEUES)|QUEUE|REQ(NAME|UEST)|ARC|RESTARTED|TERM|LANG|TZ|ZE_AFFINITY_MASK|[A-Z_]+_PATH")
 		},
 			[]string{`env | grep -vE "^(PWD|OLDPWD|SHLVL|_|THEIRS|$THEIRS)=" | sort`}, outcome{}, "A=b c\nDIR=$DIR\nGPURUN_UNI_ID=$GPURUN_UNI_ID\nPATH=$PATH\nZ=\n", ""},
 		{"working directory", func(l *engine.Launch) { l.WorkDir = "/usr" }, []string{"pwd -P"}, outcome{}, "/usr\n", ""},

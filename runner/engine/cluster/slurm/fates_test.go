@@ -119,17 +119,33 @@ func TestRealDisplaced(t *testing.T) {
 	})
 }
 
-// When Slurm expects a job to start is shown as its estimate.
+// sbatch gets its own variables and waits for nothing, and a job what the site's TaskProlog sets.
+func TestRealEnvironment(t *testing.T) {
+	b := site.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, run: 'echo $SLURM_JOB_PARTITION $ZE_AFFINITY_MASK $LD_LIBRARY_PATH $MINE >is'}]\n")
+	for name, value := range map[string]string{"SBATCH_PARTITION": "urgent", "SBATCH_WAIT": "1", "LD_LIBRARY_PATH": "/mine", "MINE": "mine"} {
+		b.Setenv(name, value)
+	}
+	b.Says(b.Run("jobs.yaml"), "1 succeeded")
+	if got := b.Read("is"); got != "urgent 0.1 /site:/mine mine" {
+		t.Errorf("the job had %q", got)
+	}
+}
+
+// When Slurm expects a job to start is shown as its estimate, whatever zone gpurun is in.
 func TestRealExpected(t *testing.T) {
 	b := site.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 4, timeout: 1m, run: \"true\"}]\n")
 	blockFor(b, "--time=30")
+	b.Setenv("TZ", "Asia/Tokyo")
 	cmd, _ := b.Start("jobs.yaml")
 	said := ""
 	b.Until("the first of the array has an estimate", 3*time.Minute, func() bool {
 		said = b.Run("status")
 		return strings.Count(said, "; the cluster expects it to start at ") == 1
 	})
-	if out := b.Run("status", "--json"); strings.Count(out, `"expected": "20`) != 1 {
+	out := b.Run("status", "--json")
+	_, at, _ := strings.Cut(out, `"expected": "`)
+	at, _, _ = strings.Cut(at, `"`)
+	if expected, err := time.Parse(time.RFC3339, at); strings.Count(out, `"expected": "20`) != 1 || err != nil || time.Until(expected).Abs() > time.Hour {
 		t.Errorf("programs get %s", out)
 	}
 	t.Log(said)

@@ -4,6 +4,7 @@ package slurm
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,7 +38,17 @@ func (dialect) Submit(name, state string, n int, args []string) cluster.Command 
 		"sbatch", "--parsable", "-J", name, fmt.Sprintf("--array=0-%d", n-1), "-o", "/dev/null", "-e", "/dev/null",
 		"--no-requeue", "--export=ALL", "-D", "/", "--comment=" + state,
 	}
-	return cluster.Command{Args: append(fixed, args...)}
+	return cluster.Command{Args: append(fixed, args...), Env: passed()}
+}
+
+// passed is what sbatch gets of our environment beside the rest: its own variables, except those
+// that would have it wait for the job, or submit it to a cluster where nobody looks for it; and
+// lists of folders, which a TaskProlog may put something in front of.
+func passed() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return name == "SBATCH_WAIT" || name == "SBATCH_CLUSTERS" || !strings.HasPrefix(name, "SBATCH_") && !strings.HasSuffix(name, "PATH")
+	})
 }
 
 var parsable = regexp.MustCompile(`(?m)^(\d+)(;\S+)?$`) // ID, or ID;CLUSTER
@@ -267,7 +278,7 @@ func (dialect) Wake(task string) cluster.Command {
 
 // Try has Slurm look for a place.
 func (dialect) Try(args []string) cluster.Command {
-	return cluster.Command{Args: slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})}
+	return cluster.Command{Args: slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"}), Env: passed()}
 }
 
 // Tried reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".

@@ -74,6 +74,7 @@ TaskPlugin=task/cgroup'
 			SlurmdParameters=config_overrides
 			$tracking
 			GresTypes=gpu
+			TaskProlog=$DIR/taskprolog
 		END
 		for n in $NODES; do
 			i=$((i + 1))
@@ -87,6 +88,12 @@ TaskPlugin=task/cgroup'
 		echo AutoDetect=off
 		echo "NodeName=node[1-2] Name=gpu File=$DIR/gpu/gpu[0-$((GPUS - 1))]"
 	} >"$ETC/gres.conf"
+	cat >"$DIR/taskprolog" <<-'END'
+		#!/bin/sh
+		echo export ZE_AFFINITY_MASK=0.1
+		echo "export LD_LIBRARY_PATH=/site:$LD_LIBRARY_PATH"
+	END
+	chmod +x "$DIR/taskprolog"
 	# Devices with numbers, as Slurm wants them for CUDA_VISIBLE_DEVICES, that lead to no driver.
 	for ((i = 0; i < GPUS; i++)); do mknod -m 666 "$DIR/gpu/gpu$i" c 240 "$i"; done
 }

@@ -46,6 +46,7 @@ type Fact struct {
 	Sim       string            `json:"sim,omitempty"` // simulated GPUs it ran with
 	Driver    string            `json:"driver,omitempty"`
 	Usable    int               `json:"usable_gpus,omitempty"` // that it could use
+	Within    string            `json:"within,omitempty"`      // the job of a cluster in which it is, as the engine of that cluster knows it again
 
 	// Start. Job, Key, UniID and Attempt are also set on running, stop and end; Job and Key on forget.
 	Job      string            `json:"job,omitempty"`

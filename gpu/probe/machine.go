@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,30 +15,42 @@ import (
 	"gpurun/state/host"
 )
 
-// Cores returns how many CPU cores affinity and cgroups allow, 0 if unknown.
+// Cores returns how many CPU cores affinity and cgroups of either version allow, 0 if unknown.
 func Cores() int {
 	n := 0
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) == nil {
 		n = set.Count()
 	}
-	for _, dir := range cgroups() {
-		quota, period, ok := strings.Cut(firstLine(filepath.Join(dir, "cpu.max")), " ")
+	bound := func(quota, period string) {
 		q, err1 := strconv.ParseFloat(quota, 64)
 		p, err2 := strconv.ParseFloat(period, 64)
-		if ok && err1 == nil && err2 == nil && p > 0 {
+		if err1 == nil && err2 == nil && p > 0 && q > 0 {
 			n = min(n, max(1, int(math.Ceil(q/p))))
 		}
+	}
+	for _, dir := range cgroups("") {
+		quota, period, _ := strings.Cut(firstLine(filepath.Join(dir, "cpu.max")), " ")
+		bound(quota, period)
+	}
+	for _, dir := range cgroups("cpu") {
+		bound(firstLine(filepath.Join(dir, "cpu.cfs_quota_us")), firstLine(filepath.Join(dir, "cpu.cfs_period_us")))
 	}
 	return n
 }
 
-// Memory returns how much memory the machine and the cgroups allow, 0 if unknown.
+// Memory returns how much memory the machine and cgroups of either version allow, 0 if unknown.
 func Memory() gpu.Bytes {
 	total := Machine().RAM
-	for _, dir := range cgroups() {
-		if n, err := strconv.ParseInt(firstLine(filepath.Join(dir, "memory.max")), 10, 64); err == nil && (total == 0 || gpu.Bytes(n) < total) {
-			total = gpu.Bytes(n)
+	bound := func(n gpu.Bytes) {
+		if n > 0 && (total == 0 || n < total) {
+			total = n
+		}
+	}
+	for controller, file := range map[string]string{"": "memory.max", "memory": "memory.limit_in_bytes"} {
+		for _, dir := range cgroups(controller) {
+			n, _ := strconv.ParseInt(firstLine(filepath.Join(dir, file)), 10, 64)
+			bound(gpu.Bytes(n))
 		}
 	}
 	return total
@@ -54,14 +67,21 @@ func Machine() (all gpu.Beyond) {
 	return all
 }
 
-// cgroups returns the folders of this process's cgroup (version 2) and its ancestors.
-func cgroups() (dirs []string) {
+// cgroups returns the folders of this process's cgroup and its ancestors: those of a controller of
+// version 1, or with "" those of version 2.
+func cgroups(controller string) (dirs []string) {
 	b, _ := os.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(b)) {
-		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
-		for dir := filepath.Join("/sys/fs/cgroup", path); ok; dir = filepath.Dir(dir) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) < 3 || !slices.Contains(strings.Split(f[1], ","), controller) {
+			continue
+		}
+		root := filepath.Join("/sys/fs/cgroup", controller)
+		for dir := filepath.Join(root, f[2]); ; dir = filepath.Dir(dir) {
 			dirs = append(dirs, dir)
-			ok = dir != "/sys/fs/cgroup"
+			if dir == root {
+				break
+			}
 		}
 	}
 	return dirs

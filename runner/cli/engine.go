@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/jobspec"
 	"gpurun/runner"
@@ -21,6 +23,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // engines are the kinds of engines, by the value of the setting engine.
@@ -55,7 +58,7 @@ func looker() func(dir, uniID string) engine.Found {
 
 // openEngine opens the engine of a batch folder; of none for claims alone.
 func (a *app) openEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster) (engine.Opened, error) {
-	return kind.Open(engine.Config{Dir: dir, Log: log, Claims: claims, Run: runID(), Go: a.goSafely, Cluster: c})
+	return kind.Open(engine.Config{Bound: allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: runID(), Go: a.goSafely, Cluster: c})
 }
 
 // openOwn opens the engine of this run. At the end it waits for nothing once leave is closed.
@@ -117,7 +120,7 @@ func nameOf(at *state.Attempt) string {
 func setLimits(o *sched.Options, b *jobspec.Batch) {
 	does := engineOf(b).Abilities()
 	if !does.Places {
-		o.CPUs, o.Memory = probe.Cores(), probe.Memory()
+		o.CPUs, o.Memory = cores(), hostMemory()
 		return
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
@@ -131,8 +134,55 @@ func checkHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	if engineOf(b).Abilities().Places {
 		return nil
 	}
-	return b.CheckHost(probe.Cores(), probe.Memory(), runs)
+	found := b.CheckHost(cores(), hostMemory(), runs)
+	for i := range found {
+		if job := allocation(); job.ID != "" {
+			found[i].Hint = cmp.Or(found[i].Hint, "this run has what "+job.String()+" asked for")
+		}
+	}
+	return found
 }
 
 // runID returns what this run is called among all on the host.
 var runID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:16]) })
+
+// cores returns how many CPU cores this run may use, 0 if unknown.
+func cores() int {
+	n := probe.Cores()
+	if given := allocation().CPUs; given > 0 {
+		n = min(n, given)
+	}
+	return n
+}
+
+// hostMemory returns how much host memory this run may use, 0 if unknown.
+func hostMemory() gpu.Bytes {
+	n := probe.Memory()
+	if given := allocation().RAM; given > 0 && (n == 0 || given < n) {
+		n = given
+	}
+	return n
+}
+
+// lookAround finds out about the cluster's job in which this run is, if it is in one.
+func (r *run) lookAround() {
+	job := allocation()
+	if job.ID == "" || r.opts.Elsewhere {
+		return
+	}
+	if job.Nodes > 1 {
+		r.warn(fmt.Sprintf("%s has %d nodes, and only this one is used: %s", job, job.Nodes, host.Name()))
+		r.hint("ask for one node, or submit a job for each")
+	}
+	var err error
+	if r.opts.Ends, r.within, err = job.Look(); err != nil && r.opts.Ends.IsZero() {
+		r.warn(fmt.Sprintf("cannot find out when %s ends (%v): jobs start whatever they take", job, err))
+	}
+	r.opts.Within = job.String()
+}
+
+// dialects are those of the clusters that gpurun knows.
+var dialects = []cluster.Dialect{dialectOf(engines["slurm"]), dialectOf(engines["sge"])}
+
+// allocation returns the job of a cluster in which this process runs.
+var allocation = sync.OnceValue(func() cluster.Allocation { return cluster.Here(dialects...) })

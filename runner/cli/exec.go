@@ -15,7 +15,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"gpurun/gpu"
-	"gpurun/gpu/probe"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 )
@@ -69,7 +68,7 @@ func (c *execCmd) Run(a *app) error {
 	case c.MaxGPUs != "":
 		return &failure{code: exitUsage, text: "--max-gpus is about a cluster", hint: "add --engine slurm; on this host, its owner's rules say how many GPUs you may have (gpurun gpus)"}
 	}
-	if err := c.fits(probe.Cores(), probe.Memory()); err != nil {
+	if err := c.fits(cores(), hostMemory()); err != nil {
 		return err
 	}
 	path, err := exec.LookPath(argv[0])

@@ -4,16 +4,30 @@ import (
 	"errors"
 	"fmt"
 
+	"gpurun/state"
 	"gpurun/state/disk"
 )
 
 // openState opens and locks the state of job files.
 func (r *reader) openState(paths []string, abandon string) (*disk.State, error) {
-	s, err := disk.Open(paths, disk.Options{StateDir: r.stateDir, Abandon: abandon, Trace: trace, Go: r.start})
+	s, err := disk.Open(paths, disk.Options{StateDir: r.stateDir, Abandon: abandon, Trace: trace, Over: endedElsewhere(), Go: r.start})
 	if err != nil {
 		return nil, stateFailure(err)
 	}
 	return s, nil
+}
+
+// endedElsewhere returns a function that reports whether an attempt is over that may have run elsewhere: its end
+// is on record, or nothing of it is left since the cluster's job around its run has ended.
+func endedElsewhere() func(run state.Fact, dir, uniID string) (recorded, cut bool) {
+	gone, look := map[string]bool{"": false}, looker()
+	return func(run state.Fact, dir, uniID string) (recorded, cut bool) {
+		if _, asked := gone[run.Within]; !asked {
+			gone[run.Within] = allocation().Over(run.Within, dialects...)
+		}
+		found := look(dir, uniID)
+		return found.Ended != nil, gone[run.Within] && found.Ended == nil && found.PID == 0
+	}
 }
 
 // stateFailure reports why the state cannot be used, and who is using it.

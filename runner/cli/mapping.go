@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -111,6 +112,9 @@ func checkEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 	if len(notes) > 0 {
 		slices.Sort(notes)
 		notes = []string{"no effect on " + kind.Name + ", which gives each job GPUs of its own: " + strings.Join(slices.Compact(notes), ", ")}
+	}
+	if job := allocation(); job.ID != "" {
+		notes = append(notes, fmt.Sprintf("inside %s, and the engine is %s: this submits new jobs (--engine local uses the GPUs of %s)", job, kind.Name, job))
 	}
 	return problems, notes
 }

@@ -113,6 +113,8 @@ type run struct {
 	git    <-chan []commit
 	began  bool // jobs could start
 
+	within string // the cluster's job in which it is, for ledgers; or ""
+
 	engineNotes []string
 	closers     []func()
 
@@ -162,6 +164,7 @@ func (r *run) open() error {
 	r.log = r.logger()
 	r.opts.Run, r.opts.UID = runID(), host.Me()
 	r.opts.Steady, _ = time.ParseDuration(steady)
+	r.lookAround()
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
 	r.core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
 	if err := jobspec.Report(checkHost(r.batch, r.runs)); err != nil {

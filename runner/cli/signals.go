@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"gpurun/runner/sched"
@@ -19,7 +20,8 @@ import (
 // signals turns signals into stops.
 //
 //	Ctrl-C on a terminal   drain, then stop, then kill
-//	SIGTERM                stop, then kill; so does SIGINT without a terminal
+//	SIGTERM, SIGUSR2       stop, then kill; so does SIGINT without a terminal. Grid Engine
+//	                       sends SIGUSR2 before it kills a job (qsub -notify)
 //	the third of these     gpurun exits within a second, whatever it waits for
 //	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
 //	SIGUSR1                the job files are read again
@@ -40,7 +42,7 @@ type hinter interface{ Hint(text string) }
 // gpurun is to exit whatever it waits for.
 func (a *app) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
 	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
-	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	s.gone.Add(1)
 	a.goSafely(func() {
 		defer s.gone.Done()
@@ -76,9 +78,9 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 		case syscall.SIGINT:
 			s.code.CompareAndSwap(0, exitInt)
 			stop, hint = interrupt(n[sig], tty)
-		case syscall.SIGTERM:
+		case syscall.SIGTERM, syscall.SIGUSR2:
 			s.code.CompareAndSwap(0, exitTerm)
-			stop, hint = stopAll("SIGTERM", n[sig])
+			stop, hint = stopAll(unix.SignalName(sig.(syscall.Signal)), n[sig])
 		case syscall.SIGUSR1:
 			select {
 			case s.again <- struct{}{}:

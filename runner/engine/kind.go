@@ -47,6 +47,7 @@ type Config struct {
 	Claims []string     // where host-wide claims are made, see claim.Roots; empty for no claims
 	Run    string       // this run's ID, which its claims and its wish carry
 	Go     func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
+	Bound  bool         // attempts end with their runner, killed or not: a cluster's job ends with it, and not on every site all processes
 	Cluster
 }
 

@@ -207,6 +207,9 @@ func (c *Core) whyHeld(id int32) *schema.Wait {
 		s := c.family(id).hold
 		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed alike: %s; gpurun retry %s lets them start", s.count, s.failure.Cause(), c.name(id))
 	}
+	if w := c.late(id); w != nil {
+		return w
+	}
 	for _, n := range c.b.Jobs[id].Needs {
 		if c.jobs[n].phase == held {
 			return waits(schema.WaitBreaker, "needs %s, which is held", c.name(n)).On(c.name(n))

@@ -360,7 +360,7 @@ func (c *Core) checkJob(id int32) error {
 	switch isHeld := c.isHeld(id); {
 	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending && !c.anyway(id):
 		return fmt.Errorf("it is not held, but its family is: %v, or a need is: %v", isHeld, heldNeed)
-	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && !(c.health.jobs[id] != nil && c.health.jobs[id].excused > maxExcused):
+	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.late(id) == nil && !(c.health.jobs[id] != nil && c.health.jobs[id].excused > maxExcused):
 		return fmt.Errorf("it is held for no reason")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {

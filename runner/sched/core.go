@@ -33,6 +33,8 @@ type Options struct {
 	MaxOpen   int           // attempts that the engine may have at once; 0 means no limit
 	Largest   gpu.Bytes     // memory of the largest GPU there; 0 if unknown
 	MaxTotal  int           // GPUs that all jobs of this user may have on the cluster; 0 means no limit
+	Ends      time.Time     // of the cluster's job in which the run is; zero for never
+	Within    string        // its name, "slurm job 12"
 	Run       string        // this run's ID
 	UID       int           // of its user
 	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
@@ -332,6 +334,9 @@ func (c *Core) finish() bool {
 	}
 	c.yield()
 	c.leaveRetries()
+	if !c.opts.Ends.IsZero() {
+		c.tellLate()
+	}
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp, Lost: c.wasted.take()})
 	return true

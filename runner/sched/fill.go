@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/units"
 	"gpurun/state/schema"
 )
 
@@ -65,6 +66,11 @@ func (c *Core) fill() {
 	}
 	c.reserve()
 	c.resume()
+	for _, cl := range c.classes {
+		for id := c.head(cl); id >= 0 && c.late(id) != nil; id = c.head(cl) {
+			c.holdJob(id)
+		}
+	}
 	var order pile[*class]
 	for _, cl := range c.classes {
 		if c.head(cl) >= 0 {
@@ -76,7 +82,9 @@ func (c *Core) fill() {
 		cl := order[0]
 		id := c.head(cl)
 		started := false
-		if c.full(id) != nil {
+		if c.late(id) != nil {
+			c.refill = true // something was started: when that is prepared, the next fill holds it
+		} else if c.full(id) != nil {
 			c.awaitPool(id)
 		} else if c.space(id) == nil {
 			started = c.startJob(id)
@@ -221,6 +229,42 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
 	})
 	c.do(prepare)
+}
+
+// late returns why a job is left that takes longer, by what jobs like it took, than the cluster's job
+// lasts in which the run is; nil if it may start. A job of which nothing is known may.
+func (c *Core) late(id int32) *schema.Wait {
+	if c.opts.Ends.IsZero() {
+		return nil
+	}
+	takes, _ := c.kin(id).Took()
+	if t, _ := c.timeout(id); t > 0 {
+		takes = min(takes, t)
+	}
+	if takes == 0 || !c.now.Wall.Add(takes).After(c.opts.Ends) {
+		return nil
+	}
+	w := waits(schema.WaitAllocation, "left: jobs like it take %s, and %s ends at %s", units.FormatDuration(takes.Round(time.Second)), c.opts.Within, clock(c.opts.Ends, c.now.Wall))
+	w.Until = schema.Time(c.opts.Ends)
+	return w
+}
+
+// tellLate says at the end which jobs are left for that reason.
+func (c *Core) tellLate() {
+	n, text := 0, ""
+	for i := range c.jobs {
+		if w := c.late(int32(i)); c.jobs[i].phase == held && w != nil {
+			if n++; n == 1 {
+				text = c.name(int32(i)) + " is " + w.Text
+			}
+		}
+	}
+	if n > 1 {
+		text += fmt.Sprintf("; so are %s more", many(n-1, "job"))
+	}
+	if n > 0 {
+		c.do(Warn{Text: text})
+	}
 }
 
 // timeout returns how long a job may run, 0 for no limit, and the rule of the host if it

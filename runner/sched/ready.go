@@ -145,6 +145,10 @@ func (c *Core) makeReady(id int32) {
 		c.lose(id, failed)
 		return
 	}
+	if c.late(id) != nil {
+		c.holdJob(id)
+		return
+	}
 	c.set(id, ready)
 	heap.Push(&cl.jobs, ranked{c.ranks[id], id})
 	c.refill = true

@@ -41,25 +41,34 @@ func sameMachine(run state.Fact) bool {
 	return run.MachineID == here.MachineID && !clone && (run.MachineID != "" || run.Host == here.Host)
 }
 
-// elsewhere checks the open attempts of one ledger against the host of its last run.
-// If abandon names that host they are given up, and the returned facts must go into
-// the ledger, because the next run will see this host as the last one. A machine that
-// has rebooted since is handled by the engine.
-func elsewhere(h *state.History, file int, run state.Fact, abandon string) ([]state.Fact, error) {
-	if OnThisHost(run) {
-		return nil, nil
-	}
+// elsewhere checks the open attempts of one ledger against the host of its last run. Those that ended
+// with the cluster's job around their run, and those that Options.Abandon gives up, are over: the
+// returned facts must go into the ledger, because the next run will see this host as the last
+// one. A machine that has rebooted since is handled by the engine.
+func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, error) {
+	here := OnThisHost(run)
 	var given []state.Fact
-	for _, a := range h.Attempts() {
+	for _, a := range s.history.Attempts() {
 		if a.Ledger != file || a.Start.Engine != "" { // any login node of a cluster will do
 			continue
 		}
-		if abandon == "" || abandon != run.Host {
-			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time, Here: sameMachine(run)}
+		end := state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key, UniID: a.Start.UniID, Attempt: a.Start.Attempt}
+		var recorded, cut bool
+		if o.Over != nil && (run.Within != "" || !here) {
+			recorded, cut = o.Over(run, s.AttemptDir(file, a.Start.UniID), a.Start.UniID)
 		}
-		given = append(given, state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key,
-			UniID: a.Start.UniID, Attempt: a.Start.Attempt, State: state.Lost, ErrorType: state.ErrLost,
-			Reason: "abandoned: it was on " + run.Host})
+		switch {
+		case cut:
+			end.State, end.Why, end.Cause = state.Interrupted, state.WhyInterrupted, state.CauseInterrupted
+			end.Reason = "cut off: its run was in a job of a cluster that has ended"
+		case here, recorded: // the engine knows
+			continue
+		case o.Abandon == "" || o.Abandon != run.Host:
+			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time, Here: sameMachine(run)}
+		default:
+			end.State, end.ErrorType, end.Reason = state.Lost, state.ErrLost, "abandoned: it was on "+run.Host
+		}
+		given = append(given, end)
 	}
 	return given, nil
 }

@@ -26,6 +26,10 @@ type Options struct {
 	// nothing can have begun. An error makes Open fail.
 	Trace func(dir, uniID string) (state.Trace, error)
 
+	// Over reports whether an attempt of a run is over, wherever that was: its end is on record, or it
+	// was cut off with the cluster's job that the run was in. Nil if that is never known.
+	Over func(run state.Fact, dir, uniID string) (recorded, cut bool)
+
 	Go func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
 
@@ -164,7 +168,7 @@ func (s *State) read(i int, o Options) (over []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	given, err := elsewhere(s.history, i, r.Run, o.Abandon)
+	given, err := s.elsewhere(i, r.Run, o)
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ const (
 	WaitDraining      WaitCode = "draining"        // the run starts nothing more
 	WaitBreaker       WaitCode = "breaker"         // jobs like it failed alike
 	WaitEarlier       WaitCode = "earlier_attempt" // an attempt that an earlier run started has not ended
+	WaitAllocation    WaitCode = "allocation"      // it would not end before the cluster's job in which the run is
 	WaitCluster       WaitCode = "cluster"         // it is in the queue of a cluster
 	WaitNoReadings    WaitCode = "no_readings"     // the GPUs cannot be read
 )

@@ -58,6 +58,12 @@ type Dialect interface {
 	Tried(text string) string
 	// Exec returns the command that runs another one on GPUs, with this terminal if there is one.
 	Exec(name string, args, argv []string, terminal bool) Command
+	// Allocation returns the job that an environment belongs to, without ID if it belongs to none.
+	Allocation(getenv func(string) string) Allocation
+	// Show returns the command that describes such a job.
+	Show(id string) Command
+	// Shown reads its output. ok is false if that leaves open whether the job is alive.
+	Shown(id, stdout string) (s Shown, ok bool)
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
 	// Keeps reports whether no job is ever forgotten that was accepted. So one that is gone, and

@@ -180,6 +180,9 @@ func (l *Local) execKeeper(conn, listener *os.File, socket string) (pid int, err
 	}
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe", "__keeper", socket)
+	if l.Bound {
+		cmd.Args = append(cmd.Args, wire.Bound)
+	}
 	cmd.Args[0] = "gpurun"
 	cmd.Dir = "/"
 	cmd.Stderr = log

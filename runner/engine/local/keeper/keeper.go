@@ -22,6 +22,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -48,6 +49,7 @@ type keeper struct {
 	scans    scans
 	claims   claims
 	limits   Limits
+	bound    bool                // attempts end with the last runner
 	outlasts int                 // claims held for other processes, and records not saved yet
 	tell     func(*wire.Message) // sends to every runner
 	peaks    func() ([]gpu.Peak, int)
@@ -77,8 +79,8 @@ func newKeeper() (*keeper, error) {
 	return k, nil
 }
 
-// Main is the main function of `gpurun __keeper`. Its argument is the path of the
-// socket it listens on, which it removes at the end.
+// Main is the main function of `gpurun __keeper`. Its arguments are the path of the socket it
+// listens on, which it removes at the end, and perhaps wire.Bound.
 func Main(args []string, limits Limits) int {
 	// Its work is short and mostly system calls. Waking up a second processor would
 	// cost more than it saves: a tenth of the time of a run of short jobs.
@@ -96,7 +98,7 @@ func Main(args []string, limits Limits) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 70
 	}
-	k.limits = limits
+	k.limits, k.bound = limits, len(args) > 1 && args[1] == wire.Bound
 	go k.reaper.wait()
 	k.mu.Lock()
 	k.serve(first)
@@ -170,6 +172,11 @@ func (k *keeper) serve(c net.Conn) {
 		k.unlinked(l)
 		k.mu.Lock()
 		delete(k.links, l)
+		if k.bound && len(k.links) == 0 {
+			for id, a := range k.attempts {
+				a.stops.Put(&wire.Message{Op: wire.Stop, UniID: id, Why: state.WhyInterrupted})
+			}
+		}
 		k.mu.Unlock()
 		k.checkQuiet()
 	}()

@@ -14,6 +14,9 @@ import (
 // Version rises with each change after which an older side would misread a message.
 const Version = 1
 
+// Bound is the argument of a keeper whose attempts end with their runner.
+const Bound = "bound"
+
 // A Message goes one way between a runner and a keeper. Both sides ignore ops and fields
 // that they do not know, because their builds may differ when a newer gpurun adopts
 // jobs of an older one. A runner acts on no message of a later version than its own.

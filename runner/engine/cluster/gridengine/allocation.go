@@ -1,0 +1,74 @@
+package gridengine
+
+import (
+	"cmp"
+	"encoding/xml"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/runner/engine/cluster"
+)
+
+// Allocation reads the variables of a job.
+func (dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
+	if getenv("NSLOTS") == "" {
+		return a
+	}
+	if a.ID = getenv("JOB_ID"); a.ID != "" && getenv("SGE_TASK_ID") != "undefined" {
+		a.ID += "." + cmp.Or(getenv("SGE_TASK_ID"), "1")
+	}
+	a.CPUs, _ = strconv.Atoi(getenv("NSLOTS"))
+	a.Nodes, _ = strconv.Atoi(getenv("NHOSTS"))
+	return a
+}
+
+// Show says first which cluster this is, since the numbers of jobs are the same on others.
+func (dialect) Show(id string) cluster.Command {
+	job, _, _ := strings.Cut(id, ".")
+	return cluster.Command{Args: []string{"sh", "-c", `cat "$SGE_ROOT/${SGE_CELL:-default}/common/act_qmaster" && qstat -xml -j "$1"`, "qstat", job}}
+}
+
+// detail is what qstat -xml -j prints.
+type detail struct {
+	XMLName xml.Name
+	Asks    []struct {
+		Name  string  `xml:"CE_name"`
+		Value float64 `xml:"CE_doubleval"`
+	} `xml:"djob_info>element>JB_hard_resource_list>qstat_l_requests"`
+	Tasks []struct {
+		Number string `xml:"JAT_task_number"`
+		Status int    `xml:"JAT_status"`
+		Start  int64  `xml:"JAT_start_time"`
+	} `xml:"djob_info>element>JB_ja_tasks>ulong_sublist"`
+}
+
+// onHost is the part of a task's status that says that it runs, or is about to: JRUNNING and
+// JTRANSFERING.
+const onHost = 0x80 | 0x200
+
+// Shown reads that. Tasks that are over are not listed.
+func (dialect) Shown(id, stdout string) (s cluster.Shown, ok bool) {
+	var d detail
+	var text string
+	s.Cluster, text, _ = strings.Cut(stdout, "\n")
+	if xml.Unmarshal([]byte(text), &d) != nil {
+		return s, false
+	}
+	_, number, array := strings.Cut(id, ".")
+	for _, t := range d.Tasks {
+		if array && t.Number != number || t.Status&onHost == 0 {
+			continue
+		}
+		s.Alive = true
+		for _, a := range d.Asks {
+			if start := t.Start; a.Name == "h_rt" && start > 0 {
+				if start > 1e11 { // Univa and Altair count milliseconds
+					start /= 1000
+				}
+				s.Ends = time.Unix(start, 0).Add(time.Duration(a.Value) * time.Second)
+			}
+		}
+	}
+	return s, true
+}

@@ -1,0 +1,65 @@
+package sched
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A run in a cluster's job leaves what would outlast that by what jobs like it took, and what needs
+// it. A job of which nothing is known starts, and the run ends when nothing else is left.
+func TestAllocationIsTooShort(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 5, nil)
+	w.b.Settings.MaxConcurrent = 1
+	w.job("eval", "eval", jobspec.Spec{}, "", "j4")
+	w.job("queued", "queued", jobspec.Spec{Template: 7, Request: gpu.Request{Min: 1, Max: 1, Memory: gpu.GiB}}, "q")
+	w.job("other", "other", jobspec.Spec{}, "q")
+	w.opts.Ends, w.opts.Within = w.now.Wall.Add(150*time.Second), "slurm job 12"
+	var warned []string
+	w.hook = func(a Action) {
+		if x, ok := a.(Warn); ok {
+			warned = append(warned, x.Text)
+		}
+	}
+	w.open()
+	w.send(Began{})
+	for range 2 { // the first is unknown, the second has 1 of 1.5 minutes
+		w.takes(gpu.GiB, time.Minute, Ended{})
+		w.wait(time.Second)
+	}
+	if p := w.core.Phase(w.id("other")); p != state.Running {
+		t.Errorf("the job of which nothing is known is %s", p)
+	}
+	const why = "left: jobs like it take 1m, and slurm job 12 ends at "
+	if x := w.core.Wait(w.now, 2); x == nil || x.Code != "allocation" || x.Text[:len(why)] != why {
+		t.Errorf("the third job waits for %+v", x)
+	}
+	if x := w.core.Wait(w.now, w.id("eval")); x == nil || x.Text != "needs j4, which is held" {
+		t.Errorf("what needs it waits for %+v", x)
+	}
+	w.exit("other", Ended{})
+	if w.done == nil {
+		t.Fatal("the run waits for jobs that it leaves")
+	}
+	if len(warned) != 1 || !slices.Contains([]string{"j2 is " + why}, warned[0][:len(why)+6]) || warned[0][len(warned[0])-18:] != "so are 3 jobs more" {
+		t.Errorf("warned %q", warned)
+	}
+	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 {
+		t.Errorf("got %v", s.Counts)
+	}
+	// With more time it goes on.
+	w.opts.Ends = w.now.Wall.Add(time.Hour)
+	w.open()
+	w.send(Began{})
+	for range 6 {
+		w.takes(gpu.GiB, time.Second, Ended{})
+		w.wait(time.Second)
+	}
+	if s := w.core.Snapshot(w.now); s.Counts[state.Succeeded] != 5 || w.done == nil {
+		t.Errorf("with more time: %v", s.Counts)
+	}
+}

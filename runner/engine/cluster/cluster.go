@@ -57,6 +57,7 @@ type Cluster struct {
 	dooms     dooms
 	heard     func()               // at the end: once the cluster has heard of all dooms
 	slowest   time.Duration        // start of all seen; 0 for none seen
+	granted   bool                 // an attempt of this run has had GPUs
 	small     map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
 	late      late
 }

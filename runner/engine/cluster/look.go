@@ -59,6 +59,7 @@ func (c *Cluster) read(e *entry) {
 	}
 	if t.Running != nil && !e.told {
 		e.told = true
+		c.granted = c.granted || len(t.GPUs)+len(t.UUIDs) > 0
 		c.emit(engine.Event{UniID: e.UniID, Running: t.running(e.adopted)})
 	}
 	if b := t.Background; b != nil && (was == nil || was.Background == nil || *was.Background != *b) {
@@ -128,6 +129,8 @@ func (c *Cluster) judge(e *entry) {
 		if r := s.record; r != nil && r.Unfit > 0 {
 			node, _, _ := strings.Cut(claimedBy(e.Dir), " ")
 			c.small[node] = r.Unfit
+		} else if r != nil && r.Untold && c.granted { // the site does say it, and its controller may just have crashed
+			ended.Uncharged = ended.Err
 		}
 		if ended.Why == state.WhyStray && e.task != nil {
 			ended.Err = e.task.Stray

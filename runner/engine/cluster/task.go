@@ -132,7 +132,7 @@ func keep(submission, variable string) int {
 	t := &task{UniID: l.UniID, Host: node, Beat: 1}
 	t.GPUs, t.UUIDs = devices(os.Environ())
 	if why := unsaid(l, os.Environ(), node, variable); why != "" {
-		return refuse(l, wire.Record{Err: why})
+		return refuse(l, wire.Record{Err: why, Untold: true})
 	}
 	furnish(l, submission, t)
 	outer := hear(os.Stdin)

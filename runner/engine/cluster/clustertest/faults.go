@@ -112,3 +112,50 @@ jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [
 		t.Errorf("ran %q", ran)
 	}
 }
+
+// Untold checks that a job for which a node does not say which GPUs it may use is submitted again a few times, if another
+// of the run has had some; else the site does not say it at all.
+func (s *Site) Untold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("submits one job again and again")
+	}
+	b := s.New(t, "")
+	b.Write("node", fmt.Sprintf(`#!/bin/sh
+cd %q
+n=$(cat untold || echo 0)
+if [ $n -gt 0 ]; then
+	echo $((n - 1)) >untold
+	unset CUDA_VISIBLE_DEVICES SGE_HGR_gpu
+fi
+exec %q "$@"
+`, b.Dir, b.Binary))
+	if err := os.Chmod(filepath.Join(b.Dir, "node"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.Write("jobs.yaml", fmt.Sprintf(`
+settings: {engine: %s, cluster: {poll: 1s, gpurun: %q}}
+defaults: {gpus: 1, retry: 0}
+jobs:
+  - {name: told, run: 'echo 2 >untold'}
+  - {name: twice, needs: told, run: 'echo 9 >untold'}
+  - {name: always, needs: twice, run: 'true'}
+`, s.Engine, filepath.Join(b.Dir, "node")))
+	out := b.Run("jobs.yaml")
+	ended := func(job string) (all string) {
+		for _, e := range b.Facts(state.KindEnd)[job] {
+			all += string(e.State)
+			if e.Uncharged != "" && strings.Contains(e.Uncharged, " does not say which GPUs the job may use") {
+				all += ", uncharged"
+			}
+			all += "; "
+		}
+		return all
+	}
+	const again = "failed, uncharged; "
+	if twice, always := ended("twice"), ended("always"); twice != again+again+"succeeded; " || always != again+again+again+"failed; " {
+		t.Errorf("they ended as %s and as %s\n%s", twice, always, out)
+	}
+	if b.Run("jobs.yaml"); ended("always") != again+again+again+"failed; failed; " {
+		t.Errorf("in a run in which none has had GPUs it ended as %s", ended("always"))
+	}
+}

@@ -52,6 +52,7 @@ func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { long(t); site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealTakenBack(t *testing.T)        { long(t); site.TakenBack(t) }
+func TestRealUntold(t *testing.T)           { site.Untold(t) }
 func TestRealHangs(t *testing.T)            { long(t); site.Hangs(t) }
 func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }

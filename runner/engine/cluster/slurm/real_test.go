@@ -10,6 +10,7 @@ func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
+func TestRealUntold(t *testing.T)           { site.Untold(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }

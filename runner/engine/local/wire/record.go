@@ -57,6 +57,7 @@ type Record struct {
 	Peaks    []gpu.Peak `json:"peaks,omitempty"` // of its GPUs, if the node of a cluster read them
 	Readings int        `json:"peak_readings,omitempty"`
 	Unfit    gpu.Bytes  `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
+	Untold   bool       `json:"gpus_untold,omitempty"`            // it did not begin because nobody said which GPUs of the node are its own
 
 	Save    time.Duration  `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
 	Tree    bool           `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left

@@ -10,9 +10,10 @@ import (
 	"gpurun/jobspec"
 )
 
-// check verifies the invariants that hold between two Steps. Tests call it after each.
-func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkLessons(), c.checkMoves())
+// check verifies the invariants that hold between two Steps. Tests call it after each. A running
+// job may have jobs before it that it did not wait for, once such jobs have been reopened.
+func (c *Core) check(reopened bool) error {
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkLessons(), c.checkMoves())
 }
 
 func (c *Core) checkCounts() error {
@@ -203,7 +204,7 @@ func (c *Core) checkGathering() error {
 }
 
 // checkQueues: a queue has at most one live attempt, and nothing before it is left.
-func (c *Core) checkQueues() error {
+func (c *Core) checkQueues(reopened bool) error {
 	for q := range c.queues {
 		busy, adopted := 0, false
 		for _, a := range c.live.all {
@@ -212,7 +213,7 @@ func (c *Core) checkQueues() error {
 			}
 			busy++
 			adopted = adopted || a.adopted
-			if !a.adopted && !c.breaker.lifted && c.queueHead(int32(q)) != a.job {
+			if !a.adopted && !reopened && c.queueHead(int32(q)) != a.job {
 				return fmt.Errorf("queue %q: %s is running but is not its head", c.b.Queues[q], a.name)
 			}
 		}
@@ -223,26 +224,19 @@ func (c *Core) checkQueues() error {
 	return nil
 }
 
-// checkHeld: a family is held only after enough failures and no success, and counts its
-// held jobs correctly.
+// checkHeld: a group is held only after enough failures and no success, and listed once.
 func (c *Core) checkHeld() error {
-	jobs := map[uint64]int{}
-	for i := range c.jobs {
-		if c.jobs[i].phase == held {
-			jobs[c.spec(int32(i)).Template]++
-		}
-	}
 	n := 0
-	for key, fam := range c.breaker.families {
-		if fam.hold != nil {
-			n++
+	for key, g := range c.breaker.groups {
+		if g.hold == nil {
+			continue
 		}
-		if fam.hold != nil && (fam.worked || fam.hold.count < c.b.Settings.Breaker) {
-			return fmt.Errorf("a family with %d jobs held: %+v", jobs[key], fam.hold)
+		if n++; g.worked || g.hold.count < c.b.Settings.Breaker || !slices.Contains(c.breaker.held, key) {
+			return fmt.Errorf("a group is held: %+v", g.hold)
 		}
 	}
 	if n != len(c.breaker.held) {
-		return fmt.Errorf("%d families are held, %d are listed", n, len(c.breaker.held))
+		return fmt.Errorf("%d groups are held, %d are listed", n, len(c.breaker.held))
 	}
 	return nil
 }
@@ -313,19 +307,19 @@ func (c *Core) checkHealth() error {
 }
 
 // checkJobs: every job's phase agrees with its needs, its attempts and its queue.
-func (c *Core) checkJobs() error {
+func (c *Core) checkJobs(reopened bool) error {
 	if !c.begun {
 		return nil
 	}
 	for i := range c.jobs {
-		if err := c.checkJob(int32(i)); err != nil {
+		if err := c.checkJob(int32(i), reopened); err != nil {
 			return fmt.Errorf("%s (%s): %w", c.name(int32(i)), c.jobs[i].phase.public(), err)
 		}
 	}
 	return nil
 }
 
-func (c *Core) checkJob(id int32) error {
+func (c *Core) checkJob(id int32, reopened bool) error {
 	j := &c.jobs[id]
 	if j.phase == unselected {
 		return nil
@@ -353,7 +347,7 @@ func (c *Core) checkJob(id int32) error {
 	}
 	when := c.spec(id).When
 	met := unmet == 0 && (when == jobspec.Always || bad == (when == jobspec.OnFailure))
-	if (j.phase == ready || active && !adopted && !j.gone && !c.breaker.lifted) && !met {
+	if (j.phase == ready || active && !adopted && !j.gone && !reopened) && !met {
 		return fmt.Errorf("it may run although its needs do not allow it")
 	}
 	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })

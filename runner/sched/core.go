@@ -106,7 +106,6 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.fillQueues()
 	c.rank()
 	c.live.byID = map[string]*attempt{}
-	c.breaker.families = map[uint64]*family{}
 	c.health = health{jobs: map[int32]*mishaps{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, told: map[gpu.UUID]told{}}
 	c.pools = pools{map[string]int{}, map[string]*head{}}
 	c.resizes.last, c.resizes.warned = map[int32]time.Duration{}, map[int32]bool{}

@@ -155,7 +155,7 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 		return gpu.Grant{}, !cl.gpus
 	}
 	aside := c.aside(id)
-	if avoid := c.avoided(id); len(avoid) > 0 {
+	if avoid := c.breaker.avoided(c.template(id), c.b.Settings.Breaker); len(avoid) > 0 {
 		if g, ok := c.pool.Find(c.now.Boot, cl.req, slices.Concat(aside, avoid)); ok {
 			return g, true
 		}
@@ -181,6 +181,20 @@ func (c *Core) elsewhere(id int32, req gpu.Request, aside []gpu.UUID) bool {
 	}
 	free, ours := c.pool.Could(c.now.Boot, req, aside)
 	return len(free)+len(ours) >= req.Min
+}
+
+// another reports whether a job could ever run on GPUs other than these.
+func (c *Core) another(id int32, ids []gpu.UUID) bool {
+	if c.pool == nil {
+		return false
+	}
+	req, n := c.request(id), 0
+	for _, v := range c.pool.Admit(c.now.Boot, req) {
+		if !v.Never && !slices.Contains(ids, v.UUID) && !slices.Contains(c.excluded, v.UUID) {
+			n++
+		}
+	}
+	return n >= max(req.Min, 1)
 }
 
 // keep keeps GPUs for the waiter once its patience is over: those it could use, as long

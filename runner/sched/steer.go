@@ -101,12 +101,8 @@ func (c *Core) Closing() string { return c.draining }
 
 func (ev RetryRequested) on(c *Core) {
 	for _, n := range ev.Jobs {
-		if fam := c.family(int32(n)); fam != nil {
-			fam.streaks = nil
-			c.letGo(fam)
-		}
+		c.breaker.forget(c.template(int32(n)))
 	}
-	c.cascade() // what ends by that is not to be counted twice: see recount
 	for _, n := range ev.Jobs {
 		id, j := int32(n), &c.jobs[n]
 		switch {
@@ -150,7 +146,7 @@ func (c *Core) reopen(id int32) {
 // recount finds out for all jobs what they wait for, and lets those proceed that can. cascade
 // must know of all that have ended.
 func (c *Core) recount() {
-	c.refill, c.breaker.lifted = true, true
+	c.refill = true
 	c.concluding, c.changed = false, false
 	for q := range c.queues {
 		c.queues[q].next = 0

@@ -44,6 +44,7 @@ type world struct {
 	before  int             // facts in the ledger when the run began
 	manual  map[string]bool // "prepare", "read": not answered automatically
 	live    map[string]bool // uni_ids that the engine runs
+	phases  []phase         // of the core's jobs after the last Step
 	grants  map[string]gpu.Grant
 	adopt   []string     // uni_ids asked about, not yet answered
 	pending []Event      // answers not yet delivered
@@ -52,6 +53,7 @@ type world struct {
 	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see gauged
 	work    map[string]stall.Work // what it has done
 	unis    map[string]int        // attempts so far, by job
+	reopen  bool                  // jobs that had ended or were held wait again, or were put in another order
 	chaotic bool                  // jobs may wait for each other, and attempts end before the run has begun
 }
 
@@ -145,7 +147,7 @@ func (w *world) open() {
 	w.core = w.new(w.replay())
 	w.checkPacked()
 	w.before = len(w.ledger)
-	w.wakeAt, w.done, w.pending, w.adopt = 0, nil, nil, nil
+	w.wakeAt, w.done, w.pending, w.adopt, w.phases, w.reopen = 0, nil, nil, nil, nil, false
 }
 
 func (w *world) new(h *state.History) *Core {
@@ -209,12 +211,28 @@ func (w *world) step(ev Event) {
 		w.t.Fatalf("%d Wakes in one Step", wakes)
 	}
 	if len(w.b.Jobs) < 1000 {
-		if err := w.core.check(); err != nil {
+		w.watchPhases(ev)
+		if err := w.core.check(w.reopen); err != nil {
 			w.t.Fatalf("after %T %+v: %v", ev, ev, err)
 		}
 		if w.done != nil && !w.chaotic {
 			w.checkPhases()
 		}
+	}
+}
+
+// watchPhases notes whether the last Step may have put a job before one that is running already.
+func (w *world) watchPhases(ev Event) {
+	switch ev.(type) {
+	case Reloaded, JobsChanged:
+		w.reopen = true
+	}
+	for i, was := range w.phases {
+		w.reopen = w.reopen || was >= held && w.core.jobs[i].phase < held
+	}
+	w.phases = w.phases[:0]
+	for i := range w.core.jobs {
+		w.phases = append(w.phases, w.core.jobs[i].phase)
 	}
 }
 

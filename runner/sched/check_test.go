@@ -288,18 +288,18 @@ func (c *Core) checkHealth() error {
 			return fmt.Errorf("%s: %+v", c.name(id), *m)
 		}
 	}
-	for i, r := range h.rows {
-		again := slices.ContainsFunc(h.rows[:i], func(o *row) bool { return o.id == r.id })
+	for i, r := range h.series {
+		again := slices.ContainsFunc(h.series[:i], func(o *series) bool { return o.id == r.id })
 		if again || len(r.deaths) == 0 || len(r.deaths) > maxDeaths {
 			return fmt.Errorf("%d deaths on %s", len(r.deaths), r.id)
 		}
 	}
 	for _, id := range h.resting {
-		if h.told[id].why != "" {
+		if h.signatures[id].why != "" {
 			continue
 		}
-		i := slices.IndexFunc(h.rows, func(r *row) bool { return r.id == id })
-		if i < 0 || !enough(h.rows[i].deaths) || c.now.Boot >= h.rows[i].last+suspectFor {
+		i := slices.IndexFunc(h.series, func(r *series) bool { return r.id == id })
+		if i < 0 || !enough(h.series[i].deaths) || c.now.Boot >= h.series[i].last+suspectFor {
 			return fmt.Errorf("%s rests without enough deaths", id)
 		}
 	}
@@ -354,7 +354,7 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	switch isHeld := c.isHeld(id); {
 	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending && !c.anyway(id):
 		return fmt.Errorf("it is not held, but its family is: %v, or a need is: %v", isHeld, heldNeed)
-	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.late(id) == nil && !(c.health.jobs[id] != nil && c.health.jobs[id].excused > maxExcused):
+	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.late(id) == nil && !c.health.exhausted(id):
 		return fmt.Errorf("it is held for no reason")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {

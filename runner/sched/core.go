@@ -106,7 +106,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.fillQueues()
 	c.rank()
 	c.live.byID = map[string]*attempt{}
-	c.health = health{jobs: map[int32]*mishaps{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, told: map[gpu.UUID]told{}}
+	c.health = newHealth()
 	c.pools = pools{map[string]int{}, map[string]*head{}}
 	c.resizes.last, c.resizes.warned = map[int32]time.Duration{}, map[int32]bool{}
 	for i := range c.jobs {
@@ -370,7 +370,7 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 	if d, ok := c.nextRetry(); ok && !c.sealed() {
 		by(d.at)
 	}
-	c.nextTrial(by)
+	c.health.nextTrial(c.live.started, by)
 	if hours := c.b.Settings.Hours; c.closed() != "" && c.firstReady() >= 0 {
 		by(c.now.Boot + hours.Opens(c.here()).Sub(c.now.Wall))
 	}

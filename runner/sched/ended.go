@@ -46,12 +46,13 @@ func (ev Ended) on(c *Core) {
 	}
 	p := c.plan(a, &f)
 	c.giveBack(a, ev.Stuck, false)
-	if f.Uncharged = c.excused(a, f, ev); f.Uncharged == "" && a.job >= 0 {
+	s := c.symptoms(a, f, ev)
+	if f.Uncharged = c.excused(a, s, f, ev); f.Uncharged == "" && a.job >= 0 {
 		f.NoRetry = c.noRetry(a.job, &f, a.fault)
 	}
 	c.learn(a, f)
 	c.watch(a, f)
-	c.diagnose(a, f, ev)
+	c.diagnose(a, s, f)
 	switch {
 	case a.job >= 0 && !c.begun: // its job is judged by this end like by those before the run
 		c.evidence[int(a.job)] = ev.Evidence
@@ -230,8 +231,7 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 			c.failedOnce(id, phaseOf(f.State), f, a.grant.Memory)
 			return
 		}
-		if m := c.health.of(id); displaced {
-		} else if m.excused++; m.excused > maxExcused {
+		if !displaced && !c.health.excuse(id) {
 			c.postpone(id, f.Uncharged)
 			return
 		}

@@ -172,7 +172,7 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 // are enough that are free or that this run's jobs hold, and its patience is not over. After a
 // death with a signature it waits whoever holds them, until nothing else of the run is left.
 func (c *Core) elsewhere(id int32, req gpu.Request, aside []gpu.UUID) bool {
-	if m := c.health.jobs[id]; m.signed && len(m.suspects) > 0 {
+	if c.health.signed(id) {
 		others := func(cl *class) bool { return c.head(cl) >= 0 && cl.req.Avoid == "" }
 		return len(c.live.all)+len(c.moves)+c.counts[waiting] > 0 || slices.ContainsFunc(c.classes, others)
 	}

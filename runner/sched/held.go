@@ -103,8 +103,8 @@ func (c *Core) whyHeld(id int32) *schema.Wait {
 			return waits(schema.WaitBreaker, "needs %s, which is held", c.name(n)).On(c.name(n))
 		}
 	}
-	switch m := c.health.jobs[id]; {
-	case m != nil && m.excused > maxExcused:
+	switch {
+	case c.health.exhausted(id):
 		return waits(schema.WaitGPUs, "it died on every GPU that it could have; the next run tries it again")
 	case c.gaveUp:
 		return waits(schema.WaitGPUs, "gave up: no GPU became free in time")

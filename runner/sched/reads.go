@@ -66,7 +66,7 @@ func (ev Observed) on(c *Core) {
 	}
 	c.see(ev.Observation)
 	c.vitals(ev.Observation, ev.Quick)
-	c.unpublished(&ev.Observation)
+	c.health.unpublished(&ev.Observation)
 	quick := ev.Quick && ev.Err == ""
 	if quick {
 		ev.Readings = slices.DeleteFunc(slices.Clone(ev.Readings), func(r gpu.Reading) bool { return r.Err == "" && !c.inHand(r.UUID) })

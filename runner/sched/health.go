@@ -1,0 +1,453 @@
+package sched
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// A death with the signature of a device's fault is charged only once it has happened on two
+// devices: until then its job waits for another one, or until nothing else of the run is left.
+// If it had one device, that is quarantined, unless the driver says that it contained the error.
+//
+// Without a signature a GPU is suspected when attempts die on it one after another, soon
+// after their start and in ways that can be its fault. It is quarantined once one of their
+// jobs has done better elsewhere. Until then a job that died is tried elsewhere, which spends no retry, and the
+// suspect rests: a fast failure would free it for the next job at once.
+const (
+	suspectAfter = 3                // deaths in a row, not all of one job
+	suspectFor   = 10 * time.Minute // unless one of their jobs is tried elsewhere before that
+	maxDeaths    = 16               // remembered of one GPU
+	maxEvidence  = 3                // causes of death named as evidence
+)
+
+// health decides which devices are to blame for the ends of attempts, from those ends and from readings.
+type health struct {
+	series     []*series              // of devices on which the last attempts died
+	resting    []gpu.UUID             // suspects
+	jobs       map[int32]*mishaps     // by job
+	fresh      []freshQuarantine      // quarantines that readings may not show yet
+	errors     map[gpu.UUID]int       // uncorrectable ECC errors, as last read
+	lost       map[gpu.UUID]bool      // fell off the bus, as last read
+	signatures map[gpu.UUID]signature // the last of each device
+}
+
+func newHealth() health {
+	return health{jobs: map[int32]*mishaps{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, signatures: map[gpu.UUID]signature{}}
+}
+
+// A signature is a sign that a device had a fault.
+type signature struct {
+	at        time.Duration
+	contained bool   // the device is sound
+	why       string // by a log alone, that of this job: the next reading decides
+	job       int32
+}
+
+// A series is the attempts that died on a device one after another.
+type series struct {
+	id     gpu.UUID
+	deaths []death
+	last   time.Duration // when the last died
+}
+
+type death struct {
+	job     int32
+	on      []gpu.UUID
+	charged bool
+	who     string // "train-1 (attempt 2)"
+	cause   string // "SIGSEGV"
+	better  string // how its job then did elsewhere, "train-1 succeeded on GPU 2"; or ""
+}
+
+// symptoms are what the end of an attempt says of its devices.
+type symptoms struct {
+	contained bool // it failed by an error after which its device is sound
+	signed    bool // it has the signature of a device's fault
+	died      bool // it ended in a way that can be its device's fault
+}
+
+// symptoms judges the end of an attempt that had devices.
+func (h *health) symptoms(now time.Duration, a *attempt, f state.Fact, ev Ended) symptoms {
+	var last signature // in the last minute, while the attempt had the device
+	for _, id := range a.grant.UUIDs {
+		if n, any := h.signatures[id]; any && n.at >= max(a.began, now-early) && (last.at == 0 || last.contained) {
+			last = n
+		}
+	}
+	s := symptoms{contained: f.ErrorType != "" && f.Why == "" && last.contained, signed: ev.Cause == DeviceFault || last.at > 0 && !last.contained}
+	if a.adopted || a.job < 0 || f.Why != "" || ev.Void {
+		return s
+	}
+	switch f.ErrorType {
+	case state.ErrLost:
+		s.died = true
+	case state.ErrSignal:
+		s.died = s.signed || !slices.Contains(asked, f.Signal)
+	case state.ErrExit:
+		s.died = s.signed || f.ExitCode != nil && slices.Contains(crashes, *f.ExitCode)
+	}
+	return s
+}
+
+// ended learns from the end of an attempt. It returns the device that is to be read at once since only
+// a log says that it is at fault, or "". another reports whether a job could run on other devices.
+func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, another func(int32, []gpu.UUID) bool) (suspect gpu.UUID) {
+	ids := a.grant.UUIDs
+	switch {
+	case s.contained:
+	case s.died:
+		h.mishap(a, f)
+		if s.signed {
+			m := h.of(a.job)
+			if m.suspects, m.signed = m.among(a), true; f.Uncharged != "" && len(ids) == 1 && another(a.job, ids) {
+				suspect = ids[0] // until a reading has shown whether it is at fault
+				h.signatures[suspect] = signature{at: now, why: a.name + " died on it: " + f.Failure().Cause(), job: a.job}
+			}
+		}
+		if f.Seconds <= early.Seconds() {
+			h.dies(now, a, f)
+		}
+	case f.Why != "" || f.ErrorType == state.ErrLost: // says nothing about the device
+	default:
+		if a.fault == theirs {
+			h.mishap(a, f)
+		}
+		h.series = slices.DeleteFunc(h.series, func(r *series) bool { return slices.Contains(ids, r.id) })
+		if f.State == state.Succeeded {
+			h.better(a, "succeeded on "+gpuNumbers(a.grant.Indices))
+		} else if f.Seconds > early.Seconds() {
+			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
+		}
+	}
+	return suspect
+}
+
+// dies adds a death to the series of an attempt's devices.
+func (h *health) dies(now time.Duration, a *attempt, f state.Fact) {
+	fl, who := f.Failure(), a.name
+	if a.n > 1 {
+		who += fmt.Sprintf(" (attempt %d)", a.n)
+	}
+	for _, id := range a.grant.UUIDs {
+		i := slices.IndexFunc(h.series, func(r *series) bool { return r.id == id })
+		if i < 0 {
+			i = len(h.series)
+			h.series = append(h.series, &series{id: id})
+		}
+		r := h.series[i]
+		if f.ErrorType == state.ErrLost && a.began < r.last {
+			continue // one keeper's death is one, however many attempts go with it
+		}
+		r.deaths = append(r.deaths, death{job: a.job, on: a.grant.UUIDs, charged: f.Uncharged == "", who: who, cause: fl.Cause()})
+		r.deaths = r.deaths[max(0, len(r.deaths)-maxDeaths):]
+		r.last = now
+	}
+}
+
+// better records how a job that died on other devices has done on those of a.
+func (h *health) better(a *attempt, how string) {
+	for _, r := range h.series {
+		for i := range r.deaths {
+			if d := &r.deaths[i]; d.job == a.job && d.better == "" && !slices.Contains(a.grant.UUIDs, r.id) {
+				d.better = a.name + " then " + how
+			}
+		}
+	}
+}
+
+// enough reports whether so many deaths make a device suspect.
+func enough(deaths []death) bool {
+	return len(deaths) >= suspectAfter && slices.ContainsFunc(deaths, func(d death) bool { return d.job != deaths[0].job })
+}
+
+// A conviction is a device that is to be quarantined, and why.
+type conviction struct {
+	id       gpu.UUID
+	why      string
+	evidence []string
+	charged  []int32 // the job of each death that spent a retry
+}
+
+// examine returns the first device against which there is enough evidence. If there is none, it
+// decides which devices rest until there is. retriable reports whether a job can still be tried
+// on devices other than some.
+func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable func(int32, []gpu.UUID) bool) (conviction, bool) {
+	h.resting = nil
+	for id, t := range h.signatures {
+		if t.why != "" {
+			h.resting = append(h.resting, id)
+		}
+	}
+	if len(h.series) == 0 {
+		return conviction{}, false
+	}
+	for a := range live {
+		if len(a.grant.UUIDs) > 0 && a.job >= 0 && a.began > 0 && now-a.began >= early {
+			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
+		}
+	}
+	for k, r := range h.series {
+		i := slices.IndexFunc(r.deaths, func(d death) bool { return d.better != "" })
+		switch {
+		case !enough(r.deaths):
+		case i >= 0:
+			h.series = slices.Delete(h.series, k, k+1)
+			return r.convict(r.deaths[i].better), true
+		case h.rests(now, r, retriable):
+			h.resting = append(h.resting, r.id)
+		}
+	}
+	return conviction{}, false
+}
+
+// rests reports whether a suspect is left alone: one of the jobs that died only there can
+// still be tried elsewhere.
+func (h *health) rests(now time.Duration, r *series, retriable func(int32, []gpu.UUID) bool) bool {
+	only := slices.DeleteFunc(slices.Clone(r.deaths), func(d death) bool {
+		return slices.ContainsFunc(h.places(d.job), func(id gpu.UUID) bool { return !slices.Contains(d.on, id) })
+	})
+	return now < r.last+suspectFor && enough(only) && slices.ContainsFunc(only, func(d death) bool { return retriable(d.job, []gpu.UUID{r.id}) })
+}
+
+// nextTrial calls by with the times at which a suspect is convicted or has rested enough.
+func (h *health) nextTrial(live iter.Seq[*attempt], by func(time.Duration)) {
+	for _, r := range h.series {
+		if !enough(r.deaths) {
+			continue
+		}
+		by(r.last + suspectFor)
+		for a := range live {
+			if a.began > 0 && slices.ContainsFunc(r.deaths, func(d death) bool { return d.job == a.job }) {
+				by(a.began + early)
+			}
+		}
+	}
+}
+
+// convict returns the conviction of a suspect, one of whose jobs has done better elsewhere.
+func (r *series) convict(better string) conviction {
+	v := conviction{id: r.id, evidence: append(r.evidence(), better)}
+	var jobs []int32
+	for _, d := range r.deaths {
+		if !slices.Contains(jobs, d.job) {
+			jobs = append(jobs, d.job)
+		}
+		if d.charged {
+			v.charged = append(v.charged, d.job)
+		}
+	}
+	v.why = fmt.Sprintf("%d attempts of %d jobs in a row died on it", len(r.deaths), len(jobs))
+	return v
+}
+
+// evidence names the attempts that died, with those of the same cause together.
+func (r *series) evidence() (list []string) {
+	var causes []string
+	for _, d := range r.deaths {
+		if !slices.Contains(causes, d.cause) && len(causes) < maxEvidence {
+			causes = append(causes, d.cause)
+		}
+	}
+	for _, cause := range causes {
+		var who []string
+		for _, d := range r.deaths {
+			if d.cause == cause {
+				who = append(who, d.who)
+			}
+		}
+		list = append(list, few(who)+": "+cause)
+	}
+	return list
+}
+
+// A freshQuarantine is one that readings may not show yet.
+type freshQuarantine struct {
+	gpu.Quarantine
+	since time.Duration // when it was published; 0 if it has not been
+}
+
+// published notes when others could first read of a quarantine.
+func (h *health) published(now time.Duration, id gpu.UUID) {
+	for i := range h.fresh {
+		if n := &h.fresh[i]; n.UUID == id {
+			n.since = now
+		}
+	}
+}
+
+// unpublished adds to a reading the quarantines that it cannot show yet. One that is
+// missing from a later reading has been lifted.
+func (h *health) unpublished(seen *gpu.Observation) {
+	if seen.Sick == nil {
+		return
+	}
+	h.fresh = slices.DeleteFunc(h.fresh, func(n freshQuarantine) bool { return n.since > 0 && n.since < seen.At })
+	for _, n := range h.fresh {
+		seen.Sick = append(seen.Sick, n.Quarantine)
+	}
+}
+
+// observe returns the devices that their readings convict, and the jobs that died of an error
+// that turns out to be contained: they need no longer avoid their devices.
+func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (found []conviction, cleared []int32) {
+	for i := range seen.Readings {
+		r := &seen.Readings[i]
+		convict := func(why string) {
+			h.signatures[r.UUID] = signature{at: now}
+			found = append(found, conviction{id: r.UUID, why: why})
+		}
+		if r.Lost && !h.lost[r.UUID] {
+			convict(r.Err)
+		}
+		if h.lost[r.UUID] = r.Lost; r.Health != nil {
+			if x := r.Health.Xid; x == gpu.Contained {
+				if t := h.signatures[r.UUID]; t.why != "" {
+					*h.of(t.job) = mishaps{excused: h.of(t.job).excused}
+					cleared = append(cleared, t.job)
+				}
+				h.signatures[r.UUID] = signature{at: now, contained: true}
+			} else if x > 0 {
+				convict(fmt.Sprintf("the driver reported the critical error Xid %d", x))
+			}
+			if n := r.Health.Uncorrected; n >= 0 {
+				t := h.signatures[r.UUID] // a contained error counts, too
+				if before, known := h.errors[r.UUID]; known && n > before && (!t.contained || now-t.at > early) {
+					convict(fmt.Sprintf("its count of uncorrectable ECC errors rose from %d to %d", before, n))
+				}
+				h.errors[r.UUID] = n
+			}
+		}
+		if t := h.signatures[r.UUID]; t.why != "" && !quick && r.Err == "" && seen.At >= t.at {
+			convict(t.why)
+		}
+	}
+	return found, cleared
+}
+
+// maxExcused is how many failures of one job spend no retry in a run.
+const maxExcused = 3
+
+// mishaps are what befell a job that was not, or may not have been, its fault.
+type mishaps struct {
+	excused int // failures that spent no retry
+
+	signed   bool       // it died with the signature of a device's fault
+	suspects []gpu.UUID // the devices on which it did so each time
+
+	on   []gpu.UUID // devices on which it happened
+	died bool       // it died on one of them
+	away bool       // it is to be tried on others
+}
+
+// of returns a job's mishaps, to be changed.
+func (h *health) of(job int32) *mishaps {
+	if h.jobs[job] == nil {
+		h.jobs[job] = &mishaps{}
+	}
+	return h.jobs[job]
+}
+
+// among returns the devices on which a job has died with a signature each time, if its attempt
+// a died like that, too.
+func (m *mishaps) among(a *attempt) []gpu.UUID {
+	if m == nil || !m.signed {
+		return a.grant.UUIDs
+	}
+	return slices.DeleteFunc(slices.Clone(m.suspects), func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
+}
+
+// places returns the devices on which a job had mishaps.
+func (h *health) places(job int32) []gpu.UUID {
+	if m := h.jobs[job]; m != nil {
+		return m.on
+	}
+	return nil
+}
+
+// avoid returns the devices on which a job is not to be tried again for now.
+func (h *health) avoid(job int32) gpu.Names {
+	m := h.jobs[job]
+	if m == nil || !m.away {
+		return ""
+	}
+	names := make([]string, len(m.on))
+	for i, id := range m.on {
+		names[i] = string(id)
+	}
+	return gpu.NamesOf(names)
+}
+
+// mishap records one of a's job.
+func (h *health) mishap(a *attempt, f state.Fact) {
+	m := h.of(a.job)
+	m.on = slices.Concat(m.on, a.grant.UUIDs)
+	slices.Sort(m.on)
+	m.on = slices.Compact(m.on)
+	m.died, m.away = m.died || f.ErrorType != state.ErrOOM, f.Uncharged != ""
+}
+
+// crashes are the signals of a program that crashed or was killed, rather than asked to
+// end, and the exit codes with which a shell reports them.
+var (
+	asked   = []string{"SIGHUP", "SIGINT", "SIGPIPE", "SIGTERM"}
+	crashes = []int{128 + 4, 128 + 5, 128 + 6, 128 + 7, 128 + 8, 128 + 11} // ILL, TRAP, ABRT, BUS, FPE, SEGV
+)
+
+// excuse counts a failure that spends no retry. It reports false if the job has had too many.
+func (h *health) excuse(job int32) bool {
+	m := h.of(job)
+	m.excused++
+	return m.excused <= maxExcused
+}
+
+// exhausted reports whether a job has had more excuses than a run grants.
+func (h *health) exhausted(job int32) bool {
+	m := h.jobs[job]
+	return m != nil && m.excused > maxExcused
+}
+
+// signed reports whether a job died with the signature of a fault each time on the same device.
+func (h *health) signed(job int32) bool {
+	m := h.jobs[job]
+	return m != nil && m.signed && len(m.suspects) > 0
+}
+
+// excused returns why a failure spends no retry, or "": the reason that the edge gave, or the health of
+// its devices, of which sick names one that is quarantined, if any is.
+func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick string, another func(int32, []gpu.UUID) bool) string {
+	m, blamed := h.jobs[a.job], gpuNumbers(a.grant.Indices)+" may be at fault"
+	switch {
+	case s.contained:
+		return gpuNumbers(a.grant.Indices) + " contained a memory error"
+	case s.died && s.signed:
+		if len(m.among(a)) == 0 {
+			return "" // it died on two devices: it is to blame
+		}
+		return blamed
+	case m != nil && m.excused >= maxExcused:
+		return ""
+	case given != "":
+		return given
+	case a.fault == theirs:
+		return "another user's process took its memory"
+	case !s.died || !another(a.job, slices.Concat(h.places(a.job), a.grant.UUIDs)):
+		return ""
+	case sick != "":
+		return "GPU " + sick + " is quarantined"
+	case f.Seconds <= early.Seconds() && (m == nil || !m.died || h.othersDied(a)):
+		return blamed // a job that died elsewhere too is to blame, unless others died there as well
+	}
+	return ""
+}
+
+// othersDied reports whether the last attempt of another job died on a device of a, too.
+func (h *health) othersDied(a *attempt) bool {
+	return slices.ContainsFunc(h.series, func(r *series) bool {
+		return slices.Contains(a.grant.UUIDs, r.id) && slices.ContainsFunc(r.deaths, func(d death) bool { return d.job != a.job })
+	})
+}

@@ -1,0 +1,198 @@
+package sched
+
+import (
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+func TestEndsThatCanBeTheFaultOfTheGPU(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		end  Ended
+		want bool
+	}{
+		{"success", Ended{}, false},
+		{"exit 1", Ended{ExitCode: 1}, false},
+		{"a CUDA error", Ended{ExitCode: 1, Cause: DeviceFault}, true},
+		{"out of GPU memory", Ended{ExitCode: 1, Cause: GPUMemory}, false},
+		{"out of host memory", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: HostMemory}, false},
+		{"a crash", Ended{ExitCode: -1, Signal: "SIGSEGV"}, true},
+		{"a crash, as a shell reports it", Ended{ExitCode: 139}, true},
+		{"an abort, as a shell reports it", Ended{ExitCode: 134}, true},
+		{"killed", Ended{ExitCode: -1, Signal: "SIGKILL"}, true},
+		{"asked to end", Ended{ExitCode: -1, Signal: "SIGTERM"}, false},
+		{"interrupted", Ended{ExitCode: -1, Signal: "SIGINT"}, false},
+		{"command not found", Ended{ExitCode: 127}, false},
+		{"lost", Ended{ExitCode: -1, Lost: true}, true},
+		{"never ran", Ended{ExitCode: -1, Lost: true, Void: true}, false},
+		{"timeout", Ended{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyTimeout}, false},
+		{"stopped", Ended{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCancelled}, false},
+		{"an output is missing", Ended{Failed: "output x missing", Cause: DeviceFault}, true},
+		{"left running", Ended{LeftRunning: "python 7"}, false},
+	} {
+		h, a := newHealth(), &attempt{uniID: "a.1", grant: gpu.Grant{UUIDs: []gpu.UUID{uuid(0)}}}
+		f := a.end(row.end, Now{Boot: time.Hour, Wall: epoch})
+		if got := h.symptoms(time.Hour, a, f, row.end).died; got != row.want {
+			t.Errorf("%s: got %v, want %v", row.name, got, row.want)
+		}
+		a.adopted = true
+		if h.symptoms(time.Hour, a, f, row.end).died {
+			t.Errorf("%s: counts for an attempt of an earlier run", row.name)
+		}
+	}
+}
+
+// dying plays attempts on devices in health's tests.
+type dying struct {
+	health
+	now       time.Duration
+	elsewhere bool // jobs could run on other devices
+}
+
+func (d *dying) another(int32, []gpu.UUID) bool { return d.elsewhere }
+
+// end ends an attempt of a job on a GPU after some seconds, and returns why that spends no retry.
+func (d *dying) end(job int32, on int, seconds float64, ev Ended) (excuse string, read gpu.UUID) {
+	d.now += time.Duration(seconds) * time.Second
+	name := string(rune('a' + job))
+	a := &attempt{job: job, name: name, n: 1, began: d.now - time.Duration(seconds)*time.Second, grant: gpu.Grant{Indices: []int{on}, UUIDs: []gpu.UUID{uuid(on)}}}
+	f := a.end(ev, Now{Boot: d.now, Wall: epoch})
+	f.Seconds = seconds
+	s := d.symptoms(d.now, a, f, ev)
+	if f.ErrorType != "" {
+		if f.Uncharged = d.excused(a, s, f, "", "", d.another); f.Uncharged != "" {
+			d.excuse(job)
+		}
+	}
+	return f.Uncharged, d.ended(d.now, a, s, f, d.another)
+}
+
+func (d *dying) examined() (conviction, bool) {
+	return d.examine(d.now, func(func(*attempt) bool) {}, d.another)
+}
+
+var crash = Ended{ExitCode: -1, Signal: "SIGSEGV"}
+
+// A device on which several jobs died in a row rests until one of them has done better elsewhere.
+func TestDeviceIsConvictedByJobsThatDoBetterElsewhere(t *testing.T) {
+	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
+	for job := range int32(suspectAfter) {
+		if _, convicted := d.examined(); convicted || len(d.resting) > 0 {
+			t.Fatalf("after %d deaths, it is convicted: %v, or rests: %v", job, convicted, d.resting)
+		}
+		if excuse, _ := d.end(job, 0, 3, crash); excuse != "GPU 0 may be at fault" {
+			t.Errorf("job %d is excused by %q", job, excuse)
+		}
+	}
+	if _, convicted := d.examined(); convicted || len(d.resting) != 1 || d.resting[0] != uuid(0) {
+		t.Fatalf("after %d deaths, it is convicted: %v, or does not rest: %v", suspectAfter, convicted, d.resting)
+	}
+	d.end(0, 1, 3, Ended{})
+	v, convicted := d.examined()
+	if !convicted || v.id != uuid(0) || v.why != "3 attempts of 3 jobs in a row died on it" || len(v.charged) > 0 || v.evidence[1] != "a then succeeded on GPU 1" {
+		t.Errorf("convicted: %v, %+v", convicted, v)
+	}
+	if _, again := d.examined(); again || len(d.resting) > 0 {
+		t.Errorf("convicted again: %v, rests: %v", again, d.resting)
+	}
+}
+
+func TestDeviceDoesNotRest(t *testing.T) {
+	for name, play := range map[string]func(d *dying){
+		"one job died": func(d *dying) { d.end(0, 0, 3, crash); d.end(0, 0, 3, crash); d.end(0, 0, 3, crash) },
+		"a success in between": func(d *dying) {
+			d.end(0, 0, 3, crash)
+			d.end(1, 0, 3, Ended{})
+			d.end(2, 0, 3, crash)
+			d.end(3, 0, 3, crash)
+		},
+		"they ran long": func(d *dying) { d.end(0, 0, 90, crash); d.end(1, 0, 90, crash); d.end(2, 0, 90, crash) },
+		"they died elsewhere": func(d *dying) {
+			d.end(0, 1, 3, crash)
+			d.end(0, 0, 3, crash)
+			d.end(1, 0, 3, crash)
+			d.end(2, 0, 3, crash)
+		},
+		"it has rested enough": func(d *dying) {
+			d.end(0, 0, 3, crash)
+			d.end(1, 0, 3, crash)
+			d.end(2, 0, 3, crash)
+			d.now += suspectFor
+		},
+		"there is no other GPU": func(d *dying) {
+			d.elsewhere = false
+			d.end(0, 0, 3, crash)
+			d.end(1, 0, 3, crash)
+			d.end(2, 0, 3, crash)
+		},
+	} {
+		d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
+		play(d)
+		if v, convicted := d.examined(); convicted || len(d.resting) > 0 {
+			t.Errorf("%s: %+v, rests: %v", name, v, d.resting)
+		}
+	}
+}
+
+// A CUDA error names the device: the next reading decides, and the job goes elsewhere. If it dies like
+// that on two devices, it is to blame.
+func TestDeviceWithSignature(t *testing.T) {
+	cuda := Ended{ExitCode: 1, Cause: DeviceFault}
+	seen := func(d *dying, x int) gpu.Observation {
+		return gpu.Observation{At: d.now, Readings: []gpu.Reading{{UUID: uuid(0), Health: &gpu.Health{Xid: x, Uncorrected: -1}}}}
+	}
+	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
+	if excuse, read := d.end(0, 0, 3, cuda); excuse == "" || read != uuid(0) || d.avoid(0) == "" {
+		t.Errorf("excused by %q, reads %q, avoids %q", excuse, read, d.avoid(0))
+	}
+	if found, _ := d.observe(d.now, seen(d, 0), true); found != nil {
+		t.Errorf("a quick reading convicts: %+v", found)
+	}
+	if found, _ := d.observe(d.now, seen(d, 0), false); len(found) != 1 || found[0].id != uuid(0) {
+		t.Errorf("the next reading finds %+v", found)
+	}
+	if excuse, _ := d.end(0, 1, 3, cuda); excuse != "" {
+		t.Errorf("the second device excuses: %q", excuse)
+	}
+	d = &dying{health: newHealth(), now: time.Hour, elsewhere: true}
+	d.end(0, 0, 3, cuda)
+	if found, cleared := d.observe(d.now, seen(d, gpu.Contained), false); found != nil || len(cleared) != 1 || d.avoid(0) != "" {
+		t.Errorf("a contained error: found %+v, cleared %v, avoids %q", found, cleared, d.avoid(0))
+	}
+}
+
+func TestJobIsExcusedAFewTimes(t *testing.T) {
+	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
+	for i := range maxExcused {
+		d.end(9, i, 3, crash) // others died there as well
+		if excuse, _ := d.end(0, i, 3, crash); excuse == "" {
+			t.Errorf("death %d is not excused", i+1)
+		}
+	}
+	d.end(9, 7, 3, crash)
+	if excuse, _ := d.end(0, 7, 3, crash); excuse != "" || d.exhausted(0) {
+		t.Errorf("death %d is excused by %q; exhausted: %v", maxExcused+1, excuse, d.exhausted(0))
+	}
+	if d.excuse(0) || !d.exhausted(0) {
+		t.Error("one more excuse is granted")
+	}
+}
+
+// A job whose last failure spent no retry would have been tried again: the run left it
+// pending, and so does the ledger.
+func TestUnchargedIsPending(t *testing.T) {
+	w := newWorld(t)
+	w.job("a", "true", jobspec.Spec{}, "")
+	for uncharged, want := range map[string]state.Phase{"": state.Failed, "GPU 0 may be at fault": state.Pending} {
+		h := state.NewHistory()
+		h.Ran(0, state.Fact{Kind: state.KindRun, Time: w.now.Wall}, state.Fact{})
+		h.Apply(0, state.Fact{Kind: state.KindEnd, Time: w.now.Wall, Job: "a", Key: w.b.Jobs[0].Key.String(), State: state.Failed, Uncharged: uncharged})
+		if got := Phases(w.b, h)[0]; got != want {
+			t.Errorf("uncharged %q: %s, want %s", uncharged, got, want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// What follows from what health finds stays in Core: it changes jobs, their retries and what others
+// may read.
+
+// examine quarantines devices against which there is enough evidence.
+func (c *Core) examine() {
+	retriable := func(job int32, not []gpu.UUID) bool {
+		p := c.jobs[job].phase
+		return p >= pending && p <= waiting && c.another(job, not)
+	}
+	for {
+		v, ok := c.health.examine(c.now.Boot, c.live.started, retriable)
+		if !ok {
+			return
+		}
+		for _, job := range v.charged {
+			if j := &c.jobs[job]; j.failures > 0 && !j.phase.over() && c.health.of(job).excused < maxExcused {
+				j.failures--
+				c.health.excuse(job)
+			}
+		}
+		c.quarantine(v)
+	}
+}
+
+// vitals quarantines devices that a reading convicts.
+func (c *Core) vitals(seen gpu.Observation, quick bool) {
+	found, cleared := c.health.observe(c.now.Boot, seen, quick)
+	for _, v := range found {
+		c.quarantine(v)
+	}
+	for _, job := range cleared {
+		if c.jobs[job].phase == ready {
+			c.makeReady(job)
+		}
+	}
+}
+
+// quarantine keeps this user's jobs off a device for a while.
+func (c *Core) quarantine(v conviction) {
+	q, begun := c.pool.Quarantine(c.now.Boot, c.now.Wall, v.id, v.why, v.evidence)
+	if !begun {
+		return
+	}
+	c.health.fresh = append(c.health.fresh, freshQuarantine{Quarantine: q})
+	c.do(Quarantine{q})
+	text := fmt.Sprintf("GPU %s is quarantined until %s: %s", c.pool.Label(v.id), q.Until.Local().Format("15:04"), v.why)
+	if len(v.evidence) > 0 {
+		text += " (" + strings.Join(v.evidence, "; ") + ")"
+	}
+	c.do(Warn{Text: fmt.Sprintf("%s; gpurun gpus --clear %d lifts that", text, q.Index)})
+	c.refill = true
+}
+
+func (ev Published) on(c *Core) { c.health.published(c.now.Boot, ev.UUID) }
+
+// symptoms returns what the end of an attempt says of its devices, if it had any.
+func (c *Core) symptoms(a *attempt, f state.Fact, ev Ended) symptoms {
+	if !c.onPool(a) {
+		return symptoms{}
+	}
+	return c.health.symptoms(c.now.Boot, a, f, ev)
+}
+
+// excused returns why a failure spends no retry, or "". What the attempt held has been
+// given back.
+func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
+	switch {
+	case !c.begun: // which was so whatever becomes of its job
+		return ev.Uncharged
+	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 || c.jobs[a.job].quit:
+		return ""
+	case ev.Displaced:
+		return ev.Uncharged
+	}
+	sick := ""
+	for _, id := range a.grant.UUIDs {
+		if c.pool == nil {
+			break
+		}
+		if _, is := c.pool.Quarantined(c.now.Boot, id); is && sick == "" {
+			sick = c.pool.Label(id)
+		}
+	}
+	return c.health.excused(a, s, f, ev.Uncharged, sick, c.another)
+}
+
+// diagnose has health learn from the end of an attempt.
+func (c *Core) diagnose(a *attempt, s symptoms, f state.Fact) {
+	if !c.onPool(a) {
+		return
+	}
+	if id := c.health.ended(c.now.Boot, a, s, f, c.another); id != "" {
+		c.reads.now = append(c.reads.now, id)
+	}
+}

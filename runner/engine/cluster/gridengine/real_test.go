@@ -57,6 +57,9 @@ func TestRealHangs(t *testing.T)            { long(t); site.Hangs(t) }
 func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
 func TestRealFolderGone(t *testing.T)       { site.FolderGone(t, shut, open) }
+func TestRealAllocation(t *testing.T) {
+	site.Allocation(t, []string{"qsub", "-terse", "-V", "-j", "y", "-S", "/bin/sh", "-l", "gpu=2"}, []string{"-notify", "-l", "h_rt=20"})
+}
 
 // long leaves out what takes long here and what Slurm's tests have alike: after each crash of the
 // master its queues take half a minute to be back.

@@ -1,0 +1,122 @@
+package clustertest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+)
+
+// Allocation checks that a run inside a job of the cluster, with two GPUs and one CPU, keeps to
+// these and to its end, and that the same command resumes what was cut off, without a retry,
+// in other jobs, and then where none of these can be seen. submit is the command that
+// submits a script; limit are its arguments for the shortest time, with a warning before its end.
+func (s *Site) Allocation(t *testing.T, submit, limit []string) {
+	b := s.New(t, `
+settings: {engine: local, grace: 1s}
+defaults: {retry: 0}
+jobs:
+  - {name: "j{i}", matrix: {i: "0..5"}, run: 'echo $CUDA_VISIBLE_DEVICES >>journal'}
+  - {name: slow, gpus: 0, run: 'true'}
+  - {name: long, gpus: 0, priority: -1, run: 'echo $$ $PPID >long.new; mv long.new long.up; until [ -e go ]; do sleep 0.1; done'}
+`)
+	b.Drive("count=4\n")
+	b.Setenv("HOME", b.Dir)
+	b.Setenv("GPURUN_CLAIMS_DIR", b.Dir)
+	b.Write("wide.yaml", "jobs: [{name: wide, gpus: 0, cpus: 2, run: 'true'}]")
+	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" jobs.yaml\n")
+	b.Write("small", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" wide.yaml\n")
+	in := func(script string, args ...string) (id, out string) {
+		out = filepath.Join(b.Dir, script+".out")
+		id = strings.TrimSpace(b.Command(slices.Concat(submit, args, []string{"-o", out, filepath.Join(b.Dir, script)})...))
+		return id, out
+	}
+	over := func() { b.Until("the job is over", 4*time.Minute, func() bool { return s.left() == 0 }) }
+	said := func(out string) string { text, _ := os.ReadFile(out); return string(text) }
+
+	// Its one CPU.
+	_, out := in("small")
+	b.Until("it is refused", time.Minute, func() bool { return strings.Contains(said(out), "never run") })
+	b.Says(said(out), "cpus: 2, but this machine has 1")
+	over()
+
+	// Its end: what took longer than it lasts is left.
+	b.Says(b.Run("--only", "slow", "jobs.yaml"), "1 succeeded")
+	ledger := filepath.Join(b.Dir, ".gpurun/jobs.yaml/ledger.jsonl")
+	text, _ := os.ReadFile(ledger)
+	if err := os.WriteFile(ledger, regexp.MustCompile(`"seconds":[0-9.e-]+`).ReplaceAll(text, []byte(`"seconds":9000`)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" --force jobs.yaml\n")
+	_, out = in("script", limit...)
+	b.Wait("long.up")
+	b.Until("it was warned", 4*time.Minute, func() bool { return strings.Contains(said(out), "run the rest with") })
+	over()
+	if all := strings.Fields(b.Read("journal")); len(all) != 6 || slices.ContainsFunc(all, func(gpu string) bool { return !strings.HasSuffix(gpu, "0") && !strings.HasSuffix(gpu, "1") }) {
+		t.Errorf("the jobs had the GPUs %q", all)
+	}
+	b.Says(said(out), "slow is left: jobs like it take 2h30m, and "+s.Engine+" job ")
+	b.Says(said(out), "stopping the running jobs")
+
+	// Another job of the cluster goes on. Its run is killed, and with it what runs.
+	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" jobs.yaml\n")
+	up := func() (job, runner int) {
+		_ = os.Remove(filepath.Join(b.Dir, "long.up"))
+		in("script")
+		f := strings.Fields(b.Wait("long.up"))
+		job, _ = strconv.Atoi(f[0])
+		keeper, _ := strconv.Atoi(f[1])
+		return job, parent(keeper)
+	}
+	job, runner := up()
+	if err := unix.Kill(runner, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	over()
+	b.Until("what ran has ended", time.Minute, func() bool { return unix.Kill(job, 0) != nil })
+
+	// So does the third, and this one leaves no record: the runner and its keeper are killed.
+	job, runner = up()
+	keeper := parent(job)
+	if err := unix.Kill(keeper, unix.SIGKILL); err != nil || unix.Kill(runner, unix.SIGKILL) != nil {
+		t.Fatal(err)
+	}
+	over()
+	_ = unix.Kill(job, unix.SIGKILL) // where the cluster does not
+
+	// Where none of that can be seen, the same command still resumes.
+	b.Write("go", "")
+	cmd := exec.Command("unshare", "-p", "--fork", "--mount-proc", b.Binary, "jobs.yaml")
+	cmd.Dir = b.Dir
+	last, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, last)
+	}
+	var ends []state.Phase
+	for _, e := range b.Facts(state.KindEnd)["long"] {
+		ends = append(ends, e.State)
+	}
+	if !slices.Equal(ends, []state.Phase{state.Interrupted, state.Interrupted, state.Interrupted, state.Succeeded}) {
+		t.Errorf("the long job ended as %v:\n%s", ends, last)
+	}
+	if all := strings.Fields(b.Read("journal")); len(all) != 6 {
+		t.Errorf("%d short jobs have run, want 6", len(all))
+	}
+}
+
+// parent returns the process that started another one.
+func parent(pid int) int {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, after, _ := strings.Cut(string(text), ") ")
+	n, _ := strconv.Atoi(strings.Fields(after + " 0 0")[1])
+	return n
+}

@@ -63,7 +63,9 @@ type View struct {
 	Stop    string        `json:"stopping,omitempty"`    // why it is being stopped
 	Stalled string        `json:"stalled,omitempty"`     // "no output for 31 min", once that is too long
 	Log     string        `json:"log,omitempty"`
-	Note    string        `json:"note,omitempty"` // "in the background: python 4711", or what else is to be said
+	Reason  string        `json:"queue_reason,omitempty"` // why it waits in the queue of a cluster; "" if unknown
+	Expects time.Time     `json:"queue_expects,omitzero"` // when it starts, by the cluster's own estimate
+	Note    string        `json:"note,omitempty"`         // "in the background: python 4711", or what else is to be said
 }
 
 // A QueueView is a named queue.

@@ -18,6 +18,7 @@ type statusCmd struct {
 	File    string `placeholder:"FILE" help:"The job file, as a flag."`
 	Watch   bool   `short:"w" help:"Watch until it ends, and exit with its status. Ctrl-C only stops watching."`
 	Verbose bool   `short:"v" help:"Also show how the GPUs of each job are connected."`
+	All     bool   `short:"a" help:"List every job in a cluster's queue, not a line for each reason."`
 	JSON    bool   `name:"json" help:"Print the status as JSON."`
 	runFlag `embed:""`
 }
@@ -53,6 +54,7 @@ type status struct {
 	last    time.Time                 // the ledger's last change
 	code    *string                   // the copy of the code that jobs run in; nil for none
 	verbose bool                      // also print how GPUs are connected
+	all     bool                      // also print a row for each queued job
 	died    bool                      // the last run did not get to its end
 	kept    *kept                     // the last run's summary, unless something has happened since
 }
@@ -82,7 +84,7 @@ func (c *statusCmd) Run(a *app) error {
 			return err
 		}
 		s := ref.statusOf()
-		s.verbose, last = c.Verbose, s
+		s.verbose, s.all, last = c.Verbose, c.All, s
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}

@@ -31,16 +31,21 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	for _, text := range s.Silent {
 		line(text)
 	}
-	if len(s.Running) > 0 {
-		rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
-		for _, r := range s.Running {
+	rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
+	for _, r := range s.Running {
+		if s.all || r.Phase != state.Queued {
 			row := cells(r, now)
 			if words := r.Close.Words(); s.verbose && words != "" {
 				row[1] += " (" + words + ")"
 			}
 			rows = append(rows, row)
 		}
+	}
+	if len(rows) > 1 {
 		table(w, rows)
+	}
+	if !s.all {
+		s.printQueued(w, width)
 	}
 	for _, r := range s.Waiting {
 		line(fmt.Sprintf("  %s: attempt %d in %s", r.Job, r.Attempt, terminal.Duration(r.NextAt.Sub(now))))
@@ -82,6 +87,34 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	s.printLists(w, width)
 	if rest := s.rest(); rest != "" {
 		fmt.Fprintln(w, rest)
+	}
+}
+
+// printQueued names the jobs in the queue of a cluster, by why they wait there.
+func (s *status) printQueued(w io.Writer, width int) {
+	var heads []string
+	jobs, first := map[string][]string{}, map[string]time.Time{}
+	for _, r := range s.Running {
+		if r.Phase != state.Queued {
+			continue
+		}
+		if jobs[r.Reason] == nil {
+			heads = append(heads, r.Reason)
+		}
+		jobs[r.Reason] = append(jobs[r.Reason], terminal.Label(r))
+		if at := first[r.Reason]; at.IsZero() || r.Expects.Before(at) && !r.Expects.IsZero() {
+			first[r.Reason] = r.Expects
+		}
+	}
+	for _, reason := range heads {
+		head := fmt.Sprintf("  %d queued", len(jobs[reason]))
+		if reason != "" {
+			head += ": " + terminal.CleanText(reason)
+		}
+		if at := first[reason]; at.After(s.At) {
+			head += "; the cluster expects it to start at " + untilTime(s.At, at)
+		}
+		printLines(w, terminal.Names(head, jobs[reason], width, linesOfNames))
 	}
 }
 

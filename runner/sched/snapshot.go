@@ -74,7 +74,7 @@ func (a *attempt) view(now Now) state.View {
 		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop, Stalled: a.watch.Told(),
 	}
 	if w := a.standing.wait(now); w != nil {
-		v.Note = w.Text
+		v.Note, v.Reason, v.Expects = w.Text, a.reason, a.expected
 	} else if a.background != "" {
 		v.Note = "in the background: " + a.background
 	}

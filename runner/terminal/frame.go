@@ -148,9 +148,12 @@ func Stopping(v state.View) string {
 	return "stopping: " + CleanText(v.Stop)
 }
 
-// Age returns how long a job has been running, and what jobs like it take.
+// Age returns how long a job has been running, and what jobs like it take; nothing in a queue.
 func Age(v state.View, now time.Time) string {
-	if v.Started.IsZero() {
+	switch {
+	case v.Phase == state.Queued:
+		return ""
+	case v.Started.IsZero():
 		return "starting"
 	}
 	age := Duration(now.Sub(v.Started))

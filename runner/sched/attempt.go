@@ -262,8 +262,7 @@ func (ev Prepared) on(c *Core) {
 	if c.onPool(a) {
 		c.pool.Rename(a.hold(), uni)
 		c.refusals = 0
-		c.greet(a)
-		a.settle(c.pool)
+		c.sharing.begin(a, &c.live, c.pool)
 	}
 	if c.onPool(a) || c.squeezed {
 		c.since = c.now.Wall // not before: who loses a race has not had its turn

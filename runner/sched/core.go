@@ -67,6 +67,7 @@ type Core struct {
 	gauges    gauges
 	breaker   breaker
 	health    health
+	sharing   sharing
 	wasted    wasting
 	failures  failures
 	alike     state.Grouping // groups the jobs that failed for good in this run

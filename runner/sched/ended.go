@@ -31,10 +31,11 @@ func (ev Ended) on(c *Core) {
 	}
 	f := a.end(ev, c.now)
 	if f.ErrorType == state.ErrOOM {
-		f.Reason = join(f.Reason, c.blame(a, ev.Cause))
-		if a.fault == theirs {
+		why := ""
+		if a.fault, why = blame(a, ev.Cause, c.pool, func(job int32) gpu.Bytes { return c.most(c.request(job)) }); a.fault == theirs {
 			f.Cause = state.CauseOOMNeighbour
 		}
+		f.Reason = join(f.Reason, why)
 	}
 	if f.Why == state.WhyPreempted {
 		f.Reason = a.cause
@@ -370,26 +371,6 @@ func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
 		}
 	}
 	return most
-}
-
-// hadTheLargest says that an attempt took more than it was promised, although it had GPUs
-// to itself of which there are no larger ones; or "".
-func (c *Core) hadTheLargest(a *attempt) string {
-	most := gpu.Bytes(0)
-	if a.job >= 0 && !a.grant.Share {
-		most = c.most(c.request(a.job))
-	}
-	if most == 0 || a.peak <= a.grant.Memory && a.grant.Memory < most || len(a.company) == 0 || len(a.came) > 0 {
-		return ""
-	}
-	total := gpu.Bytes(0)
-	for i, m := range a.company {
-		total = c.pool.Total(a.grant.UUIDs[i])
-		if len(m.before)+len(m.now) > 0 || max(m.hidden, m.hiddenNow) > maxHidden || mostOf(total) < most {
-			return ""
-		}
-	}
-	return fmt.Sprintf("it had %s to itself, and no GPU that it may use has more memory (%s)", gpuNumbers(a.grant.Indices), total.Round())
 }
 
 // leaveRetries records that the retries that jobs wait for do not start in this run.

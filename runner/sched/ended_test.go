@@ -199,7 +199,7 @@ func TestWaitingViews(t *testing.T) {
 
 // A neighbor who starts a process every few seconds floods neither the warnings nor the
 // reason of an end that runs out of memory.
-func TestManyGuests(t *testing.T) {
+func TestManyNewcomersDoNotFloodWarnings(t *testing.T) {
 	w := newWorld(t)
 	w.gpus(1, 24*gpu.GiB)
 	w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB}}, "")
@@ -219,7 +219,7 @@ func TestManyGuests(t *testing.T) {
 		}
 		w.send(s)
 	}
-	if warnings != maxGuestWarnings+1 {
+	if warnings != maxNewcomerWarnings+1 {
 		t.Errorf("%d warnings", warnings)
 	}
 	w.exit("a", Ended{ExitCode: 1, Cause: GPUMemory})

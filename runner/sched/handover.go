@@ -14,9 +14,6 @@ type devices struct {
 	cooling  []cooldown // just lost to another run
 	refusals int        // such losses in a row
 	hands    []handOver // in the order in which jobs left them
-	pidsTell bool       // a job was seen on its own GPU, so the driver reports pids of our namespace
-	known    []guest    // other processes on this run's GPUs, already reported or there before its jobs
-	comers   int        // number of guests so far
 }
 
 // A cooldown is a GPU left alone after a lost race.

@@ -85,7 +85,7 @@ func (ev Observed) on(c *Core) {
 		r.all.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Err
 		if ev.Err == "" {
 			r.answered, r.failures = c.now.Boot, 0
-			c.strayLooked()
+			c.live.strayLooked(c.now.Boot)
 			return
 		}
 		r.failures++
@@ -115,7 +115,7 @@ func (c *Core) read() {
 		return
 	}
 	r, now := &c.reads, c.now.Boot
-	stray := c.strayDue()
+	stray := c.live.strayDue()
 	hands := (c.waiter.id >= 0 || len(c.moves) > 0) && c.readHands()
 	want := (c.waiter.id >= 0 || c.growing || c.attends()) && !hands || stray > 0 && now >= stray
 	if want && now >= r.next && !r.all.waits(now) {
@@ -130,7 +130,7 @@ func (c *Core) read() {
 	if c.live.onGPUs == 0 || now < r.usedNext || r.used.waits(now) {
 		return
 	}
-	ids := c.inUse()
+	ids := c.live.inUse()
 	if len(ids) == 0 {
 		return
 	}
@@ -151,7 +151,7 @@ func (c *Core) nextRead(by func(time.Duration)) {
 			by(r.usedNext)
 		}
 	}
-	if stray := c.strayDue(); stray > 0 {
+	if stray := c.live.strayDue(); stray > 0 {
 		by(max(stray, r.next))
 	}
 	if r.all.out {
@@ -166,8 +166,8 @@ func (c *Core) nextRead(by func(time.Duration)) {
 }
 
 // inUse returns the GPUs that started attempts of this run hold.
-func (c *Core) inUse() (ids []gpu.UUID) {
-	for a := range c.live.started {
+func (l *attempts) inUse() (ids []gpu.UUID) {
+	for a := range l.started {
 		for _, id := range a.grant.UUIDs {
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
@@ -187,7 +187,7 @@ type usage struct {
 	looks    int           // number of such looks so far
 	strayed  []gpu.UUID    // other GPUs on which it was seen
 	stray    string        // the message about that
-	came     []guest       // other processes that came to its GPUs while it ran
+	came     []newcomer    // other processes that came to its GPUs while it ran
 	company  []company     // parallel to the grant's GPUs: who else has been there
 	fault    fault         // whose it was that it ran out of memory
 }
@@ -217,11 +217,18 @@ func (c *Core) see(seen gpu.Observation) {
 			a.readings++
 		}
 	}
-	for _, look := range []func(*gpu.Reading){c.strays, c.guests} {
-		for i := range seen.Readings {
-			if r := &seen.Readings[i]; r.Listed && r.Err == "" {
-				look(r)
+	listed := slices.DeleteFunc(slices.Clone(seen.Readings), func(r gpu.Reading) bool { return !r.Listed || r.Err != "" })
+	allowed := func(job int32) bool { return slices.Contains(c.spec(job).Allow, AllowStray) }
+	for i := range listed {
+		for _, s := range c.sharing.strays(&listed[i], &c.live, c.pool, allowed) {
+			if c.do(Warn{Text: s.warning}); s.end {
+				c.endAttempt(s.attempt, state.WhyStray, false)
 			}
+		}
+	}
+	for i := range listed {
+		for _, warning := range c.sharing.newcomers(&listed[i], &c.live, c.pool) {
+			c.do(Warn{Text: warning})
 		}
 	}
 }
@@ -263,7 +270,7 @@ func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
 		a.company[i].see(r, a.uniID, s.used)
 	}
 	a.hogs = a.hogs || alone && r.Total > 0 && s.used > r.Total/100*hogShare
-	c.pidsTell = c.pidsTell || s.used > 0
+	c.sharing.pidsTell = c.sharing.pidsTell || s.used > 0
 	return s.used > 0
 }
 

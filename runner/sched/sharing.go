@@ -1,0 +1,345 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// A stray is an attempt on a GPU that it was not given: the hours it uses there belong
+// to another user. All GPUs are checked soon after each start, when a script has
+// chosen its GPU, and every so often after that. Every process list that is read for
+// another reason is checked as well.
+const (
+	strayFirst  = 15 * time.Second
+	straySecond = 60 * time.Second
+	strayEvery  = 10 * time.Minute
+)
+
+// AllowStray is the name under allow that keeps strays from being ended.
+const AllowStray = "stray"
+
+// lookFor schedules the search for a running attempt on all GPUs. Simulated ones have only
+// the processes that belong there.
+func (c *Core) lookFor(a *attempt) {
+	if c.pool != nil && !c.opts.Sim {
+		a.lookAt = c.now.Boot + strayFirst
+	}
+}
+
+// strayDue returns when to check all GPUs; 0 for never.
+func (l *attempts) strayDue() (at time.Duration) {
+	for _, a := range l.all {
+		if a.lookAt > 0 && (at == 0 || a.lookAt < at) {
+			at = a.lookAt
+		}
+	}
+	return at
+}
+
+// strayLooked notes that all GPUs have been checked, and schedules the next checks.
+func (l *attempts) strayLooked(now time.Duration) {
+	for _, a := range l.all {
+		for a.lookAt > 0 && a.lookAt <= now {
+			if a.looks++; a.looks == 1 {
+				a.lookAt += straySecond - strayFirst
+			} else {
+				a.lookAt += strayEvery
+			}
+		}
+	}
+}
+
+// sharing finds processes on GPUs that they were not given: strays of this run on the GPUs of others, and
+// newcomers on those of its attempts.
+type sharing struct {
+	pidsTell bool       // a job was seen on its own GPU, so the driver reports pids of our namespace
+	known    []newcomer // already reported, or on this run's GPUs before its jobs
+	count    int        // number of newcomers so far
+}
+
+// A finding is a stray: the warning about it, and whether it is to be ended.
+type finding struct {
+	*attempt
+	warning string
+	end     bool
+}
+
+// strays finds attempts on a GPU that is not theirs. They are to be ended unless their job allows
+// that. Each is reported once. In our own pid namespace, where the driver may
+// report the host's pids, a pid may match by chance: until some job has been seen on its
+// own GPU, a stray is only reported. One that the engine has not found yet has to wait.
+func (s *sharing) strays(r *gpu.Reading, live *attempts, pool *gpu.Pool, allowed func(job int32) bool) (found []finding) {
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		a := live.byID[p.Attempt]
+		if a == nil || slices.Contains(a.grant.UUIDs, r.UUID) || slices.Contains(a.strayed, r.UUID) || a.asked ||
+			a.stop != "" && !(a.stop == state.WhyStray && a.prior) {
+			continue
+		}
+		command, given := "", "no GPU"
+		if p.Command != "" {
+			command = " (" + p.Command + ")"
+		}
+		if len(a.grant.Indices) > 0 {
+			given = gpuNumbers(a.grant.Indices)
+		}
+		text := fmt.Sprintf("process %d%s is on GPU %s, but the job was given %s; remove the pin from the script "+
+			"(CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it, or set gpu_ids", p.PID, command, pool.Label(r.UUID), given)
+		if p.Doubtful && !s.pidsTell {
+			found = append(found, finding{a, a.name + ": apparently, " + text, false})
+			continue
+		}
+		a.strayed = append(a.strayed, r.UUID)
+		if a.job >= 0 && allowed(a.job) {
+			found = append(found, finding{a, a.name + ": " + text, false})
+			continue
+		}
+		a.stray = text
+		found = append(found, finding{a, "stopping " + a.name + ": " + text, true})
+	}
+	return found
+}
+
+// A newcomer is another process that came to a GPU while an attempt was there.
+type newcomer struct {
+	gpu.Process
+	id gpu.UUID
+}
+
+func (n newcomer) is(o newcomer) bool { return n.id == o.id && n.PID == o.PID }
+
+// Limits on newcomers: a neighbor may start a process every few seconds, for weeks.
+const (
+	maxNewcomerWarnings = 50 // per run
+	maxNewcomers        = 16 // remembered per attempt: those with the most memory
+	maxNamed            = 3  // listed in one message
+)
+
+// newcomers returns the warnings about processes that have come to a GPU of this run's attempts.
+func (s *sharing) newcomers(r *gpu.Reading, live *attempts, pool *gpu.Pool) (warnings []string) {
+	if !slices.Contains(live.inUse(), r.UUID) {
+		return nil
+	}
+	s.known = slices.DeleteFunc(s.known, func(n newcomer) bool {
+		return n.id == r.UUID && !slices.ContainsFunc(r.Processes, func(p gpu.Process) bool { return p.PID == n.PID })
+	})
+	for _, p := range r.Processes {
+		n := newcomer{p, r.UUID}
+		switch {
+		case p.Attempt != "":
+		case slices.ContainsFunc(s.known, n.is):
+			live.update(n)
+		default:
+			warnings = append(warnings, s.comes(n, live, pool)...)
+		}
+	}
+	return warnings
+}
+
+// comes returns the warnings about a process that is not ours. Until a job has been seen on its
+// GPU, the process may be the job's own, in a container, so there is no warning.
+func (s *sharing) comes(n newcomer, live *attempts, pool *gpu.Pool) (warnings []string) {
+	var names []string
+	for _, a := range live.all {
+		if i := slices.Index(a.grant.UUIDs, n.id); i >= 0 && i < len(a.seats) && a.seats[i].used > 0 {
+			names = append(names, a.name)
+			a.met(n)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	s.known = append(s.known, n)
+	if s.count++; s.count <= maxNewcomerWarnings {
+		warnings = append(warnings, fmt.Sprintf("%s came to GPU %s, where %s is running", whose(&n.Process, pool), pool.Label(n.id), few(names)))
+	}
+	if s.count == maxNewcomerWarnings {
+		warnings = append(warnings, "not reporting any more processes that come to GPUs of this run, except when a job runs out of memory")
+	}
+	return warnings
+}
+
+// few joins the first maxNamed words and counts the rest.
+func few(words []string) string {
+	if more := len(words) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], ", "), more)
+	}
+	return strings.Join(words, ", ")
+}
+
+// met remembers a newcomer on an attempt's GPUs.
+func (a *attempt) met(n newcomer) {
+	if len(a.came) == maxNewcomers {
+		least := slices.MinFunc(a.came, func(x, y newcomer) int { return cmp.Compare(x.Memory, y.Memory) })
+		a.came = slices.DeleteFunc(a.came, least.is)
+	}
+	a.came = append(a.came, n)
+}
+
+// update records how much memory a known newcomer uses.
+func (l *attempts) update(n newcomer) {
+	for _, a := range l.all {
+		for i := range a.came {
+			if a.came[i].is(n) {
+				a.came[i].Memory = max(a.came[i].Memory, n.Memory)
+			}
+		}
+	}
+}
+
+// whose formats a process as "alice's python (pid 4711, 37 GiB)".
+func whose(p *gpu.Process, pool *gpu.Pool) string {
+	who := p.User + "'s"
+	switch {
+	case pool.Own(p):
+		who = "your own"
+	case p.User == "" && p.UID >= 0:
+		who = fmt.Sprintf("user %d's", p.UID)
+	case p.User == "":
+		who = "somebody's"
+	}
+	memory := ""
+	if p.Memory > 0 {
+		memory = ", " + p.Memory.Round()
+	}
+	return fmt.Sprintf("%s %s (pid %d%s)", who, cmp.Or(p.Command, "process"), p.PID, memory)
+}
+
+// crowded describes who came to an attempt's GPUs while it was there, or returns "".
+func crowded(a *attempt, pool *gpu.Pool) string {
+	slices.SortStableFunc(a.came, func(x, y newcomer) int { return cmp.Compare(y.Memory, x.Memory) })
+	var words []string
+	for _, n := range a.came {
+		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", whose(&n.Process, pool), pool.Label(n.id)))
+	}
+	return few(words)
+}
+
+// A fault says whose fault it was that an attempt ran out of GPU memory, or was not started.
+type fault int
+
+const (
+	unknown  fault = iota
+	theirs         // another user took what the attempt was promised
+	hopeless       // it took more than was promised, and no GPU has more
+	refused        // it asked for what its engine refuses
+)
+
+// maxHidden is how much memory may be in use by no visible process on a GPU that an attempt
+// has to itself: displays and the driver take some.
+const maxHidden = 512 * gpu.MiB
+
+// company is who else is on one of an attempt's GPUs. It counts from when the attempt
+// itself has been seen there: until then what is seen may be its own, in a container.
+type company struct {
+	before, now       []gpu.Process // when it started, and by the latest list
+	hidden, hiddenNow gpu.Bytes     // likewise, in use by no visible process
+	room              gpu.Bytes     // what it used and what was free, by the latest list; -1 if unknown
+}
+
+// begin notes who is on an attempt's GPUs when it starts: they have not come later.
+func (s *sharing) begin(a *attempt, live *attempts, pool *gpu.Pool) {
+	used := live.inUse()
+	a.company = make([]company, len(a.grant.UUIDs))
+	for i, id := range a.grant.UUIDs {
+		procs, hidden := pool.Present(id), pool.Unseen(id)
+		a.company[i] = company{before: procs, now: procs, hidden: hidden, hiddenNow: hidden, room: -1}
+		if slices.Contains(used, id) {
+			continue
+		}
+		s.known = slices.DeleteFunc(s.known, func(n newcomer) bool { return n.id == id })
+		for _, p := range procs {
+			s.known = append(s.known, newcomer{p, id})
+		}
+	}
+}
+
+// see notes who is there by a list, of which an attempt uses some memory.
+func (m *company) see(r *gpu.Reading, uniID string, used gpu.Bytes) {
+	if used <= 0 || r.Free < 0 {
+		return
+	}
+	m.now = slices.DeleteFunc(slices.Clone(r.Processes), func(p gpu.Process) bool { return p.Attempt == uniID })
+	m.hiddenNow, m.room = r.Unseen(), used+r.Free
+}
+
+// grown returns by how much what other users have there grew, and who grew most: nil for
+// no visible process.
+func (m *company) grown(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Process) {
+	all = max(0, m.hiddenNow-m.hidden)
+	most = all
+	for i := range m.now {
+		p := &m.now[i]
+		if p.Attempt != "" || pool.Own(p) {
+			continue
+		}
+		by := max(0, p.Memory)
+		for _, old := range m.before {
+			if old.PID == p.PID {
+				by -= max(0, old.Memory)
+			}
+		}
+		if all += by; by > most {
+			most, who = by, p
+		}
+	}
+	for _, old := range m.before { // who has left made room
+		gone := !slices.ContainsFunc(m.now, func(p gpu.Process) bool { return p.PID == old.PID })
+		if gone && old.Attempt == "" && !pool.Own(&old) {
+			all -= max(0, old.Memory)
+		}
+	}
+	return all, most, who
+}
+
+// blame returns whose fault it was that an attempt ran out of memory, and why. most returns the most
+// memory that any GPU could ever give to a job. pool is nil if the attempt held no device of this run's.
+func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Bytes) (fault, string) {
+	if cause != GPUMemory || pool == nil {
+		return unknown, crowded(a, pool)
+	}
+	for i := range a.company {
+		m := &a.company[i]
+		all, by, who := m.grown(pool)
+		// Without them there would have been what it was promised.
+		if m.room < 0 || m.room >= a.grant.Memory || all < listStep || m.room+all+listStep < a.grant.Memory {
+			continue
+		}
+		label, left := pool.Label(a.grant.UUIDs[i]), fmt.Sprintf("left it %s of the %s it was promised", m.room.Round(), a.grant.Memory.Asked())
+		switch {
+		case who == nil:
+			return theirs, fmt.Sprintf("memory of no visible process grew by %s on GPU %s and %s", by.Round(), label, left)
+		case slices.ContainsFunc(m.before, func(p gpu.Process) bool { return p.PID == who.PID }):
+			return theirs, fmt.Sprintf("%s grew by %s on GPU %s and %s", whose(who, pool), by.Round(), label, left)
+		}
+		return theirs, fmt.Sprintf("%s came to GPU %s meanwhile and %s", whose(who, pool), label, left)
+	}
+	if a.job >= 0 && !a.grant.Share {
+		if why := hadTheLargest(a, pool, most(a.job)); why != "" {
+			return hopeless, why
+		}
+	}
+	return unknown, crowded(a, pool)
+}
+
+// hadTheLargest says that an attempt took more than it was promised, although it had GPUs
+// to itself of which there are no larger ones; or "".
+func hadTheLargest(a *attempt, pool *gpu.Pool, most gpu.Bytes) string {
+	if most == 0 || a.peak <= a.grant.Memory && a.grant.Memory < most || len(a.company) == 0 || len(a.came) > 0 {
+		return ""
+	}
+	total := gpu.Bytes(0)
+	for i, m := range a.company {
+		total = pool.Total(a.grant.UUIDs[i])
+		if len(m.before)+len(m.now) > 0 || max(m.hidden, m.hiddenNow) > maxHidden || mostOf(total) < most {
+			return ""
+		}
+	}
+	return fmt.Sprintf("it had %s to itself, and no GPU that it may use has more memory (%s)", gpuNumbers(a.grant.Indices), total.Round())
+}

@@ -21,8 +21,8 @@ func fences(t *testing.T, page string) []fence {
 		t.Fatal(err)
 	}
 	var list []fence
-	for _, m := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
-		list = append(list, fence{m[1], m[2]})
+	for _, m := range regexp.MustCompile("(?ms)^( *)```([a-z]+)\n(.*?)^ *```$").FindAllStringSubmatch(string(data), -1) {
+		list = append(list, fence{m[2], strings.ReplaceAll("\n"+m[3], "\n"+m[1], "\n")[1:]})
 	}
 	return list
 }

@@ -257,7 +257,7 @@ func (p *proto) finish(d *draft) {
 			if r.Part = r.Slots > 0 && !given; r.Part {
 				r.Memory, d.DefaultMemory = 0, false
 			}
-			if t := d.given["memory"]; t != nil {
+			if t := d.given["memory"]; t != nil && s.Engine == "local" { // a cluster gives whole GPUs
 				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
 			}
 		}

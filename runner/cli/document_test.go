@@ -122,18 +122,15 @@ func TestProblemsDoc(t *testing.T) {
 	}
 }
 
-// Every command line in the instructions for agents is one that gpurun takes.
-func TestAgents(t *testing.T) {
-	t.Parallel()
-	doc, err := os.ReadFile("../../docs/agents.md")
+// checkCommands checks that every command line of a page is one that gpurun takes.
+func checkCommands(t *testing.T, page string, least int) (doc []byte) {
+	t.Helper()
+	doc, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(string(doc), "---\nname: gpurun\ndescription: ") {
-		t.Error("no front matter")
-	}
 	n := 0
-	for _, m := range regexp.MustCompile("(?m)^gpurun (.*)$|`gpurun ([^`]*)`").FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile("(?m)^ *gpurun (.*)$|`gpurun ([^`]*)`").FindAllStringSubmatch(string(doc), -1) {
 		args := strings.Fields(strings.ReplaceAll(m[1]+m[2], "'", ""))
 		parser, err := newParser(&grammar{}, newApp(), nil)
 		if err != nil {
@@ -150,8 +147,31 @@ func TestAgents(t *testing.T) {
 		}
 		n++
 	}
-	if n < 15 {
-		t.Errorf("only %d command lines", n)
+	if n < least {
+		t.Errorf("only %d command lines in %s", n, page)
+	}
+	return doc
+}
+
+// The page about clusters has every key that is not the same there.
+func TestClustersPage(t *testing.T) {
+	t.Parallel()
+	doc := checkCommands(t, "../../docs/clusters.md", 15)
+	for _, k := range slices.Concat(jobKeysOnCluster, settingsOnCluster) {
+		for _, name := range k.keys {
+			if (k.note != "" || k.cure != "") && !strings.Contains(string(doc), "`"+name) {
+				t.Errorf("%s is not on the page", name)
+			}
+		}
+	}
+}
+
+// So it is in the instructions for agents.
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	doc := checkCommands(t, "../../docs/agents.md", 15)
+	if !strings.HasPrefix(string(doc), "---\nname: gpurun\ndescription: ") {
+		t.Error("no front matter")
 	}
 	sample := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(doc)
 	path := filepath.Join(t.TempDir(), "jobs.yaml")

@@ -240,3 +240,11 @@ func UserName(name string, uid int) string {
 	}
 	return userName(name, uid)
 }
+
+// List returns "GPU 0,3", or "CPU".
+func List(ids []int) string {
+	if len(ids) == 0 {
+		return "CPU"
+	}
+	return "GPU " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
+}

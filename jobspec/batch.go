@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -100,6 +101,15 @@ func (b *Batch) Targets(all []Notify) []Notify {
 // LongestFirst is the order of jobs that goes by how long jobs like them took.
 const LongestFirst = settings.LongestFirst
 
+// NeedNames returns the names of the jobs that a job needs.
+func (b *Batch) NeedNames(j *Job) []string {
+	names := make([]string, len(j.Needs))
+	for i, n := range j.Needs {
+		names[i] = b.Jobs[n].Name
+	}
+	return names
+}
+
 // Report returns all problems as one error, a *multierror.Error; nil if there are none.
 func Report(problems []Problem) error {
 	var all *multierror.Error
@@ -107,6 +117,19 @@ func Report(problems []Problem) error {
 		all = multierror.Append(all, p)
 	}
 	return all.ErrorOrNil()
+}
+
+// Problems returns the problems that an error of Report's has, nil for another error.
+func Problems(err error) []Problem {
+	var all *multierror.Error
+	if !errors.As(err, &all) {
+		return nil
+	}
+	list := make([]Problem, len(all.Errors))
+	for i, err := range all.Errors {
+		errors.As(err, &list[i])
+	}
+	return list
 }
 
 // A Param is one parameter of a job, and a Runtime what is known only to an attempt.

@@ -72,7 +72,7 @@ func (c *addCmd) Run(a *app) error {
 		return &failure{code: exitFailed, text: fmt.Sprintf("%s was left as it is: %s", ref.file, err), hint: "add this to its jobs yourself", more: []string{a.pasted(ref, job)}, err: err}
 	}
 	said := fmt.Sprintf("%s: added in line %d", ref.name(), line)
-	ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.stateDir)
+	ref.look()
 	rep, err := ref.ask(control.Request{Op: control.OpReload})
 	var silent *failure
 	switch {
@@ -155,7 +155,7 @@ func (a *app) sameJobs(ref *batchRef, path, run string) error {
 		o := a.options(nil)
 		o.Format = "yaml"
 		b, err := a.jobs([]string{path}, o)
-		if ps := problemsIn(err); len(ps) > 0 {
+		if ps := jobspec.Problems(err); len(ps) > 0 {
 			ps[0].File = ref.file
 			return nil, errors.New(ps[0].String())
 		}

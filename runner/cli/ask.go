@@ -10,7 +10,6 @@ import (
 
 	"gpurun/runner/control"
 	"gpurun/runner/engine/procs"
-	"gpurun/state/disk"
 	"gpurun/state/host"
 )
 
@@ -44,7 +43,7 @@ func (ref *batchRef) ask(req control.Request) (control.Reply, error) {
 	for began := time.Now(); errors.Is(err, control.ErrNoRun) && ref.alive && !shows && time.Since(began) < exitLimit; {
 		time.Sleep(50 * time.Millisecond)
 		rep, err = control.Do(ctx, ref.dir, req)
-		ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, ref.stateDir)
+		ref.look()
 	}
 	switch {
 	case err == nil || rep.Err != "":

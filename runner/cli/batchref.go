@@ -15,6 +15,7 @@ import (
 	"gpurun/runner"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // A reader finds batches, and reads their job files and ledgers.
@@ -154,7 +155,7 @@ func (ref *batchRef) has(jobs []string, former bool) bool {
 // aJob returns a failure if a word that should be a file is a job of a batch in this folder.
 func (r *reader) aJob(word string) error {
 	if found := r.having([]string{word}, false); len(found) > 0 {
-		return &failure{code: exitUsage, text: quoted(word) + " is a job of " + found[0].name() + ", not a file", hint: "gpurun why " + shellescape.Quote(word)}
+		return &failure{code: exitUsage, text: "\"" + word + "\"" + " is a job of " + found[0].name() + ", not a file", hint: "gpurun why " + shellescape.Quote(word)}
 	}
 	return nil
 }
@@ -184,7 +185,11 @@ func (r *reader) liveOf(batches []disk.Batch) ([]*batchRef, error) {
 
 // namesOf joins the batches' job files.
 func namesOf(refs []*batchRef) string {
-	return strings.Join(names(len(refs), func(i int) string { return refs[i].name() }), " and ")
+	var names []string
+	for _, ref := range refs {
+		names = append(names, ref.name())
+	}
+	return strings.Join(names, " and ")
 }
 
 // name returns the job file, or those of one run, as displayed, with the -p values that are shown.
@@ -193,7 +198,11 @@ func (ref *batchRef) name() string {
 }
 
 func (ref *batchRef) shownFiles() []string {
-	return append([]string{ref.file}, names(len(ref.more), func(i int) string { return shown(ref.more[i]) })...)
+	files := []string{ref.file}
+	for _, f := range ref.more {
+		files = append(files, shown(f))
+	}
+	return files
 }
 
 // command returns what runs the batch with the values that are shown.
@@ -217,17 +226,6 @@ func paramFlags(params map[string]string) (flags string) {
 	return flags
 }
 
-// A runFlag chooses whose -p values are shown.
-type runFlag struct {
-	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of this run of gpurun history; 0 is the job file's own. Default: those of the last run."`
-}
-
-func (f *runFlag) choose(refs []*batchRef) {
-	for _, ref := range refs {
-		ref.which = f.Which
-	}
-}
-
 // files returns all job files of the batch.
 func (ref *batchRef) files() []string { return append([]string{ref.real}, ref.more...) }
 
@@ -241,13 +239,13 @@ func (r *reader) batchOf(file string) (*batchRef, error) {
 		return nil, err
 	}
 	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, r.stateDir), reader: r}
-	if !exists(real) && !exists(ref.dir) {
+	if !host.Exists(real) && !host.Exists(ref.dir) {
 		if err := r.aJob(file); err != nil {
 			return nil, err
 		}
 		return nil, &failure{code: exitUsage, text: ref.file + ": no such file, and no recorded run of one"}
 	}
-	ref.runner, ref.alive, ref.doubt = disk.Running(real, r.stateDir)
+	ref.look()
 	if !ref.alive || ref.runner.PID == 0 {
 		return ref, nil
 	}
@@ -262,6 +260,9 @@ func (r *reader) batchOf(file string) (*batchRef, error) {
 	}
 	return ref, nil
 }
+
+// look finds out whether a run is alive.
+func (ref *batchRef) look() { ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, ref.stateDir) }
 
 // shown returns a path as a user would type it from here.
 func shown(path string) string {
@@ -307,7 +308,7 @@ func (ref *batchRef) recall() (err error) {
 		n = 1 + slices.IndexFunc(all.Runs, func(e *state.Episode) bool { return e.Run.RunID == ref.which })
 	}
 	if err != nil && n == 0 || n < 0 || n > len(all.Runs) {
-		return &failure{code: exitUsage, text: "no such run: " + quoted(ref.which), hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
+		return &failure{code: exitUsage, text: "no such run: " + "\"" + ref.which + "\"", hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
 	}
 	if ref.past = n != len(all.Runs); n == 0 {
 		ref.run, ref.over = state.Fact{}, state.Fact{}

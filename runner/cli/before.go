@@ -9,7 +9,6 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/sched"
-	"gpurun/runner/terminal"
 	"gpurun/state"
 )
 
@@ -178,4 +177,10 @@ func sameWord(old, fresh string) bool {
 }
 
 // clipped joins words, and cuts a long result.
-func clipped(words []string) string { return terminal.Fit(strings.Join(words, " "), 60) }
+func clipped(words []string) string {
+	text := []rune(strings.Join(words, " "))
+	if len(text) > 60 {
+		text = append(text[:59], '…')
+	}
+	return string(text)
+}

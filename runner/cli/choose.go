@@ -9,6 +9,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/state/host"
 )
 
 // chooseFlags select jobs of a batch.
@@ -34,7 +35,7 @@ func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 }
 
 // takesGlob reports whether --force takes the argument after it as its glob.
-func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !exists(next) }
+func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !host.Exists(next) }
 
 // selected returns which jobs are selected, and which of these were named; nil means all. A glob
 // that matches no job is an error: it was meant to match one.

@@ -63,7 +63,7 @@ func (r *reader) jobs(paths []string, o jobspec.Options) (*jobspec.Batch, error)
 		}
 		return nil, jobspec.Report(list)
 	}
-	list := problemsIn(err)
+	list := jobspec.Problems(err)
 	for i := range list {
 		if list[i].File == o.UserConfig { // whose lines are not for everybody
 			list[i] = jobspec.Problem{File: list[i].File, Text: "the user's own defaults have a mistake", Hint: "ask the user to run gpurun check"}
@@ -83,7 +83,7 @@ func (r *reader) reachable(file string) error {
 	if err == nil {
 		err = host.Within(disk.Folder(file, r.stateDir))
 	}
-	if err == nil && exists(file) {
+	if err == nil && host.Exists(file) {
 		err = disk.OnlyOurs(file)
 	}
 	if err != nil {
@@ -91,6 +91,9 @@ func (r *reader) reachable(file string) error {
 	}
 	return nil
 }
+
+// maxOutside bounds how many paths are reported.
+const maxOutside = 200
 
 // outside reports the paths of jobs that lead where a confined command may not look.
 func outside(b *jobspec.Batch) []jobspec.Problem {
@@ -119,7 +122,7 @@ func outside(b *jobspec.Batch) []jobspec.Problem {
 		}
 		check := func(key string, paths ...string) {
 			for _, path := range paths {
-				if path != "" && len(found) < maxProblems && within(path) != nil {
+				if path != "" && len(found) < maxOutside && within(path) != nil {
 					found = append(found, jobspec.Problem{
 						File: b.Files[j.File].Path, Line: j.Line(), Text: fmt.Sprintf("job %q: %s: %v", j.Name, key, &host.OutsideError{Path: path}), Hint: askUser,
 					})

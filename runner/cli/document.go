@@ -100,7 +100,7 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 	j := &b.Jobs[id]
 	d := schema.Job{
 		File: b.Files[j.File].Real, Line: schema.Known(j.Line()), Name: j.Name, Key: j.Key.String(), Params: runner.Params(j),
-		Tags: []string{}, Queue: schema.Known(b.QueueName(j.Queue)), Needs: needNames(b, j), Commands: []string{},
+		Tags: []string{}, Queue: schema.Known(b.QueueName(j.Queue)), Needs: b.NeedNames(j), Commands: []string{},
 	}
 	if s := j.Spec; s != nil && j.Line() > 0 {
 		d.Tags, d.Priority = schema.List(s.Tags), s.Priority

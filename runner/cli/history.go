@@ -264,7 +264,7 @@ func untilTime(from, t time.Time) string {
 	if from.Local().Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
 		return t.Local().Format(time.TimeOnly)
 	}
-	return localTime(t)
+	return t.Local().Format(time.DateTime)
 }
 
 // attempts prints the attempts of the jobs that the arguments mean.
@@ -343,5 +343,5 @@ func attemptCells(r *schema.AttemptRow, ending string) []string {
 	for _, g := range r.GPUs {
 		gpus = append(gpus, g.Index)
 	}
-	return []string{terminal.CleanText(r.Job), fmt.Sprint(r.N), string(r.State), started, ended, took, strings.TrimPrefix(terminal.GPUList(gpus), "GPU "), cause}
+	return []string{terminal.CleanText(r.Job), fmt.Sprint(r.N), string(r.State), started, ended, took, strings.TrimPrefix(gpu.List(gpus), "GPU "), cause}
 }

@@ -12,10 +12,12 @@ import (
 	"gpurun/state/host"
 )
 
+// summaryWidth is where the lines of summary.txt are wrapped.
+const summaryWidth = 80
+
 const (
-	summaryName  = "summary.txt" // in the state folder of each file of a run
-	summaryWidth = 80
-	maxSummary   = 1 << 20
+	summaryName = "summary.txt" // in the state folder of each file of a run
+	maxSummary  = 1 << 20
 )
 
 // summaryHead is the first line of summary.txt: when the run took place, and its exit status.
@@ -24,19 +26,23 @@ const summaryHead = "run of %s to %s, exit status %d"
 // keepSummary saves the summary for status, and for users whose terminal is gone. A
 // full disk does not fail the run. failed is what else the run says at its end, or nil.
 func (r *run) keepSummary(s terminal.Summary, code int, failed *failure) {
-	end := time.Now()
-	head := fmt.Sprintf(summaryHead, end.Add(-s.Wall).Format(time.DateTime), end.Format(time.DateTime), code)
 	lines := s.Lines(summaryWidth)
 	if failed != nil {
 		lines = append(lines, terminal.Wrap("error: "+failed.text, summaryWidth, 4)...)
 		lines = append(lines, terminal.Wrap("hint: "+failed.hint, summaryWidth, 4)...)
 	}
-	text := head + "\n\n" + terminal.Plain(strings.Join(lines, "\n")) + "\n"
 	for i := range r.batch.Files {
-		if err := disk.Replace(filepath.Join(r.state.Dir(i), summaryName), []byte(text)); err != nil {
+		if err := writeSummary(r.state.Dir(i), s.Wall, code, terminal.Plain(strings.Join(lines, "\n"))); err != nil {
 			r.log.Warn().Err(err).Msg("cannot save the summary")
 		}
 	}
+}
+
+// writeSummary saves the summary of a run that took some time and has just ended.
+func writeSummary(dir string, wall time.Duration, code int, text string) error {
+	end := time.Now()
+	head := fmt.Sprintf(summaryHead, end.Add(-wall).Format(time.DateTime), end.Format(time.DateTime), code)
+	return disk.Replace(filepath.Join(dir, summaryName), []byte(head+"\n\n"+text+"\n"))
 }
 
 // A kept is the last run's summary.
@@ -63,10 +69,6 @@ func keptSummary(dir string) (k kept, ok bool) {
 	if _, err := fmt.Sscan(code, &k.code); err != nil {
 		return k, false
 	}
-	lines := strings.Split(strings.Trim(k.text, "\n"), "\n")
-	for i := range lines {
-		lines[i] = terminal.CleanText(lines[i])
-	}
-	k.text = strings.Join(lines, "\n")
+	k.text = strings.Trim(k.text, "\n")
 	return k, true
 }

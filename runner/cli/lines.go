@@ -15,6 +15,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/jobspec/units"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // lineFlags are about a list of commands: where it is, and what a job file would say of its
@@ -97,7 +98,7 @@ func (b *batchFlags) listed() ([]string, error) {
 		return nil, &failure{code: exitUsage, text: "standard input is a batch of its own", hint: "remove the other files"}
 	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
 		return nil, &failure{code: exitUsage, text: "--name " + quoted(b.List.Name) + " is no name", hint: "use letters, digits and . _ -"}
-	case exists(b.List.Name):
+	case host.Exists(b.List.Name):
 		return nil, &failure{code: exitUsage, text: "--name " + b.List.Name + " is also the name of a file here, which would have the same ledger", hint: "choose another name"}
 	}
 	list[at] = b.List.Name

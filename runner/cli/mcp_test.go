@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -288,7 +289,7 @@ func TestMCPOnlyLooks(t *testing.T) {
 			}
 		}
 	}
-	if exists(filepath.Join(dir, "ran")) || exists(filepath.Join(dir, ".gpurun")) {
+	if host.Exists(filepath.Join(dir, "ran")) || host.Exists(filepath.Join(dir, ".gpurun")) {
 		t.Error("looking has left something")
 	}
 }

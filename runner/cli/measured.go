@@ -30,7 +30,11 @@ type measured struct {
 }
 
 func (m *measured) files() []string {
-	return names(len(m.batch.Files), func(i int) string { return m.batch.Files[i].Path })
+	files := make([]string, len(m.batch.Files))
+	for i, f := range m.batch.Files {
+		files[i] = f.Path
+	}
+	return files
 }
 
 // measured reads what the jobs of some files have measured, from the ledgers and, for what

@@ -19,8 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"gpurun/jobspec"
 	"gpurun/runner/terminal"
 )
@@ -124,7 +122,7 @@ func (a *app) unlessDriverSoon(simulated bool) (done func()) {
 
 // stated returns the failure that reports all errors of job files; other errors as they are.
 func stated(err error) error {
-	if errors.As(err, new(*failure)) || problemsIn(err) == nil {
+	if errors.As(err, new(*failure)) || jobspec.Problems(err) == nil {
 		return err
 	}
 	head, lines := summed(err)
@@ -133,7 +131,7 @@ func stated(err error) error {
 
 // summed counts the errors of job files, and returns lines about the first of them.
 func summed(err error) (head string, lines []string) {
-	ps := problemsIn(err)
+	ps := jobspec.Problems(err)
 	for i, p := range ps {
 		if i == maxProblems {
 			lines = append(lines, fmt.Sprintf("  … and %d more", len(ps)-i))
@@ -142,18 +140,6 @@ func summed(err error) (head string, lines []string) {
 		lines = append(lines, problemLines(p)...)
 	}
 	return count(len(ps), "problem"), lines
-}
-
-func problemsIn(err error) []jobspec.Problem {
-	var all *multierror.Error
-	if !errors.As(err, &all) {
-		return nil
-	}
-	list := make([]jobspec.Problem, len(all.Errors))
-	for i, err := range all.Errors {
-		errors.As(err, &list[i])
-	}
-	return list
 }
 
 // maxProblems bounds a report: a mistake in the defaults may hit 100,000 jobs.

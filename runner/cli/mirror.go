@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"gpurun/runner/control"
-	"gpurun/runner/web"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -23,7 +23,7 @@ type mirror struct {
 	id   string
 
 	mu    sync.Mutex
-	view  *web.View
+	view  *schema.View
 	again bool // everything must be read
 	loaded
 	live
@@ -39,7 +39,7 @@ type loaded struct {
 	ref      *batchRef
 	after    aftermath
 	readable bool                  // its files are
-	known    map[string]appearance // the files that decide what the jobs are
+	known    map[string]host.Stamp // the files that decide what the jobs are
 	index    map[place]int         // of the jobs in the view
 	tails    []*disk.Follower      // of the ledgers
 	at       time.Time
@@ -66,7 +66,7 @@ const (
 func (m *mirror) ID() string { return m.id }
 
 // Look returns what is known of the batch.
-func (m *mirror) Look() (*web.View, error) {
+func (m *mirror) Look() (*schema.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	touched, all := map[int]bool(nil), m.stale()
@@ -97,7 +97,7 @@ func (m *mirror) stale() bool {
 		return true
 	}
 	for path, was := range m.known {
-		if look(path) != was {
+		if host.StampOf(path) != was {
 			return true
 		}
 	}
@@ -107,7 +107,7 @@ func (m *mirror) stale() bool {
 // load reads the batch as a whole. Jobs in which nothing has changed keep their place in
 // memory, by which others see that.
 func (m *mirror) load() error {
-	l := loaded{known: map[string]appearance{}, index: map[place]int{}}
+	l := loaded{known: map[string]host.Stamp{}, index: map[place]int{}}
 	ref, err := m.in(m.stateDir, l.note).batchOf(m.file)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (m *mirror) load() error {
 	l.readable = ref.batch != nil
 	st, after := ref.statusAfter()
 	st.Batch.ID, l.after, l.at = m.id, after, time.Now()
-	v := &web.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: secretsOf(ref.batch)}
+	v := &schema.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: secretsOf(ref.batch)}
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
 		at := placeOf(j)
@@ -144,7 +144,7 @@ func (m *mirror) load() error {
 }
 
 // note keeps how a file is that is about to be read.
-func (l *loaded) note(path string) { l.known[path] = look(path) }
+func (l *loaded) note(path string) { l.known[path] = host.StampOf(path) }
 
 // facts reads what has been appended to the ledgers: of which jobs, or that everything must
 // be read again.
@@ -196,7 +196,7 @@ func (m *mirror) asks() *schema.Status {
 // update makes a new view of the jobs that facts are about, and of what the run has
 // answered.
 func (m *mirror) update(touched map[int]bool, live *schema.Status) {
-	v := &web.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs), Secrets: m.view.Secrets}
+	v := &schema.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs), Secrets: m.view.Secrets}
 	st, now := &v.Status, time.Now()
 	st.Head = schema.At(now)
 	if live != nil {

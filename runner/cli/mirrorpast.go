@@ -1,17 +1,22 @@
 package cli
 
 import (
-	"net/http"
+	"errors"
 	"slices"
 	"time"
 
 	"gpurun/runner/control"
 	"gpurun/runner/results"
-	"gpurun/runner/web"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
+)
+
+// Why an attempt or its log cannot be shown.
+var (
+	errNotFound    = errors.New("not found")
+	errOverwritten = errors.New("overwritten")
 )
 
 // retold is every attempt of a mirror's batch, as far as its ledgers have been read.
@@ -140,7 +145,7 @@ func (m *mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 	}
 	at, known := m.index[place{file, key, name}]
 	if !known {
-		return nil, nil, &failure{code: exitUsage, text: "no job named " + quoted(name)}
+		return nil, nil, &failure{code: exitUsage, text: "no job named " + "\"" + name + "\""}
 	}
 	st := m.view.Status
 	st.Jobs = make([]schema.Job, len(m.view.Jobs))
@@ -171,19 +176,19 @@ func (m *mirror) verdicts() []verdict {
 }
 
 // Log finds the log of an attempt.
-func (m *mirror) Log(uniID string) (web.Log, error) {
+func (m *mirror) Log(uniID string) (schema.LogPart, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, all, err := m.attempt(uniID)
 	if err != nil {
-		return web.Log{}, err
+		return schema.LogPart{}, err
 	}
-	l := web.Log{Path: x.Log, From: x.LogFrom, To: -1, Over: x.Open == nil}
+	l := schema.LogPart{Path: x.Log, From: x.LogFrom, To: -1, Over: x.Open == nil}
 	if x.Open == nil && x.LogTo > 0 {
 		l.To = x.LogTo
 	}
 	if l.Path == "" {
-		return l, &web.Failure{Status: http.StatusNotFound, Code: "not_found", Text: "this attempt has no log"}
+		return l, &failure{code: exitUsage, text: "this attempt has no log", err: errNotFound}
 	}
 	moved := 0 // a job that starts afresh moves its old log to LOG.1
 	for _, y := range all {
@@ -195,7 +200,7 @@ func (m *mirror) Log(uniID string) (web.Log, error) {
 	case moved == 1:
 		l.Path += ".1"
 	case moved > 1:
-		return l, &web.Failure{Status: http.StatusGone, Code: "state", Text: "its log has been overwritten by later attempts"}
+		return l, &failure{code: exitUsage, text: "its log has been overwritten by later attempts", err: errOverwritten}
 	}
 	return l, nil
 }
@@ -208,7 +213,7 @@ func (m *mirror) attempt(uniID string) (*state.Exploit, []*state.Exploit, error)
 	all := m.chronicle().Attempts
 	i := slices.IndexFunc(all, func(x *state.Exploit) bool { return x.UniID == uniID })
 	if i < 0 || uniID == "" {
-		return nil, nil, &web.Failure{Status: http.StatusNotFound, Code: "not_found", Text: "this batch has no attempt " + quoted(uniID)}
+		return nil, nil, &failure{code: exitUsage, err: errNotFound, text: "this batch has no attempt " + "\"" + uniID + "\""}
 	}
 	return all[i], all, nil
 }

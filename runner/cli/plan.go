@@ -111,7 +111,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 	codeChanged(w, batch, history)
 	if m := a.movedFrom(batch, history, p.runs); m.jobs > 0 {
-		fmt.Fprintln(w, m.words()+"; "+m.cure())
+		fmt.Fprintln(w, movedWords(m)+"; "+movedCure(m))
 	} else if history.Empty() && len(attempts) == 0 {
 		offerDone(w, batch)
 	}
@@ -272,16 +272,12 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	if len(later) > 0 {
 		fmt.Fprintf(w, "          (known only at its start: %s)\n", strings.Join(later, ", "))
 	}
-	if n := needNames(b, j); len(n) > 0 {
+	if n := b.NeedNames(j); len(n) > 0 {
 		fmt.Fprintf(w, "          needs %s\n", strings.Join(n, ", "))
 	}
 	if q := b.QueueName(j.Queue); q != "" {
 		fmt.Fprintf(w, "          queue %s\n", q)
 	}
-}
-
-func needNames(b *jobspec.Batch, j *jobspec.Job) []string {
-	return names(len(j.Needs), func(i int) string { return b.Jobs[j.Needs[i]].Name })
 }
 
 // maxLooked bounds how many jobs are checked for work done before gpurun.
@@ -325,4 +321,13 @@ func (r *reader) readState(paths []string) (*state.History, []string, error) {
 		return nil, nil, stateFailure(err)
 	}
 	return h, warnings, nil
+}
+
+// movedWords returns what a renamed file had, and movedCure what to do about it.
+func movedWords(m moved) string {
+	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", count(m.jobs, "job"), m.from, m.hours)
+}
+
+func movedCure(m moved) string {
+	return "if it was renamed, keep its results: gpurun done --from " + m.from + " --file " + m.to
 }

@@ -12,9 +12,6 @@ import (
 	"gpurun/state/schema"
 )
 
-// jobFile is the code of a problem in a job file that no lint found.
-const jobFile = "job_file"
-
 // failureCodes are the codes of failed commands by exit status.
 var failureCodes = map[int]string{
 	exitFailed: "failed", exitUsage: "usage", exitState: "state", exitInternal: "internal", exitNoWait: "not_yet", exitGaveUp: "gave_up",
@@ -29,7 +26,7 @@ func problemDocs(list []jobspec.Problem) []schema.Problem {
 			Code: p.Lint, File: schema.Known(p.File), Line: schema.Known(p.Line), Column: schema.Known(p.Col), Text: p.Text, Hint: schema.Known(p.Hint),
 		}
 		if p.Lint == "" {
-			docs[i].Code = jobFile
+			docs[i].Code = schema.JobFileProblem
 		}
 	}
 	return docs
@@ -37,7 +34,7 @@ func problemDocs(list []jobspec.Problem) []schema.Problem {
 
 // problemsDoc returns why a command failed, for programs.
 func problemsDoc(err error) schema.Problems {
-	d := schema.Problems{Head: schema.At(time.Now()), Problems: problemDocs(problemsIn(err)), Warnings: []schema.Problem{}, Files: []schema.File{}}
+	d := schema.Problems{Head: schema.At(time.Now()), Problems: problemDocs(jobspec.Problems(err)), Warnings: []schema.Problem{}, Files: []schema.File{}}
 	if len(d.Problems) > 0 {
 		return d
 	}

@@ -30,8 +30,8 @@ func (r *run) confirm() error {
 		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
 	}
 	if m := r.movedFrom(r.batch, r.state.History(), r.runs); m.jobs > 0 {
-		r.warn(m.words())
-		r.hint(m.cure())
+		r.warn(movedWords(m))
+		r.hint(movedCure(m))
 		return r.redo(m.hours)
 	}
 	if hours <= muchRedone {

@@ -65,7 +65,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 	c.choose(refs)
-	doc, err := refs[0].reportOf()
+	doc, err := reportOf(refs[0])
 	switch {
 	case err != nil:
 		return err
@@ -90,7 +90,7 @@ func (c *reportCmd) Run(a *app) error {
 const maxCurved = 2000
 
 // reportOf finds out all that is known of a batch.
-func (ref *batchRef) reportOf() (*schema.Report, error) {
+func reportOf(ref *batchRef) (*schema.Report, error) {
 	if err := ref.read(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner"
 	"gpurun/runner/forecast"
 	"gpurun/runner/sched"
@@ -135,7 +136,7 @@ func (p *planning) printForecast(w io.Writer, f *prediction) {
 			start = "runs"
 		}
 		rows = append(rows, []string{
-			"  " + terminal.CleanText(name), cmp.Or(strings.TrimPrefix(terminal.GPUList(s.GPUs), "GPU "), "CPU"),
+			"  " + terminal.CleanText(name), cmp.Or(strings.TrimPrefix(gpu.List(s.GPUs), "GPU "), "CPU"),
 			start, "+" + terminal.Duration(s.End), by, bar(s, f.Wall),
 		})
 	}

@@ -83,7 +83,7 @@ func (c *statusCmd) Run(a *app) error {
 		if err := ref.read(); err != nil {
 			return err
 		}
-		s := ref.statusOf()
+		s := readStatus(ref)
 		s.verbose, s.all, last = c.Verbose, c.All, s
 		if i > 0 {
 			fmt.Fprintln(a.out)
@@ -108,4 +108,15 @@ func (c *statusCmd) json(a *app, refs []*batchRef) error {
 	}
 	st := refs[0].statusDoc()
 	return writeJSON(a.out, redact.Document(st, redact.Hiding(secretsOf(refs[0].batch))))
+}
+
+// A runFlag chooses whose -p values are shown.
+type runFlag struct {
+	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of this run of gpurun history; 0 is the job file's own. Default: those of the last run."`
+}
+
+func (f *runFlag) choose(refs []*batchRef) {
+	for _, ref := range refs {
+		ref.which = f.Which
+	}
 }

@@ -78,7 +78,10 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 		if len(s.earlier) > 0 {
 			printLines(w, terminal.Names(fmt.Sprintf("%d failed before that run", len(s.earlier)), s.earlier, width, linesOfNames))
 		}
-		fmt.Fprintf(w, "\n%s\n%s\n", s.kept.head, s.kept.text)
+		fmt.Fprintf(w, "\n%s\n", s.kept.head)
+		for line := range strings.Lines(s.kept.text) {
+			fmt.Fprintln(w, terminal.CleanText(strings.TrimRight(line, "\n")))
+		}
 		return
 	}
 	for _, f := range s.fails {

@@ -11,6 +11,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -24,7 +25,7 @@ func (ref *batchRef) unread() string {
 		return ""
 	}
 	ref.batch = known(ref)
-	if !exists(ref.real) {
+	if !host.Exists(ref.real) {
 		return ref.name() + " is gone; these are the jobs in its ledger"
 	}
 	return ref.name() + " has errors (gpurun check " + ref.name() + " shows them); these are the jobs in its ledger"
@@ -50,13 +51,13 @@ func (ref *batchRef) statusAfter() (st *schema.Status, m aftermath) {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
 	}
 	if unread != "" {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: jobFile, Text: unread})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: schema.JobFileProblem, Text: unread})
 	}
 	return st, m
 }
 
-// statusOf returns the status for people, from the same sources.
-func (ref *batchRef) statusOf() *status {
+// readStatus returns the status for people, from the same sources.
+func readStatus(ref *batchRef) *status {
 	s := &status{File: ref.name(), again: ref.command(), Alive: ref.alive && !ref.past, Runner: ref.runner, LastRun: ref.run.Time, code: schema.Known(ref.run.Snapshot), last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}, took: map[state.Phase][]float64{}}
 	s.Unread = ref.unread()
 	rep, err := ref.ask(control.Request{Op: control.OpStatus, Whole: true})

@@ -102,13 +102,13 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*failure)): // nor one that starts or exits
 		return dead(ref)
 	case err != nil:
-		return unreached(ref, rep, err)
+		return ref.unreached(rep, err)
 	}
 	return a.tell(ref, rep, said, len(req.Jobs) > 0)
 }
 
 // unreached returns the failure of a request that a run did not carry out.
-func unreached(ref *batchRef, rep control.Reply, err error) error {
+func (ref *batchRef) unreached(rep control.Reply, err error) error {
 	var silent *failure
 	switch {
 	case errors.As(err, &silent):

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"gpurun/jobspec/source"
+	"gpurun/state/host"
 )
 
 // otherWords maps commands of other tools to ours.
@@ -26,11 +26,11 @@ func notACommand(word string) error {
 	switch {
 	case near != "":
 		f := &failure{code: exitUsage, text: quoted(word) + " is not a command", hint: "did you mean gpurun " + near + "?"}
-		if exists(word) {
+		if host.Exists(word) {
 			f.hint += " To run the file: gpurun ./" + word
 		}
 		return f
-	case exists(word):
+	case host.Exists(word):
 		return nil
 	}
 	hint := "commands: " + strings.Join(shownCommands(), ", ")
@@ -60,7 +60,7 @@ func noSuchJob(file, glob string, names []string) error {
 	f := &failure{code: exitUsage, text: "no job of " + file + " matches " + quoted(glob), hint: "gpurun plan " + file + " lists the jobs"}
 	if best != "" {
 		f.hint = "did you mean " + best + "?"
-	} else if exists(glob) {
+	} else if host.Exists(glob) {
 		f.hint = "a file has this name: quote globs, e.g. '" + glob[:1] + "*'"
 	}
 	return f
@@ -82,16 +82,11 @@ func closest(word string, known []string, most func(known string) int) (best str
 // but would look for a job of that name.
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
-		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && exists(j) {
+		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {
 			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "give the job file with --file " + j + " and jobs by their names, '*' for all; if the shell expanded a glob, quote it"}
 		}
 	}
 	return nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 func quoted(s string) string { return "\"" + s + "\"" }

@@ -14,6 +14,7 @@ import (
 	"gpurun/runner/control"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // maxTaken bounds the bytes of facts in one request to a run.
@@ -79,8 +80,12 @@ func (r *reader) successesOf(old, ref *batchRef) (*jobspec.Batch, map[string]sta
 	}
 	m := settle(batch, h, func(int) string { return old.dir }, false)
 	if open := h.Attempts(); len(open) > 0 {
+		var jobs []string
+		for _, at := range open {
+			jobs = append(jobs, at.Start.Job)
+		}
 		return nil, nil, &failure{code: exitFailed, text: fmt.Sprintf("%s: %s of %s may still be running: nothing was taken over, or it would run twice",
-			old.file, strings.Join(names(len(open), func(i int) string { return open[i].Start.Job }), ", "), old.file), hint: "gpurun wait --file " + old.file + " waits for the end, gpurun stop --file " + old.file + " ends it; then try again"}
+			old.file, strings.Join(jobs, ", "), old.file), hint: "gpurun wait --file " + old.file + " waits for the end, gpurun stop --file " + old.file + " ends it; then try again"}
 	}
 	var run state.Fact
 	last, starts, runs := map[string]state.Fact{}, map[string]state.Fact{}, map[string]state.Fact{}
@@ -124,7 +129,7 @@ func (r *reader) movedFrom(b *jobspec.Batch, h *state.History, runs func(id int)
 		return most
 	}
 	for _, old := range disk.Batches(filepath.Dir(b.Files[0].Real), r.stateDir) {
-		if exists(old.File) {
+		if host.Exists(old.File) {
 			continue
 		}
 		past, _, err := r.readState([]string{old.File})
@@ -143,14 +148,6 @@ func (r *reader) movedFrom(b *jobspec.Batch, h *state.History, runs func(id int)
 		}
 	}
 	return most
-}
-
-func (m moved) words() string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", count(m.jobs, "job"), m.from, m.hours)
-}
-
-func (m moved) cure() string {
-	return "if it was renamed, keep its results: gpurun done --from " + m.from + " --file " + m.to
 }
 
 // choose returns the successes of the jobs that are meant, under the names that these have now.
@@ -195,7 +192,7 @@ func (ref *batchRef) giveTo(facts []state.Fact, rep *control.Reply) error {
 			return ref.giveToLedger(facts[from:], rep)
 		}
 		if err != nil {
-			return unreached(ref, r, err)
+			return ref.unreached(r, err)
 		}
 		rep.Done, rep.Silent = append(rep.Done, r.Done...), r.Silent
 		for _, k := range r.Kept {

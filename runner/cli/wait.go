@@ -16,7 +16,6 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/state"
-	"gpurun/state/disk"
 )
 
 type waitCmd struct {
@@ -67,7 +66,7 @@ func (c *waitCmd) Run(a *app) error {
 func (c *waitCmd) until(a *app, ctx context.Context, ref *batchRef, limit time.Duration) error {
 	began := time.Now()
 	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
-		ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.stateDir)
+		ref.look()
 		left, err := c.left(a, ref)
 		if err != nil || left == "" {
 			return err
@@ -102,7 +101,7 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 	if err := ref.read(); err != nil {
 		return "", err
 	}
-	s := ref.statusOf()
+	s := readStatus(ref)
 	left, err := "", error(nil)
 	switch n := len(s.Running); {
 	case len(c.Jobs) > 0:

@@ -31,7 +31,7 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 	}
 	for {
 		// Ask before looking at the ledger, so as not to miss the last end.
-		ref.runner, ref.alive, _ = disk.Running(ref.real, a.stateDir)
+		ref.look()
 		rep, err := ref.ask(control.Request{Op: control.OpStatus})
 		var silent *failure
 		switch {

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"gpurun/jobspec"
@@ -16,6 +14,7 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // A run with --watch reads its job files again when they, or files that they name, change. It
@@ -32,24 +31,8 @@ type fileWatch struct {
 	idle     bool // that all is done has been said
 
 	mu    sync.Mutex
-	known map[string]appearance // how the files were just before they were last read
-	noted map[string]appearance // those that are being read now
-}
-
-// An appearance tells two versions of a file apart; one that is missing is as good as another.
-type appearance struct {
-	dev, ino uint64
-	size     int64
-	ctime    syscall.Timespec // also of its mode
-}
-
-func look(path string) appearance {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return appearance{}
-	}
-	st := fi.Sys().(*syscall.Stat_t)
-	return appearance{st.Dev, st.Ino, fi.Size(), st.Ctim}
+	known map[string]host.Stamp // how the files were just before they were last read
+	noted map[string]host.Stamp // those that are being read now
 }
 
 // begin is called before files are read, note before each one, and end after the last. What
@@ -58,9 +41,9 @@ func look(path string) appearance {
 func (w *fileWatch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.noted = map[string]appearance{}
+	w.noted = map[string]host.Stamp{}
 	for _, path := range w.jobFiles {
-		w.noted[path] = look(path)
+		w.noted[path] = host.StampOf(path)
 	}
 }
 
@@ -68,7 +51,7 @@ func (w *fileWatch) note(path string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.noted[path]; !known {
-		w.noted[path] = look(path)
+		w.noted[path] = host.StampOf(path)
 	}
 }
 
@@ -87,7 +70,7 @@ func (w *fileWatch) end(failed bool) (read []string) {
 // run goes on until done is closed. A file that is still being written changes again: it is
 // read once it has stayed the same for one look.
 func (w *fileWatch) run(done <-chan struct{}) {
-	before := map[string]appearance{}
+	before := map[string]host.Stamp{}
 	for {
 		select {
 		case <-done:
@@ -105,13 +88,13 @@ func (w *fileWatch) run(done <-chan struct{}) {
 
 // changed reports whether a file is not as it was when it was read, but as it was one look
 // before. It says so once for each change.
-func (w *fileWatch) changed(before map[string]appearance) (changed bool) {
+func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	settled := true
-	now := map[string]appearance{}
+	now := map[string]host.Stamp{}
 	for path, was := range w.known {
-		now[path] = look(path)
+		now[path] = host.StampOf(path)
 		if now[path] != was {
 			changed = true
 			if last, looked := before[path]; !looked || last != now[path] {

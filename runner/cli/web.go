@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"gpurun/jobspec"
 	"gpurun/runner/web"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -278,7 +280,13 @@ func webFailure(err error) error {
 	if errors.As(err, new(*web.Failure)) || errors.Is(err, context.Canceled) || !errors.As(err, &f) {
 		return err
 	}
-	w := &web.Failure{Status: statusCodes[f.code], Code: failureCodes[f.code], Text: f.text, Hint: f.hint, More: problemDocs(problemsIn(err))}
+	w := &web.Failure{Status: statusCodes[f.code], Code: failureCodes[f.code], Text: f.text, Hint: f.hint, More: problemDocs(jobspec.Problems(err))}
+	switch {
+	case errors.Is(err, errNotFound):
+		w.Status, w.Code = http.StatusNotFound, "not_found"
+	case errors.Is(err, errOverwritten):
+		w.Status, w.Code = http.StatusGone, failureCodes[exitState]
+	}
 	if len(f.more) > 0 {
 		w.Text += "\n" + strings.Join(f.more, "\n")
 	}

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/host"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -159,7 +161,7 @@ var over = []schema.State{schema.Succeeded, schema.Failed, schema.Timeout, schem
 func stateWords(j *schema.Job) string {
 	s := strings.ReplaceAll(string(j.State), "_", " ")
 	if j.Since != nil {
-		s += map[bool]string{false: " since ", true: " at "}[slices.Contains(over, j.State)] + localTime(*j.Since)
+		s += map[bool]string{false: " since ", true: " at "}[slices.Contains(over, j.State)] + j.Since.Local().Format(time.DateTime)
 	}
 	switch {
 	case j.Cause != nil:
@@ -204,7 +206,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 	if a := j.Attempt; a != nil && a.Log != nil {
 		lines = append(lines, "log: "+a.Log.Path)
 	}
-	if a := j.Attempt; a != nil && a.Snapshot != nil && exists(*a.Snapshot) {
+	if a := j.Attempt; a != nil && a.Snapshot != nil && host.Exists(*a.Snapshot) {
 		lines = append(lines, "code: "+*a.Snapshot)
 	}
 	return lines
@@ -214,15 +216,15 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 func attemptWords(x *state.Exploit) string {
 	s := fmt.Sprintf("attempt %d", max(1, x.Attempt))
 	if len(x.GPUs) > 0 {
-		s += " on " + terminal.GPUList(x.GPUs)
+		s += " on " + gpu.List(x.GPUs)
 	}
 	switch {
 	case x.Open != nil:
-		return s + ", since " + localTime(x.Start)
+		return s + ", since " + x.Start.Local().Format(time.DateTime)
 	case x.Start.IsZero():
 		s += " never began"
 	default:
-		s += fmt.Sprintf(", %s to %s", localTime(x.Start), untilTime(x.Start, x.Time))
+		s += fmt.Sprintf(", %s to %s", x.Start.Local().Format(time.DateTime), untilTime(x.Start, x.Time))
 	}
 	s += ": " + string(x.State)
 	if cause := schema.CauseOf(&x.Fact); cause != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gpurun/gpu"
 	"gpurun/state"
 )
 
@@ -93,5 +94,5 @@ func when(f state.FailedJob) string {
 	if f.End.Seconds > 0 {
 		s += " (" + Seconds(f.End.Seconds) + ")"
 	}
-	return s + ", " + GPUList(f.Start.GPUs)
+	return s + ", " + gpu.List(f.Start.GPUs)
 }

@@ -171,14 +171,6 @@ func Label(v state.View) string {
 	return CleanText(v.Job)
 }
 
-// GPUList returns "GPU 0,3", or "CPU".
-func GPUList(ids []int) string {
-	if len(ids) == 0 {
-		return "CPU"
-	}
-	return "GPU " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
-}
-
 // memory returns what a job uses of what it asked for, summed over its GPUs.
 func memory(v state.View) string {
 	if len(v.GPUs) == 0 || v.Host != "" {

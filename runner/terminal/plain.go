@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/state"
 )
 
@@ -31,9 +32,9 @@ func StalledLine(f state.Fact) string {
 // place says where an attempt runs: "GPU 2", or "node1, GPU 2" in a cluster.
 func place(host string, gpus []int) string {
 	if host != "" {
-		return CleanText(host) + ", " + GPUList(gpus)
+		return CleanText(host) + ", " + gpu.List(gpus)
 	}
-	return GPUList(gpus)
+	return gpu.List(gpus)
 }
 
 // EndLine reports how an attempt ended; start is its start, as far as known.
@@ -135,7 +136,7 @@ func HeldLine(h state.Held) string {
 		who = fmt.Sprintf("%d jobs like %s", h.Jobs, who)
 	}
 	if len(h.GPUs) > 0 {
-		on = " on " + GPUList(h.GPUs)
+		on = " on " + gpu.List(h.GPUs)
 	}
 	return fmt.Sprintf("holding %s: the first attempts of %d jobs failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
 }

@@ -212,7 +212,7 @@ func TestSlowEventClient(t *testing.T) {
 			jobs[i] = fakeJob(i, states[n%2])
 		}
 		f.mu.Lock()
-		f.view = &View{Status: f.view.Status, Jobs: jobs}
+		f.view = &schema.View{Status: f.view.Status, Jobs: jobs}
 		f.mu.Unlock()
 		if got := l.until(); len(got) != 5000 {
 			t.Fatalf("the other client got %d rows", len(got))

@@ -32,14 +32,14 @@ type fake struct {
 	dir string
 
 	mu     sync.Mutex
-	view   *View
+	view   *schema.View
 	looked int
 	asked  []string // what reached the batch from paths and bodies
 }
 
 func newFake(t testing.TB, jobs int) *fake {
 	f := &fake{dir: t.TempDir()}
-	v := &View{Status: schema.Status{
+	v := &schema.View{Status: schema.Status{
 		Head: schema.At(time.Now()), Batch: schema.Batch{ID: batchA, Files: []schema.File{{Path: "/home/me/jobs.yaml", Dialect: "native"}}, WorkDir: "/home/me"},
 		Counts: schema.CountsOf(map[state.Phase]int{state.Pending: jobs}), Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}}
@@ -61,7 +61,7 @@ func fakeJob(i int, s schema.State) *schema.Job {
 func (f *fake) set(jobs ...*schema.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := &View{Status: f.view.Status, Jobs: slices.Clone(f.view.Jobs)}
+	v := &schema.View{Status: f.view.Status, Jobs: slices.Clone(f.view.Jobs)}
 	for _, j := range jobs {
 		i := slices.IndexFunc(v.Jobs, func(o *schema.Job) bool { return o.Key == j.Key })
 		v.Jobs[i] = j
@@ -88,7 +88,7 @@ func (f *fake) Row() (*schema.BatchRow, error) {
 	return &schema.BatchRow{Batch: f.view.Status.Batch, Counts: f.view.Status.Counts}, nil
 }
 
-func (f *fake) Look() (*View, error) {
+func (f *fake) Look() (*schema.View, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looked++
@@ -126,16 +126,16 @@ func (f *fake) Results(a results.Options) (any, error) {
 }
 
 // Log has one log, of the attempt "good".
-func (f *fake) Log(uniID string) (Log, error) {
+func (f *fake) Log(uniID string) (schema.LogPart, error) {
 	f.note("log %s", uniID)
 	path := filepath.Join(f.dir, "log")
 	switch uniID {
 	case "good":
-		return Log{path, 5, 25, true}, nil
+		return schema.LogPart{Path: path, From: 5, To: 25, Over: true}, nil
 	case "link":
-		return Log{filepath.Join(f.dir, "link"), 0, -1, true}, nil
+		return schema.LogPart{Path: filepath.Join(f.dir, "link"), To: -1, Over: true}, nil
 	}
-	return Log{}, missing("no attempt")
+	return schema.LogPart{}, missing("no attempt")
 }
 
 func (f *fake) Curves(uniID string) (string, error) {

@@ -23,7 +23,7 @@ type feed struct {
 
 // An edition is a batch at one moment, ready to be sent. Nobody changes it but since.
 type edition struct {
-	view    *View
+	view    *schema.View
 	epoch   string // changes with the list of jobs
 	version uint64 // of the newest row
 	rows    []row
@@ -75,7 +75,7 @@ func (s *Server) feed(id string) (*feed, error) {
 
 // next returns the edition of a view that follows another, which may be nil. Versions are
 // times in microseconds, or more: so they go on after a restart of the server, however soon that comes.
-func next(old *edition, v *View, now time.Time) *edition {
+func next(old *edition, v *schema.View, now time.Time) *edition {
 	e := &edition{view: v, version: uint64(now.UnixMicro()), rows: make([]row, len(v.Jobs)), hide: redact.Hiding(v.Secrets)}
 	files := map[string]int{}
 	for i, f := range v.Status.Batch.Files {

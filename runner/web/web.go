@@ -39,7 +39,7 @@ type Batch interface {
 	Row() (*schema.BatchRow, error)
 	// Look returns what is known of it now. It costs little if nothing has changed, and then
 	// returns the same View.
-	Look() (*View, error)
+	Look() (*schema.View, error)
 	// Because explains one of its jobs, and lists the attempts of it.
 	Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error)
 	// Attempts lists all attempts, oldest first.
@@ -49,27 +49,12 @@ type Batch interface {
 	// Results makes a table of what the jobs have measured, for programs.
 	Results(results.Options) (any, error)
 	// Log says where the log of an attempt is.
-	Log(uniID string) (Log, error)
+	Log(uniID string) (schema.LogPart, error)
 	// Curves says where the points of an attempt's curves are.
 	Curves(uniID string) (path string, err error)
 	// Do carries out a request: Stop, Retry and so on. It returns what has become of it, in
 	// words. It is only called where Config.Allow says Control.
 	Do(request any) (said []string, err error)
-}
-
-// A View is a batch at one moment. Nobody changes it.
-type View struct {
-	Status schema.Status // without Jobs
-	Jobs   []*schema.Job // a job in which nothing has changed is the one of the View before
-
-	Secrets []string // that texts may have in them
-}
-
-// A Log is an attempt's part of a log file.
-type Log struct {
-	Path     string
-	From, To int64 // To is -1 for the end of the file
-	Over     bool  // the attempt has ended
 }
 
 // A Right is what a token, or a server, allows.

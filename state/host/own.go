@@ -15,6 +15,12 @@ import (
 // ErrIrregular is the error for a path that holds something other than a file's content.
 var ErrIrregular = errors.New("not a regular file")
 
+// Exists reports whether a path can be looked up.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Open opens a file of somebody else for reading. It does not block: a pipe without a writer
 // would do so forever.
 func Open(path string) (*os.File, error) {

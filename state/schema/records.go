@@ -7,6 +7,9 @@ import (
 	"gpurun/state"
 )
 
+// JobFileProblem is the code of a problem in a job file that no lint found.
+const JobFileProblem = "job_file"
+
 // Problem is a mistake, a warning, or why a command failed.
 type Problem struct {
 	Code   string  `json:"code"` // the lint that found it, else job_file, or what went wrong: see below

@@ -1,0 +1,23 @@
+package host
+
+import (
+	"os"
+	"syscall"
+)
+
+// A Stamp tells two versions of a file apart; all missing files have the same.
+type Stamp struct {
+	dev, ino uint64
+	size     int64
+	ctime    syscall.Timespec // also of its mode
+}
+
+// StampOf returns the stamp of a file.
+func StampOf(path string) Stamp {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return Stamp{}
+	}
+	st := fi.Sys().(*syscall.Stat_t)
+	return Stamp{st.Dev, st.Ino, fi.Size(), st.Ctim}
+}

@@ -16,6 +16,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/jobspec/addition"
 	"gpurun/jobspec/expand"
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -45,7 +46,7 @@ Examples:
 
 // Run appends a job to a file, and has the file's run read it.
 func (c *addCmd) Run(a *app) error {
-	ref, err := a.batchOf(c.File)
+	ref, err := a.Open(c.File)
 	if err != nil {
 		return err
 	}
@@ -54,11 +55,11 @@ func (c *addCmd) Run(a *app) error {
 		Name: c.Name, GPUs: addition.Plain(ask.GPUs), GPUMemory: addition.Plain(ask.GPUMemory), Timeout: addition.Plain(ask.Timeout), Retry: addition.Plain(ask.Retry),
 		Needs: c.Needs, Priority: c.Priority, Run: addition.Line(expand.Escape(shellescape.QuoteCommand(c.Command))),
 	}
-	line, err := 0, editable(ref.real)
+	line, err := 0, editable(ref.Real)
 	if err == nil {
-		unlock, lockErr := disk.LockEdits(ref.real, a.stateDir)
+		unlock, lockErr := disk.LockEdits(ref.Real, a.StateDir)
 		if lockErr != nil {
-			return stateFailure(lockErr)
+			return batches.StateFailure(lockErr)
 		}
 		line, err = a.append(ref, job)
 		unlock()
@@ -66,31 +67,31 @@ func (c *addCmd) Run(a *app) error {
 	var known *addition.Known
 	switch {
 	case errors.As(err, &known):
-		fmt.Fprintf(a.out, "%s: %s; gpurun retry or gpurun forget makes it run again\n", ref.name(), known.Error())
+		fmt.Fprintf(a.out, "%s: %s; gpurun retry or gpurun forget makes it run again\n", ref.Name(), known.Error())
 		return nil
 	case err != nil:
-		return &failure{code: exitFailed, text: fmt.Sprintf("%s was left as it is: %s", ref.file, err), hint: "add this to its jobs yourself", more: []string{a.pasted(ref, job)}, err: err}
+		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s was left as it is: %s", ref.File, err), Hint: "add this to its jobs yourself", Lines: []string{a.pasted(ref, job)}, Err: err}
 	}
-	said := fmt.Sprintf("%s: added in line %d", ref.name(), line)
-	ref.look()
-	rep, err := ref.ask(control.Request{Op: control.OpReload})
-	var silent *failure
+	said := fmt.Sprintf("%s: added in line %d", ref.Name(), line)
+	ref.Look()
+	rep, err := ref.Ask(control.Request{Op: control.OpReload})
+	var silent *batches.Failure
 	switch {
 	case errors.Is(err, control.ErrNoRun) && !errors.As(err, &silent):
-		fmt.Fprintln(a.out, said+"; it is not running: gpurun "+ref.file+" runs it")
+		fmt.Fprintln(a.out, said+"; it is not running: gpurun "+ref.File+" runs it")
 		return nil
 	case errors.As(err, &silent):
-		return &failure{code: exitState, text: said + ", but the run could not be reached: " + silent.text, hint: silent.hint, err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: said + ", but the run could not be reached: " + silent.Text, Hint: silent.Hint, Err: err}
 	case err != nil:
-		return &failure{code: exitFailed, text: said + ", but the run does not take it: " + err.Error(), more: rep.Lines, err: err}
+		return &batches.Failure{Code: batches.ExitFailed, Text: said + ", but the run does not take it: " + err.Error(), Lines: rep.Lines, Err: err}
 	}
 	fmt.Fprintln(a.out, said+"; the run has it")
 	return nil
 }
 
 // pasted returns what a user would write to the file.
-func (a *app) pasted(ref *batchRef, job addition.Job) string {
-	if b, err := a.loadAgain(nil, ref.real); err == nil && b.Files[0].Lines != nil {
+func (a *app) pasted(ref *batches.Ref, job addition.Job) string {
+	if b, err := a.Reload(nil, ref.Real); err == nil && b.Files[0].Lines != nil {
 		return string(job.Run)
 	}
 	return addition.Item(job)
@@ -98,15 +99,15 @@ func (a *app) pasted(ref *batchRef, job addition.Job) string {
 
 // append writes the job file with one more job at its end. The caller holds the lock on
 // edits; what others do to the file meanwhile is not lost.
-func (a *app) append(ref *batchRef, job addition.Job) (line int, err error) {
-	info, err := os.Stat(ref.real)
+func (a *app) append(ref *batches.Ref, job addition.Job) (line int, err error) {
+	info, err := os.Stat(ref.Real)
 	if err == nil {
-		err = editable(ref.real)
+		err = editable(ref.Real)
 	}
 	if err != nil {
 		return 0, err
 	}
-	was, err := os.ReadFile(ref.real)
+	was, err := os.ReadFile(ref.Real)
 	if err != nil {
 		return 0, err
 	}
@@ -114,7 +115,7 @@ func (a *app) append(ref *batchRef, job addition.Job) (line int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	out, err := renameio.NewPendingFile(ref.real, renameio.WithTempDir(filepath.Dir(ref.real)), renameio.WithStaticPermissions(info.Mode().Perm()))
+	out, err := renameio.NewPendingFile(ref.Real, renameio.WithTempDir(filepath.Dir(ref.Real)), renameio.WithStaticPermissions(info.Mode().Perm()))
 	if err != nil {
 		return 0, err
 	}
@@ -125,7 +126,7 @@ func (a *app) append(ref *batchRef, job addition.Job) (line int, err error) {
 	if err := a.sameJobs(ref, out.Name(), string(job.Run)); err != nil {
 		return 0, err
 	}
-	if now, err := os.ReadFile(ref.real); err != nil || !bytes.Equal(now, was) {
+	if now, err := os.ReadFile(ref.Real); err != nil || !bytes.Equal(now, was) {
 		return 0, errors.New("somebody has just changed it: try again")
 	}
 	return line, out.CloseAtomicallyReplace()
@@ -150,18 +151,18 @@ func editable(path string) error {
 
 // sameJobs returns why a new text of a job file is not the old one and a job with one
 // command more.
-func (a *app) sameJobs(ref *batchRef, path, run string) error {
+func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 	load := func(path string) (*jobspec.Batch, error) {
-		o := a.options(nil)
+		o := a.Options(nil)
 		o.Format = "yaml"
-		b, err := a.jobs([]string{path}, o)
+		b, err := a.Load([]string{path}, o)
 		if ps := jobspec.Problems(err); len(ps) > 0 {
-			ps[0].File = ref.file
+			ps[0].File = ref.File
 			return nil, errors.New(ps[0].String())
 		}
 		return b, err
 	}
-	was, err := load(ref.real)
+	was, err := load(ref.Real)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/state/host"
 )
 
@@ -55,7 +56,7 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 		return len(c.Tag) == 0 || slices.ContainsFunc(j.Spec.Tags, func(t string) bool { return slices.Contains(c.Tag, t) })
 	}
 	if !slices.ContainsFunc(b.Jobs, tagged) {
-		return nil, nil, &failure{code: exitUsage, text: "no job is tagged " + strings.Join(c.Tag, ", ")}
+		return nil, nil, &batches.Failure{Code: batches.ExitUsage, Text: "no job is tagged " + strings.Join(c.Tag, ", ")}
 	}
 	in = make([]bool, len(b.Jobs))
 	var open []int32 // whose needs come with them
@@ -85,7 +86,7 @@ func matching(b *jobspec.Batch, globs []string) ([]bool, error) {
 	ids, err := runner.MatchJobs(globs, len(b.Jobs), name)
 	var none runner.NoMatch
 	if errors.As(err, &none) {
-		files := names(len(b.Files), func(i int) string { return shown(b.Files[i].Path) })
+		files := names(len(b.Files), func(i int) string { return batches.Shown(b.Files[i].Path) })
 		return nil, noSuchJob(strings.Join(files, " "), string(none), names(len(b.Jobs), name))
 	}
 	for _, id := range ids {

@@ -10,6 +10,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 )
@@ -23,11 +24,11 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n neighbors
 		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })
 		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != host.Me() })
 		if len(own) == 0 {
-			return &failure{code: exitUsage, text: fmt.Sprintf("you have not quarantined GPU %s", name), hint: notYours(about)}
+			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: notYours(about)}
 		}
 		for _, q := range own { // MIG instances have their GPU's index
 			if err := claim.Clear(claimRoots(p, ""), q.UUID); err != nil {
-				return &failure{code: exitState, text: fmt.Sprintf("the quarantine of GPU %s stays: %v", name, err), err: err}
+				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("the quarantine of GPU %s stays: %v", name, err), Err: err}
 			}
 			fmt.Fprintf(a.out, "lifted the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))
 		}

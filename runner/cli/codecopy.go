@@ -9,6 +9,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/codecopy"
 	"gpurun/runner/files"
 	"gpurun/state/disk"
@@ -40,7 +41,7 @@ func (r *run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
 		trees = append(trees, t)
 		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside folders of data and outputs come home once no job is in it",
-			count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, shown(t.Home())))
+			count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, batches.Shown(t.Home())))
 	}
 	r.code = trees
 	return trees, said, nil
@@ -56,10 +57,10 @@ func (r *run) prepareCopies() error {
 
 // notCopied is a failure that says why the code was not copied, and what to do.
 func notCopied(file string, err error) error {
-	f := &failure{code: exitState, text: file + ": the code could not be copied (snapshot: true): " + err.Error(), err: err, hint: "mend that, or run without: --no-snapshot"}
+	f := &batches.Failure{Code: batches.ExitState, Text: file + ": the code could not be copied (snapshot: true): " + err.Error(), Err: err, Hint: "mend that, or run without: --no-snapshot"}
 	if much := (*codecopy.TooMuch)(nil); errors.As(err, &much) {
-		f.code = exitUsage
-		f.hint = "have git ignore it (.gitignore, in a git repository): what git ignores is linked, not copied; or run without: --no-snapshot"
+		f.Code = batches.ExitUsage
+		f.Hint = "have git ignore it (.gitignore, in a git repository): what git ignores is linked, not copied; or run without: --no-snapshot"
 	}
 	return f
 }
@@ -87,7 +88,7 @@ func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 // removeCopies removes the copies of the code that earlier runs have made. One with an attempt whose end is
 // not recorded yet stays, but what that has made comes home if it is over, for the copy that is made next.
 func (r *run) removeCopies() {
-	used, look := map[string]bool{}, looker()
+	used, look := map[string]bool{}, batches.Looker()
 	for _, at := range r.state.History().Attempts() {
 		dir := filepath.Dir(at.Start.Snapshot)
 		f := look(r.state.AttemptDir(at.Ledger, at.Start.UniID), at.Start.UniID)

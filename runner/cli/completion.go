@@ -10,6 +10,7 @@ import (
 
 	"gpurun/jobspec/settings"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 )
 
 type completionCmd struct {
@@ -95,7 +96,7 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 				offer("-"+string(f.Short), f.Help)
 			}
 		}
-		return quiet(exitFailed)
+		return batches.Exit(batches.ExitFailed)
 	case cmd.Name == "set":
 		keys := settings.Live
 		if slices.Contains(before, "--job") {
@@ -104,10 +105,10 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 		for _, key := range keys {
 			offer(key+"=", "")
 		}
-		return quiet(exitFailed)
+		return batches.Exit(batches.ExitFailed)
 	case slices.ContainsFunc(cmd.Positional, func(p *kong.Positional) bool { return p.Name == "job" }):
 		a.offerJobs(file, word)
-		return quiet(exitFailed)
+		return batches.Exit(batches.ExitFailed)
 	case !named:
 		offer("help", "Show what a command does, and its flags.")
 		for _, cmd := range ctx.Model.Children {
@@ -135,7 +136,7 @@ func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help stri
 	for _, v := range values {
 		offer(prefix+v, "")
 	}
-	return quiet(map[bool]int{true: exitDone, false: exitFailed}[values == nil])
+	return batches.Exit(map[bool]int{true: batches.ExitDone, false: batches.ExitFailed}[values == nil])
 }
 
 // maxNames bounds how many job names a shell is offered.
@@ -143,11 +144,11 @@ const maxNames = 1000
 
 // offerJobs prints the names of a batch's jobs that have the prefix.
 func (a *app) offerJobs(file, prefix string) {
-	refs, err := a.find(file, toShow)
-	if err != nil || refs[0].read() != nil || refs[0].batch == nil {
+	refs, err := a.Find(file, batches.ToShow)
+	if err != nil || refs[0].Read() != nil || refs[0].Batch == nil {
 		return // nothing to offer
 	}
-	batch := refs[0].batch
+	batch := refs[0].Batch
 	n := 0
 	for id := range batch.Jobs {
 		if name := batch.Jobs[id].Name; strings.HasPrefix(name, prefix) && n < maxNames {

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 )
 
 type convertCmd struct {
@@ -25,20 +26,20 @@ Examples:
 // Run prints the file.
 func (c *convertCmd) Run(a *app) error {
 	if a.settings["work-dir"] != "" {
-		return &failure{code: exitUsage, text: "--work-dir is relative to this folder, and a job file's work_dir to its own", hint: "write work_dir into the converted file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--work-dir is relative to this folder, and a job file's work_dir to its own", Hint: "write work_dir into the converted file"}
 	}
 	batch, err := a.load(&c.batchFlags, nil)
 	if err != nil {
 		return err
 	}
 	if len(batch.Files) > 1 {
-		return &failure{code: exitUsage, text: "several files become several job files", hint: "convert them one by one"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "several files become several job files", Hint: "convert them one by one"}
 	}
 	a.warnings(batch)
 	f := batch.Files[0]
 	if f.Dialect == "native" {
 		if len(a.settings)+len(batch.Params) > 0 {
-			return &failure{code: exitUsage, text: f.Path + " is native YAML already, and is printed as it is", hint: "write into it what you gave as flags"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is native YAML already, and is printed as it is", Hint: "write into it what you gave as flags"}
 		}
 		data, err := os.ReadFile(f.Path)
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"gpurun/runner/batches"
 	"gpurun/state"
 	"gpurun/state/host"
 )
@@ -35,17 +36,17 @@ const (
 func (c *runCmd) detach(a *app) error {
 	self, err := os.Executable()
 	if err != nil {
-		return &failure{code: exitInternal, text: err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
 	first, err := os.CreateTemp("", "gpurun-out-")
 	if err != nil {
-		return &failure{code: exitState, text: "cannot keep what the run prints: " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "cannot keep what the run prints: " + err.Error(), Err: err}
 	}
 	defer first.Close()
 	os.Remove(first.Name())
 	said, tells, err := os.Pipe()
 	if err != nil {
-		return &failure{code: exitInternal, text: err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
 	defer said.Close()
 	cmd := exec.Command(self, os.Args[1:]...)
@@ -61,7 +62,7 @@ func (c *runCmd) detach(a *app) error {
 	err = cmd.Start()
 	tells.Close()
 	if err != nil {
-		return &failure{code: exitInternal, text: "cannot start the run: " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitInternal, Text: "cannot start the run: " + err.Error(), Err: err}
 	}
 	a.goSafely(func() {
 		<-ctx.Done()
@@ -75,7 +76,7 @@ func (c *runCmd) detach(a *app) error {
 		}
 	}
 	if begun {
-		fmt.Fprintf(a.out, "running as process %d, output in %s; gpurun status shows how far it is, gpurun stop ends it\n", cmd.Process.Pid, shown(path))
+		fmt.Fprintf(a.out, "running as process %d, output in %s; gpurun status shows how far it is, gpurun stop ends it\n", cmd.Process.Pid, batches.Shown(path))
 		return errors.Join(cmd.Process.Release(), stop())
 	}
 	_ = cmd.Wait()
@@ -85,15 +86,15 @@ func (c *runCmd) detach(a *app) error {
 		from = f
 	}
 	to, code := a.out, cmd.ProcessState.ExitCode()
-	if code != exitDone {
+	if code != batches.ExitDone {
 		to = a.err
 	}
 	_, _ = from.Seek(0, io.SeekStart)
 	_, _ = io.Copy(to, from)
 	if code < 0 {
-		return &failure{code: exitInternal, text: "the run was killed: " + cmd.ProcessState.String()}
+		return &batches.Failure{Code: batches.ExitInternal, Text: "the run was killed: " + cmd.ProcessState.String()}
 	}
-	return quiet(code)
+	return batches.Exit(code)
 }
 
 // A detachment is a detached run's side of it. It is nil for other runs.
@@ -125,7 +126,7 @@ func (d *detachment) settle(path string) error {
 	}
 	f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
 	if err != nil {
-		return &failure{code: exitState, text: "cannot keep what the run prints: " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "cannot keep what the run prints: " + err.Error(), Err: err}
 	}
 	defer f.Close()
 	if _, err := os.Stdout.Seek(0, io.SeekStart); err == nil {
@@ -133,7 +134,7 @@ func (d *detachment) settle(path string) error {
 	}
 	for _, fd := range []int{1, 2} {
 		if err := syscall.Dup3(int(f.Fd()), fd, 0); err != nil {
-			return &failure{code: exitState, text: "cannot keep what the run prints: " + err.Error(), err: err}
+			return &batches.Failure{Code: batches.ExitState, Text: "cannot keep what the run prints: " + err.Error(), Err: err}
 		}
 	}
 	_, _ = fmt.Fprintln(d.tells, saidOutput+path) // who started the run may be gone

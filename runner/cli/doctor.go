@@ -14,6 +14,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
@@ -84,7 +85,7 @@ func (c *doctorCmd) Run(a *app) error {
 		}
 	}
 	well := !slices.ContainsFunc(all, func(f schema.Check) bool { return !f.OK })
-	code := quiet(map[bool]int{true: exitDone, false: exitFailed}[well])
+	code := batches.Exit(map[bool]int{true: batches.ExitDone, false: batches.ExitFailed}[well])
 	if c.JSON {
 		return cmp.Or(writeJSON(a.out, schema.Doctor{Head: schema.At(time.Now()), OK: well, Checks: all}), code)
 	}
@@ -114,9 +115,9 @@ func (d *diagnosis) wrong(text, hint string) {
 
 // failed records an error with its hint.
 func (d *diagnosis) failed(err error) {
-	var f *failure
+	var f *batches.Failure
 	if errors.As(err, &f) {
-		d.wrong(f.text, f.hint)
+		d.wrong(f.Text, f.Hint)
 		return
 	}
 	d.wrong(err.Error(), "")
@@ -217,7 +218,7 @@ const (
 // state tries to write where the state of job files in this folder is kept, and compares
 // clocks.
 func (d *diagnosis) state() string {
-	p, err := disk.Fit(".", d.stateDir)
+	p, err := disk.Fit(".", d.StateDir)
 	if err != nil {
 		d.wrong(err.Error(), "")
 		return ""
@@ -236,15 +237,15 @@ func (d *diagnosis) state() string {
 		}
 		d.wrong(fmt.Sprintf("the clock of the file system of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
 	}
-	batches := disk.Batches(".", d.stateDir)
-	for _, b := range batches {
+	used := disk.Batches(".", d.StateDir)
+	for _, b := range used {
 		if early := time.Until(b.Used); early > time.Minute {
-			d.wrong(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", shown(b.File), terminal.Duration(early)), clocks)
+			d.wrong(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", batches.Shown(b.File), terminal.Duration(early)), clocks)
 			break
 		}
 	}
-	for _, b := range batches {
-		if _, _, err := disk.Load([]string{b.File}, disk.Options{StateDir: d.stateDir}); err != nil {
+	for _, b := range used {
+		if _, _, err := disk.Load([]string{b.File}, disk.Options{StateDir: d.StateDir}); err != nil {
 			d.failed(err)
 		}
 	}

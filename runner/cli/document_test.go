@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/state/schema"
 )
 
@@ -113,7 +114,7 @@ var notUTC = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+[+-][0-9:]+
 
 // Errors of commands with --json are documents, too.
 func TestProblemsDoc(t *testing.T) {
-	d := problemsDoc(&failure{code: exitState, text: "it is running", hint: "gpurun stop"})
+	d := problemsDoc(&batches.Failure{Code: batches.ExitState, Text: "it is running", Hint: "gpurun stop"})
 	if len(d.Problems) != 1 || d.Problems[0].Code != "state" || d.Problems[0].Text != "it is running" || *d.Problems[0].Hint != "gpurun stop" {
 		t.Errorf("got %+v", d.Problems)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"gpurun/runner/batches"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/redact"
@@ -35,17 +36,17 @@ Examples:
 
 // Run prints the events of a ledger.
 func (c *eventsCmd) Run(a *app) error {
-	refs, err := a.find(cmp.Or(c.Path, c.File), toShow)
+	refs, err := a.Find(cmp.Or(c.Path, c.File), batches.ToShow)
 	if err != nil {
 		return err
 	}
-	if err := onlyOne(refs, "gpurun events "); err != nil {
+	if err := batches.OnlyOne(refs, "gpurun events "); err != nil {
 		return err
 	}
 	ref := refs[0]
-	ref.more = nil // the others have their own numbers
-	batch, _ := a.loadAgain(nil, ref.real)
-	s := &stream{out: a.out, ledger: disk.FromStart(ref.dir), file: ref.real, after: c.After, secrets: secretsOf(batch)}
+	ref.More = nil // the others have their own numbers
+	batch, _ := a.Reload(nil, ref.Real)
+	s := &stream{out: a.out, ledger: disk.FromStart(ref.Dir), file: ref.Real, after: c.After, secrets: batches.SecretsOf(batch)}
 	if !c.Follow {
 		return ignorePipe(s.print())
 	}
@@ -53,7 +54,7 @@ func (c *eventsCmd) Run(a *app) error {
 	defer stop()
 	for {
 		// Ask before the last look, so as not to miss the end.
-		_, alive, _ := disk.Running(ref.real, a.stateDir)
+		_, alive, _ := disk.Running(ref.Real, a.StateDir)
 		if err := s.print(); err != nil || !alive {
 			return ignorePipe(err)
 		}
@@ -80,7 +81,7 @@ type stream struct {
 func (s *stream) print() (err error) {
 	newer := s.ledger.Next(func(seq int64, f state.Fact) {
 		known := len(s.secrets)
-		for _, secret := range secretsIn(&f) {
+		for _, secret := range batches.SecretsIn(&f) {
 			if !slices.Contains(s.secrets, secret) {
 				s.secrets = append(s.secrets, secret)
 			}
@@ -93,7 +94,7 @@ func (s *stream) print() (err error) {
 		}
 	})
 	if newer != nil && err == nil {
-		err = &failure{code: exitState, text: newer.Error(), err: newer}
+		err = &batches.Failure{Code: batches.ExitState, Text: newer.Error(), Err: newer}
 	}
 	return err
 }
@@ -102,7 +103,7 @@ func (s *stream) print() (err error) {
 // dropped, but for warnings and errors.
 func (c *runCmd) eventsOnly(a *app) error {
 	if c.Detach {
-		return &failure{code: exitUsage, text: "--json prints the events of a run, which -d puts into the background", hint: "gpurun events -f prints them"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--json prints the events of a run, which -d puts into the background", Hint: "gpurun events -f prints them"}
 	}
 	a.stream, a.out, a.outTTY = a.out, io.Discard, false
 	return nil
@@ -116,7 +117,7 @@ func (r *run) streamEvents() (rest func()) {
 	}
 	var all []*stream
 	for i, f := range r.batch.Files {
-		all = append(all, &stream{out: r.stream, ledger: disk.Follow(r.state.Dir(i)), file: f.Real, secrets: secretsOf(r.batch)})
+		all = append(all, &stream{out: r.stream, ledger: disk.Follow(r.state.Dir(i)), file: f.Real, secrets: batches.SecretsOf(r.batch)})
 	}
 	print := func() {
 		for _, s := range all {
@@ -168,7 +169,7 @@ func endWords(res *state.Result, code int) string {
 		return "ended early: " + res.Final.Draining
 	case len(res.Final.Held) > 0:
 		return fmt.Sprintf("held back jobs whose like failed alike: %s", res.Final.Held[0].Cause)
-	case code != exitDone:
+	case code != batches.ExitDone:
 		return "jobs failed"
 	}
 	return "all done"

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"gpurun/gpu"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 )
@@ -57,7 +58,7 @@ func (c *execCmd) Run(a *app) error {
 		argv = argv[1:]
 	}
 	if len(argv) == 0 {
-		return &failure{code: exitUsage, text: "no command given", hint: "try gpurun exec -- CMD, e.g. gpurun exec -- python train.py"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "no command given", Hint: "try gpurun exec -- CMD, e.g. gpurun exec -- python train.py"}
 	}
 	c.Name = cmp.Or(c.Name, filepath.Base(argv[0]))
 	switch s, err := a.execSettings(); {
@@ -66,9 +67,9 @@ func (c *execCmd) Run(a *app) error {
 	case s.Engine != "local":
 		return c.onCluster(a, &s, argv)
 	case c.MaxGPUs != "":
-		return &failure{code: exitUsage, text: "--max-gpus is about a cluster", hint: "add --engine slurm; on this host, its owner's rules say how many GPUs you may have (gpurun gpus)"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus is about a cluster", Hint: "add --engine slurm; on this host, its owner's rules say how many GPUs you may have (gpurun gpus)"}
 	}
-	if err := c.fits(cores(), hostMemory()); err != nil {
+	if err := c.fits(batches.Cores(), batches.Memory()); err != nil {
 		return err
 	}
 	path, err := exec.LookPath(argv[0])
@@ -101,11 +102,11 @@ func (c *execCmd) fits(cores int, memory gpu.Bytes) error {
 	case need == gpu.Beyond{}:
 		return nil
 	case c.GPUs.min == 0:
-		return &failure{code: exitUsage, text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", hint: "remove them, or write a job file: gpurun init"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", Hint: "remove them, or write a job file: gpurun init"}
 	case cores > 0 && need.CPUs > cores:
-		return &failure{code: exitUsage, text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, cores)}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, cores)}
 	case memory > 0 && need.RAM > memory:
-		return &failure{code: exitUsage, text: fmt.Sprintf("--memory %s, but this machine has %s", need.RAM.Asked(), memory.Round())}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--memory %s, but this machine has %s", need.RAM.Asked(), memory.Round())}
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	a.tellHost(rules)
 	req := c.request(c.GPUs)
 	if why, ok := pool.Possible(req); !ok {
-		return false, &failure{code: exitUsage, text: why}
+		return false, &batches.Failure{Code: batches.ExitUsage, Text: why}
 	}
 	if err := hold.open(p, pool); err != nil {
 		return false, err
@@ -169,9 +170,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 			hold.rules = hostRules{HostRules: pool.Host()}
 			return indexed(p), nil
 		case c.NoWait:
-			return false, &failure{code: exitNoWait, text: "no GPU free: " + why}
+			return false, &batches.Failure{Code: batches.ExitNoWait, Text: "no GPU free: " + why}
 		case c.MaxWait > 0 && waited >= time.Duration(c.MaxWait):
-			return false, &failure{code: exitGaveUp, text: "gave up after " + terminal.Duration(waited) + ": " + why}
+			return false, &batches.Failure{Code: batches.ExitGaveUp, Text: "gave up after " + terminal.Duration(waited) + ": " + why}
 		case why != said:
 			fmt.Fprintln(a.err, "gpurun: waiting: "+terminal.CleanText(why))
 			said = why

@@ -14,6 +14,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/jobspec/units"
+	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
 )
@@ -21,14 +22,14 @@ import (
 // execSettings returns the settings of commands without a job file: flags, and the user's own
 // defaults.
 func (a *app) execSettings() (jobspec.Settings, error) {
-	path, _ := userConfig()
+	path, _ := batches.UserConfig()
 	s, err := jobspec.UserSettings(path, a.settings)
 	return s, err
 }
 
 // onCluster runs the command on a node of a cluster, which has a queue of its own.
 func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
-	dialect := dialectOf(engines[s.Engine])
+	dialect := batches.DialectOf(batches.Engines[s.Engine])
 	if err := c.unmapped(s.Engine); err != nil {
 		return err
 	}
@@ -39,12 +40,12 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	}
 	args, err := dialect.Args(asked)
 	if err != nil {
-		return &failure{code: exitUsage, text: err.Error()}
+		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error()}
 	}
 	if !asked.Known() { // a job's node would look, but here nothing is between the cluster and the command
-		return &failure{
-			code: exitUsage, text: fmt.Sprintf("-m %s: cluster.models does not say which GPUs on %s have that much", asked.GPUMemory.Asked(), s.Engine),
-			hint: "name them with their memory in cluster.models, as docs/clusters.md tells, or remove -m",
+		return &batches.Failure{
+			Code: batches.ExitUsage, Text: fmt.Sprintf("-m %s: cluster.models does not say which GPUs on %s have that much", asked.GPUMemory.Asked(), s.Engine),
+			Hint: "name them with their memory in cluster.models, as docs/clusters.md tells, or remove -m",
 		}
 	}
 	ctx, stop := a.untilSignal()
@@ -88,7 +89,7 @@ func (c *execCmd) unmapped(name string) error {
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {
 		if k.is {
-			return &failure{code: exitUsage, text: k.flag + " has no counterpart on " + name, hint: k.cure}
+			return &batches.Failure{Code: batches.ExitUsage, Text: k.flag + " has no counterpart on " + name, Hint: k.cure}
 		}
 	}
 	return nil
@@ -108,7 +109,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 		return nil
 	}
 	if c.GPUs.min > most {
-		return &failure{code: exitUsage, text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
 	}
 	u, err := user.Current()
 	if err != nil {
@@ -117,7 +118,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 	for said := ""; ; {
 		have, err := cluster.Asking(dialect, u.Username)
 		if err != nil {
-			return &failure{code: exitFailed, text: err.Error(), err: err}
+			return &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
 		}
 		if have+c.GPUs.min <= most {
 			return nil
@@ -133,6 +134,3 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 		}
 	}
 }
-
-// dialectOf returns the dialect of a kind of engine that is a cluster's.
-func dialectOf(kind engine.Kind) cluster.Dialect { return kind.(cluster.Kind).Dialect }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -23,10 +24,10 @@ func (r *run) summary(res state.Result, written func()) error {
 	if words := r.lacking(); words != "" {
 		s.Warnings = append(s.Warnings, words)
 	}
-	if code != exitDone {
+	if code != batches.ExitDone {
 		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
 	}
-	var failed *failure
+	var failed *batches.Failure
 	if res.StateErr != nil {
 		failed = unsaved(res, code)
 	}
@@ -40,7 +41,7 @@ func (r *run) summary(res state.Result, written func()) error {
 	if failed != nil {
 		return failed
 	}
-	return quiet(code)
+	return batches.Exit(code)
 }
 
 // lacking names a job that could not run because one that it needs was left out, or is "".
@@ -54,20 +55,20 @@ func (r *run) lacking() string {
 }
 
 // unsaved returns the failure of a run whose ledger could not be written.
-func unsaved(res state.Result, code int) *failure {
-	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "fix that and run it again; what succeeded does not run twice"}
+func unsaved(res state.Result, code int) *batches.Failure {
+	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; what succeeded does not run twice"}
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
-		if errors.Is(f.err, full) || strings.Contains(f.text, full.Error()) { // of another process, only the text is known
-			f.hint = "free some space and run it again; what succeeded does not run twice"
+		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // of another process, only the text is known
+			f.Hint = "free some space and run it again; what succeeded does not run twice"
 		}
 	}
 	if !finished(res.Final) {
-		f.text = "nothing more was started: " + f.text
+		f.Text = "nothing more was started: " + f.Text
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
-		f.hint = "what this run recorded is back in the ledger; run it again to continue"
+		f.Hint = "what this run recorded is back in the ledger; run it again to continue"
 		if taken.Err != nil {
-			f.hint = "gpurun done JOB… records jobs as succeeded without running them"
+			f.Hint = "gpurun done JOB… records jobs as succeeded without running them"
 		}
 	}
 	return f

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/runner/batches"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -26,9 +27,9 @@ func TestHintToFreeSpace(t *testing.T) {
 		{errors.New("cannot write /x/status: input/output error"), false},
 		{&disk.TakenError{What: "removed or replaced lock"}, false},
 	} {
-		f := unsaved(state.Result{StateErr: tt.err}, exitState)
-		if free := strings.Contains(f.hint, "free some space"); free != tt.free || f.hint == "" {
-			t.Errorf("%v: hint %q", tt.err, f.hint)
+		f := unsaved(state.Result{StateErr: tt.err}, batches.ExitState)
+		if free := strings.Contains(f.Hint, "free some space"); free != tt.free || f.Hint == "" {
+			t.Errorf("%v: hint %q", tt.err, f.Hint)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -21,7 +22,7 @@ import (
 // A follower prints a job's log as it grows, across attempts, until the job has ended.
 type follower struct {
 	*app
-	ref    *batchRef
+	ref    *batches.Ref
 	only   string // the job file given, links resolved; "" for all of the batch
 	out    io.Writer
 	job    string
@@ -34,22 +35,22 @@ type follower struct {
 
 // follow prints the log of the one job that the arguments mean, until the job ends or
 // Ctrl-C, which stops nothing. none is the error if no log matches yet.
-func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error {
+func (c *logCmd) follow(a *app, ref *batches.Ref, logs []logged, none error) error {
 	f := &follower{app: a, ref: ref, only: c.only(ref)}
 	if len(logs) > 1 && !slices.ContainsFunc(logs, func(l logged) bool { return l.job != logs[0].job }) {
 		logs = []logged{newestOf(logs)} // of the files of one batch
 	}
 	switch {
 	case len(logs) > 1:
-		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows a single job, but %d match", len(logs)), hint: "name one of them: " + logs[0].job}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-f follows a single job, but %d match", len(logs)), Hint: "name one of them: " + logs[0].job}
 	case len(logs) == 1:
 		f.job = logs[0].job
 	default:
 		if f.job = c.onlyJob(ref); f.job == "" {
 			return none
 		}
-		if _, err := ref.ask(control.Request{Op: control.OpStatus}); errors.Is(err, control.ErrNoRun) {
-			return &failure{code: exitUsage, text: f.job + " has not run yet, and " + ref.file + " is not running", hint: "gpurun " + ref.file + " runs it"}
+		if _, err := ref.Ask(control.Request{Op: control.OpStatus}); errors.Is(err, control.ErrNoRun) {
+			return &batches.Failure{Code: batches.ExitUsage, Text: f.job + " has not run yet, and " + ref.File + " is not running", Hint: "gpurun " + ref.File + " runs it"}
 		}
 	}
 	var flush func()
@@ -57,7 +58,7 @@ func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error 
 	defer flush()
 	defer func() { f.file.Close() }()
 	if len(logs) == 1 {
-		if at := ref.history.Open[logs[0].uniID]; at != nil && at.Running != nil {
+		if at := ref.History.Open[logs[0].uniID]; at != nil && at.Running != nil {
 			f.pid = at.Running.PID
 		}
 		if err := f.turn(logs[0]); err != nil {
@@ -68,12 +69,12 @@ func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error 
 }
 
 // onlyJob returns the job that the arguments mean, "" unless it is exactly one.
-func (c *logCmd) onlyJob(ref *batchRef) string {
-	if ref.batch == nil {
+func (c *logCmd) onlyJob(ref *batches.Ref) string {
+	if ref.Batch == nil {
 		return ""
 	}
-	name := func(id int) string { return ref.batch.Jobs[id].Name }
-	ids, err := runner.MatchJobs(c.Jobs, len(ref.batch.Jobs), name)
+	name := func(id int) string { return ref.Batch.Jobs[id].Name }
+	ids, err := runner.MatchJobs(c.Jobs, len(ref.Batch.Jobs), name)
 	if err != nil || slices.ContainsFunc(ids, func(id int) bool { return name(id) != name(ids[0]) }) {
 		return ""
 	}
@@ -108,7 +109,7 @@ func (f *follower) run() error {
 
 // ask finds out which attempt is running now, and whether nothing more will come.
 func (f *follower) ask() (now logged, over bool) {
-	rep, err := f.ref.ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
+	rep, err := f.ref.Ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
 	if err != nil || rep.Snapshot == nil {
 		alive := f.pid > 0 && syscall.Kill(f.pid, 0) != syscall.ESRCH
 		return logged{}, errors.Is(err, control.ErrNoRun) && !alive
@@ -170,7 +171,7 @@ func (f *follower) print() error {
 
 // newest returns the job's newest attempt in the ledger.
 func (f *follower) newest() logged {
-	if f.ref.read() != nil {
+	if f.ref.Read() != nil {
 		return logged{}
 	}
 	logs := slices.DeleteFunc(newestLogs(f.ref, f.only != ""), func(l logged) bool { return l.job != f.job })
@@ -223,11 +224,11 @@ func (f *follower) last() error {
 		return err
 	}
 	if f.file == nil {
-		text := f.job + " did not start before the run of " + f.ref.file + " ended"
+		text := f.job + " did not start before the run of " + f.ref.File + " ended"
 		if f.phase.Ended() {
 			text = f.job + " did not start: " + string(f.phase)
 		}
-		return &failure{code: exitFailed, text: text, hint: "gpurun plan " + f.ref.file + " shows what would run"}
+		return &batches.Failure{Code: batches.ExitFailed, Text: text, Hint: "gpurun plan " + f.ref.File + " shows what would run"}
 	}
 	return f.print()
 }

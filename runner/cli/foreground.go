@@ -19,6 +19,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
 	"gpurun/state/host"
@@ -41,7 +42,7 @@ type execClaim struct {
 
 func (e *execClaim) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	e.pool = pool
-	e.engine, err = e.openEngine(engines["local"], "", zerolog.Nop(), claimRoots(p, execFolder()), engine.Cluster{})
+	e.engine, err = e.openEngine(batches.Engines["local"], "", zerolog.Nop(), claimRoots(p, execFolder()), engine.Cluster{})
 	e.purse = purseOf(p, execFolder())
 	e.purse.open(pool)
 	return err
@@ -124,7 +125,7 @@ func (e *execClaim) ended(err error) error {
 		return err
 	}
 	<-e.over
-	return &failure{code: exitGaveUp, text: "the command was stopped by " + e.rules.TimeLimit()}
+	return &batches.Failure{Code: batches.ExitGaveUp, Text: "the command was stopped by " + e.rules.TimeLimit()}
 }
 
 func (e *execClaim) release() {
@@ -153,7 +154,7 @@ func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(p
 		if errors.Is(err, os.ErrNotExist) {
 			why = "its interpreter (the #! line) does not exist"
 		}
-		return &failure{code: exitCannotExecute, text: "cannot execute " + cmd.Path + ": " + why, err: err}
+		return &batches.Failure{Code: batches.ExitCannotExecute, Text: "cannot execute " + cmd.Path + ": " + why, Err: err}
 	}
 	started(cmd.Process.Pid)
 	a.goSafely(func() {
@@ -165,27 +166,27 @@ func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(p
 	})
 	err := cmd.Wait()
 	if cmd.ProcessState == nil {
-		return &failure{code: exitInternal, text: err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return quiet(128 + int(ws.Signal()))
+		return batches.Exit(128 + int(ws.Signal()))
 	}
-	return quiet(cmd.ProcessState.ExitCode())
+	return batches.Exit(cmd.ProcessState.ExitCode())
 }
 
 // cannotExecute returns the failure of a command that cannot run, with the status that shells use.
 func cannotExecute(name string, err error) error {
-	f := &failure{code: exitNotFound, err: err}
+	f := &batches.Failure{Code: batches.ExitNotFound, Err: err}
 	switch {
 	case strings.Contains(name, "/") && errors.Is(err, os.ErrNotExist):
-		f.text = name + ": no such file"
+		f.Text = name + ": no such file"
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist):
-		f.text = name + ": command not found"
+		f.Text = name + ": command not found"
 	default:
-		f.code, f.text = exitCannotExecute, "cannot execute "+name+": "+reason(err)
+		f.Code, f.Text = batches.ExitCannotExecute, "cannot execute "+name+": "+reason(err)
 	}
 	if errors.Is(err, os.ErrPermission) {
-		f.hint = "chmod +x " + name + ", or name its interpreter: gpurun exec -- python " + name
+		f.Hint = "chmod +x " + name + ", or name its interpreter: gpurun exec -- python " + name
 	}
 	return f
 }

@@ -12,6 +12,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 	"gpurun/state/schema"
@@ -127,7 +128,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 // the machine, too.
 func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
 	if snap.Err != "" {
-		return t, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
+		return t, &batches.Failure{Code: batches.ExitUsage, Text: "the GPUs cannot be read: " + snap.Err}
 	}
 	pool.Observe(snap)
 	verdicts := pool.Admit(snap.At, c.request(countFlag{1, 1}))

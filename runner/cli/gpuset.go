@@ -15,6 +15,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
 	"gpurun/state/host"
 )
 
@@ -27,9 +28,9 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 	if err == nil {
 		return p, nil
 	}
-	cannot := &failure{code: exitUsage, text: err.Error(), hint: "to use simulated GPUs: gpurun --sim 4x24GiB FILE", err: err}
+	cannot := &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "to use simulated GPUs: gpurun --sim 4x24GiB FILE", Err: err}
 	if m := (*probe.Missing)(nil); errors.As(err, &m) {
-		cannot.text, cannot.hint = m.Text, m.Hint
+		cannot.Text, cannot.Hint = m.Text, m.Hint
 	}
 	return nil, cannot
 }
@@ -74,13 +75,13 @@ func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error 
 	if os.Getenv("GPURUN_SIM") != "" {
 		hint = "unset GPURUN_SIM to use them, or add --sim-here to let the jobs use them unchecked"
 	}
-	return &failure{code: exitUsage, text: text, hint: hint}
+	return &batches.Failure{Code: batches.ExitUsage, Text: text, Hint: hint}
 }
 
 func openSim(spec string) (*probe.Sim, error) {
 	s, err := probe.OpenSim(spec, host.Boottime)
 	if err != nil {
-		return nil, &failure{code: exitUsage, text: err.Error(), hint: "try --sim 4x24GiB, or give a YAML file that describes simulated GPUs", err: err}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "try --sim 4x24GiB, or give a YAML file that describes simulated GPUs", Err: err}
 	}
 	return s, nil
 }
@@ -109,7 +110,7 @@ func inheritedGPUs(sim bool) inherited {
 func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
 	allowed, err := gpu.Select(devs, ids)
 	if err != nil {
-		return nil, &failure{code: exitUsage, text: "gpu_ids: " + err.Error()}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "gpu_ids: " + err.Error()}
 	}
 	if !in.set {
 		return ids, nil
@@ -129,7 +130,7 @@ func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
 		if len(ids) > 0 {
 			text += " of gpu_ids " + strings.Join(ids, ",")
 		}
-		return nil, &failure{code: exitUsage, text: text, hint: "unset CUDA_VISIBLE_DEVICES to use all GPUs"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: text, Hint: "unset CUDA_VISIBLE_DEVICES to use all GPUs"}
 	}
 	return out, nil
 }
@@ -142,9 +143,9 @@ func (in inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 		word = strings.TrimSpace(word)
 		n, notIndex := strconv.Atoi(word)
 		if notIndex == nil && mixed && !in.pci {
-			return nil, &failure{code: exitUsage,
-				text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID these may not be the indices of NVML and nvidia-smi", in.visible),
-				hint: "use UUIDs (gpurun gpus --json lists them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
+			return nil, &batches.Failure{Code: batches.ExitUsage,
+				Text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID these may not be the indices of NVML and nvidia-smi", in.visible),
+				Hint: "use UUIDs (gpurun gpus --json lists them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 		}
 		i := slices.IndexFunc(devs, func(d gpu.Device) bool {
 			if notIndex == nil {

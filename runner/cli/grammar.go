@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"gpurun/runner/batches"
 )
 
 // grammar is the command line, in the order of the help.
@@ -135,15 +137,15 @@ func (a *app) paths(b *batchFlags) ([]string, error) {
 	}
 	paths := slices.Concat(listed, b.JobFile, b.Files)
 	if len(paths) == 0 {
-		return nil, &failure{code: exitUsage, text: "no job file given",
-			hint: "try gpurun FILE, e.g. gpurun jobs/multi_seed.yaml; gpurun --help lists the commands"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "no job file given",
+			Hint: "try gpurun FILE, e.g. gpurun jobs/multi_seed.yaml; gpurun --help lists the commands"}
 	}
 	for _, p := range paths[len(listed):] {
-		if _, ok := a.lines(p); ok {
+		if _, ok := a.Lines(p); ok {
 			continue // the name of a list that was no file
 		}
 		if err := notACommand(p); err != nil {
-			return nil, cmp.Or(a.aJob(p), err)
+			return nil, cmp.Or(a.JobNamed(p), err)
 		}
 	}
 	return paths, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 )
 
 // headline is the first line of a run: file, dialect, work dir, number of jobs and of
@@ -77,7 +78,7 @@ func unlessStopped(after time.Duration, f func()) (stop func() bool) {
 // gpuWords returns the end of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
 func (r *run) gpuWords() string {
 	if r.opts.Elsewhere {
-		return "on " + engineOf(r.batch).Abilities().Name
+		return "on " + batches.EngineOf(r.batch).Abilities().Name
 	}
 	if r.prober == nil {
 		return "no GPU needed"

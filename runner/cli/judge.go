@@ -11,6 +11,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 )
@@ -55,7 +56,7 @@ func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*
 // look prints which GPUs the jobs of a plan could use now, and returns the jobs that
 // no GPU here could ever run. If the GPUs cannot be read, the plan does without.
 func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
-	if engineOf(p.batch).Abilities().Places {
+	if batches.EngineOf(p.batch).Abilities().Places {
 		return p.lookThere(to)
 	}
 	if !wantsGPU(p.batch, p.runs) {
@@ -81,8 +82,8 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	rules := hostRulesFor(prober)
 	p.tellHost(rules)
 	pool, impossible, err := poolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)
-	if f := (*failure)(nil); errors.As(err, &f) { // a run refuses these settings too
-		impossible, err = []jobspec.Problem{{Text: f.text, Hint: f.hint}}, nil
+	if f := (*batches.Failure)(nil); errors.As(err, &f) { // a run refuses these settings too
+		impossible, err = []jobspec.Problem{{Text: f.Text, Hint: f.Hint}}, nil
 	}
 	if err != nil || len(impossible) > 0 {
 		return impossible, err
@@ -93,9 +94,9 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	}
 	pool.Observe(p.seen)
 	p.pool = pool
-	p.core.Use(pool)
+	p.Core.Use(pool)
 	fmt.Fprintln(to, "GPUs now, by one reading:")
-	list, more := wants(p.batch, p.core, p.runs)
+	list, more := wants(p.batch, p.Core, p.runs)
 	for _, w := range list {
 		text := sched.Judged(w.req, w.runs, pool.Admit(p.seen.At, w.req))
 		fmt.Fprintf(to, "  %s: %s\n", jobWords([]string{w.first}, 1, w.jobs), terminal.CleanText(text))

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/batches"
 )
 
 // jobLimits are the limits (ulimit) that jobs inherit and that break them when they are too
@@ -34,7 +36,7 @@ func enoughFiles() error {
 	had := lim.Cur
 	lim.Cur, lim.Max = leastOpen, max(lim.Max, leastOpen)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
-		return &failure{code: exitState, text: fmt.Sprintf("too few open files: %d (ulimit -n)", had), hint: "gpurun needs 64: ulimit -n 1024 before you start it, or ask for more in /etc/security/limits.conf", err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("too few open files: %d (ulimit -n)", had), Hint: "gpurun needs 64: ulimit -n 1024 before you start it, or ask for more in /etc/security/limits.conf", Err: err}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/jobspec/units"
+	"gpurun/runner/batches"
 	"gpurun/state/disk"
 	"gpurun/state/host"
 )
@@ -89,17 +90,17 @@ func (b *batchFlags) listed() ([]string, error) {
 	at := slices.Index(list, stdin)
 	switch {
 	case at < 0 && b.List.Name != "":
-		return nil, &failure{code: exitUsage, text: "--name is for --lines -: a file has its own name"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name is for --lines -: a file has its own name"}
 	case at < 0:
 		return list, nil
 	case b.List.Name == "":
-		return nil, &failure{code: exitUsage, text: "--lines - needs a name, by which the batch is found again", hint: "add --name NAME"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - needs a name, by which the batch is found again", Hint: "add --name NAME"}
 	case len(list)+len(b.Files)+len(b.JobFile) > 1:
-		return nil, &failure{code: exitUsage, text: "standard input is a batch of its own", hint: "remove the other files"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "standard input is a batch of its own", Hint: "remove the other files"}
 	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
-		return nil, &failure{code: exitUsage, text: "--name " + quoted(b.List.Name) + " is no name", hint: "use letters, digits and . _ -"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + quoted(b.List.Name) + " is no name", Hint: "use letters, digits and . _ -"}
 	case host.Exists(b.List.Name):
-		return nil, &failure{code: exitUsage, text: "--name " + b.List.Name + " is also the name of a file here, which would have the same ledger", hint: "choose another name"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + b.List.Name + " is also the name of a file here, which would have the same ledger", Hint: "choose another name"}
 	}
 	list[at] = b.List.Name
 	return list, nil
@@ -113,7 +114,7 @@ func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, er
 	all := map[string]jobspec.Lines{}
 	named := len(b.List.Lines) > 0 || b.Format == "lines"
 	for _, path := range paths {
-		kept, ok := a.lines(path)
+		kept, ok := a.Lines(path)
 		if !ok {
 			kept.Names = map[string]string{}
 		}
@@ -124,7 +125,7 @@ func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, er
 		}
 	}
 	if flag, key := b.List.first(); flag != "" && len(all) == 0 {
-		return nil, &failure{code: exitUsage, text: flag + " is for --lines", hint: "in a job file write " + key + ":"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: flag + " is for --lines", Hint: "in a job file write " + key + ":"}
 	}
 	if slices.Contains(b.List.Lines, stdin) {
 		if err := a.readInput(); err != nil {
@@ -146,21 +147,14 @@ func (a *app) readInput() error {
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, disk.MaxLines+1))
 	switch {
 	case err != nil:
-		return &failure{code: exitUsage, text: "standard input cannot be read: " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "standard input cannot be read: " + err.Error(), Err: err}
 	case len(data) > disk.MaxLines:
-		return &failure{code: exitUsage, text: fmt.Sprintf("standard input is longer than %d MiB", disk.MaxLines>>20)}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("standard input is longer than %d MiB", disk.MaxLines>>20)}
 	case len(bytes.TrimSpace(data)) == 0:
-		return &failure{code: exitUsage, text: "standard input is empty: no command came"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "standard input is empty: no command came"}
 	}
 	a.input = data
 	return nil
-}
-
-// lines returns how a file's last run read it, if that was as a list of commands.
-func (r *reader) lines(path string) (l jobspec.Lines, ok bool) {
-	data := disk.Lines(path, r.stateDir)
-	l.Kept = true
-	return l, data != nil && json.Unmarshal(data, &l) == nil
 }
 
 // keepLines records how the files of this run were read, for the commands that come later.
@@ -171,7 +165,7 @@ func (r *run) keepLines(b *jobspec.Batch) error {
 			data, _ = json.Marshal(f.Lines)
 		}
 		if err := r.state.KeepLines(i, data); err != nil {
-			return stateFailure(err)
+			return batches.StateFailure(err)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 	"gpurun/state/redact"
@@ -63,17 +64,17 @@ func (c *logCmd) Run(a *app) error {
 		return err
 	}
 	if len(c.Jobs) == 0 && !c.Failed {
-		return &failure{code: exitUsage, text: "missing argument \"<job> ...\"", hint: "name a job, or add --failed for all that failed"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "missing argument \"<job> ...\"", Hint: "name a job, or add --failed for all that failed"}
 	}
 	if c.Lines < 0 || c.Lines > 0 && c.Follow {
-		return &failure{code: exitUsage, text: "-n takes a number of lines from 1 on, and does not go with -f"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "-n takes a number of lines from 1 on, and does not go with -f"}
 	}
-	refs, err := a.findJobs(c.File, c.Jobs)
+	refs, err := a.FindJobs(c.File, c.Jobs)
 	if err != nil {
 		return err
 	}
 	for _, ref := range refs {
-		a.say("note", "logs of "+ref.name())
+		a.say("note", "logs of "+ref.Name())
 		if err := c.of(a, ref); err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func (c *logCmd) Run(a *app) error {
 }
 
 // of prints the logs of one batch.
-func (c *logCmd) of(a *app, ref *batchRef) error {
+func (c *logCmd) of(a *app, ref *batches.Ref) error {
 	logs, err := c.matching(newestLogs(ref, c.only(ref) != ""), ref)
 	if c.Follow && !c.Path {
 		return c.follow(a, ref, logs, err)
@@ -91,14 +92,14 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 		return err
 	}
 	if c.Failed && len(logs) == 0 {
-		fmt.Fprintln(a.out, ref.name()+": no job failed")
+		fmt.Fprintln(a.out, ref.Name()+": no job failed")
 		return nil
 	}
 	to := a.out
 	if host.Confined() { // its reader is a client of gpurun mcp
 		var text bytes.Buffer
 		to = &text
-		defer func() { _, _ = io.WriteString(a.out, redact.Hiding(secretsOf(ref.batch))(text.String())) }()
+		defer func() { _, _ = io.WriteString(a.out, redact.Hiding(batches.SecretsOf(ref.Batch))(text.String())) }()
 	}
 	out, flush := c.writer(a, to)
 	defer flush()
@@ -131,41 +132,30 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 
 // only returns the job file that --file names if the batch has others as well: each may
 // have a job of the same name.
-func (c *logCmd) only(ref *batchRef) string {
-	if c.File == "" || len(ref.more) == 0 {
+func (c *logCmd) only(ref *batches.Ref) string {
+	if c.File == "" || len(ref.More) == 0 {
 		return ""
 	}
-	return ref.real
+	return ref.Real
 }
 
 // title names a log among others: each file of a batch may have a job of that name.
-func (l logged) title(all []logged, ref *batchRef) string {
+func (l logged) title(all []logged, ref *batches.Ref) string {
 	if slices.ContainsFunc(all, func(o logged) bool { return o.job == l.job && o.ledger != l.ledger }) {
-		return l.job + " (" + shown(ref.files()[l.ledger]) + ")"
+		return l.job + " (" + batches.Shown(ref.Files()[l.ledger]) + ")"
 	}
 	return l.job
 }
 
-// present returns a function that gives the present name of the job with a key, "" if there is
-// none: it may have run under another.
-func (ref *batchRef) present() func(ledger int, key string) string {
-	now, find := map[place]string{}, func(ledger int, key string) place { return place{fmt.Sprint(ledger), key, ""} }
-	for i := 0; ref.batch != nil && i < len(ref.batch.Jobs); i++ {
-		j := &ref.batch.Jobs[i]
-		now[find(j.File, j.Key.String())] = j.Name
-	}
-	return func(ledger int, key string) string { return now[find(ledger, key)] }
-}
-
 // newestLogs returns the newest attempts of all jobs, ordered by name; with first, only
 // those of the first file.
-func newestLogs(ref *batchRef, first bool) []logged {
+func newestLogs(ref *batches.Ref, first bool) []logged {
 	var logs []logged
-	present := ref.present()
-	for r := range ref.history.Records() {
+	present := ref.Present()
+	for r := range ref.History.Records() {
 		logs = append(logs, logged{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger})
 	}
-	for _, at := range ref.history.Open {
+	for _, at := range ref.History.Open {
 		s := at.Start
 		logs = append(logs, logged{cmp.Or(present(at.Ledger, s.Key), s.Job), s.Job, s.UniID, s.Log, s.LogFrom, s.Attempt, s.Time, false, true, at.Ledger})
 	}
@@ -177,10 +167,10 @@ func newestLogs(ref *batchRef, first bool) []logged {
 }
 
 // matching returns the logs that the arguments mean, ordered by name.
-func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
+func (c *logCmd) matching(logs []logged, ref *batches.Ref) ([]logged, error) {
 	job := func(i int) string { return logs[i].job }
 	if c.Failed {
-		there := ref.jobNames()
+		there := ref.JobNames()
 		logs = slices.DeleteFunc(logs, func(l logged) bool { return !l.failed || there != nil && !there[l.job] })
 		if len(c.Jobs) == 0 {
 			return logs, nil
@@ -203,27 +193,15 @@ func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 	return out, nil
 }
 
-// jobNames returns the names that a batch's jobs have now; nil if its file cannot be read.
-func (ref *batchRef) jobNames() map[string]bool {
-	if ref.batch == nil {
-		return nil
-	}
-	names := make(map[string]bool, len(ref.batch.Jobs))
-	for i := range ref.batch.Jobs {
-		names[ref.batch.Jobs[i].Name] = true
-	}
-	return names
-}
-
 // noLog reports that nothing has run under this name, and whether anything could.
-func noLog(glob string, known []string, ref *batchRef) error {
-	if ref.batch != nil {
-		if _, err := matching(ref.batch, []string{glob}); err == nil {
-			return &failure{code: exitUsage, text: quoted(glob) + " has not run yet, so it has no log", hint: "gpurun status shows what is running"}
+func noLog(glob string, known []string, ref *batches.Ref) error {
+	if ref.Batch != nil {
+		if _, err := matching(ref.Batch, []string{glob}); err == nil {
+			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(glob) + " has not run yet, so it has no log", Hint: "gpurun status shows what is running"}
 		}
-		known = append(known, names(len(ref.batch.Jobs), func(id int) string { return ref.batch.Jobs[id].Name })...)
+		known = append(known, names(len(ref.Batch.Jobs), func(id int) string { return ref.Batch.Jobs[id].Name })...)
 	}
-	return noSuchJob(ref.file, glob, known)
+	return noSuchJob(ref.File, glob, known)
 }
 
 // writer returns what prints logs. On a terminal it makes control sequences visible.
@@ -239,15 +217,15 @@ func (c *logCmd) writer(a *app, to io.Writer) (out io.Writer, flush func()) {
 func (l logged) file() (*os.File, error) {
 	f, err := host.OpenReachable(l.path)
 	if err != nil {
-		return nil, &failure{code: exitUsage, text: "cannot open the log: " + err.Error(), err: err}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "cannot open the log: " + err.Error(), Err: err}
 	}
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		f.Close()
-		return nil, &failure{code: exitUsage, text: l.path + " is not a regular file, so it cannot be read back"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: l.path + " is not a regular file, so it cannot be read back"}
 	}
 	if _, err = f.Seek(l.from, io.SeekStart); err != nil {
 		f.Close()
-		return nil, &failure{code: exitUsage, text: err.Error(), err: err}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
 	return f, nil
 }

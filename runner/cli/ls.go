@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"gpurun/runner/control"
-	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
-	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
 )
@@ -39,13 +35,13 @@ func (c *lsCmd) Run(a *app) error {
 		if seen[u.Dir] {
 			continue
 		}
-		ref, err := a.in(u.StateDir, nil).batchOf(u.File)
+		ref, err := a.In(u.StateDir, nil).Open(u.File)
 		if err != nil {
 			continue // just removed
 		}
-		row, counts := ref.batchRow()
-		for i := range ref.files() {
-			seen[ref.folder(i)] = true
+		row, counts := ref.Row()
+		for i := range ref.Files() {
+			seen[ref.Folder(i)] = true
 		}
 		doc.Batches = append(doc.Batches, row)
 		how, jobs := "unknown", "unknown"
@@ -55,7 +51,7 @@ func (c *lsCmd) Run(a *app) error {
 		if row.Error != nil {
 			unreadable = append(unreadable, *row.Error)
 		}
-		cells = append(cells, []string{terminal.CleanText(ref.name()), how, runWords(row.Run), jobs})
+		cells = append(cells, []string{terminal.CleanText(ref.Name()), how, runWords(row.Run), jobs})
 	}
 	switch {
 	case c.JSON:
@@ -67,37 +63,6 @@ func (c *lsCmd) Run(a *app) error {
 		a.warn(unreadable...)
 	}
 	return nil
-}
-
-// batchRow describes a batch. A live run is asked; otherwise, the ledger tells.
-func (ref *batchRef) batchRow() (row schema.BatchRow, counts map[state.Phase]int) {
-	if err := ref.read(); err != nil {
-		row.StateDir, row.Files, row.Error = ref.dir, []schema.File{{Path: ref.real}}, schema.Known(err.Error())
-		return row, nil
-	}
-	ref.unread()
-	row.Batch, row.Run = batchDoc(ref.batch, ref.dir), runDoc(ref)
-	if ref.alive {
-		row.Run = liveRun(ref, row.Run, nil)
-		if rep, err := ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
-			counts, row.Run.Phase = rep.Snapshot.Counts, phaseOf(rep)
-		}
-	}
-	if counts == nil {
-		ref.settled()
-		counts = map[state.Phase]int{}
-		for _, p := range sched.Phases(ref.batch, ref.history) {
-			counts[p]++
-		}
-	}
-	row.Counts = schema.CountsOf(counts)
-	row.Outcome = schema.Known(schema.OutcomeOf(row.Run, row.Counts))
-	return row, counts
-}
-
-// phaseOf returns what a run that has answered is doing.
-func phaseOf(r control.Reply) *schema.RunPhase {
-	return schema.Known(cmp.Or(r.Phase, schema.RunRunning)) // earlier versions do not say
 }
 
 // runWords says when a batch's last run was.
@@ -117,7 +82,7 @@ func runWords(r *schema.Run) string {
 func (r *run) remember() {
 	var list []disk.Used
 	for i, f := range r.batch.Files {
-		list = append(list, disk.Used{File: f.Real, Dir: r.state.Dir(i), StateDir: absolute(r.stateDir), Host: disk.Host().Host, Started: time.Now().UTC()})
+		list = append(list, disk.Used{File: f.Real, Dir: r.state.Dir(i), StateDir: absolute(r.StateDir), Host: disk.Host().Host, Started: time.Now().UTC()})
 	}
 	slices.Reverse(list) // so that the first is the newest
 	done := make(chan struct{})

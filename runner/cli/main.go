@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/local/keeper"
 	"gpurun/runner/notify"
@@ -60,7 +61,7 @@ type app struct {
 	outTTY   bool // whether out is a terminal
 	errTTY   bool
 	global   globalFlags
-	*reader
+	*batches.Reader
 	settings map[string]string // settings given as flags, as typed
 	command  string            // "gpurun check", if it takes job files; "" for run
 	input    []byte            // standard input, once it was read as a list of commands
@@ -78,7 +79,7 @@ func newApp() *app {
 		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
 		done:   make(chan int, 1),
 	}
-	a.reader = &reader{start: a.goSafely, note: func(text string) { a.say("note", text) }}
+	a.Reader = &batches.Reader{Go: a.goSafely, Note: func(text string) { a.say("note", text) }}
 	return a
 }
 
@@ -113,7 +114,7 @@ func (a *app) crashed(what any, stack []byte) {
 	fmt.Fprintf(a.err, "gpurun: internal error: %v\n%s", what, stack)
 	a.hint("this is a bug in gpurun; running jobs continue, and the next gpurun of the same file adopts them")
 	select {
-	case a.done <- exitInternal:
+	case a.done <- batches.ExitInternal:
 	default:
 	}
 }
@@ -134,7 +135,7 @@ func (a *app) main(args []string) int {
 	}
 	if len(args) > 0 {
 		if err := notACommand(args[0]); err != nil && disk.Lines(args[0], os.Getenv("GPURUN_STATE_DIR")) == nil {
-			return a.report(cmp.Or(a.aJob(args[0]), err))
+			return a.report(cmp.Or(a.JobNamed(args[0]), err))
 		}
 	}
 	root := &grammar{}
@@ -144,13 +145,13 @@ func (a *app) main(args []string) int {
 	}
 	ctx, err := parser.Parse(args)
 	if errors.Is(err, errHelpShown) {
-		return exitDone
+		return batches.ExitDone
 	}
 	if err != nil {
 		a.json = a.json || slices.Contains(args, "--json")
 		return a.report(a.badArguments(err))
 	}
-	a.global, a.stateDir = root.globalFlags, root.StateDir
+	a.global, a.StateDir = root.globalFlags, root.StateDir
 	a.settings, a.json = givenSettings(ctx), a.json || wantsJSON(ctx)
 	if cmd := ctx.Selected(); cmd.Name != "run" && slices.ContainsFunc(cmd.Flags, func(f *kong.Flag) bool { return f.Name == "lines" }) {
 		a.command = "gpurun " + cmd.Name
@@ -174,5 +175,5 @@ func (a *app) badArguments(err error) error {
 	if flag, _, ok := strings.Cut(text, ": expected "); ok && strings.HasSuffix(text, `but got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
 	}
-	return &failure{code: exitUsage, text: text, hint: hint}
+	return &batches.Failure{Code: batches.ExitUsage, Text: text, Hint: hint}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"gpurun/runner/batches"
 )
 
 // manCmd prints the manual page, made from the grammar; make install installs it.
@@ -24,15 +26,15 @@ type row struct{ term, text string }
 
 // exitRows are the exit statuses, in numerical order.
 var exitRows = []row{
-	{strconv.Itoa(exitDone), "All jobs succeeded, or there was nothing to do."},
-	{strconv.Itoa(exitFailed), "Some job failed; gpurun stop and other commands that change a run: it was refused."},
-	{strconv.Itoa(exitUsage), "The files or the arguments are wrong; nothing was started."},
-	{strconv.Itoa(exitState), "The state cannot be used: another gpurun is running this file, the disk is full, the run is on another host, ..."},
-	{strconv.Itoa(exitInternal), "gpurun itself failed."},
-	{strconv.Itoa(exitNoWait), "run, exec: --no-wait, and no GPU was free. wait: what it waits for had not ended at --timeout."},
-	{strconv.Itoa(exitGaveUp), "Gave up waiting for a GPU (max_wait). exec: the command was stopped by the host's max_timeout."},
-	{strconv.Itoa(exitCannotExecute) + ", " + strconv.Itoa(exitNotFound), "exec: the command is not executable, or not found. Otherwise exec exits with the command's own status."},
-	{strconv.Itoa(exitInt) + ", " + strconv.Itoa(exitTerm), "Interrupted: by Ctrl-C, or by SIGTERM or gpurun stop."},
+	{strconv.Itoa(batches.ExitDone), "All jobs succeeded, or there was nothing to do."},
+	{strconv.Itoa(batches.ExitFailed), "Some job failed; gpurun stop and other commands that change a run: it was refused."},
+	{strconv.Itoa(batches.ExitUsage), "The files or the arguments are wrong; nothing was started."},
+	{strconv.Itoa(batches.ExitState), "The state cannot be used: another gpurun is running this file, the disk is full, the run is on another host, ..."},
+	{strconv.Itoa(batches.ExitInternal), "gpurun itself failed."},
+	{strconv.Itoa(batches.ExitNoWait), "run, exec: --no-wait, and no GPU was free. wait: what it waits for had not ended at --timeout."},
+	{strconv.Itoa(batches.ExitGaveUp), "Gave up waiting for a GPU (max_wait). exec: the command was stopped by the host's max_timeout."},
+	{strconv.Itoa(batches.ExitCannotExecute) + ", " + strconv.Itoa(batches.ExitNotFound), "exec: the command is not executable, or not found. Otherwise exec exits with the command's own status."},
+	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Interrupted: by Ctrl-C, or by SIGTERM or gpurun stop."},
 }
 
 // environRows are the variables that no flag names.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 )
 
 // What becomes of the keys of a job file where a cluster chooses the GPUs. Each key and setting
@@ -64,7 +65,7 @@ var settingsOnCluster = []onCluster{
 // checkEngine returns what jobs and settings ask for that their engine cannot give, and says
 // what it has no need of.
 func checkEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
-	kind := engineOf(b).Abilities()
+	kind := batches.EngineOf(b).Abilities()
 	if !kind.Places {
 		return nil, nil
 	}
@@ -113,7 +114,7 @@ func checkEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 		slices.Sort(notes)
 		notes = []string{"no effect on " + kind.Name + ", which gives each job GPUs of its own: " + strings.Join(slices.Compact(notes), ", ")}
 	}
-	if job := allocation(); job.ID != "" {
+	if job := batches.Allocation(); job.ID != "" {
 		notes = append(notes, fmt.Sprintf("inside %s, and the engine is %s: this submits new jobs (--engine local uses the GPUs of %s)", job, kind.Name, job))
 	}
 	return problems, notes

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -55,11 +56,11 @@ Examples:
 func (c *doneCmd) Run(a *app) error {
 	switch {
 	case c.From != "" && c.WithoutOutputs:
-		return &failure{code: exitUsage, text: "--from and --without-outputs exclude each other: name the jobs without outputs in a second command"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--from and --without-outputs exclude each other: name the jobs without outputs in a second command"}
 	case c.From != "":
 		return c.takeOver(a)
 	case len(c.Jobs) == 0:
-		return &failure{code: exitUsage, text: "which jobs are done? Name them", hint: "gpurun done 'train-*'; gpurun done --from old.yaml --file new.yaml takes over those of a renamed file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "which jobs are done? Name them", Hint: "gpurun done 'train-*'; gpurun done --from old.yaml --file new.yaml takes over those of a renamed file"}
 	}
 	return a.mark(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
@@ -72,33 +73,33 @@ var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, con
 // mark records the user's verdict on jobs: through the run if there is one, else in
 // the ledger itself, under its lock.
 func (a *app) mark(f *batchFlag, req control.Request) error {
-	return a.request(f, req, markWords[req.Op], func(ref *batchRef) error { return a.markDead(ref, req) })
+	return a.request(f, req, markWords[req.Op], func(ref *batches.Ref) error { return a.markDead(ref, req) })
 }
 
 // markDead appends the facts to the ledger of a batch that is not running.
-func (a *app) markDead(ref *batchRef, req control.Request) error {
-	history, _, err := a.readState([]string{ref.real})
+func (a *app) markDead(ref *batches.Ref, req control.Request) error {
+	history, _, err := a.ReadHistory([]string{ref.Real})
 	if err != nil {
 		return err
 	}
-	batch, err := a.loadAgain(history.LastRun(0).Params, ref.file)
+	batch, err := a.Reload(history.LastRun(0).Params, ref.File)
 	if err != nil {
 		return err
 	}
 	in, err := matching(batch, req.Jobs)
 	if len(batch.Params) > 0 {
-		a.say("note", "these are jobs of the last run, which had"+paramFlags(batch.Params))
+		a.say("note", "these are jobs of the last run, which had"+batches.ParamFlags(batch.Params))
 	}
 	if err != nil {
 		return err
 	}
-	st, err := a.openState([]string{ref.real}, "")
+	st, err := a.Lock([]string{ref.Real}, "")
 	if err != nil {
 		return err
 	}
 	at := sched.Now{Wall: time.Now().UTC()}
-	ref.batch, ref.history = batch, st.History()
-	verdicts := ref.verdictsOf()
+	ref.Batch, ref.History = batch, st.History()
+	verdicts := ref.Verdicts()
 	var rep control.Reply
 	for id := range batch.Jobs {
 		j := &batch.Jobs[id]
@@ -119,12 +120,12 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 		}
 		if _, err := st.Append(0, fact); err != nil {
 			st.Close()
-			return stateFailure(err)
+			return batches.StateFailure(err)
 		}
 		rep.Done = append(rep.Done, j.Name)
 	}
 	if err := st.Close(); err != nil {
-		return stateFailure(err)
+		return batches.StateFailure(err)
 	}
 	return a.tell(ref, rep, markWords[req.Op], true)
 }
@@ -133,7 +134,7 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 const maxRefused = 10
 
 // refusal returns a failure that names the refused jobs and why, or nil.
-func refusal(ref *batchRef, kept []control.Kept) error {
+func refusal(ref *batches.Ref, kept []control.Kept) error {
 	var lines []string
 	for _, k := range kept {
 		if k.Refused {
@@ -147,6 +148,6 @@ func refusal(ref *batchRef, kept []control.Kept) error {
 	if n > maxRefused {
 		lines = append(lines[:maxRefused], fmt.Sprintf("    and %d more", n-maxRefused))
 	}
-	return &failure{code: exitFailed, text: fmt.Sprintf("%s: %s not recorded as done", ref.name(), count(n, "job")), more: lines,
-		hint: "create the outputs, let the next run create them, or add --without-outputs to record the jobs anyway"}
+	return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s not recorded as done", ref.Name(), count(n, "job")), Lines: lines,
+		Hint: "create the outputs, let the next run create them, or add --without-outputs to record the jobs anyway"}
 }

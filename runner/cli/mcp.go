@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"gpurun/runner/agent"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -44,12 +45,12 @@ func (c *mcpCmd) Run(a *app) error {
 	}
 	for _, p := range c.Allow {
 		if !slices.Contains(agent.Permissions, p) {
-			return &failure{code: exitUsage, text: "--allow " + quoted(p) + " is not known", hint: "use " + strings.Join(agent.Permissions, " or ") + ", or both with a comma"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: "--allow " + quoted(p) + " is not known", Hint: "use " + strings.Join(agent.Permissions, " or ") + ", or both with a comma"}
 		}
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return &failure{code: exitInternal, text: err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		a.say("note", "waiting for a client of the Model Context Protocol on standard input; clients start this command themselves, see docs/agents.md. Ctrl-C ends it")
@@ -67,7 +68,7 @@ func (c *mcpCmd) Run(a *app) error {
 	if cause := context.Cause(ctx); cause != nil || err == nil {
 		return cause
 	}
-	return &failure{code: exitInternal, text: err.Error(), err: err}
+	return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 }
 
 // roots returns the folders that the client may see, without links.
@@ -81,7 +82,7 @@ func (c *mcpCmd) roots() ([]string, error) {
 		return nil, err
 	}
 	if home := realHome(); len(c.Root) == 0 && (roots[0] == "/" || home == roots[0] || strings.HasPrefix(home, roots[0]+"/")) {
-		return nil, &failure{code: exitUsage, text: "in " + roots[0] + " the client would see all that is yours", hint: "name the folder that it may see: gpurun mcp --root DIR"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "in " + roots[0] + " the client would see all that is yours", Hint: "name the folder that it may see: gpurun mcp --root DIR"}
 	}
 	return roots, nil
 }
@@ -101,7 +102,7 @@ func rootFolders(given []string) ([]string, error) {
 			}
 		}
 		if err != nil {
-			return nil, &failure{code: exitUsage, text: "--root: " + err.Error(), err: err}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root: " + err.Error(), Err: err}
 		}
 		roots = append(roots, real)
 	}
@@ -123,7 +124,7 @@ func realHome() string {
 // jobFile returns the real path of a job file, if the client may use it.
 func (a *app) jobFile(root, path string) (string, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
-		return "", &failure{code: exitUsage, text: "names no job file"}
+		return "", &batches.Failure{Code: batches.ExitUsage, Text: "names no job file"}
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(root, path)
@@ -135,7 +136,7 @@ func (a *app) jobFile(root, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return real, a.reachable(real)
+	return real, a.Reachable(real)
 }
 
 // child returns a command of gpurun. One that is kept to the roots cannot tell what secrets

@@ -20,13 +20,14 @@ import (
 	"time"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 )
 
 // report prints err and returns its exit status.
 func (a *app) report(err error) int {
 	if err == nil {
-		return exitDone
+		return batches.ExitDone
 	}
 	err = stated(err)
 	code := codeOf(err)
@@ -42,10 +43,10 @@ func (a *app) report(err error) int {
 		return code
 	}
 	a.say("error", err.Error())
-	var f *failure
+	var f *batches.Failure
 	if errors.As(err, &f) {
-		printLines(a.err, f.more)
-		a.hint(f.hint)
+		printLines(a.err, f.Lines)
+		a.hint(f.Hint)
 	}
 	return code
 }
@@ -122,11 +123,11 @@ func (a *app) unlessDriverSoon(simulated bool) (done func()) {
 
 // stated returns the failure that reports all errors of job files; other errors as they are.
 func stated(err error) error {
-	if errors.As(err, new(*failure)) || jobspec.Problems(err) == nil {
+	if errors.As(err, new(*batches.Failure)) || jobspec.Problems(err) == nil {
 		return err
 	}
 	head, lines := summed(err)
-	return &failure{code: exitUsage, text: head + ", nothing was started", err: err, more: lines}
+	return &batches.Failure{Code: batches.ExitUsage, Text: head + ", nothing was started", Err: err, Lines: lines}
 }
 
 // summed counts the errors of job files, and returns lines about the first of them.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/settings"
+	"gpurun/runner/batches"
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/cluster/gridengine"
 	"gpurun/runner/engine/cluster/slurm"
@@ -20,13 +21,13 @@ func (c *gpusCmd) nodes(a *app) error {
 	list := clusters[c.Engine]
 	switch {
 	case list == nil:
-		return &failure{code: exitUsage, text: fmt.Sprintf("--engine: there is no %q", c.Engine), hint: "one of " + strings.Join(settings.Engines, ", ")}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--engine: there is no %q", c.Engine), Hint: "one of " + strings.Join(settings.Engines, ", ")}
 	case c.JSON, c.Watch, len(c.Clear) > 0:
-		return &failure{code: exitUsage, text: "--engine takes no --json, --watch or --clear", hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--engine takes no --json, --watch or --clear", Hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
 	}
 	nodes, err := list()
 	if err != nil {
-		return &failure{code: exitFailed, text: err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
 	}
 	rows := [][]string{{"PARTITION", "NODE", "STATE", "FREE", "GPUS", "USED BY"}}
 	var parts []string

@@ -15,7 +15,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/jobspec/units"
-	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/notify"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -45,8 +45,8 @@ func (c *notifyCmd) Run(a *app) error {
 		return err
 	}
 	if len(targets) == 0 {
-		return &failure{code: exitUsage, text: "nobody gets news: there is no notify in " + from,
-			hint: "write notify: $MY_WEBHOOK there (under settings in a job file), and export MY_WEBHOOK=https://…; docs/jobfile.md#news has the services"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "nobody gets news: there is no notify in " + from,
+			Hint: "write notify: $MY_WEBHOOK there (under settings in a job file), and export MY_WEBHOOK=https://…; docs/jobfile.md#news has the services"}
 	}
 	if !c.Test {
 		for i, label := range jobspec.Labels(targets) {
@@ -67,7 +67,7 @@ func (c *notifyCmd) Run(a *app) error {
 		fmt.Fprintf(a.out, "%s: not delivered: %s\n  %s\n", terminal.CleanText(t.Label), t.Wrong, t.Cure)
 	}
 	if lost > 0 {
-		return quiet(exitFailed)
+		return batches.Exit(batches.ExitFailed)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func atLeast(d time.Duration) string {
 // notified returns who gets news of a batch, or without files of any, and where that is said.
 func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	if len(files) == 0 {
-		path, _ := userConfig()
+		path, _ := batches.UserConfig()
 		s, err := jobspec.UserSettings(path, nil)
 		return s.Notify, path, err
 	}
@@ -129,20 +129,8 @@ func (n *news) Continue(b *jobspec.Batch) {
 	if len(b.Targets(n.Targets)) == 0 {
 		b = nil
 	}
-	hide := redact.Hiding(secretsOf(b))
+	hide := redact.Hiding(batches.SecretsOf(b))
 	n.hide.Store(&hide)
-}
-
-// secretsOf returns the secrets among the parameters and the env of a batch's jobs; b may be nil.
-func secretsOf(b *jobspec.Batch) (secrets []string) {
-	if b == nil {
-		return nil
-	}
-	environ := runner.Environ()
-	for i := range b.Jobs {
-		secrets = append(secrets, redact.Secrets(b.Variables(&b.Jobs[i], environ))...)
-	}
-	return secrets
 }
 
 // endNews has the last news sent.

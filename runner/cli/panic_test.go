@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local"
@@ -23,8 +24,8 @@ func TestPanicInAGoroutine(t *testing.T) {
 		<-forever
 		return 0
 	})
-	if code != exitInternal {
-		t.Errorf("got %d, want %d", code, exitInternal)
+	if code != batches.ExitInternal {
+		t.Errorf("got %d, want %d", code, batches.ExitInternal)
 	}
 	for _, want := range []string{"internal error: a goroutine fails", "panic_test.go", "running jobs continue"} {
 		if !strings.Contains(said.String(), want) {

@@ -12,11 +12,10 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
-	"gpurun/state"
-	"gpurun/state/disk"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -45,7 +44,7 @@ Examples:
 type planning struct {
 	*planCmd
 	*app
-	judgment
+	batches.Judgment
 	batch    *jobspec.Batch
 	warnings []string  // of the ledgers
 	pool     *gpu.Pool // nil until the GPUs have been read
@@ -54,7 +53,7 @@ type planning struct {
 	there    []*submission // on a cluster
 }
 
-func (p *planning) runs(id int) bool { return p.verdicts[id].Run }
+func (p *planning) runs(id int) bool { return p.Verdicts[id].Run }
 
 // Run shows what a run would do now.
 func (c *planCmd) Run(a *app) error {
@@ -62,7 +61,7 @@ func (c *planCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	history, warnings, err := a.readState(realPaths(batch))
+	history, warnings, err := a.ReadHistory(realPaths(batch))
 	if err != nil {
 		return err
 	}
@@ -72,7 +71,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 	opts.Sim = c.Sim != ""
 	attempts := history.Attempts()
-	p := &planning{planCmd: c, app: a, batch: batch, warnings: warnings, judgment: a.judge(batch, history, opts)}
+	p := &planning{planCmd: c, app: a, batch: batch, warnings: warnings, Judgment: a.Judge(batch, history, opts)}
 	if c.Sim != "" {
 		if err := checkSim(batch, c.Sim, p.runs); err != nil {
 			return err
@@ -85,7 +84,7 @@ func (c *planCmd) Run(a *app) error {
 	a.warn(warnings...)
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
-	if running := p.running(); running != "" {
+	if running := p.Running(); running != "" {
 		fmt.Fprintln(w, running)
 	}
 	run, live := p.print(w)
@@ -110,7 +109,7 @@ func (c *planCmd) Run(a *app) error {
 		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
 	codeChanged(w, batch, history)
-	if m := a.movedFrom(batch, history, p.runs); m.jobs > 0 {
+	if m := a.Moved(batch, history, p.runs); m.Jobs > 0 {
 		fmt.Fprintln(w, movedWords(m)+"; "+movedCure(m))
 	} else if history.Empty() && len(attempts) == 0 {
 		offerDone(w, batch)
@@ -123,15 +122,15 @@ func (p *planning) json() error {
 	if impossible := p.look(io.Discard); len(impossible) > 0 {
 		return jobspec.Report(impossible)
 	}
-	doc := p.ref.document(nil, p.after)
+	doc := p.Ref.Document(nil, p.After)
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
 	doc.Warnings = append(doc.Warnings, problemDocs(checkHost(p.batch, p.runs))...)
 	for _, text := range p.warnings {
-		doc.Warnings = append(doc.Warnings, schema.Problem{Code: failureCodes[exitState], Text: text})
+		doc.Warnings = append(doc.Warnings, schema.Problem{Code: failureCodes[batches.ExitState], Text: text})
 	}
 	for id := range doc.Jobs {
 		doc.Jobs[id].Plan = p.plan(id)
-		doc.Jobs[id].Memory = schema.Known(p.core.Request(id).Memory)
+		doc.Jobs[id].Memory = schema.Known(p.Core.Request(id).Memory)
 	}
 	if p.pool != nil {
 		doc.GPUs = []schema.GPU{}
@@ -152,17 +151,17 @@ func (p *planning) json() error {
 		}
 		f.add(doc.Jobs)
 	}
-	return writeJSON(p.out, redact.Document(doc, redact.Hiding(secretsOf(p.batch))))
+	return writeJSON(p.out, redact.Document(doc, redact.Hiding(batches.SecretsOf(p.batch))))
 }
 
 // plan returns a job's part of the plan.
 func (p *planning) plan(id int) *schema.Plan {
-	v := p.verdicts[id]
+	v := p.Verdicts[id]
 	d := &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
-	if _, runs := p.core.Learned(id); runs > 0 {
+	if _, runs := p.Core.Learned(id); runs > 0 {
 		d.Learned = &runs
 	}
-	if takes, by := p.core.Expected(id); takes > 0 {
+	if takes, by := p.Core.Expected(id); takes > 0 {
 		seconds := takes.Seconds()
 		d.Takes, d.TakesBy = &seconds, &by
 	}
@@ -182,7 +181,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 		o.Forced[id] = o.Forced[id] && named[id]
 	}
 	o.Zone = time.Local
-	setLimits(&o, b)
+	batches.SetLimits(&o, b)
 	return o, err
 }
 
@@ -221,7 +220,7 @@ func (p *planning) print(w io.Writer) (run, live int) {
 		width = max(width, min(terminal.Width(b.Jobs[id].Name), 72))
 	}
 	for id := range b.Jobs {
-		j, v, word := &b.Jobs[id], p.verdicts[id], "skip"
+		j, v, word := &b.Jobs[id], p.Verdicts[id], "skip"
 		switch {
 		case v.Live:
 			word = "now"
@@ -314,20 +313,11 @@ func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	return err == nil && fi.Mode().IsRegular() && fi.Size() > 0
 }
 
-// readState reads the ledgers without locking or creating anything.
-func (r *reader) readState(paths []string) (*state.History, []string, error) {
-	h, warnings, err := disk.Load(paths, disk.Options{StateDir: r.stateDir})
-	if err != nil {
-		return nil, nil, stateFailure(err)
-	}
-	return h, warnings, nil
-}
-
 // movedWords returns what a renamed file had, and movedCure what to do about it.
-func movedWords(m moved) string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", count(m.jobs, "job"), m.from, m.hours)
+func movedWords(m batches.Moved) string {
+	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", count(m.Jobs, "job"), m.From, m.Hours)
 }
 
-func movedCure(m moved) string {
-	return "if it was renamed, keep its results: gpurun done --from " + m.from + " --file " + m.to
+func movedCure(m batches.Moved) string {
+	return "if it was renamed, keep its results: gpurun done --from " + m.From + " --file " + m.To
 }

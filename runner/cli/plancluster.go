@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/terminal"
@@ -71,7 +72,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	if len(problems) > 0 {
 		return problems
 	}
-	name, dialect := p.batch.Settings.Engine, dialectOf(engineOf(p.batch))
+	name, dialect := p.batch.Settings.Engine, batches.DialectOf(batches.EngineOf(p.batch))
 	printLines(to, notes)
 	p.there = p.submissions(dialect)
 	silent := false
@@ -106,7 +107,7 @@ func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 			continue
 		}
 		j := &p.batch.Jobs[id]
-		r := p.core.Request(id)
+		r := p.Core.Request(id)
 		trial, err := cluster.Demands(dialect, &engine.Launch{
 			Identity: engine.Identity{Grace: j.Spec.Grace}, Timeout: j.Spec.Timeout, Notice: (*engine.Notice)(&j.Spec.AtTimeout),
 			Ask: &engine.Ask{

@@ -9,13 +9,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/state/schema"
 )
 
 // failureCodes are the codes of failed commands by exit status.
 var failureCodes = map[int]string{
-	exitFailed: "failed", exitUsage: "usage", exitState: "state", exitInternal: "internal", exitNoWait: "not_yet", exitGaveUp: "gave_up",
-	exitInt: "interrupted", exitTerm: "interrupted",
+	batches.ExitFailed: "failed", batches.ExitUsage: "usage", batches.ExitState: "state", batches.ExitInternal: "internal", batches.ExitNoWait: "not_yet", batches.ExitGaveUp: "gave_up",
+	batches.ExitInt: "interrupted", batches.ExitTerm: "interrupted",
 }
 
 // problemDocs returns the problems of job files for programs.
@@ -42,9 +43,9 @@ func problemsDoc(err error) schema.Problems {
 	if p.Code == "" {
 		p.Code = fmt.Sprint("exit_", codeOf(err))
 	}
-	var f *failure
+	var f *batches.Failure
 	if errors.As(err, &f) {
-		p.Hint = schema.Known(f.hint)
+		p.Hint = schema.Known(f.Hint)
 	}
 	d.Problems = []schema.Problem{p}
 	return d

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/batches"
 )
 
 // onPTY is gpurun on its own terminal.
@@ -172,8 +174,8 @@ jobs:
 	p.sees("nothing more starts; Ctrl-C again stops the running jobs")
 	p.types("\x03")
 	p.sees("2 interrupted")
-	if got := p.exit(); got != exitInt {
-		t.Errorf("exit status %d, want %d", got, exitInt)
+	if got := p.exit(); got != batches.ExitInt {
+		t.Errorf("exit status %d, want %d", got, batches.ExitInt)
 	}
 	// Below what was last erased there is only the summary.
 	out := p.text()

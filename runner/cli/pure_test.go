@@ -10,6 +10,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -138,7 +139,7 @@ func TestInheritedDevicesLimitTheManagedOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.in.managed(c.devs, c.ids)
 			if c.err != "" {
-				if err == nil || !strings.Contains(err.Error(), c.err) || codeOf(err) != exitUsage {
+				if err == nil || !strings.Contains(err.Error(), c.err) || codeOf(err) != batches.ExitUsage {
 					t.Fatalf("got %v, %v, want an error with %q", got, err, c.err)
 				}
 				return

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"gpurun/runner/batches"
 )
 
 // muchRedone is how many GPU hours of successes may rerun without asking.
@@ -17,10 +19,10 @@ const muchRedone = 1.0
 // --force or forget, if that costs more than a little, and asks on a terminal. An answer
 // other than yes ends the command.
 func (r *run) confirm() error {
-	pasts := pasts(r.batch, r.state.History(), r.core)
+	pasts := batches.Formers(r.batch, r.state.History(), r.core)
 	jobs, first, hours := 0, 0, 0.0
 	for id := range r.batch.Jobs {
-		rec := cmp.Or(r.core.Redoes(id), pasts[id].was)
+		rec := cmp.Or(r.core.Redoes(id), pasts[id].Was)
 		if rec == nil {
 			continue
 		}
@@ -29,17 +31,17 @@ func (r *run) confirm() error {
 		}
 		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
 	}
-	if m := r.movedFrom(r.batch, r.state.History(), r.runs); m.jobs > 0 {
+	if m := r.Moved(r.batch, r.state.History(), r.runs); m.Jobs > 0 {
 		r.warn(movedWords(m))
 		r.hint(movedCure(m))
-		return r.redo(m.hours)
+		return r.redo(m.Hours)
 	}
 	if hours <= muchRedone {
 		return nil
 	}
 	j, reason := &r.batch.Jobs[first], r.core.Verdict(first).Reason
 	if p, ok := pasts[first]; ok {
-		reason = p.reason(reason, r.batch, j)
+		reason = p.Reason(reason, r.batch, j)
 	}
 	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", count(jobs, "job"), hours, j.Name, reason))
 	r.hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
@@ -52,7 +54,7 @@ func (r *run) redo(hours float64) error {
 		return nil
 	}
 	if r.detached != nil && !r.cmd.Yes {
-		return &failure{code: exitFailed, text: "nothing was started: with -d there is nobody to ask", hint: "-y answers yes"}
+		return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started: with -d there is nobody to ask", Hint: "-y answers yes"}
 	}
 	if r.cmd.Yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
@@ -63,5 +65,5 @@ func (r *run) redo(hours float64) error {
 	case "y", "yes":
 		return nil
 	}
-	return &failure{code: exitFailed, text: "nothing was started", hint: "-y answers yes"}
+	return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started", Hint: "-y answers yes"}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/files"
 	"gpurun/runner/report"
 	"gpurun/runner/results"
@@ -57,11 +58,11 @@ Examples:
 // Run writes the report of one batch.
 func (c *reportCmd) Run(a *app) error {
 	debug.SetGCPercent(400) // many small values, for a moment
-	refs, err := a.find(cmp.Or(c.Path, c.File), toShow)
+	refs, err := a.Find(cmp.Or(c.Path, c.File), batches.ToShow)
 	if err != nil {
 		return err
 	}
-	if err := onlyOne(refs, "gpurun report "); err != nil {
+	if err := batches.OnlyOne(refs, "gpurun report "); err != nil {
 		return err
 	}
 	c.choose(refs)
@@ -74,13 +75,13 @@ func (c *reportCmd) Run(a *app) error {
 	case c.Output == "-":
 		return ignorePipe(report.HTML(a.out, doc))
 	}
-	name := cmp.Or(c.Output, strings.TrimSuffix(filepath.Base(refs[0].real), filepath.Ext(refs[0].real))+"-report.html")
+	name := cmp.Or(c.Output, strings.TrimSuffix(filepath.Base(refs[0].Real), filepath.Ext(refs[0].Real))+"-report.html")
 	var page bytes.Buffer
 	if err := report.HTML(&page, doc); err != nil {
 		return err
 	}
 	if err := disk.Replace(name, page.Bytes()); err != nil {
-		return &failure{code: exitUsage, text: fmt.Sprintf("cannot write %s: %v", name, err), err: err, hint: "choose another with -o FILE"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("cannot write %s: %v", name, err), Err: err, Hint: "choose another with -o FILE"}
 	}
 	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()))
 	return err
@@ -90,29 +91,29 @@ func (c *reportCmd) Run(a *app) error {
 const maxCurved = 2000
 
 // reportOf finds out all that is known of a batch.
-func reportOf(ref *batchRef) (*schema.Report, error) {
-	if err := ref.read(); err != nil {
+func reportOf(ref *batches.Ref) (*schema.Report, error) {
+	if err := ref.Read(); err != nil {
 		return nil, err
 	}
 	k := &report.Known{Starts: map[report.ID]*state.Fact{}, Ends: map[report.ID]*state.Fact{}, Lines: logLines}
-	if ref.batch != nil {
-		if m, err := ref.measured(ref.files(), ref.which); err == nil && len(m.data.Metrics) > 0 {
-			k.Results, _ = m.build(results.Options{})
+	if ref.Batch != nil {
+		if m, err := ref.Measure(ref.Files(), ref.Which); err == nil && len(m.Data.Metrics) > 0 {
+			k.Results, _ = m.Table(results.Options{})
 		}
 	}
-	k.Status = ref.statusDoc()
-	p := ref.annals()
-	k.Runs, k.Secrets = p.rows(ref, time.Time{}), p.secrets
+	k.Status = ref.Status()
+	p := ref.RunLog()
+	k.Runs, k.Secrets = p.Rows(ref, time.Time{}), p.Secrets
 	now := time.Now()
 	for _, x := range p.Attempts {
-		row := p.attempt(ref, x, now)
+		row := p.Attempt(ref, x, now)
 		k.Attempts = append(k.Attempts, row)
 		if x.Open == nil {
 			k.Ends[report.ID{File: row.File, Key: x.Key}] = &x.Fact
 		}
 	}
-	for i, file := range ref.files() {
-		dir := ref.folder(i)
+	for i, file := range ref.Files() {
+		dir := ref.Folder(i)
 		k.Gauges = append(k.Gauges, disk.Gauges(dir))
 		disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 			if f.Kind == state.KindStart {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/runner/batches"
 	"gpurun/runner/results"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
@@ -56,13 +57,13 @@ func (c *resultsCmd) Run(a *app) error {
 	}
 	groups := [][]string{slices.Concat(c.File, c.Files)}
 	if len(groups[0]) == 0 {
-		refs, err := a.find("", toShow)
+		refs, err := a.Find("", batches.ToShow)
 		if err != nil {
 			return err
 		}
 		groups = nil
 		for _, ref := range refs {
-			groups = append(groups, ref.files())
+			groups = append(groups, ref.Files())
 		}
 	}
 	if c.Watch {
@@ -90,10 +91,10 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 	for {
 		alive, changed := false, time.Time{}
 		for _, p := range paths {
-			if _, lives, _ := disk.Running(p, a.stateDir); lives {
+			if _, lives, _ := disk.Running(p, a.StateDir); lives {
 				alive = true
 			}
-			if at := disk.Changed(disk.Folder(p, a.stateDir)); at.After(changed) {
+			if at := disk.Changed(disk.Folder(p, a.StateDir)); at.After(changed) {
 				changed = at
 			}
 		}
@@ -124,11 +125,11 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 
 // table returns the results of some job files as text in the format that was asked for.
 func (c *resultsCmd) table(a *app, paths []string) (string, error) {
-	m, err := a.measured(paths, c.Which)
+	m, err := a.Measure(paths, c.Which)
 	if err != nil {
 		return "", err
 	}
-	t, err := m.build(results.Options{
+	t, err := m.Table(results.Options{
 		Metrics: c.Metric, By: c.By, Over: c.Over, Best: c.Best, Pivot: c.Pivot, Within: c.Within, Versus: c.Versus, Where: c.Where, Err: results.Err(c.Err), Sort: c.Sort, Raw: c.Raw,
 	})
 	if err != nil {
@@ -148,7 +149,7 @@ func (c *resultsCmd) table(a *app, paths []string) (string, error) {
 	case "latex":
 		return t.LaTeX(), nil
 	case "json":
-		err = writeJSON(&b, redact.Document(t.Document(time.Now(), m.files()), redact.Text))
+		err = writeJSON(&b, redact.Document(t.Document(time.Now(), m.Files()), redact.Text))
 	default:
 		printResults(a, &b, t)
 	}

@@ -16,6 +16,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/codecopy"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
@@ -148,7 +149,7 @@ func (r *run) open() error {
 	r.opts.NoWait, r.opts.Sim = r.cmd.NoWait, r.cmd.Sim != ""
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
-	if r.state, err = r.openState(realPaths(r.batch), r.cmd.Abandon); err != nil {
+	if r.state, err = r.Lock(realPaths(r.batch), r.cmd.Abandon); err != nil {
 		return err
 	}
 	r.state.Share()
@@ -170,7 +171,7 @@ func (r *run) open() error {
 	if err := jobspec.Report(checkHost(r.batch, r.runs)); err != nil {
 		return err
 	}
-	if err := sameEngine(engineOf(r.batch), r.state.History(), r.state.Dir); err != nil {
+	if err := batches.SameEngine(batches.EngineOf(r.batch), r.state.History(), r.state.Dir); err != nil {
 		return err
 	}
 	refused, notes := checkEngine(r.batch, r.runs, r.cmd.Sim != "", r.cmd.NoWait)
@@ -304,7 +305,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: engineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print, Warn: view.Warn,
+		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: batches.EngineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print, Warn: view.Warn,
 		Log: r.log, Stops: sig.stops, Reloads: sig.again, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: runner.Now, Go: r.goSafely,
 	}
@@ -316,7 +317,7 @@ func (r *run) carry() error {
 	rest := r.streamEvents()
 	res := runner.Run(context.Background(), c)
 	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !finished(res.Final) {
-		res.Stopped = map[int32]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
+		res.Stopped = map[int32]string{batches.ExitInt: "Ctrl-C", batches.ExitTerm: "SIGTERM"}[code]
 	}
 	r.recordOver(&res)
 	if err := r.state.Sync(); err != nil && res.StateErr == nil {
@@ -325,7 +326,7 @@ func (r *run) carry() error {
 	rest()
 	view.Close()
 	r.onPanic = nil
-	r.part(engine, engineOf(r.batch))
+	r.part(engine, batches.EngineOf(r.batch))
 	return r.summary(res, view.Wait)
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"gpurun/runner/batches"
 	"gpurun/runner/sched"
 )
 
@@ -76,10 +77,10 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 		var hint string
 		switch sig {
 		case syscall.SIGINT:
-			s.code.CompareAndSwap(0, exitInt)
+			s.code.CompareAndSwap(0, batches.ExitInt)
 			stop, hint = interrupt(n[sig], tty)
 		case syscall.SIGTERM, syscall.SIGUSR2:
-			s.code.CompareAndSwap(0, exitTerm)
+			s.code.CompareAndSwap(0, batches.ExitTerm)
 			stop, hint = stopAll(unix.SignalName(sig.(syscall.Signal)), n[sig])
 		case syscall.SIGUSR1:
 			select {
@@ -139,7 +140,7 @@ func (a *app) dump() {
 		w, where = a.runLog, "in run.log"
 	}
 	fmt.Fprintf(w, "SIGQUIT at %s\n%s\n", time.Now().UTC().Format(time.RFC3339), buf)
-	a.leave(exitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
+	a.leave(batches.ExitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
 }
 
 // interrupt returns what the n-th SIGINT asks for, and the hint for it. Without a
@@ -175,9 +176,9 @@ func (a *app) untilSignal() (ctx context.Context, stop func() error) {
 		defer close(gone)
 		switch <-in {
 		case syscall.SIGINT:
-			cancel(quiet(exitInt))
+			cancel(batches.Exit(batches.ExitInt))
 		case syscall.SIGTERM:
-			cancel(quiet(exitTerm))
+			cancel(batches.Exit(batches.ExitTerm))
 		}
 	})
 	return ctx, sync.OnceValue(func() error {

@@ -10,6 +10,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/forecast"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
@@ -31,7 +32,7 @@ const (
 // expect returns what a job is expected to take: what its family does, else the median of
 // the batch, else an hour; no more than its timeout.
 func (p *planning) expect(id int) expectation {
-	takes, runs := p.core.Expected(id)
+	takes, runs := p.Core.Expected(id)
 	e := expectation{takes, byBatch}
 	switch {
 	case runs > 0:
@@ -47,7 +48,7 @@ func (p *planning) expect(id int) expectation {
 
 // printLearned prints what is known of a job from runs of jobs like it.
 func (p *planning) printLearned(w io.Writer, id int) {
-	if m, runs := p.core.Learned(id); runs > 0 {
+	if m, runs := p.Core.Learned(id); runs > 0 {
 		fmt.Fprintf(w, "          gpu memory %s, learned from %s\n", m.Round(), count(runs, "run"))
 	}
 	if e := p.expect(id); p.runs(id) && e.by != byGuess {
@@ -99,16 +100,16 @@ func (f *prediction) add(jobs []schema.Job) {
 // forecast plays the batch. The core has begun after that.
 func (p *planning) forecast() (*prediction, error) {
 	if p.unread != nil {
-		return nil, &failure{code: exitUsage, text: "plan --simulate needs the GPUs: " + p.unread.Error(), hint: "add --sim 4x24GiB to go by simulated ones"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs the GPUs: " + p.unread.Error(), Hint: "add --sim 4x24GiB to go by simulated ones"}
 	}
 	f := &prediction{expected: map[int]expectation{}}
 	for id := range p.batch.Jobs {
-		if v := p.verdicts[id]; v.Run || v.Live {
+		if v := p.Verdicts[id]; v.Run || v.Live {
 			f.expected[id] = p.expect(id)
 		}
 	}
 	f.Forecast = forecast.Play(forecast.Config{
-		Batch: p.batch, Core: p.core, Pool: p.pool, Now: runner.Now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
+		Batch: p.batch, Core: p.Core, Pool: p.pool, Now: runner.Now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
 		Takes: func(id int) time.Duration {
 			if e, ok := f.expected[id]; ok {
 				return e.takes

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -56,19 +57,19 @@ type status struct {
 	verbose bool                      // also print how GPUs are connected
 	all     bool                      // also print a row for each queued job
 	died    bool                      // the last run did not get to its end
-	kept    *kept                     // the last run's summary, unless something has happened since
+	kept    *batches.Summary          // the last run's summary, unless something has happened since
 }
 
 // Run shows the status, once or live, of each batch running in this folder, or of the one
 // that ran last.
 func (c *statusCmd) Run(a *app) error {
-	refs, err := a.find(cmp.Or(c.Path, c.File), toShow)
+	refs, err := a.Find(cmp.Or(c.Path, c.File), batches.ToShow)
 	if err != nil {
 		return err
 	}
 	c.choose(refs)
 	if c.Watch {
-		if err := onlyOne(refs, "gpurun status -w "); err != nil {
+		if err := batches.OnlyOne(refs, "gpurun status -w "); err != nil {
 			return err
 		}
 		if over, err := a.watch(refs[0]); err != nil || !over {
@@ -80,7 +81,7 @@ func (c *statusCmd) Run(a *app) error {
 	}
 	var last *status
 	for i, ref := range refs {
-		if err := ref.read(); err != nil {
+		if err := ref.Read(); err != nil {
 			return err
 		}
 		s := readStatus(ref)
@@ -93,21 +94,21 @@ func (c *statusCmd) Run(a *app) error {
 		a.print(text.String())
 	}
 	if c.Watch {
-		return quiet(last.exitOf())
+		return batches.Exit(last.exitOf())
 	}
 	return nil
 }
 
 // json prints one batch for programs, which must not have to find out how many there are.
-func (c *statusCmd) json(a *app, refs []*batchRef) error {
-	if err := onlyOne(refs, "gpurun status --json "); err != nil {
+func (c *statusCmd) json(a *app, refs []*batches.Ref) error {
+	if err := batches.OnlyOne(refs, "gpurun status --json "); err != nil {
 		return err
 	}
-	if err := refs[0].read(); err != nil {
+	if err := refs[0].Read(); err != nil {
 		return err
 	}
-	st := refs[0].statusDoc()
-	return writeJSON(a.out, redact.Document(st, redact.Hiding(secretsOf(refs[0].batch))))
+	st := refs[0].Status()
+	return writeJSON(a.out, redact.Document(st, redact.Hiding(batches.SecretsOf(refs[0].Batch))))
 }
 
 // A runFlag chooses whose -p values are shown.
@@ -115,8 +116,8 @@ type runFlag struct {
 	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of this run of gpurun history; 0 is the job file's own. Default: those of the last run."`
 }
 
-func (f *runFlag) choose(refs []*batchRef) {
+func (f *runFlag) choose(refs []*batches.Ref) {
 	for _, ref := range refs {
-		ref.which = f.Which
+		ref.Which = f.Which
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 )
@@ -20,7 +21,7 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	}
 	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Snapshot))
 	if s.code != nil && s.Alive {
-		line("its jobs run in a copy of the code: " + shown(*s.code))
+		line("its jobs run in a copy of the code: " + batches.Shown(*s.code))
 	}
 	if s.Unread != "" {
 		line(s.Unread)
@@ -78,8 +79,8 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 		if len(s.earlier) > 0 {
 			printLines(w, terminal.Names(fmt.Sprintf("%d failed before that run", len(s.earlier)), s.earlier, width, linesOfNames))
 		}
-		fmt.Fprintf(w, "\n%s\n", s.kept.head)
-		for line := range strings.Lines(s.kept.text) {
+		fmt.Fprintf(w, "\n%s\n", s.kept.Head)
+		for line := range strings.Lines(s.kept.Text) {
 			fmt.Fprintln(w, terminal.CleanText(strings.TrimRight(line, "\n")))
 		}
 		return
@@ -115,7 +116,7 @@ func (s *status) printQueued(w io.Writer, width int) {
 			head += ": " + terminal.CleanText(reason)
 		}
 		if at := first[reason]; at.After(s.At) {
-			head += "; the cluster expects it to start at " + untilTime(s.At, at)
+			head += "; the cluster expects it to start at " + batches.UntilTime(s.At, at)
 		}
 		printLines(w, terminal.Names(head, jobs[reason], width, linesOfNames))
 	}
@@ -125,11 +126,11 @@ func (s *status) printQueued(w io.Writer, width int) {
 func (s *status) headline() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
-		return fmt.Sprintf("%s: running since %s (process %d)", s.File, untilTime(s.At, s.Runner.Since), s.Runner.PID)
+		return fmt.Sprintf("%s: running since %s (process %d)", s.File, batches.UntilTime(s.At, s.Runner.Since), s.Runner.PID)
 	case s.Alive:
 		return s.File + ": running"
 	case !s.LastRun.IsZero() && s.kept == nil && s.cutOff():
-		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.outcome.Text, untilTime(s.At, s.LastRun), untilTime(s.At, s.last))
+		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.outcome.Text, batches.UntilTime(s.At, s.LastRun), batches.UntilTime(s.At, s.last))
 	}
 	return s.File + ": " + s.outcome.Text
 }

@@ -10,6 +10,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 )
 
@@ -100,7 +101,7 @@ func (c *setCmd) Run(a *app) error {
 	for _, v := range c.Values {
 		key, value, ok := strings.Cut(v, "=")
 		if !ok || key == "" {
-			return &failure{code: exitUsage, text: fmt.Sprintf("%q is not KEY=VALUE", v), hint: "e.g. gpurun set max_concurrent=4"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("%q is not KEY=VALUE", v), Hint: "e.g. gpurun set max_concurrent=4"}
 		}
 		req.Set[strings.ReplaceAll(key, "-", "_")] = value
 	}
@@ -110,8 +111,8 @@ func (c *setCmd) Run(a *app) error {
 // steer asks a run to go on in another way. Without one there is nothing to steer: done says
 // what cannot be done then.
 func (a *app) steer(f *batchFlag, req control.Request, said, done string) error {
-	return a.request(f, req, said, func(ref *batchRef) error {
-		return &failure{code: exitState, text: ref.name() + " is not running: nothing was " + done, hint: ref.command() + " runs what is not done"}
+	return a.request(f, req, said, func(ref *batches.Ref) error {
+		return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is not running: nothing was " + done, Hint: ref.Command() + " runs what is not done"}
 	})
 }
 
@@ -174,7 +175,7 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	for name, value := range set {
 		o.Flags[strings.ReplaceAll(name, "_", "-")] = value
 	}
-	b, err := r.files.load(paths, o, r.jobs)
+	b, err := r.files.load(paths, o, r.Load)
 	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
 		return runner.Reading{}, err
 	}
@@ -194,8 +195,8 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 		return runner.Reading{}, err
 	}
 	code, said, err := r.copyCode(b)
-	if f := (*failure)(nil); errors.As(err, &f) {
-		err = &runner.Mistake{Text: f.text, Lines: []string{f.hint}}
+	if f := (*batches.Failure)(nil); errors.As(err, &f) {
+		err = &runner.Mistake{Text: f.Text, Lines: []string{f.Hint}}
 	}
 	return runner.Reading{Batch: b, Code: code, Said: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"gpurun/gpu/claim"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/state/host"
 )
@@ -57,12 +58,12 @@ func (c *stopCmd) Run(a *app) error {
 		given++
 	}
 	if given > 1 {
-		return &failure{code: exitUsage, text: "JOB, --gpu, --drain and --exec exclude each other: give only one"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec exclude each other: give only one"}
 	}
 	if c.Exec != "" {
 		return a.stopExec(c.Exec)
 	}
-	return a.request(&c.batchFlag, req, said, func(ref *batchRef) error { return c.dead(a, ref) })
+	return a.request(&c.batchFlag, req, said, func(ref *batches.Ref) error { return c.dead(a, ref) })
 }
 
 // stopExec ends this user's commands of a name, and those that wait for GPUs.
@@ -80,7 +81,7 @@ func (a *app) stopExec(name string) error {
 		}
 	}
 	if stopped == 0 {
-		return &failure{code: exitUsage, text: "no command of yours that has or waits for GPUs is called " + name, hint: "gpurun gpus and gpurun queue show what they are called"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "no command of yours that has or waits for GPUs is called " + name, Hint: "gpurun gpus and gpurun queue show what they are called"}
 	}
 	fmt.Fprintln(a.out, "stopped "+execWord+name)
 	return nil
@@ -88,65 +89,53 @@ func (a *app) stopExec(name string) error {
 
 // request sends a request to the run of the one batch that is meant, and prints what it
 // does then. Without a run it calls dead. A job file among the jobs is an error.
-func (a *app) request(f *batchFlag, req control.Request, said string, dead func(ref *batchRef) error) error {
+func (a *app) request(f *batchFlag, req control.Request, said string, dead func(ref *batches.Ref) error) error {
 	if err := noFiles(req.Jobs); err != nil {
 		return err
 	}
-	refs, err := a.find(f.File, toChange)
+	refs, err := a.Find(f.File, batches.ToChange)
 	if err != nil {
 		return err
 	}
 	ref := refs[0]
-	rep, err := ref.ask(req)
+	rep, err := ref.Ask(req)
 	switch {
-	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*failure)): // nor one that starts or exits
+	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // nor one that starts or exits
 		return dead(ref)
 	case err != nil:
-		return ref.unreached(rep, err)
+		return ref.Unreached(rep, err)
 	}
 	return a.tell(ref, rep, said, len(req.Jobs) > 0)
 }
 
-// unreached returns the failure of a request that a run did not carry out.
-func (ref *batchRef) unreached(rep control.Reply, err error) error {
-	var silent *failure
-	switch {
-	case errors.As(err, &silent):
-		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
-	case errors.As(err, new(control.Refusal)):
-		return &failure{code: exitFailed, text: ref.name() + ": " + err.Error(), more: rep.Lines, err: err}
-	}
-	return &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
-}
-
 // tell prints what was done to which jobs, and which were left alone. It is a failure
 // if nothing was done because all of them are running.
-func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) error {
+func (a *app) tell(ref *batches.Ref, rep control.Reply, said string, named bool) error {
 	for _, line := range rep.Said {
-		fmt.Fprintln(a.out, ref.name()+": "+line)
+		fmt.Fprintln(a.out, ref.Name()+": "+line)
 	}
 	if !named && rep.Said == nil || len(rep.Done) > 0 {
-		fmt.Fprintln(a.out, ref.name()+": "+reached(rep.Done, said))
+		fmt.Fprintln(a.out, ref.Name()+": "+reached(rep.Done, said))
 	}
 	if err := refusal(ref, rep.Kept); err != nil {
 		return err
 	}
 	for _, k := range rep.Kept {
 		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
-			return &failure{code: exitFailed, text: ref.name() + ": " + reached(k.Jobs, k.Why), hint: "wait for it to end, or run gpurun stop first"}
+			return &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + reached(k.Jobs, k.Why), Hint: "wait for it to end, or run gpurun stop first"}
 		}
-		fmt.Fprintln(a.out, ref.name()+": "+reached(k.Jobs, k.Why))
+		fmt.Fprintln(a.out, ref.Name()+": "+reached(k.Jobs, k.Why))
 	}
 	return unheard(ref, rep.Silent, "the run stops them as soon as their keeper answers")
 }
 
 // unheard returns the failure of a request whose keepers do not answer, or nil if
 // all do.
-func unheard(ref *batchRef, silent []string, hint string) error {
+func unheard(ref *batches.Ref, silent []string, hint string) error {
 	if len(silent) == 0 {
 		return nil
 	}
-	return &failure{code: exitState, text: ref.name() + ": some jobs could not be reached: " + strings.Join(silent, "; "), hint: hint}
+	return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + ": some jobs could not be reached: " + strings.Join(silent, "; "), Hint: hint}
 }
 
 // reached returns "cancelled: a, b, …".

@@ -9,6 +9,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 	"gpurun/state"
@@ -16,31 +17,31 @@ import (
 
 // dead stops jobs that outlived their run: it adopts them until they have ended, and
 // leaves the others alone.
-func (c *stopCmd) dead(a *app, ref *batchRef) error {
-	s, err := a.openState([]string{ref.real}, "")
+func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
+	s, err := a.Lock([]string{ref.Real}, "")
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	open := s.History().Attempts()
 	if len(open) == 0 || c.Drain {
-		fmt.Fprintln(a.out, ref.file+" is not running: nothing "+map[bool]string{false: "to stop", true: "starts"}[c.Drain])
+		fmt.Fprintln(a.out, ref.File+" is not running: nothing "+map[bool]string{false: "to stop", true: "starts"}[c.Drain])
 		return nil
 	}
 	chosen, err := c.chosen(open)
 	if err != nil {
-		return &failure{code: exitUsage, text: err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
-	kind, known := engines[nameOf(open[chosen[0]])]
+	kind, known := batches.Engines[batches.EngineName(open[chosen[0]])]
 	if !known {
-		return &failure{code: exitState, text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not know", open[chosen[0]].Start.Job, nameOf(open[chosen[0]])), hint: "use the gpurun that started it"}
+		return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not know", open[chosen[0]].Start.Job, batches.EngineName(open[chosen[0]])), Hint: "use the gpurun that started it"}
 	}
-	if err := sameEngine(kind, s.History(), s.Dir); err != nil {
+	if err := batches.SameEngine(kind, s.History(), s.Dir); err != nil {
 		return err
 	}
 	engine, err := a.openEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{})
 	if err != nil {
-		return &failure{code: exitState, text: "cannot reach the run's jobs: " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "cannot reach the run's jobs: " + err.Error(), Err: err}
 	}
 	defer a.part(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,7 +58,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: runner.Now, Go: a.goSafely,
 	})
 	if res.StateErr != nil {
-		return stateFailure(res.StateErr)
+		return batches.StateFailure(res.StateErr)
 	}
 	for _, left := range []bool{false, true} {
 		var jobs []string
@@ -67,7 +68,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 			}
 		}
 		if len(jobs) > 0 {
-			fmt.Fprintln(a.out, ref.name()+": "+reached(jobs, map[bool]string{false: "stopped", true: "not stopped"}[left]))
+			fmt.Fprintln(a.out, ref.Name()+": "+reached(jobs, map[bool]string{false: "stopped", true: "not stopped"}[left]))
 		}
 	}
 	return unheard(ref, last.silent, "then run gpurun stop again")
@@ -91,18 +92,12 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 
 // remains returns a batch of what a dead run left, one job per attempt. It ignores
 // the job file, which may have changed or be gone.
-func remains(ref *batchRef, open []*state.Attempt) *jobspec.Batch {
-	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.file, Real: ref.real, Count: len(open)}}}
+func remains(ref *batches.Ref, open []*state.Attempt) *jobspec.Batch {
+	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.File, Real: ref.Real, Count: len(open)}}}
 	for _, at := range open {
-		addJob(b, at.Start.Job, 0, at.Start.Key)
+		batches.AddJob(b, at.Start.Job, 0, at.Start.Key)
 	}
 	return b
-}
-
-// addJob adds a job of which only the ledger tells.
-func addJob(b *jobspec.Batch, name string, file int, recorded string) {
-	key, _ := jobspec.ParseKey(recorded)
-	b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, File: file, Key: key, Spec: &jobspec.Spec{When: jobspec.OnSuccess}, Queue: -1})
 }
 
 // lastEnd releases the adopted jobs once all that were to be stopped have ended,

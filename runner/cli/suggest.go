@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/source"
+	"gpurun/runner/batches"
 	"gpurun/state/host"
 )
 
@@ -25,9 +26,9 @@ func notACommand(word string) error {
 	near := nearest(word)
 	switch {
 	case near != "":
-		f := &failure{code: exitUsage, text: quoted(word) + " is not a command", hint: "did you mean gpurun " + near + "?"}
+		f := &batches.Failure{Code: batches.ExitUsage, Text: quoted(word) + " is not a command", Hint: "did you mean gpurun " + near + "?"}
 		if host.Exists(word) {
-			f.hint += " To run the file: gpurun ./" + word
+			f.Hint += " To run the file: gpurun ./" + word
 		}
 		return f
 	case host.Exists(word):
@@ -37,7 +38,7 @@ func notACommand(word string) error {
 	if _, err := exec.LookPath(word); err == nil {
 		hint = "to run a program on a GPU: gpurun exec -- " + word + " …"
 	}
-	return &failure{code: exitUsage, text: quoted(word) + " is neither a gpurun command nor a file", hint: hint}
+	return &batches.Failure{Code: batches.ExitUsage, Text: quoted(word) + " is neither a gpurun command nor a file", Hint: hint}
 }
 
 // nearest returns the command that word was probably meant to be, or "".
@@ -57,11 +58,11 @@ func noSuchJob(file, glob string, names []string) error {
 	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, glob+"-") }) {
 		best = "'" + glob + "-*'"
 	}
-	f := &failure{code: exitUsage, text: "no job of " + file + " matches " + quoted(glob), hint: "gpurun plan " + file + " lists the jobs"}
+	f := &batches.Failure{Code: batches.ExitUsage, Text: "no job of " + file + " matches " + quoted(glob), Hint: "gpurun plan " + file + " lists the jobs"}
 	if best != "" {
-		f.hint = "did you mean " + best + "?"
+		f.Hint = "did you mean " + best + "?"
 	} else if host.Exists(glob) {
-		f.hint = "a file has this name: quote globs, e.g. '" + glob[:1] + "*'"
+		f.Hint = "a file has this name: quote globs, e.g. '" + glob[:1] + "*'"
 	}
 	return f
 }
@@ -83,7 +84,7 @@ func closest(word string, known []string, most func(known string) int) (best str
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
 		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {
-			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "give the job file with --file " + j + " and jobs by their names, '*' for all; if the shell expanded a glob, quote it"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(j) + " is a file, not a job", Hint: "give the job file with --file " + j + " and jobs by their names, '*' for all; if the shell expanded a glob, quote it"}
 		}
 	}
 	return nil

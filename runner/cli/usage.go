@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpurun/gpu/claim"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -44,9 +45,9 @@ func (c *usageCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range disk.Batches(".", a.stateDir) {
-		if h := hoursOf(disk.Folder(b.File, a.stateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
-			h.File = shown(b.File)
+	for _, b := range disk.Batches(".", a.StateDir) {
+		if h := hoursOf(disk.Folder(b.File, a.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
+			h.File = batches.Shown(b.File)
 			rep.Batches = append(rep.Batches, h)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"gpurun/jobspec/units"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/engine/procs"
 	"gpurun/runner/sched"
@@ -51,10 +52,10 @@ func (c *waitCmd) Run(a *app) error {
 	if c.Timeout != "" {
 		var err error
 		if limit, err = units.ParseDuration(c.Timeout); err != nil {
-			return &failure{code: exitUsage, text: "--timeout: " + err.Error(), err: err}
+			return &batches.Failure{Code: batches.ExitUsage, Text: "--timeout: " + err.Error(), Err: err}
 		}
 	}
-	refs, err := a.find(c.File, toChange)
+	refs, err := a.Find(c.File, batches.ToChange)
 	if err != nil {
 		return err
 	}
@@ -63,10 +64,10 @@ func (c *waitCmd) Run(a *app) error {
 	return c.until(a, ctx, refs[0], limit)
 }
 
-func (c *waitCmd) until(a *app, ctx context.Context, ref *batchRef, limit time.Duration) error {
+func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit time.Duration) error {
 	began := time.Now()
 	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
-		ref.look()
+		ref.Look()
 		left, err := c.left(a, ref)
 		if err != nil || left == "" {
 			return err
@@ -74,8 +75,8 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batchRef, limit time.D
 		if c.Timeout != "" {
 			rest := limit - time.Since(began)
 			if rest <= 0 {
-				fmt.Fprintln(a.out, ref.name()+": not yet: "+left)
-				return quiet(exitNotYet)
+				fmt.Fprintln(a.out, ref.Name()+": not yet: "+left)
+				return batches.Exit(batches.ExitNotYet)
 			}
 			pause = min(pause, rest)
 		}
@@ -89,16 +90,16 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batchRef, limit time.D
 
 // left returns what is still to end, or "" once there is nothing left to wait for, with the
 // status that follows.
-func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
+func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	switch {
-	case len(c.Jobs) > 0 && ref.alive:
+	case len(c.Jobs) > 0 && ref.Alive:
 		return c.leftLive(a, ref)
-	case ref.alive && ref.runner.Here && procs.Stopped(ref.runner.PID):
-		return "the run does not go on: " + ref.silent(nil).Error(), nil
-	case ref.alive:
+	case ref.Alive && ref.Runner.Here && procs.Stopped(ref.Runner.PID):
+		return "the run does not go on: " + ref.Silent(nil).Error(), nil
+	case ref.Alive:
 		return "the run goes on", nil
 	}
-	if err := ref.read(); err != nil {
+	if err := ref.Read(); err != nil {
 		return "", err
 	}
 	s := readStatus(ref)
@@ -109,33 +110,33 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 	case n > 0:
 		left = fmt.Sprintf("its run is gone, but %s %s still running", count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
 	default:
-		fmt.Fprintln(a.out, ref.name()+": ended; "+terminal.Phases(s.Counts))
-		return "", quiet(s.exitOf())
+		fmt.Fprintln(a.out, ref.Name()+": ended; "+terminal.Phases(s.Counts))
+		return "", batches.Exit(s.exitOf())
 	}
-	if away := ref.settled().away; left != "" && len(away) > 0 {
+	if away := ref.Settle().Away; left != "" && len(away) > 0 {
 		return "", unseen(ref, slices.Sorted(maps.Values(away))[0])
 	}
 	return left, err
 }
 
 // unseen is why nobody here can wait for jobs that another host's run has left.
-func unseen(ref *batchRef, where string) error {
-	return &failure{code: exitState, text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.name(), where), hint: "run this command on " + where}
+func unseen(ref *batches.Ref, where string) error {
+	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.Name(), where), Hint: "run this command on " + where}
 }
 
 // leftLive asks the run how the jobs are. One that does not answer may do so later.
-func (c *waitCmd) leftLive(a *app, ref *batchRef) (string, error) {
-	rep, err := ref.ask(control.Request{Op: control.OpWait, Jobs: c.Jobs})
-	var silent *failure
+func (c *waitCmd) leftLive(a *app, ref *batches.Ref) (string, error) {
+	rep, err := ref.Ask(control.Request{Op: control.OpWait, Jobs: c.Jobs})
+	var silent *batches.Failure
 	switch {
-	case errors.As(err, &silent) && !ref.runner.Here:
-		return "", &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
+	case errors.As(err, &silent) && !ref.Runner.Here:
+		return "", &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is running but could not be reached: " + silent.Text, Hint: silent.Hint, Err: err}
 	case errors.As(err, &silent):
-		return "the run does not answer: " + silent.text, nil
+		return "the run does not answer: " + silent.Text, nil
 	case errors.Is(err, control.ErrNoRun):
 		return "the run is ending", nil
 	case err != nil:
-		return "", &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
+		return "", &batches.Failure{Code: batches.ExitUsage, Text: ref.Name() + ": " + err.Error(), Err: err}
 	}
 	phases := make([]state.Phase, len(rep.Jobs))
 	for i, v := range rep.Jobs {
@@ -145,18 +146,18 @@ func (c *waitCmd) leftLive(a *app, ref *batchRef) (string, error) {
 }
 
 // leftDead goes by the ledger. What has not run does not end any more.
-func (c *waitCmd) leftDead(a *app, ref *batchRef) (string, error) {
-	phases := sched.Phases(ref.batch, ref.history)
-	name := func(id int) string { return ref.batch.Jobs[id].Name }
+func (c *waitCmd) leftDead(a *app, ref *batches.Ref) (string, error) {
+	phases := sched.Phases(ref.Batch, ref.History)
+	name := func(id int) string { return ref.Batch.Jobs[id].Name }
 	ids, err := runner.MatchJobs(c.Jobs, len(phases), name)
 	if err != nil {
-		return "", &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
+		return "", &batches.Failure{Code: batches.ExitUsage, Text: ref.Name() + ": " + err.Error(), Err: err}
 	}
 	var named []string
 	var are []state.Phase
 	for _, id := range ids {
 		if p := phases[id]; p == state.Pending || p == state.Waiting {
-			return "", &failure{code: exitFailed, text: fmt.Sprintf("%s: %s is %s, and no run is alive that would start it", ref.name(), name(id), p), hint: ref.command() + " runs it"}
+			return "", &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s is %s, and no run is alive that would start it", ref.Name(), name(id), p), Hint: ref.Command() + " runs it"}
 		}
 		named, are = append(named, name(id)), append(are, phases[id])
 	}
@@ -164,28 +165,28 @@ func (c *waitCmd) leftDead(a *app, ref *batchRef) (string, error) {
 }
 
 // tell returns which jobs have not ended, or says how they ended, with the exit status.
-func (c *waitCmd) tell(a *app, ref *batchRef, jobs []string, phases []state.Phase) (string, error) {
+func (c *waitCmd) tell(a *app, ref *batches.Ref, jobs []string, phases []state.Phase) (string, error) {
 	var left []string
-	counts, code := map[state.Phase]int{}, exitDone
+	counts, code := map[state.Phase]int{}, batches.ExitDone
 	for i, p := range phases {
 		counts[p]++
 		switch {
 		case p == "":
-			return "", &failure{code: exitFailed, text: ref.name() + ": " + jobs[i] + " is not part of this run"}
+			return "", &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + jobs[i] + " is not part of this run"}
 		case !p.Ended():
 			left = append(left, fmt.Sprintf("%s is %s", jobs[i], p))
-		case p == state.Interrupted && code == exitDone:
-			code = exitTerm
+		case p == state.Interrupted && code == batches.ExitDone:
+			code = batches.ExitTerm
 		case p.Bad():
-			code = exitFailed
+			code = batches.ExitFailed
 		}
 	}
 	if n := len(left); n > 3 {
 		left = append(left[:3], fmt.Sprintf("and %d more", n-3))
 	}
 	if left == nil {
-		fmt.Fprintln(a.out, ref.name()+": "+terminal.Phases(counts))
-		return "", quiet(code)
+		fmt.Fprintln(a.out, ref.Name()+": "+terminal.Phases(counts))
+		return "", batches.Exit(code)
 	}
 	return strings.Join(left, ", "), nil
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -22,7 +23,7 @@ type watcher func(s *state.Snapshot, silent string) error
 
 // watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal it
 // redraws the view; elsewhere it prints each event once.
-func (a *app) watch(ref *batchRef) (ended bool, err error) {
+func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	show := a.redrawn()
@@ -31,21 +32,21 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 	}
 	for {
 		// Ask before looking at the ledger, so as not to miss the last end.
-		ref.look()
-		rep, err := ref.ask(control.Request{Op: control.OpStatus})
-		var silent *failure
+		ref.Look()
+		rep, err := ref.Ask(control.Request{Op: control.OpStatus})
+		var silent *batches.Failure
 		switch {
 		case errors.As(err, &silent):
-			err = show(nil, silent.text)
-		case err != nil && !ref.alive:
+			err = show(nil, silent.Text)
+		case err != nil && !ref.Alive:
 			return true, show(nil, "")
 		case err != nil:
-			return true, &failure{code: exitState, text: ref.name() + ": the run does not answer: " + err.Error(), err: err}
+			return true, &batches.Failure{Code: batches.ExitState, Text: ref.Name() + ": the run does not answer: " + err.Error(), Err: err}
 		default:
 			err = show(rep.Snapshot, "")
 		}
 		if err != nil {
-			return false, quiet(exitDone) // nobody is reading
+			return false, batches.Exit(batches.ExitDone) // nobody is reading
 		}
 		select {
 		case <-ctx.Done():
@@ -72,20 +73,20 @@ func (a *app) redrawn() watcher {
 }
 
 // changes prints each event once, as a run without a terminal does.
-func (a *app) changes(ref *batchRef) watcher {
+func (a *app) changes(ref *batches.Ref) watcher {
 	var ledgers []*disk.Follower
-	for i := range ref.files() {
-		ledgers = append(ledgers, disk.Follow(ref.folder(i)))
+	for i := range ref.Files() {
+		ledgers = append(ledgers, disk.Follow(ref.Folder(i)))
 	}
 	var open []state.Fact // where their jobs run
-	if err := ref.read(); err == nil {
-		for _, at := range ref.history.Open {
+	if err := ref.Read(); err == nil {
+		for _, at := range ref.History.Open {
 			open = append(open, at.Start)
 		}
 	}
 	view := terminal.New(terminal.Config{Screen: terminal.Screen{Out: a.out}, Go: a.goSafely, Open: open})
-	if ref.alive {
-		view.Print("watching " + ref.name())
+	if ref.Alive {
+		view.Print("watching " + ref.Name())
 	}
 	said := "" // about the run as a whole
 	return func(s *state.Snapshot, silent string) error {
@@ -110,7 +111,7 @@ func (a *app) changes(ref *batchRef) watcher {
 // exitOf returns the exit status of a batch's last run.
 func (s *status) exitOf() int {
 	if s.kept != nil {
-		return s.kept.code
+		return s.kept.Code
 	}
 	res := state.Result{Final: s.Snapshot}
 	if s.Counts[state.Interrupted] > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -115,7 +116,7 @@ func (w *fileWatch) Fact(int, state.Fact) {}
 // Snapshot says once that all is done, and what happens next.
 func (w *fileWatch) Snapshot(s state.Snapshot) {
 	if s.Watching && !w.idle {
-		w.say("all done; waiting for changes of " + strings.Join(names(len(w.jobFiles), func(i int) string { return shown(w.jobFiles[i]) }), ", ") + " (gpurun stop --drain ends it)")
+		w.say("all done; waiting for changes of " + strings.Join(names(len(w.jobFiles), func(i int) string { return batches.Shown(w.jobFiles[i]) }), ", ") + " (gpurun stop --drain ends it)")
 	}
 	w.idle = s.Watching
 }
@@ -133,7 +134,7 @@ func atStart(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &failure{code: exitUsage, text: err.Error(), hint: "nothing was started; without --watch the files are read once, as you see them now", err: err}
+	return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "nothing was started; without --watch the files are read once, as you see them now", Err: err}
 }
 
 // load loads a batch and has its files watched from then on; nil only loads. Files in which

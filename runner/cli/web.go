@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
 	"gpurun/runner/web"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -82,7 +83,7 @@ func (c *webCmd) Run(a *app) error {
 	}
 	var files []string
 	if files, err = tokens(&conf); err != nil {
-		return &failure{code: exitState, text: "no place for the token: " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "no place for the token: " + err.Error(), Err: err}
 	}
 	l, where, err := c.listen(&conf)
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *webCmd) Run(a *app) error {
 	case <-ctx.Done():
 		return nil
 	case err := <-ended:
-		return &failure{code: exitState, text: "the server ended: " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "the server ended: " + err.Error(), Err: err}
 	}
 }
 
@@ -107,12 +108,12 @@ func (c *webCmd) Run(a *app) error {
 func (c *webCmd) roots() (roots []string, err error) {
 	if c.Control.Right < web.Run {
 		if len(c.Root) > 0 {
-			return nil, &failure{code: exitUsage, text: "--root says what --control=run may start: add that"}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root says what --control=run may start: add that"}
 		}
 		return nil, nil
 	}
 	if len(c.Root) == 0 {
-		return nil, &failure{code: exitUsage, text: "--control=run needs --root DIR: the folder below which job files may be started"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--control=run needs --root DIR: the folder below which job files may be started"}
 	}
 	if roots, err = rootFolders(c.Root); err != nil {
 		return nil, err
@@ -120,7 +121,7 @@ func (c *webCmd) roots() (roots []string, err error) {
 	home := realHome()
 	for i, real := range roots {
 		if real == "/" || real == home {
-			return nil, &failure{code: exitUsage, text: "--root " + c.Root[i] + " is too much: name the folder of your experiments"}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root " + c.Root[i] + " is too much: name the folder of your experiments"}
 		}
 	}
 	return roots, nil
@@ -162,19 +163,19 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 		}
 	default:
 		if name, _, err = net.SplitHostPort(c.Listen); err != nil {
-			return nil, "", &failure{code: exitUsage, text: "--listen " + c.Listen + ": write HOST:PORT or unix:PATH", err: err}
+			return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": write HOST:PORT or unix:PATH", Err: err}
 		}
 		if !loopback(name) {
 			if scheme == "http" && !c.Insecure {
-				return nil, "", &failure{code: exitUsage, text: "--listen " + c.Listen + ": others could read the traffic, and the token in it",
-					hint: "add --tls-cert and --tls-key, forward a port with ssh instead, or add --insecure"}
+				return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": others could read the traffic, and the token in it",
+					Hint: "add --tls-cert and --tls-key, forward a port with ssh instead, or add --insecure"}
 			}
 			conf.Names = append(conf.Names, ownNames(name)...)
 		}
 		l, err = net.Listen("tcp", c.Listen)
 	}
 	if err != nil {
-		return nil, "", &failure{code: exitState, text: "cannot listen: " + err.Error(), hint: "choose another address with --listen, e.g. 127.0.0.1:0 for any free port", err: err}
+		return nil, "", &batches.Failure{Code: batches.ExitState, Text: "cannot listen: " + err.Error(), Hint: "choose another address with --listen, e.g. 127.0.0.1:0 for any free port", Err: err}
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
@@ -187,7 +188,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 	if err != nil {
 		l.Close()
-		return nil, "", &failure{code: exitUsage, text: "--tls-cert, --tls-key: " + err.Error(), err: err}
+		return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--tls-cert, --tls-key: " + err.Error(), Err: err}
 	}
 	// Without HTTP/2, whose streams share a connection: a request's time limits are its own.
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), where, nil
@@ -213,7 +214,7 @@ func ownNames(name string) []string {
 // listenUnix opens a socket for this user alone. One that a dead server left is replaced.
 func listenUnix(path string) (net.Listener, error) {
 	fault := func(err error) error {
-		return &failure{code: exitState, text: "cannot listen on " + path + ": " + err.Error(), err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "cannot listen on " + path + ": " + err.Error(), Err: err}
 	}
 	if fi, err := os.Lstat(path); err == nil {
 		if fi.Mode()&os.ModeSocket == 0 {
@@ -276,22 +277,22 @@ func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 // webFailure returns an error as the server reports it.
 func webFailure(err error) error {
 	err = stated(err)
-	var f *failure
+	var f *batches.Failure
 	if errors.As(err, new(*web.Failure)) || errors.Is(err, context.Canceled) || !errors.As(err, &f) {
 		return err
 	}
-	w := &web.Failure{Status: statusCodes[f.code], Code: failureCodes[f.code], Text: f.text, Hint: f.hint, More: problemDocs(jobspec.Problems(err))}
+	w := &web.Failure{Status: statusCodes[f.Code], Code: failureCodes[f.Code], Text: f.Text, Hint: f.Hint, More: problemDocs(jobspec.Problems(err))}
 	switch {
-	case errors.Is(err, errNotFound):
+	case errors.Is(err, batches.ErrNotFound):
 		w.Status, w.Code = http.StatusNotFound, "not_found"
-	case errors.Is(err, errOverwritten):
-		w.Status, w.Code = http.StatusGone, failureCodes[exitState]
+	case errors.Is(err, batches.ErrOverwritten):
+		w.Status, w.Code = http.StatusGone, failureCodes[batches.ExitState]
 	}
-	if len(f.more) > 0 {
-		w.Text += "\n" + strings.Join(f.more, "\n")
+	if len(f.Lines) > 0 {
+		w.Text += "\n" + strings.Join(f.Lines, "\n")
 	}
 	return w
 }
 
 // statusCodes are those of HTTP by exit status.
-var statusCodes = map[int]int{exitFailed: 409, exitUsage: 422, exitState: 503, exitInternal: 500, exitNotYet: 409, exitGaveUp: 409, exitInt: 503, exitTerm: 503}
+var statusCodes = map[int]int{batches.ExitFailed: 409, batches.ExitUsage: 422, batches.ExitState: 503, batches.ExitInternal: 500, batches.ExitNotYet: 409, batches.ExitGaveUp: 409, batches.ExitInt: 503, batches.ExitTerm: 503}

@@ -20,6 +20,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/web"
 	"gpurun/state/disk"
@@ -41,15 +42,15 @@ type webSource struct {
 
 // webSource returns a source. What commands would print goes nowhere: the server says it.
 func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
-	its := a.within(a.stateDir, io.Discard)
+	its := a.within(a.StateDir, io.Discard)
 	s := &webSource{app: its, cmd: c, roots: roots, mirrors: map[string]*webBatch{}}
 	s.host = hostReader{app: its, flags: c.gpuFlags}
 	for _, file := range c.Files {
-		ref, err := a.batchOf(file)
+		ref, err := a.Open(file)
 		if err != nil {
 			return nil, err
 		}
-		s.given = append(s.given, disk.Used{File: ref.real, Dir: ref.dir, StateDir: absolute(a.stateDir)})
+		s.given = append(s.given, disk.Used{File: ref.Real, Dir: ref.Dir, StateDir: absolute(a.StateDir)})
 	}
 	return s, nil
 }
@@ -66,7 +67,7 @@ func (s *webSource) Batches() []web.Batch {
 	for _, u := range list {
 		m := s.mirrors[u.Dir]
 		if m == nil {
-			m = &webBatch{&mirror{reader: s.in(u.StateDir, nil), file: u.File, id: batchID([]string{u.File})}, s.app}
+			m = &webBatch{&batches.Mirror{Reader: s.In(u.StateDir, nil), File: u.File, Id: batches.BatchID([]string{u.File})}, s.app}
 			s.mirrors[u.Dir] = m
 		}
 		if !slices.Contains(all, web.Batch(m)) {
@@ -80,7 +81,7 @@ func (s *webSource) Batches() []web.Batch {
 func (s *webSource) Host(ctx context.Context) (*schema.GPUs, error) {
 	d, err := s.host.read(ctx)
 	if f := (*web.Failure)(nil); errors.As(webFailure(err), &f) {
-		f.Status, f.Code = http.StatusServiceUnavailable, failureCodes[exitState] // the rest of the server works
+		f.Status, f.Code = http.StatusServiceUnavailable, failureCodes[batches.ExitState] // the rest of the server works
 		return nil, f
 	}
 	return d, err
@@ -95,8 +96,8 @@ func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) 
 	}
 	for _, b := range s.Batches() {
 		m := b.(*webBatch)
-		if h := hoursOf(disk.Folder(m.file, m.stateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
-			h.File = m.file
+		if h := hoursOf(disk.Folder(m.File, m.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
+			h.File = m.File
 			rep.Batches = append(rep.Batches, h)
 		}
 	}
@@ -177,13 +178,13 @@ func (h *hostReader) close() {
 
 // A webBatch is a batch as the server sees it.
 type webBatch struct {
-	*mirror
+	*batches.Mirror
 	app *app
 }
 
 // Do carries out what a client asks of the batch, as the command line would.
 func (m *webBatch) Do(request any) ([]string, error) {
-	b := batchFlag{File: m.file}
+	b := batchFlag{File: m.File}
 	var run func(*app) error
 	named := true // of those that need jobs: some are given, as on the command line
 	switch r := request.(type) {
@@ -210,7 +211,7 @@ func (m *webBatch) Do(request any) ([]string, error) {
 		run = (&reloadCmd{batchFlag: b}).Run
 	}
 	if !named {
-		return nil, &failure{code: exitUsage, text: "jobs: name at least one, or give a glob"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "jobs: name at least one, or give a glob"}
 	}
 	return m.verb(run)
 }
@@ -219,14 +220,14 @@ func (m *webBatch) Do(request any) ([]string, error) {
 // user's alone to say.
 func (m *webBatch) onlyOurs() error {
 	var read []string
-	ref, err := m.in(m.stateDir, func(path string) { read = append(read, path) }).batchOf(m.file)
+	ref, err := m.In(m.StateDir, func(path string) { read = append(read, path) }).Open(m.File)
 	if err != nil {
 		return err
 	}
-	_ = ref.read() // the run says what is wrong with them
-	for _, file := range append(read, ref.files()...) {
+	_ = ref.Read() // the run says what is wrong with them
+	for _, file := range append(read, ref.Files()...) {
 		if err := disk.OnlyOurs(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &failure{code: exitFailed, text: "not read again: " + err.Error(), err: err}
+			return &batches.Failure{Code: batches.ExitFailed, Text: "not read again: " + err.Error(), Err: err}
 		}
 	}
 	return nil
@@ -235,14 +236,14 @@ func (m *webBatch) onlyOurs() error {
 // within returns an invocation in this process that prints its output elsewhere, and nothing else.
 func (a *app) within(stateDir string, out io.Writer) *app {
 	its := &app{out: out, err: io.Discard, global: a.global, done: a.done}
-	its.reader = &reader{stateDir: stateDir, start: a.goSafely, note: func(string) {}}
+	its.Reader = &batches.Reader{StateDir: stateDir, Go: a.goSafely, Note: func(string) {}}
 	return its
 }
 
 // verb runs a command and returns what it says.
 func (m *webBatch) verb(run func(*app) error) (said []string, err error) {
 	var out bytes.Buffer
-	err = run(m.app.within(m.stateDir, &out))
+	err = run(m.app.within(m.StateDir, &out))
 	for line := range strings.Lines(out.String()) {
 		said = append(said, strings.TrimRight(line, "\n"))
 	}
@@ -260,10 +261,10 @@ func (s *webSource) below(file string) (string, error) {
 		return err == nil && filepath.IsLocal(rel)
 	}
 	if err != nil || !slices.ContainsFunc(s.roots, within) {
-		return "", &failure{code: exitUsage, text: quoted(file) + " is no job file below " + strings.Join(s.roots, ", ")}
+		return "", &batches.Failure{Code: batches.ExitUsage, Text: quoted(file) + " is no job file below " + strings.Join(s.roots, ", ")}
 	}
 	if err := disk.OnlyOurs(real); err != nil {
-		return "", &failure{code: exitFailed, text: "not started: " + err.Error(), err: err}
+		return "", &batches.Failure{Code: batches.ExitFailed, Text: "not started: " + err.Error(), Err: err}
 	}
 	return real, nil
 }
@@ -272,8 +273,8 @@ func (s *webSource) below(file string) (string, error) {
 // wrong with them.
 func (s *webSource) Start(r web.Start) ([]string, error) {
 	var args []string
-	if s.stateDir != "" {
-		args = append(args, "--state-dir="+absolute(s.stateDir))
+	if s.StateDir != "" {
+		args = append(args, "--state-dir="+absolute(s.StateDir))
 	}
 	if s.cmd.Sim != "" {
 		args = append(args, "--sim="+s.cmd.Sim)
@@ -285,11 +286,11 @@ func (s *webSource) Start(r web.Start) ([]string, error) {
 	}
 	for name := range r.Options {
 		if !slices.Contains(web.StartOptions, name) {
-			return nil, &failure{code: exitUsage, text: "option " + quoted(name) + " may not be given here", hint: "there are " + strings.Join(web.StartOptions, ", ")}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "option " + quoted(name) + " may not be given here", Hint: "there are " + strings.Join(web.StartOptions, ", ")}
 		}
 	}
 	if len(r.Files) == 0 {
-		return nil, &failure{code: exitUsage, text: "files: name at least one job file"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "files: name at least one job file"}
 	}
 	for _, file := range r.Files {
 		real, err := s.below(file)
@@ -332,7 +333,7 @@ func (s *webSource) runs(free bool, args []string) (string, error) {
 	if json.Unmarshal(out.Bytes(), &doc) == nil && len(doc.Problems) > 0 {
 		return "", &web.Failure{Status: statusCodes[exit.ExitCode()], Text: doc.Problems[0].Text, More: doc.Problems}
 	}
-	return "", &failure{code: exit.ExitCode(), text: strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")}
+	return "", &batches.Failure{Code: exit.ExitCode(), Text: strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")}
 }
 
 // startLimit is how long a client waits for a run to begin.
@@ -342,9 +343,9 @@ const startLimit = 5 * time.Minute
 func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
 	m := b.(*webBatch)
 	if len(command) == 0 {
-		return nil, &failure{code: exitUsage, text: "command: give the program and its arguments"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "command: give the program and its arguments"}
 	}
-	file, err := s.below(m.file)
+	file, err := s.below(m.File)
 	if err != nil {
 		return nil, err
 	}

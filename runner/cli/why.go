@@ -3,16 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
-	"gpurun/gpu"
 	"gpurun/runner"
-	"gpurun/runner/sched"
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
-	"gpurun/state"
-	"gpurun/state/host"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -38,27 +33,27 @@ func (c *whyCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
 	}
-	refs, err := a.findJobs(c.File, c.Jobs)
+	refs, err := a.FindJobs(c.File, c.Jobs)
 	if err != nil {
 		return err
 	}
-	w := refs[0].explain()
-	name := func(i int) string { return w.doc.Jobs[i].Name }
-	ids, err := runner.MatchJobs(c.Jobs, len(w.doc.Jobs), name)
+	w := refs[0].Explain()
+	name := func(i int) string { return w.Status.Jobs[i].Name }
+	ids, err := runner.MatchJobs(c.Jobs, len(w.Status.Jobs), name)
 	if none := runner.NoMatch(""); errors.As(err, &none) {
-		return noSuchJob(refs[0].file, string(none), names(len(w.doc.Jobs), name))
+		return noSuchJob(refs[0].File, string(none), names(len(w.Status.Jobs), name))
 	}
-	if refs[0].params() != "" {
-		a.say("note", "jobs of "+refs[0].name())
+	if refs[0].Params() != "" {
+		a.say("note", "jobs of "+refs[0].Name())
 	}
-	doc := schema.Why{Head: w.doc.Head, Batch: w.doc.Batch, Jobs: []schema.Because{}}
+	doc := schema.Why{Head: w.Status.Head, Batch: w.Status.Batch, Jobs: []schema.Because{}}
 	var text strings.Builder
-	hide := redact.Hiding(w.past.secrets)
+	hide := redact.Hiding(w.Log.Secrets)
 	for _, id := range ids {
-		j := &w.doc.Jobs[id]
-		because := redact.Document(schema.Because{Job: *j, Chain: w.chain(j)}, hide)
+		j := &w.Status.Jobs[id]
+		because := redact.Document(schema.Because{Job: *j, Chain: w.Chain(j)}, hide)
 		doc.Jobs = append(doc.Jobs, because)
-		fmt.Fprintln(&text, terminal.CleanText(placed(j)))
+		fmt.Fprintln(&text, terminal.CleanText(batches.Place(j)))
 		for _, line := range because.Chain {
 			printLines(&text, terminal.Wrap("  "+terminal.CleanText(line), a.width(), 4))
 		}
@@ -68,188 +63,6 @@ func (c *whyCmd) Run(a *app) error {
 	}
 	a.print(text.String())
 	return nil
-}
-
-// An explanation is all that is known of the jobs of a batch.
-type explanation struct {
-	doc   *schema.Status
-	past  *chronicle
-	named map[string]*schema.Job // by file and name
-
-	history *state.History
-}
-
-// explain finds out how the jobs of a batch are, what became of their attempts, and what the
-// next run would do.
-func (ref *batchRef) explain() *explanation {
-	readable := ref.batch != nil
-	doc := ref.statusDoc()
-	var verdicts []verdict
-	if readable {
-		verdicts = ref.verdictsOf()
-	}
-	return explained(doc, ref.annals(), ref.history, verdicts)
-}
-
-// explained puts together what is known of the jobs of a batch. It adds what the next run
-// would do to doc; verdicts are of the first jobs.
-func explained(doc *schema.Status, past *chronicle, history *state.History, verdicts []verdict) *explanation {
-	w := &explanation{doc: doc, past: past, named: make(map[string]*schema.Job, len(doc.Jobs)), history: history}
-	for i := range doc.Jobs {
-		j := &doc.Jobs[i]
-		w.named[j.File+"\x00"+j.Name] = j
-		if i < len(verdicts) {
-			v := &verdicts[i]
-			j.Plan = &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
-		}
-	}
-	return w
-}
-
-// verdictsOf returns what the next run would do with each job of a batch.
-func (ref *batchRef) verdictsOf() []verdict {
-	o := sched.Options{Sim: ref.history.LastRun(0).Sim != "", Zone: time.Local}
-	setLimits(&o, ref.batch)
-	return ref.judge(ref.batch, ref.history, o).verdicts
-}
-
-// maxChain bounds how far a chain of jobs that wait for each other is followed.
-const maxChain = 20
-
-// chain explains a job: it itself, then the jobs that it waits for, back to the one that
-// waits for none.
-func (w *explanation) chain(j *schema.Job) []string {
-	lines := append([]string{stateWords(j)}, w.detail(j)...)
-	seen := map[*schema.Job]bool{j: true}
-	for next := w.behind(j); next != nil && !seen[next] && len(seen) < maxChain; next = w.behind(next) {
-		seen[next] = true
-		lines = append(lines, placed(next)+": "+stateWords(next))
-		lines = append(lines, w.detail(next)...)
-	}
-	return append(lines, w.outlook(j)...)
-}
-
-// behind returns the job that keeps another from running or kept it, or nil.
-func (w *explanation) behind(j *schema.Job) *schema.Job {
-	of := func(name string) *schema.Job { return w.named[j.File+"\x00"+name] }
-	if j.Wait != nil && len(j.Wait.Jobs) > 0 {
-		return of(j.Wait.Jobs[0])
-	}
-	if j.State != schema.Blocked {
-		return nil
-	}
-	for _, name := range j.Needs {
-		if n := of(name); n != nil && (n.State == schema.Blocked || n.Cause != nil) {
-			return n
-		}
-	}
-	return nil
-}
-
-// placed returns "train-3 (jobs.yaml:12)".
-func placed(j *schema.Job) string {
-	if j.Line == nil {
-		return fmt.Sprintf("%s (%s)", j.Name, shown(j.File))
-	}
-	return fmt.Sprintf("%s (%s:%d)", j.Name, shown(j.File), *j.Line)
-}
-
-// over are the states that begin with an end.
-var over = []schema.State{schema.Succeeded, schema.Failed, schema.Timeout, schema.OOM, schema.Stalled, schema.Cancelled, schema.Interrupted, schema.Lost}
-
-// stateWords says how a job is: "failed since 03:12:07, exit: ValueError: bad lr".
-func stateWords(j *schema.Job) string {
-	s := strings.ReplaceAll(string(j.State), "_", " ")
-	if j.Since != nil {
-		s += map[bool]string{false: " since ", true: " at "}[slices.Contains(over, j.State)] + j.Since.Local().Format(time.DateTime)
-	}
-	switch {
-	case j.Cause != nil:
-		s += ", " + causeWords(j.Cause)
-	case j.Wait != nil:
-		s += ", waits: " + j.Wait.Text
-	case j.State == schema.Running && j.Attempt != nil && j.Attempt.PID != nil:
-		s += fmt.Sprintf(", process %d", *j.Attempt.PID)
-		if j.Attempt.Stalled != nil {
-			s += ", " + *j.Attempt.Stalled
-		}
-	}
-	return s
-}
-
-func causeWords(c *schema.Cause) string {
-	if string(c.Code) == c.Text || c.Code == state.CauseNeedFailed {
-		return c.Text
-	}
-	return fmt.Sprintf("%s: %s", c.Code, c.Text)
-}
-
-// detail tells of the attempts in the run that last tried a job, and names the log.
-func (w *explanation) detail(j *schema.Job) (lines []string) {
-	var tried []*state.Exploit
-	for _, x := range w.past.Attempts {
-		if x.Key == j.Key && w.doc.Batch.Files[x.Ledger].Path == j.File {
-			tried = append(tried, x)
-		}
-	}
-	if r := w.history.Of(max(0, slices.IndexFunc(w.doc.Batch.Files, func(f schema.File) bool { return f.Path == j.File })), j.Key); r != nil && r.From != "" && (j.State == schema.Succeeded || j.State == schema.UpToDate) {
-		return []string{"taken over from " + r.From, "log: " + r.Log}
-	}
-	if len(tried) == 0 {
-		return nil
-	}
-	last := tried[len(tried)-1].Began
-	tried = slices.DeleteFunc(tried, func(x *state.Exploit) bool { return x.Began != last })
-	for _, x := range tried {
-		lines = append(lines, attemptWords(x))
-	}
-	if a := j.Attempt; a != nil && a.Log != nil {
-		lines = append(lines, "log: "+a.Log.Path)
-	}
-	if a := j.Attempt; a != nil && a.Snapshot != nil && host.Exists(*a.Snapshot) {
-		lines = append(lines, "code: "+*a.Snapshot)
-	}
-	return lines
-}
-
-// attemptWords says how an attempt went: "attempt 1 on GPU 1, 02:10:00 to 03:12:07: timeout".
-func attemptWords(x *state.Exploit) string {
-	s := fmt.Sprintf("attempt %d", max(1, x.Attempt))
-	if len(x.GPUs) > 0 {
-		s += " on " + gpu.List(x.GPUs)
-	}
-	switch {
-	case x.Open != nil:
-		return s + ", since " + x.Start.Local().Format(time.DateTime)
-	case x.Start.IsZero():
-		s += " never began"
-	default:
-		s += fmt.Sprintf(", %s to %s", x.Start.Local().Format(time.DateTime), untilTime(x.Start, x.Time))
-	}
-	s += ": " + string(x.State)
-	if cause := schema.CauseOf(&x.Fact); cause != nil {
-		s += ", " + causeWords(cause) + x.Failure().Ending()
-	}
-	if x.Uncharged != "" {
-		s += "; spent no retry: " + x.Uncharged
-	}
-	return s
-}
-
-// outlook says what comes next: the retry, or what the next run would do.
-func (w *explanation) outlook(j *schema.Job) []string {
-	p := j.Plan
-	switch {
-	case j.State == schema.Running && w.doc.Run != nil && !w.doc.Run.Alive && j.Attempt != nil && j.Attempt.UniID != nil && w.past.after.away[*j.Attempt.UniID] != "":
-		return []string{"its run is gone: gpurun " + shown(j.File) + " goes on with it on " + w.past.after.away[*j.Attempt.UniID]}
-	case j.State == schema.Running && w.doc.Run != nil && !w.doc.Run.Alive:
-		return []string{"its run is gone: gpurun " + shown(j.File) + " goes on with it"}
-	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.doc.Run != nil && w.doc.Run.Alive && j.State == schema.Pending:
-		return nil
-	case p.Run:
-		return []string{"the next run runs it: " + p.Details[0]}
-	}
-	return []string{"the next run does not run it: " + p.Details[0]}
 }
 
 // width is where lines for people are wrapped.

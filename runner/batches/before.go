@@ -1,4 +1,4 @@
-package cli
+package batches
 
 import (
 	"fmt"
@@ -12,35 +12,35 @@ import (
 	"gpurun/state"
 )
 
-// A past is what a job was before it changed.
-type past struct {
+// A Former is what a job was before it changed.
+type Former struct {
 	start state.Fact    // of the last attempt
-	was   *state.Record // its end, if the job had another name
+	Was   *state.Record // its end, if the job had another name
 }
 
 // maxReplaced bounds how many jobs that never ran are compared with what is gone from
 // the job files.
 const maxReplaced = 10000
 
-// pasts finds out what jobs were before: the last attempt of the same name if only the
+// Formers finds out what jobs were before: the last attempt of the same name if only the
 // command has changed. A job that never ran was given a new name and a new command at
 // once if the same program ran with the same parameters, for a job that is gone from the
 // file, and nothing else fits either of them.
-func pasts(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]past {
-	found := map[int]past{}
+func Formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]Former {
+	found := map[int]Former{}
 	for id := range b.Jobs {
 		if r := core.Before(id); r != nil {
 			if start, ok := h.StartOf(r); ok {
-				found[id] = past{start: start}
+				found[id] = Former{start: start}
 			}
 		}
 	}
 	jobs, gone := core.Replaced(maxReplaced)
-	old, fresh := map[string][]past{}, map[string][]int{}
+	old, fresh := map[string][]Former{}, map[string][]int{}
 	for _, r := range gone {
 		if start, ok := h.StartOf(r); ok {
 			sign := signature(r.Ledger, start.Params, start.Commands)
-			old[sign] = append(old[sign], past{start, r})
+			old[sign] = append(old[sign], Former{start, r})
 		}
 	}
 	for _, id := range jobs {
@@ -63,16 +63,16 @@ func signature(file int, params map[string]string, commands []string) string {
 	return fmt.Sprintf("%d %q %q", file, words[:min(2, len(words))], params) // a map is printed in order
 }
 
-// reason completes the reason why a job runs by what has changed.
-func (p past) reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
-	if p.was != nil {
+// Reason completes the reason why a job runs by what has changed.
+func (p Former) Reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
+	if p.Was != nil {
 		reason = "command changed"
 	}
 	if words := difference(p.start, b, j); words != "" {
 		reason += ": " + words
 	}
-	if p.was != nil {
-		reason += " (was " + p.was.Job + ")"
+	if p.Was != nil {
+		reason += " (was " + p.Was.Job + ")"
 	}
 	return reason
 }

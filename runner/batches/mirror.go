@@ -1,4 +1,4 @@
-package cli
+package batches
 
 import (
 	"maps"
@@ -14,13 +14,13 @@ import (
 	"gpurun/state/schema"
 )
 
-// A mirror is a batch as gpurun web shows it, kept up to date by what its run appends to the
+// A Mirror is a batch as gpurun web shows it, kept up to date by what its run appends to the
 // ledgers. It asks the run seldom, however many look, and so seldom that the run does not
 // notice.
-type mirror struct {
-	*reader
-	file string // the job file, links resolved
-	id   string
+type Mirror struct {
+	*Reader
+	File string // the job file, links resolved
+	Id   string
 
 	mu    sync.Mutex
 	view  *schema.View
@@ -28,7 +28,7 @@ type mirror struct {
 	loaded
 	live
 
-	past  retold
+	past  readLog
 	row   listRow
 	judge judged
 }
@@ -36,11 +36,11 @@ type mirror struct {
 // loaded is a batch as it was read as a whole. What is appended to its ledgers then is
 // applied to its history.
 type loaded struct {
-	ref      *batchRef
-	after    aftermath
+	ref      *Ref
+	after    Aftermath
 	readable bool                  // its files are
 	known    map[string]host.Stamp // the files that decide what the jobs are
-	index    map[place]int         // of the jobs in the view
+	index    map[JobPlace]int      // of the jobs in the view
 	tails    []*disk.Follower      // of the ledgers
 	at       time.Time
 }
@@ -63,10 +63,10 @@ const (
 )
 
 // ID identifies the batch: by its first file, also while it runs with others.
-func (m *mirror) ID() string { return m.id }
+func (m *Mirror) ID() string { return m.Id }
 
 // Look returns what is known of the batch.
-func (m *mirror) Look() (*schema.View, error) {
+func (m *Mirror) Look() (*schema.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	touched, all := map[int]bool(nil), m.stale()
@@ -78,7 +78,7 @@ func (m *mirror) Look() (*schema.View, error) {
 		return m.view, err
 	}
 	var live *schema.Status
-	if m.ref.alive && time.Now().After(m.ask) {
+	if m.ref.Alive && time.Now().After(m.ask) {
 		live = m.asks()
 	}
 	if len(touched) > 0 || live != nil {
@@ -88,12 +88,12 @@ func (m *mirror) Look() (*schema.View, error) {
 }
 
 // stale reports whether the batch must be read as a whole.
-func (m *mirror) stale() bool {
+func (m *Mirror) stale() bool {
 	if m.view == nil || m.again {
 		return true
 	}
-	r, alive, _ := disk.Running(m.file, m.stateDir)
-	if alive != m.ref.alive || r.PID != m.ref.runner.PID {
+	r, alive, _ := disk.Running(m.File, m.StateDir)
+	if alive != m.ref.Alive || r.PID != m.ref.Runner.PID {
 		return true
 	}
 	for path, was := range m.known {
@@ -106,32 +106,32 @@ func (m *mirror) stale() bool {
 
 // load reads the batch as a whole. Jobs in which nothing has changed keep their place in
 // memory, by which others see that.
-func (m *mirror) load() error {
-	l := loaded{known: map[string]host.Stamp{}, index: map[place]int{}}
-	ref, err := m.in(m.stateDir, l.note).batchOf(m.file)
+func (m *Mirror) load() error {
+	l := loaded{known: map[string]host.Stamp{}, index: map[JobPlace]int{}}
+	ref, err := m.In(m.StateDir, l.note).Open(m.File)
 	if err != nil {
 		return err
 	}
-	if m.ref != nil && len(ref.more) == 0 { // files that ran together stay together on the page
-		ref.more = m.ref.more
+	if m.ref != nil && len(ref.More) == 0 { // files that ran together stay together on the page
+		ref.More = m.ref.More
 	}
-	l.ref, l.tails = ref, make([]*disk.Follower, len(ref.files()))
-	for _, path := range ref.files() {
+	l.ref, l.tails = ref, make([]*disk.Follower, len(ref.Files()))
+	for _, path := range ref.Files() {
 		l.note(path)
 	}
 	for i := range l.tails { // before they are read: a fact that comes twice does no harm
-		l.tails[i] = disk.Follow(ref.folder(i))
+		l.tails[i] = disk.Follow(ref.Folder(i))
 	}
-	if err := ref.read(); err != nil {
+	if err := ref.Read(); err != nil {
 		return err
 	}
-	l.readable = ref.batch != nil
+	l.readable = ref.Batch != nil
 	st, after := ref.statusAfter()
-	st.Batch.ID, l.after, l.at = m.id, after, time.Now()
-	v := &schema.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: secretsOf(ref.batch)}
+	st.Batch.ID, l.after, l.at = m.Id, after, time.Now()
+	v := &schema.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: SecretsOf(ref.Batch)}
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
-		at := placeOf(j)
+		at := PlaceOf(j)
 		if k, known := m.index[at]; known && sameJob(m.view.Jobs[k], j) {
 			j = m.view.Jobs[k]
 		}
@@ -148,12 +148,12 @@ func (l *loaded) note(path string) { l.known[path] = host.StampOf(path) }
 
 // facts reads what has been appended to the ledgers: of which jobs, or that everything must
 // be read again.
-func (m *mirror) facts() (touched map[int]bool, all bool) {
+func (m *Mirror) facts() (touched map[int]bool, all bool) {
 	touched = map[int]bool{}
 	for ledger, tail := range m.tails {
 		tail.Next(func(_ int64, f state.Fact) {
 			at := m.place(ledger, &f)
-			m.ref.history.Apply(ledger, f)
+			m.ref.History.Apply(ledger, f)
 			switch f.Kind {
 			case state.KindRun, state.KindOver, state.KindForget:
 				all = true
@@ -170,22 +170,22 @@ func (m *mirror) facts() (touched map[int]bool, all bool) {
 			touched[i], m.answers[i] = true, nil
 		})
 	}
-	return touched, all || len(touched) > 0 && !m.ref.alive
+	return touched, all || len(touched) > 0 && !m.ref.Alive
 }
 
 // place returns the job that a fact is about.
-func (m *mirror) place(ledger int, f *state.Fact) place {
-	at := place{m.ref.files()[ledger], f.Key, f.Job}
-	if a := m.ref.history.Open[f.UniID]; a != nil && at.key == "" {
+func (m *Mirror) place(ledger int, f *state.Fact) JobPlace {
+	at := JobPlace{m.ref.Files()[ledger], f.Key, f.Job}
+	if a := m.ref.History.Open[f.UniID]; a != nil && at.key == "" {
 		at.key, at.name = a.Start.Key, a.Start.Job
 	}
 	return at
 }
 
 // asks asks the run what only it knows.
-func (m *mirror) asks() *schema.Status {
+func (m *Mirror) asks() *schema.Status {
 	began := time.Now()
-	rep, err := m.ref.ask(control.Request{Op: control.OpStatus, Whole: true})
+	rep, err := m.ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
 	m.ask = time.Now().Add(max(askLeast, askShare*time.Since(began)))
 	if err != nil {
 		return nil
@@ -195,16 +195,16 @@ func (m *mirror) asks() *schema.Status {
 
 // update makes a new view of the jobs that facts are about, and of what the run has
 // answered.
-func (m *mirror) update(touched map[int]bool, live *schema.Status) {
+func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	v := &schema.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs), Secrets: m.view.Secrets}
 	st, now := &v.Status, time.Now()
 	st.Head = schema.At(now)
 	if live != nil {
 		st.Counts, st.ETA, st.GPUs, st.Alike, st.Warnings = live.Counts, live.ETA, live.GPUs, live.Alike, live.Warnings
-		st.Run = liveRun(m.ref, runDoc(m.ref), live)
+		st.Run = liveRun(m.ref, DescribeRun(m.ref), live)
 		for k := range live.Jobs {
 			l := &live.Jobs[k]
-			i, known := m.index[placeOf(l)]
+			i, known := m.index[PlaceOf(l)]
 			if !known {
 				m.again = true // it has read its files again
 				continue
@@ -221,14 +221,14 @@ func (m *mirror) update(touched map[int]bool, live *schema.Status) {
 	} else {
 		st.Counts = maps.Clone(st.Counts)
 	}
-	open := map[place]*state.Attempt{}
-	for _, o := range m.ref.history.Attempts() {
-		open[place{m.ref.files()[o.Ledger], o.Start.Key, ""}] = o
+	open := map[JobPlace]*state.Attempt{}
+	for _, o := range m.ref.History.Attempts() {
+		open[JobPlace{m.ref.Files()[o.Ledger], o.Start.Key, ""}] = o
 	}
 	changed := false
 	for i := range touched {
 		old := v.Jobs[i]
-		j := m.anew(old, open[place{old.File, old.Key, ""}], m.answers[i], now)
+		j := m.anew(old, open[JobPlace{old.File, old.Key, ""}], m.answers[i], now)
 		if sameJob(old, j) {
 			continue
 		}
@@ -244,18 +244,18 @@ func (m *mirror) update(touched map[int]bool, live *schema.Status) {
 }
 
 // anew describes a job again, by the ledger and what the run has answered.
-func (m *mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
+func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
 	j := jobDoc{*old}
 	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = schema.Pending, nil, nil, nil, 0, nil, nil
-	h := m.ref.history
-	r := h.Of(fileOf(m.ref.batch, j.File), j.Key)
+	h := m.ref.History
+	r := h.Of(fileOf(m.ref.Batch, j.File), j.Key)
 	if r != nil && r.State != "" {
 		j.State = schema.StateOf(r.State)
 	}
 	if open != nil {
 		j.State = schema.Running
 	}
-	j.record(r, open, h, aftermath{}, now)
+	j.record(r, open, h, Aftermath{}, now)
 	if a := j.Attempt; a != nil && a.Metrics == nil && a.UniID != nil && m.metrics[*a.UniID] != nil {
 		if a.Metrics = m.metrics[*a.UniID]; a.State == schema.Succeeded {
 			j.Metrics = a.Metrics

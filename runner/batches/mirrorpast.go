@@ -1,4 +1,4 @@
-package cli
+package batches
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ import (
 
 // Why an attempt or its log cannot be shown.
 var (
-	errNotFound    = errors.New("not found")
-	errOverwritten = errors.New("overwritten")
+	ErrNotFound    = errors.New("not found")
+	ErrOverwritten = errors.New("overwritten")
 )
 
-// retold is every attempt of a mirror's batch, as far as its ledgers have been read.
-type retold struct {
+// readLog is every attempt of a mirror's batch, as far as its ledgers have been read.
+type readLog struct {
 	files  []string
 	tails  []*disk.Follower
 	annals state.Annals
@@ -30,7 +30,7 @@ type retold struct {
 
 // A listRow is a mirror's row in the list of batches, and of what it was made.
 type listRow struct {
-	ref     *batchRef
+	ref     *Ref
 	row     *schema.BatchRow
 	changed time.Time
 }
@@ -46,54 +46,54 @@ type judged struct {
 const judgeAgain = 10 * time.Second
 
 // Row describes the batch for a list. It reads no more than it must: a user may have many.
-func (m *mirror) Row() (*schema.BatchRow, error) {
+func (m *Mirror) Row() (*schema.BatchRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, alive, _ := disk.Running(m.file, m.stateDir)
-	l, changed := &m.row, disk.Changed(disk.Folder(m.file, m.stateDir))
-	same := l.row != nil && alive == l.ref.alive && r.PID == l.ref.runner.PID
+	r, alive, _ := disk.Running(m.File, m.StateDir)
+	l, changed := &m.row, disk.Changed(disk.Folder(m.File, m.StateDir))
+	same := l.row != nil && alive == l.ref.Alive && r.PID == l.ref.Runner.PID
 	switch {
 	case same && (!alive && changed.Equal(l.changed)):
 	case same && alive && l.row.Run != nil:
 		row, run := *l.row, *l.row.Run
 		row.Run, run.Phase = &run, nil
-		if rep, err := l.ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
+		if rep, err := l.ref.Ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
 			row.Counts, run.Phase = schema.CountsOf(rep.Snapshot.Counts), phaseOf(rep)
 		}
 		row.Outcome = schema.Known(schema.OutcomeOf(&run, row.Counts))
 		l.row = &row
 	default:
-		ref, err := m.batchOf(m.file)
+		ref, err := m.Open(m.File)
 		if err != nil {
 			return nil, err
 		}
-		row, _ := ref.batchRow()
-		row.ID = m.id
+		row, _ := ref.Row()
+		row.ID = m.Id
 		*l = listRow{ref, &row, changed}
-		l.ref.history, l.ref.batch = nil, nil // only the row is needed
+		l.ref.History, l.ref.Batch = nil, nil // only the row is needed
 	}
 	return l.row, nil
 }
 
 // chronicle returns all attempts so far. It reads on where it stopped the last time.
-func (m *mirror) chronicle() *chronicle {
-	if p := &m.past; !slices.Equal(p.files, m.ref.files()) {
-		*p = retold{files: m.ref.files()}
+func (m *Mirror) chronicle() *RunLog {
+	if p := &m.past; !slices.Equal(p.files, m.ref.Files()) {
+		*p = readLog{files: m.ref.Files()}
 		for i := range p.files {
-			p.tails = append(p.tails, disk.FromStart(m.ref.folder(i)))
+			p.tails = append(p.tails, disk.FromStart(m.ref.Folder(i)))
 		}
 	}
 	for i, tail := range m.past.tails {
 		tail.Next(func(seq int64, f state.Fact) {
-			m.past.secrets = append(m.past.secrets, secretsIn(&f)...)
+			m.past.secrets = append(m.past.secrets, SecretsIn(&f)...)
 			m.past.annals.Add(i, seq, f)
 		})
 	}
-	c := &chronicle{Annals: m.past.annals.Closed(), after: m.after, secrets: m.past.secrets}
-	if len(m.after.ended) > 0 {
-		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.Exploit) bool { return x.Open != nil && m.after.ended[x.UniID] })
-		for r := range m.ref.history.Records() {
-			if m.after.ended[r.UniID] {
+	c := &RunLog{Annals: m.past.annals.Closed(), after: m.after, Secrets: m.past.secrets}
+	if len(m.after.Ended) > 0 {
+		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.Exploit) bool { return x.Open != nil && m.after.Ended[x.UniID] })
+		for r := range m.ref.History.Records() {
+			if m.after.Ended[r.UniID] {
 				c.Attempts = append(c.Attempts, &state.Exploit{Record: *r})
 			}
 		}
@@ -102,7 +102,7 @@ func (m *mirror) chronicle() *chronicle {
 }
 
 // Attempts lists all attempts.
-func (m *mirror) Attempts() ([]schema.AttemptRow, error) {
+func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ready(); err != nil {
@@ -111,13 +111,13 @@ func (m *mirror) Attempts() ([]schema.AttemptRow, error) {
 	c, now := m.chronicle(), time.Now()
 	rows := make([]schema.AttemptRow, len(c.Attempts))
 	for i, x := range c.Attempts {
-		rows[i] = c.attempt(m.ref, x, now)
+		rows[i] = c.Attempt(m.ref, x, now)
 	}
 	return rows, nil
 }
 
 // ready reads the batch if that has not been done.
-func (m *mirror) ready() error {
+func (m *Mirror) ready() error {
 	if m.view == nil {
 		return m.load()
 	}
@@ -125,58 +125,58 @@ func (m *mirror) ready() error {
 }
 
 // Runs lists the runs.
-func (m *mirror) Runs() (*schema.History, error) {
+func (m *Mirror) Runs() (*schema.History, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ready(); err != nil {
 		return nil, err
 	}
 	c := m.chronicle()
-	doc := &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: c.rows(m.ref, time.Time{})}
-	return redact.Document(doc, redact.Hiding(c.secrets)), nil
+	doc := &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: c.Rows(m.ref, time.Time{})}
+	return redact.Document(doc, redact.Hiding(c.Secrets)), nil
 }
 
 // Because explains a job, and lists its attempts.
-func (m *mirror) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
+func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ready(); err != nil {
 		return nil, nil, err
 	}
-	at, known := m.index[place{file, key, name}]
+	at, known := m.index[JobPlace{file, key, name}]
 	if !known {
-		return nil, nil, &failure{code: exitUsage, text: "no job named " + "\"" + name + "\""}
+		return nil, nil, &Failure{Code: ExitUsage, Text: "no job named " + "\"" + name + "\""}
 	}
 	st := m.view.Status
 	st.Jobs = make([]schema.Job, len(m.view.Jobs))
 	for i, j := range m.view.Jobs {
 		st.Jobs[i] = *j
 	}
-	w := explained(&st, m.chronicle(), m.ref.history, m.verdicts())
+	w := explained(&st, m.chronicle(), m.ref.History, m.verdicts())
 	j := &st.Jobs[at]
 	attempts := []schema.AttemptRow{}
-	for _, x := range w.past.Attempts {
-		if (x.Key == key || x.Job == name) && m.ref.files()[x.Ledger] == file {
-			attempts = append(attempts, w.past.attempt(m.ref, x, time.Now()))
+	for _, x := range w.Log.Attempts {
+		if (x.Key == key || x.Job == name) && m.ref.Files()[x.Ledger] == file {
+			attempts = append(attempts, w.Log.Attempt(m.ref, x, time.Now()))
 		}
 	}
-	hide := redact.Hiding(w.past.secrets)
-	return redact.Document(&schema.Because{Job: *j, Chain: w.chain(j)}, hide), redact.Document(attempts, hide), nil
+	hide := redact.Hiding(w.Log.Secrets)
+	return redact.Document(&schema.Because{Job: *j, Chain: w.Chain(j)}, hide), redact.Document(attempts, hide), nil
 }
 
 // verdicts returns what the next run would do with each job of the file.
-func (m *mirror) verdicts() []verdict {
-	if k := &m.judge; k.history != m.ref.history || time.Since(k.at) > judgeAgain {
-		k.at, k.history, k.verdicts = time.Now(), m.ref.history, nil
+func (m *Mirror) verdicts() []verdict {
+	if k := &m.judge; k.history != m.ref.History || time.Since(k.at) > judgeAgain {
+		k.at, k.history, k.verdicts = time.Now(), m.ref.History, nil
 		if m.readable {
-			k.verdicts = m.ref.verdictsOf()
+			k.verdicts = m.ref.Verdicts()
 		}
 	}
 	return m.judge.verdicts
 }
 
 // Log finds the log of an attempt.
-func (m *mirror) Log(uniID string) (schema.LogPart, error) {
+func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, all, err := m.attempt(uniID)
@@ -188,7 +188,7 @@ func (m *mirror) Log(uniID string) (schema.LogPart, error) {
 		l.To = x.LogTo
 	}
 	if l.Path == "" {
-		return l, &failure{code: exitUsage, text: "this attempt has no log", err: errNotFound}
+		return l, &Failure{Code: ExitUsage, Text: "this attempt has no log", Err: ErrNotFound}
 	}
 	moved := 0 // a job that starts afresh moves its old log to LOG.1
 	for _, y := range all {
@@ -200,54 +200,54 @@ func (m *mirror) Log(uniID string) (schema.LogPart, error) {
 	case moved == 1:
 		l.Path += ".1"
 	case moved > 1:
-		return l, &failure{code: exitUsage, text: "its log has been overwritten by later attempts", err: errOverwritten}
+		return l, &Failure{Code: ExitUsage, Text: "its log has been overwritten by later attempts", Err: ErrOverwritten}
 	}
 	return l, nil
 }
 
 // attempt finds an attempt.
-func (m *mirror) attempt(uniID string) (*state.Exploit, []*state.Exploit, error) {
+func (m *Mirror) attempt(uniID string) (*state.Exploit, []*state.Exploit, error) {
 	if err := m.ready(); err != nil {
 		return nil, nil, err
 	}
 	all := m.chronicle().Attempts
 	i := slices.IndexFunc(all, func(x *state.Exploit) bool { return x.UniID == uniID })
 	if i < 0 || uniID == "" {
-		return nil, nil, &failure{code: exitUsage, err: errNotFound, text: "this batch has no attempt " + "\"" + uniID + "\""}
+		return nil, nil, &Failure{Code: ExitUsage, Err: ErrNotFound, Text: "this batch has no attempt " + "\"" + uniID + "\""}
 	}
 	return all[i], all, nil
 }
 
 // Curves finds the points of an attempt's curves.
-func (m *mirror) Curves(uniID string) (string, error) {
+func (m *Mirror) Curves(uniID string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, _, err := m.attempt(uniID)
 	if err != nil {
 		return "", err
 	}
-	return disk.CurvePath(m.ref.folder(x.Ledger), x.UniID), nil
+	return disk.CurvePath(m.ref.Folder(x.Ledger), x.UniID), nil
 }
 
 // Results makes a table of what the jobs have measured.
-func (m *mirror) Results(o results.Options) (any, error) {
+func (m *Mirror) Results(o results.Options) (any, error) {
 	m.mu.Lock()
 	err := m.ready()
 	paths := []string(nil)
 	if err == nil {
-		paths = m.ref.files()
+		paths = m.ref.Files()
 	}
 	m.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	got, err := m.measured(paths, "")
+	got, err := m.Measure(paths, "")
 	if err != nil {
 		return nil, err
 	}
-	t, err := got.build(o)
+	t, err := got.Table(o)
 	if err != nil {
 		return nil, err
 	}
-	return t.Document(time.Now(), got.files()), nil
+	return t.Document(time.Now(), got.Files()), nil
 }

@@ -1,4 +1,4 @@
-package cli
+package batches
 
 import (
 	"fmt"
@@ -11,18 +11,18 @@ import (
 	"gpurun/state/disk"
 )
 
-// An aftermath tells how the attempts that a ledger left open have fared.
-type aftermath struct {
+// An Aftermath tells how the attempts that a ledger left open have fared.
+type Aftermath struct {
 	found map[string]engine.Found // by uni_id: those still alive
-	ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
-	away  map[string]string       // by uni_id: the host that ran them; unknown from here
+	Ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
+	Away  map[string]string       // by uni_id: the host that ran them; unknown from here
 	ends  []state.Fact            // of those that have ended since
 }
 
-// settled settles the history of a batch, once: the second time, nothing would be open.
-func (ref *batchRef) settled() aftermath {
+// Settle settles the history of a batch, once: the second time, nothing would be open.
+func (ref *Ref) Settle() Aftermath {
 	if ref.after == nil {
-		m := settle(ref.batch, ref.history, ref.folder, ref.alive)
+		m := settle(ref.Batch, ref.History, ref.Folder, ref.Alive)
 		ref.after = &m
 	}
 	return *ref.after
@@ -31,14 +31,14 @@ func (ref *batchRef) settled() aftermath {
 // settle looks at what a history's open attempts left on this host, and completes the
 // history as the next run would. It writes nothing. alive means that a run exists but
 // does not answer: then only recorded ends count.
-func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
-	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, away: map[string]string{}}
-	look := looker()
+func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) Aftermath {
+	m := Aftermath{found: map[string]engine.Found{}, Ended: map[string]bool{}, Away: map[string]string{}}
+	look := Looker()
 	job := runner.JobFinder(b)
 	for _, at := range h.Attempts() {
 		uni := at.Start.UniID
 		if run := h.LastRun(at.Ledger); at.Start.Engine == "" && !disk.OnThisHost(run) {
-			m.away[uni] = run.Host
+			m.Away[uni] = run.Host
 			continue
 		}
 		folder := disk.AttemptDir(dir(at.Ledger), uni)
@@ -50,7 +50,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 		case f.Ended == nil:
 			f.Ended = &engine.Ended{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
-		m.ended[uni] = true
+		m.Ended[uni] = true
 		m.ends = append(m.ends, runner.Meanwhile(b, job(at), at, folder, *f.Ended, runner.Now()))
 		h.Apply(at.Ledger, m.ends[len(m.ends)-1])
 	}
@@ -58,9 +58,9 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 }
 
 // words describes the state of an open attempt.
-func (m aftermath) words(a *state.Attempt) string {
+func (m Aftermath) words(a *state.Attempt) string {
 	uni := a.Start.UniID
-	if host := m.away[uni]; host != "" {
+	if host := m.Away[uni]; host != "" {
 		return "may still be running on " + host
 	}
 	f, ok := m.found[uni]

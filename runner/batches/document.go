@@ -1,4 +1,4 @@
-package cli
+package batches
 
 import (
 	"crypto/sha256"
@@ -18,24 +18,24 @@ import (
 	"gpurun/state/schema"
 )
 
-// document returns a batch as programs see it: what the job files and the ledgers say, and
+// Document returns a batch as programs see it: what the job files and the ledgers say, and
 // what the live run has answered, which may be nil. m is how attempts that the ledgers left
 // open have fared.
-func (ref *batchRef) document(live *schema.Status, m aftermath) *schema.Status {
+func (ref *Ref) Document(live *schema.Status, m Aftermath) *schema.Status {
 	now := time.Now()
-	b, h := ref.batch, ref.history
+	b, h := ref.Batch, ref.History
 	st := &schema.Status{Head: schema.At(now), Warnings: []schema.Problem{}}
 	if live != nil {
 		*st = *live
 	}
-	st.Batch, st.Run = batchDoc(b, ref.dir), runDoc(ref)
-	if ref.alive && !ref.past || live != nil {
+	st.Batch, st.Run = Describe(b, ref.Dir), DescribeRun(ref)
+	if ref.Alive && !ref.Past || live != nil {
 		st.Run = liveRun(ref, st.Run, live)
 	}
-	answered := map[place]*schema.Job{}
+	answered := map[JobPlace]*schema.Job{}
 	if live != nil {
 		for i := range live.Jobs {
-			answered[placeOf(&live.Jobs[i])] = &live.Jobs[i]
+			answered[PlaceOf(&live.Jobs[i])] = &live.Jobs[i]
 		}
 	}
 	phases, counts, open := sched.Phases(b, h), map[state.Phase]int{}, map[string]*state.Attempt{}
@@ -55,9 +55,9 @@ func (ref *batchRef) document(live *schema.Status, m aftermath) *schema.Status {
 		} else if phases[id].Bad() && r != nil {
 			alike.Add(j.Name, r.Log, r.Failure())
 		}
-		if l := answered[placeOf(&j.Job)]; l != nil {
+		if l := answered[PlaceOf(&j.Job)]; l != nil {
 			j.answer(l)
-			delete(answered, placeOf(&j.Job))
+			delete(answered, PlaceOf(&j.Job))
 		} else if live != nil {
 			st.Counts[j.State]++ // added to its file since
 		}
@@ -71,7 +71,7 @@ func (ref *batchRef) document(live *schema.Status, m aftermath) *schema.Status {
 		return st
 	}
 	for i := range live.Jobs { // of the run, but no longer in its files
-		if l := &live.Jobs[i]; answered[placeOf(l)] != nil {
+		if l := &live.Jobs[i]; answered[PlaceOf(l)] != nil {
 			j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
 			j.record(h.Of(fileOf(b, l.File), l.Key), nil, h, m, now)
 			j.answer(l)
@@ -82,10 +82,15 @@ func (ref *batchRef) document(live *schema.Status, m aftermath) *schema.Status {
 	return st
 }
 
-// A place identifies a job in a batch.
-type place struct{ file, key, name string }
+// A JobPlace identifies a job in a batch.
+type JobPlace struct{ file, key, name string }
 
-func placeOf(j *schema.Job) place { return place{j.File, j.Key, j.Name} }
+func PlaceOf(j *schema.Job) JobPlace { return JobPlace{j.File, j.Key, j.Name} }
+
+// PlaceIn returns the place of a job of the batch.
+func PlaceIn(b *jobspec.Batch, j *jobspec.Job) JobPlace {
+	return JobPlace{b.Files[j.File].Real, j.Key.String(), j.Name}
+}
 
 // fileOf returns the index of a job file in a batch, or -1.
 func fileOf(b *jobspec.Batch, real string) int {
@@ -114,14 +119,14 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 
 // record adds what the ledger has of a job: the last end of its key, or the attempt that is
 // open.
-func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, m aftermath, now time.Time) {
+func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, m Aftermath, now time.Time) {
 	j.Plan = nil
 	if r != nil && r.Forgotten {
 		j.Plan = &schema.Plan{Run: true, Code: schema.PlanForgotten, Details: []string{"forgotten"}}
 	}
 	if r != nil {
 		j.Attempt, j.Attempts = schema.Ended(r), r.Attempt
-		j.Attempt.Meanwhile = m.ended[r.UniID]
+		j.Attempt.Meanwhile = m.Ended[r.UniID]
 		if last := h.LastRun(r.Ledger); !last.Time.After(r.Start) {
 			j.Attempt.Host = schema.Known(last.Host)
 		}
@@ -171,8 +176,8 @@ func (j *jobDoc) settle() {
 	}
 }
 
-// batchDoc describes a batch whose first file has its state in a folder.
-func batchDoc(b *jobspec.Batch, dir string) schema.Batch {
+// Describe describes a batch whose first file has its state in a folder.
+func Describe(b *jobspec.Batch, dir string) schema.Batch {
 	d := schema.Batch{StateDir: dir, Params: b.Params, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
 	var names []string
 	for _, f := range b.Files {
@@ -182,39 +187,39 @@ func batchDoc(b *jobspec.Batch, dir string) schema.Batch {
 	if len(b.Files) > 0 {
 		d.WorkDir = b.Files[0].WorkDir
 	}
-	d.ID = batchID(names)
+	d.ID = BatchID(names)
 	return d
 }
 
-// batchID returns what identifies some job files on this host.
-func batchID(files []string) string {
+// BatchID returns what identifies some job files on this host.
+func BatchID(files []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append(files, disk.Host().MachineID), "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// runDoc describes the run that is shown, as if it were not alive; nil if there is none.
-func runDoc(ref *batchRef) *schema.Run {
-	f, over := ref.run, ref.over
+// DescribeRun describes the run that is shown, as if it were not alive; nil if there is none.
+func DescribeRun(ref *Ref) *schema.Run {
+	f, over := ref.Run, ref.over
 	if f.Kind == "" {
 		return nil
 	}
 	r := &schema.Run{ID: schema.Known(f.RunID), Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f), Snapshot: schema.Known(f.Snapshot)}
 	if over.Kind != "" {
 		r.Ended, r.Exit = schema.Time(over.Time), over.ExitCode
-	} else if k, ok := keptSummary(ref.dir); ok && !ref.past { // a full disk kept its end out of the ledger
-		r.Exit = &k.code
+	} else if k, ok := ReadSummary(ref.Dir); ok && !ref.Past { // a full disk kept its end out of the ledger
+		r.Exit = &k.Code
 	}
 	return r
 }
 
 // liveRun completes the description of a run that is alive.
-func liveRun(ref *batchRef, last *schema.Run, live *schema.Status) *schema.Run {
+func liveRun(ref *Ref, last *schema.Run, live *schema.Status) *schema.Run {
 	if last == nil {
 		last = &schema.Run{}
 	}
-	last.Alive, last.PID, last.Ended, last.Exit = true, schema.Known(ref.runner.PID), nil, nil
-	if !ref.runner.Since.IsZero() && (last.Started == nil || last.Started.Before(ref.runner.Since.Add(-time.Minute))) {
-		last.Started = schema.Time(ref.runner.Since)
+	last.Alive, last.PID, last.Ended, last.Exit = true, schema.Known(ref.Runner.PID), nil, nil
+	if !ref.Runner.Since.IsZero() && (last.Started == nil || last.Started.Before(ref.Runner.Since.Add(-time.Minute))) {
+		last.Started = schema.Time(ref.Runner.Since)
 	}
 	if live != nil && live.Run != nil {
 		last.Phase, last.Snapshot = live.Run.Phase, live.Run.Snapshot

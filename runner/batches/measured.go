@@ -1,4 +1,4 @@
-package cli
+package batches
 
 import (
 	"cmp"
@@ -19,17 +19,17 @@ import (
 	"gpurun/state/schema"
 )
 
-// A measured is a batch with what its jobs have measured.
-type measured struct {
-	*reader
+// A Measurement is a batch with what its jobs have measured.
+type Measurement struct {
+	*Reader
 	batch   *jobspec.Batch
 	history *state.History
 	index   map[string]int // of data.Metrics
-	data    results.Data
+	Data    results.Data
 	note    string // which -p values are shown, if any were given
 }
 
-func (m *measured) files() []string {
+func (m *Measurement) Files() []string {
 	files := make([]string, len(m.batch.Files))
 	for i, f := range m.batch.Files {
 		files[i] = f.Path
@@ -37,10 +37,10 @@ func (m *measured) files() []string {
 	return files
 }
 
-// measured reads what the jobs of some files have measured, from the ledgers and, for what
+// Measure reads what the jobs of some files have measured, from the ledgers and, for what
 // is not there, from logs and files: by the -p values of the last run, and of others where these
 // have successes; or by those of the run that which names.
-func (r *reader) measured(paths []string, which string) (*measured, error) {
+func (r *Reader) Measure(paths []string, which string) (*Measurement, error) {
 	type ledger struct {
 		last  map[string]*disk.Success
 		given []map[string]string
@@ -49,31 +49,31 @@ func (r *reader) measured(paths []string, which string) (*measured, error) {
 	ledgers := make([]chan ledger, len(paths))
 	for i := range paths { // beside reading the job files
 		ledgers[i] = make(chan ledger, 1)
-		r.start(func() {
+		r.Go(func() {
 			var l ledger
-			l.last, l.given, l.err = disk.Successes(disk.Folder(paths[i], r.stateDir))
+			l.last, l.given, l.err = disk.Successes(disk.Folder(paths[i], r.StateDir))
 			ledgers[i] <- l
 		})
 	}
-	ref, err := r.batchOf(paths[0])
+	ref, err := r.Open(paths[0])
 	if err != nil {
 		return nil, err
 	}
-	ref.more, ref.which = paths[1:], which
+	ref.More, ref.Which = paths[1:], which
 	if err := ref.recall(); err != nil {
 		return nil, err
 	}
-	b, err := r.loadAgain(ref.run.Params, paths...)
+	b, err := r.Reload(ref.Run.Params, paths...)
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{reader: r, batch: b, history: ref.history, index: map[string]int{}}
-	verdicts := r.judge(b, m.history, sched.Options{Sim: true}).verdicts
+	m := &Measurement{Reader: r, batch: b, history: ref.History, index: map[string]int{}}
+	verdicts := r.Judge(b, m.history, sched.Options{Sim: true}).Verdicts
 	last, given := make([]map[string]*disk.Success, len(paths)), []map[string]string{b.Params}
 	for i := range ledgers {
 		l := <-ledgers[i]
 		if l.err != nil {
-			return nil, stateFailure(l.err)
+			return nil, StateFailure(l.err)
 		}
 		last[i] = l.last
 		for _, params := range l.given {
@@ -90,8 +90,8 @@ func (r *reader) measured(paths []string, which string) (*measured, error) {
 	}
 	r.divide(len(successes), func(from, to int) { disk.Decode(successes[from:to]) })
 	m.metrics(successes)
-	m.data.Jobs = make([]results.Job, len(b.Jobs))
-	n := len(m.data.Metrics)
+	m.Data.Jobs = make([]results.Job, len(b.Jobs))
+	n := len(m.Data.Metrics)
 	r.divide(len(successes), func(from, to int) {
 		values := make([]results.Value, (to-from)*n)
 		for id, s := range successes[from:to] {
@@ -99,7 +99,7 @@ func (r *reader) measured(paths []string, which string) (*measured, error) {
 		}
 	})
 	for id, s := range successes {
-		j, to := &b.Jobs[id], &m.data.Jobs[id]
+		j, to := &b.Jobs[id], &m.Data.Jobs[id]
 		to.State = m.state(j, s, verdicts[id])
 		if s == nil {
 			continue
@@ -117,20 +117,20 @@ func (r *reader) measured(paths []string, which string) (*measured, error) {
 
 // others adds the jobs that the files have with other -p values and that have run, and returns
 // verdicts on them. The first of given is what the batch was read with.
-func (m *measured) others(given []map[string]string, paths []string) (verdicts []verdict) {
-	known := map[place]bool{}
-	at := func(j *jobspec.Job) place { return place{paths[j.File], j.Key.String(), ""} }
+func (m *Measurement) others(given []map[string]string, paths []string) (verdicts []verdict) {
+	known := map[JobPlace]bool{}
+	at := func(j *jobspec.Job) JobPlace { return JobPlace{paths[j.File], j.Key.String(), ""} }
 	for i := 0; len(given) > 1 && i < len(m.batch.Jobs); i++ {
 		known[at(&m.batch.Jobs[i])] = true
 	}
 	var words []string
 	for i, params := range given {
 		if i > 0 {
-			b, err := m.loadAgain(params, paths...)
+			b, err := m.Reload(params, paths...)
 			if err != nil || !maps.Equal(b.Params, params) {
 				continue // the files no longer have such jobs
 			}
-			judged, before := m.judge(b, m.history, sched.Options{Sim: true}).verdicts, len(verdicts)
+			judged, before := m.Judge(b, m.history, sched.Options{Sim: true}).Verdicts, len(verdicts)
 			for id, j := range b.Jobs {
 				if r := m.history.Of(j.File, j.Key.String()); !known[at(&j)] && (judged[id].Live || r != nil && !r.Forgotten) {
 					known[at(&j)], verdicts = true, append(verdicts, judged[id])
@@ -141,7 +141,7 @@ func (m *measured) others(given []map[string]string, paths []string) (verdicts [
 				continue
 			}
 		}
-		words = append(words, cmp.Or(strings.TrimSpace(paramFlags(params)), "the job file's own"))
+		words = append(words, cmp.Or(strings.TrimSpace(ParamFlags(params)), "the job file's own"))
 	}
 	if len(words) > 1 || len(given[0]) > 0 {
 		m.note = "values: " + strings.Join(words, "; ")
@@ -149,11 +149,11 @@ func (m *measured) others(given []map[string]string, paths []string) (verdicts [
 	return verdicts
 }
 
-// build makes the table, and has it say which values it shows.
-func (m *measured) build(o results.Options) (*results.Table, error) {
-	t, err := results.Build(m.data, o)
+// Table makes the table, and has it say which values it shows.
+func (m *Measurement) Table(o results.Options) (*results.Table, error) {
+	t, err := results.Build(m.Data, o)
 	if r, ok := err.(*results.Refusal); ok {
-		return nil, &failure{code: exitUsage, text: r.Text, hint: r.Hint, err: err}
+		return nil, &Failure{Code: ExitUsage, Text: r.Text, Hint: r.Hint, Err: err}
 	}
 	if err == nil && m.note != "" {
 		t.Notes = append(t.Notes, m.note)
@@ -162,11 +162,11 @@ func (m *measured) build(o results.Options) (*results.Table, error) {
 }
 
 // divide has all cores work on parts of a list of n.
-func (r *reader) divide(n int, f func(from, to int)) {
+func (r *Reader) divide(n int, f func(from, to int)) {
 	var all sync.WaitGroup
 	for cores, i := runtime.GOMAXPROCS(0), 0; i < cores; i++ {
 		all.Add(1)
-		r.start(func() {
+		r.Go(func() {
 			defer all.Done()
 			f(n*i/cores, n*(i+1)/cores)
 		})
@@ -176,15 +176,15 @@ func (r *reader) divide(n int, f func(from, to int)) {
 
 // metrics finds out which metrics there are: those that the job file names, in its order,
 // then those that jobs have said themselves.
-func (m *measured) metrics(successes []*disk.Success) {
+func (m *Measurement) metrics(successes []*disk.Success) {
 	add := func(x jobspec.Metric) {
 		i, known := m.index[x.Name]
 		if !known {
-			m.index[x.Name] = len(m.data.Metrics)
-			m.data.Metrics = append(m.data.Metrics, results.Metric{Name: x.Name, Goal: x.Goal, Percent: x.Percent})
+			m.index[x.Name] = len(m.Data.Metrics)
+			m.Data.Metrics = append(m.Data.Metrics, results.Metric{Name: x.Name, Goal: x.Goal, Percent: x.Percent})
 			return
 		}
-		own := &m.data.Metrics[i] // of another job of the file
+		own := &m.Data.Metrics[i] // of another job of the file
 		own.Goal, own.Percent = cmp.Or(own.Goal, x.Goal), own.Percent || x.Percent
 	}
 	var last []jobspec.Metric
@@ -230,8 +230,8 @@ func (m *measured) metrics(successes []*disk.Success) {
 func sameList[T any](a, b []T) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
 // job sets what a job is and has measured, by its last success.
-func (m *measured) job(id int, s *disk.Success, values []results.Value) {
-	j, to := &m.batch.Jobs[id], &m.data.Jobs[id]
+func (m *Measurement) job(id int, s *disk.Success, values []results.Value) {
+	j, to := &m.batch.Jobs[id], &m.Data.Jobs[id]
 	line, name := j.Entry()
 	to.Name, to.Entry, to.Kind = j.Name, results.Entry{File: m.batch.Files[j.File].Path, Line: line, Name: name}, j.Spec.Template
 	factors := j.Factors()
@@ -241,7 +241,7 @@ func (m *measured) job(id int, s *disk.Success, values []results.Value) {
 	}
 	rules := map[string]string{} // of the metrics that are read from logs and files
 	if declared := j.Metrics(); len(declared) > 0 {
-		to.Named = make([]bool, len(m.data.Metrics))
+		to.Named = make([]bool, len(m.Data.Metrics))
 		for _, x := range declared {
 			to.Named[m.index[x.Name]], rules[x.Name] = true, x.Sum
 		}
@@ -259,7 +259,7 @@ func (m *measured) job(id int, s *disk.Success, values []results.Value) {
 }
 
 // state says why a job has no value, or none that is up to date; "" if it has one.
-func (m *measured) state(j *jobspec.Job, s *disk.Success, v verdict) string {
+func (m *Measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 	switch {
 	case v.Live:
 		return string(state.Running)
@@ -288,8 +288,8 @@ const lateLimit = 1 << 30
 
 // read reads what the ledger lacks from the log and the files of a job, if they are still
 // those of its last success: the metric was named later, or reading it took too long.
-func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
-	start, end := s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.stateDir))
+func (m *Measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
+	start, end := s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.StateDir))
 	attempt := jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log}
 	r, err := m.batch.Paths(j, attempt)
 	if err != nil {
@@ -308,7 +308,7 @@ func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live b
 	case err == nil && end.LogTo > 0 && kept.Size() == end.LogTo:
 		logs = append(logs, files.LogPart{Path: path + ".1", From: start.LogFrom})
 	}
-	to.Why = make([]string, len(m.data.Metrics))
+	to.Why = make([]string, len(m.Data.Metrics))
 	var list []jobspec.Metric
 	for _, x := range r.Metrics {
 		i := m.index[x.Name]

@@ -1,0 +1,120 @@
+package batches
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/jobspec"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/gridengine"
+	"gpurun/runner/engine/cluster/slurm"
+	"gpurun/runner/engine/local"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// Engines are the kinds of engines, by the value of the setting engine.
+var Engines = map[string]engine.Kind{"local": local.Kind{}, "slurm": slurm.Kind, "sge": gridengine.Kind}
+
+// EngineOf returns the kind of engine that runs the jobs of a batch.
+func EngineOf(b *jobspec.Batch) engine.Kind { return Engines[b.Settings.Engine] }
+
+// kindOf returns the kind of engine that an attempt's folder belongs to. All clusters' are
+// alike.
+func kindOf(dir string) engine.Kind {
+	if cluster.Submitted(dir) {
+		return Engines["slurm"]
+	}
+	return Engines["local"]
+}
+
+// trace reads what an attempt's folder says of its start.
+func trace(dir, uniID string) (state.Trace, error) { return kindOf(dir).Trace(dir, uniID) }
+
+// Looker returns a function that finds out how the attempt in a folder is doing.
+func Looker() func(dir, uniID string) engine.Found {
+	looks := map[engine.Kind]func(dir, uniID string) engine.Found{}
+	return func(dir, uniID string) engine.Found {
+		kind := kindOf(dir)
+		if looks[kind] == nil {
+			looks[kind] = kind.Looker()
+		}
+		return looks[kind](dir, uniID)
+	}
+}
+
+// SameEngine refuses to take on attempts that another engine started and that may not be over:
+// this one could neither see them nor stop them.
+func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string) error {
+	look, name := Looker(), kind.Abilities().Name
+	for _, at := range h.Attempts() {
+		theirs, folder := EngineName(at), disk.AttemptDir(dir(at.Ledger), at.Start.UniID)
+		if theirs == name && !cluster.Outdated(folder) || look(folder, at.Start.UniID).Ended != nil {
+			continue
+		}
+		if theirs == name {
+			return &Failure{
+				Code: ExitState, Text: fmt.Sprintf("an older gpurun has submitted %s to %s, where it may be queued or running; this one cannot take it on", at.Start.Job, theirs),
+				Hint: fmt.Sprintf("go on with that one; or cancel the job there and remove %s, then run this again", folder),
+			}
+		}
+		return &Failure{
+			Code: ExitState, Text: fmt.Sprintf("an earlier run has left %s on the engine %s, where it may be queued or running", at.Start.Job, theirs),
+			Hint: fmt.Sprintf("add --engine %s to go on there, or stop it first (gpurun stop)", theirs),
+		}
+	}
+	return nil
+}
+
+// EngineName returns the name of the engine that an attempt was started on.
+func EngineName(at *state.Attempt) string {
+	if at.Start.Engine == "" {
+		return "local"
+	}
+	return at.Start.Engine
+}
+
+// SetLimits sets what the core knows of the place where jobs run.
+func SetLimits(o *sched.Options, b *jobspec.Batch) {
+	does := EngineOf(b).Abilities()
+	if !does.Places {
+		o.CPUs, o.Memory = Cores(), Memory()
+		return
+	}
+	o.Elsewhere, o.Queues = true, does.Queues
+	o.Largest = cluster.Asked{Ask: engine.Ask{Options: b.Settings.Cluster}}.Largest()
+	o.MaxOpen, _ = strconv.Atoi(b.Settings.Cluster["max_submitted"])
+	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
+}
+
+// Cores returns how many CPU cores this run may use, 0 if unknown.
+func Cores() int {
+	n := probe.Cores()
+	if given := Allocation().CPUs; given > 0 {
+		n = min(n, given)
+	}
+	return n
+}
+
+// Memory returns how much host memory this run may use, 0 if unknown.
+func Memory() gpu.Bytes {
+	n := probe.Memory()
+	if given := Allocation().RAM; given > 0 && (n == 0 || given < n) {
+		n = given
+	}
+	return n
+}
+
+// dialects are those of the clusters that gpurun knows.
+var dialects = []cluster.Dialect{DialectOf(Engines["slurm"]), DialectOf(Engines["sge"])}
+
+// Allocation returns the job of a cluster in which this process runs.
+var Allocation = sync.OnceValue(func() cluster.Allocation { return cluster.Here(dialects...) })
+
+// DialectOf returns the dialect of a kind of engine that is a cluster's.
+func DialectOf(kind engine.Kind) cluster.Dialect { return kind.(cluster.Kind).Dialect }

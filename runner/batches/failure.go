@@ -1,0 +1,75 @@
+package batches
+
+import (
+	"errors"
+	"fmt"
+
+	"gpurun/state/disk"
+)
+
+// Exit statuses. If several apply, the first in the order of statusOf counts; never 0
+// if anything failed.
+const (
+	ExitDone     = 0   // all done, or nothing to do
+	ExitFailed   = 1   // a job failed
+	ExitUsage    = 2   // bad files or arguments; nothing ran
+	ExitState    = 4   // the state cannot be used
+	ExitInternal = 70  // internal error
+	ExitNoWait   = 75  // no GPU free right away, with --no-wait
+	ExitNotYet   = 75  // gpurun wait --timeout: what it waits for has not ended
+	ExitGaveUp   = 124 // no GPU within max_wait
+	ExitInt      = 130 // interrupted: Ctrl-C
+	ExitTerm     = 143 // interrupted: SIGTERM, gpurun stop
+
+	ExitCannotExecute = 126 // gpurun exec: the command cannot be executed
+	ExitNotFound      = 127 // gpurun exec: command not found
+)
+
+// A Failure ends a command, with a message and an exit status.
+type Failure struct {
+	Code  int
+	Text  string
+	Hint  string   // what to do about it, or ""
+	Lines []string // lines below the text, verbatim
+	Err   error    // the cause, for errors.Is; may be nil
+}
+
+func (f *Failure) Error() string { return f.Text }
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Exit returns a failure that needs no message.
+func Exit(code int) error {
+	if code == ExitDone {
+		return nil
+	}
+	return &Failure{Code: code}
+}
+
+// StateFailure reports why the state cannot be used, and who is using it.
+func StateFailure(err error) error {
+	var held *disk.LockedError
+	if !errors.As(err, &held) {
+		return &Failure{Code: ExitState, Text: err.Error(), Err: err}
+	}
+	text := fmt.Sprintf("%s is already running", held.File)
+	if held.PID > 0 {
+		text += fmt.Sprintf(" as process %d on %s", held.PID, held.Host)
+	} else if held.Host != "" {
+		text += " on " + held.Host
+	}
+	if held.Space {
+		text += ", in another pid namespace (a container)"
+	}
+	if !held.Since.IsZero() {
+		text += held.Since.Local().Format(", since 2006-01-02 15:04:05")
+	}
+	hint := "gpurun status -w shows it, gpurun stop ends it"
+	if held.Elsewhere {
+		hint = "its state is in another folder, or was removed: give gpurun status and stop its --state-dir, or the name it was started with"
+		if held.PID > 0 {
+			hint += fmt.Sprintf(" (ps -fp %d shows both)", held.PID)
+		}
+	}
+	return &Failure{Code: ExitState, Text: text, Err: err, Hint: hint}
+}

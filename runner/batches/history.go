@@ -1,0 +1,146 @@
+package batches
+
+import (
+	"time"
+
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/redact"
+	"gpurun/state/schema"
+)
+
+// A RunLog is what the ledgers of a batch tell, and what has become since of the attempts
+// that they leave open.
+type RunLog struct {
+	state.Annals
+	after   Aftermath
+	Secrets []string // of the jobs as they are, and of all that have started
+}
+
+// RunLog reads the ledgers of a batch from their beginnings.
+func (ref *Ref) RunLog() *RunLog {
+	ref.Unread()
+	p := &RunLog{Secrets: SecretsOf(ref.Batch)}
+	for i := range ref.Files() {
+		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) {
+			p.Secrets = append(p.Secrets, SecretsIn(&f)...)
+			p.Add(i, seq, f)
+		})
+	}
+	p.after = ref.Settle()
+	for r := range ref.History.Records() {
+		if p.after.Ended[r.UniID] {
+			p.Add(r.Ledger, r.EndSeq, r.Fact)
+		}
+	}
+	p.Close()
+	return p
+}
+
+// SecretsIn returns the secrets that an attempt began with, as far as its start has them.
+func SecretsIn(start *state.Fact) []string {
+	return append(redact.Secrets(start.Params), redact.Secrets(start.Traits)...)
+}
+
+// Rows returns the digests of the runs that were seen since some time.
+func (p *RunLog) Rows(ref *Ref, since time.Time) []schema.RunRow {
+	rows := []schema.RunRow{}
+	for i, e := range p.Runs {
+		alive := ref.Alive && i == len(p.Runs)-1
+		if !alive && e.Last.Before(since) {
+			continue
+		}
+		rows = append(rows, p.row(i+1, e, alive))
+	}
+	return rows
+}
+
+func (p *RunLog) row(n int, e *state.Episode, alive bool) schema.RunRow {
+	row := schema.RunRow{
+		N: n, ID: schema.Known(e.Run.RunID), Params: e.Run.Params,
+		Started: e.Run.Time.UTC(), LastSeen: e.Last.UTC(), Host: e.Run.Host, Git: schema.GitOf(&e.Run), Sim: schema.Known(e.Run.Sim),
+		Driver: schema.Known(e.Run.Driver), GPUs: schema.Known(e.Run.Usable), Attempts: e.Starts, Retries: e.Retries, Lost: []schema.Loss{},
+	}
+	switch {
+	case alive:
+		row.Why = "running"
+	case e.Over.Kind != "":
+		row.Ended, row.Exit, row.Why = schema.Time(e.Over.Time), e.Over.ExitCode, e.Over.Why
+	default:
+		row.Why = "killed, or the machine went down: it recorded no end"
+	}
+	type job struct {
+		ledger int
+		key    string
+	}
+	last := map[job]*state.Exploit{}
+	var order []job
+	var mine []*state.Exploit
+	for _, x := range p.Attempts {
+		if x.Open != nil || x.Recorded != e {
+			continue
+		}
+		mine = append(mine, x)
+		at := job{x.Ledger, x.Key}
+		if last[at] == nil {
+			order = append(order, at)
+		}
+		last[at] = x
+	}
+	counts := map[state.Phase]int{}
+	var alike state.Grouping
+	for _, at := range order {
+		x := last[at]
+		if counts[x.State]++; x.State.Bad() {
+			f := x.Failure()
+			f.Reason = f.Cause() + f.Ending()
+			alike.Add(x.Job, x.Log, f)
+		}
+	}
+	for _, x := range p.Attempts {
+		if x.Open != nil && x.Began == e {
+			counts[state.Running]++
+		}
+	}
+	row.Counts, row.GPUSeconds = schema.CountsOf(counts), state.GPUSeconds(mine)
+	row.Alike = schema.AlikeOf(alike.Groups[:min(len(alike.Groups), maxAlikeRows)])
+	rest := e.Last.Sub(e.Run.Time).Seconds()*float64(e.Run.Usable) - row.GPUSeconds
+	for _, l := range e.Lost {
+		row.Lost = append(row.Lost, schema.Loss{Code: l.Code, User: schema.Known(l.User), Seconds: l.Seconds})
+		rest -= l.Seconds
+	}
+	if e.Run.Usable > 0 {
+		rest = max(0, rest)
+		row.Idle = &rest
+	}
+	return row
+}
+
+// maxAlikeRows is how many kinds of failures of a run are told apart.
+const maxAlikeRows = 10
+
+// UntilTime returns a time that stands beside another, without the date if that is the same.
+func UntilTime(from, t time.Time) string {
+	if from.Local().Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
+		return t.Local().Format(time.TimeOnly)
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// Attempt describes one attempt.
+func (p *RunLog) Attempt(ref *Ref, x *state.Exploit, now time.Time) schema.AttemptRow {
+	row := schema.AttemptRow{File: ref.Files()[x.Ledger], Job: x.Job, Key: x.Key}
+	if x.Open != nil {
+		row.Attempt = *schema.Open(x.Open, now)
+		if f := p.after.found[x.UniID]; f.PID != 0 {
+			row.PID = schema.Known(f.PID)
+		}
+	} else {
+		row.Attempt = *schema.Ended(&x.Record)
+		row.Meanwhile = p.after.Ended[x.UniID]
+	}
+	if x.Began != nil {
+		row.Host = schema.Known(x.Began.Run.Host)
+	}
+	return row
+}

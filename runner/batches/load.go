@@ -1,0 +1,100 @@
+package batches
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// Lines returns how a file's last run read it, if that was as a list of commands.
+func (r *Reader) Lines(path string) (l jobspec.Lines, ok bool) {
+	data := disk.Lines(path, r.StateDir)
+	l.Kept = true
+	return l, data != nil && json.Unmarshal(data, &l) == nil
+}
+
+// Options returns how to read job files that have run, as their last runs did.
+func (r *Reader) Options(paths []string) jobspec.Options {
+	o := jobspec.Options{Lines: map[string]jobspec.Lines{}, Reading: r.reading}
+	o.UserConfig, _ = UserConfig()
+	for _, path := range paths {
+		if l, ok := r.Lines(path); ok {
+			o.Lines[path] = l
+		}
+	}
+	return o
+}
+
+// Reload reads the job files of a batch that has run, as it did: with the parameters that its
+// command line gave, unless the files have changed too much for that.
+func (r *Reader) Reload(given map[string]string, paths ...string) (*jobspec.Batch, error) {
+	o := r.Options(paths)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		o.Params = append(o.Params, name+"="+given[name])
+	}
+	b, err := r.Load(paths, o)
+	if err != nil && len(given) > 0 {
+		o.Params = nil
+		return r.Load(paths, o)
+	}
+	return b, err
+}
+
+// UserConfig finds the user's own defaults. HOME may be somebody else's, as after su or
+// sudo: an unreadable file there is not this user's.
+func UserConfig() (path, warning string) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", ""
+	}
+	path = filepath.Join(dir, "gpurun", "config.yaml")
+	_, err = os.ReadFile(path)
+	home := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), os.Getenv("HOME"))
+	var st unix.Stat_t
+	if errors.Is(err, fs.ErrPermission) && (unix.Stat(home, &st) != nil || int(st.Uid) != os.Getuid()) {
+		return "", path + " was not read: " + home + " belongs to another user"
+	}
+	return path, ""
+}
+
+// Lock opens and locks the state of job files.
+func (r *Reader) Lock(paths []string, abandon string) (*disk.State, error) {
+	s, err := disk.Open(paths, disk.Options{StateDir: r.StateDir, Abandon: abandon, Trace: trace, Over: endedElsewhere(), Go: r.Go})
+	if err != nil {
+		return nil, StateFailure(err)
+	}
+	return s, nil
+}
+
+// endedElsewhere returns a function that reports whether an attempt is over that may have run elsewhere: its end
+// is on record, or nothing of it is left since the cluster's job around its run has ended.
+func endedElsewhere() func(run state.Fact, dir, uniID string) (recorded, cut bool) {
+	gone, look := map[string]bool{"": false}, Looker()
+	return func(run state.Fact, dir, uniID string) (recorded, cut bool) {
+		if _, asked := gone[run.Within]; !asked {
+			gone[run.Within] = Allocation().Over(run.Within, dialects...)
+		}
+		found := look(dir, uniID)
+		return found.Ended != nil, gone[run.Within] && found.Ended == nil && found.PID == 0
+	}
+}
+
+// ReadHistory reads the ledgers without locking or creating anything.
+func (r *Reader) ReadHistory(paths []string) (*state.History, []string, error) {
+	h, warnings, err := disk.Load(paths, disk.Options{StateDir: r.StateDir})
+	if err != nil {
+		return nil, nil, StateFailure(err)
+	}
+	return h, warnings, nil
+}

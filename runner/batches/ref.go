@@ -1,0 +1,362 @@
+// Package batches shows a batch from outside, live or not: it finds, reads, asks, explains and measures it.
+package batches
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+	"gpurun/state/redact"
+)
+
+// A Reader finds batches, and reads their job files and ledgers.
+type Reader struct {
+	StateDir string            // --state-dir
+	Go       func(f func())    // starts a goroutine
+	Note     func(text string) // tells the user what was assumed
+	reading  func(path string) // called before a file that decides what the jobs are is read; may be nil
+}
+
+// In returns a reader of batches whose state is in another folder.
+func (r *Reader) In(stateDir string, reading func(path string)) *Reader {
+	return &Reader{stateDir, r.Go, r.Note, reading}
+}
+
+// A Ref is the batch that a command like status or stop is about: one job file,
+// or those that one live run runs together.
+type Ref struct {
+	*Reader
+	File string   // its job file, as displayed
+	Real string   // absolute, links resolved
+	Dir  string   // its folder of state
+	More []string // real paths of the other files of a live run
+
+	Alive  bool        // whether a run holds the lock
+	Runner disk.Runner // that run
+	Doubt  error       // why it is unknown whether a run is alive
+
+	Which     string     // --run
+	Run, over state.Fact // the run that is shown, and its end; without a Kind if there is none
+	Past      bool       // it is not the last one
+
+	Batch   *jobspec.Batch // nil if the file can no longer be read
+	History *state.History
+	after   *Aftermath // what settle found out; nil before
+}
+
+// A purpose decides which batches a command without a job file may mean.
+type purpose bool
+
+const (
+	ToShow   purpose = false // every live batch of this folder
+	ToChange purpose = true  // exactly one batch; never guess
+)
+
+// Find returns the batches that a command means: that of the job file if one is
+// given, else the live ones of this folder, else the one that ran last here. Where nothing
+// has run, a nearby batch is shown, with a note, but never changed.
+func (r *Reader) Find(file string, p purpose) ([]*Ref, error) {
+	if file != "" {
+		ref, err := r.Open(file)
+		return []*Ref{ref}, err
+	}
+	batches := disk.Batches(".", r.StateDir)
+	nearby := len(batches) == 0
+	if nearby {
+		batches = disk.Near(".", r.StateDir)
+		f := &Failure{Code: ExitUsage, Text: "no batch has run in this folder", Hint: "name its job file with --file FILE"}
+		if len(batches) > 0 && p == ToChange {
+			f.Hint = "name its job file: --file " + Shown(batches[0].File)
+		}
+		if len(batches) == 0 || p == ToChange {
+			return nil, f
+		}
+	}
+	refs, err := r.liveOf(batches)
+	if err == nil && len(refs) == 0 {
+		var last *Ref
+		last, err = r.Open(batches[0].File)
+		refs = append(refs, last)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case nearby:
+		r.Note("no batch has run in this folder; showing " + namesOf(refs))
+	case p == ToChange:
+		return refs, OnlyOne(refs, "--file ")
+	}
+	return refs, nil
+}
+
+// FindJobs returns the batches that a command means which shows jobs, and reads them. Jobs are
+// looked for in the newest batch of this folder, then in the others.
+func (r *Reader) FindJobs(file string, jobs []string) ([]*Ref, error) {
+	refs, err := r.Find(file, ToShow)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		if err := ref.Read(); err != nil {
+			return nil, err
+		}
+	}
+	if len(jobs) == 0 {
+		return refs, nil
+	}
+	for _, former := range []bool{false, true} {
+		if file != "" || refs[0].has(jobs, former) {
+			break
+		}
+		others := r.having(jobs, former)
+		if len(others) == 1 {
+			r.Note(strings.Join(jobs, ", ") + " found in " + others[0].Name())
+			return others, nil
+		}
+		if len(others) > 1 {
+			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches here have %s: %s", len(others), strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + others[0].File}
+		}
+	}
+	return refs[:1], nil // if it has no such job, it says so
+}
+
+// having returns the batches of this folder that have all of some jobs.
+func (r *Reader) having(jobs []string, former bool) (found []*Ref) {
+	for _, b := range disk.Batches(".", r.StateDir) {
+		ref, err := r.Open(b.File)
+		if err == nil && !slices.ContainsFunc(found, func(r *Ref) bool { return slices.Contains(r.More, ref.Real) }) && ref.Read() == nil && ref.has(jobs, former) {
+			found = append(found, ref)
+		}
+	}
+	return found
+}
+
+// has reports whether the batch has, or also with former ones had, all of some jobs.
+func (ref *Ref) has(jobs []string, former bool) bool {
+	known := slices.Collect(maps.Keys(ref.JobNames()))
+	if former {
+		for rec := range ref.History.Records() {
+			known = append(known, rec.Job)
+		}
+	}
+	_, err := runner.MatchJobs(jobs, len(known), func(i int) string { return known[i] })
+	return err == nil
+}
+
+// JobNamed returns a failure if a word that should be a file is a job of a batch in this folder.
+func (r *Reader) JobNamed(word string) error {
+	if found := r.having([]string{word}, false); len(found) > 0 {
+		return &Failure{Code: ExitUsage, Text: "\"" + word + "\"" + " is a job of " + found[0].Name() + ", not a file", Hint: "gpurun why " + shellescape.Quote(word)}
+	}
+	return nil
+}
+
+// OnlyOne returns a failure if there are several batches; how names one of them.
+func OnlyOne(refs []*Ref, how string) error {
+	if len(refs) == 1 {
+		return nil
+	}
+	return &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches are running here: %s", len(refs), namesOf(refs)), Hint: "name one of them: " + how + refs[0].File}
+}
+
+// liveOf returns the batches that are running; files of one run count once.
+func (r *Reader) liveOf(batches []disk.Batch) ([]*Ref, error) {
+	var refs []*Ref
+	for _, b := range batches {
+		ref, err := r.Open(b.File)
+		if err != nil {
+			return nil, err
+		}
+		if ref.Alive && !slices.ContainsFunc(refs, func(r *Ref) bool { return slices.Contains(r.More, ref.Real) }) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
+}
+
+// namesOf joins the batches' job files.
+func namesOf(refs []*Ref) string {
+	var names []string
+	for _, ref := range refs {
+		names = append(names, ref.Name())
+	}
+	return strings.Join(names, " and ")
+}
+
+// Name returns the job file, or those of one run, as displayed, with the -p values that are shown.
+func (ref *Ref) Name() string {
+	return strings.Join(ref.shownFiles(), ", ") + ref.Params()
+}
+
+func (ref *Ref) shownFiles() []string {
+	files := []string{ref.File}
+	for _, f := range ref.More {
+		files = append(files, Shown(f))
+	}
+	return files
+}
+
+// Command returns what runs the batch with the values that are shown.
+func (ref *Ref) Command() string {
+	return "gpurun " + shellescape.QuoteCommand(ref.shownFiles()) + ref.Params()
+}
+
+// Params returns the -p values that are shown as they are given.
+func (ref *Ref) Params() string {
+	if ref.Batch == nil {
+		return ""
+	}
+	return ParamFlags(ref.Batch.Params)
+}
+
+// ParamFlags returns " -p epochs=5 -p lr=0.1".
+func ParamFlags(params map[string]string) (flags string) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		flags += " -p " + shellescape.Quote(name+"="+params[name])
+	}
+	return flags
+}
+
+// Files returns all job files of the batch.
+func (ref *Ref) Files() []string { return append([]string{ref.Real}, ref.More...) }
+
+// Open returns the batch of one job file.
+func (r *Reader) Open(file string) (*Ref, error) {
+	real, err := disk.RealPath(file)
+	if err != nil {
+		return nil, &Failure{Code: ExitUsage, Text: err.Error(), Err: err}
+	}
+	if err := r.Reachable(real); err != nil {
+		return nil, err
+	}
+	ref := &Ref{File: Shown(file), Real: real, Dir: disk.Folder(real, r.StateDir), Reader: r}
+	if !host.Exists(real) && !host.Exists(ref.Dir) {
+		if err := r.JobNamed(file); err != nil {
+			return nil, err
+		}
+		return nil, &Failure{Code: ExitUsage, Text: ref.File + ": no such file, and no recorded run of one"}
+	}
+	ref.Look()
+	if !ref.Alive || ref.Runner.PID == 0 {
+		return ref, nil
+	}
+	for _, b := range disk.Batches(filepath.Dir(real), r.StateDir) {
+		other, err := disk.RealPath(b.File)
+		if err != nil || other == real {
+			continue
+		}
+		if r, alive, _ := disk.Running(other, r.StateDir); alive && r.PID == ref.Runner.PID && r.Host == ref.Runner.Host {
+			ref.More = append(ref.More, other)
+		}
+	}
+	return ref, nil
+}
+
+// Look finds out whether a run is alive.
+func (ref *Ref) Look() { ref.Runner, ref.Alive, ref.Doubt = disk.Running(ref.Real, ref.StateDir) }
+
+// Shown returns a path as a user would type it from here.
+func Shown(path string) string {
+	wd, err := os.Getwd()
+	if err != nil || !filepath.IsAbs(path) {
+		return path
+	}
+	if rel, err := filepath.Rel(wd, path); err == nil && (filepath.IsLocal(rel) || len(rel) < len(path)) {
+		return rel
+	}
+	return path
+}
+
+// Read loads the job files and the ledgers. A file that now has errors still has a
+// ledger.
+func (ref *Ref) Read() error {
+	if err := ref.recall(); err != nil {
+		return err
+	}
+	if b, err := ref.Reload(ref.Run.Params, ref.Files()...); err == nil {
+		ref.Batch = b
+	}
+	return nil
+}
+
+// recall loads the ledgers, and takes the run that is shown: the last one, unless --run names
+// another by its number in gpurun history or by its ID. Run 0 is none: the files' own values.
+func (ref *Ref) recall() (err error) {
+	if ref.History, _, err = ref.ReadHistory(ref.Files()); err != nil {
+		return err
+	}
+	ref.after, ref.Run, ref.over = nil, ref.History.LastRun(0), ref.History.LastOver(0)
+	if ref.Which == "" {
+		return nil
+	}
+	var all state.Annals
+	for i := range ref.Files() {
+		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) { all.Add(i, seq, f) })
+	}
+	all.Close()
+	n, err := strconv.Atoi(ref.Which)
+	if err != nil {
+		n = 1 + slices.IndexFunc(all.Runs, func(e *state.Episode) bool { return e.Run.RunID == ref.Which })
+	}
+	if err != nil && n == 0 || n < 0 || n > len(all.Runs) {
+		return &Failure{Code: ExitUsage, Text: "no such run: " + "\"" + ref.Which + "\"", Hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
+	}
+	if ref.Past = n != len(all.Runs); n == 0 {
+		ref.Run, ref.over = state.Fact{}, state.Fact{}
+	} else if ref.Past {
+		ref.Run, ref.over = all.Runs[n-1].Run, all.Runs[n-1].Over
+	}
+	return nil
+}
+
+// Present returns a function that gives the present name of the job with a key, "" if there is
+// none: it may have run under another.
+func (ref *Ref) Present() func(ledger int, key string) string {
+	now, find := map[JobPlace]string{}, func(ledger int, key string) JobPlace { return JobPlace{fmt.Sprint(ledger), key, ""} }
+	for i := 0; ref.Batch != nil && i < len(ref.Batch.Jobs); i++ {
+		j := &ref.Batch.Jobs[i]
+		now[find(j.File, j.Key.String())] = j.Name
+	}
+	return func(ledger int, key string) string { return now[find(ledger, key)] }
+}
+
+// JobNames returns the names that a batch's jobs have now; nil if its file cannot be read.
+func (ref *Ref) JobNames() map[string]bool {
+	if ref.Batch == nil {
+		return nil
+	}
+	names := make(map[string]bool, len(ref.Batch.Jobs))
+	for i := range ref.Batch.Jobs {
+		names[ref.Batch.Jobs[i].Name] = true
+	}
+	return names
+}
+
+// SecretsOf returns the secrets among the parameters and the env of a batch's jobs; b may be nil.
+func SecretsOf(b *jobspec.Batch) (secrets []string) {
+	if b == nil {
+		return nil
+	}
+	environ := runner.Environ()
+	for i := range b.Jobs {
+		secrets = append(secrets, redact.Secrets(b.Variables(&b.Jobs[i], environ))...)
+	}
+	return secrets
+}
+
+// AddJob adds a job of which only the ledger tells.
+func AddJob(b *jobspec.Batch, name string, file int, recorded string) {
+	key, _ := jobspec.ParseKey(recorded)
+	b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, File: file, Key: key, Spec: &jobspec.Spec{When: jobspec.OnSuccess}, Queue: -1})
+}

@@ -1,0 +1,55 @@
+package batches
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gpurun/state/disk"
+	"gpurun/state/host"
+)
+
+const (
+	summaryName = "summary.txt" // in the state folder of each file of a run
+	maxSummary  = 1 << 20
+)
+
+// summaryHead is the first line of summary.txt: when the run took place, and its exit status.
+const summaryHead = "run of %s to %s, exit status %d"
+
+// WriteSummary saves the summary of a run that took some time and has just ended.
+func WriteSummary(dir string, wall time.Duration, code int, text string) error {
+	end := time.Now()
+	head := fmt.Sprintf(summaryHead, end.Add(-wall).Format(time.DateTime), end.Format(time.DateTime), code)
+	return disk.Replace(filepath.Join(dir, summaryName), []byte(head+"\n\n"+text+"\n"))
+}
+
+// A Summary is the last run's summary.
+type Summary struct {
+	Head string
+	Text string
+	Code int // exit status
+}
+
+// ReadSummary reads the summary of a batch's last run. It ignores one older than the
+// ledger: a later run was killed, or somebody has marked jobs since.
+func ReadSummary(dir string) (k Summary, ok bool) {
+	path := filepath.Join(dir, summaryName)
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSummary || disk.Changed(dir).After(fi.ModTime()) {
+		return k, false
+	}
+	b, err := host.ReadOwn(path, maxSummary)
+	if err != nil {
+		return k, false
+	}
+	k.Head, k.Text, _ = strings.Cut(string(b), "\n")
+	_, code, _ := strings.Cut(k.Head, "exit status ")
+	if _, err := fmt.Sscan(code, &k.Code); err != nil {
+		return k, false
+	}
+	k.Text = strings.Trim(k.Text, "\n")
+	return k, true
+}

@@ -1,0 +1,172 @@
+package batches
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/control"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+)
+
+// maxTaken bounds the bytes of facts in one request to a run.
+const maxTaken = 256 << 10
+
+// SuccessesOf reads what succeeded in a batch that no run is working on, by key, and the jobs
+// that may take it over. Attempts that outlived their run must have ended.
+func (r *Reader) SuccessesOf(old, ref *Ref) (*jobspec.Batch, map[string]state.Fact, error) {
+	h, _, err := r.ReadHistory([]string{old.Real})
+	if err != nil {
+		return nil, nil, err
+	}
+	here, _, err := r.ReadHistory([]string{ref.Real})
+	if err != nil {
+		return nil, nil, err
+	}
+	given := here.LastRun(0).Params
+	if here.LastRun(0).Kind == "" {
+		given = h.LastRun(0).Params
+	}
+	batch, err := r.Reload(given, ref.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := settle(batch, h, func(int) string { return old.Dir }, false)
+	if open := h.Attempts(); len(open) > 0 {
+		var jobs []string
+		for _, at := range open {
+			jobs = append(jobs, at.Start.Job)
+		}
+		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was taken over, or it would run twice",
+			old.File, strings.Join(jobs, ", "), old.File), Hint: "gpurun wait --file " + old.File + " waits for the end, gpurun stop --file " + old.File + " ends it; then try again"}
+	}
+	var run state.Fact
+	last, starts, runs := map[string]state.Fact{}, map[string]state.Fact{}, map[string]state.Fact{}
+	take := func(_ int64, f state.Fact) {
+		switch f.Kind {
+		case state.KindRun:
+			run = f
+		case state.KindStart:
+			starts[f.UniID], runs[f.UniID] = f, run
+		case state.KindEnd:
+			delete(last, cmp.Or(f.Key, starts[f.UniID].Key))
+			if f.State == state.Succeeded && f.From == "" {
+				f = state.TakenOver(old.File, runs[f.UniID], starts[f.UniID], f)
+			}
+			if f.State == state.Succeeded {
+				last[f.Key] = f
+			}
+			delete(starts, f.UniID)
+			delete(runs, f.UniID)
+		case state.KindForget:
+			delete(last, f.Key)
+		}
+	}
+	disk.FromStart(old.Dir).Next(take)
+	for _, f := range m.ends {
+		take(0, f)
+	}
+	return batch, last, nil
+}
+
+// Moved is what succeeded under the name of a job file that is gone, of a batch that has never
+// run under its own: most likely it was renamed.
+type Moved struct {
+	From, To string
+	Jobs     int
+	Hours    float64
+}
+
+func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most Moved) {
+	if len(b.Files) != 1 || !h.Empty() || len(h.Open) > 0 {
+		return most
+	}
+	for _, old := range disk.Batches(filepath.Dir(b.Files[0].Real), r.StateDir) {
+		if host.Exists(old.File) {
+			continue
+		}
+		past, _, err := r.ReadHistory([]string{old.File})
+		if err != nil {
+			continue
+		}
+		m := Moved{From: Shown(old.File), To: b.Files[0].Path}
+		for id := range b.Jobs {
+			if r := past.Of(0, b.Jobs[id].Key.String()); r != nil && r.State == state.Succeeded && !r.Forgotten && runs(id) {
+				m.Jobs++
+				m.Hours += r.Seconds / 3600 * float64(len(r.GPUs))
+			}
+		}
+		if m.Jobs > most.Jobs {
+			most = m
+		}
+	}
+	return most
+}
+
+// Record has the batch's run record the facts, or without one, its ledger.
+func (ref *Ref) Record(facts []state.Fact, rep *control.Reply) error {
+	for from := 0; from < len(facts); {
+		size, to := 0, from
+		for ; to < len(facts) && (to == from || size < maxTaken); to++ {
+			text, err := json.Marshal(facts[to])
+			if err != nil {
+				return err
+			}
+			size += len(text)
+		}
+		r, err := ref.Ask(control.Request{Op: control.OpDone, File: ref.Real, Facts: facts[from:to]})
+		if errors.Is(err, control.ErrNoRun) {
+			return ref.recordDead(facts[from:], rep)
+		}
+		if err != nil {
+			return ref.Unreached(r, err)
+		}
+		rep.Done, rep.Silent = append(rep.Done, r.Done...), r.Silent
+		for _, k := range r.Kept {
+			for _, job := range k.Jobs {
+				rep.Keep(k.Why, job)
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
+	st, err := ref.Lock([]string{ref.Real}, "")
+	if err != nil {
+		return err
+	}
+	h := st.History()
+	open := map[string]bool{}
+	for _, at := range h.Attempts() {
+		open[at.Start.Key] = true
+	}
+	for i := range facts {
+		f := &facts[i]
+		why := runner.Supersedes(h.Of(0, f.Key), f)
+		if open[f.Key] {
+			why = runner.StillRuns
+		}
+		if why != "" {
+			rep.Keep(why, f.Job)
+			continue
+		}
+		if _, err := st.Append(0, *f); err != nil {
+			st.Close()
+			return StateFailure(err)
+		}
+		rep.Done = append(rep.Done, f.Job)
+	}
+	if err := st.Close(); err != nil {
+		return StateFailure(err)
+	}
+	return nil
+}

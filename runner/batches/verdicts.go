@@ -1,0 +1,76 @@
+package batches
+
+import (
+	"fmt"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/schema"
+)
+
+// A verdict is the core's, plus what happens while plan is asking.
+type verdict struct {
+	sched.Verdict
+	Live bool // an attempt has not ended
+}
+
+// A Judgment is what a run of a batch would do now.
+type Judgment struct {
+	Verdicts []verdict
+	Core     *sched.Core // that judged the jobs
+	Ref      *Ref        // the batch, and who is running it
+	After    Aftermath   // of an earlier run's jobs
+}
+
+// Judge judges all jobs by history and file system, and by what a live run or the jobs of a
+// dead one have done since.
+func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judgment {
+	dir := func(i int) string { return disk.Folder(b.Files[i].Real, r.StateDir) }
+	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, Dir: dir(0), Batch: b, History: h, Run: h.LastRun(0), over: h.LastOver(0)}}
+	for _, f := range b.Files {
+		if r, ok, _ := disk.Running(f.Real, r.StateDir); ok {
+			j.Ref.Alive, j.Ref.Runner, j.Ref.File = true, r, Shown(f.Path)
+		}
+	}
+	attempts, job := h.Attempts(), runner.JobFinder(b)
+	j.After = settle(b, h, dir, j.Ref.Alive)
+	j.Core = sched.New(b, h, o)
+	j.Core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
+	for id := range b.Jobs {
+		j.Verdicts = append(j.Verdicts, verdict{Verdict: j.Core.Verdict(id)})
+	}
+	for id, p := range Formers(b, h, j.Core) {
+		v := &j.Verdicts[id]
+		v.Code, v.Reason = schema.PlanCommandChanged, p.Reason(v.Reason, b, &b.Jobs[id])
+	}
+	for _, at := range attempts {
+		id, words := job(at), j.After.words(at)
+		if j.Ref.Alive {
+			words = "running since " + at.Start.Time.Local().Format("15:04:05")
+		}
+		switch {
+		case id < 0:
+		case j.After.Ended[at.Start.UniID] && j.Verdicts[id].Run:
+			j.Verdicts[id].Reason += " meanwhile"
+		case j.After.Ended[at.Start.UniID]:
+			j.Verdicts[id].Reason += ", succeeded meanwhile"
+		case words != "":
+			j.Verdicts[id] = verdict{sched.Verdict{Code: schema.PlanRunning, Reason: words}, true}
+		}
+	}
+	return j
+}
+
+// Running says who is running the batch, or is "".
+func (j *Judgment) Running() string {
+	if !j.Ref.Alive {
+		return ""
+	}
+	r := j.Ref.Runner
+	return fmt.Sprintf("%s: running since %s as process %d on %s; unfinished jobs belong to that run", j.Ref.File, r.Since.Local().Format(time.DateTime), r.PID, r.Host)
+}

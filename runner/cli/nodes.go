@@ -8,24 +8,19 @@ import (
 	"gpurun/jobspec/settings"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine/cluster"
-	"gpurun/runner/engine/cluster/gridengine"
-	"gpurun/runner/engine/cluster/slurm"
 	"gpurun/runner/terminal"
 )
 
-// clusters are the engines whose nodes can be listed.
-var clusters = map[string]func() ([]cluster.Node, error){"slurm": slurm.Nodes, "sge": gridengine.Nodes}
-
 // nodes shows the nodes of a cluster, and the GPUs that are free by partition.
 func (c *gpusCmd) nodes(a *app) error {
-	list := clusters[c.Engine]
+	kind, is := batches.Engines[c.Engine].(cluster.Kind)
 	switch {
-	case list == nil:
+	case !is:
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--engine: there is no %q", c.Engine), Hint: "one of " + strings.Join(settings.Engines, ", ")}
 	case c.JSON, c.Watch, len(c.Clear) > 0:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--engine takes no --json, --watch or --clear", Hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
 	}
-	nodes, err := list()
+	nodes, err := cluster.Nodes(kind)
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
 	}

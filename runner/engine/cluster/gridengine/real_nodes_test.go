@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gpurun/runner/engine/cluster"
 	"gpurun/state"
 )
 
@@ -33,7 +34,7 @@ func TestRealNodes(t *testing.T) {
 	b := site.New(t, "jobs: []")
 	site.Take(b, "3")
 	b.Until("its GPUs are listed as taken", 30*time.Second, func() bool {
-		nodes, err := Nodes()
+		nodes, err := cluster.Nodes(dialect{})
 		return err == nil && len(nodes) == 1 && nodes[0].GPUs == 4 && nodes[0].Used == 3
 	})
 	out := b.Run("gpus", "--engine", "sge")

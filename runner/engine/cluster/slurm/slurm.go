@@ -18,9 +18,6 @@ import (
 // Kind is the kind of engine for Slurm.
 var Kind engine.Kind = cluster.Kind{Dialect: dialect{}}
 
-// Nodes lists the nodes of the cluster.
-func Nodes() ([]cluster.Node, error) { return cluster.Nodes(dialect{}) }
-
 type dialect struct{}
 
 func (dialect) Name() string { return "slurm" }

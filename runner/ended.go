@@ -36,7 +36,7 @@ func (l *loop) happened(ev engine.Event) {
 		}
 		l.placed(at, ev.Running.PID)
 		l.step(sched.Started{
-			UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Host: ev.Running.Host, Grant: ev.Running.Grant,
+			UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Host: ev.Running.Host, Grant: ev.Running.Grant, At: ev.Running.Started,
 		})
 	case ev.Queued != nil:
 		l.step(sched.Queued{UniID: ev.UniID, JobID: ev.Queued.JobID, Reason: ev.Queued.Reason, Expected: ev.Queued.Expected})

@@ -32,12 +32,8 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	case state.KindEnd:
 		start := t.starts[f.UniID]
 		delete(t.starts, f.UniID)
-		ids := start.GPUUUIDs
-		if f.Host != "" { // a cluster chose them, after the start
-			ids = f.GPUUUIDs
-		}
 		if start.Kind != "" {
-			t.held.Add(ids, start.Time, f.Time)
+			t.held.AddAttempt(&start, &f)
 		}
 		if a.Job < 0 {
 			return

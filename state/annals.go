@@ -69,6 +69,10 @@ func (a *Annals) Add(ledger int, seq int64, f Fact) {
 			}
 			e.tried[at] = true
 		}
+	case KindQueued:
+		if x := a.open[f.UniID]; x != nil {
+			x.Open.JobID = f.JobID
+		}
 	case KindRunning:
 		if x := a.open[f.UniID]; x != nil {
 			x.Open.Running = &f
@@ -145,7 +149,7 @@ func GPUSeconds(attempts []*Exploit) float64 {
 	t := GPUTime{}
 	for _, x := range attempts {
 		if x.Open == nil && !x.Start.IsZero() {
-			t.Add(x.GPUUUIDs, x.Start, x.Time)
+			t.AddAttempt(&Fact{Time: x.Start, GPUUUIDs: x.GPUUUIDs}, &x.Fact)
 		}
 	}
 	return t.Total().Seconds()

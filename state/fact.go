@@ -71,9 +71,10 @@ type Fact struct {
 	Lost     []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
 
 	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running and
-	// end also have the Host, GPUs and GPUUUIDs then.
-	Engine string `json:"engine,omitempty"` // slurm
-	JobID  string `json:"job_id,omitempty"`
+	// end also have the Host, GPUs and GPUUUIDs then, and end has the ID and when it began there.
+	Engine string    `json:"engine,omitempty"` // slurm
+	JobID  string    `json:"job_id,omitempty"`
+	Began  time.Time `json:"began,omitzero"`
 
 	// Running.
 	PID      int    `json:"pid,omitempty"`

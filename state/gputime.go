@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -30,6 +31,19 @@ func (t GPUTime) Add(ids []gpu.UUID, from, to time.Time) {
 		}
 		t[id] = slices.Replace(held, first, last, added)
 	}
+}
+
+// AddAttempt counts an attempt by its start and its end. On a cluster it has GPUs once it began; if only
+// their numbers are known, they are told apart by these and the node.
+func (t GPUTime) AddAttempt(start, end *Fact) {
+	ids, from := start.GPUUUIDs, start.Time
+	if end.Host != "" { // a cluster chose them, after the start
+		ids, from = slices.Clip(end.GPUUUIDs), end.Began
+		for _, n := range end.GPUs[min(len(ids), len(end.GPUs)):] {
+			ids = append(ids, gpu.UUID(fmt.Sprintf("%s %d", end.Host, n)))
+		}
+	}
+	t.Add(ids, from, end.Time)
 }
 
 // Total returns the sum.

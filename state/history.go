@@ -209,7 +209,7 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	if f.Host != "" { // a cluster chose them, after the start
 		r.GPUs, r.GPUUUIDs = f.GPUs, f.GPUUUIDs
 	}
-	r.LogFrom, r.Memory, r.Close, r.Snapshot = s.LogFrom, s.Memory, s.Close, s.Snapshot
+	r.LogFrom, r.Memory, r.Close, r.Snapshot, r.Engine = s.LogFrom, s.Memory, s.Close, s.Snapshot, s.Engine
 	r.Metrics, r.Measured = nil, nil
 	if r.State == Succeeded {
 		r.Commands = nil

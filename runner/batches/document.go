@@ -127,7 +127,7 @@ func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, 
 	if r != nil {
 		j.Attempt, j.Attempts = schema.Ended(r), r.Attempt
 		j.Attempt.Meanwhile = m.Ended[r.UniID]
-		if last := h.LastRun(r.Ledger); !last.Time.After(r.Start) {
+		if last := h.LastRun(r.Ledger); r.Engine == "" && !last.Time.After(r.Start) {
 			j.Attempt.Host = schema.Known(last.Host)
 		}
 		if j.Attempt.Metrics = h.MetricsOf(r); r.State == state.Succeeded {
@@ -138,7 +138,9 @@ func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, 
 		return
 	}
 	j.Attempt, j.Attempts = schema.Open(open, now), open.Start.Attempt
-	j.Attempt.Host = schema.Known(h.LastRun(open.Ledger).Host)
+	if open.Start.Engine == "" {
+		j.Attempt.Host = schema.Known(h.LastRun(open.Ledger).Host)
+	}
 	if f := m.found[open.Start.UniID]; f.PID != 0 {
 		j.Attempt.PID = schema.Known(f.PID)
 	}
@@ -155,8 +157,9 @@ func (j *jobDoc) answer(l *schema.Job) {
 		if j.Attempt != nil {
 			host = j.Attempt.Host
 		}
-		j.Attempt, j.Attempts = l.Attempt, l.Attempt.N
-		j.Attempt.Host = host
+		if j.Attempt, j.Attempts = l.Attempt, l.Attempt.N; j.Attempt.Host == nil {
+			j.Attempt.Host = host
+		}
 	}
 }
 
@@ -169,6 +172,8 @@ func (j *jobDoc) settle() {
 	switch j.State {
 	case schema.Running:
 		j.Since = a.Started
+	case schema.Queued:
+		j.Since = a.Submitted
 	case schema.Failed, schema.Timeout, schema.OOM, schema.Stalled, schema.Cancelled, schema.Interrupted, schema.Lost:
 		j.Since, j.Cause = a.Ended, a.Cause
 	case schema.Succeeded, schema.UpToDate, schema.Waiting:

@@ -139,7 +139,7 @@ func (p *RunLog) Attempt(ref *Ref, x *state.Exploit, now time.Time) schema.Attem
 		row.Attempt = *schema.Ended(&x.Record)
 		row.Meanwhile = p.after.Ended[x.UniID]
 	}
-	if x.Began != nil {
+	if x.Began != nil && x.Engine == "" {
 		row.Host = schema.Known(x.Began.Run.Host)
 	}
 	return row

@@ -83,7 +83,7 @@ func (m Aftermath) Snapshot(ref *Ref) state.Snapshot {
 			GPUs: append([]int{}, at.Start.GPUs...), Memory: at.Start.Memory, Close: at.Start.Close, Used: -1, Log: at.Start.Log, Stop: at.Stop,
 		}
 		if at.Running != nil && at.Running.Host != "" {
-			v.Host, v.GPUs = at.Running.Host, append([]int{}, at.Running.GPUs...)
+			v.Started, v.Host, v.GPUs = at.Running.Time, at.Running.Host, append([]int{}, at.Running.GPUs...)
 		} else if at.Start.Engine != "" && !m.found[v.UniID].Began {
 			v.Phase = state.Queued
 		}

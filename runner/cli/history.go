@@ -181,11 +181,34 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, p *batches.RunLog, since
 		return nil
 	}
 	cells := [][]string{{"JOB", "ATTEMPT", "STATE", "STARTED", "ENDED", "TIME", "GPU", "CAUSE"}}
+	elsewhere := slices.ContainsFunc(rows, func(r schema.AttemptRow) bool { return r.Submitted != nil })
+	if elsewhere {
+		cells[0] = slices.Insert(cells[0], 3, "CLUSTER JOB", "NODE", "SUBMITTED")
+	}
 	for i := range rows {
-		cells = append(cells, attemptCells(&rows[i], endings[i]))
+		row := attemptCells(&rows[i], endings[i])
+		if elsewhere {
+			row = slices.Insert(row, 3, queueCells(&rows[i])...)
+		}
+		cells = append(cells, row)
 	}
 	table(a.out, cells)
 	return nil
+}
+
+// queueCells returns where and when an attempt was submitted; nothing if this host ran it.
+func queueCells(r *schema.AttemptRow) []string {
+	all := []string{"", "", ""}
+	if r.Submitted == nil {
+		return all
+	}
+	for i, text := range []*string{r.JobID, r.Host} {
+		if text != nil {
+			all[i] = terminal.CleanText(*text)
+		}
+	}
+	all[2] = localTime(*r.Submitted)
+	return all
 }
 
 func attemptCells(r *schema.AttemptRow, ending string) []string {

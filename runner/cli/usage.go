@@ -115,15 +115,15 @@ func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
 	disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 		switch f.Kind {
 		case state.KindStart:
-			if len(f.GPUUUIDs) > 0 && f.GPUUUIDs[0].Simulated() == sim {
+			if f.Engine != "" && !sim || len(f.GPUUUIDs) > 0 && f.GPUUUIDs[0].Simulated() == sim {
 				starts[f.UniID] = state.Fact{Time: f.Time, GPUUUIDs: f.GPUUUIDs}
 			}
 		case state.KindEnd:
 			start, known := starts[f.UniID]
 			delete(starts, f.UniID)
-			if known && f.Time.After(since) {
+			if known && f.Time.After(since) && len(start.GPUUUIDs)+len(f.GPUs) > 0 {
 				h.Attempts++
-				held.Add(start.GPUUUIDs, start.Time, f.Time)
+				held.AddAttempt(&start, &f)
 			}
 		}
 	})

@@ -20,7 +20,7 @@ func (Began) on(c *Core) {
 	jobs := c.jobsOf(open)
 	for _, o := range open {
 		a := adopted(o)
-		a.queued, a.jobID = c.opts.Queues && o.Running == nil, o.JobID
+		a.queued = c.opts.Queues && o.Running == nil
 		if a.job = jobs[sameKey(o)]; a.job < 0 {
 			a.follows = jobs[sameName(o)]
 		}
@@ -53,10 +53,13 @@ func adopted(o *state.Attempt) *attempt {
 		origin:   origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
 		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
 	}
+	if a.jobID = o.JobID; s.Engine != "" {
+		a.submitted = s.Time
+	}
 	if o.Running != nil {
 		a.pid = o.Running.PID
 		if o.Running.Host != "" {
-			a.host, a.grant = o.Running.Host, o.Running.Grant()
+			a.start, a.host, a.grant = o.Running.Time, o.Running.Host, o.Running.Grant()
 		}
 	}
 	return a

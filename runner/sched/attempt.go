@@ -32,6 +32,8 @@ type attempt struct {
 	standing        // while it waits in the queue of a cluster
 	host     string // where it runs; "" for this host
 
+	submitted time.Time // to a cluster; zero if this host runs it
+
 	background string // what keeps it running after its commands, or ""
 	behind     int    // the pid of that
 
@@ -357,7 +359,9 @@ func (ev Started) on(c *Core) {
 	c.line(a, false)
 	if a.pid != ev.PID && ev.PID > 0 {
 		f := a.fact(state.KindRunning, c.now)
-		f.PID, f.PIDStart, f.Host = ev.PID, ev.PIDStart, ev.Host
+		if f.PID, f.PIDStart, f.Host = ev.PID, ev.PIDStart, ev.Host; f.Host != "" && !ev.At.IsZero() {
+			f.Time = ev.At.UTC()
+		}
 		if ev.Grant != nil {
 			f.GPUs, f.GPUUUIDs = ev.Grant.Indices, ev.Grant.UUIDs
 		}

@@ -230,7 +230,9 @@ func (c *Core) apply(file int, f state.Fact) {
 	}
 	switch f.Kind {
 	case state.KindStart:
-		a.start, a.log, a.n = f.Time, f.Log, int32(f.Attempt)
+		if a.start, a.log, a.n = f.Time, f.Log, int32(f.Attempt); f.Engine != "" {
+			a.submitted = f.Time
+		}
 	case state.KindRunning:
 		a.pid = f.PID
 		if f.Host != "" {

@@ -88,8 +88,8 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 			f.PeakEach = append(f.PeakEach, s.peak)
 		}
 	}
-	if a.host != "" {
-		f.Host, f.GPUs, f.GPUUUIDs = a.host, a.grant.Indices, a.grant.UUIDs
+	if f.JobID = a.jobID; a.host != "" {
+		f.Host, f.GPUs, f.GPUUUIDs, f.Began = a.host, a.grant.Indices, a.grant.UUIDs, a.start
 	}
 	if !e.At.IsZero() {
 		f.Time = e.At.UTC()

@@ -77,6 +77,7 @@ type Started struct {
 	PIDStart uint64
 	Host     string     // where it runs, if that is not this host
 	Grant    *gpu.Grant // what it was given, if the engine chose
+	At       time.Time  // when it began there, by the clock of that host
 }
 
 // Queued reports that an attempt waits in the queue of a cluster, and why.

@@ -130,6 +130,12 @@ func (a *attempt) public(now Now) *schema.Attempt {
 		Seconds: schema.AtLeast(now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
 		Closeness: schema.Known(a.grant.Close), Stalled: schema.Known(a.watch.Told()), Background: []schema.BackgroundJob{},
 	}
+	if s.Submitted = schema.Time(a.submitted); s.Submitted != nil {
+		s.JobID = schema.Known(a.jobID)
+	}
+	if a.queued {
+		s.Started, s.Seconds = nil, nil
+	}
 	for i := range min(len(a.seats), len(s.GPUs)) {
 		s.GPUs[i].Used, s.GPUs[i].Peak = schema.AtLeast(a.seats[i].used, 0), schema.AtLeast(a.seats[i].peak, 1)
 	}

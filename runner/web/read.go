@@ -155,6 +155,9 @@ func (c *call) timeline() (any, error) {
 		s := schema.Span{
 			Job: rowID(&schema.Job{Key: a.Key}, files[a.File]), Name: a.Job, UniID: a.UniID, N: a.N, State: a.State, Started: a.Started, Ended: a.Ended, GPUs: []int{},
 		}
+		if a.Submitted != nil {
+			s.Host = a.Host
+		}
 		for _, g := range a.GPUs {
 			s.GPUs = append(s.GPUs, g.Index)
 		}

@@ -10,6 +10,9 @@ import (
 // Ended returns the attempt that a record is the end of.
 func Ended(r *state.Record) *Attempt {
 	a := attempt(&r.Fact, r.Start)
+	if r.Engine != "" {
+		a.Submitted, a.Started, a.Host, a.JobID = a.Started, Time(r.Began), Known(r.Host), Known(r.JobID)
+	}
 	a.State, a.Ended, a.Seconds = StateOf(r.State), Time(r.Time), AtLeast(r.Seconds, 0)
 	a.ExitCode, a.Signal, a.Cause, a.Metrics = r.ExitCode, Known(r.Signal), CauseOf(&r.Fact), r.Metrics
 	charged := r.ErrorType != "" && r.Uncharged == ""
@@ -30,9 +33,18 @@ func Ended(r *state.Record) *Attempt {
 // Open returns an attempt that has not ended, as its ledger has it.
 func Open(o *state.Attempt, now time.Time) *Attempt {
 	a := attempt(&o.Start, o.Start.Time)
-	a.State, a.Seconds = Running, AtLeast(now.Sub(o.Start.Time).Seconds(), 0)
-	if o.Running != nil {
-		a.PID = Known(o.Running.PID)
+	a.State = Running
+	if o.Start.Engine != "" {
+		a.State, a.Submitted, a.Started, a.JobID = Queued, a.Started, nil, Known(o.JobID)
+	}
+	if r := o.Running; r != nil {
+		if a.PID = Known(r.PID); r.Host != "" {
+			a.State, a.Started, a.Host = Running, Time(r.Time), Known(r.Host)
+			a.GPUs = Granted(r.GPUUUIDs, r.GPUs, o.Start.Memory)
+		}
+	}
+	if a.Started != nil {
+		a.Seconds = AtLeast(now.Sub(*a.Started).Seconds(), 0)
 	}
 	return a
 }

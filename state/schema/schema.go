@@ -221,10 +221,12 @@ type Attempt struct {
 	UniID      *string         `json:"uni_id"` // null if it never started
 	N          int             `json:"n"`      // 1 for the first in its run
 	State      State           `json:"state"`
-	Started    *time.Time      `json:"started"`
+	Submitted  *time.Time      `json:"submitted"` // to the queue of a cluster; null if this host runs it
+	Started    *time.Time      `json:"started"`   // when it began to run; null in a queue
 	Ended      *time.Time      `json:"ended"`
-	Seconds    *float64        `json:"seconds"` // how long it has run
-	Host       *string         `json:"host"`
+	Seconds    *float64        `json:"seconds"`   // how long it has run
+	Host       *string         `json:"host"`      // where it runs: the node of a cluster
+	JobID      *string         `json:"job_id"`    // in the queue of a cluster
 	PID        *int            `json:"pid"`       // of its first process, while it runs
 	GPUs       []AttemptGPU    `json:"gpus"`      // that it was granted
 	Closeness  *gpu.Closeness  `json:"closeness"` // of several GPUs: what connects the farthest two

@@ -122,6 +122,7 @@ type Span struct {
 	State   State            `json:"state"`
 	Started *time.Time       `json:"started"`
 	Ended   *time.Time       `json:"ended"`
+	Host    *string          `json:"host"` // the node of a cluster; null if this host ran it
 	GPUs    []int            `json:"gpus"`
 	Cause   *state.CauseCode `json:"cause"`
 }

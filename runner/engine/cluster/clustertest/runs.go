@@ -32,6 +32,29 @@ func (s *Site) MultiSeed(t *testing.T) {
 	b.Says(b.Run("jobs.yaml"), "8 up to date")
 }
 
+// History checks that the node, the cluster's number and the time in its queue of a job are known afterwards, and that it
+// held its GPUs from its beginning to its end. Before go there is no room for it.
+func (s *Site) History(t *testing.T, shut, open func(b *Bench)) {
+	b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: a, gpus: 2, run: sleep 2}]\n")
+	shut(b)
+	cmd, out := b.Start("jobs.yaml")
+	id := b.JobID("a")
+	b.Says(b.Run("history", "a"), id)
+	open(b)
+	_ = b.Finish(cmd)
+	f := b.Facts(state.KindEnd)["a"]
+	if len(f) != 1 || f[0].State != state.Succeeded || f[0].JobID != id || f[0].Host == "" || len(f[0].GPUs) != 2 || f[0].Began.IsZero() {
+		t.Fatalf("it ended as %+v\n%s", f, out)
+	}
+	node, ran := f[0].Host, f[0].Time.Sub(f[0].Began)
+	if queued := f[0].Began.Sub(b.Facts(state.KindStart)["a"][0].Time); queued <= 0 || ran < 2*time.Second || ran > 10*time.Second {
+		t.Errorf("queued for %v, ran for %v", queued, ran)
+	}
+	b.Says(strings.Join(strings.Fields(b.Run("history", "a")), " "), id+" "+node+" 20")
+	b.Says(b.Run("history", "a", "--json"), `"host": "`+node+`"`)
+	b.Says(b.Run("history", "--json"), fmt.Sprintf(`"gpu_seconds": %d.`, int(2*ran.Seconds())))
+}
+
 // Thousands checks that thousands of jobs are submitted in a few calls, and cost next to nothing while they wait. They
 // wait because nothing may start: here the nodes would compute on the controller's cores.
 func (s *Site) Thousands(t *testing.T) {

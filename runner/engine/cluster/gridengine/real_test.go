@@ -47,6 +47,7 @@ func TestRealThousands(t *testing.T)        { site.Thousands(t) }
 func TestRealControllerKilled(t *testing.T) { long(t); site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }
+func TestRealHistory(t *testing.T)          { site.History(t, shut, open) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { long(t); site.ControllerGone(t) }

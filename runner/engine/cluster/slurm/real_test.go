@@ -12,6 +12,7 @@ func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
 func TestRealUntold(t *testing.T)           { site.Untold(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
+func TestRealHistory(t *testing.T)          { site.History(t, block, unblock) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealSuspended(t *testing.T)        { site.Suspended(t) }

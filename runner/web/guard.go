@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log"
@@ -102,12 +103,18 @@ func (s *Server) right(r *http.Request) Right {
 	switch {
 	case !ok:
 		return None
-	case s.Tokens.Control != "" && same(token, s.Tokens.Control):
+	case s.knows(s.Tokens.Control, token):
 		return max(Read, s.Allow)
-	case s.Tokens.Read != "" && same(token, s.Tokens.Read):
+	case s.knows(s.Tokens.Read, token):
 		return Read
 	}
 	return None
+}
+
+// knows reports whether a client has sent this token, or what pages send instead: another user's
+// program that listens here after this server learns nothing from that which a later one accepts.
+func (s *Server) knows(token, sent string) bool {
+	return token != "" && (same(sent, token) || same(sent, hex.EncodeToString(mac(token, "session "+s.session))))
 }
 
 // same compares secrets, and tells nothing by how long it takes.
@@ -119,9 +126,11 @@ func same(a, b string) bool {
 // proof shows a client that this server knows the token, before the client sends it:
 // another user may have taken the port since. It has the address at which the server was
 // reached, so that nobody gets it here and shows it elsewhere.
-func proof(token, nonce, address string) []byte {
+func proof(token, nonce, address string) []byte { return mac(token, nonce+" "+address) }
+
+func mac(token, text string) []byte {
 	m := hmac.New(sha256.New, []byte(token))
-	io.WriteString(m, nonce+" "+address)
+	io.WriteString(m, text)
 	return m.Sum(nil)
 }
 

@@ -326,6 +326,25 @@ func TestHello(t *testing.T) {
 	}
 }
 
+// What a page sends in place of its token is good for one server, with the right of that token.
+func TestTokenOfOneServer(t *testing.T) {
+	s, later := serve(t, newFake(t, 1), Control), serve(t, newFake(t, 1), Control)
+	var h schema.Hello
+	_, text := s.do("GET", "/api/v1/hello?nonce=0123456789abcdef", "", "", nil)
+	if err := json.Unmarshal([]byte(text), &h); err != nil {
+		t.Fatal(err)
+	}
+	for token, control := range map[string]string{readToken: "none", controlToken: "control"} {
+		own := fmt.Sprintf("%x", mac(token, "session "+h.Session))
+		if res, text := s.do("GET", "/api/v1", own, "", nil); res.StatusCode != 200 || !strings.Contains(text, `"control":"`+control+`"`) {
+			t.Errorf("its server answers %d, %s", res.StatusCode, text)
+		}
+		if res, _ := later.do("GET", "/api/v1", own, "", nil); res.StatusCode != 401 {
+			t.Errorf("another server answers %d", res.StatusCode)
+		}
+	}
+}
+
 // Another user on the port of a server that has ended passes hello on to the new one, which listens
 // elsewhere. What it gets is no proof for the address that an open page knows.
 func TestRelayedHello(t *testing.T) {

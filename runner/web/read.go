@@ -22,7 +22,7 @@ func (c *call) hello() (any, error) {
 		return nil, wrong("nonce: give 16 to 128 characters", "")
 	}
 	address := fmt.Sprint(reached(c.Request))
-	h := schema.Hello{Head: now(), Address: address, Read: hex.EncodeToString(proof(c.server.Tokens.Read, nonce, address))}
+	h := schema.Hello{Head: now(), Address: address, Session: c.server.session, Read: hex.EncodeToString(proof(c.server.Tokens.Read, nonce, address))}
 	if t := c.server.Tokens.Control; t != "" {
 		h.Control = schema.Known(hex.EncodeToString(proof(t, nonce, address)))
 	}

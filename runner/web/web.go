@@ -7,6 +7,7 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
 	"io"
 	"net"
 	"net/http"
@@ -106,10 +107,11 @@ var Usual = Limits{
 // A Server serves one user.
 type Server struct {
 	Config
-	http http.Server
-	ctx  context.Context
-	end  context.CancelFunc
-	work sync.WaitGroup
+	session string // see schema.Hello
+	http    http.Server
+	ctx     context.Context
+	end     context.CancelFunc
+	work    sync.WaitGroup
 
 	host  *hostWatch
 	list  *watch[*listing]
@@ -118,7 +120,7 @@ type Server struct {
 
 // New returns a server. It reads the GPUs from now on, for their last hour.
 func New(c Config) *Server {
-	s := &Server{Config: c}
+	s := &Server{Config: c, session: rand.Text()}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.feeds.all = map[string]*feed{}
 	s.http = http.Server{

@@ -13,6 +13,7 @@ type Hello struct {
 	Address string  `json:"address"` // IP and port at which the server was reached
 	Read    string  `json:"read"`    // HMAC-SHA256 of nonce, space and address by the token for reading, in hexadecimal
 	Control *string `json:"control"` // by that for control; null if there is none
+	Session string  `json:"session"` // new with each server; HMAC-SHA256 of "session ", and this, by a token is a token of this server alone
 }
 
 // Session is what `gpurun web` says of itself to whoever has a token.

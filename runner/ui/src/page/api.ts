@@ -40,7 +40,7 @@ export function askTabs(): Promise<boolean> {
 export const hasToken = () => sessionStorage.getItem(kept) != null;
 
 const hex = (b: ArrayBuffer) => [...new Uint8Array(b)].map((x) => x.toString(16).padStart(2, '0')).join('');
-let proven: Promise<void> | null = null, before = false;
+let proven: Promise<string> | null = null, before = false;
 
 /** After a lost connection another user's program may listen here: it is asked again. */
 export function distrust() { proven = null; }
@@ -58,18 +58,21 @@ async function hello(nonce: string) {
 let home: string | null = null;
 if (crypto.subtle) hello(newNonce()).then((h) => { home ??= h.address; }, () => {});
 
-// proof makes sure that the server knows the token before it is sent: on a shared host
-// anybody may listen on the port of a server that has ended. Browsers have the means for
-// this on localhost and with TLS; elsewhere the network is trusted anyway.
+// proof makes sure that the server knows the token, and returns a token for this server alone: on a
+// shared host anybody may listen on the port of a server that has ended, and be sent a request before
+// the page notices. Browsers have the means for this on localhost and with TLS; elsewhere the network
+// is trusted anyway, and the token itself is sent.
 async function proof() {
-  if (!crypto.subtle) return;
   const token = sessionStorage.getItem(kept) ?? '', text = new TextEncoder();
+  if (!crypto.subtle) return token;
   const nonce = newNonce(), known = await hello(nonce);
   const key = await crypto.subtle.importKey('raw', text.encode(token), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
-  const its = hex(await crypto.subtle.sign('HMAC', key, text.encode(`${nonce} ${known.address}`)));
+  const mac = async (of: string) => hex(await crypto.subtle.sign('HMAC', key, text.encode(of)));
+  const its = await mac(`${nonce} ${known.address}`);
   // A token that was right may be so again once the real server is back.
   if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'what answers here does not know the token, so it was not sent');
   before = true;
+  return mac(`session ${known.session}`);
 }
 
 /** A request that the server has refused, or could not be asked. */
@@ -82,13 +85,18 @@ export class Refused extends Error {
 }
 
 async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  const ask = async () => fetch('api/v1' + path, {
+    ...init, cache: 'no-store', credentials: 'omit', redirect: 'error',
+    headers: { ...init.headers, Authorization: `Bearer ${await (proven ??= proof())}` },
+  });
   let res: Response;
   try {
-    await (proven ??= proof());
-    res = await fetch('api/v1' + path, {
-      ...init, cache: 'no-store', credentials: 'omit', redirect: 'error',
-      headers: { ...init.headers, Authorization: `Bearer ${sessionStorage.getItem(kept) ?? ''}` },
-    });
+    const known = proven;
+    res = await ask();
+    if (res.status === 401 && known && known === proven) { // a new server, on a connection that was not lost
+      distrust();
+      res = await ask();
+    }
   } catch (err) {
     if ((err as Error).name === 'AbortError') throw err;
     distrust();

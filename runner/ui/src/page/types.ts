@@ -43,7 +43,7 @@ export interface Summary {
 
 export interface Jobs { now: string; version: string; total: number; offset: number; jobs: JobRow[] }
 
-export interface Hello { address: string; read: string; control: string | null }
+export interface Hello { address: string; session: string; read: string; control: string | null }
 export interface Session {
   now: string; user: string; host: string; version: string; control: 'none' | 'control' | 'run'; roots: string[];
   prompt: string | null;

@@ -119,7 +119,9 @@ func fill(random *rand.Rand, v reflect.Value) {
 			return
 		}
 		for i := range v.NumField() {
-			fill(random, v.Field(i))
+			if v.Type().Field(i).Tag.Get("json") != "-" {
+				fill(random, v.Field(i))
+			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1+random.IntN(3), 4))

@@ -55,7 +55,7 @@ test:
 CHECKS := test $(ALSO) vet staticcheck nocgo fuzz readme
 check: fmt shells
 	@echo 'make $(CHECKS): what each prints comes when it is over'
-	@$(MAKE) --no-print-directory -j4 -O TESTFLAGS='-race -shuffle=on -p 3 -parallel 3' $(CHECKS)
+	@$(MAKE) --no-print-directory -j4 -O TESTFLAGS='-race -shuffle=on -p 3 -parallel 3 -timeout 30m' $(CHECKS)
 
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "not formatted:"; echo "$$bad"; exit 1; }

@@ -278,7 +278,7 @@ func (ev Prepared) on(c *Core) {
 	c.set(a.job, running)
 	c.line(a, c.opts.Queues)
 	c.lookFor(a)
-	c.reads.begun(c.now.Boot)
+	c.readings.begun(c.now.Boot)
 	c.do(Launch{Job: int(a.job), UniID: uni, Key: start.Key, Needs: start.Needs})
 }
 

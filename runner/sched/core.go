@@ -63,8 +63,8 @@ type Core struct {
 	pools     pools
 	lessons   lessons
 	live      attempts
-	reads     reads
-	gauges    gauges
+	readings  readings
+	sampling  sampling
 	breaker   breaker
 	health    health
 	sharing   sharing
@@ -169,7 +169,7 @@ func (c *Core) settle() {
 		return
 	}
 	c.read()
-	c.gauge()
+	c.sample()
 	at, fill := c.nextTime()
 	if c.fillAt = fill; at != c.wakeAt {
 		c.wakeAt = at
@@ -269,14 +269,14 @@ func (c *Core) giveUp() {
 	}
 	if w.alone == 0 {
 		w.alone = now
-		if c.opts.NoWait && c.reads.tried < now {
-			c.reads.next = now
+		if c.opts.NoWait && c.readings.tried < now {
+			c.readings.next = now
 		}
 	}
 	limit := c.b.Settings.MaxWait
 	enough := limit > 0 && now-w.alone >= limit
 	if c.opts.NoWait {
-		enough = c.reads.ever && c.reads.tried >= w.alone && !c.reads.all.out
+		enough = c.readings.ever && c.readings.tried >= w.alone && !c.readings.all.out
 	}
 	if enough {
 		c.viewHead(&c.vain)
@@ -401,6 +401,6 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 	}
 	at = fill
 	c.nextRead(first(&at))
-	c.nextGauge(first(&at))
+	c.sampling.nextDue(first(&at))
 	return at, fill
 }

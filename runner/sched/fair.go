@@ -59,7 +59,7 @@ func (ev Noticed) on(c *Core) {
 	c.pool.Notice(c.now.Boot, ev.Claims, ev.Wishes)
 	c.refill = true
 	if !slices.EqualFunc(ev.Claims, c.heard, alike) {
-		c.reads.next = min(c.reads.next, c.reads.all.at+lookEvery)
+		c.readings.next = min(c.readings.next, c.readings.all.at+lookEvery)
 	}
 	c.heard = ev.Claims
 	c.welcome()
@@ -346,13 +346,13 @@ func (c *Core) preempt(a *attempt, why string) {
 // others hold keeps a job from starting, or what they wish for decides whether this run's
 // jobs may stay.
 func (c *Core) attends() bool {
-	if c.squeezed || c.tellsFree() && c.now.Boot >= c.reads.all.at+attendEvery {
+	if c.squeezed || c.tellsFree() && c.now.Boot >= c.readings.all.at+attendEvery {
 		return true
 	}
 	if !c.b.Settings.Background || c.live.onGPUs == 0 {
 		return false
 	}
-	return c.pool.Called() || c.now.Boot >= c.reads.all.at+attendEvery
+	return c.pool.Called() || c.now.Boot >= c.readings.all.at+attendEvery
 }
 
 // tellsFree reports whether anybody is to get news of free GPUs.
@@ -367,7 +367,7 @@ func (c *Core) nextCall(by func(time.Duration)) {
 	}
 	by(c.calls)
 	if c.live.onGPUs > 0 {
-		by(c.reads.all.at + attendEvery)
+		by(c.readings.all.at + attendEvery)
 	}
 	if c.b.Settings.Hours.String() != "" || c.pool != nil && len(c.pool.Host().Hours) > 0 {
 		by(c.now.Boot + time.Minute - c.now.Wall.Sub(c.now.Wall.Truncate(time.Minute))) // hours end at full minutes

@@ -141,10 +141,7 @@ func (c *Core) current(g gpu.Grant) bool {
 		return true
 	}
 	old := c.pool.Outdated(c.now.Boot, g.UUIDs)
-	if r := &c.reads; len(old) > 0 && c.now.Boot >= r.again {
-		r.again = c.now.Boot + gpu.FreshFor
-		r.now = append(r.now, old...)
-	}
+	c.readings.refresh(c.now.Boot, old)
 	return len(old) == 0
 }
 

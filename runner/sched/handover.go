@@ -31,7 +31,7 @@ func (c *Core) cool(ids []gpu.UUID, name string) {
 	for _, id := range ids {
 		c.cooling = append(c.cooling, cooldown{id, until})
 	}
-	c.reads.next = min(c.reads.next, until)
+	c.readings.next = min(c.readings.next, until)
 }
 
 // A handOver is a GPU that a job of this run just left. Its free memory is read in quick

@@ -100,6 +100,6 @@ func (c *Core) diagnose(a *attempt, s symptoms, f state.Fact) {
 		return
 	}
 	if id := c.health.ended(c.now.Boot, a, s, f, c.another); id != "" {
-		c.reads.now = append(c.reads.now, id)
+		c.readings.list(id)
 	}
 }

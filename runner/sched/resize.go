@@ -145,10 +145,10 @@ func (c *Core) grows(a *attempt) bool {
 		return false
 	}
 	c.growing = true
-	if a.seen == c.reads.answered || c.reads.answered == 0 {
+	if a.seen == c.readings.succeeded || c.readings.succeeded == 0 {
 		return false
 	}
-	a.seen = c.reads.answered
+	a.seen = c.readings.succeeded
 	before := a.spare
 	a.spare = nil
 	a.grows = false

@@ -25,7 +25,7 @@ const (
 func (c *Core) Snapshot(now Now) state.Snapshot {
 	c.now = now
 	s := state.Snapshot{
-		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, Watching: c.watching(), GPUErr: c.reads.err,
+		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, Watching: c.watching(), GPUErr: c.readings.err,
 		ETA: c.eta(), Failed: c.failures.count, Fresh: slices.Clip(c.failures.last), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
 	}
 	if c.pool != nil {
@@ -47,8 +47,8 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	}
 	c.viewHead(&s)
 	// Readings too old to rely on matter only if a job has waited for newer ones.
-	if wanted := max(c.reads.answered, c.waiter.since); c.waiter.id >= 0 && c.reads.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
-		s.GPUStale = now.Boot - c.reads.answered
+	if wanted := max(c.readings.succeeded, c.waiter.since); c.waiter.id >= 0 && c.readings.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
+		s.GPUStale = now.Boot - c.readings.succeeded
 	}
 	return s
 }

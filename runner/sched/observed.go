@@ -10,53 +10,6 @@ import (
 	"gpurun/state"
 )
 
-// When GPUs are read: all of them at every poll while a ready job waits for one, and
-// to find strays; those with jobs of this run often enough to base advice on, which is
-// free memory once a second, which costs microseconds, and the process list every few
-// seconds, which costs milliseconds and holds the driver's lock; and one that such a job
-// just left in quick succession until the next job is on it (handover.go).
-const (
-	readingLost  = 2 * time.Minute        // after this long, no answer is coming
-	shortPause   = 50 * time.Millisecond  // the shortest poll
-	longestPause = time.Minute            // between failing readings, or a poll if that is longer
-	usedFirst    = 500 * time.Millisecond // after a start, so that short jobs are sampled too
-	usedEvery    = time.Second
-	listEvery    = stall.Listing
-	listStep     = 128 * gpu.MiB // a drop in free memory that triggers a list
-)
-
-// reads are the readings of all GPUs, and of those in use.
-type reads struct {
-	all      request
-	next     time.Duration // when all may be read again
-	answered time.Duration // when all were last read successfully
-	tried    time.Duration // when such a reading last came back, successful or not
-	ever     bool          // some reading of all GPUs has come back
-	failures int           // in a row
-	err      string        // the latest failure
-
-	used     request
-	usedNext time.Duration // when the GPUs in use may be read again
-	list     time.Duration // when to read them with their processes
-	now      []gpu.UUID    // GPUs whose list is wanted at once
-	again    time.Duration // when such a list may be wanted again because an old one would let a job start
-}
-
-// A request is a reading that may be on its way.
-type request struct {
-	at  time.Duration // when it was last requested
-	out bool          // and not yet answered
-}
-
-func (r *request) waits(now time.Duration) bool { return r.out && now-r.at <= readingLost }
-
-// begun schedules an early reading of a new job's GPUs.
-func (r *reads) begun(now time.Duration) {
-	if r.usedNext <= now || r.usedNext > now+usedFirst {
-		r.usedNext = now + usedFirst
-	}
-}
-
 // on processes a reading. From a quick one the pool learns only about GPUs in
 // hand-over and GPUs that do not answer: on a GPU in use, nobody can tell whose the
 // memory is without a process list.
@@ -81,24 +34,14 @@ func (ev Observed) on(c *Core) {
 	c.refill = true
 	c.welcome()
 	c.handsRead(ev.Observation, quick)
-	if r := &c.reads; !ev.Quick && (ev.Err != "" || len(ev.Readings) >= len(c.pool.Devices())) {
-		r.all.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Err
-		if ev.Err == "" {
-			r.answered, r.failures = c.now.Boot, 0
+	if !ev.Quick && (ev.Err != "" || len(ev.Readings) >= len(c.pool.Devices())) {
+		if c.readings.answered(c.now.Boot, ev.Err, c.b.Settings.Poll); ev.Err == "" {
 			c.live.strayLooked(c.now.Boot)
-			return
 		}
-		r.failures++
-		r.next = max(r.next, r.all.at+c.pollPause())
 	}
 }
 
-// pollPause returns the time between readings of all GPUs. It grows while they fail.
-func (c *Core) pollPause() time.Duration {
-	poll := max(c.b.Settings.Poll, shortPause)
-	return min(poll<<min(c.reads.failures, 10), max(longestPause, poll))
-}
-
+// reading returns what an observation has of a device, or nil.
 func reading(s gpu.Observation, id gpu.UUID) *gpu.Reading {
 	for i := range s.Readings {
 		if s.Readings[i].UUID == id {
@@ -108,59 +51,26 @@ func reading(s gpu.Observation, id gpu.UUID) *gpu.Reading {
 	return nil
 }
 
-// read requests the readings that are due. One of all GPUs takes longer, and waits for a
-// quick one in progress.
+// read requests the readings that are due.
 func (c *Core) read() {
 	if c.pool == nil || c.sealed() && len(c.live.all) == 0 {
 		return
 	}
-	r, now := &c.reads, c.now.Boot
-	stray := c.live.strayDue()
-	hands := (c.waiter.id >= 0 || len(c.moves) > 0) && c.readHands()
-	want := (c.waiter.id >= 0 || c.growing || c.attends()) && !hands || stray > 0 && now >= stray
-	if want && now >= r.next && !r.all.waits(now) {
-		r.all, r.next = request{now, true}, now+c.pollPause()
-		r.used.at, r.usedNext, r.list = now, now+usedEvery, now+listEvery
-		c.do(Read{})
+	handingOver := (c.waiter.id >= 0 || len(c.moves) > 0) && c.readHands()
+	for _, r := range c.readings.due(c.now.Boot, &c.live, c.wantsReadings(), handingOver, c.b.Settings.Poll) {
+		c.do(r)
 	}
-	if len(r.now) > 0 {
-		c.do(Read{UUIDs: r.now, Processes: true})
-		r.now = nil
-	}
-	if c.live.onGPUs == 0 || now < r.usedNext || r.used.waits(now) {
-		return
-	}
-	ids := c.live.inUse()
-	if len(ids) == 0 {
-		return
-	}
-	list := now >= r.list
-	if r.used, r.usedNext = (request{now, true}), now+usedEvery; list {
-		r.list = now + listEvery
-	}
-	c.do(Read{UUIDs: ids, Processes: list})
 }
+
+// wantsReadings reports whether it matters who is on all GPUs.
+func (c *Core) wantsReadings() bool { return c.waiter.id >= 0 || c.growing || c.attends() }
 
 // nextRead calls by with the times at which read has something to do.
 func (c *Core) nextRead(by func(time.Duration)) {
-	r := &c.reads
-	if c.pool != nil && c.live.onGPUs > 0 {
-		if r.used.out {
-			by(r.used.at + readingLost + 1)
-		} else {
-			by(r.usedNext)
-		}
-	}
-	if stray := c.live.strayDue(); stray > 0 {
-		by(max(stray, r.next))
-	}
-	if r.all.out {
-		by(r.all.at + readingLost + 1)
-	}
-	if c.waiter.id >= 0 || c.growing || c.attends() {
-		by(r.next)
-	} else if c.pool != nil && c.tellsFree() {
-		by(r.all.at + attendEvery)
+	wanted := c.wantsReadings()
+	c.readings.nextDue(&c.live, wanted, by)
+	if !wanted && c.pool != nil && c.tellsFree() {
+		by(c.readings.all.at + attendEvery)
 	}
 	c.nextHand(by)
 }
@@ -201,7 +111,7 @@ type seat struct {
 
 // see records how much of their GPUs the live attempts use, and who else is there.
 func (c *Core) see(seen gpu.Observation) {
-	c.reads.used.out = false
+	c.readings.used.out = false
 	if seen.Err != "" {
 		return
 	}
@@ -209,7 +119,11 @@ func (c *Core) see(seen gpu.Observation) {
 		counts := false
 		for i, id := range a.grant.UUIDs {
 			if r := reading(seen, id); r != nil && r.Err == "" {
-				counts = c.seat(a, i, r) || counts
+				told, drop := a.seat(i, r)
+				if counts = counts || told; drop {
+					c.readings.list(id)
+				}
+				c.sharing.pidsTell = c.sharing.pidsTell || r.Listed && told
 				a.watch.Lit(r, c.now.Boot)
 			}
 		}
@@ -236,18 +150,15 @@ func (c *Core) see(seen gpu.Observation) {
 // seat records how much an attempt uses of its i-th GPU, and reports whether the
 // reading counts: it is a list with the attempt's processes, or a quick reading with
 // no less free memory than such a list. When free memory drops below that of every list
-// so far, a new list is read at once, to tell a job's own short peak from a neighbor's.
-func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
+// so far, a new list is to tell a job's own short peak from a neighbor's.
+func (a *attempt) seat(i int, r *gpu.Reading) (counts, drop bool) {
 	for len(a.seats) < len(a.grant.UUIDs) {
 		a.seats = append(a.seats, seat{used: -1, low: -1})
 	}
-	s, now := &a.seats[i], &c.reads.now
+	s := &a.seats[i]
 	if !r.Listed {
-		drop := r.Free >= 0 && (s.low < 0 || r.Free+listStep <= s.low)
-		if drop && !slices.Contains(*now, r.UUID) {
-			*now = append(*now, r.UUID)
-		}
-		return !drop && s.used > 0
+		drop = r.Free >= 0 && (s.low < 0 || r.Free+listStep <= s.low)
+		return !drop && s.used > 0, drop
 	}
 	if r.Free >= 0 && (s.low < 0 || r.Free < s.low) {
 		s.low = r.Free
@@ -270,8 +181,7 @@ func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
 		a.company[i].see(r, a.uniID, s.used)
 	}
 	a.hogs = a.hogs || alone && r.Total > 0 && s.used > r.Total/100*hogShare
-	c.sharing.pidsTell = c.sharing.pidsTell || s.used > 0
-	return s.used > 0
+	return s.used > 0, false
 }
 
 // metered takes over what the engine has read of GPUs that it chose.
@@ -302,12 +212,6 @@ func (a *attempt) used() gpu.Bytes {
 	return all
 }
 
-// gauges say when to look at what attempts have done: those whose job asks whether it stalls.
-type gauges struct {
-	next time.Duration // 0 while none of them runs
-	out  request
-}
-
 // stallOf returns what a running attempt's job says about stalls, and how often to look.
 func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 	if a.job >= 0 && a.uniID != "" && !a.asked && !a.queued && !a.suspended && a.stop == "" {
@@ -316,43 +220,21 @@ func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 	return s, stall.Pace(s)
 }
 
-// gauge asks how much the attempts have done, if it is time.
-func (c *Core) gauge() {
-	g, now := &c.gauges, c.now.Boot
-	var ids []string
-	pause := time.Duration(0)
-	for _, a := range c.live.all {
-		if _, every := c.stallOf(a); every > 0 {
-			ids = append(ids, a.uniID)
-			if pause == 0 || every < pause {
-				pause = every
-			}
-		}
+// sample asks how much the attempts have done, if it is time.
+func (c *Core) sample() {
+	every := func(a *attempt) time.Duration {
+		_, every := c.stallOf(a)
+		return every
 	}
-	switch {
-	case len(ids) == 0:
-		g.next = 0
-	case g.next == 0 || g.next > now+pause:
-		g.next = now + pause
-	case now >= g.next && !g.out.waits(now):
-		g.out, g.next = request{now, true}, now+pause
+	if ids := c.sampling.due(c.now.Boot, &c.live, every); len(ids) > 0 {
 		c.do(Gauge{UniIDs: ids})
-	}
-}
-
-// nextGauge calls by with the time at which gauge has something to do.
-func (c *Core) nextGauge(by func(time.Duration)) {
-	if g := &c.gauges; g.next > 0 && g.out.out {
-		by(g.out.at + readingLost + 1)
-	} else if g.next > 0 {
-		by(g.next)
 	}
 }
 
 // on records which attempts have stalled, once until they go on, and ends them if their jobs
 // say so.
 func (ev Gauged) on(c *Core) {
-	c.gauges.out.out = false
+	c.sampling.out.out = false
 	for _, did := range ev.Work {
 		a := c.live.byID[did.UniID]
 		if a == nil {

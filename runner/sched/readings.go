@@ -1,0 +1,176 @@
+package sched
+
+import (
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/sched/stall"
+)
+
+const (
+	readingLost  = 2 * time.Minute        // after this long, no answer is coming
+	shortPause   = 50 * time.Millisecond  // the shortest poll
+	longestPause = time.Minute            // between failing readings, or a poll if that is longer
+	usedFirst    = 500 * time.Millisecond // after a start, so that short jobs are sampled too
+	usedEvery    = time.Second
+	listEvery    = stall.Listing
+	listStep     = 128 * gpu.MiB // a drop in free memory that triggers a list
+)
+
+// readings decides which GPUs are read when: all of them at every poll while a ready job waits for one, and
+// to find strays; those with jobs of this run often enough to base advice on, which is
+// free memory once a second, which costs microseconds, and the process list every few
+// seconds, which costs milliseconds and holds the driver's lock; and one that such a job
+// just left in quick succession until the next job is on it (handover.go).
+type readings struct {
+	all       request
+	next      time.Duration // when all may be read again
+	succeeded time.Duration // when all were last read
+	tried     time.Duration // when such a reading last came back, successful or not
+	ever      bool          // some reading of all GPUs has come back
+	failures  int           // in a row
+	err       string        // the latest failure
+
+	used     request
+	usedNext time.Duration // when the GPUs in use may be read again
+	listNext time.Duration // when to read them with their processes
+	lists    []gpu.UUID    // GPUs whose list is wanted at once
+	again    time.Duration // when such a list may be wanted again because an old one would let a job start
+}
+
+// A request is a reading that may be on its way.
+type request struct {
+	at  time.Duration // when it was last requested
+	out bool          // and not yet answered
+}
+
+func (r *request) waits(now time.Duration) bool { return r.out && now-r.at <= readingLost }
+
+// begun schedules an early reading of a new job's GPUs.
+func (r *readings) begun(now time.Duration) {
+	if r.usedNext <= now || r.usedNext > now+usedFirst {
+		r.usedNext = now + usedFirst
+	}
+}
+
+// list asks for the processes on some GPUs at once.
+func (r *readings) list(ids ...gpu.UUID) {
+	for _, id := range ids {
+		if !slices.Contains(r.lists, id) {
+			r.lists = append(r.lists, id)
+		}
+	}
+}
+
+// refresh asks for the processes on GPUs of which an old list would let a job start.
+func (r *readings) refresh(now time.Duration, ids []gpu.UUID) {
+	if len(ids) > 0 && now >= r.again {
+		r.again = now + gpu.FreshFor
+		r.list(ids...)
+	}
+}
+
+// answered notes that a reading of all GPUs has come back. The pause between them grows while they fail.
+func (r *readings) answered(now time.Duration, err string, poll time.Duration) {
+	r.all.out, r.ever, r.tried, r.err = false, true, now, err
+	if err == "" {
+		r.succeeded, r.failures = now, 0
+		return
+	}
+	r.failures++
+	r.next = max(r.next, r.all.at+r.pause(poll))
+}
+
+// pause returns the time between readings of all GPUs.
+func (r *readings) pause(poll time.Duration) time.Duration {
+	poll = max(poll, shortPause)
+	return min(poll<<min(r.failures, 10), max(longestPause, poll))
+}
+
+// due returns the readings that are to be requested now. wanted says that a job waits for a GPU, or
+// that it matters what others do on them. All GPUs take longer, and wait for a quick reading of those
+// in hand-over.
+func (r *readings) due(now time.Duration, live *attempts, wanted, handingOver bool, poll time.Duration) (due []Read) {
+	stray := live.strayDue()
+	if (wanted && !handingOver || stray > 0 && now >= stray) && now >= r.next && !r.all.waits(now) {
+		r.all, r.next = request{now, true}, now+r.pause(poll)
+		r.used.at, r.usedNext, r.listNext = now, now+usedEvery, now+listEvery
+		due = append(due, Read{})
+	}
+	if len(r.lists) > 0 {
+		due = append(due, Read{UUIDs: r.lists, Processes: true})
+		r.lists = nil
+	}
+	if live.onGPUs == 0 || now < r.usedNext || r.used.waits(now) {
+		return due
+	}
+	ids := live.inUse()
+	if len(ids) == 0 {
+		return due
+	}
+	list := now >= r.listNext
+	if r.used, r.usedNext = (request{now, true}), now+usedEvery; list {
+		r.listNext = now + listEvery
+	}
+	return append(due, Read{UUIDs: ids, Processes: list})
+}
+
+// nextDue calls by with the times at which due may have something to return.
+func (r *readings) nextDue(live *attempts, wanted bool, by func(time.Duration)) {
+	if live.onGPUs > 0 {
+		if r.used.out {
+			by(r.used.at + readingLost + 1)
+		} else {
+			by(r.usedNext)
+		}
+	}
+	if stray := live.strayDue(); stray > 0 {
+		by(max(stray, r.next))
+	}
+	if r.all.out {
+		by(r.all.at + readingLost + 1)
+	}
+	if wanted {
+		by(r.next)
+	}
+}
+
+// sampling decides when to look at what attempts have done: those whose job asks whether it stalls.
+type sampling struct {
+	next time.Duration // 0 while none of them runs
+	out  request
+}
+
+// due returns the attempts of which a sample is to be taken now. every returns how often to look at one,
+// 0 for never.
+func (s *sampling) due(now time.Duration, live *attempts, every func(*attempt) time.Duration) (uniIDs []string) {
+	pause := time.Duration(0)
+	for _, a := range live.all {
+		if e := every(a); e > 0 {
+			uniIDs = append(uniIDs, a.uniID)
+			if pause == 0 || e < pause {
+				pause = e
+			}
+		}
+	}
+	switch {
+	case len(uniIDs) == 0:
+		s.next = 0
+	case s.next == 0 || s.next > now+pause:
+		s.next = now + pause
+	case now >= s.next && !s.out.waits(now):
+		s.out, s.next = request{now, true}, now+pause
+		return uniIDs
+	}
+	return nil
+}
+
+// nextDue calls by with the time at which due may have something to return.
+func (s *sampling) nextDue(by func(time.Duration)) {
+	if s.next > 0 && s.out.out {
+		by(s.out.at + readingLost + 1)
+	} else if s.next > 0 {
+		by(s.next)
+	}
+}

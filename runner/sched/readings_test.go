@@ -1,0 +1,143 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// plain formats readings as "all", "GPU-0000" or "list GPU-0000".
+func plain(due []Read) string {
+	var words []string
+	for _, r := range due {
+		switch {
+		case r.UUIDs == nil:
+			words = append(words, "all")
+		case r.Processes:
+			words = append(words, "list "+string(r.UUIDs[0]))
+		default:
+			words = append(words, string(r.UUIDs[0]))
+		}
+	}
+	return fmt.Sprint(words)
+}
+
+// While a job waits, all GPUs are read at each poll, and less and less often while that fails.
+func TestReadingsOfAllGPUs(t *testing.T) {
+	const poll = 5 * time.Second
+	r, live, now := &readings{}, &attempts{}, time.Hour
+	due := func(wanted, handingOver bool) string { return plain(r.due(now, live, wanted, handingOver, poll)) }
+	if got := due(false, false); got != "[]" {
+		t.Errorf("nobody wants one: %s", got)
+	}
+	if got := due(true, true); got != "[]" {
+		t.Errorf("during a hand-over: %s", got)
+	}
+	if got := due(true, false); got != "[all]" {
+		t.Errorf("a job waits: %s", got)
+	}
+	if now += poll; due(true, false) != "[]" {
+		t.Error("all are read again while no answer has come")
+	}
+	if now += readingLost; due(true, false) != "[all]" {
+		t.Error("the answer is lost, and all are not read again")
+	}
+	var pauses []time.Duration
+	for _, err := range []string{"", "no driver", "no driver", "no driver", "no driver", "no driver", "", ""} {
+		r.answered(now, err, poll)
+		began := now
+		for due(true, false) == "[]" {
+			now += time.Second
+		}
+		pauses = append(pauses, now-began)
+	}
+	if want := []time.Duration{poll, 2 * poll, 4 * poll, 8 * poll, time.Minute, time.Minute, time.Minute, poll}; !slices.Equal(pauses, want) {
+		t.Errorf("paused for %v, want %v", pauses, want)
+	}
+}
+
+// GPUs in use are read every second, and listed every few seconds or when they are to be.
+func TestReadingsOfGPUsInUse(t *testing.T) {
+	a := &attempt{uniID: "a.1", grant: gpu.Grant{UUIDs: []gpu.UUID{uuid(0)}}}
+	r, live, now := &readings{}, &attempts{all: []*attempt{a}, onGPUs: 1}, time.Hour
+	due := func() string { return plain(r.due(now, live, false, false, time.Minute)) }
+	if r.begun(now); due() != "[]" {
+		t.Error("its GPU is read at once")
+	}
+	now += usedFirst
+	if got := due(); got != "[list GPU-0000]" {
+		t.Errorf("soon after the start: %s", got)
+	}
+	lists := 0
+	for range 20 {
+		r.used.out = false
+		now += usedEvery
+		switch got := due(); got {
+		case "[list GPU-0000]":
+			lists++
+		case "[GPU-0000]":
+		default:
+			t.Errorf("every second: %s", got)
+		}
+	}
+	if want := int(20 * usedEvery / listEvery); lists != want {
+		t.Errorf("%d lists in 20 s, want %d", lists, want)
+	}
+	r.list(uuid(1), uuid(1))
+	if got := due(); got != "[list GPU-0001]" {
+		t.Errorf("a list is wanted: %s", got)
+	}
+}
+
+// All GPUs are read 15 s and 60 s after a start, and every ten minutes, to find strays.
+func TestReadingsFindStrays(t *testing.T) {
+	a := &attempt{uniID: "a.1", usage: usage{lookAt: time.Hour + strayFirst}}
+	r, live, now := &readings{}, &attempts{all: []*attempt{a}}, time.Hour
+	var found []time.Duration
+	for now < 2*time.Hour {
+		next := now + time.Hour
+		r.nextDue(live, false, func(at time.Duration) {
+			if at > now {
+				next = min(next, at)
+			}
+		})
+		if now = next; plain(r.due(now, live, false, false, time.Second)) == "[all]" {
+			r.answered(now, "", time.Second)
+			live.strayLooked(now)
+			found = append(found, now-time.Hour)
+		}
+	}
+	if want := []time.Duration{strayFirst, straySecond, straySecond + strayEvery}; !slices.Equal(found[:3], want) {
+		t.Errorf("all were read after %v, want %v", found, want)
+	}
+}
+
+// Attempts are sampled as often as the job asks that stalls the soonest.
+func TestSamplingOfProgress(t *testing.T) {
+	slow, quick, never := &attempt{uniID: "slow"}, &attempt{uniID: "quick"}, &attempt{uniID: "never"}
+	every := func(a *attempt) time.Duration {
+		return map[*attempt]time.Duration{slow: time.Minute, quick: 10 * time.Second}[a]
+	}
+	s, live, now := &sampling{}, &attempts{all: []*attempt{slow, never}}, time.Hour
+	var got []string
+	for i := range 20 {
+		if i == 10 {
+			live.all = append(live.all, quick)
+		}
+		if ids := s.due(now, live, every); ids != nil {
+			s.out.out = false
+			got = append(got, fmt.Sprint(i*10, ids))
+		}
+		now += 10 * time.Second
+	}
+	if want := "60 [slow]"; got[0] != want || got[1] != "110 [slow quick]" || len(got) != 10 {
+		t.Errorf("sampled at %q", got)
+	}
+	live.all = nil
+	if s.due(now, live, every); s.next != 0 {
+		t.Errorf("nothing runs, and the next sample is due at %v", s.next)
+	}
+}

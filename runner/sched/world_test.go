@@ -53,7 +53,7 @@ type world struct {
 	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see gauged
 	work    map[string]stall.Work // what it has done
 	unis    map[string]int        // attempts so far, by job
-	reopen  bool                  // jobs that had ended or were held wait again, or were put in another order
+	reopen  bool                  // jobs that had ended or were held are something else now, or in another order
 	chaotic bool                  // jobs may wait for each other, and attempts end before the run has begun
 }
 
@@ -228,7 +228,7 @@ func (w *world) watchPhases(ev Event) {
 		w.reopen = true
 	}
 	for i, was := range w.phases {
-		w.reopen = w.reopen || was >= held && w.core.jobs[i].phase < held
+		w.reopen = w.reopen || was >= held && w.core.jobs[i].phase != was
 	}
 	w.phases = w.phases[:0]
 	for i := range w.core.jobs {

@@ -182,9 +182,9 @@ func (ev Reloaded) on(c *Core) {
 	}
 	more := len(c.b.Jobs) - len(c.jobs)
 	c.jobs = append(c.jobs, make([]job, more)...)
-	c.lessons.family = nil
-	if c.lessons.expected != nil {
-		c.lessons.expected = append(c.lessons.expected, make([]time.Duration, more)...)
+	c.usage.groups = nil
+	if c.usage.expected != nil {
+		c.usage.expected = append(c.usage.expected, make([]time.Duration, more)...)
 	}
 	c.graph = newGraph(c.b)
 	c.fillQueues()
@@ -237,10 +237,7 @@ func (c *Core) join(id int32) {
 	j.phase = pending
 	c.total++
 	c.counts[pending]++
-	if c.lessons.expected != nil {
-		c.lessons.expected[id], _ = c.kin(id).Took()
-	}
-	c.waits(id, 1)
+	c.expect(id)
 }
 
 // leave takes a job out of the run of which nothing is running.
@@ -251,7 +248,7 @@ func (c *Core) leave(id int32) {
 	}
 	c.unlose(id)
 	c.set(id, pending)
-	c.waits(id, -1)
+	c.usage.waits(id, -1)
 	c.total--
 	c.counts[pending]--
 	j.phase = unselected

@@ -13,7 +13,7 @@ import (
 // check verifies the invariants that hold between two Steps. Tests call it after each. A running
 // job may have jobs before it that it did not wait for, once such jobs have been reopened.
 func (c *Core) check(reopened bool) error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkLessons(), c.checkMoves())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkUsage(), c.checkMoves())
 }
 
 func (c *Core) checkCounts() error {
@@ -363,19 +363,19 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	return nil
 }
 
-// checkLessons: a ready job asks for what is known now, and what lies ahead is counted once.
-func (c *Core) checkLessons() error {
+// checkUsage: a ready job asks for what is known now, and what lies ahead is counted once.
+func (c *Core) checkUsage() error {
 	ahead, foreseen := time.Duration(0), 0
 	for i := range c.jobs {
 		id := int32(i)
 		if c.jobs[i].phase == ready && c.jobs[i].class.req != c.request(id) {
 			return fmt.Errorf("%s is ready for %+v, but asks for %+v", c.name(id), c.jobs[i].class.req, c.request(id))
 		}
-		if l := &c.lessons; l.expected != nil && l.expected[i] > 0 && c.jobs[i].phase.open() {
+		if l := &c.usage; l.expected != nil && l.expected[i] > 0 && c.jobs[i].phase.open() {
 			ahead, foreseen = ahead+l.expected[i], foreseen+1
 		}
 	}
-	if l := &c.lessons; ahead != l.ahead || foreseen != l.foreseen {
+	if l := &c.usage; ahead != l.ahead || foreseen != l.foreseen {
 		return fmt.Errorf("%d jobs take %v, counted %d and %v", foreseen, ahead, l.foreseen, l.ahead)
 	}
 	return nil

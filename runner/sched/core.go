@@ -61,7 +61,7 @@ type Core struct {
 	steering
 	gathering gathering
 	pools     pools
-	lessons   lessons
+	usage     usageStats
 	live      attempts
 	readings  readings
 	sampling  sampling

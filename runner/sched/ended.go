@@ -51,7 +51,7 @@ func (ev Ended) on(c *Core) {
 	if f.Uncharged = c.excused(a, s, f, ev); f.Uncharged == "" && a.job >= 0 {
 		f.NoRetry = c.noRetry(a.job, &f, a.fault)
 	}
-	c.learn(a, f)
+	c.recordEnd(a, f)
 	c.watch(a, f)
 	c.diagnose(a, s, f)
 	switch {

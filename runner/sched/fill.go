@@ -219,7 +219,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	g.Since, g.Background = c.now.Wall, c.b.Settings.Background
 	lasts := prepare.Timeout
 	if lasts == 0 {
-		_, lasts = c.kin(id).Took()
+		_, lasts = c.seedGroup(id).Took()
 	}
 	if g.Beyond = cl.Beyond; lasts > 0 {
 		g.Ends = c.now.Wall.Add(lasts)
@@ -248,7 +248,7 @@ func (c *Core) late(id int32) *schema.Wait {
 	if c.opts.Ends.IsZero() {
 		return nil
 	}
-	takes, _ := c.kin(id).Took()
+	takes, _ := c.seedGroup(id).Took()
 	if t, _ := c.timeout(id); t > 0 {
 		takes = min(takes, t)
 	}

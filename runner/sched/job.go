@@ -98,10 +98,10 @@ func (c *Core) set(id int32, p phase) {
 		return
 	}
 	if j.phase.open() {
-		c.waits(id, -1)
+		c.usage.waits(id, -1)
 	}
 	if p.open() {
-		c.waits(id, 1)
+		c.usage.waits(id, 1)
 	}
 	c.changed = c.changed || c.concluding && (j.phase == held || p == held || p == interrupted)
 	c.counts[j.phase]--

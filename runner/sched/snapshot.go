@@ -42,7 +42,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 			s.Counts[state.Running]--
 			s.Counts[state.Queued]++
 		}
-		v.Takes, _ = c.kin(a.job).Took()
+		v.Takes, _ = c.seedGroup(a.job).Took()
 		s.Running = append(s.Running, v)
 	}
 	c.viewHead(&s)

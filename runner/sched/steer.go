@@ -247,8 +247,8 @@ func (c *Core) sort() {
 // rank orders the jobs: by priority, then as the order setting says, then as in the files.
 func (c *Core) rank() {
 	before := within(c.b)
-	if c.b.Settings.Order == jobspec.LongestFirst && c.lessons.expected != nil {
-		before = func(x, y int32) int { return cmp.Compare(c.takes(y), c.takes(x)) }
+	if c.b.Settings.Order == jobspec.LongestFirst && c.usage.expected != nil {
+		before = func(x, y int32) int { return cmp.Compare(c.usage.takes(y), c.usage.takes(x)) }
 	}
 	order := c.inOrder()
 	slices.SortFunc(order, func(x, y int32) int {

@@ -11,7 +11,64 @@ import (
 	"gpurun/state"
 )
 
-// learning returns a world with one GPU and n jobs of one family that name no memory.
+// What is left takes as long as the jobs before, and no less than the one that runs the longest.
+func TestTimeLeft(t *testing.T) {
+	usual := []float32{60, 60, 60}
+	for name, row := range map[string]struct {
+		seconds   []float32
+		expected  []time.Duration // of jobs that wait
+		unstarted int
+		running   []remaining
+		want      time.Duration
+	}{
+		"nothing is known":                 {nil, nil, 1, []remaining{{0, 0}}, 0},
+		"one at a time":                    {usual, nil, 3, []remaining{{0, 0}}, 4 * time.Minute},
+		"two at a time":                    {usual, nil, 2, []remaining{{0, 0}, {0, 0}}, 2 * time.Minute},
+		"groups say more than the batch":   {usual, []time.Duration{10 * time.Minute}, 1, []remaining{{0, 5 * time.Minute}}, 15 * time.Minute},
+		"the longest decides":              {usual, nil, 0, []remaining{{0, time.Hour}, {0, time.Minute}}, time.Hour},
+		"it has run for a while":           {usual, nil, 0, []remaining{{time.Minute, 5 * time.Minute}}, 4 * time.Minute},
+		"it takes longer than is known":    {usual, nil, 0, []remaining{{time.Hour, 0}}, 0},
+		"it takes longer than its group":   {usual, nil, 1, []remaining{{time.Hour, time.Minute}}, time.Minute},
+		"only the group of one is unknown": {nil, nil, 0, []remaining{{0, time.Minute}}, time.Minute},
+	} {
+		u := &usageStats{}
+		u.took(row.seconds...)
+		u.expected = make([]time.Duration, len(row.expected))
+		for id, d := range row.expected {
+			u.expect(int32(id), d)
+			u.waits(int32(id), 1)
+		}
+		if got := u.eta(row.unstarted, row.running); got != row.want {
+			t.Errorf("%s: %v, want %v", name, got, row.want)
+		}
+	}
+}
+
+func TestMemorySetAside(t *testing.T) {
+	group := &state.Family{Peaks: []gpu.Bytes{9 * gpu.GiB, 9 * gpu.GiB, 9 * gpu.GiB}, Seconds: []float32{60, 60, 60}}
+	ask := func(memory gpu.Bytes) gpu.Request { return gpu.Request{Min: 1, Max: 1, Memory: memory} }
+	for name, row := range map[string]struct {
+		spec  jobspec.Spec
+		group *state.Family
+		most  gpu.Bytes
+		want  gpu.Bytes
+	}{
+		"what others took, and some":    {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, group, 0, 10 * gpu.GiB},
+		"no more than any GPU has":      {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, group, 8 * gpu.GiB, 8 * gpu.GiB},
+		"nothing is known":              {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, nil, 0, 0},
+		"the job says":                  {jobspec.Spec{Request: ask(gpu.GiB)}, group, 0, 0},
+		"the job says a smaller least":  {jobspec.Spec{LeastMemory: true, Request: ask(gpu.GiB)}, group, 0, 10 * gpu.GiB},
+		"the job says a larger least":   {jobspec.Spec{LeastMemory: true, Request: ask(20 * gpu.GiB)}, group, 0, 0},
+		"it needs no GPU":               {jobspec.Spec{DefaultMemory: true}, group, 0, 0},
+		"too few are known of its like": {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, &state.Family{Peaks: group.Peaks[:1]}, 0, 0},
+	} {
+		if got, _ := setAside(&row.spec, row.group, func() gpu.Bytes { return row.most }); got != row.want {
+			t.Errorf("%s: %s, want %s", name, got, row.want)
+		}
+	}
+}
+
+// learning returns a world with one GPU and n jobs of one seed group that name no memory.
 func learning(t *testing.T, total gpu.Bytes, n int, change func(i int, s *jobspec.Spec)) *world {
 	w := newWorld(t)
 	w.gpus(1, total)
@@ -47,7 +104,7 @@ func (w *world) running() (grants []gpu.Bytes) {
 	return grants
 }
 
-// From the fourth job of a family on, what the others took is set aside, also for those
+// From the fourth job of a seed group on, what the others took is set aside, also for those
 // that have been waiting for long.
 func TestMemoryIsLearned(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 9, nil)
@@ -115,7 +172,7 @@ func TestMemoryIsNotLearned(t *testing.T) {
 		change func(i int, s *jobspec.Spec)
 	}{
 		"the job says":     {9 * gpu.GiB, time.Minute, func(_ int, s *jobspec.Spec) { s.DefaultMemory = false }},
-		"other families":   {9 * gpu.GiB, time.Minute, func(i int, s *jobspec.Spec) { s.Template = uint64(i + 1) }},
+		"other groups":     {9 * gpu.GiB, time.Minute, func(i int, s *jobspec.Spec) { s.Template = uint64(i + 1) }},
 		"too short":        {9 * gpu.GiB, 2 * time.Second, nil},
 		"all of the GPU":   {24 * gpu.GiB, time.Minute, nil},
 		"nothing was seen": {0, time.Minute, nil},
@@ -163,7 +220,7 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 		t.Errorf("min_memory 20 GiB: learned %s, asks for %s", m, w.core.Request(5).Memory)
 	}
 	w.core.spec(5).LeastMemory = false
-	w.core.h.Family(0, w.core.familyName(5)).Short = 40 * gpu.GiB
+	w.core.h.Family(0, w.core.seedGroupName(5)).Short = 40 * gpu.GiB
 	if m, _ := w.core.Learned(5); m != 31*gpu.GiB {
 		t.Errorf("the largest GPU has 32 GiB: learned %s", m)
 	}
@@ -203,7 +260,7 @@ func TestDurationsAreLearned(t *testing.T) {
 	if s := w.core.Snapshot(w.now); s.ETA != time.Minute {
 		t.Errorf("it takes longer than usual, and %v to go for the other", s.ETA)
 	}
-	w.core.spec(5).Template, w.core.lessons.family = 3, nil
+	w.core.spec(5).Template, w.core.usage.groups = 3, nil
 	if s := w.core.Snapshot(w.now); s.ETA != 0 {
 		t.Errorf("nothing is known of jobs like it, and it takes longer than others: %v to go", s.ETA)
 	}

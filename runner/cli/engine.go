@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
+	"gpurun/state/disk"
 	"gpurun/state/host"
 )
 
@@ -26,11 +28,25 @@ func (a *app) openEngine(kind engine.Kind, dir string, log zerolog.Logger, claim
 func (r *run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	s, leave := &r.batch.Settings, make(chan struct{})
 	theirs := engine.Cluster{Options: s.Cluster, Environ: runner.Environ(), Poll: s.Poll, Leave: leave}
+	if s.Cluster["max_gpus_total"] != "" {
+		if theirs.Lock, err = lockOf(s.Engine); err != nil {
+			return e, leave, err
+		}
+	}
 	e, err = r.openEngine(batches.EngineOf(r.batch), r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)), theirs)
 	if err != nil {
 		err = &batches.Failure{Code: batches.ExitState, Text: err.Error(), Err: err, Hint: "nothing was started"}
 	}
 	return e, leave, err
+}
+
+// lockOf opens what this user's runs and commands lock while they submit to a cluster.
+func lockOf(engine string) (*os.File, error) {
+	f, err := disk.OpenLock(engine)
+	if err != nil {
+		err = &batches.Failure{Code: batches.ExitState, Text: "cannot lock out your other runs: " + err.Error(), Err: err, Hint: "set HOME, or XDG_STATE_HOME, to a folder of your own that all login nodes share"}
+	}
+	return f, err
 }
 
 // part closes an engine, which may have to reach a cluster first.

@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"os/user"
 	"strconv"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"gpurun/gpu"
@@ -17,6 +19,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/state/host"
 )
 
 // execSettings returns the settings of commands without a job file: flags, and the user's own
@@ -48,9 +51,13 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 			Hint: "name them with their memory in cluster.models, as docs/clusters.md tells, or remove -m",
 		}
 	}
+	if _, refused, err := (cluster.Trial{Args: args}).Ask(dialect); err != nil && refused == cluster.Never {
+		return &batches.Failure{Code: batches.ExitFailed, Text: s.Engine + ": " + err.Error()}
+	}
 	ctx, stop := a.untilSignal()
 	defer stop()
-	if err := c.untilAllowed(ctx, a, s, dialect); err != nil {
+	submitted, err := c.untilAllowed(ctx, a, s, dialect)
+	if err != nil {
 		return err
 	}
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.outTTY
@@ -66,7 +73,11 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	// The variables of a job that this may be in would override the arguments.
 	env := append(cluster.WithoutJob(os.Environ()), command.Env...)
 	cmd := &exec.Cmd{Path: path, Args: command.Args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	return a.foreground(cmd, stop, func(int) {})
+	var deaf []os.Signal
+	if s.Engine == "sge" { // its command in the queue ignores them
+		deaf = []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
+	}
+	return a.foreground(cmd, stop, func(int) { a.goSafely(submitted) }, deaf...)
 }
 
 // unmapped refuses what a cluster has no counterpart for.
@@ -96,8 +107,9 @@ func (c *execCmd) unmapped(name string) error {
 }
 
 // untilAllowed waits until one more job with these GPUs is within --max-gpus, or else within
-// cluster.max_gpus_total of the user's own defaults.
-func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings, dialect cluster.Dialect) error {
+// cluster.max_gpus_total of the user's own defaults. Until submitted has returned, which waits for
+// that, no other run or command of the user submits by such a limit.
+func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings, dialect cluster.Dialect) (submitted func(), err error) {
 	most, by := s.MaxGPUs, "--max-gpus"
 	if c.MaxGPUs == "" {
 		most, by = -1, "cluster.max_gpus_total"
@@ -106,30 +118,44 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 		}
 	}
 	if most < 0 || c.GPUs.min == 0 {
-		return nil
+		return func() {}, nil
 	}
 	if c.GPUs.min > most {
-		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
 	}
 	u, err := user.Current()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for said := ""; ; {
-		have, err := cluster.Asking(dialect, u.Username)
+		lock, err := lockOf(s.Engine)
 		if err != nil {
-			return &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
+			return nil, err
 		}
-		if have+c.GPUs.min <= most {
-			return nil
+		why, have := "", 0
+		if err := host.Flock(lock, unix.LOCK_EX, time.Second); err != nil {
+			why = "another gpurun of yours is submitting: " + err.Error()
+		} else if have, err = cluster.Asking(dialect, u.Username); err != nil {
+			return nil, &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
+		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", s.Engine, count(have, "GPU"), by, most); have+c.GPUs.min <= most {
+			return func() {
+				defer lock.Close()
+				for range 30 { // seconds; it is listed at once, unless the cluster does not answer
+					if now, err := cluster.Asking(dialect, u.Username); err == nil && now > have {
+						return
+					}
+					time.Sleep(time.Second)
+				}
+			}, nil
 		}
-		if why := fmt.Sprintf("your jobs on %s ask for %s and %s is %d", s.Engine, count(have, "GPU"), by, most); why != said {
+		lock.Close()
+		if why != said {
 			fmt.Fprintln(a.err, "gpurun: waiting: "+why)
 			said = why
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case <-time.After(max(time.Duration(c.Poll), time.Second)):
 		}
 	}

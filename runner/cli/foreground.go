@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -140,9 +141,9 @@ func (e *execClaim) release() {
 }
 
 // foreground runs a command in the foreground, and passes its pid to started.
-// Keyboard signals reach the command directly; others are forwarded. It starts
-// nothing if interrupted, called once signals arrive here, returns an error.
-func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(pid int)) error {
+// Keyboard signals reach the command directly; others are forwarded, those to which it is deaf as
+// SIGINT. It starts nothing if interrupted, called once signals arrive here, returns an error.
+func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(in)
@@ -157,9 +158,14 @@ func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(p
 		return &batches.Failure{Code: batches.ExitCannotExecute, Text: "cannot execute " + cmd.Path + ": " + why, Err: err}
 	}
 	started(cmd.Process.Pid)
+	var ended atomic.Int32 // by a signal that the command would not have heard; its status says nothing
 	a.goSafely(func() {
 		for sig := range in {
-			if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !a.onTerminal() {
+			switch {
+			case slices.Contains(deaf, sig):
+				ended.Store(int32(sig.(syscall.Signal)))
+				cmd.Process.Signal(syscall.SIGINT)
+			case sig != syscall.SIGINT && sig != syscall.SIGQUIT || !a.onTerminal():
 				cmd.Process.Signal(sig)
 			}
 		}
@@ -167,6 +173,9 @@ func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(p
 	err := cmd.Wait()
 	if cmd.ProcessState == nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
+	}
+	if sig := ended.Load(); sig != 0 {
+		return batches.Exit(128 + int(sig))
 	}
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return batches.Exit(128 + int(ws.Signal()))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -56,6 +57,7 @@ type Cluster struct {
 	Options map[string]string // settings.cluster
 	Environ []string          // that all attempts share, for the most part
 	Poll    time.Duration     // how often to look at the attempts' files, at most; 0 for 5 s
+	Lock    *os.File          // locked from the list of all the user's jobs there until one is submitted; nil for no lock. Close closes it
 	Leave   <-chan struct{}   // closed when Close is to wait for nothing; nil for never
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +28,6 @@ type Used struct {
 // The list of what a user has run: for convenience only, so everything works without it.
 const (
 	usedName = "batches.jsonl"
-	usedLock = "batches.lock"
 	usedWait = 200 * time.Millisecond // for another gpurun that is writing it
 	maxUsed  = 16 << 20
 )
@@ -67,20 +67,27 @@ func gone(u Used) bool {
 	return u.Host == Host().Host && isNotExist(err)
 }
 
-// changeUsed replaces the list by what change makes of it, without what is gone.
-func changeUsed(change func([]Used) []Used) error {
+// OpenLock opens a lock file of this user's by name: beside the list of batches, for all hosts that
+// share the home folder. It is not locked yet.
+func OpenLock(name string) (*os.File, error) {
 	dir, err := usedFolder()
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("your home folder cannot be used: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return nil, err
 	}
-	lock, err := host.OpenOwn(filepath.Join(dir, usedLock), os.O_RDWR|os.O_CREATE, 0o600)
+	return host.OpenOwn(filepath.Join(dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// changeUsed replaces the list by what change makes of it, without what is gone.
+func changeUsed(change func([]Used) []Used) error {
+	lock, err := OpenLock("batches")
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
+	dir := filepath.Dir(lock.Name())
 	if err := host.Flock(lock, unix.LOCK_EX, usedWait); err != nil {
 		return err
 	}

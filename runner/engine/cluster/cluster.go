@@ -194,6 +194,7 @@ func (c *Cluster) Close() error {
 	close(c.quit)
 	c.work.Wait()
 	close(c.events)
+	_ = c.Lock.Close() // of no file it is an error
 	return c.unheard()
 }
 
@@ -220,6 +221,9 @@ func (c *Cluster) run() {
 		}
 		if c.heard == nil {
 			c.submitNext()
+			if !c.calling && !c.quota.awaits {
+				c.quota.free(c.Lock)
+			}
 		}
 		c.cancel()
 		c.list()

@@ -73,7 +73,7 @@ func (c *Cluster) learn(rows []Row, asked map[string]bool) {
 	c.sweep()
 	c.past()
 	if c.quota.most > 0 {
-		c.quota.learn(rows, c.openTasks())
+		c.quota.learn(rows, c.openTasks(), c.listed)
 	}
 }
 

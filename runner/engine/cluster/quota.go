@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
 )
@@ -12,16 +15,34 @@ import (
 type quota struct {
 	most   int       // 0 for any number
 	others int       // of jobs but this run's, in the last list
-	heard  time.Time // when that came
+	heard  time.Time // when that was asked for
 	full   bool      // and it left no room; only a regular list, or an end, may change that
+	locked time.Time // since when this user's other runs submit nothing; zero if they may
+	awaits bool      // a list, with the lock
 }
 
-// freshFor is how old a list may be by which something is submitted.
-const freshFor = time.Second
+// hold locks out this user's other runs, also on other login nodes. It is false while one of them
+// has the lock.
+func (q *quota) hold(lock *os.File) bool {
+	if q.locked.IsZero() && (lock == nil || unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK) {
+		q.locked = time.Now()
+	}
+	return !q.locked.IsZero()
+}
 
-// learn counts what others have. open are this run's own tasks.
-func (q *quota) learn(rows []Row, open map[string]bool) {
-	q.others, q.heard, q.full = 0, time.Now(), false
+// free lets the user's other runs submit.
+func (q *quota) free(lock *os.File) {
+	if lock != nil && !q.locked.IsZero() {
+		_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
+	}
+	q.locked = time.Time{}
+}
+
+// learn counts what others have, by a list that was asked for then. open are this run's own tasks.
+// A full cluster stays so until somebody has fewer.
+func (q *quota) learn(rows []Row, open map[string]bool, asked time.Time) {
+	had := q.others
+	q.others, q.heard = 0, asked
 	for _, r := range rows {
 		if r.State.final() {
 			continue
@@ -32,6 +53,7 @@ func (q *quota) learn(rows []Row, open map[string]bool) {
 			}
 		}
 	}
+	q.full = q.full && q.others >= had
 }
 
 // room returns how many attempts of this many GPUs fit beside what this run has submitted.
@@ -43,8 +65,11 @@ func (c *Cluster) within(n, gpus int) int {
 	if q.most == 0 || gpus == 0 {
 		return n
 	}
-	if time.Since(q.heard) > freshFor {
-		c.unclear = c.unclear || !q.full
+	if q.full || !q.hold(c.Lock) {
+		return 0
+	}
+	if q.awaits = !q.heard.After(q.locked); q.awaits {
+		c.unclear = true
 		return 0
 	}
 	submitted := 0
@@ -71,7 +96,7 @@ func Asking(w Dialect, user string) (int, error) {
 	}
 	rows, err := w.Rows(out)
 	var q quota
-	q.learn(rows, nil)
+	q.learn(rows, nil, time.Time{})
 	return q.others, err
 }
 

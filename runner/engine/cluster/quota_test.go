@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,7 +19,7 @@ func TestQuota(t *testing.T) {
 		{Name: "gr-b-0000000b", State: Active, GPUs: 1}, // another run's
 		{Name: "over", State: Completed, GPUs: 8},
 	}
-	q.learn(rows, map[string]bool{"0000000a 0": true, "0000000a 2": true})
+	q.learn(rows, map[string]bool{"0000000a 0": true, "0000000a 2": true}, time.Time{})
 	if q.others != 4 {
 		t.Errorf("others have %d, want 4", q.others)
 	}
@@ -28,29 +30,54 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// Without a fresh list nothing is submitted, and one is asked for; a full cluster is not asked
-// all the time.
+// Without a list made with the lock nothing is submitted, and one is asked for; a full cluster is not asked all the time, and
+// leaves the lock to others.
 func TestWithin(t *testing.T) {
+	open := func() *os.File {
+		f, err := os.OpenFile(filepath.Join(t.TempDir(), "../lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	other := open() // of another run
 	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Ask: &engine.Ask{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), dialect: named{name: "x"}}
-	c.queue[0].UniID = "u"
+	c.queue[0].UniID, c.Lock = "u", open()
 	if c.within(3, 2) != 3 {
 		t.Error("without a quota something was held back")
 	}
 	c.quota.most = 4
-	if c.within(3, 2) != 0 || !c.unclear {
+	var others quota
+	if !others.hold(other) || c.within(3, 2) != 0 || c.unclear {
+		t.Error("it did not wait for another run")
+	}
+	others.free(other)
+	c.quota.learn(nil, nil, time.Now()) // before it had the lock
+	if c.within(3, 2) != 0 || !c.unclear || !c.quota.awaits {
 		t.Error("it was submitted without a list")
 	}
-	c.quota.learn(nil, nil)
-	if n := c.within(3, 2); n != 2 {
+	if others.hold(other) {
+		t.Error("two have the lock")
+	}
+	c.quota.learn(nil, nil, time.Now())
+	if n := c.within(3, 2); n != 2 || c.quota.awaits {
 		t.Errorf("%d were submitted, want 2", n)
 	}
-	c.quota.others, c.unclear = 3, false
+	full := []Row{{Name: "other", Rest: true, State: Pending, GPUs: 3}}
+	c.unclear = false
+	c.quota.learn(full, nil, time.Now())
 	if c.within(3, 2) != 0 || c.live["u"].shown.Reason != "your jobs on x ask for 3 GPUs and cluster.max_gpus_total is 4" {
 		t.Errorf("shown as %+v", c.live["u"].shown)
 	}
-	c.quota.heard = time.Now().Add(-time.Minute)
-	if c.within(3, 2) != 0 || c.unclear {
-		t.Error("a full cluster is asked again at once")
+	c.quota.free(c.Lock)
+	c.quota.learn(full, nil, time.Now())
+	if c.within(3, 2) != 0 || c.unclear || !others.hold(other) {
+		t.Error("a full cluster is asked again at once, or keeps the lock")
+	}
+	others.free(other)
+	if c.quota.learn(nil, nil, time.Now()); c.within(3, 2) != 0 || !c.unclear {
+		t.Error("a cluster that has room is not asked with the lock")
 	}
 }
 

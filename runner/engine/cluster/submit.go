@@ -33,6 +33,7 @@ const slack = 2 * time.Minute
 // submitNext begins to submit the first attempts that wait, as many as are alike. There is one
 // call at a time, so what comes during a call goes together.
 func (c *Cluster) submitNext() {
+	c.quota.awaits = false
 	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
 		return
 	}
@@ -209,6 +210,9 @@ func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
 	cmd.Stdin = strings.NewReader(c.script(s))
 	cmd.Stdout, cmd.Stderr = files[answerFile], files[errFile]
 	cmd.ExtraFiles = []*os.File{files[callingFile]}
+	if c.Lock != nil && !c.quota.locked.IsZero() { // it is counted once it is accepted, whatever becomes of this run
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lock)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return Never, err.Error()

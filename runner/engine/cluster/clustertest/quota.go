@@ -1,9 +1,13 @@
 package clustertest
 
 import (
+	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/cluster"
 )
@@ -43,11 +47,60 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	}
 }
 
+// QuotaOfRuns checks that runs that start at the same time do not ask for more than they may together.
+func (s *Site) QuotaOfRuns(t *testing.T) {
+	const file = `
+settings: {engine: %s, cluster: {poll: 1s, max_gpus_total: 4}}
+jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e go ]; do sleep 0.1; done'}]
+`
+	b := s.New(t, "")
+	var runs []*exec.Cmd
+	var outs []Output
+	for _, name := range []string{"a", "b", "c"} {
+		b.Write(name+".yaml", fmt.Sprintf(file, s.Engine, name))
+		cmd, out := b.Start(name + ".yaml")
+		runs, outs = append(runs, cmd), append(outs, out)
+	}
+	most := 0
+	ran := func() int {
+		return len(strings.Fields(b.Read("a.ran") + " " + b.Read("b.ran") + " " + b.Read("c.ran")))
+	}
+	look := func() {
+		if n, err := cluster.Asking(s.Dialect, "root"); err == nil {
+			most = max(most, n)
+		}
+	}
+	b.Until("four have begun, and two runs say why theirs wait", 2*time.Minute, func() bool {
+		look()
+		waits := 0
+		for _, name := range []string{"a", "b", "c"} {
+			waits += min(1, strings.Count(b.Run("status", name+".yaml"), "ask for 4 GPUs and cluster.max_gpus_total is 4"))
+		}
+		return ran() == 4 && waits >= 2
+	})
+	b.Write("go", "")
+	b.Until("all have run", 3*time.Minute, func() bool {
+		look()
+		return ran() == 12
+	})
+	for i, cmd := range runs {
+		_ = b.Finish(cmd)
+		b.Says(outs[i].String(), "4 succeeded")
+	}
+	if most > 4 {
+		t.Errorf("they asked for %d GPUs", most)
+	}
+}
+
 // Exec checks that a command runs on GPUs of the cluster as it is, with its input and the status
 // that it ends with, once the quota lets it.
 func (s *Site) Exec(t *testing.T) {
 	b := s.New(t, "jobs: []")
 	s.Take(b, "1")
+	huge, said := b.Start("exec", "--engine", s.Engine, "-g", "9", "--", "true")
+	if _ = b.Finish(huge); huge.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), s.Engine+": ") {
+		t.Errorf("what no node has: exit status %d, %q", huge.ProcessState.ExitCode(), said)
+	}
 	args := []string{"exec", "--engine", s.Engine, "--poll", "1s", "-g", "2", "--max-gpus"}
 	name := "$" + s.JobName
 	cmd, out := b.Start(append(args, "4", "--", "sh", "-c", "set -- $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); echo \""+name+"  has\" $#; exit 7")...)
@@ -63,5 +116,32 @@ func (s *Site) Exec(t *testing.T) {
 	s.Free(b)
 	if err := b.Finish(cmd); err != nil || out.String() != "it ran\n" {
 		t.Errorf("%v: %q", err, out)
+	}
+}
+
+// ExecEnded checks that SIGTERM ends a command that runs, or that waits, in the cluster too.
+func (s *Site) ExecEnded(t *testing.T) {
+	for _, name := range []string{"runs", "waits"} {
+		t.Run(name, func(t *testing.T) {
+			b := s.New(t, "jobs: []")
+			if name == "waits" {
+				b.Command(s.Shut[0]...)
+				b.Cleanup(func() { Quietly(s.Shut[1]...) })
+			}
+			cmd, out := b.Start("exec", "--engine", s.Engine, "-g", "1", "--", "sh", "-c", "echo x >up; sleep 300")
+			b.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("it said %s; left: %s", out, s.Left())
+				}
+			})
+			if b.Until("it is listed", time.Minute, func() bool { return s.left() > 0 }); name == "runs" {
+				b.Wait("up")
+			}
+			_ = cmd.Process.Signal(unix.SIGTERM)
+			b.Until("it has ended", time.Minute, func() bool { return Exited(cmd) && s.Left() == "" })
+			if _ = b.Finish(cmd); cmd.ProcessState.ExitCode() == 0 {
+				t.Errorf("exit status 0\n%s", out)
+			}
+		})
 	}
 }

@@ -49,6 +49,8 @@ func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }
 func TestRealHistory(t *testing.T)          { site.History(t, shut, open) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
+func TestRealQuotaOfRuns(t *testing.T)      { site.QuotaOfRuns(t) }
+func TestRealExecEnded(t *testing.T)        { site.ExecEnded(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { long(t); site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }

@@ -14,6 +14,8 @@ func TestRealUntold(t *testing.T)           { site.Untold(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealHistory(t *testing.T)          { site.History(t, block, unblock) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
+func TestRealQuotaOfRuns(t *testing.T)      { site.QuotaOfRuns(t) }
+func TestRealExecEnded(t *testing.T)        { site.ExecEnded(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealSuspended(t *testing.T)        { site.Suspended(t) }
 func TestRealStalled(t *testing.T)          { site.Stalled(t) }

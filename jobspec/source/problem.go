@@ -178,3 +178,15 @@ func Clip(s string) string {
 	}
 	return s
 }
+
+// Closest returns the first of the words that differ least from word, if it differs in at
+// most so many letters.
+func Closest(word string, known []string, most func(known string) int) (best string) {
+	least := len(word) + 1
+	for _, k := range known {
+		if d := Distance(word, k); d <= most(k) && d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}

@@ -26,7 +26,7 @@ const exitLimit = 2 * time.Second
 // Ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
 // and a failure that tells why if one is but does not answer.
 func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
-	if ref.Past {
+	if ref.past {
 		return control.Reply{}, control.ErrNoRun
 	}
 	if ref.Alive && ref.Runner.PID != 0 && (!ref.Runner.Here || procs.Stopped(ref.Runner.PID)) {
@@ -48,7 +48,7 @@ func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
 	switch {
 	case err == nil || rep.Err != "":
 		return rep, err
-	case !ref.Alive && (ref.Doubt == nil || errors.Is(err, control.ErrNoRun)):
+	case !ref.Alive && (ref.doubt == nil || errors.Is(err, control.ErrNoRun)):
 		return rep, control.ErrNoRun
 	}
 	return rep, ref.Silent(err)

@@ -28,14 +28,14 @@ func (ref *Ref) Document(live *schema.Status, m Aftermath) *schema.Status {
 	if live != nil {
 		*st = *live
 	}
-	st.Batch, st.Run = Describe(b, ref.Dir), DescribeRun(ref)
-	if ref.Alive && !ref.Past || live != nil {
+	st.Batch, st.Run = Describe(b, ref.Dir), describeRun(ref)
+	if ref.Alive && !ref.past || live != nil {
 		st.Run = liveRun(ref, st.Run, live)
 	}
-	answered := map[JobPlace]*schema.Job{}
+	answered := map[jobPlace]*schema.Job{}
 	if live != nil {
 		for i := range live.Jobs {
-			answered[PlaceOf(&live.Jobs[i])] = &live.Jobs[i]
+			answered[placeOf(&live.Jobs[i])] = &live.Jobs[i]
 		}
 	}
 	phases, counts, open := sched.Phases(b, h), map[state.Phase]int{}, map[string]*state.Attempt{}
@@ -55,9 +55,9 @@ func (ref *Ref) Document(live *schema.Status, m Aftermath) *schema.Status {
 		} else if phases[id].Bad() && r != nil {
 			alike.Add(j.Name, r.Log, r.Failure())
 		}
-		if l := answered[PlaceOf(&j.Job)]; l != nil {
+		if l := answered[placeOf(&j.Job)]; l != nil {
 			j.answer(l)
-			delete(answered, PlaceOf(&j.Job))
+			delete(answered, placeOf(&j.Job))
 		} else if live != nil {
 			st.Counts[j.State]++ // added to its file since
 		}
@@ -71,7 +71,7 @@ func (ref *Ref) Document(live *schema.Status, m Aftermath) *schema.Status {
 		return st
 	}
 	for i := range live.Jobs { // of the run, but no longer in its files
-		if l := &live.Jobs[i]; answered[PlaceOf(l)] != nil {
+		if l := &live.Jobs[i]; answered[placeOf(l)] != nil {
 			j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
 			j.record(h.Of(fileOf(b, l.File), l.Key), nil, h, m, now)
 			j.answer(l)
@@ -82,14 +82,14 @@ func (ref *Ref) Document(live *schema.Status, m Aftermath) *schema.Status {
 	return st
 }
 
-// A JobPlace identifies a job in a batch.
-type JobPlace struct{ file, key, name string }
+// A jobPlace identifies a job in a batch.
+type jobPlace struct{ file, key, name string }
 
-func PlaceOf(j *schema.Job) JobPlace { return JobPlace{j.File, j.Key, j.Name} }
+func placeOf(j *schema.Job) jobPlace { return jobPlace{j.File, j.Key, j.Name} }
 
-// PlaceIn returns the place of a job of the batch.
-func PlaceIn(b *jobspec.Batch, j *jobspec.Job) JobPlace {
-	return JobPlace{b.Files[j.File].Real, j.Key.String(), j.Name}
+// placeIn returns the place of a job of the batch.
+func placeIn(b *jobspec.Batch, j *jobspec.Job) jobPlace {
+	return jobPlace{b.Files[j.File].Real, j.Key.String(), j.Name}
 }
 
 // fileOf returns the index of a job file in a batch, or -1.
@@ -126,7 +126,7 @@ func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, 
 	}
 	if r != nil {
 		j.Attempt, j.Attempts = schema.Ended(r), r.Attempt
-		j.Attempt.Meanwhile = m.Ended[r.UniID]
+		j.Attempt.Meanwhile = m.ended[r.UniID]
 		if last := h.LastRun(r.Ledger); r.Engine == "" && !last.Time.After(r.Start) {
 			j.Attempt.Host = schema.Known(last.Host)
 		}
@@ -202,17 +202,17 @@ func BatchID(files []string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// DescribeRun describes the run that is shown, as if it were not alive; nil if there is none.
-func DescribeRun(ref *Ref) *schema.Run {
-	f, over := ref.Run, ref.over
+// describeRun describes the run that is shown, as if it were not alive; nil if there is none.
+func describeRun(ref *Ref) *schema.Run {
+	f, over := ref.run, ref.over
 	if f.Kind == "" {
 		return nil
 	}
 	r := &schema.Run{ID: schema.Known(f.RunID), Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f), Snapshot: schema.Known(f.Snapshot)}
 	if over.Kind != "" {
 		r.Ended, r.Exit = schema.Time(over.Time), over.ExitCode
-	} else if k, ok := ReadSummary(ref.Dir); ok && !ref.Past { // a full disk kept its end out of the ledger
-		r.Exit = &k.Code
+	} else if k, ok := readSummary(ref.Dir); ok && !ref.past { // a full disk kept its end out of the ledger
+		r.Exit = &k.code
 	}
 	return r
 }

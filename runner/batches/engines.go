@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"sync"
@@ -118,3 +119,17 @@ var Allocation = sync.OnceValue(func() cluster.Allocation { return cluster.Here(
 
 // DialectOf returns the dialect of a kind of engine that is a cluster's.
 func DialectOf(kind engine.Kind) cluster.Dialect { return kind.(cluster.Kind).Dialect }
+
+// CheckHost reports jobs that need more than this host has, if they run here.
+func CheckHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
+	if EngineOf(b).Abilities().Places {
+		return nil
+	}
+	found := b.CheckHost(Cores(), Memory(), runs)
+	for i := range found {
+		if job := Allocation(); job.ID != "" {
+			found[i].Hint = cmp.Or(found[i].Hint, "this run has what "+job.String()+" asked for")
+		}
+	}
+	return found
+}

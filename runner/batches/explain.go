@@ -29,7 +29,7 @@ func (ref *Ref) Explain() *explanation {
 	doc := ref.Status()
 	var verdicts []verdict
 	if readable {
-		verdicts = ref.Verdicts()
+		verdicts = ref.verdicts()
 	}
 	return explained(doc, ref.RunLog(), ref.History, verdicts)
 }
@@ -49,8 +49,8 @@ func explained(doc *schema.Status, past *RunLog, history *state.History, verdict
 	return w
 }
 
-// Verdicts returns what the next run would do with each job of a batch.
-func (ref *Ref) Verdicts() []verdict {
+// verdicts returns what the next run would do with each job of a batch.
+func (ref *Ref) verdicts() []verdict {
 	o := sched.Options{Sim: ref.History.LastRun(0).Sim != "", Zone: time.Local}
 	SetLimits(&o, ref.Batch)
 	return ref.Judge(ref.Batch, ref.History, o).Verdicts

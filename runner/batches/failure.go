@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gpurun/state"
 	"gpurun/state/disk"
 )
 
@@ -72,4 +73,34 @@ func StateFailure(err error) error {
 		}
 	}
 	return &Failure{Code: ExitState, Text: text, Err: err, Hint: hint}
+}
+
+// ExitOf returns the exit status of a run.
+func ExitOf(r state.Result, noWait bool) int {
+	switch {
+	case r.Stopped == "SIGINT" || r.Stopped == "Ctrl-C":
+		return ExitInt
+	case r.Stopped != "":
+		return ExitTerm
+	case r.StateErr != nil:
+		return ExitState
+	case r.GaveUp && noWait:
+		return ExitNoWait
+	case r.GaveUp:
+		return ExitGaveUp
+	}
+	left := false
+	for phase, n := range r.Final.Counts {
+		if n > 0 && phase.Bad() {
+			return ExitFailed
+		}
+		left = left || n > 0 && (!phase.Ended() || phase == state.Interrupted)
+	}
+	switch {
+	case left && r.Final.Draining != "":
+		return ExitTerm // gpurun stop --drain
+	case left:
+		return ExitFailed
+	}
+	return ExitDone
 }

@@ -19,7 +19,7 @@ type RunLog struct {
 
 // RunLog reads the ledgers of a batch from their beginnings.
 func (ref *Ref) RunLog() *RunLog {
-	ref.Unread()
+	ref.unread()
 	p := &RunLog{Secrets: SecretsOf(ref.Batch)}
 	for i := range ref.Files() {
 		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) {
@@ -29,7 +29,7 @@ func (ref *Ref) RunLog() *RunLog {
 	}
 	p.after = ref.Settle()
 	for r := range ref.History.Records() {
-		if p.after.Ended[r.UniID] {
+		if p.after.ended[r.UniID] {
 			p.Add(r.Ledger, r.EndSeq, r.Fact)
 		}
 	}
@@ -137,7 +137,7 @@ func (p *RunLog) Attempt(ref *Ref, x *state.Exploit, now time.Time) schema.Attem
 		}
 	} else {
 		row.Attempt = *schema.Ended(&x.Record)
-		row.Meanwhile = p.after.Ended[x.UniID]
+		row.Meanwhile = p.after.ended[x.UniID]
 	}
 	if x.Began != nil && x.Engine == "" {
 		row.Host = schema.Known(x.Began.Run.Host)

@@ -14,7 +14,7 @@ import (
 // An Aftermath tells how the attempts that a ledger left open have fared.
 type Aftermath struct {
 	found map[string]engine.Found // by uni_id: those still alive
-	Ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
+	ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
 	Away  map[string]string       // by uni_id: the host that ran them; unknown from here
 	ends  []state.Fact            // of those that have ended since
 }
@@ -32,7 +32,7 @@ func (ref *Ref) Settle() Aftermath {
 // history as the next run would. It writes nothing. alive means that a run exists but
 // does not answer: then only recorded ends count.
 func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) Aftermath {
-	m := Aftermath{found: map[string]engine.Found{}, Ended: map[string]bool{}, Away: map[string]string{}}
+	m := Aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, Away: map[string]string{}}
 	look := Looker()
 	job := runner.JobFinder(b)
 	for _, at := range h.Attempts() {
@@ -50,7 +50,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 		case f.Ended == nil:
 			f.Ended = &engine.Ended{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
-		m.Ended[uni] = true
+		m.ended[uni] = true
 		m.ends = append(m.ends, runner.Meanwhile(b, job(at), at, folder, *f.Ended, runner.Now()))
 		h.Apply(at.Ledger, m.ends[len(m.ends)-1])
 	}

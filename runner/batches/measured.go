@@ -63,7 +63,7 @@ func (r *Reader) Measure(paths []string, which string) (*Measurement, error) {
 	if err := ref.recall(); err != nil {
 		return nil, err
 	}
-	b, err := r.Reload(ref.Run.Params, paths...)
+	b, err := r.Reload(ref.run.Params, paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (r *Reader) Measure(paths []string, which string) (*Measurement, error) {
 // others adds the jobs that the files have with other -p values and that have run, and returns
 // verdicts on them. The first of given is what the batch was read with.
 func (m *Measurement) others(given []map[string]string, paths []string) (verdicts []verdict) {
-	known := map[JobPlace]bool{}
-	at := func(j *jobspec.Job) JobPlace { return JobPlace{paths[j.File], j.Key.String(), ""} }
+	known := map[jobPlace]bool{}
+	at := func(j *jobspec.Job) jobPlace { return jobPlace{paths[j.File], j.Key.String(), ""} }
 	for i := 0; len(given) > 1 && i < len(m.batch.Jobs); i++ {
 		known[at(&m.batch.Jobs[i])] = true
 	}

@@ -40,7 +40,7 @@ type loaded struct {
 	after    Aftermath
 	readable bool                  // its files are
 	known    map[string]host.Stamp // the files that decide what the jobs are
-	index    map[JobPlace]int      // of the jobs in the view
+	index    map[jobPlace]int      // of the jobs in the view
 	tails    []*disk.Follower      // of the ledgers
 	at       time.Time
 }
@@ -107,7 +107,7 @@ func (m *Mirror) stale() bool {
 // load reads the batch as a whole. Jobs in which nothing has changed keep their place in
 // memory, by which others see that.
 func (m *Mirror) load() error {
-	l := loaded{known: map[string]host.Stamp{}, index: map[JobPlace]int{}}
+	l := loaded{known: map[string]host.Stamp{}, index: map[jobPlace]int{}}
 	ref, err := m.In(m.StateDir, l.note).Open(m.File)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (m *Mirror) load() error {
 	v := &schema.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: SecretsOf(ref.Batch)}
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
-		at := PlaceOf(j)
+		at := placeOf(j)
 		if k, known := m.index[at]; known && sameJob(m.view.Jobs[k], j) {
 			j = m.view.Jobs[k]
 		}
@@ -174,8 +174,8 @@ func (m *Mirror) facts() (touched map[int]bool, all bool) {
 }
 
 // place returns the job that a fact is about.
-func (m *Mirror) place(ledger int, f *state.Fact) JobPlace {
-	at := JobPlace{m.ref.Files()[ledger], f.Key, f.Job}
+func (m *Mirror) place(ledger int, f *state.Fact) jobPlace {
+	at := jobPlace{m.ref.Files()[ledger], f.Key, f.Job}
 	if a := m.ref.History.Open[f.UniID]; a != nil && at.key == "" {
 		at.key, at.name = a.Start.Key, a.Start.Job
 	}
@@ -201,10 +201,10 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	st.Head = schema.At(now)
 	if live != nil {
 		st.Counts, st.ETA, st.GPUs, st.Alike, st.Warnings = live.Counts, live.ETA, live.GPUs, live.Alike, live.Warnings
-		st.Run = liveRun(m.ref, DescribeRun(m.ref), live)
+		st.Run = liveRun(m.ref, describeRun(m.ref), live)
 		for k := range live.Jobs {
 			l := &live.Jobs[k]
-			i, known := m.index[PlaceOf(l)]
+			i, known := m.index[placeOf(l)]
 			if !known {
 				m.again = true // it has read its files again
 				continue
@@ -221,14 +221,14 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	} else {
 		st.Counts = maps.Clone(st.Counts)
 	}
-	open := map[JobPlace]*state.Attempt{}
+	open := map[jobPlace]*state.Attempt{}
 	for _, o := range m.ref.History.Attempts() {
-		open[JobPlace{m.ref.Files()[o.Ledger], o.Start.Key, ""}] = o
+		open[jobPlace{m.ref.Files()[o.Ledger], o.Start.Key, ""}] = o
 	}
 	changed := false
 	for i := range touched {
 		old := v.Jobs[i]
-		j := m.anew(old, open[JobPlace{old.File, old.Key, ""}], m.answers[i], now)
+		j := m.anew(old, open[jobPlace{old.File, old.Key, ""}], m.answers[i], now)
 		if sameJob(old, j) {
 			continue
 		}

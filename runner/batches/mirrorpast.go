@@ -90,10 +90,10 @@ func (m *Mirror) chronicle() *RunLog {
 		})
 	}
 	c := &RunLog{Annals: m.past.annals.Closed(), after: m.after, Secrets: m.past.secrets}
-	if len(m.after.Ended) > 0 {
-		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.Exploit) bool { return x.Open != nil && m.after.Ended[x.UniID] })
+	if len(m.after.ended) > 0 {
+		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.Exploit) bool { return x.Open != nil && m.after.ended[x.UniID] })
 		for r := range m.ref.History.Records() {
-			if m.after.Ended[r.UniID] {
+			if m.after.ended[r.UniID] {
 				c.Attempts = append(c.Attempts, &state.Exploit{Record: *r})
 			}
 		}
@@ -143,7 +143,7 @@ func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 	if err := m.ready(); err != nil {
 		return nil, nil, err
 	}
-	at, known := m.index[JobPlace{file, key, name}]
+	at, known := m.index[jobPlace{file, key, name}]
 	if !known {
 		return nil, nil, &Failure{Code: ExitUsage, Text: "no job named " + "\"" + name + "\""}
 	}
@@ -169,7 +169,7 @@ func (m *Mirror) verdicts() []verdict {
 	if k := &m.judge; k.history != m.ref.History || time.Since(k.at) > judgeAgain {
 		k.at, k.history, k.verdicts = time.Now(), m.ref.History, nil
 		if m.readable {
-			k.verdicts = m.ref.Verdicts()
+			k.verdicts = m.ref.verdicts()
 		}
 	}
 	return m.judge.verdicts

@@ -44,11 +44,11 @@ type Ref struct {
 
 	Alive  bool        // whether a run holds the lock
 	Runner disk.Runner // that run
-	Doubt  error       // why it is unknown whether a run is alive
+	doubt  error       // why it is unknown whether a run is alive
 
 	Which     string     // --run
-	Run, over state.Fact // the run that is shown, and its end; without a Kind if there is none
-	Past      bool       // it is not the last one
+	run, over state.Fact // the run that is shown, and its end; without a Kind if there is none
+	past      bool       // it is not the last one
 
 	Batch   *jobspec.Batch // nil if the file can no longer be read
 	History *state.History
@@ -264,7 +264,7 @@ func (r *Reader) Open(file string) (*Ref, error) {
 }
 
 // Look finds out whether a run is alive.
-func (ref *Ref) Look() { ref.Runner, ref.Alive, ref.Doubt = disk.Running(ref.Real, ref.StateDir) }
+func (ref *Ref) Look() { ref.Runner, ref.Alive, ref.doubt = disk.Running(ref.Real, ref.StateDir) }
 
 // Shown returns a path as a user would type it from here.
 func Shown(path string) string {
@@ -284,7 +284,7 @@ func (ref *Ref) Read() error {
 	if err := ref.recall(); err != nil {
 		return err
 	}
-	if b, err := ref.Reload(ref.Run.Params, ref.Files()...); err == nil {
+	if b, err := ref.Reload(ref.run.Params, ref.Files()...); err == nil {
 		ref.Batch = b
 	}
 	return nil
@@ -296,7 +296,7 @@ func (ref *Ref) recall() (err error) {
 	if ref.History, _, err = ref.ReadHistory(ref.Files()); err != nil {
 		return err
 	}
-	ref.after, ref.Run, ref.over = nil, ref.History.LastRun(0), ref.History.LastOver(0)
+	ref.after, ref.run, ref.over = nil, ref.History.LastRun(0), ref.History.LastOver(0)
 	if ref.Which == "" {
 		return nil
 	}
@@ -312,10 +312,10 @@ func (ref *Ref) recall() (err error) {
 	if err != nil && n == 0 || n < 0 || n > len(all.Runs) {
 		return &Failure{Code: ExitUsage, Text: "no such run: " + "\"" + ref.Which + "\"", Hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
 	}
-	if ref.Past = n != len(all.Runs); n == 0 {
-		ref.Run, ref.over = state.Fact{}, state.Fact{}
-	} else if ref.Past {
-		ref.Run, ref.over = all.Runs[n-1].Run, all.Runs[n-1].Over
+	if ref.past = n != len(all.Runs); n == 0 {
+		ref.run, ref.over = state.Fact{}, state.Fact{}
+	} else if ref.past {
+		ref.run, ref.over = all.Runs[n-1].Run, all.Runs[n-1].Over
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func (ref *Ref) recall() (err error) {
 // Present returns a function that gives the present name of the job with a key, "" if there is
 // none: it may have run under another.
 func (ref *Ref) Present() func(ledger int, key string) string {
-	now, find := map[JobPlace]string{}, func(ledger int, key string) JobPlace { return JobPlace{fmt.Sprint(ledger), key, ""} }
+	now, find := map[jobPlace]string{}, func(ledger int, key string) jobPlace { return jobPlace{fmt.Sprint(ledger), key, ""} }
 	for i := 0; ref.Batch != nil && i < len(ref.Batch.Jobs); i++ {
 		j := &ref.Batch.Jobs[i]
 		now[find(j.File, j.Key.String())] = j.Name

@@ -15,8 +15,8 @@ func (ref *Ref) Row() (row schema.BatchRow, counts map[state.Phase]int) {
 		row.StateDir, row.Files, row.Error = ref.Dir, []schema.File{{Path: ref.Real}}, schema.Known(err.Error())
 		return row, nil
 	}
-	ref.Unread()
-	row.Batch, row.Run = Describe(ref.Batch, ref.Dir), DescribeRun(ref)
+	ref.unread()
+	row.Batch, row.Run = Describe(ref.Batch, ref.Dir), describeRun(ref)
 	if ref.Alive {
 		row.Run = liveRun(ref, row.Run, nil)
 		if rep, err := ref.Ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {

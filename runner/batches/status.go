@@ -14,11 +14,11 @@ import (
 	"gpurun/state/schema"
 )
 
-// Unread returns why the jobs of a batch are not those of its files, which have errors or
+// unread returns why the jobs of a batch are not those of its files, which have errors or
 // are gone: then they are those in its ledgers. "" if they can be read.
-func (ref *Ref) Unread() string {
-	if ref.Batch != nil && len(ref.Batch.Params) == 0 && len(ref.Run.Params) > 0 {
-		return ref.Name() + " no longer takes" + ParamFlags(ref.Run.Params) + "; these are its own values"
+func (ref *Ref) unread() string {
+	if ref.Batch != nil && len(ref.Batch.Params) == 0 && len(ref.run.Params) > 0 {
+		return ref.Name() + " no longer takes" + ParamFlags(ref.run.Params) + "; these are its own values"
 	}
 	if ref.Batch != nil {
 		return ""
@@ -39,14 +39,14 @@ func (ref *Ref) Status() *schema.Status {
 
 // statusAfter is Status, and says how the attempts have fared that the ledger left open.
 func (ref *Ref) statusAfter() (st *schema.Status, m Aftermath) {
-	unread := ref.Unread()
+	unread := ref.unread()
 	rep, err := ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
 	if err != nil || rep.Status == nil {
 		m = ref.Settle()
 		rep.Status = nil
 	}
 	st = ref.Document(rep.Status, m)
-	if ref.Alive && !ref.Past && err != nil {
+	if ref.Alive && !ref.past && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
 	}
 	if unread != "" {
@@ -74,8 +74,8 @@ func known(ref *Ref) *jobspec.Batch {
 	return b
 }
 
-// Snapshot returns what the ledger has and what was found since, without a run to ask.
-func (m Aftermath) Snapshot(ref *Ref) state.Snapshot {
+// snapshot returns what the ledger has and what was found since, without a run to ask.
+func (m Aftermath) snapshot(ref *Ref) state.Snapshot {
 	s := state.Snapshot{At: time.Now().UTC(), Running: []state.View{}, Total: len(ref.Batch.Jobs), Counts: map[state.Phase]int{}}
 	for _, at := range ref.History.Attempts() {
 		v := state.View{

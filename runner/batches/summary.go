@@ -30,12 +30,12 @@ func WriteSummary(dir string, wall time.Duration, code int, text string) error {
 type Summary struct {
 	Head string
 	Text string
-	Code int // exit status
+	code int // exit status
 }
 
-// ReadSummary reads the summary of a batch's last run. It ignores one older than the
+// readSummary reads the summary of a batch's last run. It ignores one older than the
 // ledger: a later run was killed, or somebody has marked jobs since.
-func ReadSummary(dir string) (k Summary, ok bool) {
+func readSummary(dir string) (k Summary, ok bool) {
 	path := filepath.Join(dir, summaryName)
 	fi, err := os.Stat(path)
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSummary || disk.Changed(dir).After(fi.ModTime()) {
@@ -47,7 +47,7 @@ func ReadSummary(dir string) (k Summary, ok bool) {
 	}
 	k.Head, k.Text, _ = strings.Cut(string(b), "\n")
 	_, code, _ := strings.Cut(k.Head, "exit status ")
-	if _, err := fmt.Sscan(code, &k.Code); err != nil {
+	if _, err := fmt.Sscan(code, &k.code); err != nil {
 		return k, false
 	}
 	k.Text = strings.Trim(k.Text, "\n")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gpurun/jobspec"
@@ -19,14 +20,14 @@ import (
 // maxTaken bounds the bytes of facts in one request to a run.
 const maxTaken = 256 << 10
 
-// SuccessesOf reads what succeeded in a batch that no run is working on, by key, and the jobs
+// successesOf reads what succeeded in a batch that no run is working on, by key, and the jobs
 // that may take it over. Attempts that outlived their run must have ended.
-func (r *Reader) SuccessesOf(old, ref *Ref) (*jobspec.Batch, map[string]state.Fact, error) {
-	h, _, err := r.ReadHistory([]string{old.Real})
+func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, error) {
+	h, _, err := ref.ReadHistory([]string{old.Real})
 	if err != nil {
 		return nil, nil, err
 	}
-	here, _, err := r.ReadHistory([]string{ref.Real})
+	here, _, err := ref.ReadHistory([]string{ref.Real})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,7 +35,7 @@ func (r *Reader) SuccessesOf(old, ref *Ref) (*jobspec.Batch, map[string]state.Fa
 	if here.LastRun(0).Kind == "" {
 		given = h.LastRun(0).Params
 	}
-	batch, err := r.Reload(given, ref.File)
+	batch, err := ref.Reload(given, ref.File)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,8 +111,8 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 	return most
 }
 
-// Record has the batch's run record the facts, or without one, its ledger.
-func (ref *Ref) Record(facts []state.Fact, rep *control.Reply) error {
+// record has the batch's run record the facts, or without one, its ledger.
+func (ref *Ref) record(facts []state.Fact, rep *control.Reply) error {
 	for from := 0; from < len(facts); {
 		size, to := 0, from
 		for ; to < len(facts) && (to == from || size < maxTaken); to++ {
@@ -169,4 +170,58 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 		return StateFailure(err)
 	}
 	return nil
+}
+
+// TakeOver records in a batch's ledger what succeeded in another.
+func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error) {
+	switch {
+	case old.Real == ref.Real:
+		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " is the batch itself", Hint: "name the new file: gpurun done --from " + old.File + " --file NEW.yaml"}
+	case old.doubt != nil:
+		return rep, StateFailure(old.doubt)
+	case old.Alive:
+		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was taken over, or what it runs now would run twice", old.File, old.Runner.PID),
+			Hint: "gpurun wait --file " + old.File + " waits for it; then try again"}
+	}
+	batch, last, err := ref.successesOf(old)
+	if err != nil {
+		return rep, err
+	}
+	rep, facts, err := chosenSuccesses(batch, last, old, jobs)
+	if err != nil {
+		return rep, err
+	}
+	if err := ref.record(facts, &rep); err != nil {
+		return rep, err
+	}
+	for _, f := range facts {
+		disk.TakeCurve(old.Dir, ref.Dir, f.UniID)
+	}
+	return rep, nil
+}
+
+// chosenSuccesses returns the successes of the jobs that are meant, under the names that these have now.
+func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, jobs []string) (rep control.Reply, facts []state.Fact, err error) {
+	in := slices.Repeat([]bool{true}, len(b.Jobs))
+	if len(jobs) > 0 {
+		if in, err = Match(b, jobs); err != nil {
+			return rep, nil, err
+		}
+	}
+	for id := range b.Jobs {
+		j := &b.Jobs[id]
+		f, done := last[j.Key.String()]
+		switch {
+		case in[id] && done:
+			f.Job = j.Name
+			facts = append(facts, f)
+		case in[id]:
+			rep.Keep("no success in "+old.File, j.Name)
+		}
+	}
+	if len(facts) == 0 {
+		return rep, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: none of these jobs has succeeded in %s: nothing was taken over", b.Files[0].Path, old.File),
+			Hint: "jobs are the same if they do the same: same commands, parameters, environment and work dir"}
+	}
+	return rep, facts, nil
 }

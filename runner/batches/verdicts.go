@@ -31,7 +31,7 @@ type Judgment struct {
 // dead one have done since.
 func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judgment {
 	dir := func(i int) string { return disk.Folder(b.Files[i].Real, r.StateDir) }
-	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, Dir: dir(0), Batch: b, History: h, Run: h.LastRun(0), over: h.LastOver(0)}}
+	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, Dir: dir(0), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}
 	for _, f := range b.Files {
 		if r, ok, _ := disk.Running(f.Real, r.StateDir); ok {
 			j.Ref.Alive, j.Ref.Runner, j.Ref.File = true, r, Shown(f.Path)
@@ -55,9 +55,9 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 		}
 		switch {
 		case id < 0:
-		case j.After.Ended[at.Start.UniID] && j.Verdicts[id].Run:
+		case j.After.ended[at.Start.UniID] && j.Verdicts[id].Run:
 			j.Verdicts[id].Reason += " meanwhile"
-		case j.After.Ended[at.Start.UniID]:
+		case j.After.ended[at.Start.UniID]:
 			j.Verdicts[id].Reason += ", succeeded meanwhile"
 		case words != "":
 			j.Verdicts[id] = verdict{sched.Verdict{Code: schema.PlanRunning, Reason: words}, true}

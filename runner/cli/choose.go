@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"gpurun/jobspec"
-	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/state/host"
 )
@@ -44,11 +42,11 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
 		return nil, nil, nil
 	}
-	only, err := matching(b, c.Only)
+	only, err := batches.Match(b, c.Only)
 	if err != nil {
 		return nil, nil, err
 	}
-	skip, err := matching(b, c.Skip)
+	skip, err := batches.Match(b, c.Skip)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,21 +76,6 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 		}
 	}
 	return in, named, nil
-}
-
-// matching marks the jobs that match names or globs.
-func matching(b *jobspec.Batch, globs []string) ([]bool, error) {
-	name, in := func(id int) string { return b.Jobs[id].Name }, make([]bool, len(b.Jobs))
-	ids, err := runner.MatchJobs(globs, len(b.Jobs), name)
-	var none runner.NoMatch
-	if errors.As(err, &none) {
-		files := names(len(b.Files), func(i int) string { return batches.Shown(b.Files[i].Path) })
-		return nil, noSuchJob(strings.Join(files, " "), string(none), names(len(b.Jobs), name))
-	}
-	for _, id := range ids {
-		in[id] = true
-	}
-	return in, nil
 }
 
 // names lists the names of n jobs.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
@@ -60,20 +58,6 @@ func (a *app) part(e engine.Opened, kind engine.Kind) {
 	if err := e.Close(); err != nil {
 		a.warn(err.Error())
 	}
-}
-
-// checkHost reports jobs that need more than this host has, if they run here.
-func checkHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
-	if batches.EngineOf(b).Abilities().Places {
-		return nil
-	}
-	found := b.CheckHost(batches.Cores(), batches.Memory(), runs)
-	for i := range found {
-		if job := batches.Allocation(); job.ID != "" {
-			found[i].Hint = cmp.Or(found[i].Hint, "this run has what "+job.String()+" asked for")
-		}
-	}
-	return found
 }
 
 // runID returns what this run is called among all on the host.

@@ -145,7 +145,7 @@ func (r *run) streamEvents() (rest func()) {
 
 // recordOver records how the run ended, in every ledger.
 func (r *run) recordOver(res *state.Result) {
-	code := statusOf(*res, r.cmd.NoWait)
+	code := batches.ExitOf(*res, r.cmd.NoWait)
 	r.endNews(res, code)
 	f := state.Fact{Kind: state.KindOver, Time: time.Now().UTC(), ExitCode: &code, Why: endWords(res, code), Lost: res.Lost}
 	for i := range r.batch.Files {

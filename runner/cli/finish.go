@@ -20,7 +20,7 @@ import (
 // summary prints how the run went, and returns its exit status.
 func (r *run) summary(res state.Result, written func()) error {
 	s := terminal.Summary{Result: res}
-	code := statusOf(res, r.cmd.NoWait)
+	code := batches.ExitOf(res, r.cmd.NoWait)
 	if words := r.lacking(); words != "" {
 		s.Warnings = append(s.Warnings, words)
 	}

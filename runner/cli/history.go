@@ -159,7 +159,7 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, p *batches.RunLog, since
 	known = slices.Compact(known)
 	ids, err := runner.MatchJobs(c.Jobs, len(known), func(i int) string { return known[i] })
 	if none := runner.NoMatch(""); errors.As(err, &none) {
-		return noSuchJob(ref.File, string(none), known)
+		return batches.NoSuchJob(ref.File, string(none), known)
 	}
 	meant := map[string]bool{}
 	for _, id := range ids {

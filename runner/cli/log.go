@@ -196,12 +196,12 @@ func (c *logCmd) matching(logs []logged, ref *batches.Ref) ([]logged, error) {
 // noLog reports that nothing has run under this name, and whether anything could.
 func noLog(glob string, known []string, ref *batches.Ref) error {
 	if ref.Batch != nil {
-		if _, err := matching(ref.Batch, []string{glob}); err == nil {
+		if _, err := batches.Match(ref.Batch, []string{glob}); err == nil {
 			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(glob) + " has not run yet, so it has no log", Hint: "gpurun status shows what is running"}
 		}
 		known = append(known, names(len(ref.Batch.Jobs), func(id int) string { return ref.Batch.Jobs[id].Name })...)
 	}
-	return noSuchJob(ref.File, glob, known)
+	return batches.NoSuchJob(ref.File, glob, known)
 }
 
 // writer returns what prints logs. On a terminal it makes control sequences visible.

@@ -2,14 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"time"
 
-	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
-	"gpurun/runner/files"
-	"gpurun/runner/sched"
-	"gpurun/state/schema"
 )
 
 type forgetCmd struct {
@@ -29,7 +24,7 @@ Examples:
 
 // Run marks jobs as not done.
 func (c *forgetCmd) Run(a *app) error {
-	return a.mark(&c.batchFlag, control.Request{Op: control.OpForget, Jobs: c.Jobs})
+	return a.marks(&c.batchFlag, control.Request{Op: control.OpForget, Jobs: c.Jobs})
 }
 
 type doneCmd struct {
@@ -62,70 +57,22 @@ func (c *doneCmd) Run(a *app) error {
 	case len(c.Jobs) == 0:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "which jobs are done? Name them", Hint: "gpurun done 'train-*'; gpurun done --from old.yaml --file new.yaml takes over those of a renamed file"}
 	}
-	return a.mark(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
+	return a.marks(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
 
 var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
 
-// marked is what is to become of jobs that need no mark.
-var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
-
-// mark records the user's verdict on jobs: through the run if there is one, else in
+// marks records the user's verdict on jobs: through the run if there is one, else in
 // the ledger itself, under its lock.
-func (a *app) mark(f *batchFlag, req control.Request) error {
+func (a *app) marks(f *batchFlag, req control.Request) error {
 	return a.request(f, req, markWords[req.Op], func(ref *batches.Ref) error { return a.markDead(ref, req) })
 }
 
 // markDead appends the facts to the ledger of a batch that is not running.
 func (a *app) markDead(ref *batches.Ref, req control.Request) error {
-	history, _, err := a.ReadHistory([]string{ref.Real})
+	rep, err := ref.Mark(req)
 	if err != nil {
 		return err
-	}
-	batch, err := a.Reload(history.LastRun(0).Params, ref.File)
-	if err != nil {
-		return err
-	}
-	in, err := matching(batch, req.Jobs)
-	if len(batch.Params) > 0 {
-		a.say("note", "these are jobs of the last run, which had"+batches.ParamFlags(batch.Params))
-	}
-	if err != nil {
-		return err
-	}
-	st, err := a.Lock([]string{ref.Real}, "")
-	if err != nil {
-		return err
-	}
-	at := sched.Now{Wall: time.Now().UTC()}
-	ref.Batch, ref.History = batch, st.History()
-	verdicts := ref.Verdicts()
-	var rep control.Reply
-	for id := range batch.Jobs {
-		j := &batch.Jobs[id]
-		if !in[id] {
-			continue
-		}
-		if verdicts[id].Code == marked[req.Op] {
-			rep.Keep(runner.Already[req.Op], j.Name)
-			continue
-		}
-		if why := files.Lacks(batch, j); why != "" && req.Op == control.OpDone && !req.Without {
-			rep.Refuse(why, j.Name)
-			continue
-		}
-		fact := sched.ForgetFact(j.Name, j.Key.String(), at)
-		if req.Op == control.OpDone {
-			fact = sched.DoneFact(j.Name, j.Key.String(), at, req.Without)
-		}
-		if _, err := st.Append(0, fact); err != nil {
-			st.Close()
-			return batches.StateFailure(err)
-		}
-		rep.Done = append(rep.Done, j.Name)
-	}
-	if err := st.Close(); err != nil {
-		return batches.StateFailure(err)
 	}
 	return a.tell(ref, rep, markWords[req.Op], true)
 }

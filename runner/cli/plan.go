@@ -105,7 +105,7 @@ func (c *planCmd) Run(a *app) error {
 	if !c.Simulate {
 		p.printExpected(w)
 	}
-	for _, problem := range checkHost(batch, p.runs) {
+	for _, problem := range batches.CheckHost(batch, p.runs) {
 		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
 	codeChanged(w, batch, history)
@@ -124,7 +124,7 @@ func (p *planning) json() error {
 	}
 	doc := p.Ref.Document(nil, p.After)
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
-	doc.Warnings = append(doc.Warnings, problemDocs(checkHost(p.batch, p.runs))...)
+	doc.Warnings = append(doc.Warnings, problemDocs(batches.CheckHost(p.batch, p.runs))...)
 	for _, text := range p.warnings {
 		doc.Warnings = append(doc.Warnings, schema.Problem{Code: failureCodes[batches.ExitState], Text: text})
 	}
@@ -176,7 +176,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	if o.Selected, named, err = c.selected(b); err != nil {
 		return o, err
 	}
-	o.Forced, err = matching(b, c.Force.globs)
+	o.Forced, err = batches.Match(b, c.Force.globs)
 	for id := range named {
 		o.Forced[id] = o.Forced[id] && named[id]
 	}

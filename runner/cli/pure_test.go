@@ -43,7 +43,7 @@ func TestStatusOfARun(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := statusOf(c.r, c.noWait); got != c.want {
+			if got := batches.ExitOf(c.r, c.noWait); got != c.want {
 				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})

@@ -168,7 +168,7 @@ func (r *run) open() error {
 	r.lookAround()
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
 	r.core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
-	if err := jobspec.Report(checkHost(r.batch, r.runs)); err != nil {
+	if err := jobspec.Report(batches.CheckHost(r.batch, r.runs)); err != nil {
 		return err
 	}
 	if err := batches.SameEngine(batches.EngineOf(r.batch), r.state.History(), r.state.Dir); err != nil {

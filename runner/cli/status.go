@@ -8,10 +8,7 @@ import (
 
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
-	"gpurun/state"
-	"gpurun/state/disk"
 	"gpurun/state/redact"
-	"gpurun/state/schema"
 )
 
 type statusCmd struct {
@@ -36,28 +33,11 @@ Examples:
     gpurun status --json jobs.yaml | jq .counts.failed`
 }
 
-// A status is what is known about a batch at one moment, for people.
-type status struct {
-	File    string
-	again   string // what runs the rest
-	Alive   bool   // whether a run holds the lock
-	Runner  disk.Runner
-	Mute    string // why that run does not answer
-	Unread  string // why this is not based on the job file
-	LastRun time.Time
-	state.Snapshot
-
-	outcome schema.Outcome
-	earlier []string                  // jobs that failed before the last run, whose summary does without them
-	lists   map[state.Phase][]string  // names of the jobs, in the order of the batch
-	took    map[state.Phase][]float64 // how long jobs took that succeeded
-	fails   []state.FailedJob         // as displayed
-	last    time.Time                 // the ledger's last change
-	code    *string                   // the copy of the code that jobs run in; nil for none
-	verbose bool                      // also print how GPUs are connected
-	all     bool                      // also print a row for each queued job
-	died    bool                      // the last run did not get to its end
-	kept    *batches.Summary          // the last run's summary, unless something has happened since
+// A shownStatus is one being printed.
+type shownStatus struct {
+	*batches.Progress
+	verbose bool // also print how GPUs are connected
+	all     bool // also print a row for each queued job
 }
 
 // Run shows the status, once or live, of each batch running in this folder, or of the one
@@ -79,22 +59,21 @@ func (c *statusCmd) Run(a *app) error {
 	if c.JSON {
 		return c.json(a, refs)
 	}
-	var last *status
+	var last shownStatus
 	for i, ref := range refs {
 		if err := ref.Read(); err != nil {
 			return err
 		}
-		s := readStatus(ref)
-		s.verbose, s.all, last = c.Verbose, c.All, s
+		last = shownStatus{ref.Progress(), c.Verbose, c.All}
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
 		var text strings.Builder
-		s.print(&text, terminal.CurrentSize().Width, time.Now())
+		last.print(&text, terminal.CurrentSize().Width, time.Now())
 		a.print(text.String())
 	}
 	if c.Watch {
-		return batches.Exit(last.exitOf())
+		return batches.Exit(last.Exit())
 	}
 	return nil
 }

@@ -15,13 +15,13 @@ import (
 )
 
 // print writes the status as text.
-func (s *status) print(w io.Writer, width int, now time.Time) {
+func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	line := func(text string) {
 		printLines(w, terminal.Wrap(terminal.CleanText(text), width, 4))
 	}
 	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Snapshot))
-	if s.code != nil && s.Alive {
-		line("its jobs run in a copy of the code: " + batches.Shown(*s.code))
+	if s.Snapshotted != nil && s.Alive {
+		line("its jobs run in a copy of the code: " + batches.Shown(*s.Snapshotted))
 	}
 	if s.Unread != "" {
 		line(s.Unread)
@@ -74,18 +74,18 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 		line(text)
 	}
 	s.printQueues(w)
-	if s.kept != nil {
+	if s.Summary != nil {
 		s.printLists(w, width)
-		if len(s.earlier) > 0 {
-			printLines(w, terminal.Names(fmt.Sprintf("%d failed before that run", len(s.earlier)), s.earlier, width, linesOfNames))
+		if len(s.Earlier) > 0 {
+			printLines(w, terminal.Names(fmt.Sprintf("%d failed before that run", len(s.Earlier)), s.Earlier, width, linesOfNames))
 		}
-		fmt.Fprintf(w, "\n%s\n", s.kept.Head)
-		for line := range strings.Lines(s.kept.Text) {
+		fmt.Fprintf(w, "\n%s\n", s.Summary.Head)
+		for line := range strings.Lines(s.Summary.Text) {
 			fmt.Fprintln(w, terminal.CleanText(strings.TrimRight(line, "\n")))
 		}
 		return
 	}
-	for _, f := range s.fails {
+	for _, f := range s.Failures {
 		printLines(w, terminal.FailureLines(f, width))
 	}
 	s.printLists(w, width)
@@ -95,7 +95,7 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 }
 
 // printQueued names the jobs in the queue of a cluster, by why they wait there.
-func (s *status) printQueued(w io.Writer, width int) {
+func (s *shownStatus) printQueued(w io.Writer, width int) {
 	var heads []string
 	jobs, first := map[string][]string{}, map[string]time.Time{}
 	for _, r := range s.Running {
@@ -123,22 +123,22 @@ func (s *status) printQueued(w io.Writer, width int) {
 }
 
 // headline returns "jobs.yaml: running since 14:02 (process 4711)".
-func (s *status) headline() string {
+func (s *shownStatus) headline() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
 		return fmt.Sprintf("%s: running since %s (process %d)", s.File, batches.UntilTime(s.At, s.Runner.Since), s.Runner.PID)
 	case s.Alive:
 		return s.File + ": running"
-	case !s.LastRun.IsZero() && s.kept == nil && s.cutOff():
-		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.outcome.Text, batches.UntilTime(s.At, s.LastRun), batches.UntilTime(s.At, s.last))
+	case !s.LastRun.IsZero() && s.Summary == nil && s.cutOff():
+		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.Outcome.Text, batches.UntilTime(s.At, s.LastRun), batches.UntilTime(s.At, s.Changed))
 	}
-	return s.File + ": " + s.outcome.Text
+	return s.File + ": " + s.Outcome.Text
 }
 
 // cutOff reports whether the last run was killed, or left jobs running. Ends that are
 // not in the ledger do not tell: there may have been no room for them.
-func (s *status) cutOff() bool {
-	return s.died || s.Counts[state.Running] > 0 || len(s.Running) > 0
+func (s *shownStatus) cutOff() bool {
+	return s.Died || s.Counts[state.Running] > 0 || len(s.Running) > 0
 }
 
 // cells returns the row of a running job.
@@ -155,7 +155,7 @@ func cells(r state.View, now time.Time) []string {
 	return []string{"  " + terminal.Label(r), strings.TrimPrefix(terminal.Where(r), "GPU "), mem, terminal.Age(r, now), pid, note}
 }
 
-func (s *status) printQueues(w io.Writer) {
+func (s *shownStatus) printQueues(w io.Writer) {
 	var rows [][]string
 	for _, q := range s.Queues {
 		busy := "idle"
@@ -168,17 +168,14 @@ func (s *status) printQueues(w io.Writer) {
 }
 
 // listed are the states whose jobs are named, in linesOfNames lines each.
-var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Interrupted, state.Blocked, state.Pending, forgotten}
-
-// forgotten jobs of a live run have ended in it, and run in the next one.
-const forgotten state.Phase = "forgotten, for the next run"
+var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Interrupted, state.Blocked, state.Pending, batches.Forgotten}
 
 const linesOfNames = 2
 
 // printLists names the jobs that need no further explanation.
-func (s *status) printLists(w io.Writer, width int) {
+func (s *shownStatus) printLists(w io.Writer, width int) {
 	for _, phase := range listed {
-		names := s.lists[phase]
+		names := s.Lists[phase]
 		if len(names) == 0 || s.Alive && phase == state.Pending {
 			continue
 		}
@@ -187,8 +184,8 @@ func (s *status) printLists(w io.Writer, width int) {
 }
 
 // times returns how long the jobs that succeeded took.
-func (s *status) times(phase state.Phase) string {
-	took := s.took[phase]
+func (s *shownStatus) times(phase state.Phase) string {
+	took := s.Took[phase]
 	if len(took) == 0 {
 		return ""
 	}
@@ -203,13 +200,13 @@ func (s *status) times(phase state.Phase) string {
 }
 
 // rest returns what to type to continue.
-func (s *status) rest() string {
+func (s *shownStatus) rest() string {
 	if s.Alive || s.Unread != "" {
 		return ""
 	}
 	for phase, n := range s.Counts {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
-			rest := "run the rest with: " + s.again
+			rest := "run the rest with: " + s.Command
 			if len(s.Running) > 0 {
 				rest = "the next run adopts the jobs that are still running\n" + rest
 			}

@@ -139,7 +139,7 @@ func (c *reloadCmd) Run(a *app) error {
 func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
 	if fresh != nil {
 		refused, _ := checkEngine(b, wanted, false, false)
-		if err := mistake(jobspec.Report(append(refused, checkHost(b, wanted)...))); err != nil {
+		if err := mistake(jobspec.Report(append(refused, batches.CheckHost(b, wanted)...))); err != nil {
 			return gpu.Rules{}, err
 		}
 	}

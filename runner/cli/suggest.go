@@ -47,36 +47,7 @@ func nearest(word string) string {
 	if w := otherWords[word]; w != "" {
 		return w
 	}
-	return closest(word, shownCommands(), func(c string) int { return 1 + min(len(c)/5, 1) })
-}
-
-// noSuchJob reports that no job of a file matches, and suggests the nearest name, or
-// the glob of the names that begin with it.
-func noSuchJob(file, glob string, names []string) error {
-	names = names[:min(len(names), 20000)] // the distance to a million names is not worth a second
-	best := closest(glob, names, func(string) int { return max(1, len(glob)/3) })
-	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, glob+"-") }) {
-		best = "'" + glob + "-*'"
-	}
-	f := &batches.Failure{Code: batches.ExitUsage, Text: "no job of " + file + " matches " + quoted(glob), Hint: "gpurun plan " + file + " lists the jobs"}
-	if best != "" {
-		f.Hint = "did you mean " + best + "?"
-	} else if host.Exists(glob) {
-		f.Hint = "a file has this name: quote globs, e.g. '" + glob[:1] + "*'"
-	}
-	return f
-}
-
-// closest returns the first of the words that differ least from word, if it differs in at
-// most so many letters.
-func closest(word string, known []string, most func(known string) int) (best string) {
-	least := len(word) + 1
-	for _, k := range known {
-		if d := source.Distance(word, k); d <= most(k) && d < least {
-			best, least = k, d
-		}
-	}
-	return best
+	return source.Closest(word, shownCommands(), func(c string) int { return 1 + min(len(c)/5, 1) })
 }
 
 // noFiles refuses a job file in place of jobs: "gpurun stop jobs.yaml" means the batch,

@@ -102,7 +102,7 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	if err := ref.Read(); err != nil {
 		return "", err
 	}
-	s := readStatus(ref)
+	s := ref.Progress()
 	left, err := "", error(nil)
 	switch n := len(s.Running); {
 	case len(c.Jobs) > 0:
@@ -111,7 +111,7 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 		left = fmt.Sprintf("its run is gone, but %s %s still running", count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
 	default:
 		fmt.Fprintln(a.out, ref.Name()+": ended; "+terminal.Phases(s.Counts))
-		return "", batches.Exit(s.exitOf())
+		return "", batches.Exit(s.Exit())
 	}
 	if away := ref.Settle().Away; left != "" && len(away) > 0 {
 		return "", unseen(ref, slices.Sorted(maps.Values(away))[0])

@@ -107,15 +107,3 @@ func (a *app) changes(ref *batches.Ref) watcher {
 		return nil
 	}
 }
-
-// exitOf returns the exit status of a batch's last run.
-func (s *status) exitOf() int {
-	if s.kept != nil {
-		return s.kept.Code
-	}
-	res := state.Result{Final: s.Snapshot}
-	if s.Counts[state.Interrupted] > 0 {
-		res.Stopped = "SIGTERM"
-	}
-	return statusOf(res, false)
-}

@@ -41,7 +41,7 @@ func (c *whyCmd) Run(a *app) error {
 	name := func(i int) string { return w.Status.Jobs[i].Name }
 	ids, err := runner.MatchJobs(c.Jobs, len(w.Status.Jobs), name)
 	if none := runner.NoMatch(""); errors.As(err, &none) {
-		return noSuchJob(refs[0].File, string(none), names(len(w.Status.Jobs), name))
+		return batches.NoSuchJob(refs[0].File, string(none), names(len(w.Status.Jobs), name))
 	}
 	if refs[0].Params() != "" {
 		a.say("note", "jobs of "+refs[0].Name())

@@ -1,0 +1,67 @@
+package batches
+
+import (
+	"time"
+
+	"gpurun/runner"
+	"gpurun/runner/control"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+	"gpurun/state/schema"
+)
+
+// marked is what is to become of jobs that need no mark.
+var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
+
+// Mark records the user's verdict on jobs of a batch that is not running.
+func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
+	history, _, err := ref.ReadHistory([]string{ref.Real})
+	if err != nil {
+		return rep, err
+	}
+	batch, err := ref.Reload(history.LastRun(0).Params, ref.File)
+	if err != nil {
+		return rep, err
+	}
+	in, err := Match(batch, req.Jobs)
+	if len(batch.Params) > 0 {
+		ref.Note("these are jobs of the last run, which had" + ParamFlags(batch.Params))
+	}
+	if err != nil {
+		return rep, err
+	}
+	st, err := ref.Lock([]string{ref.Real}, "")
+	if err != nil {
+		return rep, err
+	}
+	at := sched.Now{Wall: time.Now().UTC()}
+	ref.Batch, ref.History = batch, st.History()
+	verdicts := ref.verdicts()
+	for id := range batch.Jobs {
+		j := &batch.Jobs[id]
+		if !in[id] {
+			continue
+		}
+		if verdicts[id].Code == marked[req.Op] {
+			rep.Keep(runner.Already[req.Op], j.Name)
+			continue
+		}
+		if why := files.Lacks(batch, j); why != "" && req.Op == control.OpDone && !req.Without {
+			rep.Refuse(why, j.Name)
+			continue
+		}
+		fact := sched.ForgetFact(j.Name, j.Key.String(), at)
+		if req.Op == control.OpDone {
+			fact = sched.DoneFact(j.Name, j.Key.String(), at, req.Without)
+		}
+		if _, err := st.Append(0, fact); err != nil {
+			st.Close()
+			return rep, StateFailure(err)
+		}
+		rep.Done = append(rep.Done, j.Name)
+	}
+	if err := st.Close(); err != nil {
+		return rep, StateFailure(err)
+	}
+	return rep, nil
+}

@@ -67,8 +67,14 @@ export const wide = (page) => page.evaluate(() => {
 // what no page shows.
 export const text = (page, needle, timeout = 15_000) => page.waitForFunction((n) => document.body.innerText.includes(n), { timeout, polling: 100 }, needle);
 export const click = async (page, label, inside = 'body') => {
-  const button = await page.waitForFunction((l, i) => [...document.querySelectorAll(`${i} button`)].find((b) => b.textContent.trim() === l && b.offsetParent), { timeout: 10_000 }, label, inside);
-  await button.asElement().click();
+  for (const end = Date.now() + 10_000; ;) {
+    const button = await page.waitForFunction((l, i) => [...document.querySelectorAll(`${i} button`)].find((b) => b.textContent.trim() === l && b.offsetParent), { timeout: 10_000 }, label, inside);
+    try {
+      return await button.asElement().click();
+    } catch (err) { // the page has drawn it anew since: that one was not clicked
+      if (!/detached/.test(err.message) || Date.now() > end) throw err;
+    }
+  }
 };
 export const until = async (is, what, ms = 20_000) => {
   for (const end = Date.now() + ms; ; await new Promise((r) => setTimeout(r, 100))) {

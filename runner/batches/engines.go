@@ -54,15 +54,9 @@ func Looker() func(dir, uniID string) engine.Found {
 func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string) error {
 	look, name := Looker(), kind.Abilities().Name
 	for _, at := range h.Attempts() {
-		theirs, folder := EngineName(at), disk.AttemptDir(dir(at.Ledger), at.Start.UniID)
-		if theirs == name && !cluster.Outdated(folder) || look(folder, at.Start.UniID).Ended != nil {
+		theirs := EngineName(at)
+		if theirs == name || look(disk.AttemptDir(dir(at.Ledger), at.Start.UniID), at.Start.UniID).Ended != nil {
 			continue
-		}
-		if theirs == name {
-			return &Failure{
-				Code: ExitState, Text: fmt.Sprintf("an older gpurun has submitted %s to %s, where it may be queued or running; this one cannot take it on", at.Start.Job, theirs),
-				Hint: fmt.Sprintf("go on with that one; or cancel the job there and remove %s, then run this again", folder),
-			}
 		}
 		return &Failure{
 			Code: ExitState, Text: fmt.Sprintf("an earlier run has left %s on the engine %s, where it may be queued or running", at.Start.Job, theirs),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -60,6 +61,25 @@ var settingsOnCluster = []onCluster{
 	{keys: []string{"share"}, note: "share"},
 	{keys: []string{"pick"}, note: "pick"},
 	{keys: []string{"patience"}, note: "patience"},
+}
+
+// lacksCommand reports that this host lacks the command that submits jobs to their cluster.
+func lacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
+	kind := batches.EngineOf(b)
+	for id := range b.Jobs {
+		if !runs(id) || !kind.Abilities().Queues {
+			continue
+		}
+		name := batches.DialectOf(kind).Submit("", "", 1, nil).Args[0]
+		if _, err := exec.LookPath(name); err != nil {
+			return []jobspec.Problem{{
+				File: b.Files[0].Path, Text: fmt.Sprintf("engine %s: there is no %s here", b.Settings.Engine, name),
+				Hint: "log in to a node that has it, load the site's module, or run with --engine local",
+			}}
+		}
+		break
+	}
+	return nil
 }
 
 // checkEngine returns what jobs and settings ask for that their engine cannot give, and says

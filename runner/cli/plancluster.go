@@ -75,7 +75,8 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	name, dialect := p.batch.Settings.Engine, batches.DialectOf(batches.EngineOf(p.batch))
 	printLines(to, notes)
 	p.there = p.submissions(dialect)
-	silent := false
+	lacking := lacksCommand(p.batch, p.runs)
+	silent := len(lacking) > 0
 	for i, s := range p.there {
 		if i == 0 {
 			fmt.Fprintf(to, "on %s, jobs that ask for the same are submitted together:\n", name)
@@ -96,7 +97,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 			fmt.Fprintln(to, "      "+terminal.CleanText(text))
 		}
 	}
-	return nil
+	return lacking
 }
 
 // submissions returns the classes of the jobs that would run, in the order of their first.

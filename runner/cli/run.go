@@ -175,6 +175,7 @@ func (r *run) open() error {
 		return err
 	}
 	refused, notes := checkEngine(r.batch, r.runs, r.cmd.Sim != "", r.cmd.NoWait)
+	refused = append(refused, lacksCommand(r.batch, r.runs)...)
 	if r.engineNotes = notes; len(refused) > 0 {
 		return jobspec.Report(refused)
 	}

@@ -39,13 +39,6 @@ func Submitted(dir string) bool {
 	return err == nil && fi.Size() > wire.StatusSize
 }
 
-// Outdated reports whether an attempt was submitted by a version whose files this one does not
-// know.
-func Outdated(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, "launch.json"))
-	return err == nil
-}
-
 // Trace reads an attempt's start from what was submitted.
 func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 	s, err := readStatus(dir)

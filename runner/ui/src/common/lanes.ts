@@ -14,6 +14,28 @@ export type Band = { row: number; from: number; to: number; color: string; label
 export type Lane = { y: number; height: number; lanes: number };
 export type Layout = { rows: Lane[]; lane: number[]; byRow: number[][]; height: number };
 
+export const none = 'no GPU';
+
+/** Rows of a timeline: this host's GPUs, then those of a cluster's nodes by their names, and where jobs without GPUs ran. */
+export class Rows {
+  private seen = new Map<string, { label: string; host: string; index: number }>();
+  private at = new Map<string, number>();
+
+  /** What identifies the row of a GPU of a node, or of a job without one; host is '' for this host, which has unique GPUs. */
+  add(host: string, gpu?: { index: number; uuid?: string }): string {
+    const label = gpu ? `GPU ${gpu.index}` : none, key = (gpu && !host && gpu.uuid) || `${host} ${label}`;
+    if (!this.seen.has(key)) this.seen.set(key, { label: host ? `${host} ${label}` : label, host, index: gpu ? gpu.index : 1e9 });
+    return key;
+  }
+  /** The labels in their order; where(key) is known then. */
+  sort(): string[] {
+    const order = [...this.seen].sort(([a, x], [b, y]) => x.host.localeCompare(y.host, 'en', { numeric: true }) || x.index - y.index || (a < b ? -1 : 1));
+    order.forEach(([key], i) => this.at.set(key, i));
+    return order.map(([, v]) => v.label);
+  }
+  where(key: string): number { return this.at.get(key)!; }
+}
+
 const most = 16; // lanes of a row that are told apart; further pieces share the last one
 const gap = 8;
 

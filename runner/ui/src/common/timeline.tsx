@@ -20,7 +20,7 @@ type Props = {
 type Span = [number, number];
 type Hit = { item?: number; band?: Band; x: number; y: number };
 
-const left = (width: number) => (width < 520 ? 52 : 84);
+const left = (width: number, rows: string[]) => (width < 520 ? 52 : Math.min(width / 4, Math.max(84, 6.5 * Math.max(...rows.map((r) => r.length)) + 8)));
 const axis = 22;
 
 export function Timeline(p: Props) {
@@ -31,7 +31,7 @@ export function Timeline(p: Props) {
   const [drag, setDrag] = useState<Span | null>(null);
   const lay = useMemo(() => layout(p.rows.length, p.items), [p.rows.length, p.items]);
   const span: Span = view ?? [p.from, Math.max(p.to, p.from + 1)];
-  const edge = left(width), inner = Math.max(1, width - edge - 1);
+  const edge = left(width, p.rows), inner = Math.max(1, width - edge - 1);
   const x = (t: number) => edge + ((t - span[0]) / (span[1] - span[0])) * inner;
   const time = (px: number) => span[0] + ((px - edge) / inner) * (span[1] - span[0]);
 

@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import { clean, duration, timeExact } from '../common/format';
 import { handedOver, look, stateWords } from '../common/states';
 import { Timeline } from '../common/timeline';
-import type { Item } from '../common/lanes';
+import { Rows, type Item } from '../common/lanes';
 import { useDocument } from './document';
 import { now, useLive } from './live';
 import { Empty, Loading } from './parts';
@@ -33,18 +33,16 @@ export function TimelineTab({ batch }: { batch: BatchStore }) {
 
 type Piece = Item & { span: Span; open: boolean };
 
-function pieces(spans: Span[]) {
-  const gpus = [...new Set(spans.flatMap((s) => s.gpus))].sort((a, b) => a - b);
-  const rows = gpus.map((g) => `GPU ${g}`), rowOf = new Map(gpus.map((g, i) => [g, i]));
-  const cpu = spans.some((s) => !s.gpus.length) ? rows.push('no GPU') - 1 : -1;
-  const items: Piece[] = [];
-  for (const span of spans) {
-    if (!span.started) continue;
+function pieces(all: Span[]) {
+  const seen = new Rows(), spans = all.filter((s) => s.started);
+  const keys = spans.map((s) => (s.gpus.length ? s.gpus.map((index) => seen.add(s.host ?? '', { index })) : [seen.add(s.host ?? '')]));
+  const rows = seen.sort(), items: Piece[] = [];
+  spans.forEach((span, i) => {
     const from = Date.parse(span.started) / 1000, open = span.ended == null;
     const to = open ? from : Date.parse(span.ended!) / 1000;
     const piece = { from, to, tone: look(span.state).tone, label: clean(span.name), group: span.job, mark: span.n > 1 ? '↻' : undefined, hatch: handedOver(span.cause), span, open };
-    for (const row of span.gpus.length ? span.gpus.map((g) => rowOf.get(g)!) : [cpu]) items.push({ ...piece, row });
-  }
+    for (const key of keys[i]) items.push({ ...piece, row: seen.where(key) });
+  });
   items.sort((a, b) => a.from - b.from);
   return { rows, items };
 }

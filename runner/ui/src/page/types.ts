@@ -58,7 +58,7 @@ export interface Past {
 
 export interface Span {
   job: string; name: string; uni_id: string; n: number; state: State; started: string; ended: string | null;
-  gpus: number[]; cause: string | null;
+  host: string | null; gpus: number[]; cause: string | null;
 }
 
 export interface RunRow {

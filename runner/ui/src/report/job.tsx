@@ -2,7 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { base, bytes, clean, duration, measured } from '../common/format';
 import { handedOver, State } from '../common/states';
-import { gpuWords, stamp, until } from './model';
+import { gpuWords, queueWords, stamp, until } from './model';
 import type { Attempt, Job, Report } from './types';
 
 export function JobDialog({ r, at, open, close }: { r: Report; at: number; open: (job: string) => void; close: () => void }) {
@@ -64,7 +64,7 @@ function One({ a }: { a: Attempt }) {
   const peak = Math.max(0, ...a.gpus.map((g) => g.peak_bytes ?? 0)), granted = a.gpus[0]?.granted_bytes;
   const parts = [
     a.started ? `${stamp(a.started)}${a.ended ? ` – ${until(a.started, a.ended)}` : ''}` : 'never started',
-    duration(a.seconds), gpuWords(a), granted ? `${bytes(granted)} granted` : '', peak ? `peak ${bytes(peak)}` : '', a.host ?? '',
+    a.submitted ? queueWords(a) : '', duration(a.seconds), gpuWords(a), granted ? `${bytes(granted)} granted` : '', peak ? `peak ${bytes(peak)}` : '', a.submitted ? '' : a.host ?? '',
   ].filter(Boolean);
   return (
     <li>

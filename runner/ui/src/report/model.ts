@@ -1,6 +1,6 @@
 // What the sections of the report show, worked out of its data.
 import { bytes, duration, ranges } from '../common/format';
-import type { Band, Item } from '../common/lanes';
+import { none, Rows, type Band, type Item } from '../common/lanes';
 import { handedOver, look, stateWords } from '../common/states';
 import type { Attempt, Job, Report } from './types';
 
@@ -34,46 +34,58 @@ export const blame = (code: string, user: string | null) => {
   return { text: user ? `${text} (${user})` : text, color: user ? 'theirs' : color };
 };
 
-const none = 'no GPU';
-
 export type Chart = { rows: string[]; items: (Item & { job: number; attempt: number })[]; bands: Band[]; from: number; to: number };
 
-/** The jobs over the GPUs: a row for each, and one for jobs without. */
+/** The node of a cluster that ran an attempt, '' for this host. */
+const nodeOf = (a: Attempt) => (a.submitted && a.host) || '';
+
+/** For how long an attempt was in the queue of a cluster; null if it was in none. */
+export function queued(a: Attempt, now: string): number | null {
+  return a.submitted ? Math.max(0, seconds(a.started ?? a.ended ?? now) - seconds(a.submitted)) : null;
+}
+
+/** The jobs over the GPUs: a row for each, by node on a cluster, one for jobs without, and the cluster's queue apart. */
 export function timelineOf(r: Report): Chart {
-  const rows = new Map<string, { label: string; index: number }>();
-  for (const g of r.readings?.gpus ?? []) rows.set(g.uuid, { label: `GPU ${g.index}`, index: g.index });
+  const rows = new Rows(), now = seconds(r.now), items: Chart['items'] = [];
+  for (const g of r.readings?.gpus ?? []) rows.add('', g);
+  const keys = new Map<Attempt, string[]>();
   for (const j of r.jobs) for (const a of j.attempts) {
-    for (const g of a.gpus) if (!rows.has(g.uuid)) rows.set(g.uuid, { label: `GPU ${g.index}`, index: g.index });
-    if (!a.gpus.length && a.started) rows.set(none, { label: none, index: 1e9 });
+    if (a.started) keys.set(a, a.gpus.length ? a.gpus.map((g) => rows.add(nodeOf(a), g)) : [rows.add(nodeOf(a))]);
   }
-  const order = [...rows.entries()].sort((a, b) => a[1].index - b[1].index || (a[0] < b[0] ? -1 : 1));
-  const at = new Map(order.map(([uuid], i) => [uuid, i]));
-  const now = seconds(r.now), items: Chart['items'] = [];
+  const labels = rows.sort();
+  const queue = r.jobs.some((j) => j.attempts.some((a) => queued(a, r.now))) ? labels.push('queue') - 1 : -1;
   r.jobs.forEach((j, job) => j.attempts.forEach((a, attempt) => {
+    const piece = { label: j.name, group: `${job}`, mark: a.n > 1 ? '↻' : undefined, job, attempt }, wait = queued(a, r.now);
+    if (wait) items.push({ ...piece, row: queue, from: seconds(a.submitted!), to: seconds(a.submitted!) + wait, tone: 'idle' });
     if (!a.started) return;
     const from = seconds(a.started), to = Math.max(from, a.ended ? seconds(a.ended) : now);
-    for (const uuid of a.gpus.length ? a.gpus.map((g) => g.uuid) : [none]) {
-      items.push({ row: at.get(uuid)!, from, to, tone: look(a.state).tone, label: j.name, group: `${job}`, mark: a.n > 1 ? '↻' : undefined, hatch: handedOver(a.cause?.code), job, attempt });
-    }
+    for (const key of keys.get(a)!) items.push({ ...piece, row: rows.where(key), from, to, tone: look(a.state).tone, hatch: handedOver(a.cause?.code) });
   }));
   items.sort((a, b) => a.from - b.from);
   const bands: Band[] = [];
   for (const g of r.readings?.gpus ?? []) for (const w of g.waits) {
     const why = blame(w.code, w.user), from = seconds(w.from), to = seconds(w.to);
-    bands.push({ row: at.get(g.uuid)!, from, to, color: why.color, label: `GPU ${g.index} was waited for ${duration(to - from)}: ${why.text}` });
+    bands.push({ row: rows.where(rows.add('', g)), from, to, color: why.color, label: `GPU ${g.index} was waited for ${duration(to - from)}: ${why.text}` });
   }
   const ends = [...items, ...bands];
   let from = Infinity, to = -Infinity;
   for (const e of ends) { from = Math.min(from, e.from); to = Math.max(to, e.to); }
-  return { rows: order.map(([, v]) => v.label), items, bands, from: ends.length ? from : now - 60, to: ends.length ? to : now };
+  return { rows: labels, items, bands, from: ends.length ? from : now - 60, to: ends.length ? to : now };
 }
 
-export const gpuWords = (a: Attempt) => (a.gpus.length ? `GPU ${ranges(a.gpus.map((g) => g.index))}` : none);
+export const gpuWords = (a: Attempt) => (nodeOf(a) && `${nodeOf(a)}, `) + (a.gpus.length ? `GPU ${ranges(a.gpus.map((g) => g.index))}` : none);
+
+/** How an attempt was in the queue of a cluster. */
+export function queueWords(a: Attempt): string {
+  const id = a.job_id ? ` as ${a.job_id}` : '';
+  return a.started || a.ended ? `queued${id} for ${duration(queued(a, ''))}` : `queued${id} since ${stamp(a.submitted)}`;
+}
 
 /** What the timeline says of an attempt. */
 export function attemptWords(j: Job, a: Attempt): string[] {
   const lines = [j.name, `attempt ${a.n}: ${stateWords(a.state)}${a.cause ? `, ${a.cause.text}` : ''}`];
   if (a.started) lines.push(`${stamp(a.started)}${a.ended ? ` – ${until(a.started, a.ended)}` : ', still running'} (${duration(a.seconds)})`);
+  if (a.submitted) lines.push(queueWords(a));
   const peak = Math.max(0, ...a.gpus.map((g) => g.peak_bytes ?? 0));
   lines.push(gpuWords(a) + (peak ? `, peak ${bytes(peak)}` : ''));
   if (handedOver(a.cause?.code)) lines.push(`left its GPU: ${a.cause!.code.replaceAll('_', ' ')}`);

@@ -1,7 +1,7 @@
 // The head of the report: what ran, how it ended, and what became of the jobs.
 import { base, count, duration } from '../common/format';
 import { given, look, OutcomeBadge, states, stateWords } from '../common/states';
-import { endOf, hours, seconds, stamp, until } from './model';
+import { endOf, hours, queued, seconds, stamp, until } from './model';
 import type { Report } from './types';
 
 const unique = (list: (string | null | undefined)[]) => [...new Set(list.filter((x): x is string => !!x))];
@@ -11,6 +11,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
   const sum = (f: (x: Report['runs'][0]) => number) => r.runs.reduce((n, x) => n + f(x), 0);
   const lost = sum((x) => x.lost.reduce((n, l) => n + l.gpu_seconds, 0));
   const alive = sum((x) => seconds(endOf(r, x)) - seconds(x.started));
+  const waits = r.jobs.flatMap((j) => j.attempts.map((a) => queued(a, r.now))).filter((w): w is number => w !== null).sort((a, b) => a - b);
   const total = Object.values(r.counts).reduce((a, b) => a + b, 0);
   const done = (r.counts.succeeded ?? 0) + (r.counts.up_to_date ?? 0) + (r.counts.not_needed ?? 0);
   const git = unique(r.runs.map((x) => x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? ' + changes' : '')));
@@ -31,6 +32,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
       <div class="tiles">
         <Tile name="jobs done" value={done.toLocaleString('en-US')} of={`of ${total.toLocaleString('en-US')}`} />
         <Tile name="time" value={duration(alive)} of={r.runs.length > 1 ? 'of all runs' : ''} />
+        {waits.length > 0 && <Tile name="in the queue" value={duration(waits[waits.length >> 1])} of={`median, at most ${duration(waits[waits.length - 1])}`} />}
         <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} of={r.run?.alive ? 'of what has ended' : ''} />
         <Tile name="GPU hours lost" value={hours(lost)} of="while jobs waited" />
         <Tile name="attempts" value={sum((x) => x.attempts).toLocaleString('en-US')} of={count(sum((x) => x.retries), 'retry', 'retries')} />

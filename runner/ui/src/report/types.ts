@@ -5,8 +5,8 @@ import type { Outcome } from '../common/states';
 export type Cause = { code: string; text: string };
 export type AttemptGPU = { index: number; uuid: string; granted_bytes: number; peak_bytes: number | null };
 export type Attempt = {
-  uni_id: string | null; n: number; state: string; started: string | null; ended: string | null; seconds: number | null;
-  host: string | null; gpus: AttemptGPU[]; exit_code: number | null; signal: string | null; cause: Cause | null; charged: boolean | null;
+  uni_id: string | null; n: number; state: string; submitted: string | null; started: string | null; ended: string | null; seconds: number | null;
+  host: string | null; job_id: string | null; gpus: AttemptGPU[]; exit_code: number | null; signal: string | null; cause: Cause | null; charged: boolean | null;
   meanwhile: boolean; log: { path: string; from: number | null; to: number | null } | null;
 };
 export type Job = {

@@ -63,7 +63,7 @@ func TestGiveWay(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := host(3)
 			p.rules.Background = true
-			p.own = Wish{}
+			p.Turns.own = Wish{}
 			p.Hold("ours", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB, Since: noon.Add(5 * time.Minute), Background: true})
 			claims := []Claim{held(p, 1, "carol", carol), held(p, 2, "carol", carol)}
 			if tt.claims != nil {
@@ -81,7 +81,7 @@ func TestGiveWay(t *testing.T) {
 			if at == 0 {
 				at = 5
 			}
-			got, why, _ := p.GiveWay(sec(100 + at))
+			got, why, _ := p.Turns.GiveWay(sec(100 + at))
 			if got != tt.want || (why != "") != (got != "") {
 				t.Errorf("%q gives way (%q), want %q", got, why, tt.want)
 			}
@@ -93,7 +93,7 @@ func TestGiveWay(t *testing.T) {
 func TestGiveWayInTime(t *testing.T) {
 	p := host(2)
 	p.rules.Background = true
-	p.own = Wish{}
+	p.Turns.own = Wish{}
 	p.Hold("ours", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB, Since: noon, Background: true})
 	p.Notice(sec(100), aback(p, "dave", 9, 1), []Wish{wish(p, "bob", bob, 2, 1)})
 	for _, tt := range []struct {
@@ -101,23 +101,23 @@ func TestGiveWayInTime(t *testing.T) {
 		want string
 		next time.Duration
 	}{{104, "", sec(105)}, {105, "dave9", sec(165)}, {164, "dave9", sec(165)}, {165, "ours", sec(225)}, {225, "", 0}} {
-		if got, _, next := p.GiveWay(sec(tt.at)); got != tt.want || next != tt.next {
+		if got, _, next := p.Turns.GiveWay(sec(tt.at)); got != tt.want || next != tt.next {
 			t.Errorf("at %v s %q gives way, until %v, want %q, %v", tt.at, got, next, tt.want, tt.next)
 		}
 	}
-	p.giving = giving{}
-	p.PassOver(sec(300), Turn{Run: "bob", UID: bob})
-	if got, _, next := p.GiveWay(sec(359)); got != "" || next != sec(360) {
+	p.Turns.giving = giving{}
+	p.Turns.PassOver(sec(300), Turn{Run: "bob", UID: bob})
+	if got, _, next := p.Turns.GiveWay(sec(359)); got != "" || next != sec(360) {
 		t.Errorf("%q gives way to who was passed over, until %v", got, next)
 	}
-	if got, _, _ := p.GiveWay(sec(360)); got != "dave9" {
+	if got, _, _ := p.Turns.GiveWay(sec(360)); got != "dave9" {
 		t.Errorf("%q gives way", got)
 	}
 	// It got a GPU meanwhile: its time begins again.
 	w := wish(p, "bob", bob, 2, 1)
 	w.Since = noon.Add(time.Minute)
 	p.Notice(sec(400), aback(p, "dave", 9, 1), []Wish{w})
-	if got, _, _ := p.GiveWay(sec(404)); got != "" {
+	if got, _, _ := p.Turns.GiveWay(sec(404)); got != "" {
 		t.Errorf("%q gives way", got)
 	}
 }
@@ -128,7 +128,7 @@ func TestBackgroundLoad(t *testing.T) {
 	p.rules.Background = true
 	holdAll(p, "a", 0, 1)
 	p.observeClaims(0, aback(p, "dave", 1, 2), nil)
-	r := p.newRound(sec(2))
+	r := p.Turns.newRound(sec(2))
 	if mine, his := r.load(me, nil), r.load(dave, nil); mine != 0 || his != 0 {
 		t.Errorf("loads are %v and %v", mine, his)
 	}

@@ -64,32 +64,32 @@ func (p *Pool) takings(claims []Claim) (list []taking) {
 }
 
 // alone reports whether no other run holds cores or memory, nor waits for them.
-func (p *Pool) alone() bool {
-	return len(p.claimed)+len(p.stated) == 0 && !slices.ContainsFunc(p.others, Wish.presses)
+func (t *Turns) alone() bool {
+	return len(t.claimed)+len(t.stated) == 0 && !slices.ContainsFunc(t.others, Wish.presses)
 }
 
 // Lacks returns why an attempt of this run that needs so much cannot start now, if its others hold
 // own; nil if it can.
-func (p *Pool) Lacks(now time.Duration, own, need Beyond) *Lack {
-	if !need.some() || !p.rules.Machine.some() || p.looked && p.alone() {
+func (t *Turns) Lacks(now time.Duration, own, need Beyond) *Lack {
+	if !need.some() || !t.pool.rules.Machine.some() || t.looked && t.alone() {
 		return nil
 	}
-	f := p.newRound(now).fund(own)
-	l := &Lack{All: p.rules.Machine, Free: f.free}
-	if !p.looked {
+	f := t.newRound(now).fund(own)
+	l := &Lack{All: t.pool.rules.Machine, Free: f.free}
+	if !t.looked {
 		return l
 	}
-	if cores, memory := f.lacks(&p.own, need); cores || memory {
+	if cores, memory := f.lacks(&t.own, need); cores || memory {
 		l.Memory = !cores
 		return l
 	}
-	first, insists, ok := f.reaches(&p.own, need)
+	first, insists, ok := f.reaches(&t.own, need)
 	if ok {
 		return nil
 	}
-	if !insists && p.late(now, first) {
-		p.PassOver(now, Turn{Run: first.Run, UID: first.UID})
-		return p.Lacks(now, own, need)
+	if !insists && t.late(now, first) {
+		t.PassOver(now, Turn{Run: first.Run, UID: first.UID})
+		return t.Lacks(now, own, need)
 	}
 	l.Memory, l.First = need.CPUs == 0, userName(first.User, first.UID)+", who waits since "+first.Since.Local().Format("15:04")
 	return l
@@ -113,38 +113,38 @@ func (l *Lack) Why(own, need Beyond) string {
 }
 
 // late reports whether a run has not taken for courtesy what fell to it.
-func (p *Pool) late(now time.Duration, w *Wish) bool {
-	l := &p.ahead
-	if l.run != w.Run || l.uid != w.UID || l.since < w.seen || now > l.last+p.gap() {
+func (t *Turns) late(now time.Duration, w *Wish) bool {
+	l := &t.ahead
+	if l.run != w.Run || l.uid != w.UID || l.since < w.seen || now > l.last+t.pool.gap() {
 		*l = leaving{run: w.Run, uid: w.UID, since: now}
 	}
 	l.last = now
-	return now >= p.Due()
+	return now >= t.Due()
 }
 
 // Due returns when time alone changes whose turn it is to take cores and memory.
-func (p *Pool) Due() time.Duration { return p.ahead.since + p.Courtesy() }
+func (t *Turns) Due() time.Duration { return t.ahead.since + t.Courtesy() }
 
 // affords reports whether what is free of the host's cores and memory would reach one more job of
 // a wish, besides those for which it has been dealt devices.
 func (r *round) affords(w *Wish, a *Ask) bool {
-	if !a.some() || r.p.alone() {
+	if !a.some() || r.t.alone() {
 		return true
 	}
-	f := r.fund(r.p.own.All)
+	f := r.fund(r.t.own.All)
 	f.take(taking{w.UID, w.Background, Beyond{CPUs: r.has(w) / a.Min * a.CPUs, RAM: Bytes(r.has(w)/a.Min) * a.RAM}})
 	_, _, ok := f.reaches(w, a.Beyond)
 	return ok
 }
 
 func (r *round) fund(own Beyond) *fund {
-	p := r.p
-	f := &fund{round: r, free: p.rules.Machine, held: map[int]Beyond{}, users: map[int]float64{}, dealt: map[*Ask]int{}}
-	for _, t := range append(slices.Concat(p.claimed, p.stated), taking{p.rules.UID, p.rules.Background, own}) {
-		f.take(t)
+	t, rules := r.t, &r.p.rules
+	f := &fund{round: r, free: rules.Machine, held: map[int]Beyond{}, users: map[int]float64{}, dealt: map[*Ask]int{}}
+	for _, held := range append(slices.Concat(t.claimed, t.stated), taking{rules.UID, rules.Background, own}) {
+		f.take(held)
 	}
-	if !slices.Contains(r.wishes, &p.own) {
-		r.wishes, r.wants = append(r.wishes, &p.own), append(r.wants, 0)
+	if !slices.Contains(r.wishes, &t.own) {
+		r.wishes, r.wants = append(r.wishes, &t.own), append(r.wants, 0)
 	}
 	for _, w := range r.wishes {
 		if w.presses() {
@@ -159,7 +159,8 @@ func (f *fund) take(t taking) {
 	if f.free.Add(t.Beyond, -1); !t.background {
 		h := f.held[t.uid]
 		h.Add(t.Beyond, 1)
-		f.held[t.uid], f.users[t.uid] = h, float64(max(1, f.p.rules.Host.User(t.uid, f.p.clock(f.now)).Priority))
+		f.held[t.uid] = h
+		_, f.users[t.uid] = f.priority(t.uid)
 	}
 }
 
@@ -209,7 +210,7 @@ func (f *fund) next(w *Wish) (o *Wish, a *Ask, insists bool) {
 			switch passed := f.now - o.seen - f.p.rules.Host.Patience; {
 			case !a.some() || f.dealt[a] >= min(a.Jobs, dealtMost):
 			case memory && passed >= 0 && passed%max(2*f.p.rules.Host.Gather, 1) < f.p.rules.Host.Gather &&
-				a.RAM <= f.p.rules.Machine.RAM && (a.Min == 0 || f.p.suits(o, a)):
+				a.RAM <= f.p.rules.Machine.RAM && (a.Min == 0 || f.t.suits(o, a)):
 				return o, a, true
 			case !cores && !memory && f.has(o) >= (f.dealt[a]+1)*a.Min:
 				return o, a, false

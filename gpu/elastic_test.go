@@ -57,7 +57,7 @@ func TestGifts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := host(4)
 			if !tt.own {
-				p.own.Asks = nil
+				p.Turns.own.Asks = nil
 			}
 			if tt.has == nil {
 				tt.has = []int{0, 1, 2, 3}
@@ -81,7 +81,7 @@ func TestGifts(t *testing.T) {
 			req := Request{Min: max(1, tt.least), Max: 4, Memory: 8 * GiB, MaxUtil: 30}
 			before := fmt.Sprintf("%+v", p)
 			got := ""
-			for _, g := range p.Gifts(sec(tt.at), "a", req, tt.idle, func(uid int) bool { return uid == tt.except }) {
+			for _, g := range p.Turns.Gifts(sec(tt.at), "a", req, tt.idle, func(uid int) bool { return uid == tt.except }) {
 				if got != "" {
 					got += ", "
 				}
@@ -100,13 +100,13 @@ func TestGifts(t *testing.T) {
 // Nothing is given away by a job that could not start again on what it keeps.
 func TestGiftsThatCostTheRest(t *testing.T) {
 	p := host(2)
-	p.own.Asks = nil
+	p.Turns.own.Asks = nil
 	holdAll(p, "a", 0, 1)
 	w := wish(p, "bob", bob, 1, 1)
 	nobody := func(int) bool { return false }
 	req := Request{Min: 1, Max: 2, Memory: 8 * GiB, MaxUtil: 100}
 	p.Notice(sec(2), nil, []Wish{w})
-	if got := p.Gifts(sec(8), "a", req, false, nobody); len(got) != 1 {
+	if got := p.Turns.Gifts(sec(8), "a", req, false, nobody); len(got) != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	// Carol came to its first device: it would not get that one again.
@@ -115,7 +115,7 @@ func TestGiftsThatCostTheRest(t *testing.T) {
 		{UUID: p.devs[1].UUID, Total: 24 * GiB, Free: 24 * GiB, Listed: true},
 	}
 	p.Observe(Observation{At: sec(9), Readings: readings})
-	if got := p.Gifts(sec(9), "a", req, false, nobody); len(got) != 0 {
+	if got := p.Turns.Gifts(sec(9), "a", req, false, nobody); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

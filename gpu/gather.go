@@ -40,56 +40,63 @@ func (t *term) enough(now, moment time.Duration, would bool) bool {
 	return t.short == 0 || now < t.short+moment
 }
 
+// observe records what other runs claim.
+func (t *Turns) observe(now time.Duration, claims []Claim) {
+	t.gather(now, claims)
+	t.claimed = t.pool.takings(claims)
+	t.forgive()
+}
+
 // gather records the gathering claims of other runs, as far as they count.
-func (p *Pool) gather(now time.Duration, claims []Claim) {
-	for i := range p.terms {
-		if t := &p.terms[i]; p.gained(t.uid, &t.had) {
-			*t = term{}
+func (t *Turns) gather(now time.Duration, claims []Claim) {
+	for i := range t.terms {
+		if o := &t.terms[i]; t.gained(o.uid, &o.had) {
+			*o = term{}
 		}
 	}
-	p.terms = slices.DeleteFunc(p.terms, func(t term) bool { return now >= t.again() })
-	for i := range p.others {
-		w := &p.others[i]
+	t.terms = slices.DeleteFunc(t.terms, func(o term) bool { return now >= o.again() })
+	for i := range t.others {
+		w := &t.others[i]
 		if !w.Gathers {
 			continue
 		}
-		if p.termOf(w.UID) == nil {
-			held := p.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
-			p.terms = append(p.terms, term{uid: w.UID, began: now, until: now + max(p.rules.Host.Gather, now-w.seen), had: held, short: now - p.Courtesy()})
+		if t.termOf(w.UID) == nil {
+			held := t.pool.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
+			t.terms = append(t.terms, term{uid: w.UID, began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen), had: held, short: now - t.Courtesy()})
 		}
-		p.termOf(w.UID).enough(now, p.Courtesy(), p.suits(w, &w.Asks[0]))
+		t.termOf(w.UID).enough(now, t.Courtesy(), t.suits(w, &w.Asks[0]))
 	}
-	for _, d := range p.devs {
+	for _, d := range t.pool.devs {
 		d.gathers = nil
 	}
-	for i := range p.others {
-		w := &p.others[i]
-		if !p.gathers(now, w) {
+	for i := range t.others {
+		w := &t.others[i]
+		if !t.gathers(now, w) {
 			continue
 		}
 		for _, c := range claims {
-			if d := p.device(c.UUID); d != nil && c.Gathering && c.Run == w.Run && c.UID == w.UID {
+			if d := t.pool.device(c.UUID); d != nil && c.Gathering && c.Run == w.Run && c.UID == w.UID {
 				d.gathers = append(d.gathers, c)
 			}
 		}
 	}
-	for i := range p.terms {
-		p.overfull(now, &p.terms[i])
+	for i := range t.terms {
+		t.overfull(now, &t.terms[i])
 	}
 }
 
 // gathers reports whether a wish gathers and may.
-func (p *Pool) gathers(now time.Duration, w *Wish) bool {
-	if w == &p.own || !w.Gathers {
+func (t *Turns) gathers(now time.Duration, w *Wish) bool {
+	if w == &t.own || !w.Gathers {
 		return w.Gathers
 	}
-	t := p.termOf(w.UID)
-	return t != nil && t.lasts(now) && !p.over(now, w.UID) && (t.short == 0 || now < t.short+p.Courtesy())
+	its := t.termOf(w.UID)
+	return its != nil && its.lasts(now) && !t.over(now, w.UID) && (its.short == 0 || now < its.short+t.Courtesy())
 }
 
 // suits reports whether the devices of gpurun and free ones would do for an ask.
-func (p *Pool) suits(w *Wish, a *Ask) bool {
-	return a.Min > 0 && a.Room >= a.Min && len(p.reach(w, a)) >= a.Min
+func (t *Turns) suits(w *Wish, a *Ask) bool {
+	return a.Min > 0 && a.Room >= a.Min && len(t.pool.reach(w, a)) >= a.Min
 }
 
 // reach returns the devices that would do for an ask if no job of gpurun were on any.
@@ -101,29 +108,29 @@ func (p *Pool) reach(w *Wish, a *Ask) []*device {
 }
 
 // overfull passes over a user whose run has gathered all that it needs and does not start.
-func (p *Pool) overfull(now time.Duration, t *term) {
-	k := slices.IndexFunc(p.others, func(w Wish) bool {
-		return w.UID == t.uid && w.Gathers && w.Asks[0].Min <= p.count(func(d *device) bool {
+func (t *Turns) overfull(now time.Duration, its *term) {
+	k := slices.IndexFunc(t.others, func(w Wish) bool {
+		return w.UID == its.uid && w.Gathers && w.Asks[0].Min <= t.pool.count(func(d *device) bool {
 			return d.gatheredBy(w.Run) && w.Asks[0].fits(d, w.UID, w.Run)
 		})
 	})
 	switch {
 	case k < 0:
-		t.full = 0
-	case t.full == 0:
-		t.full = now
-	case now >= t.full+p.Courtesy():
-		t.full = 0
-		p.PassOver(now, Turn{Run: p.others[k].Run, UID: t.uid})
-		for _, d := range p.devs {
-			d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.UID == t.uid })
+		its.full = 0
+	case its.full == 0:
+		its.full = now
+	case now >= its.full+t.Courtesy():
+		its.full = 0
+		t.PassOver(now, Turn{Run: t.others[k].Run, UID: its.uid})
+		for _, d := range t.pool.devs {
+			d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.UID == its.uid })
 		}
 	}
 }
 
-func (p *Pool) termOf(uid int) *term {
-	if i := slices.IndexFunc(p.terms, func(t term) bool { return t.uid == uid }); i >= 0 {
-		return &p.terms[i]
+func (t *Turns) termOf(uid int) *term {
+	if i := slices.IndexFunc(t.terms, func(o term) bool { return o.uid == uid }); i >= 0 {
+		return &t.terms[i]
 	}
 	return nil
 }
@@ -164,8 +171,8 @@ func gathererWords(q *query, d *device) string {
 // gathers reports whether a wish may have one more device although its job cannot start yet.
 // What it has gathered is not dealt again: its claims suffice.
 func (r *round) gathers(w *Wish, a *Ask, d *device) bool {
-	own := w == &r.p.own
-	if a != &w.Asks[0] || !r.p.gathers(r.now, w) || d.gatheredBy(w.Run) || own && d.mine {
+	own := w == &r.t.own
+	if a != &w.Asks[0] || !r.t.gathers(r.now, w) || d.gatheredBy(w.Run) || own && d.mine {
 		return false
 	}
 	has := r.p.count(func(d *device) bool {
@@ -179,11 +186,11 @@ func (r *round) gathers(w *Wish, a *Ask, d *device) bool {
 // could use the devices. Once it has begun, only somebody before it who gathers, too, ends that.
 func (r *round) entitled(begun bool) bool {
 	for _, w := range r.order(nil) {
-		if w == &r.p.own {
+		if w == &r.t.own {
 			return true
 		}
-		could := func(a Ask) bool { return r.p.suits(w, &a) }
-		if (!begun || r.p.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, could) {
+		could := func(a Ask) bool { return r.t.suits(w, &a) }
+		if (!begun || r.t.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, could) {
 			return false
 		}
 	}
@@ -191,11 +198,11 @@ func (r *round) entitled(begun bool) bool {
 }
 
 // patience returns how long this run has to wait before it gathers.
-func (p *Pool) patience(now time.Duration) time.Duration {
-	if p.rules.Host.User(p.rules.UID, p.clock(now)).Priority < 0 {
+func (t *Turns) patience(now time.Duration) time.Duration {
+	if t.pool.rules.Host.User(t.pool.rules.UID, t.pool.clock(now)).Priority < 0 {
 		return 0
 	}
-	return p.rules.Host.Patience
+	return t.pool.rules.Host.Patience
 }
 
 // Gathered records on which devices this run has gathering claims.
@@ -215,30 +222,30 @@ type Gathering struct {
 
 // Gather returns what this run is to gather for req, the first of its wish, apart from some
 // devices.
-func (p *Pool) Gather(now time.Duration, req Request, except []UUID) (g Gathering) {
-	w, t := &p.own, &p.term
+func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gathering) {
+	w, its := &t.own, &t.term
 	if len(w.Asks) == 0 || *w.Asks[0].req != req || w.Background {
 		return g
 	}
-	if g.Next = w.seen + p.patience(now); now < g.Next {
+	if g.Next = w.seen + t.patience(now); now < g.Next {
 		return g
 	}
-	if g.Next = t.again(); t.pauses(now) {
+	if g.Next = its.again(); its.pauses(now) {
 		return g
 	}
-	r, begun := p.newRound(now), t.lasts(now)
-	alone := !p.Rivals() && !slices.ContainsFunc(p.devs, func(d *device) bool { return len(d.claims) > 0 })
-	would := p.suits(w, &w.Asks[0])
+	r, begun := t.newRound(now), its.lasts(now)
+	alone := !t.Rivals() && !slices.ContainsFunc(t.pool.devs, func(d *device) bool { return len(d.claims) > 0 })
+	would := t.suits(w, &w.Asks[0])
 	if begun {
-		would = t.enough(now, p.Courtesy(), would)
+		would = its.enough(now, t.Courtesy(), would)
 	}
 	if g.Next = 0; !begun && alone || !would || !r.entitled(begun) {
 		return g
 	}
 	if !begun {
-		*t = term{began: now, until: now + max(p.rules.Host.Gather, now-w.seen)}
+		*its = term{began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen)}
 	}
-	return Gathering{true, r.gathered(&w.Asks[0], except), r.complete(&w.Asks[0]), t.until}
+	return Gathering{true, r.gathered(&w.Asks[0], except), r.complete(&w.Asks[0]), its.until}
 }
 
 // gathered returns the devices that this run is to have gathering claims on: those that it
@@ -248,7 +255,7 @@ func (r *round) gathered(a *Ask, except []UUID) []UUID {
 	q.gathers = true
 	var devs []*device
 	rank := make([]int, len(r.p.devs))
-	for _, d := range r.p.reach(&r.p.own, a) {
+	for _, d := range r.p.reach(&r.t.own, a) {
 		switch {
 		case len(d.holds) > 0 || slices.Contains(except, d.UUID):
 			continue
@@ -269,7 +276,7 @@ func (r *round) gathered(a *Ask, except []UUID) []UUID {
 // complete returns when the last device that this run needs is expected; zero if unknown.
 func (r *round) complete(a *Ask) time.Time {
 	var ends []time.Time
-	for _, d := range r.p.reach(&r.p.own, a) {
+	for _, d := range r.p.reach(&r.t.own, a) {
 		now, known := r.p.clock(r.now), true
 		at := now
 		later := func(t time.Time) {

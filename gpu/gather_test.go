@@ -35,8 +35,8 @@ func waits(n, k int) *Pool {
 	p := host(n)
 	p.rules.Host.At = noon
 	p.Pass(sec(1))
-	p.own.Asks = nil
-	p.Want(wish(p, "me", me, 1, k))
+	p.Turns.own.Asks = nil
+	p.Turns.Want(wish(p, "me", me, 1, k))
 	return p
 }
 
@@ -84,7 +84,7 @@ func TestGather(t *testing.T) {
 			return []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob), collects(p, 2, "carol", carol, time.Time{})}
 		}, wishes: func(p *Pool) []Wish { return []Wish{gathers(p, "carol", carol, 3)} }},
 		{name: "negative priority has no patience", at: 2, want: "2 3", do: func(p *Pool) { p.rules.Host.Users = weighing(map[int]int{me: -1}).Users }},
-		{name: "not in the background", do: func(p *Pool) { p.own.Background = true }},
+		{name: "not in the background", do: func(p *Pool) { p.Turns.own.Background = true }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestGather(t *testing.T) {
 			if tt.do != nil {
 				tt.do(p)
 			}
-			if got := labels(p, p.Gather(sec(at), *p.own.Asks[0].req, nil).IDs); got != tt.want {
+			if got := labels(p, p.Turns.Gather(sec(at), *p.Turns.own.Asks[0].req, nil).IDs); got != tt.want {
 				t.Errorf("gathers %q, want %q", got, tt.want)
 			}
 		})
@@ -128,7 +128,7 @@ func TestGatherFor(t *testing.T) {
 	}{{9, 10, false}, {10, 40, true}, {39, 40, true}, {40, 70, false}, {69, 70, false}, {70, 140, true}, {139, 140, true}, {140, 210, false}} {
 		now := sec(1 + 60*tt.at)
 		see(p, now, nil)
-		if g := p.Gather(now, *p.own.Asks[0].req, nil); g.On != tt.want || g.Next != sec(1+60*tt.next) {
+		if g := p.Turns.Gather(now, *p.Turns.own.Asks[0].req, nil); g.On != tt.want || g.Next != sec(1+60*tt.next) {
 			t.Errorf("after %v min: %v until %v", tt.at, g.On, g.Next)
 		}
 	}
@@ -142,8 +142,8 @@ func TestGatherOn(t *testing.T) {
 	on := func(now time.Duration, wishes ...Wish) bool {
 		p.Notice(now, claims, wishes)
 		see(p, now, nil)
-		g := p.Gather(now, *p.own.Asks[0].req, nil)
-		p.own.Gathers = g.On
+		g := p.Turns.Gather(now, *p.Turns.own.Asks[0].req, nil)
+		p.Turns.own.Gathers = g.On
 		return g.On
 	}
 	p.usage.add(me, 1)
@@ -183,7 +183,7 @@ func TestGathered(t *testing.T) {
 	if why := p.Admit(sec(100), one(GiB))[0].Reason; why != "kept for bob, who gathers GPUs for job" {
 		t.Error(why)
 	}
-	for _, pl := range p.Queue(sec(100)) {
+	for _, pl := range p.Turns.Queue(sec(100)) {
 		if pl.Run == "bob" && !pl.Verdicts[0].OK {
 			t.Errorf("bob himself cannot have it: %s", pl.Verdicts[0].Reason)
 		}
@@ -235,7 +235,7 @@ func TestGathersInVain(t *testing.T) {
 	if see(10, w) || see(14, w) {
 		t.Error("it counts no longer")
 	}
-	if !see(15, w) || !p.over(sec(16), bob) {
+	if !see(15, w) || !p.Turns.over(sec(16), bob) {
 		t.Error("it is not passed over")
 	}
 }
@@ -265,7 +265,7 @@ func TestNextGathers(t *testing.T) {
 		t.Error("to gather a device is to take it")
 	}
 	see(p, sec(5), nil)
-	if ids, _ := p.Theirs(sec(5)); len(ids) > 0 {
+	if ids, _ := p.Turns.Theirs(sec(5)); len(ids) > 0 {
 		t.Errorf("left to others: %q", labels(p, ids))
 	}
 	if _, ok := p.Find(sec(5), one(8*GiB), nil); ok {
@@ -288,7 +288,7 @@ func TestGatherOfAll(t *testing.T) {
 	bobsClaim[0].Memory = 20 * GiB
 	on := func(now time.Duration, claims []Claim) bool {
 		p.Notice(now, claims, nil)
-		g := p.Gather(now, *p.own.Asks[0].req, nil)
+		g := p.Turns.Gather(now, *p.Turns.own.Asks[0].req, nil)
 		return g.On
 	}
 	listed(p, sec(700))

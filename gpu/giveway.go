@@ -32,49 +32,49 @@ type behind struct {
 }
 
 // Called reports whether another run waits for devices and is not in the background.
-func (p *Pool) Called() bool {
-	return slices.ContainsFunc(p.others, func(w Wish) bool { return !w.Background })
+func (t *Turns) Called() bool {
+	return slices.ContainsFunc(t.others, func(w Wish) bool { return !w.Background })
 }
 
 // GiveWay returns the attempt of the background job that has to go now, and for whom; ""
 // for none. It may be another run's. next is when that may change by time alone; 0 for never.
-func (p *Pool) GiveWay(now time.Duration) (attempt, why string, next time.Duration) {
-	r := p.newRound(now)
+func (t *Turns) GiveWay(now time.Duration) (attempt, why string, next time.Duration) {
+	r := t.newRound(now)
 	r.deal()
 	by := func(at time.Duration) {
 		if now < at && (next == 0 || at < next) {
 			next = at
 		}
 	}
-	for i := range p.others {
-		if w := &p.others[i]; !w.Background {
-			by(w.seen + p.Courtesy())
+	for i := range t.others {
+		if w := &t.others[i]; !w.Background {
+			by(w.seen + t.Courtesy())
 		}
 	}
-	for _, o := range p.passed {
+	for _, o := range t.passed {
 		by(o.until)
 	}
 	w, _, jobs := r.call()
 	if w == nil {
-		p.giving = giving{hung: p.hanging()}
+		t.giving = giving{hung: t.hanging()}
 		return "", "", next
 	}
 	b := jobs[0]
-	if p.giving.last != b.attempt {
-		p.giving.last, p.giving.since = b.attempt, now
+	if t.giving.last != b.attempt {
+		t.giving.last, t.giving.since = b.attempt, now
 	}
-	if now >= p.giving.since+giveWayFor {
-		p.giving.hung = append(p.giving.hung, b.attempt)
-		return p.GiveWay(now)
+	if now >= t.giving.since+giveWayFor {
+		t.giving.hung = append(t.giving.hung, b.attempt)
+		return t.GiveWay(now)
 	}
-	by(p.giving.since + giveWayFor)
+	by(t.giving.since + giveWayFor)
 	return b.attempt, fmt.Sprintf("gives way to %s, who waits since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
 }
 
 // hanging returns the attempts that did not go in time and are still there.
-func (p *Pool) hanging() []string {
-	return slices.DeleteFunc(p.giving.hung, func(attempt string) bool {
-		return !slices.ContainsFunc(p.devs, func(d *device) bool {
+func (t *Turns) hanging() []string {
+	return slices.DeleteFunc(t.giving.hung, func(attempt string) bool {
+		return !slices.ContainsFunc(t.pool.devs, func(d *device) bool {
 			return d.hold(attempt) != nil || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Attempt == attempt })
 		})
 	})
@@ -85,7 +85,7 @@ func (p *Pool) hanging() []string {
 // that would then do for it, and the jobs on these, the one that has to go first.
 func (r *round) call() (*Wish, []*device, []behind) {
 	for _, w := range r.order(nil) {
-		if w.Background || w == &r.p.own || r.now < w.seen+r.p.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.p.served(w) {
+		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.served(w) {
 			continue
 		}
 		for i := range w.Asks {
@@ -104,8 +104,8 @@ func (r *round) call() (*Wish, []*device, []behind) {
 
 // served reports whether a run has claimed a device since it said what it wants: no job has to
 // go before it says what it still wants.
-func (p *Pool) served(w *Wish) bool {
-	return len(p.claimedBy(func(c *Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.Since.After(w.Since) })) > 0
+func (t *Turns) served(w *Wish) bool {
+	return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.Since.After(w.Since) })) > 0
 }
 
 // left returns the devices that would do for an ask if no background job were on any.
@@ -122,7 +122,7 @@ func (r *round) behind(devs []*device) (jobs []behind) {
 	add := func(attempt string, since time.Time, d *device) {
 		k := slices.IndexFunc(jobs, func(b behind) bool { return b.attempt == attempt })
 		if k < 0 {
-			if slices.Contains(r.p.giving.hung, attempt) {
+			if slices.Contains(r.t.giving.hung, attempt) {
 				return
 			}
 			k = len(jobs)
@@ -177,11 +177,11 @@ func (d *device) without(some func(c *Claim) bool, own bool) device {
 
 // owed returns the devices without a job that a background run leaves to a wish that background jobs
 // give way to, although it cannot start yet.
-func (p *Pool) owed(now time.Duration) []*device {
-	if !p.rules.Background || !p.Called() {
+func (t *Turns) owed(now time.Duration) []*device {
+	if !t.pool.rules.Background || !t.Called() {
 		return nil
 	}
-	r := p.newRound(now)
+	r := t.newRound(now)
 	r.deal()
 	_, devs, _ := r.call()
 	return slices.DeleteFunc(devs, func(d *device) bool { return len(d.holds) > 0 })
@@ -227,8 +227,8 @@ func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bo
 }
 
 // Wanted reports whether another run waits that could use a device.
-func (p *Pool) Wanted(id UUID) bool {
-	return slices.ContainsFunc(p.others, func(w Wish) bool {
+func (t *Turns) Wanted(id UUID) bool {
+	return slices.ContainsFunc(t.others, func(w Wish) bool {
 		return slices.ContainsFunc(w.Asks, func(a Ask) bool { return a.Room > 0 && slices.Contains(a.UUIDs, id) })
 	})
 }
@@ -239,15 +239,16 @@ func (p *Pool) Wanted(id UUID) bool {
 // them again. An idle attempt leaves its devices to anybody who waits, also to its run's
 // other jobs. Wishes that have not lasted long enough get nothing, nor do users for whom
 // except is true.
-func (p *Pool) Gifts(now time.Duration, attempt string, req Request, idle bool, except func(uid int) bool) []Gift {
-	c := p.imagined()
-	c.others = slices.DeleteFunc(c.others, func(w Wish) bool { return now < w.seen+p.Courtesy() || except(w.UID) })
-	as, r := c.newRound(now), c.newRound(now)
+func (t *Turns) Gifts(now time.Duration, attempt string, req Request, idle bool, except func(uid int) bool) []Gift {
+	c := t.pool.imagined()
+	turns := &c.Turns
+	turns.others = slices.DeleteFunc(turns.others, func(w Wish) bool { return now < w.seen+t.Courtesy() || except(w.UID) })
+	as, r := turns.newRound(now), turns.newRound(now)
 	r.deal() // free devices first
 	mine, least := c.heldBy(attempt), max(1, req.Min)
 	some := slices.DeleteFunc(slices.Clone(mine), func(d *device) bool { return !r.wanted(d) })
 	some = some[max(0, len(some)-max(0, len(mine)-least)):] // the last ones
-	if len(some) == 0 || !p.Again(now, attempt, req) {
+	if len(some) == 0 || !t.pool.Again(now, attempt, req) {
 		return nil
 	}
 	for _, d := range some {
@@ -258,12 +259,12 @@ func (p *Pool) Gifts(now time.Duration, attempt string, req Request, idle bool, 
 	if !idle {
 		one := req
 		one.Min, one.Max = 1, 1
-		r.want(&c.own, Ask{Jobs: len(some), Min: 1, Room: len(some), UUIDs: uuids(some), req: &one})
+		r.want(&turns.own, Ask{Jobs: len(some), Min: 1, Room: len(some), UUIDs: uuids(some), req: &one})
 	}
 	r.deal()
 	var gifts []Gift
 	for _, d := range some {
-		if w := r.dealt[d.position]; w != nil && (idle || w != &c.own) {
+		if w := r.dealt[d.position]; w != nil && (idle || w != &turns.own) {
 			gifts = append(gifts, Gift{d.UUID, as.turn(w, nil)})
 		}
 	}
@@ -273,7 +274,8 @@ func (p *Pool) Gifts(now time.Duration, attempt string, req Request, idle bool, 
 // imagined returns a copy of the pool, to see what would be if attempts left.
 func (p *Pool) imagined() *Pool {
 	c := *p
-	c.devs, c.others, c.own.Asks = slices.Clone(p.devs), slices.Clone(p.others), slices.Clone(p.own.Asks)
+	t := &c.Turns
+	c.devs, t.pool, t.others, t.own.Asks = slices.Clone(p.devs), &c, slices.Clone(t.others), slices.Clone(t.own.Asks)
 	for i, d := range c.devs {
 		v := *d
 		v.holds, v.procs, v.claims, v.gathers = slices.Clone(d.holds), slices.Clone(d.procs), slices.Clone(d.claims), slices.Clone(d.gathers)

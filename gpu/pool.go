@@ -53,18 +53,15 @@ type Pool struct {
 
 	quarantines []Quarantine  // as last read, and those that began since
 	hostRead    time.Duration // when the host rules were read
-	waiting
-	giving giving
-	term   term   // in which this run gathers
-	terms  []term // in which others do
-	usage  usage
+	usage       usage
+	Turns       Turns // whose turn it is on the devices
 }
 
 // NewPool makes a pool of devs, which are in PCI order. Devices that rules do
 // not manage are always refused.
 func NewPool(devs []Device, rules Rules) *Pool {
 	p := &Pool{rules: rules, devs: make([]*device, len(devs))}
-	p.own = Wish{Run: rules.Run, UID: rules.UID, Background: rules.Background}
+	p.Turns = Turns{pool: p, own: Wish{Run: rules.Run, UID: rules.UID, Background: rules.Background}}
 	for i, known := range devs {
 		p.devs[i] = &device{
 			Device: known, position: i, latest: latest{mode: known.ComputeMode, free: -1, used: -1}, activity: activity{peaks: [2]int{-1, -1}},
@@ -87,7 +84,7 @@ func (p *Pool) Own(pr *Process) bool { return pr.UID == p.rules.UID }
 // latest reading or release. After an observation without readings, no device admits
 // anything until the next.
 func (p *Pool) Observe(seen Observation) {
-	p.looked = true
+	p.Turns.looked = true
 	switch {
 	case seen.Host != nil:
 		p.rules.Host, p.hostRead = seen.Host, seen.At
@@ -96,7 +93,7 @@ func (p *Pool) Observe(seen Observation) {
 		p.hostRead = seen.At
 	}
 	if seen.Claims != nil {
-		p.hear(seen.At, seen.Wishes)
+		p.Turns.hear(seen.At, seen.Wishes)
 		p.observeClaims(seen.At, seen.Claims, seen.Readings)
 	}
 	if seen.Sick != nil {
@@ -153,9 +150,7 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 		}
 		d.count(p.rules.UID)
 	}
-	p.gather(now, claims)
-	p.claimed = p.takings(claims)
-	p.forgive()
+	p.Turns.observe(now, claims)
 }
 
 // gap returns how far apart two samples may be and still count as watching: one

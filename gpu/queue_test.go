@@ -10,7 +10,7 @@ import (
 // that it would meet itself.
 func TestQueue(t *testing.T) {
 	p := host(3)
-	p.own.Asks = nil
+	p.Turns.own.Asks = nil
 	p.rules.Host = NoHostRules()
 	p.rules.Host.At = noon
 	p.hostRead = sec(2)
@@ -33,7 +33,7 @@ func TestQueue(t *testing.T) {
 	}
 	daves.Since = noon.Add(-time.Minute)
 	bobs.Asks[0].Others = OthersAvoid
-	p.others = []Wish{bobs, daves, carols}
+	p.Turns.others = []Wish{bobs, daves, carols}
 
 	type place struct {
 		run   string
@@ -43,7 +43,7 @@ func TestQueue(t *testing.T) {
 	}
 	check := func(what string, want ...place) {
 		t.Helper()
-		got := p.Queue(sec(2))
+		got := p.Turns.Queue(sec(2))
 		if len(got) != len(want) {
 			t.Fatalf("%s: %d places, want %d", what, len(got), len(want))
 		}
@@ -73,7 +73,7 @@ func TestQueue(t *testing.T) {
 		place{"carol", 1.0 / 24, -1, mine},
 		place{"dave", 1, 0, ""},
 		place{"bob", 1, time.Hour, mine})
-	p.others[1].Asks[0].Room = 0
+	p.Turns.others[1].Asks[0].Room = 0
 	check("no room", place{"carol", 1.0 / 24, -1, mine}, place{"dave", 1, -1, ""}, place{"bob", 1, time.Hour, mine})
 	if c := p.devs[2].foreign; c == nil || c.UID != carol {
 		t.Errorf("judging for others has changed what this run sees: %+v", p.devs[2].tally)

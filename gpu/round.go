@@ -10,7 +10,8 @@ import (
 
 // A round is one dealing of devices.
 type round struct {
-	p      *Pool
+	t      *Turns
+	p      *Pool // its pool
 	now    time.Duration
 	wishes []*Wish
 	loads  []load
@@ -29,19 +30,19 @@ type load struct {
 
 // newRound begins a dealing; with are devices that attempts of this run have left and that are
 // still to be dealt.
-func (p *Pool) newRound(now time.Duration, with ...UUID) *round {
-	r := &round{p: p, now: now, with: with, dealt: make([]*Wish, len(p.devs))}
+func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
+	r := &round{t: t, p: t.pool, now: now, with: with, dealt: make([]*Wish, len(t.pool.devs))}
 	add := func(w *Wish) {
-		if len(w.Asks) > 0 && (w == &p.own || !p.over(now, w.UID)) {
+		if len(w.Asks) > 0 && (w == &t.own || !t.over(now, w.UID)) {
 			r.wishes = append(r.wishes, w)
 			r.wants = append(r.wants, w.wants())
 		}
 	}
-	add(&p.own)
-	for i := range p.others {
-		add(&p.others[i])
+	add(&t.own)
+	for i := range t.others {
+		add(&t.others[i])
 	}
-	for _, d := range p.devs {
+	for _, d := range t.pool.devs {
 		r.weigh(d)
 	}
 	for _, w := range r.wishes {
@@ -63,7 +64,7 @@ func (r *round) await(w *Wish) {
 
 // offered reports whether a device has been dealt to a run that has not taken it yet.
 func (r *round) offered(w *Wish, d *device) bool {
-	if w == &r.p.own {
+	if w == &r.t.own {
 		return len(d.holds) == 0 && (d.offered || d.unyielded && d.to == "" && !slices.Contains(r.with, d.UUID))
 	}
 	offered := d.to == w.Run || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
@@ -139,7 +140,7 @@ func (r *round) load(uid int, d *device) float64 {
 func (r *round) holds(w *Wish) int {
 	dealt := r.p.count(func(d *device) bool { return r.dealt[d.position] == w })
 	return dealt + r.p.count(func(d *device) bool {
-		return w == &r.p.own && len(d.holds) > 0 ||
+		return w == &r.t.own && len(d.holds) > 0 ||
 			slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.counts() })
 	})
 }
@@ -175,14 +176,13 @@ func (r *round) by(load func(uid int) float64) []*Wish {
 	list := make([]standing, len(r.wishes))
 	for i, w := range r.wishes {
 		s := standing{wish: w, userSince: w.Since, holds: r.holds(w)}
-		if slices.Contains(r.p.missed, w.Run) {
+		if slices.Contains(r.t.missed, w.Run) {
 			s.missed = 1
 		}
 		if w.Background {
 			s.background = 1
 		}
-		k := r.p.rules.Host.User(w.UID, r.p.clock(r.now)).Priority
-		weight := float64(max(k, 1))
+		k, weight := r.priority(w.UID)
 		used := r.p.Used(w.UID)
 		for _, o := range r.wishes {
 			if o.UID != w.UID {
@@ -205,6 +205,12 @@ func (r *round) by(load func(uid int) float64) []*Wish {
 	return ordered
 }
 
+// priority returns a user's priority, and the weight by which what the user holds is divided.
+func (r *round) priority(uid int) (k int, weight float64) {
+	k = r.p.rules.Host.User(uid, r.p.clock(r.now)).Priority
+	return k, float64(max(k, 1))
+}
+
 // rounded keeps sums in different orders of the same parts from differing.
 func rounded(f float64) float64 { return math.Round(f*1e6) / 1e6 }
 
@@ -222,7 +228,7 @@ func (r *round) serves(w *Wish, d *device) []*device {
 		}
 		set := []*device{d}
 		for k, o := range r.p.devs {
-			if len(set) < a.Min && o != d && (!o.unyielded || w == &r.p.own || slices.Contains(r.with, o.UUID)) && (r.dealt[k] == nil || r.dealt[k] == w) && r.fits(w, a, o) {
+			if len(set) < a.Min && o != d && (!o.unyielded || w == &r.t.own || slices.Contains(r.with, o.UUID)) && (r.dealt[k] == nil || r.dealt[k] == w) && r.fits(w, a, o) {
 				set = append(set, o)
 			}
 		}
@@ -294,7 +300,7 @@ func (r *round) give(w *Wish, set []*device) {
 
 // turn describes the turn of w on d.
 func (r *round) turn(w *Wish, d *device) Turn {
-	t := Turn{Run: w.Run, UID: w.UID, Own: w == &r.p.own}
+	t := Turn{Run: w.Run, UID: w.UID, Own: w == &r.t.own}
 	if !t.Own {
 		t.Why = fmt.Sprintf("offered to %s, who holds %s and waits since %s; you hold %s",
 			userName(w.User, w.UID), devices(r.load(w.UID, d)), w.Since.Local().Format("15:04"), devices(r.load(r.p.rules.UID, d)))

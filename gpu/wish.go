@@ -122,20 +122,20 @@ type Place struct {
 
 // Queue returns the runs that wait, this one included, in the order in which they are
 // asked. It is for a run that holds nothing.
-func (p *Pool) Queue(now time.Duration) []Place {
-	r := p.newRound(now)
+func (t *Turns) Queue(now time.Duration) []Place {
+	r := t.newRound(now)
 	var places []Place
-	taken := make([]bool, len(p.devs)) // by those further ahead
+	taken := make([]bool, len(t.pool.devs)) // by those further ahead
 	for _, w := range r.order(nil) {
 		pl := Place{Wish: *w, Holds: r.load(w.UID, nil)}
 		var best []*device
 		for i := range w.Asks {
 			a := &w.Asks[i]
-			verdicts := p.as(now, w, a)
+			verdicts := t.as(now, w, a)
 			if i == 0 {
 				pl.Verdicts = verdicts
 			}
-			if set, at := p.expect(now, a, verdicts, taken); set != nil && (best == nil || at.Before(pl.Start)) {
+			if set, at := t.expect(now, a, verdicts, taken); set != nil && (best == nil || at.Before(pl.Start)) {
 				best, pl.Start = set, at
 			}
 		}
@@ -148,11 +148,11 @@ func (p *Pool) Queue(now time.Duration) []Place {
 }
 
 // as returns what a request of another run meets on the devices that could do.
-func (p *Pool) as(now time.Duration, w *Wish, a *Ask) []Verdict {
-	h := *p.rules.Host // quotas are in a.Room
+func (t *Turns) as(now time.Duration, w *Wish, a *Ask) []Verdict {
+	h := *t.pool.rules.Host // quotas are in a.Room
 	h.MaxGPUsPerUser, h.Users = -1, nil
-	q := p.imagined()
-	q.rules = Rules{Host: &h, MinGPUs: -1, MaxGPUs: -1, Others: a.Others, UID: w.UID, Run: w.Run, Poll: p.rules.Poll, AtOnce: true}
+	q := t.pool.imagined()
+	q.rules = Rules{Host: &h, MinGPUs: -1, MaxGPUs: -1, Others: a.Others, UID: w.UID, Run: w.Run, Poll: t.pool.rules.Poll, AtOnce: true}
 	q.manage()
 	q.ail(now)
 	for _, d := range q.devs {
@@ -167,16 +167,16 @@ func (p *Pool) as(now time.Duration, w *Wish, a *Ask) []Verdict {
 // expect returns the devices on which an ask can start first, and when; nil if that is
 // unknown. What claims keep from it is free when the last of them ends; one that is overdue was
 // only expected to end.
-func (p *Pool) expect(now time.Duration, a *Ask, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
-	ends := make([]time.Time, len(p.devs))
+func (t *Turns) expect(now time.Duration, a *Ask, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
+	ends := make([]time.Time, len(t.pool.devs))
 	for _, v := range verdicts {
-		d := p.device(v.UUID)
+		d := t.pool.device(v.UUID)
 		switch {
 		case taken[d.position]:
 			continue
 		case v.OK:
-			ends[d.position] = p.clock(now)
-		case len(d.claims) > 0 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return !c.Ends.After(p.clock(now)) }):
+			ends[d.position] = t.pool.clock(now)
+		case len(d.claims) > 0 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return !c.Ends.After(t.pool.clock(now)) }):
 			ends[d.position] = slices.MaxFunc(d.claims, func(a, b Claim) int { return a.Ends.Compare(b.Ends) }).Ends
 		default:
 			continue

@@ -155,7 +155,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		asks := asking(pool, req, c.needs())
 		news := !reflect.DeepEqual(asks, wish.Asks) || snap.At >= told+wishAgain
 		wish.Asks = asks
-		pool.Want(wish)
+		pool.Turns.Want(wish)
 		ok, why, pause := c.try(ctx, pool, req, snap, hold)
 		if !ok && news && !c.NoWait {
 			hold.engine.Claims.Wish(wish)
@@ -208,11 +208,11 @@ func (c *execCmd) try(ctx context.Context, pool *gpu.Pool, req gpu.Request, snap
 	if snap.Err != "" {
 		return false, "the GPUs cannot be read: " + snap.Err, pause
 	}
-	theirs, until := pool.Theirs(snap.At)
+	theirs, until := pool.Turns.Theirs(snap.At)
 	if until > 0 {
 		pause = min(pause, until-snap.At)
 	}
-	if l := pool.Lacks(snap.At, gpu.Beyond{}, c.needs()); l != nil {
+	if l := pool.Turns.Lacks(snap.At, gpu.Beyond{}, c.needs()); l != nil {
 		return false, l.Why(gpu.Beyond{}, c.needs()), min(pause, time.Second)
 	}
 	if grant, ok := pool.Find(snap.At, req, theirs); ok {

@@ -22,15 +22,15 @@ func (e *execClaim) pass() {
 	ctx, stop := context.WithTimeout(context.Background(), passFor)
 	defer stop()
 	e.pool.Pass(host.Boottime())
-	e.pool.Want(gpu.Wish{})
+	e.pool.Turns.Want(gpu.Wish{})
 	e.hear(ctx)
-	if !e.pool.Rivals() {
+	if !e.pool.Turns.Rivals() {
 		return
 	}
 	turns := map[gpu.UUID]gpu.Turn{}
 	left := e.pool.Release(host.Boottime(), e.uniID)
 	for i, id := range left {
-		if turn, ok := e.pool.Next(host.Boottime(), id, left[i:]...); ok {
+		if turn, ok := e.pool.Turns.Next(host.Boottime(), id, left[i:]...); ok {
 			turns[id] = turn
 			e.pool.Offer(id, turn.Run)
 			e.engine.Claims.Offer(e.uniID, id, turn.Run)

@@ -67,7 +67,7 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	pool.Pass(host.Boottime())
 	pool.Hold(e.uniID, g)
 	why := pool.Conflict(host.Boottime(), g, others)
-	if l := pool.Lacks(host.Boottime(), gpu.Beyond{}, g.Beyond); l != nil && why == "" {
+	if l := pool.Turns.Lacks(host.Boottime(), gpu.Beyond{}, g.Beyond); l != nil && why == "" {
 		why = l.Why(gpu.Beyond{}, g.Beyond)
 	}
 	if why != "" {

@@ -47,7 +47,7 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 	}
 	pool.Observe(snap)
 	rows := []schema.Waiter{}
-	for i, place := range pool.Queue(snap.At) {
+	for i, place := range pool.Turns.Queue(snap.At) {
 		row := waiterOf(i, &place)
 		row.Text = schema.Known(whyWaiting(i, &place))
 		rows = append(rows, row)
@@ -168,16 +168,16 @@ func clock(t time.Time) string {
 // place of one that would is among them, without a run, provided that anybody waits.
 func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schema.Waiter {
 	list := []schema.Waiter{}
-	if !pool.Rivals() {
+	if !pool.Turns.Rivals() {
 		return list
 	}
 	me := host.Me()
 	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me && len(w.Asks) > 0 }) {
 		ask := pool.Ask(snap.At, req, 1, nil)
-		pool.Want(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Asks: []gpu.Ask{ask}})
-		defer pool.Want(gpu.Wish{})
+		pool.Turns.Want(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Asks: []gpu.Ask{ask}})
+		defer pool.Turns.Want(gpu.Wish{})
 	}
-	for i, p := range pool.Queue(snap.At) {
+	for i, p := range pool.Turns.Queue(snap.At) {
 		w := waiterOf(i, &p)
 		if p.Run == hypothetical {
 			w.Run = nil

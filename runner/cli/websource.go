@@ -136,7 +136,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, place := range h.pool.Queue(snap.At) {
+	for i, place := range h.pool.Turns.Queue(snap.At) {
 		if i < len(d.Waiting) && d.Waiting[i].Run != nil && *d.Waiting[i].Run == place.Run {
 			d.Waiting[i].Text = schema.Known(whyWaiting(i, &place))
 		}

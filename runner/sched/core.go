@@ -384,7 +384,7 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 	}
 	by(c.changes)
 	if c.pool != nil {
-		by(c.pool.Due())
+		by(c.pool.Turns.Due())
 	}
 	by(c.gathering.Next)
 	if limit := c.b.Settings.MaxWait; c.idle > 0 && limit > 0 {

@@ -86,7 +86,7 @@ func (c *Core) deal() {
 		return
 	}
 	c.settleOffers()
-	if !c.pool.Rivals() {
+	if !c.pool.Turns.Rivals() {
 		return
 	}
 	wanted := false
@@ -96,10 +96,10 @@ func (c *Core) deal() {
 			continue
 		}
 		if !wanted {
-			c.pool.Want(c.wants())
+			c.pool.Turns.Want(c.wants())
 			wanted = true
 		}
-		turn, ok := c.pool.Next(c.now.Boot, h.id, c.undealt()...)
+		turn, ok := c.pool.Turns.Next(c.now.Boot, h.id, c.undealt()...)
 		if h.turn, h.dealt = turn, true; !ok || turn.Own {
 			continue
 		}
@@ -110,7 +110,7 @@ func (c *Core) deal() {
 // offer lets another run have a GPU that an attempt of this run has left.
 func (c *Core) offer(h *handOver, turn gpu.Turn) {
 	h.turn, h.dealt = turn, true
-	h.open, h.until = false, c.now.Boot+c.pool.Courtesy()
+	h.open, h.until = false, c.now.Boot+c.pool.Turns.Courtesy()
 	c.pool.Offer(h.id, turn.Run)
 	c.do(Offer{UniID: h.claim, UUID: h.id, To: turn.Run})
 }
@@ -135,9 +135,9 @@ func (c *Core) settleOffers() {
 		case h.until == 0:
 		case c.pool.Took(h.id, h.turn):
 			h.until, c.refill = 0, true
-		case late || c.offersBefore(i) >= c.pool.Wants(c.now.Boot, h.turn):
-			if late && !c.pool.Barred(h.id) || c.pool.Renewed(h.turn) { // else somebody was in its way
-				c.pool.PassOver(c.now.Boot, h.turn)
+		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
+			if late && !c.pool.Barred(h.id) || c.pool.Turns.Renewed(h.turn) { // else somebody was in its way
+				c.pool.Turns.PassOver(c.now.Boot, h.turn)
 				c.insulted(h)
 			}
 			c.pool.Offer(h.id, "")
@@ -246,7 +246,7 @@ func (c *Core) lack(need, own gpu.Beyond) *gpu.Lack {
 	if c.pool == nil {
 		return nil
 	}
-	return c.pool.Lacks(c.now.Boot, own, need)
+	return c.pool.Turns.Lacks(c.now.Boot, own, need)
 }
 
 // overcommits reports whether an attempt, which holds its part, and those of other runs need more
@@ -259,11 +259,11 @@ func (c *Core) overcommits(a *attempt) bool {
 
 // reserve sets aside the free GPUs that are another run's turn.
 func (c *Core) reserve() {
-	if c.theirs, c.changes = nil, 0; c.pool == nil || !c.pool.Rivals() {
+	if c.theirs, c.changes = nil, 0; c.pool == nil || !c.pool.Turns.Rivals() {
 		return
 	}
-	c.pool.Want(c.wants())
-	c.theirs, c.changes = c.pool.Theirs(c.now.Boot)
+	c.pool.Turns.Want(c.wants())
+	c.theirs, c.changes = c.pool.Turns.Theirs(c.now.Boot)
 }
 
 // wish publishes what this run waits for, if that has changed.
@@ -321,10 +321,10 @@ func (c *Core) giveWay() {
 			c.preempt(a, c.pool.Closed(c.now.Boot, a.grant.UUIDs))
 		}
 	}
-	if c.pool == nil || !c.pool.Called() {
+	if c.pool == nil || !c.pool.Turns.Called() {
 		return
 	}
-	going, why, next := c.pool.GiveWay(c.now.Boot)
+	going, why, next := c.pool.Turns.GiveWay(c.now.Boot)
 	c.calls = next
 	if k := slices.IndexFunc(c.live.all, func(a *attempt) bool { return a.hold() == going }); k >= 0 {
 		c.preempt(c.live.all[k], why)
@@ -352,7 +352,7 @@ func (c *Core) attends() bool {
 	if !c.b.Settings.Background || c.live.onGPUs == 0 {
 		return false
 	}
-	return c.pool.Called() || c.now.Boot >= c.readings.all.at+attendEvery
+	return c.pool.Turns.Called() || c.now.Boot >= c.readings.all.at+attendEvery
 }
 
 // tellsFree reports whether anybody is to get news of free GPUs.

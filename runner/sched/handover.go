@@ -215,8 +215,8 @@ type gatherClaim struct {
 
 // collect decides which GPUs are gathered for a job that has just become the waiter.
 func (c *Core) collect(req gpu.Request) {
-	c.pool.Want(c.wants())
-	c.gathering.Gathering = c.pool.Gather(c.now.Boot, req, c.aside(c.waiter.id))
+	c.pool.Turns.Want(c.wants())
+	c.gathering.Gathering = c.pool.Turns.Gather(c.now.Boot, req, c.aside(c.waiter.id))
 }
 
 // gather makes gathering claims on the GPUs that are gathered, and ends those on others, except

@@ -84,7 +84,7 @@ func (c *Core) resize() {
 	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.paused || c.closed() != "" {
 		return
 	}
-	c.pool.Want(c.wants())
+	c.pool.Turns.Want(c.wants())
 	for a := range c.live.started {
 		if c.canResize(a) && (c.shrinks(a) || c.grows(a)) {
 			a.pushed = true
@@ -123,13 +123,13 @@ func (c *Core) insulted(h *handOver) {
 // gifts returns the GPUs that an attempt could leave to others now. In the background, whole
 // jobs give way.
 func (c *Core) gifts(a *attempt) []gpu.Gift {
-	if c.b.Settings.Background || !c.pool.Rivals() && (!a.idle || c.waiter.id < 0) {
+	if c.b.Settings.Background || !c.pool.Turns.Rivals() && (!a.idle || c.waiter.id < 0) {
 		return nil
 	}
 	insulting := func(uid int) bool {
 		return slices.ContainsFunc(c.resizes.insults, func(i insult) bool { return i.uid == uid && c.now.Boot < i.until })
 	}
-	return c.pool.Gifts(c.now.Boot, a.uniID, c.request(a.job), a.idle, insulting)
+	return c.pool.Turns.Gifts(c.now.Boot, a.uniID, c.request(a.job), a.idle, insulting)
 }
 
 // grows reports whether an attempt can have more GPUs now.
@@ -169,7 +169,7 @@ func (c *Core) spares(a *attempt) []gpu.UUID {
 	req := c.request(a.job)
 	req.Min = len(a.grant.UUIDs) + 1 // no MIG instance
 	free, _ := c.pool.Could(c.now.Boot, req, c.aside(-1))
-	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Wanted(id) })
+	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Turns.Wanted(id) })
 }
 
 // busy reports whether the load of an attempt's GPUs in the last minute, all of which it
@@ -223,7 +223,7 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		return nil
 	}
 	c.resizes.last[a.job] = c.now.Boot
-	c.pool.Want(c.wants())
+	c.pool.Turns.Want(c.wants())
 	p := &plan{gifts: c.gifts(a)}
 	p.job, p.began = a.job, c.now.Boot
 	for _, id := range a.grant.UUIDs {

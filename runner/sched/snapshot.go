@@ -29,7 +29,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 		ETA: c.eta(), Failed: c.failures.count, Fresh: slices.Clip(c.failures.last), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
 	}
 	if c.pool != nil {
-		s.Rivals, s.GPUs = c.pool.Waiting(maxRivals), c.pressures()
+		s.Rivals, s.GPUs = c.pool.Turns.Waiting(maxRivals), c.pressures()
 	}
 	for p := pending; p < phaseCount; p++ {
 		if n := c.counts[p]; n > 0 {

@@ -17,7 +17,7 @@ func host(n int) *Pool {
 	r.Run = "me"
 	p := NewPool(some(n, 24*GiB), r)
 	see(p, sec(1), nil)
-	p.own = wish(p, "me", me, 9, 1)
+	p.Turns.own = wish(p, "me", me, 9, 1)
 	return p
 }
 
@@ -59,7 +59,7 @@ func holdAll(p *Pool, name string, devs ...int) {
 func leave(p *Pool, now time.Duration, name string) { p.Release(now, name) }
 
 func next(p *Pool, now time.Duration, i int) string {
-	t, ok := p.Next(now, p.devs[i].UUID)
+	t, ok := p.Turns.Next(now, p.devs[i].UUID)
 	if !ok {
 		return ""
 	}
@@ -74,7 +74,7 @@ func TestNext(t *testing.T) {
 		why  string
 	}{
 		{name: "nobody else", want: "me", do: func(*Pool) []Wish { return nil }},
-		{name: "nobody at all", do: func(p *Pool) []Wish { p.own.Asks = nil; return nil }},
+		{name: "nobody at all", do: func(p *Pool) []Wish { p.Turns.own.Asks = nil; return nil }},
 		{name: "who holds less", want: "bob", why: "offered to bob, who holds 0 GPUs and waits since 12:00; you hold 2 GPUs", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
@@ -214,12 +214,12 @@ func TestNext(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := host(4)
 			holdAll(p, "a", 0)
-			p.others = tt.do(p)
+			p.Turns.others = tt.do(p)
 			leave(p, sec(3), "a")
 			if got := next(p, sec(3), 0); got != tt.want {
 				t.Errorf("it goes to %q, want %q", got, tt.want)
 			}
-			if turn, _ := p.Next(sec(3), p.devs[0].UUID); turn.Why != tt.why && tt.why != "" {
+			if turn, _ := p.Turns.Next(sec(3), p.devs[0].UUID); turn.Why != tt.why && tt.why != "" {
 				t.Errorf("why: %q, want %q", turn.Why, tt.why)
 			}
 		})
@@ -231,9 +231,9 @@ func TestNext(t *testing.T) {
 func TestTheirs(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)
-	p.others = []Wish{wish(p, "bob", bob, 9, 1)}
+	p.Turns.others = []Wish{wish(p, "bob", bob, 9, 1)}
 	left := func(now time.Duration) string {
-		ids, _ := p.Theirs(now)
+		ids, _ := p.Turns.Theirs(now)
 		var s []string
 		for _, id := range ids {
 			s = append(s, p.Label(id))
@@ -243,7 +243,7 @@ func TestTheirs(t *testing.T) {
 	if got := left(sec(2)); got != "1 3" { // bob, we, bob: two each
 		t.Errorf("bob's are %q", got)
 	}
-	if _, next := p.Theirs(sec(3)); next != sec(7) {
+	if _, next := p.Turns.Theirs(sec(3)); next != sec(7) {
 		t.Errorf("until %v", next)
 	}
 	if got := left(sec(7)); got != "" {
@@ -260,7 +260,7 @@ func TestTheirs(t *testing.T) {
 	}
 	// A job on four devices gets them together, or none.
 	p = host(4)
-	p.others = []Wish{wish(p, "bob", bob, 1, 4)}
+	p.Turns.others = []Wish{wish(p, "bob", bob, 1, 4)}
 	p.usage.add(me, 1)
 	if got := left(sec(2)); got != "0 1 2 3" {
 		t.Errorf("bob's are %q", got)
@@ -275,21 +275,21 @@ func TestPassOver(t *testing.T) {
 	p := host(2)
 	holdAll(p, "a", 0)
 	holdAll(p, "b", 1)
-	p.others = []Wish{wish(p, "bob", bob, 1, 1)}
+	p.Turns.others = []Wish{wish(p, "bob", bob, 1, 1)}
 	leave(p, sec(2), "a")
 	for i, pause := range []float64{60, 120, 240} {
 		now := sec(1000 * float64(i+1))
 		if got := next(p, now, 0); got != "bob" {
 			t.Fatalf("%d: it goes to %q, want bob", i, got)
 		}
-		p.PassOver(now, Turn{Run: "bob", UID: bob})
-		p.PassOver(now, Turn{Run: "bob", UID: bob}) // of another device, at the same time
+		p.Turns.PassOver(now, Turn{Run: "bob", UID: bob})
+		p.Turns.PassOver(now, Turn{Run: "bob", UID: bob}) // of another device, at the same time
 		if got := next(p, now+sec(pause-1), 0); got != "me" {
 			t.Errorf("%d: passed over, it goes to %q", i, got)
 		}
 	}
 	for i := range 10 {
-		p.PassOver(sec(4000*float64(i+1)), Turn{Run: "bob", UID: bob})
+		p.Turns.PassOver(sec(4000*float64(i+1)), Turn{Run: "bob", UID: bob})
 	}
 	if got := next(p, sec(40000+3599), 0); got != "me" {
 		t.Errorf("it goes to %q", got)
@@ -298,7 +298,7 @@ func TestPassOver(t *testing.T) {
 		t.Errorf("after an hour, it goes to %q", got)
 	}
 	// Whoever takes something is asked again.
-	p.PassOver(sec(48000), Turn{Run: "bob", UID: bob})
+	p.Turns.PassOver(sec(48000), Turn{Run: "bob", UID: bob})
 	p.Yield([]UUID{"GPU-0"})
 	p.observeClaims(sec(48001), []Claim{held(p, 0, "bob", bob)}, nil)
 	p.observeClaims(sec(48002), []Claim{}, nil)
@@ -315,14 +315,14 @@ func TestPassOverOneRun(t *testing.T) {
 	holdAll(p, "b", 1, 2)
 	active, hung, fresh := wish(p, "active", bob, 9, 1), wish(p, "hung", bob, 1, 1), wish(p, "fresh", bob, 1, 1)
 	active.Since, fresh.Since = noon.Add(time.Minute), noon.Add(time.Hour)
-	p.others = []Wish{active, hung}
+	p.Turns.others = []Wish{active, hung}
 	first := held(p, 3, "active", bob)
 	p.observeClaims(sec(1), []Claim{first}, nil)
 	leave(p, sec(2), "a")
 	if got := next(p, sec(2), 0); got != "hung" {
 		t.Fatalf("it goes to %q, want the run that holds nothing", got)
 	}
-	p.PassOver(sec(7), Turn{Run: "hung", UID: bob})
+	p.Turns.PassOver(sec(7), Turn{Run: "hung", UID: bob})
 	second := first
 	second.Attempt = "next"
 	p.observeClaims(sec(8), []Claim{second}, nil)
@@ -332,7 +332,7 @@ func TestPassOverOneRun(t *testing.T) {
 	if got := next(p, sec(67), 0); got != "active" {
 		t.Errorf("a minute later it goes to %q, want the run that comes", got)
 	}
-	p.others = append(p.others, fresh)
+	p.Turns.others = append(p.Turns.others, fresh)
 	if got := next(p, sec(67), 0); got != "fresh" {
 		t.Errorf("it goes to %q, want the new run", got)
 	}
@@ -497,7 +497,7 @@ func TestOfferTaken(t *testing.T) {
 	c.To = "me"
 	p.Notice(sec(2), []Claim{c}, []Wish{wish(p, "bob", bob, 1, 1)})
 	holdAll(p, "a", 0)
-	p.Notice(sec(3), []Claim{c}, p.others)
+	p.Notice(sec(3), []Claim{c}, p.Turns.others)
 	p.usage.add(me, 1)
 	leave(p, sec(4), "a")
 	if got := next(p, sec(4), 0); got != "bob" {
@@ -521,7 +521,7 @@ func TestRenewed(t *testing.T) {
 		{[]Wish{other, two}, nil, true},
 		{[]Wish{two}, []Claim{held(p, 1, "one", bob)}, false},
 	} {
-		if p.Notice(sec(3), tt.claims, tt.wishes); p.Renewed(turn) != tt.want {
+		if p.Notice(sec(3), tt.claims, tt.wishes); p.Turns.Renewed(turn) != tt.want {
 			t.Errorf("%d wishes, %d claims: want %v", len(tt.wishes), len(tt.claims), tt.want)
 		}
 	}

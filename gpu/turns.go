@@ -1,0 +1,261 @@
+package gpu
+
+import (
+	"slices"
+	"time"
+)
+
+// Whose turn it is on a device. Every run decides this for itself, from what all runs
+// publish, by the same rules, so that they agree without a coordinator:
+//
+//   - A device that a run leaves goes to the first wish, in the order below, that could
+//     start with it. If that is another run's, the leaving claim becomes an offer to it.
+//   - Devices that nobody leaves (a foreign process went, a run ended) are dealt among all
+//     wishes. A run takes its part at once, and what falls to others once they have had
+//     time to come.
+//   - A user whose run does not come is passed over for a while.
+
+const (
+	passFirst = time.Minute // a user who did not come is passed over for this long,
+	passMost  = time.Hour   // doubled each time up to this
+)
+
+// A Turn says which run a device goes to, and why.
+type Turn struct {
+	Run string
+	UID int
+	Own bool   // it is this run
+	Why string // "offered to bob, who holds 1 GPU and waits since 14:02; you hold 5"; "" if Own
+}
+
+// Turns decides whose turn it is on the devices of a pool, and on the cores and the memory of the host,
+// by what all runs publish. Which devices a run could have at all, the pool knows.
+type Turns struct {
+	pool   *Pool
+	own    Wish
+	others []Wish
+	passed []pass
+	missed []string // runs that did not come, until they hold something
+	left   []leaving
+
+	claimed, stated []taking // what other runs hold besides devices, by their claims and by their wishes
+	looked          bool     // others have been looked for
+	ahead           leaving  // to whom cores and memory fell last
+
+	giving giving
+	term   term   // in which this run gathers
+	terms  []term // in which others do
+}
+
+// A pass is a user who did not take what was offered.
+type pass struct {
+	uid   int
+	until time.Duration
+	pause time.Duration
+	had   []UUID // what the user has held ever since
+}
+
+// leaving is a device that is free but another user's turn, or a run whose turn it is.
+type leaving struct {
+	id    UUID
+	run   string
+	uid   int
+	since time.Duration
+	last  time.Duration // when that was still so
+}
+
+// Want records what this run waits for. It has no asks if that is nothing.
+func (t *Turns) Want(w Wish) {
+	if w.seen = t.pool.usage.at; len(t.own.Asks) > 0 && t.own.Since.Equal(w.Since) {
+		w.seen = t.own.seen
+	} else {
+		t.term = term{}
+	}
+	t.own = w
+}
+
+// Rivals reports whether any other run waits for devices.
+func (t *Turns) Rivals() bool { return len(t.others) > 0 }
+
+// Waiting names the other runs that wait for devices, up to most: "bob since 14:02".
+func (t *Turns) Waiting(most int) (names []string) {
+	for i := range t.others {
+		if w := &t.others[i]; len(names) < most {
+			names = append(names, userName(w.User, w.UID)+" since "+w.Since.Local().Format("15:04"))
+		}
+	}
+	return names
+}
+
+// Next returns whose turn it is on a device that an attempt of this run has just left, with
+// others that are not dealt yet either; false if nobody wants it.
+func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
+	d := t.pool.device(id)
+	if d == nil {
+		return Turn{}, false
+	}
+	r := t.newRound(now, append(with, id)...)
+	for _, w := range r.order(d) {
+		if r.serves(w, d) != nil {
+			return r.turn(w, d), w != &t.own || !slices.Contains(t.owed(now), d)
+		}
+	}
+	return Turn{}, false
+}
+
+// Theirs returns the free devices that are other runs' turn now, and when that changes by
+// time alone (0 for never).
+func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
+	if !t.Rivals() {
+		t.left = nil
+		return nil, 0
+	}
+	r := t.newRound(now)
+	r.deal()
+	courtesy := t.Courtesy()
+	for _, d := range t.owed(now) {
+		ids = append(ids, d.UUID)
+	}
+	was := t.left
+	t.left = nil
+	for i, d := range t.pool.devs {
+		w := r.dealt[i]
+		if w == nil || w == &t.own {
+			continue
+		}
+		l := leaving{id: d.UUID, uid: w.UID, since: now}
+		if k := slices.IndexFunc(was, func(o leaving) bool { return o.id == l.id && o.uid == l.uid }); k >= 0 {
+			l.since = was[k].since
+		}
+		t.left = append(t.left, l)
+		if due := l.since + courtesy; now < due {
+			ids = append(ids, d.UUID)
+			if next == 0 || due < next {
+				next = due
+			}
+		} else if t.pool.rules.Background && !w.Background {
+			t.PassOver(now, Turn{Run: w.Run, UID: w.UID}) // no job has to go for somebody who does not come
+		}
+	}
+	for _, d := range r.drained() {
+		ids = append(ids, d.UUID)
+	}
+	return ids, next
+}
+
+// drained returns the devices on which only jobs of this run are, sharing them, and which fall to
+// somebody else who needs one alone: no job joins these there, or such a device would never be left.
+func (r *round) drained() (devs []*device) {
+	list := r.p.those(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
+	slices.SortStableFunc(list, func(a, b *device) int { return len(a.holds) - len(b.holds) })
+	for _, d := range list {
+		bare := d.without(func(*Claim) bool { return false }, true)
+		for _, w := range r.order(d) {
+			if w == &r.t.own {
+				break
+			}
+			alone := func(a Ask) bool { return a.Min == 1 && !a.Share && a.fits(&bare, w.UID, w.Run) && r.affords(w, &a) }
+			if r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, alone) {
+				r.give(w, []*device{d})
+				devs = append(devs, d)
+				break
+			}
+		}
+	}
+	return devs
+}
+
+// PassOver records that a run did not take what was offered: its user is passed over for a
+// while, and it comes after the user's other runs. Several devices offered at once count once.
+func (t *Turns) PassOver(now time.Duration, turn Turn) {
+	if !slices.Contains(t.missed, turn.Run) {
+		t.missed = append(t.missed, turn.Run)
+	}
+	if t.over(now, turn.UID) {
+		return
+	}
+	next := pass{uid: turn.UID, pause: passFirst, had: t.pool.claimedBy(func(c *Claim) bool { return c.UID == turn.UID })}
+	if k := slices.IndexFunc(t.passed, func(o pass) bool { return o.uid == turn.UID }); k >= 0 {
+		next.pause = min(2*t.passed[k].pause, passMost)
+		t.passed = slices.Delete(t.passed, k, k+1)
+	}
+	next.until = now + next.pause
+	t.passed = append(t.passed, next)
+}
+
+// over reports whether a user is passed over.
+func (t *Turns) over(now time.Duration, uid int) bool {
+	return slices.ContainsFunc(t.passed, func(o pass) bool { return o.uid == uid && now < o.until })
+}
+
+// forgive ends the passing over of users who have taken a device since: what their jobs hand on
+// to each other does not count, or one run could excuse another that never comes.
+func (t *Turns) forgive() {
+	for i := range t.passed {
+		if o := &t.passed[i]; t.gained(o.uid, &o.had) {
+			o.pause = 0
+		}
+	}
+	t.passed = slices.DeleteFunc(t.passed, func(o pass) bool { return o.pause == 0 })
+	t.missed = slices.DeleteFunc(t.missed, func(run string) bool {
+		return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == run })) > 0
+	})
+}
+
+// gained reports whether a user has taken a device that is not among had: what the user has
+// held all the time since something began, of which it takes what is left since.
+func (t *Turns) gained(uid int, had *[]UUID) bool {
+	now := t.pool.claimedBy(func(c *Claim) bool { return c.UID == uid })
+	gained := slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(*had, id) })
+	*had = slices.DeleteFunc(*had, func(id UUID) bool { return !slices.Contains(now, id) })
+	return gained
+}
+
+// hear records what other runs wish for, and since when that is known.
+func (t *Turns) hear(now time.Duration, wishes []Wish) {
+	known := t.others
+	t.stated = nil
+	t.others = slices.DeleteFunc(slices.Clone(wishes), func(w Wish) bool {
+		if w.some() {
+			t.stated = append(t.stated, taking{w.UID, w.Background, w.Beyond})
+		}
+		return len(w.Asks) == 0
+	})
+	for i := range t.others {
+		w := &t.others[i]
+		w.seen = now
+		for _, k := range known {
+			if k.Run == w.Run && k.UID == w.UID && k.Since.Equal(w.Since) {
+				w.seen = k.seen
+			}
+		}
+	}
+}
+
+// Wants returns how many devices the run whose turn it was waits for now.
+func (t *Turns) Wants(now time.Duration, turn Turn) int {
+	for i := range t.others {
+		if w := &t.others[i]; w.Run == turn.Run && w.UID == turn.UID && !t.over(now, turn.UID) {
+			return w.wants()
+		}
+	}
+	return 0
+}
+
+// Renewed reports whether the run whose turn it was has stopped waiting and holds nothing, while
+// another run of its user waits: who makes a new wish of each has not come either.
+func (t *Turns) Renewed(turn Turn) (renewed bool) {
+	for i := range t.others {
+		switch w := &t.others[i]; {
+		case w.UID != turn.UID:
+		case w.Run == turn.Run:
+			return false
+		default:
+			renewed = true
+		}
+	}
+	return renewed && len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == turn.Run && c.UID == turn.UID })) == 0
+}
+
+// Courtesy returns how long a device is left to the run whose turn it is.
+func (t *Turns) Courtesy() time.Duration { return t.pool.rules.Host.Courtesy }

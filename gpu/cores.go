@@ -16,22 +16,22 @@ import (
 type taking struct {
 	uid        int
 	background bool
-	Beyond
+	HostResources
 }
 
 // A Lack is why the host's cores and memory let an attempt not start.
 type Lack struct {
-	Memory    bool   // it is memory that does not suffice, not cores
-	All, Free Beyond // what the host has, and what nobody holds
-	First     string // who comes first, if it would suffice: "bob, who waits since 14:02"
+	Memory    bool          // it is memory that does not suffice, not cores
+	All, Free HostResources // what the host has, and what nobody holds
+	First     string        // who comes first, if it would suffice: "bob, who waits since 14:02"
 }
 
 // A fund is what there is of the host's cores and memory in a round.
 type fund struct {
 	*round
-	free  Beyond
-	held  map[int]Beyond  // by user, apart from background runs
-	users map[int]float64 // weights of those who hold some or wait for some
+	free  HostResources
+	held  map[int]HostResources // by user, apart from background runs
+	users map[int]float64       // weights of those who hold some or wait for some
 	dealt map[*Ask]int
 }
 
@@ -41,10 +41,12 @@ const (
 )
 
 // some reports whether there is any need of cores or memory.
-func (b *Beyond) some() bool { return b.CPUs > 0 || b.RAM > 0 }
+func (b *HostResources) some() bool { return b.CPUs > 0 || b.RAM > 0 }
 
 // Add counts what something else holds, or with by -1 takes it away.
-func (b *Beyond) Add(o Beyond, by int) { b.CPUs, b.RAM = b.CPUs+by*o.CPUs, b.RAM+Bytes(by)*o.RAM }
+func (b *HostResources) Add(o HostResources, by int) {
+	b.CPUs, b.RAM = b.CPUs+by*o.CPUs, b.RAM+Bytes(by)*o.RAM
+}
 
 // takings returns what the attempts of some claims hold, each once. A claim on a device that the
 // host does not have counts for nothing.
@@ -57,7 +59,7 @@ func (p *Pool) takings(claims []Claim) (list []taking) {
 	for _, c := range claims {
 		if name := (attempt{c.UID, c.Attempt}); c.To == "" && c.some() && !seen[name] && p.device(c.UUID) != nil {
 			seen[name] = true
-			list = append(list, taking{c.UID, c.Background, c.Beyond})
+			list = append(list, taking{c.UID, c.Background, c.HostResources})
 		}
 	}
 	return list
@@ -70,7 +72,7 @@ func (t *Turns) alone() bool {
 
 // Lacks returns why an attempt of this run that needs so much cannot start now, if its others hold
 // own; nil if it can.
-func (t *Turns) Lacks(now time.Duration, own, need Beyond) *Lack {
+func (t *Turns) Lacks(now time.Duration, own, need HostResources) *Lack {
 	if !need.some() || !t.pool.rules.Machine.some() || t.looked && t.alone() {
 		return nil
 	}
@@ -96,7 +98,7 @@ func (t *Turns) Lacks(now time.Duration, own, need Beyond) *Lack {
 }
 
 // Why describes a lack to whoever needs so much, if others of the same run hold own.
-func (l *Lack) Why(own, need Beyond) string {
+func (l *Lack) Why(own, need HostResources) string {
 	asks, free, all, theirs := "1 core", fmt.Sprint(max(0, l.Free.CPUs)), fmt.Sprint(l.All.CPUs), fmt.Sprint(l.All.CPUs-l.Free.CPUs-own.CPUs)
 	if need.CPUs != 1 {
 		asks = fmt.Sprintf("%d cores", need.CPUs)
@@ -132,14 +134,14 @@ func (r *round) affords(w *Wish, a *Ask) bool {
 		return true
 	}
 	f := r.fund(r.t.own.All)
-	f.take(taking{w.UID, w.Background, Beyond{CPUs: r.has(w) / a.Min * a.CPUs, RAM: Bytes(r.has(w)/a.Min) * a.RAM}})
-	_, _, ok := f.reaches(w, a.Beyond)
+	f.take(taking{w.UID, w.Background, HostResources{CPUs: r.has(w) / a.Min * a.CPUs, RAM: Bytes(r.has(w)/a.Min) * a.RAM}})
+	_, _, ok := f.reaches(w, a.HostResources)
 	return ok
 }
 
-func (r *round) fund(own Beyond) *fund {
+func (r *round) fund(own HostResources) *fund {
 	t, rules := r.t, &r.p.rules
-	f := &fund{round: r, free: rules.Machine, held: map[int]Beyond{}, users: map[int]float64{}, dealt: map[*Ask]int{}}
+	f := &fund{round: r, free: rules.Machine, held: map[int]HostResources{}, users: map[int]float64{}, dealt: map[*Ask]int{}}
 	for _, held := range append(slices.Concat(t.claimed, t.stated), taking{rules.UID, rules.Background, own}) {
 		f.take(held)
 	}
@@ -156,16 +158,16 @@ func (r *round) fund(own Beyond) *fund {
 
 // take takes something from a fund, whose part then counts for its user.
 func (f *fund) take(t taking) {
-	if f.free.Add(t.Beyond, -1); !t.background {
+	if f.free.Add(t.HostResources, -1); !t.background {
 		h := f.held[t.uid]
-		h.Add(t.Beyond, 1)
+		h.Add(t.HostResources, 1)
 		f.held[t.uid] = h
 		_, f.users[t.uid] = f.priority(t.uid)
 	}
 }
 
 // lacks reports of what too little is free for a job of a wish.
-func (f *fund) lacks(w *Wish, need Beyond) (cores, memory bool) {
+func (f *fund) lacks(w *Wish, need HostResources) (cores, memory bool) {
 	all, weights := f.p.rules.Machine, 0.0
 	for _, weight := range f.users {
 		weights += weight
@@ -182,7 +184,7 @@ func (f *fund) part(uid int) float64 {
 
 // reaches reports whether the deal gets to a job of w. If not, it returns who comes first, and
 // whether he has waited so long that memory is kept for him, as devices would be gathered.
-func (f *fund) reaches(w *Wish, need Beyond) (first *Wish, kept, ok bool) {
+func (f *fund) reaches(w *Wish, need HostResources) (first *Wish, kept, ok bool) {
 	for range dealsMost {
 		o, a, insists := f.next(w)
 		if first == nil {
@@ -192,7 +194,7 @@ func (f *fund) reaches(w *Wish, need Beyond) (first *Wish, kept, ok bool) {
 			cores, memory := f.lacks(w, need)
 			return first, insists && first == o, !insists && !cores && !memory
 		}
-		f.take(taking{o.UID, o.Background, a.Beyond})
+		f.take(taking{o.UID, o.Background, a.HostResources})
 		f.dealt[a]++
 	}
 	return first, false, false
@@ -206,7 +208,7 @@ func (f *fund) next(w *Wish) (o *Wish, a *Ask, insists bool) {
 		}
 		for i := range o.Asks {
 			a := &o.Asks[i]
-			cores, memory := f.lacks(o, a.Beyond)
+			cores, memory := f.lacks(o, a.HostResources)
 			switch passed := f.now - o.seen - f.p.rules.Host.Patience; {
 			case !a.some() || f.dealt[a] >= min(a.Jobs, dealtMost):
 			case memory && passed >= 0 && passed%max(2*f.p.rules.Host.Gather, 1) < f.p.rules.Host.Gather &&

@@ -118,7 +118,7 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.mode = r.ComputeMode
 		d.procs = append(d.procs[:0], r.Processes...)
 		d.listed, d.listFree, d.listUsed = true, d.free, d.used
-		d.gauge()
+		d.measureFree()
 		// A fresh list of a just returned device must show nobody there. Memory in use may
 		// still be the ended job's: some drivers free it long after its last process is gone.
 		d.back = d.returned(at) && len(d.procs)+len(d.claims) == 0
@@ -127,9 +127,9 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 	}
 }
 
-// gauge computes, from a full reading, what is free when nobody is on the device: what is
+// measureFree computes, from a full reading, what is free when nobody is on the device: what is
 // free now, plus all that is in use except for what an idle device uses.
-func (d *device) gauge() {
+func (d *device) measureFree() {
 	if taken, known := memoryOf(d.procs); known && d.free >= 0 {
 		d.bare = d.free + taken + d.unexplained(0)
 	}

@@ -24,8 +24,8 @@ type giving struct {
 	hung  []string      // attempts that did not go in time
 }
 
-// A behind is a background job.
-type behind struct {
+// A backgroundJob is a background job.
+type backgroundJob struct {
 	attempt string
 	since   time.Time
 	devs    []*device
@@ -83,7 +83,7 @@ func (t *Turns) hanging() []string {
 // call returns the first foreground wish, if any, that has lasted long enough and that
 // what was dealt does not satisfy, though it would if background jobs left: the devices
 // that would then do for it, and the jobs on these, the one that has to go first.
-func (r *round) call() (*Wish, []*device, []behind) {
+func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	for _, w := range r.order(nil) {
 		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.served(w) {
 			continue
@@ -111,22 +111,22 @@ func (t *Turns) served(w *Wish) bool {
 // left returns the devices that would do for an ask if no background job were on any.
 func (r *round) left(w *Wish, a *Ask) []*device {
 	return r.p.those(func(d *device) bool {
-		o, bare := r.dealt[d.position], d.without(behindOnly, r.p.rules.Background)
+		o, bare := r.dealt[d.position], d.without(inBackground, r.p.rules.Background)
 		return (o == nil || o == w || o.Background) && a.fits(&bare, w.UID, w.Run)
 	})
 }
 
 // behind returns the background jobs on some devices, the last one started first, without
 // those that do not go.
-func (r *round) behind(devs []*device) (jobs []behind) {
+func (r *round) behind(devs []*device) (jobs []backgroundJob) {
 	add := func(attempt string, since time.Time, d *device) {
-		k := slices.IndexFunc(jobs, func(b behind) bool { return b.attempt == attempt })
+		k := slices.IndexFunc(jobs, func(b backgroundJob) bool { return b.attempt == attempt })
 		if k < 0 {
 			if slices.Contains(r.t.giving.hung, attempt) {
 				return
 			}
 			k = len(jobs)
-			jobs = append(jobs, behind{attempt: attempt, since: since})
+			jobs = append(jobs, backgroundJob{attempt: attempt, since: since})
 		}
 		jobs[k].devs = append(jobs[k].devs, d)
 	}
@@ -142,11 +142,13 @@ func (r *round) behind(devs []*device) (jobs []behind) {
 			}
 		}
 	}
-	slices.SortFunc(jobs, func(a, b behind) int { return cmp.Or(b.since.Compare(a.since), cmp.Compare(b.attempt, a.attempt)) })
+	slices.SortFunc(jobs, func(a, b backgroundJob) int {
+		return cmp.Or(b.since.Compare(a.since), cmp.Compare(b.attempt, a.attempt))
+	})
 	return jobs
 }
 
-func behindOnly(c *Claim) bool { return c.Background && c.To == "" }
+func inBackground(c *Claim) bool { return c.Background && c.To == "" }
 
 // without returns what a device would be like without the jobs of some claims, and if own
 // without those of this run.

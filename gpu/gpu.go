@@ -138,11 +138,11 @@ type Claim struct {
 	Background bool // its run gives way to every other
 	Gathering  bool // no job is on the device yet: it is kept until its run has all that a job needs
 
-	Beyond
+	HostResources
 }
 
-// Beyond is what an attempt holds besides devices, and until when.
-type Beyond struct {
+// HostResources is what an attempt holds besides devices, and until when.
+type HostResources struct {
 	CPUs int       `json:",omitempty"` // cores
 	RAM  Bytes     `json:",omitempty"` // host memory
 	Ends time.Time `json:",omitzero"`  // when it ends, by its timeout or by what jobs like it took; zero if unknown
@@ -183,7 +183,7 @@ type Grant struct {
 	Background bool      `json:",omitempty"` // its run gives way to every other
 	Gathering  bool      `json:",omitempty"` // it is for no attempt, but kept for one; see Claim
 
-	Beyond
+	HostResources
 }
 
 // Environ returns the variables that show a process the devices of g and no others: as

@@ -22,7 +22,7 @@ type Rules struct {
 
 	Background bool // this run gives way to every other
 
-	Machine Beyond // cores and memory of the host, for all runs; 0 for no limit
+	Machine HostResources // cores and memory of the host, for all runs; 0 for no limit
 }
 
 // Others is the rule for devices that other users' processes are on.

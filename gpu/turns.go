@@ -217,7 +217,7 @@ func (t *Turns) hear(now time.Duration, wishes []Wish) {
 	t.stated = nil
 	t.others = slices.DeleteFunc(slices.Clone(wishes), func(w Wish) bool {
 		if w.some() {
-			t.stated = append(t.stated, taking{w.UID, w.Background, w.Beyond})
+			t.stated = append(t.stated, taking{w.UID, w.Background, w.HostResources})
 		}
 		return len(w.Asks) == 0
 	})

@@ -8,19 +8,19 @@ import (
 // A Wish says what a run waits for. Every run on a host publishes its own and reads the
 // others'.
 type Wish struct {
-	Run        string    `json:"run"` // unique on the host
-	UID        int       `json:"-"`
-	User       string    `json:"-"`                    // login name of UID
-	Name       string    `json:"name,omitempty"`       // of a command that waits, not a run
-	PID        int       `json:"-"`                    // of the process; 0 if from another pid namespace
-	Since      time.Time `json:"since"`                // when the run last got a device, or began to wait if that was later
-	Background bool      `json:"background,omitempty"` // it takes only what nobody else wants
-	Gathers    bool      `json:"gathers,omitempty"`    // it keeps devices until it has all that its first request needs
-	Used       float64   `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
-	Asks       []Ask     `json:"requests"`             // in the run's order
-	Beyond               // what attempts of the run without devices hold, also while it waits for nothing
+	Run           string    `json:"run"` // unique on the host
+	UID           int       `json:"-"`
+	User          string    `json:"-"`                    // login name of UID
+	Name          string    `json:"name,omitempty"`       // of a command that waits, not a run
+	PID           int       `json:"-"`                    // of the process; 0 if from another pid namespace
+	Since         time.Time `json:"since"`                // when the run last got a device, or began to wait if that was later
+	Background    bool      `json:"background,omitempty"` // it takes only what nobody else wants
+	Gathers       bool      `json:"gathers,omitempty"`    // it keeps devices until it has all that its first request needs
+	Used          float64   `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
+	Asks          []Ask     `json:"requests"`             // in the run's order
+	HostResources           // what attempts of the run without devices hold, also while it waits for nothing
 
-	All  Beyond        `json:"-"` // what all attempts of this run hold, if it is its own
+	All  HostResources `json:"-"` // what all attempts of this run hold, if it is its own
 	seen time.Duration // since when this run has known it
 }
 
@@ -31,15 +31,15 @@ func (w Wish) presses() bool {
 
 // An Ask is what a number of alike jobs of a Wish need.
 type Ask struct {
-	Jobs    int    `json:"jobs"`
-	Min     int    `json:"gpus"`         // devices of each job, at least
-	Memory  Bytes  `json:"memory_bytes"` // on each
-	MaxUtil int    `json:"max_util"`
-	Share   bool   `json:"share,omitempty"`
-	Others  Others `json:"others"`
-	Room    int    `json:"room"`  // how many more devices the run may hold
-	UUIDs   []UUID `json:"uuids"` // devices that could ever do
-	Beyond         // needed besides devices; Min is 0 for a job that needs none
+	Jobs          int    `json:"jobs"`
+	Min           int    `json:"gpus"`         // devices of each job, at least
+	Memory        Bytes  `json:"memory_bytes"` // on each
+	MaxUtil       int    `json:"max_util"`
+	Share         bool   `json:"share,omitempty"`
+	Others        Others `json:"others"`
+	Room          int    `json:"room"`  // how many more devices the run may hold
+	UUIDs         []UUID `json:"uuids"` // devices that could ever do
+	HostResources        // needed besides devices; Min is 0 for a job that needs none
 
 	req *Request // of an ask of this run
 }

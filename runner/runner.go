@@ -293,8 +293,8 @@ func (l *loop) do(a sched.Action) {
 		}
 	case sched.Read:
 		l.read(a)
-	case sched.Gauge:
-		l.gauge(a.UniIDs)
+	case sched.SampleProgress:
+		l.sampleProgress(a.UniIDs)
 	case sched.Quarantine:
 		l.quarantine(a)
 	case sched.Wake:

@@ -185,8 +185,8 @@ func parse(b []byte) (*content, error) {
 }
 
 // bounded keeps what anybody may have written within what hosts have.
-func bounded(b gpu.Beyond) gpu.Beyond {
-	return gpu.Beyond{CPUs: min(max(b.CPUs, 0), maxCPUs), RAM: min(max(b.RAM, 0), maxMemory)}
+func bounded(b gpu.HostResources) gpu.HostResources {
+	return gpu.HostResources{CPUs: min(max(b.CPUs, 0), maxCPUs), RAM: min(max(b.RAM, 0), maxMemory)}
 }
 
 func cut(s string) string { return s[:min(len(s), maxText)] }
@@ -207,7 +207,7 @@ func (c *content) claims(user string) []gpu.Claim {
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
 			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Attempt: c.UniID,
-			Run: c.Run, Background: c.Behind, Gathering: c.Gathers, To: d.To, Beyond: bounded(gpu.Beyond{CPUs: c.CPUs, RAM: c.RAM}),
+			Run: c.Run, Background: c.Behind, Gathering: c.Gathers, To: d.To, HostResources: bounded(gpu.HostResources{CPUs: c.CPUs, RAM: c.RAM}),
 		})
 		if c.Ends != nil {
 			list[len(list)-1].Ends = *c.Ends

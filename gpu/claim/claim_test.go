@@ -327,9 +327,9 @@ func FuzzParse(f *testing.F) {
 }
 
 // A claim says what its attempt holds besides devices, and until when; nonsense counts nothing.
-func TestBeyond(t *testing.T) {
+func TestClaimsOfCoresAndMemory(t *testing.T) {
 	ends := time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC)
-	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Background: true, Since: ends.Add(-time.Hour), Beyond: gpu.Beyond{CPUs: 4, RAM: 8 * gpu.GiB, Ends: ends}}
+	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Background: true, Since: ends.Add(-time.Hour), HostResources: gpu.HostResources{CPUs: 4, RAM: 8 * gpu.GiB, Ends: ends}}
 	read := func(c *content) gpu.Claim {
 		t.Helper()
 		b, err := encode(c, 0)
@@ -341,12 +341,12 @@ func TestBeyond(t *testing.T) {
 		}
 		return c.claims("me")[0]
 	}
-	if c := read(newContent(Stake{UniID: "u", Job: "j", Grant: g})); c.Beyond != g.Beyond || !c.Background || !c.Since.Equal(g.Since) {
+	if c := read(newContent(Stake{UniID: "u", Job: "j", Grant: g})); c.HostResources != g.HostResources || !c.Background || !c.Since.Equal(g.Since) {
 		t.Errorf("read %+v", c)
 	}
 	bad := newContent(Stake{UniID: "u", Job: "j", Grant: g})
 	bad.CPUs, bad.RAM, bad.Ends = -1, -5, nil
-	if c := read(bad); c.Beyond != (gpu.Beyond{}) {
-		t.Errorf("read %+v", c.Beyond)
+	if c := read(bad); c.HostResources != (gpu.HostResources{}) {
+		t.Errorf("read %+v", c.HostResources)
 	}
 }

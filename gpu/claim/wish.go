@@ -50,7 +50,7 @@ func parseWish(b []byte) (*wishContent, error) {
 		return nil, fmt.Errorf("it makes %d requests", len(w.Asks))
 	}
 	w.Run, w.Name, w.Used = cut(w.Run), cut(w.Name), min(max(w.Used, 0), maxSeconds)
-	w.Beyond = bounded(w.Beyond)
+	w.HostResources = bounded(w.HostResources)
 	if now := time.Now(); w.Since.After(now) {
 		w.Since = now
 	}
@@ -60,7 +60,7 @@ func parseWish(b []byte) (*wishContent, error) {
 			return nil, fmt.Errorf("it names %d devices", len(a.UUIDs))
 		}
 		a.Jobs, a.Min, a.Room = min(max(a.Jobs, 0), maxJobs), min(max(a.Min, 0), maxDevices), min(max(a.Room, 0), maxDevices)
-		a.Beyond = bounded(a.Beyond)
+		a.HostResources = bounded(a.HostResources)
 		a.Memory, a.MaxUtil = min(max(a.Memory, 0), maxMemory), min(max(a.MaxUtil, 0), math.MaxInt8)
 	}
 	return &c, nil

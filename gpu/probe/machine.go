@@ -58,7 +58,7 @@ func Memory() gpu.Bytes {
 
 // Machine returns the cores and the memory of the host, whatever this process may have of them;
 // 0 for what is unknown.
-func Machine() (all gpu.Beyond) {
+func Machine() (all gpu.HostResources) {
 	online, _ := host.ParseCores(firstLine("/sys/devices/system/cpu/online"))
 	all.CPUs = online.Count()
 	var kib gpu.Bytes

@@ -94,12 +94,14 @@ func (c *execCmd) Run(a *app) error {
 const execWord = "exec "
 
 // needs returns what the command is to have of the host.
-func (c *execCmd) needs() gpu.Beyond { return gpu.Beyond{CPUs: int(c.CPUs), RAM: gpu.Bytes(c.Memory)} }
+func (c *execCmd) needs() gpu.HostResources {
+	return gpu.HostResources{CPUs: int(c.CPUs), RAM: gpu.Bytes(c.Memory)}
+}
 
 // fits refuses more than a host has, and what no claim could say.
 func (c *execCmd) fits(cores int, memory gpu.Bytes) error {
 	switch need := c.needs(); {
-	case need == gpu.Beyond{}:
+	case need == gpu.HostResources{}:
 		return nil
 	case c.GPUs.min == 0:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", Hint: "remove them, or write a job file: gpurun init"}
@@ -191,9 +193,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 const wishAgain = 30 * time.Second
 
 // asking returns what to wish for: nothing while this user may not hold as much.
-func asking(pool *gpu.Pool, req gpu.Request, need gpu.Beyond) []gpu.Ask {
+func asking(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.Ask {
 	if a := pool.Ask(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
-		a.Beyond = need
+		a.HostResources = need
 		return []gpu.Ask{a}
 	}
 	return nil
@@ -212,11 +214,11 @@ func (c *execCmd) try(ctx context.Context, pool *gpu.Pool, req gpu.Request, snap
 	if until > 0 {
 		pause = min(pause, until-snap.At)
 	}
-	if l := pool.Turns.Lacks(snap.At, gpu.Beyond{}, c.needs()); l != nil {
-		return false, l.Why(gpu.Beyond{}, c.needs()), min(pause, time.Second)
+	if l := pool.Turns.Lacks(snap.At, gpu.HostResources{}, c.needs()); l != nil {
+		return false, l.Why(gpu.HostResources{}, c.needs()), min(pause, time.Second)
 	}
 	if grant, ok := pool.Find(snap.At, req, theirs); ok {
-		grant.Beyond = c.needs()
+		grant.HostResources = c.needs()
 		lost := hold.take(ctx, pool, grant)
 		hold.lost++
 		return lost == "", lost, gpu.Apart(hold.uniID, hold.lost, pause)

@@ -67,8 +67,8 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	pool.Pass(host.Boottime())
 	pool.Hold(e.uniID, g)
 	why := pool.Conflict(host.Boottime(), g, others)
-	if l := pool.Turns.Lacks(host.Boottime(), gpu.Beyond{}, g.Beyond); l != nil && why == "" {
-		why = l.Why(gpu.Beyond{}, g.Beyond)
+	if l := pool.Turns.Lacks(host.Boottime(), gpu.HostResources{}, g.HostResources); l != nil && why == "" {
+		why = l.Why(gpu.HostResources{}, g.HostResources)
 	}
 	if why != "" {
 		pool.Undo(e.uniID)

@@ -11,7 +11,7 @@ import (
 )
 
 // reserved returns what the processes of some users' attempts reserve of the host now.
-func (h *host) reserved(uids ...int) (all gpu.Beyond) {
+func (h *host) reserved(uids ...int) (all gpu.HostResources) {
 	for _, r := range h.runs {
 		for _, at := range r.live {
 			if at.proc != nil && at.proc.gone == 0 && slices.Contains(uids, r.uid) {
@@ -32,23 +32,23 @@ func (h *host) reserved(uids ...int) (all gpu.Beyond) {
 func TestCores(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		each    gpu.Beyond // of each job
-		few     int        // GPUs of each job of who comes last
-		greedy  gpu.Beyond // of each job of who came first, if that is more
+		each    gpu.HostResources // of each job
+		few     int               // GPUs of each job of who comes last
+		greedy  gpu.HostResources // of each job of who came first, if that is more
 		most    time.Duration
 		overMax int // cores given out twice
 	}{
-		{"cores", gpu.Beyond{CPUs: 1}, 1, gpu.Beyond{}, 10 * time.Second, 1},
-		{"cores of jobs without GPUs", gpu.Beyond{CPUs: 1}, 0, gpu.Beyond{}, 10 * time.Second, 1},
-		{"memory", gpu.Beyond{RAM: 30 * gpu.GiB}, 1, gpu.Beyond{}, 10 * time.Second, 0},
-		{"memory of jobs without GPUs", gpu.Beyond{RAM: 30 * gpu.GiB}, 0, gpu.Beyond{}, 10 * time.Second, 0},
-		{"all the cores", gpu.Beyond{CPUs: 1}, 1, gpu.Beyond{CPUs: 2}, 10 * time.Second, 1},
-		{"all the memory", gpu.Beyond{RAM: 30 * gpu.GiB}, 0, gpu.Beyond{RAM: 60 * gpu.GiB}, 15 * time.Second, 0},
+		{"cores", gpu.HostResources{CPUs: 1}, 1, gpu.HostResources{}, 10 * time.Second, 1},
+		{"cores of jobs without GPUs", gpu.HostResources{CPUs: 1}, 0, gpu.HostResources{}, 10 * time.Second, 1},
+		{"memory", gpu.HostResources{RAM: 30 * gpu.GiB}, 1, gpu.HostResources{}, 10 * time.Second, 0},
+		{"memory of jobs without GPUs", gpu.HostResources{RAM: 30 * gpu.GiB}, 0, gpu.HostResources{}, 10 * time.Second, 0},
+		{"all the cores", gpu.HostResources{CPUs: 1}, 1, gpu.HostResources{CPUs: 2}, 10 * time.Second, 1},
+		{"all the memory", gpu.HostResources{RAM: 30 * gpu.GiB}, 0, gpu.HostResources{RAM: 60 * gpu.GiB}, 15 * time.Second, 0},
 	} {
 		for seed := uint64(1); seed <= 3; seed++ {
 			t.Run(fmt.Sprint(c.name, ", seed ", seed), func(t *testing.T) {
 				h := newHost(seed, 4)
-				h.machine = gpu.Beyond{CPUs: 2, RAM: 64 * gpu.GiB}
+				h.machine = gpu.HostResources{CPUs: 2, RAM: 64 * gpu.GiB}
 				h.spec = func(uid int, s *jobspec.Spec) {
 					s.CPUs, s.Memory = c.each.CPUs, c.each.RAM
 					if uid == 1001 {

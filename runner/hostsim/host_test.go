@@ -45,7 +45,7 @@ type host struct {
 	meter  meter
 	ended  func() // after a process has; nil for nothing
 
-	machine gpu.Beyond                         // cores and memory; 0 for no limit
+	machine gpu.HostResources                  // cores and memory; 0 for no limit
 	spec    func(uid int, spec *jobspec.Spec)  // what jobs of a user ask for besides; nil for nothing
 	set     func(uid int, s *jobspec.Settings) // and with which settings
 	takes   func(uid int) gpu.Bytes            // memory of a user's processes on each GPU
@@ -79,7 +79,7 @@ type claim struct {
 	behind bool // its run gives way to every other
 	keeps  bool // a GPU for a job that needs others, too
 	on     []stake
-	beyond gpu.Beyond
+	beyond gpu.HostResources
 	over   bool // its attempt has ended
 	began  time.Duration
 }
@@ -242,7 +242,7 @@ func (h *host) others(r *run, readings []gpu.Reading) []gpu.Claim {
 		for _, s := range c.on {
 			list = append(list, gpu.Claim{
 				UUID: h.gpus[s.gpu].UUID, UID: c.uid, User: fmt.Sprint("user", c.uid), Job: "job", PID: 1, Since: c.since,
-				Memory: c.memory, Taken: h.taken(c, s.gpu, readings), Share: c.share, Slots: c.slots, Attempt: c.id, Run: c.owner, To: s.to, Background: c.behind, Gathering: c.keeps, Beyond: c.beyond,
+				Memory: c.memory, Taken: h.taken(c, s.gpu, readings), Share: c.share, Slots: c.slots, Attempt: c.id, Run: c.owner, To: s.to, Background: c.behind, Gathering: c.keeps, HostResources: c.beyond,
 			})
 		}
 	}

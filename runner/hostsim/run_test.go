@@ -263,7 +263,7 @@ func (r *run) prepare(a sched.Prepare) {
 	at := &attempt{job: a.Job, began: r.now}
 	r.live[uni] = at
 	ours := []*claim{} // that the grant's devices come from
-	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, slots: a.Grant.Slots, memory: a.Grant.Memory, behind: a.Grant.Background, beyond: a.Grant.Beyond}
+	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, slots: a.Grant.Slots, memory: a.Grant.Memory, behind: a.Grant.Background, beyond: a.Grant.HostResources}
 	for _, i := range a.Grant.Indices {
 		c.on = append(c.on, stake{gpu: i})
 		for _, o := range r.claims {
@@ -299,7 +299,7 @@ func (r *run) prepare(a sched.Prepare) {
 
 // gather makes a gathering claim.
 func (r *run) gather(a sched.Gather) {
-	c := &claim{run: r, uid: r.uid, owner: r.id, id: a.UniID, since: a.Grant.Since, beyond: a.Grant.Beyond, memory: asked, keeps: true}
+	c := &claim{run: r, uid: r.uid, owner: r.id, id: a.UniID, since: a.Grant.Since, beyond: a.Grant.HostResources, memory: asked, keeps: true}
 	c.on = []stake{{gpu: r.index(a.Grant.UUIDs[0])}}
 	if r.kept == nil {
 		r.kept = map[string]*claim{}

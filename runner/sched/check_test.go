@@ -36,11 +36,11 @@ func (c *Core) checkCounts() error {
 
 // checkLive compares what live attempts hold with the totals.
 func (c *Core) checkLive() error {
-	n, onGPUs, asked, queued, beyond := 0, 0, 0, 0, gpu.Beyond{}
+	n, onGPUs, asked, queued, beyond := 0, 0, 0, 0, gpu.HostResources{}
 	own := map[int32]int16{}
 	for _, a := range c.live.all {
 		n++
-		beyond.Add(a.grant.Beyond, 1)
+		beyond.Add(a.grant.HostResources, 1)
 		if len(a.grant.UUIDs) > 0 && c.pool != nil {
 			onGPUs++
 		}
@@ -66,8 +66,8 @@ func (c *Core) checkLive() error {
 	if n != len(c.live.byID)+c.counts[preparing] || len(c.live.byID) != len(c.h.Open) && !(n == 0 && !c.begun) {
 		return fmt.Errorf("%d live, %d by id, %d prepared, %d open", n, len(c.live.byID), c.counts[preparing], len(c.h.Open))
 	}
-	if l := &c.live; beyond != l.beyond || onGPUs != l.onGPUs || asked != l.asked || queued != l.queued {
-		return fmt.Errorf("cores and memory %v/%v, on GPUs %d/%d, asked %d/%d, queued %d/%d", l.beyond, beyond, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
+	if l := &c.live; beyond != l.reserved || onGPUs != l.onGPUs || asked != l.asked || queued != l.queued {
+		return fmt.Errorf("cores and memory %v/%v, on GPUs %d/%d, asked %d/%d, queued %d/%d", l.reserved, beyond, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
 	}
 	for i := range c.jobs {
 		if c.jobs[i].own != own[int32(i)] {
@@ -103,11 +103,11 @@ func (c *Core) checkLimits() error {
 	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all) > most {
 		return fmt.Errorf("%d jobs are running, max_concurrent is %d", len(c.live.all), most)
 	}
-	if c.opts.CPUs > 0 && c.live.beyond.CPUs > c.opts.CPUs {
-		return fmt.Errorf("%d cores are reserved of %d", c.live.beyond.CPUs, c.opts.CPUs)
+	if c.opts.CPUs > 0 && c.live.reserved.CPUs > c.opts.CPUs {
+		return fmt.Errorf("%d cores are reserved of %d", c.live.reserved.CPUs, c.opts.CPUs)
 	}
-	if c.opts.Memory > 0 && c.live.beyond.RAM > c.opts.Memory {
-		return fmt.Errorf("%v of host memory is reserved of %v", c.live.beyond.RAM, c.opts.Memory)
+	if c.opts.Memory > 0 && c.live.reserved.RAM > c.opts.Memory {
+		return fmt.Errorf("%v of host memory is reserved of %v", c.live.reserved.RAM, c.opts.Memory)
 	}
 	return nil
 }

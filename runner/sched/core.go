@@ -103,7 +103,7 @@ type ending struct {
 func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c := &Core{b: b, h: history, opts: opts}
 	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
-	c.byNeed, c.waiter.head, c.cramped = map[need]*class{}, nobody, nobody
+	c.byNeed, c.waiter.head, c.outOfSpace = map[need]*class{}, nobody, nobody
 	c.fillQueues()
 	c.rank()
 	c.live.byID = map[string]*attempt{}
@@ -236,9 +236,9 @@ func (c *Core) apply(file int, f state.Fact) {
 	case state.KindRunning:
 		a.pid = f.PID
 		if f.Host != "" {
-			held := a.grant.Beyond
+			held := a.grant.HostResources
 			a.start, a.host, a.grant = f.Time, f.Host, f.Grant()
-			a.grant.Beyond = held
+			a.grant.HostResources = held
 		}
 	case state.KindStop:
 		if a.stop == "" || a.stop == state.WhyResize {

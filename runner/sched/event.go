@@ -155,8 +155,8 @@ const (
 // Published reports that a Quarantine is where readings find it.
 type Published struct{ UUID gpu.UUID }
 
-// Gauged answers Gauge, for those attempts that are still there.
-type Gauged struct{ Work []stall.Work }
+// ProgressSampled answers SampleProgress, for those attempts that are still there.
+type ProgressSampled struct{ Work []stall.Work }
 
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}
@@ -324,8 +324,8 @@ type Read struct {
 	Processes bool
 }
 
-// Gauge: find out how much these attempts have done, answered by Gauged.
-type Gauge struct{ UniIDs []string }
+// SampleProgress: find out how much these attempts have done, answered by ProgressSampled.
+type SampleProgress struct{ UniIDs []string }
 
 // Quarantine: publish it, answered by Published.
 type Quarantine struct{ gpu.Quarantine }
@@ -340,22 +340,22 @@ type Finish struct {
 	Lost   []state.Loss // GPU time since the last start
 }
 
-func (Record) action()     {}
-func (Prepare) action()    {}
-func (Discard) action()    {}
-func (Yield) action()      {}
-func (Offer) action()      {}
-func (Wish) action()       {}
-func (Gather) action()     {}
-func (Ungather) action()   {}
-func (Launch) action()     {}
-func (End) action()        {}
-func (Save) action()       {}
-func (Adopt) action()      {}
-func (Warn) action()       {}
-func (Ack) action()        {}
-func (Read) action()       {}
-func (Gauge) action()      {}
-func (Quarantine) action() {}
-func (Wake) action()       {}
-func (Finish) action()     {}
+func (Record) action()         {}
+func (Prepare) action()        {}
+func (Discard) action()        {}
+func (Yield) action()          {}
+func (Offer) action()          {}
+func (Wish) action()           {}
+func (Gather) action()         {}
+func (Ungather) action()       {}
+func (Launch) action()         {}
+func (End) action()            {}
+func (Save) action()           {}
+func (Adopt) action()          {}
+func (Warn) action()           {}
+func (Ack) action()            {}
+func (Read) action()           {}
+func (SampleProgress) action() {}
+func (Quarantine) action()     {}
+func (Wake) action()           {}
+func (Finish) action()         {}

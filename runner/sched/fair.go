@@ -138,7 +138,7 @@ func (c *Core) settleOffers() {
 		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
 			if late && !c.pool.Barred(h.id) || c.pool.Turns.Renewed(h.turn) { // else somebody was in its way
 				c.pool.Turns.PassOver(c.now.Boot, h.turn)
-				c.insulted(h)
+				c.declined(h)
 			}
 			c.pool.Offer(h.id, "")
 			c.do(Offer{UniID: h.claim, UUID: h.id, To: c.opts.Run}) // nobody else's any more
@@ -167,7 +167,7 @@ func (c *Core) lingers() bool {
 
 // wants returns what this run waits for.
 func (c *Core) wants() gpu.Wish {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, Beyond: c.live.bare}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, HostResources: c.live.bare}
 	w.All = c.reserved()
 	if c.pool != nil {
 		w.Used = c.pool.Used(c.opts.UID)
@@ -202,7 +202,7 @@ func (c *Core) asks() []gpu.Ask {
 	}
 	for _, f := range now.of {
 		if a := c.pool.Ask(c.now.Boot, f.class.req, f.jobs, c.excluded); a.Min == 0 || a.Room > 0 && len(a.UUIDs) > 0 {
-			a.Beyond = f.class.Beyond
+			a.HostResources = f.class.HostResources
 			now.asks = append(now.asks, a)
 		}
 	}
@@ -217,7 +217,7 @@ func (c *Core) space(id int32) *schema.Wait {
 		return w
 	}
 	cl := c.jobs[id].class
-	l := c.lack(cl.Beyond, c.reserved())
+	l := c.lack(cl.HostResources, c.reserved())
 	if l == nil {
 		return nil
 	}
@@ -228,21 +228,21 @@ func (c *Core) space(id int32) *schema.Wait {
 	case l.Memory:
 		code = schema.WaitMemory
 	}
-	return waits(code, "%s", l.Why(c.reserved(), cl.Beyond))
+	return waits(code, "%s", l.Why(c.reserved(), cl.HostResources))
 }
 
 // reserved returns the cores and the memory that jobs of this run have.
-func (c *Core) reserved() gpu.Beyond {
-	all := c.live.beyond
+func (c *Core) reserved() gpu.HostResources {
+	all := c.live.reserved
 	for _, m := range c.moves {
-		all.Add(gpu.Beyond{CPUs: c.spec(m.job).CPUs, RAM: c.spec(m.job).Memory}, 1)
+		all.Add(gpu.HostResources{CPUs: c.spec(m.job).CPUs, RAM: c.spec(m.job).Memory}, 1)
 	}
 	return all
 }
 
 // lack returns why what other runs hold of the host's cores and memory, or wait for and get first,
 // leaves too little for one more job with a need, when this run holds own, or nil.
-func (c *Core) lack(need, own gpu.Beyond) *gpu.Lack {
+func (c *Core) lack(need, own gpu.HostResources) *gpu.Lack {
 	if c.pool == nil {
 		return nil
 	}
@@ -252,9 +252,9 @@ func (c *Core) lack(need, own gpu.Beyond) *gpu.Lack {
 // overcommits reports whether an attempt, which holds its part, and those of other runs need more
 // cores or memory than the host has.
 func (c *Core) overcommits(a *attempt) bool {
-	own := c.live.beyond
-	own.Add(a.grant.Beyond, -1)
-	return c.lack(a.grant.Beyond, own) != nil
+	own := c.live.reserved
+	own.Add(a.grant.HostResources, -1)
+	return c.lack(a.grant.HostResources, own) != nil
 }
 
 // reserve sets aside the free GPUs that are another run's turn.
@@ -268,12 +268,12 @@ func (c *Core) reserve() {
 
 // wish publishes what this run waits for, if that has changed.
 func (c *Core) wish() {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Background: c.b.Settings.Background, Beyond: c.live.bare}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Background: c.b.Settings.Background, HostResources: c.live.bare}
 	if c.waiter.id >= 0 || c.squeezed {
 		w = c.wants()
 	}
 	c.since = w.Since
-	same := w.Beyond == c.told.Beyond && w.Gathers == c.told.Gathers && len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
+	same := w.HostResources == c.told.HostResources && w.Gathers == c.told.Gathers && len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
 	if same {
 		c.told.Asks = w.Asks // cheap to compare next time
 	}

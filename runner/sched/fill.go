@@ -54,7 +54,7 @@ func (c *Core) fill() {
 	}
 	c.refill = false
 	w := &c.waiter
-	w.id, w.kept, w.free, c.cramped.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
+	w.id, w.kept, w.free, c.outOfSpace.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
 	c.gathering.IDs = nil
 	defer c.gather()
 	for _, h := range c.pools.heads {
@@ -89,10 +89,10 @@ func (c *Core) fill() {
 		} else if c.space(id) == nil {
 			started = c.startJob(id)
 		} else {
-			l := c.lack(cl.Beyond, c.reserved())
+			l := c.lack(cl.HostResources, c.reserved())
 			c.squeezed = c.squeezed || l != nil
-			if c.cramped.id < 0 && (l == nil || !l.Memory || cl.RAM <= l.Free.RAM+c.reserved().RAM) {
-				c.cramped.wait(id, c.now.Boot)
+			if c.outOfSpace.id < 0 && (l == nil || !l.Memory || cl.RAM <= l.Free.RAM+c.reserved().RAM) {
+				c.outOfSpace.wait(id, c.now.Boot)
 			}
 		}
 		if started && c.head(cl) >= 0 {
@@ -221,7 +221,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if lasts == 0 {
 		_, lasts = c.seedGroup(id).Took()
 	}
-	if g.Beyond = cl.Beyond; lasts > 0 {
+	if g.HostResources = cl.HostResources; lasts > 0 {
 		g.Ends = c.now.Wall.Add(lasts)
 	}
 	if c.opts.Elsewhere && cl.req.Max > 0 {

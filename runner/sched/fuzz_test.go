@@ -108,7 +108,7 @@ func (c *chaos) batch() {
 	}
 	c.opts.CPUs = c.pick(4)
 	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
-	c.rules.Machine = gpu.Beyond{CPUs: c.opts.CPUs, RAM: c.opts.Memory}
+	c.rules.Machine = gpu.HostResources{CPUs: c.opts.CPUs, RAM: c.opts.Memory}
 	c.elastic = c.chance(30) || c.away
 	some, forced := c.chance(10), c.chance(10)
 	n, backwards := 1+c.pick(8), c.chance(30)
@@ -682,10 +682,10 @@ func (c *chaos) compete() {
 		for i := range c.devs {
 			a.UUIDs = append(a.UUIDs, uuid(i))
 		}
-		a.Beyond = gpu.Beyond{CPUs: n % 3, RAM: gpu.Bytes(n%2) * 6 * gpu.GiB}
+		a.HostResources = gpu.HostResources{CPUs: n % 3, RAM: gpu.Bytes(n%2) * 6 * gpu.GiB}
 		if w.Asks = []gpu.Ask{a}; n%4 == 1 { // it has jobs without GPUs
-			w.Beyond = gpu.Beyond{CPUs: 1, RAM: gpu.GiB}
-			w.Asks = append(w.Asks, gpu.Ask{Jobs: 2, Beyond: gpu.Beyond{CPUs: 1}})
+			w.HostResources = gpu.HostResources{CPUs: 1, RAM: gpu.GiB}
+			w.Asks = append(w.Asks, gpu.Ask{Jobs: 2, HostResources: gpu.HostResources{CPUs: 1}})
 		}
 		c.wishes = append(c.wishes, w)
 	}
@@ -693,8 +693,8 @@ func (c *chaos) compete() {
 		i := c.pick(len(c.devs))
 		cl := gpu.Claim{
 			UUID: uuid(i), UID: 1001 + n, User: "bob", Run: fmt.Sprint("run", n), Attempt: fmt.Sprint("theirs", n), Memory: 4 * gpu.GiB,
-			Beyond: gpu.Beyond{CPUs: n % 2, RAM: gpu.Bytes(n%2) * 4 * gpu.GiB},
-			Share:  true, Background: c.chance(50), Gathering: c.chance(30), Since: epoch.Add(time.Duration(c.pick(9)) * time.Minute),
+			HostResources: gpu.HostResources{CPUs: n % 2, RAM: gpu.Bytes(n%2) * 4 * gpu.GiB},
+			Share:         true, Background: c.chance(50), Gathering: c.chance(30), Since: epoch.Add(time.Duration(c.pick(9)) * time.Minute),
 		}
 		if c.chance(20) {
 			cl.To = []string{"me", "run1"}[c.pick(2)]

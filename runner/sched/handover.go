@@ -242,7 +242,7 @@ func (c *Core) gather() {
 			h := gatherClaim{uniID: fmt.Sprintf("%s.gather%d", c.opts.Run, g.count), id: id}
 			g.claims = append(g.claims, h)
 			c.do(Gather{UniID: h.uniID, Job: c.name(c.waiter.id), Grant: gpu.Grant{
-				UUIDs: []gpu.UUID{id}, Gathering: true, Since: c.now.Wall, Beyond: gpu.Beyond{Ends: g.Ends},
+				UUIDs: []gpu.UUID{id}, Gathering: true, Since: c.now.Wall, HostResources: gpu.HostResources{Ends: g.Ends},
 			}})
 		}
 	}

@@ -227,13 +227,13 @@ func (c *Core) sample() {
 		return every
 	}
 	if ids := c.sampling.due(c.now.Boot, &c.live, every); len(ids) > 0 {
-		c.do(Gauge{UniIDs: ids})
+		c.do(SampleProgress{UniIDs: ids})
 	}
 }
 
 // on records which attempts have stalled, once until they go on, and ends them if their jobs
 // say so.
-func (ev Gauged) on(c *Core) {
+func (ev ProgressSampled) on(c *Core) {
 	c.sampling.out.out = false
 	for _, did := range ev.Work {
 		a := c.live.byID[did.UniID]

@@ -13,15 +13,15 @@ import (
 
 // openings are the jobs that may start, now or in their turn.
 type openings struct {
-	ranks   []int32 // order in which jobs are tried, by job
-	classes []*class
-	byNeed  map[need]*class
-	queues  []queue
-	backoff pile[due]     // jobs waiting for a retry; stale entries are dropped when they reach the top
-	refill  bool          // a change may let some job start
-	failed  []gpu.Request // requests that found no GPU in the last fill, the waiter's first
-	waiter  waiter
-	cramped head // the first ready job that found too few cores or too little host memory
+	ranks      []int32 // order in which jobs are tried, by job
+	classes    []*class
+	byNeed     map[need]*class
+	queues     []queue
+	backoff    pile[due]     // jobs waiting for a retry; stale entries are dropped when they reach the top
+	refill     bool          // a change may let some job start
+	failed     []gpu.Request // requests that found no GPU in the last fill, the waiter's first
+	waiter     waiter
+	outOfSpace head // the first ready job that found too few cores or too little host memory
 
 	squeezed bool // by what other runs hold, some job found too few cores or too little host memory
 }
@@ -86,7 +86,7 @@ func mix(seed uint64, id int32) uint64 {
 // A need is everything that a job must be granted to start.
 type need struct {
 	req gpu.Request
-	gpu.Beyond
+	gpu.HostResources
 	pool jobspec.PoolUse
 }
 
@@ -104,7 +104,7 @@ func (cl *class) Before(other *class) bool { return cl.jobs[0].Before(other.jobs
 
 // classOf returns the class of a job's current need, creating it if necessary.
 func (c *Core) classOf(id int32) *class {
-	n := need{c.request(id), gpu.Beyond{CPUs: c.spec(id).CPUs, RAM: c.memory(id)}, c.spec(id).Pool}
+	n := need{c.request(id), gpu.HostResources{CPUs: c.spec(id).CPUs, RAM: c.memory(id)}, c.spec(id).Pool}
 	cl := c.byNeed[n]
 	if cl == nil {
 		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && !c.opts.Elsewhere}
@@ -253,7 +253,7 @@ func (c *Core) room(id int32) *schema.Wait {
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()
-	if h := &c.cramped; (cl.CPUs > 0 || cl.RAM > 0) && h.id != id && c.impatient(h) {
+	if h := &c.outOfSpace; (cl.CPUs > 0 || cl.RAM > 0) && h.id != id && c.impatient(h) {
 		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h.id)).On(c.name(h.id))
 	}
 	if most := c.opts.CPUs; most > 0 && cl.CPUs > 0 && own.CPUs+cl.CPUs > most {

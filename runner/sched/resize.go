@@ -19,9 +19,9 @@ import (
 // uses them well and nobody else wants the free ones.
 
 const (
-	steady  = time.Minute // how long GPUs must have been busy, idle or free
-	whole   = time.Second // how long a job waits for all GPUs of its next attempt
-	insults = time.Hour   // how long a user gets nothing more who did not take what a job gave up
+	steady      = time.Minute // how long GPUs must have been busy, idle or free
+	whole       = time.Second // how long a job waits for all GPUs of its next attempt
+	declinedFor = time.Hour   // how long a user gets nothing more who did not take what a job gave up
 )
 
 // resizes is what this run knows of its elastic jobs.
@@ -29,7 +29,7 @@ type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
 	last     map[int32]time.Duration // by job: when it was last resized, or asked for that; before this run, too
-	insults  []insult
+	declined []declinedOffer
 	growing  bool           // some job could grow: the GPUs that it does not hold are read
 	warned   map[int32]bool // jobs of which it has been said that they were not asked
 }
@@ -42,8 +42,8 @@ type move struct {
 	began time.Duration
 }
 
-// An insult is that a user did not take what a job gave up for him.
-type insult struct {
+// A declinedOffer is one of what a job gave up, which its user did not take.
+type declinedOffer struct {
 	uid   int
 	until time.Duration
 }
@@ -112,11 +112,11 @@ func (c *Core) shrinks(a *attempt) bool {
 	return len(c.gifts(a)) > 0
 }
 
-// insulted notes that nobody came for an offer: if a job was resized for it, that does not
+// declined notes that nobody came for an offer: if a job was resized for it, that does not
 // happen again for this user for a while.
-func (c *Core) insulted(h *handOver) {
+func (c *Core) declined(h *handOver) {
 	if h.gift {
-		c.resizes.insults = append(c.resizes.insults, insult{h.turn.UID, c.now.Boot + insults})
+		c.resizes.declined = append(c.resizes.declined, declinedOffer{h.turn.UID, c.now.Boot + declinedFor})
 	}
 }
 
@@ -126,10 +126,10 @@ func (c *Core) gifts(a *attempt) []gpu.Gift {
 	if c.b.Settings.Background || !c.pool.Turns.Rivals() && (!a.idle || c.waiter.id < 0) {
 		return nil
 	}
-	insulting := func(uid int) bool {
-		return slices.ContainsFunc(c.resizes.insults, func(i insult) bool { return i.uid == uid && c.now.Boot < i.until })
+	declined := func(uid int) bool {
+		return slices.ContainsFunc(c.resizes.declined, func(i declinedOffer) bool { return i.uid == uid && c.now.Boot < i.until })
 	}
-	return c.pool.Turns.Gifts(c.now.Boot, a.uniID, c.request(a.job), a.idle, insulting)
+	return c.pool.Turns.Gifts(c.now.Boot, a.uniID, c.request(a.job), a.idle, declined)
 }
 
 // grows reports whether an attempt can have more GPUs now.

@@ -344,7 +344,7 @@ func (s *scenario) set(key, value string) {
 		b.Pools = append(b.Pools, jobspec.Pool{Name: name, Size: s.number(n)})
 	case "machine":
 		cores, ram, _ := strings.Cut(value, " ")
-		s.rules.Machine = gpu.Beyond{CPUs: s.number(cores), RAM: s.bytes(ram)}
+		s.rules.Machine = gpu.HostResources{CPUs: s.number(cores), RAM: s.bytes(ram)}
 	case "memory":
 		s.opts.Memory = s.bytes(value)
 	case "only":

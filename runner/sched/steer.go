@@ -179,7 +179,7 @@ func (ev JobsChanged) on(c *Core) {
 
 // Unfit returns why a job that asks for this could never start here, or "".
 func (c *Core) Unfit(s *jobspec.Spec) string {
-	cl := &class{need: need{s.Request, gpu.Beyond{CPUs: s.CPUs, RAM: s.Memory}, s.Pool}}
+	cl := &class{need: need{s.Request, gpu.HostResources{CPUs: s.CPUs, RAM: s.Memory}, s.Pool}}
 	cl.gpus = s.Request.Max > 0 && !c.opts.Elsewhere
 	return c.impossible(cl)
 }

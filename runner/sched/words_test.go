@@ -53,7 +53,7 @@ func (w *world) words(a Action) string {
 		return "ack " + a.UniID
 	case Quarantine:
 		return fmt.Sprintf("quarantine%s for %s", idWords([]gpu.UUID{a.UUID}), a.Ends-w.now.Boot)
-	case Gauge:
+	case SampleProgress:
 		return "gauge " + strings.Join(a.UniIDs, " ")
 	case Read:
 		s := "read" + idWords(a.UUIDs)

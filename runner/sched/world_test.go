@@ -50,7 +50,7 @@ type world struct {
 	pending []Event      // answers not yet delivered
 	hook    func(Action) // sees every action, if set
 	log     func(string)
-	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see gauged
+	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see sampled
 	work    map[string]stall.Work // what it has done
 	unis    map[string]int        // attempts so far, by job
 	reopen  bool                  // jobs that had ended or were held are something else now, or in another order
@@ -292,8 +292,8 @@ func (w *world) act(a Action) {
 		if !w.manual["read"] {
 			w.pending = append(w.pending, w.reading(a))
 		}
-	case Gauge:
-		w.pending = append(w.pending, w.gauged(a))
+	case SampleProgress:
+		w.pending = append(w.pending, w.sampled(a))
 	case Quarantine:
 		w.sick = append(slices.DeleteFunc(slices.Clone(w.sick), func(q gpu.Quarantine) bool { return q.UUID == a.UUID && q.UID == a.UID }), a.Quarantine)
 		w.pending = append(w.pending, Published{UUID: a.UUID})
@@ -304,9 +304,9 @@ func (w *world) act(a Action) {
 	}
 }
 
-// gauged lets attempts do what they do, and says how much that is.
-func (w *world) gauged(a Gauge) Event {
-	var ev Gauged
+// sampled lets attempts do what they do, and says how much that is.
+func (w *world) sampled(a SampleProgress) Event {
+	var ev ProgressSampled
 	for _, uni := range a.UniIDs {
 		did := w.work[uni]
 		switch did.UniID = uni; w.does[uni] {

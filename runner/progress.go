@@ -9,8 +9,8 @@ import (
 	"gpurun/runner/sched/stall"
 )
 
-// gauge finds out, outside the loop, how much attempts have done so far.
-func (l *loop) gauge(uniIDs []string) {
+// sampleProgress finds out, outside the loop, how much attempts have done so far.
+func (l *loop) sampleProgress(uniIDs []string) {
 	logs, results := map[string]logPart{}, map[string]string{}
 	for _, id := range uniIDs {
 		if at := l.attempts.live[id]; at != nil {
@@ -22,7 +22,7 @@ func (l *loop) gauge(uniIDs []string) {
 		if l.Engine.Trees != nil {
 			used = l.Engine.Trees.CPU(uniIDs)
 		}
-		var ev sched.Gauged
+		var ev sched.ProgressSampled
 		for _, id := range uniIDs {
 			w := stall.Work{UniID: id, CPU: -1}
 			if cpu, ok := used[id]; ok {

@@ -55,6 +55,50 @@ func (s *Site) History(t *testing.T, shut, open func(b *Bench)) {
 	b.Says(b.Run("history", "--json"), fmt.Sprintf(`"gpu_seconds": %d.`, int(2*ran.Seconds())))
 }
 
+// Told is what a cluster tells of a task that is over.
+type Told struct {
+	Begun, Over time.Time
+	Node        string
+}
+
+// Sweep checks that the ledger, the jobs' own journal and the cluster agree on where and when each job of a sweep ran. told
+// returns what the cluster tells, by its numbers, as far as it still knows.
+func (s *Site) Sweep(t *testing.T, told func(b *Bench) map[string]Told) {
+	if testing.Short() {
+		t.Skip("a measurement")
+	}
+	const n = 100
+	b := s.New(t, fmt.Sprintf("settings: %s\njobs: [{name: \"j{i}\", matrix: {i: \"1..%d\"}, gpus: 0, run: 'date +%%s.%%N >{name}.began; sleep 1; date +%%s.%%N >{name}.over'}]\n", s.settings("1s"), n))
+	b.Says(b.Run("jobs.yaml"), fmt.Sprintf("%d succeeded", n))
+	theirs, ends, checked := told(b), b.Facts(state.KindEnd), 0
+	var own, others time.Duration
+	for i := 1; i <= n; i++ {
+		name := fmt.Sprint("j", i)
+		at := func(file string) time.Time {
+			f, err := strconv.ParseFloat(b.Read(name+file), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return time.UnixMilli(int64(1000 * f))
+		}
+		if len(ends[name]) != 1 || ends[name][0].JobID == "" {
+			t.Fatalf("%s ended as %+v", name, ends[name])
+		}
+		f := ends[name][0]
+		own = max(own, f.Began.Sub(at(".began")).Abs(), f.Time.Sub(at(".over")).Abs())
+		if is, known := theirs[f.JobID]; known {
+			if checked++; is.Node != f.Host {
+				t.Errorf("%s was on %s, the ledger has %s", f.JobID, is.Node, f.Host)
+			}
+			others = max(others, f.Began.Sub(is.Begun).Abs(), f.Time.Sub(is.Over).Abs())
+		}
+	}
+	t.Logf("the ledger differs from the journal by %v at most, from what the cluster tells of %d jobs by %v", own, checked, others)
+	if own > time.Second || others > 2*time.Second || checked < n/2 { // a second is the cluster's unit
+		t.Error("they disagree")
+	}
+}
+
 // Thousands checks that thousands of jobs are submitted in a few calls, and cost next to nothing while they wait. They
 // wait because nothing may start: here the nodes would compute on the controller's cores.
 func (s *Site) Thousands(t *testing.T) {

@@ -244,3 +244,22 @@ func TestRealSetAside(t *testing.T) {
 	f := clustertest.Fate{Job: "{name: a, retry: 0, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "sge can never start it: exit_status of prolog = 100"}
 	site.Meet(t, "", []clustertest.Fate{f}, breakIt, gone)
 }
+
+func TestRealSweep(t *testing.T) {
+	site.Sweep(t, func(b *clustertest.Bench) map[string]clustertest.Told {
+		all, job := map[string]clustertest.Told{}, map[string]string{}
+		b.Until("all are in the accounts", time.Minute, func() bool {
+			for line := range strings.Lines(b.Command("qacct", "-o", "root", "-j")) {
+				name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+				if job[name] = strings.TrimSpace(value); name != "end_time" {
+					continue
+				}
+				begun, _ := time.ParseInLocation("Mon Jan 2 15:04:05 2006", job["start_time"], time.Local)
+				over, _ := time.ParseInLocation("Mon Jan 2 15:04:05 2006", job["end_time"], time.Local)
+				all[job["jobnumber"]+"."+job["taskid"]] = clustertest.Told{Begun: begun, Over: over, Node: job["hostname"]}
+			}
+			return len(all) >= 100
+		})
+		return all
+	})
+}

@@ -175,7 +175,7 @@ func TestRealRefused(t *testing.T) {
 		clustertest.Quietly("scontrol", "update", "partitionname=gpu", "state=up", "maxtime=unlimited")
 	})
 	b.Command("scontrol", "update", "partitionname=gpu", "maxtime=30")
-	const long = "--time=33, which is timeout, grace and 2 minutes, is more than the 30 minutes of partition gpu (make timeout 3m shorter,"
+	const long = "--time=33, which is cluster.time, or timeout, grace and 2 minutes, is more than the 30 minutes of partition gpu (make timeout 3m shorter,"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+long)
 	b.Says(b.Run("jobs.yaml"), "3 failed alike: slurm: "+long)
 

@@ -52,7 +52,7 @@ func (dialect) Exceeds(stdout string, args []string) string {
 	if err != nil || longest < 0 || asked <= longest {
 		return ""
 	}
-	return fmt.Sprintf("--time=%d, which is timeout, grace and 2 minutes, is more than the %d minutes of partition %s (make timeout %dm shorter, or set another cluster.partition; sinfo -o '%%P %%l' lists their limits)",
+	return fmt.Sprintf("--time=%d, which is cluster.time, or timeout, grace and 2 minutes, is more than the %d minutes of partition %s (make timeout %dm shorter, or set another cluster.partition; sinfo -o '%%P %%l' lists their limits)",
 		asked, longest, where, asked-longest)
 }
 

@@ -1,6 +1,12 @@
 package slurm
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine/cluster/clustertest"
+)
 
 func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
 func TestRealLateOutput(t *testing.T)       { site.LateOutput(t) }
@@ -26,3 +32,17 @@ func TestRealAllocation(t *testing.T) {
 
 // It is the last: a controller that crashes soon after it has cancelled them has them back.
 func TestRealThousands(t *testing.T) { site.Thousands(t) }
+
+// The test cluster keeps no accounts, but tells of what has ended in the last minute.
+func TestRealSweep(t *testing.T) {
+	site.Sweep(t, func(b *clustertest.Bench) map[string]clustertest.Told {
+		all := map[string]clustertest.Told{}
+		for line := range strings.Lines(b.Command("squeue", "-h", "-t", "all", "-O", "ArrayJobID:|,ArrayTaskID:|,StartTime:|,EndTime:|,NodeList:|")) {
+			f := strings.Split(line, "|")
+			begun, _ := time.ParseInLocation(timeLayout, f[2], time.Local)
+			over, _ := time.ParseInLocation(timeLayout, f[3], time.Local)
+			all[f[0]+"_"+f[1]] = clustertest.Told{Begun: begun, Over: over, Node: f[4]}
+		}
+		return all
+	})
+}

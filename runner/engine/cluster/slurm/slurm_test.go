@@ -237,7 +237,7 @@ func TestExceeds(t *testing.T) {
 		want string
 	}{
 		{"--time=10", ""},
-		{"--time=13", "--time=13, which is timeout, grace and 2 minutes, is more than the 10 minutes of partition gpu (make timeout 3m shorter,"},
+		{"--time=13", "--time=13, which is cluster.time, or timeout, grace and 2 minutes, is more than the 10 minutes of partition gpu (make timeout 3m shorter,"},
 		{"--partition=day --time=241", "than the 240 minutes of partition day (make timeout 1m shorter,"},
 		{"--partition=gpu,long --time=1560", ""},
 		{"--partition=gpu,long --time=1561", "than the 1560 minutes of partition long"},

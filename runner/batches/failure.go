@@ -3,6 +3,7 @@ package batches
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -103,4 +104,15 @@ func ExitOf(r state.Result, noWait bool) int {
 		return ExitFailed
 	}
 	return ExitDone
+}
+
+// Count returns "1 job" or "3 jobs".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if stem, is := strings.CutSuffix(noun, "y"); is {
+		noun = stem + "ie"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

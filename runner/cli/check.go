@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gpurun/jobspec"
+	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/state/schema"
 )
 
@@ -45,10 +47,10 @@ func (c *checkCmd) Run(a *app) error {
 		printLines(w, problemLines(p))
 	}
 	for _, f := range batch.Files {
-		fmt.Fprintf(w, "%s: %s, %s, ok\n", f.Path, f.Dialect, count(f.Count, "job"))
+		fmt.Fprintf(w, "%s: %s, %s, ok\n", f.Path, f.Dialect, batches.Count(f.Count, "job"))
 	}
 	if n := len(batch.Warnings); n > 0 {
-		fmt.Fprintln(w, count(n, "warning"))
+		fmt.Fprintln(w, batches.Count(n, "warning"))
 	}
 	if later := judgedLater(batch); later != "" {
 		fmt.Fprintln(w, later)
@@ -60,7 +62,7 @@ func (c *checkCmd) Run(a *app) error {
 // "" for nothing.
 func judgedLater(b *jobspec.Batch) string {
 	var what []string
-	if wantsGPU(b, func(int) bool { return true }) {
+	if session.WantsGPU(b, func(int) bool { return true }) {
 		what = append(what, "GPUs")
 	}
 	has := func(f func(s *jobspec.Spec) bool) bool {

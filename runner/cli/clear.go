@@ -11,12 +11,13 @@ import (
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 )
 
 // clear lifts this user's quarantines of some GPUs.
-func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n neighbors) error {
+func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.Neighbors) error {
 	_, warnings := n.Others(ctx, nil)
 	a.warn(warnings...)
 	all := n.Sick()
@@ -27,7 +28,7 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n neighbors
 			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: notYours(about)}
 		}
 		for _, q := range own { // MIG instances have their GPU's index
-			if err := claim.Clear(claimRoots(p, ""), q.UUID); err != nil {
+			if err := claim.Clear(session.ClaimRoots(p, ""), q.UUID); err != nil {
 				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("the quarantine of GPU %s stays: %v", name, err), Err: err}
 			}
 			fmt.Fprintf(a.out, "lifted the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))

@@ -15,6 +15,7 @@ import (
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
@@ -126,11 +127,11 @@ func (d *diagnosis) failed(err error) {
 // driver opens the GPUs: the library is there, fits the kernel module, may be used, and
 // answers.
 func (d *diagnosis) driver() string {
-	ctx, cancel := context.WithTimeout(d.ctx, openLimit)
+	ctx, cancel := context.WithTimeout(d.ctx, session.OpenLimit)
 	defer cancel()
 	answered := d.unlessDriverSoon(d.Sim != "")
 	defer answered()
-	p, err := d.openProber(ctx, &d.gpuFlags, zerolog.Nop())
+	p, err := d.source().Open(ctx, zerolog.Nop())
 	if err != nil {
 		d.failed(err)
 		return ""
@@ -145,7 +146,7 @@ func (d *diagnosis) gpus() string {
 		return ""
 	}
 	devs := d.prober.Devices()
-	if _, err := inheritedGPUs(d.Sim != "").managed(devs, nil); err != nil {
+	if _, err := session.InheritedGPUs(d.Sim != "").Managed(devs, nil); err != nil {
 		d.failed(err)
 	}
 	began := time.Now()
@@ -160,7 +161,7 @@ func (d *diagnosis) gpus() string {
 			d.wrong(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs leave it out until it answers; nvidia-smi and dmesg may say more")
 		}
 	}
-	return count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
+	return batches.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
 }
 
 // claims claims a device that nobody has, where a run would claim GPUs, and reads what others
@@ -168,7 +169,7 @@ func (d *diagnosis) gpus() string {
 func (d *diagnosis) claims() string {
 	roots := claim.Roots("", "")
 	h := claim.Open(roots)
-	id := "doctor-" + runID()
+	id := "doctor-" + session.RunID()
 	cure := "make " + roots[0] + " a folder in which every user can make one, like /tmp, or give all users another one in " + claim.RootVariable
 	warnings, err := h.Again(claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{gpu.SimulatedUUID(0, 0)}}})
 	for _, w := range warnings {
@@ -191,20 +192,20 @@ func (d *diagnosis) claims() string {
 
 // hostRules reads the rules of the host.
 func (d *diagnosis) hostRules() string {
-	h := hostRulesFor(d.prober)
-	for _, w := range h.warnings {
+	h := session.HostRulesOf(d.prober)
+	for _, w := range h.Warnings {
 		d.wrong(w, "tell the owner of this host")
 	}
 	if h.File == "" {
-		return "none (" + hostRulesAt.Path + ")"
+		return "none (" + session.HostRulesAt.Path + ")"
 	}
 	return h.File
 }
 
 // logout says whether jobs outlive the session.
 func (d *diagnosis) logout() string {
-	if logoutKills() {
-		d.wrong(logoutWarning, logoutHint)
+	if session.LogoutKills() {
+		d.wrong(session.LogoutWarning, session.LogoutHint)
 	}
 	return "runs and their jobs go on after you log out"
 }

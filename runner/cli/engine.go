@@ -1,50 +1,30 @@
 package cli
 
 import (
-	"crypto/rand"
 	"fmt"
-	"os"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
-	"gpurun/state/disk"
+	"gpurun/runner/session"
 	"gpurun/state/host"
 )
-
-// openEngine opens the engine of a batch folder; of none for claims alone.
-func (a *app) openEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster) (engine.Opened, error) {
-	return kind.Open(engine.Config{Bound: batches.Allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: runID(), Go: a.goSafely, Cluster: c})
-}
 
 // openOwn opens the engine of this run. At the end it waits for nothing once leave is closed.
 func (r *run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	s, leave := &r.batch.Settings, make(chan struct{})
 	theirs := engine.Cluster{Options: s.Cluster, Environ: runner.Environ(), Poll: s.Poll, Leave: leave}
 	if s.Cluster["max_gpus_total"] != "" {
-		if theirs.Lock, err = lockOf(s.Engine); err != nil {
+		if theirs.Lock, err = session.LockOf(s.Engine); err != nil {
 			return e, leave, err
 		}
 	}
-	e, err = r.openEngine(batches.EngineOf(r.batch), r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)), theirs)
+	e, err = session.OpenEngine(batches.EngineOf(r.batch), r.state.Dir(0), r.log, session.ClaimRoots(r.prober, r.state.Dir(0)), theirs, r.goSafely)
 	if err != nil {
 		err = &batches.Failure{Code: batches.ExitState, Text: err.Error(), Err: err, Hint: "nothing was started"}
 	}
 	return e, leave, err
-}
-
-// lockOf opens what this user's runs and commands lock while they submit to a cluster.
-func lockOf(engine string) (*os.File, error) {
-	f, err := disk.OpenLock(engine)
-	if err != nil {
-		err = &batches.Failure{Code: batches.ExitState, Text: "cannot lock out your other runs: " + err.Error(), Err: err, Hint: "set HOME, or XDG_STATE_HOME, to a folder of your own that all login nodes share"}
-	}
-	return f, err
 }
 
 // part closes an engine, which may have to reach a cluster first.
@@ -59,9 +39,6 @@ func (a *app) part(e engine.Opened, kind engine.Kind) {
 		a.warn(err.Error())
 	}
 }
-
-// runID returns what this run is called among all on the host.
-var runID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:16]) })
 
 // lookAround finds out about the cluster's job in which this run is, if it is in one.
 func (r *run) lookAround() {

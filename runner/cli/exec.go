@@ -16,6 +16,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 )
@@ -120,17 +121,18 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	if c.GPUs.min == 0 {
 		return true, nil
 	}
+	source := c.simFlag.source(&c.gpuFlags)
 	answered := a.unlessDriverSoon(c.Sim != "" && c.SimHere)
 	defer answered()
-	if err := a.checkNoGPUs(ctx, &c.gpuFlags, c.simFlag); err != nil {
+	if err := source.Check(ctx); err != nil {
 		return false, err
 	}
-	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
+	p, err := source.Open(ctx, zerolog.Nop())
 	if err != nil {
 		return false, err
 	}
 	defer p.Close()
-	rules := hostRulesFor(p)
+	rules := session.HostRulesOf(p)
 	pool, err := c.pool(p, rules, c.Sim != "", time.Duration(c.Poll), c.NoWait)
 	if err != nil {
 		return false, err
@@ -144,11 +146,11 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		return false, err
 	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: runID(), UID: host.Me(), Name: hold.job, Since: time.Now(), Used: pool.Used(host.Me())}
+	wish := gpu.Wish{Run: session.RunID(), UID: host.Me(), Name: hold.job, Since: time.Now(), Used: pool.Used(host.Me())}
 	told := time.Duration(0)
 	defer hold.engine.Claims.Wish(gpu.Wish{})
 	for {
-		snap := a.observed(ctx, p, rules, hold.engine.Claims)
+		snap := session.Observe(ctx, p, rules, hold.engine.Claims, a.warn)
 		answered()
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -169,7 +171,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 			if note := pool.Note(snap.At, req, hold.grant); note != "" {
 				fmt.Fprintln(a.err, "gpurun: "+note)
 			}
-			hold.rules = hostRules{HostRules: pool.Host()}
+			hold.rules = session.HostRules{HostRules: pool.Host()}
 			return indexed(p), nil
 		case c.NoWait:
 			return false, &batches.Failure{Code: batches.ExitNoWait, Text: "no GPU free: " + why}

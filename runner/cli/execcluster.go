@@ -19,6 +19,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/runner/session"
 	"gpurun/state/host"
 )
 
@@ -90,12 +91,12 @@ func (c *execCmd) unmapped(name string) error {
 		flag, cure string
 	}{
 		{c.Sim != "", "--sim", "remove it, or add --engine local"},
-		{c.GPUIDs != "", "--gpu-ids", theyChoose},
+		{c.GPUIDs != "", "--gpu-ids", session.TheyChoose},
 		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "say how many: -g " + strconv.Itoa(c.GPUs.min)},
-		{c.Share, "--share", wholeGPUs},
-		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", wholeGPUs},
-		{c.Others != usualNeeds.Others, "--others", wholeGPUs},
-		{c.Pick != usualNeeds.Pick, "--pick", theyChoose},
+		{c.Share, "--share", session.WholeGPUs},
+		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", session.WholeGPUs},
+		{c.Others != usualNeeds.Others, "--others", session.WholeGPUs},
+		{c.Pick != usualNeeds.Pick, "--pick", session.TheyChoose},
 		{c.NoWait, "--no-wait", immediate},
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {
@@ -128,7 +129,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 		return nil, err
 	}
 	for said := ""; ; {
-		lock, err := lockOf(s.Engine)
+		lock, err := session.LockOf(s.Engine)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +138,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 			why = "another gpurun of yours is submitting: " + err.Error()
 		} else if have, err = cluster.Asking(dialect, u.Username); err != nil {
 			return nil, &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
-		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", s.Engine, count(have, "GPU"), by, most); have+c.GPUs.min <= most {
+		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", s.Engine, batches.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
 			return func() {
 				defer lock.Close()
 				for range 30 { // seconds; it is listed at once, unless the cluster does not answer

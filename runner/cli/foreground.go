@@ -23,6 +23,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
+	"gpurun/runner/session"
 	"gpurun/state/host"
 )
 
@@ -34,18 +35,18 @@ type execClaim struct {
 	grant      gpu.Grant
 	lost       int // races for GPUs in a row
 	pool       *gpu.Pool
-	purse      *purse
-	engine     engine.Opened // without an Engine if there are no GPUs
-	rules      hostRules     // as they were when the GPUs were claimed
-	timer      *time.Timer   // of the host's max_timeout; nil for none
-	over       chan struct{} // closed once that has ended the command
+	purse      *session.ClaimSet
+	engine     engine.Opened     // without an Engine if there are no GPUs
+	rules      session.HostRules // as they were when the GPUs were claimed
+	timer      *time.Timer       // of the host's max_timeout; nil for none
+	over       chan struct{}     // closed once that has ended the command
 }
 
 func (e *execClaim) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	e.pool = pool
-	e.engine, err = e.openEngine(batches.Engines["local"], "", zerolog.Nop(), claimRoots(p, execFolder()), engine.Cluster{})
-	e.purse = purseOf(p, execFolder())
-	e.purse.open(pool)
+	e.engine, err = session.OpenEngine(batches.Engines["local"], "", zerolog.Nop(), session.ClaimRoots(p, execFolder()), engine.Cluster{}, e.goSafely)
+	e.purse = session.ClaimsOf(p, execFolder())
+	e.purse.Open(pool)
 	return err
 }
 
@@ -134,7 +135,7 @@ func (e *execClaim) release() {
 		e.pool.Pass(host.Boottime())
 		s := e.pool.Spent()
 		s.Others = nil // it read nothing while its command ran
-		e.purse.spend(s)
+		e.purse.Spend(s)
 		e.engine.Claims.Withdraw(e.uniID)
 		e.engine.Close()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpurun/jobspec"
+	"gpurun/runner/session"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -115,7 +116,7 @@ func (r *run) runFacts(commits []commit) []state.Fact {
 	for i := range facts {
 		f := disk.Host()
 		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, programVersion(), settings
-		f.RunID, f.Params, f.Usable, f.Within = runID(), r.batch.Params, r.usable, r.within
+		f.RunID, f.Params, f.Usable, f.Within = session.RunID(), r.batch.Params, r.usable, r.within
 		if r.prober != nil {
 			f.Driver = r.prober.Version()
 		}

@@ -10,9 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 	"gpurun/state/schema"
@@ -66,20 +69,13 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 
 // pool returns a pool of the devices that the flags and the environment leave. They
 // are read every poll, or once if that is 0; atOnce is as in gpu.Rules.
-func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Duration, atOnce bool) (*gpu.Pool, error) {
+func (n *needFlags) pool(p probe.Prober, h session.HostRules, sim bool, poll time.Duration, atOnce bool) (*gpu.Pool, error) {
 	var ids []string
 	if n.GPUIDs != "" {
 		ids = strings.Split(n.GPUIDs, ",")
 	}
-	in := inheritedGPUs(sim)
-	ids, err := in.managed(p.Devices(), ids)
-	if err != nil {
-		return nil, err
-	}
-	return gpu.NewPool(p.Devices(), gpu.Rules{
-		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: h.others(gpu.Others(n.Others)), Pick: gpu.Pick(n.Pick), UID: host.Me(), Run: runID(),
-		Poll: poll, AtOnce: atOnce, Machine: probe.Machine(),
-	}), nil
+	rules, err := h.Rules(gpu.Rules{IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), Poll: poll, AtOnce: atOnce}, p.Devices(), sim)
+	return gpu.NewPool(p.Devices(), rules), err
 }
 
 // Run shows the GPUs, once or until Ctrl-C.
@@ -91,18 +87,18 @@ func (c *gpusCmd) Run(a *app) error {
 }
 
 func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
-	rules := hostRulesFor(p)
+	rules := session.HostRulesOf(p)
 	pool, err := c.pool(p, rules, c.Sim != "", 0, true)
 	if err != nil {
 		return err
 	}
 	a.tellHost(rules)
-	claims := spectatorOf(p)
+	claims := session.ReadOnlyClaimsOf(p)
 	if len(c.Clear) > 0 {
 		return c.clear(ctx, a, p, claims)
 	}
 	look := func() (schema.GPUs, error) {
-		snap := a.observed(ctx, p, rules, claims)
+		snap := session.Observe(ctx, p, rules, claims, a.warn)
 		for _, u := range claims.Usages() {
 			pool.Recall(nil, u.Idle)
 		}
@@ -276,4 +272,19 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 		case <-time.After(2 * time.Second):
 		}
 	}
+}
+
+// lookAtGPUs opens the GPUs for a command that starts nothing on them, and which calls answered
+// once it has read them.
+func (a *app) lookAtGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
+	ctx, stop := a.untilSignal()
+	defer stop()
+	answered := a.unlessDriverSoon(f.Sim != "")
+	defer answered()
+	p, err := f.source().Open(ctx, zerolog.Nop())
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	defer p.Close()
+	return look(ctx, p, answered)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 )
 
 // grammar is the command line, in the order of the help.
@@ -122,6 +123,13 @@ type gpuFlags struct {
 // simFlag belongs to the commands that start jobs.
 type simFlag struct {
 	SimHere bool `env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with GPUs: jobs run for real and may use them."`
+}
+
+func (f *gpuFlags) source() *session.GPUs { return &session.GPUs{Sim: f.Sim, Library: f.NVML} }
+
+// source returns where the GPUs of jobs come from.
+func (here simFlag) source(f *gpuFlags) *session.GPUs {
+	return &session.GPUs{Sim: f.Sim, Here: here.SimHere, Library: f.NVML}
 }
 
 // batchFlag names the batch that a command like status or stop is about.

@@ -54,7 +54,7 @@ func (h *headline) abandon() {
 
 // fileWords returns "native, work dir /home/me/exp, 24 jobs".
 func fileWords(f jobspec.File) string {
-	return fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, count(f.Count, "job"))
+	return fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, batches.Count(f.Count, "job"))
 }
 
 // unlessStopped runs f after some time, unless stop is called before. stop reports
@@ -83,7 +83,7 @@ func (r *run) gpuWords() string {
 	if r.prober == nil {
 		return "no GPU needed"
 	}
-	text := count(len(r.prober.Devices()), "GPU")
+	text := batches.Count(len(r.prober.Devices()), "GPU")
 	if r.usable < len(r.prober.Devices()) {
 		text = fmt.Sprintf("%d of %s", r.usable, text)
 	}

@@ -106,7 +106,7 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	if len(parts) == 0 {
 		parts = []string{"no job ended"}
 	}
-	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", strings.Join(parts, ", "), count(r.Attempts, "attempt"), count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
+	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", strings.Join(parts, ", "), batches.Count(r.Attempts, "attempt"), batches.Count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
 	for _, f := range r.Alike {
 		which := ""
 		if f.Count > 1 {

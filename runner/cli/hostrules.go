@@ -7,72 +7,15 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/gpu/hostrules"
-	"gpurun/gpu/probe"
 	"gpurun/jobspec/units"
-	"gpurun/runner"
+	"gpurun/runner/session"
 	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
-// hostRulesAt is where the rules of this host are. Tests have their own.
-var hostRulesAt = hostrules.Etc
-
-// hostRules are the rules of this host, and how to read them again.
-type hostRules struct {
-	*gpu.HostRules
-	read     runner.HostRules
-	warnings []string
-	blind    bool // it is unknown who this user is on the host, and whose processes are this user's
-}
-
-// hostRulesFor reads the rules of this host about a prober's devices, nil for none. There
-// are none about simulated devices that nobody shares.
-func hostRulesFor(p probe.Prober) (h hostRules) {
-	if p != nil && p.Private() {
-		h.HostRules = gpu.NoHostRules()
-		h.read = func([]int) (*gpu.HostRules, []string) { return nil, nil }
-		return h
-	}
-	reader := hostrules.NewReader(hostRulesAt)
-	h.read = func(users []int) (*gpu.HostRules, []string) {
-		return reader.Read(append(users, host.Me())...)
-	}
-	h.HostRules, h.warnings = h.read(nil)
-	if _, known := host.UID(); !known {
-		h.blind = true
-		h.warnings = append(h.warnings, "the uids of this container cannot be translated (/proc/self/uid_map): GPUs with any other process on them are left alone (others: avoid)")
-	}
-	if p != nil {
-		h.mismatches(p.Devices())
-	}
-	return h
-}
-
-// others returns the rule about other users' processes, which a run may have to tighten.
-func (h *hostRules) others(given gpu.Others) gpu.Others {
-	if h.blind {
-		return gpu.OthersAvoid
-	}
-	return given
-}
-
-// mismatches warns of devices in the rules that this host does not have.
-func (h *hostRules) mismatches(devs []gpu.Device) {
-	check := func(key string, ids []string) {
-		if _, err := gpu.Select(devs, ids); err != nil {
-			h.warnings = append(h.warnings, fmt.Sprintf("%s: %s: %v", h.File, key, err))
-		}
-	}
-	check("devices", h.Devices)
-	for _, hours := range h.Hours {
-		check("hours", hours.Devices)
-	}
-}
-
 // tellHost says what is wrong with the rules of the host, and what its owner tells everybody.
-func (a *app) tellHost(h hostRules) {
-	a.warn(h.warnings...)
+func (a *app) tellHost(h session.HostRules) {
+	a.warn(h.Warnings...)
 	if h.Prompt != "" {
 		a.say("note", h.Said("%s", h.Prompt))
 	}

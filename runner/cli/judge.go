@@ -13,6 +13,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/runner/sched"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 )
 
@@ -59,13 +60,13 @@ func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
 	if batches.EngineOf(p.batch).Abilities().Places {
 		return p.lookThere(to)
 	}
-	if !wantsGPU(p.batch, p.runs) {
+	if !session.WantsGPU(p.batch, p.runs) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), session.OpenLimit)
 	defer cancel()
 	answered := p.unlessDriverSoon(p.Sim != "")
-	prober, err := p.openProber(ctx, &p.gpuFlags, zerolog.Nop())
+	prober, err := p.source().Open(ctx, zerolog.Nop())
 	if err == nil {
 		defer prober.Close()
 		impossible, err = p.lookBy(ctx, to, prober)
@@ -79,16 +80,16 @@ func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
 }
 
 func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober) ([]jobspec.Problem, error) {
-	rules := hostRulesFor(prober)
+	rules := session.HostRulesOf(prober)
 	p.tellHost(rules)
-	pool, impossible, err := poolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)
+	pool, impossible, err := session.PoolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)
 	if f := (*batches.Failure)(nil); errors.As(err, &f) { // a run refuses these settings too
 		impossible, err = []jobspec.Problem{{Text: f.Text, Hint: f.Hint}}, nil
 	}
 	if err != nil || len(impossible) > 0 {
 		return impossible, err
 	}
-	p.seen = p.observed(ctx, prober, rules, spectatorOf(prober))
+	p.seen = session.Observe(ctx, prober, rules, session.ReadOnlyClaimsOf(prober), p.warn)
 	if p.seen.Err != "" {
 		return nil, errors.New("the GPUs cannot be read: " + p.seen.Err)
 	}
@@ -102,9 +103,9 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 		fmt.Fprintf(to, "  %s: %s\n", jobWords([]string{w.first}, 1, w.jobs), terminal.CleanText(text))
 	}
 	if more > 0 {
-		fmt.Fprintf(to, "  and %s with other requests\n", count(more, "job"))
+		fmt.Fprintf(to, "  and %s with other requests\n", batches.Count(more, "job"))
 	}
-	if limit := rules.TimeLimit(); limit != "" && endless(p.batch, p.runs) {
+	if limit := rules.TimeLimit(); limit != "" && session.Endless(p.batch, p.runs) {
 		fmt.Fprintln(to, "jobs without a timeout are stopped by "+limit)
 	}
 	return nil, nil

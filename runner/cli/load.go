@@ -46,7 +46,7 @@ func (a *app) warnings(b *jobspec.Batch) {
 	list := gathered(b.Warnings)
 	for i, p := range list {
 		if i == maxWarnings {
-			a.warn(count(len(list)-i, "more warning") + ": gpurun check shows all")
+			a.warn(batches.Count(len(list)-i, "more warning") + ": gpurun check shows all")
 			return
 		}
 		a.warn(p.Place() + p.Message())

@@ -15,7 +15,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -140,7 +139,7 @@ func summed(err error) (head string, lines []string) {
 		}
 		lines = append(lines, problemLines(p)...)
 	}
-	return count(len(ps), "problem"), lines
+	return batches.Count(len(ps), "problem"), lines
 }
 
 // maxProblems bounds a report: a mistake in the defaults may hit 100,000 jobs.
@@ -173,15 +172,4 @@ func gathered(warnings []jobspec.Problem) (list []jobspec.Problem) {
 		}
 	}
 	return list
-}
-
-// count returns "1 job" or "3 jobs".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if stem, is := strings.CutSuffix(noun, "y"); is {
-		noun = stem + "ie"
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -39,13 +39,13 @@ func (c *gpusCmd) nodes(a *app) error {
 		}
 		var users []string
 		for _, o := range n.Occupants {
-			users = append(users, fmt.Sprintf("%s: %s, %s", terminal.CleanText(o.User), count(o.Jobs, "job"), count(o.GPUs, "GPU")))
+			users = append(users, fmt.Sprintf("%s: %s, %s", terminal.CleanText(o.User), batches.Count(o.Jobs, "job"), batches.Count(o.GPUs, "GPU")))
 		}
 		rows = append(rows, []string{strings.Join(n.Parts, ","), n.Name, n.State, fmt.Sprint(n.GPUs - n.Used), fmt.Sprint(n.GPUs), strings.Join(users, "; ")})
 	}
 	table(a.out, rows)
 	for _, p := range parts {
-		fmt.Fprintf(a.out, "%s: %d of %s free\n", p, free[p], count(all[p], "GPU"))
+		fmt.Fprintf(a.out, "%s: %d of %s free\n", p, free[p], batches.Count(all[p], "GPU"))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
@@ -90,7 +91,7 @@ func (c *planCmd) Run(a *app) error {
 	run, live := p.print(w)
 	w.Flush() // a driver may take seconds to answer
 	if impossible := p.look(w); len(impossible) > 0 {
-		fmt.Fprintf(w, "%s: none can run because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
+		fmt.Fprintf(w, "%s: none can run because of %s\n", batches.Count(len(batch.Jobs), "job"), batches.Count(len(impossible), "problem"))
 		w.Flush()
 		return jobspec.Report(impossible)
 	}
@@ -187,12 +188,12 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 
 // checkSim reports jobs that the simulated GPUs could never run.
 func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
-	sim, err := openSim(spec)
+	sim, err := session.OpenSim(spec)
 	if err != nil {
 		return err
 	}
 	defer sim.Close()
-	rules, err := rulesOf(b.Settings, sim.Devices(), hostRulesFor(sim), inherited{})
+	rules, err := session.RulesOf(b.Settings, sim.Devices(), session.HostRulesOf(sim), true)
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (p *planning) print(w io.Writer) (run, live int) {
 
 // printCount prints how many jobs would run, and in which order.
 func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
-	text := fmt.Sprintf("%s: %d would run, %d would not", count(len(b.Jobs), "job"), run, len(b.Jobs)-run-live)
+	text := fmt.Sprintf("%s: %d would run, %d would not", batches.Count(len(b.Jobs), "job"), run, len(b.Jobs)-run-live)
 	if live > 0 {
 		text += fmt.Sprintf(", %d running now", live)
 	}
@@ -294,7 +295,7 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(w, "logs or outputs of %s already exist (%s, …); if that work is done, record it with: gpurun done --file %s JOB…\n",
-			count(len(left), "job"), left[0], b.Files[0].Path)
+			batches.Count(len(left), "job"), left[0], b.Files[0].Path)
 	}
 }
 
@@ -315,7 +316,7 @@ func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 
 // movedWords returns what a renamed file had, and movedCure what to do about it.
 func movedWords(m batches.Moved) string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", count(m.Jobs, "job"), m.From, m.Hours)
+	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", batches.Count(m.Jobs, "job"), m.From, m.Hours)
 }
 
 func movedCure(m batches.Moved) string {

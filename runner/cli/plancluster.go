@@ -9,6 +9,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/schema"
 )
@@ -68,20 +69,20 @@ const maxTried = 20
 
 // lookThere shows what a cluster would get, and what it says to that.
 func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
-	problems, notes := checkEngine(p.batch, p.runs, p.Sim != "", false)
+	problems, notes := session.CheckEngine(p.batch, p.runs, p.Sim != "", false)
 	if len(problems) > 0 {
 		return problems
 	}
 	name, dialect := p.batch.Settings.Engine, batches.DialectOf(batches.EngineOf(p.batch))
 	printLines(to, notes)
 	p.there = p.submissions(dialect)
-	lacking := lacksCommand(p.batch, p.runs)
+	lacking := session.LacksCommand(p.batch, p.runs)
 	silent := len(lacking) > 0
 	for i, s := range p.there {
 		if i == 0 {
 			fmt.Fprintf(to, "on %s, jobs that ask for the same are submitted together:\n", name)
 		}
-		fmt.Fprintf(to, "  %s (%s): %s\n", count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.asks(name)))
+		fmt.Fprintf(to, "  %s (%s): %s\n", batches.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.asks(name)))
 		if s.Limit > 0 {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}

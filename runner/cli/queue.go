@@ -11,6 +11,8 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 	"gpurun/state/schema"
@@ -37,10 +39,10 @@ func (c *queueCmd) Run(a *app) error {
 }
 
 func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
-	rules := hostRulesFor(p)
+	rules := session.HostRulesOf(p)
 	a.tellHost(rules)
 	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: host.Me(), AtOnce: true})
-	snap := a.observed(ctx, p, rules, spectatorOf(p))
+	snap := session.Observe(ctx, p, rules, session.ReadOnlyClaimsOf(p), a.warn)
 	answered()
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -93,7 +95,7 @@ func whyWaiting(i int, p *gpu.Place) string {
 	var parts []string
 	switch {
 	case a.Room < a.Min:
-		parts = append(parts, fmt.Sprintf("limits leave it %s", count(a.Room, "GPU")))
+		parts = append(parts, fmt.Sprintf("limits leave it %s", batches.Count(a.Room, "GPU")))
 	case free >= a.Min && i == 0:
 		parts = append(parts, "its turn")
 	case free >= a.Min:
@@ -137,7 +139,7 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 // asksFor says what the next job needs: "2 GPUs with 40 GiB each, and other jobs".
 func asksFor(r *schema.Waiter) string {
 	a := r.Asks[0]
-	s := count(a.GPUs, "GPU") + " with " + a.Memory.Round()
+	s := batches.Count(a.GPUs, "GPU") + " with " + a.Memory.Round()
 	switch {
 	case a.GPUs == 0:
 		s = "cores, memory"

@@ -43,7 +43,7 @@ func (r *run) confirm() error {
 	if p, ok := pasts[first]; ok {
 		reason = p.Reason(reason, r.batch, j)
 	}
-	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", count(jobs, "job"), hours, j.Name, reason))
+	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", batches.Count(jobs, "job"), hours, j.Name, reason))
 	r.hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
 	return r.redo(hours)
 }

@@ -21,6 +21,7 @@ import (
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/runner/uniid"
 	"gpurun/state"
@@ -106,10 +107,10 @@ type run struct {
 	state  *disk.State
 	core   *sched.Core
 	opts   sched.Options
-	prober probe.Prober // nil if no GPU is needed
-	rules  hostRules    // once known
-	usable int          // devices that the run may use
-	purse  *purse       // nil if no other run can use them
+	prober probe.Prober      // nil if no GPU is needed
+	rules  session.HostRules // once known
+	usable int               // devices that the run may use
+	purse  *session.ClaimSet // nil if no other run can use them
 	log    zerolog.Logger
 	git    <-chan []commit
 	began  bool // jobs could start
@@ -163,7 +164,7 @@ func (r *run) open() error {
 	}
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
-	r.opts.Run, r.opts.UID = runID(), host.Me()
+	r.opts.Run, r.opts.UID = session.RunID(), host.Me()
 	r.opts.Steady, _ = time.ParseDuration(steady)
 	r.lookAround()
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
@@ -174,17 +175,17 @@ func (r *run) open() error {
 	if err := batches.SameEngine(batches.EngineOf(r.batch), r.state.History(), r.state.Dir); err != nil {
 		return err
 	}
-	refused, notes := checkEngine(r.batch, r.runs, r.cmd.Sim != "", r.cmd.NoWait)
-	refused = append(refused, lacksCommand(r.batch, r.runs)...)
+	refused, notes := session.CheckEngine(r.batch, r.runs, r.cmd.Sim != "", r.cmd.NoWait)
+	refused = append(refused, session.LacksCommand(r.batch, r.runs)...)
 	if r.engineNotes = notes; len(refused) > 0 {
 		return jobspec.Report(refused)
 	}
-	if r.opts.Elsewhere || !wantsGPU(r.batch, r.runs) && !r.cmd.Watch {
+	if r.opts.Elsewhere || !session.WantsGPU(r.batch, r.runs) && !r.cmd.Watch {
 		return nil
 	}
 	r.git = r.askGit()
 	pool, err := r.openPool()
-	if err != nil && r.cmd.Watch && !wantsGPU(r.batch, r.runs) {
+	if err != nil && r.cmd.Watch && !session.WantsGPU(r.batch, r.runs) {
 		return nil // there are none for later jobs either
 	}
 	if err != nil {
@@ -208,11 +209,6 @@ var steady string
 // runs reports whether a job would run.
 func (r *run) runs(id int) bool { return r.core.Verdict(id).Run }
 
-// wantsGPU reports whether one of the jobs that runs selects needs a GPU.
-func wantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
-	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Request.Min > 0 && runs(j.ID) })
-}
-
 // nothing reports whether there is nothing to run and nothing to adopt.
 func (r *run) nothing() bool {
 	return len(r.state.History().Open) == 0 && !slices.ContainsFunc(r.batch.Jobs, func(j jobspec.Job) bool { return r.runs(j.ID) })
@@ -220,47 +216,26 @@ func (r *run) nothing() bool {
 
 // openPool opens the GPUs, and reports jobs that could never run on any of them.
 func (r *run) openPool() (*gpu.Pool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), session.OpenLimit)
 	defer cancel()
-	err := r.checkNoGPUs(ctx, &r.cmd.gpuFlags, r.cmd.simFlag)
+	source := r.cmd.simFlag.source(&r.cmd.gpuFlags)
+	err := source.Check(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if r.prober, err = r.openProber(ctx, &r.cmd.gpuFlags, r.log); err != nil {
+	if r.prober, err = source.Open(ctx, r.log); err != nil {
 		return nil, err
 	}
 	r.later(func() { r.prober.Close() })
-	r.rules = hostRulesFor(r.prober)
-	pool, impossible, err := poolFor(r.batch, r.prober, r.rules, r.cmd.Sim != "", r.cmd.NoWait, r.runs)
+	r.rules = session.HostRulesOf(r.prober)
+	pool, impossible, err := session.PoolFor(r.batch, r.prober, r.rules, r.cmd.Sim != "", r.cmd.NoWait, r.runs)
 	if err != nil {
 		return nil, err
 	}
 	r.usable = len(pool.Devices())
-	r.purse = purseOf(r.prober, r.state.Dir(0))
-	r.purse.open(pool)
+	r.purse = session.ClaimsOf(r.prober, r.state.Dir(0))
+	r.purse.Open(pool)
 	return pool, jobspec.Report(impossible)
-}
-
-// poolFor returns a pool of the devices that a batch may use, or the jobs that none of
-// them could ever run, among those that runs selects.
-func poolFor(b *jobspec.Batch, p probe.Prober, h hostRules, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
-	rules, err := rulesOf(b.Settings, p.Devices(), h, inheritedGPUs(sim))
-	if err != nil {
-		return nil, nil, err
-	}
-	rules.AtOnce = atOnce
-	pool := gpu.NewPool(p.Devices(), rules)
-	b.FitDefaults(pool.Devices())
-	return pool, b.CheckDevices(pool, runs), nil
-}
-
-// rulesOf returns a batch's settings and the rules of the host that decide which GPUs may be used.
-func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (gpu.Rules, error) {
-	ids, err := in.managed(devs, s.GPUIDs)
-	return gpu.Rules{
-		Host: h.HostRules, IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
-		Others: h.others(s.Others), Pick: s.Pick, UID: host.Me(), Run: runID(), Poll: s.Poll, Background: s.Background, Machine: probe.Machine(),
-	}, err
 }
 
 // carry starts the engine and hands everything to the runner.
@@ -286,7 +261,10 @@ func (r *run) carry() error {
 	if err := r.detached.settle(r.state.Output()); err != nil {
 		return err
 	}
-	r.warnOfLogout()
+	if session.LogoutKills() {
+		r.warn(session.LogoutWarning)
+		r.hint(session.LogoutHint)
+	}
 	if err := r.noStrayKeeper(); err != nil {
 		return err
 	}
@@ -306,7 +284,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: batches.EngineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print, Warn: view.Warn,
+		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: batches.EngineOf(r.batch).Abilities(), Host: r.rules.Read, Spent: r.purse.Spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print, Warn: view.Warn,
 		Log: r.log, Stops: sig.stops, Reloads: sig.again, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: runner.Now, Go: r.goSafely,
 	}
@@ -335,17 +313,12 @@ func (r *run) carry() error {
 // do not say it themselves.
 func (r *run) tellRules() {
 	if r.prober == nil {
-		r.rules = hostRulesFor(nil)
+		r.rules = session.HostRulesOf(nil)
 	}
 	r.tellHost(r.rules)
-	if limit := r.rules.TimeLimit(); limit != "" && endless(r.batch, r.runs) {
+	if limit := r.rules.TimeLimit(); limit != "" && session.Endless(r.batch, r.runs) {
 		r.say("note", "jobs without a timeout are stopped by "+limit)
 	}
-}
-
-// endless reports whether one of the jobs that runs selects holds GPUs without a timeout.
-func endless(b *jobspec.Batch, runs func(id int) bool) bool {
-	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) })
 }
 
 // tellWarnings prints the warnings of the job files and the ledgers.

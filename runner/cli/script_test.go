@@ -17,6 +17,7 @@ import (
 	"gpurun/gpu/hostrules"
 	"gpurun/runner/codecopy"
 	"gpurun/runner/notify"
+	"gpurun/runner/session"
 )
 
 // TestMain makes the test binary act as gpurun, including its keeper and NVML child.
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 		os.Exit(Main(os.Args[1:]))
 	}
 	// Not the rules of the machine that the tests run on, and this user instead of root.
-	hostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
+	session.HostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
 	steady = "1s"
 	lookAtFiles = 50 * time.Millisecond
 	codecopy.MaxFiles = 200

@@ -12,6 +12,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
+	"gpurun/runner/session"
 )
 
 type pauseCmd struct {
@@ -138,18 +139,18 @@ func (c *reloadCmd) Run(a *app) error {
 // uses: the runner calls it between two events.
 func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
 	if fresh != nil {
-		refused, _ := checkEngine(b, wanted, false, false)
+		refused, _ := session.CheckEngine(b, wanted, false, false)
 		if err := mistake(jobspec.Report(append(refused, batches.CheckHost(b, wanted)...))); err != nil {
 			return gpu.Rules{}, err
 		}
 	}
 	if r.prober == nil {
-		if !r.opts.Elsewhere && wantsGPU(b, wanted) {
+		if !r.opts.Elsewhere && session.WantsGPU(b, wanted) {
 			return gpu.Rules{}, &runner.Mistake{Text: "a job needs a GPU, but this run has opened none, since none of its jobs needed one: stop it and start it again"}
 		}
 		return gpu.Rules{}, nil
 	}
-	rules, err := rulesOf(b.Settings, r.prober.Devices(), r.rules, inheritedGPUs(r.cmd.Sim != ""))
+	rules, err := session.RulesOf(b.Settings, r.prober.Devices(), r.rules, r.cmd.Sim != "")
 	if err != nil {
 		return rules, err
 	}

@@ -12,6 +12,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
+	"gpurun/runner/session"
 	"gpurun/state/host"
 )
 
@@ -68,7 +69,7 @@ func (c *stopCmd) Run(a *app) error {
 
 // stopExec ends this user's commands of a name, and those that wait for GPUs.
 func (a *app) stopExec(name string) error {
-	r, stopped := claim.NewReader(claimRoots(nil, execFolder())), 0
+	r, stopped := claim.NewReader(session.ClaimRoots(nil, execFolder())), 0
 	claims, _ := r.Others(context.Background())
 	for _, c := range claims {
 		if c.UID == host.Me() && c.Job == execWord+name && strings.HasPrefix(c.Attempt, "exec-") {

@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
+	"gpurun/runner/session"
 	"gpurun/state"
 )
 
@@ -39,7 +40,7 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	if err := batches.SameEngine(kind, s.History(), s.Dir); err != nil {
 		return err
 	}
-	engine, err := a.openEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{})
+	engine, err := session.OpenEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{}, a.goSafely)
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitState, Text: "cannot reach the run's jobs: " + err.Error(), Err: err}
 	}

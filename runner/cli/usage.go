@@ -10,6 +10,7 @@ import (
 
 	"gpurun/gpu/claim"
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -62,13 +63,13 @@ func (c *usageCmd) Run(a *app) error {
 func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage, error) {
 	rep := &schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}
 	rep.Since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
-	reader := claim.NewReader(claimRoots(nil, "")).Of(nil)
+	reader := claim.NewReader(session.ClaimRoots(nil, "")).Of(nil)
 	if c.Sim != "" {
-		p, err := openSim(c.Sim)
+		p, err := session.OpenSim(c.Sim)
 		if err != nil {
 			return nil, err
 		}
-		reader = claim.NewReader(claimRoots(p, "")).Of(p.Devices())
+		reader = claim.NewReader(session.ClaimRoots(p, "")).Of(p.Devices())
 	}
 	_, warnings := reader.Others(ctx)
 	a.warn(warnings...)

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"gpurun/gpu/probe"
+	"gpurun/runner/session"
 	"gpurun/state/host"
 	"gpurun/state/schema"
 )
@@ -48,8 +49,8 @@ func (c *versionCmd) Run(a *app) error {
 		v.NVML = schema.Known(p.Version())
 		p.Close()
 	}
-	rules := hostRulesFor(nil)
-	a.warn(rules.warnings...)
+	rules := session.HostRulesOf(nil)
+	a.warn(rules.Warnings...)
 	v.Rules = schema.Known(rules.File)
 	if c.JSON {
 		return writeJSON(a.out, v)
@@ -58,7 +59,7 @@ func (c *versionCmd) Run(a *app) error {
 	if nvml == "" {
 		nvml = "NVML not available: " + said(v.Error)
 	}
-	host := "no host rules (" + hostRulesAt.Path + ")"
+	host := "no host rules (" + session.HostRulesAt.Path + ")"
 	if v.Rules != nil {
 		host = "host rules " + *v.Rules
 	}

@@ -22,6 +22,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
+	"gpurun/runner/session"
 	"gpurun/runner/web"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
@@ -111,9 +112,9 @@ type hostReader struct {
 
 	mu     sync.Mutex
 	p      probe.Prober
-	rules  hostRules
+	rules  session.HostRules
 	pool   *gpu.Pool
-	claims spectator
+	claims session.ReadOnlyClaims
 	failed error     // to open the driver
 	again  time.Time // when to try that again
 }
@@ -128,7 +129,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	if err := h.open(ctx); err != nil {
 		return nil, err
 	}
-	snap := h.app.observed(ctx, h.p, h.rules, h.claims)
+	snap := session.Observe(ctx, h.p, h.rules, h.claims, h.app.warn)
 	for _, u := range h.claims.Usages() {
 		h.pool.Recall(nil, u.Idle)
 	}
@@ -154,17 +155,17 @@ func (h *hostReader) open(ctx context.Context) error {
 		return h.failed
 	}
 	h.again = time.Now().Add(openAgain)
-	p, err := h.app.openProber(ctx, &h.flags, zerolog.Nop())
+	p, err := h.flags.source().Open(ctx, zerolog.Nop())
 	if h.failed = err; err != nil {
 		return err
 	}
-	rules := hostRulesFor(p)
+	rules := session.HostRulesOf(p)
 	pool, err := h.shows().pool(p, rules, h.flags.Sim != "", 0, true)
 	if h.failed = err; err != nil {
 		p.Close()
 		return err
 	}
-	h.p, h.rules, h.pool, h.claims = p, rules, pool, spectatorOf(p)
+	h.p, h.rules, h.pool, h.claims = p, rules, pool, session.ReadOnlyClaimsOf(p)
 	return nil
 }
 

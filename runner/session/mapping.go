@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"fmt"
@@ -22,8 +22,8 @@ type onCluster struct {
 }
 
 const (
-	theyChoose = "remove it: the cluster chooses the GPUs"
-	wholeGPUs  = "remove it: the cluster gives a job whole GPUs"
+	TheyChoose = "remove it: the cluster chooses the GPUs"
+	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
 )
 
 var jobKeysOnCluster = []onCluster{
@@ -32,10 +32,10 @@ var jobKeysOnCluster = []onCluster{
 		"stderr", "timeout", "leftovers", "retry", "outputs", "inputs", "metrics", "config", "allow", "notify", "on_stall", "desc", "tags", "algorithm", "log_path", "extra_args",
 	}},
 	{keys: []string{"gpus", "gpu_memory", "gpu_model", "cpus", "memory", "priority", "cluster"}}, // what is submitted
-	{keys: []string{"gpu_ids"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }, cure: theyChoose},
+	{keys: []string{"gpu_ids"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }, cure: TheyChoose},
 	{keys: []string{"slots"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool {
 		return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots
-	}, cure: wholeGPUs},
+	}, cure: WholeGPUs},
 	{keys: []string{"stall"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Stall.After > 0 }, cure: "write stall: {output: 30m}, or timeout: of a job on a node only its output is known here"},
 	{keys: []string{"max_util"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool {
 		return j.Spec.Request.Max > 0 && !j.Spec.Request.Share && j.Spec.Request.MaxUtil != s.MaxUtil
@@ -52,10 +52,10 @@ var settingsOnCluster = []onCluster{
 		"max_concurrent", "min_memory", "max_wait", "poll", "work_dir", "max_gpus", "order", "shuffle_seed", "grace", "fail_fast", "program", "seed_as",
 		"breaker", "learn", "snapshot", "pools", "engine", "cluster", "notify", "allow",
 	}},
-	{keys: []string{"gpu_ids", "reserve", "min_gpus"}, cure: theyChoose},
+	{keys: []string{"gpu_ids", "reserve", "min_gpus"}, cure: TheyChoose},
 	{keys: []string{"background"}, cure: "remove it; a partition with low priority does the same: cluster: {partition: NAME}"},
 	{keys: []string{"hours"}, cure: "remove it; the cluster has reservations for that"},
-	{keys: []string{"slots"}, cure: wholeGPUs},
+	{keys: []string{"slots"}, cure: WholeGPUs},
 	{keys: []string{"max_util"}, note: "max_util"},
 	{keys: []string{"others"}, note: "others"},
 	{keys: []string{"share"}, note: "share"},
@@ -63,8 +63,8 @@ var settingsOnCluster = []onCluster{
 	{keys: []string{"patience"}, note: "patience"},
 }
 
-// lacksCommand reports that this host lacks the command that submits jobs to their cluster.
-func lacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
+// LacksCommand reports that this host lacks the command that submits jobs to their cluster.
+func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	kind := batches.EngineOf(b)
 	for id := range b.Jobs {
 		if !runs(id) || !kind.Abilities().Queues {
@@ -82,9 +82,9 @@ func lacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	return nil
 }
 
-// checkEngine returns what jobs and settings ask for that their engine cannot give, and says
+// CheckEngine returns what jobs and settings ask for that their engine cannot give, and says
 // what it has no need of.
-func checkEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
+func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
 	kind := batches.EngineOf(b).Abilities()
 	if !kind.Places {
 		return nil, nil

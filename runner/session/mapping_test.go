@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"os"
@@ -79,7 +79,7 @@ func TestSaidOnACluster(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		problems, notes := checkEngine(b, func(int) bool { return true }, false, false)
+		problems, notes := CheckEngine(b, func(int) bool { return true }, false, false)
 		said := strings.Join(notes, "")
 		if tt.refused != (len(problems) == 1) {
 			t.Errorf("%s: %+v", text, problems)
@@ -88,6 +88,21 @@ func TestSaidOnACluster(t *testing.T) {
 		}
 		if !strings.Contains(said, tt.want) || tt.want == "" && said != "" {
 			t.Errorf("%s: it says %q", text, said)
+		}
+	}
+}
+
+// The page about clusters has every key that is not the same there.
+func TestClustersPageHasEveryKey(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/clusters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range slices.Concat(jobKeysOnCluster, settingsOnCluster) {
+		for _, name := range k.keys {
+			if (k.note != "" || k.cure != "") && !strings.Contains(string(doc), "`"+name) {
+				t.Errorf("%s is not on the page", name)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
-package cli
+package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,16 +14,24 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/state/host"
 )
 
-// openProber opens the GPUs, real or simulated.
-func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (probe.Prober, error) {
+// A GPUs says where the GPUs come from.
+type GPUs struct {
+	Sim     string // a specification of simulated ones; "" for real ones
+	Here    bool   // also on a machine with GPUs
+	Library string // NVML, if not the usual one
+}
+
+// Open opens the GPUs, real or simulated.
+func (f *GPUs) Open(ctx context.Context, log zerolog.Logger) (probe.Prober, error) {
 	if f.Sim != "" {
-		return openSim(f.Sim)
+		return OpenSim(f.Sim)
 	}
-	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: host.Boottime})
+	p, err := probe.Open(ctx, probe.Options{Library: f.Library, Log: log, Now: host.Boottime})
 	if err == nil {
 		return p, nil
 	}
@@ -35,37 +42,22 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 	return nil, cannot
 }
 
-// lookAtGPUs opens the GPUs for a command that starts nothing on them, and which calls answered
-// once it has read them.
-func (a *app) lookAtGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
-	ctx, stop := a.untilSignal()
-	defer stop()
-	answered := a.unlessDriverSoon(f.Sim != "")
-	defer answered()
-	p, err := a.openProber(ctx, f, zerolog.Nop())
-	if err != nil {
-		return cmp.Or(context.Cause(ctx), err)
-	}
-	defer p.Close()
-	return look(ctx, p, answered)
-}
-
 // simLimit bounds how long --sim waits for a driver to report whether there are GPUs.
 const simLimit = 30 * time.Second
 
-// checkNoGPUs refuses --sim on a machine with GPUs: the jobs are real, and would use
+// Check refuses --sim on a machine with GPUs: the jobs are real, and would use
 // GPUs that the simulation never looked at.
-func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error {
-	if f.Sim == "" || here.SimHere {
+func (f *GPUs) Check(ctx context.Context) error {
+	if f.Sim == "" || f.Here {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, simLimit)
 	defer cancel()
-	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: zerolog.Nop(), Now: host.Boottime})
+	p, err := probe.Open(ctx, probe.Options{Library: f.Library, Log: zerolog.Nop(), Now: host.Boottime})
 	text, hint := "", "omit --sim to use them, or add --sim-here to let the jobs use them unchecked"
 	switch {
 	case err == nil:
-		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and might use GPUs that others are using", count(len(p.Devices()), "GPU"), p.Version())
+		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and might use GPUs that others are using", batches.Count(len(p.Devices()), "GPU"), p.Version())
 		p.Close()
 	case ctx.Err() != nil:
 		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real, and might use its GPUs"
@@ -78,7 +70,7 @@ func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error 
 	return &batches.Failure{Code: batches.ExitUsage, Text: text, Hint: hint}
 }
 
-func openSim(spec string) (*probe.Sim, error) {
+func OpenSim(spec string) (*probe.Sim, error) {
 	s, err := probe.OpenSim(spec, host.Boottime)
 	if err != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "try --sim 4x24GiB, or give a YAML file that describes simulated GPUs", Err: err}
@@ -86,28 +78,37 @@ func openSim(spec string) (*probe.Sim, error) {
 	return s, nil
 }
 
-// openLimit bounds the driver's start, which takes seconds without persistence mode.
-const openLimit = 2 * time.Minute
+// OpenLimit bounds the driver's start, which takes seconds without persistence mode.
+const OpenLimit = 2 * time.Minute
 
-// inherited holds the variables in gpurun's own environment that select its GPUs.
-type inherited struct {
+// Rules completes the rules about which of a prober's devices a run may use.
+func (h *HostRules) Rules(r gpu.Rules, devs []gpu.Device, sim bool) (gpu.Rules, error) {
+	in := InheritedGPUs(sim)
+	var err error
+	r.IDs, err = in.Managed(devs, r.IDs)
+	r.Host, r.Others, r.UID, r.Run, r.Machine = h.HostRules, h.others(r.Others), host.Me(), RunID(), probe.Machine()
+	return r, err
+}
+
+// Inherited holds the variables in gpurun's own environment that select its GPUs.
+type Inherited struct {
 	set     bool   // CUDA_VISIBLE_DEVICES is set
 	visible string // its value
 	pci     bool   // CUDA_DEVICE_ORDER=PCI_BUS_ID
 }
 
-// inheritedGPUs reads the environment, which does not apply to simulated GPUs.
-func inheritedGPUs(sim bool) inherited {
+// InheritedGPUs reads the environment, which does not apply to simulated GPUs.
+func InheritedGPUs(sim bool) Inherited {
 	if sim {
-		return inherited{}
+		return Inherited{}
 	}
 	v, ok := os.LookupEnv("CUDA_VISIBLE_DEVICES")
-	return inherited{set: ok, visible: v, pci: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}
+	return Inherited{set: ok, visible: v, pci: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}
 }
 
-// managed returns the devices that a run may use, as gpu.Rules.IDs: those of gpu_ids
+// Managed returns the devices that a run may use, as gpu.Rules.IDs: those of gpu_ids
 // that the inherited variable leaves. Nil means all.
-func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
+func (in Inherited) Managed(devs []gpu.Device, ids []string) ([]string, error) {
 	allowed, err := gpu.Select(devs, ids)
 	if err != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "gpu_ids: " + err.Error()}
@@ -137,7 +138,7 @@ func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
 
 // devices reads the variable as CUDA does: the list ends at the first entry that is
 // not a device.
-func (in inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
+func (in Inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 	mixed := slices.ContainsFunc(devs, func(d gpu.Device) bool { return !d.MIG && d.Name != devs[0].Name })
 	for _, word := range strings.Split(in.visible, ",") {
 		word = strings.TrimSpace(word)
@@ -159,4 +160,34 @@ func (in inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 		out = append(out, devs[i])
 	}
 	return out, nil
+}
+
+// WantsGPU reports whether one of the jobs that runs selects needs a GPU.
+func WantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
+	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Request.Min > 0 && runs(j.ID) })
+}
+
+// PoolFor returns a pool of the devices that a batch may use, or the jobs that none of
+// them could ever run, among those that runs selects.
+func PoolFor(b *jobspec.Batch, p probe.Prober, h HostRules, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
+	rules, err := RulesOf(b.Settings, p.Devices(), h, sim)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules.AtOnce = atOnce
+	pool := gpu.NewPool(p.Devices(), rules)
+	b.FitDefaults(pool.Devices())
+	return pool, b.CheckDevices(pool, runs), nil
+}
+
+// RulesOf returns a batch's settings and the rules of the host that decide which GPUs may be used.
+func RulesOf(s jobspec.Settings, devs []gpu.Device, h HostRules, sim bool) (gpu.Rules, error) {
+	return h.Rules(gpu.Rules{
+		IDs: s.GPUIDs, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs, Others: s.Others, Pick: s.Pick, Poll: s.Poll, Background: s.Background,
+	}, devs, sim)
+}
+
+// Endless reports whether one of the jobs that runs selects holds GPUs without a timeout.
+func Endless(b *jobspec.Batch, runs func(id int) bool) bool {
+	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) })
 }

@@ -1,0 +1,66 @@
+package session
+
+import (
+	"fmt"
+
+	"gpurun/gpu"
+	"gpurun/gpu/hostrules"
+	"gpurun/gpu/probe"
+	"gpurun/runner"
+	"gpurun/state/host"
+)
+
+// HostRulesAt is where the rules of this host are. Tests have their own.
+var HostRulesAt = hostrules.Etc
+
+// HostRules are the rules of this host, and how to read them again.
+type HostRules struct {
+	*gpu.HostRules
+	Read     runner.HostRules
+	Warnings []string
+	blind    bool // it is unknown who this user is on the host, and whose processes are this user's
+}
+
+// HostRulesOf reads the rules of this host about a prober's devices, nil for none. There
+// are none about simulated devices that nobody shares.
+func HostRulesOf(p probe.Prober) (h HostRules) {
+	if p != nil && p.Private() {
+		h.HostRules = gpu.NoHostRules()
+		h.Read = func([]int) (*gpu.HostRules, []string) { return nil, nil }
+		return h
+	}
+	reader := hostrules.NewReader(HostRulesAt)
+	h.Read = func(users []int) (*gpu.HostRules, []string) {
+		return reader.Read(append(users, host.Me())...)
+	}
+	h.HostRules, h.Warnings = h.Read(nil)
+	if _, known := host.UID(); !known {
+		h.blind = true
+		h.Warnings = append(h.Warnings, "the uids of this container cannot be translated (/proc/self/uid_map): GPUs with any other process on them are left alone (others: avoid)")
+	}
+	if p != nil {
+		h.mismatches(p.Devices())
+	}
+	return h
+}
+
+// others returns the rule about other users' processes, which a run may have to tighten.
+func (h *HostRules) others(given gpu.Others) gpu.Others {
+	if h.blind {
+		return gpu.OthersAvoid
+	}
+	return given
+}
+
+// mismatches warns of devices in the rules that this host does not have.
+func (h *HostRules) mismatches(devs []gpu.Device) {
+	check := func(key string, ids []string) {
+		if _, err := gpu.Select(devs, ids); err != nil {
+			h.Warnings = append(h.Warnings, fmt.Sprintf("%s: %s: %v", h.File, key, err))
+		}
+	}
+	check("devices", h.Devices)
+	for _, hours := range h.Hours {
+		check("hours", hours.Devices)
+	}
+}

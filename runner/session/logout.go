@@ -1,0 +1,50 @@
+package session
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// logindFiles hold logind's settings, weaker ones first.
+var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
+
+// What a run says where logging out would end it.
+const (
+	LogoutWarning = "logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)"
+	LogoutHint    = "run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …"
+)
+
+// LogoutKills reports whether logging out ends what this process starts. A hang-up does
+// not, but logind can be set to kill everything that a session leaves behind.
+func LogoutKills() bool {
+	cgroup, _ := os.ReadFile("/proc/self/cgroup")
+	var settings []string
+	for _, pattern := range logindFiles {
+		found, _ := filepath.Glob(pattern)
+		slices.Sort(found)
+		for _, f := range found {
+			b, _ := os.ReadFile(f)
+			settings = append(settings, string(b))
+		}
+	}
+	return os.Getuid() != 0 && killedAtLogout(string(cgroup), settings)
+}
+
+// killedAtLogout judges the contents of /proc/self/cgroup and logind's settings.
+func killedAtLogout(cgroup string, settings []string) bool {
+	if !strings.Contains(cgroup, "/session-") || !strings.Contains(cgroup, ".scope") {
+		return false
+	}
+	kill := false
+	for _, text := range settings {
+		for _, line := range strings.Split(text, "\n") {
+			key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+			if ok && strings.TrimSpace(key) == "KillUserProcesses" {
+				kill = slices.Contains([]string{"yes", "true", "1", "on"}, strings.ToLower(strings.TrimSpace(value)))
+			}
+		}
+	}
+	return kill
+}

@@ -211,7 +211,7 @@ func (ev Queued) on(c *Core) {
 
 func (ev StateFailed) on(c *Core) {
 	c.broken = true
-	c.drain("cannot write the ledger: " + ev.Err)
+	c.drain("nothing more can start: " + ev.Err)
 }
 
 // record emits a fact and applies it.

@@ -161,7 +161,7 @@ type ProgressSampled struct{ Work []stall.Work }
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}
 
-// StateFailed reports that the ledger cannot be written. No more jobs start.
+// StateFailed reports why no job can start any more: the ledger cannot be written, or the nodes do not see the state.
 type StateFailed struct{ Err string }
 
 // StopRequested is a user's request to stop.

@@ -199,7 +199,9 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 	case neverStarts:
 		e.Err, e.Lost, e.Void = fmt.Sprintf("%s can never start it: %s", name, s.row.Reason), false, false
 	case notStarted:
-		e.Err, e.Lost, e.Void = scriptFailed(s.row.Raw>>8&0xff, s.row.Node), false, false
+		status := s.row.Raw >> 8 & 0xff
+		e.Err, e.Lost, e.Void = scriptFailed(status, s.row.Node), false, false
+		e.NoRoom = status == exitNoState || status == exitNoBinary // so would be all others
 	}
 	return e
 }

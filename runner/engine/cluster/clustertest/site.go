@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -187,30 +188,33 @@ func (s *Site) Suspended(t *testing.T, more ...Fate) {
 	}), Nothing, Nothing)
 }
 
-// hidden has the nodes not see what gpurun made, with a job that waits.
-func hidden(path string) func(b *Bench) {
-	return func(b *Bench) {
-		b.JobID("a")
-		found, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml", path))
-		if len(found) != 1 {
-			b.Fatalf("%s: found %q", path, found)
-		}
-		if err := os.Rename(found[0], found[0]+".hidden"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// NotShared checks that a node that does not see the state folder, or gpurun in it, is named
-// with the cure. Meanwhile before and after keep jobs with a GPU from starting.
+// NotShared checks that a node that does not see the state folder, or gpurun in it, ends the run with one error that names
+// the node and the cure, and that no job has failed. Meanwhile before and after keep jobs with a GPU from starting.
 func (s *Site) NotShared(t *testing.T, before, after func(b *Bench)) {
 	for _, tt := range []struct{ missing, says string }{
 		{"submits/*", "does not see the state folder: keep the job file, or --state-dir, on a file system that all nodes share"},
 		{"bin/*/gpurun", "does not see gpurun in the state folder: keep that on a file system that all nodes share, or set cluster: {gpurun: PATH}"},
 	} {
 		t.Run(filepath.Base(tt.missing), func(t *testing.T) {
-			f := Fate{Job: "{name: a, gpus: 1, run: 'true'}", Meet: hidden(tt.missing), Want: []state.Phase{state.Failed}, Says: tt.says}
-			s.Meet(t, "", []Fate{f}, before, after)
+			b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: \"j{i}\", matrix: {i: 1..4}, gpus: 1, retry: 0, run: 'true'}]\n")
+			before(b)
+			cmd, out := b.Start("jobs.yaml")
+			for i := range 4 {
+				b.JobID(fmt.Sprint("j", i+1))
+			}
+			found, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml", tt.missing))
+			if len(found) != 1 {
+				t.Fatalf("%s: found %q", tt.missing, found)
+			}
+			if err := os.Rename(found[0], filepath.Join(b.Dir, "hidden")); err != nil {
+				t.Fatal(err)
+			}
+			after(b)
+			_ = b.Finish(cmd)
+			if n := strings.Count(out.String(), tt.says); n != 1 || cmd.ProcessState.ExitCode() != 4 || strings.Contains(out.String(), "failed") {
+				t.Errorf("exit status %d, and %d times %q:\n%s", cmd.ProcessState.ExitCode(), n, tt.says, out)
+			}
+			b.Says(b.Run("jobs.yaml"), "4 succeeded")
 		})
 	}
 }

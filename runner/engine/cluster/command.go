@@ -81,23 +81,24 @@ func environ() (env []string) {
 
 // late is what the cluster does not answer now.
 type late struct {
-	began  map[string]time.Time // commands under way, by what they do
-	failed map[string]string    // what failed the last time, by what it was for
-	said   []string
+	began map[string]time.Time // commands under way, by what they do
+	wrong map[string]string    // what was wrong first with each, until it succeeds
+	said  []string
 }
 
 func (l *late) begin(what string) {
 	if l.began == nil {
-		l.began, l.failed = map[string]time.Time{}, map[string]string{}
+		l.began, l.wrong = map[string]time.Time{}, map[string]string{}
 	}
 	l.began[what] = time.Now()
 }
 
 func (l *late) done(what string, err error) {
 	delete(l.began, what)
-	delete(l.failed, what)
-	if err != nil {
-		l.failed[what] = err.Error()
+	if err == nil {
+		delete(l.wrong, what)
+	} else if l.wrong[what] == "" {
+		l.wrong[what] = ": " + err.Error()
 	}
 }
 
@@ -105,10 +106,11 @@ func (l *late) done(what string, err error) {
 func (l *late) tell(c *Cluster) {
 	var now []string
 	for _, what := range []string{"submit", "list", "cancel"} {
-		if began, ok := l.began[what]; ok && time.Since(began) > lateAfter {
-			now = append(now, fmt.Sprintf("%s does not answer (%s); jobs that run go on", c.dialect.Name(), what))
-		} else if text := l.failed[what]; text != "" {
-			now = append(now, fmt.Sprintf("%s: %s; jobs that run go on", c.dialect.Name(), text))
+		if began, ok := l.began[what]; ok && time.Since(began) > lateAfter && l.wrong[what] == "" {
+			l.wrong[what] = fmt.Sprintf(" does not answer (%s)", what)
+		}
+		if l.wrong[what] != "" {
+			now = append(now, c.dialect.Name()+l.wrong[what]+"; jobs that run go on")
 		}
 	}
 	if strings.Join(now, "\n") != strings.Join(l.said, "\n") {

@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,7 +118,7 @@ func TestFindTorn(t *testing.T) {
 func TestRest(t *testing.T) {
 	c := &Cluster{
 		dialect: plain{}, live: map[string]*entry{}, refused: map[string]respite{}, submits: map[string]*submit{}, most: arrayMost, largest: arrayMost,
-		out: engine.NewMailbox[engine.Event](), late: late{failed: map[string]string{}},
+		out: engine.NewMailbox[engine.Event](), late: late{wrong: map[string]string{}},
 	}
 	refuse := func(is Refusal, args string) {
 		s, batch := prepared(t, 2)
@@ -146,5 +149,28 @@ func TestRest(t *testing.T) {
 	}
 	if refuse(Fewer, "-p c"); c.largest != 1 {
 		t.Errorf("an array may have %d", c.largest)
+	}
+}
+
+// A controller that hangs, so that a list takes long, fails and is asked for again, is said to hang once, and to answer once.
+func TestHangs(t *testing.T) {
+	c := &Cluster{dialect: plain{}, out: engine.NewMailbox[engine.Event]()}
+	for range 3 {
+		c.late.begin("list")
+		c.late.tell(c)
+		c.late.began["list"] = time.Now().Add(-2 * lateAfter)
+		c.late.tell(c)
+		c.late.done("list", errors.New("no controller"))
+		c.late.tell(c)
+	}
+	c.late.begin("list")
+	c.late.done("list", nil)
+	c.late.tell(c)
+	var said []string
+	for _, ev := range c.out.Take() {
+		said = append(said, strings.Join(*ev.Silent, "\n"))
+	}
+	if want := []string{"plain does not answer (list); jobs that run go on", ""}; !slices.Equal(said, want) {
+		t.Errorf("it said %q", said)
 	}
 }

@@ -171,10 +171,10 @@ func withoutNumbers(s string) string {
 	return out.String()
 }
 
-// Family returns a hash shared by jobs that differ only in their seeds: what one of them
+// SeedGroup returns a hash shared by jobs that differ only in their seeds: what one of them
 // took, the next will take. It covers the template with its numbers, and what parameters,
 // args and changes to the config are, all as written, except for seeds.
-func (j *Job) Family() uint64 {
+func (j *Job) SeedGroup() uint64 {
 	t := j.text()
 	d := digest(binary.AppendUvarint(nil, j.Spec.Template))
 	part := func(name, value string) {

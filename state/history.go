@@ -25,7 +25,7 @@ type History struct {
 	runs  map[int]Fact          // by ledger: the last run fact, see Ran
 	overs map[int]Fact          // by ledger: how that run ended
 
-	families map[ledgerKey]*Family // by name
+	seedGroups map[ledgerKey]*SeedGroup // by name
 
 	seq int64
 }
@@ -88,7 +88,7 @@ type Trace struct {
 func NewHistory() *History {
 	return &History{
 		Open: map[string]*Attempt{}, last: map[ledgerKey]*Record{},
-		base: map[int]Base{}, runs: map[int]Fact{}, overs: map[int]Fact{}, families: map[ledgerKey]*Family{},
+		base: map[int]Base{}, runs: map[int]Fact{}, overs: map[int]Fact{}, seedGroups: map[ledgerKey]*SeedGroup{},
 	}
 }
 

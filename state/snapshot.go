@@ -28,12 +28,12 @@ type Snapshot struct {
 	Alike    []Alike       `json:"alike,omitempty"`             // failures shared by several jobs, most frequent first; at most 5
 	Failed   int           `json:"-"`                           // how many jobs have failed for good since the run began, those included that ran again
 	Fresh    []FailedJob   `json:"-"`                           // the last of them, newest last; at most 1000
-	Held     []Held        `json:"held,omitempty"`              // job families held by the breaker; at most 20
+	Held     []Held        `json:"held,omitempty"`              // groups of jobs held by the breaker; at most 20
 	GPUs     []Pressure    `json:"-"`                           // all that the run knows; nil without GPUs
 	Silent   []string      `json:"silent_keepers,omitempty"`    // keepers that do not answer, one sentence each
 }
 
-// Held is a family of jobs held back because the first attempts of jobs like them
+// Held is a group of jobs held back because the first attempts of jobs like them
 // all failed the same way.
 type Held struct {
 	Jobs     int    `json:"jobs"`     // held back

@@ -33,8 +33,8 @@ type Settings struct {
 	FailFast      bool
 	Program       string
 	SeedAs        string
-	Breaker       int  // hold a family if its first Breaker attempts fail alike; 0 for never
-	Learn         bool // go by what earlier jobs of a family took
+	Breaker       int  // hold a group of jobs if its first Breaker attempts fail alike; 0 for never
+	Learn         bool // go by what earlier jobs of a seed group took
 	Snapshot      bool // jobs run in a copy of the code
 	Pools         []Pool
 	Engine        string            // local, or a kind of cluster

@@ -129,7 +129,7 @@ func causeWords(c *schema.Cause) string {
 
 // detail tells of the attempts in the run that last tried a job, and names the log.
 func (w *explanation) detail(j *schema.Job) (lines []string) {
-	var tried []*state.Exploit
+	var tried []*state.AttemptRecord
 	for _, x := range w.Log.Attempts {
 		if x.Key == j.Key && w.Status.Batch.Files[x.Ledger].Path == j.File {
 			tried = append(tried, x)
@@ -142,7 +142,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 		return nil
 	}
 	last := tried[len(tried)-1].Began
-	tried = slices.DeleteFunc(tried, func(x *state.Exploit) bool { return x.Began != last })
+	tried = slices.DeleteFunc(tried, func(x *state.AttemptRecord) bool { return x.Began != last })
 	for _, x := range tried {
 		lines = append(lines, attemptWords(x))
 	}
@@ -156,7 +156,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 }
 
 // attemptWords says how an attempt went: "attempt 1 on GPU 1, 02:10:00 to 03:12:07: timeout".
-func attemptWords(x *state.Exploit) string {
+func attemptWords(x *state.AttemptRecord) string {
 	s := fmt.Sprintf("attempt %d", max(1, x.Attempt))
 	if len(x.GPUs) > 0 {
 		s += " on " + gpu.List(x.GPUs)

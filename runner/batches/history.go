@@ -12,7 +12,7 @@ import (
 // A RunLog is what the ledgers of a batch tell, and what has become since of the attempts
 // that they leave open.
 type RunLog struct {
-	state.Annals
+	state.RunHistory
 	after   Aftermath
 	Secrets []string // of the jobs as they are, and of all that have started
 }
@@ -55,7 +55,7 @@ func (p *RunLog) Rows(ref *Ref, since time.Time) []schema.RunRow {
 	return rows
 }
 
-func (p *RunLog) row(n int, e *state.Episode, alive bool) schema.RunRow {
+func (p *RunLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 	row := schema.RunRow{
 		N: n, ID: schema.Known(e.Run.RunID), Params: e.Run.Params,
 		Started: e.Run.Time.UTC(), LastSeen: e.Last.UTC(), Host: e.Run.Host, Git: schema.GitOf(&e.Run), Sim: schema.Known(e.Run.Sim),
@@ -73,9 +73,9 @@ func (p *RunLog) row(n int, e *state.Episode, alive bool) schema.RunRow {
 		ledger int
 		key    string
 	}
-	last := map[job]*state.Exploit{}
+	last := map[job]*state.AttemptRecord{}
 	var order []job
-	var mine []*state.Exploit
+	var mine []*state.AttemptRecord
 	for _, x := range p.Attempts {
 		if x.Open != nil || x.Recorded != e {
 			continue
@@ -128,7 +128,7 @@ func UntilTime(from, t time.Time) string {
 }
 
 // Attempt describes one attempt.
-func (p *RunLog) Attempt(ref *Ref, x *state.Exploit, now time.Time) schema.AttemptRow {
+func (p *RunLog) Attempt(ref *Ref, x *state.AttemptRecord, now time.Time) schema.AttemptRow {
 	row := schema.AttemptRow{File: ref.Files()[x.Ledger], Job: x.Job, Key: x.Key}
 	if x.Open != nil {
 		row.Attempt = *schema.Open(x.Open, now)

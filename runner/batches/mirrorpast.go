@@ -21,9 +21,9 @@ var (
 
 // readLog is every attempt of a mirror's batch, as far as its ledgers have been read.
 type readLog struct {
-	files  []string
-	tails  []*disk.Follower
-	annals state.Annals
+	files []string
+	tails []*disk.Follower
+	runs  state.RunHistory
 
 	secrets []string // that attempts began with
 }
@@ -86,15 +86,15 @@ func (m *Mirror) chronicle() *RunLog {
 	for i, tail := range m.past.tails {
 		tail.Next(func(seq int64, f state.Fact) {
 			m.past.secrets = append(m.past.secrets, SecretsIn(&f)...)
-			m.past.annals.Add(i, seq, f)
+			m.past.runs.Add(i, seq, f)
 		})
 	}
-	c := &RunLog{Annals: m.past.annals.Closed(), after: m.after, Secrets: m.past.secrets}
+	c := &RunLog{RunHistory: m.past.runs.Closed(), after: m.after, Secrets: m.past.secrets}
 	if len(m.after.ended) > 0 {
-		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.Exploit) bool { return x.Open != nil && m.after.ended[x.UniID] })
+		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.AttemptRecord) bool { return x.Open != nil && m.after.ended[x.UniID] })
 		for r := range m.ref.History.Records() {
 			if m.after.ended[r.UniID] {
-				c.Attempts = append(c.Attempts, &state.Exploit{Record: *r})
+				c.Attempts = append(c.Attempts, &state.AttemptRecord{Record: *r})
 			}
 		}
 	}
@@ -206,12 +206,12 @@ func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
 }
 
 // attempt finds an attempt.
-func (m *Mirror) attempt(uniID string) (*state.Exploit, []*state.Exploit, error) {
+func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRecord, error) {
 	if err := m.ready(); err != nil {
 		return nil, nil, err
 	}
 	all := m.chronicle().Attempts
-	i := slices.IndexFunc(all, func(x *state.Exploit) bool { return x.UniID == uniID })
+	i := slices.IndexFunc(all, func(x *state.AttemptRecord) bool { return x.UniID == uniID })
 	if i < 0 || uniID == "" {
 		return nil, nil, &Failure{Code: ExitUsage, Err: ErrNotFound, Text: "this batch has no attempt " + "\"" + uniID + "\""}
 	}

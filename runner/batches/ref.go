@@ -300,14 +300,14 @@ func (ref *Ref) recall() (err error) {
 	if ref.Which == "" {
 		return nil
 	}
-	var all state.Annals
+	var all state.RunHistory
 	for i := range ref.Files() {
 		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) { all.Add(i, seq, f) })
 	}
 	all.Close()
 	n, err := strconv.Atoi(ref.Which)
 	if err != nil {
-		n = 1 + slices.IndexFunc(all.Runs, func(e *state.Episode) bool { return e.Run.RunID == ref.Which })
+		n = 1 + slices.IndexFunc(all.Runs, func(e *state.PastRun) bool { return e.Run.RunID == ref.Which })
 	}
 	if err != nil && n == 0 || n < 0 || n > len(all.Runs) {
 		return &Failure{Code: ExitUsage, Text: "no such run: " + "\"" + ref.Which + "\"", Hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}

@@ -29,7 +29,7 @@ const (
 	byGuess = "a guess"
 )
 
-// expect returns what a job is expected to take: what its family does, else the median of
+// expect returns what a job is expected to take: what its seed group does, else the median of
 // the batch, else an hour; no more than its timeout.
 func (p *planning) expect(id int) expectation {
 	takes, runs := p.Core.Expected(id)

@@ -353,7 +353,7 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
 	switch isHeld := c.isHeld(id); {
 	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending && !c.anyway(id):
-		return fmt.Errorf("it is not held, but its family is: %v, or a need is: %v", isHeld, heldNeed)
+		return fmt.Errorf("it is not held, but its group is: %v, or a need is: %v", isHeld, heldNeed)
 	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.late(id) == nil && !c.health.exhausted(id):
 		return fmt.Errorf("it is held for no reason")
 	}

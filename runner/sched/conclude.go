@@ -7,7 +7,7 @@ import (
 )
 
 // A run concludes with its jobs with `when: always` or `failure` whose needs have not all
-// ended: they run once nothing else can start, because families are held, fail_fast is set
+// ended: they run once nothing else can start, because groups are held, fail_fast is set
 // or the run gave up waiting. What cannot start is held then. After a person's stop they do
 // not run.
 

@@ -16,15 +16,15 @@ func (c *Core) seedGroupName(id int32) string {
 	if hash == 0 {
 		return ""
 	}
-	return state.FamilyName(hash, c.opts.Sim && c.spec(id).Request.Max > 0)
+	return state.SeedGroupName(hash, c.opts.Sim && c.spec(id).Request.Max > 0)
 }
 
 // seedGroup returns what the history knows of a job's seed group, or nil.
-func (c *Core) seedGroup(id int32) *state.Family {
+func (c *Core) seedGroup(id int32) *state.SeedGroup {
 	if id < 0 || !c.b.Settings.Learn {
 		return nil
 	}
-	return c.h.Family(c.file(id), c.seedGroupName(id))
+	return c.h.SeedGroup(c.file(id), c.seedGroupName(id))
 }
 
 // open reports whether a job waits for its start in this run.
@@ -37,7 +37,7 @@ func (c *Core) recall() {
 	}
 	c.usage.recalled = true
 	for file := range c.b.Files {
-		for _, g := range c.h.Families(file) {
+		for _, g := range c.h.SeedGroups(file) {
 			c.usage.took(g.Seconds...)
 		}
 	}

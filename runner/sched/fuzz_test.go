@@ -138,7 +138,7 @@ func (c *chaos) learned() {
 	for i := range 2 * state.LearnFrom {
 		uni, at := fmt.Sprint("before.", i), epoch.Add(-time.Hour)
 		c.ledger = append(c.ledger,
-			Record{Job: -1, Fact: state.Fact{Kind: state.KindStart, Time: at, UniID: uni, Key: uni, Family: state.FamilyName(uint64(1+i%2), false)}},
+			Record{Job: -1, Fact: state.Fact{Kind: state.KindStart, Time: at, UniID: uni, Key: uni, SeedGroup: state.SeedGroupName(uint64(1+i%2), false)}},
 			Record{Job: -1, Fact: state.Fact{Kind: state.KindEnd, Time: at, UniID: uni, Key: uni, State: state.Succeeded, Seconds: float64(c.pick(100)),
 				PeakMemory: gpu.Bytes(1+c.pick(9)) * gpu.GiB, PeakReadings: 9}})
 	}

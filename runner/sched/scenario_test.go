@@ -453,7 +453,7 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 	case "pool":
 		name, n, _ := strings.Cut(v, ":")
 		spec.Pool = jobspec.PoolUse{Name: name, N: s.number(n)}
-	case "family":
+	case "group":
 		spec.Template = uint64(s.number(v))
 	case "timeout":
 		spec.Timeout = s.duration(v)

@@ -35,7 +35,7 @@ func (u *usageStats) group(jobs []jobspec.Job, id int32) uint64 {
 		u.groups = make([]uint64, len(jobs))
 	}
 	if u.groups[id] == 0 {
-		u.groups[id] = jobs[id].Family()
+		u.groups[id] = jobs[id].SeedGroup()
 	}
 	return u.groups[id]
 }
@@ -106,7 +106,7 @@ func (u *usageStats) eta(unstarted int, running []remaining) time.Duration {
 // setAside returns how much memory is set aside on each GPU for a job that does not say what it
 // needs, and how many runs of its group say so; 0 if they do not say either. most returns the most
 // that any GPU could give, 0 if that is unknown.
-func setAside(s *jobspec.Spec, group *state.Family, most func() gpu.Bytes) (memory gpu.Bytes, runs int) {
+func setAside(s *jobspec.Spec, group *state.SeedGroup, most func() gpu.Bytes) (memory gpu.Bytes, runs int) {
 	if s.Request.Max == 0 || !s.DefaultMemory && !s.LeastMemory {
 		return 0, 0
 	}
@@ -128,7 +128,7 @@ const hogShare = 70
 
 // hogged returns the warning, once, that nothing is learned from a job which took what it could get,
 // or "".
-func (u *usageStats) hogged(s *jobspec.Spec, f state.Fact, gpus []int, group *state.Family) string {
+func (u *usageStats) hogged(s *jobspec.Spec, f state.Fact, gpus []int, group *state.SeedGroup) string {
 	if !f.Preallocated || f.State != state.Succeeded || group.Hogs > 1 || u.warned || !s.DefaultMemory && !s.LeastMemory {
 		return ""
 	}

@@ -45,11 +45,11 @@ func TestTimeLeft(t *testing.T) {
 }
 
 func TestMemorySetAside(t *testing.T) {
-	group := &state.Family{Peaks: []gpu.Bytes{9 * gpu.GiB, 9 * gpu.GiB, 9 * gpu.GiB}, Seconds: []float32{60, 60, 60}}
+	group := &state.SeedGroup{Peaks: []gpu.Bytes{9 * gpu.GiB, 9 * gpu.GiB, 9 * gpu.GiB}, Seconds: []float32{60, 60, 60}}
 	ask := func(memory gpu.Bytes) gpu.Request { return gpu.Request{Min: 1, Max: 1, Memory: memory} }
 	for name, row := range map[string]struct {
 		spec  jobspec.Spec
-		group *state.Family
+		group *state.SeedGroup
 		most  gpu.Bytes
 		want  gpu.Bytes
 	}{
@@ -60,7 +60,7 @@ func TestMemorySetAside(t *testing.T) {
 		"the job says a smaller least":  {jobspec.Spec{LeastMemory: true, Request: ask(gpu.GiB)}, group, 0, 10 * gpu.GiB},
 		"the job says a larger least":   {jobspec.Spec{LeastMemory: true, Request: ask(20 * gpu.GiB)}, group, 0, 0},
 		"it needs no GPU":               {jobspec.Spec{DefaultMemory: true}, group, 0, 0},
-		"too few are known of its like": {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, &state.Family{Peaks: group.Peaks[:1]}, 0, 0},
+		"too few are known of its like": {jobspec.Spec{DefaultMemory: true, Request: ask(gpu.GiB)}, &state.SeedGroup{Peaks: group.Peaks[:1]}, 0, 0},
 	} {
 		if got, _ := setAside(&row.spec, row.group, func() gpu.Bytes { return row.most }); got != row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)
@@ -220,7 +220,7 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 		t.Errorf("min_memory 20 GiB: learned %s, asks for %s", m, w.core.Request(5).Memory)
 	}
 	w.core.spec(5).LeastMemory = false
-	w.core.h.Family(0, w.core.seedGroupName(5)).Short = 40 * gpu.GiB
+	w.core.h.SeedGroup(0, w.core.seedGroupName(5)).Short = 40 * gpu.GiB
 	if m, _ := w.core.Learned(5); m != 31*gpu.GiB {
 		t.Errorf("the largest GPU has 32 GiB: learned %s", m)
 	}

@@ -144,7 +144,7 @@ func HeldLine(h state.Held) string {
 // maxAlikeRows bounds the notices about failures that are alike.
 const maxAlikeRows = 2
 
-// alikeRows describes the families that are held, then other failures that are alike.
+// alikeRows describes the groups that are held, then other failures that are alike.
 func alikeRows(s *state.Snapshot) []string {
 	var rows []string
 	told := map[string]bool{}

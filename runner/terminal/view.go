@@ -43,7 +43,7 @@ type View struct {
 	starts map[string]state.Fact // of live attempts, by uni_id
 	alike  state.Grouping
 	last   state.Snapshot  // the one before
-	held   map[string]bool // causes for which held families were reported
+	held   map[string]bool // causes for which held groups were reported
 }
 
 // unwritten is what the writer takes to write at once.

@@ -44,14 +44,14 @@ type index struct {
 	IDs               []byte
 	Starts, Ends      []int64
 	Forgotten, Plains []bool
-	Families          []state.Family
+	Families          []state.SeedGroup
 }
 
 // castagnoli makes its table once, when it is needed.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // readIndex returns what the index of an open ledger says; nothing if it is not valid.
-func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
+func readIndex(ledger string, f *os.File) (covered, []entry, []state.SeedGroup) {
 	b, err := host.ReadOwn(indexPath(ledger), 1<<40)
 	if err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli()) {
 		return covered{}, nil, nil
@@ -79,8 +79,8 @@ func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
 }
 
 // writeIndex writes the index of a ledger.
-func writeIndex(ledger string, f *os.File, c covered, entries []entry, families []state.Family) error {
-	x := index{Format: indexFormat, Families: families}
+func writeIndex(ledger string, f *os.File, c covered, entries []entry, groups []state.SeedGroup) error {
+	x := index{Format: indexFormat, Families: groups}
 	for i := range entries {
 		e := &entries[i]
 		x.IDs, x.Starts, x.Ends = append(x.IDs, e.id[:]...), append(x.Starts, e.start), append(x.Ends, e.end)

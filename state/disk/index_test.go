@@ -33,7 +33,7 @@ func someFact(r *rand.Rand, i int) state.Fact {
 	switch r.IntN(6) {
 	case 0, 1:
 		f.Kind, f.Needs, f.Log, f.Commands = state.KindStart, "2:ab", "/l/é.log", []string{"a", "b\n"}
-		f.GPUs, f.Memory, f.Family = []int{1, 2}, gpu.Bytes(1+r.IntN(9)), []string{"", "a", "b"}[r.IntN(3)]
+		f.GPUs, f.Memory, f.SeedGroup = []int{1, 2}, gpu.Bytes(1+r.IntN(9)), []string{"", "a", "b"}[r.IntN(3)]
 		if r.IntN(2) == 0 {
 			f.Inputs = []state.Input{{Path: "/in", Size: 1 << 40, MTime: at, Hash: "cd"}, {Path: "/other"}}
 		}
@@ -99,7 +99,7 @@ func writeIndexOf(t *testing.T, path string) {
 	if err := r.read(f, func(f *state.Fact, at int64) { h.ApplyAt(0, 1+at, *f); h.Settle(0, p.put) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeIndex(path, f, r.covered, p.entries, h.Families(0)); err != nil {
+	if err := writeIndex(path, f, r.covered, p.entries, h.SeedGroups(0)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -123,8 +123,8 @@ func same(t *testing.T, got, want *state.History) {
 	if a, b := all(got), all(want); !reflect.DeepEqual(a, b) {
 		t.Fatalf("records\n%+v\nwant\n%+v", a, b)
 	}
-	if a, b := got.Families(0), want.Families(0); !reflect.DeepEqual(a, b) {
-		t.Fatalf("families\n%+v\nwant\n%+v", a, b)
+	if a, b := got.SeedGroups(0), want.SeedGroups(0); !reflect.DeepEqual(a, b) {
+		t.Fatalf("groups\n%+v\nwant\n%+v", a, b)
 	}
 	for i := range 16 {
 		key, name := fmt.Sprintf("%032x", i), fmt.Sprint("job", i)
@@ -155,7 +155,7 @@ func TestIndexKeepsExitStatus(t *testing.T) {
 }
 
 // readIndexOf reads the index of a ledger.
-func readIndexOf(t *testing.T, path string) (covered, []entry, []state.Family) {
+func readIndexOf(t *testing.T, path string) (covered, []entry, []state.SeedGroup) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -355,14 +355,14 @@ func FuzzIndex(f *testing.F) {
 		if os.Link(ledger, path) != nil || os.WriteFile(indexPath(path), b, 0o666) != nil {
 			t.Fatal("cannot write")
 		}
-		c, entries, families := readIndex(path, in)
+		c, entries, groups := readIndex(path, in)
 		p := newPast(in, 0, 1)
 		p.entries = entries
 		for r := range p.All() {
 			_ = p.Find(r.Key)
 		}
 		_ = p.Find("none")
-		if err := writeIndex(path, in, c, entries, families); err != nil {
+		if err := writeIndex(path, in, c, entries, groups); err != nil {
 			t.Fatal(err)
 		}
 	})

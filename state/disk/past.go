@@ -64,10 +64,10 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 	}
 	p, n := newPast(f, file, h.Seq()+1), 0
 	if ended == nil {
-		var families []state.Family
-		r.covered, p.entries, families = readIndex(r.path, f)
+		var groups []state.SeedGroup
+		r.covered, p.entries, groups = readIndex(r.path, f)
 		r.from = r.Offset
-		h.Knew(file, families)
+		h.Knew(file, groups)
 	}
 	h.Found(file, p, p.first+r.Offset)
 	err = r.read(f, func(fact *state.Fact, at int64) {
@@ -86,7 +86,7 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 	h.Settle(file, p.put)
 	added, open := r.Offset-r.from, slices.ContainsFunc(h.Attempts(), func(a *state.Attempt) bool { return a.Ledger == file })
 	if save && added >= indexFrom && added >= r.from/indexShare && !r.torn && !open && len(r.Warnings) <= manyWarnings {
-		_ = writeIndex(r.path, f, r.covered, p.entries, h.Families(file)) // everything works without it, only slower
+		_ = writeIndex(r.path, f, r.covered, p.entries, h.SeedGroups(file)) // everything works without it, only slower
 	}
 	return nil
 }

@@ -7,10 +7,10 @@ import (
 	"gpurun/gpu"
 )
 
-func TestAnnals(t *testing.T) {
+func TestRunHistory(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(1000, 0).Add(time.Duration(s) * time.Second) }
 	code := 1
-	var a Annals
+	var a RunHistory
 	seq := int64(0)
 	add := func(ledger int, f Fact) {
 		seq++

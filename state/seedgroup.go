@@ -11,8 +11,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A Family is what the ends of jobs that differ only in their seeds say of the next.
-type Family struct {
+// A SeedGroup is what the ends of jobs that differ only in their seeds say of the next.
+type SeedGroup struct {
 	Name    string
 	Ended   int64       // of the last end, Unix time
 	Seconds []float32   // that the last successes took, oldest first
@@ -21,41 +21,41 @@ type Family struct {
 	Hogs    int         // successes that took nearly all of a GPU because they were alone there
 }
 
-// How much is remembered: what the last of a family took, and the families that ended last.
+// How much is remembered: what the last of a group took, and the groups that ended last.
 // A batch whose jobs all differ must not make the history large.
 const (
-	keptOfFamily = 20
-	keptFamilies = 2048
+	keptOfGroup = 20
+	keptGroups  = 2048
 )
 
-// How much it takes to learn the memory of a family: jobs, and readings of each, as a
+// How much it takes to learn the memory of a group: jobs, and readings of each, as a
 // short job may have been read before it took the most.
 const (
 	LearnFrom     = 3
 	learnReadings = 3
 )
 
-// FamilyName names a family in facts, apart from others that ran on simulated GPUs.
-func FamilyName(hash uint64, simulated bool) string {
+// SeedGroupName names a group in facts, apart from others that ran on simulated GPUs.
+func SeedGroupName(hash uint64, simulated bool) string {
 	if simulated {
 		return fmt.Sprintf("%016x sim", hash)
 	}
 	return fmt.Sprintf("%016x", hash)
 }
 
-// took adds an end to its family.
+// took adds an end to its group.
 func (h *History) took(ledger int, start, end *Fact) {
 	short := end.ErrorType == ErrOOM && end.Uncharged == "" && start.Memory > 0 // and nobody else is to blame
-	if start.Family == "" || !short && (end.State != Succeeded || end.Seconds <= 0) {
+	if start.SeedGroup == "" || !short && (end.State != Succeeded || end.Seconds <= 0) {
 		return
 	}
-	f := h.families[ledgerKey{ledger, start.Family}]
+	f := h.seedGroups[ledgerKey{ledger, start.SeedGroup}]
 	if f == nil {
-		f = &Family{Name: strings.Clone(start.Family)} // the rest of the ledger's line is not kept
-		h.families[ledgerKey{ledger, f.Name}] = f
+		f = &SeedGroup{Name: strings.Clone(start.SeedGroup)} // the rest of the ledger's line is not kept
+		h.seedGroups[ledgerKey{ledger, f.Name}] = f
 	}
 	f.Ended = end.Time.Unix()
-	h.forgetFamilies()
+	h.forgetSeedGroups()
 	switch {
 	case short:
 		f.Short = max(f.Short, start.Memory)
@@ -70,52 +70,56 @@ func (h *History) took(ledger int, start, end *Fact) {
 }
 
 func last[T any](list []T) []T {
-	return slices.Delete(list, 0, max(0, len(list)-keptOfFamily))
+	return slices.Delete(list, 0, max(0, len(list)-keptOfGroup))
 }
 
-// forgetFamilies forgets those that ended first, once there are twice too many.
-func (h *History) forgetFamilies() {
-	if len(h.families) <= 2*keptFamilies {
+// forgetSeedGroups forgets those that ended first, once there are twice too many.
+func (h *History) forgetSeedGroups() {
+	if len(h.seedGroups) <= 2*keptGroups {
 		return
 	}
-	all := make([]ledgerKey, 0, len(h.families))
-	for at := range h.families {
+	all := make([]ledgerKey, 0, len(h.seedGroups))
+	for at := range h.seedGroups {
 		all = append(all, at)
 	}
 	slices.SortFunc(all, func(a, b ledgerKey) int {
-		x, y := h.families[a], h.families[b]
+		x, y := h.seedGroups[a], h.seedGroups[b]
 		return cmp.Or(cmp.Compare(y.Ended, x.Ended), cmp.Compare(a.ledger, b.ledger), strings.Compare(a.text, b.text))
 	})
-	for _, at := range all[keptFamilies:] {
-		delete(h.families, at)
+	for _, at := range all[keptGroups:] {
+		delete(h.seedGroups, at)
 	}
 }
 
-// Family returns what is known of a family in one ledger, or nil.
-func (h *History) Family(ledger int, name string) *Family { return h.families[ledgerKey{ledger, name}] }
+// SeedGroup returns what is known of a group in one ledger, or nil.
+func (h *History) SeedGroup(ledger int, name string) *SeedGroup {
+	return h.seedGroups[ledgerKey{ledger, name}]
+}
 
-// Families returns what is known of all families in one ledger, the last that ended first.
-func (h *History) Families(ledger int) []Family {
-	var all []Family
-	for at, f := range h.families {
+// SeedGroups returns what is known of all groups in one ledger, the last that ended first.
+func (h *History) SeedGroups(ledger int) []SeedGroup {
+	var all []SeedGroup
+	for at, f := range h.seedGroups {
 		if at.ledger == ledger {
 			all = append(all, *f)
 		}
 	}
-	slices.SortFunc(all, func(a, b Family) int { return cmp.Or(cmp.Compare(b.Ended, a.Ended), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b SeedGroup) int {
+		return cmp.Or(cmp.Compare(b.Ended, a.Ended), strings.Compare(a.Name, b.Name))
+	})
 	return all
 }
 
-// Knew sets what a ledger's index knows of families.
-func (h *History) Knew(ledger int, families []Family) {
-	for i := range families {
-		h.families[ledgerKey{ledger, families[i].Name}] = &families[i]
+// Knew sets what a ledger's index knows of groups.
+func (h *History) Knew(ledger int, groups []SeedGroup) {
+	for i := range groups {
+		h.seedGroups[ledgerKey{ledger, groups[i].Name}] = &groups[i]
 	}
 }
 
-// Took returns how long a job of the family takes: the median, and what nine of ten do not
+// Took returns how long a job of the group takes: the median, and what nine of ten do not
 // exceed; 0 if that is unknown.
-func (f *Family) Took() (median, most time.Duration) {
+func (f *SeedGroup) Took() (median, most time.Duration) {
 	if f == nil {
 		return 0, 0
 	}
@@ -133,9 +137,9 @@ func Quantile(seconds []float32, part float64) time.Duration {
 	return time.Duration(float64(sorted[max(at, 0)]) * float64(time.Second))
 }
 
-// Memory returns what to set aside on each GPU for a job of the family, and how many
+// Memory returns what to set aside on each GPU for a job of the group, and how many
 // runs say so; 0 if too few do.
-func (f *Family) Memory() (memory gpu.Bytes, runs int) {
+func (f *SeedGroup) Memory() (memory gpu.Bytes, runs int) {
 	if f == nil || len(f.Peaks) < LearnFrom {
 		return 0, 0
 	}

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Annals are every run and every attempt that the facts of some ledgers tell of. A History
+// RunHistory has every run and every attempt that the facts of some ledgers tell of. A History
 // has only the last end of each job. Facts must be added in the order of their ledger.
-type Annals struct {
-	Runs     []*Episode
-	Attempts []*Exploit // in the order of their ends; those that are open last
+type RunHistory struct {
+	Runs     []*PastRun
+	Attempts []*AttemptRecord // in the order of their ends; those that are open last
 
-	open   map[string]*Exploit
-	latest map[int]*Episode // by ledger
+	open   map[string]*AttemptRecord
+	latest map[int]*PastRun // by ledger
 }
 
-// An Episode is one run: of several files, that of all of them.
-type Episode struct {
+// A PastRun is one run: of several files, that of all of them.
+type PastRun struct {
 	Run, Over Fact      // Over has no Kind if nothing says how the run ended
 	Last      time.Time // of its last fact
 	Lost      []Loss
@@ -28,20 +28,20 @@ type Episode struct {
 	in    map[int]bool // ledgers
 }
 
-// An Exploit is one attempt, with the run that started it and the one that recorded its end.
-type Exploit struct {
+// An AttemptRecord is one attempt, with the run that started it and the one that recorded its end.
+type AttemptRecord struct {
 	Record
 	Open            *Attempt // while it has not ended
-	Began, Recorded *Episode // nil if no fact tells
+	Began, Recorded *PastRun // nil if no fact tells
 }
 
 // together is how close the beginnings of a run are in the ledgers of its files.
 const together = time.Second
 
 // Add adds a fact of the ledger of a batch's file, given by index.
-func (a *Annals) Add(ledger int, seq int64, f Fact) {
+func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 	if a.open == nil {
-		a.open, a.latest = map[string]*Exploit{}, map[int]*Episode{}
+		a.open, a.latest = map[string]*AttemptRecord{}, map[int]*PastRun{}
 	}
 	if f.Kind == KindRun {
 		a.run(ledger, f)
@@ -61,7 +61,7 @@ func (a *Annals) Add(ledger int, seq int64, f Fact) {
 			e.Over = f
 		}
 	case KindStart:
-		a.open[f.UniID] = &Exploit{Open: &Attempt{Start: f, Seq: seq, Ledger: ledger}, Began: e}
+		a.open[f.UniID] = &AttemptRecord{Open: &Attempt{Start: f, Seq: seq, Ledger: ledger}, Began: e}
 		if e != nil {
 			at := ledgerKey{ledger, f.Key}
 			if e.Starts++; e.tried[at] {
@@ -82,17 +82,17 @@ func (a *Annals) Add(ledger int, seq int64, f Fact) {
 	}
 }
 
-// run begins an episode, unless another ledger has it already.
-func (a *Annals) run(ledger int, f Fact) {
-	var same *Episode
-	apart := func(e *Episode) time.Duration { return f.Time.Sub(e.Run.Time).Abs() }
+// run begins a run, unless another ledger has it already.
+func (a *RunHistory) run(ledger int, f Fact) {
+	var same *PastRun
+	apart := func(e *PastRun) time.Duration { return f.Time.Sub(e.Run.Time).Abs() }
 	for _, e := range a.Runs {
 		if !e.in[ledger] && apart(e) < together && e.Run.BootID == f.BootID && (same == nil || apart(e) < apart(same)) {
 			same = e
 		}
 	}
 	if same == nil {
-		same = &Episode{Run: f, Last: f.Time, tried: map[ledgerKey]bool{}, in: map[int]bool{}}
+		same = &PastRun{Run: f, Last: f.Time, tried: map[ledgerKey]bool{}, in: map[int]bool{}}
 		a.Runs = append(a.Runs, same)
 	}
 	same.in[ledger], a.latest[ledger] = true, same
@@ -100,13 +100,13 @@ func (a *Annals) run(ledger int, f Fact) {
 
 // end records the end of an attempt, or of a job that never started. What a person marked
 // as done is no attempt, and what was taken over is one of another ledger.
-func (a *Annals) end(ledger int, seq int64, f Fact, e *Episode) {
+func (a *RunHistory) end(ledger int, seq int64, f Fact, e *PastRun) {
 	if f.By != "" || f.From != "" {
 		return
 	}
 	x := a.open[f.UniID]
 	if x == nil {
-		x = &Exploit{Began: e}
+		x = &AttemptRecord{Began: e}
 	}
 	delete(a.open, f.UniID)
 	x.Record = *NewRecord(ledger, seq, f, x.Open)
@@ -117,9 +117,9 @@ func (a *Annals) end(ledger int, seq int64, f Fact, e *Episode) {
 	a.Attempts = append(a.Attempts, x)
 }
 
-// Closed returns the annals so far, closed. More may be added to a.
-func (a *Annals) Closed() Annals {
-	c := Annals{Runs: slices.Clone(a.Runs), Attempts: slices.Clone(a.Attempts), open: map[string]*Exploit{}}
+// Closed returns the history so far, closed. More may be added to a.
+func (a *RunHistory) Closed() RunHistory {
+	c := RunHistory{Runs: slices.Clone(a.Runs), Attempts: slices.Clone(a.Attempts), open: map[string]*AttemptRecord{}}
 	for id, x := range a.open {
 		open := *x
 		c.open[id] = &open
@@ -130,22 +130,22 @@ func (a *Annals) Closed() Annals {
 
 // Close adds the attempts that are still open, in the order of their starts, and sorts the
 // others by their ends: those of several ledgers were added one after the other.
-func (a *Annals) Close() {
-	slices.SortStableFunc(a.Attempts, func(x, y *Exploit) int { return x.Time.Compare(y.Time) })
-	slices.SortStableFunc(a.Runs, func(x, y *Episode) int { return x.Run.Time.Compare(y.Run.Time) })
-	var open []*Exploit
+func (a *RunHistory) Close() {
+	slices.SortStableFunc(a.Attempts, func(x, y *AttemptRecord) int { return x.Time.Compare(y.Time) })
+	slices.SortStableFunc(a.Runs, func(x, y *PastRun) int { return x.Run.Time.Compare(y.Run.Time) })
+	var open []*AttemptRecord
 	for _, x := range a.open {
 		x.Record = *NewRecord(x.Open.Ledger, 0, Fact{UniID: x.Open.Start.UniID}, x.Open)
 		open = append(open, x)
 	}
-	slices.SortFunc(open, func(x, y *Exploit) int {
+	slices.SortFunc(open, func(x, y *AttemptRecord) int {
 		return cmp.Or(x.Start.Compare(y.Start), cmp.Compare(x.UniID, y.UniID))
 	})
 	a.Attempts = append(a.Attempts, open...)
 }
 
 // GPUSeconds adds up for how long some attempts that ended held GPUs.
-func GPUSeconds(attempts []*Exploit) float64 {
+func GPUSeconds(attempts []*AttemptRecord) float64 {
 	t := GPUTime{}
 	for _, x := range attempts {
 		if x.Open == nil && !x.Start.IsZero() {

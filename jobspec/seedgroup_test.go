@@ -21,7 +21,7 @@ func TestTemplate(t *testing.T) {
 		{"another work dir", "jobs:\n  - {name: a, run: 'python t.py --x {x}', params: {x: 1}, work_dir: /}\n", false},
 		{"another shell", "jobs:\n  - {name: a, run: 'python t.py --x {x}', params: {x: 1}, shell: [zsh, -c]}\n", false},
 	} {
-		if got := familiesOf(t, "jobs.yaml", base+test.content[len("jobs:\n"):]); got[0] != got[1] || (got[1] == got[2]) != test.same {
+		if got := groupsOf(t, "jobs.yaml", base+test.content[len("jobs:\n"):]); got[0] != got[1] || (got[1] == got[2]) != test.same {
 			t.Errorf("%s: templates %x, the last the same: want %v", test.name, got, test.same)
 		}
 	}
@@ -35,16 +35,16 @@ func TestTemplateWithoutParameters(t *testing.T) {
 			"  - {name: b, config: c/y.yaml, algorithm: theirs, extra_args: {seed: 43, gamma: 1e-3}}\n",
 		"jobs.txt": "python train.py --seed 1 --lr 0.1\n1,20\n\npython train.py --seed 22 --lr 1e-05\n2,20\n",
 	} {
-		if got := familiesOf(t, name, content); len(got) != 2 || got[0] != got[1] || got[0] == 0 {
+		if got := groupsOf(t, name, content); len(got) != 2 || got[0] != got[1] || got[0] == 0 {
 			t.Errorf("%s: templates %x", name, got)
 		}
 	}
-	if got := familiesOf(t, "jobs.txt", "python a.py\n1,20\n\npython b.py\n2,20\n"); got[0] == got[1] {
+	if got := groupsOf(t, "jobs.txt", "python a.py\n1,20\n\npython b.py\n2,20\n"); got[0] == got[1] {
 		t.Errorf("two programs have the same template")
 	}
 }
 
-func familiesOf(t *testing.T, name, content string) (list []uint64) {
+func groupsOf(t *testing.T, name, content string) (list []uint64) {
 	t.Helper()
 	for _, j := range loadAmongConfigs(t, name, content).Jobs {
 		list = append(list, j.Spec.Template)
@@ -71,7 +71,7 @@ func loadAmongConfigs(t *testing.T, name, content string) *Batch {
 	return mustLoad(t, path)
 }
 
-// Jobs that differ only in their seeds take the same; what else differs is another family.
+// Jobs that differ only in their seeds take the same; what else differs is another group.
 func TestSeedsDoNotMatter(t *testing.T) {
 	for _, test := range []struct {
 		name, content string
@@ -90,13 +90,13 @@ func TestSeedsDoNotMatter(t *testing.T) {
 		{"jobs.txt", "python train.py --seed 1 --lr 0.1\n1,20\n\npython train.py --seed 1 --lr 0.2\n2,20\n", false},
 	} {
 		jobs := loadAmongConfigs(t, test.name, test.content).Jobs
-		if a, b := jobs[0].Family(), jobs[1].Family(); (a == b) != test.same || a == 0 {
-			t.Errorf("%s: families %x and %x, the same: want %v", test.content, a, b, test.same)
+		if a, b := jobs[0].SeedGroup(), jobs[1].SeedGroup(); (a == b) != test.same || a == 0 {
+			t.Errorf("%s: groups %x and %x, the same: want %v", test.content, a, b, test.same)
 		}
 	}
 }
 
-// Ledgers have the families, so what counts as a number stays as it is.
+// Ledgers have the groups, so what counts as a number stays as it is.
 func FuzzWithoutNumbers(f *testing.F) {
 	number := regexp.MustCompile(`[0-9](?:\.?[0-9]|[eE][-+]?[0-9])*`)
 	for _, s := range []string{"--lr 1e-05 x0.1", "1.", "1..2", "1e", "1e+", "1E+5e3.4", "v1.2.3-4", "é9", "12e.3"} {

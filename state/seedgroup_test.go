@@ -1,0 +1,70 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// ran applies an attempt of a group to a history.
+func ran(h *History, n int, group string, start, end Fact) {
+	uni, at := fmt.Sprint("u", n), time.Unix(int64(1000+n), 0)
+	start.Kind, start.Time, start.UniID, start.Key, start.SeedGroup = KindStart, at, uni, fmt.Sprint("k", n), group
+	end.Kind, end.Time, end.UniID = KindEnd, at, uni
+	h.Apply(0, start)
+	h.Apply(0, end)
+}
+
+// The last 20 successes of a group count, and the memory of those that were read often
+// enough.
+func TestSeedGroupKeepsTheLastSuccesses(t *testing.T) {
+	h, name := NewHistory(), SeedGroupName(7, false)
+	for i := range 30 {
+		end := Fact{State: Succeeded, Seconds: float64(i + 1), PeakMemory: gpu.Bytes(30-i) * gpu.GiB, PeakReadings: 3}
+		switch i {
+		case 25:
+			end.PeakMemory, end.PeakReadings = 70*gpu.GiB, 2
+		case 26:
+			end.PeakMemory, end.Preallocated = 70*gpu.GiB, true
+		case 27:
+			end = Fact{State: Failed, ErrorType: ErrExit, Seconds: 999, PeakMemory: 70 * gpu.GiB, PeakReadings: 9}
+		}
+		ran(h, i, name, Fact{}, end)
+	}
+	ran(h, 30, SeedGroupName(7, true), Fact{}, Fact{State: Succeeded, Seconds: 999})
+	ran(h, 31, "", Fact{}, Fact{State: Succeeded, Seconds: 999})
+	f := h.SeedGroup(0, name)
+	median, most := f.Took()
+	if median != 19*time.Second || most != 27*time.Second || len(f.Seconds) != keptOfGroup {
+		t.Errorf("%v, %v of %v", median, most, f.Seconds)
+	}
+	if m, runs := f.Memory(); m != (23*gpu.GiB).Ample() || runs != keptOfGroup || f.Hogs != 1 {
+		t.Errorf("%s from %d: %v", m, runs, f.Peaks)
+	}
+	ran(h, 32, name, Fact{Memory: 40 * gpu.GiB}, Fact{State: OOM, ErrorType: ErrOOM})
+	if m, _ := f.Memory(); m != 40*gpu.GiB {
+		t.Errorf("after an oom with 40 GiB: %s", m)
+	}
+	if n := len(h.SeedGroups(0)); n != 2 || h.SeedGroup(1, name) != nil {
+		t.Errorf("%d groups", n)
+	}
+}
+
+// A batch in which all jobs differ does not make the history large; the groups that ended
+// last stay.
+func TestOldSeedGroupsAreForgotten(t *testing.T) {
+	h := NewHistory()
+	for i := range 10 * keptGroups {
+		ran(h, i, SeedGroupName(uint64(i), false), Fact{}, Fact{State: Succeeded, Seconds: 1})
+	}
+	all := h.SeedGroups(0)
+	if n := len(all); n > 2*keptGroups || n < keptGroups {
+		t.Errorf("%d groups are kept", n)
+	}
+	if all[0].Name != SeedGroupName(10*keptGroups-1, false) || !slices.IsSortedFunc(all, func(a, b SeedGroup) int { return int(b.Ended - a.Ended) }) {
+		t.Errorf("the last is %+v", all[0])
+	}
+}

@@ -114,6 +114,11 @@ var Allocation = sync.OnceValue(func() cluster.Allocation { return cluster.Here(
 // DialectOf returns the dialect of a kind of engine that is a cluster's.
 func DialectOf(kind engine.Kind) cluster.Dialect { return kind.(cluster.Kind).Dialect }
 
+// SubmitsBy returns the command that submits the jobs of such a kind.
+func SubmitsBy(kind engine.Kind) string {
+	return DialectOf(kind).Submit(cluster.Array{Tasks: 1}, nil).Args[0]
+}
+
 // CheckHost reports jobs that need more than this host has, if they run here.
 func CheckHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	if EngineOf(b).Abilities().Places {

@@ -31,6 +31,7 @@ type Launch struct {
 	Command
 	Output
 	Attempt int
+	Rank    int           `json:"-"` // among those that wait in an engine with a queue, the least goes first
 	Key     string        // Key and Needs of the job, kept with the attempt's
 	Needs   string        // status in case the ledger loses the start
 	Timeout time.Duration // 0 for none
@@ -109,8 +110,9 @@ type Attempt struct {
 type How int
 
 const (
-	Term How = iota // SIGTERM to the whole tree, SIGKILL after the grace period
-	Kill            // SIGKILL immediately
+	Term     How = iota // SIGTERM to the whole tree, SIGKILL after the grace period
+	Kill                // SIGKILL immediately
+	Withdraw            // only if nothing of it has begun: from the queue of a cluster
 )
 
 // An Engine runs attempts. Its methods do not wait for processes, or for a cluster. What
@@ -149,6 +151,15 @@ type Trees interface {
 	// that catch it, and the attempt is stopped like with Term once it has had some time.
 	// Stopping comes before the signal, or Declined if there is none.
 	Save(uniID, why, signal string, wait time.Duration)
+}
+
+// Queue steers what waits in the queue of a cluster. Its methods do not wait for the cluster.
+type Queue interface {
+	// Hold has an attempt wait there until it is released, unless it begins first.
+	Hold(uniID string, held bool)
+	// Limit bounds how many attempts run at once, 0 for any number, and how many GPUs they ask
+	// for in all, -1 for any number.
+	Limit(jobs, gpus int)
 }
 
 // Claims are what the runs on this host tell each other. Any goroutine may use them.

@@ -39,6 +39,7 @@ type Opened struct {
 	Engine
 	Claims Claims // nil if it makes none
 	Trees  Trees  // nil if its attempts run elsewhere
+	Queue  Queue  // nil without Abilities.Queues
 }
 
 // Config configures an engine.

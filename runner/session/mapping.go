@@ -70,7 +70,7 @@ func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 		if !runs(id) || !kind.Abilities().Queues {
 			continue
 		}
-		name := batches.DialectOf(kind).Submit("", "", 1, nil).Args[0]
+		name := batches.SubmitsBy(kind)
 		if _, err := exec.LookPath(name); err != nil {
 			return []jobspec.Problem{{
 				File: b.Files[0].Path, Text: fmt.Sprintf("engine %s: there is no %s here", b.Settings.Engine, name),

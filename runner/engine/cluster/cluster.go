@@ -30,7 +30,7 @@ type Cluster struct {
 	engine.Config
 	dialect Dialect
 	binary  string // that the nodes run
-	stem    string // of all names of its jobs
+	file    string // in the names of its jobs
 	user    string
 	every   time.Duration // between two lists of the cluster's jobs, at most
 	events  chan engine.Event
@@ -57,9 +57,11 @@ type Cluster struct {
 	dooms     dooms
 	heard     func()               // at the end: once the cluster has heard of all dooms
 	slowest   time.Duration        // start of all seen; 0 for none seen
+	learned   bool                 // there was a list
 	granted   bool                 // an attempt of this run has had GPUs
 	small     map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
 	late      late
+	steering
 }
 
 // An entry is an attempt that has not ended.
@@ -72,7 +74,11 @@ type entry struct {
 	adopted   bool
 	shown     engine.Queued
 	told      bool // of its start
-	suspended bool // by the cluster
+	paused    bool
+	held      bool      // as the cluster was told
+	freed     time.Time // when it was told the opposite, for a while
+	taken     bool      // an earlier run has withdrawn it, or stopped it before it began
+	suspended bool      // by the cluster
 	task      *task
 	record    *wire.Record // that waits for the cluster's word
 	row       Row
@@ -99,10 +105,13 @@ type submit struct {
 	busy  bool         // this run is about to submit it, or doing so
 	open  int          // of its attempts
 	ours  map[int]bool // tasks that are, or were, this run's
-	dirs  []string     // the folders of all attempts; nil until they are asked for
-	rows  []Row
-	there bool // some task was in the last list
-	gone  int  // complete lists in a row without any
+	marks []byte       // by task: heldMark if the cluster may have been told to hold it
+
+	throttle int      // that it was told; 0 for unknown
+	dirs     []string // the folders of all attempts; nil until they are asked for
+	rows     []Row
+	there    bool // some task was in the last list
+	gone     int  // complete lists in a row without any
 }
 
 const (
@@ -120,10 +129,10 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 		c.Poll = defaultFiles
 	}
 	cl := &Cluster{
-		Config: c, dialect: dialect, stem: stem(Prefix(c.Options), c.Dir), every: Every(c.Options), most: arrayMost, largest: arrayMost,
+		Config: c, dialect: dialect, file: strings.TrimSuffix(filepath.Base(c.Dir), ".yaml"), every: Every(c.Options), most: arrayMost, largest: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
-		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
+		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{}, steering: steering{limits: limits{gpus: -1}},
 		refused: map[string]respite{},
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
@@ -152,19 +161,36 @@ func Every(options map[string]string) time.Duration {
 	return defaultList
 }
 
-// Prefix returns what the names of all jobs in the cluster begin with.
+// Prefix returns what the names of commands in the cluster begin with.
 func Prefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
 
-// stem makes a name for the cluster of a state folder's. What follows it is the ID of a
-// submission, by which its jobs are found again.
-func stem(prefix, dir string) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+// nameOf names an array after its jobs, as far as their names begin alike, and after their file.
+// What follows is the ID of the submission, by which its tasks are found again. What not every
+// cluster takes becomes "_".
+func (c *Cluster) nameOf(batch []*engine.Launch, id string) string {
+	jobs := batch[0].Job
+	for _, l := range batch {
+		n := 0
+		for n < min(len(jobs), len(l.Job)) && jobs[n] == l.Job[n] {
+			n++
+		}
+		if n < len(jobs) {
+			jobs = strings.TrimRight(jobs[:n], "-_.=")
+		}
+	}
+	name := jobs[:min(len(jobs), 32)] + "." + c.file[:min(len(c.file), 24)]
+	if prefix := c.Options["name_prefix"]; prefix != "" {
+		name = prefix + "-" + name
+	}
+	first := true
+	return strings.Map(func(r rune) rune {
+		digit := r >= '0' && r <= '9' && !first
+		first = false
+		if digit || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-_.=+", r) {
 			return r
 		}
-		return '-'
-	}, strings.TrimSuffix(filepath.Base(dir), ".yaml"))
-	return prefix + "-" + name[:min(len(name), 24)] + "-"
+		return '_'
+	}, strings.TrimPrefix(name, ".")+"-"+id)
 }
 
 func (c *Cluster) start(f func()) {
@@ -225,7 +251,9 @@ func (c *Cluster) run() {
 				c.quota.free(c.Lock)
 			}
 		}
-		c.cancel()
+		if c.heard != nil || !c.steer() {
+			c.cancel()
+		}
 		c.list()
 		c.late.tell(c)
 		if c.heard != nil && len(c.dooms.all) == 0 {
@@ -285,8 +313,9 @@ func (c *Cluster) find(e *entry, s status) {
 		e.never = true // judged like one whose whole submission is gone
 		return
 	}
-	e.gpus = p.GPUs
+	e.gpus, e.taken = p.GPUs, claimedBy(e.Dir) == voidMark
 	e.belong(c.known(p.Submit), p.Task)
+	e.held = e.n < len(e.submit.marks) && e.submit.marks[e.n] == heldMark
 }
 
 // belong notes which task of a submission an attempt is.
@@ -308,10 +337,11 @@ func (c *Cluster) remember() {
 
 // known returns a submission of an earlier run.
 func (c *Cluster) known(dir string) *submit {
-	id := filepath.Base(dir)
+	name := filepath.Base(dir)
+	id := idIn(name)
 	s := c.submits[id]
 	if s == nil {
-		s = &submit{id: id, dir: dir, name: c.stem + id, job: c.dialect.Accepted(readText(filepath.Join(dir, answerFile)))}
+		s = &submit{id: id, dir: dir, name: name, job: c.dialect.Accepted(readText(filepath.Join(dir, answerFile))), marks: marksOf(dir)}
 		c.submits[id] = s
 	}
 	return s

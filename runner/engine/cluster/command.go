@@ -105,7 +105,7 @@ func (l *late) done(what string, err error) {
 // tell says what is wrong when that changes.
 func (l *late) tell(c *Cluster) {
 	var now []string
-	for _, what := range []string{"submit", "list", "cancel"} {
+	for _, what := range []string{"submit", "list", "cancel", "hold"} {
 		if began, ok := l.began[what]; ok && time.Since(began) > lateAfter && l.wrong[what] == "" {
 			l.wrong[what] = fmt.Sprintf(" does not answer (%s)", what)
 		}

@@ -19,8 +19,8 @@ type Dialect interface {
 	// Granted returns the variable in which a node may have the numbers of a job's GPUs, if it does
 	// not set CUDA_VISIBLE_DEVICES; "" for none.
 	Granted(options map[string]string) string
-	// Submit returns the command that reads a script and submits it as an array of n tasks.
-	Submit(name, state string, n int, args []string) Command
+	// Submit returns the command that reads a script and submits it as an array.
+	Submit(a Array, args []string) Command
 	// Accepted returns the job's ID from the output of Submit, "" if it was not accepted.
 	Accepted(stdout string) string
 	// Refused reads the error of Submit or Try: whether nothing was submitted for certain, why, and
@@ -43,6 +43,14 @@ type Dialect interface {
 	// Cancel returns the command that ends tasks, given as returned by Task, and jobs, given by
 	// their IDs. Those that are over are no error.
 	Cancel(what []string) Command
+	// Hold returns the command that keeps tasks and jobs, given as for Cancel, from starting, or
+	// lets them start again. Those that run or are over are no error.
+	Hold(what []string, held bool) Command
+	// Throttle returns the command that bounds how many tasks of a job run at once. It is no error
+	// if the job is over.
+	Throttle(job string, n int) Command
+	// Gapless reports whether a throttle only counts while the tasks that wait are one range.
+	Gapless() bool
 	// ByHand returns what people type to cancel these, and jobs of which only the name is known.
 	ByHand(what []string) string
 	// Wake returns the command that has a task look for a request; nothing if it does so anyway.
@@ -76,6 +84,15 @@ type Dialect interface {
 type Command struct {
 	Args []string
 	Env  []string
+}
+
+// An Array is what Submit submits.
+type Array struct {
+	Name     string
+	State    string // the state folder
+	Tasks    int
+	Throttle int  // how many run at once; 0 for any number
+	Held     bool // until they are released
 }
 
 // Asked is what Args maps. Without a Limit, the cluster's own holds.
@@ -118,6 +135,8 @@ type Row struct {
 	Never     bool      // and it can never start as it was submitted; without a Reason, Past has that
 	Suspended bool      // it has begun, and stands still
 	Node      string
+	Throttle  int    // of the job; 0 if it is not known
+	Mixed     bool   // it stands for tasks that wait for different reasons, such as some that are held
 	GPUs      int    // of each of these tasks
 	Raw       int    // wait status, once it is over
 	Word      string // the cluster's own for State

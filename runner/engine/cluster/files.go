@@ -46,6 +46,7 @@ const (
 	callingFile  = "calling"  // locked as long as the call may go on
 	answerFile   = "answer"   // what the call printed
 	errFile      = "err"
+	holdsFile    = "holds" // what the runner has the cluster hold, a mark for each task
 
 	stopSize = 64
 )

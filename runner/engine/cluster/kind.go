@@ -29,7 +29,7 @@ func (k Kind) Open(c engine.Config) (engine.Opened, error) {
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Engine: cl}, nil
+	return engine.Opened{Engine: cl, Queue: cl}, nil
 }
 
 // Submitted reports whether the attempt in a folder was submitted to a cluster, or was about

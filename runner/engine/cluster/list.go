@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,6 +37,7 @@ func (c *Cluster) list() {
 			c.listing = false
 			c.late.done("list", err)
 			if err != nil {
+				c.deaf = true
 				c.Log.Warn().Err(err).Msg("list")
 				return // unknown, never gone
 			}
@@ -65,11 +67,13 @@ func (c *Cluster) learn(rows []Row, asked map[string]bool) {
 			s.gone++
 		}
 	}
+	c.steering.heard(c)
 	for _, e := range c.sorted() {
 		if e.submit != nil {
 			c.learnOf(e, asked[e.submit.id])
 		}
 	}
+	c.learned = true
 	c.sweep()
 	c.past()
 	if c.quota.most > 0 {
@@ -94,7 +98,11 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		e.list(r)
 		c.suspend(e, r.Suspended)
 		if r.State.queued() {
+			e.check(r)
 			q := engine.Queued{JobID: c.jobID(e), Reason: r.Reason}
+			if t := e.submit.throttle; e.held && !e.paused || r.Reason == "" && t > 0 && t < e.submit.open {
+				q.Reason = cmp.Or(c.limits.String(), r.Reason)
+			}
 			if e.n == r.First && !r.Rest && time.Until(r.Expected) < Furthest {
 				q.Expected = r.Expected
 			}

@@ -31,7 +31,7 @@ func (c *Cluster) look() {
 
 // unclear reports whether something but its own files says that an attempt no longer waits.
 func (e *entry) unclear() bool {
-	return e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.State == Runs || e.row.Never
+	return e.taken || e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.State == Runs || e.row.Never
 }
 
 // read takes note of what the node says.
@@ -138,7 +138,7 @@ func (c *Cluster) judge(e *entry) {
 		if e.stop != nil && ended.Why == "" && (ended.Lost || s.record == nil) {
 			ended.Why = e.stop.why
 		}
-		if (v.act == voids || v.code == resubmitted) && s.row.State != Gone && !s.row.State.final() {
+		if v.code == withdrawn || (v.act == voids || v.code == resubmitted) && s.row.State != Gone && !s.row.State.final() {
 			c.doom(e.submit, e.n) // it would wait there for ever, or runs nothing
 		}
 		c.end(e, ended)

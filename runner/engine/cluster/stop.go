@@ -13,10 +13,7 @@ const pursue = 30 * time.Second
 // Stop ends an attempt: one that no node has at once, any other through its keeper.
 func (c *Cluster) Stop(uniID, why string, how engine.How) {
 	c.post.Put(func() {
-		r := request{how: "term", why: why}
-		if how == engine.Kill {
-			r.how = "kill"
-		}
+		r := request{how: map[engine.How]string{engine.Term: "term", engine.Kill: "kill", engine.Withdraw: ""}[how], why: why}
 		c.stops = append(c.stops, ending{uniID, r})
 	})
 }
@@ -56,6 +53,9 @@ func (c *Cluster) ask(uniID string, r request, void bool) {
 		c.doom(e.submit, e.n)
 		c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
 		return
+	}
+	if r.how == "" {
+		return // it begins, or has
 	}
 	if e.stop != nil {
 		r.why = e.stop.why // the first reason stands

@@ -30,47 +30,43 @@ import (
 // exact, and says why.
 const slack = 2 * time.Minute
 
-// submitNext begins to submit the first attempts that wait, as many as are alike. There is one
+// submitNext begins to submit the first attempt that waits, and all that are alike. There is one
 // call at a time, so what comes during a call goes together.
 func (c *Cluster) submitNext() {
 	c.quota.awaits = false
 	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
 		return
 	}
-	first := 0
-	args, err := c.argsOf(c.queue[0])
-	for err == nil && time.Now().Before(c.refused[strings.Join(args, "\n")].until) {
-		if first++; first == len(c.queue) {
-			return
-		}
-		args, err = c.argsOf(c.queue[first])
-	}
-	if err != nil {
-		l := c.queue[first]
-		c.queue = slices.Delete(c.queue, first, first+1)
-		c.end(c.live[l.UniID], &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), Refused: true})
+	batch, args := c.next()
+	if len(batch) == 0 || (c.limits != limits{0, -1}) && !c.settled() {
 		return
 	}
-	waits := c.queue[first:]
-	n := 1
-	for n < len(waits) && n < c.most {
-		if more, err := c.argsOf(waits[n]); err != nil || !slices.Equal(more, args) {
-			break
-		}
-		n++
-	}
-	if n = c.within(n, asked(waits[0])); n == 0 {
+	gpus := asked(batch[0])
+	n := c.within(len(batch), gpus)
+	if n == 0 {
 		return
 	}
-	batch := slices.Clone(waits[:n])
-	c.queue = slices.Delete(c.queue, first, first+n)
+	batch = batch[:n]
 	id := make([]byte, 4)
 	_, _ = rand.Read(id)
 	s := &submit{id: hex.EncodeToString(id), busy: true}
-	s.dir, s.name = filepath.Join(c.Dir, submitsDir, s.id), c.stem+s.id
-	for i, l := range batch {
-		c.live[l.UniID].belong(s, i)
+	s.name = c.nameOf(batch, s.id)
+	s.dir = filepath.Join(c.Dir, submitsDir, s.name)
+	a := Array{Name: s.name, State: c.Dir, Tasks: n}
+	_, most := c.arrays(part{gpus: gpus, waiting: n})
+	if a.Held = most == 0; most < n {
+		a.Throttle = max(most, 1)
 	}
+	s.throttle, s.marks = cmp.Or(a.Throttle, n), bytes.Repeat([]byte{' '}, n)
+	if a.Held {
+		s.marks = bytes.Repeat([]byte{heldMark}, n)
+	}
+	for i, l := range batch {
+		e := c.live[l.UniID]
+		e.held = a.Held
+		e.belong(s, i)
+	}
+	c.queue = slices.DeleteFunc(c.queue, func(l *engine.Launch) bool { return c.live[l.UniID].submit != nil })
 	c.submits[s.id] = s
 	c.calling = true
 	c.late.begin("submit")
@@ -79,9 +75,37 @@ func (c *Cluster) submitNext() {
 		if err != nil {
 			return func() { c.unprepared(s, batch, err) }
 		}
-		refusal, text := c.call(s, len(batch), args)
+		refusal, text := c.call(s, a, args)
 		return func() { c.called(s, batch, args, refusal, text) }
 	})
+}
+
+// next returns the first attempt that may be submitted and those that can go with it, in their
+// order, with the arguments of their submission. One that cannot be asked for ends.
+func (c *Cluster) next() (batch []*engine.Launch, args []string) {
+	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
+	for i, l := range c.queue {
+		if c.live[l.UniID].paused {
+			continue
+		}
+		own, err := c.argsOf(l)
+		switch {
+		case batch == nil && err != nil:
+			c.queue = slices.Delete(c.queue, i, i+1)
+			c.end(c.live[l.UniID], &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), Refused: true})
+			return nil, nil
+		case batch == nil && time.Now().Before(c.refused[strings.Join(own, "\n")].until):
+			continue
+		case batch == nil:
+			args = own
+		case err != nil || !slices.Equal(own, args):
+			continue
+		}
+		if batch = append(batch, l); len(batch) == c.most {
+			break
+		}
+	}
+	return batch, args
 }
 
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
@@ -136,7 +160,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 		mode    os.FileMode
 	}{
 		{launchesFile, launches, 0o600}, {envFile, env, 0o600}, {stopsFile, bytes.Repeat([]byte{' '}, len(batch)*stopSize), 0o644},
-		{callingFile, nil, 0o600}, {answerFile, nil, 0o644}, {errFile, nil, 0o644},
+		{holdsFile, s.marks, 0o600}, {callingFile, nil, 0o600}, {answerFile, nil, 0o644}, {errFile, nil, 0o644},
 	} {
 		if err := write(filepath.Join(s.dir, f.name), f.content, f.mode); err != nil {
 			return err
@@ -186,14 +210,14 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 	delete(c.submits, s.id)
 }
 
-// call runs the cluster's command, for n tasks. What it prints goes straight to the answer
+// call runs the cluster's command. What it prints goes straight to the answer
 // file, and it inherits a lock that says for how long it may be under way: so a run that finds
 // this submission later knows as much.
-func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
+func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 	if why := exceeds(c.dialect, args); why != "" {
 		return Never, why
 	}
-	command := c.dialect.Submit(s.name, c.Dir, n, args)
+	command := c.dialect.Submit(a, args)
 	files := map[string]*os.File{callingFile: nil, answerFile: nil, errFile: nil}
 	for name := range files {
 		f, err := host.OpenOwn(filepath.Join(s.dir, name), os.O_RDWR, 0)
@@ -223,7 +247,7 @@ func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
 		text := readText(filepath.Join(s.dir, errFile))
 		refusal, why := c.dialect.Refused(text)
 		switch {
-		case refusal == Fewer && n == 1:
+		case refusal == Fewer && a.Tasks == 1:
 			refusal = Never
 		case refusal == Never && !cmd.ProcessState.Exited():
 			refusal = Unclear // it said something else before it was ended
@@ -365,7 +389,7 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 		if e == nil {
 			continue
 		}
-		e.submit = nil
+		e.submit, e.held = nil, false
 		if err := os.Remove(filepath.Join(e.Dir, wire.StatusFile)); err != nil {
 			void(e.Dir)
 			c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit again: " + err.Error()})

@@ -47,7 +47,7 @@ func TestIsCalling(t *testing.T) {
 
 // Until a list is known to have been made after a submission, its tasks are not missing.
 func TestNotYetMissing(t *testing.T) {
-	c := &Cluster{submits: map[string]*submit{}, live: map[string]*entry{}, stem: "gr-x-"}
+	c := &Cluster{submits: map[string]*submit{}, live: map[string]*entry{}}
 	s := &submit{id: "1", busy: true, dir: t.TempDir()}
 	e := &entry{submit: s}
 	e.UniID = "u"

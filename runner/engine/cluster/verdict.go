@@ -74,6 +74,7 @@ const (
 	lost
 	neverStarts // the cluster says why
 	notStarted  // the script failed before gpurun began
+	withdrawn   // by an earlier run, which could not record it
 )
 
 // judge says what becomes of an attempt: the first row that fits. Its own record is worth more
@@ -116,6 +117,7 @@ var rules = []struct {
 	{"begun; over or forgotten, and silent", func(s *seen) bool { return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter }, verdict{ends, resubmitted}},
 	{"begun", func(s *seen) bool { return s.begun() }, verdict{}},
 
+	{"an earlier run has kept it from beginning", func(s *seen) bool { return s.claimed == voidMark }, verdict{ends, withdrawn}},
 	{"cancelled on a node: its start failed", func(s *seen) bool { return s.row.State == Cancelled && s.row.Node != "" }, verdict{voids, resubmitted}},
 	{"cancelled while it waited", func(s *seen) bool { return s.row.State == Cancelled }, verdict{voids, cancelled}},
 	{"gone, but maybe not yet in the accounts", func(s *seen) bool { return s.gone() && s.keeps && s.missing < accounted }, verdict{}},
@@ -194,6 +196,8 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 			e.Uncharged = name + ": " + s.row.Word + where
 		}
 		e.Err, e.Displaced = e.Uncharged, s.row.State == Preempted
+	case withdrawn:
+		e.Why = state.WhyInterrupted
 	case lost:
 		e.Err = fmt.Sprintf("it ended%s without a record: its keeper was killed", where)
 	case neverStarts:

@@ -34,7 +34,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	for _, r := range rows {
 		names = append(names, r.Name)
 	}
-	if all := strings.Join(names, " "); err != nil || strings.Count(all, "lab-jobs-") != 1 {
+	if all := strings.Join(names, " "); err != nil || strings.Count(all, "lab-j") != 1 || !strings.Contains(all, ".jobs-") {
 		t.Errorf("the cluster has %q, %v", names, err)
 	}
 	s.Free(b)

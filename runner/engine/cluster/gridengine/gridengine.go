@@ -28,10 +28,16 @@ func (dialect) Keeps() bool { return true }
 // Submit submits an array. Grid Engine starts no task a second time by itself, says that it is
 // about to kill one, refuses at once what no host could ever run, and the tasks write their
 // output themselves.
-func (dialect) Submit(name, _ string, n int, args []string) cluster.Command {
+func (dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	fixed := []string{
-		"qsub", "-terse", "-N", name, "-t", fmt.Sprintf("1-%d", n), "-o", "/dev/null", "-j", "y",
+		"qsub", "-terse", "-N", a.Name, "-t", fmt.Sprintf("1-%d", a.Tasks), "-o", "/dev/null", "-j", "y",
 		"-r", "n", "-notify", "-w", "e", "-wd", "/", "-S", "/bin/sh",
+	}
+	if a.Throttle > 0 {
+		fixed = append(fixed, "-tc", strconv.Itoa(a.Throttle))
+	}
+	if a.Held {
+		fixed = append(fixed, "-h")
 	}
 	return cluster.Command{Args: append(fixed, args...)}
 }
@@ -286,13 +292,31 @@ func number(value string) (n int, text string, ok bool) {
 	return n, strings.TrimLeft(value[end:], " :"), err == nil
 }
 
-// end ends tasks; those that are over already are no error.
-const end = `said=$(qdel "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
+// about runs a command about tasks and jobs; those that are over already are no error.
+func about(command string, args ...string) cluster.Command {
+	const said = `said=$("$0" "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
+	return cluster.Command{Args: append([]string{"sh", "-c", said, command}, args...)}
+}
 
 // Cancel ends tasks and jobs.
-func (dialect) Cancel(what []string) cluster.Command {
-	return cluster.Command{Args: append([]string{"sh", "-c", end, "qdel"}, what...)}
+func (dialect) Cancel(what []string) cluster.Command { return about("qdel", what...) }
+
+// Hold also marks tasks that run, which changes nothing for them.
+func (dialect) Hold(what []string, held bool) cluster.Command {
+	if held {
+		return about("qhold", what...)
+	}
+	return about("qrls", what...)
 }
+
+// Throttle changes -tc.
+func (dialect) Throttle(job string, n int) cluster.Command {
+	return about("qalter", "-tc", strconv.Itoa(n), job)
+}
+
+// Gapless is true: of tasks that wait in several ranges, the scheduler starts all but those of the
+// first one at once, whatever -tc says.
+func (dialect) Gapless() bool { return true }
 
 // ByHand takes names, too.
 func (dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }

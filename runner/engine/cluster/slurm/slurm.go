@@ -30,10 +30,17 @@ func (dialect) Granted(map[string]string) string { return "" }
 
 // Submit submits an array. Slurm starts no task a second time by itself, and the tasks write
 // their output themselves.
-func (dialect) Submit(name, state string, n int, args []string) cluster.Command {
+func (dialect) Submit(a cluster.Array, args []string) cluster.Command {
+	array := fmt.Sprintf("--array=0-%d", a.Tasks-1)
+	if a.Throttle > 0 {
+		array += fmt.Sprintf("%%%d", a.Throttle)
+	}
 	fixed := []string{
-		"sbatch", "--parsable", "-J", name, fmt.Sprintf("--array=0-%d", n-1), "-o", "/dev/null", "-e", "/dev/null",
-		"--no-requeue", "--export=ALL", "-D", "/", "--comment=" + state,
+		"sbatch", "--parsable", "-J", a.Name, array, "-o", "/dev/null", "-e", "/dev/null",
+		"--no-requeue", "--export=ALL", "-D", "/", "--comment=" + a.State,
+	}
+	if a.Held {
+		fixed = append(fixed, "--hold")
 	}
 	return cluster.Command{Args: append(fixed, args...), Env: passed()}
 }
@@ -154,12 +161,15 @@ func (dialect) Rows(stdout string) ([]cluster.Row, error) {
 		}
 		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[12], Never: hopeless[f[3]]}
 		r.Suspended = f[2] == "SUSPENDED"
+		r.Mixed = strings.Contains(r.Reason, ",")
+		_, throttle, _ := strings.Cut(f[1], "%")
+		r.Throttle, _ = strconv.Atoi(throttle)
 		r.Raw, _ = strconv.Atoi(f[6])
 		r.GPUs = each(f[7], f[8]) + each(f[9], f[10]) + gpusIn(f[11])
 		if r.State == cluster.Pending {
 			r.Expected, _ = time.ParseInLocation(timeLayout, f[5], time.Local) // N/A without one
 		}
-		if r.Reason == "None" {
+		if r.Reason == "None" || r.Reason == "JobArrayTaskLimit" { // of gpurun's own making
 			r.Reason = ""
 		}
 		if f[1] == "N/A" {
@@ -251,6 +261,26 @@ func (dialect) Ends(stdout string) (rows []cluster.Row) {
 func (dialect) Cancel(what []string) cluster.Command {
 	return cluster.Command{Args: append([]string{"scancel", "-Q"}, what...)}
 }
+
+// tell runs scontrol, which fails because some tasks of an array are over, and says so of the
+// others, too.
+const tell = `said=$(scontrol "$@" 2>&1) || ! printf '%s\n' "$said" | grep -v -e ': No error' -e 'already finished' -e 'already completing' -e 'Invalid job id' >&2`
+
+// Hold holds also what a running task would be if it were queued again, which it never is.
+func (dialect) Hold(what []string, held bool) cluster.Command {
+	verb := "release"
+	if held {
+		verb = "hold"
+	}
+	return cluster.Command{Args: append([]string{"sh", "-c", tell, "scontrol", verb}, what...)}
+}
+
+// Throttle changes what follows the % of an array.
+func (dialect) Throttle(job string, n int) cluster.Command {
+	return cluster.Command{Args: []string{"sh", "-c", tell, "scontrol", "update", "JobId=" + job, fmt.Sprintf("ArrayTaskThrottle=%d", n)}}
+}
+
+func (dialect) Gapless() bool { return false }
 
 // ByHand names jobs one at a time: scancel takes one name.
 func (dialect) ByHand(what []string) string {

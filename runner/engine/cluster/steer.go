@@ -1,0 +1,364 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/state/host"
+)
+
+// limits are how much of this batch may run at once.
+type limits struct{ jobs, gpus int } // 0 and -1 for any number
+
+func (l limits) String() string {
+	var all []string
+	if l.jobs > 0 {
+		all = append(all, fmt.Sprintf("max_concurrent is %d", l.jobs))
+	}
+	if l.gpus >= 0 {
+		all = append(all, fmt.Sprintf("max_gpus is %d", l.gpus))
+	}
+	return strings.Join(all, ", ")
+}
+
+// A part is an array that wants its part of the limits.
+type part struct {
+	gpus    int // of each task
+	running int
+	waiting int // without those that are paused
+	told    int // its throttle; 0 if that is unknown, or if all that waits is held
+}
+
+// split returns the throttle of each array, so that they sum to no more than the limits, as far
+// as what runs already lets them. The first arrays come first. One that gets 0 has to be held.
+// A throttle that is larger than it need be stays so as long as no other array wants some of it.
+func (l limits) split(all []part) []int {
+	jobs, gpus := l.jobs, l.gpus
+	if jobs == 0 {
+		jobs = math.MaxInt32
+	}
+	if gpus < 0 {
+		gpus = math.MaxInt32
+	}
+	throttles := make([]int, len(all))
+	add := func(i, n int) {
+		throttles[i], jobs, gpus = throttles[i]+n, jobs-n, gpus-n*all[i].gpus
+	}
+	most := func(i, n int) int {
+		if n = min(n, jobs); all[i].gpus > 0 {
+			n = min(n, gpus/all[i].gpus)
+		}
+		return max(n, 0)
+	}
+	for i, p := range all {
+		add(i, p.running)
+	}
+	for i, p := range all {
+		add(i, most(i, p.waiting))
+	}
+	for i, p := range all {
+		if throttles[i] > 0 && throttles[i] < p.told {
+			add(i, most(i, p.told-throttles[i]))
+		}
+	}
+	return throttles
+}
+
+// An array is a submission that has not ended.
+type array struct {
+	*submit
+	part
+	waits    []*entry // what no node has begun, by task
+	throttle int      // that it is to have; 0 to be held
+}
+
+// waits reports whether no node has begun an attempt, as far as it is known.
+func (e *entry) waits() bool {
+	return e.task == nil && e.record == nil && (e.row.State == Gone || e.row.State.queued())
+}
+
+// arrays returns what is submitted, in the order of submission, and what more tasks would get.
+func (c *Cluster) arrays(more part) (all []*array, throttle int) {
+	of := map[*submit]*array{}
+	for _, e := range c.live {
+		if e.submit == nil {
+			continue
+		}
+		a := of[e.submit]
+		if a == nil {
+			a = &array{submit: e.submit}
+			of[e.submit] = a
+			all = append(all, a)
+		}
+		switch a.gpus = max(a.gpus, e.gpus); {
+		case !e.waits():
+			a.running++
+		case !e.paused:
+			a.waiting++
+			fallthrough
+		default:
+			a.waits = append(a.waits, e)
+		}
+	}
+	number := func(a *array) int {
+		n, err := strconv.Atoi(a.job)
+		if err != nil {
+			return math.MaxInt // it is being submitted
+		}
+		return n
+	}
+	slices.SortFunc(all, func(a, b *array) int { return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a.id, b.id)) })
+	parts := make([]part, len(all), len(all)+1)
+	for i, a := range all {
+		slices.SortFunc(a.waits, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
+		if slices.ContainsFunc(a.waits, func(e *entry) bool { return !e.held }) || a.running > 0 {
+			a.told = a.submit.throttle
+		}
+		parts[i] = a.part
+	}
+	throttles := c.limits.split(append(parts, more))
+	for i, a := range all {
+		if a.throttle = throttles[i]; c.limits == (limits{0, -1}) {
+			a.throttle = len(a.marks) // others may have tasks of it, too
+		}
+	}
+	return all, throttles[len(all)]
+}
+
+// steering is what the cluster is told about what waits there.
+type steering struct {
+	limits limits
+	busy   bool
+	again  time.Time     // not before
+	pause  time.Duration // after the next failure
+	deaf   bool          // it has not answered: it may have crashed, and forgotten what it was told last
+}
+
+// Hold has an attempt wait in the queue until it is released, unless it begins first.
+func (c *Cluster) Hold(uniID string, held bool) {
+	c.post.Put(func() {
+		if e := c.live[uniID]; e != nil {
+			e.paused = held
+		}
+	})
+}
+
+// Limit bounds what runs at once.
+func (c *Cluster) Limit(jobs, gpus int) {
+	c.post.Put(func() { c.limits = limits{jobs, gpus} })
+}
+
+// settled reports whether it is known what earlier runs have submitted, and what of it runs.
+func (c *Cluster) settled() bool {
+	for _, e := range c.live {
+		if e.adopted && (!c.learned || e.submit == nil && !e.never) {
+			return false
+		}
+	}
+	return true
+}
+
+// steer has the cluster hold and release what waits there, and throttle its arrays, one command
+// at a time. What may start is taken away first, so that never more may start than is to. It
+// reports whether anything has yet to be held.
+func (c *Cluster) steer() (holding bool) {
+	st := &c.steering
+	if !c.settled() {
+		return false
+	}
+	command, before, then := c.order()
+	if then == nil || st.busy || time.Now().Before(st.again) {
+		return then != nil && st.pause == 0
+	}
+	if err := before(); err != nil {
+		c.steered(err)
+		return true
+	}
+	st.busy = true
+	c.late.begin("hold")
+	c.beside(func() func() {
+		_, err := command.output()
+		return func() {
+			st.busy = false
+			if c.steered(err); err == nil {
+				then()
+			}
+		}
+	})
+	return true
+}
+
+// steered notes how an order was heard.
+func (c *Cluster) steered(err error) {
+	st := &c.steering
+	if c.late.done("hold", err); err == nil {
+		st.pause = 0
+		return
+	}
+	c.Log.Warn().Err(err).Msg("hold")
+	st.pause = min(max(time.Second, 2*st.pause), longestPause)
+	st.again = time.Now().Add(st.pause)
+}
+
+// order returns the next command, what to do before, and once it was heard; no then for nothing.
+func (c *Cluster) order() (command Command, before func() error, then func()) {
+	all, _ := c.arrays(part{})
+	var hold, release []*entry
+	var lower, raise *array
+	unknown := false // an array is yet to be accepted that has more than it is to have
+	for _, a := range all {
+		bound := a.throttle < a.running+a.waiting && c.dialect.Gapless()
+		last, gap := -1, false
+		for _, e := range a.waits {
+			if !e.paused {
+				gap = gap || bound && last >= 0 && e.n != last+1
+				last = e.n
+			}
+			switch held := e.paused || a.throttle == 0 || gap; {
+			case a.job == "":
+			case held && !e.held:
+				hold = append(hold, e)
+			case !held && e.held:
+				release = append(release, e)
+			}
+		}
+		switch told := a.submit.throttle; {
+		case a.throttle == 0 || len(a.waits) == 0 && told == 0 || a.throttle == told:
+		case told != 0 && told < a.throttle:
+			raise = cmp.Or(raise, a)
+		case a.job == "":
+			unknown = true
+		default:
+			lower = cmp.Or(lower, a)
+		}
+	}
+	switch {
+	case len(hold) > 0:
+		slices.Reverse(hold) // the last first, so that there is no gap meanwhile
+		return c.toHold(hold, true)
+	case lower != nil:
+		return c.toThrottle(lower)
+	case unknown:
+	case raise != nil && raise.job != "":
+		return c.toThrottle(raise)
+	case len(release) > 0:
+		return c.toHold(release, false)
+	}
+	return Command{}, nil, nil
+}
+
+func (c *Cluster) toThrottle(a *array) (Command, func() error, func()) {
+	return c.dialect.Throttle(a.job, a.throttle), func() error { return nil }, func() { a.submit.throttle = a.throttle }
+}
+
+// toHold returns the command that holds or releases some entries, those of an array together if
+// they are all that waits of it.
+func (c *Cluster) toHold(some []*entry, held bool) (Command, func() error, func()) {
+	mark := byte(' ')
+	if held {
+		mark = heldMark
+	}
+	var names []string
+	var named []*entry
+	for len(some) > 0 && len(names) < cancelAtOnce {
+		s := some[0].submit
+		n := slices.IndexFunc(some, func(e *entry) bool { return e.submit != s })
+		if n < 0 {
+			n = len(some)
+		}
+		own := some[:n]
+		some = some[n:]
+		if n > 1 && c.waiting(s) == n && (len(s.ours) == len(s.marks) || !s.isElsewhere(anyTask)) {
+			names = append(names, s.job)
+		} else {
+			own = own[:min(n, cancelAtOnce-len(names))]
+			for _, e := range own {
+				names = append(names, c.dialect.Task(s.job, e.n))
+			}
+		}
+		named = append(named, own...)
+	}
+	keep := func() error {
+		dirty := map[*submit]bool{}
+		for _, e := range named {
+			if s := e.submit; e.n < len(s.marks) && s.marks[e.n] != mark {
+				s.marks[e.n], dirty[s] = mark, true
+			}
+		}
+		for s := range dirty {
+			if err := overwrite(filepath.Join(s.dir, holdsFile), 0, s.marks); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	done := func() {
+		for _, e := range named {
+			if e.held = held; !held {
+				e.freed = time.Now()
+			}
+		}
+		if !held {
+			_ = keep() // else it is released once more
+		}
+	}
+	if !held {
+		return c.dialect.Hold(names, false), func() error { return nil }, done
+	}
+	return c.dialect.Hold(names, true), keep, done
+}
+
+// waiting returns how many attempts of a submission wait.
+func (c *Cluster) waiting(s *submit) (n int) {
+	for _, e := range c.live {
+		if e.submit == s && e.waits() {
+			n++
+		}
+	}
+	return n
+}
+
+// freedFor is how long a cluster may still list as held what it has released, or forget that it has.
+const freedFor = 10 * time.Second
+
+// check notes what a list says of what the cluster was told: one that has crashed forgets that.
+func (e *entry) check(r Row) {
+	switch {
+	case r.Mixed:
+	case r.State == Pending:
+		e.held = false
+		if time.Since(e.freed) > freedFor {
+			e.freed = time.Time{}
+		}
+	case r.State == Stuck && !e.freed.IsZero():
+		e.held = true
+	}
+}
+
+// heard notes that the cluster answers, and what it lists of throttles.
+func (st *steering) heard(c *Cluster) {
+	for _, s := range c.submits {
+		for _, r := range s.rows {
+			if st.deaf && !c.dialect.Keeps() || r.Throttle > 0 && r.Throttle != s.throttle {
+				s.throttle = 0
+			}
+		}
+	}
+	st.deaf = false
+}
+
+// Marks of tasks in holdsFile, which only the runner reads: what it may have had held, and is to
+// release again.
+const heldMark = 'h'
+
+// marksOf reads them.
+func marksOf(dir string) []byte {
+	b, _ := host.ReadOwn(filepath.Join(dir, holdsFile), 1<<20)
+	return b
+}

@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// Throttles sum to no more than the limits as far as what runs lets them, use them up, and are left alone where a change
+// would help nobody.
+func TestSplit(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		limit limits
+		parts []part
+		want  []int
+	}{
+		{"nothing", limits{2, -1}, nil, []int{}},
+		{"no limits", limits{0, -1}, []part{{1, 3, 4, 9}, {0, 0, 5, 5}}, []int{9, 5}},
+		{"one array", limits{2, -1}, []part{{1, 0, 12, 0}}, []int{2}},
+		{"the first is first", limits{2, -1}, []part{{1, 0, 12, 2}, {1, 0, 3, 0}}, []int{2, 0}},
+		{"what runs counts", limits{2, -1}, []part{{1, 2, 10, 2}, {1, 0, 3, 0}}, []int{2, 0}},
+		{"the last of an array", limits{2, -1}, []part{{1, 1, 0, 2}, {1, 0, 3, 0}}, []int{1, 1}},
+		{"nobody wants the rest", limits{2, -1}, []part{{1, 1, 0, 2}, {1, 0, 0, 0}}, []int{2, 0}},
+		{"each goes on", limits{2, -1}, []part{{1, 1, 5, 1}, {1, 1, 5, 1}}, []int{1, 1}},
+		{"lowered below what runs", limits{1, -1}, []part{{1, 3, 5, 4}, {1, 0, 5, 1}}, []int{3, 0}},
+		{"raised", limits{5, -1}, []part{{1, 2, 1, 2}, {1, 0, 9, 0}}, []int{3, 2}},
+		{"GPUs", limits{0, 4}, []part{{2, 1, 5, 1}, {1, 0, 5, 0}, {0, 0, 7, 7}}, []int{2, 0, 7}},
+		{"both", limits{3, 4}, []part{{2, 0, 5, 0}, {0, 0, 5, 0}}, []int{2, 1}},
+		{"too large for the rest", limits{0, 3}, []part{{2, 1, 5, 1}, {2, 0, 5, 0}, {1, 0, 5, 0}}, []int{1, 0, 1}},
+		{"none at all", limits{0, 0}, []part{{1, 0, 5, 0}, {0, 0, 1, 1}}, []int{0, 1}},
+	} {
+		if got := tt.limit.split(tt.parts); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// steerable also says what it holds, and throttles only without gaps.
+type steerable struct {
+	plain
+	gapless bool
+}
+
+func (s steerable) Gapless() bool { return s.gapless }
+func (steerable) Hold(what []string, held bool) Command {
+	return Command{Args: append([]string{map[bool]string{true: "hold", false: "release"}[held]}, what...)}
+}
+
+func (steerable) Throttle(job string, n int) Command {
+	return Command{Args: []string{"throttle", job, fmt.Sprint(n)}}
+}
+
+// What the cluster is told, in which order, until it has been told all.
+func TestOrders(t *testing.T) {
+	type job struct {
+		tasks, throttle int
+		held            bool
+	}
+	for _, tt := range []struct {
+		name    string
+		gapless bool
+		limit   limits
+		jobs    []job
+		change  func(at func(job, n int) *entry)
+		want    string
+	}{
+		{name: "nothing", limit: limits{2, -1}, jobs: []job{{3, 2, false}, {3, 1, true}}},
+		{name: "no limit", limit: limits{0, -1}, jobs: []job{{3, 3, false}, {3, 3, false}}},
+		{
+			name: "paused", limit: limits{0, -1}, jobs: []job{{3, 3, false}, {2, 2, false}},
+			change: func(at func(job, n int) *entry) {
+				for n := range 3 {
+					at(0, n).paused = true
+				}
+				at(1, 0).paused = true
+			},
+			want: "hold 12.0 11",
+		},
+		{
+			name: "resumed", limit: limits{0, -1}, jobs: []job{{3, 3, true}},
+			change: func(at func(job, n int) *entry) { at(0, 1).paused = true },
+			want:   "release 11.0 11.2",
+		},
+		{name: "lowered first", limit: limits{2, -1}, jobs: []job{{1, 2, false}, {3, 1, true}}, want: "throttle 11 1; release 12"},
+		{name: "raised before it is released", limit: limits{4, -1}, jobs: []job{{2, 2, false}, {5, 1, true}}, want: "throttle 12 2; release 12"},
+		{name: "held", limit: limits{1, -1}, jobs: []job{{4, 2, false}, {5, 1, false}}, want: "hold 12; throttle 11 1"},
+		{name: "unlimited", limit: limits{0, -1}, jobs: []job{{4, 2, false}, {5, 1, true}}, want: "throttle 11 4; throttle 12 5; release 12"},
+		{name: "unknown", limit: limits{3, -1}, jobs: []job{{4, 0, false}}, want: "throttle 11 3"},
+		{
+			name: "a pause makes room", limit: limits{2, -1}, jobs: []job{{3, 2, false}, {3, 1, true}},
+			change: func(at func(job, n int) *entry) { at(0, 1).paused, at(0, 2).paused = true, true },
+			want:   "hold 11.2 11.1; throttle 11 1; release 12",
+		},
+		{
+			name: "a gap", limit: limits{2, -1}, jobs: []job{{6, 2, false}},
+			change: func(at func(job, n int) *entry) { at(0, 2).paused = true },
+			want:   "hold 11.2",
+		},
+		{
+			name: "no gap", gapless: true, limit: limits{2, -1}, jobs: []job{{6, 2, false}},
+			change: func(at func(job, n int) *entry) { at(0, 2).paused = true },
+			want:   "hold 11.5 11.4 11.3 11.2",
+		},
+		{
+			name: "a gap that does no harm", gapless: true, limit: limits{5, -1}, jobs: []job{{6, 5, false}},
+			change: func(at func(job, n int) *entry) { at(0, 2).paused = true },
+			want:   "hold 11.2",
+		},
+		{
+			name: "the next range", gapless: true, limit: limits{2, -1}, jobs: []job{{6, 2, true}},
+			change: func(at func(job, n int) *entry) {
+				at(0, 0).task, at(0, 1).row = &task{}, Row{State: Runs}
+				at(0, 2).paused = true
+			},
+			want: "release 11.3 11.4 11.5",
+		},
+	} {
+		c := &Cluster{dialect: steerable{gapless: tt.gapless}, live: map[string]*entry{}, submits: map[string]*submit{}}
+		all := map[string]*entry{}
+		for i, j := range tt.jobs {
+			s := &submit{id: fmt.Sprint(i), job: fmt.Sprint(11 + i), dir: t.TempDir(), throttle: j.throttle, marks: []byte(strings.Repeat(" ", j.tasks))}
+			c.submits[s.id] = s
+			if err := write(filepath.Join(s.dir, holdsFile), s.marks, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for n := range j.tasks {
+				e := &entry{gpus: 1, held: j.held}
+				e.UniID = fmt.Sprint(i, " ", n)
+				e.belong(s, n)
+				c.live[e.UniID], all[e.UniID] = e, e
+			}
+		}
+		if c.limits = tt.limit; tt.change != nil {
+			tt.change(func(job, n int) *entry { return all[fmt.Sprint(job, " ", n)] })
+		}
+		var got []string
+		for range 9 {
+			command, before, then := c.order()
+			if then == nil {
+				break
+			}
+			if err := before(); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range all { // a run that is killed now finds what it may have held
+				if name := c.jobID(e); command.Args[0] == "hold" && slices.Contains(command.Args[1:], name) && marksOf(e.submit.dir)[e.n] != heldMark {
+					t.Errorf("%s: %s is not on record as held", tt.name, name)
+				}
+			}
+			then()
+			slices.SortFunc(command.Args[1:], func(a, b string) int { return -strings.Compare(a, b) })
+			if command.Args[0] == "throttle" {
+				slices.Reverse(command.Args[1:])
+				slices.SortFunc(command.Args[1:], func(a, b string) int { return len(b) - len(a) })
+			}
+			if command.Args[0] == "release" {
+				slices.Reverse(command.Args[1:])
+			}
+			got = append(got, strings.Join(command.Args, " "))
+		}
+		if text := strings.Join(got, "; "); text != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, text, tt.want)
+		}
+	}
+}
+
+// What a list says of what the cluster was told is believed where it is certain.
+func TestCheck(t *testing.T) {
+	e := &entry{held: true}
+	if e.check(Row{State: Stuck}); !e.held {
+		t.Error("it is held, and not believed")
+	}
+	if e.check(Row{State: Pending, Mixed: true}); !e.held {
+		t.Error("others are not held")
+	}
+	if e.check(Row{State: Pending}); e.held {
+		t.Error("a crashed controller has forgotten it")
+	}
+	if e.check(Row{State: Stuck}); e.held {
+		t.Error("somebody else holds it")
+	}
+}
+
+// An array has a name that its user recognizes and that every cluster takes.
+func TestNameOf(t *testing.T) {
+	for _, tt := range []struct{ prefix, file, jobs, want string }{
+		{"", "jobs", "train", "train.jobs-0badcafe"},
+		{"", "jobs", "train-lr=0.1-s1 train-lr=0.1-s2", "train-lr=0.1-s.jobs-0badcafe"},
+		{"", "jobs", "train-1 train-2", "train.jobs-0badcafe"},
+		{"", "jobs", "a b", "jobs-0badcafe"},
+		{"", "7 days", "a b", "__days-0badcafe"},
+		{"lab", "jobs", "eval", "lab-eval.jobs-0badcafe"},
+		{"", "a:b", "3d/é:x", "_d___x.a_b-0badcafe"},
+		{"", "a-very-long-name-of-a-job-file", strings.Repeat("x", 50), strings.Repeat("x", 32) + ".a-very-long-name-of-a-jo-0badcafe"},
+	} {
+		c := &Cluster{file: tt.file}
+		if tt.prefix != "" {
+			c.Options = map[string]string{"name_prefix": tt.prefix}
+		}
+		var batch []*engine.Launch
+		for name := range strings.SplitSeq(tt.jobs, " ") {
+			l := &engine.Launch{}
+			l.Job = name
+			batch = append(batch, l)
+		}
+		if got := c.nameOf(batch, "0badcafe"); got != tt.want || idIn(got) != "0badcafe" {
+			t.Errorf("%s: got %q, want %q", tt.jobs, got, tt.want)
+		}
+	}
+}
+
+// What an earlier run has withdrawn and could not record ends as withdrawn, and not as what the cluster says of it.
+func TestTaken(t *testing.T) {
+	e := &entry{taken: true, submit: &submit{job: "17"}}
+	if !e.unclear() {
+		t.Error("it waits in the queue for nothing")
+	}
+	for _, row := range []Row{{}, {State: Pending}, {State: Cancelled}, {State: Completed}} {
+		s := seen{claimed: voidMark, row: row, missed: goneAfter, missing: accounted, keeps: true}
+		if v := judge(s); v != (verdict{ends, withdrawn}) || v.outcome(&s, "x", time.Time{}).Why != "interrupted" {
+			t.Errorf("%+v: got %+v", row, v)
+		}
+	}
+}

@@ -195,8 +195,8 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 			}
 		}
 		ids = append(ids, id)
-		if p := l.Core.Phase(id); req.Op == control.OpPause && (p == state.Running || p == state.Queued) {
-			r.Keep(fmt.Sprintf("keeps %s; no new attempt starts", p), l.Batch.Jobs[id].Name)
+		if req.Op == control.OpPause && l.Core.Phase(id) == state.Running {
+			r.Keep("keeps running; no new attempt starts", l.Batch.Jobs[id].Name)
 			continue
 		}
 		r.Done = append(r.Done, l.Batch.Jobs[id].Name)

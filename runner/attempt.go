@@ -20,7 +20,7 @@ func (l *loop) start(a sched.Launch) {
 		return
 	}
 	at := l.attempts.live[a.UniID]
-	at.launch.Key, at.launch.Needs = a.Key, a.Needs
+	at.launch.Key, at.launch.Needs, at.launch.Rank = a.Key, a.Needs, a.Rank
 	l.starts = append(l.starts, at.launch)
 }
 

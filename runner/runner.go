@@ -275,10 +275,18 @@ func (l *loop) do(a sched.Action) {
 	case sched.End:
 		l.launch() // it may be one of these
 		how := engine.Term
-		if a.Kill {
+		switch {
+		case a.Kill:
 			how = engine.Kill
+		case a.Unbegun:
+			how = engine.Withdraw
 		}
 		l.Engine.Stop(a.UniID, a.Why, how)
+	case sched.Hold:
+		l.launch()
+		l.Engine.Queue.Hold(a.UniID, !a.Release)
+	case sched.Limit:
+		l.Engine.Queue.Limit(a.Jobs, a.GPUs)
 	case sched.Save:
 		l.launch()
 		l.Engine.Trees.Save(a.UniID, state.WhyResize, a.Signal, a.Wait)

@@ -52,6 +52,8 @@ type standing struct {
 
 	expected  time.Time // to begin, as the cluster says; zero if unknown
 	suspended bool      // it has begun, but the cluster has it stand still
+	onHold    bool      // its user has paused it, and the cluster is to hold it
+	withdrawn bool      // it is to leave the queue, unless it begins first
 }
 
 // stopping is why an attempt is being stopped.
@@ -182,6 +184,8 @@ func (c *Core) whyQueued(id int32) *schema.Wait {
 // wait returns what an attempt waits for there, nil if it runs.
 func (s standing) wait(now Now) *schema.Wait {
 	switch {
+	case s.queued && s.onHold:
+		return waits(schema.WaitPaused, "queued %s: paused, and held there until gpurun resume", s.jobID)
 	case s.queued && s.expected.After(now.Wall):
 		w := waits(schema.WaitCluster, "%s; the cluster expects it to start at %s", s, clock(s.expected, now.Wall))
 		w.Expected = schema.Time(s.expected)
@@ -279,7 +283,7 @@ func (ev Prepared) on(c *Core) {
 	c.line(a, c.opts.Queues)
 	c.lookFor(a)
 	c.readings.begun(c.now.Boot)
-	c.do(Launch{Job: int(a.job), UniID: uni, Key: start.Key, Needs: start.Needs})
+	c.do(Launch{Job: int(a.job), UniID: uni, Key: start.Key, Needs: start.Needs, Rank: int(c.ranks[a.job])})
 }
 
 // startFact adds what the core knows of a start to what the edge knows.

@@ -13,7 +13,7 @@ import (
 // check verifies the invariants that hold between two Steps. Tests call it after each. A running
 // job may have jobs before it that it did not wait for, once such jobs have been reopened.
 func (c *Core) check(reopened bool) error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkUsage(), c.checkMoves())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkUsage(), c.checkMoves(), c.checkStanding())
 }
 
 func (c *Core) checkCounts() error {
@@ -100,7 +100,7 @@ func (c *Core) checkLimits() error {
 			return nil
 		}
 	}
-	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all) > most {
+	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all) > most && !c.opts.Queues {
 		return fmt.Errorf("%d jobs are running, max_concurrent is %d", len(c.live.all), most)
 	}
 	if c.opts.CPUs > 0 && c.live.reserved.CPUs > c.opts.CPUs {
@@ -359,6 +359,26 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {
 		return fmt.Errorf("it waits for nothing")
+	}
+	return nil
+}
+
+// checkStanding: what waits in the queue of a cluster is held exactly if it is paused, and is to leave it exactly if it
+// would not be submitted now; the cluster knows the limits.
+func (c *Core) checkStanding() error {
+	if !c.begun {
+		return nil
+	}
+	if c.opts.Queues && (c.limit != Limit{max(c.b.Settings.MaxConcurrent, 0), c.b.Settings.MaxGPUs}) {
+		return fmt.Errorf("the cluster was told %+v", c.limit)
+	}
+	for _, a := range c.live.all {
+		if !a.queued || a.stop != "" || c.finished {
+			continue
+		}
+		if is := c.paused || a.job >= 0 && c.jobs[a.job].paused; !a.withdrawn && (c.unstartable(a) || a.onHold != is) {
+			return fmt.Errorf("%s waits, held: %v, paused: %v, unstartable: %v", a.name, a.onHold, is, c.unstartable(a))
+		}
 	}
 	return nil
 }

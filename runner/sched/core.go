@@ -102,6 +102,7 @@ type ending struct {
 // the ledgers recorded, and keeps it up to date.
 func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c := &Core{b: b, h: history, opts: opts}
+	c.limit = Limit{GPUs: -1}
 	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
 	c.byNeed, c.waiter.head, c.outOfSpace = map[need]*class{}, nobody, nobody
 	c.fillQueues()
@@ -162,6 +163,7 @@ func (c *Core) settle() {
 	if c.giveUp(); c.gaveUp && c.conclude() {
 		c.proceed()
 	}
+	c.steerQueue()
 	c.resize()
 	c.wish()
 	c.yield()
@@ -288,7 +290,7 @@ func (c *Core) giveUp() {
 
 // leaveQueue gives up when nothing of all that is submitted has begun for max_wait.
 func (c *Core) leaveQueue() {
-	if c.live.queued == 0 || !c.live.allQueued() || !c.begun {
+	if c.live.queued == 0 || !c.live.allQueued() || c.live.allOnHold() || !c.begun {
 		c.idle = 0
 		return
 	}

@@ -290,6 +290,7 @@ type Launch struct {
 	Job        int
 	UniID      string
 	Key, Needs string // as in its start
+	Rank       int    // of the job, among all
 }
 
 // End: have the engine stop an attempt.
@@ -297,7 +298,18 @@ type End struct {
 	UniID string
 	Why   string // state.Why…
 	Kill  bool
+
+	Unbegun bool // only if it still waits in the queue of a cluster; else nothing happens to it
 }
+
+// Hold: have a cluster keep an attempt in its queue, or release it.
+type Hold struct {
+	UniID   string
+	Release bool
+}
+
+// Limit: have a cluster run no more attempts at a time than this; 0 jobs and -1 GPUs mean any number.
+type Limit struct{ Jobs, GPUs int }
 
 // Save: have the engine ask an attempt to save its work for a resize, and stop it after a while.
 // Answered by StopAnnounced or Declined.
@@ -350,6 +362,8 @@ func (Gather) action()         {}
 func (Ungather) action()       {}
 func (Launch) action()         {}
 func (End) action()            {}
+func (Hold) action()           {}
+func (Limit) action()          {}
 func (Save) action()           {}
 func (Adopt) action()          {}
 func (Warn) action()           {}

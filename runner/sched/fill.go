@@ -297,7 +297,7 @@ func (c *Core) slots() *schema.Wait {
 		return waits(schema.WaitPaused, "%s", pausedAll)
 	}
 	n := len(c.live.all) + len(c.moves)
-	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most {
+	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most && !c.opts.Queues {
 		noun := "jobs are"
 		if n == 1 {
 			noun = "job is"

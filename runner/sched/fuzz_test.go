@@ -78,6 +78,7 @@ func (c *chaos) batch() {
 	if c.away = c.chance(30); c.away {
 		c.opts.Elsewhere, c.opts.Queues = true, true
 		c.opts.MaxOpen, c.opts.MaxTotal = c.pick(5), 3*c.pick(3)
+		c.b.Settings.MaxGPUs = c.pick(5) - 1
 	} else {
 		c.gpus(c.pick(4), 24*gpu.GiB)
 	}
@@ -621,6 +622,9 @@ func (c *chaos) endOne() {
 		{ExitCode: -1, Lost: true}, {Failed: "output x missing"}, {Err: "no shell", ExitCode: -1}, {Good: true, ExitCode: 1}, {Stuck: true},
 		{ExitCode: 1, Cause: DeviceFault}, {ExitCode: -1, Signal: "SIGSEGV"}, {ExitCode: 1, Cause: HostMemory},
 	}[c.pick(15)]
+	if a := c.core.live.byID[uni]; a != nil && a.withdrawn && a.queued && c.chance(80) {
+		e = Ended{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true}
+	}
 	c.hung = c.hung || e.Stuck
 	c.exit(uni, e)
 }

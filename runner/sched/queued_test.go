@@ -110,11 +110,12 @@ func TestSuspended(t *testing.T) {
 	w.send(Suspended{"of another", true})
 }
 
-// max_gpus, max_gpus_total and max_submitted bound what is submitted and has not ended.
+// max_gpus_total and max_submitted bound what is submitted and has not ended; max_gpus what may run, which is up to the
+// engine.
 func TestSubmitted(t *testing.T) {
 	for _, tt := range []struct {
 		gpus, total, open, want int
-	}{{-1, 0, 0, 3}, {5, 0, 0, 2}, {4, 9, 0, 2}, {3, 0, 0, 1}, {-1, 0, 2, 2}, {-1, 4, 0, 2}, {5, 3, 0, 1}} {
+	}{{-1, 0, 0, 3}, {2, 0, 0, 3}, {4, 9, 0, 3}, {-1, 0, 2, 2}, {-1, 4, 0, 2}, {5, 3, 0, 1}} {
 		w := newCluster(t)
 		w.b.Settings.MaxGPUs, w.opts.MaxTotal, w.opts.MaxOpen = tt.gpus, tt.total, tt.open
 		w.open()

@@ -262,8 +262,8 @@ func (c *Core) quota(id int32) *schema.Wait {
 	if most := c.opts.Memory; most > 0 && cl.RAM > 0 && own.RAM+cl.RAM > most {
 		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
 	}
-	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
-		return waits(schema.WaitGPUs, "jobs with %s are submitted and %s is %d", many(c.live.asks, "GPU"), by, most)
+	if most := c.opts.MaxTotal; most > 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
+		return waits(schema.WaitGPUs, "jobs with %s are submitted and cluster.max_gpus_total is %d", many(c.live.asks, "GPU"), most)
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (c *Core) orders(cl *class) int {
 	return cl.req.Min
 }
 
-// mostOrders returns how many GPUs the engine may be asked for at once, -1 for any number, and
+// mostOrders returns how many GPUs an attempt may ask the engine for, -1 for any number, and
 // which setting says so. What else the user has on the cluster, the engine knows.
 func (c *Core) mostOrders() (int, string) {
 	most, total := c.b.Settings.MaxGPUs, c.opts.MaxTotal

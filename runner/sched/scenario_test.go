@@ -345,6 +345,10 @@ func (s *scenario) set(key, value string) {
 	case "machine":
 		cores, ram, _ := strings.Cut(value, " ")
 		s.rules.Machine = gpu.HostResources{CPUs: s.number(cores), RAM: s.bytes(ram)}
+	case "max_gpus":
+		b.MaxGPUs = s.number(value)
+	case "cluster":
+		s.opts.Elsewhere, s.opts.Queues = true, true
 	case "memory":
 		s.opts.Memory = s.bytes(value)
 	case "only":
@@ -512,7 +516,7 @@ func (s *scenario) happens(f []string) bool {
 		s.send(Started{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":
 		s.send(Started{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1})
-	case "exit", "dies", "fault", "signal", "oom", "lost", "void", "good", "bad", "saved":
+	case "exit", "dies", "fault", "signal", "oom", "lost", "void", "good", "bad", "saved", "withdrawn":
 		s.exit(f[1], s.ending(f))
 	case "saving":
 		s.send(StopAnnounced{UniID: s.attempt(f[1]), Why: state.WhyResize})
@@ -583,6 +587,8 @@ func (s *scenario) ending(f []string) Ended {
 		return Ended{ExitCode: -1, Lost: true}
 	case "void":
 		return Ended{ExitCode: -1, Lost: true, Void: true}
+	case "withdrawn":
+		return Ended{ExitCode: -1, Lost: true, Void: true, Why: state.WhyInterrupted}
 	case "saved":
 		return Ended{ExitCode: s.number(f[2]), Why: state.WhyResize, Whole: len(f) > 3}
 	case "good":

@@ -18,6 +18,7 @@ type steering struct {
 	pauses int  // how many jobs are paused
 
 	rereading bool    // the files are being read: more jobs may join
+	limit     Limit   // that the engine was told
 	at        []int32 // by job: its place in the files; nil for its ID
 	beside    []Beside
 }

@@ -42,7 +42,17 @@ func (w *world) words(a Action) string {
 		if a.Kill {
 			return "kill " + a.UniID + " " + a.Why
 		}
+		if a.Unbegun {
+			return "withdraw " + a.UniID + " " + a.Why
+		}
 		return "end " + a.UniID + " " + a.Why
+	case Hold:
+		if a.Release {
+			return "release " + a.UniID
+		}
+		return "hold " + a.UniID
+	case Limit:
+		return fmt.Sprintf("limit %d jobs, %d GPUs", a.Jobs, a.GPUs)
 	case Save:
 		return fmt.Sprintf("save %s %s, %s", a.UniID, a.Signal, a.Wait)
 	case Adopt:

@@ -48,6 +48,9 @@ func TestRealControllerKilled(t *testing.T) { long(t); site.ControllerKilled(t) 
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }
 func TestRealHistory(t *testing.T)          { site.History(t, shut, open) }
+func TestRealPaused(t *testing.T)           { site.Paused(t) }
+func TestRealWithdrawn(t *testing.T)        { site.Withdrawn(t) }
+func TestRealThrottled(t *testing.T)        { site.Throttled(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealQuotaOfRuns(t *testing.T)      { site.QuotaOfRuns(t) }
 func TestRealExecEnded(t *testing.T)        { site.ExecEnded(t) }

@@ -19,6 +19,9 @@ func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
 func TestRealUntold(t *testing.T)           { site.Untold(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealHistory(t *testing.T)          { site.History(t, block, unblock) }
+func TestRealPaused(t *testing.T)           { site.Paused(t) }
+func TestRealWithdrawn(t *testing.T)        { site.Withdrawn(t) }
+func TestRealThrottled(t *testing.T)        { site.Throttled(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealQuotaOfRuns(t *testing.T)      { site.QuotaOfRuns(t) }
 func TestRealExecEnded(t *testing.T)        { site.ExecEnded(t) }

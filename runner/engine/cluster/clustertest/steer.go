@@ -1,0 +1,199 @@
+package clustertest
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine/cluster"
+	"gpurun/state"
+)
+
+// rows returns what the cluster lists of tasks that wait or run.
+func (s *Site) rows(b *Bench) (rows []cluster.Row) {
+	b.Helper()
+	list := s.Dialect.List("root")
+	rows, err := s.Dialect.Rows(b.Command(append([]string{"env"}, append(list.Env, list.Args...)...)...))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return slices.DeleteFunc(rows, func(r cluster.Row) bool { return r.State >= cluster.Completed })
+}
+
+// held reports whether what waits in the cluster is held, all of it.
+func (s *Site) held(b *Bench) bool {
+	return !slices.ContainsFunc(s.rows(b), func(r cluster.Row) bool { return r.State == cluster.Pending })
+}
+
+// passes waits until the cluster has run a job that somebody submits who does not use gpurun, and so has looked at all.
+func (s *Site) passes(b *Bench) {
+	b.Helper()
+	s.Take(b, "1")
+	b.Until("another job runs", time.Minute, func() bool {
+		return slices.ContainsFunc(s.rows(b), func(r cluster.Row) bool { return r.Name == "blocker" && r.State == cluster.Runs })
+	})
+	s.Free(b)
+}
+
+// waits is a job file whose jobs write their names to the journal, and then wait for NAME.go.
+func (s *Site) waits(keys, names string) string {
+	text := "settings: {engine: " + s.Engine + ", cluster: {poll: 1s}" + keys + "}\ndefaults: {gpus: 0, retry: 0}\njobs:\n"
+	for name := range strings.SplitSeq(names, " ") {
+		text += "  - {name: " + name + ", run: 'echo {name} >>journal; until [ -e {name}.go ]; do sleep 0.1; done'}\n"
+	}
+	return text
+}
+
+func (b *Bench) queued(n int) {
+	b.Helper()
+	b.Until(fmt.Sprint(n, " are queued"), time.Minute, func() bool { return len(b.Facts(state.KindQueued)) == n })
+}
+
+func (b *Bench) goOn(names ...string) {
+	for _, name := range names {
+		b.Write(name+".go", "")
+	}
+}
+
+// Paused checks that a pause holds what waits in the cluster, all of it or some jobs, also if the run is killed meanwhile,
+// and that the same jobs of the cluster are released.
+func (s *Site) Paused(t *testing.T) {
+	b := s.New(t, s.waits("", "a b c"))
+	b.Command(s.Shut[0]...)
+	b.Cleanup(func() { Quietly(s.Shut[1]...) })
+	cmd, _ := b.Start("jobs.yaml")
+	b.queued(3)
+	b.Says(b.Run("pause"), "paused")
+	b.Until("all are held", time.Minute, func() bool { return s.held(b) })
+	b.Until("it says so", time.Minute, func() bool { return strings.Contains(b.Run("why", "b"), "paused") })
+	b.Command(s.Shut[1]...)
+	s.passes(b)
+	if ran := b.Read("journal"); ran != "" {
+		t.Errorf("while it was paused ran %q", ran)
+	}
+	b.Says(b.Run("pause", "b"), "paused: b")
+	b.Says(b.Run("resume"), "resumed")
+	b.Until("a and c run", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 2 })
+	s.passes(b)
+	if ran := strings.Fields(b.Read("journal")); slices.Contains(ran, "b") {
+		t.Errorf("while b was paused ran %q", ran)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	b.goOn("a", "b", "c")
+	b.Says(b.Run("jobs.yaml"), "3 succeeded") // it is not paused
+	for name, q := range b.Facts(state.KindQueued) {
+		if len(q) != 1 || len(b.Facts(state.KindEnd)[name]) != 1 {
+			t.Errorf("%s was queued as %+v, and ended as %+v", name, q, b.Facts(state.KindEnd)[name])
+		}
+	}
+}
+
+// Withdrawn checks that what waits in the cluster leaves it once it is not to start, that this spends nothing, and that what
+// runs goes on: a drained run, a group of jobs that fail with the same error, and jobs that their file no longer
+// has.
+func (s *Site) Withdrawn(t *testing.T) {
+	t.Run("drained", func(t *testing.T) {
+		b := s.New(t, s.waits(", max_concurrent: 1", "a b c"))
+		cmd, out := b.Start("jobs.yaml")
+		b.queued(3)
+		b.Until("one runs", time.Minute, func() bool { return b.Read("journal") != "" })
+		b.Until("that is known", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 1 })
+		b.Run("stop", "--drain")
+		b.Until("the others have left", time.Minute, func() bool { return s.left() == 1 })
+		b.goOn("a", "b", "c")
+		_ = b.Finish(cmd)
+		b.Says(out.String(), "1 succeeded")
+		b.Says(b.Run("jobs.yaml"), "2 succeeded, 1 up to date")
+		if ran := strings.Fields(b.Read("journal")); len(ran) != 3 {
+			t.Errorf("ran %q", ran)
+		}
+		for name, ends := range b.Facts(state.KindEnd) {
+			if last := ends[len(ends)-1]; last.State != state.Succeeded || len(ends) > 2 || len(ends) == 2 && ends[0].State != state.Interrupted {
+				t.Errorf("%s ended as %+v", name, ends)
+			}
+		}
+	})
+	t.Run("alike", func(t *testing.T) {
+		b := s.New(t, "settings: {engine: "+s.Engine+", max_concurrent: 1, breaker: 2, cluster: {poll: 1s}}\n"+
+			"jobs: [{name: 'j{i}', matrix: {i: 0..7}, gpus: 0, retry: 0, run: 'echo {i} >>journal; echo no data >&2; exit 1'}]\n")
+		out := b.Run("jobs.yaml")
+		b.Says(out, "2 failed")
+		b.Says(out, "holding 6 jobs like j")
+		b.Says(out, "no data")
+		if ran := strings.Fields(b.Read("journal")); len(ran) != 2 {
+			t.Errorf("ran %q\n%s", ran, out)
+		}
+		b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
+	})
+	t.Run("reloaded", func(t *testing.T) {
+		b := s.New(t, s.waits(", max_concurrent: 1", "a b c"))
+		cmd, out := b.Start("jobs.yaml")
+		b.queued(3)
+		b.Until("one is known to run", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 1 })
+		runs := b.Read("journal")
+		left := strings.TrimSpace(strings.Replace("a b c", runs, "", 1))
+		gone := left[:1]
+		b.Write("jobs.yaml", s.waits(", max_concurrent: 1", runs+" "+left[len(left)-1:]))
+		b.Run("reload")
+		b.Until("it has left", time.Minute, func() bool { return len(b.Facts(state.KindEnd)[gone]) == 1 })
+		b.goOn("a", "b", "c")
+		_ = b.Finish(cmd)
+		b.Says(out.String(), "2 succeeded")
+		if ran := strings.Fields(b.Read("journal")); len(ran) != 2 || slices.Contains(ran, gone) {
+			t.Errorf("ran %q without %s", ran, gone)
+		}
+	})
+}
+
+// Throttled checks that all ready jobs are submitted at once, that no more of them run than are to, retries included, and
+// that this can be changed meanwhile.
+func (s *Site) Throttled(t *testing.T) {
+	const n = 24
+	b := s.New(t, fmt.Sprintf(`
+settings: {engine: %s, max_concurrent: 2, cluster: {poll: 1s}}
+defaults: {gpus: 0, retry: 1}
+jobs:
+  - {name: "a{i}", matrix: {i: 1..%d}, run: 'echo begins >>journal; sleep 0.5; echo ends >>journal; [ {i} != 2 ] || mkdir once 2>/dev/null'}
+  - {name: "b{i}", matrix: {i: 1..%[2]d}, timeout: 1h, run: 'echo begins >>journal; sleep 0.5; echo ends >>journal'}
+`, s.Engine, n/2))
+	cmd, out := b.Start("jobs.yaml")
+	b.queued(n)
+	arrays := func() int {
+		all, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/submits/*/answer"))
+		return len(all)
+	}
+	if calls := arrays(); calls > n/3 { // some are ready before others
+		t.Errorf("%d calls for two kinds of jobs", calls)
+	}
+	ended := func(least int) func() bool {
+		return func() bool { return b.Journal()["ends"] >= least }
+	}
+	most := func() (most int) { // that ran at once
+		now := 0
+		for line := range strings.Lines(b.Read("journal")) {
+			if now++; strings.HasPrefix(line, "ends") {
+				now -= 2
+			}
+			most = max(most, now)
+		}
+		return most
+	}
+	b.Until("some have ended", time.Minute, ended(6))
+	if got := most(); got != 2 {
+		t.Errorf("%d ran at once, want 2", got)
+	}
+	b.Says(b.Run("set", "max_concurrent=4"), "max_concurrent is 4 now")
+	b.Until("more run at once", time.Minute, func() bool { return most() == 4 })
+	b.Run("set", "max_concurrent=1")
+	b.Until("more have ended", time.Minute, ended(16))
+	b.Run("set", "max_concurrent=3")
+	_ = b.Finish(cmd)
+	b.Says(out.String(), fmt.Sprint(n, " succeeded"))
+	if got := most(); got != 4 {
+		t.Errorf("%d ran at once, want 4", got)
+	}
+}

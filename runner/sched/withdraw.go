@@ -1,0 +1,57 @@
+package sched
+
+import (
+	"slices"
+
+	"gpurun/state"
+)
+
+// steerQueue has the cluster do with what waits in its queue what this run does with jobs that it
+// has not started: what is paused is held, and what is not to start is withdrawn. An attempt that
+// begins first counts as running. The limits are the cluster's to keep, so that all ready jobs
+// stand in its queue early.
+func (c *Core) steerQueue() {
+	if !c.opts.Queues || !c.begun {
+		return
+	}
+	if l := (Limit{max(c.b.Settings.MaxConcurrent, 0), c.b.Settings.MaxGPUs}); l != c.limit {
+		c.limit = l
+		c.do(l)
+	}
+	for _, a := range c.live.all {
+		if !a.queued || a.stop != "" || a.withdrawn {
+			continue
+		}
+		if a.withdrawn = c.unstartable(a); a.withdrawn {
+			c.do(End{UniID: a.uniID, Why: state.WhyInterrupted, Unbegun: true})
+		} else if hold := c.paused || a.job >= 0 && c.jobs[a.job].paused; hold != a.onHold {
+			a.onHold = hold
+			c.do(Hold{UniID: a.uniID, Release: !hold})
+		}
+	}
+}
+
+// unstartable reports whether an attempt that waits in a cluster's queue would not be submitted now.
+func (c *Core) unstartable(a *attempt) bool {
+	if c.sealed() || a.job < 0 {
+		return c.sealed()
+	}
+	most := c.b.Settings.MaxGPUs
+	return c.jobs[a.job].gone || a.n == 1 && c.breaker.holds(c.template(a.job)) != nil || most >= 0 && a.asks > most
+}
+
+// unsubmit returns a withdrawn job to where it was before its attempt, which does not count.
+func (c *Core) unsubmit(id int32) {
+	c.jobs[id].attempt--
+	c.set(id, pending)
+	if c.jobs[id].gone {
+		c.leave(id)
+	} else {
+		c.consider(id)
+	}
+}
+
+// allOnHold reports whether nothing that waits in the cluster's queue may start.
+func (l *attempts) allOnHold() bool {
+	return !slices.ContainsFunc(l.all, func(a *attempt) bool { return a.queued && !a.onHold })
+}

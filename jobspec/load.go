@@ -73,7 +73,7 @@ func newLoader(opts Options) *loader {
 // those that flags give.
 func UserSettings(path string, flags map[string]string) (Settings, error) {
 	l := newLoader(Options{})
-	s, _ := settings.Merge(settings.Defaults(), settings.FromFlags(flags, &l.out), nil, settings.FromUser(path, ourKeys(), &l.out), &l.out)
+	s, _ := settings.Merge(settings.Defaults(), settings.FromFlags(flags, &l.out), nil, settings.FromUser(path, ourKeys(), jobKeys, &l.out), &l.out)
 	return s, Report(l.out.Problems)
 }
 
@@ -129,7 +129,7 @@ func (l *loader) settings() {
 	for i, f := range l.files {
 		byFile[i] = f.dialect.settings(f)
 	}
-	user := settings.FromUser(l.opts.UserConfig, ourKeys(), &l.out)
+	user := settings.FromUser(l.opts.UserConfig, ourKeys(), jobKeys, &l.out)
 	base := settings.Defaults()
 	if len(l.files) > 0 && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect != &blocks }) {
 		base.Order, base.MaxUtil = "shuffle", 100

@@ -35,7 +35,7 @@ func (f *fileJobs) readYAML() {
 
 func (f *fileJobs) yamlSettings() []settings.Given {
 	if n := source.Child(f.root, "settings"); n != nil && !source.IsNull(n) {
-		return settings.FromMapping(f.src, n)
+		return settings.FromMapping(f.src, n, jobKeys)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func checkTop(s *source.Source, root *yaml.Node) bool {
 		}
 		if slices.Contains(settings.Names(), k.Value) {
 			hint = "it is a setting: move it under settings"
-		} else if slices.Contains(words.Job, k.Value) {
+		} else if slices.Contains(jobKeys, k.Value) {
 			hint = "it is a job key: move it into a job, or under defaults"
 		}
 		s.Problem(k.Line, k.Column, hint, "unknown key %q at the top level", k.Value)

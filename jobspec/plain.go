@@ -34,7 +34,7 @@ func (f *fileJobs) readBlocks() {
 	var problems []Problem
 	f.blocks, problems = block.Parse(f.src.Path, f.src.Data)
 	f.out.Add(problems...)
-	f.config = block.ReadConfig(f.src, f.opts.Config, ourKeys(), &f.out)
+	f.config = block.ReadConfig(f.src, f.opts.Config, ourKeys(), jobKeys, &f.out)
 	f.workDir, f.dirKey, f.dirFrom = f.config.WorkDir, f.config.DirKey, f.config.DirFrom
 	if len(f.blocks) == 0 && len(f.out.Problems) == 0 {
 		f.src.Problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "contains no blocks")

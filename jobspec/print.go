@@ -258,16 +258,16 @@ func (p *printer) args(t *written.Job) {
 // resources prints what the job file sets, and what its dialect implies.
 func (p *printer) resources(j *Job, t *written.Job) {
 	implied := p.implied(j)
-	for _, rk := range resourceKeys {
-		if strings.Contains(rk.key, ".") {
+	for _, rk := range JobKeys {
+		if strings.Contains(rk.Name, ".") {
 			continue
 		}
-		i := slices.IndexFunc(t.Resources, func(r written.Resource) bool { return r.Key == rk.key })
+		i := slices.IndexFunc(t.Resources, func(r written.Resource) bool { return r.Key == rk.Name })
 		switch {
-		case i >= 0 && !(j.Spec.Tree && rk.key == "retry"):
-			p.resource(0, rk.key, &t.Resources[i])
-		case implied[rk.key] != "":
-			p.entry("%s: %s", rk.key, implied[rk.key])
+		case i >= 0 && !(j.Spec.Tree && rk.Name == "retry"):
+			p.resource(0, rk.Name, &t.Resources[i])
+		case implied[rk.Name] != "":
+			p.entry("%s: %s", rk.Name, implied[rk.Name])
 		}
 	}
 	if j.Spec.Tree {

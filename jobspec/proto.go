@@ -187,7 +187,8 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	empty := "" // the last key that needs a mapping and has no value
 	s.Pairs(n, what, func(k, v *yaml.Node) {
 		word := words.Own(k.Value)
-		if !slices.Contains(words.Job, word) && !slices.Contains(words.List, word) {
+		key := keyNamed(word)
+		if key == nil || strings.Contains(word, ".") {
 			hint := keyHint(k.Value, v)
 			if empty != "" {
 				hint = "if it belongs to " + empty + ", indent it more than " + empty
@@ -195,7 +196,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 			s.Problem(k.Line, k.Column, hint, "unknown key %q in %s", k.Value, what)
 			return
 		}
-		if empty = ""; source.IsNull(v) && slices.Contains(words.Mappings, word) {
+		if empty = ""; source.IsNull(v) && key.mapping {
 			empty = word
 		}
 		if first := spelt[word]; first != nil {
@@ -238,7 +239,7 @@ func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 
 // ourKeys are all words that may begin a line of a job file.
 func ourKeys() []string {
-	return slices.Concat(words.Top, words.Job, words.List, settings.Names())
+	return slices.Concat(words.Top, jobKeys, listKeys, settings.Names())
 }
 
 // keyHint answers a word that is not a job key.
@@ -246,11 +247,11 @@ func keyHint(word string, v *yaml.Node) string {
 	if hint := words.ForeignHint(word, v); hint != "" {
 		return hint
 	}
-	if n := source.Nearest(word, slices.Concat(words.Job, words.List, []string{"command", "depends_on"})); n != "" {
+	if n := source.Nearest(word, slices.Concat(jobKeys, listKeys, []string{"command", "depends_on"})); n != "" {
 		return "did you mean \"" + n + "\"?"
 	}
 	if slices.Contains(settings.Names(), word) {
 		return "it is a setting: move it under settings"
 	}
-	return "valid keys: " + strings.Join(words.Job, ", ")
+	return "valid keys: " + strings.Join(jobKeys, ", ")
 }

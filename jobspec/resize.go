@@ -21,7 +21,7 @@ type Resize struct {
 var resizing = Resize{Up: 80, Down: 30, Signal: "USR1", Grace: time.Minute, Every: 10 * time.Minute}
 
 // resized is a key in resize. It makes the job elastic.
-func resized[T any](key string, parse func(string) (T, error), at func(*Resize) *T) resourceKey {
+func resized[T any](key string, parse func(string) (T, error), at func(*Resize) *T) JobKey {
 	return single("resize."+key, parse, func(s *Spec) *T {
 		if s.Resize.Up == 0 {
 			s.Resize = resizing

@@ -13,93 +13,12 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
-	"gpurun/jobspec/words"
 	"gpurun/jobspec/written"
 )
-
-// A resourceKey is one of the keys that the scheduler reads: how to parse it into a Spec.
-type resourceKey struct {
-	key  string
-	list bool
-	read func(s *Spec, values []string) error
-}
-
-// single is a key with one value.
-func single[T any](key string, parse func(string) (T, error), at func(*Spec) *T) resourceKey {
-	return resourceKey{key, false, func(s *Spec, v []string) (err error) { *at(s), err = parse(v[0]); return err }}
-}
-
-// several is a key whose value may be a list.
-func several[T any](key string, parse func([]string) (T, error), at func(*Spec) *T) resourceKey {
-	return resourceKey{key, true, func(s *Spec, v []string) (err error) { *at(s), err = parse(v); return err }}
-}
-
-// forCluster is a key of a job's own cluster. The values of a list become one text.
-func forCluster(key, between string) resourceKey {
-	return resourceKey{"cluster." + key, between != "", func(s *Spec, v []string) error {
-		if s.Cluster == nil {
-			s.Cluster = map[string]string{}
-		}
-		s.Cluster[key] = strings.Join(v, between)
-		return settings.CheckClusterKey(key, s.Cluster[key])
-	}}
-}
-
-// resourceKeys are in the order in which they apply.
-var resourceKeys = []resourceKey{
-	{"gpus", false, func(s *Spec, v []string) error {
-		least, most, err := units.ParseGPUs(v[0])
-		if err == nil {
-			s.Request.Min, s.Request.Max = least, most
-		}
-		return err
-	}},
-	single("gpu_memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Request.Memory }),
-	several("gpu_model", parseModels, func(s *Spec) *gpu.Names { return &s.Request.Models }),
-	several("gpu_ids", parseIDs, func(s *Spec) *gpu.Names { return &s.Request.IDs }),
-	single("max_util", units.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }),
-	single("cpus", parseCount, func(s *Spec) *int { return &s.CPUs }),
-	single("affinity", units.ParseBool, func(s *Spec) *bool { return &s.Affinity }),
-	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
-	single("pool", parsePool, func(s *Spec) *PoolUse { return &s.Pool }),
-	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }),
-	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }),
-	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
-	single("when", units.OneOf(OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
-	single("timeout", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
-	single("timeout.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
-	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
-	single("timeout.grace", units.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
-	single("stall", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
-	single("stall.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
-	single("stall.output", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
-	single("on_stall", parseOnStall, func(s *Spec) *bool { return &s.Stall.Kill }),
-	single("leftovers", units.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
-	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
-	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
-	single("retry.delay", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Delay }),
-	single("retry.backoff_after", parseCount, func(s *Spec) *int { return &s.Retry.BackoffAfter }),
-	single("retry.backoff", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Backoff }),
-	several("retry.on", parseKinds, func(s *Spec) *[]string { return &s.Retry.On }),
-	single("retry.memory_growth", parseFactor, func(s *Spec) *float64 { return &s.Retry.MemoryGrowth }),
-	single("resize", parseResize, func(s *Spec) *Resize { return &s.Resize }),
-	resized("up", parseShare, func(r *Resize) *int { return &r.Up }),
-	resized("down", parseShare, func(r *Resize) *int { return &r.Down }),
-	resized("signal", parseSignal, func(r *Resize) *string { return &r.Signal }),
-	resized("grace", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Grace }),
-	resized("every", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Every }),
-	several("allow", lint.ParseAllow, func(s *Spec) *[]string { return &s.Allow }),
-	{"desc", false, func(s *Spec, v []string) error { s.Desc = v[0]; return nil }},
-	{"tags", true, func(s *Spec, v []string) error { s.Tags = v; return nil }},
-	{"cluster", false, func(*Spec, []string) error { return source.Faultf("write {partition: gpu}", "it is a mapping") }},
-	forCluster("partition", ""), forCluster("account", ""), forCluster("qos", ""), forCluster("constraint", ""), forCluster("queue", ""),
-	forCluster("project", ""), forCluster("exclude", ","), forCluster("time", ""), forCluster("extra", "\n"),
-}
 
 // Changeable are the keys of a job that a user may change while a run goes on.
 var Changeable = []string{"gpus", "gpu_memory", "max_util", "timeout", "retry", "priority"}
@@ -107,10 +26,10 @@ var Changeable = []string{"gpus", "gpu_memory", "max_util", "timeout", "retry", 
 // Change returns what a job asks for with other values of some keys, spelled as in a job file.
 func (s *Spec) Change(values map[string]string) (*Spec, error) {
 	n := *s
-	for _, rk := range resourceKeys {
-		if text, ok := values[rk.key]; ok {
+	for _, rk := range JobKeys {
+		if text, ok := values[rk.Name]; ok {
 			if err := rk.read(&n, []string{text}); err != nil {
-				return nil, errors.New(Problem{Text: rk.key + ": "}.Because(err).String())
+				return nil, errors.New(Problem{Text: rk.Name + ": "}.Because(err).String())
 			}
 		}
 	}
@@ -205,8 +124,8 @@ func (p *proto) build(v *expand.Values) *Spec {
 	d.text, d.Notify = p.Job, p.notify
 	d.LogNamed = p.Log != nil || p.Stdout != nil || p.Stderr != nil
 	d.HasOutputs, d.HasInputs = len(p.Outputs) > 0, len(p.Inputs) > 0
-	for _, rk := range resourceKeys {
-		i := slices.IndexFunc(p.Resources, func(r written.Resource) bool { return r.Key == rk.key })
+	for _, rk := range JobKeys {
+		i := slices.IndexFunc(p.Resources, func(r written.Resource) bool { return r.Key == rk.Name })
 		if i < 0 {
 			continue
 		}
@@ -216,9 +135,9 @@ func (p *proto) build(v *expand.Values) *Spec {
 			vals[n] = t.Render(v)
 		}
 		at := r.Texts[0]
-		d.given[rk.key] = at
+		d.given[rk.Name] = at
 		if err := rk.read(&d.Spec, vals); err != nil {
-			p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col, Text: rk.key + ": "}.Because(err))
+			p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col, Text: rk.Name + ": "}.Because(err))
 		}
 	}
 	d.CPUsGiven = d.given["cpus"] != nil
@@ -327,16 +246,16 @@ func (p *proto) slots(d *draft) {
 
 // readResources reads the scheduler's keys as text.
 func (p *proto) readResources() {
-	for _, rk := range resourceKeys {
-		n := p.get(rk.key)
+	for _, rk := range JobKeys {
+		n := p.get(rk.Name)
 		switch {
-		case n == nil:
-		case rk.key == "pool" && n.Kind == yaml.MappingNode:
+		case n == nil || rk.read == nil:
+		case rk.Name == "pool" && n.Kind == yaml.MappingNode:
 			p.poolOf(n)
-		case n.Kind == yaml.MappingNode && slices.Contains(words.Mappings, rk.key):
-			p.readMapping(rk.key, n)
+		case n.Kind == yaml.MappingNode && rk.mapping:
+			p.readMapping(rk.Name, n)
 		default:
-			p.resource(rk.key, rk.list, n)
+			p.resource(rk.Name, rk.list, n)
 		}
 	}
 }
@@ -345,18 +264,18 @@ func (p *proto) readResources() {
 // and timeout.
 func (p *proto) readMapping(key string, n *yaml.Node) {
 	var valid []string
-	for _, rk := range resourceKeys {
-		if word, ok := strings.CutPrefix(rk.key, key+"."); ok {
+	for _, rk := range JobKeys {
+		if word, ok := strings.CutPrefix(rk.Name, key+"."); ok {
 			valid = append(valid, word)
 		}
 	}
 	p.src.Pairs(n, key, func(k, v *yaml.Node) {
-		i := slices.IndexFunc(resourceKeys, func(rk resourceKey) bool { return rk.key == key+"."+k.Value })
-		if i < 0 {
+		part := keyNamed(key + "." + k.Value)
+		if part == nil {
 			p.src.Problem(k.Line, k.Column, source.DidYouMean(k.Value, valid, "valid keys: "+strings.Join(valid, ", ")), "unknown key %q in %s", k.Value, key)
 			return
 		}
-		p.resource(resourceKeys[i].key, resourceKeys[i].list, v)
+		p.resource(part.Name, part.list, v)
 	})
 	switch {
 	case key == "retry" && source.Child(n, "max") == nil:

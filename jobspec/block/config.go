@@ -50,14 +50,14 @@ var settingOf = map[string]string{
 // ReadConfig reads path or, if that is "", the config.yaml beside the job file, if any. A
 // file with none of our keys belongs to another program and is ignored; one named
 // explicitly counts as soon as it has native settings. keys are the words that may begin a
-// line, for hints.
-func ReadConfig(job *source.Source, path string, keys []string, out *source.Report) Config {
+// line, for hints, and jobKeys all keys of a job.
+func ReadConfig(job *source.Source, path string, keys, jobKeys []string, out *source.Report) Config {
 	c := Config{Path: cmp.Or(path, filepath.Join(filepath.Dir(job.Path), "config.yaml")), WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
 	out.Note(c.Path)
 	if _, err := os.Stat(c.Path); path == "" && os.IsNotExist(err) {
 		return c
 	}
-	r := &reader{config: &c, folder: job.Dir, at: map[string]*yaml.Node{}, native: settings.Names()}
+	r := &reader{config: &c, folder: job.Dir, at: map[string]*yaml.Node{}, native: settings.Names(), jobKeys: jobKeys}
 	data, err := source.ReadRegular(c.Path)
 	if empty := err == nil && len(bytes.TrimSpace(data)) == 0; !empty {
 		if r.Source = source.Read(c.Path, out); r.Source == nil {
@@ -82,13 +82,15 @@ type reader struct {
 	folder string                // of the job file, absolute
 	at     map[string]*yaml.Node // key node of each setting so far, by native name
 	native []string
+
+	jobKeys []string // those of the native dialect
 }
 
 // concerns reports whether the file is meant for gpurun.
 func (r *reader) concerns(root *yaml.Node, named bool) bool {
 	for k := range source.Each(root) {
 		key := k.Value
-		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(jobKeys, words.Own(key))) {
+		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(ofBlocks, words.Own(key))) {
 			return true
 		}
 	}

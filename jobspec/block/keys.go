@@ -9,9 +9,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// jobKeys are the job keys allowed in a block file's config.yaml, where they
+// ofBlocks are the job keys allowed in a block file's config.yaml, where they
 // apply to all blocks.
-var jobKeys = []string{"timeout", "stall", "on_stall", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
+var ofBlocks = []string{"timeout", "stall", "on_stall", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
 
 // vagueKeys are job keys that a script's own config.yaml may well have too.
 var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
@@ -21,12 +21,12 @@ var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "
 func (r *reader) jobKey(k, v *yaml.Node) bool {
 	word := words.Own(k.Value)
 	switch {
-	case !slices.Contains(words.Job, word):
+	case !slices.Contains(r.jobKeys, word):
 		return false
 	case slices.Contains(vagueKeys, word):
 		r.Warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
 		return true
-	case !slices.Contains(jobKeys, word):
+	case !slices.Contains(ofBlocks, word):
 		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
 		return true
 	}

@@ -34,14 +34,14 @@ func (g Given) problem(text, hint string) source.Problem {
 	return source.Problem{File: g.File, Line: g.Line, Col: g.Col, Text: text, Hint: hint}
 }
 
-// FromMapping reads the settings of a mapping as text.
-func FromMapping(s *source.Source, n *yaml.Node) []Given {
+// FromMapping reads the settings of a mapping as text. jobKeys are for hints.
+func FromMapping(s *source.Source, n *yaml.Node, jobKeys []string) []Given {
 	names := Names()
 	var list []Given
 	s.Pairs(n, "settings", func(k, v *yaml.Node) {
 		if !slices.Contains(names, k.Value) {
 			hint := source.DidYouMean(k.Value, names, "valid settings: "+strings.Join(names, ", "))
-			if slices.Contains(words.Job, k.Value) {
+			if slices.Contains(jobKeys, k.Value) {
 				hint = "it is a job key: move it under defaults or into a job"
 			}
 			s.Problem(k.Line, k.Column, hint, "unknown setting %q", k.Value)
@@ -104,7 +104,7 @@ func FromFlags(flags map[string]string, out *source.Report) []Given {
 }
 
 // FromUser reads the user's own defaults; the file may be missing, or have only comments.
-func FromUser(path string, keys []string, out *source.Report) []Given {
+func FromUser(path string, keys, jobKeys []string, out *source.Report) []Given {
 	if path == "" {
 		return nil
 	}
@@ -128,5 +128,5 @@ func FromUser(path string, keys []string, out *source.Report) []Given {
 	if root == nil || source.IsNull(root) || !s.Resolve(root) {
 		return nil
 	}
-	return FromMapping(s, root)
+	return FromMapping(s, root, jobKeys)
 }

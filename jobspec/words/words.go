@@ -9,20 +9,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Job has the keys of a job, in the order of the reference.
-var Job = []string{
-	"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "priority",
-	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "affinity", "memory", "pool", "share", "slots", "cluster",
-	"env", "work_dir", "shell", "setup", "log", "stdout", "stderr", "timeout", "stall", "on_stall", "leftovers", "retry", "resize",
-	"outputs", "inputs", "metrics", "config", "allow", "notify", "desc", "tags",
-}
-
-// List are the keys that only an experiment list has.
-var List = []string{"algorithm", "log_path", "extra_args"}
-
-// Mappings are the keys whose value is a mapping.
-var Mappings = []string{"matrix", "zip", "sample", "params", "args", "env", "timeout", "stall", "retry", "resize", "cluster", "metrics", "config", "extra_args"}
-
 // Same are keys of other tools that mean exactly one of ours.
 var Same = map[string]string{
 	"command": "run", "cmd": "run",

@@ -91,12 +91,12 @@ func (c *execCmd) unmapped(name string) error {
 		flag, cure string
 	}{
 		{c.Sim != "", "--sim", "remove it, or add --engine local"},
-		{c.GPUIDs != "", "--gpu-ids", session.TheyChoose},
+		{c.GPUIDs != "", "--gpu-ids", jobspec.TheyChoose},
 		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "say how many: -g " + strconv.Itoa(c.GPUs.min)},
-		{c.Share, "--share", session.WholeGPUs},
-		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", session.WholeGPUs},
-		{c.Others != usualNeeds.Others, "--others", session.WholeGPUs},
-		{c.Pick != usualNeeds.Pick, "--pick", session.TheyChoose},
+		{c.Share, "--share", jobspec.WholeGPUs},
+		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", jobspec.WholeGPUs},
+		{c.Others != usualNeeds.Others, "--others", jobspec.WholeGPUs},
+		{c.Pick != usualNeeds.Pick, "--pick", jobspec.TheyChoose},
 		{c.NoWait, "--no-wait", immediate},
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {

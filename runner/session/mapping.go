@@ -10,41 +10,15 @@ import (
 	"gpurun/runner/batches"
 )
 
-// What becomes of the keys of a job file where a cluster chooses the GPUs. Each key and setting
-// has one entry, so that nothing is dropped in silence; docs/clusters.md tells of them.
+// What becomes of the settings of a job file where a cluster chooses the GPUs. Each
+// has one entry, so that nothing is dropped in silence; docs/clusters.md tells of them. That of the
+// keys of jobs stands in jobspec.JobKeys.
 
-// An onCluster says what becomes of a key.
+// An onCluster says what becomes of settings.
 type onCluster struct {
 	keys []string
-	is   func(*jobspec.Job, *jobspec.Settings) bool // whether a job makes use of it; nil for a setting
-	note string                                     // what to say if it has no effect; "" if it has
-	cure string                                     // if it has no counterpart, what to do instead
-}
-
-const (
-	TheyChoose = "remove it: the cluster chooses the GPUs"
-	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
-)
-
-var jobKeysOnCluster = []onCluster{
-	{keys: []string{ // gpurun's own, on the node as on this host
-		"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "pool", "env", "work_dir", "shell", "setup", "log", "stdout",
-		"stderr", "timeout", "leftovers", "retry", "outputs", "inputs", "metrics", "config", "allow", "notify", "on_stall", "desc", "tags", "algorithm", "log_path", "extra_args",
-	}},
-	{keys: []string{"gpus", "gpu_memory", "gpu_model", "cpus", "memory", "priority", "cluster"}}, // what is submitted
-	{keys: []string{"gpu_ids"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }, cure: TheyChoose},
-	{keys: []string{"slots"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool {
-		return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots
-	}, cure: WholeGPUs},
-	{keys: []string{"stall"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Stall.After > 0 }, cure: "write stall: {output: 30m}, or timeout: of a job on a node only its output is known here"},
-	{keys: []string{"max_util"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool {
-		return j.Spec.Request.Max > 0 && !j.Spec.Request.Share && j.Spec.Request.MaxUtil != s.MaxUtil
-	}, note: "max_util"},
-	{keys: []string{"share"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool { return j.Spec.Request.Share && !s.Share }, note: "share"},
-	{keys: []string{"affinity"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Affinity }, note: "affinity"},
-	{keys: []string{"resize"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool {
-		return j.Spec.Request.Max > j.Spec.Request.Min
-	}, note: "a range of gpus, and resize (the least is asked for)"},
+	note string // what to say if they have no effect; "" if they have
+	cure string // if they have no counterpart, what to do instead
 }
 
 var settingsOnCluster = []onCluster{
@@ -52,10 +26,10 @@ var settingsOnCluster = []onCluster{
 		"max_concurrent", "min_memory", "max_wait", "poll", "work_dir", "max_gpus", "order", "shuffle_seed", "grace", "fail_fast", "program", "seed_as",
 		"breaker", "learn", "snapshot", "pools", "engine", "cluster", "notify", "allow",
 	}},
-	{keys: []string{"gpu_ids", "reserve", "min_gpus"}, cure: TheyChoose},
+	{keys: []string{"gpu_ids", "reserve", "min_gpus"}, cure: jobspec.TheyChoose},
 	{keys: []string{"background"}, cure: "remove it; a partition with low priority does the same: cluster: {partition: NAME}"},
 	{keys: []string{"hours"}, cure: "remove it; the cluster has reservations for that"},
-	{keys: []string{"slots"}, cure: WholeGPUs},
+	{keys: []string{"slots"}, cure: jobspec.WholeGPUs},
 	{keys: []string{"max_util"}, note: "max_util"},
 	{keys: []string{"others"}, note: "others"},
 	{keys: []string{"share"}, note: "share"},
@@ -115,16 +89,16 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 			}
 		}
 	}
-	for _, k := range jobKeysOnCluster {
-		if k.is == nil {
+	for _, k := range jobspec.JobKeys {
+		if k.Used == nil {
 			continue
 		}
 		for id := range b.Jobs {
-			if j := &b.Jobs[id]; runs(id) && k.is(j, &b.Settings) {
-				if k.cure != "" {
-					refuse(j.Name+": "+k.keys[0], k.cure)
+			if j := &b.Jobs[id]; runs(id) && k.Used(j, &b.Settings) {
+				if k.Cure != "" {
+					refuse(j.Name+": "+k.Name, k.Cure)
 				} else {
-					notes = append(notes, k.note)
+					notes = append(notes, k.Note)
 				}
 				break // the first job stands for all
 			}

@@ -1,0 +1,163 @@
+package jobspec
+
+import (
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec/lint"
+	"gpurun/jobspec/settings"
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+)
+
+// A JobKey is a key of a job: how its value becomes a part of the job's Spec, and what becomes of it where
+// a cluster chooses the GPUs. One in a mapping has the name of that before it: retry.max.
+type JobKey struct {
+	Name    string
+	list    bool                                    // its value may be a list
+	mapping bool                                    // its value is, or may be, a mapping
+	only    bool                                    // for experiment lists
+	read    func(s *Spec, values []string) error    // nil if more than the scheduler reads it
+	Used    func(j *Job, s *settings.Settings) bool // with Note or Cure: whether a job makes use of it
+	Note    string                                  // what to say if it has no effect on a cluster; "" if it has
+	Cure    string                                  // if it has no counterpart there, what to do instead
+}
+
+// single is a key with one value.
+func single[T any](key string, parse func(string) (T, error), at func(*Spec) *T) JobKey {
+	return JobKey{Name: key, read: func(s *Spec, v []string) (err error) { *at(s), err = parse(v[0]); return err }}
+}
+
+// several is a key whose value may be a list.
+func several[T any](key string, parse func([]string) (T, error), at func(*Spec) *T) JobKey {
+	return JobKey{Name: key, list: true, read: func(s *Spec, v []string) (err error) { *at(s), err = parse(v); return err }}
+}
+
+// forCluster is a key of a job's own cluster. The values of a list become one text.
+func forCluster(key, between string) JobKey {
+	return JobKey{Name: "cluster." + key, list: between != "", read: func(s *Spec, v []string) error {
+		if s.Cluster == nil {
+			s.Cluster = map[string]string{}
+		}
+		s.Cluster[key] = strings.Join(v, between)
+		return settings.CheckClusterKey(key, s.Cluster[key])
+	}}
+}
+
+// in is a mapping that is read as a whole.
+func in(key string) JobKey { return JobKey{Name: key, mapping: true} }
+
+// or has a key be a mapping, too.
+func (k JobKey) or() JobKey { k.mapping = true; return k }
+
+// without says that a key has no effect on a cluster, if a job makes use of it.
+func (k JobKey) without(note string, used func(*Job, *settings.Settings) bool) JobKey {
+	k.Note, k.Used = note, used
+	return k
+}
+
+// refused says that a key has no counterpart on a cluster, and what to do instead.
+func (k JobKey) refused(cure string, used func(*Job, *settings.Settings) bool) JobKey {
+	k.Cure, k.Used = cure, used
+	return k
+}
+
+// What to do instead of settings that have no counterpart on a cluster.
+const (
+	TheyChoose = "remove it: the cluster chooses the GPUs"
+	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
+)
+
+// JobKeys are all keys of a job, in the order of the reference, in which they also apply.
+var JobKeys = []JobKey{
+	{Name: "name"}, {Name: "run"}, in("matrix"), in("zip"), in("sample"), in("params"), in("args"), {Name: "needs"},
+	single("when", units.OneOf(OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
+	{Name: "queue"},
+	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
+	{Name: "gpus", read: func(s *Spec, v []string) error {
+		least, most, err := units.ParseGPUs(v[0])
+		if err == nil {
+			s.Request.Min, s.Request.Max = least, most
+		}
+		return err
+	}},
+	single("gpu_memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Request.Memory }),
+	several("gpu_model", parseModels, func(s *Spec) *gpu.Names { return &s.Request.Models }),
+	several("gpu_ids", parseIDs, func(s *Spec) *gpu.Names { return &s.Request.IDs }).
+		refused(TheyChoose, func(j *Job, _ *settings.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }),
+	single("max_util", units.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }).
+		without("max_util", func(j *Job, s *settings.Settings) bool {
+			return j.Spec.Request.Max > 0 && !j.Spec.Request.Share && j.Spec.Request.MaxUtil != s.MaxUtil
+		}),
+	single("cpus", parseCount, func(s *Spec) *int { return &s.CPUs }),
+	single("affinity", units.ParseBool, func(s *Spec) *bool { return &s.Affinity }).
+		without("affinity", func(j *Job, _ *settings.Settings) bool { return j.Spec.Affinity }),
+	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
+	single("pool", parsePool, func(s *Spec) *PoolUse { return &s.Pool }),
+	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }).
+		without("share", func(j *Job, s *settings.Settings) bool { return j.Spec.Request.Share && !s.Share }),
+	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }).
+		refused(WholeGPUs, func(j *Job, s *settings.Settings) bool {
+			return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots
+		}),
+	JobKey{Name: "cluster", read: func(*Spec, []string) error { return source.Faultf("write {partition: gpu}", "it is a mapping") }}.or(),
+	forCluster("partition", ""), forCluster("account", ""), forCluster("qos", ""), forCluster("constraint", ""), forCluster("queue", ""),
+	forCluster("project", ""), forCluster("exclude", ","), forCluster("time", ""), forCluster("extra", "\n"),
+	in("env"), {Name: "work_dir"}, {Name: "shell"}, {Name: "setup"}, {Name: "log"}, {Name: "stdout"}, {Name: "stderr"},
+	single("timeout", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }).or(),
+	single("timeout.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
+	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
+	single("timeout.grace", units.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
+	single("stall", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }).or().
+		refused("write stall: {output: 30m}, or timeout: of a job on a node only its output is known here",
+			func(j *Job, _ *settings.Settings) bool { return j.Spec.Stall.After > 0 }),
+	single("stall.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
+	single("stall.output", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
+	single("on_stall", parseOnStall, func(s *Spec) *bool { return &s.Stall.Kill }),
+	single("leftovers", units.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
+	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }).or(),
+	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
+	single("retry.delay", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Delay }),
+	single("retry.backoff_after", parseCount, func(s *Spec) *int { return &s.Retry.BackoffAfter }),
+	single("retry.backoff", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Backoff }),
+	several("retry.on", parseKinds, func(s *Spec) *[]string { return &s.Retry.On }),
+	single("retry.memory_growth", parseFactor, func(s *Spec) *float64 { return &s.Retry.MemoryGrowth }),
+	single("resize", parseResize, func(s *Spec) *Resize { return &s.Resize }).or().
+		without("a range of gpus, and resize (the least is asked for)", func(j *Job, _ *settings.Settings) bool {
+			return j.Spec.Request.Max > j.Spec.Request.Min
+		}),
+	resized("up", parseShare, func(r *Resize) *int { return &r.Up }),
+	resized("down", parseShare, func(r *Resize) *int { return &r.Down }),
+	resized("signal", parseSignal, func(r *Resize) *string { return &r.Signal }),
+	resized("grace", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Grace }),
+	resized("every", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Every }),
+	{Name: "outputs"}, {Name: "inputs"}, in("metrics"), in("config"),
+	several("allow", lint.ParseAllow, func(s *Spec) *[]string { return &s.Allow }),
+	{Name: "notify"},
+	{Name: "desc", read: func(s *Spec, v []string) error { s.Desc = v[0]; return nil }},
+	{Name: "tags", list: true, read: func(s *Spec, v []string) error { s.Tags = v; return nil }},
+	{Name: "algorithm", only: true}, {Name: "log_path", only: true}, {Name: "extra_args", only: true, mapping: true},
+}
+
+// jobKeys are the names of keys that every job may have, and listKeys those that only an experiment list has.
+var jobKeys, listKeys = names(false), names(true)
+
+func names(only bool) (all []string) {
+	for _, k := range JobKeys {
+		if k.only == only && !strings.Contains(k.Name, ".") {
+			all = append(all, k.Name)
+		}
+	}
+	return all
+}
+
+// keyNamed returns a key; nil if there is none of that name.
+func keyNamed(name string) *JobKey {
+	for i := range JobKeys {
+		if JobKeys[i].Name == name {
+			return &JobKeys[i]
+		}
+	}
+	return nil
+}

@@ -58,6 +58,16 @@ var ownArguments = map[string][]string{
 	},
 }
 
+// unset are those of these that gpurun does not set, by engine and name, with what to do instead.
+var unset = map[string]string{
+	"slurm -N": oneTask, "slurm --nodes": oneTask, "slurm -n": oneTask, "slurm --ntasks": oneTask,
+	"slurm -d": "use needs", "slurm --dependency": "use needs", "sge -hold_jid": "use needs", "sge -hold_jid_ad": "use needs",
+	"slurm -H": "use gpurun pause", "slurm --hold": "use gpurun pause", "sge -h": "use gpurun pause",
+	"slurm -W": "use gpurun wait", "slurm --wait": "use gpurun wait", "sge -sync": "use gpurun wait",
+}
+
+const oneTask = "remove it: a job is one task on one node"
+
 // instead are the keys for some of these.
 var instead = map[string]string{"--time": "set time", "--exclude": "set exclude"}
 
@@ -114,7 +124,9 @@ func CheckCluster(engine string, options map[string]string, refuse func(key, tex
 	for line := range strings.Lines(options["extra"]) {
 		argument, _, _ := strings.Cut(strings.TrimSpace(line), "=")
 		name, _, spaced := strings.Cut(argument, " ")
-		switch {
+		switch hint := unset[engine+" "+name]; {
+		case hint != "":
+			refuse("extra", fmt.Sprintf("cluster.extra: %s cannot be set for a job", name), hint)
 		case slices.Contains(own, name):
 			refuse("extra", fmt.Sprintf("cluster.extra: gpurun sets %s itself", name), cmp.Or(instead[name], "remove it"))
 		case spaced && engine == "slurm":

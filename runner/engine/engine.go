@@ -265,7 +265,7 @@ type Ended struct {
 	OOMKilled bool          // the kernel's OOM kill count rose, and a SIGKILL that we did not send ended it
 	Lost      bool          // its exit status is unknown
 	Void      bool          // with Lost: it never executed anything
-	Err       string        // why it could not be started, or ""
+	Err       string        // why it could not be started; with Why, who else ended it; or ""
 	Refused   bool          // with Err: it was not taken, and would not be if it were asked for again
 	NoRoom    bool          // with Err: its record or log could not be written, so nothing ran
 	Report    string        // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""

@@ -40,7 +40,7 @@ func (ev Ended) on(c *Core) {
 	if f.Why == state.WhyPreempted {
 		f.Reason = a.cause
 	}
-	if f.State == state.Timeout && a.job >= 0 {
+	if f.State == state.Timeout && a.job >= 0 && ev.Err == "" {
 		if t, by := c.timeout(a.job); t > 0 {
 			f.Reason += " (" + cmp.Or(by, "timeout: "+units.FormatDuration(t)) + ")"
 		}
@@ -124,6 +124,12 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	}
 	if f.ErrorType == state.ErrTimeout {
 		f.Reason = "stopped after " + units.FormatDuration(max(time.Second, time.Duration(math.Round(f.Seconds))*time.Second))
+		if e.Err != "" {
+			f.Reason += " (" + e.Err + ")"
+		}
+	}
+	if f.State == state.Cancelled && a.stop == "" {
+		f.Reason = cmp.Or(e.Err, f.Reason)
 	}
 	return f
 }

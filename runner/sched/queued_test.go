@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -251,5 +252,19 @@ func TestExcusedBeforeTheRun(t *testing.T) {
 	}
 	if w.core.Phase(w.id("a")) != state.Queued {
 		t.Errorf("a is %s", w.core.Phase(w.id("a")))
+	}
+}
+
+// An end that the cluster caused says so, and not that gpurun did.
+func TestWhose(t *testing.T) {
+	for why, want := range map[string]string{state.WhyCancelled: "by scancel", state.WhyTimeout: "stopped after 1s (by scancel)"} {
+		w := newCluster(t)
+		w.open()
+		w.send(Began{})
+		w.exit("a", Ended{ExitCode: -1, Why: why, Seconds: 1, Err: "by scancel"})
+		i := slices.IndexFunc(w.ledger, func(r Record) bool { return r.Fact.Kind == state.KindEnd })
+		if i < 0 || w.ledger[i].Fact.Reason != want {
+			t.Errorf("%s: %+v", why, w.ledger)
+		}
 	}
 }

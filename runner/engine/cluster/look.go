@@ -132,6 +132,9 @@ func (c *Cluster) judge(e *entry) {
 		} else if r != nil && r.Untold && c.granted { // the site does say it, and its controller may just have crashed
 			ended.Uncharged = ended.Err
 		}
+		if v.code == cancelled {
+			ended.Err = "by " + c.dialect.Cancel(nil).name()
+		}
 		if ended.Why == state.WhyStray && e.task != nil {
 			ended.Err = e.task.Stray
 		}

@@ -177,7 +177,7 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 	}
 	switch v.code {
 	case timeout:
-		e.Why, e.Lost = state.WhyTimeout, false
+		e.Why, e.Lost, e.Err = state.WhyTimeout, false, "the time limit of "+name
 	case oom:
 		e.OOMKilled, e.Lost, e.Signal = true, false, "SIGKILL"
 	case cancelled:

@@ -142,9 +142,9 @@ func (s *Site) Meet(t *testing.T, keys string, all []Fate, before, after func(b 
 // Usual are fates that do not depend on the kind of cluster.
 var Usual = []Fate{
 	{Job: "{name: exits, run: exit 3}", Want: []state.Phase{state.Failed}},
-	{Job: "{name: late, timeout: 3s, run: sleep 300}", Want: []state.Phase{state.Timeout}},
+	{Job: "{name: late, timeout: 3s, run: sleep 300}", Want: []state.Phase{state.Timeout}, Says: "(timeout: 3s)"},
 	{
-		Job: "{name: stopped, run: 'echo x >stopped.up; sleep 300'}", Want: []state.Phase{state.Cancelled},
+		Job: "{name: stopped, run: 'echo x >stopped.up; sleep 300'}", Want: []state.Phase{state.Cancelled}, Says: "by gpurun stop",
 		Meet: func(b *Bench) {
 			b.Wait("stopped.up")
 			b.Says(b.Run("stop", "stopped"), "cancelled: stopped")

@@ -108,7 +108,7 @@ var fates = append([]clustertest.Fate{
 	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "sge: (-l gpu=9) cannot run at host"},
 	{Job: "{name: bounded, memory: 100MiB, run: 'true'}", Want: []state.Phase{state.Succeeded}},
 	{
-		Job: "{name: qdeleted, retry: 3, run: " + up + "}", Want: []state.Phase{state.Cancelled},
+		Job: "{name: qdeleted, retry: 3, run: " + up + "}", Want: []state.Phase{state.Cancelled}, Says: "by qdel",
 		Meet: func(b *clustertest.Bench) {
 			b.Wait("qdeleted.up")
 			b.Command("qdel", b.JobID("qdeleted"))
@@ -186,7 +186,7 @@ func TestRealQueuedAgain(t *testing.T) {
 
 // The site's own limit of time.
 func TestRealLimit(t *testing.T) {
-	site.Meet(t, `, extra: ["-l h_rt=3"]`, []clustertest.Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}}}, clustertest.Nothing, clustertest.Nothing)
+	site.Meet(t, `, extra: ["-l h_rt=3"]`, []clustertest.Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of sge)"}}, clustertest.Nothing, clustertest.Nothing)
 }
 
 // A job that is suspended can be ended, too.

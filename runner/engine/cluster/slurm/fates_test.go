@@ -18,14 +18,14 @@ var fates = append([]clustertest.Fate{
 	{Job: `{name: hungry, memory: 60MiB, run: 'x=$(head -c 400000000 /dev/zero | tr "\0" x); echo ${#x}'}`, Want: []state.Phase{state.OOM}},
 	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "Requested node configuration is not available"},
 	{
-		Job: "{name: limited, run: 'echo x >limited.up; sleep 300'}", Want: []state.Phase{state.Timeout},
+		Job: "{name: limited, timeout: 1h, run: 'echo x >limited.up; sleep 300'}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of slurm)",
 		Meet: func(b *clustertest.Bench) {
 			b.Wait("limited.up")
 			b.Command("scontrol", "update", "jobid="+b.JobID("limited"), "endtime=now")
 		},
 	},
 	{
-		Job: "{name: scancelled, retry: 3, run: 'echo x >scancelled.up; sleep 300'}", Want: []state.Phase{state.Cancelled},
+		Job: "{name: scancelled, retry: 3, run: 'echo x >scancelled.up; sleep 300'}", Want: []state.Phase{state.Cancelled}, Says: "by scancel",
 		Meet: func(b *clustertest.Bench) {
 			b.Wait("scancelled.up")
 			b.Command("scancel", b.JobID("scancelled"))
@@ -62,7 +62,7 @@ var waiting = []clustertest.Fate{
 		},
 	},
 	{
-		Job: "{name: pending, gpus: 1, run: 'true'}", Want: []state.Phase{state.Cancelled},
+		Job: "{name: pending, gpus: 1, run: 'true'}", Want: []state.Phase{state.Cancelled}, Says: "by scancel",
 		Meet: func(b *clustertest.Bench) {
 			b.Command("scancel", b.JobID("pending"))
 			b.Until("pending is cancelled", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["pending"]) > 0 })

@@ -25,7 +25,7 @@ type Allocation struct {
 // Shown is what a cluster says of an allocation.
 type Shown struct {
 	Cluster  string // which of several with the same commands
-	Restarts string
+	Restarts string // as the Allocation has them; "" if it does not say
 	Ends     time.Time
 	Alive    bool
 }
@@ -64,7 +64,7 @@ func (a Allocation) Over(mark string, of ...Dialect) bool {
 		return false
 	}
 	s, err := show(of[i], f[1])
-	again := s.Restarts != f[2] || a.ID == f[1] && a.Restarts != f[2]
+	again := s.Restarts != "" && s.Restarts != f[2] || a.ID == f[1] && a.Restarts != f[2]
 	return err == nil && s.Cluster == f[3] && (!s.Alive || again)
 }
 

@@ -18,6 +18,7 @@ func (dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	if a.ID = getenv("JOB_ID"); a.ID != "" && getenv("SGE_TASK_ID") != "undefined" {
 		a.ID += "." + cmp.Or(getenv("SGE_TASK_ID"), "1")
 	}
+	a.Restarts = getenv("RESTARTED")
 	a.CPUs, _ = strconv.Atoi(getenv("NSLOTS"))
 	a.Nodes, _ = strconv.Atoi(getenv("NHOSTS"))
 	return a

@@ -19,8 +19,9 @@ import (
 // Allocation checks that a run inside a job of the cluster, with two GPUs and one CPU, keeps to
 // these and to its end, and that the same command resumes what was cut off, without a retry,
 // in other jobs, and then where none of these can be seen. submit is the command that
-// submits a script; limit are its arguments for the shortest time, with a warning before its end.
-func (s *Site) Allocation(t *testing.T, submit, limit []string) {
+// submits a script; limit are its arguments for the shortest time, with a warning before its end;
+// warn is the command that warns a job, for when there is no time to wait.
+func (s *Site) Allocation(t *testing.T, submit, limit []string, warn ...string) {
 	b := s.New(t, `
 settings: {engine: local, grace: 1s}
 defaults: {retry: 0}
@@ -57,8 +58,12 @@ jobs:
 		t.Fatal(err)
 	}
 	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" --force jobs.yaml\n")
-	_, out = in("script", limit...)
+	id, out := in("script", limit...)
 	b.Wait("long.up")
+	b.Until("the short jobs have run", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 6 })
+	if testing.Short() && warn != nil {
+		b.Command(append(warn, id)...)
+	}
 	b.Until("it was warned", 4*time.Minute, func() bool { return strings.Contains(said(out), "run the rest with") })
 	over()
 	if all := strings.Fields(b.Read("journal")); len(all) != 6 || slices.ContainsFunc(all, func(gpu string) bool { return !strings.HasSuffix(gpu, "0") && !strings.HasSuffix(gpu, "1") }) {

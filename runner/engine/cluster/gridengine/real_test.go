@@ -64,6 +64,7 @@ func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
 func TestRealFolderGone(t *testing.T)       { site.FolderGone(t, shut, open) }
 func TestRealAllocation(t *testing.T) {
+	long(t)
 	site.Allocation(t, []string{"qsub", "-terse", "-V", "-j", "y", "-S", "/bin/sh", "-l", "gpu=2"}, []string{"-notify", "-l", "h_rt=20"})
 }
 

@@ -30,7 +30,7 @@ func TestRealSuspended(t *testing.T)        { site.Suspended(t) }
 func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealLagging(t *testing.T)          { site.Lagging(t) }
 func TestRealAllocation(t *testing.T) {
-	site.Allocation(t, []string{"sbatch", "--parsable", "-c", "1", "--mem=1G", "--gres=gpu:2"}, []string{"-t", "1", "--signal=B:TERM@45"})
+	site.Allocation(t, []string{"sbatch", "--parsable", "-c", "1", "--mem=1G", "--gres=gpu:2"}, []string{"-t", "1", "--signal=B:TERM@45"}, "scancel", "--batch", "--signal=TERM")
 }
 
 // It is the last: a controller that crashes soon after it has cancelled them has them back.

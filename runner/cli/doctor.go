@@ -14,7 +14,9 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
+	"gpurun/jobspec"
 	"gpurun/runner/batches"
+	"gpurun/runner/engine/cluster"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
@@ -23,7 +25,9 @@ import (
 
 type doctorCmd struct {
 	gpuFlags `embed:""`
-	JSON     bool `name:"json" help:"Print the findings as JSON."`
+	Engine   string `group:"settings" placeholder:"NAME" help:"Where jobs are to run: local (this host), slurm or sge (a cluster)."`
+	Cluster  string `group:"settings" placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
+	JSON     bool   `name:"json" help:"Print the findings as JSON."`
 }
 
 // Help returns the command's description and examples.
@@ -33,6 +37,7 @@ func (doctorCmd) Help() string {
 Examples:
 
     gpurun doctor
+    gpurun doctor --engine slurm --cluster partition=gpu
     gpurun doctor --json | jq '.checks[] | select(.ok | not)'`
 }
 
@@ -43,28 +48,52 @@ type diagnosis struct {
 	ctx    context.Context
 	prober probe.Prober // once the driver has answered
 	found  []schema.Check
+
+	settings jobspec.Settings
+	there    cluster.Dialect // of the cluster where jobs are to run; nil for this host
 }
 
 // checks are in the order in which they are made and shown.
 var checks = []struct {
 	code  schema.CheckCode
+	where place
 	check func(d *diagnosis) string // returns what is well; "" leaves the check out
 }{
-	{schema.CheckDriver, (*diagnosis).driver},
-	{schema.CheckGPUs, (*diagnosis).gpus},
-	{schema.CheckClaims, (*diagnosis).claims},
-	{schema.CheckHostRules, (*diagnosis).hostRules},
-	{schema.CheckLimits, (*diagnosis).limits},
-	{schema.CheckLogout, (*diagnosis).logout},
-	{schema.CheckState, (*diagnosis).state},
-	{schema.CheckTerminal, (*diagnosis).terminal},
+	{schema.CheckDriver, here, (*diagnosis).driver},
+	{schema.CheckGPUs, here, (*diagnosis).gpus},
+	{schema.CheckClaims, here, (*diagnosis).claims},
+	{schema.CheckHostRules, here, (*diagnosis).hostRules},
+	{schema.CheckLimits, here, (*diagnosis).limits},
+	{schema.CheckCommands, there, (*diagnosis).commands},
+	{schema.CheckController, there, (*diagnosis).controller},
+	{schema.CheckPartition, there, (*diagnosis).partition},
+	{schema.CheckLogout, anywhere, (*diagnosis).logout},
+	{schema.CheckState, anywhere, (*diagnosis).state},
+	{schema.CheckTerminal, anywhere, (*diagnosis).terminal},
 }
+
+// A place is where jobs are to run for a check to be made.
+type place int
+
+const (
+	anywhere place = iota
+	here
+	there
+)
 
 // Run makes all checks.
 func (c *doctorCmd) Run(a *app) error {
 	ctx, stop := a.untilSignal()
 	defer stop()
 	d := &diagnosis{app: a, doctorCmd: c, ctx: ctx}
+	var err error
+	if d.settings, err = a.execSettings(); err != nil {
+		return err
+	}
+	at := here
+	if kind := batches.Engines[d.settings.Engine]; kind.Abilities().Queues && c.Sim == "" {
+		at, d.there = there, batches.DialectOf(kind)
+	}
 	defer func() {
 		if d.prober != nil {
 			d.prober.Close()
@@ -72,6 +101,9 @@ func (c *doctorCmd) Run(a *app) error {
 	}()
 	var all []schema.Check
 	for _, k := range checks {
+		if k.where != anywhere && k.where != at {
+			continue
+		}
 		d.found = nil
 		well := k.check(d)
 		if err := context.Cause(ctx); err != nil {
@@ -254,7 +286,10 @@ func (d *diagnosis) state() string {
 	if p.Free >= 0 {
 		free = ", " + p.Free.Round() + " free"
 	}
-	return p.Dir + free + ", clocks agree"
+	if free += ", clocks agree"; d.there != nil {
+		free += "; the nodes must see it too"
+	}
+	return p.Dir + free
 }
 
 // terminal says whether there will be a live view.

@@ -167,14 +167,17 @@ type Check struct {
 type CheckCode string
 
 const (
-	CheckDriver    CheckCode = "driver"     // the driver's library, and whether this user may use it
-	CheckGPUs      CheckCode = "gpus"       // each GPU answers, and CUDA_VISIBLE_DEVICES leaves some
-	CheckClaims    CheckCode = "claims"     // the folder where runs of all users see each other
-	CheckHostRules CheckCode = "host_rules" // the rules of the host
-	CheckLimits    CheckCode = "limits"     // ulimits that jobs inherit
-	CheckLogout    CheckCode = "logout"     // KillUserProcesses
-	CheckState     CheckCode = "state"      // the state folder: permissions, disk space, clocks
-	CheckTerminal  CheckCode = "terminal"   // for the live view
+	CheckDriver     CheckCode = "driver"     // the driver's library, and whether this user may use it
+	CheckGPUs       CheckCode = "gpus"       // each GPU answers, and CUDA_VISIBLE_DEVICES leaves some
+	CheckClaims     CheckCode = "claims"     // the folder where runs of all users see each other
+	CheckHostRules  CheckCode = "host_rules" // the rules of the host
+	CheckLimits     CheckCode = "limits"     // ulimits that jobs inherit
+	CheckCommands   CheckCode = "commands"   // of a cluster
+	CheckController CheckCode = "controller" // of a cluster: whether it answers
+	CheckPartition  CheckCode = "partition"  // of a cluster: whether it takes a job with a GPU
+	CheckLogout     CheckCode = "logout"     // KillUserProcesses
+	CheckState      CheckCode = "state"      // the state folder: permissions, disk space, clocks
+	CheckTerminal   CheckCode = "terminal"   // for the live view
 )
 
 // News is what `notify` sends as JSON, to URLs of no known service and to commands. What looks

@@ -42,16 +42,16 @@ func (c Command) run() (out, notes string, err error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return "", "", fmt.Errorf("%s has not answered in %v", c.name(), commandLimit)
+		return "", "", fmt.Errorf("%s has not answered in %v", c.Name(), commandLimit)
 	}
 	if err != nil {
-		return "", stderr.String(), fmt.Errorf("%s: %w", c.name(), said(err, stderr.String()))
+		return "", stderr.String(), fmt.Errorf("%s: %w", c.Name(), said(err, stderr.String()))
 	}
 	return stdout.String(), stderr.String(), nil
 }
 
-// name returns what is called, also by a shell, whose $0 says it.
-func (c Command) name() string {
+// Name returns what is called, also by a shell, whose $0 says it.
+func (c Command) Name() string {
 	if c.Args[0] == "sh" && len(c.Args) > 3 {
 		return c.Args[3]
 	}

@@ -133,7 +133,7 @@ func (c *Cluster) judge(e *entry) {
 			ended.Uncharged = ended.Err
 		}
 		if v.code == cancelled {
-			ended.Err = "by " + c.dialect.Cancel(nil).name()
+			ended.Err = "by " + c.dialect.Cancel(nil).Name()
 		}
 		if ended.Why == state.WhyStray && e.task != nil {
 			ended.Err = e.task.Stray

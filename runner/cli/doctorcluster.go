@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+	"os/exec"
+	"os/user"
+	"strings"
+	"time"
+
+	"gpurun/runner/batches"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/cluster"
+)
+
+// commands finds those of the cluster.
+func (d *diagnosis) commands() string {
+	var names []string
+	for _, c := range []cluster.Command{d.there.Submit(cluster.Array{}, nil), d.there.List(""), d.there.Cancel(nil), d.there.Exec("", nil, nil, false)} {
+		names = append(names, c.Name())
+		if _, err := exec.LookPath(c.Name()); err != nil {
+			d.wrong("there is no "+c.Name()+" here", "log in to a node that has it, or load the site's module")
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// controller asks the cluster for this user's jobs.
+func (d *diagnosis) controller() string {
+	u, err := user.Current()
+	if err != nil {
+		d.failed(err)
+		return ""
+	}
+	began := time.Now()
+	gpus, err := cluster.Asking(d.there, u.Username)
+	if err != nil {
+		d.wrong(err.Error(), "ask the site's staff whether the controller is down")
+	}
+	return fmt.Sprintf("answers in %s; your jobs ask for %s", time.Since(began).Round(time.Millisecond), batches.Count(gpus, "GPU"))
+}
+
+// partition asks the cluster whether it would take a job with a GPU.
+func (d *diagnosis) partition() string {
+	t, err := cluster.Demands(d.there, &engine.Launch{Ask: &engine.Ask{GPUs: 1, Options: d.settings.Cluster}})
+	begins := ""
+	if err == nil {
+		begins, _, err = t.Ask(d.there)
+	}
+	if err != nil {
+		d.wrong(fmt.Sprintf("a job with %s: %v", strings.Join(t.Args, " "), err), "name the site's own, e.g. --cluster partition=NAME on Slurm, queue=NAME,gpu_resource=NAME on Grid Engine")
+	} else if begins != "" {
+		begins = ", by its estimate " + begins
+	}
+	return "takes a job with " + strings.Join(t.Args, " ") + begins
+}

@@ -101,6 +101,15 @@ func (b *Batch) Targets(all []Notify) []Notify {
 // LongestFirst is the order of jobs that goes by how long jobs like them took.
 const LongestFirst = settings.LongestFirst
 
+// RealPaths returns the batch's files as the state knows them.
+func (b *Batch) RealPaths() []string {
+	paths := make([]string, len(b.Files))
+	for i, f := range b.Files {
+		paths[i] = f.Real
+	}
+	return paths
+}
+
 // NeedNames returns the names of the jobs that a job needs.
 func (b *Batch) NeedNames(j *Job) []string {
 	names := make([]string, len(j.Needs))

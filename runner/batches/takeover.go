@@ -225,3 +225,13 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 	}
 	return rep, facts, nil
 }
+
+// Words reports the results of a file that is gone.
+func (m Moved) Words() string {
+	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", Count(m.Jobs, "job"), m.From, m.Hours)
+}
+
+// Cure returns how to keep them.
+func (m Moved) Cure() string {
+	return "if it was renamed, keep its results: gpurun done --from " + m.From + " --file " + m.To
+}

@@ -30,7 +30,7 @@ Examples:
 
 // Run reads the files and reports what is wrong with them.
 func (c *checkCmd) Run(a *app) error {
-	batch, err := a.load(&c.batchFlags, nil)
+	batch, err := a.load(&c.batchFlags)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,9 @@ func (r *run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 func (r *run) prepareCopies() error {
 	r.removeCopies()
 	_, said, err := r.copyCode(r.batch)
-	printLines(r.out, said)
+	for _, line := range said {
+		fmt.Fprintln(r.out, line)
+	}
 	return err
 }
 

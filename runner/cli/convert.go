@@ -28,7 +28,7 @@ func (c *convertCmd) Run(a *app) error {
 	if a.settings["work-dir"] != "" {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--work-dir is relative to this folder, and a job file's work_dir to its own", Hint: "write work_dir into the converted file"}
 	}
-	batch, err := a.load(&c.batchFlags, nil)
+	batch, err := a.load(&c.batchFlags)
 	if err != nil {
 		return err
 	}

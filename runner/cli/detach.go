@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,9 +30,9 @@ const (
 	saidBegun  = "begun"
 )
 
-// detach starts the run in a session of its own. It returns once the run has shown how it
+// detach starts this command in a session of its own, with standard input if that is wanted. It returns once the run has shown how it
 // stands, or has ended before that.
-func (c *runCmd) detach(a *app) error {
+func (p *process) detach(input bool, out io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
@@ -51,20 +50,20 @@ func (c *runCmd) detach(a *app) error {
 	defer said.Close()
 	cmd := exec.Command(self, os.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = first, first
-	if slices.Contains(c.List.Lines, stdin) {
+	if input {
 		cmd.Stdin = os.Stdin
 	}
 	cmd.ExtraFiles = []*os.File{tells}
 	cmd.Env = append(os.Environ(), detachedFD+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	ctx, stop := a.untilSignal()
+	ctx, stop := p.untilSignal()
 	defer stop()
 	err = cmd.Start()
 	tells.Close()
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: "cannot start the run: " + err.Error(), Err: err}
 	}
-	a.goSafely(func() {
+	p.goSafely(func() {
 		<-ctx.Done()
 		_ = cmd.Process.Signal(syscall.SIGTERM) // no effect once it has been released
 	})
@@ -76,7 +75,7 @@ func (c *runCmd) detach(a *app) error {
 		}
 	}
 	if begun {
-		fmt.Fprintf(a.out, "running as process %d, output in %s; gpurun status shows how far it is, gpurun stop ends it\n", cmd.Process.Pid, batches.Shown(path))
+		fmt.Fprintf(out, "running as process %d, output in %s; gpurun status shows how far it is, gpurun stop ends it\n", cmd.Process.Pid, batches.Shown(path))
 		return errors.Join(cmd.Process.Release(), stop())
 	}
 	_ = cmd.Wait()
@@ -85,9 +84,9 @@ func (c *runCmd) detach(a *app) error {
 		defer f.Close()
 		from = f
 	}
-	to, code := a.out, cmd.ProcessState.ExitCode()
+	to, code := out, cmd.ProcessState.ExitCode()
 	if code != batches.ExitDone {
-		to = a.err
+		to = p.err
 	}
 	_, _ = from.Seek(0, io.SeekStart)
 	_, _ = io.Copy(to, from)

@@ -28,15 +28,15 @@ func (r *run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 }
 
 // part closes an engine, which may have to reach a cluster first.
-func (a *app) part(e engine.Opened, kind engine.Kind) {
+func (p *process) part(e engine.Opened, kind engine.Kind) {
 	if does := kind.Abilities(); does.Queues {
 		late := time.AfterFunc(2*time.Second, func() {
-			a.say("note", does.Name+" has yet to hear which jobs to cancel: waiting for some seconds")
+			p.say("note", does.Name+" has yet to hear which jobs to cancel: waiting for some seconds")
 		})
 		defer late.Stop()
 	}
 	if err := e.Close(); err != nil {
-		a.warn(err.Error())
+		p.warn(err.Error())
 	}
 }
 

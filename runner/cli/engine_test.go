@@ -10,6 +10,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/sched"
+	"gpurun/runner/session"
 )
 
 // Files that are read again are held to what their cluster can do, as at the start of the run.
@@ -22,7 +23,7 @@ func TestReadAgainOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{app: &app{}, cmd: &runCmd{}, batch: b, opts: sched.Options{Elsewhere: true}}
+	r := &run{runConfig: runConfig{summed: func(err error) (string, []string) { return "", []string{err.Error()} }, gpus: &session.GPUs{}}, batch: b, opts: sched.Options{Elsewhere: true}}
 	_, err = r.ruler(b, b, func(int) bool { return true })
 	m := (*runner.Mistake)(nil)
 	if !errors.As(err, &m) || !strings.Contains(strings.Join(m.Lines, "\n"), "b: gpu_ids has no counterpart on slurm") {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os/signal"
 	"slices"
@@ -111,17 +110,17 @@ func (c *runCmd) eventsOnly(a *app) error {
 
 // streamEvents prints what this run adds to its ledgers, until the returned function is
 // called, which prints the rest.
-func (r *run) streamEvents() (rest func()) {
-	if r.stream == nil {
+func (s *shownRun) streamEvents(r *run) (rest func()) {
+	if s.stream == nil {
 		return func() {}
 	}
 	var all []*stream
 	for i, f := range r.batch.Files {
-		all = append(all, &stream{out: r.stream, ledger: disk.Follow(r.state.Dir(i)), file: f.Real, secrets: batches.SecretsOf(r.batch)})
+		all = append(all, &stream{out: s.stream, ledger: disk.Follow(r.state.Dir(i)), file: f.Real, secrets: batches.SecretsOf(r.batch)})
 	}
 	print := func() {
-		for _, s := range all {
-			_ = s.print() // a reader that has gone does not stop the run
+		for _, one := range all {
+			_ = one.print() // a reader that has gone does not stop the run
 		}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -141,36 +140,4 @@ func (r *run) streamEvents() (rest func()) {
 		<-stopped
 		print()
 	}
-}
-
-// recordOver records how the run ended, in every ledger.
-func (r *run) recordOver(res *state.Result) {
-	code := batches.ExitOf(*res, r.cmd.NoWait)
-	r.endNews(res, code)
-	f := state.Fact{Kind: state.KindOver, Time: time.Now().UTC(), ExitCode: &code, Why: endWords(res, code), Lost: res.Lost}
-	for i := range r.batch.Files {
-		if _, err := r.state.Append(i, f); err != nil {
-			r.log.Warn().Err(err).Msg("cannot record the end of the run")
-		}
-		f.Lost = nil // what the run lost counts once
-	}
-}
-
-// endWords says how a run ended: "all done", "stopped by SIGTERM".
-func endWords(res *state.Result, code int) string {
-	switch {
-	case res.Stopped != "":
-		return "stopped by " + res.Stopped
-	case res.StateErr != nil:
-		return "its ledger could not be written"
-	case res.GaveUp:
-		return "gave up waiting for a GPU"
-	case res.Final.Draining != "":
-		return "ended early: " + res.Final.Draining
-	case len(res.Final.Held) > 0:
-		return fmt.Sprintf("held back jobs whose like failed alike: %s", res.Final.Held[0].Cause)
-	case code != batches.ExitDone:
-		return "jobs failed"
-	}
-	return "all done"
 }

@@ -9,49 +9,39 @@ import (
 	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sys/unix"
 
-	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
-	"gpurun/state/schema"
 )
 
 // summary prints how the run went, and returns its exit status.
-func (r *run) summary(res state.Result, written func()) error {
-	s := terminal.Summary{Result: res}
-	code := batches.ExitOf(res, r.cmd.NoWait)
+func (s *shownRun) summary(r *run, res state.Result) error {
+	sum := terminal.Summary{Result: res}
+	code := batches.ExitOf(res, s.cmd.NoWait)
 	if words := r.lacking(); words != "" {
-		s.Warnings = append(s.Warnings, words)
+		sum.Warnings = append(sum.Warnings, words)
 	}
 	if code != batches.ExitDone {
-		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
+		sum.Rest, sum.Anyway = s.again(r, ""), s.again(r, "--breaker=0")
 	}
 	var failed *batches.Failure
 	if res.StateErr != nil {
 		failed = unsaved(res, code)
 	}
 	if r.began {
-		r.keepSummary(s, code, failed)
+		keepSummary(r, sum, code, failed)
 	}
 	// The reader of stdout may never come back: release everything before writing.
 	r.close()
-	written()
-	r.print(strings.Join(s.Lines(r.width()), "\n") + "\n")
+	if s.view != nil {
+		s.view.Wait()
+	}
+	s.print(strings.Join(sum.Lines(s.width()), "\n") + "\n")
 	if failed != nil {
 		return failed
 	}
 	return batches.Exit(code)
-}
-
-// lacking names a job that could not run because one that it needs was left out, or is "".
-func (r *run) lacking() string {
-	for id := range r.batch.Jobs {
-		if r.core.Verdict(id).Code == schema.PlanNeedMissing {
-			return r.batch.Jobs[id].Name + " did not run: " + r.core.Why(runner.Now(), id)
-		}
-	}
-	return ""
 }
 
 // unsaved returns the failure of a run whose ledger could not be written.
@@ -79,7 +69,7 @@ var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memor
 
 // again returns the command line that runs what is left, with flag added unless it
 // is "". A list from standard input goes by its name.
-func (r *run) again(flag string) string {
+func (s *shownRun) again(r *run, flag string) string {
 	args, lacks := []string{"gpurun"}, r.lacking() != ""
 	name, _, _ := strings.Cut(flag, "=")
 	given := os.Args[1:]
@@ -92,7 +82,7 @@ func (r *run) again(flag string) string {
 		case arg == "--force":
 		case arg == "--exact" && lacks:
 		case arg == "--abandon", name != "" && arg == name, // what was abandoned stays so
-			r.input != nil && slices.Contains(keptFlags, arg):
+			s.input != nil && slices.Contains(keptFlags, arg):
 			if !hasValue {
 				i++
 			}
@@ -103,13 +93,8 @@ func (r *run) again(flag string) string {
 	if flag != "" {
 		args = append(args, flag)
 	}
-	if r.input != nil {
+	if s.input != nil {
 		args = append(args, r.batch.Files[0].Path)
 	}
 	return shellescape.QuoteCommand(args)
-}
-
-// finished reports whether no job is left or was interrupted.
-func finished(s state.Snapshot) bool {
-	return terminal.Count(s).Left == 0 && s.Counts[state.Interrupted] == 0
 }

@@ -76,7 +76,10 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 // codeChanged reports code that has changed since the last run. That alone reruns
 // nothing, but the user may want it to.
 func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
-	was := names(len(b.Files), func(i int) string { return h.LastRun(i).Commit })
+	was := make([]string, len(b.Files))
+	for i := range was {
+		was[i] = h.LastRun(i).Commit
+	}
 	if strings.Join(was, "") == "" {
 		return // nothing to compare with
 	}
@@ -115,12 +118,12 @@ func (r *run) runFacts(commits []commit) []state.Fact {
 	facts := make([]state.Fact, len(r.batch.Files))
 	for i := range facts {
 		f := disk.Host()
-		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, programVersion(), settings
+		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, r.version, settings
 		f.RunID, f.Params, f.Usable, f.Within = session.RunID(), r.batch.Params, r.usable, r.within
 		if r.prober != nil {
 			f.Driver = r.prober.Version()
 		}
-		f.Commit, f.Dirty, f.Sim = commits[i].id, commits[i].dirty, r.cmd.Sim
+		f.Commit, f.Dirty, f.Sim = commits[i].id, commits[i].dirty, r.gpus.Sim
 		if i < len(r.code) {
 			f.Snapshot = r.code[i].Home()
 		}

@@ -12,7 +12,7 @@ const summaryWidth = 80
 
 // keepSummary saves the summary for status, and for users whose terminal is gone. A
 // full disk does not fail the run. failed is what else the run says at its end, or nil.
-func (r *run) keepSummary(s terminal.Summary, code int, failed *batches.Failure) {
+func keepSummary(r *run, s terminal.Summary, code int, failed *batches.Failure) {
 	lines := s.Lines(summaryWidth)
 	if failed != nil {
 		lines = append(lines, terminal.Wrap("error: "+failed.Text, summaryWidth, 4)...)

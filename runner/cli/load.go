@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"errors"
-
 	"gpurun/jobspec"
-	"gpurun/runner"
 	"gpurun/runner/batches"
 )
 
@@ -16,9 +13,8 @@ func (a *app) flagged(b *batchFlags, paths []string) (o jobspec.Options, err err
 	return o, err
 }
 
-// load reads the job files on the command line, and has w watch them; all their problems form
-// one failure.
-func (a *app) load(b *batchFlags, w *fileWatch) (*jobspec.Batch, error) {
+// load reads the job files on the command line; all their problems form one failure.
+func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	paths, err := a.paths(b)
 	if err != nil {
 		return nil, err
@@ -31,11 +27,7 @@ func (a *app) load(b *batchFlags, w *fileWatch) (*jobspec.Batch, error) {
 		return nil, err
 	}
 	o.Lint = true
-	batch, err := w.load(paths, o, a.Load)
-	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
-		return nil, atStart(err)
-	}
-	return batch, err
+	return a.Load(paths, o)
 }
 
 // maxWarnings bounds the warnings shown; only check shows all.
@@ -52,9 +44,4 @@ func (a *app) warnings(b *jobspec.Batch) {
 		a.warn(p.Place() + p.Message())
 		a.hint(p.Hint)
 	}
-}
-
-// realPaths returns a batch's files as the state knows them.
-func realPaths(b *jobspec.Batch) []string {
-	return names(len(b.Files), func(i int) string { return b.Files[i].Real })
 }

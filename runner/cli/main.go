@@ -9,7 +9,6 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -17,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
@@ -57,66 +55,22 @@ const softMemory = 1200 << 20
 
 // app is one invocation: its streams and global flags.
 type app struct {
-	out, err io.Writer
-	outTTY   bool // whether out is a terminal
-	errTTY   bool
-	global   globalFlags
+	*process
+	out    io.Writer
+	global globalFlags
 	*batches.Reader
 	settings map[string]string // settings given as flags, as typed
 	command  string            // "gpurun check", if it takes job files; "" for run
 	input    []byte            // standard input, once it was read as a list of commands
-	done     chan int          // exit status, at the end or if the invocation cannot continue
-	onPanic  func()            // restores the terminal before a panic is reported
 	json     bool              // print errors as JSON
 	stream   io.Writer         // where events go, if standard output is for them; else nil
-	runLog   io.Writer         // receives goroutine dumps; nil means err
 }
 
 func newApp() *app {
-	a := &app{
-		out: os.Stdout, err: os.Stderr,
-		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
-		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		done:   make(chan int, 1),
-	}
+	a := &app{out: os.Stdout}
+	a.process = newProcess(a.say)
 	a.Reader = &batches.Reader{Go: a.goSafely, Note: func(text string) { a.say("note", text) }}
 	return a
-}
-
-// guard runs f, and returns early if the invocation cannot continue. Whatever f is
-// still doing then ends with the process.
-func (a *app) guard(f func() int) int {
-	a.goSafely(func() { a.done <- f() })
-	return <-a.done
-}
-
-// goSafely starts a goroutine whose panic is an internal error, exit status 70: Go's 2
-// would mean that nothing ran.
-func (a *app) goSafely(f func()) {
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				a.crashed(p, debug.Stack())
-			}
-		}()
-		f()
-	}()
-}
-
-// crashed reports a bug and ends the invocation.
-func (a *app) crashed(what any, stack []byte) {
-	if a.onPanic != nil {
-		a.onPanic()
-	}
-	if a.runLog != nil {
-		fmt.Fprintf(a.runLog, "panic: %v\n%s\n", what, stack)
-	}
-	fmt.Fprintf(a.err, "gpurun: internal error: %v\n%s", what, stack)
-	a.hint("this is a bug in gpurun; running jobs continue, and the next gpurun of the same file adopts them")
-	select {
-	case a.done <- batches.ExitInternal:
-	default:
-	}
 }
 
 // main parses the command line and runs its command.

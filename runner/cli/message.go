@@ -50,18 +50,6 @@ func (a *app) report(err error) int {
 	return code
 }
 
-func (a *app) hint(text string) {
-	if text != "" {
-		a.say("hint", text)
-	}
-}
-
-func (a *app) warn(texts ...string) {
-	for _, text := range texts {
-		a.say("warning", text)
-	}
-}
-
 var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": terminal.Yellow, "hint": terminal.Cyan, "note": terminal.Dim}
 
 func (a *app) say(kind, text string) {

@@ -18,7 +18,6 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/notify"
 	"gpurun/runner/terminal"
-	"gpurun/state"
 	"gpurun/state/host"
 	"gpurun/state/redact"
 )
@@ -86,7 +85,7 @@ func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 		s, err := jobspec.UserSettings(path, nil)
 		return s.Notify, path, err
 	}
-	b, err := a.load(&batchFlags{Files: files}, nil)
+	b, err := a.load(&batchFlags{Files: files})
 	if err != nil {
 		return nil, "", err
 	}
@@ -113,13 +112,13 @@ type news struct {
 }
 
 // openNews begins to send news of the run, to those who want them.
-func (r *run) openNews(say func(string)) *news {
+func (a *app) openNews(b *jobspec.Batch, say func(string)) *news {
 	n := &news{}
 	n.Sink = notify.New(notify.Config{
-		Targets: r.batch.Targets(r.batch.Settings.Notify), Run: newsOf(names(len(r.batch.Files), func(i int) string { return r.batch.Files[i].Path })),
-		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: r.goSafely,
+		Targets: b.Targets(b.Settings.Notify), Run: newsOf(names(len(b.Files), func(i int) string { return b.Files[i].Path })),
+		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: a.goSafely,
 	})
-	n.Continue(r.batch)
+	n.Continue(b)
 	return n
 }
 
@@ -133,27 +132,20 @@ func (n *news) Continue(b *jobspec.Batch) {
 	n.hide.Store(&hide)
 }
 
-// endNews has the last news sent.
-func (r *run) endNews(res *state.Result, code int) {
-	if r.news != nil {
-		r.news.End(res.Final, endWords(res, code))
-	}
-}
-
 // leave closes what is left of the run, and then waits for a while for the last news to be sent.
-func (r *run) leave() {
-	if r.close(); r.news == nil {
+func (s *shownRun) leave(r *run) {
+	if r.close(); s.news == nil {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if r.errTTY {
-		t := time.AfterFunc(time.Second, func() { r.say("note", "sending news; Ctrl-C does without") })
+	if s.errTTY {
+		t := time.AfterFunc(time.Second, func() { s.say("note", "sending news; Ctrl-C does without") })
 		defer t.Stop()
 	}
-	if err := r.news.Close(ctx); err != nil && ctx.Err() == nil {
+	if err := s.news.Close(ctx); err != nil && ctx.Err() == nil {
 		for line := range strings.Lines(err.Error()) {
-			r.warn(strings.TrimSpace(line))
+			s.warn(strings.TrimSpace(line))
 		}
 	}
 }

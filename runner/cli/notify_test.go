@@ -65,8 +65,7 @@ func TestNewsOfJobsThatJoin(t *testing.T) {
 		}
 		return b
 	}
-	r := &run{app: &app{}, batch: batch("k3yk3yk3y")}
-	n := r.openNews(func(string) {})
+	n := newApp().openNews(batch("k3yk3yk3y"), func(string) {})
 	defer n.End(state.Snapshot{}, "done")
 	if c, ok := any(n).(interface{ Continue(*jobspec.Batch) }); ok {
 		c.Continue(batch("k3yk3yk3y, 0therk3y"))

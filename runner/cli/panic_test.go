@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,7 +17,8 @@ import (
 // A panic in any goroutine exits with 70, and tells the user what to know.
 func TestPanicInAGoroutine(t *testing.T) {
 	var said, log bytes.Buffer
-	a := &app{err: &said, done: make(chan int, 1), runLog: &log}
+	a := &process{err: &said, done: make(chan int, 1), runLog: &log}
+	a.say = func(kind, text string) { fmt.Fprintf(&said, "gpurun: %s: %s\n", kind, text) }
 	forever := make(chan struct{})
 	defer close(forever)
 	code := a.guard(func() int {

@@ -58,11 +58,11 @@ func (p *planning) runs(id int) bool { return p.Verdicts[id].Run }
 
 // Run shows what a run would do now.
 func (c *planCmd) Run(a *app) error {
-	batch, err := a.load(&c.batchFlags, nil)
+	batch, err := a.load(&c.batchFlags)
 	if err != nil {
 		return err
 	}
-	history, warnings, err := a.ReadHistory(realPaths(batch))
+	history, warnings, err := a.ReadHistory(batch.RealPaths())
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 	codeChanged(w, batch, history)
 	if m := a.Moved(batch, history, p.runs); m.Jobs > 0 {
-		fmt.Fprintln(w, movedWords(m)+"; "+movedCure(m))
+		fmt.Fprintln(w, m.Words()+"; "+m.Cure())
 	} else if history.Empty() && len(attempts) == 0 {
 		offerDone(w, batch)
 	}
@@ -312,13 +312,4 @@ func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	}
 	fi, err := os.Stat(r.Stdout)
 	return err == nil && fi.Mode().IsRegular() && fi.Size() > 0
-}
-
-// movedWords returns what a renamed file had, and movedCure what to do about it.
-func movedWords(m batches.Moved) string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", batches.Count(m.Jobs, "job"), m.From, m.Hours)
-}
-
-func movedCure(m batches.Moved) string {
-	return "if it was renamed, keep its results: gpurun done --from " + m.From + " --file " + m.To
 }

@@ -32,8 +32,8 @@ func (r *run) confirm() error {
 		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
 	}
 	if m := r.Moved(r.batch, r.state.History(), r.runs); m.Jobs > 0 {
-		r.warn(movedWords(m))
-		r.hint(movedCure(m))
+		r.warn(m.Words())
+		r.hint(m.Cure())
 		return r.redo(m.Hours)
 	}
 	if hours <= muchRedone {
@@ -53,10 +53,10 @@ func (r *run) redo(hours float64) error {
 	if hours <= muchRedone {
 		return nil
 	}
-	if r.detached != nil && !r.cmd.Yes {
+	if r.detached != nil && !r.yes {
 		return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started: with -d there is nobody to ask", Hint: "-y answers yes"}
 	}
-	if r.cmd.Yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
+	if r.yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
 	}
 	fmt.Fprint(r.out, "rerun them? [y/N] ")

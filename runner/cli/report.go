@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/files"
 	"gpurun/runner/report"
@@ -22,17 +21,12 @@ import (
 	"gpurun/state/schema"
 )
 
-// recordGPUs returns what keeps the readings of the GPUs for the report; nothing, without
-// GPUs. A run goes on as if it were not there.
-func (r *run) recordGPUs() []runner.Sink {
-	if r.prober == nil {
-		return nil
-	}
-	rec := report.NewRecorder(r.state.Gauges(), r.goSafely, func(err error) {
+// recordGPUs returns what keeps the readings of the GPUs for the report. A run goes on as if it
+// were not there.
+func (s *shownRun) recordGPUs(r *run) *report.Recorder {
+	return report.NewRecorder(r.state.Gauges(), s.goSafely, func(err error) {
 		r.log.Warn().Err(err).Msg("the readings of the GPUs cannot be kept for the report")
 	})
-	r.later(rec.Close)
-	return []runner.Sink{rec}
 }
 
 type reportCmd struct {

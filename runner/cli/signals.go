@@ -41,13 +41,13 @@ type hinter interface{ Hint(text string) }
 
 // catchSignals starts. tty means that SIGINT is a key that somebody pressed. leave is closed when
 // gpurun is to exit whatever it waits for.
-func (a *app) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
+func (p *process) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
 	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
 	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	s.gone.Add(1)
-	a.goSafely(func() {
+	p.goSafely(func() {
 		defer s.gone.Done()
-		s.run(a, view, tty)
+		s.run(p, view, tty)
 	})
 	return s
 }
@@ -67,9 +67,9 @@ func goOnWithoutReader() {
 }
 
 // onTerminal reports whether somebody at a keyboard sees this run.
-func (a *app) onTerminal() bool { return a.outTTY || term.IsTerminal(int(os.Stdin.Fd())) }
+func (p *process) onTerminal() bool { return p.outTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 
-func (s *signals) run(a *app, view hinter, tty bool) {
+func (s *signals) run(p *process, view hinter, tty bool) {
 	n := map[os.Signal]int{}
 	for sig := range s.in {
 		n[sig]++
@@ -89,14 +89,14 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 			}
 			continue
 		case syscall.SIGQUIT:
-			a.dump()
+			p.dump()
 			return
 		default:
 			continue
 		}
 		if n[syscall.SIGINT]+n[syscall.SIGTERM] == leaveAt {
 			close(s.leave)
-			time.AfterFunc(leaveAfter, func() { a.leave(int(s.code.Load()), "exiting now, without waiting for the jobs") })
+			time.AfterFunc(leaveAfter, func() { p.leave(int(s.code.Load()), "exiting now, without waiting for the jobs") })
 		}
 		view.Hint(hint)
 		select {
@@ -113,34 +113,34 @@ const (
 
 // leave ends gpurun although it may still be waiting for something. Reporting that must
 // not take long either: what blocks may be the reader of stderr.
-func (a *app) leave(code int, text string) {
+func (p *process) leave(code int, text string) {
 	said := make(chan struct{})
-	a.goSafely(func() {
+	p.goSafely(func() {
 		defer close(said)
-		if a.onPanic != nil {
-			a.onPanic()
+		if p.onPanic != nil {
+			p.onPanic()
 		}
-		a.say("error", text)
-		a.hint("running jobs continue; the next gpurun of the same file adopts them")
+		p.say("error", text)
+		p.hint("running jobs continue; the next gpurun of the same file adopts them")
 	})
 	select {
 	case <-said:
 	case <-time.After(200 * time.Millisecond):
 	}
-	a.done <- code
+	p.done <- code
 }
 
 // dump writes all goroutine stacks, for a run that seems to hang, and ends gpurun. The
 // jobs keep running under their keeper.
-func (a *app) dump() {
+func (p *process) dump() {
 	buf := make([]byte, 4<<20)
 	buf = buf[:runtime.Stack(buf, true)]
-	w, where := a.err, "on stderr"
-	if a.runLog != nil {
-		w, where = a.runLog, "in run.log"
+	w, where := p.err, "on stderr"
+	if p.runLog != nil {
+		w, where = p.runLog, "in run.log"
 	}
 	fmt.Fprintf(w, "SIGQUIT at %s\n%s\n", time.Now().UTC().Format(time.RFC3339), buf)
-	a.leave(batches.ExitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
+	p.leave(batches.ExitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
 }
 
 // interrupt returns what the n-th SIGINT asks for, and the hint for it. Without a
@@ -168,11 +168,11 @@ func stopAll(name string, n int) (sched.StopRequested, string) {
 // untilSignal returns a context that SIGINT or SIGTERM cancels, with an error that
 // carries the exit status as its cause. stop releases the signals and returns that
 // error, or nil: each signal reaches either this context or an earlier handler.
-func (a *app) untilSignal() (ctx context.Context, stop func() error) {
+func (p *process) untilSignal() (ctx context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	in, gone := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(in, syscall.SIGINT, syscall.SIGTERM)
-	a.goSafely(func() {
+	p.goSafely(func() {
 		defer close(gone)
 		switch <-in {
 		case syscall.SIGINT:

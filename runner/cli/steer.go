@@ -140,7 +140,7 @@ func (c *reloadCmd) Run(a *app) error {
 func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
 	if fresh != nil {
 		refused, _ := session.CheckEngine(b, wanted, false, false)
-		if err := mistake(jobspec.Report(append(refused, batches.CheckHost(b, wanted)...))); err != nil {
+		if err := r.mistake(jobspec.Report(append(refused, batches.CheckHost(b, wanted)...))); err != nil {
 			return gpu.Rules{}, err
 		}
 	}
@@ -150,38 +150,34 @@ func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rule
 		}
 		return gpu.Rules{}, nil
 	}
-	rules, err := session.RulesOf(b.Settings, r.prober.Devices(), r.rules, r.cmd.Sim != "")
+	rules, err := session.RulesOf(b.Settings, r.prober.Devices(), r.rules, r.sim())
 	if err != nil {
 		return rules, err
 	}
-	rules.AtOnce = r.cmd.NoWait
+	rules.AtOnce = r.noWait
 	pool := gpu.NewPool(r.prober.Devices(), rules)
 	if fresh != nil {
 		fresh.FitDefaults(pool.Devices())
 	}
-	return rules, mistake(jobspec.Report(b.CheckDevices(pool, wanted)))
+	return rules, r.mistake(jobspec.Report(b.CheckDevices(pool, wanted)))
 }
 
 // reread reads the job files again. It is called beside the loop.
 func (r *run) reread(set map[string]string) (runner.Reading, error) {
-	paths, err := r.paths(&r.cmd.batchFlags)
+	paths, o, err := r.files()
 	if err != nil {
 		return runner.Reading{}, err
 	}
-	o, err := r.flagged(&r.cmd.batchFlags, paths)
-	if err != nil {
-		return runner.Reading{}, err
-	}
-	o.Lint, o.Flags = true, maps.Clone(o.Flags)
+	o.Flags = maps.Clone(o.Flags)
 	for name, value := range set {
 		o.Flags[strings.ReplaceAll(name, "_", "-")] = value
 	}
-	b, err := r.files.load(paths, o, r.Load)
+	b, err := r.changes.load(paths, o, r.Load)
 	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
 		return runner.Reading{}, err
 	}
 	if err != nil {
-		return runner.Reading{}, mistake(err)
+		return runner.Reading{}, r.mistake(err)
 	}
 	if err := r.keepLines(b); err != nil {
 		return runner.Reading{}, err
@@ -191,7 +187,7 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	if err != nil {
 		return runner.Reading{}, err
 	}
-	opts, err := r.cmd.options(b)
+	opts, err := r.options(b)
 	if err != nil {
 		return runner.Reading{}, err
 	}
@@ -216,10 +212,10 @@ func (r *run) readAtStart(now *jobspec.Settings) (said []string, err error) {
 }
 
 // mistake returns what is wrong with job files that a run reads again, or nil.
-func mistake(err error) error {
+func (r *run) mistake(err error) error {
 	if err == nil {
 		return nil
 	}
-	head, lines := summed(err)
+	head, lines := r.summed(err)
 	return &runner.Mistake{Text: head + ", nothing has changed", Lines: lines}
 }

@@ -12,7 +12,6 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/batches"
-	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -116,17 +115,21 @@ func (w *fileWatch) Fact(int, state.Fact) {}
 // Snapshot says once that all is done, and what happens next.
 func (w *fileWatch) Snapshot(s state.Snapshot) {
 	if s.Watching && !w.idle {
-		w.say("all done; waiting for changes of " + strings.Join(names(len(w.jobFiles), func(i int) string { return batches.Shown(w.jobFiles[i]) }), ", ") + " (gpurun stop --drain ends it)")
+		var files []string
+		for _, f := range w.jobFiles {
+			files = append(files, batches.Shown(f))
+		}
+		w.say("all done; waiting for changes of " + strings.Join(files, ", ") + " (gpurun stop --drain ends it)")
 	}
 	w.idle = s.Watching
 }
 
 // watchFiles begins to watch the job files, before they are read.
 func (r *run) watchFiles(paths []string) error {
-	if !r.cmd.Watch {
+	if !r.watch {
 		return nil
 	}
-	r.files = &fileWatch{jobFiles: paths}
+	r.changes = &fileWatch{jobFiles: paths}
 	return atStart(onlyOurs(paths))
 }
 
@@ -163,13 +166,11 @@ func onlyOurs(paths []string) error {
 }
 
 // sinks adds to the sinks of a run those that its settings and flags ask for, and begins to watch its files.
-func (r *run) sinks(sinks []runner.Sink, sig *signals, view *terminal.View) []runner.Sink {
-	r.news = r.openNews(view.Warn)
-	sinks = append(sinks, r.news)
+func (r *run) sinks(sinks []runner.Sink, sig *signals, view viewer) []runner.Sink {
 	if r.detached != nil {
 		sinks = append(sinks, r.detached)
 	}
-	if w := r.files; w != nil {
+	if w := r.changes; w != nil {
 		done := make(chan struct{})
 		r.later(func() { close(done) })
 		w.again, w.say = sig.again, view.Print

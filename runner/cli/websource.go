@@ -236,7 +236,8 @@ func (m *webBatch) onlyOurs() error {
 
 // within returns an invocation in this process that prints its output elsewhere, and nothing else.
 func (a *app) within(stateDir string, out io.Writer) *app {
-	its := &app{out: out, err: io.Discard, global: a.global, done: a.done}
+	its := &app{out: out, global: a.global}
+	its.process = &process{err: io.Discard, say: its.say, done: a.done}
 	its.Reader = &batches.Reader{StateDir: stateDir, Go: a.goSafely, Note: func(string) {}}
 	return its
 }

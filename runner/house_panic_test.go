@@ -14,7 +14,7 @@ import (
 // by a func that handles their panics: an internal failure exits with 70, while Go's
 // own 2 would mean that nothing ran.
 var bareGo = map[string]string{
-	"runner/cli/process.go":                        "it is what sees to panics",
+	"runner/session/process.go":                    "it is what sees to panics",
 	"runner/engine/local/keeper/contain.go":        "it is what sees to them in a keeper",
 	"runner/engine/local/keeper/keeper.go":         "a keeper, which contains what can be contained",
 	"runner/engine/local/keeper/claims.go":         "a keeper",

@@ -70,7 +70,7 @@ func UserConfig() (path, warning string) {
 
 // Lock opens and locks the state of job files.
 func (r *Reader) Lock(paths []string, abandon string) (*disk.State, error) {
-	s, err := disk.Open(paths, disk.Options{StateDir: r.StateDir, Abandon: abandon, Trace: trace, Over: endedElsewhere(), Go: r.Go})
+	s, err := disk.Open(paths, disk.Options{StateDir: r.StateDir, Abandon: abandon, Trace: trace, Over: endedElsewhere(), Go: r.Start})
 	if err != nil {
 		return nil, StateFailure(err)
 	}

@@ -29,6 +29,7 @@ type Measurement struct {
 	note    string // which -p values are shown, if any were given
 }
 
+// Files returns the job files as given.
 func (m *Measurement) Files() []string {
 	files := make([]string, len(m.batch.Files))
 	for i, f := range m.batch.Files {
@@ -49,7 +50,7 @@ func (r *Reader) Measure(paths []string, which string) (*Measurement, error) {
 	ledgers := make([]chan ledger, len(paths))
 	for i := range paths { // beside reading the job files
 		ledgers[i] = make(chan ledger, 1)
-		r.Go(func() {
+		r.Start(func() {
 			var l ledger
 			l.last, l.given, l.err = disk.Successes(disk.Folder(paths[i], r.StateDir))
 			ledgers[i] <- l
@@ -166,7 +167,7 @@ func (r *Reader) divide(n int, f func(from, to int)) {
 	var all sync.WaitGroup
 	for cores, i := runtime.GOMAXPROCS(0), 0; i < cores; i++ {
 		all.Add(1)
-		r.Go(func() {
+		r.Start(func() {
 			defer all.Done()
 			f(n*i/cores, n*(i+1)/cores)
 		})

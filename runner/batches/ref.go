@@ -23,14 +23,14 @@ import (
 // A Reader finds batches, and reads their job files and ledgers.
 type Reader struct {
 	StateDir string            // --state-dir
-	Go       func(f func())    // starts a goroutine
+	Start    func(f func())    // starts a goroutine
 	Note     func(text string) // tells the user what was assumed
 	reading  func(path string) // called before a file that decides what the jobs are is read; may be nil
 }
 
 // In returns a reader of batches whose state is in another folder.
 func (r *Reader) In(stateDir string, reading func(path string)) *Reader {
-	return &Reader{stateDir, r.Go, r.Note, reading}
+	return &Reader{stateDir, r.Start, r.Note, reading}
 }
 
 // A Ref is the batch that a command like status or stop is about: one job file,

@@ -85,6 +85,7 @@ type Moved struct {
 	Hours    float64
 }
 
+// Moved finds the results that a batch that never ran has under the name of a file that is gone.
 func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most Moved) {
 	if len(b.Files) != 1 || !h.Empty() || len(h.Open) > 0 {
 		return most

@@ -19,7 +19,7 @@ import (
 // clear lifts this user's quarantines of some GPUs.
 func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.Neighbors) error {
 	_, warnings := n.Others(ctx, nil)
-	a.warn(warnings...)
+	a.Warn(warnings...)
 	all := n.Sick()
 	for _, name := range c.Clear {
 		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })

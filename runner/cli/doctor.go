@@ -83,7 +83,7 @@ const (
 
 // Run makes all checks.
 func (c *doctorCmd) Run(a *app) error {
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	d := &diagnosis{app: a, doctorCmd: c, ctx: ctx}
 	var err error
@@ -294,7 +294,7 @@ func (d *diagnosis) state() string {
 
 // terminal says whether there will be a live view.
 func (d *diagnosis) terminal() string {
-	if !d.outTTY {
+	if !d.OutTTY {
 		return "none: runs print a line for each start and end"
 	}
 	if !d.screen().Live {

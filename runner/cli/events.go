@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/redact"
@@ -104,19 +105,19 @@ func (c *runCmd) eventsOnly(a *app) error {
 	if c.Detach {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--json prints the events of a run, which -d puts into the background", Hint: "gpurun events -f prints them"}
 	}
-	a.stream, a.out, a.outTTY = a.out, io.Discard, false
+	a.stream, a.out, a.OutTTY = a.out, io.Discard, false
 	return nil
 }
 
 // streamEvents prints what this run adds to its ledgers, until the returned function is
 // called, which prints the rest.
-func (s *shownRun) streamEvents(r *run) (rest func()) {
+func (s *shownRun) streamEvents(r *session.Run) (rest func()) {
 	if s.stream == nil {
 		return func() {}
 	}
 	var all []*stream
-	for i, f := range r.batch.Files {
-		all = append(all, &stream{out: s.stream, ledger: disk.Follow(r.state.Dir(i)), file: f.Real, secrets: batches.SecretsOf(r.batch)})
+	for i, f := range r.Batch.Files {
+		all = append(all, &stream{out: s.stream, ledger: disk.Follow(r.State.Dir(i)), file: f.Real, secrets: batches.SecretsOf(r.Batch)})
 	}
 	print := func() {
 		for _, one := range all {
@@ -124,7 +125,7 @@ func (s *shownRun) streamEvents(r *run) (rest func()) {
 		}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	r.goSafely(func() {
+	r.Go(func() {
 		defer close(stopped)
 		for {
 			select {

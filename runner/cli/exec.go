@@ -77,7 +77,7 @@ func (c *execCmd) Run(a *app) error {
 	if err != nil {
 		return cannotExecute(argv[0], err)
 	}
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	hold := &execClaim{app: a, job: execWord + c.Name, uniID: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	defer hold.release()
@@ -150,7 +150,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	told := time.Duration(0)
 	defer hold.engine.Claims.Wish(gpu.Wish{})
 	for {
-		snap := session.Observe(ctx, p, rules, hold.engine.Claims, a.warn)
+		snap := session.Observe(ctx, p, rules, hold.engine.Claims, a.Warn)
 		answered()
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -169,16 +169,16 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		switch {
 		case ok:
 			if note := pool.Note(snap.At, req, hold.grant); note != "" {
-				fmt.Fprintln(a.err, "gpurun: "+note)
+				fmt.Fprintln(a.Err, "gpurun: "+note)
 			}
 			hold.rules = session.HostRules{HostRules: pool.Host()}
-			return indexed(p), nil
+			return session.Indexed(p), nil
 		case c.NoWait:
 			return false, &batches.Failure{Code: batches.ExitNoWait, Text: "no GPU free: " + why}
 		case c.MaxWait > 0 && waited >= time.Duration(c.MaxWait):
 			return false, &batches.Failure{Code: batches.ExitGaveUp, Text: "gave up after " + terminal.Duration(waited) + ": " + why}
 		case why != said:
-			fmt.Fprintln(a.err, "gpurun: waiting: "+terminal.CleanText(why))
+			fmt.Fprintln(a.Err, "gpurun: waiting: "+terminal.CleanText(why))
 			said = why
 		}
 		select {

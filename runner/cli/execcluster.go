@@ -55,13 +55,13 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if _, refused, err := (cluster.Trial{Args: args}).Ask(dialect); err != nil && refused == cluster.Never {
 		return &batches.Failure{Code: batches.ExitFailed, Text: s.Engine + ": " + err.Error()}
 	}
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	submitted, err := c.untilAllowed(ctx, a, s, dialect)
 	if err != nil {
 		return err
 	}
-	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.outTTY
+	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.OutTTY
 	name := cluster.Prefix(s.Cluster) + "-exec-" + c.Name
 	if asked.GPUs > 0 {
 		argv = cluster.Guarded(dialect.Granted(s.Cluster), argv)
@@ -78,7 +78,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if s.Engine == "sge" { // its command in the queue ignores them
 		deaf = []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 	}
-	return a.foreground(cmd, stop, func(int) { a.goSafely(submitted) }, deaf...)
+	return a.foreground(cmd, stop, func(int) { a.Go(submitted) }, deaf...)
 }
 
 // unmapped refuses what a cluster has no counterpart for.
@@ -151,7 +151,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 		}
 		lock.Close()
 		if why != said {
-			fmt.Fprintln(a.err, "gpurun: waiting: "+why)
+			fmt.Fprintln(a.Err, "gpurun: waiting: "+why)
 			said = why
 		}
 		select {

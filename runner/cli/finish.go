@@ -10,16 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
 
 // summary prints how the run went, and returns its exit status.
-func (s *shownRun) summary(r *run, res state.Result) error {
+func (s *shownRun) summary(r *session.Run, res state.Result) error {
 	sum := terminal.Summary{Result: res}
 	code := batches.ExitOf(res, s.cmd.NoWait)
-	if words := r.lacking(); words != "" {
+	if words := r.Lacking(); words != "" {
 		sum.Warnings = append(sum.Warnings, words)
 	}
 	if code != batches.ExitDone {
@@ -29,11 +30,11 @@ func (s *shownRun) summary(r *run, res state.Result) error {
 	if res.StateErr != nil {
 		failed = unsaved(res, code)
 	}
-	if r.began {
+	if r.Began {
 		keepSummary(r, sum, code, failed)
 	}
 	// The reader of stdout may never come back: release everything before writing.
-	r.close()
+	r.Close()
 	if s.view != nil {
 		s.view.Wait()
 	}
@@ -52,7 +53,7 @@ func unsaved(res state.Result, code int) *batches.Failure {
 			f.Hint = "free some space and run it again; what succeeded does not run twice"
 		}
 	}
-	if !finished(res.Final) {
+	if !session.Finished(res.Final) {
 		f.Text = "nothing more was started: " + f.Text
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
@@ -69,8 +70,8 @@ var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memor
 
 // again returns the command line that runs what is left, with flag added unless it
 // is "". A list from standard input goes by its name.
-func (s *shownRun) again(r *run, flag string) string {
-	args, lacks := []string{"gpurun"}, r.lacking() != ""
+func (s *shownRun) again(r *session.Run, flag string) string {
+	args, lacks := []string{"gpurun"}, r.Lacking() != ""
 	name, _, _ := strings.Cut(flag, "=")
 	given := os.Args[1:]
 	for i := 0; i < len(given); i++ {
@@ -94,7 +95,7 @@ func (s *shownRun) again(r *run, flag string) string {
 		args = append(args, flag)
 	}
 	if s.input != nil {
-		args = append(args, r.batch.Files[0].Path)
+		args = append(args, r.Batch.Files[0].Path)
 	}
 	return shellescape.QuoteCommand(args)
 }

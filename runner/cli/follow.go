@@ -157,7 +157,7 @@ func (f *follower) tell(v state.View, s *state.Snapshot) {
 	case v.Note != "":
 		text += ": " + v.Note
 	}
-	fmt.Fprintln(f.err, "gpurun: waiting: "+terminal.CleanText(text))
+	fmt.Fprintln(f.Err, "gpurun: waiting: "+terminal.CleanText(text))
 }
 
 // print copies what has been added.

@@ -35,7 +35,7 @@ type execClaim struct {
 	grant      gpu.Grant
 	lost       int // races for GPUs in a row
 	pool       *gpu.Pool
-	purse      *session.ClaimSet
+	spent      *session.ClaimSet
 	engine     engine.Opened     // without an Engine if there are no GPUs
 	rules      session.HostRules // as they were when the GPUs were claimed
 	timer      *time.Timer       // of the host's max_timeout; nil for none
@@ -44,9 +44,9 @@ type execClaim struct {
 
 func (e *execClaim) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	e.pool = pool
-	e.engine, err = session.OpenEngine(batches.Engines["local"], "", zerolog.Nop(), session.ClaimRoots(p, execFolder()), engine.Cluster{}, e.goSafely)
-	e.purse = session.ClaimsOf(p, execFolder())
-	e.purse.Open(pool)
+	e.engine, err = session.OpenEngine(batches.Engines["local"], "", zerolog.Nop(), session.ClaimRoots(p, execFolder()), engine.Cluster{}, e.Go)
+	e.spent = session.ClaimsOf(p, execFolder())
+	e.spent.Open(pool)
 	return err
 }
 
@@ -61,7 +61,7 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 		g.Ends = time.Now().Add(limit)
 	}
 	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, e.job, g)
-	e.warn(warnings...)
+	e.Warn(warnings...)
 	if err != nil {
 		return err.Error()
 	}
@@ -135,7 +135,7 @@ func (e *execClaim) release() {
 		e.pool.Pass(host.Boottime())
 		s := e.pool.Spent()
 		s.Others = nil // it read nothing while its command ran
-		e.purse.Spend(s)
+		e.spent.Spend(s)
 		e.engine.Claims.Withdraw(e.uniID)
 		e.engine.Close()
 	}
@@ -160,13 +160,13 @@ func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(p
 	}
 	started(cmd.Process.Pid)
 	var ended atomic.Int32 // by a signal that the command would not have heard; its status says nothing
-	a.goSafely(func() {
+	a.Go(func() {
 		for sig := range in {
 			switch {
 			case slices.Contains(deaf, sig):
 				ended.Store(int32(sig.(syscall.Signal)))
 				cmd.Process.Signal(syscall.SIGINT)
-			case sig != syscall.SIGINT && sig != syscall.SIGQUIT || !a.onTerminal():
+			case sig != syscall.SIGINT && sig != syscall.SIGQUIT || !a.OnTerminal():
 				cmd.Process.Signal(sig)
 			}
 		}

@@ -98,7 +98,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 		return c.clear(ctx, a, p, claims)
 	}
 	look := func() (schema.GPUs, error) {
-		snap := session.Observe(ctx, p, rules, claims, a.warn)
+		snap := session.Observe(ctx, p, rules, claims, a.Warn)
 		for _, u := range claims.Usages() {
 			pool.Recall(nil, u.Idle)
 		}
@@ -277,7 +277,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 // lookAtGPUs opens the GPUs for a command that starts nothing on them, and which calls answered
 // once it has read them.
 func (a *app) lookAtGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	answered := a.unlessDriverSoon(f.Sim != "")
 	defer answered()

@@ -215,7 +215,7 @@ func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 		kong.Name("gpurun"),
 		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free GPUs, runs the jobs that are not up to date, and exits when all are finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. For details: gpurun help COMMAND."),
 		kong.NoDefaultHelp(),
-		kong.Writers(a.out, a.err),
+		kong.Writers(a.out, a.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),
 		kong.ExplicitGroups(groupTitles),
 		kong.Exit(func(code int) { panic(fmt.Sprintf("kong tried to exit with %d", code)) }),

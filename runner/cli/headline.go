@@ -74,18 +74,3 @@ func unlessStopped(after time.Duration, f func()) (stop func() bool) {
 		return ran
 	}
 }
-
-// gpuWords returns the end of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
-func (r *run) gpuWords() string {
-	if r.opts.Elsewhere {
-		return "on " + batches.EngineOf(r.batch).Abilities().Name
-	}
-	if r.prober == nil {
-		return "no GPU needed"
-	}
-	text := batches.Count(len(r.prober.Devices()), "GPU")
-	if r.usable < len(r.prober.Devices()) {
-		text = fmt.Sprintf("%d of %s", r.usable, text)
-	}
-	return text + ", " + r.prober.Version()
-}

@@ -15,7 +15,7 @@ import (
 
 // tellHost says what is wrong with the rules of the host, and what its owner tells everybody.
 func (a *app) tellHost(h session.HostRules) {
-	a.warn(h.Warnings...)
+	a.Warn(h.Warnings...)
 	if h.Prompt != "" {
 		a.say("note", h.Said("%s", h.Prompt))
 	}

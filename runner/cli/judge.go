@@ -89,7 +89,7 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	if err != nil || len(impossible) > 0 {
 		return impossible, err
 	}
-	p.seen = session.Observe(ctx, prober, rules, session.ReadOnlyClaimsOf(prober), p.warn)
+	p.seen = session.Observe(ctx, prober, rules, session.ReadOnlyClaimsOf(prober), p.Warn)
 	if p.seen.Err != "" {
 		return nil, errors.New("the GPUs cannot be read: " + p.seen.Err)
 	}

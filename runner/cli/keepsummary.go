@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"gpurun/runner/batches"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 )
 
@@ -12,15 +13,15 @@ const summaryWidth = 80
 
 // keepSummary saves the summary for status, and for users whose terminal is gone. A
 // full disk does not fail the run. failed is what else the run says at its end, or nil.
-func keepSummary(r *run, s terminal.Summary, code int, failed *batches.Failure) {
+func keepSummary(r *session.Run, s terminal.Summary, code int, failed *batches.Failure) {
 	lines := s.Lines(summaryWidth)
 	if failed != nil {
 		lines = append(lines, terminal.Wrap("error: "+failed.Text, summaryWidth, 4)...)
 		lines = append(lines, terminal.Wrap("hint: "+failed.Hint, summaryWidth, 4)...)
 	}
-	for i := range r.batch.Files {
-		if err := batches.WriteSummary(r.state.Dir(i), s.Wall, code, terminal.Plain(strings.Join(lines, "\n"))); err != nil {
-			r.log.Warn().Err(err).Msg("cannot save the summary")
+	for i := range r.Batch.Files {
+		if err := batches.WriteSummary(r.State.Dir(i), s.Wall, code, terminal.Plain(strings.Join(lines, "\n"))); err != nil {
+			r.Log.Warn().Err(err).Msg("cannot save the summary")
 		}
 	}
 }

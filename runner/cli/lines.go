@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -154,19 +153,5 @@ func (a *app) readInput() error {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "standard input is empty: no command came"}
 	}
 	a.input = data
-	return nil
-}
-
-// keepLines records how the files of this run were read, for the commands that come later.
-func (r *run) keepLines(b *jobspec.Batch) error {
-	for i, f := range b.Files {
-		var data []byte
-		if f.Lines != nil {
-			data, _ = json.Marshal(f.Lines)
-		}
-		if err := r.state.KeepLines(i, data); err != nil {
-			return batches.StateFailure(err)
-		}
-	}
 	return nil
 }

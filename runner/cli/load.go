@@ -20,7 +20,7 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 		return nil, err
 	}
 	if _, warning := batches.UserConfig(); warning != "" {
-		a.warn(warning)
+		a.Warn(warning)
 	}
 	o, err := a.flagged(b, paths)
 	if err != nil {
@@ -38,10 +38,10 @@ func (a *app) warnings(b *jobspec.Batch) {
 	list := gathered(b.Warnings)
 	for i, p := range list {
 		if i == maxWarnings {
-			a.warn(batches.Count(len(list)-i, "more warning") + ": gpurun check shows all")
+			a.Warn(batches.Count(len(list)-i, "more warning") + ": gpurun check shows all")
 			return
 		}
-		a.warn(p.Place() + p.Message())
-		a.hint(p.Hint)
+		a.Warn(p.Place() + p.Message())
+		a.Hint(p.Hint)
 	}
 }

@@ -113,7 +113,7 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 		}
 		f, err := l.file()
 		if err != nil && len(logs) > 1 {
-			a.warn(l.job + ": " + err.Error()) // and still show the others
+			a.Warn(l.job + ": " + err.Error()) // and still show the others
 			continue
 		}
 		if err != nil {
@@ -206,7 +206,7 @@ func noLog(glob string, known []string, ref *batches.Ref) error {
 
 // writer returns what prints logs. On a terminal it makes control sequences visible.
 func (c *logCmd) writer(a *app, to io.Writer) (out io.Writer, flush func()) {
-	if !a.outTTY || c.Raw {
+	if !a.OutTTY || c.Raw {
 		return to, func() {}
 	}
 	v := terminal.NewVisible(to, a.colored())

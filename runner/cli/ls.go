@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"gpurun/runner/terminal"
@@ -60,7 +58,7 @@ func (c *lsCmd) Run(a *app) error {
 		fmt.Fprintln(a.out, "you have run no batch on this host")
 	default:
 		table(a.out, cells)
-		a.warn(unreadable...)
+		a.Warn(unreadable...)
 	}
 	return nil
 }
@@ -76,33 +74,4 @@ func runWords(r *schema.Run) string {
 		return clock(*r.Started) + " to " + clock(*r.Ended)
 	}
 	return "of " + clock(*r.Started) + ", cut off"
-}
-
-// remember has the run's files listed by gpurun ls. It neither slows nor fails the run.
-func (r *run) remember() {
-	var list []disk.Used
-	for i, f := range r.batch.Files {
-		list = append(list, disk.Used{File: f.Real, Dir: r.state.Dir(i), StateDir: absolute(r.StateDir), Host: disk.Host().Host, Started: time.Now().UTC()})
-	}
-	slices.Reverse(list) // so that the first is the newest
-	done := make(chan struct{})
-	r.goSafely(func() {
-		defer close(done)
-		if err := disk.Remember(list...); err != nil {
-			r.log.Info().Err(err).Msg("not listed for gpurun ls")
-		}
-	})
-	r.later(func() { <-done })
-}
-
-// absolute returns a path that holds in every folder; "" stays.
-func absolute(path string) string {
-	if path == "" {
-		return ""
-	}
-	real, err := disk.RealPath(path)
-	if err != nil {
-		return strings.TrimSpace(path)
-	}
-	return real
 }

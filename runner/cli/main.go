@@ -22,6 +22,7 @@ import (
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/local/keeper"
 	"gpurun/runner/notify"
+	"gpurun/runner/session"
 	"gpurun/state/disk"
 )
 
@@ -46,7 +47,7 @@ func Main(args []string) int {
 	}
 	debug.SetMemoryLimit(softMemory)
 	a := newApp()
-	return a.guard(func() int { return a.main(args) })
+	return a.Guard(func() int { return a.main(args) })
 }
 
 // softMemory is where the garbage collector starts to trade speed for memory: a batch
@@ -55,7 +56,7 @@ const softMemory = 1200 << 20
 
 // app is one invocation: its streams and global flags.
 type app struct {
-	*process
+	*session.Process
 	out    io.Writer
 	global globalFlags
 	*batches.Reader
@@ -68,8 +69,8 @@ type app struct {
 
 func newApp() *app {
 	a := &app{out: os.Stdout}
-	a.process = newProcess(a.say)
-	a.Reader = &batches.Reader{Go: a.goSafely, Note: func(text string) { a.say("note", text) }}
+	a.Process = session.NewProcess(a.say)
+	a.Reader = &batches.Reader{Start: a.Go, Note: func(text string) { a.say("note", text) }}
 	return a
 }
 

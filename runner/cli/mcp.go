@@ -56,7 +56,7 @@ func (c *mcpCmd) Run(a *app) error {
 		a.say("note", "waiting for a client of the Model Context Protocol on standard input; clients start this command themselves, see docs/agents.md. Ctrl-C ends it")
 	}
 	host.Confine(roots)
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	err = agent.Serve(ctx, agent.Config{
 		Version: programVersion(), Roots: roots, Allow: c.Allow, Clean: terminal.CleanText,

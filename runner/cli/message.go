@@ -44,8 +44,8 @@ func (a *app) report(err error) int {
 	a.say("error", err.Error())
 	var f *batches.Failure
 	if errors.As(err, &f) {
-		printLines(a.err, f.Lines)
-		a.hint(f.Hint)
+		printLines(a.Err, f.Lines)
+		a.Hint(f.Hint)
 	}
 	return code
 }
@@ -54,10 +54,10 @@ var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": term
 
 func (a *app) say(kind, text string) {
 	label := kind + ":"
-	if a.errTTY && a.colored() {
+	if a.ErrTTY && a.colored() {
 		label = terminal.Paint(sayColors[kind], label)
 	}
-	fmt.Fprintf(a.err, "gpurun: %s %s\n", label, terminal.CleanText(text))
+	fmt.Fprintf(a.Err, "gpurun: %s %s\n", label, terminal.CleanText(text))
 }
 
 // colored reports whether terminal output may have colors.
@@ -67,7 +67,7 @@ func (a *app) colored() bool {
 
 // screen returns stdout, which can be redrawn with or without colors.
 func (a *app) screen() terminal.Screen {
-	return terminal.Screen{Out: a.out, Live: a.outTTY && os.Getenv("TERM") != "dumb", Color: a.outTTY && a.colored()}
+	return terminal.Screen{Out: a.out, Live: a.OutTTY && os.Getenv("TERM") != "dumb", Color: a.OutTTY && a.colored()}
 }
 
 // print writes text to stdout, with its colors if they are wanted there.
@@ -89,13 +89,13 @@ const silence = 100 * time.Millisecond
 // done erases the line.
 func (a *app) unlessSoon(text string) (done func()) {
 	end, erase := "\n", ""
-	if a.errTTY && a.colored() {
+	if a.ErrTTY && a.colored() {
 		end, erase = "…", "\r\x1b[K"
 	}
-	stop := unlessStopped(silence, func() { fmt.Fprint(a.err, "gpurun: "+text+end) })
+	stop := unlessStopped(silence, func() { fmt.Fprint(a.Err, "gpurun: "+text+end) })
 	return sync.OnceFunc(func() {
 		if stop() {
-			fmt.Fprint(a.err, erase)
+			fmt.Fprint(a.Err, erase)
 		}
 	})
 }

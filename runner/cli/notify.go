@@ -17,6 +17,7 @@ import (
 	"gpurun/jobspec/units"
 	"gpurun/runner/batches"
 	"gpurun/runner/notify"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 	"gpurun/state/redact"
@@ -54,10 +55,10 @@ func (c *notifyCmd) Run(a *app) error {
 		}
 		return nil
 	}
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	lost := 0
-	for _, t := range notify.Test(ctx, targets, newsOf(c.Files), a.goSafely) {
+	for _, t := range notify.Test(ctx, targets, newsOf(c.Files), a.Go) {
 		if t.Delivered {
 			fmt.Fprintf(a.out, "%s: delivered\n", terminal.CleanText(t.Label))
 			continue
@@ -116,7 +117,7 @@ func (a *app) openNews(b *jobspec.Batch, say func(string)) *news {
 	n := &news{}
 	n.Sink = notify.New(notify.Config{
 		Targets: b.Targets(b.Settings.Notify), Run: newsOf(names(len(b.Files), func(i int) string { return b.Files[i].Path })),
-		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: a.goSafely,
+		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: a.Go,
 	})
 	n.Continue(b)
 	return n
@@ -133,19 +134,19 @@ func (n *news) Continue(b *jobspec.Batch) {
 }
 
 // leave closes what is left of the run, and then waits for a while for the last news to be sent.
-func (s *shownRun) leave(r *run) {
-	if r.close(); s.news == nil {
+func (s *shownRun) leave(r *session.Run) {
+	if r.Close(); s.news == nil {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if s.errTTY {
+	if s.ErrTTY {
 		t := time.AfterFunc(time.Second, func() { s.say("note", "sending news; Ctrl-C does without") })
 		defer t.Stop()
 	}
 	if err := s.news.Close(ctx); err != nil && ctx.Err() == nil {
 		for line := range strings.Lines(err.Error()) {
-			s.warn(strings.TrimSpace(line))
+			s.Warn(strings.TrimSpace(line))
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (c *planCmd) Run(a *app) error {
 		return p.json()
 	}
 	a.warnings(batch)
-	a.warn(warnings...)
+	a.Warn(warnings...)
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
 	if running := p.Running(); running != "" {
@@ -109,7 +109,7 @@ func (c *planCmd) Run(a *app) error {
 	for _, problem := range batches.CheckHost(batch, p.runs) {
 		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
-	codeChanged(w, batch, history)
+	session.CodeChanged(w, batch, history)
 	if m := a.Moved(batch, history, p.runs); m.Jobs > 0 {
 		fmt.Fprintln(w, m.Words()+"; "+m.Cure())
 	} else if history.Empty() && len(attempts) == 0 {

@@ -42,7 +42,7 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 	rules := session.HostRulesOf(p)
 	a.tellHost(rules)
 	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: host.Me(), AtOnce: true})
-	snap := session.Observe(ctx, p, rules, session.ReadOnlyClaimsOf(p), a.warn)
+	snap := session.Observe(ctx, p, rules, session.ReadOnlyClaimsOf(p), a.Warn)
 	answered()
 	if err := context.Cause(ctx); err != nil {
 		return err

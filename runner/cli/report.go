@@ -14,6 +14,7 @@ import (
 	"gpurun/runner/files"
 	"gpurun/runner/report"
 	"gpurun/runner/results"
+	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -23,9 +24,9 @@ import (
 
 // recordGPUs returns what keeps the readings of the GPUs for the report. A run goes on as if it
 // were not there.
-func (s *shownRun) recordGPUs(r *run) *report.Recorder {
-	return report.NewRecorder(r.state.Gauges(), s.goSafely, func(err error) {
-		r.log.Warn().Err(err).Msg("the readings of the GPUs cannot be kept for the report")
+func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
+	return report.NewRecorder(r.State.Gauges(), s.Go, func(err error) {
+		r.Log.Warn().Err(err).Msg("the readings of the GPUs cannot be kept for the report")
 	})
 }
 

@@ -84,7 +84,7 @@ func (c *resultsCmd) Run(a *app) error {
 
 // watch prints the table again whenever a ledger has changed, until no run is alive.
 func (c *resultsCmd) watch(a *app, groups [][]string) error {
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	paths, screen := slices.Concat(groups...), a.screen()
 	var last time.Time

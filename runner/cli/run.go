@@ -49,37 +49,37 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	d := newDetachment()
+	d := session.Detached()
 	if c.JSON {
 		if err := c.eventsOnly(a); err != nil {
 			return err
 		}
 	}
 	if c.Detach && d == nil {
-		return a.detach(slices.Contains(c.List.Lines, stdin), a.out)
+		return a.Detach(slices.Contains(c.List.Lines, stdin), a.out)
 	}
-	goOnWithoutReader()
+	session.OutliveReader()
 	s := &shownRun{app: a, cmd: c, head: newHeadline(a.out, paths)}
-	r := newRun(runConfig{
-		process: a.process, Reader: a.Reader, out: a.out, gpus: c.simFlag.source(&c.gpuFlags), abandon: c.Abandon, watch: c.Watch, yes: c.Yes, noWait: c.NoWait,
-		logLevel: a.global.LogLevel, version: programVersion(), detached: d, options: c.options, summed: summed, read: s.head.batch, opened: s.opened, observe: s.observe,
-		files: func() ([]string, jobspec.Options, error) {
+	r := session.New(session.Config{
+		Process: a.Process, Reader: a.Reader, Out: a.out, Source: c.simFlag.source(&c.gpuFlags), Abandon: c.Abandon, Watch: c.Watch, Yes: c.Yes, NoWait: c.NoWait,
+		LogLevel: a.global.LogLevel, Version: programVersion(), Detached: d, Options: c.options, Summed: summed, Read: s.head.batch, Opened: s.opened, Observe: s.observe,
+		Files: func() ([]string, jobspec.Options, error) {
 			o, err := a.flagged(&c.batchFlags, paths)
 			o.Lint = true
 			return paths, o, err
 		},
 	})
 	defer s.leave(r)
-	if err := r.open(); err != nil {
+	if err := r.Open(); err != nil {
 		s.head.abandon()
 		return err
 	}
-	if r.nothing() && !c.Watch {
+	if r.Nothing() && !c.Watch {
 		s.head.end("nothing to do")
 		s.tellWarnings(r)
-		return s.summary(r, r.skip())
+		return s.summary(r, r.Skip())
 	}
-	res, err := r.carry()
+	res, err := r.Carry()
 	if err != nil {
 		return err
 	}
@@ -96,58 +96,58 @@ type shownRun struct {
 }
 
 // opened prints what is to be known before the jobs start.
-func (s *shownRun) opened(r *run) {
-	s.head.end(r.gpuWords())
-	if r.shuffled {
-		fmt.Fprintf(s.out, "trying jobs in random order; --shuffle-seed %d repeats it\n", r.batch.Settings.ShuffleSeed)
+func (s *shownRun) opened(r *session.Run) {
+	s.head.end(r.GPUs())
+	if r.Shuffled {
+		fmt.Fprintf(s.out, "trying jobs in random order; --shuffle-seed %d repeats it\n", r.Batch.Settings.ShuffleSeed)
 	}
 	s.tellWarnings(r)
-	for _, n := range r.engineNotes {
+	for _, n := range r.Notes {
 		s.say("note", n)
 	}
-	s.tellHost(r.rules)
-	if limit := r.rules.TimeLimit(); limit != "" && session.Endless(r.batch, r.runs) {
+	s.tellHost(r.Rules)
+	if limit := r.Rules.TimeLimit(); limit != "" && session.Endless(r.Batch, r.Runs) {
 		s.say("note", "jobs without a timeout are stopped by "+limit)
 	}
 }
 
 // tellWarnings prints the warnings of the job files and the ledgers.
-func (s *shownRun) tellWarnings(r *run) {
-	s.warnings(r.batch)
-	s.warn(r.state.Warnings()...)
+func (s *shownRun) tellWarnings(r *session.Run) {
+	s.warnings(r.Batch)
+	s.Warn(r.State.Warnings()...)
 }
 
 // observe opens what is told of the run.
-func (s *shownRun) observe(r *run) observers {
+func (s *shownRun) observe(r *session.Run) session.Observers {
 	var open []state.Fact
-	for _, a := range r.state.History().Attempts() {
+	for _, a := range r.State.History().Attempts() {
 		open = append(open, a.Start)
 	}
-	s.view = terminal.New(terminal.Config{Screen: s.screen(), Open: open, Go: s.goSafely})
-	s.onPanic = s.view.Close
-	s.news = s.openNews(r.batch, s.view.Warn)
-	o := observers{view: s.view, over: func(res *state.Result, words string) { s.news.End(res.Final, words) }}
+	s.view = terminal.New(terminal.Config{Screen: s.screen(), Open: open, Go: s.Go})
+	s.OnPanic = s.view.Close
+	s.news = s.openNews(r.Batch, s.view.Warn)
+	o := session.Observers{View: s.view, Over: func(res *state.Result, words string) { s.news.End(res.Final, words) }}
 	closeIDs, closeGPUs := func() {}, func() {}
-	if u := s.uniIDs(r.batch); u != nil {
-		o.sinks, o.report = append(o.sinks, u), u.Report
+	if u := s.uniIDs(r.Batch); u != nil {
+		o.Sinks, o.Report = append(o.Sinks, u), u.Report
 		closeIDs = func() {
 			if err := u.Close(); err != nil {
-				s.warn(err.Error())
+				s.Warn(err.Error())
 			}
 		}
 	}
-	if r.prober != nil {
+	if r.Prober != nil {
 		rec := s.recordGPUs(r)
-		o.sinks, closeGPUs = append(o.sinks, rec), rec.Close
+		o.Sinks, closeGPUs = append(o.Sinks, rec), rec.Close
 	}
-	o.sinks = append(o.sinks, s.view, s.news)
+	o.Sinks = append(o.Sinks, s.view, s.news)
 	rest := s.streamEvents(r)
-	o.end = func() {
+	o.End = func() {
 		rest()
 		s.view.Close()
-		s.onPanic = nil
+		s.OnPanic = nil
 	}
-	r.later(func() { closeGPUs(); closeIDs() })
+	r.Later(func() { closeGPUs(); closeIDs() })
 	return o
 }
 
@@ -156,5 +156,5 @@ func (s *shownRun) uniIDs(b *jobspec.Batch) *uniid.Sink {
 	if !slices.ContainsFunc(b.Files, func(f jobspec.File) bool { return f.UniID != "" }) {
 		return nil
 	}
-	return uniid.New(b, s.goSafely)
+	return uniid.New(b, s.Go)
 }

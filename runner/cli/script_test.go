@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	}
 	// Not the rules of the machine that the tests run on, and this user instead of root.
 	session.HostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
-	steady = "1s"
-	lookAtFiles = 50 * time.Millisecond
+	session.Steady = "1s"
+	session.LookAtFiles = 50 * time.Millisecond
 	codecopy.MaxFiles = 200
 	testscript.Main(m, map[string]func(){
 		"gpurun": func() { os.Exit(Main(os.Args[1:])) },

@@ -1,18 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"strings"
 
-	"gpurun/gpu"
-	"gpurun/jobspec"
-	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
-	"gpurun/runner/session"
 )
 
 type pauseCmd struct {
@@ -133,89 +126,4 @@ Example:
 // Run has a run read its files again.
 func (c *reloadCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpReload}, "", "read again")
-}
-
-// ruler finds out what settings mean for the GPUs of this run. It may use what the core
-// uses: the runner calls it between two events.
-func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
-	if fresh != nil {
-		refused, _ := session.CheckEngine(b, wanted, false, false)
-		if err := r.mistake(jobspec.Report(append(refused, batches.CheckHost(b, wanted)...))); err != nil {
-			return gpu.Rules{}, err
-		}
-	}
-	if r.prober == nil {
-		if !r.opts.Elsewhere && session.WantsGPU(b, wanted) {
-			return gpu.Rules{}, &runner.Mistake{Text: "a job needs a GPU, but this run has opened none, since none of its jobs needed one: stop it and start it again"}
-		}
-		return gpu.Rules{}, nil
-	}
-	rules, err := session.RulesOf(b.Settings, r.prober.Devices(), r.rules, r.sim())
-	if err != nil {
-		return rules, err
-	}
-	rules.AtOnce = r.noWait
-	pool := gpu.NewPool(r.prober.Devices(), rules)
-	if fresh != nil {
-		fresh.FitDefaults(pool.Devices())
-	}
-	return rules, r.mistake(jobspec.Report(b.CheckDevices(pool, wanted)))
-}
-
-// reread reads the job files again. It is called beside the loop.
-func (r *run) reread(set map[string]string) (runner.Reading, error) {
-	paths, o, err := r.files()
-	if err != nil {
-		return runner.Reading{}, err
-	}
-	o.Flags = maps.Clone(o.Flags)
-	for name, value := range set {
-		o.Flags[strings.ReplaceAll(name, "_", "-")] = value
-	}
-	b, err := r.changes.load(paths, o, r.Load)
-	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
-		return runner.Reading{}, err
-	}
-	if err != nil {
-		return runner.Reading{}, r.mistake(err)
-	}
-	if err := r.keepLines(b); err != nil {
-		return runner.Reading{}, err
-	}
-	b.Settings.DrawShuffleSeed(func() int64 { return r.batch.Settings.ShuffleSeed }) // the order stays
-	late, err := r.readAtStart(&b.Settings)
-	if err != nil {
-		return runner.Reading{}, err
-	}
-	opts, err := r.options(b)
-	if err != nil {
-		return runner.Reading{}, err
-	}
-	code, said, err := r.copyCode(b)
-	if f := (*batches.Failure)(nil); errors.As(err, &f) {
-		err = &runner.Mistake{Text: f.Text, Lines: []string{f.Hint}}
-	}
-	return runner.Reading{Batch: b, Code: code, Said: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
-}
-
-// readAtStart says what of changed settings the run cannot take over. Jobs that are meant for
-// another engine must not run here.
-func (r *run) readAtStart(now *jobspec.Settings) (said []string, err error) {
-	was := &r.batch.Settings
-	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {
-		return nil, &runner.Mistake{Text: "engine and cluster cannot change while a run goes on, nothing has changed", Lines: []string{"stop the run and start it again"}}
-	}
-	if !reflect.DeepEqual(now.Notify, was.Notify) {
-		said = append(said, "notify has changed: that holds from the next run on")
-	}
-	return said, nil
-}
-
-// mistake returns what is wrong with job files that a run reads again, or nil.
-func (r *run) mistake(err error) error {
-	if err == nil {
-		return nil
-	}
-	head, lines := r.summed(err)
-	return &runner.Mistake{Text: head + ", nothing has changed", Lines: lines}
 }

@@ -40,11 +40,11 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	if err := batches.SameEngine(kind, s.History(), s.Dir); err != nil {
 		return err
 	}
-	engine, err := session.OpenEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{}, a.goSafely)
+	engine, err := session.OpenEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{}, a.Go)
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitState, Text: "cannot reach the run's jobs: " + err.Error(), Err: err}
 	}
-	defer a.part(engine, kind)
+	defer a.Part(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	last := &lastEnd{left: map[string]bool{}, all: cancel}
@@ -56,7 +56,7 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	b := remains(ref, open)
 	res := runner.Run(ctx, runner.Config{
 		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs)), Elsewhere: kind.Abilities().Places, Queues: kind.Abilities().Queues}),
-		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: runner.Now, Go: a.goSafely,
+		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: runner.Now, Go: a.Go,
 	})
 	if res.StateErr != nil {
 		return batches.StateFailure(res.StateErr)

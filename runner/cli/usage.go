@@ -36,7 +36,7 @@ Examples:
 
 // Run prints who had how many GPU hours.
 func (c *usageCmd) Run(a *app) error {
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	days := 7
 	if c.Month {
@@ -72,7 +72,7 @@ func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage,
 		reader = claim.NewReader(session.ClaimRoots(p, "")).Of(p.Devices())
 	}
 	_, warnings := reader.Others(ctx)
-	a.warn(warnings...)
+	a.Warn(warnings...)
 	addUp(rep, reader.Usages(), days)
 	return rep, context.Cause(ctx)
 }

@@ -50,7 +50,7 @@ func (c *versionCmd) Run(a *app) error {
 		p.Close()
 	}
 	rules := session.HostRulesOf(nil)
-	a.warn(rules.Warnings...)
+	a.Warn(rules.Warnings...)
 	v.Rules = schema.Known(rules.File)
 	if c.JSON {
 		return writeJSON(a.out, v)

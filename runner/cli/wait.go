@@ -59,7 +59,7 @@ func (c *waitCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	return c.until(a, ctx, refs[0], limit)
 }

@@ -84,7 +84,7 @@ func (a *app) changes(ref *batches.Ref) watcher {
 			open = append(open, at.Start)
 		}
 	}
-	view := terminal.New(terminal.Config{Screen: terminal.Screen{Out: a.out}, Go: a.goSafely, Open: open})
+	view := terminal.New(terminal.Config{Screen: terminal.Screen{Out: a.out}, Go: a.Go, Open: open})
 	if ref.Alive {
 		view.Print("watching " + ref.Name())
 	}

@@ -79,7 +79,7 @@ func (c *webCmd) Run(a *app) error {
 	defer src.host.close()
 	conf := web.Config{
 		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: programVersion(), Allow: max(web.Read, c.Control.Right), Roots: roots,
-		Limits: web.Usual, Errors: a.err, Explain: webFailure,
+		Limits: web.Usual, Errors: a.Err, Explain: webFailure,
 	}
 	var files []string
 	if files, err = tokens(&conf); err != nil {
@@ -89,13 +89,13 @@ func (c *webCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := a.untilSignal()
+	ctx, stop := a.UntilSignal()
 	defer stop()
 	s := web.New(conf)
 	defer s.Close()
 	c.tell(a, &conf, where, files)
 	ended := make(chan error, 1)
-	a.goSafely(func() { ended <- s.Serve(l) })
+	a.Go(func() { ended <- s.Serve(l) })
 	select {
 	case <-ctx.Done():
 		return nil
@@ -258,7 +258,7 @@ func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 		fmt.Fprintf(a.out, "listening on %s; send Authorization: Bearer and the token in %s\n", where, strings.Join(files, " or (for control) "))
 		return
 	}
-	if !a.outTTY {
+	if !a.OutTTY {
 		fmt.Fprintf(a.out, "listening on %s; the token is in %s\n", where, strings.Join(files, ", for control in "))
 		return
 	}

@@ -51,7 +51,7 @@ func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.given = append(s.given, disk.Used{File: ref.Real, Dir: ref.Dir, StateDir: absolute(a.StateDir)})
+		s.given = append(s.given, disk.Used{File: ref.Real, Dir: ref.Dir, StateDir: session.Absolute(a.StateDir)})
 	}
 	return s, nil
 }
@@ -129,7 +129,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	if err := h.open(ctx); err != nil {
 		return nil, err
 	}
-	snap := session.Observe(ctx, h.p, h.rules, h.claims, h.app.warn)
+	snap := session.Observe(ctx, h.p, h.rules, h.claims, h.app.Warn)
 	for _, u := range h.claims.Usages() {
 		h.pool.Recall(nil, u.Idle)
 	}
@@ -237,8 +237,8 @@ func (m *webBatch) onlyOurs() error {
 // within returns an invocation in this process that prints its output elsewhere, and nothing else.
 func (a *app) within(stateDir string, out io.Writer) *app {
 	its := &app{out: out, global: a.global}
-	its.process = &process{err: io.Discard, say: its.say, done: a.done}
-	its.Reader = &batches.Reader{StateDir: stateDir, Go: a.goSafely, Note: func(string) {}}
+	its.Process = &session.Process{Err: io.Discard, Say: its.say, Done: a.Done}
+	its.Reader = &batches.Reader{StateDir: stateDir, Start: a.Go, Note: func(string) {}}
 	return its
 }
 
@@ -276,7 +276,7 @@ func (s *webSource) below(file string) (string, error) {
 func (s *webSource) Start(r web.Start) ([]string, error) {
 	var args []string
 	if s.StateDir != "" {
-		args = append(args, "--state-dir="+absolute(s.StateDir))
+		args = append(args, "--state-dir="+session.Absolute(s.StateDir))
 	}
 	if s.cmd.Sim != "" {
 		args = append(args, "--sim="+s.cmd.Sim)

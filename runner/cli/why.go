@@ -67,7 +67,7 @@ func (c *whyCmd) Run(a *app) error {
 
 // width is where lines for people are wrapped.
 func (a *app) width() int {
-	if a.outTTY {
+	if a.OutTTY {
 		return terminal.CurrentSize().Width
 	}
 	return wideEnough

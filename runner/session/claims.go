@@ -92,6 +92,7 @@ func ReadOnlyClaimsOf(p probe.Prober) ReadOnlyClaims {
 	return ReadOnlyClaims{claim.NewReader(ClaimRoots(p, "")).Of(p.Devices())}
 }
 
+// Others returns the claims of other runs, and warnings.
 func (s ReadOnlyClaims) Others(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []string) {
 	return s.Reader.Others(ctx)
 }

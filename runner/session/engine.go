@@ -3,15 +3,19 @@ package session
 
 import (
 	"crypto/rand"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 // OpenEngine opens the engine of a batch folder; of none for claims alone.
@@ -30,3 +34,49 @@ func LockOf(engine string) (*os.File, error) {
 
 // RunID returns what this run is called among all on the host.
 var RunID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:16]) })
+
+// openOwn opens the engine of this run. At the end it waits for nothing once leave is closed.
+func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
+	s, leave := &r.Batch.Settings, make(chan struct{})
+	theirs := engine.Cluster{Options: s.Cluster, Environ: runner.Environ(), Poll: s.Poll, Leave: leave}
+	if s.Cluster["max_gpus_total"] != "" {
+		if theirs.Lock, err = LockOf(s.Engine); err != nil {
+			return e, leave, err
+		}
+	}
+	e, err = OpenEngine(batches.EngineOf(r.Batch), r.State.Dir(0), r.Log, ClaimRoots(r.Prober, r.State.Dir(0)), theirs, r.Go)
+	if err != nil {
+		err = &batches.Failure{Code: batches.ExitState, Text: err.Error(), Err: err, Hint: "nothing was started"}
+	}
+	return e, leave, err
+}
+
+// Part closes an engine, which may have to reach a cluster first.
+func (p *Process) Part(e engine.Opened, kind engine.Kind) {
+	if does := kind.Abilities(); does.Queues {
+		late := time.AfterFunc(2*time.Second, func() {
+			p.Say("note", does.Name+" has yet to hear which jobs to cancel: waiting for some seconds")
+		})
+		defer late.Stop()
+	}
+	if err := e.Close(); err != nil {
+		p.Warn(err.Error())
+	}
+}
+
+// lookAround finds out about the cluster's job in which this run is, if it is in one.
+func (r *Run) lookAround() {
+	job := batches.Allocation()
+	if job.ID == "" || r.opts.Elsewhere {
+		return
+	}
+	if job.Nodes > 1 {
+		r.Warn(fmt.Sprintf("%s has %d nodes, and only this one is used: %s", job, job.Nodes, host.Name()))
+		r.Hint("ask for one node, or submit a job for each")
+	}
+	var err error
+	if r.opts.Ends, r.within, err = job.Look(); err != nil && r.opts.Ends.IsZero() {
+		r.Warn(fmt.Sprintf("cannot find out when %s ends (%v): jobs start whatever they take", job, err))
+	}
+	r.opts.Within = job.String()
+}

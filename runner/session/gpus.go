@@ -70,6 +70,7 @@ func (f *GPUs) Check(ctx context.Context) error {
 	return &batches.Failure{Code: batches.ExitUsage, Text: text, Hint: hint}
 }
 
+// OpenSim opens simulated GPUs.
 func OpenSim(spec string) (*probe.Sim, error) {
 	s, err := probe.OpenSim(spec, host.Boottime)
 	if err != nil {

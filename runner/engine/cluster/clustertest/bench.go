@@ -49,7 +49,7 @@ var (
 
 func build(name, tags string) (string, error) {
 	path := filepath.Join(folder(), name)
-	out, err := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy -X=gpurun/runner/cli.steady=1s", "-tags", tags, "-o", path, "gpurun").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy -X=gpurun/runner/session.Steady=1s", "-tags", tags, "-o", path, "gpurun").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
 	}

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"bytes"
@@ -17,12 +17,12 @@ import (
 // A panic in any goroutine exits with 70, and tells the user what to know.
 func TestPanicInAGoroutine(t *testing.T) {
 	var said, log bytes.Buffer
-	a := &process{err: &said, done: make(chan int, 1), runLog: &log}
-	a.say = func(kind, text string) { fmt.Fprintf(&said, "gpurun: %s: %s\n", kind, text) }
+	a := &Process{Err: &said, Done: make(chan int, 1), runLog: &log}
+	a.Say = func(kind, text string) { fmt.Fprintf(&said, "gpurun: %s: %s\n", kind, text) }
 	forever := make(chan struct{})
 	defer close(forever)
-	code := a.guard(func() int {
-		a.goSafely(func() { panic("a goroutine fails") })
+	code := a.Guard(func() int {
+		a.Go(func() { panic("a goroutine fails") })
 		<-forever
 		return 0
 	})

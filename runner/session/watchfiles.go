@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"errors"
@@ -17,10 +17,9 @@ import (
 	"gpurun/state/host"
 )
 
-// A run with --watch reads its job files again when they, or files that they name, change. It
-// looks at them once a second (tests are less patient): on a network file system nobody tells of
-// changes.
-var lookAtFiles = time.Second
+// LookAtFiles is how often a run with --watch looks whether its job files, or files that they name,
+// have changed: a network file system reports no changes. Tests look more often.
+var LookAtFiles = time.Second
 
 // fileWatch tells when files have changed of which the batch was made: job files, tables of
 // parameters, bases of configs, settings.
@@ -75,7 +74,7 @@ func (w *fileWatch) run(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(lookAtFiles):
+		case <-time.After(LookAtFiles):
 		}
 		if w.changed(before) {
 			select {
@@ -125,8 +124,8 @@ func (w *fileWatch) Snapshot(s state.Snapshot) {
 }
 
 // watchFiles begins to watch the job files, before they are read.
-func (r *run) watchFiles(paths []string) error {
-	if !r.watch {
+func (r *Run) watchFiles(paths []string) error {
+	if !r.Watch {
 		return nil
 	}
 	r.changes = &fileWatch{jobFiles: paths}
@@ -166,15 +165,15 @@ func onlyOurs(paths []string) error {
 }
 
 // sinks adds to the sinks of a run those that its settings and flags ask for, and begins to watch its files.
-func (r *run) sinks(sinks []runner.Sink, sig *signals, view viewer) []runner.Sink {
-	if r.detached != nil {
-		sinks = append(sinks, r.detached)
+func (r *Run) sinks(sinks []runner.Sink, sig *signals, view Viewer) []runner.Sink {
+	if r.Detached != nil {
+		sinks = append(sinks, r.Detached)
 	}
 	if w := r.changes; w != nil {
 		done := make(chan struct{})
-		r.later(func() { close(done) })
+		r.Later(func() { close(done) })
 		w.again, w.say = sig.again, view.Print
-		r.goSafely(func() { w.run(done) })
+		r.Go(func() { w.run(done) })
 		sinks = append(sinks, w)
 	}
 	return sinks

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"bufio"
@@ -18,10 +18,10 @@ const muchRedone = 1.0
 // confirm reports the successes that would rerun although nobody asked for that with
 // --force or forget, if that costs more than a little, and asks on a terminal. An answer
 // other than yes ends the command.
-func (r *run) confirm() error {
-	pasts := batches.Formers(r.batch, r.state.History(), r.core)
+func (r *Run) confirm() error {
+	pasts := batches.Formers(r.Batch, r.State.History(), r.core)
 	jobs, first, hours := 0, 0, 0.0
-	for id := range r.batch.Jobs {
+	for id := range r.Batch.Jobs {
 		rec := cmp.Or(r.core.Redoes(id), pasts[id].Was)
 		if rec == nil {
 			continue
@@ -31,35 +31,35 @@ func (r *run) confirm() error {
 		}
 		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
 	}
-	if m := r.Moved(r.batch, r.state.History(), r.runs); m.Jobs > 0 {
-		r.warn(m.Words())
-		r.hint(m.Cure())
+	if m := r.Moved(r.Batch, r.State.History(), r.Runs); m.Jobs > 0 {
+		r.Warn(m.Words())
+		r.Hint(m.Cure())
 		return r.redo(m.Hours)
 	}
 	if hours <= muchRedone {
 		return nil
 	}
-	j, reason := &r.batch.Jobs[first], r.core.Verdict(first).Reason
+	j, reason := &r.Batch.Jobs[first], r.core.Verdict(first).Reason
 	if p, ok := pasts[first]; ok {
-		reason = p.Reason(reason, r.batch, j)
+		reason = p.Reason(reason, r.Batch, j)
 	}
-	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", batches.Count(jobs, "job"), hours, j.Name, reason))
-	r.hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
+	r.Warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", batches.Count(jobs, "job"), hours, j.Name, reason))
+	r.Hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
 	return r.redo(hours)
 }
 
 // redo asks whether successes that took so many GPU hours may run again, if that is much.
-func (r *run) redo(hours float64) error {
+func (r *Run) redo(hours float64) error {
 	if hours <= muchRedone {
 		return nil
 	}
-	if r.detached != nil && !r.yes {
+	if r.Detached != nil && !r.Yes {
 		return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started: with -d there is nobody to ask", Hint: "-y answers yes"}
 	}
-	if r.yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
+	if r.Yes || !r.OutTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
 	}
-	fmt.Fprint(r.out, "rerun them? [y/N] ")
+	fmt.Fprint(r.Out, "rerun them? [y/N] ")
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

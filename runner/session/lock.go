@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 
 // noStrayKeeper refuses to start next to jobs that cannot be tracked: their state
 // folder was removed while they kept running without their runner.
-func (r *run) noStrayKeeper() error {
-	for i := range r.batch.Files {
-		if pid := batches.Engines["local"].Stray(r.state.Dir(i)); pid != 0 {
+func (r *Run) noStrayKeeper() error {
+	for i := range r.Batch.Files {
+		if pid := batches.Engines["local"].Stray(r.State.Dir(i)); pid != 0 {
 			return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("jobs of an earlier run of %s are still running under process %d, but %s was removed",
-				r.batch.Files[i].Path, pid, r.state.Dir(i)), Hint: fmt.Sprintf("wait for them or kill them (pstree -p %d lists them), then try again", pid)}
+				r.Batch.Files[i].Path, pid, r.State.Dir(i)), Hint: fmt.Sprintf("wait for them or kill them (pstree -p %d lists them), then try again", pid)}
 		}
 	}
 	return nil

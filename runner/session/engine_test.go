@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/sched"
-	"gpurun/runner/session"
 )
 
 // Files that are read again are held to what their cluster can do, as at the start of the run.
@@ -23,7 +22,7 @@ func TestReadAgainOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{runConfig: runConfig{summed: func(err error) (string, []string) { return "", []string{err.Error()} }, gpus: &session.GPUs{}}, batch: b, opts: sched.Options{Elsewhere: true}}
+	r := &Run{Config: Config{Summed: func(err error) (string, []string) { return "", []string{err.Error()} }, Source: &GPUs{}}, Batch: b, opts: sched.Options{Elsewhere: true}}
 	_, err = r.ruler(b, b, func(int) bool { return true })
 	m := (*runner.Mistake)(nil)
 	if !errors.As(err, &m) || !strings.Contains(strings.Join(m.Lines, "\n"), "b: gpu_ids has no counterpart on slurm") {

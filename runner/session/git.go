@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gpurun/jobspec"
-	"gpurun/runner/session"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -26,9 +25,9 @@ const gitLimit = 2 * time.Second
 
 // askGit asks git for the commit of every file's work dir, while the GPUs start.
 // git takes no lock for that.
-func (r *run) askGit() <-chan []commit {
+func (r *Run) askGit() <-chan []commit {
 	answer := make(chan []commit, 1)
-	r.goSafely(func() { answer <- commitsOf(r.batch) })
+	r.Go(func() { answer <- commitsOf(r.Batch) })
 	return answer
 }
 
@@ -73,9 +72,9 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// codeChanged reports code that has changed since the last run. That alone reruns
+// CodeChanged reports code that has changed since the last run. That alone reruns
 // nothing, but the user may want it to.
-func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
+func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	was := make([]string, len(b.Files))
 	for i := range was {
 		was[i] = h.LastRun(i).Commit
@@ -92,17 +91,17 @@ func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 
 // recordValues records a run that had nothing to do if its -p values are not those of the last
 // run: what is shown from then on are its values.
-func (r *run) recordValues(res *state.Result) {
+func (r *Run) recordValues(res *state.Result) {
 	same := true
-	for i := range r.batch.Files {
-		same = same && maps.Equal(r.state.History().LastRun(i).Params, r.batch.Params)
+	for i := range r.Batch.Files {
+		same = same && maps.Equal(r.State.History().LastRun(i).Params, r.Batch.Params)
 	}
 	if same {
 		return
 	}
 	for i, f := range r.runFacts(<-r.askGit()) {
-		if _, err := r.state.Append(i, f); err != nil {
-			r.warn("gpurun status and gpurun results go on showing the values of the last run: " + err.Error())
+		if _, err := r.State.Append(i, f); err != nil {
+			r.Warn("gpurun status and gpurun results go on showing the values of the last run: " + err.Error())
 			return
 		}
 	}
@@ -110,20 +109,20 @@ func (r *run) recordValues(res *state.Result) {
 }
 
 // runFacts returns the facts that begin this run in each file's ledger.
-func (r *run) runFacts(commits []commit) []state.Fact {
+func (r *Run) runFacts(commits []commit) []state.Fact {
 	settings := map[string]string{}
-	for _, s := range r.batch.Settings.Sources {
+	for _, s := range r.Batch.Settings.Sources {
 		settings[s.Name] = s.Value
 	}
-	facts := make([]state.Fact, len(r.batch.Files))
+	facts := make([]state.Fact, len(r.Batch.Files))
 	for i := range facts {
 		f := disk.Host()
-		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, r.version, settings
-		f.RunID, f.Params, f.Usable, f.Within = session.RunID(), r.batch.Params, r.usable, r.within
-		if r.prober != nil {
-			f.Driver = r.prober.Version()
+		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, r.Version, settings
+		f.RunID, f.Params, f.Usable, f.Within = RunID(), r.Batch.Params, r.usable, r.within
+		if r.Prober != nil {
+			f.Driver = r.Prober.Version()
 		}
-		f.Commit, f.Dirty, f.Sim = commits[i].id, commits[i].dirty, r.gpus.Sim
+		f.Commit, f.Dirty, f.Sim = commits[i].id, commits[i].dirty, r.Source.Sim
 		if i < len(r.code) {
 			f.Snapshot = r.code[i].Home()
 		}

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"bufio"
@@ -30,9 +30,9 @@ const (
 	saidBegun  = "begun"
 )
 
-// detach starts this command in a session of its own, with standard input if that is wanted. It returns once the run has shown how it
+// Detach starts this command in a session of its own, with standard input if that is wanted. It returns once the run has shown how it
 // stands, or has ended before that.
-func (p *process) detach(input bool, out io.Writer) error {
+func (p *Process) Detach(input bool, out io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
@@ -56,14 +56,14 @@ func (p *process) detach(input bool, out io.Writer) error {
 	cmd.ExtraFiles = []*os.File{tells}
 	cmd.Env = append(os.Environ(), detachedFD+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	ctx, stop := p.untilSignal()
+	ctx, stop := p.UntilSignal()
 	defer stop()
 	err = cmd.Start()
 	tells.Close()
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitInternal, Text: "cannot start the run: " + err.Error(), Err: err}
 	}
-	p.goSafely(func() {
+	p.Go(func() {
 		<-ctx.Done()
 		_ = cmd.Process.Signal(syscall.SIGTERM) // no effect once it has been released
 	})
@@ -86,7 +86,7 @@ func (p *process) detach(input bool, out io.Writer) error {
 	}
 	to, code := out, cmd.ProcessState.ExitCode()
 	if code != batches.ExitDone {
-		to = p.err
+		to = p.Err
 	}
 	_, _ = from.Seek(0, io.SeekStart)
 	_, _ = io.Copy(to, from)
@@ -96,21 +96,21 @@ func (p *process) detach(input bool, out io.Writer) error {
 	return batches.Exit(code)
 }
 
-// A detachment is a detached run's side of it. It is nil for other runs.
-type detachment struct {
+// A Detachment is a detached run's side of it. It is nil for other runs.
+type Detachment struct {
 	tells *os.File
 	begun func()
 }
 
-// detachment returns this process's, if it is a detached run.
-func newDetachment() *detachment {
+// Detached returns this process's side, if it is a detached run.
+func Detached() *Detachment {
 	fd, err := strconv.Atoi(os.Getenv(detachedFD))
 	if err != nil {
 		return nil
 	}
 	os.Unsetenv(detachedFD) // jobs inherit the environment
 	syscall.CloseOnExec(fd)
-	d := &detachment{tells: os.NewFile(uintptr(fd), "starter")}
+	d := &Detachment{tells: os.NewFile(uintptr(fd), "starter")}
 	d.begun = sync.OnceFunc(func() {
 		fmt.Fprintln(d.tells, saidBegun)
 		d.tells.Close()
@@ -119,7 +119,7 @@ func newDetachment() *detachment {
 }
 
 // settle moves what this process prints, and has printed, to a file.
-func (d *detachment) settle(path string) error {
+func (d *Detachment) settle(path string) error {
 	if d == nil {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (d *detachment) settle(path string) error {
 }
 
 // Fact does nothing.
-func (d *detachment) Fact(int, state.Fact) {}
+func (d *Detachment) Fact(int, state.Fact) {}
 
 // Snapshot tells that the run has begun.
-func (d *detachment) Snapshot(state.Snapshot) { d.begun() }
+func (d *Detachment) Snapshot(state.Snapshot) { d.begun() }

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 
 // copyCode makes the copies of the code that the jobs of a batch run in, by file; nil if they run
 // where it is. It says what was copied.
-func (r *run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
+func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
 	if !b.Settings.Snapshot {
 		r.code = nil // the run removes them once nobody is in them
 		return nil, nil, nil
 	}
 	commits := commitsOf(b)
 	for i, f := range b.Files {
-		o := codecopy.Options{WorkDir: f.WorkDir, State: filepath.Dir(r.state.Dir(i)), Folder: r.copies(i)[0], Name: time.Now().Format("20060102-150405"), Outputs: outputsOf(b, i)}
+		o := codecopy.Options{WorkDir: f.WorkDir, State: filepath.Dir(r.State.Dir(i)), Folder: r.copies(i)[0], Name: time.Now().Format("20060102-150405"), Outputs: outputsOf(b, i)}
 		at := ""
 		if c := commits[i]; c.id != "" {
 			o.Name += fmt.Sprintf("-%.8s", c.id)
@@ -48,11 +48,11 @@ func (r *run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 }
 
 // prepareCopies makes the copies that the run begins with, in place of those of earlier runs.
-func (r *run) prepareCopies() error {
+func (r *Run) prepareCopies() error {
 	r.removeCopies()
-	_, said, err := r.copyCode(r.batch)
+	_, said, err := r.copyCode(r.Batch)
 	for _, line := range said {
-		fmt.Fprintln(r.out, line)
+		fmt.Fprintln(r.Out, line)
 	}
 	return err
 }
@@ -89,25 +89,25 @@ func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 
 // removeCopies removes the copies of the code that earlier runs have made. One with an attempt whose end is
 // not recorded yet stays, but what that has made comes home if it is over, for the copy that is made next.
-func (r *run) removeCopies() {
+func (r *Run) removeCopies() {
 	used, look := map[string]bool{}, batches.Looker()
-	for _, at := range r.state.History().Attempts() {
+	for _, at := range r.State.History().Attempts() {
 		dir := filepath.Dir(at.Start.Snapshot)
-		f := look(r.state.AttemptDir(at.Ledger, at.Start.UniID), at.Start.UniID)
+		f := look(r.State.AttemptDir(at.Ledger, at.Start.UniID), at.Start.UniID)
 		used[dir] = used[dir] || f.PID != 0 || f.Ended == nil && at.Start.Engine != ""
 	}
-	for i := range r.batch.Files {
+	for i := range r.Batch.Files {
 		for _, folder := range r.copies(i) {
-			r.warn(codecopy.Remove(folder, used)...)
+			r.Warn(codecopy.Remove(folder, used)...)
 		}
 	}
 }
 
 // copies returns the folders with copies of the code of a file.
-func (r *run) copies(file int) []string {
-	dir := r.batch.Files[file].WorkDir
+func (r *Run) copies(file int) []string {
+	dir := r.Batch.Files[file].WorkDir
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	return r.state.Copies(file, dir)
+	return r.State.Copies(file, dir)
 }

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"strings"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/batches"
+)
+
+// ruler finds out what settings mean for the GPUs of this run. It may use what the core
+// uses: the runner calls it between two events.
+func (r *Run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
+	if fresh != nil {
+		refused, _ := CheckEngine(b, wanted, false, false)
+		if err := r.mistake(jobspec.Report(append(refused, batches.CheckHost(b, wanted)...))); err != nil {
+			return gpu.Rules{}, err
+		}
+	}
+	if r.Prober == nil {
+		if !r.opts.Elsewhere && WantsGPU(b, wanted) {
+			return gpu.Rules{}, &runner.Mistake{Text: "a job needs a GPU, but this run has opened none, since none of its jobs needed one: stop it and start it again"}
+		}
+		return gpu.Rules{}, nil
+	}
+	rules, err := RulesOf(b.Settings, r.Prober.Devices(), r.Rules, r.sim())
+	if err != nil {
+		return rules, err
+	}
+	rules.AtOnce = r.NoWait
+	pool := gpu.NewPool(r.Prober.Devices(), rules)
+	if fresh != nil {
+		fresh.FitDefaults(pool.Devices())
+	}
+	return rules, r.mistake(jobspec.Report(b.CheckDevices(pool, wanted)))
+}
+
+// reread reads the job files again. It is called beside the loop.
+func (r *Run) reread(set map[string]string) (runner.Reading, error) {
+	paths, o, err := r.Files()
+	if err != nil {
+		return runner.Reading{}, err
+	}
+	o.Flags = maps.Clone(o.Flags)
+	for name, value := range set {
+		o.Flags[strings.ReplaceAll(name, "_", "-")] = value
+	}
+	b, err := r.changes.load(paths, o, r.Load)
+	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
+		return runner.Reading{}, err
+	}
+	if err != nil {
+		return runner.Reading{}, r.mistake(err)
+	}
+	if err := r.keepLines(b); err != nil {
+		return runner.Reading{}, err
+	}
+	b.Settings.DrawShuffleSeed(func() int64 { return r.Batch.Settings.ShuffleSeed }) // the order stays
+	late, err := r.readAtStart(&b.Settings)
+	if err != nil {
+		return runner.Reading{}, err
+	}
+	opts, err := r.Options(b)
+	if err != nil {
+		return runner.Reading{}, err
+	}
+	code, said, err := r.copyCode(b)
+	if f := (*batches.Failure)(nil); errors.As(err, &f) {
+		err = &runner.Mistake{Text: f.Text, Lines: []string{f.Hint}}
+	}
+	return runner.Reading{Batch: b, Code: code, Said: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
+}
+
+// readAtStart says what of changed settings the run cannot take over. Jobs that are meant for
+// another engine must not run here.
+func (r *Run) readAtStart(now *jobspec.Settings) (said []string, err error) {
+	was := &r.Batch.Settings
+	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {
+		return nil, &runner.Mistake{Text: "engine and cluster cannot change while a run goes on, nothing has changed", Lines: []string{"stop the run and start it again"}}
+	}
+	if !reflect.DeepEqual(now.Notify, was.Notify) {
+		said = append(said, "notify has changed: that holds from the next run on")
+	}
+	return said, nil
+}
+
+// mistake returns what is wrong with job files that a run reads again, or nil.
+func (r *Run) mistake(err error) error {
+	if err == nil {
+		return nil
+	}
+	head, lines := r.Summed(err)
+	return &runner.Mistake{Text: head + ", nothing has changed", Lines: lines}
+}

@@ -1,0 +1,400 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/batches"
+	"gpurun/runner/codecopy"
+	"gpurun/runner/control"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+	"gpurun/state/schema"
+)
+
+// A Config is what a run is to do, and who is told of it.
+type Config struct {
+	*Process
+	*batches.Reader
+	Out      io.Writer                                   // for people
+	Files    func() ([]string, jobspec.Options, error)   // the job files, and how to read them, each time that they are read
+	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run
+	Source   *GPUs
+	Abandon  string // a host whose run is given up
+	Watch    bool   // run what the job files say when they change
+	NoWait   bool
+	Yes      bool // do not ask before much is run again
+	LogLevel string
+	Version  string      // of gpurun
+	Detached *Detachment // nil if its output goes where it was started
+
+	Summed  func(error) (head string, lines []string) // what is wrong with job files
+	Read    func(*jobspec.Batch)                      // is told what the files say
+	Opened  func(*Run)                                // is told what is to be known before the jobs start
+	Observe func(*Run) Observers
+}
+
+// A Viewer shows a run while it lasts.
+type Viewer interface {
+	hinter
+	Print(text string)
+	Warn(text string)
+}
+
+// Observers are told of a run.
+type Observers struct {
+	View   Viewer
+	Sinks  []runner.Sink
+	Report func(job int, uniID string) (end, errorType string) // as runner.Config.Report
+	Over   func(res *state.Result, words string)               // is told how the run ended, before the ledger is
+	End    func()                                              // closes what shows the run
+}
+
+// A Run is one run, from its setup to its end.
+type Run struct {
+	Config
+	Batch  *jobspec.Batch
+	State  *disk.State
+	core   *sched.Core
+	opts   sched.Options
+	Prober probe.Prober // nil if no GPU is needed
+	Rules  HostRules    // once known
+	usable int          // devices that the run may use
+	claims *ClaimSet    // nil if no other run can use them
+	Log    zerolog.Logger
+	git    <-chan []commit
+	Began  bool // jobs could start
+
+	within string // the cluster's job in which it is, for ledgers; or ""
+
+	Notes   []string
+	closers []func()
+
+	code     []*codecopy.Tree                      // by file, that jobs run in; nil without snapshot
+	changes  *fileWatch                            // nil without --watch
+	over     func(res *state.Result, words string) // nil before the jobs start
+	Shuffled bool
+}
+
+// New returns a run that opens nothing yet.
+func New(c Config) *Run { return &Run{Config: c} }
+
+// sim reports whether the GPUs are simulated.
+func (r *Run) sim() bool { return r.Source.Sim != "" }
+
+// Skip records a run that has nothing to do.
+func (r *Run) Skip() state.Result {
+	r.removeCopies()
+	r.core.Step(runner.Now(), sched.Began{}) // decides every job, and finishes
+	res := state.Result{Final: r.core.Snapshot(runner.Now())}
+	r.recordValues(&res)
+	return res
+}
+
+// Close releases what the run has opened, the last first.
+func (r *Run) Close() {
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		r.closers[i]()
+	}
+	r.closers = nil
+}
+
+// Later has a function called by Close.
+func (r *Run) Later(f func()) { r.closers = append(r.closers, f) }
+
+// Open reads the files, locks the state and finds out what would run. It opens the GPUs
+// only if something that would run needs one.
+func (r *Run) Open() error {
+	var err error
+	if err := r.load(); err != nil {
+		return err
+	}
+	if r.opts, err = r.Options(r.Batch); err != nil {
+		return err
+	}
+	r.opts.Watch, r.opts.NoWait, r.opts.Sim = r.Watch, r.NoWait, r.sim()
+	r.Shuffled = r.Batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
+	r.Read(r.Batch)
+	if r.State, err = r.Lock(r.Batch.RealPaths(), r.Abandon); err != nil {
+		return err
+	}
+	r.State.Share()
+	r.Later(func() {
+		if err := r.State.Close(); err != nil {
+			r.Warn(err.Error())
+		}
+	})
+	if err := r.keepLines(r.Batch); err != nil {
+		return err
+	}
+	r.runLog = r.State.RunLog()
+	r.Log = r.logger()
+	r.opts.Run, r.opts.UID = RunID(), host.Me()
+	r.opts.Steady, _ = time.ParseDuration(Steady)
+	r.lookAround()
+	r.core = sched.New(r.Batch, r.State.History(), r.opts)
+	r.core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(r.Batch, r.State.History(), r.opts)})
+	if err := jobspec.Report(batches.CheckHost(r.Batch, r.Runs)); err != nil {
+		return err
+	}
+	if err := batches.SameEngine(batches.EngineOf(r.Batch), r.State.History(), r.State.Dir); err != nil {
+		return err
+	}
+	refused, notes := CheckEngine(r.Batch, r.Runs, r.sim(), r.NoWait)
+	refused = append(refused, LacksCommand(r.Batch, r.Runs)...)
+	if r.Notes = notes; len(refused) > 0 {
+		return jobspec.Report(refused)
+	}
+	if r.opts.Elsewhere || !WantsGPU(r.Batch, r.Runs) && !r.Watch {
+		return nil
+	}
+	r.git = r.askGit()
+	pool, err := r.openPool()
+	if err != nil && r.Watch && !WantsGPU(r.Batch, r.Runs) {
+		return nil // there are none for later jobs either
+	}
+	if err != nil {
+		return err
+	}
+	r.core.Use(pool)
+	return nil
+}
+
+// logger returns the logger of run.log.
+func (r *Run) logger() zerolog.Logger {
+	zerolog.ErrorHandler = func(error) {} // a full disk under run.log must not flood the terminal
+	level, _ := zerolog.ParseLevel(r.LogLevel)
+	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
+}
+
+// Steady is how long GPUs must have been busy, idle or free for a resize; 0 for the usual
+// time. Tests cannot wait for that, and set it, some when they link.
+var Steady string
+
+// Runs reports whether a job would run.
+func (r *Run) Runs(id int) bool { return r.core.Verdict(id).Run }
+
+// Nothing reports whether there is nothing to run and nothing to adopt.
+func (r *Run) Nothing() bool {
+	return len(r.State.History().Open) == 0 && !slices.ContainsFunc(r.Batch.Jobs, func(j jobspec.Job) bool { return r.Runs(j.ID) })
+}
+
+// openPool opens the GPUs, and reports jobs that could never run on any of them.
+func (r *Run) openPool() (*gpu.Pool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), OpenLimit)
+	defer cancel()
+	err := r.Source.Check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.Prober, err = r.Source.Open(ctx, r.Log); err != nil {
+		return nil, err
+	}
+	r.Later(func() { r.Prober.Close() })
+	r.Rules = HostRulesOf(r.Prober)
+	pool, impossible, err := PoolFor(r.Batch, r.Prober, r.Rules, r.sim(), r.NoWait, r.Runs)
+	if err != nil {
+		return nil, err
+	}
+	r.usable = len(pool.Devices())
+	r.claims = ClaimsOf(r.Prober, r.State.Dir(0))
+	r.claims.Open(pool)
+	return pool, jobspec.Report(impossible)
+}
+
+// Carry starts the engine, hands everything to the runner, and returns how the run went.
+func (r *Run) Carry() (res state.Result, err error) {
+	if r.git == nil {
+		r.git = r.askGit()
+	}
+	if r.Prober == nil {
+		r.Rules = HostRulesOf(nil)
+	}
+	r.Opened(r)
+	if err := r.confirm(); err != nil {
+		return res, err
+	}
+	if err := r.prepareCopies(); err != nil {
+		return res, err
+	}
+	if err := r.Detached.settle(r.State.Output()); err != nil {
+		return res, err
+	}
+	if LogoutKills() {
+		r.Warn(LogoutWarning)
+		r.Hint(LogoutHint)
+	}
+	if err := r.noStrayKeeper(); err != nil {
+		return res, err
+	}
+	engine, leave, err := r.openOwn()
+	if err != nil {
+		return res, err
+	}
+	r.Later(func() { engine.Close() })
+	calls := r.listen()
+	r.Began = true
+	r.remember()
+	o := r.Observe(r)
+	r.over = o.Over
+	sig := r.catchSignals(o.View, r.OnTerminal(), leave)
+	r.Later(sig.close)
+	// From here on nearly everything waits for the loop, and idle wake-ups of threads would
+	// cost a run of short jobs a tenth of its time, the jobs' own included.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
+	c := runner.Config{
+		Batch: r.Batch, Core: r.core, Code: r.code, Ledger: r.State, Starts: r.runFacts(<-r.git), Prober: r.Prober, Engine: engine, Does: batches.EngineOf(r.Batch).Abilities(), Host: r.Rules.Read, Spent: r.claims.Spend, Rules: r.ruler, Reread: r.reread, Taken: r.State.Relock, Say: o.View.Print, Warn: o.View.Warn, Report: o.Report,
+		Log: r.Log, Stops: sig.stops, Reloads: sig.again, Control: calls,
+		Environ: runner.Environ(), Indexed: Indexed(r.Prober), Now: runner.Now, Go: r.Go,
+	}
+	c.Sinks = r.sinks(o.Sinks, sig, o.View)
+	res = runner.Run(context.Background(), c)
+	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !Finished(res.Final) {
+		res.Stopped = map[int32]string{batches.ExitInt: "Ctrl-C", batches.ExitTerm: "SIGTERM"}[code]
+	}
+	r.recordOver(&res)
+	if err := r.State.Sync(); err != nil && res.StateErr == nil {
+		res.StateErr = err
+	}
+	o.End()
+	r.Part(engine, batches.EngineOf(r.Batch))
+	return res, nil
+}
+
+// Indexed reports whether jobs may get the host's indices, since no device is hidden and none in MIG mode.
+func Indexed(p probe.Prober) bool { return p == nil || p.Complete() }
+
+// listen lets other commands reach the run, through the folder of every file.
+func (r *Run) listen() <-chan *control.Call {
+	calls := make(chan *control.Call)
+	for i := range r.Batch.Files {
+		srv, err := control.Listen(r.State.Dir(i), calls, r.Go)
+		if err != nil {
+			r.Warn("gpurun status and gpurun stop cannot reach this run: " + err.Error())
+			continue
+		}
+		r.Later(func() { srv.Close() })
+	}
+	return calls
+}
+
+// load reads the job files, and watches them if that is wanted.
+func (r *Run) load() error {
+	paths, o, err := r.Files()
+	if err != nil {
+		return err
+	}
+	if err := r.watchFiles(paths); err != nil {
+		return err
+	}
+	if _, warning := batches.UserConfig(); warning != "" {
+		r.Warn(warning)
+	}
+	r.Batch, err = r.changes.load(paths, o, r.Load)
+	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
+		return atStart(err)
+	}
+	return err
+}
+
+// recordOver records how the run ended, in every ledger.
+func (r *Run) recordOver(res *state.Result) {
+	code := batches.ExitOf(*res, r.NoWait)
+	if r.over != nil {
+		r.over(res, endWords(res, code))
+	}
+	f := state.Fact{Kind: state.KindOver, Time: time.Now().UTC(), ExitCode: &code, Why: endWords(res, code), Lost: res.Lost}
+	for i := range r.Batch.Files {
+		if _, err := r.State.Append(i, f); err != nil {
+			r.Log.Warn().Err(err).Msg("cannot record the end of the run")
+		}
+		f.Lost = nil // what the run lost counts once
+	}
+}
+
+// endWords says how a run ended: "all done", "stopped by SIGTERM".
+func endWords(res *state.Result, code int) string {
+	switch {
+	case res.Stopped != "":
+		return "stopped by " + res.Stopped
+	case res.StateErr != nil:
+		return "its ledger could not be written"
+	case res.GaveUp:
+		return "gave up waiting for a GPU"
+	case res.Final.Draining != "":
+		return "ended early: " + res.Final.Draining
+	case len(res.Final.Held) > 0:
+		return fmt.Sprintf("held back jobs whose like failed alike: %s", res.Final.Held[0].Cause)
+	case code != batches.ExitDone:
+		return "jobs failed"
+	}
+	return "all done"
+}
+
+// Lacking names a job that could not run because one that it needs was left out, or is "".
+func (r *Run) Lacking() string {
+	for id := range r.Batch.Jobs {
+		if r.core.Verdict(id).Code == schema.PlanNeedMissing {
+			return r.Batch.Jobs[id].Name + " did not run: " + r.core.Why(runner.Now(), id)
+		}
+	}
+	return ""
+}
+
+// Finished reports whether no job is left or was interrupted.
+func Finished(s state.Snapshot) bool {
+	for phase, n := range s.Counts {
+		if n > 0 && (!phase.Ended() || phase == state.Interrupted) {
+			return false
+		}
+	}
+	return true
+}
+
+// GPUs returns the end of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
+func (r *Run) GPUs() string {
+	if r.opts.Elsewhere {
+		return "on " + batches.EngineOf(r.Batch).Abilities().Name
+	}
+	if r.Prober == nil {
+		return "no GPU needed"
+	}
+	text := batches.Count(len(r.Prober.Devices()), "GPU")
+	if r.usable < len(r.Prober.Devices()) {
+		text = fmt.Sprintf("%d of %s", r.usable, text)
+	}
+	return text + ", " + r.Prober.Version()
+}
+
+// keepLines records how the files of this run were read, for the commands that come later.
+func (r *Run) keepLines(b *jobspec.Batch) error {
+	for i, f := range b.Files {
+		var data []byte
+		if f.Lines != nil {
+			data, _ = json.Marshal(f.Lines)
+		}
+		if err := r.State.KeepLines(i, data); err != nil {
+			return batches.StateFailure(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"gpurun/runner/batches"
+	"gpurun/runner/sched"
+)
+
+// signals turns signals into stops.
+//
+//	Ctrl-C on a terminal   drain, then stop, then kill
+//	SIGTERM, SIGUSR2       stop, then kill; so does SIGINT without a terminal. Grid Engine
+//	                       sends SIGUSR2 before it kills a job (qsub -notify)
+//	the third of these     gpurun exits within a second, whatever it waits for
+//	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
+//	SIGUSR1                the job files are read again
+//	SIGQUIT                a dump of all goroutines in run.log, exit 70
+type signals struct {
+	in    chan os.Signal
+	stops chan sched.StopRequested
+	again chan struct{} // asks to read the job files again
+	leave chan<- struct{}
+	gone  sync.WaitGroup
+	code  atomic.Int32 // exit status by the first signal; 0 for none
+}
+
+// hinter shows what the next key press does.
+type hinter interface{ Hint(text string) }
+
+// catchSignals starts. tty means that SIGINT is a key that somebody pressed. leave is closed when
+// gpurun is to exit whatever it waits for.
+func (p *Process) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
+	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
+	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+	s.gone.Add(1)
+	p.Go(func() {
+		defer s.gone.Done()
+		s.run(p, view, tty)
+	})
+	return s
+}
+
+// close stops catching signals.
+func (s *signals) close() {
+	signal.Stop(s.in)
+	close(s.in)
+	s.gone.Wait()
+}
+
+// OutliveReader keeps a closed stdout, a hang-up and a request to read files again that
+// are just being read from ending the run, from its first line on. It catches the signals rather than ignoring them: jobs would inherit
+// that.
+func OutliveReader() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGUSR1)
+}
+
+// OnTerminal reports whether somebody at a keyboard sees this run.
+func (p *Process) OnTerminal() bool { return p.OutTTY || term.IsTerminal(int(os.Stdin.Fd())) }
+
+func (s *signals) run(p *Process, view hinter, tty bool) {
+	n := map[os.Signal]int{}
+	for sig := range s.in {
+		n[sig]++
+		var stop sched.StopRequested
+		var hint string
+		switch sig {
+		case syscall.SIGINT:
+			s.code.CompareAndSwap(0, batches.ExitInt)
+			stop, hint = interrupt(n[sig], tty)
+		case syscall.SIGTERM, syscall.SIGUSR2:
+			s.code.CompareAndSwap(0, batches.ExitTerm)
+			stop, hint = stopAll(unix.SignalName(sig.(syscall.Signal)), n[sig])
+		case syscall.SIGUSR1:
+			select {
+			case s.again <- struct{}{}:
+			default: // it will be done
+			}
+			continue
+		case syscall.SIGQUIT:
+			p.dump()
+			return
+		default:
+			continue
+		}
+		if n[syscall.SIGINT]+n[syscall.SIGTERM] == leaveAt {
+			close(s.leave)
+			time.AfterFunc(leaveAfter, func() { p.leave(int(s.code.Load()), "exiting now, without waiting for the jobs") })
+		}
+		view.Hint(hint)
+		select {
+		case s.stops <- stop:
+		default: // the queue is full: the loop is stuck, and has been told enough
+		}
+	}
+}
+
+const (
+	leaveAt    = 3                      // this many signals end gpurun itself
+	leaveAfter = 600 * time.Millisecond // for an orderly exit
+)
+
+// leave ends gpurun although it may still be waiting for something. Reporting that must
+// not take long either: what blocks may be the reader of stderr.
+func (p *Process) leave(code int, text string) {
+	said := make(chan struct{})
+	p.Go(func() {
+		defer close(said)
+		if p.OnPanic != nil {
+			p.OnPanic()
+		}
+		p.Say("error", text)
+		p.Hint("running jobs continue; the next gpurun of the same file adopts them")
+	})
+	select {
+	case <-said:
+	case <-time.After(200 * time.Millisecond):
+	}
+	p.Done <- code
+}
+
+// dump writes all goroutine stacks, for a run that seems to hang, and ends gpurun. The
+// jobs keep running under their keeper.
+func (p *Process) dump() {
+	buf := make([]byte, 4<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	w, where := p.Err, "on stderr"
+	if p.runLog != nil {
+		w, where = p.runLog, "in run.log"
+	}
+	fmt.Fprintf(w, "SIGQUIT at %s\n%s\n", time.Now().UTC().Format(time.RFC3339), buf)
+	p.leave(batches.ExitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
+}
+
+// interrupt returns what the n-th SIGINT asks for, and the hint for it. Without a
+// terminal there is nobody to press it twice.
+func interrupt(n int, tty bool) (sched.StopRequested, string) {
+	switch {
+	case !tty:
+		return stopAll("SIGINT", n)
+	case n == 1:
+		return sched.StopRequested{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the running jobs"
+	case n == 2:
+		return sched.StopRequested{All: true, Why: "Ctrl-C"}, "stopping the running jobs; Ctrl-C again kills them"
+	}
+	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
+}
+
+// stopAll returns what the n-th signal to a run asks for, and the hint for it.
+func stopAll(name string, n int) (sched.StopRequested, string) {
+	if n == 1 {
+		return sched.StopRequested{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"
+	}
+	return sched.StopRequested{All: true, Kill: true, Why: name}, name + ": killing the running jobs"
+}
+
+// UntilSignal returns a context that SIGINT or SIGTERM cancels, with an error that
+// carries the exit status as its cause. stop releases the signals and returns that
+// error, or nil: each signal reaches either this context or an earlier handler.
+func (p *Process) UntilSignal() (ctx context.Context, stop func() error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	in, gone := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(in, syscall.SIGINT, syscall.SIGTERM)
+	p.Go(func() {
+		defer close(gone)
+		switch <-in {
+		case syscall.SIGINT:
+			cancel(batches.Exit(batches.ExitInt))
+		case syscall.SIGTERM:
+			cancel(batches.Exit(batches.ExitTerm))
+		}
+	})
+	return ctx, sync.OnceValue(func() error {
+		signal.Stop(in)
+		close(in)
+		<-gone
+		defer cancel(nil)
+		return context.Cause(ctx)
+	})
+}

@@ -47,8 +47,11 @@ function gpuWords(r: Report): string {
   const names = new Map<string, number>();
   for (const g of r.readings?.gpus ?? []) names.set(g.name ?? 'GPU', (names.get(g.name ?? 'GPU') ?? 0) + 1);
   const devices = [...names].map(([name, n]) => `${n} × ${name}`).join(', ');
+  const there = r.jobs.flatMap((j) => j.attempts.filter((a) => a.submitted && a.gpus.length)), nodes = unique(there.map((a) => a.host));
+  const seen = new Set(there.flatMap((a) => a.gpus.map((g) => `${a.host} ${g.index}`))).size;
+  const cluster = seen && `${seen} of ${nodes.length > 5 ? count(nodes.length, 'node') : nodes.join(', ')}`;
   const drivers = unique(r.runs.map((x) => (x.sim ? 'simulated' : x.driver)));
-  return [devices, ...drivers].filter(Boolean).join('; ') || 'none needed';
+  return [devices, cluster, ...drivers].filter(Boolean).join('; ') || 'none needed';
 }
 
 const Tile = (p: { name: string; value: string; of?: string }) => (

@@ -1,12 +1,14 @@
 package expand
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
 	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -98,41 +100,96 @@ func bitsOf(rng, name string, i int) uint64 {
 type drawer func(bits uint64) *Param
 
 var (
-	drawForm = regexp.MustCompile(`^(log|int|uniform) +(\S+?) *\.\. *(\S+)$`)
-	// loguniform(1e-4, 1e-1), uniform(0, 1), randint(2, 8)
-	otherDraw = regexp.MustCompile(`^(?:\w+\.)?(log_?uniform|uniform|randint|quniform)\( *([^, ]+) *, *([^, )]+).*\)$`)
+	drawForm = regexp.MustCompile(`^(log|int|uniform|normal|lognormal) +(\S+?) *(\.\.|±|\+-) *(\S+?)(?: *\.\. *(\S+))?$`)
+	// loguniform(1e-4, 1e-1), randint(2, 8), suggest_int("width", 64, 1024, step=64): log, int, low, high, step, more
+	otherDraw = regexp.MustCompile(`^(?:\w+\.)*(?:q|suggest_|discrete_)*_?(log_?)?(?:uniform\w*|float|(?:rand)?(int))\( *(?:["']\w*["'] *, *)?([^, ]+) *, *([^, )]+) *(?:, *(?:step *= *)?([0-9.]+) *)?(.*)\)$`)
 )
 
 // drawing reads how a parameter is drawn: from a list or a range as in a matrix, or by one of
-// three words. It returns nil after a problem.
+// five words. It returns nil after a problem.
 func (r *matrixReader) drawing(name string, v *yaml.Node) drawer {
-	m := drawForm.FindStringSubmatch(v.Value)
-	if v.Kind != yaml.ScalarNode || m == nil && isRange(v, true) {
-		values := r.values(name, v)
-		if len(values) == 0 || r.fails {
-			return nil
-		}
-		return func(bits uint64) *Param { return values[below(bits, uint64(len(values)))] }
-	}
-	if m == nil {
-		hint := `write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`
-		if o := otherDraw.FindStringSubmatch(v.Value); o != nil {
-			word := map[byte]string{'l': "log", 'u': "uniform", 'q': "uniform", 'r': "int"}[o[1][0]]
-			hint = fmt.Sprintf("write %q", word+" "+o[2]+".."+o[3])
-		}
-		r.fail(v, hint, "sample: %q does not say how to draw %s", source.Clip(v.Value), name)
-		return nil
-	}
-	draw, err := between(m[1], m[2], m[3], name)
-	if err != nil {
+	draw, err := ParseDraw(v.Value, name)
+	switch {
+	case err != nil:
 		r.fails = true
 		r.Out.Add(source.Problem{File: r.Path, Line: v.Line, Col: v.Column, Text: "sample: " + name + ": "}.Because(err))
+	case draw != nil:
+		return draw
+	case v.Kind == yaml.ScalarNode && !isRange(v, true):
+		r.fail(v, drawHint(v.Value), "sample: %q does not say how to draw %s", source.Clip(v.Value), name)
+	default:
+		if values := r.values(name, v); len(values) > 0 && !r.fails {
+			return pick(values)
+		}
 	}
-	return draw
+	return nil
 }
 
-// between returns how to draw a number between two, as one of three words says.
-func between(word, from, to, name string) (drawer, error) {
+// drawHint translates a draw of W&B, Ray, NumPy or Optuna.
+func drawHint(s string) string {
+	m := otherDraw.FindStringSubmatch(s)
+	if m == nil {
+		return `write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`
+	}
+	word, high, step := m[2], m[4], m[5]
+	if m[1] != "" || strings.Contains(m[6], "log=True") {
+		if word = "log"; m[2] == "int" {
+			step = cmp.Or(step, "1")
+		}
+	}
+	if n, err := strconv.Atoi(high); err == nil && strings.Contains(s, "lograndint") { // Ray leaves out the end
+		high = strconv.Itoa(n - 1)
+	}
+	return fmt.Sprintf("write %q", strings.TrimSuffix(cmp.Or(word, "uniform")+" "+m[3]+".."+high+".."+step, ".."))
+}
+
+// ParseDraw returns how to draw a number as a text says, nil if it does not say how.
+func ParseDraw(text, name string) (func(bits uint64) *Param, error) {
+	m := drawForm.FindStringSubmatch(text)
+	switch {
+	case m == nil || (m[3] == "..") == strings.HasSuffix(m[1], "normal"):
+		return nil, nil
+	case m[5] != "" && m[3] == "..":
+		return stepwise(m[1], m[2], m[4], m[5], name)
+	}
+	return between(m[1], m[2], m[4], m[5], name)
+}
+
+// pick draws each value as often as every other.
+func pick(values []*Param) drawer {
+	return func(bits uint64) *Param { return values[below(bits, uint64(len(values)))] }
+}
+
+// stepwise returns how to draw one of the values from, from+step, …, to. log gives each the weight
+// of the numbers nearest to it on a logarithmic scale, as Optuna does for whole numbers.
+func stepwise(word, from, to, step, name string) (drawer, error) {
+	span := from + ".." + to + ".." + step
+	low, _ := strconv.ParseFloat(from, 64)
+	high, _ := strconv.ParseFloat(to, 64)
+	width, _ := strconv.ParseFloat(step, 64)
+	if !rangeForm.MatchString(span) || low > high || word == "int" && strings.Contains(strings.ReplaceAll(span, "..", ""), ".") {
+		return nil, source.Faultf("write "+word+" 64..1024..64", "%s is not a range from low to high with a step", span)
+	}
+	values, err := expandRange(span, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case word != "log":
+		return pick(values), nil
+	case low <= width/2:
+		return nil, source.Faultf("begin at "+step+", or write uniform", "log needs numbers above half the step %s, not %s", step, from)
+	}
+	low /= width
+	share := func(i int) float64 { return math.Log((low + float64(i) + 0.5) / (low - 0.5)) } // of values[:i+1]: the sum telescopes
+	return func(bits uint64) *Param {
+		u := float64(bits>>11) / (1 << 53) * share(len(values)-1)
+		return values[sort.Search(len(values)-1, func(i int) bool { return share(i) > u })]
+	}, nil
+}
+
+// between returns how to draw a number between two, as one of three words says, or from a normal
+// distribution with a mean and a deviation: the number or its logarithm, rounded to a step.
+func between(word, from, to, step, name string) (drawer, error) {
 	if word == "int" {
 		low, errLow := strconv.ParseInt(from, 10, 64)
 		high, errHigh := strconv.ParseInt(to, 10, 64)
@@ -149,10 +206,22 @@ func between(word, from, to, name string) (drawer, error) {
 	}
 	low, errLow := strconv.ParseFloat(from, 64)
 	high, errHigh := strconv.ParseFloat(to, 64)
+	q, errStep := strconv.ParseFloat(cmp.Or(step, "1"), 64)
+	least, most := low, high
+	normal := strings.HasSuffix(word, "normal")
+	if normal {
+		least, most = low-9*high, low+9*high // 53 bits end at 8.3 deviations
+	}
+	if word == "lognormal" {
+		least, most = math.Exp(least), math.Exp(most)
+	}
+	bad := errLow != nil || errHigh != nil || errStep != nil || math.IsInf(most-least+q, 0) || math.IsNaN(most-least+q)
 	switch {
-	case errLow != nil || errHigh != nil || math.IsInf(high-low, 0) || math.IsNaN(high-low):
+	case normal && (bad || high <= 0 || step != "" && q < max(-least, most)/1e15):
+		return nil, source.Faultf("write "+word+" 0±1, or "+word+" 0±1..0.1", "%s±%s is not a mean with a deviation and step above 0", from, strings.Trim(to+".."+step, "."))
+	case bad:
 		return nil, source.Faultf("write "+word+" 1e-4..1e-1", "%s..%s are not numbers", from, to)
-	case low >= high:
+	case low >= high && !normal:
 		return nil, source.Faultf("write "+word+" "+to+".."+from, "range %s..%s is reversed or empty", from, to)
 	case word == "log" && low <= 0:
 		return nil, source.Faultf("begin above 0, or write uniform", "log needs positive numbers, not %s", from)
@@ -160,11 +229,26 @@ func between(word, from, to, name string) (drawer, error) {
 	return func(bits uint64) *Param {
 		u := float64(bits>>11) / (1 << 53)
 		x := low + u*(high-low)
-		if word == "log" {
-			x = math.Exp(math.Log(low) + u*(math.Log(high)-math.Log(low)))
+		if normal {
+			x = low + high*math.Sqrt2*math.Erfinv(2*u-1+1.0/(1<<53)) // the middle of 2^-53, never infinite
 		}
-		return &Param{Name: name, Text: digits4(x, low, high), Tag: "!!float"}
+		switch {
+		case word == "log":
+			x = math.Exp(math.Log(low) + u*(math.Log(high)-math.Log(low)))
+		case word == "lognormal":
+			x = math.Exp(x)
+		}
+		if step != "" {
+			return &Param{Name: name, Text: Plain(math.RoundToEven(x/q)*q, 15), Tag: "!!float"}
+		}
+		return &Param{Name: name, Text: digits4(x, least, most), Tag: "!!float"}
 	}, nil
+}
+
+// Plain spells a number without an exponent.
+func Plain(x float64, digits int) string {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x+0, 'g', digits, 64), 64) // +0: no -0
+	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
 // below returns a number below n. n is 0 for 2^64.

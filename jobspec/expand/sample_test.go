@@ -53,6 +53,93 @@ func TestDrawsAreForEver(t *testing.T) {
 		"lr=0.006752 depth=2 opt=sgd x=-0.5824 y=0",
 		"lr=0.000845 depth=2 opt=adam x=-0.9884 y=0.5",
 	)
+	check(t, expansions(t, `sample: {n: 4, rng: 7, params: {w: int 64..1024..64, d: uniform 0..0.5..0.05, b: log 16..256..8, n: log 1..64..1, x: normal 0.5±0.1, y: lognormal -4+-1, z: normal 0 ± 3 .. 0.5}}`),
+		"w=320 d=0.2 b=24 n=1 x=0.3743 y=0.01695 z=-3.5",
+		"w=512 d=0.15 b=40 n=39 x=0.2462 y=0.06525 z=4",
+		"w=896 d=0.1 b=192 n=2 x=0.4189 y=0.001722 z=-1.5",
+		"w=1024 d=0 b=80 n=2 x=0.2476 y=0.02118 z=1.5",
+	)
+}
+
+// A step of 1 changes no draw of whole numbers, and other steps pick as from a list.
+func TestStepsPickAsFromLists(t *testing.T) {
+	for with, without := range map[string]string{"int 2..8..1": "int 2..8", "int 64..256..64": "[64, 128, 192, 256]", "uniform 0..1..0.25": "0..1..0.25"} {
+		check(t, expansions(t, "sample: {n: 30, params: {a: "+with+", i: int 1..1000000}}"), expansions(t, "sample: {n: 30, params: {a: "+without+", i: int 1..1000000}}")...)
+	}
+}
+
+// Chi-square of 100,000 draws against the exact weight of each value, or of each part of a line.
+func TestDrawsHaveTheirDistribution(t *testing.T) {
+	logWeight := func(step float64) func(v float64) float64 {
+		return func(v float64) float64 { return math.Log((v + step/2) / (v - step/2)) }
+	}
+	even := func(float64) float64 { return 1 }
+	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 } // the share below x
+	rounded := func(mu, sigma, q float64) func(v float64) float64 {
+		return func(v float64) float64 { return normal((v+q/2-mu)/sigma) - normal((v-q/2-mu)/sigma) }
+	}
+	for _, row := range []struct {
+		draw            string
+		low, high, step float64
+		weight          func(v float64) float64
+		part            func(x float64) float64 // of a line: the share of draws below x
+	}{
+		{"int 64..1024..64", 64, 1024, 64, even, nil},
+		{"int -7..5", -7, 5, 1, even, nil},
+		{"uniform 0..0.5..0.05", 0, 0.5, 0.05, even, nil},
+		{"log 16..256..8", 16, 256, 8, logWeight(8), nil},
+		{"log 1..64..1", 1, 64, 1, logWeight(1), nil},
+		{"log 0.02..0.2..0.02", 0.02, 0.2, 0.02, logWeight(0.02), nil},
+		{"log 3..3..1", 3, 3, 1, even, nil},
+		{"normal 1±2..0.5", -4, 6, 0.5, rounded(1, 2, 0.5), nil},
+		{"lognormal 2±0.5..2", 2, 20, 2, func(v float64) float64 {
+			return normal((math.Log(v+1)-2)/0.5) - normal((math.Log(v-1)-2)/0.5)
+		}, nil},
+		{"normal 3±2", 0, 63, 1, even, func(x float64) float64 { return normal((x - 3) / 2) }},
+		{"lognormal -3±0.25", 0, 63, 1, even, func(x float64) float64 { return normal((math.Log(x) + 3) / 0.25) }},
+		{"log 1e-4..1e-1", 0, 63, 1, even, func(x float64) float64 { return math.Log10(x/1e-4) / 3 }},
+		{"uniform -1..3", 0, 63, 1, even, func(x float64) float64 { return (x + 1) / 4 }},
+	} {
+		draw, err := ParseDraw(row.draw, "x")
+		if err != nil || draw == nil {
+			t.Fatalf("%s: %v", row.draw, err)
+		}
+		count := map[int]float64{}
+		inside := 0.0
+		for i := range 100_000 {
+			x, err := strconv.ParseFloat(draw(bitsOf("1", "x", i)).Text, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.part != nil {
+				x = min(math.Floor(64*row.part(x)), 63)
+			}
+			k := math.Round((x - row.low) / row.step)
+			if math.Abs(row.low+k*row.step-x) > 1e-9 {
+				t.Fatalf("%s: drew %v", row.draw, x)
+			}
+			if x >= row.low-1e-9 && x <= row.high+1e-9 {
+				count[int(k)]++
+				inside++
+			} else if !strings.Contains(row.draw, "±") {
+				t.Fatalf("%s: drew %v", row.draw, x)
+			}
+		}
+		sum, values := 0.0, 0
+		for v := row.low; v <= row.high+1e-9; v += row.step {
+			sum += row.weight(v)
+			values++
+		}
+		chi := 0.0
+		for k := range values {
+			want := inside * row.weight(row.low+float64(k)*row.step) / sum
+			chi += (count[k] - want) * (count[k] - want) / want
+		}
+		free := float64(values - 1)
+		if chi > free+5*math.Sqrt(2*free) || inside < 97_000 {
+			t.Errorf("%s: chi-square %.1f with %v degrees of freedom, %v draws", row.draw, chi, free, inside)
+		}
+	}
 }
 
 func TestEarlierDrawsStay(t *testing.T) {
@@ -81,7 +168,7 @@ func TestDrawsAreSpread(t *testing.T) {
 		{"int", "0", "9", 4.5},
 		{"log", "1e-300", "1e300", 1},
 	} {
-		draw, err := between(row.word, row.from, row.to, "x")
+		draw, err := ParseDraw(row.word+" "+row.from+".."+row.to, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,6 +213,26 @@ func TestSample(t *testing.T) {
 		{"Ray's words", "sample: {n: 2, params: {a: 'tune.loguniform(1e-4, 1e-1)', b: 'randint(2, 8)'}}", []string{
 			`jobs.yaml:1:28: sample: "tune.loguniform(1e-4, 1e-1)" does not say how to draw a; write "log 1e-4..1e-1"`,
 			`jobs.yaml:1:62: sample: "randint(2, 8)" does not say how to draw b; write "int 2..8"`}},
+		{"Optuna's and W&B's words", `sample: {n: 2, params: {a: 'trial.suggest_int("w", 1, 64, log=True)', b: 'suggest_float("x", 0, 0.5, step=0.05)', c: 'suggest_int("w", 1, 9, log=False)', d: 'quniform(0, 1, 0.1)', e: 'qloguniform(16, 256, 8)', f: 'lograndint(1, 65)'}}`, []string{
+			`jobs.yaml:1:28: sample: "trial.suggest_int(\"w\", 1, 64, log=True)" does not say how to draw a; write "log 1..64..1"`,
+			`jobs.yaml:1:74: sample: "suggest_float(\"x\", 0, 0.5, step=0.05)" does not say how to draw b; write "uniform 0..0.5..0.05"`,
+			`jobs.yaml:1:118: sample: "suggest_int(\"w\", 1, 9, log=False)" does not say how to draw c; write "int 1..9"`,
+			`jobs.yaml:1:158: sample: "quniform(0, 1, 0.1)" does not say how to draw d; write "uniform 0..1..0.1"`,
+			`jobs.yaml:1:184: sample: "qloguniform(16, 256, 8)" does not say how to draw e; write "log 16..256..8"`,
+			`jobs.yaml:1:214: sample: "lograndint(1, 65)" does not say how to draw f; write "log 1..64..1"`}},
+		{"steps that miss", "sample: {n: 2, params: {a: int 0..10..3, b: log 4..68..8, c: log 0..64..1, d: int 0..1..0.5, e: uniform 1..0..0.1, f: int 0..9..0, g: log 1e-4..1..1e-4, h: int 1..2..3..4, i: normal 0±0, j: lognormal 0±100, k: normal 0±1..x}}", []string{
+			`jobs.yaml:1:28: sample: a: range "0..10..3" never reaches its end; try 0..9..3, or list the values`,
+			`jobs.yaml:1:45: sample: b: log needs numbers above half the step 8, not 4; begin at 8, or write uniform`,
+			`jobs.yaml:1:62: sample: c: log needs numbers above half the step 1, not 0; begin at 1, or write uniform`,
+			`jobs.yaml:1:79: sample: d: 0..1..0.5 is not a range from low to high with a step; write int 64..1024..64`,
+			`jobs.yaml:1:97: sample: e: 1..0..0.1 is not a range from low to high with a step; write uniform 64..1024..64`,
+			`jobs.yaml:1:119: sample: f: range "0..9..0" has step 0`,
+			`jobs.yaml:1:135: sample: g: 1e-4..1..1e-4 is not a range from low to high with a step; write log 64..1024..64`,
+			`jobs.yaml:1:157: sample: h: 1..2..3..4 is not a range from low to high with a step; write int 64..1024..64`,
+			`jobs.yaml:1:176: sample: i: 0±0 is not a mean with a deviation and step above 0; write normal 0±1, or normal 0±1..0.1`,
+			`jobs.yaml:1:191: sample: j: 0±100 is not a mean with a deviation and step above 0; write lognormal 0±1, or lognormal 0±1..0.1`,
+			`jobs.yaml:1:211: sample: k: 0±1..x is not a mean with a deviation and step above 0; write normal 0±1, or normal 0±1..0.1`}},
+		{"padded", "sample: {n: 1, params: {c: int 08..64..8}}", []string{"c=32"}},
 		{"log from 0", "sample: {n: 2, params: {a: log 0..1}}", []string{"jobs.yaml:1:28: sample: a: log needs positive numbers, not 0; begin above 0, or write uniform"}},
 		{"reversed", "sample: {n: 2, params: {a: int 8..2, b: uniform 1..0}}", []string{
 			"jobs.yaml:1:28: sample: a: range 8..2 is reversed; write int 2..8", "jobs.yaml:1:41: sample: b: range 1..0 is reversed or empty; write uniform 0..1"}},
@@ -184,6 +291,30 @@ func FuzzGiven(f *testing.F) {
 		g, err := parseGiven(text)
 		if (g == nil) != (err != nil) || g != nil && len(g.values) == 0 {
 			t.Fatalf("got %v, %v", g, err)
+		}
+	})
+}
+
+// FuzzDraw: a draw is refused with a reason, or draws numbers from low to high.
+func FuzzDraw(f *testing.F) {
+	for _, s := range []string{"log 1..64..1", "int 64..1024..64", "uniform -0.5..0.5..0.05", "log 1e-4..1e-1", "normal 0±1..0.5", "lognormal -4+-1", "int 08..64..8", "uniform 0...5"} {
+		f.Add(s, uint64(1<<63+12345))
+	}
+	f.Fuzz(func(t *testing.T, text string, bits uint64) {
+		draw, err := ParseDraw(text, "x")
+		if drawHint(text); draw == nil {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%q: a draw and %v", text, err)
+		}
+		last := math.Inf(-1)
+		for _, b := range []uint64{0, bits, math.MaxUint64} {
+			x, err := strconv.ParseFloat(draw(b).Text, 64)
+			if err != nil || math.IsInf(x, 0) || math.IsNaN(x) || b != bits && x < last {
+				t.Fatalf("%q: drew %q after %v: %v", text, draw(b).Text, last, err)
+			}
+			last = x
 		}
 	})
 }

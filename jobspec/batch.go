@@ -24,6 +24,7 @@ type Batch struct {
 	Queues   []string // "path\x00queue", for messages and identity; the same name in two files is two queues
 	Settings Settings
 	Params   map[string]string // that the command line gave, as typed
+	Sweep    string            // of a W&B sweep without jobs: the job file that it becomes
 	Warnings []Problem         // nothing that keeps the batch from running
 
 	clashing map[string]bool // log paths that are also where another job's previous log is kept

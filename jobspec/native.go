@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/sweep"
 	"gpurun/jobspec/words"
 	"gpurun/jobspec/written"
 )
@@ -30,7 +32,11 @@ func isYAML(s *source.Source) bool {
 // settings may be.
 func (f *fileJobs) readYAML() {
 	f.root = f.src.Parse(ourKeys())
-	f.partial = f.root == nil || !f.src.Resolve(f.root) || !checkTop(f.src, f.root)
+	f.partial = f.root == nil || !f.src.Resolve(f.root)
+	if !f.partial && sweep.Is(f.root) && strings.HasSuffix(f.opts.Command, "convert") {
+		f.batch.Sweep, f.partial = sweep.Convert(f.src, f.root), true
+	}
+	f.partial = f.partial || !checkTop(f.src, f.root)
 }
 
 func (f *fileJobs) yamlSettings() []settings.Given {
@@ -77,8 +83,8 @@ func checkTop(s *source.Source, root *yaml.Node) bool {
 		s.Problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", source.Describe(root))
 		return false
 	}
-	if sweep := words.Sweep(root); sweep != "" && source.Child(root, "jobs") == nil {
-		s.Problem(0, 0, "write "+sweep, "is a W&B sweep, not a job file")
+	if sweep.Is(root) {
+		s.Problem(0, 0, "run gpurun convert "+shellescape.Quote(s.Path)+" > jobs.yaml", "is a W&B sweep, not a job file")
 		return false
 	}
 	for k := range source.Each(root) {

@@ -103,6 +103,11 @@ func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 	r.Problem(n.Line, n.Column, hint, format, args...)
 }
 
+// Free reports whether a parameter may have a name.
+func Free(name string) bool {
+	return identifier.MatchString(name) && builtin(name) == VarLiteral && name != "include" && name != "exclude"
+}
+
 // declare records the name of a new parameter.
 func (r *matrixReader) declare(k *yaml.Node) bool {
 	return r.declares(k.Value, k, r.Source, k.Line, k.Column)

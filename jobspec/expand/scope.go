@@ -80,10 +80,10 @@ func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	return t, left, bad
 }
 
-// Escape returns the text that stands for s itself in a command of a job without
-// parameters: it doubles the braces of what would be a variable, or be refused as one.
-func Escape(s string) string {
-	sc := &Scope{Known: AtStart, Where: "run"}
+// Escape returns the text that stands for s itself in a job with some parameters: it doubles the
+// braces of what would be a variable, or be refused as one.
+func Escape(s string, params ...string) string {
+	sc := &Scope{Params: params, Known: AtStart, Where: "run"}
 	var out strings.Builder
 	from := 0
 	sc.words(s, func(at, end int, _ string, _ bool, seg *Segment, e *wordError) {

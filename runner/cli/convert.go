@@ -20,7 +20,8 @@ Examples:
 
     gpurun convert --lines cmds.txt -m 8GiB -j 4 > cmds.yaml
     gpurun convert command.txt > command.yaml
-    gpurun convert experiments.yaml > jobs.yaml`
+    gpurun convert experiments.yaml > jobs.yaml
+    gpurun convert sweep.yaml > jobs.yaml         # of W&B`
 }
 
 // Run prints the file.
@@ -38,8 +39,11 @@ func (c *convertCmd) Run(a *app) error {
 	a.warnings(batch)
 	f := batch.Files[0]
 	if f.Dialect == "native" {
-		if len(a.settings)+len(batch.Params) > 0 {
-			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is native YAML already, and is printed as it is", Hint: "write into it what you gave as flags"}
+		if len(a.settings)+len(c.Param) > 0 {
+			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is native YAML already, or a sweep, and is printed as it is", Hint: "write into it what you gave as flags"}
+		} else if batch.Sweep != "" {
+			_, err = fmt.Fprintf(a.out, "# %s (W&B sweep) as native YAML, by gpurun convert. Keep it in the same folder.\n%s", f.Path, batch.Sweep)
+			return err
 		}
 		data, err := os.ReadFile(f.Path)
 		if err == nil {

@@ -41,6 +41,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guide, err := filepath.Abs("../../docs/guide")
+	if err != nil {
+		t.Fatal(err)
+	}
 	older, err := filepath.Abs("testdata/older")
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +57,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TEST_HOST_RULES", filepath.Join(env.WorkDir, "etc", "host.yaml"))
 			env.Setenv("GPURUN_SIM_HERE", "1") // whatever machine the tests run on
 			env.Setenv("JOBS", jobs)           // the ready-made job files
+			env.Setenv("GUIDE", guide)         // its pages, whose examples are run
 			env.Setenv("OLDER", older)         // ledgers that earlier builds wrote
 			// Under the race detector every process would sleep a second at exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")

@@ -66,10 +66,8 @@ func (c *Core) fill() {
 	}
 	c.reserve()
 	c.resume()
-	for _, cl := range c.classes {
-		for id := c.head(cl); id >= 0 && c.late(id) != nil; id = c.head(cl) {
-			c.holdJob(id)
-		}
+	if !c.opts.Ends.IsZero() {
+		c.leaveLate()
 	}
 	var order pile[*class]
 	for _, cl := range c.classes {
@@ -258,6 +256,15 @@ func (c *Core) late(id int32) *schema.Wait {
 	w := waits(schema.WaitAllocation, "left: jobs like it take %s, and %s ends at %s", units.FormatDuration(takes.Round(time.Second)), c.opts.Within, clock(c.opts.Ends, c.now.Wall))
 	w.Until = schema.Time(c.opts.Ends)
 	return w
+}
+
+// leaveLate holds the jobs that are next and have become late.
+func (c *Core) leaveLate() {
+	for _, cl := range c.classes {
+		for id := c.head(cl); id >= 0 && c.late(id) != nil; id = c.head(cl) {
+			c.holdJob(id)
+		}
+	}
 }
 
 // tellLate says at the end which jobs are left for that reason.

@@ -77,8 +77,8 @@ func (w *activity) last() (time.Duration, bool) {
 	return w.samples[len(w.samples)-1].At, true
 }
 
-// A Sight is what is known of one device, for whoever looks at the pool.
-type Sight struct {
+// A DeviceView is what is known of one device, for whoever looks at the pool.
+type DeviceView struct {
 	Device
 	Free, Used Bytes // -1 if unknown
 	Util       int   // percent, the newest sample; -1 if unknown
@@ -88,11 +88,11 @@ type Sight struct {
 	Sick       []Quarantine
 }
 
-// Sights returns what is known of every device, in PCI order.
-func (p *Pool) Sights(now time.Duration) []Sight {
-	all := make([]Sight, len(p.devs))
+// Views returns what is known of every device, in PCI order.
+func (p *Pool) Views(now time.Duration) []DeviceView {
+	all := make([]DeviceView, len(p.devs))
 	for i, d := range p.devs {
-		all[i] = Sight{Device: d.Device, Free: d.free, Used: d.used, Util: -1, Listed: d.listed, Processes: slices.Clone(d.procs), Claims: slices.Concat(d.claims, d.gathers)}
+		all[i] = DeviceView{Device: d.Device, Free: d.free, Used: d.used, Util: -1, Listed: d.listed, Processes: slices.Clone(d.procs), Claims: slices.Concat(d.claims, d.gathers)}
 		if d.err != "" {
 			all[i].Free, all[i].Used = -1, -1
 		} else if n := len(d.samples); n > 0 {
@@ -156,7 +156,7 @@ func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why strin
 	q.UUID, q.Index, q.UID, q.Why, q.Evidence = id, d.Index, p.rules.UID, why, evidence
 	q = q.Again(boot, wall)
 	p.quarantines = append(slices.Clone(p.quarantines), q)
-	p.ail(boot)
+	p.noteAilments(boot)
 	return q, true
 }
 
@@ -171,8 +171,8 @@ func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bo
 	return q, q.Ends > now
 }
 
-// ail records which devices are quarantined now, and by whom.
-func (p *Pool) ail(now time.Duration) {
+// noteAilments records which devices are quarantined now, and by whom.
+func (p *Pool) noteAilments(now time.Duration) {
 	for _, d := range p.devs {
 		d.sick = nil
 		if q, inForce := p.Quarantined(now, d.UUID); inForce {

@@ -143,7 +143,7 @@ func TestProcessesInAContainer(t *testing.T) {
 		}
 		p.Observe(Observation{At: 1, Claims: tt.claims, Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: 23 * GiB, Used: GiB, Listed: true,
 			Processes: []Process{{PID: 7, UID: -1, Memory: GiB, Doubtful: tt.hidden}}}}})
-		got := p.Sights(1)[0].Processes[0]
+		got := p.Views(1)[0].Processes[0]
 		if got.UID != tt.want.UID || got.User != tt.want.User || got.Attempt != tt.want.Attempt || (got.UID >= 0) != (got.Command == "in this container") {
 			t.Errorf("%s: %+v", tt.name, got)
 		}

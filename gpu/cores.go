@@ -118,7 +118,7 @@ func (l *Lack) Why(own, need HostResources) string {
 func (t *Turns) late(now time.Duration, w *Wish) bool {
 	l := &t.ahead
 	if l.run != w.Run || l.uid != w.UID || l.since < w.seen || now > l.last+t.pool.gap() {
-		*l = leaving{run: w.Run, uid: w.UID, since: now}
+		*l = pendingTurn{run: w.Run, uid: w.UID, since: now}
 	}
 	l.last = now
 	return now >= t.Due()

@@ -17,7 +17,7 @@ func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
 
 // Notice records what other runs claim and wish for, without a reading.
 func (p *Pool) Notice(now time.Duration, claims []Claim, wishes []Wish) {
-	p.Turns.hear(now, wishes)
+	p.Turns.observeWishes(now, wishes)
 	p.observeClaims(now, claims, nil)
 }
 

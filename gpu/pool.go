@@ -93,13 +93,13 @@ func (p *Pool) Observe(seen Observation) {
 		p.hostRead = seen.At
 	}
 	if seen.Claims != nil {
-		p.Turns.hear(seen.At, seen.Wishes)
+		p.Turns.observeWishes(seen.At, seen.Wishes)
 		p.observeClaims(seen.At, seen.Claims, seen.Readings)
 	}
 	if seen.Sick != nil {
 		p.quarantines = seen.Sick
 	}
-	defer p.ail(seen.At) // once silent devices have their names
+	defer p.noteAilments(seen.At) // once silent devices have their names
 	if seen.Err != "" {
 		for _, d := range p.devs {
 			if seen.At >= d.at {

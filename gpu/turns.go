@@ -36,11 +36,11 @@ type Turns struct {
 	others []Wish
 	passed []pass
 	missed []string // runs that did not come, until they hold something
-	left   []leaving
+	left   []pendingTurn
 
-	claimed, stated []taking // what other runs hold besides devices, by their claims and by their wishes
-	looked          bool     // others have been looked for
-	ahead           leaving  // to whom cores and memory fell last
+	claimed, stated []taking    // what other runs hold besides devices, by their claims and by their wishes
+	looked          bool        // others have been looked for
+	ahead           pendingTurn // to whom cores and memory fell last
 
 	giving giving
 	term   term   // in which this run gathers
@@ -55,8 +55,8 @@ type pass struct {
 	had   []UUID // what the user has held ever since
 }
 
-// leaving is a device that is free but another user's turn, or a run whose turn it is.
-type leaving struct {
+// pendingTurn is a device that is free but another user's turn, or a run whose turn it is.
+type pendingTurn struct {
 	id    UUID
 	run   string
 	uid   int
@@ -123,8 +123,8 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 		if w == nil || w == &t.own {
 			continue
 		}
-		l := leaving{id: d.UUID, uid: w.UID, since: now}
-		if k := slices.IndexFunc(was, func(o leaving) bool { return o.id == l.id && o.uid == l.uid }); k >= 0 {
+		l := pendingTurn{id: d.UUID, uid: w.UID, since: now}
+		if k := slices.IndexFunc(was, func(o pendingTurn) bool { return o.id == l.id && o.uid == l.uid }); k >= 0 {
 			l.since = was[k].since
 		}
 		t.left = append(t.left, l)
@@ -211,8 +211,8 @@ func (t *Turns) gained(uid int, had *[]UUID) bool {
 	return gained
 }
 
-// hear records what other runs wish for, and since when that is known.
-func (t *Turns) hear(now time.Duration, wishes []Wish) {
+// observeWishes records what other runs wish for, and since when that is known.
+func (t *Turns) observeWishes(now time.Duration, wishes []Wish) {
 	known := t.others
 	t.stated = nil
 	t.others = slices.DeleteFunc(slices.Clone(wishes), func(w Wish) bool {

@@ -154,7 +154,7 @@ func (t *Turns) as(now time.Duration, w *Wish, a *Ask) []Verdict {
 	q := t.pool.imagined()
 	q.rules = Rules{Host: &h, MinGPUs: -1, MaxGPUs: -1, Others: a.Others, UID: w.UID, Run: w.Run, Poll: t.pool.rules.Poll, AtOnce: true}
 	q.manage()
-	q.ail(now)
+	q.noteAilments(now)
 	for _, d := range q.devs {
 		d.claims = slices.DeleteFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
 		d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.Run == w.Run })

@@ -179,9 +179,9 @@ func (h *History) end(ledger int, seq int64, f Fact) {
 	r := NewRecord(ledger, seq, f, a)
 	switch {
 	case a != nil:
-		h.took(a.Ledger, &a.Start, &f)
+		h.addToSeedGroup(a.Ledger, &a.Start, &f)
 	case f.From != "":
-		h.took(ledger, &f, &f)
+		h.addToSeedGroup(ledger, &f, &f)
 	}
 	delete(h.Open, f.UniID)
 	if r.Key == "" {

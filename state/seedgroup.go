@@ -43,8 +43,8 @@ func SeedGroupName(hash uint64, simulated bool) string {
 	return fmt.Sprintf("%016x", hash)
 }
 
-// took adds an end to its group.
-func (h *History) took(ledger int, start, end *Fact) {
+// addToSeedGroup adds an end to its group.
+func (h *History) addToSeedGroup(ledger int, start, end *Fact) {
 	short := end.ErrorType == ErrOOM && end.Uncharged == "" && start.Memory > 0 // and nobody else is to blame
 	if start.SeedGroup == "" || !short && (end.State != Succeeded || end.Seconds <= 0) {
 		return
@@ -110,8 +110,8 @@ func (h *History) SeedGroups(ledger int) []SeedGroup {
 	return all
 }
 
-// Knew sets what a ledger's index knows of groups.
-func (h *History) Knew(ledger int, groups []SeedGroup) {
+// SetSeedGroups sets what a ledger's index knows of groups.
+func (h *History) SetSeedGroups(ledger int, groups []SeedGroup) {
 	for i := range groups {
 		h.seedGroups[ledgerKey{ledger, groups[i].Name}] = &groups[i]
 	}

@@ -64,7 +64,7 @@ func (r *Reader) anyLate() bool {
 }
 
 // judge adds to s what was found in a folder, and whether it leaves doubt.
-func (r *Reader) judge(f folder, s, in *sight) {
+func (r *Reader) judge(f folder, s, in *view) {
 	s.warnings = append(s.warnings, in.warnings...)
 	if in.short && !in.ours {
 		r.short(f, s, in.found)
@@ -81,13 +81,13 @@ func (r *Reader) judge(f folder, s, in *sight) {
 }
 
 // silent adds to s that a folder does not answer.
-func (r *Reader) silent(f folder, s *sight) {
+func (r *Reader) silent(f folder, s *view) {
 	s.warn("%s does not answer and is left out", f.path)
 	r.short(f, s, nil)
 }
 
 // short adds to s what was found in a folder that was not read completely.
-func (r *Reader) short(f folder, s *sight, found []*content) {
+func (r *Reader) short(f folder, s *view, found []*content) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d, now := r.about(f.path), time.Now()

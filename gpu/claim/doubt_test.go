@@ -239,7 +239,7 @@ func TestDeadFilesAreLookedAtOnce(t *testing.T) {
 	listings.Delete(path)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	new(sight).read(ctx, folder{path: path, uid: os.Getuid(), most: maxNames})
+	new(view).read(ctx, folder{path: path, uid: os.Getuid(), most: maxNames})
 	if l, _ := listings.Load(path); l.(listing).ctime != 0 {
 		t.Errorf("what was cut short holds: %+v", l)
 	}

@@ -89,7 +89,7 @@ func mine(roots ...string) (list []folder) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
 	for _, root := range roots {
-		own := slices.DeleteFunc(slices.Clone((&sight{}).folders(ctx, root)), func(f folder) bool { return f.uid != host.Me() })
+		own := slices.DeleteFunc(slices.Clone((&view{}).folders(ctx, root)), func(f folder) bool { return f.uid != host.Me() })
 		slices.SortFunc(own, func(a, b folder) int { return strings.Compare(a.path, b.path) })
 		list = append(list, own...)
 	}

@@ -65,7 +65,7 @@ func listingOf(d *os.File) (l listing, holds bool) {
 // folders returns the users' folders below a root. Only a folder that belongs to the uid in its
 // name counts, so nobody can flood the list. If the root takes too long, it looks up those it
 // knew before and, by name, the folder of every user with a process: nobody else can hold a claim.
-func (s *sight) folders(ctx context.Context, root string) []folder {
+func (s *view) folders(ctx context.Context, root string) []folder {
 	at := folder{path: root}
 	at.dev, _ = device(root)
 	d, err := os.Open(root)

@@ -61,7 +61,7 @@ func TestFailingFileOfAnother(t *testing.T) {
 		if !want {
 			defer mountSilent(t, file, 0o100000)()
 		}
-		var s sight
+		var s view
 		if !s.unreadable(f, file, unix.EIO) || s.ours != want || s.short == want {
 			t.Errorf("ours %v, short %v; want ours %v", s.ours, s.short, want)
 		}

@@ -61,7 +61,7 @@ func (h *Holder) claim(ctx context.Context, s Stake, sure bool) ([]gpu.Claim, []
 	if !sure {
 		defer h.keepOut(ctx)()
 	}
-	mended := h.mend()
+	mended := h.restore()
 	warnings, err := h.publish(newContent(s), nil)
 	news := h.news(append(mended, warnings...))
 	if err != nil {
@@ -156,7 +156,7 @@ const touchEvery = time.Hour
 func (h *Holder) Keep() []string {
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	warnings := h.mend()
+	warnings := h.restore()
 	now := time.Now()
 	touch := now.Sub(h.touched) >= touchEvery
 	if touch {
@@ -175,8 +175,8 @@ func (h *Holder) Keep() []string {
 	return h.news(warnings)
 }
 
-// mend republishes every claim whose file somebody removed.
-func (h *Holder) mend() []string {
+// restore republishes every claim whose file somebody removed.
+func (h *Holder) restore() []string {
 	gone := map[*held]*content{}
 	h.mu.Lock()
 	for _, k := range h.held {

@@ -277,7 +277,7 @@ func TestManyFoldersOfOneUser(t *testing.T) {
 			t.Skip("only root can give files away")
 		}
 	}
-	var s sight
+	var s view
 	list := s.folders(context.Background(), root)
 	if len(list) != maxOwned || !slices.ContainsFunc(list, func(f folder) bool { return f.more }) {
 		t.Errorf("%+v", list)

@@ -81,7 +81,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	ctx, cancel := limited(ctx)
 	defer cancel()
 	began := time.Now()
-	var s sight
+	var s view
 	seen := map[string]bool{}
 	for _, root := range r.roots {
 		abs, err := filepath.EvalSymlinks(root)
@@ -157,10 +157,10 @@ func (r *Reader) news(warnings []string) []string {
 
 // root reads all users' folders below one root in parallel: one may be on a file
 // system that does not answer.
-func (r *Reader) root(ctx context.Context, root string, s *sight) {
+func (r *Reader) root(ctx context.Context, root string, s *view) {
 	type answer struct {
 		folder
-		sight
+		view
 	}
 	folders := s.folders(ctx, root)
 	answers := make(chan answer, len(folders))
@@ -187,7 +187,7 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		select {
 		case a := <-answers:
 			delete(waiting, a.path)
-			r.judge(a.folder, s, &a.sight)
+			r.judge(a.folder, s, &a.view)
 		case <-ctx.Done():
 			for path, f := range waiting {
 				r.hung(path, 1)

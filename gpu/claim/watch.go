@@ -178,7 +178,7 @@ func (t *tail) addRoot(root string) {
 // addFolders watches the users' folders. One that cannot be watched is still polled.
 func (t *tail) addFolders() {
 	for _, root := range t.roots {
-		for _, f := range (&sight{}).folders(context.Background(), root) {
+		for _, f := range (&view{}).folders(context.Background(), root) {
 			if len(t.folders) >= maxWatched || t.paces[f.path].muted {
 				continue
 			}

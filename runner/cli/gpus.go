@@ -129,7 +129,7 @@ func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err
 	pool.Observe(snap)
 	verdicts := pool.Admit(snap.At, c.request(countFlag{1, 1}))
 	t = schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: waitingRuns(pool, &snap, c.request(countFlag{1, 1})), Rules: rulesFor(pool)}
-	for i, s := range pool.Sights(snap.At) {
+	for i, s := range pool.Views(snap.At) {
 		row := schema.GPUOf(&s)
 		for _, r := range snap.Readings {
 			if r.UUID == s.UUID && r.Health != nil {

@@ -135,7 +135,7 @@ func (p *planning) json() error {
 	}
 	if p.pool != nil {
 		doc.GPUs = []schema.GPU{}
-		for _, s := range p.pool.Sights(p.seen.At) {
+		for _, s := range p.pool.Views(p.seen.At) {
 			doc.GPUs = append(doc.GPUs, schema.GPUOf(&s))
 		}
 	}

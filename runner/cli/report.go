@@ -25,7 +25,7 @@ import (
 // recordGPUs returns what keeps the readings of the GPUs for the report. A run goes on as if it
 // were not there.
 func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
-	return report.NewRecorder(r.State.Gauges(), s.Go, func(err error) {
+	return report.NewRecorder(r.State.GPUReadings(), s.Go, func(err error) {
 		r.Log.Warn().Err(err).Msg("the readings of the GPUs cannot be kept for the report")
 	})
 }
@@ -109,7 +109,7 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	}
 	for i, file := range ref.Files() {
 		dir := ref.Folder(i)
-		k.Gauges = append(k.Gauges, disk.Gauges(dir))
+		k.Readings = append(k.Readings, disk.GPUReadings(dir))
 		disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 			if f.Kind == state.KindStart {
 				k.Starts[report.ID{File: file, Key: f.Key}] = &f

@@ -18,7 +18,7 @@ type Known struct {
 	Attempts []schema.AttemptRow // oldest first
 	Starts   map[ID]*state.Fact  // the last one of each job
 	Ends     map[ID]*state.Fact  // likewise
-	Gauges   []*state.Gauges
+	Readings []*state.GPUReadings
 	Results  *results.Table // nil if nothing was measured
 	Curves   []Curves
 	Lines    func(log *schema.Log) []string // the last ones of an attempt's part of its log
@@ -67,7 +67,7 @@ func Build(k *Known) *schema.Report {
 	}
 	provenance(r, k)
 	failures(r, k)
-	r.Readings = readings(k.Gauges)
+	r.Readings = readings(k.Readings)
 	if k.Results != nil {
 		files := make([]string, len(st.Batch.Files))
 		for i, f := range st.Batch.Files {

@@ -146,7 +146,7 @@ func TestHTML(t *testing.T) {
 }
 
 func TestReadings(t *testing.T) {
-	var g state.Gauges
+	var g state.GPUReadings
 	for i, code := range []gpu.Code{"", gpu.Claimed, gpu.Claimed, "", gpu.Busy} {
 		p := state.Pressure{Level: gpu.Level{UUID: "GPU-0", Used: 2 * gpu.GiB, Ours: gpu.GiB, Util: 10 * i, Jobs: 1}, Code: code}
 		if code == gpu.Claimed {
@@ -154,7 +154,7 @@ func TestReadings(t *testing.T) {
 		}
 		g.Add(noon.Add(time.Duration(i)*5*time.Second), []state.Pressure{p, {Level: gpu.Level{UUID: "GPU-1", Index: 1, Used: -1, Ours: -1, Util: -1}}})
 	}
-	r := readings([]*state.Gauges{{}, &g})
+	r := readings([]*state.GPUReadings{{}, &g})
 	one := r.GPUs[0]
 	if len(r.Time) != 5 || r.Step != 5 || *one.Used[0] != 2*gpu.GiB || *one.Ours[0] != gpu.GiB || *one.Util[3] != 30 || r.GPUs[1].Used[0] != nil {
 		t.Errorf("got %+v", r)
@@ -167,7 +167,7 @@ func TestReadings(t *testing.T) {
 	if !reflect.DeepEqual(one.Waits, want) {
 		t.Errorf("waits: got %+v", one.Waits)
 	}
-	if readings(nil) != nil || readings([]*state.Gauges{{}}) != nil {
+	if readings(nil) != nil || readings([]*state.GPUReadings{{}}) != nil {
 		t.Error("readings of nothing")
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // readings returns those of all files of a batch: of several, those of the one that has
 // most, since a run keeps them with its first file.
-func readings(all []*state.Gauges) *schema.Readings {
-	var g *state.Gauges
+func readings(all []*state.GPUReadings) *schema.Readings {
+	var g *state.GPUReadings
 	for _, one := range all {
 		if g == nil || len(one.Rows) > len(g.Rows) {
 			g = one
@@ -34,7 +34,7 @@ func readings(all []*state.Gauges) *schema.Readings {
 	return r
 }
 
-func readingsOf(g *state.Gauges, d int, dev state.GaugeDevice) schema.ReadingsOfGPU {
+func readingsOf(g *state.GPUReadings, d int, dev state.GPUReadingDevice) schema.ReadingsOfGPU {
 	n := len(g.Rows)
 	r := schema.ReadingsOfGPU{
 		Index: dev.Index, UUID: dev.UUID, Name: schema.Known(dev.Name), Total: schema.Known(dev.Total),

@@ -12,7 +12,7 @@ import (
 
 // A Store keeps the readings of a batch.
 type Store interface {
-	Load() *state.Gauges
+	Load() *state.GPUReadings
 	Append(text []byte) error
 	Replace(text []byte) error
 }
@@ -83,7 +83,7 @@ func (r *Recorder) run() {
 }
 
 // add adds readings, and reports whether the file lacks more than the last row.
-func (r *Recorder) add(g *state.Gauges, n news, stale bool) bool {
+func (r *Recorder) add(g *state.GPUReadings, n news, stale bool) bool {
 	done, anew := g.Add(n.at, n.gpus)
 	switch {
 	case anew, stale && done != nil:

@@ -19,7 +19,7 @@ type store struct {
 	free chan struct{}
 }
 
-func (s *store) Load() *state.Gauges { return state.ReadGauges(s.text) }
+func (s *store) Load() *state.GPUReadings { return state.ParseGPUReadings(s.text) }
 
 func (s *store) write(text string, all bool) error {
 	if s.free != nil {
@@ -73,14 +73,14 @@ func TestRecorder(t *testing.T) {
 	feed(t, first, snapshots(noon, 10))
 	first.Close()
 	killed := strings.TrimSuffix(s.text, s.text[strings.LastIndex(strings.TrimSpace(s.text), "\n")+1:])
-	if n := len(state.ReadGauges(s.text).Rows); n != 10 {
+	if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 {
 		t.Errorf("%d rows:\n%s", n, s.text)
 	}
 	s = &store{text: killed}
 	second := NewRecorder(s, plain, nil)
 	feed(t, second, snapshots(noon.Add(time.Hour), 10))
 	second.Close()
-	if g := state.ReadGauges(s.text); len(g.Rows) != 19 || *g.Rows[18].GPUs[0].Used != 10240 {
+	if g := state.ParseGPUReadings(s.text); len(g.Rows) != 19 || *g.Rows[18].GPUs[0].Used != 10240 {
 		t.Errorf("%d rows:\n%s", len(g.Rows), s.text)
 	}
 }
@@ -96,7 +96,7 @@ func TestRecorderWithoutRoom(t *testing.T) {
 	s.err = nil
 	s.mu.Unlock()
 	r.Close()
-	if n := len(state.ReadGauges(s.text).Rows); n != 10 || said != 1 {
+	if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 || said != 1 {
 		t.Errorf("%d rows, told %d times", n, said)
 	}
 }

@@ -74,14 +74,14 @@ type origin struct {
 
 // attempts are all live attempts.
 type attempts struct {
-	all      []*attempt          // in the order of their grants
-	byID     map[string]*attempt // by uni_id
-	asked    int                 // adopted attempts without an answer
-	reserved gpu.HostResources   // reserved of the host
-	onGPUs   int                 // how many hold a GPU
-	bare     gpu.HostResources   // what those without hold of the host, if this run has GPUs
-	asks     int                 // GPUs that the engine is asked for
-	queued   int                 // how many wait in the queue of a cluster
+	all         []*attempt          // in the order of their grants
+	byID        map[string]*attempt // by uni_id
+	asked       int                 // adopted attempts without an answer
+	reserved    gpu.HostResources   // of the host
+	onGPUs      int                 // how many hold a GPU
+	withoutGPUs gpu.HostResources   // what those without hold of the host, if this run has GPUs
+	asks        int                 // GPUs that the engine is asked for
+	queued      int                 // how many wait in the queue of a cluster
 }
 
 // started yields the attempts that have left preparation.
@@ -227,7 +227,7 @@ func (c *Core) count(a *attempt, by int) {
 	if c.onPool(a) {
 		c.live.onGPUs += by
 	} else if c.pool != nil {
-		c.live.bare.Add(a.grant.HostResources, by)
+		c.live.withoutGPUs.Add(a.grant.HostResources, by)
 	}
 	if a.job >= 0 {
 		c.jobs[a.job].own += int16(by)

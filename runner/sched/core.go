@@ -384,7 +384,7 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		by(m.began + whole)
 		by(m.began + handOverFor)
 	}
-	by(c.changes)
+	by(c.turnChanges)
 	if c.pool != nil {
 		by(c.pool.Turns.Due())
 	}

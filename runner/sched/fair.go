@@ -13,14 +13,14 @@ import (
 
 // wishing is what this run has told others that it waits for.
 type wishing struct {
-	told    gpu.Wish
-	toldAt  time.Duration
-	since   time.Time     // when this run last got a GPU, or began to wait if that was later
-	theirs  []gpu.UUID    // free GPUs that are another run's turn
-	changes time.Duration // when that changes by time alone; 0 for never
-	heard   []gpu.Claim   // of others, as last read
-	calls   time.Duration // when this background run may have to give way by time alone; 0 for never
-	asked   requests
+	published   gpu.Wish
+	publishedAt time.Duration
+	since       time.Time     // when this run last got a GPU, or began to wait if that was later
+	theirs      []gpu.UUID    // free GPUs that are another run's turn
+	turnChanges time.Duration // when that changes by time alone; 0 for never
+	heard       []gpu.Claim   // of others, as last read
+	giveWayAt   time.Duration // when this background run may have to give way by time alone; 0 for never
+	asked       requests
 }
 
 // requests are what this run waits for, and what they were computed from: most steps leave them as
@@ -167,7 +167,7 @@ func (c *Core) lingers() bool {
 
 // wants returns what this run waits for.
 func (c *Core) wants() gpu.Wish {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, HostResources: c.live.bare}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, HostResources: c.live.withoutGPUs}
 	w.All = c.reserved()
 	if c.pool != nil {
 		w.Used = c.pool.Used(c.opts.UID)
@@ -259,26 +259,26 @@ func (c *Core) overcommits(a *attempt) bool {
 
 // reserve sets aside the free GPUs that are another run's turn.
 func (c *Core) reserve() {
-	if c.theirs, c.changes = nil, 0; c.pool == nil || !c.pool.Turns.Rivals() {
+	if c.theirs, c.turnChanges = nil, 0; c.pool == nil || !c.pool.Turns.Rivals() {
 		return
 	}
 	c.pool.Turns.Want(c.wants())
-	c.theirs, c.changes = c.pool.Turns.Theirs(c.now.Boot)
+	c.theirs, c.turnChanges = c.pool.Turns.Theirs(c.now.Boot)
 }
 
 // wish publishes what this run waits for, if that has changed.
 func (c *Core) wish() {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Background: c.b.Settings.Background, HostResources: c.live.bare}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Background: c.b.Settings.Background, HostResources: c.live.withoutGPUs}
 	if c.waiter.id >= 0 || c.squeezed {
 		w = c.wants()
 	}
 	c.since = w.Since
-	same := w.HostResources == c.told.HostResources && w.Gathers == c.told.Gathers && len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
+	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && len(w.Asks) == len(c.published.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.published.Asks))
 	if same {
-		c.told.Asks = w.Asks // cheap to compare next time
+		c.published.Asks = w.Asks // cheap to compare next time
 	}
-	age, due := c.now.Boot-c.toldAt, wishSlow
-	if !w.Since.Equal(c.told.Since) {
+	age, due := c.now.Boot-c.publishedAt, wishSlow
+	if !w.Since.Equal(c.published.Since) {
 		due = wishEvery
 	}
 	if same && (len(w.Asks) == 0 || age < due) {
@@ -287,7 +287,7 @@ func (c *Core) wish() {
 	if len(w.Asks) == 0 && len(c.unclaimed()) > 0 {
 		return // or those who offered these GPUs might think that nobody wants them
 	}
-	c.told, c.toldAt = w, c.now.Boot
+	c.published, c.publishedAt = w, c.now.Boot
 	c.do(Wish{w})
 }
 
@@ -310,7 +310,7 @@ const attendEvery = time.Minute
 
 // giveWay stops what has to go now.
 func (c *Core) giveWay() {
-	if c.calls = 0; !c.b.Settings.Background || len(c.live.all) == 0 {
+	if c.giveWayAt = 0; !c.b.Settings.Background || len(c.live.all) == 0 {
 		return
 	}
 	why := c.closed()
@@ -325,7 +325,7 @@ func (c *Core) giveWay() {
 		return
 	}
 	going, why, next := c.pool.Turns.GiveWay(c.now.Boot)
-	c.calls = next
+	c.giveWayAt = next
 	if k := slices.IndexFunc(c.live.all, func(a *attempt) bool { return a.hold() == going }); k >= 0 {
 		c.preempt(c.live.all[k], why)
 	}
@@ -365,7 +365,7 @@ func (c *Core) nextCall(by func(time.Duration)) {
 	if !c.b.Settings.Background || len(c.live.all) == 0 {
 		return
 	}
-	by(c.calls)
+	by(c.giveWayAt)
 	if c.live.onGPUs > 0 {
 		by(c.readings.all.at + attendEvery)
 	}

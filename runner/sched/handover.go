@@ -246,7 +246,7 @@ func (c *Core) gather() {
 			}})
 		}
 	}
-	c.toldGathered()
+	c.recordGathered()
 }
 
 // unclaimed returns the GPUs that jobs have been granted and on which they have no claim yet.
@@ -267,8 +267,8 @@ func (c *Core) ungather(h *gatherClaim) {
 	h.over = true
 }
 
-// toldGathered tells the pool which GPUs this run keeps.
-func (c *Core) toldGathered() {
+// recordGathered tells the pool which GPUs this run keeps.
+func (c *Core) recordGathered() {
 	var ids []gpu.UUID
 	for _, h := range c.gathering.claims {
 		if !h.over {
@@ -295,7 +295,7 @@ func (ev Gathered) on(c *Core) {
 			c.do(Ungather{UniID: h.uniID})
 		}
 		g.claims = slices.Delete(g.claims, i, i+1)
-		c.toldGathered()
+		c.recordGathered()
 	}
 	c.refill = true
 }

@@ -17,6 +17,9 @@ import (
 // It shrinks only for somebody who waits and is offered what it leaves: to a wish that is
 // ahead of this run's, or to anybody if it makes little use of its GPUs. It grows if it
 // uses them well and nobody else wants the free ones.
+//
+// It is a part of Core, not a policy of its own: a resize ends an attempt, holds its GPUs over that,
+// deals the others, and starts the job again, so it would need nearly all that Core has.
 
 const (
 	steady      = time.Minute // how long GPUs must have been busy, idle or free

@@ -156,7 +156,7 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 		verdicts = c.pool.Admit(now.Boot, c.request(c.waiter.id))
 	}
 	managed, list := c.pool.Devices(), []schema.GPU{}
-	for i, s := range c.pool.Sights(now.Boot) {
+	for i, s := range c.pool.Views(now.Boot) {
 		if !slices.ContainsFunc(managed, func(d gpu.Device) bool { return d.UUID == s.UUID }) {
 			continue
 		}
@@ -369,6 +369,7 @@ type noGPU struct {
 }
 
 // whyNotOn returns why a job cannot have a particular GPU now.
+// Reasons are Core's: each comes from the test that refused, and these are all over it.
 func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 	kept := func(job, text string) noGPU { return noGPU{gpu.Kept, schema.WaitKept, "", job, text} }
 	switch {

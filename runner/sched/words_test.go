@@ -64,7 +64,7 @@ func (w *world) words(a Action) string {
 	case Quarantine:
 		return fmt.Sprintf("quarantine%s for %s", idWords([]gpu.UUID{a.UUID}), a.Ends-w.now.Boot)
 	case SampleProgress:
-		return "gauge " + strings.Join(a.UniIDs, " ")
+		return "sample " + strings.Join(a.UniIDs, " ")
 	case Read:
 		s := "read" + idWords(a.UUIDs)
 		if len(a.UUIDs) > 0 && !a.Processes {

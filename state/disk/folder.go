@@ -17,17 +17,17 @@ import (
 
 // Names within a batch's folder.
 const (
-	hidden     = ".gpurun"
-	ledgerName = "ledger.jsonl"
-	lockName   = "lock"
-	runLogName = "run.log"
-	outputName = "run.out"
-	editsName  = "edits.lock"
-	logsName   = "logs"
-	triesName  = "attempts"
-	curvesName = "metrics"
-	copiesName = "snapshots"
-	gaugesName = "gpus.jsonl"
+	hidden       = ".gpurun"
+	ledgerName   = "ledger.jsonl"
+	lockName     = "lock"
+	runLogName   = "run.log"
+	outputName   = "run.out"
+	editsName    = "edits.lock"
+	logsName     = "logs"
+	triesName    = "attempts"
+	curvesName   = "metrics"
+	copiesName   = "snapshots"
+	readingsName = "gpus.jsonl"
 
 	configsName = "config.locks" // beside the folders
 )

@@ -67,7 +67,7 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 		var groups []state.SeedGroup
 		r.covered, p.entries, groups = readIndex(r.path, f)
 		r.from = r.Offset
-		h.Knew(file, groups)
+		h.SetSeedGroups(file, groups)
 	}
 	h.Found(file, p, p.first+r.Offset)
 	err = r.read(f, func(fact *state.Fact, at int64) {

@@ -95,7 +95,7 @@ func AlikeOf(groups []state.Alike) []Alike {
 }
 
 // GPUOf returns a device without a verdict.
-func GPUOf(s *gpu.Sight) GPU {
+func GPUOf(s *gpu.DeviceView) GPU {
 	g := GPU{
 		Index: s.Index, UUID: s.UUID, Name: s.Name, PCI: s.PCI, MIG: s.MIG,
 		Total: Known(s.Total), Used: AtLeast(s.Used, 0), Free: AtLeast(s.Free, 0), Util: AtLeast(s.Util, 0),

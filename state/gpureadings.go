@@ -9,35 +9,35 @@ import (
 	"gpurun/gpu"
 )
 
-// Gauges are how full and busy each GPU was over the life of a batch, and what kept jobs off
+// GPUReadings are how full and busy each GPU was over the life of a batch, and what kept jobs off
 // it. They have a bounded size: when they are full, every two rows become one.
 //
 // Their text is a line of JSON for the devices and the step, and a line for each row. The
 // last line of a file may be cut off.
-type Gauges struct {
-	Devices []GaugeDevice
-	Step    time.Duration // each row stands for so long
-	Rows    []GaugeRow    // oldest first; gaps where no run was alive
+type GPUReadings struct {
+	Devices []GPUReadingDevice
+	Step    time.Duration   // each row stands for so long
+	Rows    []GPUReadingRow // oldest first; gaps where no run was alive
 }
 
-// A GaugeDevice is a device of which there are readings.
-type GaugeDevice struct {
+// A GPUReadingDevice is a device of which there are readings.
+type GPUReadingDevice struct {
 	UUID  gpu.UUID  `json:"uuid"`
 	Index int       `json:"index"`
 	Name  string    `json:"name,omitempty"`
 	Total gpu.Bytes `json:"memory_total_bytes,omitempty"`
 }
 
-// A GaugeRow is what was read of all devices in one step.
-type GaugeRow struct {
-	Unix int64   `json:"time"` // its begin, a multiple of the step
-	GPUs []Gauge `json:"gpus"` // as in Devices; short for devices that came later
+// A GPUReadingRow is what was read of all devices in one step.
+type GPUReadingRow struct {
+	Unix int64        `json:"time"` // its begin, a multiple of the step
+	GPUs []GPUReading `json:"gpus"` // as in Devices; short for devices that came later
 }
 
-// A Gauge is what was read of one device. Memory is that of the
+// A GPUReading is what was read of one device. Memory is that of the
 // moment of the step when most was in use, in MiB so that a row stays short; utilization is
 // the mean. What is unknown is null.
-type Gauge struct {
+type GPUReading struct {
 	Used   *int     `json:"used_mib,omitempty"`
 	Ours   *int     `json:"ours_mib,omitempty"` // part of it that jobs of the batch had
 	Util   *float64 `json:"util,omitempty"`     // percent
@@ -48,10 +48,10 @@ type Gauge struct {
 	Looks  int      `json:"n,omitempty"`        // rows of the first step behind Util, if more than one
 }
 
-// Bounds of Gauges: a step at first, and numbers of gauges kept, at about 70 bytes each.
+// Bounds of GPUReadings: a step at first, and the number of readings kept, at about 70 bytes each.
 const (
-	gaugeStep = 5 * time.Second
-	maxGauges = 12000
+	firstStep   = 5 * time.Second
+	maxReadings = 12000
 )
 
 // maxDevices bounds how many devices a file may name.
@@ -59,24 +59,24 @@ const maxDevices = 256
 
 // Add adds readings. It returns the row that they complete, if they begin a new one, and
 // whether what was said before has changed: then the whole text must be written anew.
-func (g *Gauges) Add(at time.Time, levels []Pressure) (done *GaugeRow, anew bool) {
+func (g *GPUReadings) Add(at time.Time, levels []Pressure) (done *GPUReadingRow, anew bool) {
 	if g.Step == 0 {
-		g.Step, anew = gaugeStep, true
+		g.Step, anew = firstStep, true
 	}
-	row := GaugeRow{Unix: g.slot(at.Unix()), GPUs: make([]Gauge, len(g.Devices))}
+	row := GPUReadingRow{Unix: g.slot(at.Unix()), GPUs: make([]GPUReading, len(g.Devices))}
 	for i := range levels {
-		k := slices.IndexFunc(g.Devices, func(d GaugeDevice) bool { return d.UUID == levels[i].UUID })
+		k := slices.IndexFunc(g.Devices, func(d GPUReadingDevice) bool { return d.UUID == levels[i].UUID })
 		if k < 0 && len(g.Devices) == maxDevices {
 			continue
 		}
 		if k < 0 {
 			k, anew = len(g.Devices), true
-			g.Devices = append(g.Devices, GaugeDevice{levels[i].UUID, levels[i].Index, levels[i].Name, levels[i].Total})
-			row.GPUs = append(row.GPUs, Gauge{})
+			g.Devices = append(g.Devices, GPUReadingDevice{levels[i].UUID, levels[i].Index, levels[i].Name, levels[i].Total})
+			row.GPUs = append(row.GPUs, GPUReading{})
 		}
-		row.GPUs[k] = levels[i].gauge()
+		row.GPUs[k] = levels[i].reading()
 	}
-	if !slices.ContainsFunc(row.GPUs, func(one Gauge) bool { return one != Gauge{} }) {
+	if !slices.ContainsFunc(row.GPUs, func(one GPUReading) bool { return one != GPUReading{} }) {
 		return nil, anew // nothing is read while nothing runs or waits
 	}
 	n := len(g.Rows)
@@ -89,7 +89,7 @@ func (g *Gauges) Add(at time.Time, levels []Pressure) (done *GaugeRow, anew bool
 		done = &last
 	}
 	g.Rows = append(g.Rows, row)
-	for len(g.Rows)*len(g.Devices) > maxGauges && len(g.Rows) > 1 {
+	for len(g.Rows)*len(g.Devices) > maxReadings && len(g.Rows) > 1 {
 		g.halve()
 		done, anew = nil, true
 	}
@@ -97,13 +97,13 @@ func (g *Gauges) Add(at time.Time, levels []Pressure) (done *GaugeRow, anew bool
 }
 
 // slot returns the begin of the row that a time is in.
-func (g *Gauges) slot(unix int64) int64 {
+func (g *GPUReadings) slot(unix int64) int64 {
 	step := int64(g.Step / time.Second)
 	return unix - unix%step
 }
 
 // halve doubles the step.
-func (g *Gauges) halve() {
+func (g *GPUReadings) halve() {
 	g.Step *= 2
 	rows := g.Rows[:0]
 	for _, r := range g.Rows {
@@ -119,10 +119,10 @@ func (g *Gauges) halve() {
 
 // merge adds what a later row says of the same step. Two rows of a shorter step weigh
 // alike; of readings within the shortest, the last one stands for utilization.
-func (r *GaugeRow) merge(o *GaugeRow, mean bool) {
+func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	for i := range o.GPUs {
 		if i == len(r.GPUs) {
-			r.GPUs = append(r.GPUs, Gauge{})
+			r.GPUs = append(r.GPUs, GPUReading{})
 		}
 		a, b := &r.GPUs[i], o.GPUs[i]
 		if a.Used == nil || b.Used != nil && *b.Used > *a.Used {
@@ -152,8 +152,8 @@ type Pressure struct {
 	User string
 }
 
-func (p *Pressure) gauge() Gauge {
-	g := Gauge{Jobs: p.Jobs, Others: p.Others, Code: p.Code, User: p.User}
+func (p *Pressure) reading() GPUReading {
+	g := GPUReading{Jobs: p.Jobs, Others: p.Others, Code: p.Code, User: p.User}
 	mib := func(b gpu.Bytes) *int {
 		if b < 0 {
 			return nil
@@ -169,16 +169,16 @@ func (p *Pressure) gauge() Gauge {
 	return g
 }
 
-// gaugeHead is the first line of the text.
-type gaugeHead struct {
-	Version int           `json:"version"`
-	Step    float64       `json:"step_seconds"`
-	Devices []GaugeDevice `json:"devices"`
+// readingsHead is the first line of the text.
+type readingsHead struct {
+	Version int                `json:"version"`
+	Step    float64            `json:"step_seconds"`
+	Devices []GPUReadingDevice `json:"devices"`
 }
 
 // Text returns all of it but the last row, which is not complete unless over is set.
-func (g *Gauges) Text(over bool) []byte {
-	text, _ := json.Marshal(gaugeHead{Version, g.Step.Seconds(), g.Devices})
+func (g *GPUReadings) Text(over bool) []byte {
+	text, _ := json.Marshal(readingsHead{Version, g.Step.Seconds(), g.Devices})
 	text = append(text, '\n')
 	for i := range g.Rows {
 		if over || i < len(g.Rows)-1 {
@@ -189,25 +189,25 @@ func (g *Gauges) Text(over bool) []byte {
 }
 
 // Line returns a row's line.
-func (r *GaugeRow) Line() []byte {
+func (r *GPUReadingRow) Line() []byte {
 	line, _ := json.Marshal(r)
 	return append(line, '\n')
 }
 
-// ReadGauges returns what a text says, as far as it can be read.
-func ReadGauges(text string) *Gauges {
-	g, head := &Gauges{}, true
+// ParseGPUReadings returns what a text says, as far as it can be read.
+func ParseGPUReadings(text string) *GPUReadings {
+	g, head := &GPUReadings{}, true
 	for line := range strings.Lines(text) {
 		if head {
-			var h gaugeHead
-			if json.Unmarshal([]byte(line), &h) != nil || h.Version != Version || h.Step < gaugeStep.Seconds() || h.Step > 1e8 || len(h.Devices) > maxDevices {
+			var h readingsHead
+			if json.Unmarshal([]byte(line), &h) != nil || h.Version != Version || h.Step < firstStep.Seconds() || h.Step > 1e8 || len(h.Devices) > maxDevices {
 				return g
 			}
 			g.Devices, g.Step, head = h.Devices, time.Duration(h.Step)*time.Second, false
 			continue
 		}
-		var r GaugeRow
-		if json.Unmarshal([]byte(line), &r) != nil || r.Unix <= 0 || len(r.GPUs) > len(g.Devices) || len(g.Rows) > maxGauges {
+		var r GPUReadingRow
+		if json.Unmarshal([]byte(line), &r) != nil || r.Unix <= 0 || len(r.GPUs) > len(g.Devices) || len(g.Rows) > maxReadings {
 			continue
 		}
 		if r.Unix = g.slot(r.Unix); len(g.Rows) > 0 && g.Rows[len(g.Rows)-1].Unix >= r.Unix {

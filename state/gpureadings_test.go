@@ -18,8 +18,8 @@ func level(i, used, util int) Pressure {
 }
 
 // Readings of one step are one row; memory is its highest, and what is unknown stays so.
-func TestGaugesOfAStep(t *testing.T) {
-	var g Gauges
+func TestReadingsOfAStep(t *testing.T) {
+	var g GPUReadings
 	for i, used := range []int{100, 300, 200} {
 		g.Add(noon.Add(time.Duration(i)*time.Second), []Pressure{level(0, used, 10*i)})
 	}
@@ -31,9 +31,9 @@ func TestGaugesOfAStep(t *testing.T) {
 
 // For days, whatever the number of devices, they stay within their bounds, with rows in
 // order that have not lost what stood out.
-func TestGaugesAreBounded(t *testing.T) {
+func TestReadingsAreBounded(t *testing.T) {
 	for gpus, hours := range map[int]int{1: 48, 8: 24, 64: 2} {
-		var g Gauges
+		var g GPUReadings
 		largest := 0
 		for at := noon; at.Before(noon.Add(time.Duration(hours) * time.Hour)); at = at.Add(5 * time.Second) {
 			levels := make([]Pressure, gpus)
@@ -50,7 +50,7 @@ func TestGaugesAreBounded(t *testing.T) {
 			}
 		}
 		text := g.Text(true)
-		if len(text) > 5<<18 || largest*gpus > maxGauges+gpus || len(g.Rows)*gpus < maxGauges/3 {
+		if len(text) > 5<<18 || largest*gpus > maxReadings+gpus || len(g.Rows)*gpus < maxReadings/3 {
 			t.Errorf("%d GPUs: %d bytes, %d rows", gpus, len(text), len(g.Rows))
 		}
 		highest := 0
@@ -63,17 +63,17 @@ func TestGaugesAreBounded(t *testing.T) {
 		if highest != 20000 {
 			t.Errorf("%d GPUs: the highest is %d", gpus, highest)
 		}
-		if again := ReadGauges(string(text)); !reflect.DeepEqual(again, &g) {
+		if again := ParseGPUReadings(string(text)); !reflect.DeepEqual(again, &g) {
 			t.Errorf("%d GPUs: what is written is not what is read", gpus)
 		}
 	}
 }
 
 // A device that joins later, a clock that was set back, and time without a run are all fine.
-func TestGaugesThatGoOn(t *testing.T) {
-	var g Gauges
+func TestReadingsContinueAfterLoading(t *testing.T) {
+	var g GPUReadings
 	g.Add(noon, []Pressure{level(0, 1, 1)})
-	again := ReadGauges(string(g.Text(true)))
+	again := ParseGPUReadings(string(g.Text(true)))
 	_, anew := again.Add(noon.Add(time.Hour), []Pressure{level(3, 7, 7), level(0, 2, 2)})
 	if !anew || len(again.Rows) != 2 || again.Devices[1].Index != 3 || *again.Rows[1].GPUs[1].Used != 7 {
 		t.Errorf("got %s", again.Text(true))
@@ -87,27 +87,27 @@ func TestGaugesThatGoOn(t *testing.T) {
 }
 
 // A text that was cut off anywhere gives the rows before the cut.
-func TestGaugesCutOff(t *testing.T) {
-	var g Gauges
+func TestReadingsCutOff(t *testing.T) {
+	var g GPUReadings
 	for i := range 20 {
 		g.Add(noon.Add(time.Duration(i)*time.Minute), []Pressure{level(0, i, i)})
 	}
 	text := string(g.Text(true))
 	for n := range len(text) {
-		if got, want := len(ReadGauges(text[:n]).Rows), max(0, strings.Count(text[:n], "\n")-1); got != want && got != want+1 {
+		if got, want := len(ParseGPUReadings(text[:n]).Rows), max(0, strings.Count(text[:n], "\n")-1); got != want && got != want+1 {
 			t.Fatalf("cut at %d: %d rows, want %d", n, got, want)
 		}
 	}
 }
 
-func FuzzReadGauges(f *testing.F) {
-	var g Gauges
+func FuzzParseGPUReadings(f *testing.F) {
+	var g GPUReadings
 	g.Add(noon, []Pressure{level(0, 1, 1), level(1, -1, 3)})
 	f.Add(string(g.Text(true)))
 	f.Fuzz(func(t *testing.T, text string) {
-		g := ReadGauges(text)
+		g := ParseGPUReadings(text)
 		g.Add(noon, []Pressure{level(0, 5, 5)})
-		if again := ReadGauges(string(g.Text(true))); len(again.Rows) != len(g.Rows) {
+		if again := ParseGPUReadings(string(g.Text(true))); len(again.Rows) != len(g.Rows) {
 			t.Errorf("%d rows became %d", len(g.Rows), len(again.Rows))
 		}
 	})

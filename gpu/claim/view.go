@@ -15,8 +15,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A sight is what a reading found in one or more folders.
-type sight struct {
+// A view is what a reading found in one or more folders.
+type view struct {
 	found    []*content
 	sick     []gpu.Quarantine
 	wishes   []*wishContent
@@ -28,7 +28,7 @@ type sight struct {
 	doubt    bool // nothing may start
 }
 
-func (s *sight) warn(format string, args ...any) {
+func (s *view) warn(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf("claims: "+format, args...))
 }
 
@@ -37,7 +37,7 @@ const maxNamed = 5
 
 // safely calls read for f. If what others put there makes it panic, the process
 // survives and the folder counts as not read completely.
-func (s *sight) safely(f folder, read func()) {
+func (s *view) safely(f folder, read func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.short = true
@@ -48,7 +48,7 @@ func (s *sight) safely(f folder, read func()) {
 }
 
 // read reads one user's folder into s.
-func (s *sight) read(ctx context.Context, f folder) {
+func (s *view) read(ctx context.Context, f folder) {
 	d, err := openFolder(f)
 	if err != nil {
 		if !errors.Is(err, unix.ENOENT) && !s.unreadable(f, f.path, err) {
@@ -107,7 +107,7 @@ func (s *sight) read(ctx context.Context, f folder) {
 }
 
 // open reads a claim, or adds something else to s and returns nil.
-func (s *sight) open(d *os.File, name string, uid int) (*content, error) {
+func (s *view) open(d *os.File, name string, uid int) (*content, error) {
 	switch {
 	case strings.HasSuffix(name, usageSuffix):
 		if s.set == "" || name != usageName(s.set) {
@@ -161,7 +161,7 @@ func listNames(ctx context.Context, d *os.File, most int) (names []string, stran
 
 // unreadable reports whether reading failed, rather than what was read being wrong,
 // and records that: the error may hide a claim.
-func (s *sight) unreadable(f folder, path string, err error) bool {
+func (s *view) unreadable(f folder, path string, err error) bool {
 	cure := ""
 	switch {
 	case errors.Is(err, unix.EMFILE):
@@ -182,7 +182,7 @@ func (s *sight) unreadable(f folder, path string, err error) bool {
 }
 
 // tooMany records that a user has more than is read.
-func (s *sight) tooMany(f folder) {
+func (s *view) tooMany(f folder) {
 	s.warn("%s has too many files, or folders beside it, to read them all%s", f.path, by(f))
 	if f.uid == host.Me() {
 		s.warn("%s: remove what is there that none of your runs needs", f.path)

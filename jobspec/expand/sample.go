@@ -167,7 +167,7 @@ func stepwise(word, from, to, step, name string) (drawer, error) {
 	low, _ := strconv.ParseFloat(from, 64)
 	high, _ := strconv.ParseFloat(to, 64)
 	width, _ := strconv.ParseFloat(step, 64)
-	if !rangeForm.MatchString(span) || low > high || word == "int" && strings.Contains(strings.ReplaceAll(span, "..", ""), ".") {
+	if !rangeForm.MatchString(span) || low > high || width < 0 || word == "int" && strings.Contains(strings.ReplaceAll(span, "..", ""), ".") {
 		return nil, source.Faultf("write "+word+" 64..1024..64", "%s is not a range from low to high with a step", span)
 	}
 	values, err := expandRange(span, name)

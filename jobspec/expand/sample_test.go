@@ -220,7 +220,7 @@ func TestSample(t *testing.T) {
 			`jobs.yaml:1:158: sample: "quniform(0, 1, 0.1)" does not say how to draw d; write "uniform 0..1..0.1"`,
 			`jobs.yaml:1:184: sample: "qloguniform(16, 256, 8)" does not say how to draw e; write "log 16..256..8"`,
 			`jobs.yaml:1:214: sample: "lograndint(1, 65)" does not say how to draw f; write "log 1..64..1"`}},
-		{"steps that miss", "sample: {n: 2, params: {a: int 0..10..3, b: log 4..68..8, c: log 0..64..1, d: int 0..1..0.5, e: uniform 1..0..0.1, f: int 0..9..0, g: log 1e-4..1..1e-4, h: int 1..2..3..4, i: normal 0±0, j: lognormal 0±100, k: normal 0±1..x}}", []string{
+		{"steps that miss", "sample: {n: 2, params: {a: int 0..10..3, b: log 4..68..8, c: log 0..64..1, d: int 0..1..0.5, e: uniform 1..0..0.1, f: int 0..9..0, g: log 1e-4..1..1e-4, h: int 1..2..3..4, i: normal 0±0, j: lognormal 0±100, k: normal 0±1..x, l: log 1..9..-1}}", []string{
 			`jobs.yaml:1:28: sample: a: range "0..10..3" never reaches its end; try 0..9..3, or list the values`,
 			`jobs.yaml:1:45: sample: b: log needs numbers above half the step 8, not 4; begin at 8, or write uniform`,
 			`jobs.yaml:1:62: sample: c: log needs numbers above half the step 1, not 0; begin at 1, or write uniform`,
@@ -231,7 +231,8 @@ func TestSample(t *testing.T) {
 			`jobs.yaml:1:157: sample: h: 1..2..3..4 is not a range from low to high with a step; write int 64..1024..64`,
 			`jobs.yaml:1:176: sample: i: 0±0 is not a mean with a deviation and step above 0; write normal 0±1, or normal 0±1..0.1`,
 			`jobs.yaml:1:191: sample: j: 0±100 is not a mean with a deviation and step above 0; write lognormal 0±1, or lognormal 0±1..0.1`,
-			`jobs.yaml:1:211: sample: k: 0±1..x is not a mean with a deviation and step above 0; write normal 0±1, or normal 0±1..0.1`}},
+			`jobs.yaml:1:211: sample: k: 0±1..x is not a mean with a deviation and step above 0; write normal 0±1, or normal 0±1..0.1`,
+			`jobs.yaml:1:229: sample: l: 1..9..-1 is not a range from low to high with a step; write log 64..1024..64`}},
 		{"padded", "sample: {n: 1, params: {c: int 08..64..8}}", []string{"c=32"}},
 		{"log from 0", "sample: {n: 2, params: {a: log 0..1}}", []string{"jobs.yaml:1:28: sample: a: log needs positive numbers, not 0; begin above 0, or write uniform"}},
 		{"reversed", "sample: {n: 2, params: {a: int 8..2, b: uniform 1..0}}", []string{

@@ -32,6 +32,7 @@ var (
 		"early_terminate": "no job is stopped early", "metric": "results come from a job's log and files; add metrics",
 		"method bayes": "parameters are drawn at random, and no draw learns from results", "run_cap grid": "the whole grid runs",
 	}
+	oldBools = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"} // in YAML 1.1, as W&B reads it
 	envMacro = regexp.MustCompile(`\$\{envvar:([A-Z_][A-Z0-9_]*)\}`)
 	notWord  = regexp.MustCompile(`\W+`)
 	token    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[,:]`) // of JSON, but for numbers and brackets
@@ -205,6 +206,9 @@ func (c *converter) value(k *yaml.Node, path string, v *yaml.Node, quote string)
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 	for _, n := range cmp.Or(values, list).Content {
+		if word := oldBools[strings.ToLower(n.Value)]; word != "" && n.Style == 0 {
+			n = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: word}
+		}
 		item, tag := text(c.spelled(n, quote)), n.ShortTag()
 		c.quoted[name] = c.quoted[name] || shellescape.Quote(item.Value) != item.Value
 		if item.Tag = tag; tag != "!!int" && tag != "!!float" && tag != "!!bool" {

@@ -42,7 +42,8 @@ type Cluster struct {
 	live      map[string]*entry // by uni_id
 	queue     []*engine.Launch  // to be submitted
 	submits   map[string]*submit
-	calling   bool // a submission is under way
+	launched  time.Time // when something was last added to the queue
+	calling   bool      // a submission is under way
 	quota     quota
 	largest   int                // tasks of an array; shrinks when the cluster refuses that many
 	most      int                // of the next one
@@ -271,8 +272,9 @@ func (c *Cluster) pause() time.Duration {
 func (c *Cluster) Launch(all ...engine.Launch) {
 	c.post.Put(func() {
 		if len(c.queue) == 0 && !c.calling {
-			c.gather()
+			c.gather(gatherFor)
 		}
+		c.launched = time.Now()
 		for i := range all {
 			if l := &all[i]; c.live[l.UniID] == nil {
 				c.live[l.UniID] = &entry{Identity: l.Identity, gpus: asked(l), beaten: time.Now()}
@@ -282,14 +284,18 @@ func (c *Cluster) Launch(all ...engine.Launch) {
 	})
 }
 
-// gatherFor is how long the first attempt waits for others that can go with it.
-const gatherFor = 30 * time.Millisecond
+// How long the first attempt waits for others that can go with it, and how long after the last
+// one those do that would be held.
+const (
+	gatherFor  = 30 * time.Millisecond
+	gatherHeld = 500 * time.Millisecond
+)
 
 // gather lets what is launched now go together.
-func (c *Cluster) gather() {
-	if at := time.Now().Add(gatherFor); c.again.Before(at) {
+func (c *Cluster) gather(during time.Duration) {
+	if at := time.Now().Add(during); c.again.Before(at) {
 		c.again = at
-		time.AfterFunc(gatherFor, func() { c.post.Put(func() {}) })
+		time.AfterFunc(during, func() { c.post.Put(func() {}) })
 	}
 }
 

@@ -76,6 +76,22 @@ type array struct {
 	part
 	waits    []*entry // what no node has begun, by task
 	throttle int      // that it is to have; 0 to be held
+	ranged   bool     // only the first range of what waits may start, or the throttle would not count
+}
+
+// first returns how many attempts wait in the first range of those that are not paused.
+func (a *array) first() (n int) {
+	last := -1
+	for _, e := range a.waits {
+		if e.paused {
+			continue
+		}
+		if last >= 0 && e.n != last+1 {
+			break
+		}
+		n, last = n+1, e.n
+	}
+	return n
 }
 
 // waits reports whether no node has begun an attempt, as far as it is known.
@@ -122,7 +138,14 @@ func (c *Cluster) arrays(more part) (all []*array, throttle int) {
 		}
 		parts[i] = a.part
 	}
-	throttles := c.limits.split(append(parts, more))
+	parts = append(parts, more)
+	throttles := c.limits.split(parts)
+	for i, a := range all {
+		if throttles[i] < a.running+a.waiting && c.dialect.Gapless() && a.first() < a.waiting {
+			parts[i].waiting, a.ranged = a.first(), true
+		}
+	}
+	throttles = c.limits.split(parts) // what one array cannot use is another's
 	for i, a := range all {
 		if a.throttle = throttles[i]; c.limits == (limits{0, -1}) {
 			a.throttle = len(a.marks) // others may have tasks of it, too
@@ -213,14 +236,15 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 	var lower, raise *array
 	unknown := false // an array is yet to be accepted that has more than it is to have
 	for _, a := range all {
-		bound := a.throttle < a.running+a.waiting && c.dialect.Gapless()
-		last, gap := -1, false
+		may := len(a.waits)
+		if a.ranged {
+			may = a.first()
+		}
 		for _, e := range a.waits {
 			if !e.paused {
-				gap = gap || bound && last >= 0 && e.n != last+1
-				last = e.n
+				may--
 			}
-			switch held := e.paused || a.throttle == 0 || gap; {
+			switch held := e.paused || a.throttle == 0 || may < 0; {
 			case a.job == "":
 			case held && !e.held:
 				hold = append(hold, e)

@@ -113,6 +113,11 @@ func TestOrders(t *testing.T) {
 			want:   "hold 11.2",
 		},
 		{
+			name: "a gap leaves room", gapless: true, limit: limits{2, -1}, jobs: []job{{4, 2, false}, {2, 1, true}},
+			change: func(at func(job, n int) *entry) { at(0, 1).paused = true },
+			want:   "hold 11.3 11.2 11.1; throttle 11 1; release 12",
+		},
+		{
 			name: "the next range", gapless: true, limit: limits{2, -1}, jobs: []job{{6, 2, true}},
 			change: func(at func(job, n int) *entry) {
 				at(0, 0).task, at(0, 1).row = &task{}, Row{State: Runs}

@@ -46,6 +46,11 @@ func (c *Cluster) submitNext() {
 	if n == 0 {
 		return
 	}
+	_, most := c.arrays(part{gpus: gpus, waiting: n})
+	if most == 0 && n < c.most && time.Since(c.launched) < gatherHeld {
+		c.gather(gatherHeld)
+		return
+	}
 	batch = batch[:n]
 	id := make([]byte, 4)
 	_, _ = rand.Read(id)
@@ -53,7 +58,6 @@ func (c *Cluster) submitNext() {
 	s.name = c.nameOf(batch, s.id)
 	s.dir = filepath.Join(c.Dir, submitsDir, s.name)
 	a := Array{Name: s.name, State: c.Dir, Tasks: n}
-	_, most := c.arrays(part{gpus: gpus, waiting: n})
 	if a.Held = most == 0; most < n {
 		a.Throttle = max(most, 1)
 	}

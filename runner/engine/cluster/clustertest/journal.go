@@ -66,12 +66,20 @@ func (b *Bench) Once(n int) (again int) {
 	return again
 }
 
-// KillRunners kills the runner again and again, at any moment, and lets the last one finish.
-func (b *Bench) KillRunners(kills int, args ...string) string {
+// KillRunners kills the runner again and again, at any moment, and lets the last one finish. Meanwhile it is told to do
+// something else, each time the next.
+func (b *Bench) KillRunners(kills int, meanwhile [][]string, args ...string) string {
 	b.Helper()
 	for i := range kills {
 		cmd, _ := b.Start(args...)
-		time.Sleep(time.Duration(20+i*i%37*15) * time.Millisecond) // anywhere
+		pause := time.Duration(20+i*i%37*15) * time.Millisecond // anywhere
+		if len(meanwhile) > 0 {
+			b.Until("it was told", time.Minute, func() bool {
+				other, _ := b.Start(meanwhile[i%len(meanwhile)]...)
+				return other.Wait() == nil || Exited(cmd)
+			})
+		}
+		time.Sleep(pause)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}

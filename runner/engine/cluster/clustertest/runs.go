@@ -206,18 +206,32 @@ jobs:
 	}
 }
 
-// RunnerKilled checks that a run that is killed at any moment finds its jobs again.
+// RunnerKilled checks that a run that is killed at any moment finds its jobs again, also if it was told to hold, release,
+// throttle or withdraw some just before, and that what an earlier one has had held goes on.
 func (s *Site) RunnerKilled(t *testing.T) {
 	n := 4 * *Kills
-	b := s.New(t, Journalled(s.settings("2s"), n, "gpus: 0", "0.5"))
-	out := b.KillRunners(*Kills, "jobs.yaml")
-	if again := b.Once(n); again > 0 {
-		t.Errorf("%d began again", again)
-	}
-	b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // it hears of an end later than the run
-	t.Logf("%d kills of the runner, %d jobs", *Kills, n)
-	if t.Failed() {
-		t.Log(out)
+	for _, tt := range []struct {
+		name, limit string
+		meanwhile   [][]string
+	}{
+		{name: "at any moment"},
+		{
+			name: "steered", limit: "max_concurrent: 3, ",
+			meanwhile: [][]string{{"pause"}, {"set", "max_concurrent=8"}, {"pause", "j[1-3]*"}, {"stop", "--drain"}, {"set", "max_concurrent=1"}, {"resume"}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := s.New(t, Journalled(strings.Replace(s.settings("2s"), "{", "{"+tt.limit, 1), n, "gpus: 0", "0.5"))
+			out := b.KillRunners(*Kills, tt.meanwhile, "jobs.yaml")
+			if again := b.Once(n); again > 0 {
+				t.Errorf("%d began again", again)
+			}
+			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // it hears of an end later than the run
+			t.Logf("%d kills of the runner, %d jobs", *Kills, n)
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
 	}
 }
 
@@ -370,7 +384,7 @@ func (s *Site) Lagging(t *testing.T) {
 	n := 2 * *Kills
 	b := s.New(t, Journalled(s.settings("1s"), n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
 	b.Lagging()
-	out := b.KillRunners(*Kills, "jobs.yaml")
+	out := b.KillRunners(*Kills, nil, "jobs.yaml")
 	if again := b.Once(n); again > 0 {
 		t.Errorf("%d began again", again)
 	}

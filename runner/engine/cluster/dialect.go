@@ -53,8 +53,6 @@ type Dialect interface {
 	Gapless() bool
 	// ByHand returns what people type to cancel these, and jobs of which only the name is known.
 	ByHand(what []string) string
-	// Wake returns the command that has a task look for a request; nothing if it does so anyway.
-	Wake(task string) Command
 	// Nodes returns the commands that list the nodes, and who is on them.
 	Nodes() []Command
 	// ReadNodes reads their output.

@@ -68,26 +68,6 @@ func (c *Cluster) ask(uniID string, r request, void bool) {
 	if err := r.put(at); err != nil {
 		c.Log.Warn().Err(err).Str("uni_id", uniID).Msg("stop")
 	}
-	c.wake(e)
-}
-
-// wake has a node read what is asked of it at once, where it can be told.
-func (c *Cluster) wake(e *entry) {
-	if e.task == nil || e.submit == nil || e.submit.job == "" {
-		return // it looks by itself
-	}
-	command := c.dialect.Wake(c.dialect.Task(e.submit.job, e.n))
-	if len(command.Args) == 0 {
-		return
-	}
-	c.beside(func() func() {
-		_, err := command.output()
-		return func() {
-			if err != nil {
-				c.Log.Debug().Err(err).Msg("wake")
-			}
-		}
-	})
 }
 
 // chase has the cluster end an attempt that has not ended although it was stopped.

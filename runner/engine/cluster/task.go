@@ -32,7 +32,6 @@ import (
 // What the outer process tells the keeper, a letter each. Its end tells that it was killed.
 const (
 	toldEnd   = 'e' // the cluster wants the task to end
-	toldLook  = 'l' // there may be a request
 	toldGauge = 'g' // what it has seen of the GPUs: a line of JSON follows
 )
 
@@ -79,11 +78,9 @@ func Task(args []string) int {
 	r.Close()
 	go func() {
 		for s := range signals {
-			letter := byte(toldEnd)
-			if s == unix.SIGUSR1 {
-				letter = toldLook
+			if s != unix.SIGUSR1 { // Grid Engine is about to suspend it, which the keeper sees
+				_, _ = w.Write([]byte{toldEnd})
 			}
-			_, _ = w.Write([]byte{letter})
 		}
 	}()
 	go measure(args[0], os.Environ(), w)
@@ -294,11 +291,11 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 			asked <- r.message()
 		}
 		select {
-		case b, ok := <-letters:
+		case _, ok := <-letters:
 			if !ok { // the outer process was killed
 				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster, How: engine.Kill}
 				letters = nil
-			} else if b == toldEnd {
+			} else {
 				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
 			}
 		case <-term:

@@ -321,9 +321,6 @@ func (dialect) Gapless() bool { return true }
 // ByHand takes names, too.
 func (dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
-// Wake has no counterpart: a signal can be had only with the end of a job.
-func (dialect) Wake(string) cluster.Command { return cluster.Command{} }
-
 // Try has Grid Engine verify that some queue could run it.
 func (dialect) Try(args []string) cluster.Command {
 	return cluster.Command{Args: slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})}

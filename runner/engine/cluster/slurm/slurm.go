@@ -298,11 +298,6 @@ func (dialect) ByHand(what []string) string {
 	return strings.Join(commands, "; ")
 }
 
-// Wake signals gpurun itself, not the job.
-func (dialect) Wake(task string) cluster.Command {
-	return cluster.Command{Args: []string{"scancel", "-Q", "--batch", "--signal=USR1", task}}
-}
-
 // Try has Slurm look for a place.
 func (dialect) Try(args []string) cluster.Command {
 	return cluster.Command{Args: slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"}), Env: passed()}

@@ -77,16 +77,16 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	return batch, last, nil
 }
 
-// Moved is what succeeded under the name of a job file that is gone, of a batch that has never
+// moved is what succeeded under the name of a job file that is gone, of a batch that has never
 // run under its own: most likely it was renamed.
-type Moved struct {
-	From, To string
+type moved struct {
+	from, to string
 	Jobs     int
 	Hours    float64
 }
 
 // Moved finds the results that a batch that never ran has under the name of a file that is gone.
-func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most Moved) {
+func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most moved) {
 	if len(b.Files) != 1 || !h.Empty() || len(h.Open) > 0 {
 		return most
 	}
@@ -98,7 +98,7 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 		if err != nil {
 			continue
 		}
-		m := Moved{From: Shown(old.File), To: b.Files[0].Path}
+		m := moved{from: Shown(old.File), to: b.Files[0].Path}
 		for id := range b.Jobs {
 			if r := past.Of(0, b.Jobs[id].Key.String()); r != nil && r.State == state.Succeeded && !r.Forgotten && runs(id) {
 				m.Jobs++
@@ -228,11 +228,11 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 }
 
 // Words reports the results of a file that is gone.
-func (m Moved) Words() string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", Count(m.Jobs, "job"), m.From, m.Hours)
+func (m moved) Words() string {
+	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", Count(m.Jobs, "job"), m.from, m.Hours)
 }
 
 // Cure returns how to keep them.
-func (m Moved) Cure() string {
-	return "if it was renamed, keep its results: gpurun done --from " + m.From + " --file " + m.To
+func (m moved) Cure() string {
+	return "if it was renamed, keep its results: gpurun done --from " + m.from + " --file " + m.to
 }

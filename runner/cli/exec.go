@@ -2,23 +2,16 @@ package cli
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"gpurun/gpu"
 	"gpurun/runner/batches"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
-	"gpurun/state/host"
 )
 
 type execCmd struct {
@@ -75,24 +68,21 @@ func (c *execCmd) Run(a *app) error {
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return cannotExecute(argv[0], err)
+		return session.CannotExecute(argv[0], err)
 	}
-	ctx, stop := a.UntilSignal()
-	defer stop()
-	hold := &execClaim{app: a, job: execWord + c.Name, uniID: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
-	defer hold.release()
-	indexed, err := c.wait(ctx, a, hold)
-	if err != nil {
-		return cmp.Or(context.Cause(ctx), err)
+	answered := a.unlessDriverSoon(c.Sim != "" && c.SimHere)
+	defer answered()
+	e := &session.Exec{
+		Process: a.Process, Name: c.Name, Source: c.simFlag.source(&c.gpuFlags), Request: c.request(c.GPUs), Needs: c.needs(),
+		Rules: c.rules(time.Duration(c.Poll), c.NoWait), MaxWait: time.Duration(c.MaxWait), Opened: a.tellHost, Answered: answered,
+		Tell: func(text string) { fmt.Fprintln(a.Err, "gpurun: "+terminal.CleanText(text)) },
 	}
-	env := append(os.Environ(), "GPURUN_UNI_ID="+hold.uniID)
-	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, hold.grant.Environ(indexed)...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	defer hold.pass()
-	return hold.ended(a.foreground(cmd, stop, hold.stand))
+	err = e.Run(path, argv)
+	if f := (*batches.Failure)(nil); errors.As(err, &f) && e.GaveUp > 0 {
+		f.Text = "gave up after " + terminal.Duration(e.GaveUp) + ": " + f.Text
+	}
+	return err
 }
-
-// execWord is what others see before the name of a command.
-const execWord = "exec "
 
 // needs returns what the command is to have of the host.
 func (c *execCmd) needs() gpu.HostResources {
@@ -112,131 +102,4 @@ func (c *execCmd) fits(cores int, memory gpu.Bytes) error {
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--memory %s, but this machine has %s", need.RAM.Asked(), memory.Round())}
 	}
 	return nil
-}
-
-// wait takes readings until GPUs are found and claimed; it reports whether their indices
-// are good names for them. It closes the driver before the command starts: an open driver
-// blocks a GPU reset.
-func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bool, err error) {
-	if c.GPUs.min == 0 {
-		return true, nil
-	}
-	source := c.simFlag.source(&c.gpuFlags)
-	answered := a.unlessDriverSoon(c.Sim != "" && c.SimHere)
-	defer answered()
-	if err := source.Check(ctx); err != nil {
-		return false, err
-	}
-	p, err := source.Open(ctx, zerolog.Nop())
-	if err != nil {
-		return false, err
-	}
-	defer p.Close()
-	rules := session.HostRulesOf(p)
-	pool, err := c.pool(p, rules, c.Sim != "", time.Duration(c.Poll), c.NoWait)
-	if err != nil {
-		return false, err
-	}
-	a.tellHost(rules)
-	req := c.request(c.GPUs)
-	if why, ok := pool.Possible(req); !ok {
-		return false, &batches.Failure{Code: batches.ExitUsage, Text: why}
-	}
-	if err := hold.open(p, pool); err != nil {
-		return false, err
-	}
-	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: session.RunID(), UID: host.Me(), Name: hold.job, Since: time.Now(), Used: pool.Used(host.Me())}
-	told := time.Duration(0)
-	defer hold.engine.Claims.Wish(gpu.Wish{})
-	for {
-		snap := session.Observe(ctx, p, rules, hold.engine.Claims, a.Warn)
-		answered()
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
-		}
-		pool.Observe(snap)
-		asks := asking(pool, req, c.needs())
-		news := !reflect.DeepEqual(asks, wish.Asks) || snap.At >= told+wishAgain
-		wish.Asks = asks
-		pool.Turns.Want(wish)
-		ok, why, pause := c.try(ctx, pool, req, snap, hold)
-		if !ok && news && !c.NoWait {
-			hold.engine.Claims.Wish(wish)
-			told = snap.At
-		}
-		waited := host.Boottime() - began
-		switch {
-		case ok:
-			if note := pool.Note(snap.At, req, hold.grant); note != "" {
-				fmt.Fprintln(a.Err, "gpurun: "+note)
-			}
-			hold.rules = session.HostRules{HostRules: pool.Host()}
-			return session.Indexed(p), nil
-		case c.NoWait:
-			return false, &batches.Failure{Code: batches.ExitNoWait, Text: "no GPU free: " + why}
-		case c.MaxWait > 0 && waited >= time.Duration(c.MaxWait):
-			return false, &batches.Failure{Code: batches.ExitGaveUp, Text: "gave up after " + terminal.Duration(waited) + ": " + why}
-		case why != said:
-			fmt.Fprintln(a.Err, "gpurun: waiting: "+terminal.CleanText(why))
-			said = why
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-hold.engine.Events(): // what others claim or wish for has changed
-		case <-time.After(pause):
-		}
-	}
-}
-
-// wishAgain is how often a wish is published that has not changed: somebody may have removed
-// it, but each time wakes everybody who waits.
-const wishAgain = 30 * time.Second
-
-// asking returns what to wish for: nothing while this user may not hold as much.
-func asking(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.Ask {
-	if a := pool.Ask(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
-		a.HostResources = need
-		return []gpu.Ask{a}
-	}
-	return nil
-}
-
-// offeredPause is how soon a GPU that is offered to this command is read again.
-const offeredPause = 20 * time.Millisecond
-
-// try claims GPUs, or returns why it could not and when to try again.
-func (c *execCmd) try(ctx context.Context, pool *gpu.Pool, req gpu.Request, snap gpu.Observation, hold *execClaim) (ok bool, why string, pause time.Duration) {
-	pause = max(time.Duration(c.Poll), 100*time.Millisecond)
-	if snap.Err != "" {
-		return false, "the GPUs cannot be read: " + snap.Err, pause
-	}
-	theirs, until := pool.Turns.Theirs(snap.At)
-	if until > 0 {
-		pause = min(pause, until-snap.At)
-	}
-	if l := pool.Turns.Lacks(snap.At, gpu.HostResources{}, c.needs()); l != nil {
-		return false, l.Why(gpu.HostResources{}, c.needs()), min(pause, time.Second)
-	}
-	if grant, ok := pool.Find(snap.At, req, theirs); ok {
-		grant.HostResources = c.needs()
-		lost := hold.take(ctx, pool, grant)
-		hold.lost++
-		return lost == "", lost, gpu.Apart(hold.uniID, hold.lost, pause)
-	}
-	hold.lost = 0
-	if len(pool.Offered()) > 0 { // its memory is coming back
-		pause = min(pause, offeredPause)
-	}
-	var parts []string
-	for _, v := range pool.Admit(snap.At, req) {
-		if v.OK && slices.Contains(theirs, v.UUID) {
-			v.OK, v.Reason = false, "another user's turn"
-		}
-		if !v.OK {
-			parts = append(parts, fmt.Sprintf("GPU %d: %s", v.Index, v.Reason))
-		}
-	}
-	return false, strings.Join(parts, "; "), pause
 }

@@ -69,7 +69,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	command := dialect.Exec(name, args, argv, terminal)
 	path, err := exec.LookPath(command.Args[0])
 	if err != nil {
-		return cannotExecute(command.Args[0], err)
+		return session.CannotExecute(command.Args[0], err)
 	}
 	// The variables of a job that this may be in would override the arguments.
 	env := append(cluster.WithoutJob(os.Environ()), command.Env...)
@@ -78,7 +78,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if s.Engine == "sge" { // its command in the queue ignores them
 		deaf = []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 	}
-	return a.foreground(cmd, stop, func(int) { a.Go(submitted) }, deaf...)
+	return session.Foreground(a.Process, cmd, stop, func(int) { a.Go(submitted) }, deaf...)
 }
 
 // unmapped refuses what a cluster has no counterpart for.

@@ -67,14 +67,19 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 	return r
 }
 
-// pool returns a pool of the devices that the flags and the environment leave. They
-// are read every poll, or once if that is 0; atOnce is as in gpu.Rules.
-func (n *needFlags) pool(p probe.Prober, h session.HostRules, sim bool, poll time.Duration, atOnce bool) (*gpu.Pool, error) {
-	var ids []string
+// rules returns what the flags say of the GPUs. They are read every poll, or once if that is 0;
+// atOnce is as in gpu.Rules.
+func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
+	r := gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), Poll: poll, AtOnce: atOnce}
 	if n.GPUIDs != "" {
-		ids = strings.Split(n.GPUIDs, ",")
+		r.IDs = strings.Split(n.GPUIDs, ",")
 	}
-	rules, err := h.Rules(gpu.Rules{IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), Poll: poll, AtOnce: atOnce}, p.Devices(), sim)
+	return r
+}
+
+// pool returns a pool of the devices that the flags and the environment leave, to look at.
+func (n *needFlags) pool(p probe.Prober, h session.HostRules, sim bool) (*gpu.Pool, error) {
+	rules, err := h.Rules(n.rules(0, true), p.Devices(), sim)
 	return gpu.NewPool(p.Devices(), rules), err
 }
 
@@ -88,7 +93,7 @@ func (c *gpusCmd) Run(a *app) error {
 
 func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
 	rules := session.HostRulesOf(p)
-	pool, err := c.pool(p, rules, c.Sim != "", 0, true)
+	pool, err := c.pool(p, rules, c.Sim != "")
 	if err != nil {
 		return err
 	}

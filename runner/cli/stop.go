@@ -1,19 +1,14 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"gpurun/gpu/claim"
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
 	"gpurun/runner/session"
-	"gpurun/state/host"
 )
 
 type stopCmd struct {
@@ -69,22 +64,10 @@ func (c *stopCmd) Run(a *app) error {
 
 // stopExec ends this user's commands of a name, and those that wait for GPUs.
 func (a *app) stopExec(name string) error {
-	r, stopped := claim.NewReader(session.ClaimRoots(nil, execFolder())), 0
-	claims, _ := r.Others(context.Background())
-	for _, c := range claims {
-		if c.UID == host.Me() && c.Job == execWord+name && strings.HasPrefix(c.Attempt, "exec-") {
-			stopped += endCommand(c.Attempt)
-		}
-	}
-	for _, w := range r.Wishes() {
-		if w.UID == host.Me() && w.Name == execWord+name && w.PID > 0 && unix.Kill(w.PID, unix.SIGTERM) == nil {
-			stopped++
-		}
-	}
-	if stopped == 0 {
+	if session.StopExec(name) == 0 {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "no command of yours that has or waits for GPUs is called " + name, Hint: "gpurun gpus and gpurun queue show what they are called"}
 	}
-	fmt.Fprintln(a.out, "stopped "+execWord+name)
+	fmt.Fprintln(a.out, "stopped exec "+name)
 	return nil
 }
 

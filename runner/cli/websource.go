@@ -160,7 +160,7 @@ func (h *hostReader) open(ctx context.Context) error {
 		return err
 	}
 	rules := session.HostRulesOf(p)
-	pool, err := h.shows().pool(p, rules, h.flags.Sim != "", 0, true)
+	pool, err := h.shows().pool(p, rules, h.flags.Sim != "")
 	if h.failed = err; err != nil {
 		p.Close()
 		return err

@@ -9,8 +9,8 @@ import (
 	"gpurun/gpu/probe"
 )
 
-// A ClaimSet keeps what this user's runs have spent of a set of devices, for later runs.
-type ClaimSet struct {
+// A claimSet keeps what this user's runs have spent of a set of devices, for later runs.
+type claimSet struct {
 	roots []string
 	set   string
 
@@ -18,16 +18,16 @@ type ClaimSet struct {
 	kept gpu.Spent
 }
 
-// ClaimsOf returns that of the prober's devices; nil if nobody shares them. dir is as for claimRoots.
-func ClaimsOf(p probe.Prober, dir string) *ClaimSet {
+// claimsOf returns that of the prober's devices; nil if nobody shares them. dir is as for claimRoots.
+func claimsOf(p probe.Prober, dir string) *claimSet {
 	if p == nil || p.Private() {
 		return nil
 	}
-	return &ClaimSet{roots: ClaimRoots(p, dir), set: claim.Set(p.Devices())}
+	return &claimSet{roots: ClaimRoots(p, dir), set: claim.Set(p.Devices())}
 }
 
-// Open tells a pool what users had before.
-func (m *ClaimSet) Open(pool *gpu.Pool) {
+// open tells a pool what users had before.
+func (m *claimSet) open(pool *gpu.Pool) {
 	if m == nil {
 		return
 	}
@@ -39,9 +39,9 @@ func (m *ClaimSet) Open(pool *gpu.Pool) {
 	pool.Recall(users, u.Idle)
 }
 
-// Spend keeps what a run has spent so far. If that cannot be written, the next call tries
+// spend keeps what a run has spent so far. If that cannot be written, the next call tries
 // again: it only breaks ties, and no run fails for it.
-func (m *ClaimSet) Spend(s gpu.Spent) {
+func (m *claimSet) spend(s gpu.Spent) {
 	if m == nil {
 		return
 	}
@@ -78,7 +78,7 @@ func Observe(ctx context.Context, p probe.Prober, h HostRules, n Neighbors, warn
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
 	snap.Sick, snap.Wishes = n.Sick(), n.Wishes()
-	rules, more := h.Read(snap.Users())
+	rules, more := h.read(snap.Users())
 	snap.Host = rules
 	warn(append(warnings, more...)...)
 	return snap

@@ -45,9 +45,9 @@ func (f *GPUs) Open(ctx context.Context, log zerolog.Logger) (probe.Prober, erro
 // simLimit bounds how long --sim waits for a driver to report whether there are GPUs.
 const simLimit = 30 * time.Second
 
-// Check refuses --sim on a machine with GPUs: the jobs are real, and would use
+// check refuses --sim on a machine with GPUs: the jobs are real, and would use
 // GPUs that the simulation never looked at.
-func (f *GPUs) Check(ctx context.Context) error {
+func (f *GPUs) check(ctx context.Context) error {
 	if f.Sim == "" || f.Here {
 		return nil
 	}

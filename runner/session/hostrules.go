@@ -16,7 +16,7 @@ var HostRulesAt = hostrules.Etc
 // HostRules are the rules of this host, and how to read them again.
 type HostRules struct {
 	*gpu.HostRules
-	Read     runner.HostRules
+	read     runner.HostRules
 	Warnings []string
 	blind    bool // it is unknown who this user is on the host, and whose processes are this user's
 }
@@ -26,14 +26,14 @@ type HostRules struct {
 func HostRulesOf(p probe.Prober) (h HostRules) {
 	if p != nil && p.Private() {
 		h.HostRules = gpu.NoHostRules()
-		h.Read = func([]int) (*gpu.HostRules, []string) { return nil, nil }
+		h.read = func([]int) (*gpu.HostRules, []string) { return nil, nil }
 		return h
 	}
 	reader := hostrules.NewReader(HostRulesAt)
-	h.Read = func(users []int) (*gpu.HostRules, []string) {
+	h.read = func(users []int) (*gpu.HostRules, []string) {
 		return reader.Read(append(users, host.Me())...)
 	}
-	h.HostRules, h.Warnings = h.Read(nil)
+	h.HostRules, h.Warnings = h.read(nil)
 	if _, known := host.UID(); !known {
 		h.blind = true
 		h.Warnings = append(h.Warnings, "the uids of this container cannot be translated (/proc/self/uid_map): GPUs with any other process on them are left alone (others: avoid)")

@@ -78,7 +78,7 @@ type Run struct {
 	Prober probe.Prober // nil if no GPU is needed
 	Rules  HostRules    // once known
 	usable int          // devices that the run may use
-	claims *ClaimSet    // nil if no other run can use them
+	claims *claimSet    // nil if no other run can use them
 	Log    zerolog.Logger
 	git    <-chan []commit
 	Began  bool // jobs could start
@@ -120,7 +120,7 @@ func (r *Run) Close() {
 // Later has a function called by Close.
 func (r *Run) Later(f func()) { r.closers = append(r.closers, f) }
 
-// Open reads the files, locks the state and finds out what would run. It opens the GPUs
+// open reads the files, locks the state and finds out what would run. It opens the GPUs
 // only if something that would run needs one.
 func (r *Run) Open() error {
 	var err error
@@ -201,7 +201,7 @@ func (r *Run) Nothing() bool {
 func (r *Run) openPool() (*gpu.Pool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), OpenLimit)
 	defer cancel()
-	err := r.Source.Check(ctx)
+	err := r.Source.check(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -215,8 +215,8 @@ func (r *Run) openPool() (*gpu.Pool, error) {
 		return nil, err
 	}
 	r.usable = len(pool.Devices())
-	r.claims = ClaimsOf(r.Prober, r.State.Dir(0))
-	r.claims.Open(pool)
+	r.claims = claimsOf(r.Prober, r.State.Dir(0))
+	r.claims.open(pool)
 	return pool, jobspec.Report(impossible)
 }
 
@@ -255,16 +255,16 @@ func (r *Run) Carry() (res state.Result, err error) {
 	r.remember()
 	o := r.Observe(r)
 	r.over = o.Over
-	sig := r.catchSignals(o.View, r.OnTerminal(), leave)
+	sig := r.catchSignals(o.View, r.onTerminal(), leave)
 	r.Later(sig.close)
 	// From here on nearly everything waits for the loop, and idle wake-ups of threads would
 	// cost a run of short jobs a tenth of its time, the jobs' own included.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.Batch, Core: r.core, Code: r.code, Ledger: r.State, Starts: r.runFacts(<-r.git), Prober: r.Prober, Engine: engine, Does: batches.EngineOf(r.Batch).Abilities(), Host: r.Rules.Read, Spent: r.claims.Spend, Rules: r.ruler, Reread: r.reread, Taken: r.State.Relock, Say: o.View.Print, Warn: o.View.Warn, Report: o.Report,
+		Batch: r.Batch, Core: r.core, Code: r.code, Ledger: r.State, Starts: r.runFacts(<-r.git), Prober: r.Prober, Engine: engine, Does: batches.EngineOf(r.Batch).Abilities(), Host: r.Rules.read, Spent: r.claims.spend, Rules: r.ruler, Reread: r.reread, Taken: r.State.Relock, Say: o.View.Print, Warn: o.View.Warn, Report: o.Report,
 		Log: r.Log, Stops: sig.stops, Reloads: sig.again, Control: calls,
-		Environ: runner.Environ(), Indexed: Indexed(r.Prober), Now: runner.Now, Go: r.Go,
+		Environ: runner.Environ(), Indexed: indexed(r.Prober), Now: runner.Now, Go: r.Go,
 	}
 	c.Sinks = r.sinks(o.Sinks, sig, o.View)
 	res = runner.Run(context.Background(), c)
@@ -280,8 +280,8 @@ func (r *Run) Carry() (res state.Result, err error) {
 	return res, nil
 }
 
-// Indexed reports whether jobs may get the host's indices, since no device is hidden and none in MIG mode.
-func Indexed(p probe.Prober) bool { return p == nil || p.Complete() }
+// indexed reports whether jobs may get the host's indices, since no device is hidden and none in MIG mode.
+func indexed(p probe.Prober) bool { return p == nil || p.Complete() }
 
 // listen lets other commands reach the run, through the folder of every file.
 func (r *Run) listen() <-chan *control.Call {

@@ -66,8 +66,8 @@ func OutliveReader() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGUSR1)
 }
 
-// OnTerminal reports whether somebody at a keyboard sees this run.
-func (p *Process) OnTerminal() bool { return p.OutTTY || term.IsTerminal(int(os.Stdin.Fd())) }
+// onTerminal reports whether somebody at a keyboard sees this run.
+func (p *Process) onTerminal() bool { return p.OutTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 
 func (s *signals) run(p *Process, view hinter, tty bool) {
 	n := map[os.Signal]int{}

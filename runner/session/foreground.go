@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"cmp"
@@ -23,30 +23,14 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
-	"gpurun/runner/session"
 	"gpurun/state/host"
 )
 
-// An execClaim is exec's claim on GPUs. A keeper holds it, so it lasts as long as the
-// command even if gpurun itself is killed first.
-type execClaim struct {
-	*app
-	job, uniID string
-	grant      gpu.Grant
-	lost       int // races for GPUs in a row
-	pool       *gpu.Pool
-	spent      *session.ClaimSet
-	engine     engine.Opened     // without an Engine if there are no GPUs
-	rules      session.HostRules // as they were when the GPUs were claimed
-	timer      *time.Timer       // of the host's max_timeout; nil for none
-	over       chan struct{}     // closed once that has ended the command
-}
-
-func (e *execClaim) open(p probe.Prober, pool *gpu.Pool) (err error) {
+func (e *Exec) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	e.pool = pool
-	e.engine, err = session.OpenEngine(batches.Engines["local"], "", zerolog.Nop(), session.ClaimRoots(p, execFolder()), engine.Cluster{}, e.Go)
-	e.spent = session.ClaimsOf(p, execFolder())
-	e.spent.Open(pool)
+	e.engine, err = OpenEngine(batches.Engines["local"], "", zerolog.Nop(), ClaimRoots(p, execFolder()), engine.Cluster{}, e.Go)
+	e.spent = claimsOf(p, execFolder())
+	e.spent.open(pool)
 	return err
 }
 
@@ -56,11 +40,11 @@ func execFolder() string {
 }
 
 // take claims a grant. It returns why it could not, or "".
-func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
+func (e *Exec) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
 	if limit := pool.Host().MaxTimeout; limit > 0 {
 		g.Ends = time.Now().Add(limit)
 	}
-	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, e.job, g)
+	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, execWord+e.Name, g)
 	e.Warn(warnings...)
 	if err != nil {
 		return err.Error()
@@ -81,15 +65,15 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 
 // stand records that the command is the process pid, and lets it keep its GPUs no longer
 // than the host allows.
-func (e *execClaim) stand(pid int) {
+func (e *Exec) stand(pid int) {
 	if e.engine.Engine == nil {
 		return
 	}
-	e.engine.Claims.Stand(e.uniID, e.job, e.grant, pid)
-	if limit := e.rules.TimeLimit(); limit != "" {
-		e.say("note", "the command will be stopped by "+limit)
+	e.engine.Claims.Stand(e.uniID, execWord+e.Name, e.grant, pid)
+	if limit := e.host.TimeLimit(); limit != "" {
+		e.Say("note", "the command will be stopped by "+limit)
 		e.over = make(chan struct{})
-		e.timer = time.AfterFunc(e.rules.MaxTimeout, func() {
+		e.timer = time.AfterFunc(e.host.MaxTimeout, func() {
 			endCommand(e.uniID)
 			close(e.over)
 		})
@@ -122,29 +106,29 @@ func endCommand(uniID string) (found int) {
 }
 
 // ended returns how the command ended, which it did with err unless its time was over.
-func (e *execClaim) ended(err error) error {
+func (e *Exec) ended(err error) error {
 	if e.timer == nil || e.timer.Stop() {
 		return err
 	}
 	<-e.over
-	return &batches.Failure{Code: batches.ExitGaveUp, Text: "the command was stopped by " + e.rules.TimeLimit()}
+	return &batches.Failure{Code: batches.ExitGaveUp, Text: "the command was stopped by " + e.host.TimeLimit()}
 }
 
-func (e *execClaim) release() {
+func (e *Exec) release() {
 	if e.engine.Engine != nil {
 		e.pool.Pass(host.Boottime())
 		s := e.pool.Spent()
 		s.Others = nil // it read nothing while its command ran
-		e.spent.Spend(s)
+		e.spent.spend(s)
 		e.engine.Claims.Withdraw(e.uniID)
 		e.engine.Close()
 	}
 }
 
-// foreground runs a command in the foreground, and passes its pid to started.
+// Foreground runs a command in the foreground, and passes its pid to started.
 // Keyboard signals reach the command directly; others are forwarded, those to which it is deaf as
 // SIGINT. It starts nothing if interrupted, called once signals arrive here, returns an error.
-func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
+func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(in)
@@ -160,13 +144,13 @@ func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(p
 	}
 	started(cmd.Process.Pid)
 	var ended atomic.Int32 // by a signal that the command would not have heard; its status says nothing
-	a.Go(func() {
+	p.Go(func() {
 		for sig := range in {
 			switch {
 			case slices.Contains(deaf, sig):
 				ended.Store(int32(sig.(syscall.Signal)))
 				cmd.Process.Signal(syscall.SIGINT)
-			case sig != syscall.SIGINT && sig != syscall.SIGQUIT || !a.OnTerminal():
+			case sig != syscall.SIGINT && sig != syscall.SIGQUIT || !p.onTerminal():
 				cmd.Process.Signal(sig)
 			}
 		}
@@ -184,8 +168,8 @@ func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(p
 	return batches.Exit(cmd.ProcessState.ExitCode())
 }
 
-// cannotExecute returns the failure of a command that cannot run, with the status that shells use.
-func cannotExecute(name string, err error) error {
+// CannotExecute returns the failure of a command that cannot run, with the status that shells use.
+func CannotExecute(name string, err error) error {
 	f := &batches.Failure{Code: batches.ExitNotFound, Err: err}
 	switch {
 	case strings.Contains(name, "/") && errors.Is(err, os.ErrNotExist):

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const passFor = time.Second
 
 // pass deals the GPUs of a command that has ended, as any run does, and waits for the runs
 // whose turn it is: the offers end with this process.
-func (e *execClaim) pass() {
+func (e *Exec) pass() {
 	if e.engine.Engine == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (e *execClaim) pass() {
 }
 
 // hear learns what others claim and wish for now.
-func (e *execClaim) hear(ctx context.Context) {
+func (e *Exec) hear(ctx context.Context) {
 	others, _ := e.engine.Claims.Others(ctx, nil)
 	e.pool.Notice(host.Boottime(), others, e.engine.Claims.Wishes())
 }

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func TestExecOffersWhatItLeaves(t *testing.T) {
 			ask := gpu.Ask{Jobs: 1, Min: 1, Memory: 8 * gpu.GiB, MaxUtil: 100, Others: gpu.OthersAllow, Room: 2, UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}}
 			q.wishes, want = []gpu.Wish{{Run: "bobs run", UID: 1001, Since: time.Now(), Asks: []gpu.Ask{ask}}}, []gpu.UUID{"GPU-0"}
 		}
-		(&execClaim{uniID: "mine", pool: pool, engine: engine.Opened{Engine: q, Claims: q}}).pass()
+		(&Exec{uniID: "mine", pool: pool, engine: engine.Opened{Engine: q, Claims: q}}).pass()
 		if took := host.Boottime() - now; !slices.Equal(q.offers, want) || took > passFor/2 {
 			t.Errorf("bob waits %v: he was offered %v in %v, want %v", waits, q.offers, took, want)
 		}

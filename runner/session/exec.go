@@ -1,0 +1,211 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/runner/batches"
+	"gpurun/runner/engine"
+	"gpurun/state/host"
+)
+
+// An Exec is one command that runs as soon as GPUs are free. A keeper holds its claim on
+// them, so the claim lasts as long as the command even if gpurun itself is killed first.
+type Exec struct {
+	*Process
+	Name     string // what other users see
+	Source   *GPUs
+	Request  gpu.Request
+	Needs    gpu.HostResources
+	Rules    gpu.Rules
+	MaxWait  time.Duration     // 0 for ever
+	Opened   func(HostRules)   // is told the rules of the host
+	Answered func()            // is called once the GPUs have been read
+	Tell     func(text string) // reports what is waited for
+	GaveUp   time.Duration     // how long it waited before it gave up; 0 if it did not
+
+	uniID  string
+	grant  gpu.Grant
+	lost   int // races for GPUs in a row
+	pool   *gpu.Pool
+	spent  *claimSet
+	engine engine.Opened // without an Engine if there are no GPUs
+	host   HostRules     // as they were when the GPUs were claimed
+	timer  *time.Timer   // of the host's max_timeout; nil for none
+	over   chan struct{} // closed once that has ended the command
+}
+
+// execWord is what others see before the name of a command.
+const execWord = "exec "
+
+// Run waits for GPUs and runs the command on them.
+func (e *Exec) Run(path string, argv []string) error {
+	e.uniID = fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())
+	ctx, stop := e.UntilSignal()
+	defer stop()
+	defer e.release()
+	indexed, err := e.wait(ctx)
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	env := append(os.Environ(), "GPURUN_UNI_ID="+e.uniID)
+	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, e.grant.Environ(indexed)...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	defer e.pass()
+	return e.ended(Foreground(e.Process, cmd, stop, e.stand))
+}
+
+// wait takes readings until GPUs are found and claimed; it reports whether their indices
+// are good names for them. It closes the driver before the command starts: an open driver
+// blocks a GPU reset.
+func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
+	if e.Request.Min == 0 {
+		return true, nil
+	}
+	if err := e.Source.check(ctx); err != nil {
+		return false, err
+	}
+	p, err := e.Source.Open(ctx, zerolog.Nop())
+	if err != nil {
+		return false, err
+	}
+	defer p.Close()
+	rules := HostRulesOf(p)
+	e.Rules, err = rules.Rules(e.Rules, p.Devices(), e.Source.Sim != "")
+	if err != nil {
+		return false, err
+	}
+	pool, req := gpu.NewPool(p.Devices(), e.Rules), e.Request
+	e.Opened(rules)
+	if why, ok := pool.Possible(req); !ok {
+		return false, &batches.Failure{Code: batches.ExitUsage, Text: why}
+	}
+	if err := e.open(p, pool); err != nil {
+		return false, err
+	}
+	began, said := host.Boottime(), ""
+	wish := gpu.Wish{Run: RunID(), UID: host.Me(), Name: execWord + e.Name, Since: time.Now(), Used: pool.Used(host.Me())}
+	told := time.Duration(0)
+	defer e.engine.Claims.Wish(gpu.Wish{})
+	for {
+		snap := Observe(ctx, p, rules, e.engine.Claims, e.Warn)
+		e.Answered()
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		pool.Observe(snap)
+		asks := asking(pool, req, e.Needs)
+		news := !reflect.DeepEqual(asks, wish.Asks) || snap.At >= told+wishAgain
+		wish.Asks = asks
+		pool.Turns.Want(wish)
+		ok, why, pause := e.try(ctx, snap)
+		if !ok && news && !e.Rules.AtOnce {
+			e.engine.Claims.Wish(wish)
+			told = snap.At
+		}
+		waited := host.Boottime() - began
+		switch {
+		case ok:
+			if note := pool.Note(snap.At, req, e.grant); note != "" {
+				e.Tell(note)
+			}
+			e.host = HostRules{HostRules: pool.Host()}
+			return indexed(p), nil
+		case e.Rules.AtOnce:
+			return false, &batches.Failure{Code: batches.ExitNoWait, Text: "no GPU free: " + why}
+		case e.MaxWait > 0 && waited >= e.MaxWait:
+			e.GaveUp = waited
+			return false, &batches.Failure{Code: batches.ExitGaveUp, Text: why}
+		case why != said:
+			e.Tell("waiting: " + why)
+			said = why
+		}
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-e.engine.Events(): // what others claim or wish for has changed
+		case <-time.After(pause):
+		}
+	}
+}
+
+// wishAgain is how often a wish is published that has not changed: somebody may have removed
+// it, but each time wakes everybody who waits.
+const wishAgain = 30 * time.Second
+
+// asking returns what to wish for: nothing while this user may not hold as much.
+func asking(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.Ask {
+	if a := pool.Ask(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
+		a.HostResources = need
+		return []gpu.Ask{a}
+	}
+	return nil
+}
+
+// offeredPause is how soon a GPU that is offered to this command is read again.
+const offeredPause = 20 * time.Millisecond
+
+// try claims GPUs, or returns why it could not and when to try again.
+func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why string, pause time.Duration) {
+	pool, req := e.pool, e.Request
+	pause = max(e.Rules.Poll, 100*time.Millisecond)
+	if snap.Err != "" {
+		return false, "the GPUs cannot be read: " + snap.Err, pause
+	}
+	theirs, until := pool.Turns.Theirs(snap.At)
+	if until > 0 {
+		pause = min(pause, until-snap.At)
+	}
+	if l := pool.Turns.Lacks(snap.At, gpu.HostResources{}, e.Needs); l != nil {
+		return false, l.Why(gpu.HostResources{}, e.Needs), min(pause, time.Second)
+	}
+	if grant, ok := pool.Find(snap.At, req, theirs); ok {
+		grant.HostResources = e.Needs
+		lost := e.take(ctx, pool, grant)
+		e.lost++
+		return lost == "", lost, gpu.Apart(e.uniID, e.lost, pause)
+	}
+	e.lost = 0
+	if len(pool.Offered()) > 0 { // its memory is coming back
+		pause = min(pause, offeredPause)
+	}
+	var parts []string
+	for _, v := range pool.Admit(snap.At, req) {
+		if v.OK && slices.Contains(theirs, v.UUID) {
+			v.OK, v.Reason = false, "another user's turn"
+		}
+		if !v.OK {
+			parts = append(parts, fmt.Sprintf("GPU %d: %s", v.Index, v.Reason))
+		}
+	}
+	return false, strings.Join(parts, "; "), pause
+}
+
+// StopExec ends this user's commands of a name, and those that wait for GPUs, and returns how
+// many processes these were.
+func StopExec(name string) (stopped int) {
+	r := claim.NewReader(ClaimRoots(nil, execFolder()))
+	claims, _ := r.Others(context.Background())
+	for _, c := range claims {
+		if c.UID == host.Me() && c.Job == execWord+name && strings.HasPrefix(c.Attempt, "exec-") {
+			stopped += endCommand(c.Attempt)
+		}
+	}
+	for _, w := range r.Wishes() {
+		if w.UID == host.Me() && w.Name == execWord+name && w.PID > 0 && unix.Kill(w.PID, unix.SIGTERM) == nil {
+			stopped++
+		}
+	}
+	return stopped
+}

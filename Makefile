@@ -80,7 +80,7 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build -o /dev/null .
 	CGO_ENABLED=0 $(GO) vet ./...
 
-# Every fuzz test, briefly, and each package's built once; see docs/architecture.md for longer
+# Every fuzz test, briefly, and each package's built once; FUZZTIME=5m for longer
 # runs. A worker that is still busy at the deadline is a quirk of Go, not a finding.
 fuzz:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT; \

@@ -8,6 +8,17 @@
 // a batch of a million jobs fits in memory.
 //
 // Load reports every problem in every file at once, and never returns half a batch.
+//
+// # Another dialect
+//
+// A dialect in jobspec/dialect.go says how to recognize a file, and how to read it,
+// its settings and its jobs; a style beside it says what holds for its jobs. dialectOf must try
+// it, and Load (load.go) and --format (runner/cli/grammar.go) must know its word. The four
+// functions go into a file of their own, like plain.go: reading fills fileJobs (load.go), and
+// each job becomes a proto (proto.go), of which expand (expand.go) makes jobs with names, keys
+// and specs. A parser that is more than a few lines is a package that knows no jobs, like
+// jobspec/block, with a row of allowed imports in runner/house_test.go. docs/jobfile.md
+// describes the dialect, and jobs/ gets an example.
 package jobspec
 
 import (

@@ -6,6 +6,17 @@
 // replayed. A Snapshot is what a person sees of a batch at one moment.
 //
 // The package is pure data: it reads no clock and no files.
+//
+// # Another field
+//
+// It is a field of state.Fact (state/fact.go), with the unit in its JSON name and a
+// zero value that means unknown, as in older ledgers. At a start, furnish in runner/prepare.go
+// sets it if the edge knows it, or startFact in runner/sched/attempt.go if the core does. At an
+// end it comes through engine.Ended, judge in runner/ended.go and sched.Ended (event.go) to
+// attempt.end in runner/sched/ended.go; wire.Record keeps what must outlive the runner. What a
+// later command asks for is copied to state.Record in state/history.go; the index needs
+// nothing. If it can be long, encode in state/disk/ledger.go must shorten it. state.Version
+// grows only if older gpuruns must not ignore it.
 package state
 
 // Phase is the state of a job in this run.

@@ -1,17 +1,3 @@
-// Package claim lets all gpuruns on one host, of all users, see which GPUs each
-// of them holds, without a daemon and without root.
-//
-// A claim belongs to an attempt: its devices and the memory promised on each. It
-// is a file in the user's own folder, gpurun-<uid>, below a root that all users
-// share. A Holder makes claims and locks each file for as long as the attempt's
-// processes live. If the holder dies, however it dies, the kernel releases the
-// lock. A Reader reads all users' folders and trusts none of them: it ignores
-// anything but regular files of the folder's owner, with a warning, and nothing
-// in a folder makes it wait for long.
-//
-// A claim counts while its lock is held and its process exists. To claim a GPU,
-// publish the claim first, then read all others: if two claim at once, at least
-// one sees the other.
 package claim
 
 import (

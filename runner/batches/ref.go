@@ -1,4 +1,12 @@
 // Package batches shows a batch from outside, live or not: it finds, reads, asks, explains and measures it.
+//
+// status asks the run, for what the ledgers and the job files do not say. Jobs of which it says
+// the same travel as one (runner/control/pack.go): most of 50,000 jobs wait alike. If no run is
+// alive (its lock is free), or it does not answer, status reads the ledger instead: the
+// engine's Looker inspects each open attempt without changing anything, runner.Meanwhile turns
+// the result into the end that the next run would record, and sched.Phases derives each job's
+// state, which a test compares with the states in which the run left the jobs. plan uses the
+// same code.
 package batches
 
 import (

@@ -6,6 +6,19 @@
 //
 // An engine makes no decisions: when, where and whether an attempt runs, and what
 // its end means, is up to the scheduler, which no engine imports.
+//
+// # Another engine
+//
+// It is a package below runner/engine with an engine.Kind (kind.go), which opens an
+// engine.Engine (engine.go). It gets a line in Engines (runner/batches/engines.go) and one in
+// kinds of runner/engine/enginetest/engines_test.go, which checks every promise. Its name goes
+// into Engines (jobspec/settings/cluster.go), the values of the setting engine, by which a run
+// chooses it; starts in the ledger have the name of one that is not local, so that no other
+// engine takes on its attempts (sameEngine). What Trace and Looker are to find when nobody is
+// left must be in the attempt's folder (Launch.Dir). Kind.Abilities says in what it differs: if
+// it Places, runner/session/run.go opens no GPUs, the core has no pool, and Open returns
+// neither claims nor trees; if it Queues, an attempt is queued until its Running.
+// runner/house_test.go gets its imports.
 package engine
 
 import (

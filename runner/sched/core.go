@@ -1,14 +1,3 @@
-// Package sched is the scheduler. Step takes an event and the time, and returns the
-// actions to perform. The package reads no clock, file, device or process; its only
-// randomness comes from a seed passed in; and no decision depends on the iteration
-// order of a map. Facts record what happened to jobs, and only apply(Fact) makes the
-// changes that facts describe, live or replayed.
-//
-// Terms: a job is ready when its needs and its queue let it run. It is granted GPUs,
-// prepared (the edge claims them and creates what a start needs), started, and
-// ended. A job backs off while it waits to retry. The head is the first ready job
-// that found no GPU. Smaller jobs may pass it until its patience is over; then GPUs
-// are kept for it.
 package sched
 
 import (

@@ -1,6 +1,14 @@
 // Package keeper is the process that is the parent of all jobs of a run, and outlives the
 // runner: it starts them, drives their commands, enforces timeouts, ends whole process
 // trees, and writes each end into the attempt's folder before it reports it.
+//
+// As subreaper, the keeper learns how every descendant of a job ends. It inspects an orphan
+// (session, start time) before it waits for it. All attempts that want to know their processes
+// share one scan of /proc (scan.go). Before killing a tree, the keeper stops it until nothing
+// new turns up (freeze.go). leftovers.go judges what a job's commands leave running; the runner
+// reports which of it uses the job's GPUs, from its readings. A keeper stays as long as it has
+// children. The runner pings each keeper every few seconds (pulse.go) and reports one that does
+// not answer.
 package keeper
 
 import (

@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -102,7 +103,9 @@ type drawer func(bits uint64) *Param
 var (
 	drawForm = regexp.MustCompile(`^(log|int|uniform|normal|lognormal) +(\S+?) *(\.\.|±|\+-) *(\S+?)(?: *\.\. *(\S+))?$`)
 	// loguniform(1e-4, 1e-1), randint(2, 8), suggest_int("width", 64, 1024, step=64): log, int, low, high, step, more
-	otherDraw = regexp.MustCompile(`^(?:\w+\.)*(?:q|suggest_|discrete_)*_?(log_?)?(?:uniform\w*|float|(?:rand)?(int))\( *(?:["']\w*["'] *, *)?([^, ]+) *, *([^, )]+) *(?:, *(?:step *= *)?([0-9.]+) *)?(.*)\)$`)
+	otherDraw = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:\w+\.)*(?:q|suggest_|discrete_)*_?(log_?)?(?:uniform\w*|float|(?:rand)?(int))\( *(?:["']\w*["'] *, *)?([^, ]+) *, *([^, )]+) *(?:, *(?:step *= *)?([0-9.]+) *)?(.*)\)$`)
+	})
 )
 
 // drawing reads how a parameter is drawn: from a list or a range as in a matrix, or by one of
@@ -127,7 +130,7 @@ func (r *matrixReader) drawing(name string, v *yaml.Node) drawer {
 
 // drawHint translates a draw of W&B, Ray, NumPy or Optuna.
 func drawHint(s string) string {
-	m := otherDraw.FindStringSubmatch(s)
+	m := otherDraw().FindStringSubmatch(s)
 	if m == nil {
 		return `write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`
 	}

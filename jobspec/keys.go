@@ -51,15 +51,9 @@ func in(key string) JobKey { return JobKey{Name: key, mapping: true} }
 // or has a key be a mapping, too.
 func (k JobKey) or() JobKey { k.mapping = true; return k }
 
-// without says that a key has no effect on a cluster, if a job makes use of it.
-func (k JobKey) without(note string, used func(*Job, *settings.Settings) bool) JobKey {
-	k.Note, k.Used = note, used
-	return k
-}
-
-// refused says that a key has no counterpart on a cluster, and what to do instead.
-func (k JobKey) refused(cure string, used func(*Job, *settings.Settings) bool) JobKey {
-	k.Cure, k.Used = cure, used
+// lost says what is noted on a cluster where the key has no effect, or else what to do instead of it.
+func (k JobKey) lost(note, cure string, used func(*Job, *settings.Settings) bool) JobKey {
+	k.Note, k.Cure, k.Used = note, cure, used
 	return k
 }
 
@@ -85,20 +79,20 @@ var JobKeys = []JobKey{
 	single("gpu_memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Request.Memory }),
 	several("gpu_model", parseModels, func(s *Spec) *gpu.Names { return &s.Request.Models }),
 	several("gpu_ids", parseIDs, func(s *Spec) *gpu.Names { return &s.Request.IDs }).
-		refused(TheyChoose, func(j *Job, _ *settings.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }),
+		lost("", TheyChoose, func(j *Job, _ *settings.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }),
 	single("max_util", units.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }).
-		without("max_util", func(j *Job, s *settings.Settings) bool {
+		lost("max_util", "", func(j *Job, s *settings.Settings) bool {
 			return j.Spec.Request.Max > 0 && !j.Spec.Request.Share && j.Spec.Request.MaxUtil != s.MaxUtil
 		}),
 	single("cpus", parseCount, func(s *Spec) *int { return &s.CPUs }),
 	single("affinity", units.ParseBool, func(s *Spec) *bool { return &s.Affinity }).
-		without("affinity", func(j *Job, _ *settings.Settings) bool { return j.Spec.Affinity }),
+		lost("affinity", "", func(j *Job, _ *settings.Settings) bool { return j.Spec.Affinity }),
 	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
 	single("pool", parsePool, func(s *Spec) *PoolUse { return &s.Pool }),
 	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }).
-		without("share", func(j *Job, s *settings.Settings) bool { return j.Spec.Request.Share && !s.Share }),
+		lost("share", "", func(j *Job, s *settings.Settings) bool { return j.Spec.Request.Share && !s.Share }),
 	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }).
-		refused(WholeGPUs, func(j *Job, s *settings.Settings) bool {
+		lost("", WholeGPUs, func(j *Job, s *settings.Settings) bool {
 			return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots
 		}),
 	JobKey{Name: "cluster", read: func(*Spec, []string) error { return source.Faultf("write {partition: gpu}", "it is a mapping") }}.or(),
@@ -110,7 +104,7 @@ var JobKeys = []JobKey{
 	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
 	single("timeout.grace", units.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
 	single("stall", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }).or().
-		refused("write stall: {output: 30m}, or timeout: of a job on a node only its output is known here",
+		lost("", "write stall: {output: 30m}, or timeout: of a job on a node only its output is known here",
 			func(j *Job, _ *settings.Settings) bool { return j.Spec.Stall.After > 0 }),
 	single("stall.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
 	single("stall.output", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
@@ -124,7 +118,7 @@ var JobKeys = []JobKey{
 	several("retry.on", parseKinds, func(s *Spec) *[]string { return &s.Retry.On }),
 	single("retry.memory_growth", parseFactor, func(s *Spec) *float64 { return &s.Retry.MemoryGrowth }),
 	single("resize", parseResize, func(s *Spec) *Resize { return &s.Resize }).or().
-		without("a range of gpus, and resize (the least is asked for)", func(j *Job, _ *settings.Settings) bool {
+		lost("a range of gpus, and resize (the least is asked for)", "", func(j *Job, _ *settings.Settings) bool {
 			return j.Spec.Request.Max > j.Spec.Request.Min
 		}),
 	resized("up", parseShare, func(r *Resize) *int { return &r.Up }),

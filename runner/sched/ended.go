@@ -47,13 +47,18 @@ func (ev Ended) on(c *Core) {
 	}
 	p := c.plan(a, &f)
 	c.giveBack(a, ev.Stuck, false)
-	s := c.symptoms(a, f, ev)
+	var s symptoms
+	if c.onPool(a) {
+		s = c.health.symptoms(c.now.Boot, a, f, ev)
+	}
 	if f.Uncharged = c.excused(a, s, f, ev); f.Uncharged == "" && a.job >= 0 {
 		f.NoRetry = c.noRetry(a.job, &f, a.fault)
 	}
 	c.recordEnd(a, f)
 	c.watch(a, f)
-	c.diagnose(a, s, f)
+	if c.onPool(a) {
+		c.readings.list(c.health.ended(c.now.Boot, a, s, f, c.another)...)
+	}
 	switch {
 	case a.job >= 0 && !c.begun: // its job is judged by this end like by those before the run
 		c.evidence[int(a.job)] = ev.Evidence

@@ -94,9 +94,9 @@ func (h *health) symptoms(now time.Duration, a *attempt, f state.Fact, ev Ended)
 	return s
 }
 
-// ended learns from the end of an attempt. It returns the device that is to be read at once since only
-// a log says that it is at fault, or "". another reports whether a job could run on other devices.
-func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, another func(int32, []gpu.UUID) bool) (suspect gpu.UUID) {
+// ended learns from the end of an attempt. It returns the devices that are to be read at once since only
+// a log says that they are at fault. another reports whether a job could run on other devices.
+func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, another func(int32, []gpu.UUID) bool) (suspects []gpu.UUID) {
 	ids := a.grant.UUIDs
 	switch {
 	case s.contained:
@@ -105,8 +105,8 @@ func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, 
 		if s.signed {
 			m := h.of(a.job)
 			if m.suspects, m.signed = m.among(a), true; f.Uncharged != "" && len(ids) == 1 && another(a.job, ids) {
-				suspect = ids[0] // until a reading has shown whether it is at fault
-				h.signatures[suspect] = signature{at: now, why: a.name + " died on it: " + f.Failure().Cause(), job: a.job}
+				suspects = ids // until a reading has shown whether it is at fault
+				h.signatures[ids[0]] = signature{at: now, why: a.name + " died on it: " + f.Failure().Cause(), job: a.job}
 			}
 		}
 		if f.Seconds <= early.Seconds() {
@@ -124,7 +124,7 @@ func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, 
 			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
 		}
 	}
-	return suspect
+	return suspects
 }
 
 // dies adds a death to the series of an attempt's devices.

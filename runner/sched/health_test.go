@@ -56,7 +56,7 @@ type dying struct {
 func (d *dying) another(int32, []gpu.UUID) bool { return d.elsewhere }
 
 // end ends an attempt of a job on a GPU after some seconds, and returns why that spends no retry.
-func (d *dying) end(job int32, on int, seconds float64, ev Ended) (excuse string, read gpu.UUID) {
+func (d *dying) end(job int32, on int, seconds float64, ev Ended) (excuse string, read []gpu.UUID) {
 	d.now += time.Duration(seconds) * time.Second
 	name := string(rune('a' + job))
 	a := &attempt{job: job, name: name, n: 1, began: d.now - time.Duration(seconds)*time.Second, grant: gpu.Grant{Indices: []int{on}, UUIDs: []gpu.UUID{uuid(on)}}}
@@ -146,7 +146,7 @@ func TestDeviceWithSignature(t *testing.T) {
 		return gpu.Observation{At: d.now, Readings: []gpu.Reading{{UUID: uuid(0), Health: &gpu.Health{Xid: x, Uncorrected: -1}}}}
 	}
 	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
-	if excuse, read := d.end(0, 0, 3, cuda); excuse == "" || read != uuid(0) || d.avoid(0) == "" {
+	if excuse, read := d.end(0, 0, 3, cuda); excuse == "" || len(read) != 1 || read[0] != uuid(0) || d.avoid(0) == "" {
 		t.Errorf("excused by %q, reads %q, avoids %q", excuse, read, d.avoid(0))
 	}
 	if found, _ := d.observe(d.now, seen(d, 0), true); found != nil {

@@ -63,14 +63,6 @@ func (c *Core) quarantine(v conviction) {
 
 func (ev Published) on(c *Core) { c.health.published(c.now.Boot, ev.UUID) }
 
-// symptoms returns what the end of an attempt says of its devices, if it had any.
-func (c *Core) symptoms(a *attempt, f state.Fact, ev Ended) symptoms {
-	if !c.onPool(a) {
-		return symptoms{}
-	}
-	return c.health.symptoms(c.now.Boot, a, f, ev)
-}
-
 // excused returns why a failure spends no retry, or "". What the attempt held has been
 // given back.
 func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
@@ -92,14 +84,4 @@ func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
 		}
 	}
 	return c.health.excused(a, s, f, ev.Uncharged, sick, c.another)
-}
-
-// diagnose has health learn from the end of an attempt.
-func (c *Core) diagnose(a *attempt, s symptoms, f state.Fact) {
-	if !c.onPool(a) {
-		return
-	}
-	if id := c.health.ended(c.now.Boot, a, s, f, c.another); id != "" {
-		c.readings.list(id)
-	}
 }

@@ -47,6 +47,14 @@ type request struct {
 
 func (r *request) waits(now time.Duration) bool { return r.out && now-r.at <= readingLost }
 
+// nextDue returns when there is something to do about a reading that is next due then.
+func (r *request) nextDue(next time.Duration) time.Duration {
+	if r.out {
+		return r.at + readingLost + 1
+	}
+	return next
+}
+
 // begun schedules an early reading of a new job's GPUs.
 func (r *readings) begun(now time.Duration) {
 	if r.usedNext <= now || r.usedNext > now+usedFirst {
@@ -119,18 +127,12 @@ func (r *readings) due(now time.Duration, live *attempts, wanted, handingOver bo
 // nextDue calls by with the times at which due may have something to return.
 func (r *readings) nextDue(live *attempts, wanted bool, by func(time.Duration)) {
 	if live.onGPUs > 0 {
-		if r.used.out {
-			by(r.used.at + readingLost + 1)
-		} else {
-			by(r.usedNext)
-		}
+		by(r.used.nextDue(r.usedNext))
 	}
 	if stray := live.strayDue(); stray > 0 {
 		by(max(stray, r.next))
 	}
-	if r.all.out {
-		by(r.all.at + readingLost + 1)
-	}
+	by(r.all.nextDue(0))
 	if wanted {
 		by(r.next)
 	}
@@ -168,9 +170,7 @@ func (s *sampling) due(now time.Duration, live *attempts, every func(*attempt) t
 
 // nextDue calls by with the time at which due may have something to return.
 func (s *sampling) nextDue(by func(time.Duration)) {
-	if s.next > 0 && s.out.out {
-		by(s.out.at + readingLost + 1)
-	} else if s.next > 0 {
-		by(s.next)
+	if s.next > 0 {
+		by(s.out.nextDue(s.next))
 	}
 }

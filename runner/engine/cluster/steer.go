@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -381,8 +385,12 @@ func (st *steering) heard(c *Cluster) {
 // release again.
 const heldMark = 'h'
 
-// marksOf reads them.
+// marksOf reads them. Of what an earlier version has submitted nothing is held, and there is no file.
 func marksOf(dir string) []byte {
-	b, _ := host.ReadOwn(filepath.Join(dir, holdsFile), 1<<20)
+	b, err := host.ReadOwn(filepath.Join(dir, holdsFile), 1<<20)
+	if fi, _ := os.Stat(filepath.Join(dir, stopsFile)); errors.Is(err, fs.ErrNotExist) && fi != nil {
+		b = bytes.Repeat([]byte{' '}, int(fi.Size()/stopSize))
+		_ = write(filepath.Join(dir, holdsFile), b, 0o600) // else nothing of it can be held
+	}
 	return b
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -172,6 +173,42 @@ func TestOrders(t *testing.T) {
 		if text := strings.Join(got, "; "); text != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, text, tt.want)
 		}
+	}
+}
+
+func (steerable) Accepted(stdout string) string { return strings.TrimSpace(stdout) }
+
+// What an earlier version has submitted, which kept no record of holds, is not held for that, and
+// can be steered.
+func TestOrdersOfAnEarlierVersion(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{stopsFile: strings.Repeat(" ", 2*stopSize), answerFile: "11\n"} {
+		if err := write(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &Cluster{dialect: steerable{}, live: map[string]*entry{}, submits: map[string]*submit{}, steering: steering{limits: limits{gpus: -1}}}
+	for n, id := range []string{"a", "b"} {
+		e := &entry{adopted: true}
+		e.belong(c.known(dir), n)
+		c.live[id] = e
+	}
+	for _, want := range []string{"throttle 11 2", "hold 11.1"} {
+		command, before, then := c.order()
+		if got := strings.Join(command.Args, " "); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+		if err := before(); err != nil {
+			t.Fatal(err)
+		}
+		then()
+		c.live["b"].paused = true
+	}
+	if got := string(marksOf(dir)); got != " h" {
+		t.Errorf("the record of holds is %q", got)
 	}
 }
 

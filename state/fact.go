@@ -117,6 +117,15 @@ const (
 	ByDoneWithout = "done without outputs" // counts even though outputs are missing
 )
 
+// BeganAt returns when the attempt of an end began on a cluster, zero if it did not. Earlier versions
+// recorded only for how long it ran.
+func (f *Fact) BeganAt() time.Time {
+	if f.Began.IsZero() && f.Host != "" {
+		return f.Time.Add(-time.Duration(f.Seconds * float64(time.Second)))
+	}
+	return f.Began
+}
+
 // TakenOver returns a success as another ledger has it: one fact, with what its start and its
 // run said that is asked for later.
 func TakenOver(file string, run, start, end Fact) Fact {

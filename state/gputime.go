@@ -38,7 +38,7 @@ func (t GPUTime) Add(ids []gpu.UUID, from, to time.Time) {
 func (t GPUTime) AddAttempt(start, end *Fact) {
 	ids, from := start.GPUUUIDs, start.Time
 	if end.Host != "" { // a cluster chose them, after the start
-		ids, from = slices.Clip(end.GPUUUIDs), end.Began
+		ids, from = slices.Clip(end.GPUUUIDs), end.BeganAt()
 		for _, n := range end.GPUs[min(len(ids), len(end.GPUs)):] {
 			ids = append(ids, gpu.UUID(fmt.Sprintf("%s %d", end.Host, n)))
 		}

@@ -50,3 +50,16 @@ func TestGPUTime(t *testing.T) {
 		}
 	}
 }
+
+// Earlier versions recorded of an attempt on a cluster only for how long it ran, not when it began.
+func TestGPUTimeOfAnEarlierVersion(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	total := GPUTime{}
+	total.AddAttempt(&Fact{Time: at}, &Fact{Time: at.Add(time.Hour), Host: "node1", GPUUUIDs: []gpu.UUID{"a"}, Seconds: 60})
+	if got := total.Total(); got != time.Minute {
+		t.Errorf("got %v, want 1m", got)
+	}
+	if got := (&Fact{Time: at, Seconds: 60}).BeganAt(); !got.IsZero() {
+		t.Errorf("what never began has begun at %v", got)
+	}
+}

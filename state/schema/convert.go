@@ -11,7 +11,7 @@ import (
 func Ended(r *state.Record) *Attempt {
 	a := attempt(&r.Fact, r.Start)
 	if r.Engine != "" {
-		a.Submitted, a.Started, a.Host, a.JobID = a.Started, Time(r.Began), Known(r.Host), Known(r.JobID)
+		a.Submitted, a.Started, a.Host, a.JobID = a.Started, Time(r.BeganAt()), Known(r.Host), Known(r.JobID)
 	}
 	a.State, a.Ended, a.Seconds = StateOf(r.State), Time(r.Time), AtLeast(r.Seconds, 0)
 	a.ExitCode, a.Signal, a.Cause, a.Metrics = r.ExitCode, Known(r.Signal), CauseOf(&r.Fact), r.Metrics

@@ -70,7 +70,7 @@ func (c *execCmd) Run(a *app) error {
 	if err != nil {
 		return session.CannotExecute(argv[0], err)
 	}
-	answered := a.unlessDriverSoon(c.Sim != "" && c.SimHere)
+	answered := a.unlessDriverSoon(c.GPUs.min == 0 || c.Sim != "" && c.SimHere)
 	defer answered()
 	e := &session.Exec{
 		Process: a.Process, Name: c.Name, Source: c.simFlag.source(&c.gpuFlags), Request: c.request(c.GPUs), Needs: c.needs(),

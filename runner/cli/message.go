@@ -100,9 +100,9 @@ func (a *app) unlessSoon(text string) (done func()) {
 	})
 }
 
-// unlessDriverSoon is unlessSoon for the driver, which simulated GPUs do not have.
-func (a *app) unlessDriverSoon(simulated bool) (done func()) {
-	if simulated {
+// unlessDriverSoon is unlessSoon for the driver, which simulated GPUs do not have, and nobody opens without GPUs.
+func (a *app) unlessDriverSoon(without bool) (done func()) {
+	if without {
 		return func() {}
 	}
 	return a.unlessSoon(waitingForDriver)

@@ -17,10 +17,10 @@ import (
 	"gpurun/state/host"
 )
 
-// Config is everything a run consists of. The caller opens and closes the parts;
 // Now returns the time as the core takes it.
 func Now() sched.Now { return sched.Now{Boot: host.Boottime(), Wall: time.Now().UTC()} }
 
+// Config is everything a run consists of. The caller opens and closes the parts;
 // Run uses them until it returns.
 type Config struct {
 	Batch  *jobspec.Batch

@@ -51,9 +51,7 @@ func explained(doc *schema.Status, past *RunLog, history *state.History, verdict
 
 // verdicts returns what the next run would do with each job of a batch.
 func (ref *Ref) verdicts() []verdict {
-	o := sched.Options{Sim: ref.History.LastRun(0).Sim != "", Zone: time.Local}
-	SetLimits(&o, ref.Batch)
-	return ref.Judge(ref.Batch, ref.History, o).Verdicts
+	return ref.Judge(ref.Batch, ref.History, sched.Options{Sim: ref.History.LastRun(0).Sim != ""}).Verdicts
 }
 
 // maxChain bounds how far a chain of jobs that wait for each other is followed.

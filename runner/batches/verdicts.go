@@ -39,6 +39,8 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 	}
 	attempts, job := h.Attempts(), runner.JobFinder(b)
 	j.After = settle(b, h, dir, j.Ref.Alive)
+	o.Zone = time.Local
+	SetLimits(&o, b)
 	j.Core = sched.New(b, h, o)
 	j.Core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
 	for id := range b.Jobs {

@@ -181,8 +181,6 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	for id := range named {
 		o.Forced[id] = o.Forced[id] && named[id]
 	}
-	o.Zone = time.Local
-	batches.SetLimits(&o, b)
 	return o, err
 }
 

@@ -62,7 +62,7 @@ func (c *runCmd) Run(a *app) error {
 	s := &shownRun{app: a, cmd: c, head: newHeadline(a.out, paths)}
 	r := session.New(session.Config{
 		Process: a.Process, Reader: a.Reader, Out: a.out, Source: c.simFlag.source(&c.gpuFlags), Abandon: c.Abandon, Watch: c.Watch, Yes: c.Yes, NoWait: c.NoWait,
-		LogLevel: a.global.LogLevel, Version: programVersion(), Detached: d, Options: c.options, Summed: summed, Read: s.head.batch, Opened: s.opened, Observe: s.observe,
+		LogLevel: a.global.LogLevel, Version: programVersion(), Detached: d, Options: c.options, Summed: summed, Read: s.head.batch, Observe: s.observe,
 		Files: func() ([]string, jobspec.Options, error) {
 			o, err := a.flagged(&c.batchFlags, paths)
 			o.Lint = true
@@ -79,6 +79,7 @@ func (c *runCmd) Run(a *app) error {
 		s.tellWarnings(r)
 		return s.summary(r, r.Skip())
 	}
+	s.opened(r)
 	res, err := r.Carry()
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	if err != nil {
 		return runner.Reading{}, err
 	}
-	opts, err := r.Options(b)
+	opts, err := r.options(b)
 	if err != nil {
 		return runner.Reading{}, err
 	}
@@ -93,6 +93,9 @@ func (r *Run) mistake(err error) error {
 	if err == nil {
 		return nil
 	}
-	head, lines := r.Summed(err)
+	head, lines := err.Error(), []string(nil)
+	if r.Summed != nil {
+		head, lines = r.Summed(err)
+	}
 	return &runner.Mistake{Text: head + ", nothing has changed", Lines: lines}
 }

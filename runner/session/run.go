@@ -36,7 +36,7 @@ type Config struct {
 	*batches.Reader
 	Out      io.Writer                                   // for people
 	Files    func() ([]string, jobspec.Options, error)   // the job files, and how to read them, each time that they are read
-	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run
+	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run; nil for all
 	Source   *GPUs
 	Abandon  string // a host whose run is given up
 	Watch    bool   // run what the job files say when they change
@@ -46,9 +46,8 @@ type Config struct {
 	Version  string      // of gpurun
 	Detached *Detachment // nil if its output goes where it was started
 
-	Summed  func(error) (head string, lines []string) // what is wrong with job files
-	Read    func(*jobspec.Batch)                      // is told what the files say
-	Opened  func(*Run)                                // is told what is to be known before the jobs start
+	Summed  func(error) (head string, lines []string) // what is wrong with job files; nil for plain words
+	Read    func(*jobspec.Batch)                      // is told what the files say; may be nil
 	Observe func(*Run) Observers
 }
 
@@ -65,7 +64,7 @@ type Observers struct {
 	Sinks  []runner.Sink
 	Report func(job int, uniID string) (end, errorType string) // as runner.Config.Report
 	Over   func(res *state.Result, words string)               // is told how the run ended, before the ledger is
-	End    func()                                              // closes what shows the run
+	End    func()                                              // closes what shows the run; may be nil
 }
 
 // A Run is one run, from its setup to its end.
@@ -127,12 +126,16 @@ func (r *Run) Open() error {
 	if err := r.load(); err != nil {
 		return err
 	}
-	if r.opts, err = r.Options(r.Batch); err != nil {
+	if r.opts, err = r.options(r.Batch); err != nil {
 		return err
 	}
+	r.opts.Zone = time.Local
+	batches.SetLimits(&r.opts, r.Batch)
 	r.opts.Watch, r.opts.NoWait, r.opts.Sim = r.Watch, r.NoWait, r.sim()
 	r.Shuffled = r.Batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
-	r.Read(r.Batch)
+	if r.Read != nil {
+		r.Read(r.Batch)
+	}
 	if r.State, err = r.Lock(r.Batch.RealPaths(), r.Abandon); err != nil {
 		return err
 	}
@@ -163,6 +166,7 @@ func (r *Run) Open() error {
 	if r.Notes = notes; len(refused) > 0 {
 		return jobspec.Report(refused)
 	}
+	r.Rules = HostRulesOf(nil)
 	if r.opts.Elsewhere || !WantsGPU(r.Batch, r.Runs) && !r.Watch {
 		return nil
 	}
@@ -188,6 +192,14 @@ func (r *Run) logger() zerolog.Logger {
 // Steady is how long GPUs must have been busy, idle or free for a resize; 0 for the usual
 // time. Tests cannot wait for that, and set it, some when they link.
 var Steady string
+
+// options returns which jobs of a batch to run.
+func (r *Run) options(b *jobspec.Batch) (sched.Options, error) {
+	if r.Options == nil {
+		return sched.Options{}, nil
+	}
+	return r.Options(b)
+}
 
 // Runs reports whether a job would run.
 func (r *Run) Runs(id int) bool { return r.core.Verdict(id).Run }
@@ -225,10 +237,6 @@ func (r *Run) Carry() (res state.Result, err error) {
 	if r.git == nil {
 		r.git = r.askGit()
 	}
-	if r.Prober == nil {
-		r.Rules = HostRulesOf(nil)
-	}
-	r.Opened(r)
 	if err := r.confirm(); err != nil {
 		return res, err
 	}
@@ -275,7 +283,9 @@ func (r *Run) Carry() (res state.Result, err error) {
 	if err := r.State.Sync(); err != nil && res.StateErr == nil {
 		res.StateErr = err
 	}
-	o.End()
+	if o.End != nil {
+		o.End()
+	}
 	r.Part(engine, batches.EngineOf(r.Batch))
 	return res, nil
 }

@@ -97,7 +97,7 @@ func (c *Cluster) jobID(e *entry) string {
 
 // judge ends an attempt whose end is known, or keeps it from beginning.
 func (c *Cluster) judge(e *entry) {
-	s := &seen{record: e.record, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
+	s := &seen{record: e.record, taken: e.taken, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
 	s.running, s.starts = e.running, startLimit(c.slowest)
 	s.keeps = c.dialect.Keeps() && e.submit != nil && e.submit.job != ""

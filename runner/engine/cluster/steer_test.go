@@ -264,7 +264,7 @@ func TestTaken(t *testing.T) {
 		t.Error("it waits in the queue for nothing")
 	}
 	for _, row := range []Row{{}, {State: Pending}, {State: Cancelled}, {State: Completed}} {
-		s := seen{claimed: voidMark, row: row, missed: goneAfter, missing: accounted, keeps: true}
+		s := seen{claimed: voidMark, taken: true, row: row, missed: goneAfter, missing: accounted, keeps: true}
 		if v := judge(s); v != (verdict{ends, withdrawn}) || v.outcome(&s, "x", time.Time{}).Why != "interrupted" {
 			t.Errorf("%+v: got %+v", row, v)
 		}

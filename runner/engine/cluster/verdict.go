@@ -13,6 +13,7 @@ import (
 type seen struct {
 	record  *wire.Record  // of its end, written on the node; nil for none
 	claimed string        // by which node; "" for none
+	taken   bool          // an earlier run has kept it from beginning
 	calling bool          // its submission may still be going on
 	row     Row           // as the cluster lists it
 	partial bool          // other tasks of its job are listed, and it is not
@@ -117,7 +118,7 @@ var rules = []struct {
 	{"begun; over or forgotten, and silent", func(s *seen) bool { return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter }, verdict{ends, resubmitted}},
 	{"begun", func(s *seen) bool { return s.begun() }, verdict{}},
 
-	{"an earlier run has kept it from beginning", func(s *seen) bool { return s.claimed == voidMark }, verdict{ends, withdrawn}},
+	{"an earlier run has kept it from beginning", func(s *seen) bool { return s.taken }, verdict{ends, withdrawn}},
 	{"cancelled on a node: its start failed", func(s *seen) bool { return s.row.State == Cancelled && s.row.Node != "" }, verdict{voids, resubmitted}},
 	{"cancelled while it waited", func(s *seen) bool { return s.row.State == Cancelled }, verdict{voids, cancelled}},
 	{"gone, but maybe not yet in the accounts", func(s *seen) bool { return s.gone() && s.keeps && s.missing < accounted }, verdict{}},

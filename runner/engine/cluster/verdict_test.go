@@ -81,7 +81,8 @@ func TestJudge(t *testing.T) {
 		{"none has begun yet there", seen{row: row(Runs, "n"), running: 20 * time.Minute, starts: startLimit(0)}, verdict{waits, 0}},
 		{"its node boots, or it is suspended", seen{row: row(Active, "n"), running: time.Hour}, verdict{waits, 0}},
 		{"runs for long", seen{claimed: node, row: row(Runs, "n"), running: time.Hour}, verdict{waits, 0}},
-		{"void", seen{claimed: voidMark, missed: goneAfter}, verdict{ends, withdrawn}},
+		{"void", seen{claimed: voidMark, missed: goneAfter}, verdict{voids, resubmitted}},
+		{"void for an earlier run", seen{claimed: voidMark, taken: true, missed: goneAfter}, verdict{ends, withdrawn}},
 	} {
 		if got := judge(tt.seen); got != tt.want {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)

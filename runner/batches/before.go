@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,35 +13,35 @@ import (
 	"gpurun/state"
 )
 
-// A Former is what a job was before it changed.
-type Former struct {
+// A former is what a job was before it changed.
+type former struct {
 	start state.Fact    // of the last attempt
-	Was   *state.Record // its end, if the job had another name
+	was   *state.Record // its end, if the job had another name
 }
 
 // maxReplaced bounds how many jobs that never ran are compared with what is gone from
 // the job files.
 const maxReplaced = 10000
 
-// Formers finds out what jobs were before: the last attempt of the same name if only the
+// formers finds out what jobs were before: the last attempt of the same name if only the
 // command has changed. A job that never ran was given a new name and a new command at
 // once if the same program ran with the same parameters, for a job that is gone from the
 // file, and nothing else fits either of them.
-func Formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]Former {
-	found := map[int]Former{}
+func formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]former {
+	found := map[int]former{}
 	for id := range b.Jobs {
 		if r := core.Before(id); r != nil {
 			if start, ok := h.StartOf(r); ok {
-				found[id] = Former{start: start}
+				found[id] = former{start: start}
 			}
 		}
 	}
 	jobs, gone := core.Replaced(maxReplaced)
-	old, fresh := map[string][]Former{}, map[string][]int{}
+	old, fresh := map[string][]former{}, map[string][]int{}
 	for _, r := range gone {
 		if start, ok := h.StartOf(r); ok {
 			sign := signature(r.Ledger, start.Params, start.Commands)
-			old[sign] = append(old[sign], Former{start, r})
+			old[sign] = append(old[sign], former{start, r})
 		}
 	}
 	for _, id := range jobs {
@@ -56,6 +57,38 @@ func Formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]Forme
 	return found
 }
 
+// muchRedone is how many GPU hours of successes may rerun without asking.
+const muchRedone = 1.0
+
+// Redone tells of successes that would rerun although nobody asked for that with --force or forget, or
+// that a renamed file has left behind, and what to do about it; "" if there are none, or few. much is
+// whether to ask first.
+func (r *Reader) Redone(b *jobspec.Batch, h *state.History, core *sched.Core) (text, cure string, much bool) {
+	pasts := formers(b, h, core)
+	jobs, first, hours := 0, 0, 0.0
+	for id := range b.Jobs {
+		rec := cmp.Or(core.Redoes(id), pasts[id].was)
+		if rec == nil {
+			continue
+		}
+		if jobs++; jobs == 1 {
+			first = id
+		}
+		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
+	}
+	if m := r.Moved(b, h, func(id int) bool { return core.Verdict(id).Run }); m.Jobs > 0 {
+		return m.Words(), m.Cure(), m.hours > muchRedone
+	}
+	if hours <= muchRedone {
+		return "", "", false
+	}
+	j, reason := &b.Jobs[first], core.Verdict(first).Reason
+	if p, ok := pasts[first]; ok {
+		reason = p.reason(reason, b, j)
+	}
+	return fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", Count(jobs, "job"), hours, j.Name, reason), "gpurun plan shows why for each; gpurun done JOB… keeps a result", true
+}
+
 // signature is the same for what may be one job: the file, the parameters, and the
 // program with the first word that it gets.
 func signature(file int, params map[string]string, commands []string) string {
@@ -63,16 +96,16 @@ func signature(file int, params map[string]string, commands []string) string {
 	return fmt.Sprintf("%d %q %q", file, words[:min(2, len(words))], params) // a map is printed in order
 }
 
-// Reason completes the reason why a job runs by what has changed.
-func (p Former) Reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
-	if p.Was != nil {
+// reason completes the reason why a job runs by what has changed.
+func (p former) reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
+	if p.was != nil {
 		reason = "command changed"
 	}
 	if words := difference(p.start, b, j); words != "" {
 		reason += ": " + words
 	}
-	if p.Was != nil {
-		reason += " (was " + p.Was.Job + ")"
+	if p.was != nil {
+		reason += " (was " + p.was.Job + ")"
 	}
 	return reason
 }

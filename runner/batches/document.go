@@ -21,14 +21,14 @@ import (
 // Document returns a batch as programs see it: what the job files and the ledgers say, and
 // what the live run has answered, which may be nil. m is how attempts that the ledgers left
 // open have fared.
-func (ref *Ref) Document(live *schema.Status, m Aftermath) *schema.Status {
+func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	now := time.Now()
 	b, h := ref.Batch, ref.History
 	st := &schema.Status{Head: schema.At(now), Warnings: []schema.Problem{}}
 	if live != nil {
 		*st = *live
 	}
-	st.Batch, st.Run = Describe(b, ref.Dir), describeRun(ref)
+	st.Batch, st.Run = ref.Describe(), describeRun(ref)
 	if ref.Alive && !ref.past || live != nil {
 		st.Run = liveRun(ref, st.Run, live)
 	}
@@ -119,7 +119,7 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 
 // record adds what the ledger has of a job: the last end of its key, or the attempt that is
 // open.
-func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, m Aftermath, now time.Time) {
+func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, m aftermath, now time.Time) {
 	j.Plan = nil
 	if r != nil && r.Forgotten {
 		j.Plan = &schema.Plan{Run: true, Code: schema.PlanForgotten, Details: []string{"forgotten"}}
@@ -181,9 +181,10 @@ func (j *jobDoc) settle() {
 	}
 }
 
-// Describe describes a batch whose first file has its state in a folder.
-func Describe(b *jobspec.Batch, dir string) schema.Batch {
-	d := schema.Batch{StateDir: dir, Params: b.Params, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
+// Describe describes the batch.
+func (ref *Ref) Describe() schema.Batch {
+	b := ref.Batch
+	d := schema.Batch{StateDir: ref.Dir, Params: b.Params, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
 	var names []string
 	for _, f := range b.Files {
 		d.Files = append(d.Files, schema.File{Path: f.Real, Dialect: f.Dialect})
@@ -192,13 +193,13 @@ func Describe(b *jobspec.Batch, dir string) schema.Batch {
 	if len(b.Files) > 0 {
 		d.WorkDir = b.Files[0].WorkDir
 	}
-	d.ID = BatchID(names)
+	d.ID = batchID(names)
 	return d
 }
 
-// BatchID returns what identifies some job files on this host.
-func BatchID(files []string) string {
-	sum := sha256.Sum256([]byte(strings.Join(append(files, disk.Host().MachineID), "\x00")))
+// batchID returns what identifies some job files on this host.
+func batchID(files []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(append(files, host.MachineID()), "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -44,7 +44,7 @@ func TestExplainFromGo(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	refs, err := reader.FindJobs("", []string{"b"})
+	refs, err := reader.FindJobs("", []string{"b"}, "")
 	if err != nil || len(refs) != 1 || refs[0].Real != filepath.Join(b.Files[0].Real) {
 		t.Fatalf("got %+v, %v", refs, err)
 	}

@@ -54,7 +54,7 @@ func Looker() func(dir, uniID string) engine.Found {
 func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string) error {
 	look, name := Looker(), kind.Abilities().Name
 	for _, at := range h.Attempts() {
-		theirs := EngineName(at)
+		theirs := engineName(at)
 		if theirs == name || look(disk.AttemptDir(dir(at.Ledger), at.Start.UniID), at.Start.UniID).Ended != nil {
 			continue
 		}
@@ -66,8 +66,23 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 	return nil
 }
 
-// EngineName returns the name of the engine that an attempt was started on.
-func EngineName(at *state.Attempt) string {
+// Remains returns a batch of what a dead run left, one job per attempt, and the engine of the attempts
+// that one of them stands for. It ignores the job file, which may have changed or be gone.
+func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
+	kind, known := Engines[engineName(one)]
+	if !known {
+		return nil, nil, &Failure{Code: ExitState, Text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not know", one.Start.Job, engineName(one)), Hint: "use the gpurun that started it"}
+	}
+	open := s.History().Attempts()
+	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.File, Real: ref.Real, Count: len(open)}}}
+	for _, at := range open {
+		addJob(b, at.Start.Job, 0, at.Start.Key)
+	}
+	return b, kind, SameEngine(kind, s.History(), s.Dir)
+}
+
+// engineName returns the name of the engine that an attempt was started on.
+func engineName(at *state.Attempt) string {
 	if at.Start.Engine == "" {
 		return "local"
 	}
@@ -78,7 +93,8 @@ func EngineName(at *state.Attempt) string {
 func SetLimits(o *sched.Options, b *jobspec.Batch) {
 	does := EngineOf(b).Abilities()
 	if !does.Places {
-		o.CPUs, o.Memory = Cores(), Memory()
+		has := Resources()
+		o.CPUs, o.Memory = has.CPUs, has.RAM
 		return
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
@@ -87,22 +103,16 @@ func SetLimits(o *sched.Options, b *jobspec.Batch) {
 	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
 }
 
-// Cores returns how many CPU cores this run may use, 0 if unknown.
-func Cores() int {
-	n := probe.Cores()
-	if given := Allocation().CPUs; given > 0 {
-		n = min(n, given)
+// Resources returns what this run may use of the host; 0 is unknown.
+func Resources() gpu.HostResources {
+	has, given := gpu.HostResources{CPUs: probe.Cores(), RAM: probe.Memory()}, Allocation()
+	if given.CPUs > 0 {
+		has.CPUs = min(has.CPUs, given.CPUs)
 	}
-	return n
-}
-
-// Memory returns how much host memory this run may use, 0 if unknown.
-func Memory() gpu.Bytes {
-	n := probe.Memory()
-	if given := Allocation().RAM; given > 0 && (n == 0 || given < n) {
-		n = given
+	if given.RAM > 0 && (has.RAM == 0 || given.RAM < has.RAM) {
+		has.RAM = given.RAM
 	}
-	return n
+	return has
 }
 
 // dialects are those of the clusters that gpurun knows.
@@ -124,7 +134,8 @@ func CheckHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	if EngineOf(b).Abilities().Places {
 		return nil
 	}
-	found := b.CheckHost(Cores(), Memory(), runs)
+	has := Resources()
+	found := b.CheckHost(has.CPUs, has.RAM, runs)
 	for i := range found {
 		if job := Allocation(); job.ID != "" {
 			found[i].Hint = cmp.Or(found[i].Hint, "this run has what "+job.String()+" asked for")

@@ -16,7 +16,7 @@ import (
 // An explanation is all that is known of the jobs of a batch.
 type explanation struct {
 	Status *schema.Status
-	Log    *RunLog
+	Log    *runLog
 	named  map[string]*schema.Job // by file and name
 
 	history *state.History
@@ -36,7 +36,7 @@ func (ref *Ref) Explain() *explanation {
 
 // explained puts together what is known of the jobs of a batch. It adds what the next run
 // would do to doc; verdicts are of the first jobs.
-func explained(doc *schema.Status, past *RunLog, history *state.History, verdicts []verdict) *explanation {
+func explained(doc *schema.Status, past *runLog, history *state.History, verdicts []verdict) *explanation {
 	w := &explanation{Status: doc, Log: past, named: make(map[string]*schema.Job, len(doc.Jobs)), history: history}
 	for i := range doc.Jobs {
 		j := &doc.Jobs[i]

@@ -9,18 +9,18 @@ import (
 	"gpurun/state/schema"
 )
 
-// A RunLog is what the ledgers of a batch tell, and what has become since of the attempts
+// A runLog is what the ledgers of a batch tell, and what has become since of the attempts
 // that they leave open.
-type RunLog struct {
+type runLog struct {
 	state.RunHistory
-	after   Aftermath
+	after   aftermath
 	Secrets []string // of the jobs as they are, and of all that have started
 }
 
 // RunLog reads the ledgers of a batch from their beginnings.
-func (ref *Ref) RunLog() *RunLog {
+func (ref *Ref) RunLog() *runLog {
 	ref.unread()
-	p := &RunLog{Secrets: SecretsOf(ref.Batch)}
+	p := &runLog{Secrets: SecretsOf(ref.Batch)}
 	for i := range ref.Files() {
 		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) {
 			p.Secrets = append(p.Secrets, SecretsIn(&f)...)
@@ -43,7 +43,7 @@ func SecretsIn(start *state.Fact) []string {
 }
 
 // Rows returns the digests of the runs that were seen since some time.
-func (p *RunLog) Rows(ref *Ref, since time.Time) []schema.RunRow {
+func (p *runLog) Rows(ref *Ref, since time.Time) []schema.RunRow {
 	rows := []schema.RunRow{}
 	for i, e := range p.Runs {
 		alive := ref.Alive && i == len(p.Runs)-1
@@ -55,7 +55,7 @@ func (p *RunLog) Rows(ref *Ref, since time.Time) []schema.RunRow {
 	return rows
 }
 
-func (p *RunLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
+func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 	row := schema.RunRow{
 		N: n, ID: schema.Known(e.Run.RunID), Params: e.Run.Params,
 		Started: e.Run.Time.UTC(), LastSeen: e.Last.UTC(), Host: e.Run.Host, Git: schema.GitOf(&e.Run), Sim: schema.Known(e.Run.Sim),
@@ -128,7 +128,7 @@ func UntilTime(from, t time.Time) string {
 }
 
 // Attempt describes one attempt.
-func (p *RunLog) Attempt(ref *Ref, x *state.AttemptRecord, now time.Time) schema.AttemptRow {
+func (p *runLog) Attempt(ref *Ref, x *state.AttemptRecord, now time.Time) schema.AttemptRow {
 	row := schema.AttemptRow{File: ref.Files()[x.Ledger], Job: x.Job, Key: x.Key}
 	if x.Open != nil {
 		row.Attempt = *schema.Open(x.Open, now)

@@ -17,14 +17,13 @@ func Match(b *jobspec.Batch, globs []string) ([]bool, error) {
 	for id := range b.Jobs {
 		known[id] = b.Jobs[id].Name
 	}
-	ids, err := runner.MatchJobs(globs, len(known), func(id int) string { return known[id] })
-	var none runner.NoMatch
-	if errors.As(err, &none) {
-		var files []string
-		for _, f := range b.Files {
-			files = append(files, Shown(f.Path))
-		}
-		return nil, NoSuchJob(strings.Join(files, " "), string(none), known)
+	var files []string
+	for _, f := range b.Files {
+		files = append(files, Shown(f.Path))
+	}
+	ids, err := matching(strings.Join(files, " "), globs, known)
+	if err != nil {
+		return nil, err
 	}
 	for _, id := range ids {
 		in[id] = true
@@ -32,9 +31,22 @@ func Match(b *jobspec.Batch, globs []string) ([]bool, error) {
 	return in, nil
 }
 
-// NoSuchJob reports that no job of a file matches, and suggests the nearest name, or
+// Matching returns which of the names of jobs match names or globs.
+func (ref *Ref) Matching(globs, names []string) ([]int, error) {
+	return matching(ref.File, globs, names)
+}
+
+func matching(file string, globs, names []string) ([]int, error) {
+	ids, err := runner.MatchJobs(globs, len(names), func(i int) string { return names[i] })
+	if none := runner.NoMatch(""); errors.As(err, &none) {
+		return nil, noSuchJob(file, string(none), names)
+	}
+	return ids, err
+}
+
+// noSuchJob reports that no job of a file matches, and suggests the nearest name, or
 // the glob of the names that begin with it.
-func NoSuchJob(file, glob string, names []string) error {
+func noSuchJob(file, glob string, names []string) error {
 	names = names[:min(len(names), 20000)] // the distance to a million names is not worth a second
 	best := source.Closest(glob, names, func(string) int { return max(1, len(glob)/3) })
 	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, glob+"-") }) {

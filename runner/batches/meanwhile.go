@@ -11,8 +11,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// An Aftermath tells how the attempts that a ledger left open have fared.
-type Aftermath struct {
+// An aftermath tells how the attempts that a ledger left open have fared.
+type aftermath struct {
 	found map[string]engine.Found // by uni_id: those still alive
 	ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
 	Away  map[string]string       // by uni_id: the host that ran them; unknown from here
@@ -20,7 +20,7 @@ type Aftermath struct {
 }
 
 // Settle settles the history of a batch, once: the second time, nothing would be open.
-func (ref *Ref) Settle() Aftermath {
+func (ref *Ref) Settle() aftermath {
 	if ref.after == nil {
 		m := settle(ref.Batch, ref.History, ref.Folder, ref.Alive)
 		ref.after = &m
@@ -31,8 +31,8 @@ func (ref *Ref) Settle() Aftermath {
 // settle looks at what a history's open attempts left on this host, and completes the
 // history as the next run would. It writes nothing. alive means that a run exists but
 // does not answer: then only recorded ends count.
-func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) Aftermath {
-	m := Aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, Away: map[string]string{}}
+func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
+	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, Away: map[string]string{}}
 	look := Looker()
 	job := runner.JobFinder(b)
 	for _, at := range h.Attempts() {
@@ -58,7 +58,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 }
 
 // words describes the state of an open attempt.
-func (m Aftermath) words(a *state.Attempt) string {
+func (m aftermath) words(a *state.Attempt) string {
 	uni := a.Start.UniID
 	if host := m.Away[uni]; host != "" {
 		return "may still be running on " + host

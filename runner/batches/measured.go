@@ -19,8 +19,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Measurement is a batch with what its jobs have measured.
-type Measurement struct {
+// A measurement is a batch with what its jobs have measured.
+type measurement struct {
 	*Reader
 	batch   *jobspec.Batch
 	history *state.History
@@ -30,7 +30,7 @@ type Measurement struct {
 }
 
 // Files returns the job files as given.
-func (m *Measurement) Files() []string {
+func (m *measurement) Files() []string {
 	files := make([]string, len(m.batch.Files))
 	for i, f := range m.batch.Files {
 		files[i] = f.Path
@@ -41,7 +41,7 @@ func (m *Measurement) Files() []string {
 // Measure reads what the jobs of some files have measured, from the ledgers and, for what
 // is not there, from logs and files: by the -p values of the last run, and of others where these
 // have successes; or by those of the run that which names.
-func (r *Reader) Measure(paths []string, which string) (*Measurement, error) {
+func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	type ledger struct {
 		last  map[string]*disk.Success
 		given []map[string]string
@@ -68,7 +68,7 @@ func (r *Reader) Measure(paths []string, which string) (*Measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Measurement{Reader: r, batch: b, history: ref.History, index: map[string]int{}}
+	m := &measurement{Reader: r, batch: b, history: ref.History, index: map[string]int{}}
 	verdicts := r.Judge(b, m.history, sched.Options{Sim: true}).Verdicts
 	last, given := make([]map[string]*disk.Success, len(paths)), []map[string]string{b.Params}
 	for i := range ledgers {
@@ -118,7 +118,7 @@ func (r *Reader) Measure(paths []string, which string) (*Measurement, error) {
 
 // others adds the jobs that the files have with other -p values and that have run, and returns
 // verdicts on them. The first of given is what the batch was read with.
-func (m *Measurement) others(given []map[string]string, paths []string) (verdicts []verdict) {
+func (m *measurement) others(given []map[string]string, paths []string) (verdicts []verdict) {
 	known := map[jobPlace]bool{}
 	at := func(j *jobspec.Job) jobPlace { return jobPlace{paths[j.File], j.Key.String(), ""} }
 	for i := 0; len(given) > 1 && i < len(m.batch.Jobs); i++ {
@@ -151,7 +151,7 @@ func (m *Measurement) others(given []map[string]string, paths []string) (verdict
 }
 
 // Table makes the table, and has it say which values it shows.
-func (m *Measurement) Table(o results.Options) (*results.Table, error) {
+func (m *measurement) Table(o results.Options) (*results.Table, error) {
 	t, err := results.Build(m.Data, o)
 	if r, ok := err.(*results.Refusal); ok {
 		return nil, &Failure{Code: ExitUsage, Text: r.Text, Hint: r.Hint, Err: err}
@@ -177,7 +177,7 @@ func (r *Reader) divide(n int, f func(from, to int)) {
 
 // metrics finds out which metrics there are: those that the job file names, in its order,
 // then those that jobs have said themselves.
-func (m *Measurement) metrics(successes []*disk.Success) {
+func (m *measurement) metrics(successes []*disk.Success) {
 	add := func(x jobspec.Metric) {
 		i, known := m.index[x.Name]
 		if !known {
@@ -231,7 +231,7 @@ func (m *Measurement) metrics(successes []*disk.Success) {
 func sameList[T any](a, b []T) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
 // job sets what a job is and has measured, by its last success.
-func (m *Measurement) job(id int, s *disk.Success, values []results.Value) {
+func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 	j, to := &m.batch.Jobs[id], &m.Data.Jobs[id]
 	line, name := j.Entry()
 	to.Name, to.Entry, to.Kind = j.Name, results.Entry{File: m.batch.Files[j.File].Path, Line: line, Name: name}, j.Spec.Template
@@ -260,7 +260,7 @@ func (m *Measurement) job(id int, s *disk.Success, values []results.Value) {
 }
 
 // state says why a job has no value, or none that is up to date; "" if it has one.
-func (m *Measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
+func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 	switch {
 	case v.Live:
 		return string(state.Running)
@@ -289,7 +289,7 @@ const lateLimit = 1 << 30
 
 // read reads what the ledger lacks from the log and the files of a job, if they are still
 // those of its last success: the metric was named later, or reading it took too long.
-func (m *Measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
+func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
 	start, end := s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.StateDir))
 	attempt := jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log}
 	r, err := m.batch.Paths(j, attempt)

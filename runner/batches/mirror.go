@@ -20,7 +20,6 @@ import (
 type Mirror struct {
 	*Reader
 	File string // the job file, links resolved
-	Id   string
 
 	mu    sync.Mutex
 	view  *schema.View
@@ -37,7 +36,7 @@ type Mirror struct {
 // applied to its history.
 type loaded struct {
 	ref      *Ref
-	after    Aftermath
+	after    aftermath
 	readable bool                  // its files are
 	known    map[string]host.Stamp // the files that decide what the jobs are
 	index    map[jobPlace]int      // of the jobs in the view
@@ -63,7 +62,7 @@ const (
 )
 
 // ID identifies the batch: by its first file, also while it runs with others.
-func (m *Mirror) ID() string { return m.Id }
+func (m *Mirror) ID() string { return batchID([]string{m.File}) }
 
 // Look returns what is known of the batch.
 func (m *Mirror) Look() (*schema.View, error) {
@@ -127,7 +126,7 @@ func (m *Mirror) load() error {
 	}
 	l.readable = ref.Batch != nil
 	st, after := ref.statusAfter()
-	st.Batch.ID, l.after, l.at = m.Id, after, time.Now()
+	st.Batch.ID, l.after, l.at = m.ID(), after, time.Now()
 	v := &schema.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: SecretsOf(ref.Batch)}
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
@@ -255,7 +254,7 @@ func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, 
 	if open != nil {
 		j.State = schema.Running
 	}
-	j.record(r, open, h, Aftermath{}, now)
+	j.record(r, open, h, aftermath{}, now)
 	if a := j.Attempt; a != nil && a.Metrics == nil && a.UniID != nil && m.metrics[*a.UniID] != nil {
 		if a.Metrics = m.metrics[*a.UniID]; a.State == schema.Succeeded {
 			j.Metrics = a.Metrics

@@ -68,7 +68,7 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 			return nil, err
 		}
 		row, _ := ref.Row()
-		row.ID = m.Id
+		row.ID = m.ID()
 		*l = listRow{ref, &row, changed}
 		l.ref.History, l.ref.Batch = nil, nil // only the row is needed
 	}
@@ -76,7 +76,7 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 }
 
 // chronicle returns all attempts so far. It reads on where it stopped the last time.
-func (m *Mirror) chronicle() *RunLog {
+func (m *Mirror) chronicle() *runLog {
 	if p := &m.past; !slices.Equal(p.files, m.ref.Files()) {
 		*p = readLog{files: m.ref.Files()}
 		for i := range p.files {
@@ -89,7 +89,7 @@ func (m *Mirror) chronicle() *RunLog {
 			m.past.runs.Add(i, seq, f)
 		})
 	}
-	c := &RunLog{RunHistory: m.past.runs.Closed(), after: m.after, Secrets: m.past.secrets}
+	c := &runLog{RunHistory: m.past.runs.Closed(), after: m.after, Secrets: m.past.secrets}
 	if len(m.after.ended) > 0 {
 		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.AttemptRecord) bool { return x.Open != nil && m.after.ended[x.UniID] })
 		for r := range m.ref.History.Records() {

@@ -17,7 +17,7 @@ func (ref *Ref) Progress() *Progress {
 	s := &Progress{File: ref.Name(), Command: ref.Command(), Alive: ref.Alive && !ref.past, Runner: ref.Runner, LastRun: ref.run.Time, Snapshotted: schema.Known(ref.run.Snapshot), Changed: disk.Changed(ref.Dir), Lists: map[state.Phase][]string{}, Took: map[state.Phase][]float64{}}
 	s.Unread = ref.unread()
 	rep, err := ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
-	m, live := Aftermath{}, rep.Status
+	m, live := aftermath{}, rep.Status
 	if err == nil && rep.Snapshot != nil && live != nil {
 		s.Alive, s.Snapshot, s.Snapshotted = true, *rep.Snapshot, live.Run.Snapshot
 	} else {
@@ -38,7 +38,7 @@ func (ref *Ref) Progress() *Progress {
 }
 
 // ended lists the jobs whose last attempt is over, with details of the attempt.
-func (s *Progress) ended(ref *Ref, m Aftermath, live *schema.Status) {
+func (s *Progress) ended(ref *Ref, m aftermath, live *schema.Status) {
 	b := ref.Batch
 	phases := s.phases(b, ref.History, live)
 	records := make([]*state.Record, len(phases))
@@ -116,7 +116,7 @@ type Progress struct {
 	Changed     time.Time                 // the ledger's last change
 	Snapshotted *string                   // the copy of the code that jobs run in; nil for none
 	Died        bool                      // the last run did not get to its end
-	Summary     *Summary                  // the last run's summary, unless something has happened since
+	Summary     *summary                  // the last run's summary, unless something has happened since
 }
 
 // Exit returns the exit status of a batch's last run.

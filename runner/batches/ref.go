@@ -60,21 +60,26 @@ type Ref struct {
 
 	Batch   *jobspec.Batch // nil if the file can no longer be read
 	History *state.History
-	after   *Aftermath // what settle found out; nil before
+	after   *aftermath // what settle found out; nil before
 }
 
-// A purpose decides which batches a command without a job file may mean.
-type purpose bool
+// Find returns the batches that a command means to show: that of the job file if one is
+// given, else the live ones of this folder, else the one that ran last here or, where nothing
+// has run, nearby, with a note. There are several only if alone is "": else it says how to name one.
+func (r *Reader) Find(file, alone string) ([]*Ref, error) {
+	return r.find(file, alone, false)
+}
 
-const (
-	ToShow   purpose = false // every live batch of this folder
-	ToChange purpose = true  // exactly one batch; never guess
-)
+// FindToChange returns the batch that a command means to change: exactly one, without guessing.
+func (r *Reader) FindToChange(file string) (*Ref, error) {
+	refs, err := r.find(file, "--file ", true)
+	if err != nil {
+		return nil, err
+	}
+	return refs[0], nil
+}
 
-// Find returns the batches that a command means: that of the job file if one is
-// given, else the live ones of this folder, else the one that ran last here. Where nothing
-// has run, a nearby batch is shown, with a note, but never changed.
-func (r *Reader) Find(file string, p purpose) ([]*Ref, error) {
+func (r *Reader) find(file, alone string, change bool) ([]*Ref, error) {
 	if file != "" {
 		ref, err := r.Open(file)
 		return []*Ref{ref}, err
@@ -84,10 +89,10 @@ func (r *Reader) Find(file string, p purpose) ([]*Ref, error) {
 	if nearby {
 		batches = disk.Near(".", r.StateDir)
 		f := &Failure{Code: ExitUsage, Text: "no batch has run in this folder", Hint: "name its job file with --file FILE"}
-		if len(batches) > 0 && p == ToChange {
+		if len(batches) > 0 && change {
 			f.Hint = "name its job file: --file " + Shown(batches[0].File)
 		}
-		if len(batches) == 0 || p == ToChange {
+		if len(batches) == 0 || change {
 			return nil, f
 		}
 	}
@@ -97,21 +102,25 @@ func (r *Reader) Find(file string, p purpose) ([]*Ref, error) {
 		last, err = r.Open(batches[0].File)
 		refs = append(refs, last)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case nearby:
+	}
+	if nearby {
 		r.Note("no batch has run in this folder; showing " + namesOf(refs))
-	case p == ToChange:
-		return refs, OnlyOne(refs, "--file ")
+	}
+	if alone != "" && len(refs) > 1 {
+		return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches are running here: %s", len(refs), namesOf(refs)), Hint: "name one of them: " + alone + refs[0].File}
 	}
 	return refs, nil
 }
 
 // FindJobs returns the batches that a command means which shows jobs, and reads them. Jobs are
-// looked for in the newest batch of this folder, then in the others.
-func (r *Reader) FindJobs(file string, jobs []string) ([]*Ref, error) {
-	refs, err := r.Find(file, ToShow)
+// looked for in the newest batch of this folder, then in the others. alone is as for Find.
+func (r *Reader) FindJobs(file string, jobs []string, alone string) ([]*Ref, error) {
+	if len(jobs) > 0 {
+		alone = ""
+	}
+	refs, err := r.Find(file, alone)
 	if err != nil {
 		return nil, err
 	}
@@ -168,14 +177,6 @@ func (r *Reader) JobNamed(word string) error {
 		return &Failure{Code: ExitUsage, Text: "\"" + word + "\"" + " is a job of " + found[0].Name() + ", not a file", Hint: "gpurun why " + shellescape.Quote(word)}
 	}
 	return nil
-}
-
-// OnlyOne returns a failure if there are several batches; how names one of them.
-func OnlyOne(refs []*Ref, how string) error {
-	if len(refs) == 1 {
-		return nil
-	}
-	return &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches are running here: %s", len(refs), namesOf(refs)), Hint: "name one of them: " + how + refs[0].File}
 }
 
 // liveOf returns the batches that are running; files of one run count once.
@@ -363,8 +364,8 @@ func SecretsOf(b *jobspec.Batch) (secrets []string) {
 	return secrets
 }
 
-// AddJob adds a job of which only the ledger tells.
-func AddJob(b *jobspec.Batch, name string, file int, recorded string) {
+// addJob adds a job of which only the ledger tells.
+func addJob(b *jobspec.Batch, name string, file int, recorded string) {
 	key, _ := jobspec.ParseKey(recorded)
 	b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, File: file, Key: key, Spec: &jobspec.Spec{When: jobspec.OnSuccess}, Queue: -1})
 }

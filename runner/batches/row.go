@@ -16,7 +16,7 @@ func (ref *Ref) Row() (row schema.BatchRow, counts map[state.Phase]int) {
 		return row, nil
 	}
 	ref.unread()
-	row.Batch, row.Run = Describe(ref.Batch, ref.Dir), describeRun(ref)
+	row.Batch, row.Run = ref.Describe(), describeRun(ref)
 	if ref.Alive {
 		row.Run = liveRun(ref, row.Run, nil)
 		if rep, err := ref.Ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {

@@ -38,7 +38,7 @@ func (ref *Ref) Status() *schema.Status {
 }
 
 // statusAfter is Status, and says how the attempts have fared that the ledger left open.
-func (ref *Ref) statusAfter() (st *schema.Status, m Aftermath) {
+func (ref *Ref) statusAfter() (st *schema.Status, m aftermath) {
 	unread := ref.unread()
 	rep, err := ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
 	if err != nil || rep.Status == nil {
@@ -69,13 +69,13 @@ func known(ref *Ref) *jobspec.Batch {
 		return cmp.Or(cmp.Compare(x.Ledger, y.Ledger), cmp.Compare(x.StartSeq, y.StartSeq), cmp.Compare(x.EndSeq, y.EndSeq))
 	})
 	for _, r := range records {
-		AddJob(b, r.Job, r.Ledger, r.Key)
+		addJob(b, r.Job, r.Ledger, r.Key)
 	}
 	return b
 }
 
 // snapshot returns what the ledger has and what was found since, without a run to ask.
-func (m Aftermath) snapshot(ref *Ref) state.Snapshot {
+func (m aftermath) snapshot(ref *Ref) state.Snapshot {
 	s := state.Snapshot{At: time.Now().UTC(), Running: []state.View{}, Total: len(ref.Batch.Jobs), Counts: map[state.Phase]int{}}
 	for _, at := range ref.History.Attempts() {
 		v := state.View{

@@ -26,8 +26,8 @@ func WriteSummary(dir string, wall time.Duration, code int, text string) error {
 	return disk.Replace(filepath.Join(dir, summaryName), []byte(head+"\n\n"+text+"\n"))
 }
 
-// A Summary is the last run's summary.
-type Summary struct {
+// A summary is the last run's summary.
+type summary struct {
 	Head string
 	Text string
 	code int // exit status
@@ -35,7 +35,7 @@ type Summary struct {
 
 // readSummary reads the summary of a batch's last run. It ignores one older than the
 // ledger: a later run was killed, or somebody has marked jobs since.
-func readSummary(dir string) (k Summary, ok bool) {
+func readSummary(dir string) (k summary, ok bool) {
 	path := filepath.Join(dir, summaryName)
 	fi, err := os.Stat(path)
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSummary || disk.Changed(dir).After(fi.ModTime()) {

@@ -82,7 +82,7 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 type moved struct {
 	from, to string
 	Jobs     int
-	Hours    float64
+	hours    float64
 }
 
 // Moved finds the results that a batch that never ran has under the name of a file that is gone.
@@ -102,7 +102,7 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 		for id := range b.Jobs {
 			if r := past.Of(0, b.Jobs[id].Key.String()); r != nil && r.State == state.Succeeded && !r.Forgotten && runs(id) {
 				m.Jobs++
-				m.Hours += r.Seconds / 3600 * float64(len(r.GPUs))
+				m.hours += r.Seconds / 3600 * float64(len(r.GPUs))
 			}
 		}
 		if m.Jobs > most.Jobs {
@@ -229,7 +229,7 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 
 // Words reports the results of a file that is gone.
 func (m moved) Words() string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", Count(m.Jobs, "job"), m.from, m.Hours)
+	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", Count(m.Jobs, "job"), m.from, m.hours)
 }
 
 // Cure returns how to keep them.

@@ -24,7 +24,7 @@ type Judgment struct {
 	Verdicts []verdict
 	Core     *sched.Core // that judged the jobs
 	Ref      *Ref        // the batch, and who is running it
-	After    Aftermath   // of an earlier run's jobs
+	After    aftermath   // of an earlier run's jobs
 }
 
 // Judge judges all jobs by history and file system, and by what a live run or the jobs of a
@@ -46,9 +46,9 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 	for id := range b.Jobs {
 		j.Verdicts = append(j.Verdicts, verdict{Verdict: j.Core.Verdict(id)})
 	}
-	for id, p := range Formers(b, h, j.Core) {
+	for id, p := range formers(b, h, j.Core) {
 		v := &j.Verdicts[id]
-		v.Code, v.Reason = schema.PlanCommandChanged, p.Reason(v.Reason, b, &b.Jobs[id])
+		v.Code, v.Reason = schema.PlanCommandChanged, p.reason(v.Reason, b, &b.Jobs[id])
 	}
 	for _, at := range attempts {
 		id, words := job(at), j.After.words(at)

@@ -144,7 +144,7 @@ const maxNames = 1000
 
 // offerJobs prints the names of a batch's jobs that have the prefix.
 func (a *app) offerJobs(file, prefix string) {
-	refs, err := a.Find(file, batches.ToShow)
+	refs, err := a.Find(file, "")
 	if err != nil || refs[0].Read() != nil || refs[0].Batch == nil {
 		return // nothing to offer
 	}

@@ -36,11 +36,8 @@ Examples:
 
 // Run prints the events of a ledger.
 func (c *eventsCmd) Run(a *app) error {
-	refs, err := a.Find(cmp.Or(c.Path, c.File), batches.ToShow)
+	refs, err := a.Find(cmp.Or(c.Path, c.File), "gpurun events ")
 	if err != nil {
-		return err
-	}
-	if err := batches.OnlyOne(refs, "gpurun events "); err != nil {
 		return err
 	}
 	ref := refs[0]

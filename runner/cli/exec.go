@@ -63,7 +63,7 @@ func (c *execCmd) Run(a *app) error {
 	case c.MaxGPUs != "":
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus is about a cluster", Hint: "add --engine slurm; on this host, its owner's rules say how many GPUs you may have (gpurun gpus)"}
 	}
-	if err := c.fits(batches.Cores(), batches.Memory()); err != nil {
+	if err := c.fits(batches.Resources()); err != nil {
 		return err
 	}
 	path, err := exec.LookPath(argv[0])
@@ -90,16 +90,16 @@ func (c *execCmd) needs() gpu.HostResources {
 }
 
 // fits refuses more than a host has, and what no claim could say.
-func (c *execCmd) fits(cores int, memory gpu.Bytes) error {
+func (c *execCmd) fits(has gpu.HostResources) error {
 	switch need := c.needs(); {
 	case need == gpu.HostResources{}:
 		return nil
 	case c.GPUs.min == 0:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", Hint: "remove them, or write a job file: gpurun init"}
-	case cores > 0 && need.CPUs > cores:
-		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, cores)}
-	case memory > 0 && need.RAM > memory:
-		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--memory %s, but this machine has %s", need.RAM.Asked(), memory.Round())}
+	case has.CPUs > 0 && need.CPUs > has.CPUs:
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, has.CPUs)}
+	case has.RAM > 0 && need.RAM > has.RAM:
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--memory %s, but this machine has %s", need.RAM.Asked(), has.RAM.Round())}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/units"
-	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/redact"
@@ -48,21 +46,18 @@ func (c *historyCmd) Run(a *app) error {
 		}
 		since = time.Now().Add(-d)
 	}
-	refs, err := a.FindJobs(c.File, c.Jobs)
+	refs, err := a.FindJobs(c.File, c.Jobs, "--file ")
 	if err != nil {
 		return err
 	}
-	if err := batches.OnlyOne(refs, "--file "); err != nil {
-		return err
-	}
 	ref := refs[0]
-	p := ref.RunLog()
 	if len(c.Jobs) > 0 {
-		return c.attempts(a, ref, p, since)
+		return c.attempts(a, ref, since)
 	}
+	p := ref.RunLog()
 	rows := redact.Document(p.Rows(ref, since), redact.Hiding(p.Secrets))
 	if c.JSON {
-		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: batches.Describe(ref.Batch, ref.Dir), Runs: rows})
+		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: ref.Describe(), Runs: rows})
 	}
 	var text strings.Builder
 	if len(rows) == 0 {
@@ -149,7 +144,8 @@ func jobWords(names []string, most, all int) string {
 func localTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // attempts prints the attempts of the jobs that the arguments mean.
-func (c *historyCmd) attempts(a *app, ref *batches.Ref, p *batches.RunLog, since time.Time) error {
+func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
+	p := ref.RunLog()
 	known := names(len(ref.Batch.Jobs), func(id int) string { return ref.Batch.Jobs[id].Name })
 	present := ref.Present()
 	for _, x := range p.Attempts {
@@ -157,9 +153,9 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, p *batches.RunLog, since
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
-	ids, err := runner.MatchJobs(c.Jobs, len(known), func(i int) string { return known[i] })
-	if none := runner.NoMatch(""); errors.As(err, &none) {
-		return batches.NoSuchJob(ref.File, string(none), known)
+	ids, err := ref.Matching(c.Jobs, known)
+	if err != nil {
+		return err
 	}
 	meant := map[string]bool{}
 	for _, id := range ids {
@@ -174,7 +170,7 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, p *batches.RunLog, since
 	}
 	rows = redact.Document(rows, redact.Hiding(p.Secrets))
 	if c.JSON {
-		return writeJSON(a.out, schema.History{Head: schema.At(now), Batch: batches.Describe(ref.Batch, ref.Dir), Attempts: rows})
+		return writeJSON(a.out, schema.History{Head: schema.At(now), Batch: ref.Describe(), Attempts: rows})
 	}
 	if len(rows) == 0 {
 		fmt.Fprintln(a.out, "no attempts of "+strings.Join(c.Jobs, ", "))

@@ -69,7 +69,7 @@ func (c *logCmd) Run(a *app) error {
 	if c.Lines < 0 || c.Lines > 0 && c.Follow {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "-n takes a number of lines from 1 on, and does not go with -f"}
 	}
-	refs, err := a.FindJobs(c.File, c.Jobs)
+	refs, err := a.FindJobs(c.File, c.Jobs, "")
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,8 @@ func noLog(glob string, known []string, ref *batches.Ref) error {
 		}
 		known = append(known, names(len(ref.Batch.Jobs), func(id int) string { return ref.Batch.Jobs[id].Name })...)
 	}
-	return batches.NoSuchJob(ref.File, glob, known)
+	_, err := ref.Matching([]string{glob}, known)
+	return err
 }
 
 // writer returns what prints logs. On a terminal it makes control sequences visible.

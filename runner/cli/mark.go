@@ -60,6 +60,26 @@ func (c *doneCmd) Run(a *app) error {
 	return a.marks(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
 
+// takeOver records in a batch's ledger what succeeded under another job file.
+func (c *doneCmd) takeOver(a *app) error {
+	if err := noFiles(c.Jobs); err != nil {
+		return err
+	}
+	ref, err := a.FindToChange(c.File)
+	if err != nil {
+		return err
+	}
+	old, err := a.Open(c.From)
+	if err != nil {
+		return err
+	}
+	rep, err := ref.TakeOver(old, c.Jobs)
+	if err != nil {
+		return err
+	}
+	return a.tell(ref, rep, "taken over from "+old.File, true)
+}
+
 var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
 
 // marks records the user's verdict on jobs: through the run if there is one, else in

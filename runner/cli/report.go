@@ -53,11 +53,8 @@ Examples:
 // Run writes the report of one batch.
 func (c *reportCmd) Run(a *app) error {
 	debug.SetGCPercent(400) // many small values, for a moment
-	refs, err := a.Find(cmp.Or(c.Path, c.File), batches.ToShow)
+	refs, err := a.Find(cmp.Or(c.Path, c.File), "gpurun report ")
 	if err != nil {
-		return err
-	}
-	if err := batches.OnlyOne(refs, "gpurun report "); err != nil {
 		return err
 	}
 	c.choose(refs)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/runner/batches"
 	"gpurun/runner/results"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
@@ -57,7 +56,7 @@ func (c *resultsCmd) Run(a *app) error {
 	}
 	groups := [][]string{slices.Concat(c.File, c.Files)}
 	if len(groups[0]) == 0 {
-		refs, err := a.Find("", batches.ToShow)
+		refs, err := a.Find("", "")
 		if err != nil {
 			return err
 		}

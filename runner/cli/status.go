@@ -43,21 +43,22 @@ type shownStatus struct {
 // Run shows the status, once or live, of each batch running in this folder, or of the one
 // that ran last.
 func (c *statusCmd) Run(a *app) error {
-	refs, err := a.Find(cmp.Or(c.Path, c.File), batches.ToShow)
+	alone := map[bool]string{true: "gpurun status --json "}[c.JSON]
+	if c.Watch {
+		alone = "gpurun status -w "
+	}
+	refs, err := a.Find(cmp.Or(c.Path, c.File), alone)
 	if err != nil {
 		return err
 	}
 	c.choose(refs)
 	if c.Watch {
-		if err := batches.OnlyOne(refs, "gpurun status -w "); err != nil {
-			return err
-		}
 		if over, err := a.watch(refs[0]); err != nil || !over {
 			return err
 		}
 	}
 	if c.JSON {
-		return c.json(a, refs)
+		return c.json(a, refs[0])
 	}
 	var last shownStatus
 	for i, ref := range refs {
@@ -79,15 +80,12 @@ func (c *statusCmd) Run(a *app) error {
 }
 
 // json prints one batch for programs, which must not have to find out how many there are.
-func (c *statusCmd) json(a *app, refs []*batches.Ref) error {
-	if err := batches.OnlyOne(refs, "gpurun status --json "); err != nil {
+func (c *statusCmd) json(a *app, ref *batches.Ref) error {
+	if err := ref.Read(); err != nil {
 		return err
 	}
-	if err := refs[0].Read(); err != nil {
-		return err
-	}
-	st := refs[0].Status()
-	return writeJSON(a.out, redact.Document(st, redact.Hiding(batches.SecretsOf(refs[0].Batch))))
+	st := ref.Status()
+	return writeJSON(a.out, redact.Document(st, redact.Hiding(batches.SecretsOf(ref.Batch))))
 }
 
 // A runFlag chooses whose -p values are shown.

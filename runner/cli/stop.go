@@ -77,11 +77,10 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	if err := noFiles(req.Jobs); err != nil {
 		return err
 	}
-	refs, err := a.Find(f.File, batches.ToChange)
+	ref, err := a.FindToChange(f.File)
 	if err != nil {
 		return err
 	}
-	ref := refs[0]
 	rep, err := ref.Ask(req)
 	switch {
 	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // nor one that starts or exits

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
@@ -33,11 +32,8 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
-	kind, known := batches.Engines[batches.EngineName(open[chosen[0]])]
-	if !known {
-		return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not know", open[chosen[0]].Start.Job, batches.EngineName(open[chosen[0]])), Hint: "use the gpurun that started it"}
-	}
-	if err := batches.SameEngine(kind, s.History(), s.Dir); err != nil {
+	b, kind, err := ref.Remains(s, open[chosen[0]])
+	if err != nil {
 		return err
 	}
 	engine, err := session.OpenEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{}, a.Go)
@@ -53,7 +49,6 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	}
 	stops := make(chan sched.StopRequested, 1)
 	stops <- sched.StopRequested{Jobs: chosen, Why: "gpurun stop"}
-	b := remains(ref, open)
 	res := runner.Run(ctx, runner.Config{
 		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs)), Elsewhere: kind.Abilities().Places, Queues: kind.Abilities().Queues}),
 		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: runner.Now, Go: a.Go,
@@ -89,16 +84,6 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 		return nil, fmt.Errorf("no job is running on GPU %d", *c.GPU)
 	}
 	return ids, nil
-}
-
-// remains returns a batch of what a dead run left, one job per attempt. It ignores
-// the job file, which may have changed or be gone.
-func remains(ref *batches.Ref, open []*state.Attempt) *jobspec.Batch {
-	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.File, Real: ref.Real, Count: len(open)}}}
-	for _, at := range open {
-		batches.AddJob(b, at.Start.Job, 0, at.Start.Key)
-	}
-	return b
 }
 
 // lastEnd releases the adopted jobs once all that were to be stopped have ended,

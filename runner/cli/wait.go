@@ -55,13 +55,13 @@ func (c *waitCmd) Run(a *app) error {
 			return &batches.Failure{Code: batches.ExitUsage, Text: "--timeout: " + err.Error(), Err: err}
 		}
 	}
-	refs, err := a.Find(c.File, batches.ToChange)
+	ref, err := a.FindToChange(c.File)
 	if err != nil {
 		return err
 	}
 	ctx, stop := a.UntilSignal()
 	defer stop()
-	return c.until(a, ctx, refs[0], limit)
+	return c.until(a, ctx, ref, limit)
 }
 
 func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit time.Duration) error {

@@ -68,7 +68,7 @@ func (s *webSource) Batches() []web.Batch {
 	for _, u := range list {
 		m := s.mirrors[u.Dir]
 		if m == nil {
-			m = &webBatch{&batches.Mirror{Reader: s.In(u.StateDir, nil), File: u.File, Id: batches.BatchID([]string{u.File})}, s.app}
+			m = &webBatch{&batches.Mirror{Reader: s.In(u.StateDir, nil), File: u.File}, s.app}
 			s.mirrors[u.Dir] = m
 		}
 		if !slices.Contains(all, web.Batch(m)) {

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
-	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/redact"
@@ -33,15 +31,14 @@ func (c *whyCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
 	}
-	refs, err := a.FindJobs(c.File, c.Jobs)
+	refs, err := a.FindJobs(c.File, c.Jobs, "")
 	if err != nil {
 		return err
 	}
 	w := refs[0].Explain()
-	name := func(i int) string { return w.Status.Jobs[i].Name }
-	ids, err := runner.MatchJobs(c.Jobs, len(w.Status.Jobs), name)
-	if none := runner.NoMatch(""); errors.As(err, &none) {
-		return batches.NoSuchJob(refs[0].File, string(none), names(len(w.Status.Jobs), name))
+	ids, err := refs[0].Matching(c.Jobs, names(len(w.Status.Jobs), func(i int) string { return w.Status.Jobs[i].Name }))
+	if err != nil {
+		return err
 	}
 	if refs[0].Params() != "" {
 		a.say("note", "jobs of "+refs[0].Name())

@@ -37,15 +37,12 @@ func modelIn(name, text string) Model {
 func (a Asked) Suitable() ([]Model, error) {
 	all := a.table()
 	if names := a.Ask.Models; len(names) > 0 {
-		var named []Model
 		for _, name := range names {
-			i := slices.IndexFunc(all, func(m Model) bool { return m.Name == name })
-			if i < 0 {
+			if !slices.ContainsFunc(all, func(m Model) bool { return m.Name == name }) {
 				return nil, fmt.Errorf("gpu_model: nothing says what %q is called on this cluster: set cluster: {models: {%s: …}}, as docs/clusters.md tells", name, name)
 			}
-			named = append(named, all[i])
 		}
-		all = named
+		all = slices.DeleteFunc(all, func(m Model) bool { return !slices.Contains(names, m.Name) })
 	} else {
 		all = slices.DeleteFunc(all, func(m Model) bool { return m.Memory == 0 })
 	}

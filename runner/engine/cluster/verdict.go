@@ -95,10 +95,10 @@ var rules = []struct {
 	verdict verdict
 }{
 	{"the record has its own reason, or needs none", func(s *seen) bool { return s.record != nil && !s.doubtful() }, verdict{ends, asRecorded}},
-	{"time limit of the cluster", func(s *seen) bool { return s.record != nil && s.row.State == TimedOut }, verdict{ends, timeout}},
-	{"out of memory", func(s *seen) bool { return s.record != nil && s.row.State == OutOfMemory }, verdict{ends, oom}},
-	{"preempted, or its node failed", func(s *seen) bool { return s.record != nil && s.displaced() }, verdict{ends, resubmitted}},
-	{"cancelled in the cluster", func(s *seen) bool { return s.record != nil && s.row.State == Cancelled }, verdict{ends, cancelled}},
+	{"time limit of the cluster", func(s *seen) bool { return s.closed() && s.row.State == TimedOut }, verdict{ends, timeout}},
+	{"out of memory", func(s *seen) bool { return s.closed() && s.row.State == OutOfMemory }, verdict{ends, oom}},
+	{"preempted, or its node failed", func(s *seen) bool { return s.closed() && s.displaced() }, verdict{ends, resubmitted}},
+	{"cancelled in the cluster", func(s *seen) bool { return s.closed() && s.row.State == Cancelled }, verdict{ends, cancelled}},
 	{"queued again by the cluster", func(s *seen) bool { return s.record != nil && s.row.State.queued() && s.untold() }, verdict{ends, resubmitted}},
 	{"signalled, and the cluster says no more", func(s *seen) bool {
 		return s.record != nil && s.record.Why == "" && (s.row.State.final() || s.untold())
@@ -110,11 +110,7 @@ var rules = []struct {
 	{"the record waits for the cluster's word", func(s *seen) bool { return s.record != nil }, verdict{}},
 
 	{"the submission may be going on", func(s *seen) bool { return s.calling }, verdict{}},
-	{"begun; time limit", func(s *seen) bool { return s.unrecorded() && s.row.State == TimedOut }, verdict{ends, timeout}},
-	{"begun; out of memory", func(s *seen) bool { return s.unrecorded() && s.row.State == OutOfMemory }, verdict{ends, oom}},
-	{"begun; displaced", func(s *seen) bool { return s.unrecorded() && s.displaced() }, verdict{ends, resubmitted}},
-	{"begun; cancelled", func(s *seen) bool { return s.unrecorded() && s.row.State == Cancelled }, verdict{ends, cancelled}},
-	{"begun; failed without a record", func(s *seen) bool { return s.unrecorded() && s.row.State == Failed }, verdict{ends, lost}},
+	{"begun; failed without a record", func(s *seen) bool { return s.closed() && s.row.State == Failed }, verdict{ends, lost}},
 	{"begun; over or forgotten, and silent", func(s *seen) bool { return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter }, verdict{ends, resubmitted}},
 	{"begun", func(s *seen) bool { return s.begun() }, verdict{}},
 
@@ -134,8 +130,8 @@ var rules = []struct {
 // begun reports whether a node has it.
 func (s *seen) begun() bool { return s.claimed != "" && s.claimed != voidMark }
 
-// unrecorded reports whether a node had it, and a record of its end would be seen by now.
-func (s *seen) unrecorded() bool { return s.begun() && s.over >= recordLate }
+// closed reports whether a node had it, and has recorded its end or never will: that would be seen by now.
+func (s *seen) closed() bool { return s.record != nil || s.begun() && s.over >= recordLate }
 
 // ghost reports whether the cluster takes it for running by mistake, as far as anybody can tell.
 func (s *seen) ghost() bool { return s.row.State == Runs && !s.begun() && s.running > s.starts }

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -202,12 +203,12 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 type outer struct {
 	letters chan byte     // closed once it was killed
 	gauged  chan struct{} // closed with the first gauge
-	mu      sync.Mutex
-	gauge   gauge
+	gauge   atomic.Pointer[gauge]
 }
 
 func hear(from io.Reader) *outer {
 	o := &outer{letters: make(chan byte, 16), gauged: make(chan struct{})}
+	o.gauge.Store(&gauge{})
 	go func() {
 		defer close(o.letters)
 		in := bufio.NewReader(from)
@@ -223,9 +224,7 @@ func hear(from io.Reader) *outer {
 			line, _ := in.ReadBytes('\n')
 			var g gauge
 			if json.Unmarshal(line, &g) == nil {
-				o.mu.Lock()
-				o.gauge = g
-				o.mu.Unlock()
+				o.gauge.Store(&g)
 			}
 			if first {
 				close(o.gauged)
@@ -238,9 +237,8 @@ func hear(from io.Reader) *outer {
 
 // peaks returns what the GPUs have shown so far.
 func (o *outer) peaks() (all []gpu.Peak, readings int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.gauge.Peaks), o.gauge.Readings
+	g := o.gauge.Load()
+	return slices.Clone(g.Peaks), g.Readings
 }
 
 // unfit returns why a task cannot use its GPUs, if they have too little memory, and how much the
@@ -253,8 +251,7 @@ func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 	case <-o.gauged:
 	case <-time.After(checkLimit):
 	}
-	peaks, _ := o.peaks()
-	if least = (gauge{Peaks: peaks}).least(); least == 0 || least >= l.Ask.GPUMemory {
+	if least = o.gauge.Load().least(); least == 0 || least >= l.Ask.GPUMemory {
 		return "", 0
 	}
 	return fmt.Sprintf("%s gave it a GPU with %s, and it asks for %s", t.Host, least.Round(), l.Ask.GPUMemory.Round()), least
@@ -263,10 +260,7 @@ func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 // watch tells when the attempt is first seen on a GPU that it was not given, and again once that is sure.
 func (o *outer) watch(l *engine.Launch, t *task, tell func(text string, sure bool)) {
 	for said := false; ; time.Sleep(stopEvery) {
-		o.mu.Lock()
-		g := o.gauge
-		o.mu.Unlock()
-		text, sure := g.astray(l, t)
+		text, sure := o.gauge.Load().astray(l, t)
 		sure = sure && (l.Ask == nil || !l.Ask.Strays)
 		if sure || text != "" && !said {
 			tell(text, sure)

@@ -269,14 +269,14 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 	switch {
 	case len(hold) > 0:
 		slices.Reverse(hold) // the last first, so that there is no gap meanwhile
-		return c.toHold(hold, true)
+		return c.toHold(all, hold, true)
 	case lower != nil:
 		return c.toThrottle(lower)
 	case unknown:
 	case raise != nil && raise.job != "":
 		return c.toThrottle(raise)
 	case len(release) > 0:
-		return c.toHold(release, false)
+		return c.toHold(all, release, false)
 	}
 	return Command{}, nil, nil
 }
@@ -287,7 +287,7 @@ func (c *Cluster) toThrottle(a *array) (Command, func() error, func()) {
 
 // toHold returns the command that holds or releases some entries, those of an array together if
 // they are all that waits of it.
-func (c *Cluster) toHold(some []*entry, held bool) (Command, func() error, func()) {
+func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func() error, func()) {
 	mark := byte(' ')
 	if held {
 		mark = heldMark
@@ -302,7 +302,8 @@ func (c *Cluster) toHold(some []*entry, held bool) (Command, func() error, func(
 		}
 		own := some[:n]
 		some = some[n:]
-		if n > 1 && c.waiting(s) == n && (len(s.ours) == len(s.marks) || !s.isElsewhere(anyTask)) {
+		a := all[slices.IndexFunc(all, func(a *array) bool { return a.submit == s })]
+		if n > 1 && len(a.waits) == n && (len(s.ours) == len(s.marks) || !s.isElsewhere(anyTask)) {
 			names = append(names, s.job)
 		} else {
 			own = own[:min(n, cancelAtOnce-len(names))]
@@ -340,16 +341,6 @@ func (c *Cluster) toHold(some []*entry, held bool) (Command, func() error, func(
 		return c.dialect.Hold(names, false), func() error { return nil }, done
 	}
 	return c.dialect.Hold(names, true), keep, done
-}
-
-// waiting returns how many attempts of a submission wait.
-func (c *Cluster) waiting(s *submit) (n int) {
-	for _, e := range c.live {
-		if e.submit == s && e.waits() {
-			n++
-		}
-	}
-	return n
 }
 
 // freedFor is how long a cluster may still list as held what it has released, or forget that it has.

@@ -12,24 +12,13 @@ import (
 	"gpurun/runner/engine"
 )
 
-// granted returns the GPUs that a node names by number in a variable of its own, "0 2", as CUDA
-// wants them, "0,2". It returns "" if there is no such variable, or if only the site knows what it
-// means.
-func granted(env []string, variable string) string {
-	if variable == "" {
-		return ""
-	}
-	ids := strings.Fields(engine.Variable(env, variable))
-	if slices.ContainsFunc(ids, func(id string) bool { return strings.Trim(id, "0123456789") != "" }) {
-		return ""
-	}
-	return strings.Join(ids, ",")
-}
-
-// heed sets CUDA's own variable by the node's.
+// heed sets CUDA's own variable, "0,2", by that in which a node names GPUs by number, "0 2". Only the
+// site knows what anything else there means.
 func heed(variable string) {
-	if list := granted(os.Environ(), variable); list != "" && os.Getenv("CUDA_VISIBLE_DEVICES") == "" {
-		_ = os.Setenv("CUDA_VISIBLE_DEVICES", list)
+	ids := strings.Fields(os.Getenv(variable))
+	named := slices.ContainsFunc(ids, func(id string) bool { return strings.Trim(id, "0123456789") != "" })
+	if len(ids) > 0 && !named && os.Getenv("CUDA_VISIBLE_DEVICES") == "" {
+		_ = os.Setenv("CUDA_VISIBLE_DEVICES", strings.Join(ids, ","))
 		_ = os.Setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 	}
 }

@@ -142,7 +142,7 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 		return nil, err
 	}
 	cl.user = u.Username
-	if err := makeFolder(filepath.Join(c.Dir, submitsDir)); err != nil {
+	if err := os.MkdirAll(filepath.Join(c.Dir, submitsDir), 0o755); err != nil {
 		return nil, err
 	}
 	if cl.binary, err = install(c.Dir, c.Options["gpurun"]); err != nil {

@@ -92,14 +92,6 @@ func modified(p place) time.Time {
 	return fi.ModTime().UTC()
 }
 
-func makeFolder(path string) error {
-	err := os.Mkdir(path, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
-}
-
 // install puts this program where the nodes find it, unless the user says where one is.
 func install(dir, given string) (string, error) {
 	if given != "" {

@@ -99,21 +99,15 @@ func (dialect) List(user string) cluster.Command {
 	return cluster.Command{Args: []string{"qstat", "-xml", "-r", "-u", user}}
 }
 
-// listed is what qstat prints.
+// listed is a task that qstat prints, or some that wait.
 type listed struct {
-	Jobs []listedJob `xml:",any"` // queue_info has those that run, job_info the others
-}
-
-type listedJob struct {
-	Tasks []struct {
-		Job   string   `xml:"JB_job_number"`
-		Name  string   `xml:"full_job_name"`
-		Owner string   `xml:"JB_owner"`
-		State string   `xml:"state"`
-		Queue string   `xml:"queue_name"` // gpu.q@node1
-		IDs   string   `xml:"tasks"`      // "" of a job that is no array
-		Asks  []amount `xml:"hard_request"`
-	} `xml:"job_list"`
+	Job   string   `xml:"JB_job_number"`
+	Name  string   `xml:"full_job_name"`
+	Owner string   `xml:"JB_owner"`
+	State string   `xml:"state"`
+	Queue string   `xml:"queue_name"` // gpu.q@node1
+	IDs   string   `xml:"tasks"`      // "" of a job that is no array
+	Asks  []amount `xml:"hard_request"`
 }
 
 // An amount is how much of a resource there is, or is asked for.
@@ -133,11 +127,19 @@ func gpus(of []amount) (n int) {
 	return n
 }
 
-func readList(stdout string) (l listed, err error) {
-	if err = xml.Unmarshal([]byte(stdout), &l); err != nil {
-		err = fmt.Errorf("cannot read the list of qstat: %w", err)
+func readList(stdout string) (tasks []listed, err error) {
+	var list struct {
+		Parts []struct {
+			Tasks []listed `xml:"job_list"`
+		} `xml:",any"` // queue_info has those that run, job_info the others
 	}
-	return l, err
+	if err = xml.Unmarshal([]byte(stdout), &list); err != nil {
+		return nil, fmt.Errorf("cannot read the list of qstat: %w", err)
+	}
+	for _, part := range list.Parts {
+		tasks = append(tasks, part.Tasks...)
+	}
+	return tasks, nil
 }
 
 // Rows reads the output of qstat.
@@ -147,23 +149,21 @@ func (dialect) Rows(stdout string) ([]cluster.Row, error) {
 		return nil, err
 	}
 	var rows []cluster.Row
-	for _, part := range list.Jobs {
-		for _, t := range part.Tasks {
-			r := cluster.Row{Name: t.Name, Job: t.Job, Word: t.State, GPUs: gpus(t.Asks)}
-			r.State, r.Reason, r.Never = stateOf(t.State)
-			r.Suspended = r.State == cluster.Active && strings.ContainsAny(t.State, "sST") // by hand, with its queue, or at the queue's threshold
-			_, r.Node, _ = strings.Cut(t.Queue, "@")
-			ranges := [][2]int{{1, 1}}
-			if t.IDs != "" {
-				if ranges, err = cluster.Tasks(t.IDs); err != nil {
-					return nil, fmt.Errorf("cannot read the tasks %q of qstat: %w", t.IDs, err)
-				}
+	for _, t := range list {
+		r := cluster.Row{Name: t.Name, Job: t.Job, Word: t.State, GPUs: gpus(t.Asks)}
+		r.State, r.Reason, r.Never = stateOf(t.State)
+		r.Suspended = r.State == cluster.Active && strings.ContainsAny(t.State, "sST") // by hand, with its queue, or at the queue's threshold
+		_, r.Node, _ = strings.Cut(t.Queue, "@")
+		ranges := [][2]int{{1, 1}}
+		if t.IDs != "" {
+			if ranges, err = cluster.Tasks(t.IDs); err != nil {
+				return nil, fmt.Errorf("cannot read the tasks %q of qstat: %w", t.IDs, err)
 			}
-			for _, at := range ranges {
-				r.First, r.Last = at[0]-1, at[1]-1
-				if r.First >= 0 {
-					rows = append(rows, r)
-				}
+		}
+		for _, at := range ranges {
+			r.First, r.Last = at[0]-1, at[1]-1
+			if r.First >= 0 {
+				rows = append(rows, r)
 			}
 		}
 	}

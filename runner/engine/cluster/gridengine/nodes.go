@@ -76,18 +76,16 @@ func (dialect) ReadNodes(out []string) ([]cluster.Node, error) {
 		at[n.Name] = len(nodes)
 		nodes = append(nodes, n)
 	}
-	for _, part := range jobs.Jobs {
-		for _, t := range part.Tasks {
-			_, host, _ := strings.Cut(t.Queue, "@")
-			i, known := at[host]
-			if !known {
-				continue
-			}
-			used := gpus(t.Asks)
-			nodes[i].GPUs += used // what qhost lists is what is left
-			nodes[i].Used += used
-			nodes[i].Take(t.Owner, used)
+	for _, t := range jobs {
+		_, host, _ := strings.Cut(t.Queue, "@")
+		i, known := at[host]
+		if !known {
+			continue
 		}
+		used := gpus(t.Asks)
+		nodes[i].GPUs += used // what qhost lists is what is left
+		nodes[i].Used += used
+		nodes[i].Take(t.Owner, used)
 	}
 	return nodes, nil
 }

@@ -58,16 +58,14 @@ func (dialect) Exceeds(stdout string, args []string) string {
 
 // minutes reads a limit of sinfo: 1-02:03:00, 2:03:00 or 3:00. It is false for no limit.
 func minutes(limit string) (n int, ok bool) {
-	var days, hours, mins, secs int
-	day, rest, has := strings.Cut(limit, "-")
-	if has {
-		days, _ = strconv.Atoi(day)
-	} else {
-		rest = limit
+	days, rest, has := strings.Cut(limit, "-")
+	if !has {
+		days, rest = "0", limit
 	}
 	if strings.Count(rest, ":") == 1 {
 		rest = "0:" + rest
 	}
-	read, _ := fmt.Sscanf(rest, "%d:%d:%d", &hours, &mins, &secs)
-	return (days*24+hours)*60 + mins, read == 3
+	var d, h, m, s int
+	read, _ := fmt.Sscanf(days+":"+rest, "%d:%d:%d:%d", &d, &h, &m, &s)
+	return (d*24+h)*60 + m, read == 4
 }

@@ -216,11 +216,7 @@ func stateOf(word, reason string) cluster.State {
 	if !known {
 		return cluster.Active
 	}
-	if s != cluster.Pending {
-		return s
-	}
-	switch {
-	case strings.HasPrefix(reason, "JobHeld"), strings.Contains(reason, "held"):
+	if s == cluster.Pending && (strings.HasPrefix(reason, "JobHeld") || strings.Contains(reason, "held")) {
 		return cluster.Stuck
 	}
 	return s

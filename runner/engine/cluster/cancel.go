@@ -17,11 +17,9 @@ import (
 // dooms are the tasks that the cluster is to end, until it has heard of it. They begin nothing
 // any more, or were stopped; so all that depends on it is when they leave the queue and the node.
 type dooms struct {
-	all   map[doom]bool
-	busy  bool          // the cluster is being told
-	again time.Time     // when it is to be told
-	pause time.Duration // after the next failure
-	err   error         // of the last time
+	orders
+	all map[doom]bool
+	err error // of the last time
 }
 
 // A doom is a task.
@@ -60,24 +58,12 @@ func (c *Cluster) cancel() {
 		c.unclear = c.unclear || len(d.all) > 0 // the list may show what was made of a submission
 		return
 	}
-	d.busy = true
-	c.late.begin("cancel")
-	c.beside(func() func() {
-		_, err := c.dialect.Cancel(targets).output()
-		return func() {
-			d.busy, d.err = false, err
-			c.late.done("cancel", err)
-			c.unclear = true
-			if err != nil {
-				c.Log.Warn().Err(err).Int("targets", len(targets)).Msg("cancel")
-				d.pause = min(max(time.Second, 2*d.pause), longestPause)
-				d.again = time.Now().Add(d.pause)
-				return
-			}
-			d.pause = 0
-			for _, t := range told {
-				delete(d.all, t)
-			}
+	c.tell(&d.orders, "cancel", c.dialect.Cancel(targets), func(err error) {
+		if d.err, c.unclear = err, true; err != nil {
+			return
+		}
+		for _, t := range told {
+			delete(d.all, t)
 		}
 	})
 }

@@ -119,6 +119,38 @@ func (l *late) tell(c *Cluster) {
 	}
 }
 
+// orders are commands of one kind, given one at a time.
+type orders struct {
+	busy  bool          // the cluster is being told
+	again time.Time     // not before
+	pause time.Duration // after the next failure
+}
+
+// tell gives an order, and then calls heard in our goroutine.
+func (c *Cluster) tell(o *orders, what string, command Command, heard func(error)) {
+	o.busy = true
+	c.late.begin(what)
+	c.beside(func() func() {
+		_, err := command.output()
+		return func() {
+			o.busy = false
+			c.told(o, what, err)
+			heard(err)
+		}
+	})
+}
+
+// told notes how an order was heard.
+func (c *Cluster) told(o *orders, what string, err error) {
+	if c.late.done(what, err); err == nil {
+		o.pause = 0
+		return
+	}
+	c.Log.Warn().Err(err).Msg(what)
+	o.pause = min(max(time.Second, 2*o.pause), longestPause)
+	o.again = time.Now().Add(o.pause)
+}
+
 // WithoutJob returns an environment without what a cluster says of the job that it is in, which
 // its commands would take for arguments, and without the GPUs that are visible here.
 func WithoutJob(env []string) []string {

@@ -160,11 +160,9 @@ func (c *Cluster) arrays(more part) (all []*array, throttle int) {
 
 // steering is what the cluster is told about what waits there.
 type steering struct {
+	orders
 	limits limits
-	busy   bool
-	again  time.Time     // not before
-	pause  time.Duration // after the next failure
-	deaf   bool          // it has not answered: it may have crashed, and forgotten what it was told last
+	deaf   bool // it has not answered: it may have crashed, and forgotten what it was told last
 }
 
 // Hold has an attempt wait in the queue until it is released, unless it begins first.
@@ -204,33 +202,15 @@ func (c *Cluster) steer() (holding bool) {
 		return then != nil && st.pause == 0
 	}
 	if err := before(); err != nil {
-		c.steered(err)
+		c.told(&st.orders, "hold", err)
 		return true
 	}
-	st.busy = true
-	c.late.begin("hold")
-	c.beside(func() func() {
-		_, err := command.output()
-		return func() {
-			st.busy = false
-			if c.steered(err); err == nil {
-				then()
-			}
+	c.tell(&st.orders, "hold", command, func(err error) {
+		if err == nil {
+			then()
 		}
 	})
 	return true
-}
-
-// steered notes how an order was heard.
-func (c *Cluster) steered(err error) {
-	st := &c.steering
-	if c.late.done("hold", err); err == nil {
-		st.pause = 0
-		return
-	}
-	c.Log.Warn().Err(err).Msg("hold")
-	st.pause = min(max(time.Second, 2*st.pause), longestPause)
-	st.again = time.Now().Add(st.pause)
 }
 
 // order returns the next command, what to do before, and once it was heard; no then for nothing.

@@ -26,11 +26,10 @@ type Dialect interface {
 	// Refused reads the error of Submit or Try: whether nothing was submitted for certain, why, and
 	// what to do about it. Without a reason Try has that.
 	Refused(stderr string) (is Refusal, why string)
-	// Limits returns the command that lists the time limits for a submission with these arguments;
-	// nothing if Submit refuses what asks for more.
-	Limits(args []string) Command
-	// Exceeds reads its output: why such a job would wait for ever, or "".
-	Exceeds(stdout string, args []string) string
+	// Limits returns the command that lists the time limits for a submission with these arguments,
+	// and what reads from its output why such a job would wait for ever, or "". It returns nothing
+	// if Submit refuses what asks for more.
+	Limits(args []string) (command Command, exceeds func(stdout string) string)
 	// List returns the command that lists all jobs of this user.
 	List(user string) Command
 	// Rows reads its output.

@@ -40,7 +40,7 @@ func (t Trial) Ask(w Dialect) (begins string, refused Refusal, err error) {
 
 // exceeds returns why a submission would be accepted and wait for ever, or "".
 func exceeds(d Dialect, args []string) string {
-	command := d.Limits(args)
+	command, exceeds := d.Limits(args)
 	if len(command.Args) == 0 {
 		return ""
 	}
@@ -48,5 +48,5 @@ func exceeds(d Dialect, args []string) string {
 	if err != nil {
 		return "" // unknown
 	}
-	return d.Exceeds(out, args)
+	return exceeds(out)
 }

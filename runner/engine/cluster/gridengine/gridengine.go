@@ -88,10 +88,7 @@ func (dialect) Refused(stderr string) (is cluster.Refusal, why string) {
 }
 
 // Limits is not needed: -w e refuses what no queue could run.
-func (dialect) Limits([]string) cluster.Command { return cluster.Command{} }
-
-// Exceeds has nothing to read.
-func (dialect) Exceeds(string, []string) string { return "" }
+func (dialect) Limits([]string) (c cluster.Command, _ func(string) string) { return c, nil }
 
 // List lists all jobs of a user with their whole names: those that wait, an array's together,
 // and those that run.

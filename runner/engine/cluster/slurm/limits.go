@@ -23,16 +23,17 @@ func given(args []string, option, variable string) (value string) {
 
 // Limits lists those of the partitions, beyond which Slurm accepts a job that never starts. A QOS or
 // a reservation may have others.
-func (dialect) Limits(args []string) cluster.Command {
+func (dialect) Limits(args []string) (c cluster.Command, _ func(string) string) {
 	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
 		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // -p NAME may be among them
-		return cluster.Command{}
+		return c, nil
 	}
-	return cluster.Command{Args: []string{"sinfo", "-h", "-a", "-o", "%P|%l"}}
+	c.Args = []string{"sinfo", "-h", "-a", "-o", "%P|%l"}
+	return c, func(stdout string) string { return exceeds(stdout, args) }
 }
 
-// Exceeds compares the time that is asked for with the longest that any of its partitions allows.
-func (dialect) Exceeds(stdout string, args []string) string {
+// exceeds compares the time that is asked for with the longest that any of its partitions allows.
+func exceeds(stdout string, args []string) string {
 	asked, err := strconv.Atoi(given(args, "time", ""))
 	names, longest, where := strings.Split(given(args, "partition", "SBATCH_PARTITION"), ","), -1, ""
 	for line := range strings.Lines(stdout) {

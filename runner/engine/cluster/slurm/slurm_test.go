@@ -248,15 +248,17 @@ func TestExceeds(t *testing.T) {
 		{"--time=xyz", ""},
 	} {
 		args := strings.Fields(tt.args)
-		if got := (dialect{}).Exceeds(partitions, args); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
-			t.Errorf("%s: got %q", tt.args, got)
-		}
-		if len((dialect{}).Limits(args).Args) == 0 {
+		c, reads := dialect{}.Limits(args)
+		if len(c.Args) == 0 {
 			t.Errorf("%s: the limits are not asked for", tt.args)
+			continue
+		}
+		if got := reads(partitions); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: got %q", tt.args, got)
 		}
 	}
 	for _, args := range []string{"", "--partition=gpu", "--time=99 --qos=long", "--time=99 --reservation=r", "--time=99 -plong"} {
-		if c := (dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {
+		if c, _ := (dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {
 			t.Errorf("%s: asked by %q", args, c.Args)
 		}
 	}

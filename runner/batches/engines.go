@@ -116,18 +116,10 @@ func Resources() gpu.HostResources {
 }
 
 // dialects are those of the clusters that gpurun knows.
-var dialects = []cluster.Dialect{DialectOf(Engines["slurm"]), DialectOf(Engines["sge"])}
+var dialects = []cluster.Dialect{slurm.Kind.(cluster.Kind).Dialect, gridengine.Kind.(cluster.Kind).Dialect}
 
 // Allocation returns the job of a cluster in which this process runs.
 var Allocation = sync.OnceValue(func() cluster.Allocation { return cluster.Here(dialects...) })
-
-// DialectOf returns the dialect of a kind of engine that is a cluster's.
-func DialectOf(kind engine.Kind) cluster.Dialect { return kind.(cluster.Kind).Dialect }
-
-// SubmitsBy returns the command that submits the jobs of such a kind.
-func SubmitsBy(kind engine.Kind) string {
-	return DialectOf(kind).Submit(cluster.Array{Tasks: 1}, nil).Args[0]
-}
 
 // CheckHost reports jobs that need more than this host has, if they run here.
 func CheckHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {

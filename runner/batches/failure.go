@@ -17,8 +17,7 @@ const (
 	ExitUsage    = 2   // bad files or arguments; nothing ran
 	ExitState    = 4   // the state cannot be used
 	ExitInternal = 70  // internal error
-	ExitNoWait   = 75  // no GPU free right away, with --no-wait
-	ExitNotYet   = 75  // gpurun wait --timeout: what it waits for has not ended
+	ExitNotYet   = 75  // no GPU free right away, with --no-wait; gpurun wait --timeout: what it waits for has not ended
 	ExitGaveUp   = 124 // no GPU within max_wait
 	ExitInt      = 130 // interrupted: Ctrl-C
 	ExitTerm     = 143 // interrupted: SIGTERM, gpurun stop
@@ -86,7 +85,7 @@ func ExitOf(r state.Result, noWait bool) int {
 	case r.StateErr != nil:
 		return ExitState
 	case r.GaveUp && noWait:
-		return ExitNoWait
+		return ExitNotYet
 	case r.GaveUp:
 		return ExitGaveUp
 	}

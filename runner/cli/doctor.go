@@ -92,7 +92,7 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	at := here
 	if kind := batches.Engines[d.settings.Engine]; kind.Abilities().Queues && c.Sim == "" {
-		at, d.there = there, batches.DialectOf(kind)
+		at, d.there = there, kind.(cluster.Kind).Dialect
 	}
 	defer func() {
 		if d.prober != nil {
@@ -236,8 +236,8 @@ func (d *diagnosis) hostRules() string {
 
 // logout says whether jobs outlive the session.
 func (d *diagnosis) logout() string {
-	if session.LogoutKills() {
-		d.wrong(session.LogoutWarning, session.LogoutHint)
+	if warning, cure := session.LogoutKills(); warning != "" {
+		d.wrong(warning, cure)
 	}
 	return "runs and their jobs go on after you log out"
 }

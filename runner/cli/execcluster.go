@@ -33,7 +33,7 @@ func (a *app) execSettings() (jobspec.Settings, error) {
 
 // onCluster runs the command on a node of a cluster, which has a queue of its own.
 func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
-	dialect := batches.DialectOf(batches.Engines[s.Engine])
+	dialect := batches.Engines[s.Engine].(cluster.Kind).Dialect
 	if err := c.unmapped(s.Engine); err != nil {
 		return err
 	}

@@ -105,8 +105,8 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	if more > 0 {
 		fmt.Fprintf(to, "  and %s with other requests\n", batches.Count(more, "job"))
 	}
-	if limit := rules.TimeLimit(); limit != "" && session.Endless(p.batch, p.runs) {
-		fmt.Fprintln(to, "jobs without a timeout are stopped by "+limit)
+	if words := rules.Endless(p.batch, p.runs); words != "" {
+		fmt.Fprintln(to, words)
 	}
 	return nil, nil
 }

@@ -31,7 +31,7 @@ var exitRows = []row{
 	{strconv.Itoa(batches.ExitUsage), "The files or the arguments are wrong; nothing was started."},
 	{strconv.Itoa(batches.ExitState), "The state cannot be used: another gpurun is running this file, the disk is full, the run is on another host, ..."},
 	{strconv.Itoa(batches.ExitInternal), "gpurun itself failed."},
-	{strconv.Itoa(batches.ExitNoWait), "run, exec: --no-wait, and no GPU was free. wait: what it waits for had not ended at --timeout."},
+	{strconv.Itoa(batches.ExitNotYet), "run, exec: --no-wait, and no GPU was free. wait: what it waits for had not ended at --timeout."},
 	{strconv.Itoa(batches.ExitGaveUp), "Gave up waiting for a GPU (max_wait). exec: the command was stopped by the host's max_timeout."},
 	{strconv.Itoa(batches.ExitCannotExecute) + ", " + strconv.Itoa(batches.ExitNotFound), "exec: the command is not executable, or not found. Otherwise exec exits with the command's own status."},
 	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Interrupted: by Ctrl-C, or by SIGTERM or gpurun stop."},

@@ -73,7 +73,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	if len(problems) > 0 {
 		return problems
 	}
-	name, dialect := p.batch.Settings.Engine, batches.DialectOf(batches.EngineOf(p.batch))
+	name, dialect := p.batch.Settings.Engine, batches.EngineOf(p.batch).(cluster.Kind).Dialect
 	printLines(to, notes)
 	p.there = p.submissions(dialect)
 	lacking := session.LacksCommand(p.batch, p.runs)

@@ -15,7 +15,7 @@ import (
 
 // failureCodes are the codes of failed commands by exit status.
 var failureCodes = map[int]string{
-	batches.ExitFailed: "failed", batches.ExitUsage: "usage", batches.ExitState: "state", batches.ExitInternal: "internal", batches.ExitNoWait: "not_yet", batches.ExitGaveUp: "gave_up",
+	batches.ExitFailed: "failed", batches.ExitUsage: "usage", batches.ExitState: "state", batches.ExitInternal: "internal", batches.ExitNotYet: "not_yet", batches.ExitGaveUp: "gave_up",
 	batches.ExitInt: "interrupted", batches.ExitTerm: "interrupted",
 }
 

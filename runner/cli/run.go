@@ -107,8 +107,8 @@ func (s *shownRun) opened(r *session.Run) {
 		s.say("note", n)
 	}
 	s.tellHost(r.Rules)
-	if limit := r.Rules.TimeLimit(); limit != "" && session.Endless(r.Batch, r.Runs) {
-		s.say("note", "jobs without a timeout are stopped by "+limit)
+	if words := r.Rules.Endless(r.Batch, r.Runs); words != "" {
+		s.say("note", words)
 	}
 }
 

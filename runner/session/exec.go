@@ -123,7 +123,7 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 			e.host = HostRules{HostRules: pool.Host()}
 			return indexed(p), nil
 		case e.Rules.AtOnce:
-			return false, &batches.Failure{Code: batches.ExitNoWait, Text: "no GPU free: " + why}
+			return false, &batches.Failure{Code: batches.ExitNotYet, Text: "no GPU free: " + why}
 		case e.MaxWait > 0 && waited >= e.MaxWait:
 			e.GaveUp = waited
 			return false, &batches.Failure{Code: batches.ExitGaveUp, Text: why}

@@ -188,7 +188,11 @@ func RulesOf(s jobspec.Settings, devs []gpu.Device, h HostRules, sim bool) (gpu.
 	}, devs, sim)
 }
 
-// Endless reports whether one of the jobs that runs selects holds GPUs without a timeout.
-func Endless(b *jobspec.Batch, runs func(id int) bool) bool {
-	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) })
+// Endless says what ends jobs that runs selects and that hold GPUs without a timeout; "" if nothing does, or there are none.
+func (h *HostRules) Endless(b *jobspec.Batch, runs func(id int) bool) string {
+	limit := h.TimeLimit()
+	if limit == "" || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) }) {
+		return ""
+	}
+	return "jobs without a timeout are stopped by " + limit
 }

@@ -10,15 +10,9 @@ import (
 // logindFiles hold logind's settings, weaker ones first.
 var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
 
-// What a run says where logging out would end it.
-const (
-	LogoutWarning = "logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)"
-	LogoutHint    = "run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …"
-)
-
-// LogoutKills reports whether logging out ends what this process starts. A hang-up does
+// LogoutKills warns if logging out ends what this process starts, and says what to do. A hang-up does
 // not, but logind can be set to kill everything that a session leaves behind.
-func LogoutKills() bool {
+func LogoutKills() (warning, cure string) {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup")
 	var settings []string
 	for _, pattern := range logindFiles {
@@ -29,7 +23,10 @@ func LogoutKills() bool {
 			settings = append(settings, string(b))
 		}
 	}
-	return os.Getuid() != 0 && killedAtLogout(string(cgroup), settings)
+	if os.Getuid() == 0 || !killedAtLogout(string(cgroup), settings) {
+		return "", ""
+	}
+	return "logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)", "run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …"
 }
 
 // killedAtLogout judges the contents of /proc/self/cgroup and logind's settings.

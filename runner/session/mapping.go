@@ -8,6 +8,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
+	"gpurun/runner/engine/cluster"
 )
 
 // What becomes of the settings of a job file where a cluster chooses the GPUs. Each
@@ -44,7 +45,7 @@ func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 		if !runs(id) || !kind.Abilities().Queues {
 			continue
 		}
-		name := batches.SubmitsBy(kind)
+		name := kind.(cluster.Kind).Dialect.Submit(cluster.Array{Tasks: 1}, nil).Args[0]
 		if _, err := exec.LookPath(name); err != nil {
 			return []jobspec.Problem{{
 				File: b.Files[0].Path, Text: fmt.Sprintf("engine %s: there is no %s here", b.Settings.Engine, name),

@@ -246,9 +246,9 @@ func (r *Run) Carry() (res state.Result, err error) {
 	if err := r.Detached.settle(r.State.Output()); err != nil {
 		return res, err
 	}
-	if LogoutKills() {
-		r.Warn(LogoutWarning)
-		r.Hint(LogoutHint)
+	if warning, cure := LogoutKills(); warning != "" {
+		r.Warn(warning)
+		r.Hint(cure)
 	}
 	if err := r.noStrayKeeper(); err != nil {
 		return res, err

@@ -18,7 +18,7 @@ import (
 // An onCluster says what becomes of settings.
 type onCluster struct {
 	keys []string
-	note string // what to say if they have no effect; "" if they have
+	idle bool   // they have no effect
 	cure string // if they have no counterpart, what to do instead
 }
 
@@ -31,11 +31,7 @@ var settingsOnCluster = []onCluster{
 	{keys: []string{"background"}, cure: "remove it; a partition with low priority does the same: cluster: {partition: NAME}"},
 	{keys: []string{"hours"}, cure: "remove it; the cluster has reservations for that"},
 	{keys: []string{"slots"}, cure: jobspec.WholeGPUs},
-	{keys: []string{"max_util"}, note: "max_util"},
-	{keys: []string{"others"}, note: "others"},
-	{keys: []string{"share"}, note: "share"},
-	{keys: []string{"pick"}, note: "pick"},
-	{keys: []string{"patience"}, note: "patience"},
+	{keys: []string{"max_util", "others", "share", "pick", "patience"}, idle: true},
 }
 
 // LacksCommand reports that this host lacks the command that submits jobs to their cluster.
@@ -85,8 +81,8 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 			case from == "":
 			case k.cure != "":
 				refuse(name+" ("+from+")", k.cure)
-			case k.note != "":
-				notes = append(notes, k.note)
+			case k.idle:
+				notes = append(notes, name)
 			}
 		}
 	}

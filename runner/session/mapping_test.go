@@ -92,7 +92,7 @@ func TestClustersPageHasEveryKey(t *testing.T) {
 	}
 	var names []string
 	for _, k := range settingsOnCluster {
-		if k.note != "" || k.cure != "" {
+		if k.idle || k.cure != "" {
 			names = append(names, k.keys...)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -56,10 +57,8 @@ func (s *submission) says(name string) string {
 // document returns what its jobs have of it.
 func (s *submission) document() *schema.Submission {
 	d := &schema.Submission{Args: schema.List(s.Args), Limit: schema.Known(s.Limit.Seconds()), Begins: schema.Known(s.begins)}
-	for _, err := range []error{s.err, s.refused} {
-		if err != nil {
-			d.Refused = schema.Known(err.Error())
-		}
+	if err := cmp.Or(s.refused, s.err); err != nil {
+		d.Refused = schema.Known(err.Error())
 	}
 	return d
 }

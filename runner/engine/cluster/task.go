@@ -282,7 +282,11 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 	for {
 		if r := readRequest(here); r != last {
 			last = r
-			asked <- r.message()
+			m := &wire.Message{Op: wire.Stop, Why: r.why}
+			if r.how == "kill" {
+				m.How = engine.Kill
+			}
+			asked <- m
 		}
 		select {
 		case _, ok := <-letters:
@@ -303,14 +307,6 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 			}
 		}
 	}
-}
-
-func (r request) message() *wire.Message {
-	m := &wire.Message{Op: wire.Stop, Why: r.why}
-	if r.how == "kill" {
-		m.How = engine.Kill
-	}
-	return m
 }
 
 // taskHere returns which task of its submission this is, from 0, and what the cluster calls it.

@@ -63,3 +63,35 @@ func TestAllocationIsTooShort(t *testing.T) {
 		t.Errorf("with more time: %v", s.Counts)
 	}
 }
+
+// A job that runs anyway does not do so for what is left to the next run in another allocation: it is left with it.
+func TestAllocationConcludesNothing(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 3, nil)
+	w.b.Settings.MaxConcurrent = 1
+	w.job("clean", "clean", jobspec.Spec{When: jobspec.Always}, "", "j2")
+	w.job("mail", "mail", jobspec.Spec{}, "", "clean")
+	w.opts.Ends, w.opts.Within = w.now.Wall.Add(90*time.Second), "slurm job 12"
+	w.open()
+	w.send(Began{})
+	w.takes(gpu.GiB, time.Minute, Ended{})
+	if w.done == nil {
+		t.Fatal("the run waits for jobs that it leaves")
+	}
+	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 4 || s.Counts[state.Succeeded] != 1 {
+		t.Errorf("got %v", s.Counts)
+	}
+	if x := w.core.Wait(w.now, w.id("clean")); x == nil || x.Text != "needs j2, which is held" {
+		t.Errorf("what runs anyway waits for %+v", x)
+	}
+	w.opts.Ends = time.Time{}
+	w.open()
+	w.send(Began{})
+	for range 2 {
+		w.takes(gpu.GiB, time.Second, Ended{})
+	}
+	w.exit("clean", Ended{})
+	w.exit("mail", Ended{})
+	if s := w.core.Snapshot(w.now); s.Counts[state.Succeeded] != 4 || w.done == nil {
+		t.Errorf("with more time: %v", s.Counts)
+	}
+}

@@ -9,7 +9,8 @@ import (
 // A run concludes with its jobs with `when: always` or `failure` whose needs have not all
 // ended: they run once nothing else can start, because groups are held, fail_fast is set
 // or the run gave up waiting. What cannot start is held then. After a person's stop they do
-// not run.
+// not run, nor if jobs are left since the cluster's job around the run ends: the next run goes on
+// with those.
 
 // anyway reports whether a job may run without the success of its needs.
 func (c *Core) anyway(id int32) bool {
@@ -34,6 +35,14 @@ func (c *Core) conclude() (moved bool) {
 		return (p == pending || p == ready && c.sealed()) && c.anyway(id)
 	}):
 		return false
+	}
+	if c.draining == "" && c.leaves() {
+		for _, id := range c.graph.order {
+			if c.jobs[id].phase == pending && c.anyway(id) {
+				c.holdJob(id)
+			}
+		}
+		return true
 	}
 	moved = c.sealed()
 	c.leaveRetries()

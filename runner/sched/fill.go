@@ -267,6 +267,11 @@ func (c *Core) leaveLate() {
 	}
 }
 
+// leaves reports whether a job is left for that reason.
+func (c *Core) leaves() bool {
+	return !c.opts.Ends.IsZero() && slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.late(id) != nil })
+}
+
 // tellLate says at the end which jobs are left for that reason.
 func (c *Core) tellLate() {
 	n, text := 0, ""

@@ -13,6 +13,7 @@ import (
 // that they leave open.
 type runLog struct {
 	state.RunHistory
+	ref     *Ref
 	after   aftermath
 	Secrets []string // of the jobs as they are, and of all that have started
 }
@@ -20,7 +21,7 @@ type runLog struct {
 // RunLog reads the ledgers of a batch from their beginnings.
 func (ref *Ref) RunLog() *runLog {
 	ref.unread()
-	p := &runLog{Secrets: SecretsOf(ref.Batch)}
+	p := &runLog{ref: ref, Secrets: SecretsOf(ref.Batch)}
 	for i := range ref.Files() {
 		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) {
 			p.Secrets = append(p.Secrets, SecretsIn(&f)...)
@@ -43,10 +44,10 @@ func SecretsIn(start *state.Fact) []string {
 }
 
 // Rows returns the digests of the runs that were seen since some time.
-func (p *runLog) Rows(ref *Ref, since time.Time) []schema.RunRow {
+func (p *runLog) Rows(since time.Time) []schema.RunRow {
 	rows := []schema.RunRow{}
 	for i, e := range p.Runs {
-		alive := ref.Alive && i == len(p.Runs)-1
+		alive := p.ref.Alive && i == len(p.Runs)-1
 		if !alive && e.Last.Before(since) {
 			continue
 		}
@@ -128,8 +129,8 @@ func UntilTime(from, t time.Time) string {
 }
 
 // Attempt describes one attempt.
-func (p *runLog) Attempt(ref *Ref, x *state.AttemptRecord, now time.Time) schema.AttemptRow {
-	row := schema.AttemptRow{File: ref.Files()[x.Ledger], Job: x.Job, Key: x.Key}
+func (p *runLog) Attempt(x *state.AttemptRecord, now time.Time) schema.AttemptRow {
+	row := schema.AttemptRow{File: p.ref.Files()[x.Ledger], Job: x.Job, Key: x.Key}
 	if x.Open != nil {
 		row.Attempt = *schema.Open(x.Open, now)
 		if f := p.after.found[x.UniID]; f.PID != 0 {

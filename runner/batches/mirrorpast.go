@@ -89,7 +89,7 @@ func (m *Mirror) chronicle() *runLog {
 			m.past.runs.Add(i, seq, f)
 		})
 	}
-	c := &runLog{RunHistory: m.past.runs.Closed(), after: m.after, Secrets: m.past.secrets}
+	c := &runLog{ref: m.ref, RunHistory: m.past.runs.Closed(), after: m.after, Secrets: m.past.secrets}
 	if len(m.after.ended) > 0 {
 		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.AttemptRecord) bool { return x.Open != nil && m.after.ended[x.UniID] })
 		for r := range m.ref.History.Records() {
@@ -111,7 +111,7 @@ func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {
 	c, now := m.chronicle(), time.Now()
 	rows := make([]schema.AttemptRow, len(c.Attempts))
 	for i, x := range c.Attempts {
-		rows[i] = c.Attempt(m.ref, x, now)
+		rows[i] = c.Attempt(x, now)
 	}
 	return rows, nil
 }
@@ -132,7 +132,7 @@ func (m *Mirror) Runs() (*schema.History, error) {
 		return nil, err
 	}
 	c := m.chronicle()
-	doc := &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: c.Rows(m.ref, time.Time{})}
+	doc := &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: c.Rows(time.Time{})}
 	return redact.Document(doc, redact.Hiding(c.Secrets)), nil
 }
 
@@ -157,7 +157,7 @@ func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 	attempts := []schema.AttemptRow{}
 	for _, x := range w.Log.Attempts {
 		if (x.Key == key || x.Job == name) && m.ref.Files()[x.Ledger] == file {
-			attempts = append(attempts, w.Log.Attempt(m.ref, x, time.Now()))
+			attempts = append(attempts, w.Log.Attempt(x, time.Now()))
 		}
 	}
 	hide := redact.Hiding(w.Log.Secrets)

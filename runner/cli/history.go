@@ -55,7 +55,7 @@ func (c *historyCmd) Run(a *app) error {
 		return c.attempts(a, ref, since)
 	}
 	p := ref.RunLog()
-	rows := redact.Document(p.Rows(ref, since), redact.Hiding(p.Secrets))
+	rows := redact.Document(p.Rows(since), redact.Hiding(p.Secrets))
 	if c.JSON {
 		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: ref.Describe(), Runs: rows})
 	}
@@ -164,7 +164,7 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 	now, rows, endings := time.Now(), []schema.AttemptRow{}, []string{}
 	for _, x := range p.Attempts {
 		if (meant[x.Job] || meant[present(x.Ledger, x.Key)]) && (x.Open != nil || !x.Time.Before(since)) {
-			rows = append(rows, p.Attempt(ref, x, now))
+			rows = append(rows, p.Attempt(x, now))
 			endings = append(endings, x.Failure().Ending())
 		}
 	}

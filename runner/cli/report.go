@@ -95,10 +95,10 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	}
 	k.Status = ref.Status()
 	p := ref.RunLog()
-	k.Runs, k.Secrets = p.Rows(ref, time.Time{}), p.Secrets
+	k.Runs, k.Secrets = p.Rows(time.Time{}), p.Secrets
 	now := time.Now()
 	for _, x := range p.Attempts {
-		row := p.Attempt(ref, x, now)
+		row := p.Attempt(x, now)
 		k.Attempts = append(k.Attempts, row)
 		if x.Open == nil {
 			k.Ends[report.ID{File: row.File, Key: x.Key}] = &x.Fact

@@ -11,7 +11,6 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
-	"gpurun/runner/session"
 	"gpurun/state"
 )
 
@@ -36,7 +35,7 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	if err != nil {
 		return err
 	}
-	engine, err := session.OpenEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{}, a.Go)
+	engine, err := a.OpenEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{})
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitState, Text: "cannot reach the run's jobs: " + err.Error(), Err: err}
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // OpenEngine opens the engine of a batch folder; of none for claims alone.
-func OpenEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster, start func(func())) (engine.Opened, error) {
-	return kind.Open(engine.Config{Bound: batches.Allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: RunID(), Go: start, Cluster: c})
+func (p *Process) OpenEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster) (engine.Opened, error) {
+	return kind.Open(engine.Config{Bound: batches.Allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: RunID(), Go: p.Go, Cluster: c})
 }
 
 // LockOf opens what this user's runs and commands lock while they submit to a cluster.
@@ -44,7 +44,7 @@ func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 			return e, leave, err
 		}
 	}
-	e, err = OpenEngine(batches.EngineOf(r.Batch), r.State.Dir(0), r.Log, ClaimRoots(r.Prober, r.State.Dir(0)), theirs, r.Go)
+	e, err = r.OpenEngine(batches.EngineOf(r.Batch), r.State.Dir(0), r.Log, ClaimRoots(r.Prober, r.State.Dir(0)), theirs)
 	if err != nil {
 		err = &batches.Failure{Code: batches.ExitState, Text: err.Error(), Err: err, Hint: "nothing was started"}
 	}

@@ -28,7 +28,7 @@ import (
 
 func (e *Exec) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	e.pool = pool
-	e.engine, err = OpenEngine(batches.Engines["local"], "", zerolog.Nop(), ClaimRoots(p, execFolder()), engine.Cluster{}, e.Go)
+	e.engine, err = e.OpenEngine(batches.Engines["local"], "", zerolog.Nop(), ClaimRoots(p, execFolder()), engine.Cluster{})
 	e.spent = claimsOf(p, execFolder())
 	e.spent.open(pool)
 	return err

@@ -296,11 +296,21 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 	keep := func() error {
 		dirty := map[*submit]bool{}
 		for _, e := range named {
-			if s := e.submit; e.n < len(s.marks) && s.marks[e.n] != mark {
+			s := e.submit
+			if _, read := dirty[s]; !read {
+				dirty[s] = false
+				if now := marksOf(s.dir); len(now) == len(s.marks) {
+					s.marks = now // a run of another job file may have changed its own, and the last change may have failed
+				}
+			}
+			if e.n < len(s.marks) && s.marks[e.n] != mark {
 				s.marks[e.n], dirty[s] = mark, true
 			}
 		}
-		for s := range dirty {
+		for s, changed := range dirty {
+			if !changed {
+				continue
+			}
 			if err := overwrite(filepath.Join(s.dir, holdsFile), 0, s.marks); err != nil {
 				return err
 			}

@@ -212,6 +212,45 @@ func TestOrdersOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
+// The jobs of several files, submitted together, may be held by a run of each. What could not be recorded
+// at first is recorded before it is held.
+func TestHoldsOfTwoRuns(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{holdsFile: "  ", answerFile: "11\n"} {
+		if err := write(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var runs [2]*Cluster
+	for n := range runs { // both read the record before one of them writes it
+		c := &Cluster{dialect: steerable{}, live: map[string]*entry{}, submits: map[string]*submit{}, steering: steering{limits: limits{gpus: -1}}}
+		c.live["a"] = &entry{paused: true}
+		c.live["a"].belong(c.known(dir), n)
+		runs[n] = c
+	}
+	for _, c := range runs {
+		_, before, _ := c.order()
+		if err := os.Rename(filepath.Join(dir, holdsFile), filepath.Join(dir, "away")); err != nil {
+			t.Fatal(err)
+		}
+		if before() == nil {
+			t.Fatal("what cannot be recorded is held")
+		}
+		if err := os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, holdsFile)); err != nil {
+			t.Fatal(err)
+		}
+		if err := before(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := string(marksOf(dir)); got != "hh" {
+		t.Errorf("the record of holds is %q", got)
+	}
+}
+
 // What a list says of what the cluster was told is believed where it is certain.
 func TestCheck(t *testing.T) {
 	e := &entry{held: true}

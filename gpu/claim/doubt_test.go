@@ -205,7 +205,7 @@ func TestFolderThatIsNeverRead(t *testing.T) {
 	c := start(t, -1, "hold", root, "a")
 	h := NewHolder([]string{root})
 	t.Cleanup(h.Close)
-	h.entered = func(string) { time.Sleep(readLimit + readLimit/5) } // a busy machine
+	h.entered = func(string) { time.Sleep(5 * readLimit) } // a busy machine
 	err := errDoubt
 	var got []gpu.Claim
 	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ {

@@ -310,6 +310,9 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 		return
 	}
 	c.Log.Warn().Str("name", s.name).Str("error", text).Msg("submission refused")
+	if slices.ContainsFunc(batch, func(l *engine.Launch) bool { return c.live[l.UniID] != nil && claimedBy(l.Dir) != "" }) {
+		refusal = Unclear // a node has one of them, whatever the answer says
+	}
 	switch refusal {
 	case Never:
 		c.late.done("submit", nil)

@@ -152,6 +152,36 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// A batch of which a node has begun an attempt was accepted, even if the answer was a refusal: nothing of it is
+// submitted again.
+func TestRefusedButBegun(t *testing.T) {
+	for _, is := range []Refusal{Never, Fewer, Full, Later, Unreachable} {
+		s, batch := prepared(t, 2)
+		c := &Cluster{
+			dialect: plain{}, live: map[string]*entry{}, refused: map[string]respite{}, submits: map[string]*submit{s.id: s}, most: arrayMost, largest: arrayMost,
+			out: engine.NewMailbox[engine.Event](),
+		}
+		c.late.begin("submit")
+		for i, l := range batch {
+			e := &entry{Identity: l.Identity}
+			e.belong(s, i)
+			c.live[l.UniID] = e
+		}
+		if err := claim(batch[1].Dir, "node1 17_1"); err != nil {
+			t.Fatal(err)
+		}
+		c.called(s, batch, []string{"-p a"}, is, "why")
+		for i, l := range batch {
+			if _, err := os.Stat(filepath.Join(l.Dir, wire.StatusFile)); err != nil || c.live[l.UniID] == nil || c.live[l.UniID].submit != s {
+				t.Errorf("refused by %d, attempt %d is no longer of its submission: %v", is, i, err)
+			}
+		}
+		if len(c.queue) > 0 || !c.unclear {
+			t.Errorf("refused by %d: %d are to be submitted again, and the next list is not asked for", is, len(c.queue))
+		}
+	}
+}
+
 // A controller that hangs, so that a list takes long, fails and is asked for again, is said to hang once, and to answer once.
 func TestHangs(t *testing.T) {
 	c := &Cluster{dialect: plain{}, out: engine.NewMailbox[engine.Event]()}

@@ -25,7 +25,7 @@ help:
 	@echo 'make install  install gpurun, its man page and completions below PREFIX (/usr/local, or ~/.local if you are not root)'
 	@echo 'make uninstall  remove them'
 	@echo 'make dist     packages for amd64 and arm64 in dist/: tar.gz, .deb, .rpm, wheel, SBOM, SHA256SUMS'
-	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/scheduling.md'
+	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/internals/scheduling.md'
 	@echo 'make engines  run the tests against a real Slurm and Grid Engine, which it installs, starts and stops (Debian, as root)'
 	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
@@ -121,7 +121,7 @@ browser: build web
 	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClient$$' ./runner/web
 
 # Needs a GPU: readings from the real driver, a command on a GPU, a batch, and what it
-# cost. docs/gpu-smoke.md has its output from real machines.
+# cost. docs/internals/gpu-smoke.md has its output from real machines.
 gpu-smoke: build
 	@$(OUT) gpus >/dev/null 2>&1 || { echo 'no GPU here'; exit 1; }
 	GPURUN_GPU_SMOKE=1 $(GO) test -count=1 -v -run SmokeRealGPU ./gpu/probe
@@ -130,7 +130,7 @@ gpu-smoke: build
 	$(OUT) exec --no-wait -m 1GiB -- sh -c 'echo "CUDA_VISIBLE_DEVICES=$$CUDA_VISIBLE_DEVICES in $$CUDA_DEVICE_ORDER"'
 	dir=$$(mktemp -d) && $(OUT) run --state-dir $$dir --force jobs/multi_seed.yaml && rm -rf $$dir
 
-# Speed compared with the alternatives; docs/performance.md has the figures.
+# Speed compared with the alternatives; docs/internals/performance.md has the figures.
 PEERS := xargs parallel ninja
 bench: build
 	@missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
@@ -148,7 +148,7 @@ bench: build
 # to kills at every system call of a start. The second half ends early once it has covered
 # all of them, in about twenty minutes; if cut short it prints how far it got, and another
 # seed starts elsewhere. A seed repeats the choices, but not the kernel's scheduling.
-# docs/reliability.md has the figures of long runs.
+# docs/internals/reliability.md has the figures of long runs.
 TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
 TORTURE_STARTS ?= 1000
@@ -161,7 +161,7 @@ FAIR_DAYS ?= 100
 FAIR_SEEDS ?= 5
 fairness:
 	$(GO) test -count=1 -v -timeout 0 -run '^TestFairness$$' ./runner/hostsim -hostsim.brief=false \
-		-hostsim.days $(FAIR_DAYS) -hostsim.seeds $(FAIR_SEEDS) -hostsim.table $(abspath docs/scheduling.md)
+		-hostsim.days $(FAIR_DAYS) -hostsim.seeds $(FAIR_SEEDS) -hostsim.table $(abspath docs/internals/scheduling.md)
 
 # The tests against real schedulers, which they install (Debian, as root), start and stop.
 ENGINES ?= slurm sge

@@ -15,7 +15,7 @@ import (
 // The examples of the page are job files, and it has every key of cluster.
 func TestClusterKeys(t *testing.T) {
 	var jobs []string
-	for _, f := range fences(t, "clusters.md") {
+	for _, f := range fences(t, "reference/clusters.md") {
 		if f.lang == "yaml" {
 			for _, j := range load(t, f).Jobs {
 				jobs = append(jobs, j.Name)
@@ -34,7 +34,7 @@ func TestClusterKeys(t *testing.T) {
 	if !errors.As(err, &unknown) {
 		t.Fatal(err)
 	}
-	page := text(t, "clusters.md")
+	page := text(t, "reference/clusters.md")
 	_, keys, _ := strings.Cut(unknown.Hint, "cluster has ")
 	for _, key := range strings.Split(keys, ", ") {
 		if !regexp.MustCompile("(?m)^\\| (`[a-z_]+`, )*`" + key + "`").MatchString(page) {
@@ -55,7 +55,7 @@ func TestClusterMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(text(t, "clusters.md"), "## When something is wrong")
+	_, table, _ := strings.Cut(text(t, "reference/clusters.md"), "## When something is wrong")
 	table, _, _ = strings.Cut(table, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `(?:sge|slurm|node1):? ([^`…(]+?)[ :]*(?:\\([^`]*)?…?` \\|").FindAllStringSubmatch(table, -1)
 	if len(rows) < 6 {

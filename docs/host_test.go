@@ -31,11 +31,11 @@ func hostWarnings(t *testing.T, text string) string {
 // The example of the page is a file as it should be, and its tables have every key.
 func TestHostRules(t *testing.T) {
 	t.Setenv(hostrules.Variable, "")
-	examples := fences(t, "host.md")
+	examples := fences(t, "reference/host.md")
 	if w := hostWarnings(t, examples[0].text); w != "" {
 		t.Error(w)
 	}
-	page, err := os.ReadFile("host.md")
+	page, err := os.ReadFile("reference/host.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func load(t *testing.T, f fence) *jobspec.Batch {
 
 func TestExamplesAreJobFiles(t *testing.T) {
 	var got []string
-	for _, f := range fences(t, "jobfile.md") {
+	for _, f := range fences(t, "reference/jobfile.md") {
 		if f.lang != "yaml" && f.lang != "block" {
 			continue
 		}
@@ -127,7 +127,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 // exampleWith is the first example that holds a text.
 func exampleWith(t *testing.T, lang, part string) fence {
 	t.Helper()
-	for _, f := range fences(t, "jobfile.md") {
+	for _, f := range fences(t, "reference/jobfile.md") {
 		if f.lang == lang && strings.Contains(f.text, part) {
 			return f
 		}
@@ -168,7 +168,7 @@ func TestWhatTheConfigBecomes(t *testing.T) {
 
 // The table of settings has every setting, with its default.
 func TestSettingsTable(t *testing.T) {
-	page, err := os.ReadFile("jobfile.md")
+	page, err := os.ReadFile("reference/jobfile.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // Every test that reliability.md names is in one of the packages listed with it,
 // and every package listed there has one of them.
 func TestPromisesAreTested(t *testing.T) {
-	page, err := os.ReadFile("reliability.md")
+	page, err := os.ReadFile("internals/reliability.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@
 // functions go into a file of their own, like plain.go: reading fills fileJobs (load.go), and
 // each job becomes a proto (proto.go), of which expand (expand.go) makes jobs with names, keys
 // and specs. A parser that is more than a few lines is a package that knows no jobs, like
-// jobspec/block, with a row of allowed imports in runner/house_test.go. docs/jobfile.md
+// jobspec/block, with a row of allowed imports in runner/house_test.go. docs/reference/jobfile.md
 // describes the dialect, and jobs/ gets an example.
 package jobspec
 
@@ -164,7 +164,7 @@ type Rendered struct {
 	Config   *Config  // nil if there is none
 }
 
-// A Config is a copy of a config file with some values changed; see docs/jobfile.md.
+// A Config is a copy of a config file with some values changed; see docs/reference/jobfile.md.
 type Config struct {
 	Base      string // absolute
 	Path      string // absolute, where the copy belongs

@@ -22,7 +22,7 @@ import (
 // as names, parameters, env, shell, the values of the rendered config, the work dir
 // as written and, for jobs equal in all this, their number within the file. It does
 // not cover name (unless a text uses {name}), resources, retries, log, needs, or the
-// location of the file. docs/jobfile.md tells users so.
+// location of the file. docs/reference/jobfile.md tells users so.
 const recipe = "gpurun key 1"
 
 // A digest is what a hash covers, encoded so that different lists of strings never look

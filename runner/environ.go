@@ -20,7 +20,7 @@ type identity struct {
 }
 
 // jobEnviron returns a job's whole environment: gpurun's own, then the variables that
-// docs/jobfile.md promises, then the job file's env. The variables that name the job's
+// docs/reference/jobfile.md promises, then the job file's env. The variables that name the job's
 // GPUs cannot be overridden, to keep it off other people's.
 func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, gpus []string) []string {
 	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + a.port, "PET_MASTER_PORT=" + a.port} // torchrun reads only the last

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The rules of docs/architecture.md: which of our packages each package may import.
+// The rules of docs/internals/architecture.md: which of our packages each package may import.
 var mayImport = map[string][]string{
 	"gpurun":                            {"gpurun/runner/cli"},
 	"gpurun/gpu":                        {},
@@ -82,7 +82,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			case d == "gpurun/runner/cli" && pkg != "gpurun":
 				t.Errorf("%s imports %s: only main may", pkg, d)
 			case listed && !contains(allowed, d):
-				t.Errorf("%s imports %s: see docs/architecture.md", pkg, d)
+				t.Errorf("%s imports %s: see docs/internals/architecture.md", pkg, d)
 			}
 		}
 		for _, d := range deps {

@@ -22,7 +22,7 @@ type key[T any] struct {
 	read func(p *parser, to *T, n *yaml.Node)
 }
 
-// keys are those of the file, in the order of docs/host.md.
+// keys are those of the file, in the order of docs/reference/host.md.
 var keys = []key[gpu.HostRules]{
 	{"devices", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Devices = p.devices(n) }},
 	value("reserve", func(h *gpu.HostRules) *int { return &h.Reserve }, natural),

@@ -237,9 +237,9 @@ gpus:
 	}
 }
 
-// The example in docs/simulation.md is valid.
+// The example in docs/reference/simulation.md is valid.
 func TestExamplesOfTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/simulation.md")
+	page, err := os.ReadFile("../../docs/reference/simulation.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A simulation is the content of a simulation file; docs/simulation.md has an
+// A simulation is the content of a simulation file; docs/reference/simulation.md has an
 // example. Times count from the start of the run.
 //
 //	gpus:                          # in this order

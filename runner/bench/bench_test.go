@@ -1,7 +1,7 @@
 // Package bench measures gpurun beside the programs that people use instead, in one run
 // on one machine, and reports which bars it meets. Peers take turns in rounds, and each
 // ratio is the median of the rounds' ratios: a busy machine slows all of them alike.
-// `make bench` runs it; docs/performance.md has the figures.
+// `make bench` runs it; docs/internals/performance.md has the figures.
 package bench
 
 import (

@@ -156,13 +156,13 @@ func checkCommands(t *testing.T, page string, least int) (doc []byte) {
 
 func TestClustersPage(t *testing.T) {
 	t.Parallel()
-	checkCommands(t, "../../docs/clusters.md", 15)
+	checkCommands(t, "../../docs/reference/clusters.md", 15)
 }
 
 // So it is in the instructions for agents.
 func TestAgents(t *testing.T) {
 	t.Parallel()
-	doc := checkCommands(t, "../../docs/agents.md", 15)
+	doc := checkCommands(t, "../../docs/guide/agents.md", 15)
 	if !strings.HasPrefix(string(doc), "---\nname: gpurun\ndescription: ") {
 		t.Error("no front matter")
 	}

@@ -26,7 +26,7 @@ type eventsCmd struct {
 
 // Help returns the command's description and examples.
 func (eventsCmd) Help() string {
-	return `The facts in the ledger of a job file, a line of JSON each: runs that began or ended, attempts that started or ended, and why. docs/json.md describes them. To go on where you left off, pass the last seq that you saw to --after.
+	return `The facts in the ledger of a job file, a line of JSON each: runs that began or ended, attempts that started or ended, and why. docs/reference/json.md describes them. To go on where you left off, pass the last seq that you saw to --after.
 
 Examples:
 

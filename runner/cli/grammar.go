@@ -104,11 +104,11 @@ type settingsFlags struct {
 	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL."`
 	FailFast      bool   `negatable:"" help:"Stop everything at the first failure."`
 	Program       string `placeholder:"CMD" help:"Program that experiment lists run, instead of python test.py."`
-	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see docs/jobfile.md."`
+	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see docs/reference/jobfile.md."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
 	Breaker       string `placeholder:"N" help:"Hold a family of jobs once the first attempts of N jobs failed alike; 0 for never."`
-	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2; see docs/jobfile.md."`
-	Engine        string `placeholder:"NAME" help:"What runs the jobs: local (this host), slurm or sge (a cluster); see docs/clusters.md."`
+	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2; see docs/reference/jobfile.md."`
+	Engine        string `placeholder:"NAME" help:"What runs the jobs: local (this host), slurm or sge (a cluster); see docs/reference/clusters.md."`
 	Cluster       string `placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
 	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code as it is now, so that you can go on editing it."`
 	Learn         bool   `negatable:"" help:"Go by what jobs like these took before, for the memory of jobs that do not set it and for estimates."`

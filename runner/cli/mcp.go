@@ -27,7 +27,7 @@ type mcpCmd struct {
 
 // Help returns the command's description and examples.
 func (mcpCmd) Help() string {
-	return `Answers a client of the Model Context Protocol on standard input and output, until that closes: the tools check, plan, status, why, log, results, history, gpus and wait; run and add with --allow run, stop and retry with --allow control. It is started by the client; docs/agents.md says how to configure one.
+	return `Answers a client of the Model Context Protocol on standard input and output, until that closes: the tools check, plan, status, why, log, results, history, gpus and wait; run and add with --allow run, stop and retry with --allow control. It is started by the client; docs/guide/agents.md says how to configure one.
 
 Nothing outside the root is read or quoted, also not if a job file or a link leads there. Job files that others may write are refused. Runs that were started go on when the client ends. With --allow run the client can run any command as you.
 
@@ -53,7 +53,7 @@ func (c *mcpCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
-		a.say("note", "waiting for a client of the Model Context Protocol on standard input; clients start this command themselves, see docs/agents.md. Ctrl-C ends it")
+		a.say("note", "waiting for a client of the Model Context Protocol on standard input; clients start this command themselves, see docs/guide/agents.md. Ctrl-C ends it")
 	}
 	host.Confine(roots)
 	ctx, stop := a.UntilSignal()

@@ -35,7 +35,7 @@ type webCmd struct {
 
 // Help returns the command's description and examples.
 func (webCmd) Help() string {
-	return `The page needs a token, which is part of the address that is printed; other users of this host cannot look. It is an ordinary process of yours: it reads what your runs have written, and ends with Ctrl-C. From another machine, forward the port: ssh -L 8888:127.0.0.1:8888 HOST. docs/web.md has the API.
+	return `The page needs a token, which is part of the address that is printed; other users of this host cannot look. It is an ordinary process of yours: it reads what your runs have written, and ends with Ctrl-C. From another machine, forward the port: ssh -L 8888:127.0.0.1:8888 HOST. docs/reference/web.md has the API.
 
 Examples:
 

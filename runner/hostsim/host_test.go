@@ -1,7 +1,7 @@
 // Package hostsim simulates a host in virtual time: independent runs, each the real core
 // with its pool, that see of each other only what they publish, as late as they would see
 // it; people who start programs by hand; and those who cheat. Its figures are in
-// docs/scheduling.md. There are only tests here, so that no rule of the scheduler is
+// docs/internals/scheduling.md. There are only tests here, so that no rule of the scheduler is
 // written twice.
 package hostsim
 

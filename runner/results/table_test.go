@@ -332,9 +332,9 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// The sample in docs/results.md is what a program gets.
+// The sample in docs/reference/results.md is what a program gets.
 func TestSample(t *testing.T) {
-	page, err := os.ReadFile("../../docs/results.md")
+	page, err := os.ReadFile("../../docs/reference/results.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestSaidOnACluster(t *testing.T) {
 
 // The page about clusters has every key that is not the same there.
 func TestClustersPageHasEveryKey(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/clusters.md")
+	doc, err := os.ReadFile("../../docs/reference/clusters.md")
 	if err != nil {
 		t.Fatal(err)
 	}

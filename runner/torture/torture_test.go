@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestTorture disturbs runners in every way until its time is up. docs/reliability.md
+// TestTorture disturbs runners in every way until its time is up. docs/internals/reliability.md
 // quotes what it prints with -v.
 func TestTorture(t *testing.T) {
 	among(t)

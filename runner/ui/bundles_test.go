@@ -1,5 +1,5 @@
 // Package ui holds the sources of the report and the web page, which are TypeScript; see
-// docs/architecture.md. Its bundles are checked in where Go embeds them, so that neither a
+// docs/internals/architecture.md. Its bundles are checked in where Go embeds them, so that neither a
 // build nor the tests need node.
 package ui
 

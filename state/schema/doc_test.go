@@ -16,10 +16,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the reference in docs/json.md")
+var update = flag.Bool("update", false, "rewrite the reference in docs/reference/json.md")
 
 const (
-	reference = "../../docs/json.md"
+	reference = "../../docs/reference/json.md"
 	beginMark = "<!-- The rest is made from the types of state/schema: go test ./state/schema -update -->\n"
 )
 
@@ -126,7 +126,7 @@ func typeWords(x ast.Expr) string {
 
 func words(name string) string {
 	switch name {
-	case "int", "int64":
+	case "int", "int64", "uint64":
 		return "integer"
 	case "float64":
 		return "number"
@@ -149,12 +149,12 @@ func comment(c *ast.CommentGroup) string {
 
 func sentence(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// samples of docs/json.md by the type that they are of.
+// samples of docs/reference/json.md by the type that they are of.
 var samples = map[string]any{
 	"Status": Status{}, "Problems": Problems{}, "Plan": Plan{}, "Wait": Wait{}, "Event": Event{},
 }
 
-// The samples in docs/json.md have every field of their type, and no other.
+// The samples in docs/reference/json.md have every field of their type, and no other.
 func TestSamples(t *testing.T) {
 	doc, err := os.ReadFile(reference)
 	if err != nil {
@@ -189,7 +189,7 @@ func TestSamples(t *testing.T) {
 	}
 	for name := range samples {
 		if !seen[name] {
-			t.Errorf("docs/json.md has no sample of %s", name)
+			t.Errorf("docs/reference/json.md has no sample of %s", name)
 		}
 	}
 }

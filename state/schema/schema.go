@@ -1,5 +1,5 @@
 // Package schema defines the JSON that gpurun prints for programs, gpurun.status/1.
-// docs/json.md is made from the types and comments of this package; a test holds it to that.
+// docs/reference/json.md is made from the types and comments of this package; a test holds it to that.
 //
 // Times are UTC, in RFC 3339. Names end in their unit. What is unknown is null, and lists
 // that are known are never null. Later versions of gpurun add fields and codes; they change

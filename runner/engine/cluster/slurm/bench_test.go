@@ -9,7 +9,7 @@ import (
 )
 
 // The TestReal* run gpurun against the Slurm that testdata/cluster.sh starts: make engines.
-// Longer, with more kills: see docs/reliability.md.
+// Longer, with more kills: see docs/internals/reliability.md.
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
 

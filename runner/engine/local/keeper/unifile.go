@@ -10,7 +10,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// States that a script of the block dialect reports for its uni_id (docs/jobfile.md).
+// States that a script of the block dialect reports for its uni_id (docs/reference/jobfile.md).
 const (
 	scriptRunning  = "running"
 	scriptNormal   = "normal_exit"

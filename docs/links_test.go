@@ -1,0 +1,61 @@
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every link between pages leads to a file, and to a heading in it.
+func TestLinks(t *testing.T) {
+	pages := []string{"../README.md", "../CHANGELOG.md"}
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := 0
+	for _, page := range pages {
+		for _, m := range regexp.MustCompile(`(?:\]\(|src="|srcset="|href=")([^)\s"]+)`).FindAllStringSubmatch(prose(text(t, page)), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			links++
+			file, heading, _ := strings.Cut(m[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s leads nowhere", page, m[1])
+			} else if heading != "" && !anchors(text(t, target))[heading] {
+				t.Errorf("%s: %s has no such heading", page, m[1])
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("found only %d links", links)
+	}
+}
+
+// prose is a page without its examples.
+func prose(page string) string {
+	return regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(page, "")
+}
+
+// anchors returns the names under which GitHub shows the headings of a page.
+func anchors(page string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(prose(page), -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return names
+}

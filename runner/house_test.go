@@ -57,9 +57,9 @@ var mayImport = map[string][]string{
 	"gpurun/runner/files":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/runner/sched"},
 	"gpurun/runner/report":              {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/results":             {"gpurun/jobspec", "gpurun/state/schema"},
-	"gpurun/runner/web":                 {"gpurun/gpu", "gpurun/runner/results", "gpurun/state/redact", "gpurun/state/schema"},
-	"gpurun/runner/agent":               {"gpurun/runner/results", "gpurun/state/redact", "gpurun/state/schema"},
-	"gpurun/runner/terminal":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host"},
+	"gpurun/runner/web":                 {"gpurun/gpu", "gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
+	"gpurun/runner/agent":               {"gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
+	"gpurun/runner/terminal":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/state/schema"},
 
 	"gpurun/runner/engine/cluster":             {"gpurun/gpu", "gpurun/gpu/probe", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/keeper", "gpurun/runner/engine/local/wire"},
 	"gpurun/runner/engine/cluster/clustertest": {"gpurun/runner/engine/cluster", "gpurun/state"},

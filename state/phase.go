@@ -19,26 +19,37 @@
 // grows only if older gpuruns must not ignore it.
 package state
 
-// Phase is the state of a job in this run.
+import "strings"
+
+// Phase is the state of a job in a run, or of an attempt.
 type Phase string
 
+// The phases.
 const (
-	Pending     Phase = "pending"     // not ready, or ready but without a GPU yet
-	Waiting     Phase = "waiting"     // for a retry
-	Queued      Phase = "queued"      // in the queue of a cluster
+	Pending     Phase = "pending"     // it has not started, or will be started again
+	Waiting     Phase = "waiting"     // it failed and waits for its retry
+	Queued      Phase = "queued"      // it waits in the queue of a cluster
 	Running     Phase = "running"     // from the decision to start it
 	Succeeded   Phase = "succeeded"   //
 	Failed      Phase = "failed"      //
 	Timeout     Phase = "timeout"     //
 	OOM         Phase = "oom"         // out of GPU or host memory
 	Stalled     Phase = "stalled"     // it did nothing for too long, and was stopped for that
-	Cancelled   Phase = "cancelled"   // by gpurun stop JOB
-	Interrupted Phase = "interrupted" // the run was stopped
-	Lost        Phase = "lost"        // disappeared without an exit status
-	Blocked     Phase = "blocked"     // a need failed
-	UpToDate    Phase = "up to date"  // nothing to do
-	NotNeeded   Phase = "not needed"  // when: failure, and no need has failed
+	Cancelled   Phase = "cancelled"   // by a person, this job alone
+	Interrupted Phase = "interrupted" // its run stopped, or it had to leave its GPUs
+	Lost        Phase = "lost"        // how it ended is unknown
+	Blocked     Phase = "blocked"     // a job that it needs failed
+	UpToDate    Phase = "up_to_date"  // nothing to do
+	NotNeeded   Phase = "not_needed"  // it runs only if a job that it needs fails, and none did
 )
+
+// Phases are all phases, in the order of their documentation.
+var Phases = []Phase{
+	Pending, Waiting, Queued, Running, Succeeded, Failed, Timeout, OOM, Stalled, Cancelled, Interrupted, Lost, Blocked, UpToDate, NotNeeded,
+}
+
+// String returns the phase in words: "up to date".
+func (p Phase) String() string { return strings.ReplaceAll(string(p), "_", " ") }
 
 // Ended reports whether a job in this phase is finished as far as this run goes.
 func (p Phase) Ended() bool { return p != Pending && p != Waiting && p != Queued && p != Running }

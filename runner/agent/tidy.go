@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/state"
 	"gpurun/state/redact"
-	"gpurun/state/schema"
 )
 
 // maxText bounds one text of a document: no name, command or message needs more.
@@ -89,13 +89,13 @@ func stateOf(row any) string {
 
 // rank orders jobs by how much they need a look.
 func rank(row any) int {
-	state := schema.State(stateOf(row))
+	p := state.Phase(stateOf(row))
 	switch {
-	case strings.TrimSpace(string(state)) == "", state == schema.Succeeded, state == schema.UpToDate, state == schema.NotNeeded:
+	case strings.TrimSpace(string(p)) == "", p == state.Succeeded, p == state.UpToDate, p == state.NotNeeded:
 		return 3
-	case state == schema.Pending, state == schema.Waiting:
+	case p == state.Pending, p == state.Waiting:
 		return 2
-	case state == schema.Running:
+	case p == state.Running:
 		return 1
 	}
 	return 0

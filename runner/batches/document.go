@@ -47,7 +47,7 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	for id := range b.Jobs {
 		j := describe(b, id)
 		r := h.Of(b.Jobs[id].File, j.Key)
-		j.State = schema.StateOf(phases[id])
+		j.State = phases[id]
 		counts[phases[id]]++
 		j.record(r, open[j.Key], h, m, now)
 		if phases[id] == state.Blocked {
@@ -170,13 +170,13 @@ func (j *jobDoc) settle() {
 		return
 	}
 	switch j.State {
-	case schema.Running:
+	case state.Running:
 		j.Since = a.Started
-	case schema.Queued:
+	case state.Queued:
 		j.Since = a.Submitted
-	case schema.Failed, schema.Timeout, schema.OOM, schema.Stalled, schema.Cancelled, schema.Interrupted, schema.Lost:
+	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Cancelled, state.Interrupted, state.Lost:
 		j.Since, j.Cause = a.Ended, a.Cause
-	case schema.Succeeded, schema.UpToDate, schema.Waiting:
+	case state.Succeeded, state.UpToDate, state.Waiting:
 		j.Since = a.Ended
 	}
 }

@@ -50,7 +50,7 @@ func TestExplainFromGo(t *testing.T) {
 	}
 	w := refs[0].Explain()
 	i := slices.IndexFunc(w.Status.Jobs, func(j schema.Job) bool { return j.Name == "b" })
-	if i < 0 || w.Status.Jobs[i].State != schema.Blocked {
+	if i < 0 || w.Status.Jobs[i].State != state.Blocked {
 		t.Fatalf("got %+v", w.Status.Jobs)
 	}
 	text := strings.Join(w.Chain(&w.Status.Jobs[i]), "\n")

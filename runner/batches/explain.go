@@ -3,7 +3,6 @@ package batches
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -76,11 +75,11 @@ func (w *explanation) behind(j *schema.Job) *schema.Job {
 	if j.Wait != nil && len(j.Wait.Jobs) > 0 {
 		return of(j.Wait.Jobs[0])
 	}
-	if j.State != schema.Blocked {
+	if j.State != state.Blocked {
 		return nil
 	}
 	for _, name := range j.Needs {
-		if n := of(name); n != nil && (n.State == schema.Blocked || n.Cause != nil) {
+		if n := of(name); n != nil && (n.State == state.Blocked || n.Cause != nil) {
 			return n
 		}
 	}
@@ -96,11 +95,11 @@ func Place(j *schema.Job) string {
 }
 
 // over are the states that begin with an end.
-var over = []schema.State{schema.Succeeded, schema.Failed, schema.Timeout, schema.OOM, schema.Stalled, schema.Cancelled, schema.Interrupted, schema.Lost}
+var over = []state.Phase{state.Succeeded, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Cancelled, state.Interrupted, state.Lost}
 
 // stateWords says how a job is: "failed since 03:12:07, exit: ValueError: bad lr".
 func stateWords(j *schema.Job) string {
-	s := strings.ReplaceAll(string(j.State), "_", " ")
+	s := j.State.String()
 	if j.Since != nil {
 		s += map[bool]string{false: " since ", true: " at "}[slices.Contains(over, j.State)] + j.Since.Local().Format(time.DateTime)
 	}
@@ -109,7 +108,7 @@ func stateWords(j *schema.Job) string {
 		s += ", " + causeWords(j.Cause)
 	case j.Wait != nil:
 		s += ", waits: " + j.Wait.Text
-	case j.State == schema.Running && j.Attempt != nil && j.Attempt.PID != nil:
+	case j.State == state.Running && j.Attempt != nil && j.Attempt.PID != nil:
 		s += fmt.Sprintf(", process %d", *j.Attempt.PID)
 		if j.Attempt.Stalled != nil {
 			s += ", " + *j.Attempt.Stalled
@@ -133,7 +132,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 			tried = append(tried, x)
 		}
 	}
-	if r := w.history.Of(max(0, slices.IndexFunc(w.Status.Batch.Files, func(f schema.File) bool { return f.Path == j.File })), j.Key); r != nil && r.From != "" && (j.State == schema.Succeeded || j.State == schema.UpToDate) {
+	if r := w.history.Of(max(0, slices.IndexFunc(w.Status.Batch.Files, func(f schema.File) bool { return f.Path == j.File })), j.Key); r != nil && r.From != "" && (j.State == state.Succeeded || j.State == state.UpToDate) {
 		return []string{"taken over from " + r.From, "log: " + r.Log}
 	}
 	if len(tried) == 0 {
@@ -181,11 +180,11 @@ func attemptWords(x *state.AttemptRecord) string {
 func (w *explanation) outlook(j *schema.Job) []string {
 	p := j.Plan
 	switch {
-	case j.State == schema.Running && w.Status.Run != nil && !w.Status.Run.Alive && j.Attempt != nil && j.Attempt.UniID != nil && w.Log.after.Away[*j.Attempt.UniID] != "":
+	case j.State == state.Running && w.Status.Run != nil && !w.Status.Run.Alive && j.Attempt != nil && j.Attempt.UniID != nil && w.Log.after.Away[*j.Attempt.UniID] != "":
 		return []string{"its run is gone: gpurun " + Shown(j.File) + " goes on with it on " + w.Log.after.Away[*j.Attempt.UniID]}
-	case j.State == schema.Running && w.Status.Run != nil && !w.Status.Run.Alive:
+	case j.State == state.Running && w.Status.Run != nil && !w.Status.Run.Alive:
 		return []string{"its run is gone: gpurun " + Shown(j.File) + " goes on with it"}
-	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.Status.Run != nil && w.Status.Run.Alive && j.State == schema.Pending:
+	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.Status.Run != nil && w.Status.Run.Alive && j.State == state.Pending:
 		return nil
 	case p.Run:
 		return []string{"the next run runs it: " + p.Details[0]}

@@ -245,18 +245,18 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 // anew describes a job again, by the ledger and what the run has answered.
 func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
 	j := jobDoc{*old}
-	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = schema.Pending, nil, nil, nil, 0, nil, nil
+	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = state.Pending, nil, nil, nil, 0, nil, nil
 	h := m.ref.History
 	r := h.Of(fileOf(m.ref.Batch, j.File), j.Key)
 	if r != nil && r.State != "" {
-		j.State = schema.StateOf(r.State)
+		j.State = r.State
 	}
 	if open != nil {
-		j.State = schema.Running
+		j.State = state.Running
 	}
 	j.record(r, open, h, aftermath{}, now)
 	if a := j.Attempt; a != nil && a.Metrics == nil && a.UniID != nil && m.metrics[*a.UniID] != nil {
-		if a.Metrics = m.metrics[*a.UniID]; a.State == schema.Succeeded {
+		if a.Metrics = m.metrics[*a.UniID]; a.State == state.Succeeded {
 			j.Metrics = a.Metrics
 		}
 	}

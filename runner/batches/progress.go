@@ -76,7 +76,7 @@ func (s *Progress) phases(b *jobspec.Batch, h *state.History, live *schema.Statu
 	if live == nil {
 		return phases
 	}
-	told := map[jobPlace]schema.State{}
+	told := map[jobPlace]state.Phase{}
 	for i := range live.Jobs {
 		told[placeOf(&live.Jobs[i])] = live.Jobs[i].State
 	}
@@ -84,7 +84,7 @@ func (s *Progress) phases(b *jobspec.Batch, h *state.History, live *schema.Statu
 		j := &b.Jobs[id]
 		switch p, known := told[placeIn(b, j)]; {
 		case p != "":
-			phases[id] = p.Phase()
+			phases[id] = p
 		case known: // it was not selected
 			phases[id] = state.Pending
 		default:

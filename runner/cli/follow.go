@@ -226,7 +226,7 @@ func (f *follower) last() error {
 	if f.file == nil {
 		text := f.job + " did not start before the run of " + f.ref.File + " ended"
 		if f.phase.Ended() {
-			text = f.job + " did not start: " + string(f.phase)
+			text = f.job + " did not start: " + f.phase.String()
 		}
 		return &batches.Failure{Code: batches.ExitFailed, Text: text, Hint: "gpurun plan " + f.ref.File + " shows what would run"}
 	}

@@ -11,6 +11,7 @@ import (
 	"gpurun/jobspec/units"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -93,7 +94,7 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 		line(2, "with"+batches.ParamFlags(r.Params))
 	}
 	var parts []string
-	for _, s := range schema.States {
+	for _, s := range state.Phases {
 		if n := r.Counts[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}

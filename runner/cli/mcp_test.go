@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"gpurun/state"
 	"gpurun/state/host"
 	"gpurun/state/schema"
 )
@@ -197,7 +198,7 @@ jobs:
 	}
 	var st schema.Status
 	s.call("status", arguments{"file": "jobs.yaml", "states": []string{"failed"}}, &st)
-	if len(st.Jobs) != 1 || st.Jobs[0].Name != "train-s3" || st.Jobs[0].Cause.Code != "exit" || st.Counts[schema.Succeeded] != 2 || st.Counts[schema.Blocked] != 1 {
+	if len(st.Jobs) != 1 || st.Jobs[0].Name != "train-s3" || st.Jobs[0].Cause.Code != "exit" || st.Counts[state.Succeeded] != 2 || st.Counts[state.Blocked] != 1 {
 		t.Errorf("status: %+v %v", st.Jobs, st.Counts)
 	}
 	var why schema.Why

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -10,7 +11,7 @@ import (
 // identifies it travels.
 type Crowd struct {
 	File  string        `json:"file"`
-	State schema.State  `json:"state"`
+	State state.Phase   `json:"state"`
 	Cause *schema.Cause `json:"cause,omitempty"`
 	Wait  *schema.Wait  `json:"wait,omitempty"`
 	Names []string      `json:"names"`

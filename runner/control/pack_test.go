@@ -41,7 +41,7 @@ func TestStatusArrives(t *testing.T) {
 	shared, uni := full(), "20260101t000000-0000000001"
 	var jobs []schema.Job
 	for i := range 1000 {
-		j := schema.Job{File: "/a.yaml", Name: fmt.Sprintf("j%04d", i), Key: fmt.Sprintf("%032d", i), State: schema.Pending, Wait: shared}
+		j := schema.Job{File: "/a.yaml", Name: fmt.Sprintf("j%04d", i), Key: fmt.Sprintf("%032d", i), State: state.Pending, Wait: shared}
 		switch i {
 		case 3, 4:
 			j.Wait = full()
@@ -50,9 +50,9 @@ func TestStatusArrives(t *testing.T) {
 		case 6:
 			j.File = "/b.yaml"
 		case 7, 8:
-			j.State, j.Wait, j.Cause = schema.Blocked, nil, &schema.Cause{Code: state.CauseNeedFailed, Text: "needs a, which failed"}
+			j.State, j.Wait, j.Cause = state.Blocked, nil, &schema.Cause{Code: state.CauseNeedFailed, Text: "needs a, which failed"}
 		case 9:
-			j.State, j.Wait, j.Attempt = schema.Running, nil, &schema.Attempt{UniID: &uni, N: 1, State: schema.Running}
+			j.State, j.Wait, j.Attempt = state.Running, nil, &schema.Attempt{UniID: &uni, N: 1, State: state.Running}
 		}
 		jobs = append(jobs, j)
 	}
@@ -70,7 +70,7 @@ func TestStatusArrives(t *testing.T) {
 // A run of an earlier gpurun sends each job by itself; of those that it has not selected,
 // it knows nothing.
 func TestStatusOfAnEarlierRun(t *testing.T) {
-	r := Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "a", State: schema.Pending}}}}
+	r := Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "a", State: state.Pending}}}}
 	if r.unpack(); len(r.Status.Jobs) != 1 || r.Status.Jobs[0].Name != "a" {
 		t.Errorf("got %+v", r.Status.Jobs)
 	}
@@ -85,7 +85,7 @@ func TestManyCrowds(t *testing.T) {
 	r := Reply{Status: &schema.Status{}}
 	for i := range 20_000 {
 		w := &schema.Wait{Code: schema.WaitNeed, Text: "needs prep, which is running, and 1 more", Jobs: []string{"prep", fmt.Sprint("train-", i)}}
-		r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: "/a.yaml", Name: fmt.Sprint("eval-", i), State: schema.Pending, Wait: w})
+		r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: "/a.yaml", Name: fmt.Sprint("eval-", i), State: state.Pending, Wait: w})
 	}
 	began := time.Now()
 	if r.pack(); len(r.Crowds) != 20_000 || time.Since(began) > 5*time.Second {

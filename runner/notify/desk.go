@@ -56,10 +56,10 @@ func (d *desk) see(facts []event, s *state.Snapshot) (items []item) {
 			d.ran = true
 			d.use(f.GPUs...)
 		case state.KindStalled:
-			items = append(items, d.ofJob("stalled", f.job, f.Job, schema.Stalled, f.Reason, f.Log, math.Inf(1)))
+			items = append(items, d.ofJob("stalled", f.job, f.Job, state.Stalled, f.Reason, f.Log, math.Inf(1)))
 		case state.KindEnd:
 			if len(d.own(f.job)) > 0 {
-				items = append(items, d.ofJob("success", f.job, f.Job, schema.Succeeded, "after "+spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
+				items = append(items, d.ofJob("success", f.job, f.Job, state.Succeeded, "after "+spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (d *desk) see(facts []event, s *state.Snapshot) (items []item) {
 			if d.failed == 0 && i == 0 {
 				kind = "first_failure"
 			}
-			items = append(items, d.ofJob(kind, j.ID, j.Job, schema.StateOf(j.End.State), j.End.Failure().Cause(), j.Log, j.End.Seconds))
+			items = append(items, d.ofJob(kind, j.ID, j.Job, j.End.State, j.End.Failure().Cause(), j.Log, j.End.Seconds))
 		}
 		if more -= len(s.Fresh); more > 0 {
 			items = append(items, item{on: "failure", text: fmt.Sprintf("and %d more failed", more), more: more})
@@ -121,7 +121,7 @@ func gpus(ids []int) string {
 	return "GPUs " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]") + " are"
 }
 
-func (d *desk) ofJob(kind string, id int, name string, s schema.State, why, log string, took float64) item {
+func (d *desk) ofJob(kind string, id int, name string, s state.Phase, why, log string, took float64) item {
 	name, why = d.clean(name), d.clean(why)
 	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NewsJob{Name: name, State: s, Text: why, Log: schema.Known(log)}, own: d.own(id), took: took}
 }

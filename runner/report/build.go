@@ -175,7 +175,7 @@ func failures(r *schema.Report, k *Known) {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		end := k.Ends[ID{j.File, j.Key}]
-		phase := j.State.Phase()
+		phase := j.State
 		if end == nil || j.Former || len(j.Attempts) == 0 || !phase.Bad() || phase == state.Blocked {
 			continue
 		}

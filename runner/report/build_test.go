@@ -24,7 +24,7 @@ import (
 const hostile = `</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>`
 
 func attempt(name, key string, n int, end state.Phase, cause schema.Cause) schema.AttemptRow {
-	a := schema.AttemptRow{File: "/j.yaml", Job: name, Key: key, Attempt: schema.Attempt{N: n, State: schema.StateOf(end), Started: schema.Time(noon), Ended: schema.Time(noon.Add(time.Minute))}}
+	a := schema.AttemptRow{File: "/j.yaml", Job: name, Key: key, Attempt: schema.Attempt{N: n, State: end, Started: schema.Time(noon), Ended: schema.Time(noon.Add(time.Minute))}}
 	a.Log = &schema.Log{Path: "/logs/" + key}
 	if cause.Code != "" {
 		a.Cause = &cause
@@ -56,7 +56,7 @@ func known() *Known {
 		}
 		k.Attempts = append(k.Attempts, row)
 		if present {
-			k.Status.Jobs = append(k.Status.Jobs, schema.Job{File: "/j.yaml", Name: name, Key: key, State: schema.StateOf(end), Cause: row.Cause, Params: map[string]string{"hf_token": "s3cret"}})
+			k.Status.Jobs = append(k.Status.Jobs, schema.Job{File: "/j.yaml", Name: name, Key: key, State: end, Cause: row.Cause, Params: map[string]string{"hf_token": "s3cret"}})
 		}
 	}
 	k.Runs = []schema.RunRow{{Alike: []schema.Alike{{Cause: schema.Cause{Code: "exit", Text: "no login for s3cret"}}}}}

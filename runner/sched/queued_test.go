@@ -92,7 +92,7 @@ func TestSuspended(t *testing.T) {
 	says := func(want string) {
 		t.Helper()
 		j := w.core.Jobs(w.now)[w.id("a")]
-		if note := w.core.Snapshot(w.now).Running[0].Note; note != want || (j.Wait != nil) != (want != "") || j.Wait != nil && j.Wait.Text != want || j.State != schema.Running {
+		if note := w.core.Snapshot(w.now).Running[0].Note; note != want || (j.Wait != nil) != (want != "") || j.Wait != nil && j.Wait.Text != want || j.State != state.Running {
 			t.Errorf("it says %q, and waits for %+v as %s, want %q", note, j.Wait, j.State, want)
 		}
 	}

@@ -100,7 +100,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	for i := range c.jobs {
 		id, j := int32(i), &jobs[i]
 		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[i].Key.String()
-		j.State, j.Cause, j.Attempt = schema.StateOf(c.Phase(i)), c.Blocked(i), live[id]
+		j.State, j.Cause, j.Attempt = c.Phase(i), c.Blocked(i), live[id]
 		if j.Wait = queued[id]; j.Wait != nil {
 			continue
 		}
@@ -126,7 +126,7 @@ func (a *attempt) phase() state.Phase {
 // public returns what programs see of a live attempt.
 func (a *attempt) public(now Now) *schema.Attempt {
 	s := &schema.Attempt{
-		UniID: schema.Known(a.uniID), N: int(a.n), State: schema.StateOf(a.phase()), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
+		UniID: schema.Known(a.uniID), N: int(a.n), State: a.phase(), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
 		Seconds: schema.AtLeast(now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
 		Closeness: schema.Known(a.grant.Close), Stalled: schema.Known(a.watch.Told()), Background: []schema.BackgroundJob{},
 	}

@@ -154,7 +154,7 @@ func TestAdoptedIsShownSinceItsStart(t *testing.T) {
 			return false
 		}
 		train = *v.Jobs[0].Attempt
-		return train.State == schema.Running && train.PID != nil && *train.PID == pid
+		return train.State == state.Running && train.PID != nil && *train.PID == pid
 	})
 	if got := *train.Started; got.Sub(started).Abs() > 500*time.Millisecond {
 		t.Errorf("running since %v, want %v", got, started)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -29,7 +30,7 @@ type listener struct {
 type event struct {
 	kind, id string
 	schema.Jobs
-	counts map[schema.State]int
+	counts map[state.Phase]int
 }
 
 func (s *served) listen(after string) *listener {
@@ -112,12 +113,12 @@ func TestEventsGoOn(t *testing.T) {
 	s := serve(t, f, Read)
 	l := s.listen("")
 	expect(t, l.until()) // only where we are
-	f.set(fakeJob(1, schema.Running))
+	f.set(fakeJob(1, state.Running))
 	expect(t, l.until(), "train-s1 running")
 	l.close()
 
-	f.set(fakeJob(1, schema.Succeeded)) // while nobody listens
-	f.set(fakeJob(2, schema.Running))
+	f.set(fakeJob(1, state.Succeeded)) // while nobody listens
+	f.set(fakeJob(2, state.Running))
 	l = s.listen(l.lastID)
 	expect(t, l.until(), "train-s1 succeeded", "train-s2 running")
 
@@ -125,7 +126,7 @@ func TestEventsGoOn(t *testing.T) {
 	if l.lines.Scan(); false {
 		t.Fatal()
 	}
-	f.set(fakeJob(2, schema.Failed))
+	f.set(fakeJob(2, state.Failed))
 	l = serve(t, f, Read).listen(l.lastID)
 	if got := l.until(); len(got) != 3 || got[2] != "train-s2 failed" { // it cannot know what the client has
 		t.Errorf("after a restart: %v", got)
@@ -140,7 +141,7 @@ func TestEventsReset(t *testing.T) {
 	expect(t, l.until())
 	f.mu.Lock()
 	v := *f.view
-	v.Jobs = append(v.Jobs[:2:2], fakeJob(7, schema.Pending))
+	v.Jobs = append(v.Jobs[:2:2], fakeJob(7, state.Pending))
 	f.view = &v
 	f.mu.Unlock()
 	expect(t, l.until(), "reset")
@@ -205,7 +206,7 @@ func TestSlowEventClient(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	states := []schema.State{schema.Running, schema.Failed}
+	states := []state.Phase{state.Running, state.Failed}
 	for n := 0; ; n++ {
 		jobs := make([]*schema.Job, 5000)
 		for i := range jobs {
@@ -246,7 +247,7 @@ func TestManyEventClients(t *testing.T) {
 		group.Wait()
 	}
 	each(func(i int) { all[i] = s.listen(""); all[i].until() })
-	f.set(fakeJob(42, schema.Running))
+	f.set(fakeJob(42, state.Running))
 	each(func(i int) {
 		if got := all[i].until(); len(got) != 1 || got[0] != "train-s42 running" {
 			t.Errorf("client %d got %v", i, got)
@@ -301,9 +302,9 @@ func TestReadsOnlyWhileSomebodyLooks(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	looked := f.looked
-	f.set(fakeJob(0, schema.Failed))
+	f.set(fakeJob(0, state.Failed))
 	e, err := feed.read(context.Background())
-	if err != nil || e.rows[0].job.State != schema.Failed || f.looked == looked {
+	if err != nil || e.rows[0].job.State != state.Failed || f.looked == looked {
 		t.Errorf("whoever comes later sees %v, %v", e.rows[0].job.State, err)
 	}
 }
@@ -313,7 +314,7 @@ func TestSummaryIsSmall(t *testing.T) {
 	v := newFake(t, 10000).view
 	long := strings.Repeat("ä", 3000)
 	for i := range 100 {
-		v.Jobs[i] = fakeJob(i, schema.Running)
+		v.Jobs[i] = fakeJob(i, state.Running)
 		v.Jobs[i].Name = long
 	}
 	v.Status.Run = &schema.Run{Settings: map[string]string{}, Params: map[string]string{}}

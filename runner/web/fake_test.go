@@ -44,13 +44,13 @@ func newFake(t testing.TB, jobs int) *fake {
 		Counts: schema.CountsOf(map[state.Phase]int{state.Pending: jobs}), Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}}
 	for i := range jobs {
-		v.Jobs = append(v.Jobs, fakeJob(i, schema.Pending))
+		v.Jobs = append(v.Jobs, fakeJob(i, state.Pending))
 	}
 	f.view = v
 	return f
 }
 
-func fakeJob(i int, s schema.State) *schema.Job {
+func fakeJob(i int, s state.Phase) *schema.Job {
 	return &schema.Job{
 		File: "/home/me/jobs.yaml", Name: fmt.Sprintf("train-s%d", i), Key: fmt.Sprintf("%032x", i), Params: map[string]string{"seed": fmt.Sprint(i)},
 		Tags: []string{}, Needs: []string{}, Commands: []string{"python train.py"}, State: s,
@@ -107,7 +107,7 @@ func (f *fake) Because(file, key, name string) (*schema.Because, []schema.Attemp
 }
 
 func fakeAttempt() schema.Attempt {
-	return schema.Attempt{UniID: schema.Known("20260101t000000-abcdefghij"), N: 1, State: schema.Failed, GPUs: []schema.AttemptGPU{{Index: 3}}, Background: []schema.BackgroundJob{}, Cause: &schema.Cause{Code: state.CauseExit, Text: "exit 1"}}
+	return schema.Attempt{UniID: schema.Known("20260101t000000-abcdefghij"), N: 1, State: state.Failed, GPUs: []schema.AttemptGPU{{Index: 3}}, Background: []schema.BackgroundJob{}, Cause: &schema.Cause{Code: state.CauseExit, Text: "exit 1"}}
 }
 
 func (f *fake) Attempts() ([]schema.AttemptRow, error) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"gpurun/state"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -171,7 +172,7 @@ func summaryOf(e *edition) []byte {
 		Running: []string{}, Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}
 	for i := range e.rows {
-		if e.rows[i].job.State == schema.Running && len(s.Running) < maxNames {
+		if e.rows[i].job.State == state.Running && len(s.Running) < maxNames {
 			s.Running = append(s.Running, e.rows[i].job.Name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -220,7 +221,7 @@ func TestLog(t *testing.T) {
 func TestMarkupIsData(t *testing.T) {
 	f := newFake(t, 2)
 	evil := `</script><img src=x onerror="fetch('//evil.example')">`
-	j := fakeJob(0, schema.Failed)
+	j := fakeJob(0, state.Failed)
 	j.Name, j.Params, j.Metrics = evil, map[string]string{evil: evil}, map[string]any{evil: evil}
 	f.set(j)
 	s := serve(t, f, Read)
@@ -243,7 +244,7 @@ func TestMarkupIsData(t *testing.T) {
 // Secrets are hidden in whatever leaves the server.
 func TestSecretsAreHidden(t *testing.T) {
 	f := newFake(t, 1)
-	j := fakeJob(0, schema.Failed)
+	j := fakeJob(0, state.Failed)
 	j.Params, j.Commands = map[string]string{"api_key": "hushhush"}, []string{"HF_TOKEN=hushhush python train.py --password hushhush", "echo hushhush"}
 	f.set(j)
 	f.view.Secrets = []string{"hushhush"}

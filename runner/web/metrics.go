@@ -3,11 +3,10 @@ package web
 import (
 	"bytes"
 	"fmt"
+	"gpurun/state"
 	"net/http"
 	"slices"
 	"strings"
-
-	"gpurun/state/schema"
 )
 
 // A figure is one series of Prometheus' text format.
@@ -59,9 +58,9 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 			is = 1
 		}
 		alive = append(alive, figure{l, is})
-		for _, state := range schema.States {
-			if n, known := row.Counts[state]; known {
-				jobs = append(jobs, figure{l + "," + label("state", string(state)), float64(n)})
+		for _, p := range state.Phases {
+			if n, known := row.Counts[p]; known {
+				jobs = append(jobs, figure{l + "," + label("state", string(p)), float64(n)})
 			}
 		}
 	}

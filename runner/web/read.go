@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpurun/runner/results"
+	"gpurun/state"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -74,7 +75,7 @@ func (c *call) jobs() (any, error) {
 		return nil, err
 	}
 	for _, s := range c.list("state") {
-		if !slices.Contains(schema.States, schema.State(s)) {
+		if !slices.Contains(state.Phases, state.Phase(s)) {
 			return nil, wrong(fmt.Sprintf("state: there is no %q", s), "")
 		}
 	}

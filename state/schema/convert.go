@@ -13,7 +13,7 @@ func Ended(r *state.Record) *Attempt {
 	if r.Engine != "" {
 		a.Submitted, a.Started, a.Host, a.JobID = a.Started, Time(r.BeganAt()), Known(r.Host), Known(r.JobID)
 	}
-	a.State, a.Ended, a.Seconds = StateOf(r.State), Time(r.Time), AtLeast(r.Seconds, 0)
+	a.State, a.Ended, a.Seconds = r.State, Time(r.Time), AtLeast(r.Seconds, 0)
 	a.ExitCode, a.Signal, a.Cause, a.Metrics = r.ExitCode, Known(r.Signal), CauseOf(&r.Fact), r.Metrics
 	charged := r.ErrorType != "" && r.Uncharged == ""
 	a.Charged = &charged
@@ -33,13 +33,13 @@ func Ended(r *state.Record) *Attempt {
 // Open returns an attempt that has not ended, as its ledger has it.
 func Open(o *state.Attempt, now time.Time) *Attempt {
 	a := attempt(&o.Start, o.Start.Time)
-	a.State = Running
+	a.State = state.Running
 	if o.Start.Engine != "" {
-		a.State, a.Submitted, a.Started, a.JobID = Queued, a.Started, nil, Known(o.JobID)
+		a.State, a.Submitted, a.Started, a.JobID = state.Queued, a.Started, nil, Known(o.JobID)
 	}
 	if r := o.Running; r != nil {
 		if a.PID = Known(r.PID); r.Host != "" {
-			a.State, a.Started, a.Host = Running, Time(r.Time), Known(r.Host)
+			a.State, a.Started, a.Host = state.Running, Time(r.Time), Known(r.Host)
 			a.GPUs = Granted(r.GPUUUIDs, r.GPUs, o.Start.Memory)
 		}
 	}

@@ -47,7 +47,7 @@ func TestReference(t *testing.T) {
 
 func describe(t *testing.T) string {
 	var out strings.Builder
-	for _, path := range []string{"schema.go", "wait.go", "gpus.go", "records.go", "report.go", "web.go", "outcome.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
+	for _, path := range []string{"schema.go", "../phase.go", "wait.go", "gpus.go", "records.go", "report.go", "web.go", "outcome.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ var factTypes = []string{"Fact", "Input", "Loss"}
 
 // names are what the reference calls types of codes.
 var names = map[string]string{
-	"State": "state", "RunPhase": "phase", "OutcomeCode": "outcome.code", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code", "Kind": "kind", "Phase": "state",
+	"RunPhase": "phase", "OutcomeCode": "outcome.code", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code", "Kind": "kind", "Phase": "state",
 }
 
 func describeFields(out *strings.Builder, fields *ast.StructType) {

@@ -1,6 +1,10 @@
 package schema
 
-import "fmt"
+import (
+	"fmt"
+
+	"gpurun/state"
+)
 
 // Outcome is how a batch is as a whole. It goes by the counts of its jobs: a last run that ended
 // well does not make up for jobs that failed in an earlier one.
@@ -26,12 +30,12 @@ const (
 
 // OutcomeOf returns the outcome of a batch by its live or last run, which may be nil, and the
 // counts of its jobs.
-func OutcomeOf(run *Run, counts map[State]int) Outcome {
+func OutcomeOf(run *Run, counts map[state.Phase]int) Outcome {
 	o, left := Outcome{}, 0
 	for s, n := range counts {
 		switch s {
-		case Succeeded, UpToDate, NotNeeded:
-		case Failed, Timeout, OOM, Stalled, Lost, Blocked:
+		case state.Succeeded, state.UpToDate, state.NotNeeded:
+		case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked:
 			o.Failed += n
 		default:
 			left += n

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"gpurun/state"
 	"testing"
 	"time"
 )
@@ -8,15 +9,15 @@ import (
 func TestOutcome(t *testing.T) {
 	exit := func(code int) *Run { return &Run{Started: Known(time.Unix(1, 0)), Exit: &code} }
 	alive := func(p RunPhase) *Run { return &Run{Alive: true, Phase: Known(p)} }
-	done, failed := map[State]int{Succeeded: 1, UpToDate: 1, NotNeeded: 1}, map[State]int{Succeeded: 7, Blocked: 1, Lost: 1}
-	left := map[State]int{Succeeded: 7, Cancelled: 1, Pending: 1}
+	done, failed := map[state.Phase]int{state.Succeeded: 1, state.UpToDate: 1, state.NotNeeded: 1}, map[state.Phase]int{state.Succeeded: 7, state.Blocked: 1, state.Lost: 1}
+	left := map[state.Phase]int{state.Succeeded: 7, state.Cancelled: 1, state.Pending: 1}
 	for _, c := range []struct {
 		run    *Run
-		counts map[State]int
+		counts map[state.Phase]int
 		code   OutcomeCode
 		text   string
 	}{
-		{nil, map[State]int{Pending: 2}, OutcomeNone, "never ran"},
+		{nil, map[state.Phase]int{state.Pending: 2}, OutcomeNone, "never ran"},
 		{exit(0), failed, OutcomeFailed, "failed"},
 		{exit(143), failed, OutcomeFailed, "failed"},
 		{&Run{}, failed, OutcomeFailed, "failed"},
@@ -34,8 +35,8 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("%+v with %v: %+v, want %s, %q", c.run, c.counts, o, c.code, c.text)
 		}
 	}
-	for s, bad := range map[State]bool{Failed: true, Timeout: true, OOM: true, Stalled: true, Lost: true, Blocked: true, Cancelled: false, Interrupted: false} {
-		if o := OutcomeOf(exit(0), map[State]int{Succeeded: 1, s: 1}); (o.Code == OutcomeFailed) != bad {
+	for s, bad := range map[state.Phase]bool{state.Failed: true, state.Timeout: true, state.OOM: true, state.Stalled: true, state.Lost: true, state.Blocked: true, state.Cancelled: false, state.Interrupted: false} {
+		if o := OutcomeOf(exit(0), map[state.Phase]int{state.Succeeded: 1, s: 1}); (o.Code == OutcomeFailed) != bad {
 			t.Errorf("a job that is %s makes the batch %s", s, o.Code)
 		}
 	}

@@ -45,10 +45,10 @@ type Batches struct {
 // BatchRow is a batch of this user on this host.
 type BatchRow struct {
 	Batch
-	Run     *Run          `json:"run"`     // the live run, else the last one
-	Counts  map[State]int `json:"counts"`  // jobs by state; null if its ledger cannot be read
-	Outcome *Outcome      `json:"outcome"` // likewise
-	Error   *string       `json:"error"`   // why its job file or ledger cannot be read, else null
+	Run     *Run                `json:"run"`     // the live run, else the last one
+	Counts  map[state.Phase]int `json:"counts"`  // jobs by state; null if its ledger cannot be read
+	Outcome *Outcome            `json:"outcome"` // likewise
+	Error   *string             `json:"error"`   // why its job file or ledger cannot be read, else null
 }
 
 // History is what `gpurun history --json` prints: runs, or with jobs their attempts.
@@ -61,26 +61,26 @@ type History struct {
 
 // RunRow is what became of one run.
 type RunRow struct {
-	N          int               `json:"n"`      // its number, for --run
-	ID         *string           `json:"id"`     // likewise; null in older ledgers
-	Params     map[string]string `json:"params"` // given with -p
-	Started    time.Time         `json:"started"`
-	Ended      *time.Time        `json:"ended"`       // null while it is alive, and if it was killed
-	LastSeen   time.Time         `json:"last_seen"`   // its last line in the ledger
-	Exit       *int              `json:"exit_status"` // null while it is alive, and if it was killed
-	Why        string            `json:"why"`         // how it ended, in words
-	Host       string            `json:"host"`
-	Git        *Git              `json:"git"`
-	Sim        *string           `json:"sim"`
-	Driver     *string           `json:"driver"`      // with the version of NVML
-	GPUs       *int              `json:"usable_gpus"` // that the run could use; null if it needed none, and in older ledgers
-	Counts     map[State]int     `json:"counts"`      // jobs by how their last attempt in this run ended
-	Attempts   int               `json:"attempts"`    // that it started
-	Retries    int               `json:"retries"`     // of jobs that it had already tried
-	GPUSeconds float64           `json:"gpu_seconds"`
-	Alike      []Alike           `json:"alike"`            // its failures, grouped
-	Lost       []Loss            `json:"lost"`             // GPU time for which jobs waited in vain, and because of whom
-	Idle       *float64          `json:"idle_gpu_seconds"` // in which no job had a GPU or waited for it; null without usable_gpus
+	N          int                 `json:"n"`      // its number, for --run
+	ID         *string             `json:"id"`     // likewise; null in older ledgers
+	Params     map[string]string   `json:"params"` // given with -p
+	Started    time.Time           `json:"started"`
+	Ended      *time.Time          `json:"ended"`       // null while it is alive, and if it was killed
+	LastSeen   time.Time           `json:"last_seen"`   // its last line in the ledger
+	Exit       *int                `json:"exit_status"` // null while it is alive, and if it was killed
+	Why        string              `json:"why"`         // how it ended, in words
+	Host       string              `json:"host"`
+	Git        *Git                `json:"git"`
+	Sim        *string             `json:"sim"`
+	Driver     *string             `json:"driver"`      // with the version of NVML
+	GPUs       *int                `json:"usable_gpus"` // that the run could use; null if it needed none, and in older ledgers
+	Counts     map[state.Phase]int `json:"counts"`      // jobs by how their last attempt in this run ended
+	Attempts   int                 `json:"attempts"`    // that it started
+	Retries    int                 `json:"retries"`     // of jobs that it had already tried
+	GPUSeconds float64             `json:"gpu_seconds"`
+	Alike      []Alike             `json:"alike"`            // its failures, grouped
+	Lost       []Loss              `json:"lost"`             // GPU time for which jobs waited in vain, and because of whom
+	Idle       *float64            `json:"idle_gpu_seconds"` // in which no job had a GPU or waited for it; null without usable_gpus
 }
 
 // AttemptRow is an attempt with its job.
@@ -184,19 +184,19 @@ const (
 // like a secret is left out of it.
 type News struct {
 	Head
-	Title   string        `json:"title"`
-	Message string        `json:"message"`
-	On      []string      `json:"on"`   // what is in it: done, first_failure, failure, gpus_free, stalled, test; of a job with notify also success
-	File    string        `json:"file"` // the job file, or several separated by spaces
-	Host    string        `json:"host"`
-	Counts  map[State]int `json:"counts"` // jobs by state; null for a test
-	Jobs    []NewsJob     `json:"jobs"`   // that failed or stalled, and of those with notify that succeeded; at most 20
+	Title   string              `json:"title"`
+	Message string              `json:"message"`
+	On      []string            `json:"on"`   // what is in it: done, first_failure, failure, gpus_free, stalled, test; of a job with notify also success
+	File    string              `json:"file"` // the job file, or several separated by spaces
+	Host    string              `json:"host"`
+	Counts  map[state.Phase]int `json:"counts"` // jobs by state; null for a test
+	Jobs    []NewsJob           `json:"jobs"`   // that failed or stalled, and of those with notify that succeeded; at most 20
 }
 
 // NewsJob is a job that failed, stalled or succeeded.
 type NewsJob struct {
-	Name  string  `json:"name"`
-	State State   `json:"state"`
-	Text  string  `json:"text"` // why
-	Log   *string `json:"log"`
+	Name  string      `json:"name"`
+	State state.Phase `json:"state"`
+	Text  string      `json:"text"` // why
+	Log   *string     `json:"log"`
 }

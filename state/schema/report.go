@@ -11,18 +11,18 @@ import (
 // variables, arguments and parameters whose names say that they are secret are ***.
 type Report struct {
 	Head
-	Batch    Batch             `json:"batch"`
-	Run      *Run              `json:"run"`    // the live run, else the last one; null if there was none
-	Counts   map[State]int     `json:"counts"` // jobs by state, as in status
-	Outcome  Outcome           `json:"outcome"`
-	Runs     []RunRow          `json:"runs"`   // oldest first, as in history
-	Jobs     []ReportJob       `json:"jobs"`   // in the order of the job files, then those that are no longer there
-	Config   map[string]string `json:"config"` // what the configs of all jobs that have one agree in
-	Failures []ReportFailure   `json:"failures"`
-	Readings *Readings         `json:"readings"` // null if there are none
-	Results  any               `json:"results"`  // as in results --json; null if nothing was measured
-	Curves   []ReportCurve     `json:"curves"`   // by step
-	Warnings []Problem         `json:"warnings"`
+	Batch    Batch               `json:"batch"`
+	Run      *Run                `json:"run"`    // the live run, else the last one; null if there was none
+	Counts   map[state.Phase]int `json:"counts"` // jobs by state, as in status
+	Outcome  Outcome             `json:"outcome"`
+	Runs     []RunRow            `json:"runs"`   // oldest first, as in history
+	Jobs     []ReportJob         `json:"jobs"`   // in the order of the job files, then those that are no longer there
+	Config   map[string]string   `json:"config"` // what the configs of all jobs that have one agree in
+	Failures []ReportFailure     `json:"failures"`
+	Readings *Readings           `json:"readings"` // null if there are none
+	Results  any                 `json:"results"`  // as in results --json; null if nothing was measured
+	Curves   []ReportCurve       `json:"curves"`   // by step
+	Warnings []Problem           `json:"warnings"`
 }
 
 // ReportJob is a job with all its attempts and where its results come from.
@@ -35,7 +35,7 @@ type ReportJob struct {
 	Params   map[string]string `json:"params"`
 	Tags     []string          `json:"tags"`
 	Needs    []string          `json:"needs"`
-	State    State             `json:"state"`
+	State    state.Phase       `json:"state"`
 	Since    *time.Time        `json:"since"`
 	Cause    *Cause            `json:"cause"`
 	Wait     *Wait             `json:"wait"`
@@ -50,8 +50,8 @@ type ReportJob struct {
 // ReportFailure is a group of jobs that failed the same way.
 type ReportFailure struct {
 	Alike
-	State State    `json:"state"`
-	Lines []string `json:"lines"` // the last ones of the log; empty if it is gone
+	State state.Phase `json:"state"`
+	Lines []string    `json:"lines"` // the last ones of the log; empty if it is gone
 }
 
 // Readings are how full and busy the GPUs were while a run was alive, in steps of equal length.

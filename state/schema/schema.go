@@ -7,7 +7,6 @@
 package schema
 
 import (
-	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -30,15 +29,15 @@ func At(now time.Time) Head { return Head{Version, now.UTC()} }
 // each job, `gpurun plan --json`.
 type Status struct {
 	Head
-	Batch    Batch         `json:"batch"`
-	Run      *Run          `json:"run"`         // the live run, else the last one, or that of --run; null if there was none
-	Counts   map[State]int `json:"counts"`      // jobs by state: of a live run, those that it selected and those added to the files since
-	Outcome  Outcome       `json:"outcome"`     // how the batch is as a whole, by these counts
-	ETA      *float64      `json:"eta_seconds"` // how long the rest takes
-	GPUs     []GPU         `json:"gpus"`        // those that the run may use; null without a live run
-	Jobs     []Job         `json:"jobs"`        // in the order of the job files
-	Alike    []Alike       `json:"alike"`       // failures that several jobs share, most frequent first
-	Warnings []Problem     `json:"warnings"`
+	Batch    Batch               `json:"batch"`
+	Run      *Run                `json:"run"`         // the live run, else the last one, or that of --run; null if there was none
+	Counts   map[state.Phase]int `json:"counts"`      // jobs by state: of a live run, those that it selected and those added to the files since
+	Outcome  Outcome             `json:"outcome"`     // how the batch is as a whole, by these counts
+	ETA      *float64            `json:"eta_seconds"` // how long the rest takes
+	GPUs     []GPU               `json:"gpus"`        // those that the run may use; null without a live run
+	Jobs     []Job               `json:"jobs"`        // in the order of the job files
+	Alike    []Alike             `json:"alike"`       // failures that several jobs share, most frequent first
+	Warnings []Problem           `json:"warnings"`
 }
 
 // Batch is the job files that run together.
@@ -108,7 +107,7 @@ type Job struct {
 	Commands []string          `json:"commands"` // what is known only at its start is left as {name}
 	GPUs     *Range            `json:"gpus"`
 	Memory   *gpu.Bytes        `json:"gpu_memory_bytes"` // that it asks for on each GPU
-	State    State             `json:"state"`
+	State    state.Phase       `json:"state"`
 	Since    *time.Time        `json:"since"`    // since when it is in that state
 	Cause    *Cause            `json:"cause"`    // why it ended without success
 	Wait     *Wait             `json:"wait"`     // what it waits for in a live run
@@ -124,47 +123,11 @@ type Range struct {
 	Max int `json:"max"`
 }
 
-// State is the state of a job or an attempt.
-type State string
-
-// The states.
-const (
-	Pending     State = "pending"     // it has not started, or will be started again
-	Waiting     State = "waiting"     // it failed and waits for its retry
-	Queued      State = "queued"      // it waits in the queue of a cluster
-	Running     State = "running"     //
-	Succeeded   State = "succeeded"   //
-	Failed      State = "failed"      //
-	Timeout     State = "timeout"     //
-	OOM         State = "oom"         // out of GPU or host memory
-	Stalled     State = "stalled"     // it did nothing for too long
-	Cancelled   State = "cancelled"   // by a person, this job alone
-	Interrupted State = "interrupted" // its run stopped, or it had to leave its GPUs
-	Lost        State = "lost"        // how it ended is unknown
-	Blocked     State = "blocked"     // a job that it needs failed
-	UpToDate    State = "up_to_date"  // nothing to do
-	NotNeeded   State = "not_needed"  // it runs only if a job that it needs fails, and none did
-)
-
-// States are all states, in the order of their documentation.
-var States = []State{
-	Pending, Waiting, Queued, Running, Succeeded, Failed, Timeout, OOM, Stalled, Cancelled, Interrupted, Lost, Blocked, UpToDate, NotNeeded,
-}
-
-// StateOf returns a phase as programs see it.
-func StateOf(p state.Phase) State { return State(strings.ReplaceAll(string(p), " ", "_")) }
-
-// Phase is the inverse of StateOf.
-func (s State) Phase() state.Phase { return state.Phase(strings.ReplaceAll(string(s), "_", " ")) }
-
 // CountsOf returns counts of all states: none is unknown.
-func CountsOf(phases map[state.Phase]int) map[State]int {
-	counts := make(map[State]int, len(States))
-	for _, s := range States {
-		counts[s] = 0
-	}
-	for p, n := range phases {
-		counts[StateOf(p)] += n
+func CountsOf(phases map[state.Phase]int) map[state.Phase]int {
+	counts := make(map[state.Phase]int, len(state.Phases))
+	for _, p := range state.Phases {
+		counts[p] = phases[p]
 	}
 	return counts
 }
@@ -220,7 +183,7 @@ type Simulated struct {
 type Attempt struct {
 	UniID      *string         `json:"uni_id"` // null if it never started
 	N          int             `json:"n"`      // 1 for the first in its run
-	State      State           `json:"state"`
+	State      state.Phase     `json:"state"`
 	Submitted  *time.Time      `json:"submitted"` // to the queue of a cluster; null if this host runs it
 	Started    *time.Time      `json:"started"`   // when it began to run; null in a queue
 	Ended      *time.Time      `json:"ended"`

@@ -48,16 +48,16 @@ type PastGPU struct {
 // Summary is a batch without its jobs: at most 16 KiB, whatever their number.
 type Summary struct {
 	Head
-	Version  string        `json:"version"` // of the jobs, for events?after=
-	Batch    Batch         `json:"batch"`
-	Run      *Run          `json:"run"` // the live run, else the last one; null if there was none
-	Counts   map[State]int `json:"counts"`
-	Outcome  Outcome       `json:"outcome"`
-	ETA      *float64      `json:"eta_seconds"`
-	Total    int           `json:"jobs_total"`
-	Running  []string      `json:"running"` // names of the first 20
-	Alike    []Alike       `json:"alike"`   // failures that several jobs share, most frequent first
-	Warnings []Problem     `json:"warnings"`
+	Version  string              `json:"version"` // of the jobs, for events?after=
+	Batch    Batch               `json:"batch"`
+	Run      *Run                `json:"run"` // the live run, else the last one; null if there was none
+	Counts   map[state.Phase]int `json:"counts"`
+	Outcome  Outcome             `json:"outcome"`
+	ETA      *float64            `json:"eta_seconds"`
+	Total    int                 `json:"jobs_total"`
+	Running  []string            `json:"running"` // names of the first 20
+	Alike    []Alike             `json:"alike"`   // failures that several jobs share, most frequent first
+	Warnings []Problem           `json:"warnings"`
 }
 
 // Jobs are rows of a batch, a page of them or those that have changed.
@@ -81,7 +81,7 @@ type JobRow struct {
 	Queue    *string           `json:"queue"`
 	Priority int               `json:"priority"`
 	Needs    int               `json:"needs"` // how many jobs it needs
-	State    State             `json:"state"`
+	State    state.Phase       `json:"state"`
 	Since    *time.Time        `json:"since"` // since when it is in that state
 	Cause    *Cause            `json:"cause"`
 	Wait     *Reason           `json:"wait"`
@@ -120,7 +120,7 @@ type Span struct {
 	Name    string           `json:"name"`
 	UniID   *string          `json:"uni_id"`
 	N       int              `json:"n"`
-	State   State            `json:"state"`
+	State   state.Phase      `json:"state"`
 	Started *time.Time       `json:"started"`
 	Ended   *time.Time       `json:"ended"`
 	Host    *string          `json:"host"` // the node of a cluster; null if this host ran it

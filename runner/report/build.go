@@ -80,11 +80,8 @@ func Build(k *Known) *schema.Report {
 
 // describe returns what the status says of a job.
 func describe(j *schema.Job) schema.ReportJob {
-	d := schema.ReportJob{
-		File: j.File, Line: j.Line, Name: j.Name, Key: j.Key, Params: j.Params, Tags: j.Tags, Needs: j.Needs, State: j.State, Since: j.Since,
-		Cause: j.Cause, Commands: j.Commands, Inputs: []state.Input{}, Metrics: j.Metrics,
-	}
-	if j.Wait != nil {
+	d := schema.ReportJob{Job: *j, Inputs: []state.Input{}}
+	if d.Attempt = nil; j.Wait != nil {
 		w := *j.Wait
 		w.GPUs = nil // the GPUs are as of a moment that is over
 		d.Wait = &w
@@ -96,10 +93,10 @@ func describe(j *schema.Job) schema.ReportJob {
 // its last start or nil.
 func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fact) schema.ReportJob {
 	last := &attempts[len(attempts)-1]
-	j := schema.ReportJob{
-		File: first.File, Name: first.Job, Key: first.Key, Former: true, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, State: last.State,
-		Since: last.Ended, Cause: last.Cause, Commands: []string{}, Inputs: []state.Input{}, Attempts: attempts,
-	}
+	j := schema.ReportJob{Former: true, Inputs: []state.Input{}, Attempts: attempts, Job: schema.Job{
+		File: first.File, Name: first.Job, Key: first.Key, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, State: last.State,
+		Since: last.Ended, Cause: last.Cause, Commands: []string{},
+	}}
 	if start != nil && start.Params != nil {
 		j.Params = start.Params
 	}

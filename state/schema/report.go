@@ -27,23 +27,11 @@ type Report struct {
 
 // ReportJob is a job with all its attempts and where its results come from.
 type ReportJob struct {
-	File     string            `json:"file"` // as in batch.files
-	Line     *int              `json:"line"`
-	Name     string            `json:"name"`
-	Key      string            `json:"key"`
-	Former   bool              `json:"former"` // it is no longer in the job files, does something else now, or had other -p values
-	Params   map[string]string `json:"params"`
-	Tags     []string          `json:"tags"`
-	Needs    []string          `json:"needs"`
-	State    state.Phase       `json:"state"`
-	Since    *time.Time        `json:"since"`
-	Cause    *Cause            `json:"cause"`
-	Wait     *Wait             `json:"wait"`
+	Job                        // without the last attempt; wait is without the GPUs
+	Former   bool              `json:"former"`   // it is no longer in the job files, does something else now, or had other -p values
 	Failure  *int              `json:"failure"`  // its group: index in failures
-	Commands []string          `json:"commands"` // of its last attempt, else as planned
 	Config   map[string]string `json:"config"`   // of its last attempt: where it differs from others
 	Inputs   []state.Input     `json:"inputs"`   // as they were when its last attempt began
-	Metrics  map[string]any    `json:"metrics"`  // of its last success
 	Attempts []Attempt         `json:"attempts"` // oldest first, of all runs; without metrics
 }
 

@@ -14,7 +14,6 @@ import (
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // A Batch is the unit of one run: the jobs of all its files, in the order given.
@@ -187,7 +186,7 @@ func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem
 		if host.MaxTimeout == 0 || s.Timeout <= host.MaxTimeout {
 			return "", ""
 		}
-		return "timeout: " + units.FormatDuration(s.Timeout) + "; " + host.TimeLimit(), "write timeout: " + units.FormatDuration(host.MaxTimeout)
+		return "timeout: " + source.FormatDuration(s.Timeout) + "; " + host.TimeLimit(), "write timeout: " + source.FormatDuration(host.MaxTimeout)
 	})
 }
 

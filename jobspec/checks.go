@@ -14,14 +14,12 @@ import (
 	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/written"
 )
 
 // eachJob calls f for each job until it returns true for one, then leaves out the other
 // expansions of that job of the file.
 func (l *loader) eachJob(f func(j *Job) (told bool)) {
-	told := map[*written.Job]bool{}
+	told := map[*expand.Job]bool{}
 	for i := range l.batch.Jobs {
 		if j := &l.batch.Jobs[i]; !told[j.Spec.text] {
 			told[j.Spec.text] = f(j)
@@ -220,7 +218,7 @@ func (l *loader) lintBatch() {
 
 // lintConcurrent warns about max_concurrent: 0, which means no limit.
 func (l *loader) lintConcurrent(g settings.Given) {
-	n, err := units.ParseCount(g.Text, 0)
+	n, err := source.ParseCount(g.Text, 0)
 	if !l.opts.Lint || g.Name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lint.Concurrent) {
 		return
 	}

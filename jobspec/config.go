@@ -12,7 +12,6 @@ import (
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/written"
 
 	"gopkg.in/yaml.v3"
 )
@@ -28,7 +27,7 @@ func (p *proto) readConfig() {
 		return
 	}
 	words := []string{"base", "set", "path"}
-	c := &written.Config{Base: &expand.Text{}}
+	c := &expand.Config{Base: &expand.Text{}}
 	p.src.Pairs(n, "config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "base":
@@ -51,7 +50,7 @@ func (p *proto) readConfig() {
 	p.Config = c
 }
 
-func (p *proto) readSets(c *written.Config, under []string, add bool, n *yaml.Node) {
+func (p *proto) readSets(c *expand.Config, under []string, add bool, n *yaml.Node) {
 	p.src.Pairs(n, "config.set", func(k, v *yaml.Node) {
 		key, adds := strings.CutPrefix(k.Value, "+")
 		parts := strings.Split(key, ".")
@@ -78,13 +77,13 @@ func (p *proto) readSets(c *written.Config, under []string, add bool, n *yaml.No
 			return
 		}
 		t, _ := p.compile(text, v.Line, v.Column, "config.set", expand.InConfig)
-		c.Sets = append(c.Sets, written.Set{Path: path, Add: adds, Value: t, Tag: tag})
+		c.Sets = append(c.Sets, expand.Set{Path: path, Add: adds, Value: t, Tag: tag})
 	})
 }
 
 // open returns the base, which is read once for all jobs, and the changes of one job. Before
 // it reads, it tells note.
-func (b *Batch) open(c *written.Config, v *expand.Values, note func(path string)) (base *configedit.File, sets []configedit.Set, problems []Problem) {
+func (b *Batch) open(c *expand.Config, v *expand.Values, note func(path string)) (base *configedit.File, sets []configedit.Set, problems []Problem) {
 	path, err := c.BasePath(v)
 	if err != nil {
 		return nil, nil, []Problem{{Text: "config.base: " + err.Error()}}
@@ -109,7 +108,7 @@ func (b *Batch) open(c *written.Config, v *expand.Values, note func(path string)
 }
 
 // config returns the copy that one attempt gets.
-func (b *Batch) config(c *written.Config, v *expand.Values) (*Config, error) {
+func (b *Batch) config(c *expand.Config, v *expand.Values) (*Config, error) {
 	base, sets, problems := b.open(c, v, func(string) {})
 	var content []byte
 	if len(problems) == 0 {

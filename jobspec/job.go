@@ -27,7 +27,6 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/written"
 )
 
 // A Key is the hash of what a job does, and its identity in the ledger.
@@ -97,9 +96,9 @@ type Job struct {
 }
 
 // text returns the job as its file has it; of one that no file has, nothing but the name.
-func (j *Job) text() *written.Job {
+func (j *Job) text() *expand.Job {
 	if j.Spec == nil || j.Spec.text == nil {
-		return &written.Job{Name: expand.Literal(j.Name, 0, 0), Matrix: &expand.Matrix{}}
+		return &expand.Job{Name: expand.Literal(j.Name, 0, 0), Matrix: &expand.Matrix{}}
 	}
 	return j.Spec.text
 }
@@ -147,7 +146,7 @@ type Spec struct {
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
 	LeastMemory   bool // Request.Memory is the min_memory of somebody: the least for jobs that do not say what they need
 
-	text *written.Job // unrendered strings; only for this package
+	text *expand.Job // unrendered strings; only for this package
 }
 
 // Rendered is a job with every variable replaced: what an attempt runs.

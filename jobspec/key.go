@@ -12,7 +12,6 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/written"
 )
 
 // recipe is the version of the key. Change it only together with code that still
@@ -53,7 +52,7 @@ func (p *proto) key(v *expand.Values) Key {
 		d = d.str(param.Name).str(v.Param(param.Name).Text)
 	}
 	env := slices.Clone(p.Env)
-	slices.SortFunc(env, func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(env, func(a, b expand.Env) int { return strings.Compare(a.Name, b.Name) })
 	d = d.count(len(env))
 	for _, e := range env {
 		d = d.str(e.Name).str(e.Value.Render(v))

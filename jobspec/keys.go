@@ -8,7 +8,6 @@ import (
 	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // A JobKey is a key of a job: how its value becomes a part of the job's Spec, and what becomes of it where
@@ -66,30 +65,30 @@ const (
 // JobKeys are all keys of a job, in the order of the reference, in which they also apply.
 var JobKeys = []JobKey{
 	{Name: "name"}, {Name: "run"}, in("matrix"), in("zip"), in("sample"), in("params"), in("args"), {Name: "needs"},
-	single("when", units.OneOf(OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
+	single("when", source.OneOf(OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
 	{Name: "queue"},
 	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
 	{Name: "gpus", read: func(s *Spec, v []string) error {
-		least, most, err := units.ParseGPUs(v[0])
+		least, most, err := source.ParseGPUs(v[0])
 		if err == nil {
 			s.Request.Min, s.Request.Max = least, most
 		}
 		return err
 	}},
-	single("gpu_memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Request.Memory }),
+	single("gpu_memory", source.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Request.Memory }),
 	several("gpu_model", parseModels, func(s *Spec) *gpu.Names { return &s.Request.Models }),
 	several("gpu_ids", parseIDs, func(s *Spec) *gpu.Names { return &s.Request.IDs }).
 		lost("", TheyChoose, func(j *Job, _ *settings.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }),
-	single("max_util", units.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }).
+	single("max_util", source.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }).
 		lost("max_util", "", func(j *Job, s *settings.Settings) bool {
 			return j.Spec.Request.Max > 0 && !j.Spec.Request.Share && j.Spec.Request.MaxUtil != s.MaxUtil
 		}),
 	single("cpus", parseCount, func(s *Spec) *int { return &s.CPUs }),
-	single("affinity", units.ParseBool, func(s *Spec) *bool { return &s.Affinity }).
+	single("affinity", source.ParseBool, func(s *Spec) *bool { return &s.Affinity }).
 		lost("affinity", "", func(j *Job, _ *settings.Settings) bool { return j.Spec.Affinity }),
-	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
+	single("memory", source.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
 	single("pool", parsePool, func(s *Spec) *PoolUse { return &s.Pool }),
-	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }).
+	single("share", source.ParseBool, func(s *Spec) *bool { return &s.Request.Share }).
 		lost("share", "", func(j *Job, s *settings.Settings) bool { return j.Spec.Request.Share && !s.Share }),
 	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }).
 		lost("", WholeGPUs, func(j *Job, s *settings.Settings) bool {
@@ -99,22 +98,22 @@ var JobKeys = []JobKey{
 	forCluster("partition", ""), forCluster("account", ""), forCluster("qos", ""), forCluster("constraint", ""), forCluster("queue", ""),
 	forCluster("project", ""), forCluster("exclude", ","), forCluster("time", ""), forCluster("extra", "\n"),
 	in("env"), {Name: "work_dir"}, {Name: "shell"}, {Name: "setup"}, {Name: "log"}, {Name: "stdout"}, {Name: "stderr"},
-	single("timeout", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }).or(),
-	single("timeout.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
+	single("timeout", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }).or(),
+	single("timeout.after", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
 	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
-	single("timeout.grace", units.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
-	single("stall", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }).or().
+	single("timeout.grace", source.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
+	single("stall", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }).or().
 		lost("", "write stall: {output: 30m}, or timeout: of a job on a node only its output is known here",
 			func(j *Job, _ *settings.Settings) bool { return j.Spec.Stall.After > 0 }),
-	single("stall.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
-	single("stall.output", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
+	single("stall.after", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
+	single("stall.output", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
 	single("on_stall", parseOnStall, func(s *Spec) *bool { return &s.Stall.Kill }),
-	single("leftovers", units.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
+	single("leftovers", source.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
 	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }).or(),
 	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
-	single("retry.delay", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Delay }),
+	single("retry.delay", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Delay }),
 	single("retry.backoff_after", parseCount, func(s *Spec) *int { return &s.Retry.BackoffAfter }),
-	single("retry.backoff", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Backoff }),
+	single("retry.backoff", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Backoff }),
 	several("retry.on", parseKinds, func(s *Spec) *[]string { return &s.Retry.On }),
 	single("retry.memory_growth", parseFactor, func(s *Spec) *float64 { return &s.Retry.MemoryGrowth }),
 	single("resize", parseResize, func(s *Spec) *Resize { return &s.Resize }).or().
@@ -124,8 +123,8 @@ var JobKeys = []JobKey{
 	resized("up", parseShare, func(r *Resize) *int { return &r.Up }),
 	resized("down", parseShare, func(r *Resize) *int { return &r.Down }),
 	resized("signal", parseSignal, func(r *Resize) *string { return &r.Signal }),
-	resized("grace", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Grace }),
-	resized("every", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Every }),
+	resized("grace", source.ParseDuration, func(r *Resize) *time.Duration { return &r.Grace }),
+	resized("every", source.ParseDuration, func(r *Resize) *time.Duration { return &r.Every }),
 	{Name: "outputs"}, {Name: "inputs"}, in("metrics"), in("config"),
 	several("allow", lint.ParseAllow, func(s *Spec) *[]string { return &s.Allow }),
 	{Name: "notify"},

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/graph"
 	"gpurun/jobspec/source"
 )
 
@@ -39,7 +38,7 @@ func (l *loader) cycles() {
 	}
 	found := 0
 	needs := func(id int32) []int32 { return jobs[id].Needs }
-	graph.Cycles(len(jobs), needs, func(id int32) int32 { return before[id] }, func(cycle []int32) bool {
+	findCycles(len(jobs), needs, func(id int32) int32 { return before[id] }, func(cycle []int32) bool {
 		hint := ""
 		var names []string
 		for i, id := range cycle {
@@ -149,10 +148,10 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 		f, name = other, rest
 	}
 	id, ok := f.called[name]
-	if f.partial && (graph.IsGlob(name) || !ok) {
+	if f.partial && (isGlob(name) || !ok) {
 		return nil // what is missing has been reported
 	}
-	if !graph.IsGlob(name) {
+	if !isGlob(name) {
 		switch {
 		case ok && int(id) == j.ID:
 			g.files[j.File].src.Problem(t.Line, t.Col, "remove it", "%q needs itself", j.Name)
@@ -225,7 +224,7 @@ func (g *grapher) glob(f *fileJobs, pattern string) []int32 {
 	head := pattern[:strings.IndexAny(pattern, "*?[")]
 	from, _ := slices.BinarySearchFunc(ids, head, func(id int32, head string) int { return strings.Compare(name(id), head) })
 	var set []int32
-	matches := graph.Glob(pattern).MatchString
+	matches := Glob(pattern).MatchString
 	for _, id := range ids[from:] {
 		if !strings.HasPrefix(name(id), head) {
 			break

@@ -7,11 +7,9 @@ import (
 	"gpurun/jobspec/block"
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/lines"
 	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 
 	"gopkg.in/yaml.v3"
 )
@@ -21,7 +19,7 @@ import (
 func Load(paths []string, opts Options) (*Batch, error) {
 	l := newLoader(opts)
 	if opts.Format != "" {
-		if _, err := units.ParseWord(opts.Format, Formats...); err != nil {
+		if _, err := source.ParseWord(opts.Format, Formats...); err != nil {
 			return nil, Report([]Problem{Problem{File: "--format"}.Because(err)})
 		}
 	}
@@ -86,7 +84,7 @@ type fileJobs struct {
 	root    *yaml.Node // YAML; nil if its jobs are not usable
 	blocks  []block.Block
 	config  block.Config
-	lines   []lines.Line
+	lines   []commandLine
 	names   map[string]string // of lines, as Lines has them
 	partial bool              // some of its jobs could not be made
 	index   int               // in Batch.Files

@@ -10,21 +10,19 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/written"
 )
 
 // A Metric is one number that a job leaves behind, and a Goal which of two is better.
 type (
-	Metric = written.Metric
-	Goal   = written.Goal
+	Metric = expand.Metric
+	Goal   = expand.Goal
 )
 
 // What is best of a metric.
 const (
-	NoGoal = written.NoGoal
-	Max    = written.Max
-	Min    = written.Min
+	NoGoal = expand.NoGoal
+	Max    = expand.Max
+	Min    = expand.Min
 )
 
 // Metrics returns the numbers that the job file says a job leaves behind, without paths.
@@ -38,7 +36,7 @@ func (j *Job) Entry() (line int, name string) {
 }
 
 // metricsOf returns the metrics of one job, with the paths of their files.
-func metricsOf(t *written.Job, v *expand.Values) ([]Metric, error) {
+func metricsOf(t *expand.Job, v *expand.Values) ([]Metric, error) {
 	list := slices.Clone(t.Metrics)
 	for i := range list {
 		if list[i].File == nil {
@@ -131,9 +129,9 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 			}
 			m.AtMax = goal == string(Max)
 		case "goal":
-			m.Goal, err = units.OneOf(Max, Min)(text)
+			m.Goal, err = source.OneOf(Max, Min)(text)
 		case "percent":
-			m.Percent, err = units.ParseBool(text)
+			m.Percent, err = source.ParseBool(text)
 		default:
 			refuse(k, source.DidYouMean(k.Value, metricKeys, "valid keys: "+strings.Join(metricKeys, ", ")), "unknown key %q", k.Value)
 		}

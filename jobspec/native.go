@@ -13,12 +13,9 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
-	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/sweep"
-	"gpurun/jobspec/words"
-	"gpurun/jobspec/written"
 )
 
 var jobsAtTop = regexp.MustCompile(`(?m)^["']?jobs["']?[ \t]*:`)
@@ -33,8 +30,8 @@ func isYAML(s *source.Source) bool {
 func (f *fileJobs) readYAML() {
 	f.root = f.src.Parse(ourKeys())
 	f.partial = f.root == nil || !f.src.Resolve(f.root)
-	if !f.partial && sweep.Is(f.root) && strings.HasSuffix(f.opts.Command, "convert") {
-		f.batch.Sweep, f.partial = sweep.Convert(f.src, f.root), true
+	if !f.partial && isSweep(f.root) && strings.HasSuffix(f.opts.Command, "convert") {
+		f.batch.Sweep, f.partial = convertSweep(f.src, f.root), true
 	}
 	f.partial = f.partial || !checkTop(f.src, f.root)
 }
@@ -83,16 +80,16 @@ func checkTop(s *source.Source, root *yaml.Node) bool {
 		s.Problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", source.Describe(root))
 		return false
 	}
-	if sweep.Is(root) {
+	if isSweep(root) {
 		s.Problem(0, 0, "run gpurun convert "+shellescape.Quote(s.Path)+" > jobs.yaml", "is a W&B sweep, not a job file")
 		return false
 	}
 	for k := range source.Each(root) {
-		if slices.Contains(words.Top, k.Value) || strings.HasPrefix(k.Value, "x-") {
+		if slices.Contains(source.TopKeys, k.Value) || strings.HasPrefix(k.Value, "x-") {
 			continue
 		}
-		hint := source.DidYouMean(k.Value, words.Top, "valid keys: settings, defaults, jobs")
-		if own := words.ForeignTop[strings.ToLower(k.Value)]; own != "" {
+		hint := source.DidYouMean(k.Value, source.TopKeys, "valid keys: settings, defaults, jobs")
+		if own := source.ForeignTopKeys[strings.ToLower(k.Value)]; own != "" {
 			hint = "in gpurun it is " + own
 		}
 		if slices.Contains(settings.Names(), k.Value) {
@@ -152,7 +149,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		return
 	}
 	f.partial = true
-	if !slices.ContainsFunc(p.Resources, func(r written.Resource) bool {
+	if !slices.ContainsFunc(p.Resources, func(r expand.Resource) bool {
 		return slices.ContainsFunc(r.Texts, func(t *expand.Text) bool { return !t.Constant() })
 	}) {
 		p.spec(&expand.Values{}) // for the problems it reports
@@ -199,7 +196,7 @@ func (p *proto) readRest() {
 	p.Queue = p.optional("queue", expand.InJob)
 	p.checkPaths()
 	p.checkConfigUse(p.get("config") != nil)
-	if c := p.Config; c != nil && p.LogsUse(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s written.Set) bool { return s.Value.Uses(expand.VarLog) }) {
+	if c := p.Config; c != nil && p.LogsUse(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s expand.Set) bool { return s.Value.Uses(expand.VarLog) }) {
 		p.src.Problem(p.Line, p.Col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}
 }
@@ -237,10 +234,10 @@ func (p *proto) experiment() {
 	if seed := source.Child(extra, "seed"); seed != nil && !source.IsNull(seed) && p.file.settings.SeedAs == "config" {
 		config, skip = p.seededCopy(base, seed), "seed"
 	}
-	p.Args = append(p.Args, written.Arg{Key: "cfp", Value: config, Tag: "!!str"}, written.Arg{Key: "algo", Value: algorithm, Tag: "!!str"})
+	p.Args = append(p.Args, expand.Arg{Key: "cfp", Value: config, Tag: "!!str"}, expand.Arg{Key: "algo", Value: algorithm, Tag: "!!str"})
 	p.readArgs("extra_args", extra, skip)
 	p.readArgs("args", p.get("args"), "")
-	slips.ArgsPlace(p.src, p.Job, true)
+	lint.ArgsPlace(p.src, p.Job, true)
 }
 
 // seededCopy sets the seed in a copy of the config and returns the copy's path:
@@ -254,6 +251,6 @@ func (p *proto) seededCopy(base *expand.Text, seed *yaml.Node) *expand.Text {
 	ext := filepath.Ext(file)
 	copied := dir + "temp/" + strings.TrimSuffix(file, ext) + "_seed" + value.Raw + ext
 	path, _ := p.compile(copied, base.Line, base.Col, "config", expand.InJob)
-	p.Config = &written.Config{Base: base, Path: path, Sets: []written.Set{{Path: []string{"seed"}, Place: true, Value: value, Tag: seed.ShortTag()}}}
+	p.Config = &expand.Config{Base: base, Path: path, Sets: []expand.Set{{Path: []string{"seed"}, Place: true, Value: value, Tag: seed.ShortTag()}}}
 	return path
 }

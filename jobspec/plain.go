@@ -16,12 +16,9 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec/block"
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/lines"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
-	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/written"
 )
 
 // isBlocks reports whether a file of unknown kind is a block file.
@@ -58,7 +55,7 @@ func (f *fileJobs) blockJobs() {
 		for _, c := range bl.Commands {
 			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
 			p.guardWorkDir(t)
-			slips.LookAlike(p.src, c.Text, c.Line, c.Col)
+			lint.LookAlike(p.src, c.Text, c.Line, c.Col)
 			p.Commands = append(p.Commands, t)
 		}
 		p.checkConfigUse(false)
@@ -77,17 +74,17 @@ func (f *fileJobs) blockJobs() {
 // asks gives a block the resources that it and its config file ask for.
 func (p *proto) asks(bl *block.Block) {
 	p.ask("gpus", strconv.Itoa(bl.GPUs))
-	p.ask("gpu_memory", units.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
+	p.ask("gpu_memory", source.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
 	if r := p.file.config.Retry; r != nil {
 		p.ask("retry.backoff_after", strconv.Itoa(r.BackoffAfter))
-		p.ask("retry.backoff", units.FormatDuration(r.Backoff))
+		p.ask("retry.backoff", source.FormatDuration(r.Backoff))
 	}
 }
 
 // ask gives a job a resource that is not among its keys; "" for none.
 func (p *proto) ask(key, value string) {
 	if value != "" {
-		p.Resources = append(p.Resources, written.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, p.Line, p.Col)}})
+		p.Resources = append(p.Resources, expand.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, p.Line, p.Col)}})
 	}
 }
 
@@ -101,7 +98,7 @@ func (p *proto) guardWorkDir(t *expand.Text) {
 	quote := byte(0)
 	for _, g := range t.Segs {
 		if g.Kind == expand.VarLiteral {
-			quote = slips.QuoteAfter(g.Lit, quote)
+			quote = lint.QuoteAfter(g.Lit, quote)
 			continue
 		}
 		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
@@ -167,7 +164,7 @@ func (l *loader) source(path string) *source.Source {
 
 // offerLines reports a file of unknown kind that seems to be a list of commands.
 func (f *fileJobs) offerLines() bool {
-	if isYAML(f.src) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.src.Path)) || !lines.Looks(f.src.Data) {
+	if isYAML(f.src) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.src.Path)) || !looksLikeLines(f.src.Data) {
 		return false
 	}
 	f.src.Problem(0, 0, "to make each line a job: "+cmp.Or(f.opts.Command, "gpurun")+" --lines "+f.src.Path, "is a list of commands, not a job file")
@@ -178,7 +175,7 @@ func (f *fileJobs) offerLines() bool {
 func (f *fileJobs) readLines() {
 	var problems []Problem
 	var note Problem
-	f.lines, problems, note = lines.Parse(f.src.Path, f.src.Data)
+	f.lines, problems, note = parseLines(f.src.Path, f.src.Data)
 	f.out.Add(problems...)
 	if note.Text != "" {
 		f.out.Warn(note)
@@ -187,7 +184,7 @@ func (f *fileJobs) readLines() {
 	kept := f.opts.Lines[f.src.Path].Names
 	f.names = map[string]string{}
 	maps.Copy(f.names, kept)
-	lines.Apart(f.lines, f.names, kept != nil)
+	renameApart(f.lines, f.names, kept != nil)
 	if len(f.lines) == 0 && len(problems) == 0 {
 		f.src.Problem(0, 0, "write a command on each line", "contains no commands")
 	}
@@ -203,7 +200,7 @@ func (f *fileJobs) lineJobs() {
 		p := f.newProto(ofLines, l.Line, l.Col)
 		p.Name = expand.Literal(l.Name, l.Line, l.Col)
 		t, _ := p.compile(l.Text, l.Line, l.Col, "a line", expand.AtStart)
-		slips.LookAlike(p.src, l.Text, l.Line, l.Col)
+		lint.LookAlike(p.src, l.Text, l.Line, l.Col)
 		if set.Setup != "" {
 			p.Setup, _ = p.compile(set.Setup, l.Line, l.Col, "--setup", expand.AtStart)
 			t = t.Below(p.Setup)

@@ -9,8 +9,6 @@ import (
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/written"
 )
 
 // poolOf reads pool: {disk: 2}, which is pool: disk=2.
@@ -25,7 +23,7 @@ func (p *proto) poolOf(n *yaml.Node) {
 		return
 	}
 	if t, ok := p.compile(k.Value+"="+text, k.Line, k.Column, "pool", expand.InJob); ok {
-		p.Resources = append(p.Resources, written.Resource{Key: "pool", Texts: []*expand.Text{t}})
+		p.Resources = append(p.Resources, expand.Resource{Key: "pool", Texts: []*expand.Text{t}})
 	}
 }
 
@@ -34,7 +32,7 @@ func parsePool(s string) (use PoolUse, err error) {
 	name, n, given := strings.Cut(s, "=")
 	use = PoolUse{Name: name, N: 1}
 	if given {
-		use.N, err = units.ParseCount(n, 1)
+		use.N, err = source.ParseCount(n, 1)
 	}
 	return use, err
 }

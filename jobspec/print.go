@@ -10,8 +10,6 @@ import (
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/written"
 )
 
 // Print writes a batch as native YAML, with every job spelled out. Parsed again it
@@ -197,7 +195,7 @@ func (p *printer) job(j *Job) []string {
 }
 
 // run prints the commands: a script as one, not as a list of one.
-func (p *printer) run(t *written.Job) {
+func (p *printer) run(t *expand.Job) {
 	setup, commands := t.Setup, slices.Clone(t.Commands[t.Activation():])
 	for _, c := range t.Commands[:t.Activation()] {
 		if setup != nil {
@@ -245,7 +243,7 @@ func (p *printer) params(list []*Param) {
 	print("params", false)
 }
 
-func (p *printer) args(t *written.Job) {
+func (p *printer) args(t *expand.Job) {
 	if len(t.Args) == 0 {
 		return
 	}
@@ -256,13 +254,13 @@ func (p *printer) args(t *written.Job) {
 }
 
 // resources prints what the job file sets, and what its dialect implies.
-func (p *printer) resources(j *Job, t *written.Job) {
+func (p *printer) resources(j *Job, t *expand.Job) {
 	implied := p.implied(j)
 	for _, rk := range JobKeys {
 		if strings.Contains(rk.Name, ".") {
 			continue
 		}
-		i := slices.IndexFunc(t.Resources, func(r written.Resource) bool { return r.Key == rk.Name })
+		i := slices.IndexFunc(t.Resources, func(r expand.Resource) bool { return r.Key == rk.Name })
 		switch {
 		case i >= 0 && !(j.Spec.Tree && rk.Name == "retry"):
 			p.resource(0, rk.Name, &t.Resources[i])
@@ -306,9 +304,9 @@ func (p *printer) retry(r *Retry) {
 	}
 	p.entry("retry:")
 	p.under(2, "max: %s", most)
-	p.under(2, "delay: %s", units.FormatDuration(r.Delay))
+	p.under(2, "delay: %s", source.FormatDuration(r.Delay))
 	p.under(2, "backoff_after: %d", r.BackoffAfter)
-	p.under(2, "backoff: %s", units.FormatDuration(r.Backoff))
+	p.under(2, "backoff: %s", source.FormatDuration(r.Backoff))
 	if len(r.On) > 0 {
 		p.under(2, "on: [%s]", strings.Join(r.On, ", "))
 	}
@@ -317,7 +315,7 @@ func (p *printer) retry(r *Retry) {
 	}
 }
 
-func (p *printer) resource(indent int, key string, r *written.Resource) {
+func (p *printer) resource(indent int, key string, r *expand.Resource) {
 	value := ""
 	if len(r.Texts) == 1 {
 		value = " " + source.SpellValue(r.Texts[0].Raw)
@@ -362,7 +360,7 @@ func (p *printer) metrics(list []Metric) {
 	}
 }
 
-func (p *printer) config(j *Job, c *written.Config) {
+func (p *printer) config(j *Job, c *expand.Config) {
 	if c == nil {
 		return
 	}
@@ -386,7 +384,7 @@ func (p *printer) config(j *Job, c *written.Config) {
 }
 
 // lacks reports whether the base of a job's config has no such top-level key.
-func (b *Batch) lacks(j *Job, c *written.Config, key string) bool {
+func (b *Batch) lacks(j *Job, c *expand.Config, key string) bool {
 	v := j.values()
 	dir, err := j.Spec.text.Dir(b.Files[j.File].WorkDir, v)
 	if err != nil {

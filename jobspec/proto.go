@@ -8,16 +8,14 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
-	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/words"
-	"gpurun/jobspec/written"
 )
 
 // A proto is one job of the file before expansion.
 type proto struct {
-	*written.Job
+	*expand.Job
 	src       *source.Source
 	file      *fileJobs
 	keys      *yaml.Node // a mapping with canonical keys, defaults filled in
@@ -29,7 +27,7 @@ type proto struct {
 }
 
 func (f *fileJobs) newProto(s *style, line, col int) *proto {
-	return &proto{Job: &written.Job{Line: line, Col: col, Matrix: &expand.Matrix{}}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}}
+	return &proto{Job: &expand.Job{Line: line, Col: col, Matrix: &expand.Matrix{}}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}}
 }
 
 // get returns the value of a key, nil if it is not given.
@@ -97,7 +95,7 @@ func (p *proto) textList(key string, known expand.VarSet) []*expand.Text {
 		return nil
 	}
 	if key == "outputs" || key == "inputs" {
-		slips.List(p.src, key, n)
+		lint.ListSlip(p.src, key, n)
 	}
 	var list []*expand.Text
 	for _, item := range p.src.Items(n, key) {
@@ -186,7 +184,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	spelt := map[string]*yaml.Node{}
 	empty := "" // the last key that needs a mapping and has no value
 	s.Pairs(n, what, func(k, v *yaml.Node) {
-		word := words.Own(k.Value)
+		word := source.OwnKey(k.Value)
 		key := keyNamed(word)
 		if key == nil || strings.Contains(word, ".") {
 			hint := keyHint(k.Value, v)
@@ -204,7 +202,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 			return
 		}
 		spelt[word] = k
-		words.HomeSlip(s, word, v)
+		source.HomeSlip(s, word, v)
 		own := *k
 		own.Value = word
 		out.Content = append(out.Content, &own, v)
@@ -239,12 +237,12 @@ func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 
 // ourKeys are all words that may begin a line of a job file.
 func ourKeys() []string {
-	return slices.Concat(words.Top, jobKeys, listKeys, settings.Names())
+	return slices.Concat(source.TopKeys, jobKeys, listKeys, settings.Names())
 }
 
 // keyHint answers a word that is not a job key.
 func keyHint(word string, v *yaml.Node) string {
-	if hint := words.ForeignHint(word, v); hint != "" {
+	if hint := source.ForeignHint(word, v); hint != "" {
 		return hint
 	}
 	if n := source.Nearest(word, slices.Concat(jobKeys, listKeys, []string{"command", "depends_on"})); n != "" {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // Resize tells when a running job gets more or fewer GPUs, and how it is asked to save its
@@ -32,7 +31,7 @@ func resized[T any](key string, parse func(string) (T, error), at func(*Resize) 
 
 // parseResize parses resize: true, which is the defaults, and false.
 func parseResize(s string) (Resize, error) {
-	on, err := units.ParseBool(s)
+	on, err := source.ParseBool(s)
 	if err != nil {
 		return Resize{}, source.Faultf("write true or false, or {up: 80%, down: 30%, signal: USR1, grace: 60s, every: 10m}", "invalid value %q", s)
 	}
@@ -44,7 +43,7 @@ func parseResize(s string) (Resize, error) {
 
 // parseShare parses a percentage as people write one in resize, with the sign.
 func parseShare(s string) (int, error) {
-	n, err := units.ParsePercent(strings.TrimSuffix(s, "%"))
+	n, err := source.ParsePercent(strings.TrimSuffix(s, "%"))
 	if err == nil && n == 0 {
 		return 0, source.Faultf("use a number from 1 to 100", "invalid percentage %q", s)
 	}
@@ -53,7 +52,7 @@ func parseShare(s string) (int, error) {
 
 // parseSignal parses a signal that a job can catch and that nothing else sends it by itself.
 func parseSignal(s string) (string, error) {
-	return units.ParseWord(strings.TrimPrefix(s, "SIG"), "USR1", "USR2", "HUP", "INT", "TERM")
+	return source.ParseWord(strings.TrimPrefix(s, "SIG"), "USR1", "USR2", "HUP", "INT", "TERM")
 }
 
 // checkResize reports what makes a resize impossible.
@@ -82,6 +81,6 @@ func (p *proto) checkResize(d *draft) {
 	case r.Down >= r.Up:
 		problem("lower down, or raise up", "down: %d%% is not below up: %d%%", r.Down, r.Up)
 	case r.Every < time.Second:
-		problem("write every: 10m", "every: %s would restart the job all the time", units.FormatDuration(r.Every))
+		problem("write every: 10m", "every: %s would restart the job all the time", source.FormatDuration(r.Every))
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/slips"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/written"
 )
 
 // onlyShell matches an item of run that affects only its own shell, and so does nothing.
@@ -31,14 +30,14 @@ func (p *proto) run() {
 		return
 	}
 	p.Commands = p.textList("run", expand.AtStart)
-	slips.Commands(p.src, n, p.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
+	lint.CommandSlips(p.src, n, p.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.Commands {
 			p.warnOnlyShell(c, "write run: | and one script instead of a list")
 		}
 	}
 	p.readArgs("args", p.get("args"), "")
-	slips.ArgsPlace(p.src, p.Job, p.style == experiment)
+	lint.ArgsPlace(p.src, p.Job, p.style == experiment)
 }
 
 // readArgs reads all arguments but one.
@@ -62,7 +61,7 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 		if !ok {
 			return
 		}
-		if slices.ContainsFunc(p.Args, func(a written.Arg) bool { return a.Key == k.Value }) {
+		if slices.ContainsFunc(p.Args, func(a expand.Arg) bool { return a.Key == k.Value }) {
 			p.src.Problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
 			return
 		}
@@ -72,10 +71,10 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 			}
 			return
 		}
-		slips.Literal(p.src, v, what+": "+k.Value)
-		slips.Switch(p.src, k, v, what)
+		lint.LiteralSlip(p.src, v, what+": "+k.Value)
+		lint.SwitchSlip(p.src, k, v, what)
 		t, _ := p.compile(s, v.Line, v.Column, what, expand.AtStart)
-		p.Args = append(p.Args, written.Arg{Key: k.Value, Value: t, Tag: tag})
+		p.Args = append(p.Args, expand.Arg{Key: k.Value, Value: t, Tag: tag})
 	})
 }
 
@@ -111,7 +110,7 @@ func (p *proto) readEnv() {
 		}
 		t, _ := p.compile(s, v.Line, v.Column, "env", expand.AtStart)
 		p.checkInherited(k.Value, v, t)
-		p.Env = append(p.Env, written.Env{Name: k.Value, Value: t})
+		p.Env = append(p.Env, expand.Env{Name: k.Value, Value: t})
 	})
 }
 

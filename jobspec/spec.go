@@ -13,11 +13,9 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
-	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/written"
 )
 
 // Changeable are the keys of a job that a user may change while a run goes on.
@@ -60,7 +58,7 @@ func parseModels(v []string) (gpu.Names, error) {
 func parseIDs(v []string) (gpu.Names, error) {
 	var all []string
 	for _, s := range v {
-		ids, err := units.ParseGPUIDs(s)
+		ids, err := source.ParseGPUIDs(s)
 		if err != nil {
 			return gpu.NamesOf(nil), err
 		}
@@ -69,7 +67,7 @@ func parseIDs(v []string) (gpu.Names, error) {
 	return gpu.NamesOf(all), nil
 }
 
-func parseCount(s string) (int, error) { return units.ParseCount(s, 0) }
+func parseCount(s string) (int, error) { return source.ParseCount(s, 0) }
 
 func parsePriority(s string) (int, error) {
 	n, err := strconv.Atoi(s)
@@ -83,7 +81,7 @@ func parseRetries(s string) (int, error) {
 	if s == "forever" {
 		return -1, nil
 	}
-	return units.ParseCount(s, 0)
+	return source.ParseCount(s, 0)
 }
 
 func parseKinds(v []string) ([]string, error) {
@@ -100,7 +98,7 @@ func parseKinds(v []string) ([]string, error) {
 }
 
 func parseOnStall(s string) (kill bool, err error) {
-	word, err := units.ParseWord(s, "kill", "warn")
+	word, err := source.ParseWord(s, "kill", "warn")
 	return word == "kill", err
 }
 
@@ -125,7 +123,7 @@ func (p *proto) build(v *expand.Values) *Spec {
 	d.LogNamed = p.Log != nil || p.Stdout != nil || p.Stderr != nil
 	d.HasOutputs, d.HasInputs = len(p.Outputs) > 0, len(p.Inputs) > 0
 	for _, rk := range JobKeys {
-		i := slices.IndexFunc(p.Resources, func(r written.Resource) bool { return r.Key == rk.Name })
+		i := slices.IndexFunc(p.Resources, func(r expand.Resource) bool { return r.Key == rk.Name })
 		if i < 0 {
 			continue
 		}
@@ -206,7 +204,7 @@ func (p *proto) onCluster(d *draft) {
 	d.Cluster = map[string]string{}
 	maps.Copy(d.Cluster, s.Cluster)
 	maps.Copy(d.Cluster, own)
-	d.ClusterTime, _ = units.ParseDuration(d.Cluster["time"]) // was checked
+	d.ClusterTime, _ = source.ParseDuration(d.Cluster["time"]) // was checked
 	if err := d.overTime(); err != nil {
 		at := cmp.Or(d.given["cluster.time"], d.given["timeout"], d.given["timeout.after"])
 		p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col}.Because(err))
@@ -220,8 +218,8 @@ func (s *Spec) overTime() error {
 		return nil
 	}
 	least = (least + time.Minute - 1).Truncate(time.Minute)
-	return source.Faultf("set cluster: {time: "+units.FormatDuration(least)+"} or more, or a shorter timeout",
-		"cluster.time is %s, less than timeout (%s) plus grace (%s)", units.FormatDuration(s.ClusterTime), units.FormatDuration(s.Timeout), units.FormatDuration(s.AtTimeout.Grace))
+	return source.Faultf("set cluster: {time: "+source.FormatDuration(least)+"} or more, or a shorter timeout",
+		"cluster.time is %s, less than timeout (%s) plus grace (%s)", source.FormatDuration(s.ClusterTime), source.FormatDuration(s.Timeout), source.FormatDuration(s.AtTimeout.Grace))
 }
 
 // slots decides whether a job shares its GPUs, and with how many others. To name slots is
@@ -293,9 +291,9 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 	nodes := []*yaml.Node{n}
 	if list {
 		nodes = p.src.Items(n, key)
-		slips.List(p.src, key, n)
+		lint.ListSlip(p.src, key, n)
 	}
-	r := written.Resource{Key: key}
+	r := expand.Resource{Key: key}
 	for _, item := range nodes {
 		if t, ok := p.text(item, key, expand.InJob); ok {
 			r.Texts = append(r.Texts, t)

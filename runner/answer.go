@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"gpurun/gpu"
-	"gpurun/jobspec/graph"
+	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -308,7 +308,7 @@ func (p NoMatch) Error() string { return fmt.Sprintf("no job named %q", string(p
 // work as in needs. A pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) (ids []int, err error) {
 	for _, p := range patterns {
-		before, glob := len(ids), graph.Glob(p)
+		before, glob := len(ids), jobspec.Glob(p)
 		for id := range n {
 			if name(id) == p || glob.MatchString(name(id)) {
 				ids = append(ids, id)

@@ -16,30 +16,20 @@ var mayImport = map[string][]string{
 	"gpurun/gpu":                        {},
 	"gpurun/gpu/probe":                  {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/gpu/claim":                  {"gpurun/gpu", "gpurun/state/host"},
-	"gpurun/gpu/hostrules":              {"gpurun/gpu", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/state/host"},
-	"gpurun/jobspec":                    {"gpurun/gpu", "gpurun/jobspec/block", "gpurun/jobspec/configedit", "gpurun/jobspec/expand", "gpurun/jobspec/graph", "gpurun/jobspec/lines", "gpurun/jobspec/lint", "gpurun/jobspec/settings", "gpurun/jobspec/slips", "gpurun/jobspec/source", "gpurun/jobspec/sweep", "gpurun/jobspec/units", "gpurun/jobspec/words", "gpurun/jobspec/written"},
-	"gpurun/jobspec/block":              {"gpurun/jobspec/settings", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/jobspec/words"},
-	"gpurun/jobspec/lines":              {"gpurun/jobspec/script", "gpurun/jobspec/source"},
-	"gpurun/jobspec/settings":           {"gpurun/gpu", "gpurun/jobspec/lint", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/jobspec/words"},
-	"gpurun/jobspec/graph":              {},
-	"gpurun/jobspec/addition":           {},
-	"gpurun/jobspec/words":              {"gpurun/jobspec/source", "gpurun/jobspec/units"},
+	"gpurun/gpu/hostrules":              {"gpurun/gpu", "gpurun/jobspec/source", "gpurun/state/host"},
+	"gpurun/jobspec":                    {"gpurun/gpu", "gpurun/jobspec/block", "gpurun/jobspec/configedit", "gpurun/jobspec/expand", "gpurun/jobspec/lint", "gpurun/jobspec/settings", "gpurun/jobspec/source"},
+	"gpurun/jobspec/block":              {"gpurun/jobspec/settings", "gpurun/jobspec/source"},
+	"gpurun/jobspec/settings":           {"gpurun/gpu", "gpurun/jobspec/lint", "gpurun/jobspec/source"},
 	"gpurun/jobspec/configedit":         {"gpurun/jobspec/source"},
-	"gpurun/jobspec/expand":             {"gpurun/jobspec/rows", "gpurun/jobspec/source", "gpurun/jobspec/units"},
-	"gpurun/jobspec/rows":               {"gpurun/jobspec/source"},
-	"gpurun/jobspec/script":             {"gpurun/jobspec/source"},
-	"gpurun/jobspec/sweep":              {"gpurun/jobspec/expand", "gpurun/jobspec/source"},
-	"gpurun/jobspec/units":              {"gpurun/gpu", "gpurun/jobspec/source"},
-	"gpurun/jobspec/lint":               {"gpurun/jobspec/expand", "gpurun/jobspec/script", "gpurun/jobspec/source", "gpurun/jobspec/written"},
-	"gpurun/jobspec/slips":              {"gpurun/jobspec/expand", "gpurun/jobspec/source", "gpurun/jobspec/written"},
-	"gpurun/jobspec/source":             {"gpurun/state/host"},
-	"gpurun/jobspec/written":            {"gpurun/jobspec/expand", "gpurun/jobspec/units"},
+	"gpurun/jobspec/expand":             {"gpurun/jobspec/source"},
+	"gpurun/jobspec/lint":               {"gpurun/jobspec/expand", "gpurun/jobspec/source"},
+	"gpurun/jobspec/source":             {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/state":                      {"gpurun/gpu"},
 	"gpurun/state/schema":               {"gpurun/gpu", "gpurun/state"},
 	"gpurun/state/host":                 {},
 	"gpurun/state/redact":               {},
 	"gpurun/state/disk":                 {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
-	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/jobspec/units", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
+	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/jobspec/source", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/sched/stall":         {"gpurun/gpu", "gpurun/jobspec"},
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/batches":             {"gpurun/gpu", "gpurun/gpu/probe", "gpurun/jobspec", "gpurun/jobspec/source", "gpurun/runner", "gpurun/runner/control", "gpurun/runner/engine", "gpurun/runner/engine/cluster", "gpurun/runner/engine/cluster/gridengine", "gpurun/runner/engine/cluster/slurm", "gpurun/runner/engine/local", "gpurun/runner/engine/procs", "gpurun/runner/files", "gpurun/runner/results", "gpurun/runner/sched", "gpurun/state", "gpurun/state/disk", "gpurun/state/host", "gpurun/state/redact", "gpurun/state/schema"},
@@ -91,7 +81,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: pure packages may not", pkg, d)

@@ -13,7 +13,6 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // A key is one that a mapping of the file may have.
@@ -27,15 +26,15 @@ var keys = []key[gpu.HostRules]{
 	{"devices", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Devices = p.devices(n) }},
 	value("reserve", func(h *gpu.HostRules) *int { return &h.Reserve }, natural),
 	{"schedule", func(p *parser, h *gpu.HostRules, n *yaml.Node) {
-		set(p, "schedule", n, &h.Schedule, units.OneOf(gpu.Balance, gpu.FIFO))
+		set(p, "schedule", n, &h.Schedule, source.OneOf(gpu.Balance, gpu.FIFO))
 	}},
 	value("courtesy", func(h *gpu.HostRules) *time.Duration { return &h.Courtesy }, positive),
-	value("gather", func(h *gpu.HostRules) *time.Duration { return &h.Gather }, units.ParseDuration),
-	value("patience", func(h *gpu.HostRules) *time.Duration { return &h.Patience }, units.ParseDuration),
+	value("gather", func(h *gpu.HostRules) *time.Duration { return &h.Gather }, source.ParseDuration),
+	value("patience", func(h *gpu.HostRules) *time.Duration { return &h.Patience }, source.ParseDuration),
 	value("max_gpus_per_user", func(h *gpu.HostRules) *int { return &h.MaxGPUsPerUser }, natural),
 	value("max_gpus_per_job", func(h *gpu.HostRules) *int { return &h.MaxGPUsPerJob }, natural),
 	value("max_timeout", func(h *gpu.HostRules) *time.Duration { return &h.MaxTimeout }, positive),
-	value("others", func(h *gpu.HostRules) *gpu.Others { return &h.Others }, units.OneOf(gpu.OthersAllow, gpu.OthersAvoid)),
+	value("others", func(h *gpu.HostRules) *gpu.Others { return &h.Others }, source.OneOf(gpu.OthersAllow, gpu.OthersAvoid)),
 	{"hours", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Hours = p.hours(n) }},
 	value("prompt", func(h *gpu.HostRules) *string { return &h.Prompt }, line),
 	{"users", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Users = p.users(n) }},
@@ -49,7 +48,7 @@ var userKeys = []key[gpu.UserEntry]{
 
 var hourKeys = []key[gpu.DeviceHours]{
 	{"devices", func(p *parser, h *gpu.DeviceHours, n *yaml.Node) { h.Devices = p.devices(n) }},
-	value("when", func(h *gpu.DeviceHours) *gpu.Hours { return &h.Hours }, units.ParseHours),
+	value("when", func(h *gpu.DeviceHours) *gpu.Hours { return &h.Hours }, source.ParseHours),
 }
 
 // A parser reads one file. What is wrong with a value becomes a problem, and the value is
@@ -136,7 +135,7 @@ func (p *parser) devices(n *yaml.Node) (ids []string) {
 	for _, item := range p.Items(n, "devices") {
 		var text string
 		if !set(p, "devices", item, &text, func(text string) (string, error) {
-			_, err := units.ParseGPUIDs(text)
+			_, err := source.ParseGPUIDs(text)
 			return text, err
 		}) {
 			return nil
@@ -158,7 +157,7 @@ func (p *parser) hours(n *yaml.Node) (list []gpu.DeviceHours) {
 	for _, item := range items {
 		var h gpu.DeviceHours
 		if item.Kind == yaml.ScalarNode {
-			if set(p, "hours", item, &h.Hours, units.ParseHours) {
+			if set(p, "hours", item, &h.Hours, source.ParseHours) {
 				list = append(list, h)
 			}
 			continue
@@ -199,7 +198,7 @@ func (p *parser) date(text string) (time.Time, error) {
 	return t, nil
 }
 
-func natural(text string) (int, error) { return units.ParseCount(text, 0) }
+func natural(text string) (int, error) { return source.ParseCount(text, 0) }
 
 func integer(text string) (int, error) {
 	n, err := strconv.Atoi(text)
@@ -217,7 +216,7 @@ func pointer(parse func(string) (int, error)) func(string) (*int, error) {
 }
 
 func positive(text string) (time.Duration, error) {
-	d, err := units.ParseDuration(text)
+	d, err := source.ParseDuration(text)
 	if err == nil && d == 0 {
 		err = source.Faultf("try 5s, 10m or 24h", "%q is no time at all", text)
 	}

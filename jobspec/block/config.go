@@ -13,8 +13,6 @@ import (
 
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/words"
 
 	"github.com/agnivade/levenshtein"
 	"gopkg.in/yaml.v3"
@@ -90,7 +88,7 @@ type reader struct {
 func (r *reader) concerns(root *yaml.Node, named bool) bool {
 	for k := range source.Each(root) {
 		key := k.Value
-		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(ofBlocks, words.Own(key))) {
+		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(ofBlocks, source.OwnKey(key))) {
 			return true
 		}
 	}
@@ -207,7 +205,7 @@ func (r *reader) ids(v *yaml.Node) string {
 		if !ok {
 			continue
 		}
-		if _, err := units.ParseGPUIDs(text); err != nil {
+		if _, err := source.ParseGPUIDs(text); err != nil {
 			r.Problem(item.Line, item.Column, "try [0, 1]", "compete_gpus: invalid GPU %q", source.Clip(text))
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/words"
 
 	"gopkg.in/yaml.v3"
 )
@@ -19,7 +18,7 @@ var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "
 // jobKey takes a job key, or refuses one that a block cannot have: nothing written
 // for gpurun is silently dropped.
 func (r *reader) jobKey(k, v *yaml.Node) bool {
-	word := words.Own(k.Value)
+	word := source.OwnKey(k.Value)
 	switch {
 	case !slices.Contains(r.jobKeys, word):
 		return false

@@ -8,7 +8,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpurun/jobspec/rows"
 	"gpurun/jobspec/source"
 )
 
@@ -39,7 +38,7 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 		r.fails = true
 		return
 	}
-	t := rows.Read(s)
+	t := readTable(s)
 	if t == nil {
 		r.fails = true
 		return

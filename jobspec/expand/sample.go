@@ -16,7 +16,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // A sample is so many random draws, as one axis. Draw i of a parameter depends on rng, the
@@ -33,7 +32,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 		var err error
 		switch k.Value {
 		case "n":
-			n, err = units.ParseCount(v.Value, 1)
+			n, err = source.ParseCount(v.Value, 1)
 		case "rng":
 			var seed int64
 			if seed, err = strconv.ParseInt(v.Value, 10, 64); err != nil {

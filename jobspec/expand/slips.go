@@ -9,7 +9,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // What looks like several values but is one.
@@ -20,12 +19,12 @@ var rangeCall = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
 func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 	among := amongNumbers(list)
 	for _, v := range list.Content {
-		if v.Kind != yaml.ScalarNode || v.Style != 0 || units.IsNumber(v.Value) || isRange(v, false) {
+		if v.Kind != yaml.ScalarNode || v.Style != 0 || source.IsNumber(v.Value) || isRange(v, false) {
 			continue
 		}
 		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
 		switch {
-		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !units.IsNumber(w) }):
+		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !source.IsNumber(w) }):
 			r.Warning(v.Line, v.Column, "separate them with commas: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
 		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
 			r.Warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
@@ -55,5 +54,5 @@ func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 // amongNumbers reports whether a list has a single value, or numbers too: age groups
 // such as 0-9, 10-19 are not ranges.
 func amongNumbers(list *yaml.Node) bool {
-	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return units.IsNumber(n.Value) })
+	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return source.IsNumber(n.Value) })
 }

@@ -1,5 +1,6 @@
-// Package expand turns the matrix of one job of a file into its expansions, and texts with
-// {variables} into what they say for one of them. It knows neither jobs nor dialects.
+// Package expand turns one job of a file, as written, into its expansions: the matrix and its
+// tables of parameters into values, and texts with {variables} into what they say for one of
+// them. It knows no dialect.
 package expand
 
 import (

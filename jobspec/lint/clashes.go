@@ -7,7 +7,6 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/written"
 )
 
 // A Batch is the jobs that run, in their order, by ID.
@@ -25,7 +24,7 @@ type File struct {
 
 // An Expansion is one job of a batch.
 type Expansion struct {
-	*written.Job
+	*expand.Job
 	ID    int32
 	File  int
 	Name  string
@@ -57,7 +56,7 @@ func (c *Checker) CheckBatch(batch Batch) {
 // jobs calls f for each job until it returns true for one, then leaves out the other
 // expansions of that job of the file.
 func (b *batchChecker) jobs(f func(e *Expansion) (told bool)) {
-	told := map[*written.Job]bool{}
+	told := map[*expand.Job]bool{}
 	for id := range int32(b.Len) {
 		if told[b.Job(id).Job] {
 			continue
@@ -88,7 +87,7 @@ func (b *batchChecker) sameOutput() {
 		return
 	}
 	first := map[string]int32{} // that writes each path
-	told := map[*written.Job]bool{}
+	told := map[*expand.Job]bool{}
 	for id := range int32(b.Len) {
 		e := b.Job(id)
 		for _, t := range e.Outputs {
@@ -113,7 +112,7 @@ func (b *batchChecker) sameOutput() {
 // distinct reports whether no two outputs can be the same, because the only text for them
 // in the batch contains {name}.
 func (b *batchChecker) distinct() bool {
-	var last *written.Job
+	var last *expand.Job
 	only := ""
 	for id := range int32(b.Len) {
 		e := b.Job(id)
@@ -166,7 +165,7 @@ func (b *batchChecker) ordered(before, after *Expansion) bool {
 func (b *batchChecker) workDirs() {
 	for _, f := range b.Files {
 		if !b.exists(f.WorkDir) {
-			b.Find(f.Source, &written.Job{}, source.Problem{Lint: Missing, Text: fmt.Sprintf("work_dir %s does not exist", f.WorkDir), Hint: "create it, or correct work_dir"}, true)
+			b.Find(f.Source, &expand.Job{}, source.Problem{Lint: Missing, Text: fmt.Sprintf("work_dir %s does not exist", f.WorkDir), Hint: "create it, or correct work_dir"}, true)
 		}
 	}
 	b.jobs(func(e *Expansion) bool {
@@ -197,8 +196,8 @@ func (b *batchChecker) oneNeed() {
 }
 
 func (b *batchChecker) oneOf(e *Expansion, need *expand.Text) {
-	var one *written.Job
-	siblings := map[*written.Job]int{}
+	var one *expand.Job
+	siblings := map[*expand.Job]int{}
 	for _, id := range e.Needs {
 		o := b.Job(id)
 		siblings[o.Job]++
@@ -214,7 +213,7 @@ func (b *batchChecker) oneOf(e *Expansion, need *expand.Text) {
 }
 
 // expansions returns a pattern that matches all expansions of a job's matrix.
-func expansions(j *written.Job) string {
+func expansions(j *expand.Job) string {
 	pattern := ""
 	for _, g := range j.Name.Segs {
 		if g.Kind == expand.VarLiteral {

@@ -9,15 +9,13 @@ import (
 	"al.essio.dev/pkg/shellescape"
 
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/written"
 )
 
 // A commandChecker checks the commands of one job, as templates.
 type commandChecker struct {
 	*jobChecker
-	job   script.Job
+	job   scriptJob
 	index map[string]int // holes by spelling
 	risky bool           // some hole has values that the shell does not take literally
 }
@@ -29,9 +27,9 @@ func (j *jobChecker) commands() {
 	if !j.Sh() {
 		return
 	}
-	c := &commandChecker{jobChecker: j, job: script.Job{GPUs: j.GPUs, Env: map[string]string{}}, index: map[string]int{}}
+	c := &commandChecker{jobChecker: j, job: scriptJob{GPUs: j.GPUs, Env: map[string]string{}}, index: map[string]int{}}
 	if !j.hasConda() {
-		c.job.Conda = written.CondaHook()
+		c.job.Conda = expand.CondaHook()
 	}
 	for _, e := range j.Env {
 		c.job.Env[e.Name] = c.template(e.Value, false)
@@ -84,13 +82,13 @@ func (c *commandChecker) template(t *expand.Text, quoted bool) string {
 			c.index[key] = n
 			c.job.Holes = append(c.job.Holes, c.hole(g, quoted))
 		}
-		b.WriteRune(script.HoleRune(n))
+		b.WriteRune(holeRune(n))
 	}
 	return b.String()
 }
 
-func (c *commandChecker) hole(g expand.Segment, quoted bool) script.Hole {
-	h := script.Hole{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
+func (c *commandChecker) hole(g expand.Segment, quoted bool) hole {
+	h := hole{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
 	switch g.Kind {
 	case expand.VarParam:
 		c.Matrix.Formatted(g.Param, func(v expand.Param) bool {
@@ -118,26 +116,26 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 	list := []string{template}
 	for n, h := range c.job.Holes[from:] { // a value may itself be a command
 		for _, v := range h.Values[:min(len(h.Values), 64)] {
-			if script.Worth(v) {
-				list = append(list, strings.ReplaceAll(template, string(script.HoleRune(from+n)), v))
+			if worthChecking(v) {
+				list = append(list, strings.ReplaceAll(template, string(holeRune(from+n)), v))
 			}
 		}
 	}
 	for _, s := range list {
-		var found []script.Finding
-		if c.risky || script.Worth(s) || c.mayRunScripts(s) {
+		var found []finding
+		if c.risky || worthChecking(s) || c.mayRunScripts(s) {
 			job := c.job
 			if c.Hooked(s) {
 				job.Conda = ""
 			}
-			r := script.Check(s, job)
+			r := checkScript(s, job)
 			found = r.Findings
 			for _, name := range r.Scripts {
 				c.script(t, c.program(name))
 			}
 		}
 		for _, f := range found {
-			if f.Lint != script.Background || last && !c.Background {
+			if f.Lint != Background || last && !c.Background {
 				c.tell(t, f)
 			}
 		}
@@ -146,15 +144,15 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 
 // value checks a value that reaches the program as one word, whatever it contains.
 func (c *commandChecker) value(before string, t *expand.Text) {
-	if !script.Worth(before + t.Raw) {
+	if !worthChecking(before + t.Raw) {
 		return
 	}
-	for _, f := range script.Check(before+shellescape.Quote(c.template(t, true)), c.job).Findings {
+	for _, f := range checkScript(before+shellescape.Quote(c.template(t, true)), c.job).Findings {
 		c.tell(t, f)
 	}
 }
 
-func (c *commandChecker) tell(t *expand.Text, f script.Finding) {
+func (c *commandChecker) tell(t *expand.Text, f finding) {
 	at, _, _ := strings.Cut(f.At, "\n")
 	line, col := t.Line, t.Col
 	if strings.Contains(t.Raw, at) {
@@ -167,18 +165,18 @@ func (c *commandChecker) tell(t *expand.Text, f script.Finding) {
 // its findings are warnings.
 func (c *commandChecker) script(t *expand.Text, p program) {
 	python := strings.HasSuffix(p.name, ".py")
-	if !script.Worth(p.text) {
+	if !worthChecking(p.text) {
 		return
 	}
-	var r script.Report
+	var r scriptReport
 	if python {
-		r = script.CheckPython(p.text, c.job)
+		r = checkPython(p.text, c.job)
 	} else {
-		r = script.Check(p.text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
+		r = checkScript(p.text, scriptJob{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
 	}
 	line, col := c.Source.Find(t.Line, t.Col, p.name)
 	for _, f := range r.Findings {
-		if f.Lint == script.Background && c.Background || f.Lint == script.Pinned && f.Warn && !python && c.passesGPUs() {
+		if f.Lint == Background && c.Background || f.Lint == Pinned && f.Warn && !python && c.passesGPUs() {
 			continue
 		}
 		c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: fmt.Sprintf("%s:%d: %s", p.name, f.Line, f.Text), Hint: f.Hint}, true)

@@ -14,13 +14,19 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/written"
 )
 
-// Lints that no single command reveals.
+// The lints, by the names that switch them off: those of a command, then those that no single
+// command reveals.
 const (
+	Pinned     = "pinned"
+	Background = "background"
+	Detached   = "detached"
+	FixedPort  = "fixed-port"
+	Unquoted   = "unquoted"
+	Conda      = "conda"
+
 	Unused     = "unused"
 	Config     = "config-unused"
 	SameOutput = "same-output"
@@ -33,8 +39,8 @@ const (
 
 // Names lists all lints, errors first.
 var Names = []string{
-	script.Pinned, script.Background, script.Detached, Unused, Config, SameOutput, Order, LogClash,
-	script.FixedPort, script.Unquoted, script.Conda, Missing, Concurrent, OneNeed,
+	Pinned, Background, Detached, Unused, Config, SameOutput, Order, LogClash,
+	FixedPort, Unquoted, Conda, Missing, Concurrent, OneNeed,
 	"stray", // found while a job runs
 }
 
@@ -71,7 +77,7 @@ func New(out *source.Report) *Checker {
 
 // A Job is one job of a file, all its expansions at once.
 type Job struct {
-	*written.Job
+	*expand.Job
 	Source     *source.Source
 	Base       string                  // the file's work dir
 	GPUs       int                     // the most that any expansion can be granted; -1 if unknown
@@ -82,7 +88,7 @@ type Job struct {
 
 // Find reports a finding in a job unless the lint is switched off. Errors are those that
 // the author of the file may overrule.
-func (c *Checker) Find(src *source.Source, j *written.Job, p source.Problem, warn bool) {
+func (c *Checker) Find(src *source.Source, j *expand.Job, p source.Problem, warn bool) {
 	if c.allows(j, p.Lint) {
 		return
 	}
@@ -98,8 +104,8 @@ func (c *Checker) Find(src *source.Source, j *written.Job, p source.Problem, war
 	c.out.Add(p)
 }
 
-func (c *Checker) allows(j *written.Job, lint string) bool {
-	return slices.Contains(c.Allow, lint) || slices.ContainsFunc(j.Resources, func(r written.Resource) bool {
+func (c *Checker) allows(j *expand.Job, lint string) bool {
+	return slices.Contains(c.Allow, lint) || slices.ContainsFunc(j.Resources, func(r expand.Resource) bool {
 		return r.Key == "allow" && slices.ContainsFunc(r.Texts, func(name *expand.Text) bool { return name.Raw == lint })
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
 )
 
@@ -150,7 +149,7 @@ func (j *jobChecker) readByScript(name string) bool {
 	}
 	used := map[string]bool{}
 	for _, c := range j.Commands {
-		for _, file := range script.Check(c.Raw, script.Job{}).Scripts {
+		for _, file := range checkScript(c.Raw, scriptJob{}).Scripts {
 			j.markEnvironment(used, j.program(file).text)
 		}
 	}

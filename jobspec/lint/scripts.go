@@ -9,9 +9,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
-	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/written"
 )
 
 // A program is a file that a job runs: its text, and its name as the batch first gives it.
@@ -34,7 +32,7 @@ func (j *jobChecker) mayRunScripts(command string) bool {
 			continue
 		}
 		from := strings.LastIndexAny(command[:i], " \t\n;&|(\"'=") + 1
-		if script.Worth(j.program(command[from : i+len(ext)]).text) {
+		if worthChecking(j.program(command[from : i+len(ext)]).text) {
 			return true
 		}
 		if strings.Contains(command, "cd ") && j.searches < maxSearches {
@@ -90,7 +88,7 @@ func (b *batchChecker) missingScripts() {
 			return !before
 		}
 		m := firstRun.FindStringSubmatch(e.Commands[0].Raw)
-		if m == nil || !strings.ContainsAny(m[2]+m[3], "./") || !e.Sh() || strings.Contains(m[0], "PATH=") || slices.ContainsFunc(e.Env, func(v written.Env) bool { return v.Name == "PATH" }) {
+		if m == nil || !strings.ContainsAny(m[2]+m[3], "./") || !e.Sh() || strings.Contains(m[0], "PATH=") || slices.ContainsFunc(e.Env, func(v expand.Env) bool { return v.Name == "PATH" }) {
 			return true
 		}
 		v, err := e.Plan(b.Files[e.File].WorkDir, e.Combo, e.Name)

@@ -13,7 +13,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // Engines are the values of the setting engine.
@@ -71,9 +70,9 @@ const oneTask = "remove it: a job is one task on one node"
 // instead are the keys for some of these.
 var instead = map[string]string{"--time": "set time", "--exclude": "set exclude"}
 
-func lasts(text string) error { _, err := units.ParseDuration(text); return err }
+func lasts(text string) error { _, err := source.ParseDuration(text); return err }
 
-func atLeastOne(text string) error { _, err := units.ParseCount(text, 1); return err }
+func atLeastOne(text string) error { _, err := source.ParseCount(text, 1); return err }
 
 // prefix checks the beginning of a job's name, by the stricter rules of Grid Engine.
 func prefix(text string) error {
@@ -197,11 +196,11 @@ func modelText(s *source.Source, name string, n *yaml.Node) string {
 func modelValue(text string) error {
 	means, size, sized := strings.Cut(text, " ")
 	if sized {
-		if _, err := units.ParseSize(size); err != nil {
+		if _, err := source.ParseSize(size); err != nil {
 			return err
 		}
 	}
-	if means == "" || units.IsNumber(means[:1]) {
+	if means == "" || source.IsNumber(means[:1]) {
 		return source.Faultf("write \"gpu:a100 40GiB\", or \"constraint=a100\"", "%q does not say what the cluster calls it", text)
 	}
 	return plain(means)

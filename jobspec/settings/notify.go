@@ -15,7 +15,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // A Notify is somebody who gets news of a run. Its URL may contain a secret: only where it
@@ -196,7 +195,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 		case "command":
 			set(v, k.Value, func(text string) error { t.Command = text; return nil })
 		case "min_duration":
-			set(v, k.Value, func(text string) (err error) { t.MinDuration, err = units.ParseDuration(text); return err })
+			set(v, k.Value, func(text string) (err error) { t.MinDuration, err = source.ParseDuration(text); return err })
 		case "on":
 			t.On = nil
 			for _, item := range s.Items(v, "notify: on") {
@@ -204,7 +203,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 					if slices.Contains(News, text) && !slices.Contains(news, text) {
 						return source.Faultf("write it under settings, or one of "+strings.Join(news, ", "), "%s is news of a run, not of a job", text)
 					}
-					word, err := units.ParseWord(text, news...)
+					word, err := source.ParseWord(text, news...)
 					t.On = append(t.On, word)
 					return err
 				})
@@ -245,7 +244,7 @@ func SpellNotify(all []Notify) string {
 		}
 		items[i] = fmt.Sprintf("{%s: %s, on: [%s]", key, strconv.Quote(value), strings.Join(t.On, ", "))
 		if t.MinDuration > 0 {
-			items[i] += ", min_duration: " + units.FormatDuration(t.MinDuration)
+			items[i] += ", min_duration: " + source.FormatDuration(t.MinDuration)
 		}
 		items[i] += "}"
 	}

@@ -10,8 +10,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
-	"gpurun/jobspec/words"
 )
 
 // A Given is a setting that somebody wrote, as text, with its position.
@@ -47,7 +45,7 @@ func FromMapping(s *source.Source, n *yaml.Node, jobKeys []string) []Given {
 			s.Problem(k.Line, k.Column, hint, "unknown setting %q", k.Value)
 			return
 		}
-		words.HomeSlip(s, k.Value, v)
+		source.HomeSlip(s, k.Value, v)
 		if text, ok := Text(s, k.Value, v); ok {
 			list = append(list, Given{k.Value, text, s.Path, v.Line, v.Column})
 		}
@@ -92,7 +90,7 @@ func FromFlags(flags map[string]string, out *source.Report) []Given {
 			continue
 		}
 		g := Given{Name: d.Name, Text: text, File: "--" + flag}
-		if d.bare != "" && units.IsNumber(text) {
+		if d.bare != "" && source.IsNumber(text) {
 			if n, _ := strconv.ParseFloat(text, 64); d.bare == "MiB" && n > 0 && n < 256 {
 				out.Warn(g.problem(text+" means "+text+"MiB, which nearly every GPU has free", "if you mean GiB, write "+text+"GiB"))
 			}

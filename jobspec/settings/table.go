@@ -10,7 +10,6 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
-	"gpurun/jobspec/units"
 )
 
 // A Def is one setting of the reference: how to parse and print it, and what a bare number
@@ -31,19 +30,19 @@ func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, 
 }
 
 func count(name string, at func(*Settings) *int) Def {
-	return of(name, "", at, func(t string) (int, error) { return units.ParseCount(t, 0) }, strconv.Itoa)
+	return of(name, "", at, func(t string) (int, error) { return source.ParseCount(t, 0) }, strconv.Itoa)
 }
 
 func duration(name string, at func(*Settings) *time.Duration) Def {
-	return of(name, "s", at, units.ParseDuration, units.FormatDuration)
+	return of(name, "s", at, source.ParseDuration, source.FormatDuration)
 }
 
 func onOff(name string, at func(*Settings) *bool) Def {
-	return of(name, "", at, units.ParseBool, strconv.FormatBool)
+	return of(name, "", at, source.ParseBool, strconv.FormatBool)
 }
 
 func word[T ~string](name string, at func(*Settings) *T, valid ...T) Def {
-	d := of(name, "", at, units.OneOf(valid...), func(w T) string { return string(w) })
+	d := of(name, "", at, source.OneOf(valid...), func(w T) string { return string(w) })
 	for _, w := range valid {
 		d.Values = append(d.Values, string(w))
 	}
@@ -57,16 +56,16 @@ func list(name string, at func(*Settings) *[]string, parse func(string) ([]strin
 // Table has all settings in the order of the reference.
 var Table = []Def{
 	count("max_concurrent", func(s *Settings) *int { return &s.MaxConcurrent }),
-	of("min_memory", "MiB", func(s *Settings) *gpu.Bytes { return &s.MinMemory }, units.ParseSize, units.FormatSize),
-	of("max_util", "", func(s *Settings) *int { return &s.MaxUtil }, units.ParsePercent, strconv.Itoa),
-	of("poll", "s", func(s *Settings) *time.Duration { return &s.Poll }, parsePoll, units.FormatDuration),
+	of("min_memory", "MiB", func(s *Settings) *gpu.Bytes { return &s.MinMemory }, source.ParseSize, source.FormatSize),
+	of("max_util", "", func(s *Settings) *int { return &s.MaxUtil }, source.ParsePercent, strconv.Itoa),
+	of("poll", "s", func(s *Settings) *time.Duration { return &s.Poll }, parsePoll, source.FormatDuration),
 	duration("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
 	{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }, nil}, // each file has its own
-	list("gpu_ids", func(s *Settings) *[]string { return &s.GPUIDs }, units.ParseGPUIDs),
+	list("gpu_ids", func(s *Settings) *[]string { return &s.GPUIDs }, source.ParseGPUIDs),
 	count("reserve", func(s *Settings) *int { return &s.Reserve }),
 	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }),
 	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
-	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, units.ParseHours, gpu.Hours.String),
+	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, source.ParseHours, gpu.Hours.String),
 	onOff("background", func(s *Settings) *bool { return &s.Background }),
 	onOff("share", func(s *Settings) *bool { return &s.Share }),
 	count("slots", func(s *Settings) *int { return &s.Slots }),
@@ -90,7 +89,7 @@ var Table = []Def{
 }
 
 func parsePoll(text string) (time.Duration, error) {
-	d, err := units.ParseDuration(text)
+	d, err := source.ParseDuration(text)
 	if err == nil && d < 10*time.Millisecond {
 		return 0, source.Faultf("try 5s", "%q would poll the GPUs without a pause", text)
 	}
@@ -110,7 +109,7 @@ func parsePools(text string) (pools []Pool, err error) {
 	for _, part := range strings.Split(text, ",") {
 		name, size, ok := strings.Cut(strings.TrimSpace(part), "=")
 		p := Pool{Name: name}
-		switch p.Size, err = units.ParseCount(size, 1); {
+		switch p.Size, err = source.ParseCount(size, 1); {
 		case !ok || !PoolName.MatchString(name):
 			return nil, source.Faultf("write {disk: 4}, or --pools disk=4", "%q is not a name and a number", part)
 		case err != nil:

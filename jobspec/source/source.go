@@ -1,6 +1,7 @@
-// Package source reads job files and the files beside them: it knows where every value
-// is, walks YAML strictly, and collects what is wrong as Problems with a place, a cause and
-// a cure. It knows nothing of jobs.
+// Package source reads values from job files and the files beside them: it knows where every
+// value is, walks YAML strictly, parses amounts as people spell them, and collects what is
+// wrong as Problems with a place, a cause and a fix. Of jobs it knows only how other tools
+// name their keys.
 package source
 
 import (

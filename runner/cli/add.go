@@ -14,7 +14,6 @@ import (
 	"github.com/google/renameio/v2"
 
 	"gpurun/jobspec"
-	"gpurun/jobspec/addition"
 	"gpurun/jobspec/expand"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
@@ -51,9 +50,9 @@ func (c *addCmd) Run(a *app) error {
 		return err
 	}
 	ask := c.given(jobspec.Lines{})
-	job := addition.Job{
-		Name: c.Name, GPUs: addition.Plain(ask.GPUs), GPUMemory: addition.Plain(ask.GPUMemory), Timeout: addition.Plain(ask.Timeout), Retry: addition.Plain(ask.Retry),
-		Needs: c.Needs, Priority: c.Priority, Run: addition.Line(expand.Escape(shellescape.QuoteCommand(c.Command))),
+	job := jobspec.Addition{
+		Name: c.Name, GPUs: jobspec.PlainValue(ask.GPUs), GPUMemory: jobspec.PlainValue(ask.GPUMemory), Timeout: jobspec.PlainValue(ask.Timeout), Retry: jobspec.PlainValue(ask.Retry),
+		Needs: c.Needs, Priority: c.Priority, Run: jobspec.OneLine(expand.Escape(shellescape.QuoteCommand(c.Command))),
 	}
 	line, err := 0, editable(ref.Real)
 	if err == nil {
@@ -64,7 +63,7 @@ func (c *addCmd) Run(a *app) error {
 		line, err = a.append(ref, job)
 		unlock()
 	}
-	var known *addition.Known
+	var known *jobspec.AlreadyThere
 	switch {
 	case errors.As(err, &known):
 		fmt.Fprintf(a.out, "%s: %s; gpurun retry or gpurun forget makes it run again\n", ref.Name(), known.Error())
@@ -90,16 +89,16 @@ func (c *addCmd) Run(a *app) error {
 }
 
 // pasted returns what a user would write to the file.
-func (a *app) pasted(ref *batches.Ref, job addition.Job) string {
+func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 	if b, err := a.Reload(nil, ref.Real); err == nil && b.Files[0].Lines != nil {
 		return string(job.Run)
 	}
-	return addition.Item(job)
+	return jobspec.ListItem(job)
 }
 
 // append writes the job file with one more job at its end. The caller holds the lock on
 // edits; what others do to the file meanwhile is not lost.
-func (a *app) append(ref *batches.Ref, job addition.Job) (line int, err error) {
+func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {
 		err = editable(ref.Real)
@@ -111,7 +110,7 @@ func (a *app) append(ref *batches.Ref, job addition.Job) (line int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	text, line, err := addition.Append(was, job)
+	text, line, err := jobspec.Append(was, job)
 	if err != nil {
 		return 0, err
 	}
@@ -172,7 +171,7 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 	}
 	same := func(x, y jobspec.Job) bool { return x.Key == y.Key && x.Name == y.Name }
 	if n := len(was.Jobs); len(is.Jobs) != n+1 || !slices.EqualFunc(was.Jobs, is.Jobs[:n], same) {
-		return addition.ErrNoPlace
+		return jobspec.ErrNoPlace
 	}
 	r, err := is.Render(&is.Jobs[len(is.Jobs)-1], jobspec.Runtime{Attempt: 1})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
@@ -38,7 +38,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 		return err
 	}
 	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
-	asked.Limit, _ = units.ParseDuration(s.Cluster["time"]) // was checked
+	asked.Limit, _ = source.ParseDuration(s.Cluster["time"]) // was checked
 	if c.GPUMemory != usualNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
 	}

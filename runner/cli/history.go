@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -41,7 +41,7 @@ func (c *historyCmd) Run(a *app) error {
 	}
 	var since time.Time
 	if c.Since != "" {
-		d, err := units.ParseDuration(c.Since)
+		d, err := source.ParseDuration(c.Since)
 		if err != nil {
 			return &batches.Failure{Code: batches.ExitUsage, Text: "--since: " + err.Error(), Err: err}
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/runner/session"
 	"gpurun/state/host"
 	"gpurun/state/schema"
@@ -70,13 +70,13 @@ func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
 	add(h.Reserve > 0, "reserve", "%d", h.Reserve)
 	add(you.MaxGPUs >= 0, "your GPUs", "%s; you hold %d", limit, held)
 	add(h.MaxGPUsPerJob >= 0, "max_gpus_per_job", "%d", h.MaxGPUsPerJob)
-	add(h.MaxTimeout > 0, "max_timeout", "%s", units.FormatDuration(h.MaxTimeout))
+	add(h.MaxTimeout > 0, "max_timeout", "%s", source.FormatDuration(h.MaxTimeout))
 	add(h.Others == gpu.OthersAvoid, "others", "%s", h.Others)
 	for _, hours := range h.Hours {
 		add(true, "hours", "%s", hoursWords(&hours))
 	}
 	add(true, "schedule", "%s; your priority is %d", h.Schedule, you.Priority)
-	add(true, "courtesy", "%s", units.FormatDuration(h.Courtesy))
-	add(true, "patience", "%s, then gather for %s", units.FormatDuration(h.Patience), units.FormatDuration(h.Gather))
+	add(true, "courtesy", "%s", source.FormatDuration(h.Courtesy))
+	add(true, "patience", "%s, then gather for %s", source.FormatDuration(h.Patience), source.FormatDuration(h.Gather))
 	return rows
 }

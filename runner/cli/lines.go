@@ -12,7 +12,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -52,10 +52,10 @@ func (f *askFlags) given(l jobspec.Lines) jobspec.Lines {
 		}
 	}
 	if f.GPUMemory != nil {
-		l.GPUMemory = units.FormatSize(gpu.Bytes(*f.GPUMemory))
+		l.GPUMemory = source.FormatSize(gpu.Bytes(*f.GPUMemory))
 	}
 	if f.Timeout != nil {
-		l.Timeout = units.FormatDuration(time.Duration(*f.Timeout))
+		l.Timeout = source.FormatDuration(time.Duration(*f.Timeout))
 	}
 	if f.Retry != "" {
 		l.Retry = string(f.Retry)

@@ -14,7 +14,7 @@ import (
 	"al.essio.dev/pkg/shellescape"
 
 	"gpurun/jobspec"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/runner/notify"
 	"gpurun/runner/session"
@@ -76,7 +76,7 @@ func atLeast(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return ", of runs of at least " + units.FormatDuration(d)
+	return ", of runs of at least " + source.FormatDuration(d)
 }
 
 // notified returns who gets news of a batch, or without files of any, and where that is said.

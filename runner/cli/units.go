@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 )
 
 // withUnit adds a unit to a bare number, which job files refuse.
@@ -22,7 +22,7 @@ type memoryFlag gpu.Bytes
 
 // UnmarshalText reads it.
 func (m *memoryFlag) UnmarshalText(text []byte) error {
-	b, err := units.ParseSize(withUnit(text, "MiB"))
+	b, err := source.ParseSize(withUnit(text, "MiB"))
 	*m = memoryFlag(b)
 	return err
 }
@@ -32,7 +32,7 @@ type timeFlag time.Duration
 
 // UnmarshalText reads it.
 func (t *timeFlag) UnmarshalText(text []byte) error {
-	d, err := units.ParseDuration(withUnit(text, "s"))
+	d, err := source.ParseDuration(withUnit(text, "s"))
 	*t = timeFlag(d)
 	return err
 }
@@ -42,7 +42,7 @@ type countFlag struct{ min, max int }
 
 // UnmarshalText reads it.
 func (c *countFlag) UnmarshalText(text []byte) (err error) {
-	c.min, c.max, err = units.ParseGPUs(string(text))
+	c.min, c.max, err = source.ParseGPUs(string(text))
 	return err
 }
 
@@ -51,7 +51,7 @@ type percentFlag int
 
 // UnmarshalText reads it.
 func (p *percentFlag) UnmarshalText(text []byte) error {
-	n, err := units.ParsePercent(strings.TrimSuffix(string(text), "%"))
+	n, err := source.ParsePercent(strings.TrimSuffix(string(text), "%"))
 	*p = percentFlag(n)
 	return err
 }
@@ -65,6 +65,6 @@ func (r *retryFlag) UnmarshalText(text []byte) error {
 	if *r == "forever" {
 		return nil
 	}
-	_, err := units.ParseCount(string(text), 0)
+	_, err := source.ParseCount(string(text), 0)
 	return err
 }

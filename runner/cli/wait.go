@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
@@ -51,7 +51,7 @@ func (c *waitCmd) Run(a *app) error {
 	limit := time.Duration(0)
 	if c.Timeout != "" {
 		var err error
-		if limit, err = units.ParseDuration(c.Timeout); err != nil {
+		if limit, err = source.ParseDuration(c.Timeout); err != nil {
 			return &batches.Failure{Code: batches.ExitUsage, Text: "--timeout: " + err.Error(), Err: err}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/state"
 )
 
@@ -42,7 +42,7 @@ func (ev Ended) on(c *Core) {
 	}
 	if f.State == state.Timeout && a.job >= 0 && ev.Err == "" {
 		if t, by := c.timeout(a.job); t > 0 {
-			f.Reason += " (" + cmp.Or(by, "timeout: "+units.FormatDuration(t)) + ")"
+			f.Reason += " (" + cmp.Or(by, "timeout: "+source.FormatDuration(t)) + ")"
 		}
 	}
 	p := c.plan(a, &f)
@@ -128,7 +128,7 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 		f.Seconds = f.Time.Sub(a.start).Seconds()
 	}
 	if f.ErrorType == state.ErrTimeout {
-		f.Reason = "stopped after " + units.FormatDuration(max(time.Second, time.Duration(math.Round(f.Seconds))*time.Second))
+		f.Reason = "stopped after " + source.FormatDuration(max(time.Second, time.Duration(math.Round(f.Seconds))*time.Second))
 		if e.Err != "" {
 			f.Reason += " (" + e.Err + ")"
 		}

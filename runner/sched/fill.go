@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec/units"
+	"gpurun/jobspec/source"
 	"gpurun/state/schema"
 )
 
@@ -253,7 +253,7 @@ func (c *Core) late(id int32) *schema.Wait {
 	if takes == 0 || !c.now.Wall.Add(takes).After(c.opts.Ends) {
 		return nil
 	}
-	w := waits(schema.WaitAllocation, "left: jobs like it take %s, and %s ends at %s", units.FormatDuration(takes.Round(time.Second)), c.opts.Within, clock(c.opts.Ends, c.now.Wall))
+	w := waits(schema.WaitAllocation, "left: jobs like it take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, clock(c.opts.Ends, c.now.Wall))
 	w.Until = schema.Time(c.opts.Ends)
 	return w
 }

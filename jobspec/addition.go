@@ -1,0 +1,117 @@
+package jobspec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// ErrNoPlace means that a text is not one to whose end a job can be added: jobs is not its
+// last key, or is not a list with a line for each "-".
+var ErrNoPlace = errors.New("jobs is not the last list of the file")
+
+// A AlreadyThere is a job that is there already.
+type AlreadyThere struct{ Line int }
+
+func (k *AlreadyThere) Error() string { return fmt.Sprintf("it is there already, in line %d", k.Line) }
+
+// An Addition is what is to be added: what a job file says of it.
+type Addition struct {
+	Name      string     `yaml:"name,omitempty"`
+	GPUs      PlainValue `yaml:"gpus,omitempty"`
+	GPUMemory PlainValue `yaml:"gpu_memory,omitempty"`
+	Timeout   PlainValue `yaml:"timeout,omitempty"`
+	Retry     PlainValue `yaml:"retry,omitempty"`
+	Needs     []string   `yaml:"needs,omitempty,flow"`
+	Priority  *int       `yaml:"priority,omitempty"`
+	Run       OneLine    `yaml:"run"`
+}
+
+type (
+	// PlainValue is a value that needs no quotes, even if it looks like a number.
+	PlainValue string
+	// OneLine is a text that stays on one line.
+	OneLine string
+)
+
+// MarshalYAML is for package yaml.
+func (p PlainValue) MarshalYAML() (any, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(p)}, nil
+}
+
+// MarshalYAML is for package yaml.
+func (l OneLine) MarshalYAML() (any, error) {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(l)}
+	if strings.ContainsAny(string(l), "\n\r\t\u0085\u2028\u2029") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	return n, nil
+}
+
+// ListItem returns a job as an element of a list.
+func ListItem(j Addition) string {
+	text, err := yaml.Marshal(j)
+	if err != nil {
+		return "- run: " + fmt.Sprintf("%q", j.Run)
+	}
+	return "- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ")
+}
+
+// Append returns a job file's text with one more job at its end, and the job's line; every
+// other byte stays. The error is ErrNoPlace, an *AlreadyThere, or what the YAML parser says.
+func Append(data []byte, j Addition) (text []byte, line int, err error) {
+	jobs, err := lastJob(data)
+	if err != nil {
+		return nil, 0, err
+	}
+	var one []any
+	_ = yaml.Unmarshal([]byte(ListItem(j)), &one)
+	for _, item := range jobs.Content {
+		var there any
+		if item.Decode(&there) == nil && reflect.DeepEqual(one, []any{there}) {
+			return nil, 0, &AlreadyThere{Line: item.Line}
+		}
+	}
+	end := "\n"
+	if bytes.Contains(data, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	text = bytes.Clone(data)
+	if !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(text, end...)
+	}
+	line = bytes.Count(text, []byte("\n")) + 1
+	for l := range strings.SplitSeq(ListItem(j), "\n") {
+		text = append(text, strings.Repeat(" ", jobs.Column-1)+l+end...)
+	}
+	return text, line, nil
+}
+
+// lastJob returns the list of jobs, if it is the last block sequence of the text.
+func lastJob(data []byte) (*yaml.Node, error) {
+	var doc, more yaml.Node
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	if err := in.Decode(&doc); err != nil {
+		return nil, err
+	}
+	if err := in.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, ErrNoPlace
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || doc.Content[0].Style&yaml.FlowStyle != 0 {
+		return nil, ErrNoPlace
+	}
+	root := doc.Content[0].Content
+	if len(root) < 2 || root[len(root)-2].Value != "jobs" {
+		return nil, ErrNoPlace
+	}
+	jobs := root[len(root)-1]
+	if jobs.Kind != yaml.SequenceNode || jobs.Style&yaml.FlowStyle != 0 || len(jobs.Content) == 0 || jobs.Anchor != "" {
+		return nil, ErrNoPlace
+	}
+	return jobs, nil
+}

@@ -1,0 +1,98 @@
+package jobspec
+
+// findCycles looks for jobs that wait for each other, among n. needs returns what a job waits
+// for; a slice that many jobs share is a node of its own, so that the search is linear in
+// what is stored, not in the number of pairs. before returns the job before it in its queue,
+// or -1. It calls tell for each cycle until that returns false.
+func findCycles(n int, needs func(id int32) []int32, before func(id int32) int32, tell func(jobs []int32) bool) {
+	s := &cycleSearch{n: int32(n), needs: needs, before: before, sets: map[*int32]int32{}, state: make([]visitState, n)}
+	for id := range s.n {
+		if s.state[id] == unseen && !s.walk(id, tell) {
+			return
+		}
+	}
+}
+
+type visitState uint8
+
+const (
+	unseen visitState = iota
+	onPath
+	done
+)
+
+type cycleSearch struct {
+	n       int32
+	needs   func(int32) []int32
+	before  func(int32) int32
+	sets    map[*int32]int32 // first element of a shared slice → its node
+	members [][]int32        // of each set
+	state   []visitState     // of jobs, then of sets
+}
+
+// A pathStep of a path is a node and those of its edges that are still to follow.
+type pathStep struct {
+	at    int32
+	edges []int32
+}
+
+// walk searches from one node. It keeps its own stack: chains may have a million jobs.
+func (s *cycleSearch) walk(start int32, tell func([]int32) bool) bool {
+	s.state[start] = onPath
+	path := []pathStep{{start, s.edges(start)}}
+	for len(path) > 0 {
+		top := &path[len(path)-1]
+		if len(top.edges) == 0 {
+			s.state[top.at] = done
+			path = path[:len(path)-1]
+			continue
+		}
+		to := top.edges[0]
+		top.edges = top.edges[1:]
+		switch s.state[to] {
+		case unseen:
+			s.state[to] = onPath
+			path = append(path, pathStep{to, s.edges(to)})
+		case onPath:
+			if !tell(s.cycle(path, to)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// cycle returns the jobs of the part of a path that begins and ends at one node.
+func (s *cycleSearch) cycle(path []pathStep, to int32) (jobs []int32) {
+	from := len(path) - 1
+	for path[from].at != to {
+		from--
+	}
+	for _, step := range path[from:] {
+		if step.at < s.n {
+			jobs = append(jobs, step.at)
+		}
+	}
+	return jobs
+}
+
+// edges returns the nodes that a node waits for.
+func (s *cycleSearch) edges(at int32) []int32 {
+	if at >= s.n {
+		return s.members[at-s.n]
+	}
+	list := s.needs(at)
+	if len(list) > 1 {
+		node, known := s.sets[&list[0]]
+		if !known {
+			node = s.n + int32(len(s.members))
+			s.sets[&list[0]] = node
+			s.members, s.state = append(s.members, list), append(s.state, unseen)
+		}
+		list = []int32{node}
+	}
+	if before := s.before(at); before >= 0 {
+		list = append(list[:len(list):len(list)], before)
+	}
+	return list
+}

@@ -1,0 +1,55 @@
+package expand
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"al.essio.dev/pkg/shellescape"
+)
+
+// conda activate needs a shell function that startup files define, and a job's shell reads
+// none: conda's hook defines it.
+
+var (
+	activates    = regexp.MustCompile(`(?m)(?:^|[;&])\s*conda\s+activate\s`)
+	activateThen = regexp.MustCompile(`^\s*conda\s+activate\s+[^\s;&|]+\s*&&`)
+	defines      = regexp.MustCompile(`conda\.sh|\bhook\b`)
+	onlyActivate = regexp.MustCompile(`^\s*conda\s+activate\s+[^\s;&|]+\s*$`)
+)
+
+// Sh reports whether the commands are scripts of a shell like sh.
+func (t *Job) Sh() bool {
+	return len(t.Shell) == 0 || slices.ContainsFunc(t.Shell, func(word string) bool {
+		return slices.Contains([]string{"bash", "sh", "zsh", "dash", "ksh"}, filepath.Base(word))
+	})
+}
+
+// Activation returns how many of a block's commands are its setup: those at its beginning
+// that only activate an environment.
+func (t *Job) Activation() (n int) {
+	for t.Block && t.Sh() && n < len(t.Commands)-1 && onlyActivate.MatchString(t.Commands[n].Raw) {
+		n++
+	}
+	return n
+}
+
+// Hooked reports whether a command gets conda's hook before it: one that defines the
+// function itself does not.
+func (t *Job) Hooked(command string) bool {
+	return t.Sh() && !defines.MatchString(command) && ((t.Setup != nil || t.Activation() > 0) && activates.MatchString(command+"\n") || activateThen.MatchString(command))
+}
+
+// CondaHook returns the line that defines conda's function, in any of these shells.
+func CondaHook() string {
+	program, home := "conda", os.Getenv("HOME")
+	for _, path := range []string{os.Getenv("CONDA_EXE"), "conda", home + "/miniconda3/bin/conda", home + "/anaconda3/bin/conda", home + "/miniforge3/bin/conda", "/opt/conda/bin/conda"} {
+		if _, err := exec.LookPath(path); err == nil {
+			program = path
+			break
+		}
+	}
+	return `eval "$(` + shellescape.Quote(program) + ` shell.bash hook)"`
+}

@@ -1,0 +1,50 @@
+package expand
+
+import (
+	"slices"
+)
+
+// Kind returns the YAML type of the value: that of the variable if it is a single
+// variable, text if variables are mixed with other text, otherwise its own.
+func (s *Set) Kind(v *Values) string {
+	g := s.Value.Sole()
+	switch {
+	case s.Value.Constant():
+		return s.Tag
+	case g == nil:
+		return "!!str"
+	case g.Kind == VarParam:
+		return v.Param(g.Param).Tag
+	case g.Kind.Numeric() && v.Runtime != nil:
+		return "!!int"
+	}
+	return "!!str"
+}
+
+// BasePath returns the path of the base. It may contain {work_dir}, even while a key
+// is made.
+func (c *Config) BasePath(v *Values) (string, error) {
+	at := *v
+	if at.Runtime == nil {
+		at.Runtime = &Runtime{}
+	}
+	return Absolute(v.WorkDir, c.Base.Render(&at))
+}
+
+// PerAttempt reports whether the content differs from one attempt to the next.
+func (c *Config) PerAttempt() bool {
+	return slices.ContainsFunc(c.Sets, func(s Set) bool {
+		return slices.ContainsFunc(s.Value.Segs, func(g Segment) bool { return g.Kind >= VarUniID })
+	})
+}
+
+// StartsLater reports whether a config's path depends on something known only to an
+// attempt. Without a path, the file is named by its content.
+func (c *Config) StartsLater() bool {
+	texts := c.Texts()
+	if c.Path != nil {
+		texts = texts[:2]
+	}
+	v := Values{Planned: true}
+	return slices.ContainsFunc(texts, func(t *Text) bool { return len(v.Later(t)) > 0 })
+}

@@ -1,0 +1,235 @@
+package jobspec
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gpurun/jobspec/lint"
+	"gpurun/jobspec/source"
+)
+
+// A commandLine is one job: a command, which may continue on further lines of the file.
+type commandLine struct {
+	Name      string // the same wherever the line stands; unique in the file
+	Text      string
+	Line, Col int // of its first character, 1-based, in characters
+}
+
+// A lineReader reads one file.
+type lineReader struct {
+	file     string
+	problems []source.Problem
+	lines    []commandLine
+	names    map[string]int // how many lines have the same name
+	taken    []string       // what was taken off, each once
+	trimmed  int            // lines from which something was taken off
+	first    commandLine    // of those
+}
+
+// parseLines reads a list of commands. Every line that is no comment becomes a job or a problem.
+// note says what was taken off; it has no text if nothing was.
+func parseLines(file string, data []byte) (jobs []commandLine, problems []source.Problem, note source.Problem) {
+	r := &lineReader{file: file, names: map[string]int{}}
+	for _, l := range splitLines(data) {
+		r.line(l)
+	}
+	if r.trimmed > 0 {
+		note = source.Problem{File: file, Line: r.first.Line, Col: r.first.Col, Text: r.words(),
+			Hint: "jobs run side by side, as many as the GPUs take, and outlive the terminal"}
+	}
+	return r.lines, r.problems, note
+}
+
+// words says what was taken off, and off which lines.
+func (r *lineReader) words() string {
+	text := strings.Join(r.taken, " and ") + " taken off this line"
+	switch r.trimmed {
+	case 1:
+	case 2:
+		text += " and another one"
+	default:
+		text += fmt.Sprintf(" and %d more", r.trimmed-1)
+	}
+	return text
+}
+
+// splitLines joins what a backslash at the end of a line continues, and leaves out blank lines
+// and comments.
+func splitLines(data []byte) []commandLine {
+	var all []commandLine
+	var l *commandLine // being continued
+	for n, raw := range strings.Split(string(data), "\n") {
+		text, more := continues(raw)
+		if l != nil {
+			l.Text += text
+		} else if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed[0] == '#' {
+			continue
+		} else {
+			all = append(all, commandLine{Text: strings.TrimLeft(text, " \t"), Line: n + 1, Col: 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " \t"))})
+			l = &all[len(all)-1]
+		}
+		if !more {
+			l = nil
+		}
+	}
+	for i := range all {
+		all[i].Text = strings.TrimSpace(all[i].Text)
+	}
+	return all
+}
+
+// continues reports whether a line ends in a backslash that nothing escapes, and returns it
+// without that.
+func continues(line string) (string, bool) {
+	bare := strings.TrimRight(line, `\`)
+	if (len(line)-len(bare))%2 == 0 {
+		return line, false
+	}
+	return line[:len(line)-1], true
+}
+
+func (r *lineReader) line(l commandLine) {
+	s := lint.Alone(l.Text)
+	switch {
+	case s.Err != "":
+		r.problem(l, "each line runs by itself: make a script of what belongs together and name that here; what must come before every line goes into --setup",
+			"%q is no complete command: %s", source.Clip(l.Text), s.Err)
+		return
+	case s.Idle == "wait":
+		r.problem(l, "remove it; where jobs must wait for others write a job file, with needs (gpurun convert makes one of these lines)",
+			"%q waits for nothing: the lines run side by side, in any order", source.Clip(l.Text))
+		return
+	case s.Idle != "":
+		r.problem(l, fmt.Sprintf("to have it before every line: --setup %q; for one line: join them with &&", l.Text),
+			"%q would be a job of its own and change nothing for the other lines", source.Clip(l.Text))
+		return
+	}
+	if len(s.Taken) > 0 {
+		r.took(l, s.Taken)
+		l.Text = s.Text
+	}
+	l.Name = lineName(l.Text)
+	r.names[l.Name]++
+	if n := r.names[l.Name]; n > 1 {
+		l.Name += fmt.Sprintf("-%d", n)
+	}
+	r.lines = append(r.lines, l)
+}
+
+func (r *lineReader) problem(l commandLine, hint, format string, args ...any) {
+	r.problems = append(r.problems, source.Problem{File: r.file, Line: l.Line, Col: l.Col, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (r *lineReader) took(l commandLine, what []string) {
+	if r.trimmed++; r.trimmed == 1 {
+		r.first = l
+	}
+	for _, w := range what {
+		if !strings.Contains(strings.Join(r.taken, " "), w) {
+			r.taken = append(r.taken, w)
+		}
+	}
+}
+
+// Longest parts of a line in a name: its beginning says what runs, its end with which
+// arguments.
+const (
+	headLength = 20
+	tailLength = 28
+)
+
+// lineName names a line by what it says and by its hash.
+func lineName(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return cmp.Or(shortened(slugOf(text)), "line") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// slugOf spells text with the characters of a name.
+func slugOf(text string) string {
+	var b strings.Builder
+	gap := false
+	for _, c := range text {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._=", c) {
+			if gap && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			b.WriteRune(c)
+			gap = false
+			continue
+		}
+		gap = true
+	}
+	return strings.TrimLeft(b.String(), ".-=")
+}
+
+func shortened(slug string) string {
+	if n := len(slug); n > headLength+tailLength {
+		slug = strings.TrimRight(slug[:headLength], "-.") + ".." + strings.TrimLeft(slug[n-tailLength:], "-.")
+	}
+	return slug
+}
+
+// renameApart renames long lines by the words in which they differ from others with the same
+// first word. names has the slugs that lines keep, by hash, and gets those of all long lines;
+// apart is false for a list whose lines were named by their ends before names were kept.
+func renameApart(list []commandLine, names map[string]string, apart bool) {
+	have := map[[2]string]int{} // how many lines with a first word have each word
+	for _, l := range list {
+		words := strings.Fields(l.Text)
+		first := words[0]
+		slices.Sort(words)
+		for _, w := range slices.Compact(words) {
+			have[[2]string{first, w}]++
+		}
+	}
+	for i := range list {
+		l := &list[i]
+		short, words := shortened(slugOf(l.Text)), strings.Fields(l.Text)
+		if short == slugOf(l.Text) {
+			continue
+		}
+		common := func(w string) bool { return have[[2]string{words[0], w}] == have[[2]string{words[0], words[0]}] }
+		hash := l.Name[len(short)+1:]
+		if key := hash[:8]; names[key] == "" {
+			names[key] = short
+			if apart && slices.ContainsFunc(words, func(w string) bool { return !common(w) }) {
+				names[key] = telling(words, common)
+			}
+		}
+		l.Name = names[hash[:8]] + "-" + hash
+	}
+}
+
+// telling spells the first words of a line, and those that are not common, each behind its
+// option.
+func telling(words []string, common func(word string) bool) string {
+	text, at := "", 0
+	for i, w := range words {
+		next := words[min(i+1, len(words)-1)]
+		if at += len(slugOf(w)) + 1; at <= headLength+1 || !common(w) || w[0] == '-' && next[0] != '-' && !common(next) {
+			text += " " + w
+		}
+	}
+	if slug := slugOf(text); len(slug) <= headLength+2*tailLength {
+		return slug
+	}
+	return shortened(slugOf(text))
+}
+
+// looksLikeLines reports whether a file that is of no other kind may be a list of commands: every
+// line is a command by itself, and none looks like YAML or like the numbers of a block.
+func looksLikeLines(data []byte) bool {
+	list := splitLines(data)
+	for _, l := range list[:min(len(list), 1000)] {
+		word, _, _ := strings.Cut(l.Text, " ")
+		if s := lint.Alone(l.Text); s.Err != "" || strings.HasSuffix(word, ":") || strings.ContainsAny(word[:1], "-0123456789") {
+			return false
+		}
+	}
+	return len(list) > 0
+}

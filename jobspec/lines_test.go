@@ -1,0 +1,171 @@
+package jobspec
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	cases := map[string]struct {
+		file string
+		want []string // the commands; of a problem "!" and its beginning
+		note string
+	}{
+		"comments and blank lines": {"#!/bin/bash\n\n  # why\na 1\n\tb 2 # two\n", []string{"a 1", "b 2 # two"}, ""},
+		"continued":                {"a \\\n  --x 1 \\\n  --y 2\nb\\\\\nc \\", []string{"a   --x 1   --y 2", `b\\`, "c"}, ""},
+		"in the background":        {"nohup a > log 2>&1 &\nb &\nc\n", []string{"a > log 2>&1", "b", "c"}, "nohup and & taken off this line and another one"},
+		"behind a folder":          {"cd x && A=1 nohup python a.py & # go\n", []string{"cd x && A=1 python a.py  # go"}, "nohup and & taken off this line"},
+		"several at once":          {"a & b &\na & wait\n", []string{"a & b &", "a & wait"}, ""},
+		"an & in a text":           {"echo 'a &' \"nohup b\"\nx && y\n", []string{"echo 'a &' \"nohup b\"", "x && y"}, ""},
+		"a loop on one line":       {"for i in 1 2; do a $i; done\n", []string{"for i in 1 2; do a $i; done"}, ""},
+		"a loop":                   {"for i in 1 2; do\na\ndone\n", []string{`!"for i in 1 2; do" is no complete command`, "a", `!"done" is no complete command`}, ""},
+		"an open quote":            {"python -c 'print(\n1)'\n", []string{`!"python -c 'print(" is no complete command`, `!"1)'" is no complete command`}, ""},
+		"a document":               {"cat <<EOF\n", []string{`!"cat <<EOF" is no complete command`}, ""},
+		"of its own shell":         {"cd x\nexport A=1; B=2\nsource e/bin/activate\nconda activate y\nset -e && ulimit -n 9\n", []string{`!"cd x" would be`, `!"export A=1; B=2" would be`, `!"source e/bin/activate" would be`, `!"conda activate y" would be`, `!"set -e && ulimit -n 9" would be`}, ""},
+		"work all the same":        {"cd x && a\nA=1 a\nconda run -n x a\n> empty\nsource x; a\n", []string{"cd x && a", "A=1 a", "conda run -n x a", "> empty", "source x; a"}, ""},
+		"wait":                     {"a\nwait\n", []string{"a", `!"wait" waits for nothing`}, ""},
+		"too long to parse":        {strings.Repeat("(", 200_000), []string{strings.Repeat("(", 200_000)}, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			jobs, problems, note := parseLines("f", []byte(c.file))
+			type said struct {
+				at   int
+				text string
+			}
+			var all []said
+			for _, l := range jobs {
+				all = append(all, said{l.Line, l.Text})
+			}
+			for _, p := range problems {
+				all = append(all, said{p.Line, "!" + p.Text})
+				if !strings.Contains(p.Hint, "--setup") && !strings.Contains(p.Hint, "needs") {
+					t.Errorf("no cure for %q: %q", p.Text, p.Hint)
+				}
+			}
+			slices.SortStableFunc(all, func(a, b said) int { return a.at - b.at })
+			same := slices.EqualFunc(all, c.want, func(got said, want string) bool {
+				return got.text == want || want[0] == '!' && strings.HasPrefix(got.text, want)
+			})
+			if !same {
+				t.Errorf("got %v, want %q", all, c.want)
+			}
+			if note.Text != c.note {
+				t.Errorf("noted %q, want %q", note.Text, c.note)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	file := "python train.py --lr 0.1\npython train.py --lr 0.1 &\n./x.sh\n'$?!'\npython train.py --dataset cifar10 --algorithm scaffold --seed 350234\n"
+	want := []string{"python-train.py-lr-0.1-HASH", "python-train.py-lr-0.1-HASH-2", "x.sh-HASH", "line-HASH", "python-train.py-data..gorithm-scaffold-seed-350234-HASH"}
+	jobs, _, _ := parseLines("f", []byte(file))
+	hash := regexp.MustCompile(`-[0-9a-f]{8}(-2)?$`)
+	for i, l := range jobs {
+		if got := hash.ReplaceAllString(l.Name, "-HASH$1"); got != want[i] {
+			t.Errorf("got %q, want %q", got, want[i])
+		}
+	}
+}
+
+// Long lines are told apart by the words in which they differ, and keep the names that they
+// have had.
+func TestApart(t *testing.T) {
+	const common = "python /home/me/project/train.py --dataset cifar10 --config configs/"
+	first := common + "a.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\n" + common + "a.yaml --lr 0.01 --epochs=200 --seed 1 --workers 8\n"
+	more := first + common + "b.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\nshort 1\n"
+	hash := regexp.MustCompile(`-[0-9a-f]{8}`)
+	check := func(what, file string, names map[string]string, apart bool, want ...string) {
+		t.Helper()
+		jobs, _, _ := parseLines("f", []byte(file))
+		renameApart(jobs, names, apart)
+		for i, l := range jobs {
+			if got := hash.ReplaceAllString(l.Name, ""); got != want[i] {
+				t.Errorf("%s: got %q, want %q", what, got, want[i])
+			}
+		}
+	}
+	names := map[string]string{}
+	check("new", first, names, true, "python-lr-0.1", "python-lr-0.01")
+	check("one more", more, names, true, "python-lr-0.1", "python-lr-0.01", "python-config-configs-b.yaml-lr-0.1", "short-1")
+	check("repeats", first+first, map[string]string{}, true, "python-lr-0.1", "python-lr-0.01", "python-lr-0.1-2", "python-lr-0.01-2")
+	const ends = "python-home-me-proje..epochs=200-seed-1-workers-8"
+	old := map[string]string{}
+	check("named by their ends", first, old, false, ends, ends)
+	check("named by their ends, kept", first, old, true, ends, ends)
+	check("alone", common+"a.yaml", map[string]string{}, true, "python-home-me-proje..ifar10-config-configs-a.yaml")
+}
+
+func TestLooks(t *testing.T) {
+	cases := map[string]bool{
+		"python a.py\npython b.py --x\n":         true,
+		"#!/bin/sh\ncd x\npython a.py &\nwait\n": true,
+		"":                                       false,
+		"# nothing\n":                            false,
+		"python a.py\n1,20\n":                    false,
+		"1\npython a.py\n20\n":                   false,
+		"python a.py\n1，20\n":                    false,
+		"python a.py\n20GB\n":                    false,
+		"job:\n  - name: x\n":                    false,
+		"- run: x\n":                             false,
+		"for i in 1 2; do\na\ndone\n":            false,
+	}
+	for file, want := range cases {
+		if got := looksLikeLines([]byte(file)); got != want {
+			t.Errorf("%q: got %v, want %v", file, got, want)
+		}
+	}
+}
+
+// FuzzLines holds whatever the file: every line that is no comment is a job or a problem,
+// and names are unique, usable, and the same in any order of the lines.
+func FuzzLines(f *testing.F) {
+	for _, file := range []string{
+		"nohup a > log 2>&1 &\nb &\n# c\nd \\\n e\n\nd  e\n", "for i in 1 2; do\n a $i\ndone\nwait\n", "cd x && nohup nohup y & z\na & b &\n", "echo \"\\\na\n'\x00\xff\\",
+		"a=(1 2) nohup x&\n((nohup))&\n", "$(nohup `nohup a b` &)\n", "é nohup  ü &\n",
+		"python train.py --data set --config configs/a.yaml --lr 0.1 --seed 1\npython train.py --data set --config configs/a.yaml --lr 0.2 --seed 1\n",
+	} {
+		f.Add(file)
+	}
+	name := regexp.MustCompile(`^[A-Za-z0-9._=-]+-[0-9a-f]{8}(-[0-9]+)?$`)
+	f.Fuzz(func(t *testing.T, file string) {
+		looksLikeLines([]byte(file))
+		parts := splitLines([]byte(file))
+		jobs, problems, _ := parseLines("f", []byte(file))
+		renameApart(jobs, map[string]string{}, true)
+		if len(jobs)+len(problems) != len(parts) {
+			t.Fatalf("%d lines, %d jobs and %d problems", len(parts), len(jobs), len(problems))
+		}
+		var names []string
+		for _, l := range jobs {
+			if !name.MatchString(l.Name) || len(l.Name) > 100 || slices.Contains(names, l.Name) {
+				t.Errorf("name %q", l.Name)
+			}
+			if l.Text == "" {
+				t.Errorf("line %d has no command", l.Line)
+			}
+			names = append(names, l.Name)
+		}
+		var turned strings.Builder
+		for _, l := range slices.Backward(parts) {
+			if strings.HasSuffix(l.Text, `\`) {
+				return // would go on with the line before it
+			}
+			turned.WriteString(l.Text + "\n")
+		}
+		again, _, _ := parseLines("f", []byte(turned.String()))
+		renameApart(again, map[string]string{}, true)
+		var others []string
+		for _, l := range again {
+			others = append(others, l.Name)
+		}
+		slices.Sort(names)
+		slices.Sort(others)
+		if !slices.Equal(names, others) {
+			t.Errorf("names %q, in another order %q", names, others)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package lint
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A CommandLine is a line that is to run as a job of its own, in a shell of its own.
+type CommandLine struct {
+	Text  string   // without what a job does not need: nohup, and the & at its end
+	Taken []string // what was taken off: "nohup", "&"
+	Idle  string   // its command, if it does nothing but change its own shell, or wait: "cd"
+	Err   string   // why it is no complete command
+}
+
+// Alone judges a line of commands. Text that is too long or nested too deep to be parsed
+// passes as it is.
+func Alone(text string) (l CommandLine) {
+	l.Text = text
+	if len(text) > maxScript || tooDeep(text) {
+		return l
+	}
+	defer func() { // as in check
+		if recover() != nil {
+			l = CommandLine{Text: text}
+		}
+	}()
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		l.Err = err.Error()
+		var at syntax.ParseError
+		if errors.As(err, &at) {
+			l.Err = at.Text
+		}
+		return l
+	}
+	l.Idle = idle(file.Stmts)
+	l.take(file)
+	return l
+}
+
+// take takes off what would take the work out of sight of its job. Several commands in the
+// background are more than a sign at the end: they stay, and lint judges them.
+func (l *CommandLine) take(file *syntax.File) {
+	type span struct{ from, to uint }
+	var cuts []span
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 1 && c.Args[0].Lit() == "nohup" {
+			cuts = append(cuts, span{c.Args[0].Pos().Offset(), c.Args[1].Pos().Offset()})
+			l.Taken = append(l.Taken, "nohup")
+		}
+		return true
+	})
+	behind := func(s *syntax.Stmt) bool { return s.Background }
+	if n := len(file.Stmts); n > 0 && slices.IndexFunc(file.Stmts, behind) == n-1 {
+		at := file.Stmts[n-1].Semicolon.Offset()
+		cuts = append(cuts, span{at, at + 1})
+		l.Taken = append(l.Taken, "&")
+	}
+	slices.SortFunc(cuts, func(a, b span) int { return int(b.from) - int(a.from) })
+	for _, c := range cuts {
+		l.Text = l.Text[:c.from] + l.Text[c.to:]
+	}
+	l.Text = strings.TrimSpace(l.Text)
+}
+
+// idlers are commands that change only the shell that runs them.
+var idlers = []string{
+	"cd", "pushd", "popd", "source", ".", "set", "unset", "shopt", "alias", "umask", "ulimit", "module", "ml", "workon",
+	"deactivate", "wait", "exit", "trap", "disown",
+}
+
+// idle returns the first command of a list that does no work at all, or "".
+func idle(list []*syntax.Stmt) string {
+	first := ""
+	for _, s := range list {
+		word := ""
+		switch c := s.Cmd.(type) {
+		case *syntax.BinaryCmd:
+			if c.Op == syntax.AndStmt || c.Op == syntax.OrStmt {
+				word = idle([]*syntax.Stmt{c.X, c.Y})
+			}
+		case *syntax.DeclClause:
+			word = c.Variant.Value
+		case *syntax.CallExpr:
+			word = idleCall(c)
+		}
+		if word == "" {
+			return ""
+		}
+		if first == "" {
+			first = word
+		}
+	}
+	return first
+}
+
+func idleCall(c *syntax.CallExpr) string {
+	if len(c.Args) == 0 {
+		if len(c.Assigns) == 0 {
+			return ""
+		}
+		return c.Assigns[0].Name.Value + "=…"
+	}
+	name := c.Args[0].Lit()
+	if slices.Contains([]string{"conda", "mamba", "micromamba"}, name) && len(c.Args) > 1 {
+		if sub := c.Args[1].Lit(); sub == "activate" || sub == "deactivate" {
+			return name + " " + sub
+		}
+		return ""
+	}
+	if slices.Contains(idlers, name) {
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,82 @@
+package lint
+
+import (
+	"regexp"
+	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
+)
+
+// closesBlock matches a line that closes something and takes no arguments.
+var closesBlock = regexp.MustCompile(`^(?:done|fi|esac|wait|exit|\}|\))(?:\s|$)`)
+
+// ArgsPlace checks where args would land: after the last line of the last command.
+// In a comment they would be lost, and the job would run without them; after some
+// other command, that one would get them.
+func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
+	if len(j.Args) == 0 || len(j.Commands) == 0 {
+		return
+	}
+	t := j.Commands[len(j.Commands)-1]
+	script := strings.TrimRight(t.Raw, "\n")
+	from := strings.LastIndexByte(script, '\n') + 1
+	last := script[from:]
+	quote := QuoteAfter(script[:from], 0)
+	comment, sign := outsideQuotes(last, quote)
+	text := strings.TrimSpace(last)
+	line, col := src.Find(t.Line, t.Col, text)
+	switch {
+	case comment:
+		src.Problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", source.Clip(text))
+	case experiment: // its program is in the settings, once for all jobs
+	case sign || quote == 0 && closesBlock.MatchString(text):
+		src.Warning(line, col, "end the script with the command they belong to, or write them into it", "args go after %q as a whole: only its last command gets them", source.Clip(text))
+	}
+}
+
+// outsideQuotes reports whether a line of a script ends in a comment, and whether it
+// holds more than one command. quote is the quote left open by earlier lines, or 0.
+func outsideQuotes(line string, quote byte) (comment, several bool) {
+	unquoted(line, quote, func(i int) bool {
+		before, after := byte(' '), byte(' ')
+		if i > 0 {
+			before = line[i-1]
+		}
+		if i+1 < len(line) {
+			after = line[i+1]
+		}
+		switch c := line[i]; {
+		case c == '#' && strings.IndexByte(" \t;&|(", before) >= 0:
+			comment = true
+		case c == ';', c == '|' && before != '>', c == '&' && strings.IndexByte("<>", before) < 0 && after != '>':
+			several = true
+		}
+		return !comment
+	})
+	return comment, several
+}
+
+// QuoteAfter returns the quote that a shell has open after s, or 0. quote is the one open
+// before.
+func QuoteAfter(s string, quote byte) byte {
+	return unquoted(s, quote, func(int) bool { return true })
+}
+
+// unquoted calls f for each byte of s that is neither quoted nor a quote, until f returns
+// false, and returns the quote that is open then.
+func unquoted(s string, quote byte, f func(i int) bool) byte {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && quote != '\'':
+			i++
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == quote:
+			quote = 0
+		case quote == 0 && !f(i):
+			return 0
+		}
+	}
+	return quote
+}

@@ -1,0 +1,31 @@
+package lint
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// conda warns about conda activate where conda is only a program: activate needs a shell
+// function that startup files define, and a job's shell reads none.
+func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
+	if len(args) == 0 || args[0].prefix != "activate" || l.hooked || l.job.Conda == "" || l.funcs[name] != nil {
+		return
+	}
+	line := l.job.Conda
+	if name == "micromamba" {
+		line = `eval "$(micromamba shell hook -s bash)"`
+	}
+	l.find(Conda, true, c, l.short(c)+" fails in a job: its shell reads no startup files and has no "+name+" function",
+		"move it to setup, or add this line before it: "+line)
+}
+
+// hook records what defines the function: source …/conda.sh, eval "$(conda shell.bash hook)".
+func (l *linter) hook(args []arg) {
+	for _, a := range args {
+		s := l.spelt(a.word)
+		for _, sign := range []string{"conda", "mamba", "hook", "activate", "rc", "profile"} {
+			l.hooked = l.hooked || strings.Contains(s, sign)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// dockerFlags are the long options of docker run that take no value.
+var dockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
+	"--sig-proxy", "--publish-all", "--disable-content-trust", "--quiet", "--help", "--no-hosts", "--replace", "--tls-verify", "--http-proxy"}
+
+// docker checks docker run. All words after the image belong to the container.
+func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
+	if len(args) > 0 && args[0].prefix == "container" {
+		args = args[1:]
+	}
+	if len(args) == 0 || args[0].prefix != "run" && args[0].prefix != "exec" {
+		return
+	}
+	for args = args[1:]; len(args) > 0; {
+		opt, ok := dockerOption(args)
+		if !ok {
+			return
+		}
+		args = opt.rest
+		switch opt.name {
+		case "-d", "--detach":
+			if v, _ := opt.value.one(); v != "false" {
+				l.away(c, maybe, "remove -d", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach")
+			}
+		case "--gpus":
+			if opt.value.kind == constant {
+				l.find(Pinned, maybe, opt.at, fmt.Sprintf("docker %s ignores which GPUs gpurun grants the job", l.short(opt.at)),
+					`use --gpus "\"device=$CUDA_VISIBLE_DEVICES\""`)
+			}
+		case "-e", "--env":
+			l.dockerEnv(opt, maybe)
+		}
+	}
+}
+
+// dockerOption reads the option that args begin with. Short options may be combined; if -d
+// is among them, it is the one returned.
+func dockerOption(args []arg) (opt option, ok bool) {
+	a, rest := args[0], args[1:]
+	word := a.prefix
+	if len(word) < 2 || word[0] != '-' {
+		return option{}, false
+	}
+	name, v, joined := a.cut()
+	if strings.HasPrefix(word, "--") {
+		if joined || slices.Contains(dockerFlags, name) {
+			return option{name, v, a.word, rest}, true
+		}
+		return valued(name, args)
+	}
+	switch short := strings.TrimLeft(word[1:], "ditqP"); { // after those that take no value
+	case short == "" && strings.Contains(word, "d"):
+		return option{"-d", value{}, a.word, rest}, true
+	case short == "":
+		return option{word, value{}, a.word, rest}, true
+	case len(short) > 1: // -p8080:80
+		return option{word[:2], a.from(2), a.word, rest}, true
+	default:
+		return valued("-"+short, args)
+	}
+}
+
+// dockerEnv checks -e NAME=value; -e NAME alone passes on the job's value.
+func (l *linter) dockerEnv(o option, maybe bool) {
+	name, v, ok := o.value.cut()
+	if ok && grantedName(name) && v.kind == constant && !v.hides() {
+		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker %s pins the container to %s, no matter which GPUs gpurun grants the job", l.short(o.at), gpuWords(v)),
+			fmt.Sprintf("use -e %s, which passes on the job's own value", name))
+	}
+}

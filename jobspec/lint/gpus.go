@@ -1,0 +1,176 @@
+package lint
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// gpurun chooses a job's GPUs and passes them in CUDA_VISIBLE_DEVICES; inside the job they
+// are numbered from 0. This file finds commands that choose for themselves.
+
+const keepVisible = "remove it: gpurun sets CUDA_VISIBLE_DEVICES to the GPUs it grants; to use specific GPUs, set gpu_ids"
+
+// visible checks a value of CUDA_VISIBLE_DEVICES.
+func (l *linter) visible(v value, maybe bool, at syntax.Node) {
+	switch {
+	case v.kind == granted || v.hides():
+	case v.kind == unknown:
+		l.find(Pinned, true, at, l.short(at)+" may select GPUs that the job was not granted", keepVisible)
+	default:
+		l.find(Pinned, maybe, at, fmt.Sprintf("%s pins the job to %s, no matter which GPUs gpurun grants it", l.short(at), gpuWords(v)), keepVisible)
+	}
+}
+
+// hides reports whether every value hides all GPUs: empty, -1, NoDevFiles. CUDA stops
+// reading the list at the first entry that is not a device.
+func (v value) hides() bool {
+	return len(v.texts) > 0 && !slices.ContainsFunc(v.texts, func(s string) bool {
+		first, _, _ := strings.Cut(strings.TrimSpace(s), ",")
+		return first != "" && (strings.Trim(first, "0123456789") == "" || strings.HasPrefix(first, "GPU-") || strings.HasPrefix(first, "MIG-") || first == "all")
+	})
+}
+
+func gpuWords(v value) string {
+	var list []string
+	for _, t := range v.texts {
+		if t != "" && !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return "GPUs of its own choice"
+	case len(list) == 1 && !strings.Contains(list[0], ","):
+		return "GPU " + list[0]
+	case len(list) > 4:
+		return fmt.Sprintf("GPUs %s, …", strings.Join(list[:4], ", "))
+	}
+	return "GPUs " + strings.Join(list, ", ")
+}
+
+func (l *linter) unset(c *syntax.CallExpr, args []arg) {
+	for _, a := range args {
+		if a.prefix == "CUDA_VISIBLE_DEVICES" {
+			l.find(Pinned, true, c, l.short(c)+" exposes every GPU to the job, including those it was not granted", "remove it")
+		}
+	}
+}
+
+var (
+	cudaDevice  = regexp.MustCompile(`(?:^|[^A-Za-z0-9_/.-])cuda:(\d{1,4})(?:[^A-Za-z0-9_.-]|$)`)
+	gpuOptions  = []string{"--gpu", "--gpus_id", "--gpu_id", "--gpu-id", "--gpuid", "--gpu_ids", "--gpu-ids", "--gpuids", "--gpu_index", "--gpu-index", "-gpu", "-gpu_id", "-gpu_ids"}
+	portOptions = []string{"--master_port", "--master-port", "--main_process_port", "--main-process-port"}
+)
+
+// devices checks the words that tell a program which GPU to use.
+func (l *linter) devices(args []arg, maybe bool) {
+	for _, a := range args {
+		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
+			l.find(Pinned, true, a.word, l.short(a.word)+" uses the host's GPU numbers; inside the job they start at 0", "use cuda:0")
+		}
+		most := -1
+		for _, m := range cudaDevice.FindAllStringSubmatch(strings.Join(a.texts, "\n\n"), -1) {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+		if most >= 0 {
+			l.beyond(most, maybe, a.word, "cuda:"+strconv.Itoa(most))
+		}
+	}
+	for _, o := range options(args, gpuOptions...) {
+		if o.value.host {
+			l.find(Pinned, true, o.at, l.short(o.at)+" uses the host's GPU numbers; inside the job they start at 0", "use 0")
+			continue
+		}
+		most := largest(o.value.texts)
+		for _, a := range o.rest { // --gpu_ids 0 1 2; --gpu takes one
+			n := largest(a.texts)
+			if n < 0 || most < 0 || !strings.HasSuffix(o.name, "ids") {
+				break
+			}
+			most = max(most, n)
+		}
+		if most >= 0 {
+			l.beyond(most, maybe, o.at, fmt.Sprintf("%s %d", o.name, most))
+		}
+	}
+}
+
+func largest(texts []string) int {
+	most := -1
+	for _, t := range texts {
+		for _, n := range numbers(t) {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+const numbersFrom0 = "inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids"
+
+// beyond reports a GPU that the job does not have.
+func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
+	if l.job.GPUs < 0 || n < l.job.GPUs {
+		return
+	}
+	text, hint := " in a job with gpus: 0", "set gpus: 1, or remove the option"
+	switch {
+	case l.job.GPUs == 1:
+		text, hint = " is out of range: a job with gpus: 1 sees only GPU 0", "use 0: "+numbersFrom0
+	case l.job.GPUs > 1:
+		text, hint = fmt.Sprintf(" is out of range: a job with gpus: %d sees GPUs 0 to %d", l.job.GPUs, l.job.GPUs-1), numbersFrom0
+	}
+	l.find(Pinned, maybe, at, what+text, hint)
+}
+
+// launchers choose devices, which are the host's, by these options.
+var launchers = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
+
+// launcher refuses a constant list of devices.
+func (l *linter) launcher(name string, args []arg, maybe bool) {
+	for _, o := range options(launcherOptions(args), launchers[name]...) {
+		n := largest(o.value.texts)
+		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // out-of-range numbers are reported by devices
+			continue
+		}
+		l.find(Pinned, maybe, o.at, fmt.Sprintf("%s %s pins the job to these GPUs, no matter which GPUs gpurun grants it", name, l.short(o.at)),
+			fmt.Sprintf("remove it: %s then uses the GPUs in CUDA_VISIBLE_DEVICES", name))
+	}
+}
+
+// launcherOptions returns a launcher's words up to the program it starts, whose options
+// may have the same names.
+func launcherOptions(args []arg) []arg {
+	for i, a := range args {
+		if a.prefix == "-m" || a.prefix == "--module" || !strings.HasPrefix(a.prefix, "-") && strings.HasSuffix(a.prefix, ".py") {
+			return args[:i]
+		}
+	}
+	return args
+}
+
+// ports warns about a port that two jobs would both use.
+func (l *linter) ports(args []arg) {
+	for _, o := range options(args, portOptions...) {
+		l.port(o.value, o.at)
+	}
+	for _, o := range options(args, "--rdzv_endpoint", "--rdzv-endpoint") {
+		if s, ok := o.value.one(); ok {
+			if _, port, ok := strings.Cut(s, ":"); ok {
+				l.port(text(port), o.at)
+			}
+		}
+	}
+}
+
+func (l *linter) port(v value, at syntax.Node) {
+	s, ok := v.one()
+	if n, err := strconv.Atoi(s); ok && err == nil && n > 0 {
+		l.find(FixedPort, true, at, fmt.Sprintf("port %d is fixed: two jobs on one machine would collide", n), "use {port}, a free port for each attempt (MASTER_PORT is set to it)")
+	}
+}

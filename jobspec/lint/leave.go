@@ -1,0 +1,191 @@
+package lint
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Work that continues after the command that started it has ended.
+
+// trivial commands end at once: after a command in the background they wait for nothing.
+var trivial = []string{"echo", "printf", "true", ":", "date", "disown", "exit", "return", "sleep", "cd", "set", "unset", "export", "shift", "let"}
+
+// background reports a script that ends with work in the background and does not wait for
+// it.
+func (l *linter) background() {
+	waits := slices.ContainsFunc([]string{"wait", "fg", "kill -0", "jobs", "tail", "pgrep", "pwait"}, func(c string) bool { return l.commands[c] })
+	if waits || l.commands["trap"] && strings.Contains(l.src, "wait") {
+		return
+	}
+	if s := l.lastInBackground(l.file.Stmts, 0); s != nil {
+		l.find(Background, false, s, l.short(s)+" runs in the background and nothing waits for it: the command ends at once",
+			"drop nohup and &, or end the script with wait, or set leftovers: wait")
+	}
+}
+
+// lastInBackground returns the command that ends a list, if it runs in the background.
+func (l *linter) lastInBackground(list []*syntax.Stmt, depth int) *syntax.Stmt {
+	for _, s := range slices.Backward(list) {
+		if s.Background || s.Disown {
+			return s
+		}
+		if isTrivial(s) || depth > 50 {
+			continue
+		}
+		for _, end := range l.ends(s.Cmd) {
+			if found := l.lastInBackground(end, depth+1); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+func isTrivial(s *syntax.Stmt) bool {
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(c.Args) == 0 || slices.Contains(trivial, c.Args[0].Lit())
+	case *syntax.DeclClause, *syntax.FuncDecl, *syntax.ArithmCmd, *syntax.LetClause, *syntax.TestClause:
+		return true
+	}
+	return false
+}
+
+// ends returns the lists of commands with which a command may end.
+func (l *linter) ends(c syntax.Command) (lists [][]*syntax.Stmt) {
+	switch c := c.(type) {
+	case *syntax.CallExpr:
+		if body := l.funcs[c.Args[0].Lit()]; body != nil {
+			lists = [][]*syntax.Stmt{{body}}
+		}
+	case *syntax.Block:
+		lists = [][]*syntax.Stmt{c.Stmts}
+	case *syntax.Subshell:
+		lists = [][]*syntax.Stmt{c.Stmts}
+	case *syntax.BinaryCmd:
+		lists = [][]*syntax.Stmt{{c.Y}}
+	case *syntax.WhileClause:
+		lists = [][]*syntax.Stmt{c.Do}
+	case *syntax.ForClause:
+		lists = [][]*syntax.Stmt{c.Do}
+	case *syntax.IfClause:
+		for ; c != nil; c = c.Else {
+			lists = append(lists, c.Then)
+		}
+	case *syntax.CaseClause:
+		for _, item := range c.Items {
+			lists = append(lists, item.Stmts)
+		}
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			lists = [][]*syntax.Stmt{{c.Stmt}}
+		}
+	case *syntax.CoprocClause:
+		lists = [][]*syntax.Stmt{{c.Stmt}}
+	}
+	return lists
+}
+
+// away reports work that leaves the job, unless another command of the script waits for
+// it. If the script continues with work of its own, what it starts may be a service for
+// that work (a database, a container for docker exec), hence a warning.
+func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
+	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
+		return
+	}
+	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends at once and its GPUs go to the next one", hint)
+}
+
+// onlyLooks are commands that do no work of their own after work that left the job.
+var onlyLooks = []string{"tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "nvidia-smi", "squeue", "qstat", "ps"}
+
+// worksAfter reports whether a command that does work follows c.
+func (l *linter) worksAfter(c *syntax.CallExpr) (works bool) {
+	syntax.Walk(l.file, func(n syntax.Node) bool {
+		if n, ok := n.(*syntax.CallExpr); ok && n.Pos().After(c.End()) {
+			works = works || l.works(n)
+		}
+		return !works
+	})
+	return works
+}
+
+func (l *linter) works(c *syntax.CallExpr) bool {
+	words := l.unwrap(c.Args)
+	if len(words) == 0 {
+		return false
+	}
+	name := path.Base(words[0].prefix)
+	if slices.Contains([]string{"docker", "podman", "nvidia-docker"}, name) {
+		return len(words) > 1 && slices.Contains([]string{"exec", "stop", "kill", "rm"}, words[1].prefix)
+	}
+	return !slices.Contains(trivial, name) && !slices.Contains(quiet, name) && !slices.Contains(onlyLooks, name)
+}
+
+// leaving tells of programs when their words move work out of the job, what to do instead,
+// and which commands wait for it.
+var leaving = map[string]struct {
+	is    func(words []string) bool
+	hint  string
+	waits []string
+}{
+	"tmux": {func(words []string) bool {
+		for len(words) > 1 && strings.HasPrefix(words[0], "-") { // -L socket
+			words = words[2:]
+		}
+		return len(words) > 0 && (words[0] == "new" || words[0] == "new-session") && hasFlag(words[1:], 'd', "cefFnstxy")
+	}, "run the command directly: gpurun keeps its log and survives your logout", []string{"tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach"}},
+	"screen": {func(words []string) bool {
+		return hasFlag(words, 'd', "cehpsStT") && hasFlag(words, 'm', "cehpsStT")
+	}, "run the command directly (gpurun keeps its log and survives your logout), or use screen -D -m", []string{"screen -r", "screen -ls", "screen -list"}},
+	"sbatch": {func(words []string) bool {
+		return !slices.Contains(words, "--wait") && !slices.Contains(words, "-W")
+	}, "run the command directly, or use sbatch --wait", []string{"squeue", "sacct"}},
+	"qsub": {func(words []string) bool {
+		return !slices.Contains(words, "-sync") && !strings.Contains(strings.Join(words, " "), "block=true")
+	}, "run the command directly, or use qsub -sync y", []string{"qstat"}},
+	"tsp": {func(words []string) bool {
+		queues := func(w string) bool { return w != "" && w[0] != '-' && (w[0] < '0' || w[0] > '9') } // not the number of a task
+		return slices.ContainsFunc(words, queues) && !hasFlag(words, 'f', "DL")
+	}, "run the command directly, or use tsp -f", []string{"tsp -w", "tsp -t", "tsp -c"}},
+	"gbatch": {func(words []string) bool {
+		return len(words) > 0 && words[0] != "new" && words[0] != "completion" && !slices.Contains(words, "--dry-run")
+	}, "run the command directly: gpurun queues it until a GPU is free", []string{"gqueue", "gjob attach"}},
+}
+
+func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe bool) {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = a.prefix
+	}
+	if p := leaving[name]; p.is(words) {
+		l.away(c, maybe, p.hint, p.waits...)
+	}
+}
+
+// hasFlag reports whether flag is among a command's short options. Those in valued are
+// followed by a value; the first word that is not an option ends the options.
+func hasFlag(words []string, flag byte, valued string) bool {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if len(w) < 2 || w[0] != '-' {
+			return false
+		}
+		for j := 1; j < len(w); j++ {
+			if w[j] == flag {
+				return true
+			}
+			if strings.IndexByte(valued, w[j]) >= 0 {
+				if j == len(w)-1 {
+					i++
+				}
+				break
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package lint
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"gpurun/jobspec/source"
+)
+
+// What the shell splits or interprets in a value, by the quotes around it. A value such as
+// $HOME/data is meant to be expanded by the shell.
+var unsafe = map[byte]*regexp.Regexp{
+	0:    regexp.MustCompile(`[\s|&;<>()"'` + "`" + `\\*?\[]|^#|\$\(`),
+	'"':  regexp.MustCompile(`["` + "`" + `\\]|\$\(`),
+	'\'': regexp.MustCompile(`'`),
+}
+
+// optionLike matches options, which may be several words on purpose.
+var optionLike = regexp.MustCompile(`^--?[A-Za-z]`)
+
+// arguments warns about values that the shell would split or interpret. The first word is
+// a command, which may well be more than one word.
+func (l *linter) arguments(c *syntax.CallExpr, args []arg) {
+	for i, w := range c.Args {
+		if i == len(c.Args)-len(args) && strings.ContainsFunc(w.Lit(), l.isHole) {
+			continue
+		}
+		if i > 0 && len(args) > 0 && slices.Contains([]string{"eval", "bash", "sh"}, args[0].prefix) {
+			return
+		}
+		l.quoting(w)
+		if i > 0 {
+			l.lostValue(c.Args[i-1], w)
+		}
+	}
+}
+
+func (l *linter) quoting(w *syntax.Word) {
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			l.quoted(p, p.Value, 0)
+		case *syntax.SglQuoted:
+			l.quoted(p, p.Value, '\'')
+		case *syntax.DblQuoted:
+			for _, inner := range p.Parts {
+				if lit, ok := inner.(*syntax.Lit); ok {
+					l.quoted(lit, lit.Value, '"')
+				}
+			}
+		}
+	}
+}
+
+func (l *linter) quoted(at syntax.Node, s string, quote byte) {
+	for _, r := range s {
+		h := l.hole(r)
+		if h == nil || h.Quoted {
+			continue
+		}
+		for _, v := range h.Values {
+			if unsafe[quote].MatchString(v) && !(quote == 0 && optionLike.MatchString(v)) {
+				fix := "; or, if several arguments are meant, set allow: [unquoted]"
+				if quote != 0 {
+					fix = ", without quotes around it"
+				}
+				l.unquoted(at, h, fix, "a value of %s is not one word to the shell: %q", h.Spelt, source.Clip(v))
+				break
+			}
+		}
+	}
+}
+
+// lostValue warns about an option whose value is empty, and so not an argument at all. Where
+// another value is an option itself, an empty one leaves it out.
+func (l *linter) lostValue(option, w *syntax.Word) {
+	name := option.Lit()
+	r, _ := utf8.DecodeRuneInString(w.Lit())
+	h := l.hole(r)
+	if h == nil || h.Quoted || !optionLike.MatchString(name) || strings.Contains(name, "=") || w.Lit() != string(r) ||
+		!slices.Contains(h.Values, "") || slices.ContainsFunc(h.Values, optionLike.MatchString) {
+		return
+	}
+	l.unquoted(w, h, " for an empty argument", "an empty value of %s leaves %s without a value", h.Spelt, name)
+}
+
+// unquoted reports a hole that {x:q} would fix.
+func (l *linter) unquoted(at syntax.Node, h *hole, fix, format string, args ...any) {
+	l.report.Findings = append(l.report.Findings, finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
+		Text: fmt.Sprintf(format, args...), Hint: "use {" + strings.Trim(h.Spelt, "{}") + ":q}" + fix})
+}

@@ -1,0 +1,182 @@
+package lint
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"gpurun/jobspec/source"
+)
+
+// A command is a template: a value that gpurun puts in is a hole, one rune that the shell
+// takes for a letter. So one check of the template covers all expansions of a matrix.
+// Commands are parsed but never run. Their checks read no file and no environment, and no
+// input makes them panic or hang. A finding is an error only if it is certain; anything
+// that depends on what happens at run time is a warning or nothing.
+
+// A hole is a place where a value is put in before the shell sees the command.
+type hole struct {
+	Spelt   string   // as in the job file: {seed}
+	Values  []string // the values it takes; nil if known only at the start of the job
+	Granted bool     // the host's numbers of the job's GPUs
+	Quoted  bool     // quoted for the shell
+}
+
+// firstHole is the rune for the first hole; the others follow. It is in Unicode's private
+// use area, which commands do not otherwise use.
+const (
+	firstHole = '\uE000'
+	maxHoles  = 6000
+)
+
+// holeRune returns the rune for hole i.
+func holeRune(i int) rune { return firstHole + rune(i) }
+
+// A scriptJob is the context in which a command is checked.
+type scriptJob struct {
+	Holes []hole
+	Env   map[string]string // of the job file; values may have holes
+	GPUs  int               // the most GPUs the job can be granted; -1 if unknown
+	Conda string            // line that makes conda activate work; "" if it already does
+}
+
+// A finding is one thing wrong with a command.
+type finding struct {
+	Lint string // its name
+	Warn bool   // may be intended, or is not certain
+	At   string // the text it is about, as spelled in the job file
+	Line int    // line of the command, 1-based
+	Text string
+	Hint string
+}
+
+// A scriptReport is the result of checking one command.
+type scriptReport struct {
+	Findings []finding
+	Scripts  []string // files it runs, as it names them, relative to its work dir
+}
+
+// maxScript bounds what is parsed. Linux cannot pass a command line longer than 128 KiB.
+const maxScript = 128 << 10
+
+// signs are substrings: every command with a finding contains one, except findings about
+// values that the shell would split.
+var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "conda", "mamba",
+	"_port", "-port", "_PORT", "rdzv", "set_device"}
+
+// background is an & that is not part of &&, 2>&1 or &>.
+var background = regexp.MustCompile(`(?:^|[^&<>])&(?:[^&>]|$)`)
+
+// worthChecking reports whether a command or program may be worth a Check. It is much cheaper
+// than one.
+func worthChecking(text string) bool {
+	return strings.Contains(text, "&") && background.MatchString(text) || slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(text, s) })
+}
+
+// checkScript checks a command. Text that is not a shell script has no findings.
+func checkScript(text string, job scriptJob) scriptReport { return checkNested(text, job, 0) }
+
+func checkNested(text string, job scriptJob, depth int) (r scriptReport) {
+	if len(text) > maxScript || len(job.Holes) > maxHoles || tooDeep(text) {
+		return scriptReport{}
+	}
+	defer func() { // a bug in the parser must not keep a batch from running
+		if recover() != nil {
+			r = scriptReport{}
+		}
+	}()
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return scriptReport{}
+	}
+	l := &linter{
+		job: job, src: text, file: file, depth: depth,
+		vars: map[string][]origin{}, busy: map[string]bool{}, funcs: map[string]*syntax.Stmt{}, commands: map[string]bool{},
+	}
+	l.survey()
+	l.each(l.check)
+	if depth == 0 {
+		l.background()
+	}
+	return l.report
+}
+
+// tooDeep reports whether brackets are nested deeper than anybody writes them: the parser
+// recurses on each, and reads some twice.
+func tooDeep(text string) bool {
+	depth, ticks := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{', '[':
+			if depth++; depth > 60 {
+				return true
+			}
+		case ')', '}', ']':
+			depth = max(0, depth-1)
+		case '`':
+			ticks++
+		}
+	}
+	return ticks > 400
+}
+
+// A linter is the state of one Check.
+type linter struct {
+	job    scriptJob
+	src    string
+	file   *syntax.File
+	depth  int // of bash -c in bash -c
+	report scriptReport
+
+	vars     map[string][]origin     // what each shell variable is set from
+	funcs    map[string]*syntax.Stmt // bodies of the functions it declares
+	commands map[string]bool         // "docker wait", "wait", …: the first words of its commands
+	granted  bool                    // it reads $CUDA_VISIBLE_DEVICES somewhere
+	busy     map[string]bool         // variables being followed, to detect circles
+	steps    int                     // how many have been followed
+	dir      string                  // where cd has led
+	lost     bool                    // cd has led somewhere unknown
+	hooked   bool                    // the conda function has been defined
+}
+
+func (l *linter) find(lint string, warn bool, n syntax.Node, text, hint string) {
+	l.report.Findings = append(l.report.Findings, finding{
+		Lint: lint, Warn: warn, At: l.spelt(n), Line: int(n.Pos().Line()), Text: text, Hint: hint,
+	})
+}
+
+// spelt returns a node as spelled in the job file.
+func (l *linter) spelt(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from > to || to > len(l.src) {
+		return ""
+	}
+	return l.unhole(strings.TrimRight(l.src[from:to], "\n"))
+}
+
+// short returns a node as spelled, cut to one short line.
+func (l *linter) short(n syntax.Node) string { return source.Clip(l.spelt(n)) }
+
+// unhole spells holes as the job file does.
+func (l *linter) unhole(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if h := l.hole(r); h != nil {
+			b.WriteString(h.Spelt)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func (l *linter) isHole(r rune) bool { return l.hole(r) != nil }
+
+func (l *linter) hole(r rune) *hole {
+	if i := int(r - firstHole); r >= firstHole && i < len(l.job.Holes) {
+		return &l.job.Holes[i]
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package lint
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
+)
+
+// A slip is what YAML and the shell silently read differently from what was meant: it would
+// run, perhaps for hours, and do something else. All of it may be intended, so these are
+// warnings. In quotes or under a "|" there is no doubt how the lines of a command are joined.
+
+var (
+	// A backslash on its own that is not at the end of its line.
+	loneBackslash = regexp.MustCompile(`(?m)(?:^|[ \t])\\[ \t]+(?:\S|$)`)
+	optionLine    = regexp.MustCompile(`^--?[A-Za-z][A-Za-z0-9_.-]*(?:[ =].*|)$`)
+	// An option at the end of a command; the comment after it was meant to be its value.
+	lacksValue = regexp.MustCompile(`(?:^|\s)--?[A-Za-z][A-Za-z0-9_-]*$`)
+	// {{ seed }}, { seed }, ${{ matrix.seed }}, {matrix.seed}, {seed:4}, {seed!r}
+	otherBraces = regexp.MustCompile(`\$?\{+\s*(?:[A-Za-z_]*\.)?([A-Za-z_][A-Za-z0-9_]*)\s*(?:[:!][^{}]*)?\}+`)
+	// Programs whose arguments are never another program's command line.
+	ownCommand  = regexp.MustCompile(`^(?:python[0-9.]*|pip[0-9.]*|echo|cd|mkdir|rm|cp|mv|wget|curl|unzip|tar|git)(?:\s|$)`)
+	carriesOn   = regexp.MustCompile(`(?:\\|&&|\|\|?|;)\s*$`)
+	otherSign   = regexp.MustCompile(`([\x{a0}\x{2002}-\x{200b}\x{202f}\x{3000}]|(?:^|\s)[–—―−－]+[A-Za-z]|(?:^|[\s=])[“”‘’])`)
+	fromOutside = regexp.MustCompile(`\$(?:[A-Za-z_]|\{[A-Za-z_])|^~(?:/|$)`)
+)
+
+// CommandSlips checks the commands of run as written, in a job with these parameters.
+func CommandSlips(src *source.Source, n, env *yaml.Node, params []string) {
+	nodes := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		nodes = n.Content
+	}
+	for i, c := range nodes {
+		if c.Kind != yaml.ScalarNode {
+			continue
+		}
+		if i > 0 && optionLine.MatchString(strings.TrimSpace(c.Value)) {
+			src.Warning(c.Line, c.Column, "append it to the command it belongs to", "%q runs as a separate command", source.Clip(c.Value))
+		}
+		unfinishedLines(src, c)
+		commentSlip(src, c)
+		joinedLines(src, c)
+		variableSlips(src, c, env, params)
+		LookAlike(src, c.Value, c.Line, c.Column)
+	}
+}
+
+// unfinishedLines warns about lines that were meant to continue but do not.
+func unfinishedLines(src *source.Source, n *yaml.Node) {
+	if strings.Contains(n.Value, `\`) && loneBackslash.MatchString(n.Value) {
+		l, c := src.Find(n.Line, n.Column, `\`)
+		hint := `put nothing after the \ at the end of a line, or write the command on one line`
+		if n.Style&yaml.LiteralStyle == 0 {
+			hint = `YAML joins these lines itself: remove each \, or write run: |`
+		}
+		src.Warning(l, c, hint, `"\ " makes the next word begin with a space: the line does not end there`)
+		return
+	}
+	if !strings.Contains(n.Value, "\n") || strings.Contains(n.Value, "<<") || strings.Contains(n.Value, "=(") {
+		return // text or an array spanning several lines
+	}
+	quote, before := byte(0), ""
+	for i, line := range strings.Split(n.Value, "\n") {
+		text := strings.TrimSpace(line)
+		if i > 0 && quote == 0 && optionLine.MatchString(text) && !carriesOn.MatchString(before) {
+			hint := `end the previous line with a \`
+			if n.Style&yaml.FoldedStyle != 0 {
+				hint = `YAML joins only lines of equal indentation: align it with the previous line`
+			}
+			l, c := src.Find(n.Line, n.Column, text)
+			src.Warning(l, c, hint, "%q runs as a separate command", source.Clip(text))
+			return
+		}
+		quote = QuoteAfter(line, quote)
+		if text != "" {
+			before = line
+		}
+	}
+}
+
+// commentSlip warns about a value that became a comment: --tag #1.
+func commentSlip(src *source.Source, n *yaml.Node) {
+	if n.Style == 0 && n.LineComment != "" && (lacksValue.MatchString(n.Value) || len(n.LineComment) > 1 && n.LineComment[1] >= '0' && n.LineComment[1] <= '9') {
+		comment, _, _ := strings.Cut(n.LineComment, "\n")
+		l, c := src.Find(n.Line, n.Column, comment)
+		src.Warning(l, c, "if it belongs to the command, quote the whole command", "%q is a comment, not part of the command", source.Clip(comment))
+	}
+}
+
+// joinedLines warns about two commands that YAML joined into one.
+func joinedLines(src *source.Source, n *yaml.Node) {
+	if n.Style&^yaml.FoldedStyle != 0 || !ownCommand.MatchString(n.Value) {
+		return
+	}
+	at, before := n.Line, ""
+	if n.Style == 0 {
+		before = src.Line(at)
+	}
+	rest := n.Value
+	for at++; ; at++ {
+		text := strings.TrimSpace(src.Line(at))
+		i := strings.Index(rest, text)
+		if text == "" || i < 0 {
+			return
+		}
+		joined := i > 0 && rest[i-1] == ' '
+		if joined && ownCommand.MatchString(text) && !carriesOn.MatchString(before) {
+			l, c := src.Find(at, 1, text)
+			src.Warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is not a separate command but arguments of the previous one", source.Clip(text))
+			return
+		}
+		rest, before = rest[i+len(text):], text
+	}
+}
+
+// LookAlike warns about the characters that word processors and web pages substitute
+// for spaces, hyphens and quotes. To the shell they are letters.
+func LookAlike(src *source.Source, command string, line, col int) {
+	if strings.IndexFunc(command, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
+		return // as most commands, of which there may be 100,000
+	}
+	m := otherSign.FindStringSubmatchIndex(command)
+	if m == nil || QuoteAfter(command[:m[2]], 0) != 0 {
+		return
+	}
+	sign := strings.TrimLeft(command[m[2]:m[3]], "= \t\n")
+	l, c := src.Find(line, col, sign)
+	src.Warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but to the shell it is a letter", string([]rune(sign)[:1]))
+}
+
+// variableSlips warns about parameters written in the notation of other tools.
+func variableSlips(src *source.Source, n, env *yaml.Node, known []string) {
+	if len(known) == 0 {
+		return
+	}
+	for _, m := range otherBraces.FindAllStringSubmatch(n.Value, -1) {
+		spelt, name := m[0], m[1]
+		if !slices.Contains(known, name) || strings.HasPrefix(spelt, "${") && spelt[2] != '{' || expand.Variable.MatchString(spelt) || strings.HasPrefix(spelt, "{{"+name) {
+			continue
+		}
+		l, c := src.Find(n.Line, n.Column, spelt)
+		src.Warning(l, c, "for the parameter write {"+name+"}", "%s stays as written", spelt)
+	}
+	for _, name := range known {
+		if at := shellVariable(n.Value, name); at != "" && source.Child(env, name) == nil {
+			l, c := src.Find(n.Line, n.Column, at)
+			src.Warning(l, c, "for the parameter write {"+name+"}, or $"+expand.ParamEnv(name), "%s is a shell variable that nothing here sets", at)
+		}
+	}
+}
+
+// shellVariable returns $NAME or ${NAME} if the shell would replace it with nothing.
+func shellVariable(script, name string) string {
+	if !strings.Contains(script, "$"+name) && !strings.Contains(script, "${"+name) {
+		return ""
+	}
+	use := regexp.MustCompile(`\$(?:` + name + `\b|\{` + name + `\})`)
+	set := regexp.MustCompile(`\b` + name + `(?:\+?=|\[)|\b(?:for|select|read|local|declare|getopts|mapfile)\b[^;\n]*\b` + name + `\b`)
+	at := use.FindStringIndex(script)
+	if at == nil || set.MatchString(script) {
+		return ""
+	}
+	if _, ok := os.LookupEnv(name); ok || at[0] > 0 && script[at[0]-1] == '\\' || QuoteAfter(script[:at[0]], 0) == '\'' {
+		return ""
+	}
+	return script[at[0]:at[1]]
+}
+
+// LiteralSlip warns about $HOME in a value that no shell expands.
+func LiteralSlip(src *source.Source, v *yaml.Node, what string) {
+	if v.Kind == yaml.ScalarNode && fromOutside.MatchString(v.Value) {
+		src.Warning(v.Line, v.Column, "write the full value, or put it in run, where the shell expands it", "%s: %q is passed as written: $ and ~ are not expanded there", what, source.Clip(v.Value))
+	}
+}
+
+// SwitchSlip warns about yes and no, which are text: --amp no.
+func SwitchSlip(src *source.Source, k, v *yaml.Node, what string) {
+	switch strings.ToLower(v.Value) {
+	case "yes", "no", "on", "off":
+		if v.Style == 0 {
+			src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
+		}
+	}
+}
+
+// ListSlip warns about a list without brackets.
+func ListSlip(src *source.Source, key string, n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ", ") {
+		src.Warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, source.Clip(n.Value))
+	}
+}

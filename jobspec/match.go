@@ -1,0 +1,43 @@
+package jobspec
+
+import (
+	"regexp"
+	"strings"
+)
+
+// isGlob reports whether a name in needs, --only and the like is a pattern.
+func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
+
+var (
+	globToken = regexp.MustCompile(`(?s)\[.[^\]]*\]|.`)
+	inSet     = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`)
+	nothing   = regexp.MustCompile(`[^\s\S]`)
+)
+
+// Glob returns what matches the names of a pattern: * is any text, slashes included; ? one
+// character; [ab] or [a-c] one of a set; [!a] any other.
+func Glob(pattern string) *regexp.Regexp {
+	expr := globToken.ReplaceAllStringFunc(pattern, func(s string) string {
+		switch {
+		case s == "*":
+			return ".*"
+		case s == "?":
+			return "."
+		case s[0] != '[' || len(s) == 1:
+			return regexp.QuoteMeta(s)
+		}
+		set, not := s[1:len(s)-1], ""
+		if set[0] == '!' || set[0] == '^' {
+			set, not = set[1:], "^"
+		}
+		if set == "" {
+			return "." // [!]
+		}
+		return "[" + not + inSet.Replace(set) + "]"
+	})
+	re, err := regexp.Compile("^(?s:" + expr + ")$")
+	if err != nil {
+		return nothing // a range backwards
+	}
+	return re
+}

@@ -1,0 +1,125 @@
+package source
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+)
+
+var timeUnits = []struct {
+	name string
+	size time.Duration
+}{
+	{"ms", time.Millisecond}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+}
+
+// maxDuration is longer than any job: ten years.
+const maxDuration = 10 * 365 * 24 * time.Hour
+
+// ParseDuration parses 90s, 10m, 1h30m, 2d. A bare number is refused; 0 needs no unit.
+func ParseDuration(s string) (time.Duration, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil && !(n < 0) {
+		return 0, Faultf(fmt.Sprintf("write %ss or %sm", s, s), "%q has no unit", s)
+	}
+	if strings.HasPrefix(s, "-") {
+		return 0, Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
+	}
+	total, rest := 0.0, s
+	for done := false; !done; done = rest == "" {
+		n, size, tail, ok := leadingTime(rest)
+		if !ok {
+			if d, ok := otherTime(s); ok {
+				return 0, Faultf("try "+FormatDuration(d), "invalid duration %q", s)
+			}
+			return 0, Faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
+		}
+		total += n * float64(size)
+		rest = tail
+	}
+	if total > float64(maxDuration) {
+		return 0, Faultf("", "%q is more than ten years", s)
+	}
+	return time.Duration(math.Round(total)), nil
+}
+
+func leadingTime(s string) (n float64, unit time.Duration, rest string, ok bool) {
+	i := 0
+	for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.') {
+		i++
+	}
+	n, err := strconv.ParseFloat(s[:i], 64)
+	if err != nil {
+		return 0, 0, "", false
+	}
+	for _, u := range timeUnits {
+		if rest, ok := strings.CutPrefix(s[i:], u.name); ok {
+			return n, u.size, rest, true
+		}
+	}
+	return 0, 0, "", false
+}
+
+// FormatDuration formats d so that ParseDuration can read it back.
+func FormatDuration(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	var b strings.Builder
+	for _, u := range timeUnits[1:] {
+		if n := d / u.size; n > 0 {
+			fmt.Fprintf(&b, "%d%s", n, u.name)
+			d %= u.size
+		}
+	}
+	if d > 0 {
+		b.WriteString(strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms")
+	}
+	return b.String()
+}
+
+var (
+	// 12:00:00, 30:00, 1-12, 1-12:00, 1-12:00:00
+	clockTime = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?$`)
+	isoTime   = regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
+	// 12 hours, 90 min, 1 day
+	wordTime = regexp.MustCompile(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
+)
+
+// otherTime reads a time as Slurm, PBS, ISO 8601 and humans write it.
+func otherTime(s string) (time.Duration, bool) {
+	n := func(s string) time.Duration { i, _ := strconv.Atoi(s); return time.Duration(i) }
+	if m := isoTime.FindStringSubmatch(strings.ToUpper(s)); m != nil && len(s) > 2 {
+		return n(m[1])*24*time.Hour + n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
+	}
+	if m := wordTime.FindStringSubmatch(strings.ToLower(s)); m != nil {
+		d, err := ParseDuration(m[1] + m[2])
+		return d, err == nil
+	}
+	m := clockTime.FindStringSubmatch(s)
+	switch {
+	case m == nil, m[1] == "" && m[3] == "":
+		return 0, false
+	case m[1] != "": // days-hours[:minutes[:seconds]]
+		return n(m[1])*24*time.Hour + n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
+	case m[4] != "":
+		return n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
+	}
+	return n(m[2])*time.Minute + n(m[3])*time.Second, true // as in Slurm
+}
+
+// ParseHours parses times of the week: 20:00-08:00, Mon-Fri 20:00-08:00, Sat-Sun.
+func ParseHours(s string) (gpu.Hours, error) {
+	h, err := gpu.ParseHours(s)
+	if err != nil {
+		return h, Faultf(`try 20:00-08:00, or "Mon-Fri 20:00-08:00, Sat-Sun"`, "%s", err)
+	}
+	return h, nil
+}

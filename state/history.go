@@ -74,6 +74,7 @@ type Attempt struct {
 	Running *Fact  // PID and its start time, once known
 	JobID   string // in the queue of a cluster, once known
 	Stop    string // why it is being stopped, or ""
+	Within  string // the cluster's job around the run that started it, as in that run's fact
 	Ledger  int    // index of the batch's file whose ledger has it
 }
 

@@ -363,6 +363,28 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
+// The end of a cluster's job ends the attempts that a run inside it started, not those that it reattached to.
+func TestElsewhereWithin(t *testing.T) {
+	for _, within := range []string{"", "slurm/12/0/c"} {
+		job := jobFile(t)
+		s := open(t, job)
+		there := Host()
+		there.MachineID, there.Host, there.Time, there.Within = "other", "gpu01", noon, within
+		fs := facts()
+		fs[0] = there
+		there.Within = "slurm/12/0/c"
+		write(t, s, append(fs, there))
+		s.Close()
+		s, err := Open([]string{job}, Options{Over: func(run state.Fact, dir, uniID string) (recorded, cut bool) { return false, run.Within != "" }})
+		if err == nil {
+			s.Close()
+		}
+		if got := errors.As(err, new(*ElsewhereError)); got != (within == "") {
+			t.Errorf("started in %q: %v", within, err)
+		}
+	}
+}
+
 func TestReadOnlyFolder(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root can write everywhere")

@@ -54,7 +54,7 @@ func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, er
 		}
 		end := state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key, UniID: a.Start.UniID, Attempt: a.Start.Attempt}
 		var recorded, cut bool
-		if o.Over != nil && (run.Within != "" || !here) {
+		if run.Within = a.Within; o.Over != nil && (run.Within != "" || !here) { // its keeper was in that, not in the last run's
 			recorded, cut = o.Over(run, s.AttemptDir(file, a.Start.UniID), a.Start.UniID)
 		}
 		switch {

@@ -72,6 +72,9 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 	h.Found(file, p, p.first+r.Offset)
 	err = r.read(f, func(fact *state.Fact, at int64) {
 		h.ApplyAt(file, p.first+at, *fact)
+		if a := h.Open[fact.UniID]; a != nil && fact.Kind == state.KindStart {
+			a.Within = r.Run.Within
+		}
 		if n++; n%settleEach == 0 {
 			h.Settle(file, p.put)
 		}

@@ -163,6 +163,9 @@ func (s *submit) isElsewhere(n int) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
+// isShared reports whether another run may have tasks of it.
+func (s *submit) isShared() bool { return len(s.ours) < len(s.marks) && s.isElsewhere(anyTask) }
+
 // mayBeOpen reports whether an attempt may run, or may yet begin.
 func mayBeOpen(dir string) bool {
 	s, err := readStatus(dir)

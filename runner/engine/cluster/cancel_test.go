@@ -17,6 +17,7 @@ type plain struct{ Dialect }
 
 func (plain) Name() string                  { return "plain" }
 func (plain) Accepted(string) string        { return "" }
+func (plain) Past([]string) Command         { return Command{} }
 func (plain) Task(job string, n int) string { return job + "." + strconv.Itoa(n) }
 func (plain) ByHand(what []string) string   { return "cancel " + strings.Join(what, " ") }
 

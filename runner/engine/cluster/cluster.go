@@ -109,6 +109,7 @@ type submit struct {
 	marks []byte       // by task: heldMark if the cluster may have been told to hold it
 
 	throttle int      // that it was told; 0 for unknown
+	shared   bool     // with another run, by the last list
 	dirs     []string // the folders of all attempts; nil until they are asked for
 	rows     []Row
 	there    bool // some task was in the last list

@@ -57,7 +57,7 @@ func (c *Cluster) learn(rows []Row, asked map[string]bool) {
 		}
 	}
 	for id, s := range c.submits {
-		s.there = len(s.rows) > 0
+		s.there, s.shared = len(s.rows) > 0, s.open > 0 && s.isShared()
 		if s.there {
 			s.gone = 0
 			if s.job == "" {

@@ -80,7 +80,7 @@ type array struct {
 	part
 	waits    []*entry // what no node has begun, by task
 	throttle int      // that it is to have; 0 to be held
-	ranged   bool     // only the first range of what waits may start, or the throttle would not count
+	may      int      // how many of waits may start; the rest is held, whatever the throttle says
 }
 
 // first returns how many attempts wait in the first range of those that are not paused.
@@ -137,22 +137,26 @@ func (c *Cluster) arrays(more part) (all []*array, throttle int) {
 	parts := make([]part, len(all), len(all)+1)
 	for i, a := range all {
 		slices.SortFunc(a.waits, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
-		if slices.ContainsFunc(a.waits, func(e *entry) bool { return !e.held }) || a.running > 0 {
+		if !a.shared && (a.running > 0 || slices.ContainsFunc(a.waits, func(e *entry) bool { return !e.held })) {
 			a.told = a.submit.throttle
 		}
-		parts[i] = a.part
+		a.may, parts[i] = len(a.waits), a.part
 	}
 	parts = append(parts, more)
 	throttles := c.limits.split(parts)
 	for i, a := range all {
-		if throttles[i] < a.running+a.waiting && c.dialect.Gapless() && a.first() < a.waiting {
-			parts[i].waiting, a.ranged = a.first(), true
+		if throttles[i] < a.running+a.waiting && c.dialect.Gapless() && a.first() < a.waiting && !a.shared {
+			a.may = a.first() // or the throttle would not count
+			parts[i].waiting = a.may
 		}
 	}
 	throttles = c.limits.split(parts) // what one array cannot use is another's
 	for i, a := range all {
-		if a.throttle = throttles[i]; c.limits == (limits{0, -1}) {
+		switch a.throttle = throttles[i]; {
+		case c.limits == (limits{0, -1}):
 			a.throttle = len(a.marks) // others may have tasks of it, too
+		case a.shared:
+			a.may, a.throttle = a.throttle-a.running, len(a.marks)
 		}
 	}
 	return all, throttles[len(all)]
@@ -220,10 +224,7 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 	var lower, raise *array
 	unknown := false // an array is yet to be accepted that has more than it is to have
 	for _, a := range all {
-		may := len(a.waits)
-		if a.ranged {
-			may = a.first()
-		}
+		may := a.may
 		for _, e := range a.waits {
 			if !e.paused {
 				may--
@@ -283,7 +284,7 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 		own := some[:n]
 		some = some[n:]
 		a := all[slices.IndexFunc(all, func(a *array) bool { return a.submit == s })]
-		if n > 1 && len(a.waits) == n && (len(s.ours) == len(s.marks) || !s.isElsewhere(anyTask)) {
+		if n > 1 && len(a.waits) == n && !s.isShared() {
 			names = append(names, s.job)
 		} else {
 			own = own[:min(n, cancelAtOnce-len(names))]

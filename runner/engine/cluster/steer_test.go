@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -248,6 +249,49 @@ func TestHoldsOfTwoRuns(t *testing.T) {
 	}
 	if got := string(marksOf(dir)); got != "hh" {
 		t.Errorf("the record of holds is %q", got)
+	}
+}
+
+// Two runs that share an array leave its throttle alone, which bounds both: each holds what it may not start yet.
+func TestLimitsOfTwoRuns(t *testing.T) {
+	s, batch := prepared(t, 4)
+	for name, content := range map[string]string{answerFile: "11\n", holdsFile: "    "} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	throttle := 3
+	var told []string
+	var runs [2]*Cluster
+	for n := range runs {
+		c := &Cluster{dialect: steerable{}, live: map[string]*entry{}, submits: map[string]*submit{}, steering: steering{limits: limits{1 + n, -1}}, out: engine.NewMailbox[engine.Event]()}
+		for i, l := range batch[2*n : 2*n+2] {
+			e := &entry{Identity: l.Identity, adopted: true}
+			e.belong(c.known(s.dir), 2*n+i)
+			c.live[e.UniID] = e
+		}
+		runs[n] = c
+	}
+	for range 4 {
+		for n, c := range runs {
+			c.learn([]Row{{Name: "0badcafe", Job: "11", Rest: true, State: Pending, Throttle: throttle, Mixed: true}}, map[string]bool{})
+			for range 4 {
+				command, before, then := c.order()
+				if then == nil {
+					break
+				}
+				if err := before(); err != nil {
+					t.Fatal(err)
+				}
+				if then(); command.Args[0] == "throttle" {
+					throttle, _ = strconv.Atoi(command.Args[2])
+				}
+				told = append(told, fmt.Sprint(n, ": ", strings.Join(command.Args, " ")))
+			}
+		}
+	}
+	if got, want := strings.Join(told, "; "), "0: hold 11.1; 0: throttle 11 4; 1: throttle 11 4"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 )
@@ -18,38 +19,40 @@ import (
 type inOurWords func(v *yaml.Node) string
 
 // foreignKeys are other tools' words for job keys.
-var foreignKeys = map[string]inOurWords{
-	"time": timeoutIn("m"), "timeout-minutes": timeoutIn("m"), "timeout_minutes": timeoutIn("m"), "timeout_min": timeoutIn("m"),
-	"timeout_seconds": timeoutIn("s"), "time_limit": timeoutIn(""), "walltime": timeoutIn("s"), "max_time": timeoutIn(""), "max_runtime": timeoutIn(""),
+var foreignKeys = sync.OnceValue(func() map[string]inOurWords {
+	return map[string]inOurWords{
+		"time": timeoutIn("m"), "timeout-minutes": timeoutIn("m"), "timeout_minutes": timeoutIn("m"), "timeout_min": timeoutIn("m"),
+		"timeout_seconds": timeoutIn("s"), "time_limit": timeoutIn(""), "walltime": timeoutIn("s"), "max_time": timeoutIn(""), "max_runtime": timeoutIn(""),
 
-	"mem": hostOrGPU, "ram": sized("memory"), "mem_gb": sized("memory"), "host_memory": sized("memory"),
-	"vram": sized("gpu_memory"), "gpu_mem": sized("gpu_memory"), "min_memory": sized("gpu_memory"), "min_gpu_memory": sized("gpu_memory"), "gpu_mem_gb": sized("gpu_memory"),
+		"mem": hostOrGPU, "ram": sized("memory"), "mem_gb": sized("memory"), "host_memory": sized("memory"),
+		"vram": sized("gpu_memory"), "gpu_mem": sized("gpu_memory"), "min_memory": sized("gpu_memory"), "min_gpu_memory": sized("gpu_memory"), "gpu_mem_gb": sized("gpu_memory"),
 
-	"workdir": same("work_dir"), "working-directory": same("work_dir"), "working_directory": same("work_dir"), "working_dir": same("work_dir"), "dir": same("work_dir"), "cwd": same("work_dir"), "chdir": same("work_dir"),
+		"workdir": same("work_dir"), "working-directory": same("work_dir"), "working_directory": same("work_dir"), "working_dir": same("work_dir"), "dir": same("work_dir"), "cwd": same("work_dir"), "chdir": same("work_dir"),
 
-	"strategy": same("matrix (directly in the job)"), "foreach": same("matrix"), "for_each": same("matrix"), "for": same("matrix"), "sweep": same("matrix"), "grid": same("matrix"),
-	"from": rowsOf, "csv": rowsOf, "rows": rowsOf, "table": rowsOf,
-	"random": draws, "random_search": draws, "search": draws, "search_space": draws, "num_samples": draws, "n_trials": draws, "trials": draws,
-	"semaphore": pool, "license": pool, "licenses": pool, "mutex": pool,
-	"seed": seeds, "seeds": seeds, "array": jobArray,
+		"strategy": same("matrix (directly in the job)"), "foreach": same("matrix"), "for_each": same("matrix"), "for": same("matrix"), "sweep": same("matrix"), "grid": same("matrix"),
+		"from": rowsOf, "csv": rowsOf, "rows": rowsOf, "table": rowsOf,
+		"random": draws, "random_search": draws, "search": draws, "search_space": draws, "num_samples": draws, "n_trials": draws, "trials": draws,
+		"semaphore": pool, "license": pool, "licenses": pool, "mutex": pool,
+		"seed": seeds, "seeds": seeds, "array": jobArray,
 
-	"num_gpus": gpuCount, "ngpus": gpuCount, "gres": gpuCount, "gpu_count": gpuCount, "n_gpus": gpuCount, "gpus-per-node": gpuCount, "gpus_per_node": gpuCount, "nproc_per_node": gpuCount,
-	"gpu": howManyOrWhich, "device": gpuIDs, "devices": gpuIDs, "cuda_visible_devices": gpuIDs, "gpu_id": gpuIDs,
-	"gpu_type": same("gpu_model"), "model": same("gpu_model"), "accelerator": same("gpu_model"),
-	"num_cpus": same("cpus"), "cpus-per-task": same("cpus"), "cpus_per_task": same("cpus"), "cores": same("cpus"), "ncpus": same("cpus"), "threads": same("cpus"), "cpu": same("cpus"),
+		"num_gpus": gpuCount, "ngpus": gpuCount, "gres": gpuCount, "gpu_count": gpuCount, "n_gpus": gpuCount, "gpus-per-node": gpuCount, "gpus_per_node": gpuCount, "nproc_per_node": gpuCount,
+		"gpu": howManyOrWhich, "device": gpuIDs, "devices": gpuIDs, "cuda_visible_devices": gpuIDs, "gpu_id": gpuIDs,
+		"gpu_type": same("gpu_model"), "model": same("gpu_model"), "accelerator": same("gpu_model"),
+		"num_cpus": same("cpus"), "cpus-per-task": same("cpus"), "cpus_per_task": same("cpus"), "cores": same("cpus"), "ncpus": same("cpus"), "threads": same("cpus"), "cpu": same("cpus"),
 
-	"script": same("run"), "scripts": same("run"), "commands": same("run"), "cmds": same("run"), "steps": same("run"), "exec": same("run"), "program": same("run"),
-	"environment": same("env"), "environments": same("env"), "envs": same("env"), "vars": fixed("params (for {variables}) or env"), "variables": fixed("params (for {variables}) or env"), "parameters": same("params"),
-	"dependencies": same("needs"), "dependency": same("needs"), "depends": same("needs"), "after": same("needs"), "requires": same("needs"),
-	"if": fixed("when: success, failure or always"), "condition": fixed("when: success, failure or always"),
-	"output": fixed("log (for its output) or outputs (files it makes)"), "log_file": same("log"), "logfile": same("log"), "log_path": same("log"), "logs": same("log"), "out": same("outputs"), "artifacts": same("outputs"), "sources": same("inputs"), "generates": same("outputs"),
-	"metric": same("metrics"), "results": same("metrics"), "scores": same("metrics"),
-	"error": same("stderr"), "input": same("inputs"),
-	"description": same("desc"), "comment": same("desc"), "help": same("desc"), "tag": same("tags"), "labels": same("tags"), "label": same("tags"), "id": same("name"), "job_name": same("name"), "job-name": same("name"),
-	"restart": same("retry"), "max_retries": same("retry"), "attempts": attempts, "backoff": fixed("retry: {backoff_after: 3, backoff: 10m}"),
-	"partition": ofCluster("partition"), "account": ofCluster("account"), "qos": ofCluster("qos"), "project": ofCluster("project"), "exclude": ofCluster("exclude"), "constraint": ofCluster("constraint"), "nice": same("priority"), "exclusive": exclusive,
-	"extra_args": same("args"), "arguments": same("args"), "argv": same("args"), "continue-on-error": fixed("when: always in the jobs that need it"), "concurrency": same("settings.max_concurrent"),
-}
+		"script": same("run"), "scripts": same("run"), "commands": same("run"), "cmds": same("run"), "steps": same("run"), "exec": same("run"), "program": same("run"),
+		"environment": same("env"), "environments": same("env"), "envs": same("env"), "vars": fixed("params (for {variables}) or env"), "variables": fixed("params (for {variables}) or env"), "parameters": same("params"),
+		"dependencies": same("needs"), "dependency": same("needs"), "depends": same("needs"), "after": same("needs"), "requires": same("needs"),
+		"if": fixed("when: success, failure or always"), "condition": fixed("when: success, failure or always"),
+		"output": fixed("log (for its output) or outputs (files it makes)"), "log_file": same("log"), "logfile": same("log"), "log_path": same("log"), "logs": same("log"), "out": same("outputs"), "artifacts": same("outputs"), "sources": same("inputs"), "generates": same("outputs"),
+		"metric": same("metrics"), "results": same("metrics"), "scores": same("metrics"),
+		"error": same("stderr"), "input": same("inputs"),
+		"description": same("desc"), "comment": same("desc"), "help": same("desc"), "tag": same("tags"), "labels": same("tags"), "label": same("tags"), "id": same("name"), "job_name": same("name"), "job-name": same("name"),
+		"restart": same("retry"), "max_retries": same("retry"), "attempts": attempts, "backoff": fixed("retry: {backoff_after: 3, backoff: 10m}"),
+		"partition": ofCluster("partition"), "account": ofCluster("account"), "qos": ofCluster("qos"), "project": ofCluster("project"), "exclude": ofCluster("exclude"), "constraint": ofCluster("constraint"), "nice": same("priority"), "exclusive": exclusive,
+		"extra_args": same("args"), "arguments": same("args"), "argv": same("args"), "continue-on-error": fixed("when: always in the jobs that need it"), "concurrency": same("settings.max_concurrent"),
+	}
+})
 
 // ofCluster answers with a key that a job's cluster has.
 func ofCluster(key string) inOurWords {
@@ -70,7 +73,7 @@ func rowsOf(v *yaml.Node) string {
 
 // ForeignHint answers another tool's key, or returns "" if it is unknown.
 func ForeignHint(word string, v *yaml.Node) string {
-	ours, ok := foreignKeys[strings.ToLower(word)]
+	ours, ok := foreignKeys()[strings.ToLower(word)]
 	if !ok {
 		return ""
 	}

@@ -199,7 +199,7 @@ func (a *attempt) steps() [][]string {
 
 // step starts command i.
 func (a *attempt) step(i int, argv []string) error {
-	path, err := lookPath(argv[0], a.WorkDir, engine.Variable(a.Env, "PATH"))
+	path, err := a.k.program(argv[0], a.WorkDir, engine.Variable(a.Env, "PATH"))
 	if err != nil {
 		return err
 	}

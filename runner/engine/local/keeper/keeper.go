@@ -61,6 +61,7 @@ type keeper struct {
 	outlasts int                 // claims held for other processes, and records not saved yet
 	tell     func(*wire.Message) // sends to every runner
 	peaks    func() ([]gpu.Peak, int)
+	programs sync.Map // where they were found, by name and PATH
 }
 
 // newKeeper creates a keeper in this process, which treats every child as its own.

@@ -63,3 +63,33 @@ func TestLookPath(t *testing.T) {
 		t.Errorf("a file that is not a program: %v", err)
 	}
 }
+
+// A program is searched for again only once it is gone from where it was found, and in a
+// PATH that depends on the working directory each time.
+func TestProgramIsSearchedOncePerPATH(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	add := func(dir string) string {
+		path := filepath.Join(dir, "prog")
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	k := &keeper{}
+	for _, step := range []struct {
+		path string
+		want func() string
+	}{
+		{first + ":" + second, func() string { return add(second) }},
+		{first + ":" + second, func() string { add(first); return filepath.Join(second, "prog") }},
+		{second + ":" + first, func() string { return filepath.Join(second, "prog") }},
+		{first + ":" + second, func() string { _ = os.Remove(filepath.Join(second, "prog")); return filepath.Join(first, "prog") }},
+		{".:" + first, func() string { return filepath.Join(first, "prog") }},
+		{".:" + first, func() string { add(second); return "prog" }},
+	} {
+		want := step.want()
+		if got, err := k.program("prog", second, step.path); got != want || err != nil {
+			t.Errorf("in PATH=%s: got %q, %v, want %q", step.path, got, err, want)
+		}
+	}
+}

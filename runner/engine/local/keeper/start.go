@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -110,6 +111,21 @@ func (e *execError) Error() string { return fmt.Sprintf("cannot execute %q: %v",
 func (e *execError) Unwrap() error { return e.err }
 
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+// program returns the path of a program. It searches a PATH again only once what it found
+// there is gone.
+func (k *keeper) program(name, dir, path string) (string, error) {
+	key := [2]string{name, path}
+	if found, ok := k.programs.Load(key); ok && unix.Access(found.(string), unix.X_OK) == nil {
+		return found.(string), nil
+	}
+	found, err := lookPath(name, dir, path)
+	relative := func(d string) bool { return !filepath.IsAbs(d) }
+	if err == nil && !slices.ContainsFunc(filepath.SplitList(path), relative) && filepath.IsAbs(found) {
+		k.programs.Store(key, found)
+	}
+	return found, err
+}
 
 // lookPath finds a program as the job itself would: through the job's PATH, not ours.
 func lookPath(name, dir, path string) (string, error) {

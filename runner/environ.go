@@ -19,21 +19,25 @@ type identity struct {
 	result  string
 }
 
-// jobEnviron returns a job's whole environment: gpurun's own, then the variables that
-// docs/reference/jobfile.md promises, then the job file's env. The variables that name the job's
+// jobEnviron returns what a job's environment has beyond base, gpurun's own: the variables
+// that docs/reference/jobfile.md promises, then the job file's env. The variables that name the job's
 // GPUs cannot be overridden, to keep it off other people's.
 func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, gpus []string) []string {
 	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + a.port, "PET_MASTER_PORT=" + a.port} // torchrun reads only the last
 	if j.Spec.CPUsGiven {
 		soft = append(soft, "OMP_NUM_THREADS="+strconv.Itoa(j.Spec.CPUs))
 	}
+	soft = slices.DeleteFunc(soft, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.ContainsFunc(base, func(has string) bool { return strings.HasPrefix(has, name+"=") })
+	})
 	fixed := append(slices.Clip(gpus),
 		"GPURUN_JOB="+j.Name,
 		"GPURUN_UNI_ID="+a.uniID,
 		"GPURUN_ATTEMPT="+strconv.Itoa(a.attempt),
 		"GPURUN_RESULT="+a.result,
 	)
-	return engine.Layered(soft, base, r.Env, fixed)
+	return engine.Layered(soft, r.Env, fixed)
 }
 
 // Environ returns gpurun's own environment as jobs inherit it: without the variables

@@ -7,6 +7,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/engine"
 )
 
 func TestWhatJobsInherit(t *testing.T) {
@@ -28,7 +29,7 @@ func TestWhatJobsInherit(t *testing.T) {
 func TestLayersOfAnEnvironment(t *testing.T) {
 	base := []string{"A=1", "PYTHONUNBUFFERED=no", "odd", "A=2", "B=1", "CUDA_VISIBLE_DEVICES=0"}
 	environ := func(env ...string) []string {
-		e := jobEnviron(base, &jobspec.Job{Name: "j", Spec: &jobspec.Spec{}}, jobspec.Rendered{Env: env}, identity{"u", 2, "7", "/r"}, gpu.Grant{}.Environ(true))
+		e := engine.Layered(base, jobEnviron(base, &jobspec.Job{Name: "j", Spec: &jobspec.Spec{}}, jobspec.Rendered{Env: env}, identity{"u", 2, "7", "/r"}, gpu.Grant{}.Environ(true)))
 		slices.Sort(e)
 		return e
 	}

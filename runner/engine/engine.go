@@ -87,7 +87,7 @@ type Notice struct {
 type Command struct {
 	Shell      []string // argv before each command
 	Commands   []string // in order, each in its own shell; the first failure ends the attempt
-	Env        []string // the whole environment
+	Env        []string // its environment, beyond Config.Environ and before it
 	WorkDir    string
 	Cores      string // CPU cores to bind it to, as far as they may be used here, "0-7,16"; "" for any
 	Config     string // the config file it reads; not replaced while the attempt is live

@@ -44,19 +44,19 @@ type Opened struct {
 
 // Config configures an engine.
 type Config struct {
-	Dir    string // batch folder; "" for an engine that only claims GPUs
-	Log    zerolog.Logger
-	Claims []string     // where host-wide claims are made, see claim.Roots; empty for no claims
-	Run    string       // this run's ID, which its claims and its wish carry
-	Go     func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
-	Bound  bool         // attempts end with their runner, killed or not: a cluster's job ends with it, and not on every site all processes
+	Dir     string // batch folder; "" for an engine that only claims GPUs
+	Log     zerolog.Logger
+	Claims  []string     // where host-wide claims are made, see claim.Roots; empty for no claims
+	Run     string       // this run's ID, which its claims and its wish carry
+	Go      func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
+	Environ []string     // that all attempts share
+	Bound   bool         // attempts end with their runner, killed or not: a cluster's job ends with it, and not on every site all processes
 	Cluster
 }
 
 // Cluster is what only an engine that places needs to know.
 type Cluster struct {
 	Options map[string]string // settings.cluster
-	Environ []string          // that all attempts share, for the most part
 	Poll    time.Duration     // how often to look at the attempts' files, at most; 0 for 5 s
 	Lock    *os.File          // locked from the list of all the user's jobs there until one is submitted; nil for no lock. Close closes it
 	Leave   <-chan struct{}   // closed when Close is to wait for nothing; nil for never

@@ -20,7 +20,7 @@ import (
 
 // OpenEngine opens the engine of a batch folder; of none for claims alone.
 func (p *Process) OpenEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster) (engine.Opened, error) {
-	return kind.Open(engine.Config{Bound: batches.Allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: RunID(), Go: p.Go, Cluster: c})
+	return kind.Open(engine.Config{Environ: runner.Environ(), Bound: batches.Allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: RunID(), Go: p.Go, Cluster: c})
 }
 
 // LockOf opens what this user's runs and commands lock while they submit to a cluster.
@@ -38,7 +38,7 @@ var RunID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:1
 // openOwn opens the engine of this run. At the end it waits for nothing once leave is closed.
 func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	s, leave := &r.Batch.Settings, make(chan struct{})
-	theirs := engine.Cluster{Options: s.Cluster, Environ: runner.Environ(), Poll: s.Poll, Leave: leave}
+	theirs := engine.Cluster{Options: s.Cluster, Poll: s.Poll, Leave: leave}
 	if s.Cluster["max_gpus_total"] != "" {
 		if theirs.Lock, err = LockOf(s.Engine); err != nil {
 			return e, leave, err

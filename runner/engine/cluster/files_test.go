@@ -74,7 +74,7 @@ func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
 
 // preparer makes submissions.
 func preparer() *Cluster {
-	return &Cluster{Config: engine.Config{Cluster: engine.Cluster{Environ: []string{"HOME=/h"}}, Go: func(f func()) { go f() }}, dialect: named{name: "slurm"}}
+	return &Cluster{Config: engine.Config{Environ: []string{"HOME=/h"}, Go: func(f func()) { go f() }}, dialect: named{name: "slurm"}}
 }
 
 // An attempt that is stopped while its submission is prepared has lost its folder. The others go on.

@@ -140,10 +140,6 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	if err != nil {
 		return err
 	}
-	shared := map[string]bool{}
-	for _, kv := range c.Environ {
-		shared[kv] = true
-	}
 	var launches []byte
 	for _, l := range batch {
 		l := *l
@@ -151,7 +147,6 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 			a.GPUMemory = 0
 			l.Ask = &a.Ask
 		}
-		l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
 		b, err := wire.Pack(&l)
 		if err != nil {
 			return err

@@ -165,7 +165,7 @@ func (l *Local) startKeeper() (*remote, error) {
 	}
 	r := l.connect(c, socket)
 	r.pid = pid
-	return r, nil
+	return r, r.link.Send(&wire.Message{Op: wire.Environ, Launch: &engine.Launch{Command: engine.Command{Env: l.Environ}}})
 }
 
 func (l *Local) execKeeper(conn, listener *os.File, socket string) (pid int, err error) {

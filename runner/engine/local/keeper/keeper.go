@@ -61,6 +61,7 @@ type keeper struct {
 	outlasts int                 // claims held for other processes, and records not saved yet
 	tell     func(*wire.Message) // sends to every runner
 	peaks    func() ([]gpu.Peak, int)
+	environ  []string // that attempts share
 	programs sync.Map // where they were found, by name and PATH
 }
 
@@ -219,7 +220,10 @@ func (k *keeper) broadcast(m *wire.Message) {
 // handle carries out a runner's request. It never blocks.
 func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 	switch m.Op {
+	case wire.Environ:
+		k.environ = m.Launch.Env
 	case wire.Launch:
+		m.Launch.Env = engine.Layered(k.environ, m.Launch.Env)
 		k.launch(m.Launch)
 	case wire.Stop, wire.Save:
 		if a := k.find(m.UniID); a != nil {

@@ -21,14 +21,17 @@ func given(args []string, option, variable string) (value string) {
 	return cmp.Or(value, os.Getenv(variable))
 }
 
+// overrides is the flag of a QOS whose jobs may exceed the limit of their partition.
+const overrides = "PartitionTimeLimit"
+
 // Limits lists those of the partitions, beyond which Slurm accepts a job that never starts. A QOS or
-// a reservation may have others.
+// a reservation may have others, also the user's default QOS, about which only the accounts know.
 func (dialect) Limits(args []string) (c cluster.Command, _ func(string) string) {
 	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
 		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // -p NAME may be among them
 		return c, nil
 	}
-	c.Args = []string{"sinfo", "-h", "-a", "-o", "%P|%l"}
+	c.Args = []string{"sh", "-c", `sinfo -h -a -o '%P|%l'; sacctmgr -n -P show qos format=flags 2>/dev/null | grep -o "$1"; :`, "sinfo", overrides}
 	return c, func(stdout string) string { return exceeds(stdout, args) }
 }
 
@@ -50,7 +53,7 @@ func exceeds(stdout string, args []string) string {
 			longest, where = limit, name
 		}
 	}
-	if err != nil || longest < 0 || asked <= longest {
+	if err != nil || longest < 0 || asked <= longest || strings.Contains(stdout, overrides+"\n") {
 		return ""
 	}
 	return fmt.Sprintf("--time=%d, which is cluster.time, or timeout, grace and 2 minutes, is more than the %d minutes of partition %s (make timeout %dm shorter, or set another cluster.partition; sinfo -o '%%P %%l' lists their limits)",

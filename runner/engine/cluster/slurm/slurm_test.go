@@ -256,6 +256,9 @@ func TestExceeds(t *testing.T) {
 		if got := reads(partitions); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: got %q", tt.args, got)
 		}
+		if got := reads(partitions + overrides + "\n"); got != "" {
+			t.Errorf("%s, where the user's default QOS may allow it: got %q", tt.args, got)
+		}
 	}
 	for _, args := range []string{"", "--partition=gpu", "--time=99 --qos=long", "--time=99 --reservation=r", "--time=99 -plong"} {
 		if c, _ := (dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {

@@ -98,7 +98,7 @@ func ExitOf(r state.Result, noWait bool) int {
 	}
 	switch {
 	case left && r.Final.Draining != "":
-		return ExitTerm // gpurun stop --drain
+		return ExitTerm // gpurun stop --drain, or the cluster's job ends first
 	case left:
 		return ExitFailed
 	}

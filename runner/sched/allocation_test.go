@@ -2,6 +2,7 @@ package sched
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,8 +49,8 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if len(warned) != 1 || !slices.Contains([]string{"j2 is " + why}, warned[0][:len(why)+6]) || warned[0][len(warned[0])-18:] != "so are 3 jobs more" {
 		t.Errorf("warned %q", warned)
 	}
-	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 {
-		t.Errorf("got %v", s.Counts)
+	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.HasPrefix(s.Draining, "slurm job 12 ends at ") {
+		t.Errorf("got %v, and it ended early because %q", s.Counts, s.Draining)
 	}
 	// With more time it goes on.
 	w.opts.Ends = w.now.Wall.Add(time.Hour)

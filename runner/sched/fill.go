@@ -287,6 +287,7 @@ func (c *Core) tellLate() {
 	}
 	if n > 0 {
 		c.do(Warn{Text: text})
+		c.draining = cmp.Or(c.draining, c.opts.Within+" ends at "+clock(c.opts.Ends, c.now.Wall)) // no job has failed
 	}
 }
 

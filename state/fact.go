@@ -126,6 +126,12 @@ func (f *Fact) BeganAt() time.Time {
 	return f.Began
 }
 
+// Withdrawn reports whether an attempt left the queue of a cluster with its run, before it began: it
+// counts for nothing.
+func (f *Fact) Withdrawn(start *Fact) bool {
+	return start.Engine != "" && f.State == Interrupted && f.Why == WhyInterrupted && f.ExitCode == nil && f.BeganAt().IsZero()
+}
+
 // TakenOver returns a success as another ledger has it: one fact, with what its start and its
 // run said that is asked for later.
 func TakenOver(file string, run, start, end Fact) Fact {

@@ -177,6 +177,10 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 // end records an end and drops the open attempt.
 func (h *History) end(ledger int, seq int64, f Fact) {
 	a := h.Open[f.UniID]
+	if a != nil && f.Withdrawn(&a.Start) {
+		delete(h.Open, f.UniID)
+		return
+	}
 	r := NewRecord(ledger, seq, f, a)
 	switch {
 	case a != nil:

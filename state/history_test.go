@@ -37,6 +37,21 @@ func fold(facts ...Fact) *History {
 	return h
 }
 
+// What left the queue of a cluster before it began leaves its job as it was; what had begun was interrupted.
+func TestWithdrawnAttemptCountsForNothing(t *testing.T) {
+	for began, want := range map[bool]Phase{false: Failed, true: Interrupted} {
+		again, end := started("k", "train", "u2"), ended("u2", Interrupted)
+		again.Engine, end.Why = "slurm", WhyInterrupted
+		if began {
+			end.Began = t0
+		}
+		h := fold(started("k", "train", "u1"), ended("u1", Failed), again, end)
+		if r := h.Of(0, "k"); len(h.Open) != 0 || r.State != want {
+			t.Errorf("began: %v: got %+v, want %s", began, r, want)
+		}
+	}
+}
+
 func TestHistoryKeepsTheLastEnd(t *testing.T) {
 	h := fold(
 		started("k", "train", "u1"),

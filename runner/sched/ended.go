@@ -65,7 +65,7 @@ func (ev Ended) on(c *Core) {
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
 	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start could not be recorded, so it never ran
-	case a.withdrawn && ev.Void && f.State == state.Interrupted:
+	case (a.withdrawn || c.opts.Queues && c.stopping && f.Began.IsZero()) && ev.Void && f.State == state.Interrupted:
 		c.unsubmit(a.job)
 	default:
 		if p != nil && !ev.Stuck && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {

@@ -46,6 +46,9 @@ func EndLine(f, start state.Fact) string {
 	if f.Why == state.WhyResize {
 		c, word = None, "resize"
 	}
+	if f.Withdrawn(&start) {
+		return Paint(None, Pad("withdrawn", 12)) + name(f.Job, f.Attempt)
+	}
 	var parts []string
 	if why := Ending(f); why != "" {
 		parts = append(parts, why)

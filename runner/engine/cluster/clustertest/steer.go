@@ -106,7 +106,8 @@ func (s *Site) Withdrawn(t *testing.T) {
 		b.Until("the others have left", time.Minute, func() bool { return s.left() == 1 })
 		b.goOn("a", "b", "c")
 		_ = b.Finish(cmd)
-		b.Says(out.String(), "1 succeeded")
+		b.Says(out.String(), "1 succeeded, 2 pending")
+		b.Says(b.Run("status"), "stopped; 1 succeeded, 2 pending")
 		b.Says(b.Run("jobs.yaml"), "2 succeeded, 1 up to date")
 		if ran := strings.Fields(b.Read("journal")); len(ran) != 3 {
 			t.Errorf("ran %q", ran)

@@ -155,7 +155,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	}
 	if !ev.Good && (ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != "") {
 		tail := at.out.tail(logTail)
-		ev.Line = files.TellingLine(tail)
+		ev.Line = files.TellingLine(tail, ev.Signal != "" && e.Why == "")
 		if !ev.Lost {
 			ev.Cause = causeOf(tail)
 		}

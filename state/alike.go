@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // What varies between log lines that mean the same thing: addresses, paths, numbers.
@@ -55,27 +56,33 @@ func general(s string) string {
 	return numbers.ReplaceAllString(s, "#")
 }
 
-// Cause returns a short explanation of the failure: the reason gpurun gives, else
-// the log line, else the signal or exit code.
+// speaking matches log lines that name an error. Of others, the exit status says more.
+var speaking = regexp.MustCompile(`(?i)error|exception|not found|no such|denied|panic|fault|assert|killed|abort|interrupt|cannot|can't|memory|no space`)
+
+// Cause returns a short explanation of the failure: the reason gpurun gives, else the
+// signal, else the error in the log, else the exit status and the last line.
 func (f Failure) Cause() string {
+	failed := f.ExitCode != nil && *f.ExitCode != 0
 	switch {
 	case f.Reason != "":
 		return f.Reason
+	case f.Signal != "" && strings.HasPrefix(f.Line, "at "):
+		return f.Signal + " " + f.Line
+	case f.Signal != "":
+		return strings.TrimSuffix(f.Signal+": "+f.Line, ": ")
+	case failed && !speaking.MatchString(f.Line):
+		return strings.TrimSuffix(fmt.Sprintf("exit %d: %s", *f.ExitCode, f.Line), ": ")
 	case f.Line != "":
 		return f.Line
-	case f.Signal != "":
-		return f.Signal
-	case f.ExitCode != nil && *f.ExitCode != 0:
-		return fmt.Sprintf("exit %d", *f.ExitCode)
 	}
 	return string(f.State)
 }
 
-// Ending returns how the process ended, where Cause says something else, to go after that:
+// Ending returns how the process ended, where Cause does not say so, to go after that:
 // " (exit status 1)", " (SIGSEGV)".
 func (f Failure) Ending() string {
 	switch {
-	case f.Line == "" && f.Reason == "":
+	case f.Reason == "" && (f.Signal != "" || !speaking.MatchString(f.Line)):
 	case f.Signal != "":
 		return " (" + f.Signal + ")"
 	case f.ExitCode != nil && *f.ExitCode != 0:

@@ -64,3 +64,24 @@ func TestCancelledDidNotFail(t *testing.T) {
 		t.Errorf("%+v", g.Groups)
 	}
 }
+
+func TestCause(t *testing.T) {
+	one, three, zero := 1, 3, 0
+	for _, tt := range []struct {
+		f            Failure
+		want, ending string
+	}{
+		{Failure{Signal: "SIGSEGV", Line: "at epoch 7/20"}, "SIGSEGV at epoch 7/20", ""},
+		{Failure{Signal: "SIGABRT", Line: "Fatal Python error: Aborted"}, "SIGABRT: Fatal Python error: Aborted", ""},
+		{Failure{Signal: "SIGKILL"}, "SIGKILL", ""},
+		{Failure{ExitCode: &one, Line: "ValueError: loss is nan"}, "ValueError: loss is nan", " (exit status 1)"},
+		{Failure{ExitCode: &three, Line: "see you"}, "exit 3: see you", ""},
+		{Failure{ExitCode: &three}, "exit 3", ""},
+		{Failure{Reason: "timeout after 1m", Signal: "SIGTERM"}, "timeout after 1m", " (SIGTERM)"},
+		{Failure{State: Lost, ExitCode: &zero}, "lost", ""},
+	} {
+		if cause, ending := tt.f.Cause(), tt.f.Ending(); cause != tt.want || ending != tt.ending {
+			t.Errorf("%+v: %q%q, want %q%q", tt.f, cause, ending, tt.want, tt.ending)
+		}
+	}
+}

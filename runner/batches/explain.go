@@ -118,7 +118,7 @@ func stateWords(j *schema.Job) string {
 }
 
 func causeWords(c *schema.Cause) string {
-	if string(c.Code) == c.Text || c.Code == state.CauseNeedFailed {
+	if strings.HasPrefix(c.Text, string(c.Code)) || c.Code == state.CauseNeedFailed {
 		return c.Text
 	}
 	return fmt.Sprintf("%s: %s", c.Code, c.Text)

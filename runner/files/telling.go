@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"strings"
 	"sync"
@@ -59,8 +60,14 @@ var (
 	epilogue = pattern(`^(srun|slurmstepd|make|ninja)(\[\d+\])?: |^wandb: |HYDRA_FULL_ERROR|^Error executing job with overrides` +
 		`|^\s*(error_file|traceback|exitcode|rank|host|time)\s*:|torch/distributed/elastic|torch\.distributed\.elastic|elastic_launch` +
 		`|^\[?[\d/: TIWEF,.-]*\]?\s*(INFO|DEBUG|WARNING)\b|UserWarning:|DeprecationWarning:|FutureWarning:` +
-		`|(?i)\b(0|no) errors?\b|^-{3,}|^={3,}|^#{3,}`)
+		`|(?i)\b(0|no) errors?\b|^-{3,}|^={3,}|^#{3,}|` + bar)
+
+	// How far a job was that printed no error.
+	step = pattern(`(?i)\b(epoch|step|iter(ation)?|batch|round)\b[ :=\[]*\d+ ?/ ?\d+`)
 )
+
+// bar matches progress bars: of tqdm, of Keras, and of rich and pip.
+const bar = `\d+%\s?\||\d+/\d+ \[[^\]]*[=>.#]|[━█▏▎▍▌▋▊▉]{2,}`
 
 // maxTelling bounds a telling line, in bytes: it goes into the ledger and onto one
 // line of a terminal.
@@ -68,14 +75,18 @@ const maxTelling = 300
 
 // TellingLine returns the line of a failed job's log that best explains the failure:
 // the exception of the last traceback, a crash, an error message, else the last line;
-// "" if the log says nothing.
-func TellingLine(tail []byte) string {
-	best, weight := "", silent
+// "" if the log says nothing. Of a job that a signal ended, other last lines are no
+// explanation: then it is how far the job was, "at epoch 7/20".
+func TellingLine(tail []byte, killed bool) string {
+	best, weight, at := "", silent, ""
 	inside := false // a traceback whose exception is still to come
 	for raw := range bytes.Lines(tail) {
 		line := logLine(raw)
 		bare := margin().ReplaceAllString(line, "")
 		w := silent
+		if killed {
+			at = cmp.Or(step().FindString(bare), at)
+		}
 		switch {
 		case strings.TrimSpace(bare) == "":
 			continue
@@ -94,6 +105,9 @@ func TellingLine(tail []byte) string {
 		if w >= weight && w > silent {
 			best, weight = bare, w
 		}
+	}
+	if killed && weight < warned {
+		best = strings.TrimSuffix("at "+at, "at ")
 	}
 	return shorten(strings.TrimLeft(best, " \t"))
 }

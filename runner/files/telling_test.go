@@ -103,6 +103,10 @@ bash: line 1: 12345 Segmentation fault      (core dumped) python a.py
 		{"colors", "\x1b[31mERROR\x1b[0m: \x1b[1mdataset missing\x1b[0m\n", "ERROR: dataset missing"},
 		{"warnings are no errors", "/w/a.py:3: UserWarning: this failed silently\nno checkpoint at step 0\n", "no checkpoint at step 0"},
 		{"the last line", "starting\nlicense server busy\n\n\n", "license server busy"},
+		{"only a progress bar", "loading\nepoch 7/20:  40%|████      | 8/20 [00:01<00:02]\n", "loading"},
+		{"signal in an epoch", "loading\nepoch 6/20: done\nepoch 7/20:  10%|█\repoch 7/20:  40%|████      | 8/20 [00:01<00:02]", "at epoch 7/20"},
+		{"signal after a message", "epoch 7/20\nFatal Python error: Segmentation fault\n", "Fatal Python error: Segmentation fault"},
+		{"signal without a word", "loading\n", ""},
 		{"nothing", "\n \n", ""},
 		{"nothing at all", "", ""},
 		{"a torn line", "Traceback (most recent call last):\n  File \"a.py\", li", ""},
@@ -110,7 +114,7 @@ bash: line 1: 12345 Segmentation fault      (core dumped) python a.py
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := TellingLine([]byte(tt.log)); got != tt.want {
+			if got := TellingLine([]byte(tt.log), strings.HasPrefix(tt.name, "signal")); got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 		})
@@ -118,7 +122,7 @@ bash: line 1: 12345 Segmentation fault      (core dumped) python a.py
 }
 
 func TestTellingLineIsShort(t *testing.T) {
-	got := TellingLine([]byte("ValueError: " + strings.Repeat("ä", 400)))
+	got := TellingLine([]byte("ValueError: "+strings.Repeat("ä", 400)), false)
 	if len(got) > maxTelling || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
@@ -128,7 +132,7 @@ func FuzzTellingLine(f *testing.F) {
 	f.Add([]byte("Traceback (most recent call last):\n  x\nE: y\n"))
 	f.Add([]byte("\x1b[31m\xff\r\n|+ Error"))
 	f.Fuzz(func(t *testing.T, log []byte) {
-		if got := TellingLine(log); len(got) > maxTelling || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b") {
+		if got := TellingLine(log, true); len(got) > maxTelling || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\x1b") {
 			t.Errorf("%q", got)
 		}
 	})

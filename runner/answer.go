@@ -45,7 +45,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		if why := l.Core.Closing(); why != "" {
 			return control.Reply{Said: []string{fmt.Sprintf("already %s: %s", l.Core.RunPhase(), why)}}, nil
 		}
-		l.step(sched.StopRequested{Drain: true, Why: "gpurun stop --drain was given"})
+		l.step(sched.StopRequested{Drain: true, Why: sched.Drained})
 		return control.Reply{}, nil
 	case control.OpStopGPU:
 		return control.Reply{}, l.stopGPU(r.GPU)
@@ -101,7 +101,7 @@ func (l *loop) status(s *state.Snapshot) *schema.Status {
 	now, phase := l.Now(), l.Core.RunPhase()
 	st := &schema.Status{
 		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase, Settings: l.changed()}, Counts: schema.CountsOf(s.Counts), ETA: schema.Known(s.ETA.Seconds()),
-		GPUs: l.Core.GPUs(now), Jobs: l.Core.Jobs(now), Alike: schema.AlikeOf(s.Alike), Warnings: []schema.Problem{},
+		GPUs: l.Core.GPUs(now), Jobs: l.Core.Jobs(now), Warnings: []schema.Problem{},
 	}
 	if len(l.Code) > 0 {
 		st.Run.Snapshot = schema.Known(l.Code[0].Home())

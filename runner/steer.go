@@ -18,10 +18,10 @@ import (
 
 // steer carries out a request that changes what the run does next.
 func (l *loop) steer(r control.Request) (control.Reply, error) {
-	if why := l.Core.Closing(); why != "" {
+	all := len(r.Jobs) == 0
+	if why := l.Core.Closing(); why != "" && !(why == sched.Drained && r.Op == control.OpResume && all) {
 		return control.Reply{}, control.Refusal("nothing more starts in this run: " + why)
 	}
-	all := len(r.Jobs) == 0
 	switch r.Op {
 	case control.OpPause, control.OpResume:
 		resume := r.Op == control.OpResume
@@ -50,7 +50,7 @@ func (l *loop) steer(r control.Request) (control.Reply, error) {
 
 // pause lets nothing more start, or things start again, and says what has changed.
 func (l *loop) pause(resume bool) string {
-	was := l.Core.Paused(-1)
+	was := l.Core.Paused(-1) || l.Core.Closing() != ""
 	l.step(sched.PauseRequested{All: true, Resume: resume})
 	alone := 0
 	for id := range l.Batch.Jobs {

@@ -42,7 +42,6 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	for _, o := range h.Attempts() {
 		open[o.Start.Key] = o
 	}
-	var alike state.Grouping
 	st.Jobs = make([]schema.Job, 0, len(b.Jobs))
 	for id := range b.Jobs {
 		j := describe(b, id)
@@ -52,8 +51,6 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 		j.record(r, open[j.Key], h, m, now)
 		if phases[id] == state.Blocked {
 			j.Cause = sched.BlockedBy(b, phases, id)
-		} else if phases[id].Bad() && r != nil {
-			alike.Add(j.Name, r.Log, r.Failure())
 		}
 		if l := answered[placeOf(&j.Job)]; l != nil {
 			j.answer(l)
@@ -65,7 +62,7 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 		st.Jobs = append(st.Jobs, j.Job)
 	}
 	if live == nil {
-		st.Counts, st.Alike = schema.CountsOf(counts), schema.AlikeOf(alike.Frequent(5))
+		st.Counts = schema.CountsOf(counts)
 	}
 	if st.Outcome = schema.OutcomeOf(st.Run, st.Counts); live == nil {
 		return st

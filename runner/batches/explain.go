@@ -105,7 +105,7 @@ func stateWords(j *schema.Job) string {
 	}
 	switch {
 	case j.Cause != nil:
-		s += ", " + causeWords(j.Cause)
+		s += ", " + j.Cause.Words()
 	case j.Wait != nil:
 		s += ", waits: " + j.Wait.Text
 	case j.State == state.Running && j.Attempt != nil && j.Attempt.PID != nil:
@@ -115,13 +115,6 @@ func stateWords(j *schema.Job) string {
 		}
 	}
 	return s
-}
-
-func causeWords(c *schema.Cause) string {
-	if strings.HasPrefix(c.Text, string(c.Code)) || c.Code == state.CauseNeedFailed {
-		return c.Text
-	}
-	return fmt.Sprintf("%s: %s", c.Code, c.Text)
 }
 
 // detail tells of the attempts in the run that last tried a job, and names the log.
@@ -168,7 +161,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	}
 	s += ": " + string(x.State)
 	if cause := schema.CauseOf(&x.Fact); cause != nil {
-		s += ", " + causeWords(cause) + x.Failure().Ending()
+		s += ", " + cause.Words() + x.Failure().Ending()
 	}
 	if x.Uncharged != "" {
 		s += "; spent no retry: " + x.Uncharged

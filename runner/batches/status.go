@@ -46,6 +46,7 @@ func (ref *Ref) statusAfter() (st *schema.Status, m aftermath) {
 		rep.Status = nil
 	}
 	st = ref.Document(rep.Status, m)
+	st.Alike, _ = st.Failures()
 	if ref.Alive && !ref.past && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
 	}

@@ -35,7 +35,7 @@ type grammar struct {
 	Stop       stopCmd       `cmd:"" help:"Stop a run, or some of its jobs."`
 	Retry      retryCmd      `cmd:"" help:"Have failed jobs of a run start again, at once."`
 	Pause      pauseCmd      `cmd:"" help:"Start nothing more for now, or none of some jobs."`
-	Resume     resumeCmd     `cmd:"" help:"Take back gpurun pause."`
+	Resume     resumeCmd     `cmd:"" help:"Undo gpurun pause and gpurun stop --drain."`
 	Reload     reloadCmd     `cmd:"" help:"Have a run read its job files again."`
 	Set        setCmd        `cmd:"" help:"Change settings of a run, or what its jobs ask for."`
 	Forget     forgetCmd     `cmd:"" help:"Make finished jobs run again next time."`

@@ -108,7 +108,7 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 		if f.Count > 1 {
 			which = fmt.Sprintf("%d alike: ", f.Count)
 		}
-		line(2, fmt.Sprintf("%s%s: %s (%s)", which, f.Cause.Code, f.Cause.Text, jobWords(f.Jobs, 5, f.Count)))
+		line(2, fmt.Sprintf("%s%s (%s)", which, f.Cause.Words(), jobWords(f.Jobs, 5, f.Count)))
 	}
 	for _, l := range r.Lost {
 		if l.Seconds >= leastLoss {
@@ -220,7 +220,7 @@ func attemptCells(r *schema.AttemptRow, ending string) []string {
 		took = terminal.Seconds(*r.Seconds)
 	}
 	if r.Cause != nil {
-		cause = fmt.Sprintf("%s: %s", r.Cause.Code, terminal.CleanText(r.Cause.Text)) + ending
+		cause = terminal.CleanText(r.Cause.Words()) + ending
 	}
 	var gpus []int
 	for _, g := range r.GPUs {

@@ -87,7 +87,7 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	if err := ref.Read(); err != nil {
 		return nil, err
 	}
-	k := &report.Known{Starts: map[report.ID]*state.Fact{}, Ends: map[report.ID]*state.Fact{}, Lines: logLines}
+	k := &report.Known{Starts: map[report.ID]*state.Fact{}, Lines: logLines}
 	if ref.Batch != nil {
 		if m, err := ref.Measure(ref.Files(), ref.Which); err == nil && len(m.Data.Metrics) > 0 {
 			k.Results, _ = m.Table(results.Options{})
@@ -98,11 +98,7 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	k.Runs, k.Secrets = p.Rows(time.Time{}), p.Secrets
 	now := time.Now()
 	for _, x := range p.Attempts {
-		row := p.Attempt(x, now)
-		k.Attempts = append(k.Attempts, row)
-		if x.Open == nil {
-			k.Ends[report.ID{File: row.File, Key: x.Key}] = &x.Fact
-		}
+		k.Attempts = append(k.Attempts, p.Attempt(x, now))
 	}
 	for i, file := range ref.Files() {
 		dir := ref.Folder(i)

@@ -36,7 +36,7 @@ type resumeCmd struct {
 
 // Help returns the command's description and examples.
 func (resumeCmd) Help() string {
-	return `Takes back gpurun pause. Jobs that were paused by name are resumed by name.
+	return `Undoes gpurun pause and gpurun stop --drain. Jobs that were paused by name are resumed by name.
 
 Examples:
 

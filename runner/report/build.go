@@ -1,8 +1,6 @@
 package report
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 
 	"gpurun/runner/results"
@@ -17,7 +15,6 @@ type Known struct {
 	Runs     []schema.RunRow
 	Attempts []schema.AttemptRow // oldest first
 	Starts   map[ID]*state.Fact  // the last one of each job
-	Ends     map[ID]*state.Fact  // likewise
 	Readings []*state.GPUReadings
 	Results  *results.Table // nil if nothing was measured
 	Curves   []Curves
@@ -164,47 +161,23 @@ func configOf(start *state.Fact) map[string]string {
 // maxTails bounds for how many groups of failures logs are read.
 const maxTails = 200
 
-// failures groups the jobs that failed alike, the largest group first.
+// failures adds the groups of jobs that failed, with the last lines of the first one's log.
 func failures(r *schema.Report, k *Known) {
-	var alike state.Grouping
-	var logs []*schema.Log
-	group := map[int]int{} // by job
-	for i := range r.Jobs {
-		j := &r.Jobs[i]
-		end := k.Ends[ID{j.File, j.Key}]
-		phase := j.State
-		if end == nil || j.Former || len(j.Attempts) == 0 || !phase.Bad() || phase == state.Blocked {
-			continue
-		}
-		log := j.Attempts[len(j.Attempts)-1].Log
-		path := ""
-		if log != nil {
-			path = log.Path
-		}
-		g := alike.Add(j.Name, path, end.Failure())
+	groups, of := k.Status.Failures()
+	logs := make([]*schema.Log, len(groups))
+	for i, g := range of {
 		if g < 0 {
 			continue
 		}
-		if g == len(logs) {
-			logs = append(logs, log)
-			r.Failures = append(r.Failures, schema.ReportFailure{State: j.State, Lines: []string{}})
-		}
-		group[i] = g
-	}
-	order := make([]int, len(r.Failures))
-	for g, doc := range schema.AlikeOf(alike.Groups) {
-		r.Failures[g].Alike, order[g] = doc, g
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Failures[b].Count, r.Failures[a].Count) })
-	sorted, at := make([]schema.ReportFailure, len(order)), make([]int, len(order))
-	for to, from := range order {
-		sorted[to], at[from] = r.Failures[from], to
-		if logs[from] != nil && to < maxTails {
-			sorted[to].Lines = schema.List(k.Lines(logs[from]))
+		if r.Jobs[i].Failure = &g; logs[g] == nil {
+			logs[g] = k.Status.Jobs[i].Attempt.Log
 		}
 	}
-	r.Failures = sorted
-	for i, g := range group {
-		r.Jobs[i].Failure = &at[g]
+	for g, a := range groups {
+		f := schema.ReportFailure{Alike: a, Lines: []string{}}
+		if logs[g] != nil && g < maxTails {
+			f.Lines = schema.List(k.Lines(logs[g]))
+		}
+		r.Failures = append(r.Failures, f)
 	}
 }

@@ -38,14 +38,13 @@ func known() *Known {
 	k := &Known{
 		Secrets: []string{"s3cret"},
 		Status:  &schema.Status{Head: schema.At(noon), Batch: schema.Batch{Files: []schema.File{{Path: "/j.yaml"}}}, Run: &schema.Run{Params: map[string]string{"api_key": "s3cret"}}},
-		Starts:  map[ID]*state.Fact{}, Ends: map[ID]*state.Fact{}, Lines: func(l *schema.Log) []string { return []string{"of " + l.Path, "token=s3cret " + hostile} },
+		Starts:  map[ID]*state.Fact{}, Lines: func(l *schema.Log) []string { return []string{"of " + l.Path, "token=s3cret " + hostile} },
 	}
 	add := func(name, key string, end state.Phase, line string, config map[string]string, present bool) {
 		f := &state.Fact{Kind: state.KindEnd, State: end, Line: line, ErrorType: "exit"}
 		if end == state.Succeeded {
 			f.ErrorType = ""
 		}
-		k.Ends[ID{"/j.yaml", key}] = f
 		k.Starts[ID{"/j.yaml", key}] = &state.Fact{Commands: []string{"python t.py --token s3cret s3cret"}, Traits: config, Params: map[string]string{"hf_token": "s3cret", "lr": "0.1"}}
 		if !present {
 			k.Starts[ID{"/j.yaml", key}].Params = nil // a job without any
@@ -56,7 +55,7 @@ func known() *Known {
 		}
 		k.Attempts = append(k.Attempts, row)
 		if present {
-			k.Status.Jobs = append(k.Status.Jobs, schema.Job{File: "/j.yaml", Name: name, Key: key, State: end, Cause: row.Cause, Params: map[string]string{"hf_token": "s3cret"}})
+			k.Status.Jobs = append(k.Status.Jobs, schema.Job{File: "/j.yaml", Name: name, Key: key, State: end, Cause: row.Cause, Attempt: &row.Attempt, Params: map[string]string{"hf_token": "s3cret"}})
 		}
 	}
 	k.Runs = []schema.RunRow{{Alike: []schema.Alike{{Cause: schema.Cause{Code: "exit", Text: "no login for s3cret"}}}}}

@@ -62,6 +62,9 @@ func (ev PauseRequested) on(c *Core) {
 	if ev.All {
 		c.paused = !ev.Resume
 	}
+	if ev.All && ev.Resume && c.draining == Drained {
+		c.draining = ""
+	}
 	for _, n := range ev.Jobs {
 		id, j := int32(n), &c.jobs[n]
 		if j.paused == !ev.Resume {
@@ -97,7 +100,10 @@ func (c *Core) unwanted(id int32) bool {
 	return j.paused || j.gone || j.unmet > 0
 }
 
-// Closing returns why nothing more starts in this run, whatever anybody asks for, or "".
+// Drained is why nothing more starts after gpurun stop --drain, until gpurun resume.
+const Drained = "gpurun stop --drain was given"
+
+// Closing returns why nothing more starts in this run, or "".
 func (c *Core) Closing() string { return c.draining }
 
 func (ev RetryRequested) on(c *Core) {

@@ -23,7 +23,7 @@ type (
 	Pause struct {
 		Jobs []string `json:"jobs"`
 	}
-	// Resume takes that back.
+	// Resume undoes Pause, and without jobs a drain.
 	Resume struct {
 		Jobs []string `json:"jobs"`
 	}
@@ -72,7 +72,7 @@ func verbs() []operation {
 		verb("stop", "End jobs, or the whole run; give a GPU back; or start nothing more (drain).", Control, Stop{}),
 		verb("retry", "Have failed jobs start again, at once.", Control, Retry{}),
 		verb("pause", "Start none of some jobs, or nothing, for now.", Control, Pause{}),
-		verb("resume", "Take that back.", Control, Resume{}),
+		verb("resume", "Undo pause, and without jobs a drain.", Control, Resume{}),
 		verb("forget", "Make finished jobs run again next time.", Control, Forget{}),
 		verb("done", "Record jobs as done without running them.", Control, Done{}),
 		verb("set", "Change settings of the run, or with jobs what they ask for and their place: gpurun set --help names the keys.", Control, Set{}),

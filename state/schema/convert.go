@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -77,6 +78,14 @@ func Granted(ids []gpu.UUID, indices []int, memory gpu.Bytes) []AttemptGPU {
 	return list
 }
 
+// Words returns the code and the text, unless the text begins with the code.
+func (c *Cause) Words() string {
+	if strings.HasPrefix(c.Text, string(c.Code)) || c.Code == state.CauseNeedFailed {
+		return c.Text
+	}
+	return string(c.Code) + ": " + c.Text
+}
+
 // GitOf returns the state of the code that a run fact names.
 func GitOf(run *state.Fact) *Git {
 	if run.Commit == "" {
@@ -89,7 +98,7 @@ func GitOf(run *state.Fact) *Git {
 func AlikeOf(groups []state.Alike) []Alike {
 	list := make([]Alike, len(groups))
 	for i, g := range groups {
-		list[i] = Alike{Cause{g.Code, g.Cause}, g.Count, List(g.Jobs), Known(g.Log)}
+		list[i] = Alike{Cause: Cause{g.Code, g.Cause}, State: g.State, Count: g.Count, Jobs: List(g.Jobs), Log: Known(g.Log)}
 	}
 	return list
 }

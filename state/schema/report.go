@@ -35,11 +35,10 @@ type ReportJob struct {
 	Attempts []Attempt         `json:"attempts"` // oldest first, of all runs; without metrics
 }
 
-// ReportFailure is a group of jobs that failed the same way.
+// ReportFailure is a group of jobs that failed with the same error.
 type ReportFailure struct {
 	Alike
-	State state.Phase `json:"state"`
-	Lines []string    `json:"lines"` // the last ones of the log; empty if it is gone
+	Lines []string `json:"lines"` // the last ones of the log; empty if it is gone
 }
 
 // Readings are how full and busy the GPUs were while a run was alive, in steps of equal length.

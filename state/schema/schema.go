@@ -36,7 +36,7 @@ type Status struct {
 	ETA      *float64            `json:"eta_seconds"` // how long the rest takes
 	GPUs     []GPU               `json:"gpus"`        // those that the run may use; null without a live run
 	Jobs     []Job               `json:"jobs"`        // in the order of the job files
-	Alike    []Alike             `json:"alike"`       // failures that several jobs share, most frequent first
+	Alike    []Alike             `json:"alike"`       // failures by error, most frequent first
 	Warnings []Problem           `json:"warnings"`
 }
 
@@ -227,10 +227,14 @@ type BackgroundJob struct {
 	Command string `json:"command"`
 }
 
-// Alike is a group of jobs that failed the same way.
+// Alike is a group of jobs that failed with the same error.
 type Alike struct {
-	Cause Cause    `json:"cause"` // of the first
-	Count int      `json:"count"` // how many jobs
-	Jobs  []string `json:"jobs"`  // the first 20
-	Log   *string  `json:"log"`   // of the first
+	Cause  Cause             `json:"cause"` // of the first
+	State  state.Phase       `json:"state"`
+	Count  int               `json:"count"`  // how many jobs
+	Jobs   []string          `json:"jobs"`   // the first 20
+	Log    *string           `json:"log"`    // of the first
+	UniID  *string           `json:"uni_id"` // its last attempt; null in history
+	Params map[string]string `json:"params"` // the fewest that its jobs share and no success has; null if there are none
+	Apart  *string           `json:"apart"`  // what sets its jobs apart, in words
 }

@@ -56,7 +56,7 @@ type Summary struct {
 	ETA      *float64            `json:"eta_seconds"`
 	Total    int                 `json:"jobs_total"`
 	Running  []string            `json:"running"` // names of the first 20
-	Alike    []Alike             `json:"alike"`   // failures that several jobs share, most frequent first
+	Alike    []Alike             `json:"alike"`   // failures by error, most frequent first; at most 20
 	Warnings []Problem           `json:"warnings"`
 }
 

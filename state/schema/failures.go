@@ -1,0 +1,199 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// Bounds of what failures are examined for.
+const (
+	maxAlikeJobs = 20 // named per group
+	maxApart     = 20 // groups for which it is examined what sets them apart
+	maxShared    = 12 // parameters of which combinations are tried
+)
+
+// Failures groups the jobs that failed: see there.
+func (st *Status) Failures() (groups []Alike, of []int) {
+	jobs := make([]*Job, len(st.Jobs))
+	for i := range jobs {
+		jobs[i] = &st.Jobs[i]
+	}
+	return Failures(jobs)
+}
+
+// Failures groups jobs that failed with the same error, the largest group first. of has the
+// group of each job, or -1.
+func Failures(jobs []*Job) (groups []Alike, of []int) {
+	of = make([]int, len(jobs))
+	var members [][]*Job
+	at := map[string]int{}
+	for i, j := range jobs {
+		if of[i] = -1; !j.State.Bad() || j.State == state.Blocked || j.State == state.Cancelled || j.Cause == nil || j.Attempt == nil {
+			continue
+		}
+		f := state.Failure{State: j.State, ErrorType: string(j.Cause.Code), ExitCode: j.Attempt.ExitCode, Reason: j.Cause.Text}
+		g, known := at[f.Kind()]
+		if !known {
+			g = len(members)
+			at[f.Kind()], members = g, append(members, nil)
+		}
+		of[i], members[g] = g, append(members[g], j)
+	}
+	order := make([]int, len(members))
+	for g := range order {
+		order[g] = g
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(members[b]), len(members[a])) })
+	to := make([]int, len(order))
+	groups = make([]Alike, len(order))
+	for n, g := range order {
+		to[g] = n
+		list := members[g]
+		a := Alike{Cause: *list[0].Cause, State: list[0].State, Count: len(list), Jobs: []string{}, UniID: list[0].Attempt.UniID}
+		if l := list[0].Attempt.Log; l != nil {
+			a.Log = Known(l.Path)
+		}
+		for _, j := range list[:min(len(list), maxAlikeJobs)] {
+			a.Jobs = append(a.Jobs, j.Name)
+		}
+		if n < maxApart {
+			a.apart(list, jobs)
+		}
+		groups[n] = a
+	}
+	for i, g := range of {
+		if g >= 0 {
+			of[i] = to[g]
+		}
+	}
+	return groups, of
+}
+
+// apart adds what sets a group apart: the smallest combination of parameters that its jobs
+// share and no success has, else the GPU that they share and no success had. One job is
+// named, and every combination of its own would tell nothing more.
+func (a *Alike) apart(list, all []*Job) {
+	var words []string
+	succeeded := func(j *Job) bool { return j.State == state.Succeeded || j.State == state.UpToDate }
+	if a.Params = combination(list, all, succeeded); a.Params != nil {
+		having := 0
+		for _, j := range all {
+			if has(j, a.Params) {
+				having++
+			}
+		}
+		for _, k := range slices.Sorted(maps.Keys(a.Params)) {
+			words = append(words, k+"="+a.Params[k])
+		}
+		with := strings.Join(words, " ")
+		if words = []string{with}; having == len(list) {
+			words[0] = "all jobs with " + with
+		}
+	} else if g := onGPU(list[0]); g != "" && !slices.ContainsFunc(list, func(j *Job) bool { return onGPU(j) != g }) &&
+		(len(list) == 1 || slices.ContainsFunc(all, succeeded) && !slices.ContainsFunc(all, func(j *Job) bool { return succeeded(j) && onGPU(j) == g })) {
+		if words = []string{g}; len(list) > 1 {
+			words[0] = "all on " + g
+		}
+	}
+	if len(list) == 1 && list[0].Attempts > 1 {
+		words = append(words, fmt.Sprintf("%d attempts", list[0].Attempts))
+	}
+	if a.Cause.Code == state.CauseOOMGPU {
+		var most AttemptGPU
+		for _, j := range list {
+			for _, g := range j.Attempt.GPUs {
+				if g.Peak != nil && (most.Peak == nil || *g.Peak > *most.Peak) {
+					most = g
+				}
+			}
+		}
+		if most.Peak != nil {
+			words = append(words, fmt.Sprintf("peak %s of %s", most.Peak.Round(), most.Granted.Round()))
+		}
+	}
+	a.Apart = Known(strings.Join(words, "; "))
+}
+
+// onGPU names the GPUs of a job's last attempt.
+func onGPU(j *Job) string {
+	if j.Attempt == nil || len(j.Attempt.GPUs) == 0 {
+		return ""
+	}
+	indices := make([]int, len(j.Attempt.GPUs))
+	for i, g := range j.Attempt.GPUs {
+		indices[i] = g.Index
+	}
+	name := gpu.List(indices)
+	if h := j.Attempt.Host; h != nil && j.Attempt.JobID != nil {
+		name = *h + ", " + name
+	}
+	return name
+}
+
+// has reports whether a job has some values of parameters.
+func has(j *Job, params map[string]string) bool {
+	for k, v := range params {
+		if is, known := j.Params[k]; !known || is != v {
+			return false
+		}
+	}
+	return true
+}
+
+// combination returns the fewest parameters that some jobs share and no success has; nil if
+// there are none, or no success to compare with.
+func combination(list, all []*Job, succeeded func(*Job) bool) map[string]string {
+	if len(list) < 2 {
+		return nil
+	}
+	var names []string
+	for _, k := range slices.Sorted(maps.Keys(list[0].Params)) {
+		one := map[string]string{k: list[0].Params[k]}
+		if len(names) < maxShared && !slices.ContainsFunc(list, func(j *Job) bool { return !has(j, one) }) {
+			names = append(names, k)
+		}
+	}
+	found := map[uint]bool{} // which of these parameters successes have
+	for _, j := range all {
+		if !succeeded(j) {
+			continue
+		}
+		mask := uint(0)
+		for i, k := range names {
+			if v, known := j.Params[k]; known && v == list[0].Params[k] {
+				mask |= 1 << i
+			}
+		}
+		found[mask] = true
+	}
+	best, none := uint(0), len(found) == 0
+	for c := uint(1); c < 1<<len(names) && !none; c++ {
+		if best != 0 && bits.OnesCount(c) >= bits.OnesCount(best) {
+			continue
+		}
+		free := true
+		for mask := range found {
+			free = free && mask&c != c
+		}
+		if free {
+			best = c
+		}
+	}
+	if best == 0 {
+		return nil
+	}
+	params := map[string]string{}
+	for i, k := range names {
+		if best&(1<<i) != 0 {
+			params[k] = list[0].Params[k]
+		}
+	}
+	return params
+}

@@ -18,6 +18,7 @@ type quota struct {
 	heard  time.Time // when that was asked for
 	full   bool      // and it left no room; only a regular list, or an end, may change that
 	locked time.Time // since when this user's other runs submit nothing; zero if they may
+	barred time.Time // since when another run has the lock; zero if none has
 	awaits bool      // a list, with the lock
 }
 
@@ -25,7 +26,9 @@ type quota struct {
 // has the lock.
 func (q *quota) hold(lock *os.File) bool {
 	if q.locked.IsZero() && (lock == nil || unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK) {
-		q.locked = time.Now()
+		q.locked, q.barred = time.Now(), time.Time{}
+	} else if q.locked.IsZero() && q.barred.IsZero() {
+		q.barred = time.Now()
 	}
 	return !q.locked.IsZero()
 }
@@ -66,6 +69,9 @@ func (c *Cluster) within(n, gpus int) int {
 		return n
 	}
 	if q.full || !q.hold(c.Lock) {
+		if !q.barred.IsZero() && time.Since(q.barred) > lateAfter {
+			c.showQueue("another run of yours is submitting and holds the lock of cluster.max_gpus_total; if it is suspended, let it continue (fg, or kill -CONT)")
+		}
 		return 0
 	}
 	if q.awaits = !q.heard.After(q.locked); q.awaits {
@@ -80,12 +86,16 @@ func (c *Cluster) within(n, gpus int) int {
 	}
 	n = min(n, q.room(submitted, gpus))
 	if q.full = n == 0; q.full {
-		why := fmt.Sprintf("your jobs on %s ask for %d GPUs and cluster.max_gpus_total is %d", c.dialect.Name(), q.others+submitted, q.most)
-		for _, l := range c.queue {
-			c.show(c.live[l.UniID], engine.Queued{Reason: why})
-		}
+		c.showQueue(fmt.Sprintf("your jobs on %s ask for %d GPUs and cluster.max_gpus_total is %d", c.dialect.Name(), q.others+submitted, q.most))
 	}
 	return n
+}
+
+// showQueue says why nothing of the queue is submitted.
+func (c *Cluster) showQueue(why string) {
+	for _, l := range c.queue {
+		c.show(c.live[l.UniID], engine.Queued{Reason: why})
+	}
 }
 
 // Asking returns how many GPUs the user's jobs in the cluster ask for, queued or running.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,10 @@ func TestWithin(t *testing.T) {
 	var others quota
 	if !others.hold(other) || c.within(3, 2) != 0 || c.unclear {
 		t.Error("it did not wait for another run")
+	}
+	c.quota.barred = time.Now().Add(-2 * lateAfter)
+	if c.within(3, 2); !strings.Contains(c.live["u"].shown.Reason, "holds the lock of cluster.max_gpus_total") {
+		t.Errorf("behind a run that is suspended it waits as %+v", c.live["u"].shown)
 	}
 	others.free(other)
 	c.quota.learn(nil, nil, time.Now()) // before it had the lock

@@ -95,7 +95,7 @@ fuzz:
 		done; \
 	done
 
-# The README's job file and gpurun commands; .ci/run runs its make commands.
+# What the README says of installing; .ci/run runs its make commands, and tests run the rest.
 readme: build
 	sh docs/readme_test.sh
 

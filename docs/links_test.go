@@ -11,7 +11,7 @@ import (
 
 // Every link between pages leads to a file, and to a heading in it.
 func TestLinks(t *testing.T) {
-	pages := []string{"../README.md", "../CHANGELOG.md"}
+	pages := []string{"../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "../SECURITY.md"}
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".md" {
 			pages = append(pages, path)

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Follows README.md as a newcomer would: runs its job file, and every gpurun command in
-# its code blocks, in order. .ci/run runs the make commands.
+# What README.md says of installing. TestPages of runner/cli runs its gpurun commands, and .ci/run its make commands.
 set -eu
 cd "$(dirname "$0")/.."
 here=$PWD
@@ -45,32 +44,4 @@ grep -q '^\.TH GPURUN 1' "$tmp/dest/usr/share/man/man1/gpurun.1" || fail 'no man
 make -s uninstall DESTDIR="$tmp/dest" PREFIX=/usr >"$tmp/out" 2>&1
 [ -z "$(find "$tmp/dest" -type f)" ] || fail "make uninstall left $(find "$tmp/dest" -type f)"
 
-# The README's job file calls python train.py; this stand-in writes its output.
-mkdir "$tmp/work" "$tmp/path"
-cat >"$tmp/path/python" <<'PY'
-#!/bin/sh
-sleep 0.5
-mkdir -p ckpt
-while [ $# -gt 0 ]; do [ "$1" = --out ] && : >"$2"; shift; done
-echo trained
-PY
-chmod +x "$tmp/path/python"
-ln -s "$here/bin/gpurun" "$tmp/path/gpurun"
-export PATH="$tmp/path:$PATH" GPURUN_SIM=4x24GiB GPURUN_SIM_HERE=1
-cd "$tmp/work"
-awk '/^```yaml/ {on=1; next} /^```/ {on=0} on' "$here/README.md" >jobs.yaml
-awk '/^```sh/ {on=1; next} /^```/ {on=0} on' "$here/README.md" | grep '^\(nohup \)\{0,1\}gpurun' >commands
-[ "$(wc -l <commands)" -ge 5 ] || fail 'README.md shows fewer than 5 commands'
-while IFS= read -r line; do
-	cmd=$(printf '%s' "$line" | sed 's/ *#.*//')
-	say "$cmd"
-	case $cmd in
-	*'&') sh -c "${cmd%&}" >"$tmp/out" 2>&1 </dev/null || fail "$cmd" ;;
-	*'-w') timeout 3 sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || [ $? = 124 ] || fail "$cmd" ;;
-	*' stop '*) sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || grep -q 'is not running' "$tmp/out" || fail "$cmd" ;;
-	*) timeout 60 sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || fail "$cmd" ;;
-	esac
-done <commands
-gpurun jobs.yaml >"$tmp/out" 2>&1 || fail 'the second run of the job file'
-grep -q '7 up to date' "$tmp/out" || fail 'the second run did not print "7 up to date"'
 say ok

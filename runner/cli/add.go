@@ -23,18 +23,16 @@ import (
 
 type addCmd struct {
 	File     string `arg:"" name:"file" help:"The job file."`
-	Name     string `placeholder:"NAME" help:"Name of the job; by default, gpurun numbers it."`
+	Name     string `placeholder:"NAME" help:"Name of the job (numbered)."`
 	askFlags `embed:""`
-	Needs    []string `sep:"none" placeholder:"JOB" help:"A job or glob that has to succeed before (repeatable)."`
-	Priority *int     `placeholder:"N" help:"Jobs with a higher one go first (0)."`
+	Needs    []string `sep:"none" placeholder:"JOB" help:"Job or glob that must succeed first (repeatable)."`
+	Priority *int     `placeholder:"N" help:"Start jobs with a higher priority first (0)."`
 	Command  []string `arg:"" name:"command" help:"The command, after --."`
 }
 
 // Help returns the command's description and examples.
 func (addCmd) Help() string {
-	return `Appends a job that runs the command, as it would run here: each argument is quoted, and braces are no variables. Every byte that is in the file stays. If a run of the file is alive, the job joins it. A command that the file has in the same words, and with the same flags, is not added again. The flags become keys of the job; give them before --.
-
-If jobs is not the last list of the file, or somebody else may have a say in it, the text is printed, and you can paste it.
+	return `Quotes each argument, leaves the rest of the file unchanged, and skips a command that the file already has.
 
 Examples:
 

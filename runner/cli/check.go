@@ -20,7 +20,7 @@ type checkCmd struct {
 
 // Help returns the command's description and examples.
 func (checkCmd) Help() string {
-	return `Needs no GPU and starts nothing. Exits with 0 if the files can run, else 2.
+	return `Exits 0 if the files can run, else 2; needs no GPU.
 
 Examples:
 

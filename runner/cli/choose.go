@@ -13,10 +13,10 @@ import (
 
 // chooseFlags select jobs of a batch.
 type chooseFlags struct {
-	Only  []string  `placeholder:"GLOB" sep:"none" help:"Only these jobs, and the jobs that they need (repeatable)."`
+	Only  []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and the jobs that they need (repeatable)."`
 	Skip  []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`
-	Tag   []string  `placeholder:"TAG" sep:"none" help:"Only jobs with this tag, and the jobs that they need (repeatable)."`
-	Exact bool      `help:"With --only or --tag: leave out the jobs that they need."`
+	Tag   []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and the jobs that they need (repeatable)."`
+	Exact bool      `help:"Leave out the jobs that --only and --tag need."`
 	Force forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that match GLOB."`
 }
 

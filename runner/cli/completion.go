@@ -23,9 +23,7 @@ func (completionCmd) Help() string {
 
     gpurun completion bash > ~/.local/share/bash-completion/completions/gpurun
     gpurun completion zsh > ~/.zfunc/_gpurun       (fpath=(~/.zfunc $fpath) before compinit)
-    gpurun completion fish > ~/.config/fish/completions/gpurun.fish
-
-Or, in .bashrc or below compinit in .zshrc: source <(gpurun completion bash)`
+    gpurun completion fish > ~/.config/fish/completions/gpurun.fish`
 }
 
 // scripts ask gpurun __complete what may come next.

@@ -14,14 +14,13 @@ type convertCmd struct {
 
 // Help returns the command's description and examples.
 func (convertCmd) Help() string {
-	return `Prints a job file of any format as native YAML that runs the same jobs under the same names. Save it next to the old file: paths in it are relative to that folder. The new file has a ledger of its own. A file that is native already is printed as it is.
+	return `Save it next to the old file, since paths are relative to that folder.
 
 Examples:
 
     gpurun convert --lines cmds.txt -m 8GiB -j 4 > cmds.yaml
     gpurun convert command.txt > command.yaml
-    gpurun convert experiments.yaml > jobs.yaml
-    gpurun convert sweep.yaml > jobs.yaml         # of W&B`
+    gpurun convert sweep.yaml > jobs.yaml         a sweep file of W&B`
 }
 
 // Run prints the file.

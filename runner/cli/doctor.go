@@ -25,14 +25,14 @@ import (
 
 type doctorCmd struct {
 	gpuFlags `embed:""`
-	Engine   string `group:"settings" placeholder:"NAME" help:"Where jobs are to run: local (this host), slurm or sge (a cluster)."`
-	Cluster  string `group:"settings" placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
+	Engine   string `group:"settings" placeholder:"NAME" help:"Where jobs would run: local (this host), slurm or sge (local)."`
+	Cluster  string `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
 	JSON     bool   `name:"json" help:"Print the findings as JSON."`
 }
 
 // Help returns the command's description and examples.
 func (doctorCmd) Help() string {
-	return `Tries what a run would need, in this folder and as this user, and says what is wrong and how to mend it. Starts no job. Exits with 0 if all is well, else 1.
+	return `Starts no job; exits 0 if all is well, else 1.
 
 Examples:
 

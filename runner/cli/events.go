@@ -18,15 +18,15 @@ import (
 )
 
 type eventsCmd struct {
-	Path   string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
-	File   string `placeholder:"FILE" help:"The job file, as a flag."`
-	Follow bool   `short:"f" help:"Keep printing until the run has ended. Ctrl-C only stops printing."`
-	After  int64  `placeholder:"SEQ" help:"Only those after the one with this number."`
+	Path   string `arg:"" optional:"" name:"file" help:"Job file (the one running in this folder, or the last that ran here)."`
+	File   string `placeholder:"FILE" help:"Job file, as a flag."`
+	Follow bool   `short:"f" help:"Keep printing until the run ends."`
+	After  int64  `placeholder:"SEQ" help:"Print only events after this number."`
 }
 
 // Help returns the command's description and examples.
 func (eventsCmd) Help() string {
-	return `The facts in the ledger of a job file, a line of JSON each: runs that began or ended, attempts that started or ended, and why. docs/reference/json.md describes them. To go on where you left off, pass the last seq that you saw to --after.
+	return `To continue later, pass the last seq that you saw to --after.
 
 Examples:
 

@@ -19,30 +19,27 @@ type execCmd struct {
 	simFlag   `embed:""`
 	needFlags `embed:""`
 	GPUs      countFlag  `name:"gpus" short:"g" default:"1" placeholder:"N" help:"Number of GPUs; 2-4 for at least 2 and up to 4 (${default})."`
-	CPUs      uint16     `name:"cpus" placeholder:"N" help:"CPU cores to reserve, among the jobs of all runs here that have GPUs."`
-	Memory    memoryFlag `placeholder:"SIZE" help:"Host memory to reserve, likewise."`
+	CPUs      uint16     `name:"cpus" placeholder:"N" help:"CPU cores to reserve."`
+	Memory    memoryFlag `placeholder:"SIZE" help:"Host memory to reserve."`
 	Poll      timeFlag   `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
-	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long and exit with 124 (never)."`
+	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long, with exit status 124 (never)."`
 	NoWait    bool       `help:"Exit with 75 if no GPU is free right away."`
-	Name      string     `placeholder:"NAME" help:"What gpus, queue and stop --exec call it (the command)."`
-	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), slurm or sge (a cluster)."`
-	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
-	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster: wait until all your jobs there, with this one, ask for at most N GPUs."`
+	Name      string     `placeholder:"NAME" help:"Name for gpus, queue and stop --exec (the program)."`
+	Engine    string     `group:"settings" placeholder:"NAME" help:"Where it runs: local (this host), slurm or sge (local)."`
+	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
+	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, keep all your jobs there below N GPUs."`
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
 // Help returns the command's description and examples.
 func (execCmd) Help() string {
-	return `The command gets the terminal, and gpurun exits with its status: 128 + N after signal N, 127 if it is not found, 126 if it cannot be executed, 124 if the host's max_timeout stopped it.
+	return `The command gets the terminal, and gpurun exits with its status.
 
 Examples:
 
     gpurun exec -- python train.py --lr 1e-3
     gpurun exec -g 2 -m 40GiB -- torchrun --nproc-per-node 2 train.py
-    gpurun exec --cpus 8 --memory 32GiB -- python train.py
-    gpurun exec --no-wait -- nvidia-smi
-    gpurun exec --name notebook -- jupyter lab              gpurun stop --exec notebook ends it
-    gpurun exec --engine slurm -g 4 --max-gpus 6 -- bash    on a node of a cluster`
+    gpurun exec --name notebook -- jupyter lab     gpurun stop --exec notebook ends it`
 }
 
 // Run waits for GPUs and runs the command on them.

@@ -26,19 +26,19 @@ type gpusCmd struct {
 	needFlags `embed:""`
 	Watch     bool     `short:"w" help:"Redraw until Ctrl-C."`
 	JSON      bool     `name:"json" help:"Print the GPUs as JSON."`
-	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead, and who is on them: slurm, sge."`
-	Clear     []string `placeholder:"GPU" help:"Lift your own quarantine of a GPU: its index or UUID."`
+	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead: slurm, sge."`
+	Clear     []string `placeholder:"GPU" help:"Lift your quarantine of a GPU, by index or UUID."`
 }
 
 // needFlags describe what one job needs, for commands without a job file.
 type needFlags struct {
-	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory each GPU needs; a bare number is MiB (${default})."`
-	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Highest utilization a GPU may have (${default})."`
+	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory that each GPU needs; a bare number is MiB (${default})."`
+	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Highest utilization of a GPU (${default})."`
 	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
 	Model     []string    `placeholder:"NAME" help:"Use only GPUs whose name contains NAME."`
-	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
-	Share     bool        `help:"Share a GPU with other jobs as long as its memory suffices."`
-	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"How to choose among the GPUs that fit: ${enum}."`
+	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (${default})."`
+	Share     bool        `help:"Share a GPU with other jobs while its memory suffices."`
+	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Choose among the GPUs that fit: ${enum} (${default})."`
 }
 
 // usualNeeds are their defaults.
@@ -46,16 +46,13 @@ var usualNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, O
 
 // Help returns the command's description and examples.
 func (gpusCmd) Help() string {
-	return `Takes one reading, and checks each GPU against the limits you give. If runs wait for GPUs, their order follows: "next: bob (holds 1, waits since 14:02), then you". If the owner of this host has set rules, those in force for you come last.
+	return `Reads each GPU once and checks it against the limits that you give.
 
 Examples:
 
-    gpurun gpus
     gpurun gpus -w
     gpurun gpus --gpu-memory 40GiB --max-util 10
-    gpurun gpus --clear 3                          use GPU 3 again before its quarantine ends
-    gpurun gpus --engine slurm                     the nodes of the cluster
-    gpurun gpus --sim 4x24GiB --json`
+    gpurun gpus --clear 3                          use GPU 3 again before its quarantine ends`
 }
 
 // request returns what the flags ask for, on c GPUs.

@@ -18,57 +18,57 @@ import (
 type grammar struct {
 	globalFlags
 
-	Run        runCmd        `cmd:"" default:"withargs" help:"Run jobs that are not up to date (\"gpurun FILE\" is the same)."`
-	Add        addCmd        `cmd:"" help:"Append a job to a job file, and to its live run."`
-	Plan       planCmd       `cmd:"" help:"Show which jobs would run, and why. Starts nothing."`
-	Check      checkCmd      `cmd:"" help:"Report every error and warning in job files."`
-	Convert    convertCmd    `cmd:"" help:"Print a job file of any format as native YAML."`
-	Status     statusCmd     `cmd:"" help:"Show the progress of a batch, running or not."`
-	Ls         lsCmd         `cmd:"" help:"List the batches that you have run on this host."`
-	Why        whyCmd        `cmd:"" help:"Explain why a job waits, failed, ran again or was skipped."`
-	Events     eventsCmd     `cmd:"" help:"Print the events of a batch as lines of JSON, for programs."`
-	Log        logCmd        `cmd:"" help:"Print the log of a job's newest attempt."`
-	Results    resultsCmd    `cmd:"" help:"Show what the jobs have measured, averaged over their seeds."`
-	Report     reportCmd     `cmd:"" help:"Write a page about a batch: its jobs over time, results, failures."`
-	Wait       waitCmd       `cmd:"" help:"Wait until a run, or some of its jobs, have ended; exit with their status."`
-	History    historyCmd    `cmd:"" help:"Show what happened: each run in a few lines, or the attempts of jobs."`
-	Stop       stopCmd       `cmd:"" help:"Stop a run, or some of its jobs."`
-	Retry      retryCmd      `cmd:"" help:"Have failed jobs of a run start again, at once."`
-	Pause      pauseCmd      `cmd:"" help:"Start nothing more for now, or none of some jobs."`
-	Resume     resumeCmd     `cmd:"" help:"Undo gpurun pause and gpurun stop --drain."`
-	Reload     reloadCmd     `cmd:"" help:"Have a run read its job files again."`
-	Set        setCmd        `cmd:"" help:"Change settings of a run, or what its jobs ask for."`
-	Forget     forgetCmd     `cmd:"" help:"Make finished jobs run again next time."`
-	Done       doneCmd       `cmd:"" help:"Record jobs as done without running them."`
-	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, their users, and which ones a job could use."`
-	Queue      queueCmd      `cmd:"" help:"Show who waits for GPUs on this host, in which order, and why."`
-	Usage      usageCmd      `cmd:"" help:"Show how many GPU hours users have had, and batches took."`
-	Web        webCmd        `cmd:"" help:"Serve a page of your batches and this host's GPUs, with a JSON API."`
-	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
-	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Let an AI agent use gpurun: a server of the Model Context Protocol."`
-	Notify     notifyCmd     `cmd:"" help:"Show who gets news of a run, and try that."`
-	Doctor     doctorCmd     `cmd:"" help:"Find out what would keep runs here from working, and the cure."`
-	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
-	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
-	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Print what a word may become, for completion."`
-	Man        manCmd        `cmd:"" name:"__man" hidden:"" help:"Print the manual page."`
+	Run        runCmd        `cmd:"" default:"withargs" group:"Run" help:"Run the jobs of a file that are not up to date."`
+	Add        addCmd        `cmd:"" group:"Run" help:"Append a job to a job file and its live run."`
+	Plan       planCmd       `cmd:"" group:"Run" help:"Show which jobs would run, and why."`
+	Check      checkCmd      `cmd:"" group:"Run" help:"Report every mistake in job files."`
+	Convert    convertCmd    `cmd:"" group:"Run" help:"Print a job file of any format as native YAML."`
+	Exec       execCmd       `cmd:"" group:"Run" help:"Run one command as soon as GPUs are free."`
+	Wait       waitCmd       `cmd:"" group:"Run" help:"Wait for a run, or some of its jobs, to end."`
+	Status     statusCmd     `cmd:"" group:"Look" help:"Show the progress of a batch."`
+	Why        whyCmd        `cmd:"" group:"Look" help:"Explain why a job waits, failed or ran again."`
+	Log        logCmd        `cmd:"" group:"Look" help:"Print the log of a job."`
+	Results    resultsCmd    `cmd:"" group:"Look" help:"Tabulate what jobs measured, averaged over seeds."`
+	Report     reportCmd     `cmd:"" group:"Look" help:"Write an HTML report about a batch."`
+	History    historyCmd    `cmd:"" group:"Look" help:"Show past runs, or the attempts of jobs."`
+	Ls         lsCmd         `cmd:"" group:"Look" help:"List your batches on this host."`
+	Events     eventsCmd     `cmd:"" group:"Look" help:"Print the events of a batch as JSON lines."`
+	Web        webCmd        `cmd:"" group:"Look" help:"Serve a page of your batches, with a JSON API."`
+	Stop       stopCmd       `cmd:"" group:"Steer" help:"Stop a run, or some of its jobs."`
+	Retry      retryCmd      `cmd:"" group:"Steer" help:"Restart failed jobs of a run now."`
+	Pause      pauseCmd      `cmd:"" group:"Steer" help:"Start nothing more, or none of some jobs."`
+	Resume     resumeCmd     `cmd:"" group:"Steer" help:"Undo gpurun pause and gpurun stop --drain."`
+	Reload     reloadCmd     `cmd:"" group:"Steer" help:"Reread the job files of a run."`
+	Set        setCmd        `cmd:"" group:"Steer" help:"Change settings of a run, or of its jobs."`
+	Forget     forgetCmd     `cmd:"" group:"Steer" help:"Make finished jobs run again next time."`
+	Done       doneCmd       `cmd:"" group:"Steer" help:"Record jobs as done without running them."`
+	GPUs       gpusCmd       `cmd:"" name:"gpus" group:"Host" help:"Show GPUs, who uses them, and what fits."`
+	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who waits for GPUs, in which order."`
+	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch."`
+	Doctor     doctorCmd     `cmd:"" group:"Set up" help:"Check this host and suggest fixes."`
+	Notify     notifyCmd     `cmd:"" group:"Set up" help:"Show notification targets, or test them."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" group:"Set up" help:"Serve AI agents (Model Context Protocol)."`
+	Version    versionCmd    `cmd:"" group:"Set up" help:"Print versions of gpurun, Go and the driver."`
+	Completion completionCmd `cmd:"" group:"Set up" help:"Print completions for bash, zsh or fish."`
+	Complete   completeCmd   `cmd:"" name:"__complete" group:"Set up" hidden:"" help:"Print what a word may become, for completion."`
+	Man        manCmd        `cmd:"" name:"__man" group:"Set up" hidden:"" help:"Print the manual page."`
 }
 
 // globalFlags apply to every command.
 type globalFlags struct {
-	Help     helpFlag `short:"h" help:"Show this help."`
-	StateDir string   `env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep the ledger, logs and lock in DIR instead of .gpurun next to the job file."`
-	LogLevel string   `enum:"debug,info,warn,error" default:"info" help:"Log level of run.log: ${enum}."`
-	NoColor  bool     `help:"Disable colors, as NO_COLOR in the environment does."`
+	Help     helpFlag `group:"every command" short:"h" help:"Show this help."`
+	StateDir string   `group:"every command" env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep the ledger, logs and lock in DIR (.gpurun next to the job file)."`
+	LogLevel string   `group:"every command" enum:"debug,info,warn,error" default:"info" help:"Log level of run.log: ${enum}."`
+	NoColor  bool     `group:"every command" help:"Disable colors, as NO_COLOR does."`
 }
 
 // batchFlags select the job files, and how to read them.
 type batchFlags struct {
-	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch, earlier files first."`
-	JobFile  []string      `sep:"none" placeholder:"FILE" help:"A job file, as a flag."`
-	Format   string        `placeholder:"yaml|block|lines" help:"Format of the files; detected by default."`
-	Param    []string      `short:"p" sep:"none" placeholder:"KEY=VALUE" help:"Replace a parameter of the jobs, or a matrix axis: -p lr=0.1 -p seed=1,2,3."`
-	Config   string        `placeholder:"FILE" help:"Settings of a block file, instead of the config.yaml next to it."`
+	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch."`
+	JobFile  []string      `group:"job files" sep:"none" placeholder:"FILE" help:"Job file, as a flag."`
+	Format   string        `group:"job files" placeholder:"yaml|block|lines" help:"Format of the files (detected)."`
+	Param    []string      `group:"job files" short:"p" sep:"none" placeholder:"KEY=VALUE" help:"Replace a parameter of the jobs, or a matrix axis: -p lr=0.1 -p seed=1,2,3."`
+	Config   string        `group:"job files" placeholder:"FILE" help:"Settings of a block file (config.yaml next to it)."`
 	List     lineFlags     `embed:"" group:"lines"`
 	Settings settingsFlags `embed:"" group:"settings"`
 }
@@ -76,53 +76,53 @@ type batchFlags struct {
 // jobFlags are those of the commands that judge jobs.
 type jobFlags struct {
 	batchFlags  `embed:""`
-	chooseFlags `embed:""`
+	chooseFlags `embed:"" group:"selection"`
 	gpuFlags    `embed:""`
 }
 
 // settingsFlags are a batch's settings, passed to jobspec as typed.
 type settingsFlags struct {
-	MaxConcurrent string `short:"j" placeholder:"N" help:"Run at most N jobs at once."`
-	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU needs, for jobs that do not set it; a bare number is MiB."`
-	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization a GPU may have, for jobs that do not set it."`
-	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds."`
-	MaxWait       string `placeholder:"TIME" help:"Give up once a ready job has waited this long for a GPU."`
-	WorkDir       string `placeholder:"DIR" help:"Directory that jobs run in."`
-	GPUIDs        string `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
-	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free."`
-	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer."`
-	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Never use more than N GPUs at once."`
-	Hours         string `placeholder:"HOURS" help:"Start jobs only then: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\"."`
-	Background    bool   `negatable:"" help:"Use only GPUs that nobody else waits for, and give them back when somebody does."`
-	Share         bool   `negatable:"" help:"Let jobs share a GPU as long as its memory suffices."`
-	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU; each gets 1/N of its memory unless it says how much."`
-	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
-	Pick          string `placeholder:"POLICY" help:"How to choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin."`
-	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first."`
-	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run (it printed its seed)."`
-	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job."`
-	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL."`
-	FailFast      bool   `negatable:"" help:"Stop everything at the first failure."`
-	Program       string `placeholder:"CMD" help:"Program that experiment lists run, instead of python test.py."`
-	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see docs/reference/jobfile.md."`
-	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
-	Breaker       string `placeholder:"N" help:"Hold a family of jobs once the first attempts of N jobs failed alike; 0 for never."`
-	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2; see docs/reference/jobfile.md."`
-	Engine        string `placeholder:"NAME" help:"What runs the jobs: local (this host), slurm or sge (a cluster); see docs/reference/clusters.md."`
-	Cluster       string `placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
-	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code as it is now, so that you can go on editing it."`
-	Learn         bool   `negatable:"" help:"Go by what jobs like these took before, for the memory of jobs that do not set it and for estimates."`
+	MaxConcurrent string `short:"j" placeholder:"N" help:"Run at most N jobs at once (no limit)."`
+	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU needs for jobs without gpu_memory; a bare number is MiB (8000MiB)."`
+	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization of a GPU on which a job starts (30)."`
+	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds (5s)."`
+	MaxWait       string `placeholder:"TIME" help:"Give up when a ready job has waited this long for a GPU (0, never)."`
+	WorkDir       string `placeholder:"DIR" help:"Directory in which jobs run (that of the file)."`
+	GPUIDs        string `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs (all)."`
+	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free (0)."`
+	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer (0)."`
+	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Use at most N GPUs at once (no limit)."`
+	Hours         string `placeholder:"HOURS" help:"Start jobs only then: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (always)."`
+	Background    bool   `negatable:"" help:"Use only GPUs that no other run waits for, and yield them on demand (no)."`
+	Share         bool   `negatable:"" help:"Let jobs share a GPU while its memory suffices (no)."`
+	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of its memory by default (0, no limit)."`
+	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (allow)."`
+	Pick          string `placeholder:"POLICY" help:"Choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin (most-free)."`
+	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first (file)."`
+	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run, which printed its seed (random)."`
+	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job (10m)."`
+	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL (10s)."`
+	FailFast      bool   `negatable:"" help:"Stop everything at the first failure (no)."`
+	Program       string `placeholder:"CMD" help:"Program that experiment lists run (python test.py)."`
+	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see gpurun help lint."`
+	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed (config)."`
+	Breaker       string `placeholder:"N" help:"Hold similar jobs once the first N failed with the same error (5); 0 for never."`
+	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2."`
+	Engine        string `placeholder:"NAME" help:"Where jobs run: local (this host), slurm or sge (local)."`
+	Cluster       string `placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
+	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can edit it meanwhile (no)."`
+	Learn         bool   `negatable:"" help:"Learn the memory and time of jobs from earlier runs (yes)."`
 }
 
 // gpuFlags select where the GPUs come from.
 type gpuFlags struct {
-	Sim  string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Use simulated GPUs: 4x24GiB, or a YAML file."`
-	NVML string `name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load instead of libnvidia-ml.so.1."`
+	Sim  string `group:"gpus" env:"GPURUN_SIM" placeholder:"SPEC" help:"Use simulated GPUs: 4x24GiB, or a YAML file."`
+	NVML string `group:"gpus" name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load (libnvidia-ml.so.1)."`
 }
 
 // simFlag belongs to the commands that start jobs.
 type simFlag struct {
-	SimHere bool `env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with GPUs: jobs run for real and may use them."`
+	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with GPUs, which jobs may then use."`
 }
 
 func (f *gpuFlags) source() *session.GPUs { return &session.GPUs{Sim: f.Sim, Library: f.NVML} }
@@ -134,7 +134,7 @@ func (here simFlag) source(f *gpuFlags) *session.GPUs {
 
 // batchFlag names the batch that a command like status or stop is about.
 type batchFlag struct {
-	File string `placeholder:"FILE" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
+	File string `placeholder:"FILE" help:"Job file (the one running in this folder, or the last that ran here)."`
 }
 
 // paths returns all job files on the command line.
@@ -159,10 +159,19 @@ func (a *app) paths(b *batchFlags) ([]string, error) {
 	return paths, nil
 }
 
-// groupTitles are the groups of flags that several commands have.
+// groupTitles are the groups of flags and of commands, as the help shows them.
 var groupTitles = []kong.Group{
+	{Key: "job files", Title: "Job files:"},
+	{Key: "selection", Title: "Which jobs:"},
 	{Key: "lines", Title: "Lists of commands:"},
+	{Key: "gpus", Title: "GPUs:"},
 	{Key: "settings", Title: "Settings (these override the job files):"},
+	{Key: "every command", Title: "Flags of every command:"},
+	{Key: "Run", Title: "Run:"},
+	{Key: "Look", Title: "Look:"},
+	{Key: "Steer", Title: "Steer:"},
+	{Key: "Host", Title: "Host:"},
+	{Key: "Set up", Title: "Set up:"},
 }
 
 // helpFlag prints the help of the command it is given to.
@@ -213,7 +222,7 @@ func shownCommands() (names []string) {
 func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("gpurun"),
-		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free GPUs, runs the jobs that are not up to date, and exits when all are finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. For details: gpurun help COMMAND."),
+		kong.Description("Runs a file of jobs on the GPUs of a shared machine. For a command, or a key of a job file: gpurun help TOPIC."),
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),
@@ -227,7 +236,7 @@ func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 		if all || isDefault || slices.Contains(words, c.name) {
 			target = fields.FieldByIndex(c.field.Index).Addr().Interface()
 		}
-		options = append(options, kong.DynamicCommand(c.name, c.field.Tag.Get("help"), "", target, string(c.field.Tag)))
+		options = append(options, kong.DynamicCommand(c.name, c.field.Tag.Get("help"), c.field.Tag.Get("group"), target, string(c.field.Tag)))
 	}
 	options = append(options, kong.KindMapper(reflect.String, kong.MapperFunc(asGiven)))
 	return kong.New(&root.globalFlags, options...)

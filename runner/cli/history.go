@@ -18,14 +18,14 @@ import (
 
 type historyCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs: show their attempts. Without any, a digest of each run."`
-	Since     string   `placeholder:"TIME" help:"Only what ended within this time, e.g. 12h or 2d."`
-	JSON      bool     `name:"json" help:"Print it as JSON."`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs whose attempts to show (a digest of each run)."`
+	Since     string   `placeholder:"TIME" help:"Show only what ended within this time, e.g. 12h or 2d."`
+	JSON      bool     `name:"json" help:"Print JSON."`
 }
 
 // Help returns the command's description and examples.
 func (historyCmd) Help() string {
-	return `What happened, by the ledger: when each run began and ended, and why; its jobs, failures that are alike, retries, GPU hours, and the GPU time that it could not use although jobs waited, by whose fault. With jobs, every attempt of theirs, also those of earlier versions of the job file.
+	return `Names failures, retries, GPU hours, and who held the GPUs while jobs waited.
 
 Examples:
 

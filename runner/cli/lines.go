@@ -21,8 +21,8 @@ import (
 // lineFlags are about a list of commands: where it is, and what a job file would say of its
 // jobs.
 type lineFlags struct {
-	Lines    []string `sep:"none" placeholder:"FILE" help:"A file in which every line is a command, and a job; - is standard input."`
-	Name     string   `placeholder:"NAME" help:"With --lines -: what the batch is called. gpurun status NAME finds it."`
+	Lines    []string `sep:"none" placeholder:"FILE" help:"Read a file with a command on each line; - is standard input."`
+	Name     string   `placeholder:"NAME" help:"Name of the batch, with --lines -; gpurun status NAME finds it."`
 	askFlags `embed:""`
 	Setup    string `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`
 }
@@ -30,9 +30,9 @@ type lineFlags struct {
 // askFlags are what a job asks for.
 type askFlags struct {
 	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs of each job: 2, or 2-4, or 0 (1)."`
-	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory each of its GPUs needs; a bare number is MiB (--min-memory)."`
+	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory that each GPU needs; a bare number is MiB (--min-memory)."`
 	Timeout   *timeFlag   `placeholder:"TIME" help:"Stop a job after this long; a bare number is seconds (never)."`
-	Retry     retryFlag   `placeholder:"N" help:"Try a job that fails so many times more, or forever (0)."`
+	Retry     retryFlag   `placeholder:"N" help:"Retry a failed job N times, or forever (0)."`
 }
 
 // given returns what the flags say, laid over what was said before.

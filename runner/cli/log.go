@@ -22,24 +22,20 @@ import (
 type logCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"The job, or a glob."`
-	Failed    bool     `help:"Of all that failed, or of those of the jobs that did."`
-	Lines     int      `short:"n" placeholder:"N" help:"Only the last N lines of each."`
-	Follow    bool     `short:"f" help:"Keep printing until the job ends; waits for its start and follows retries."`
+	Failed    bool     `help:"Print the logs of failed jobs."`
+	Lines     int      `short:"n" placeholder:"N" help:"Print only the last N lines of each."`
+	Follow    bool     `short:"f" help:"Keep printing until the job ends, through retries."`
 	Path      bool     `help:"Print only the path of the log."`
 	Raw       bool     `help:"Send control sequences to the terminal unchanged."`
 }
 
 // Help returns the command's description and examples.
 func (logCmd) Help() string {
-	return `Use --path to open the log with less, tail or grep.
-
-On a terminal, control sequences other than colors are made visible, since a log may hold anything. With --raw, or in a pipe, every byte passes through.
+	return `On a terminal, shows control sequences other than colors as text.
 
 Examples:
 
-    gpurun log train-cifar10-s42
     gpurun log -f train-cifar10-s42
-    gpurun log 'train-*'
     gpurun log --failed -n 20
     less $(gpurun log --path train-cifar10-s42)`
 }

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
+	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
@@ -15,7 +17,7 @@ type lsCmd struct {
 
 // Help returns the command's description and examples.
 func (lsCmd) Help() string {
-	return `The batches that you have run on this host, wherever their job files are, last started first. They are in batches.jsonl in $XDG_STATE_HOME/gpurun (~/.local/state/gpurun); one whose state folder is gone is left out. A batch with jobs that failed has failed, however its last run ended.
+	return `Lists the latest first, wherever the job files are.
 
 Examples:
 
@@ -28,19 +30,8 @@ func (c *lsCmd) Run(a *app) error {
 	doc := schema.Batches{Head: schema.At(time.Now()), Batches: []schema.BatchRow{}}
 	cells := [][]string{{"FILE", "STATE", "RUN", "JOBS"}}
 	var unreadable []string
-	seen := map[string]bool{}
-	for _, u := range disk.Remembered() {
-		if seen[u.Dir] {
-			continue
-		}
-		ref, err := a.In(u.StateDir, nil).Open(u.File)
-		if err != nil {
-			continue // just removed
-		}
+	for ref := range a.remembered() {
 		row, counts := ref.Row()
-		for i := range ref.Files() {
-			seen[ref.Folder(i)] = true
-		}
 		doc.Batches = append(doc.Batches, row)
 		how, jobs := "unknown", "unknown"
 		if row.Outcome != nil {
@@ -61,6 +52,28 @@ func (c *lsCmd) Run(a *app) error {
 		a.Warn(unreadable...)
 	}
 	return nil
+}
+
+// remembered yields the batches that this user has run on this host, the latest first.
+func (a *app) remembered() iter.Seq[*batches.Ref] {
+	return func(yield func(*batches.Ref) bool) {
+		seen := map[string]bool{}
+		for _, u := range disk.Remembered() {
+			if seen[u.Dir] {
+				continue
+			}
+			ref, err := a.In(u.StateDir, nil).Open(u.File)
+			if err != nil {
+				continue // just removed
+			}
+			for i := range ref.Files() {
+				seen[ref.Folder(i)] = true
+			}
+			if !yield(ref) {
+				return
+			}
+		}
+	}
 }
 
 // runWords says when a batch's last run was.

@@ -9,6 +9,7 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -85,13 +86,23 @@ func (a *app) main(args []string) int {
 	if len(args) == 1 && args[0] == "--version" {
 		args = []string{"version"}
 	}
-	if len(args) > 0 && args[0] == "help" {
+	if len(args) == 0 {
+		a.tour()
+		return batches.ExitUsage
+	}
+	about := ""
+	if args[0] == "help" {
+		if len(args) == 2 {
+			about = topic(args[1], min(a.width(), 100))
+		}
+		if about != "" && !slices.Contains(shownCommands(), args[1]) {
+			fmt.Fprint(a.out, about)
+			return batches.ExitDone
+		}
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	if len(args) > 0 {
-		if err := notACommand(args[0]); err != nil && disk.Lines(args[0], os.Getenv("GPURUN_STATE_DIR")) == nil {
-			return a.report(cmp.Or(a.JobNamed(args[0]), err))
-		}
+	if err := notACommand(args[0]); err != nil && disk.Lines(args[0], os.Getenv("GPURUN_STATE_DIR")) == nil {
+		return a.report(cmp.Or(a.JobNamed(args[0]), err))
 	}
 	root := &grammar{}
 	parser, err := newParser(root, a, args)
@@ -100,6 +111,9 @@ func (a *app) main(args []string) int {
 	}
 	ctx, err := parser.Parse(args)
 	if errors.Is(err, errHelpShown) {
+		if about != "" {
+			fmt.Fprint(a.out, "\nIn a job file:\n\n", about)
+		}
 		return batches.ExitDone
 	}
 	if err != nil {

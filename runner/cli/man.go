@@ -27,36 +27,36 @@ type row struct{ term, text string }
 // exitRows are the exit statuses, in numerical order.
 var exitRows = []row{
 	{strconv.Itoa(batches.ExitDone), "All jobs succeeded, or there was nothing to do."},
-	{strconv.Itoa(batches.ExitFailed), "Some job failed; gpurun stop and other commands that change a run: it was refused."},
-	{strconv.Itoa(batches.ExitUsage), "The files or the arguments are wrong; nothing was started."},
-	{strconv.Itoa(batches.ExitState), "The state cannot be used: another gpurun is running this file, the disk is full, the run is on another host, ..."},
+	{strconv.Itoa(batches.ExitFailed), "A job failed, or a run refused a request such as gpurun stop."},
+	{strconv.Itoa(batches.ExitUsage), "The files or the arguments have mistakes; nothing was started."},
+	{strconv.Itoa(batches.ExitState), "The state cannot be used: another gpurun runs this file, the disk is full, the run is on another host."},
 	{strconv.Itoa(batches.ExitInternal), "gpurun itself failed."},
-	{strconv.Itoa(batches.ExitNotYet), "run, exec: --no-wait, and no GPU was free. wait: what it waits for had not ended at --timeout."},
-	{strconv.Itoa(batches.ExitGaveUp), "Gave up waiting for a GPU (max_wait). exec: the command was stopped by the host's max_timeout."},
-	{strconv.Itoa(batches.ExitCannotExecute) + ", " + strconv.Itoa(batches.ExitNotFound), "exec: the command is not executable, or not found. Otherwise exec exits with the command's own status."},
-	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Interrupted: by Ctrl-C, or by SIGTERM or gpurun stop."},
+	{strconv.Itoa(batches.ExitNotYet), "Not yet: no GPU was free (--no-wait), or the run was still running (wait --timeout)."},
+	{strconv.Itoa(batches.ExitGaveUp), "No GPU within max_wait. exec: the host's max_timeout stopped the command."},
+	{strconv.Itoa(batches.ExitCannotExecute) + ", " + strconv.Itoa(batches.ExitNotFound), "exec: the command is not executable, or not found. exec otherwise exits with the status of the command, or 128 + N after signal N."},
+	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Interrupted by Ctrl-C; by SIGTERM or gpurun stop."},
 }
 
 // environRows are the variables that no flag names.
 var environRows = []row{
 	{"CUDA_VISIBLE_DEVICES", "If set, gpurun manages only these GPUs."},
-	{"GPURUN_CLAIMS_DIR", "Where the runs of this host see each other, instead of /var/tmp."},
-	{"GPURUN_HOST_RULES", "Another file of host rules, where the owner of the host has none."},
+	{"GPURUN_CLAIMS_DIR", "Folder in which the runs of this host see each other (/var/tmp)."},
+	{"GPURUN_HOST_RULES", "File of host rules, on a host without /etc/gpurun/host.yaml."},
 	{"NO_COLOR", "If set, no colors."},
-	{"XDG_CONFIG_HOME", "Where the user's own settings are, instead of ~/.config."},
+	{"XDG_CONFIG_HOME", "Folder of your config, gpurun/config.yaml (~/.config)."},
 	{"CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER", "Set for each job: its GPUs, in the order of PCI."},
-	{"GPURUN_JOB, GPURUN_UNI_ID, GPURUN_ATTEMPT, GPURUN_PARAM_*", "Set for each job: its name, the ID and the number of the attempt, and its parameters."},
-	{"GPURUN_RESULT", "Set for each job: a file to which it may append JSON objects of metrics."},
+	{"GPURUN_JOB, GPURUN_UNI_ID, GPURUN_ATTEMPT, GPURUN_PARAM_*", "Set for each job: its name, the ID and number of the attempt, and its parameters."},
+	{"GPURUN_RESULT", "Set for each job: a file to which it may append its metrics as JSON."},
 }
 
 var fileRows = []row{
-	{".gpurun/FILE/", "The state of a job file, next to it (--state-dir moves it)."},
-	{".gpurun/FILE/ledger.jsonl", "What was started and how it ended, a JSON object a line."},
-	{".gpurun/FILE/logs/", "The output of jobs whose job file names no log."},
-	{".gpurun/FILE/run.log, run.out, summary.txt", "The log of gpurun itself, the output of run -d, and the last run's summary."},
-	{"~/.config/gpurun/config.yaml", "The user's own settings, weaker than all others."},
-	{"/etc/gpurun/host.yaml", "The rules that the owner of the host sets for everybody."},
-	{"/var/tmp/gpurun-UID/", "The GPUs that a user's runs hold and wait for, for others to see."},
+	{".gpurun/FILE/", "State of a job file, next to it."},
+	{".gpurun/FILE/ledger.jsonl", "Ledger: what was started and how it ended, as JSON lines."},
+	{".gpurun/FILE/logs/", "Output of jobs without a log key."},
+	{".gpurun/FILE/run.log, run.out, summary.txt", "Log of gpurun itself, output of run -d, and summary of the last run."},
+	{"~/.config/gpurun/config.yaml", "Your own settings; job files and flags override them."},
+	{"/etc/gpurun/host.yaml", "Rules of the host's owner, for all users."},
+	{"/var/tmp/gpurun-UID/", "GPUs that a user's runs hold and wait for, readable by all."},
 }
 
 // manual returns the page in roff.
@@ -81,6 +81,9 @@ func manual(app *kong.Application) []byte {
 	m.section("FLAGS OF ALL COMMANDS")
 	m.flags(app.Flags)
 	for _, g := range groupTitles {
+		if len(groups[g.Key]) == 0 {
+			continue
+		}
 		m.section(strings.ToUpper(g.Key))
 		m.text(g.Title)
 		m.flags(groups[g.Key])

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -79,16 +78,8 @@ func TestManual(t *testing.T) {
 			t.Errorf("%s is explained %d times, want %d at least", name, got, n)
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	statuses := regexp.MustCompile(`(?m)^\| ([0-9]+)(?:, ([0-9]+))? \|`).FindAllStringSubmatch(string(readme), -1)
-	if len(statuses) != len(exitRows) {
-		t.Errorf("README.md has %d exit statuses, the page %d", len(statuses), len(exitRows))
-	}
-	for _, m := range statuses {
-		says(m[1])
+	for _, r := range exitRows {
+		says(strings.Split(r.term, ",")[0])
 	}
 	for _, r := range append(environRows, fileRows...) {
 		says(r.term)

@@ -14,7 +14,7 @@ type forgetCmd struct {
 
 // Help returns the command's description and examples.
 func (forgetCmd) Help() string {
-	return `Deletes nothing: the ledger, the logs and the outputs stay.
+	return `Deletes nothing: ledger, logs and outputs stay.
 
 Examples:
 
@@ -29,16 +29,14 @@ func (c *forgetCmd) Run(a *app) error {
 
 type doneCmd struct {
 	batchFlag      `embed:""`
-	WithoutOutputs bool     `help:"Record them even if outputs are missing; this holds until their command changes."`
-	From           string   `placeholder:"FILE" help:"Take over what succeeded under another job file's name: the batch was renamed, or is a copy."`
+	WithoutOutputs bool     `help:"Record them even if outputs are missing, until their command changes."`
+	From           string   `placeholder:"FILE" help:"Copy what succeeded under the old name of a renamed job file."`
 	Jobs           []string `arg:"" optional:"" name:"job" help:"Jobs or globs; with --from, none means all."`
 }
 
 // Help returns the command's description and examples.
 func (doneCmd) Help() string {
-	return `For work that was done by hand, or before you used gpurun. A job whose outputs are missing is not recorded (exit status 1) unless you add --without-outputs.
-
-After mv old.yaml new.yaml, --from old.yaml has new.yaml continue where old.yaml was: jobs that do the same and succeeded there count as done, with their times, metrics and logs. The state folder of old.yaml stays where it is, since the logs are there.
+	return `For work that was done by hand, or under the old name of a renamed job file (--from).
 
 Examples:
 

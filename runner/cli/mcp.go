@@ -21,15 +21,13 @@ import (
 )
 
 type mcpCmd struct {
-	Root  []string `sep:"none" placeholder:"DIR" help:"What the client may see: this folder and what is below it (repeatable). Default: the current folder, unless that is / or has your home folder in it."`
-	Allow []string `placeholder:"control,run" help:"Let the client also stop and retry jobs (control), start job files and add to them (run). Default: it only looks."`
+	Root  []string `sep:"none" placeholder:"DIR" help:"Show the client only files below DIR (repeatable; the current folder)."`
+	Allow []string `placeholder:"control,run" help:"Also allow stopping and retrying (control), starting and adding jobs (run)."`
 }
 
 // Help returns the command's description and examples.
 func (mcpCmd) Help() string {
-	return `Answers a client of the Model Context Protocol on standard input and output, until that closes: the tools check, plan, status, why, log, results, history, gpus and wait; run and add with --allow run, stop and retry with --allow control. It is started by the client; docs/guide/agents.md says how to configure one.
-
-Nothing outside the root is read or quoted, also not if a job file or a link leads there. Job files that others may write are refused. Runs that were started go on when the client ends. With --allow run the client can run any command as you.
+	return `Clients start it themselves; without --allow they can only look, and only below --root.
 
 Examples:
 

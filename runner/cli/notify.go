@@ -24,13 +24,13 @@ import (
 )
 
 type notifyCmd struct {
-	Files []string `arg:"" optional:"" name:"file" help:"Job files whose notify counts. Default: your own config.yaml alone."`
-	Test  bool     `help:"Send a message to each, and say whether it was delivered."`
+	Files []string `arg:"" optional:"" name:"file" help:"Job files with notify (your config.yaml alone)."`
+	Test  bool     `help:"Send a message to each, and report failures."`
 }
 
 // Help returns the command's description and examples.
 func (notifyCmd) Help() string {
-	return `Lists who gets news of a run: notify in the settings of the job files, else in your own config.yaml, and notify of jobs. With --test, sends each of them a message. Exits with 0 if all were delivered, else 1.
+	return `Targets come from notify in the job files, or else in your config.yaml.
 
 Examples:
 

@@ -23,21 +23,19 @@ import (
 
 type planCmd struct {
 	jobFlags `embed:""`
-	Verbose  bool `short:"v" help:"Also show every setting and its source, and what each job runs and needs."`
-	Simulate bool `help:"Also play the batch in virtual time on the GPUs as they are now: when each job would start and end."`
+	Verbose  bool `short:"v" help:"Also show every setting with its source, and each command."`
+	Simulate bool `help:"Also show when each job would start and end, on the GPUs as they are now."`
 	JSON     bool `name:"json" help:"Print the jobs as JSON."`
 }
 
 // Help returns the command's description and examples.
 func (planCmd) Help() string {
-	return `Needs no GPU and starts nothing. If there are GPUs, it also shows which ones the jobs could use now.
+	return `Starts nothing; shows which GPUs the jobs could use now, if there are any.
 
 Examples:
 
-    gpurun plan jobs.yaml
     gpurun plan -v jobs.yaml            also settings and commands
     gpurun plan --simulate jobs.yaml    also when each job would start and end
-    gpurun plan --only 'train-*' jobs.yaml
     gpurun plan --json jobs.yaml | jq '.jobs[] | select(.plan.run) | .name'`
 }
 

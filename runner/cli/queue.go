@@ -25,7 +25,7 @@ type queueCmd struct {
 
 // Help returns the command's description and examples.
 func (queueCmd) Help() string {
-	return `The runs of all users that wait for GPUs, or for cores or memory of the host, in the order in which the next GPU is offered to them: whoever holds fewest goes first, or whoever has waited longest where the host says "schedule: fifo". A run whose jobs cannot use a GPU is passed by those behind it. START is what can be told from when running jobs are over at the latest; most do not say it.
+	return `The user who holds the fewest GPUs comes first, unless the host's rules say "schedule: fifo".
 
 Examples:
 

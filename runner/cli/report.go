@@ -31,9 +31,9 @@ func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
 }
 
 type reportCmd struct {
-	Path   string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
-	File   string `placeholder:"FILE" help:"The job file, as a flag."`
-	Output string `short:"o" placeholder:"FILE" help:"Where to write it; - for standard output. Default: NAME-report.html in this folder."`
+	Path   string `arg:"" optional:"" name:"file" help:"Job file (the one running in this folder, or the last that ran here)."`
+	File   string `placeholder:"FILE" help:"Job file, as a flag."`
+	Output string `short:"o" placeholder:"FILE" help:"Where to write it; - for standard output (NAME-report.html)."`
 	JSON   bool   `name:"json" help:"Print the data as JSON instead."`
 
 	runFlag `embed:""`
@@ -41,7 +41,7 @@ type reportCmd struct {
 
 // Help returns the command's description and examples.
 func (reportCmd) Help() string {
-	return `What happened in a batch, as one HTML file that needs no network and no server: how each run ended, the jobs on the GPUs over time, memory and utilization with the batch's part, results and curves, failures that are alike, the GPU time lost and to whom, and what each job was made of. It works during the run, after it, and after it was killed. Values whose names say that they are secret (KEY, TOKEN, SECRET, PASSWORD) are left out.
+	return `One file with timeline, GPUs, results, failures and commands, without secrets; it needs no network.
 
 Examples:
 

@@ -15,21 +15,21 @@ import (
 )
 
 type resultsCmd struct {
-	Files  []string `arg:"" optional:"" name:"file" help:"Job files. Default: those running in this folder, or the one that ran last here."`
-	File   []string `placeholder:"FILE" help:"A job file, as a flag."`
+	Files  []string `arg:"" optional:"" name:"file" help:"Job files (those running in this folder, or the last that ran here)."`
+	File   []string `placeholder:"FILE" help:"Job file, as a flag."`
 	Metric []string `placeholder:"NAME,…" help:"Show only these metrics."`
-	By     []string `placeholder:"PARAM,…" help:"Parameters that make the rows. Default: all that vary."`
-	Over   []string `placeholder:"PARAM,…" help:"Average over these; the others within the first. Default: seed, random_seed, rep, repeat, trial or run."`
-	Best   string   `placeholder:"METRIC" help:"Of all parameters not in --by, keep the setting with the best mean."`
-	Pivot  string   `placeholder:"PARAM" help:"A column for each value of this parameter."`
-	Within []string `placeholder:"PARAM,…" help:"Mark the best among the rows that agree in these. Default: among those that differ in the last parameter only."`
-	Versus string   `placeholder:"PARAM=VALUE" help:"Add the paired difference from this baseline, with its 95% interval."`
-	Where  []string `sep:"none" placeholder:"PARAM=VALUE,…" help:"Only jobs with this value, or one of these; != excludes."`
-	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"What stands behind ±: standard deviation, its error, or the 95% interval (${default})."`
-	Raw    bool     `help:"A row for each job, not averaged."`
-	Sort   string   `placeholder:"COLUMN" help:"Sort by a metric, the best first, or by a parameter; --sort=-COLUMN reverses."`
-	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Print as ${enum}; csv and json have all digits."`
-	JSON   bool     `name:"json" help:"The same as --format json."`
+	By     []string `placeholder:"PARAM,…" help:"Parameters that make the rows (all that vary)."`
+	Over   []string `placeholder:"PARAM,…" help:"Average over these (seed, random_seed, rep, repeat, trial or run)."`
+	Best   string   `placeholder:"METRIC" help:"Keep the best setting of the parameters that are not in --by."`
+	Pivot  string   `placeholder:"PARAM" help:"Make a column of each value of this parameter."`
+	Within []string `placeholder:"PARAM,…" help:"Mark the best row of each value of these (of all but the last parameter)."`
+	Versus string   `placeholder:"PARAM=VALUE" help:"Add paired differences from this baseline."`
+	Where  []string `sep:"none" placeholder:"PARAM=VALUE,…" help:"Use only jobs with this value; != excludes."`
+	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print standard deviation, its error, or the 95% interval after ± (${default})."`
+	Raw    bool     `help:"Print a row for each job, not averaged."`
+	Sort   string   `placeholder:"COLUMN" help:"Sort by a metric, best first, or a parameter; --sort=-COLUMN reverses."`
+	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Print ${enum}; csv and json have all digits (${default})."`
+	JSON   bool     `name:"json" help:"Print JSON, as --format json does."`
 	Watch  bool     `short:"w" help:"Print again when something changes, until the run ends."`
 
 	runFlag `embed:""`
@@ -37,15 +37,13 @@ type resultsCmd struct {
 
 // Help returns the command's description and examples.
 func (resultsCmd) Help() string {
-	return `A table of what the jobs have measured, averaged over their seeds. Numbers come from the JSON that jobs write to $GPURUN_RESULT, and from their logs and files as the job file's metrics say. A value counts if it is of the last success of the job as the file has it now; what is missing is named in its cell. Successes of runs with other -p values are in the table, too, where the file still has such jobs; --run shows the values of one run alone.
+	return `Numbers come from $GPURUN_RESULT, and from logs and files as metrics in the job file says.
 
 Examples:
 
-    gpurun results jobs.yaml
     gpurun results --metric acc --pivot algorithm --versus algorithm=fedavg
     gpurun results --by dataset,algorithm --best val_acc --err ci95
-    gpurun results --where dataset=svhn,cifar10 --format latex > table.tex
-    gpurun results --raw --format csv > results.csv`
+    gpurun results --where dataset=svhn,cifar10 --format latex > table.tex`
 }
 
 // Run prints the results of the files, or of each batch that may be meant.

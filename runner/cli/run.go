@@ -14,30 +14,25 @@ import (
 type runCmd struct {
 	jobFlags `embed:""`
 	simFlag  `embed:""`
-	DryRun   bool   `short:"n" help:"Start nothing, show what would run (gpurun plan)."`
-	Verbose  bool   `short:"v" help:"With -n: also show every setting and its source, and what each job runs and needs."`
-	Abandon  string `placeholder:"HOST" help:"Record as lost what a run on HOST left open; use it only if that machine is gone."`
-	Detach   bool   `short:"d" help:"Run in the background, with its output in run.out in the state folder. Returns once the run has begun, or with the error."`
-	Watch    bool   `help:"Do not exit when all is done, but wait for the job files to change, and run what they then say."`
-	Yes      bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
+	DryRun   bool   `short:"n" help:"Start nothing, show what would run, as gpurun plan does."`
+	Verbose  bool   `short:"v" help:"With -n, also show settings and commands."`
+	Abandon  string `placeholder:"HOST" help:"Record the open attempts of HOST as lost; only if that machine is gone."`
+	Detach   bool   `short:"d" help:"Run in the background, with output in run.out in the state folder."`
+	Watch    bool   `help:"When all is done, wait for the job files to change."`
+	Yes      bool   `short:"y" help:"Rerun successes of more than a GPU hour without asking."`
 	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
-	JSON     bool   `name:"json" help:"Print the run's events as lines of JSON, as gpurun events does, instead of what people read."`
+	JSON     bool   `name:"json" help:"Print events as JSON lines, as gpurun events does."`
 }
 
 // Help returns the command's description and examples.
 func (runCmd) Help() string {
-	return `Jobs that are up to date do not run again; "gpurun plan" shows why the others would. The first Ctrl-C starts nothing more, the second stops the jobs, the third kills them.
-
-Exit status: 0 all done, 1 a job failed, 2 bad files or arguments, 4 the state cannot be used (e.g. the file is already running), 75 no GPU free with --no-wait, 124 no GPU within max_wait, 130 or 143 interrupted, 70 internal error.
+	return `Ctrl-C starts nothing more, a second one stops the jobs, a third kills them.
 
 Examples:
 
-    gpurun jobs.yaml
-    gpurun --max-concurrent 4 --min-memory 8000 jobs.yaml
-    gpurun --sim 4x24GiB jobs.yaml                 simulated GPUs
-    gpurun --only 'train-*' --force jobs.yaml      rerun these, done or not
-    gpurun --lines cmds.txt -m 8GiB -j 4           every line of cmds.txt is a job
-    gpurun run -d jobs.yaml                        keeps running after logout`
+    gpurun --sim 4x24GiB jobs.yaml           simulated GPUs
+    gpurun --lines cmds.txt -m 8GiB -j 4     every line of cmds.txt is a job
+    gpurun run -d jobs.yaml                  in the background, also after logout`
 }
 
 // Run runs the batch.

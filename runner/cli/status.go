@@ -12,22 +12,21 @@ import (
 )
 
 type statusCmd struct {
-	Path    string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
-	File    string `placeholder:"FILE" help:"The job file, as a flag."`
-	Watch   bool   `short:"w" help:"Watch until it ends, and exit with its status. Ctrl-C only stops watching."`
+	Path    string `arg:"" optional:"" name:"file" help:"Job file (the one running in this folder, or the last that ran here)."`
+	File    string `placeholder:"FILE" help:"Job file, as a flag."`
+	Watch   bool   `short:"w" help:"Watch until the run ends, and exit with its status."`
 	Verbose bool   `short:"v" help:"Also show how the GPUs of each job are connected."`
-	All     bool   `short:"a" help:"List every job in a cluster's queue, not a line for each reason."`
+	All     bool   `short:"a" help:"List every job in a cluster's queue."`
 	JSON    bool   `name:"json" help:"Print the status as JSON."`
 	runFlag `embed:""`
 }
 
 // Help returns the command's description and examples.
 func (statusCmd) Help() string {
-	return `Asks the run if there is one, else reads the ledger of the last one.
+	return `Asks the run if there is one, else reads the ledger.
 
 Examples:
 
-    gpurun status
     gpurun status -w
     gpurun status --run 3
     gpurun status --json jobs.yaml | jq .counts.failed`
@@ -90,7 +89,7 @@ func (c *statusCmd) json(a *app, ref *batches.Ref) error {
 
 // A runFlag chooses whose -p values are shown.
 type runFlag struct {
-	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of this run of gpurun history; 0 is the job file's own. Default: those of the last run."`
+	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of run N; 0 is the file's own (last run)."`
 }
 
 func (f *runFlag) choose(refs []*batches.Ref) {

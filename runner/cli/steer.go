@@ -15,7 +15,7 @@ type pauseCmd struct {
 
 // Help returns the command's description and examples.
 func (pauseCmd) Help() string {
-	return `Running jobs go on. A queue waits for a paused job of it. The pause ends with the run.
+	return `Running jobs continue; the pause ends with the run.
 
 Examples:
 
@@ -36,7 +36,7 @@ type resumeCmd struct {
 
 // Help returns the command's description and examples.
 func (resumeCmd) Help() string {
-	return `Undoes gpurun pause and gpurun stop --drain. Jobs that were paused by name are resumed by name.
+	return `Jobs that were paused by name are resumed by name.
 
 Examples:
 
@@ -56,7 +56,7 @@ type retryCmd struct {
 
 // Help returns the command's description and examples.
 func (retryCmd) Help() string {
-	return `Those that failed for good get all their retries again; those that wait for a retry start as soon as there is room. What could not run because of them runs after them. Without a run, gpurun FILE tries failed jobs again anyway.
+	return `They get all their retries again, and jobs that need them run afterwards.
 
 Examples:
 
@@ -71,22 +71,19 @@ func (c *retryCmd) Run(a *app) error {
 
 type setCmd struct {
 	batchFlag `embed:""`
-	Values    []string `arg:"" name:"key=value" help:"Settings, spelled as in the job file, e.g. max_concurrent=4; with --job, keys of jobs, e.g. gpu_memory=30GiB or before=JOB."`
-	Job       []string `placeholder:"GLOB" sep:"none" help:"The jobs that change (repeatable)."`
+	Values    []string `arg:"" name:"key=value" help:"Settings, e.g. max_concurrent=4; with --job, keys of jobs, e.g. gpu_memory=30GiB or before=JOB."`
+	Job       []string `placeholder:"GLOB" sep:"none" help:"Jobs that change (repeatable)."`
 }
 
 // Help returns the command's description and examples.
 func (setCmd) Help() string {
-	return `Holds until the run ends; the job file stays as it is. Running jobs go on as they are.
-
-With --job, these can be set: gpus, gpu_memory, max_util, timeout, retry, priority (a number, first or last), and before=JOB or after=JOB, which need the same priority and queue. A retry goes by what is set, too, and gpurun reload leaves it on top.
+	return `Holds until the run ends; running jobs and the job file stay as they are.
 
 Examples:
 
     gpurun set max_concurrent=4
     gpurun set gpu_ids=0,1 hours=20:00-08:00
-    gpurun set --job 'train-*-s42' priority=first
-    gpurun set --job train-7 gpu_memory=30GiB timeout=6h before=train-3`
+    gpurun set --job 'train-*' gpu_memory=30GiB priority=first`
 }
 
 // Run changes settings of a run.
@@ -116,7 +113,7 @@ type reloadCmd struct {
 
 // Help returns the command's description and examples.
 func (reloadCmd) Help() string {
-	return `New jobs join the run, and those that are gone leave it; one that has changed is another job. What runs goes on. Jobs that failed run again only if they have changed. If the files have mistakes, nothing changes, and the mistakes are shown as gpurun check shows them. The run keeps its flags, and what gpurun set changed. SIGUSR1 to the run does the same.
+	return `New jobs join the run, removed ones leave it, and running ones continue.
 
 Example:
 

@@ -14,8 +14,8 @@ import (
 type stopCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to cancel; none stops the whole run."`
-	GPU       *int     `name:"gpu" placeholder:"N" help:"Stop and requeue the jobs on GPU N, and do not use it again."`
-	Exec      string   `placeholder:"NAME" help:"Stop the command that gpurun exec --name NAME runs, or waits to run."`
+	GPU       *int     `name:"gpu" placeholder:"N" help:"Requeue the jobs on GPU N, and do not use it again."`
+	Exec      string   `placeholder:"NAME" help:"Stop the command of gpurun exec --name NAME."`
 	Drain     bool     `help:"Start nothing more, but let running jobs finish."`
 }
 
@@ -25,10 +25,8 @@ func (stopCmd) Help() string {
 
 Examples:
 
-    gpurun stop                    the whole run
     gpurun stop 'train-*-s42'      these jobs
     gpurun stop --gpu 5            give GPU 5 back; its jobs run elsewhere
-    gpurun stop --exec notebook    the command of gpurun exec --name notebook
     gpurun stop --drain            start nothing more`
 }
 

@@ -19,14 +19,14 @@ import (
 )
 
 type usageCmd struct {
-	Sim   string `env:"GPURUN_SIM" placeholder:"SPEC" help:"The simulated GPUs of a YAML file instead of this host's."`
-	Month bool   `help:"The last 30 days instead of the last 7."`
-	JSON  bool   `name:"json" help:"Print it as JSON."`
+	Sim   string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Use the simulated GPUs of a YAML file."`
+	Month bool   `help:"Show the last 30 days (7)."`
+	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
 // Help returns the command's description and examples.
 func (usageCmd) Help() string {
-	return `GPU hours of the users of this host: what each user's own runs have recorded, or what your runs saw others hold, whichever is more. A job that shares a GPU counts for its part of the memory. Background runs, and programs that were started without gpurun, are not counted. Then, for the batches of this folder, the GPU hours of your attempts that have ended, where time on a GPU counts once, however many of them shared it.
+	return `Programs that were started without gpurun, and background runs, are not counted.
 
 Examples:
 

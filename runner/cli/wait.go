@@ -22,14 +22,12 @@ import (
 type waitCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none waits for the whole run."`
-	Timeout   string   `placeholder:"TIME" help:"Wait no longer than this, e.g. 50s or 2h; then the exit status is 75."`
+	Timeout   string   `placeholder:"TIME" help:"Give up after this long, e.g. 50s or 2h, with exit status 75."`
 }
 
 // Help returns the command's description and examples.
 func (waitCmd) Help() string {
-	return `Starts and stops nothing. If the run was killed, it waits for those of its jobs that are still running.
-
-Exit status: that of the run; of jobs, 0 if all succeeded, 1 if one did not, 143 if they were interrupted; 75 at --timeout, which says nothing about how they will end; 4 if that cannot be seen from here, as with the jobs of a run on another host.
+	return `Exits with the status of the run, or 75 at --timeout while it is still running.
 
 Examples:
 

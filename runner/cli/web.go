@@ -24,24 +24,23 @@ import (
 
 type webCmd struct {
 	gpuFlags `embed:""`
-	Files    []string    `arg:"" optional:"" name:"file" help:"Job files whose batches to show. Default: all that gpurun ls lists."`
-	Listen   string      `placeholder:"ADDRESS" help:"HOST:PORT, or unix:PATH for a socket that only you can open. Default: 127.0.0.1:8888, or the next free port."`
-	Control  controlFlag `placeholder:"run" help:"Also stop, retry and steer jobs; with --control=run also add jobs, and start job files below --root."`
-	Root     []string    `placeholder:"DIR" sep:"none" help:"Folder below which --control=run may start job files (repeatable)."`
-	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"Certificate, to listen on other addresses than this machine's own."`
-	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Its key."`
-	Insecure bool        `help:"Listen on other addresses without TLS: whoever sees the traffic gets the token."`
+	Files    []string    `arg:"" optional:"" name:"file" help:"Job files to show (all that gpurun ls lists)."`
+	Listen   string      `placeholder:"ADDRESS" help:"HOST:PORT or unix:PATH (127.0.0.1:8888, or the next free port)."`
+	Control  controlFlag `placeholder:"run" help:"Also steer runs; with --control=run also add and start jobs."`
+	Root     []string    `placeholder:"DIR" sep:"none" help:"Let --control=run start only job files below DIR (repeatable)."`
+	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"TLS certificate, for addresses that other machines reach."`
+	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Key of the TLS certificate."`
+	Insecure bool        `help:"Listen there without TLS: the token can be read on the network."`
 }
 
 // Help returns the command's description and examples.
 func (webCmd) Help() string {
-	return `The page needs a token, which is part of the address that is printed; other users of this host cannot look. It is an ordinary process of yours: it reads what your runs have written, and ends with Ctrl-C. From another machine, forward the port: ssh -L 8888:127.0.0.1:8888 HOST. docs/reference/web.md has the API.
+	return `The address that it prints has a token, so other users cannot look; Ctrl-C ends it.
 
 Examples:
 
     gpurun web
     gpurun web --control jobs.yaml
-    gpurun web --listen unix:$HOME/gpurun.sock
     gpurun web --control=run --root ~/experiments`
 }
 

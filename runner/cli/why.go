@@ -13,12 +13,12 @@ import (
 type whyCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
-	JSON      bool     `name:"json" help:"Print it as JSON."`
+	JSON      bool     `name:"json" help:"Print JSON."`
 }
 
 // Help returns the command's description and examples.
 func (whyCmd) Help() string {
-	return `Why a job waits, failed, ran again or was skipped: back to the cause, through the jobs that it needs or waits for, with the line of the job file, the attempts of the last run that tried it, and what the next run would do.
+	return `Follows the cause back through the jobs that it needs or waits for.
 
 Examples:
 

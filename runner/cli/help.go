@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gpurun/docs"
+	"gpurun/runner/terminal"
+)
+
+// tour prints what a newcomer types first, and what is running on this host.
+func (a *app) tour() {
+	fmt.Fprint(a.Err, `gpurun runs a file of jobs on the GPUs of a shared machine. A job file:
+
+    jobs:
+      - name: "train-s{seed}"
+        matrix: {seed: 1..3}
+        run: python train.py --seed {seed}
+        gpu_memory: 8GiB
+
+    gpurun check jobs.yaml     find mistakes before they cost GPU hours
+    gpurun run -d jobs.yaml    run it in the background (--sim 4x24GiB: on simulated GPUs)
+    gpurun status              see how far it is, and what failed
+    gpurun results             tabulate what the jobs measured
+
+`)
+	for ref := range a.remembered() {
+		if row, counts := ref.Row(); row.Run != nil && row.Run.Alive {
+			fmt.Fprintf(a.Err, "Running here: %s (%s).\n", terminal.CleanText(ref.Name()), terminal.Phases(counts))
+			break
+		}
+	}
+	fmt.Fprintln(a.Err, "All commands: gpurun --help. A command, or a key of a job file: gpurun help TOPIC.")
+}
+
+var (
+	heading = regexp.MustCompile(`(?m)^##+ (.*)\n`)
+	link    = regexp.MustCompile(`\[([^]]*)\]\((#[^)]*)?[^)]*\)`)
+	unnamed = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// topic returns what the first page of the reference that has a word says of it: the rows of its tables, and the
+// section of that name, or the one that a row leads to. It is "" for a word that no page has.
+func topic(word string, width int) string {
+	anchor := func(title string) string {
+		return "#" + strings.ReplaceAll(unnamed.ReplaceAllString(strings.ToLower(title), ""), " ", "-")
+	}
+	names, _ := fs.Glob(docs.Reference, "reference/*.md")
+	for _, name := range append([]string{"reference/jobfile.md"}, names...) {
+		page, _ := docs.Reference.ReadFile(name)
+		var found []string
+		wanted := []string{anchor(word)}
+		for line := range strings.Lines(string(page)) {
+			if key, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | "); row && strings.HasPrefix(line, "|") && strings.Contains(key, "`"+word+"`") {
+				found = append(found, line+"\n")
+				if m := link.FindStringSubmatch(line); m != nil {
+					wanted = append(wanted, m[2])
+				}
+			}
+		}
+		titles := heading.FindAllSubmatchIndex(page, -1)
+		for i, at := range titles {
+			end := len(page)
+			if i+1 < len(titles) {
+				end = titles[i+1][0]
+			}
+			if slices.Contains(wanted, anchor(string(page[at[2]:at[3]]))) {
+				found = append(found, string(page[at[2]:end]))
+			}
+		}
+		if len(found) > 0 && name != "reference/commands.md" {
+			return readable(strings.Join(found, ""), width)
+		}
+	}
+	return ""
+}
+
+// readable returns a part of a page as text for a terminal.
+func readable(markdown string, width int) string {
+	var out, paragraph []string
+	code := false
+	flush := func() {
+		if len(paragraph) > 0 {
+			out = append(out, terminal.Wrap(link.ReplaceAllString(strings.Join(paragraph, " "), "$1"), width, 2)...)
+			paragraph = nil
+		}
+	}
+	for line := range strings.Lines(markdown) {
+		line = strings.TrimRight(line, "\n")
+		switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
+		case strings.HasPrefix(line, "| --"):
+			out = out[:len(out)-1] // the head of a table
+		case fence:
+			flush()
+			code = !code
+		case code:
+			out = append(out, "    "+line)
+		case line == "" || strings.HasPrefix(line, "|"):
+			flush()
+			if cells := strings.Split(strings.Trim(line, "| "), " | "); line != "" {
+				paragraph = []string{strings.TrimRight(cells[0]+": "+strings.Join(cells[1:], " — "), "— ")}
+				flush()
+			} else {
+				out = append(out, "")
+			}
+		case strings.HasPrefix(line, "- "):
+			flush()
+			paragraph = []string{line}
+		default:
+			paragraph = append(paragraph, strings.TrimSpace(line))
+		}
+	}
+	flush()
+	return strings.TrimRight(strings.Join(out, "\n"), "\n") + "\n"
+}

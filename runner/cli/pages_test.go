@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestPages follows the README and the guide as a newcomer would, each in a folder of its own: it writes the files
+// that a page shows below a line that ends in their name and a colon, and runs its commands. Blocks of "sh"
+// must succeed; blocks of "console" must print what the page shows, but for numbers, order and what … stands for;
+// a line of "crontab" runs as cron would run it. Blocks of "bash" need root, a network or another machine.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/guide/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		if strings.HasSuffix(page, "coming-from.md") {
+			continue // TestComingFrom
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := bytes.Count(text, []byte("\n")); lines > 150 {
+				t.Errorf("%d lines", lines)
+			}
+			w := newReader(t)
+			for _, b := range blocks(string(text)) {
+				switch {
+				case b.lang == "crontab":
+					w.end() // the reboot
+					command := strings.TrimSpace(strings.SplitN(b.text, "@reboot", 2)[1])
+					if out, err := w.cron(command); err != nil {
+						t.Errorf("line %d: %s\n%v\n%s", b.line, command, err, out)
+					}
+				case b.lang == "console":
+					w.session(t, b)
+				case b.file != "" && b.lang != "sh" && b.lang != "bash":
+					w.write(t, b.file, b.text)
+				case b.lang == "sh":
+					if out, err := w.sh(b.text); err != nil {
+						t.Errorf("line %d: %s\n%v\n%s", b.line, b.text, err, out)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A block is one example of a page.
+type block struct {
+	lang, file, text string
+	line             int
+}
+
+var fenced = regexp.MustCompile("(?ms)^( *)```([a-z]+)\n(.*?)^ *```$")
+
+// blocks returns the examples of a page.
+func blocks(page string) (list []block) {
+	for _, at := range fenced.FindAllStringSubmatchIndex(page, -1) {
+		indent := page[at[2]:at[3]]
+		b := block{lang: page[at[4]:at[5]], line: 1 + strings.Count(page[:at[0]], "\n")}
+		b.text = strings.ReplaceAll("\n"+page[at[6]:at[7]], "\n"+indent, "\n")[1:]
+		if m := regexp.MustCompile("`([^`\n]+)`:\n\n?$").FindStringSubmatch(page[:at[0]]); m != nil {
+			b.file = m[1]
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// A reader is somebody who tries what a page says: a folder and an environment.
+type reader struct{ dir, home string }
+
+func newReader(t *testing.T) *reader {
+	top := t.TempDir()
+	w := &reader{dir: filepath.Join(top, "home/lab"), home: filepath.Join(top, "home")}
+	stand, err := filepath.Abs("testdata/pages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpurun, err := exec.LookPath("gpurun")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"train.py", "table.py", "eval.py", "prepare.py", "crash.py"} {
+		w.write(t, name, "")
+	}
+	for _, name := range []string{"python", "torchrun"} {
+		w.write(t, "../.local/bin/"+name, `exec sh "`+stand+`/python.sh" "$@"`)
+	}
+	w.write(t, "../claims/.keep", "")
+	if err := os.Symlink(gpurun, filepath.Join(w.home, ".local/bin/gpurun")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.end)
+	return w
+}
+
+func (w *reader) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(w.dir, name)
+	if strings.HasPrefix(name, "~/") {
+		path = filepath.Join(w.home, name[2:])
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mode := os.FileMode(0o644)
+	if strings.Contains(name, "bin/") {
+		mode, text = 0o755, "#!/bin/sh\n"+text+"\n"
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command returns a shell that runs a text as the reader would.
+func (w *reader) command(dir, path string, argv ...string) *exec.Cmd {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Dir = dir
+	c.Env = []string{"PATH=" + path + os.Getenv("PATH"), "HOME=" + w.home, "USER=alice", "LANG=C.UTF-8", "GPURUN_SIM=4x24GiB", "GPURUN_SIM_HERE=1",
+		"GPURUN_CLAIMS_DIR=" + w.home + "/claims", "GORACE=atexit_sleep_ms=0", "TEST_HOST_RULES=" + w.home + "/host.yaml", "WORK=" + w.home}
+	c.WaitDelay = time.Second
+	return c
+}
+
+func (w *reader) sh(text string) (string, error) {
+	c := w.command(w.dir, w.home+"/.local/bin:", "sh", "-e")
+	c.Stdin = strings.NewReader(text)
+	return output(c)
+}
+
+// cron runs a line as cron does: from the home folder, without the user's PATH.
+func (w *reader) cron(line string) (string, error) {
+	return output(w.command(w.home, "/usr/bin:/bin:", "/bin/sh", "-c", line))
+}
+
+// output is what a command prints in its minute.
+func output(c *exec.Cmd) (string, error) {
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		return "", err
+	}
+	overdue := time.AfterFunc(time.Minute, func() { _ = c.Process.Signal(syscall.SIGQUIT) })
+	defer overdue.Stop()
+	err := c.Wait()
+	return out.String(), err
+}
+
+// session runs the commands of a block, and looks for what the page shows below each.
+func (w *reader) session(t *testing.T, b block) {
+	for _, part := range strings.Split("\n"+b.text, "\n$ ")[1:] {
+		command, shown, _ := strings.Cut(part, "\n")
+		hold := filepath.Join(w.home, "hold") // while it is there, jobs run
+		if strings.Contains(command, "run -d") {
+			w.write(t, "~/hold", "")
+		} else if strings.Contains(command, "wait") {
+			_ = os.Remove(hold)
+		}
+		out, err := w.sh(command)
+		if err != nil && strings.TrimSpace(shown) == "" {
+			t.Errorf("line %d: %s\n%v\n%s", b.line, command, err, out)
+		}
+		for line := range strings.Lines(shown) {
+			if want := like(line); !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(plain(out)) {
+				t.Errorf("line %d: %s does not print\n%s but\n%s", b.line, command, line, out)
+			}
+		}
+	}
+}
+
+// plain leaves out what differs from run to run: numbers and the width of columns.
+func plain(s string) string {
+	return regexp.MustCompile(`(?m)[ \t]+|[ \t]+$`).ReplaceAllString(regexp.MustCompile(`[0-9]+`).ReplaceAllString(s, "0"), " ")
+}
+
+// like returns a pattern for a line of a page: … stands for anything.
+func like(line string) string {
+	return " ?" + strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(plain(line))), "…", ".*") + " ?"
+}
+
+// end kills what a page has left running.
+func (w *reader) end() {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range environs {
+		vars, err := os.ReadFile(file)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && pid != os.Getpid() && bytes.Contains(vars, []byte(fmt.Sprintf("WORK=%s\x00", w.home))) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// Both sides of each pair in docs/guide/coming-from.md start the same commands: the right one under gpurun, the
+// left one with its tool, where that is here and needs no server; what others start is written down here.
+func TestComingFrom(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/guide/coming-from.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"nohup and a loop":     "train.py|--lr|0.01|--seed|1 train.py|--lr|0.01|--seed|2 train.py|--lr|0.1|--seed|1 train.py|--lr|0.1|--seed|2",
+		"tsp (task-spooler)":   "train.py|--name|a~b train.py|--seed|1 train.py|--seed|2",
+		"simple_gpu_scheduler": "train_model.py|--lr|0.0005|--output|run_2 train_model.py|--lr|0.001|--output|run_1",
+		"gflow":                "train.py|--lr|0.001|--batch-size|32 train.py|--lr|0.001|--batch-size|64 train.py|--lr|0.01|--batch-size|32 train.py|--lr|0.01|--batch-size|64",
+		"Slurm arrays":         "train.py|--seed|1 train.py|--seed|2 train.py|--seed|3 train.py|--seed|4",
+		"W&B sweeps":           "train.py|--lr=0.01|--seed=1 train.py|--lr=0.01|--seed=2 train.py|--lr=0.1|--seed=1 train.py|--lr=0.1|--seed=2",
+		"Hydra multirun":       "train.py|lr=0.01|model=large train.py|lr=0.01|model=small train.py|lr=0.1|model=large train.py|lr=0.1|model=small",
+		"Snakemake":            "table.py|out/1.pt|out/2.pt train.py|--seed|1|--out|out/1.pt train.py|--seed|2|--out|out/2.pt",
+	}
+	tool := map[string][2]string{ // what must be here, and how it runs the left side
+		"nohup and a loop":   {"nohup", ". ./left"},
+		"tsp (task-spooler)": {"tsp", "export TS_SOCKET=$PWD/tsp; . ./left; tsp -N 4 true; tsp -w; tsp -K"},
+		"Slurm arrays":       {"bash", "for SLURM_ARRAY_TASK_ID in 1 2 3 4; do export SLURM_ARRAY_TASK_ID; bash train.sbatch; done"},
+		"Snakemake":          {"snakemake", "snakemake -q -j 2"},
+	}
+	sections := strings.Split(string(page), "\n## ")[1:]
+	if len(sections) != len(want) {
+		t.Errorf("%d pairs, want %d", len(sections), len(want))
+	}
+	for _, section := range sections {
+		title, text, _ := strings.Cut(section, "\n")
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			left, right, _ := strings.Cut(text, "</td><td>")
+			w := newReader(t)
+			w.write(t, "train_model.py", "")
+			for _, b := range blocks(left) {
+				if b.file == "" {
+					b.file = "left"
+				}
+				w.write(t, b.file, b.text)
+			}
+			if run := tool[title]; run[0] != "" {
+				if _, err := exec.LookPath(run[0]); err != nil {
+					t.Logf("not installed: %s", run[0])
+				} else if out, err := w.sh(run[1]); err != nil || w.argv() != want[title] {
+					t.Errorf("%s starts\n%s, want\n%s\n%v\n%s", run[0], w.argv(), want[title], err, out)
+				}
+			}
+			_ = os.RemoveAll(filepath.Join(w.dir, "argv"))
+			_ = os.RemoveAll(filepath.Join(w.dir, "out"))
+			for _, b := range blocks(right) {
+				if b.file != "" && b.lang != "sh" {
+					w.write(t, b.file, b.text)
+				} else if out, err := w.sh(b.text); err != nil {
+					t.Errorf("%s\n%v\n%s", b.text, err, out)
+				}
+			}
+			if w.argv() != want[title] {
+				t.Errorf("gpurun starts\n%s, want\n%s", w.argv(), want[title])
+			}
+		})
+	}
+}
+
+// argv returns the commands that were called, sorted; a space in an argument is ~.
+func (w *reader) argv() string {
+	text, _ := os.ReadFile(filepath.Join(w.dir, "argv"))
+	lines := strings.Fields(strings.ReplaceAll(string(text), " ", "~"))
+	slices.Sort(lines)
+	return strings.Join(lines, " ")
+}

@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/fold"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 )
 
 // Print writes a batch as native YAML, with every job spelled out. Parsed again it
 // gives jobs with the same names, keys, needs and resources; printed again it gives the
-// same text. Several files become several documents. Unlike says what native YAML cannot
+// same text. Only a list of commands is folded, into jobs named after their parameters. Several files become several documents. Unlike says what native YAML cannot
 // express.
 func Print(b *Batch) []byte {
 	p := &printer{b: b}
@@ -88,6 +90,10 @@ func (p *printer) file(f *File) {
 			head = ""
 		}
 	}
+	if folded := p.folded(f, jobs); folded != "" {
+		p.out.WriteString(folded)
+		return
+	}
 	p.line(0, "jobs:")
 	for i := range jobs {
 		for n, e := range p.job(&jobs[i]) {
@@ -99,6 +105,31 @@ func (p *printer) file(f *File) {
 			}
 		}
 	}
+}
+
+// folded returns the entries for a list of commands; "" if that has {variables} of its own.
+func (p *printer) folded(f *File, jobs []Job) string {
+	if f.Dialect != ofLines.name || len(jobs) < 2 {
+		return ""
+	}
+	table := make([]fold.Job, len(jobs))
+	for i := range jobs {
+		t := jobs[i].Spec.text
+		line := t.Commands[len(t.Commands)-1].Raw
+		if t.Setup != nil {
+			line = strings.TrimPrefix(line, t.Setup.Raw+"\n")
+		}
+		if expand.Escape(line) != line {
+			return ""
+		}
+		var words []fold.Word
+		for _, w := range lint.Words(line) {
+			words = append(words, fold.Word(w))
+		}
+		table[i].Run = [][]fold.Word{words}
+	}
+	text, _ := fold.Write(fold.Fold(table, false), nil)
+	return text
 }
 
 func indented(by, lines string) string {

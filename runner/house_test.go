@@ -17,11 +17,12 @@ var mayImport = map[string][]string{
 	"gpurun/gpu/probe":                  {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/gpu/claim":                  {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/gpu/hostrules":              {"gpurun/gpu", "gpurun/jobspec/source", "gpurun/state/host"},
-	"gpurun/jobspec":                    {"gpurun/gpu", "gpurun/jobspec/block", "gpurun/jobspec/configedit", "gpurun/jobspec/expand", "gpurun/jobspec/lint", "gpurun/jobspec/settings", "gpurun/jobspec/source"},
+	"gpurun/jobspec":                    {"gpurun/gpu", "gpurun/jobspec/block", "gpurun/jobspec/configedit", "gpurun/jobspec/expand", "gpurun/jobspec/fold", "gpurun/jobspec/lint", "gpurun/jobspec/settings", "gpurun/jobspec/source"},
 	"gpurun/jobspec/block":              {"gpurun/jobspec/settings", "gpurun/jobspec/source"},
 	"gpurun/jobspec/settings":           {"gpurun/gpu", "gpurun/jobspec/lint", "gpurun/jobspec/source"},
 	"gpurun/jobspec/configedit":         {"gpurun/jobspec/source"},
 	"gpurun/jobspec/expand":             {"gpurun/jobspec/source"},
+	"gpurun/jobspec/fold":               {"gpurun/jobspec/expand", "gpurun/jobspec/source"},
 	"gpurun/jobspec/lint":               {"gpurun/jobspec/expand", "gpurun/jobspec/source"},
 	"gpurun/jobspec/source":             {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/state":                      {"gpurun/gpu"},
@@ -81,7 +82,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/fold", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: pure packages may not", pkg, d)

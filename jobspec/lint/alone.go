@@ -2,6 +2,7 @@ package lint
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,6 +41,96 @@ func Alone(text string) (l CommandLine) {
 	l.Idle = idle(file.Stmts)
 	l.take(file)
 	return l
+}
+
+// A Word is a word of a line, or what stands between two.
+type Word struct {
+	Text string
+	Raw  bool // in the shell's own spelling: an operator, or what the shell expands
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
+
+// Words splits a line. The words, with blanks between, are the same line to the shell.
+func Words(text string) (words []Word) {
+	whole := []Word{{text, true}}
+	parse := func(text string) (*syntax.File, string) {
+		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+		var normal strings.Builder
+		if err != nil || syntax.NewPrinter().Print(&normal, file) != nil {
+			return nil, ""
+		}
+		return file, normal.String()
+	}
+	if len(text) > maxScript || tooDeep(text) || strings.Contains(text, "\n") {
+		return whole
+	}
+	file, normal := parse(text)
+	if file == nil {
+		return whole
+	}
+	at, again := uint(0), ""
+	add := func(w Word) {
+		if w.Text != "" {
+			words, again = append(words, w), again+" "+w.Text
+		}
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Redirect:
+			if n.Op != syntax.DplOut {
+				return true
+			}
+			add(Word{strings.TrimSpace(text[min(at, n.Pos().Offset()):n.End().Offset()]), true})
+			at = n.End().Offset()
+			return false
+		case *syntax.Assign, *syntax.Word:
+			from, to := n.Pos().Offset(), n.End().Offset()
+			add(Word{strings.TrimSpace(text[min(at, from):from]), true})
+			add(Word{text[from:to], true})
+			if w, ok := n.(*syntax.Word); ok && len(words) > 0 {
+				if value, ok := literal(w.Parts); ok {
+					words[len(words)-1] = Word{value, false}
+				}
+			}
+			at = to
+			return false
+		}
+		return true
+	})
+	add(Word{strings.TrimSpace(text[min(at, uint(len(text))):]), true})
+	if _, same := parse(again); same != normal {
+		return whole
+	}
+	return words
+}
+
+// literal returns what a word is if the shell only takes off its quotes.
+func literal(parts []syntax.WordPart) (text string, ok bool) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			ok = plainWord.MatchString(p.Value)
+			text += p.Value
+		case *syntax.SglQuoted:
+			ok = !p.Dollar
+			text += p.Value
+		case *syntax.DblQuoted:
+			ok = !p.Dollar && len(p.Parts) < 2
+			for _, inner := range p.Parts {
+				lit, isLit := inner.(*syntax.Lit)
+				if ok = isLit && !strings.ContainsAny(lit.Value, "\\!"); ok {
+					text += lit.Value
+				}
+			}
+		default:
+			ok = false
+		}
+		if !ok {
+			return "", false
+		}
+	}
+	return text, ok
 }
 
 // take takes off what would take the work out of sight of its job. Several commands in the

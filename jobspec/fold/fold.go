@@ -1,0 +1,264 @@
+// Package fold turns a table of commands into the entries of a job file: what the commands have
+// in common becomes a text with {variables}, what differs becomes a matrix, a zip or a CSV file.
+// It is pure, and its entries expand to the table again.
+package fold
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+)
+
+// A Word is a word of a command.
+type Word struct {
+	Text string
+	Raw  bool // in the shell's own spelling, such as a redirection, or "$HOME"/x
+}
+
+// Words returns arguments as the words of a command.
+func Words(argv []string) (words []Word) {
+	for _, a := range argv {
+		words = append(words, Word{Text: a})
+	}
+	return words
+}
+
+// A Job is one job before folding.
+type Job struct {
+	Run                 [][]Word // commands in turn
+	Dir                 string   // "" for the folder of the job file
+	Env                 []string // NAME=value; a $NAME at the end of the value inherits
+	Log, Stdout, Stderr string
+	Keys                []string // what an entry's jobs have in common, in YAML: "gpus: 2"
+}
+
+// An Entry is one entry of a job file.
+type Entry struct {
+	Name  string
+	Glob  string // matches the names of its jobs, and of no others
+	Needs []string
+	Queue string
+	Keys  []string
+	Jobs  []int // the rows of the table that it stands for
+
+	params [][]*column // each set is independent of the others
+	run    []string
+	env    []string
+	keys   [][2]string // work_dir, log, stdout and stderr
+}
+
+// A cell is one text of a job, and kind what must be equal for jobs to be of one entry.
+type cell struct {
+	Word
+	kind, hint string // a parameter in its place is called after the hint
+}
+
+var (
+	scriptName = regexp.MustCompile(`\.(?:py|sh|bash|jl|R|pl|lua|rb|js)$`)
+	keyed      = regexp.MustCompile(`^[+~]*[A-Za-z_][\w./@-]*=`)
+	option     = regexp.MustCompile(`^-[^0-9.\s][^\s=]*`)
+	unnamable  = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
+
+// Program returns the words of a command up to the one that says which program runs.
+func Program(cmd []Word) []Word {
+	for i := 1; i < len(cmd) && (i < 4 || strings.HasPrefix(path.Base(cmd[0].Text), "python")); i++ {
+		if prev := cmd[i-1].Text; scriptName.MatchString(cmd[i].Text) || prev == "-m" || prev == "--module" {
+			return cmd[:i+1]
+		}
+	}
+	return cmd[:min(1, len(cmd))]
+}
+
+// Script names a program by its script.
+func Script(cmd []Word) string {
+	p := Program(cmd)
+	if len(p) == 0 {
+		return ""
+	}
+	return path.Base(p[len(p)-1].Text)
+}
+
+// base returns the beginning of names for jobs of a program: none that is taken begins with it,
+// nor it with one of those.
+func base(cmd []Word, taken map[string]bool) string {
+	base := Script(cmd)
+	if p := Program(cmd); len(p) > 1 && p[len(p)-2].Text == "-m" {
+		base = base[strings.LastIndexByte(base, '.')+1:]
+	}
+	base = strings.Trim(unnamable.ReplaceAllString(scriptName.ReplaceAllString(base, ""), "-"), "-.")
+	if base == "" || len(base) > 60 {
+		base = "job"
+	}
+	for n, name := 2, base; ; n++ {
+		free := true
+		for other := range taken {
+			free = free && !strings.HasPrefix(other+"-", name+"-") && !strings.HasPrefix(name+"-", other+"-")
+		}
+		if free {
+			taken[name] = true
+			return name
+		}
+		name = fmt.Sprintf("%s%d", base, n)
+	}
+}
+
+// cells returns a job's texts.
+func (j *Job) cells() (list []cell) {
+	add := func(w Word, kind, hint string) {
+		if w.Raw {
+			kind = "=raw " + kind
+		}
+		list = append(list, cell{w, kind, hint})
+	}
+	for _, cmd := range j.Run {
+		add(Word{}, "command", "")
+		program, hint := len(Program(cmd)), ""
+		for i, w := range cmd {
+			opt, key := option.FindString(w.Text), keyed.FindString(w.Text)
+			switch {
+			case i < program || w.Raw && !strings.ContainsAny(w.Text, "/=$"):
+				add(w, "="+w.Text, "")
+				continue
+			case opt != "":
+				hint = strings.TrimLeft(opt, "-")
+				if len(opt) == len(w.Text) {
+					add(w, "="+opt, "")
+					continue
+				}
+				add(w, "="+opt+"=", hint)
+			case key != "":
+				add(w, "="+key, key[strings.LastIndexAny(key[:len(key)-1], "./+~@")+1:len(key)-1])
+			default:
+				add(w, "value", hint)
+			}
+			hint = ""
+		}
+	}
+	for _, kv := range j.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		add(Word{Text: value}, "env "+name, strings.ToLower(name))
+	}
+	for i, text := range []string{j.Dir, j.Log, j.Stdout, j.Stderr} {
+		if text != "" {
+			add(Word{Text: text}, []string{"work_dir", "log", "stdout", "stderr"}[i], "dir")
+		}
+	}
+	return list
+}
+
+// inShell reports whether a cell is part of a command.
+func (c *cell) inShell() bool { return c.kind == "value" || c.kind[0] == '=' }
+
+// flags are words that only some rows have.
+const flags = "=raw flags"
+
+type table struct {
+	rows [][]cell
+	jobs []int
+}
+
+// kinds spells what rows of one table have in common.
+func kinds(row []cell) string {
+	s := ""
+	for _, c := range row {
+		s += c.kind + "\x00"
+	}
+	return s
+}
+
+// Fold returns the entries for a table of jobs, in the order of their first ones. With csv, more
+// than a few rows of one entry become a file.
+func Fold(jobs []Job, csv bool) (entries []Entry) {
+	var tables []*table
+	byKind := map[string]*table{}
+	for i := range jobs {
+		row := jobs[i].cells()
+		k := kinds(row) + strings.Join(jobs[i].Keys, "\x00")
+		if byKind[k] == nil {
+			byKind[k] = &table{}
+			tables = append(tables, byKind[k])
+		}
+		byKind[k].rows, byKind[k].jobs = append(byKind[k].rows, row), append(byKind[k].jobs, i)
+	}
+	for i := 0; i < len(tables); i++ {
+		for k := i + 1; k < len(tables); k++ {
+			a, b := jobs[tables[i].jobs[0]], jobs[tables[k].jobs[0]]
+			if !slices.Equal(a.Keys, b.Keys) || !slices.EqualFunc(a.Run, b.Run, func(x, y []Word) bool { return slices.Equal(Program(x), Program(y)) }) {
+				continue
+			}
+			if t := join(tables[i], tables[k]); t != nil {
+				tables[i], tables = t, slices.Delete(tables, k, k+1)
+				k--
+			}
+		}
+	}
+	taken := map[string]bool{}
+	for _, t := range tables {
+		e := t.entry(base(jobs[t.jobs[0]].Run[0], taken), csv)
+		e.Keys = jobs[t.jobs[0]].Keys
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// join puts the rows of two tables into one, where what differs in kind is a run of words: some
+// have them, some do not. It returns nil if the tables have too little in common.
+func join(a, b *table) *table {
+	x, y := a.rows[0], b.rows[0]
+	short := min(len(x), len(y))
+	head := 0
+	for head < short && x[head].kind == y[head].kind && x[head].kind != flags {
+		head++
+	}
+	tail := 0
+	for tail < short-head && x[len(x)-1-tail].kind == y[len(y)-1-tail].kind && x[len(x)-1-tail].kind != flags {
+		tail++
+	}
+	if head+tail < 3 || 2*(head+tail) < short {
+		return nil
+	}
+	t := &table{}
+	add := func(from *table) bool {
+		for i, row := range from.rows {
+			var words []string
+			for k, c := range row[head : len(row)-tail] {
+				if !c.inShell() || k == 0 && c.kind == "value" || strings.HasPrefix(c.kind, "=raw") && c.kind != flags {
+					return false
+				}
+				if c.Text != "" || c.kind != flags {
+					words = append(words, c.shell())
+				}
+			}
+			gap := cell{Word{strings.Join(words, " "), true}, flags, "flags"}
+			t.rows = append(t.rows, slices.Concat(row[:head], []cell{gap}, row[len(row)-tail:]))
+			t.jobs = append(t.jobs, from.jobs[i])
+		}
+		return true
+	}
+	if !add(a) || !add(b) {
+		return nil
+	}
+	order := make([]int, len(t.jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return t.jobs[a] - t.jobs[b] })
+	sorted := &table{}
+	for _, o := range order {
+		sorted.rows, sorted.jobs = append(sorted.rows, t.rows[o]), append(sorted.jobs, t.jobs[o])
+	}
+	return sorted
+}
+
+// shell spells a cell for the shell.
+func (c *cell) shell() string {
+	if c.Raw {
+		return c.Text
+	}
+	return shellescape.Quote(c.Text)
+}

@@ -1,0 +1,189 @@
+package fold_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpurun/jobspec"
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/fold"
+)
+
+// expanded loads what Fold and Write make of a table, and returns what each job does.
+func expanded(t *testing.T, jobs []fold.Job) (text string, got []string) {
+	t.Helper()
+	text, files := fold.Write(fold.Fold(jobs, true), func(n int) string { return fmt.Sprintf("rows%d.csv", n) })
+	dir := t.TempDir()
+	for name, data := range files {
+		text += "# " + name + "\n" // for messages
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "jobs.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, err := jobspec.Load([]string{path}, jobspec.Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s\n%q", err, text, files)
+	}
+	script := "rec() { printf '%s\\0' \"$@\"; printf '\\n\\0'; }\n"
+	for i := range b.Jobs {
+		r, err := b.Render(&b.Jobs[i], expand.Runtime{Environ: []string{}})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		rel, _ := filepath.Rel(dir, r.WorkDir)
+		env := slices.DeleteFunc(r.Env, func(kv string) bool { return strings.HasPrefix(kv, "GPURUN_PARAM_") })
+		script += strings.Join(r.Commands, "\n") + fmt.Sprintf("\nprintf 'dir %%s\\0' %s; printf 'env %%s\\0' ", quote(rel)) + strings.Join(append(quotes(env), "''"), " ") + "; printf '\\n\\n\\0'\n"
+	}
+	cmd := exec.Command("bash", "-c", script)
+	if len(script) > 100_000 {
+		cmd = exec.Command("bash")
+		cmd.Stdin = strings.NewReader(script)
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, script)
+	}
+	for _, j := range bytes.Split(bytes.TrimSuffix(out, []byte("\n\n\x00")), []byte("\n\n\x00")) {
+		got = append(got, string(j))
+	}
+	return text, got
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func quotes(list []string) (out []string) {
+	for _, s := range list {
+		out = append(out, quote(s))
+	}
+	return out
+}
+
+// does spells a job as the script of expanded does.
+func does(j fold.Job) string {
+	s := ""
+	for _, c := range j.Run {
+		for _, w := range c[1:] {
+			s += w.Text + "\x00"
+		}
+		s += "\n\x00"
+	}
+	dir := j.Dir
+	if dir == "" {
+		dir = "."
+	}
+	s += "dir " + dir + "\x00"
+	for _, kv := range append(slices.Clone(j.Env), "") {
+		s += "env " + kv + "\x00"
+	}
+	return s
+}
+
+func same(t *testing.T, jobs []fold.Job) {
+	t.Helper()
+	var want []string
+	for _, j := range jobs {
+		want = append(want, does(j))
+	}
+	text, got := expanded(t, jobs)
+	slices.Sort(want)
+	slices.Sort(got)
+	for i := range want {
+		if len(got) != len(want) || got[i] != want[i] {
+			t.Fatalf("%d jobs became %d\n%s\ngot  %q\nwant %q", len(want), len(got), text, got[min(i, len(got)-1)], want[i])
+		}
+	}
+}
+
+var alphabet = []string{
+	"a", "b", "lr", "1", "2", "10", "0.1", "1e-3", "007", "", " ", "'", `"`, "{", "}", "{a}", "{{a}}", "{lr}", "{gpu}", "{name}", "$", "$HOME", "`", "\\", "\n", "\t", "*", "~", "#", "é", "漢", "😀",
+	"/", "_", "=", ":", ",", "-", "--", "%", "!", "&", ";", "null", "true", "no", "1..3", "[", "]", "<", "|", "x y",
+}
+
+func text(r *rand.Rand, n int) string {
+	s := ""
+	for range r.IntN(n) {
+		s += alphabet[r.IntN(len(alphabet))]
+	}
+	return s
+}
+
+// randomTable returns jobs of a few programs whose arguments are drawn from small sets.
+func randomTable(r *rand.Rand) (jobs []fold.Job) {
+	for p := range 1 + r.IntN(3) {
+		n, width := 1+r.IntN(20), 1+r.IntN(5)
+		choices := make([][]string, width)
+		for i := range choices {
+			for range 1 + r.IntN(4) {
+				choices[i] = append(choices[i], text(r, 4))
+			}
+		}
+		options := []string{"--lr", "--seed", "-m", "--a", "--x-y"}
+		for k := range n {
+			argv := []string{"rec", fmt.Sprintf("p%d.py", p)}
+			at := k
+			for i, c := range choices {
+				v := c[r.IntN(len(c))]
+				if width < 4 { // a grid
+					v = c[at%len(c)]
+					at /= len(c)
+				}
+				switch i % 3 {
+				case 0:
+					argv = append(argv, options[i], v)
+				case 1:
+					argv = append(argv, options[i]+"="+v)
+				default:
+					argv = append(argv, v+"/"+choices[0][k%len(choices[0])])
+				}
+			}
+			if r.IntN(4) == 0 {
+				argv = append(argv, "--amp")
+			}
+			j := fold.Job{Run: [][]fold.Word{fold.Words(argv)}}
+			if p == 1 {
+				j.Run = append(j.Run, fold.Words([]string{"rec", "eval.py", choices[0][k%len(choices[0])]}))
+				j.Dir = fmt.Sprintf("d%d", k%2)
+				j.Env = []string{"SEED=" + fmt.Sprint(k), "TEXT=" + choices[0][k%len(choices[0])]}
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+func TestRandomTablesExpandToTheSame(t *testing.T) {
+	for seed := range uint64(150) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			same(t, randomTable(rand.New(rand.NewPCG(seed, 1))))
+		})
+	}
+}
+
+func FuzzFold(f *testing.F) {
+	f.Add("a b\nc d", uint64(1))
+	f.Add("{lr} 'x'\n$HOME `id`\n1..3 null", uint64(2))
+	f.Fuzz(func(t *testing.T, data string, seed uint64) {
+		data = strings.ToValidUTF8(strings.ReplaceAll(data, "\x00", ""), "")
+		r := rand.New(rand.NewPCG(seed, 2))
+		var jobs []fold.Job
+		for l := range strings.SplitSeq(data, "\n") {
+			argv := append([]string{"rec", "x.py"}, strings.Split(l, " ")...)
+			argv = append(argv, fmt.Sprintf("--seed=%d", r.IntN(3)))
+			if jobs = append(jobs, fold.Job{Run: [][]fold.Word{fold.Words(argv)}}); len(jobs) > 50 {
+				break
+			}
+		}
+		same(t, jobs)
+	})
+}

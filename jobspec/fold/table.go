@@ -1,0 +1,369 @@
+package fold
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/jobspec/expand"
+)
+
+// A column is a parameter, with its value in each row.
+type column struct {
+	name   string
+	values []string
+	raw    bool
+}
+
+// A part of a text is literal, or a column.
+type part struct {
+	lit string
+	col *column
+}
+
+// folding is the state of one table.
+type folding struct {
+	n     int // rows
+	cols  []*column
+	texts [][]part // of each cell
+}
+
+// entry makes the entry of a table.
+func (t *table) entry(base string, csv bool) Entry {
+	f := &folding{n: len(t.rows)}
+	f.columns(t.rows)
+	if rest := f.count(f.cols); rest < f.n {
+		seen, values := map[string]int{}, make([]string, f.n)
+		for r := range values {
+			id := rowOf(f.cols, r)
+			seen[id]++
+			values[r] = fmt.Sprint(seen[id])
+		}
+		f.cols = append(f.cols, &column{name: "rep", values: values})
+	}
+	e := Entry{Name: base, Glob: base, Jobs: t.jobs, params: f.sets()}
+	if f.n > 1 {
+		e.Glob += "-*"
+		f.name(&e)
+	}
+	for i, set := range e.params {
+		e.params[i] = f.distinct(set)
+	}
+	if csv { // the longest of those that need one
+		slices.SortStableFunc(e.params, func(a, b []*column) int { return rows(b) - rows(a) })
+	}
+	f.fill(&e, t.rows[0])
+	return e
+}
+
+func rowOf(set []*column, r int) string {
+	s := ""
+	for _, c := range set {
+		s += fmt.Sprintf("%d:%s", len(c.values[r]), c.values[r])
+	}
+	return s
+}
+
+// count returns how many distinct rows some columns have.
+func (f *folding) count(set []*column) int {
+	seen := map[string]bool{}
+	for r := range f.n {
+		seen[rowOf(set, r)] = true
+	}
+	return len(seen)
+}
+
+// distinct returns columns of the distinct rows, in the order in which they come first.
+func (f *folding) distinct(set []*column) []*column {
+	out, seen := make([]*column, len(set)), map[string]bool{}
+	for i, c := range set {
+		out[i] = &column{name: c.name, raw: c.raw}
+	}
+	for r := range f.n {
+		if id := rowOf(set, r); !seen[id] {
+			seen[id] = true
+			for i, c := range set {
+				out[i].values = append(out[i].values, c.values[r])
+			}
+		}
+	}
+	return out
+}
+
+// sets splits the columns into the smallest sets that seem independent, and puts those together
+// again that are not: the product of all sets is the table.
+func (f *folding) sets() (out [][]*column) {
+	var sets [][]*column
+	for _, c := range f.cols {
+		set := []*column{c}
+		sets = slices.DeleteFunc(sets, func(s []*column) bool {
+			depends := slices.ContainsFunc(s, func(o *column) bool {
+				return f.count([]*column{o, c}) < f.count([]*column{o})*f.count([]*column{c})
+			})
+			if depends {
+				set = slices.Concat(s, set)
+			}
+			return depends
+		})
+		sets = append(sets, set)
+	}
+	var lump []*column
+	for i, s := range sets {
+		rest := slices.Concat(slices.Concat(sets[:i]...), slices.Concat(sets[i+1:]...))
+		if f.count(s)*f.count(rest) == f.count(f.cols) {
+			out = append(out, s)
+		} else {
+			lump = append(lump, s...)
+		}
+	}
+	if lump != nil {
+		out = append(out, lump)
+	}
+	for _, s := range out {
+		slices.SortFunc(s, func(a, b *column) int { return slices.Index(f.cols, a) - slices.Index(f.cols, b) })
+	}
+	slices.SortFunc(out, func(a, b []*column) int { return slices.Index(f.cols, a[0]) - slices.Index(f.cols, b[0]) })
+	return out
+}
+
+// express returns a text of columns that says what each row says, or nil.
+func (f *folding) express(values []string) (text []part) {
+	for _, c := range f.cols {
+		if !c.raw && slices.Equal(c.values, values) {
+			return []part{{col: c}}
+		}
+	}
+	at := make([]int, f.n)
+	for {
+		done := true
+		for r, v := range values {
+			done = done && at[r] == len(v)
+		}
+		if done {
+			return text
+		}
+		var best *column
+		for _, c := range f.cols {
+			fits, size := !c.raw, 0
+			for r, v := range values {
+				if fits = fits && strings.HasPrefix(v[at[r]:], c.values[r]); !fits {
+					break
+				}
+				size += len(c.values[r])
+			}
+			if fits && size > 0 && (best == nil || size > len(strings.Join(best.values, ""))) {
+				best = c
+			}
+		}
+		if best != nil {
+			for r := range at {
+				at[r] += len(best.values[r])
+			}
+			text = append(text, part{col: best})
+			continue
+		}
+		for r, v := range values {
+			if at[r] == len(v) || v[at[r]] != values[0][at[0]] {
+				return nil
+			}
+		}
+		if n := len(text); n > 0 && text[n-1].col == nil {
+			text[n-1].lit += values[0][at[0] : at[0]+1]
+		} else {
+			text = append(text, part{lit: values[0][at[0] : at[0]+1]})
+		}
+		for r := range at {
+			at[r]++
+		}
+	}
+}
+
+// atom matches a piece of a text between separators.
+var atom = regexp.MustCompile(`[^/=:,_]+|[/=:,_]`)
+
+var extension = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9]*$`)
+
+// split divides texts with the same separators into pieces. What goes together stays one.
+func (f *folding) split(values []string) (pieces [][]string) {
+	ext := extension.FindString(values[0])
+	var rows [][]string
+	for _, v := range values {
+		if !strings.HasSuffix(v, ext) {
+			return [][]string{values}
+		}
+		a := atom.FindAllString(strings.TrimSuffix(v, ext), -1)
+		for i, s := range a {
+			if len(rows) > 0 && (len(a) != len(rows[0]) || s != rows[0][i] && (strings.Contains("/=:,_", s) || strings.Contains("/=:,_", rows[0][i]))) {
+				return [][]string{values}
+			}
+		}
+		if rows = append(rows, a); len(a) == 0 || len(a) != len(rows[0]) {
+			return [][]string{values}
+		}
+	}
+	count := func(values []string) int { return f.count([]*column{{values: values}}) }
+	for i := range rows[0] {
+		p, wide := make([]string, f.n), make([]string, f.n)
+		n := len(pieces)
+		for r := range rows {
+			if p[r] = rows[r][i]; n >= 2 {
+				wide[r] = pieces[n-2][r] + pieces[n-1][r] + p[r]
+			}
+		}
+		if k := count(p); n >= 2 && k > 1 && count(pieces[n-2]) == k && count(wide) == k {
+			pieces = append(pieces[:n-2], wide)
+			continue
+		}
+		pieces = append(pieces, p)
+	}
+	return append(pieces, slices.Repeat([]string{ext}, f.n))
+}
+
+// reserved are words that no parameter may be called.
+var reserved = strings.Fields("name work_dir uni_id attempt gpu_list gpu ngpus port config log started include exclude from zip sample rep i run trial worker")
+
+func (f *folding) add(c *cell, values []string) *column {
+	name := strings.Trim(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(c.hint, "_"), "_")
+	if name == "" || len(name) > 40 {
+		name = "arg"
+	}
+	if slices.Contains(reserved, strings.ToLower(name)) || name[0] >= '0' && name[0] <= '9' {
+		name = "p_" + name
+	}
+	for n, base := 2, name; slices.ContainsFunc(f.cols, func(o *column) bool { return strings.EqualFold(o.name, name) }); n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	f.cols = append(f.cols, &column{name: name, values: values, raw: c.Raw})
+	return f.cols[len(f.cols)-1]
+}
+
+// columns makes the parameters of a table: simple texts first, so that others say themselves by
+// them.
+func (f *folding) columns(rows [][]cell) {
+	first := rows[0]
+	values, order, rank := make([][]string, len(first)), []int{}, make([]int, len(first))
+	f.texts = make([][]part, len(first))
+	for i := range first {
+		for r := range rows {
+			values[i] = append(values[i], rows[r][i].Text)
+		}
+		all := strings.Join(values[i], "")
+		if f.count([]*column{{values: values[i]}}) == 1 {
+			f.texts[i] = []part{{lit: first[i].Text}}
+			continue
+		}
+		order = append(order, i)
+		switch rank[i] = len(all); {
+		case first[i].Raw:
+		case strings.ContainsAny(all, "/_:,") || !first[i].inShell():
+			rank[i] += 2 << 40
+		case first[i].hint == "":
+			rank[i] += 1 << 40
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return rank[a] - rank[b] })
+	for _, i := range order {
+		if first[i].Raw {
+			f.texts[i] = []part{{col: f.add(&first[i], values[i])}}
+			continue
+		}
+		if f.texts[i] = f.express(values[i]); f.texts[i] != nil {
+			continue
+		}
+		for _, p := range f.split(values[i]) {
+			if text := f.express(p); text != nil || strings.Join(p, "") == "" {
+				f.texts[i] = append(f.texts[i], text...)
+			} else {
+				f.texts[i] = append(f.texts[i], part{col: f.add(&first[i], p)})
+			}
+		}
+	}
+	place := map[*column]int{}
+	for i, text := range slices.Backward(f.texts) {
+		for _, p := range text {
+			place[p.col] = i
+		}
+	}
+	slices.SortStableFunc(f.cols, func(a, b *column) int { return place[a] - place[b] })
+}
+
+// label matches a value that may be part of a job's name.
+var label = regexp.MustCompile(`^[A-Za-z0-9+=@,_.-]{1,40}$`)
+
+// name adds to an entry's name what tells its jobs apart. A set that its values would not name
+// is numbered.
+func (f *folding) name(e *Entry) {
+	for s, set := range e.params {
+		var parts []*column
+		for _, c := range set {
+			if f.count(append(parts, c)) > f.count(parts) && !slices.ContainsFunc(c.values, func(v string) bool { return !label.MatchString(v) }) {
+				parts = append(parts, c)
+			}
+		}
+		if f.count(parts) < f.count(set) || len(parts) > 3 || len(e.params) > 1 && len(parts) > 1 {
+			seen, values := map[string]string{}, make([]string, f.n)
+			for r := range f.n {
+				id := rowOf(set, r)
+				if seen[id] == "" {
+					seen[id] = fmt.Sprint(len(seen) + 1)
+				}
+				values[r] = seen[id]
+			}
+			parts = []*column{{name: append([]string{"i", "run", "trial", "worker"}, make([]string, s)...)[s], values: values}}
+			if parts[0].name == "" {
+				parts[0].name = fmt.Sprint("i", s)
+			}
+			e.params[s] = append(parts, set...)
+		}
+		for _, c := range parts {
+			e.Name += "-{" + c.name + "}"
+		}
+	}
+}
+
+// plainWord matches a text that the shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// fill spells the cells of a table as the entry's texts.
+func (f *folding) fill(e *Entry, row []cell) {
+	names := e.names()
+	for i := range row {
+		c, text := &row[i], ""
+		name, env := strings.CutPrefix(c.kind, "env ")
+		for _, p := range f.texts[i] {
+			lit := p.lit
+			switch {
+			case p.col != nil && (p.col.raw || !c.inShell() || !slices.ContainsFunc(p.col.values, func(v string) bool { return !plainWord.MatchString(v) })):
+				lit = "{" + p.col.name + "}"
+			case p.col != nil:
+				lit = "{" + p.col.name + ":q}"
+			case c.inShell() && !c.Raw && (lit != "" || len(f.texts[i]) == 1):
+				lit = expand.Escape(shellescape.Quote(lit), names...)
+			case env:
+				value, inherits := strings.CutSuffix(lit, "$"+name)
+				if lit = strings.ReplaceAll(value, "$", "$$"); inherits {
+					lit += "$" + name
+				}
+				lit = expand.Escape(lit, names...)
+			default:
+				lit = expand.Escape(lit, names...)
+			}
+			text += lit
+		}
+		switch last := len(e.run) - 1; {
+		case c.kind == "command":
+			e.run = append(e.run, "")
+		case env:
+			e.env = append(e.env, name+"="+text)
+		case !c.inShell():
+			e.keys = append(e.keys, [2]string{c.kind, text})
+		case e.run[last] == "":
+			e.run[last] = text
+		default:
+			e.run[last] += " " + text
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package fold
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
+)
+
+// few is how many rows a zip may have beside which a CSV file is no better, and width how long
+// lines may be.
+const (
+	few   = 12
+	width = 100
+)
+
+func rows(set []*column) int { return len(set[0].values) }
+
+// names returns the names of an entry's parameters.
+func (e *Entry) names() (names []string) {
+	for _, c := range slices.Concat(e.params...) {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// Write spells entries as the jobs of a job file. file names the CSV file of the n-th entry that
+// has one; nil for none.
+func Write(entries []Entry, file func(n int) string) (text string, files map[string]string) {
+	files = map[string]string{}
+	text = "jobs:\n"
+	for _, e := range entries {
+		var lines, matrix []string
+		var zips [][]string
+		for _, set := range e.params {
+			axes := spelled(set, e.names())
+			switch {
+			case len(set) == 1:
+				matrix = append(matrix, axes...)
+			case file != nil && rows(set) > few && (len(matrix) == 0 || !strings.HasPrefix(matrix[0], "from: ")):
+				name := file(len(files))
+				files[name] = csv(set, e.names())
+				matrix = append([]string{"from: " + source.Spell(name)}, matrix...)
+			default:
+				zips = append(zips, axes)
+			}
+		}
+		line := func(list ...string) { lines = append(lines, list...) }
+		line("name: " + spell(e.Name))
+		line(mapping("matrix", matrix)...)
+		if len(zips) == 1 {
+			line(mapping("zip", zips[0])...)
+		} else if len(zips) > 1 {
+			line("zip:")
+			for _, z := range zips {
+				line("  - " + strings.Join(z, "\n        "))
+			}
+		}
+		if len(e.Needs) > 0 {
+			line("needs: [" + strings.Join(quoted(e.Needs), ", ") + "]")
+		}
+		if e.Queue != "" {
+			line("queue: " + e.Queue)
+		}
+		if len(e.keys) > 0 && e.keys[0][0] == "work_dir" {
+			line("work_dir: " + spell(e.keys[0][1]))
+		}
+		if len(e.env) > 0 {
+			line("env:")
+		}
+		for _, kv := range e.env {
+			name, value, _ := strings.Cut(kv, "=")
+			line("  " + name + ": " + strconv.Quote(value))
+		}
+		line(e.Keys...)
+		if len(e.run) == 1 {
+			line(command("run: ", "  ", e.run[0])...)
+		} else {
+			line("run:")
+			for _, c := range e.run {
+				line(command("  - ", "    ", c)...)
+			}
+		}
+		for _, kv := range e.keys {
+			if kv[0] != "work_dir" {
+				line(kv[0] + ": " + spell(kv[1]))
+			}
+		}
+		text += "  - " + strings.Join(lines, "\n    ") + "\n"
+	}
+	return text, files
+}
+
+func quoted(list []string) (out []string) {
+	for _, s := range list {
+		out = append(out, strconv.Quote(s))
+	}
+	return out
+}
+
+// mapping spells a key's mapping, on one line if it is short.
+func mapping(key string, list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	if flow := key + ": {" + strings.Join(list, ", ") + "}"; len(flow) < width && len(list) < 3 {
+		return []string{flow}
+	}
+	out := []string{key + ":"}
+	for _, l := range list {
+		out = append(out, "  "+l)
+	}
+	return out
+}
+
+var (
+	number   = regexp.MustCompile(`^(?:0|-?[1-9][0-9]{0,14})$`)
+	numeral  = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$`)
+	inFlow   = regexp.MustCompile(`^[A-Za-z0-9_./=+@%^-]+$`)
+	constant = regexp.MustCompile(`(?i)^(?:null|true|false|~)$`)
+)
+
+// spelled spells columns as name: values, where values that are a range are one.
+func spelled(set []*column, names []string) (out []string) {
+	for _, c := range set {
+		list := make([]string, len(c.values))
+		for i, v := range c.values {
+			switch v = expand.Escape(v, names...); {
+			case numeral.MatchString(v), inFlow.MatchString(v) && source.Spell(v) == v && !constant.MatchString(v):
+				list[i] = v
+			default:
+				list[i] = strconv.Quote(v)
+			}
+		}
+		text := "[" + strings.Join(list, ", ") + "]"
+		if by := step(c.values); by == 1 {
+			text = list[0] + ".." + list[len(list)-1]
+		} else if by > 1 {
+			text = fmt.Sprintf("%s..%s..%d", list[0], list[len(list)-1], by)
+		}
+		out = append(out, c.name+": "+text)
+	}
+	return out
+}
+
+// step returns by how much each of at least three whole numbers is larger than the one before; 0
+// if they are something else.
+func step(values []string) (by int) {
+	last := 0
+	for i, v := range values {
+		n, _ := strconv.Atoi(v)
+		if !number.MatchString(v) || i == 1 && n <= last || i > 1 && n-last != by {
+			return 0
+		}
+		if i > 0 {
+			by = n - last
+		}
+		last = n
+	}
+	if len(values) < 3 {
+		return 0
+	}
+	return by
+}
+
+// csv spells rows that come from a file.
+func csv(set []*column, names []string) string {
+	text := ""
+	for r := -1; r < rows(set); r++ {
+		for i, c := range set {
+			v := c.name
+			if r >= 0 {
+				v = expand.Escape(c.values[r], names...)
+			}
+			if strings.TrimSpace(v) != v || strings.ContainsAny(v, "\",\r\n") || v == "" {
+				v = `"` + strings.ReplaceAll(v, `"`, `""`) + `"`
+			}
+			text += map[bool]string{true: ","}[i > 0] + v
+		}
+		text += "\n"
+	}
+	return text
+}
+
+// spell spells a text so that braces at its beginning are no mapping.
+func spell(s string) string {
+	if strings.Contains(s, "{") {
+		return strconv.Quote(s)
+	}
+	return source.Spell(s)
+}
+
+// command spells a command, a long one on several lines.
+func command(key, indent, s string) []string {
+	if plain := key + source.Spell(s); strings.HasPrefix(plain, key+s) && len(plain) <= width {
+		return []string{plain}
+	}
+	if len(s) <= width || strings.ContainsAny(s, "'\"\n\\#") {
+		if strings.ContainsAny(s, `"\`) {
+			return []string{key + source.Spell(s)}
+		}
+		return []string{key + strconv.Quote(s)}
+	}
+	lines := []string{""}
+	for i, w := range strings.Split(s, " ") {
+		last := &lines[len(lines)-1]
+		switch {
+		case i == 0:
+			*last = w
+		case len(*last)+len(w) > width-8:
+			*last += ` \`
+			lines = append(lines, "  "+w)
+		default:
+			*last += " " + w
+		}
+	}
+	head, block := source.SpellScript(strings.Join(lines, "\n") + "\n")
+	if block == nil {
+		return []string{key + strconv.Quote(s)}
+	}
+	return append([]string{key + head}, strings.Split(indent+strings.Join(block, "\n"+indent), "\n")...)
+}

@@ -32,12 +32,7 @@ func (l *loop) answer(call *control.Call) {
 func (l *loop) request(r control.Request) (control.Reply, error) {
 	switch r.Op {
 	case control.OpStatus:
-		s := l.snapshot()
-		reply := control.Reply{Snapshot: &s, Phase: l.Core.RunPhase(), Jobs: l.views(r, &s)}
-		if r.Whole {
-			reply.Status = l.status(&s)
-		}
-		return reply, nil
+		return control.Reply{Status: l.status(r.Whole), Jobs: l.named(r)}, nil
 	case control.OpWait:
 		ids, err := l.match(r.Jobs)
 		return control.Reply{Jobs: l.phases(ids)}, err
@@ -87,21 +82,21 @@ func (l *loop) match(patterns []string) ([]int, error) {
 }
 
 // phases returns no more than the names of jobs and how they are.
-func (l *loop) phases(ids []int) []state.View {
-	views := make([]state.View, len(ids))
+func (l *loop) phases(ids []int) []schema.Job {
+	jobs := make([]schema.Job, len(ids))
 	for i, id := range ids {
-		views[i] = state.View{Job: l.Batch.Jobs[id].Name, Phase: l.Core.Phase(id)}
+		jobs[i] = schema.Job{Name: l.Batch.Jobs[id].Name, State: l.Core.Phase(id)}
 	}
-	return views
+	return jobs
 }
 
-// status returns what programs see of the run. Whoever asks adds what the job files and
-// the ledger say.
-func (l *loop) status(s *state.Snapshot) *schema.Status {
-	now, phase := l.Now(), l.Core.RunPhase()
-	st := &schema.Status{
-		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase, Settings: l.changed()}, Counts: schema.CountsOf(s.Counts), ETA: schema.Known(s.ETA.Seconds()),
-		GPUs: l.Core.GPUs(now), Jobs: l.Core.Jobs(now), Warnings: []schema.Problem{},
+// status returns what programs see of the run, with whole of all its jobs. Whoever asks adds
+// what the job files and the ledger say.
+func (l *loop) status(whole bool) *schema.Status {
+	st := l.snapshot()
+	st.Run.Settings = l.changed()
+	if whole {
+		st.GPUs, st.Jobs = l.Core.GPUs(l.Now()), l.Core.Jobs(l.Now())
 	}
 	if len(l.Code) > 0 {
 		st.Run.Snapshot = schema.Known(l.Code[0].Home())
@@ -117,12 +112,12 @@ func (l *loop) status(s *state.Snapshot) *schema.Status {
 			}
 		}
 	}
-	for _, text := range append([]string{s.GPUErr}, s.Silent...) {
+	for _, text := range append(slices.Clone(st.Live.Silent), schema.Value(st.Live.Unread)) {
 		if text != "" {
 			st.Warnings = append(st.Warnings, schema.Problem{Code: "run", Text: text})
 		}
 	}
-	for _, h := range s.Held {
+	for _, h := range st.Live.Held {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%d jobs are held, %s first: the first attempts of %d jobs failed alike: %s", h.Jobs, h.First, h.Attempts, h.Cause)})
 	}
 	return st
@@ -137,29 +132,18 @@ func (l *loop) changed() map[string]string {
 	return m
 }
 
-// views returns the current state of the jobs that a status request names.
-func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
+// named returns the jobs that a status request names.
+func (l *loop) named(r control.Request) (jobs []schema.Job) {
 	if len(r.Jobs) == 0 {
 		return nil
 	}
-	var views []state.View
+	all := l.Core.Jobs(l.Now())
 	for id := range l.Batch.Jobs {
-		j := &l.Batch.Jobs[id]
-		if l.Core.Gone(id) || !slices.Contains(r.Jobs, j.Name) || r.File != "" && r.File != l.Batch.Files[j.File].Real {
-			continue
+		if j := &all[id]; !l.Core.Gone(id) && slices.Contains(r.Jobs, j.Name) && (r.File == "" || r.File == j.File) {
+			jobs = append(jobs, *j)
 		}
-		v := state.View{Job: j.Name, Phase: l.Core.Phase(id)}
-		if s.Head != "" && s.HeadID == id {
-			v.Note = s.HeadWhy
-		}
-		for _, live := range slices.Concat(s.Running, s.Waiting) {
-			if live.ID == id {
-				v = live
-			}
-		}
-		views = append(views, v)
 	}
-	return views
+	return jobs
 }
 
 func (l *loop) stopGPU(index int) error {

@@ -15,6 +15,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // rivalry is an engine on a host where alice holds the claims that theirs returns.
@@ -133,9 +134,9 @@ jobs:
 type lastWhy struct{ text string }
 
 func (*lastWhy) Fact(int, state.Fact) {}
-func (l *lastWhy) Snapshot(s state.Snapshot) {
-	if s.HeadWhy != "" {
-		l.text = s.HeadWhy
+func (l *lastWhy) Snapshot(s *schema.Status) {
+	if s.Live.Next != nil {
+		l.text = s.Live.Next.Text
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"gpurun/runner/codecopy"
 	"gpurun/runner/engine"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // atEnd calls a function at the end of each attempt.
@@ -21,7 +22,7 @@ func (at atEnd) Fact(_ int, f state.Fact) {
 		at(f)
 	}
 }
-func (atEnd) Snapshot(state.Snapshot) {}
+func (atEnd) Snapshot(*schema.Status) {}
 
 // What a node has made may be seen late here. A job that succeeded there ends once its output is
 // seen, also where that is brought from a copy of the code that another job is in.

@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/control":             {"gpurun/gpu", "gpurun/state", "gpurun/state/host", "gpurun/state/schema"},
 	"gpurun/runner/forecast":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/runner/sched"},
 	"gpurun/runner/notify":              {"gpurun/jobspec", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
-	"gpurun/runner/uniid":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
+	"gpurun/runner/uniid":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/files":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/runner/sched"},
 	"gpurun/runner/report":              {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/results":             {"gpurun/jobspec", "gpurun/state/schema"},

@@ -7,11 +7,12 @@ import (
 
 	"gpurun/runner/sched"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // tally collects the summary's data, fact by fact.
 type tally struct {
-	state.Result
+	schema.Result
 	began   time.Time
 	starts  map[string]state.Fact // of live attempts, by uni_id
 	last    map[int]Last          // last bad end of each job
@@ -69,7 +70,7 @@ func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 }
 
 // result builds what Run returns.
-func (l *loop) result() state.Result {
+func (l *loop) result() schema.Result {
 	l.save()
 	now, r := l.Now(), l.out.Result
 	r.Final, r.Wall, r.GPUHours = l.Core.Snapshot(now), now.Wall.Sub(l.out.began), l.out.held.Total().Hours()

@@ -15,6 +15,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 // Now returns the time as the core takes it.
@@ -58,7 +59,7 @@ type HostRules func(users []int) (*gpu.HostRules, []string)
 
 // Run runs the batch to its end and returns the outcome. It returns when nothing is
 // running any more, or when ctx is done; then running jobs keep running.
-func Run(ctx context.Context, c Config) state.Result {
+func Run(ctx context.Context, c Config) schema.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	l := newLoop(ctx, c)
 	defer l.readings.done.Wait()
@@ -325,9 +326,9 @@ func (l *loop) wake(at time.Duration) {
 }
 
 // snapshot returns the current state of the run.
-func (l *loop) snapshot() state.Snapshot {
+func (l *loop) snapshot() *schema.Status {
 	s := l.Core.Snapshot(l.Now())
-	s.Silent = l.shown.silent
+	s.Live.Silent = schema.List(l.shown.silent)
 	return s
 }
 

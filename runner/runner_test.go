@@ -20,6 +20,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // memory is a ledger without a disk.
@@ -125,7 +126,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 	return w
 }
 
-func (w *world) run() state.Result {
+func (w *world) run() schema.Result {
 	r := Run(context.Background(), w.Config)
 	w.engine.Close()
 	return r
@@ -358,10 +359,10 @@ func TestRequests(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) Play {
 			return Play{For: time.Minute}
 		})
-		done := make(chan state.Result)
+		done := make(chan schema.Result)
 		go func() { done <- w.run() }()
 		synctest.Wait()
-		if r := ask(w, control.Request{Op: control.OpStatus}); r.Snapshot == nil || len(r.Snapshot.Running) != 1 {
+		if r := ask(w, control.Request{Op: control.OpStatus}); r.Status == nil || len(r.Status.Jobs) != 1 {
 			t.Errorf("status: got %+v", r)
 		}
 		if r := ask(w, control.Request{Op: control.OpStop, Jobs: []string{"nobody"}}); r.Err == "" {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // A Sink receives everything that happens, in the ledger's order. It is called from
@@ -19,8 +20,8 @@ type Sink interface {
 	// Fact receives a recorded fact; job is its ID in the batch, or -1.
 	Fact(job int, f state.Fact)
 	// Snapshot receives the state of the run, a few times a second while something
-	// changes, else once a second.
-	Snapshot(s state.Snapshot)
+	// changes, else once a second. Nobody changes it.
+	Snapshot(s *schema.Status)
 }
 
 // A Ledger stores facts and attempt folders; *disk.State is one.

@@ -101,13 +101,13 @@ type Alike struct {
 	Log   string    `json:"log,omitempty"` // of the first job that has one
 }
 
-// Head counts the group's jobs: "12 failed alike". Jobs that a person stopped did not
+// AlikeWords counts a group's jobs: "12 failed alike". Jobs that a person stopped did not
 // fail.
-func (a *Alike) Head() string {
-	if a.State == Cancelled || a.State == Interrupted {
-		return fmt.Sprintf("%d %s", a.Count, a.State)
+func AlikeWords(p Phase, count int) string {
+	if p == Cancelled || p == Interrupted {
+		return fmt.Sprintf("%d %s", count, p)
 	}
-	return fmt.Sprintf("%d failed alike", a.Count)
+	return fmt.Sprintf("%d failed alike", count)
 }
 
 // Bounds on memory for batches in which every job fails its own way.

@@ -1,30 +1,14 @@
 package state
 
 import (
-	"time"
-
 	"gpurun/gpu"
 )
-
-// A Result is the outcome of a run.
-type Result struct {
-	Final    Snapshot
-	Failures []FailedJob // one for all jobs that failed alike, in batch order; the first few, but Final counts all
-	Demands  []Demand    // jobs that used far more or less GPU memory than requested
-	Warnings []string    // for the summary
-	Wall     time.Duration
-	GPUHours float64
-	Stopped  string // what stopped the whole run, "SIGTERM", or ""
-	StateErr error  // why the ledger could not be written, or nil
-	GaveUp   bool   // gave up waiting for a GPU
-	Lost     []Loss // GPU time lost since the last start
-}
 
 // A FailedJob is a job that did not succeed, as a person sees it. It represents all that
 // failed alike.
 type FailedJob struct {
 	Job     string
-	ID      int  // in the batch; of Snapshot.Fresh alone
+	ID      int  // in the batch; of the fresh ones of a live run alone
 	Start   Fact // of its last attempt: when, and on which GPUs; zero if it never started
 	End     Fact
 	Log     string

@@ -45,7 +45,9 @@ func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
 		rep, err = control.Do(ctx, ref.Dir, req)
 		ref.Look()
 	}
-	switch {
+	switch s := rep.Status; {
+	case err == nil && req.Op == control.OpStatus && (s == nil || s.Live == nil):
+		err = errors.New("it is of an earlier version of gpurun")
 	case err == nil || rep.Err != "":
 		return rep, err
 	case !ref.Alive && (ref.doubt == nil || errors.Is(err, control.ErrNoRun)):

@@ -32,7 +32,7 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	if ref.Alive && !ref.past || live != nil {
 		st.Run = liveRun(ref, st.Run, live)
 	}
-	answered := map[jobPlace]*schema.Job{}
+	rest, answered := []*schema.Job(nil), map[jobPlace]*schema.Job{} // of the run
 	if live != nil {
 		for i := range live.Jobs {
 			answered[placeOf(&live.Jobs[i])] = &live.Jobs[i]
@@ -42,13 +42,14 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	for _, o := range h.Attempts() {
 		open[o.Start.Key] = o
 	}
+	listed := map[*state.Attempt]bool{}
 	st.Jobs = make([]schema.Job, 0, len(b.Jobs))
 	for id := range b.Jobs {
 		j := describe(b, id)
-		r := h.Of(b.Jobs[id].File, j.Key)
-		j.State = phases[id]
-		counts[phases[id]]++
-		j.record(r, open[j.Key], h, m, now)
+		r, o := h.Of(b.Jobs[id].File, j.Key), open[j.Key]
+		j.State, listed[o] = phases[id], true
+		j.record(ref, r, o, m, now)
+		counts[j.State]++
 		if phases[id] == state.Blocked {
 			j.Cause = sched.BlockedBy(b, phases, id)
 		}
@@ -63,18 +64,25 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	}
 	if live == nil {
 		st.Counts = schema.CountsOf(counts)
-	}
-	if st.Outcome = schema.OutcomeOf(st.Run, st.Counts); live == nil {
-		return st
-	}
-	for i := range live.Jobs { // of the run, but no longer in its files
-		if l := &live.Jobs[i]; answered[placeOf(l)] != nil {
-			j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
-			j.record(h.Of(fileOf(b, l.File), l.Key), nil, h, m, now)
-			j.answer(l)
-			j.settle()
-			st.Jobs = append(st.Jobs, j.Job)
+		for _, o := range h.Attempts() {
+			if !listed[o] {
+				rest = append(rest, &schema.Job{File: ref.Files()[o.Ledger], Name: o.Start.Job, Key: o.Start.Key})
+			}
 		}
+	} else {
+		for i := range live.Jobs {
+			if l := &live.Jobs[i]; answered[placeOf(l)] != nil {
+				rest = append(rest, l)
+			}
+		}
+	}
+	st.Outcome = schema.OutcomeOf(st.Run, st.Counts)
+	for _, l := range rest { // of the run, but no longer in its files
+		j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
+		j.record(ref, h.Of(fileOf(b, l.File), l.Key), open[l.Key], m, now)
+		j.answer(l)
+		j.settle()
+		st.Jobs = append(st.Jobs, j.Job)
 	}
 	return st
 }
@@ -116,7 +124,8 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 
 // record adds what the ledger has of a job: the last end of its key, or the attempt that is
 // open.
-func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, m aftermath, now time.Time) {
+func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m aftermath, now time.Time) {
+	h := ref.History
 	j.Plan = nil
 	if r != nil && r.Forgotten {
 		j.Plan = &schema.Plan{Run: true, Code: schema.PlanForgotten, Details: []string{"forgotten"}}
@@ -138,8 +147,15 @@ func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, 
 	if open.Start.Engine == "" {
 		j.Attempt.Host = schema.Known(h.LastRun(open.Ledger).Host)
 	}
-	if f := m.found[open.Start.UniID]; f.PID != 0 {
+	f := m.found[open.Start.UniID]
+	if f.PID != 0 {
 		j.Attempt.PID = schema.Known(f.PID)
+	}
+	if f.Began {
+		j.Attempt.State = state.Running
+	}
+	if j.State = j.Attempt.State; !ref.Alive {
+		j.Attempt.Note = schema.Known(m.words(open))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 // Exit statuses. If several apply, the first in the order of statusOf counts; never 0
@@ -76,7 +77,7 @@ func StateFailure(err error) error {
 }
 
 // ExitOf returns the exit status of a run.
-func ExitOf(r state.Result, noWait bool) int {
+func ExitOf(r schema.Result, noWait bool) int {
 	switch {
 	case r.Stopped == "SIGINT" || r.Stopped == "Ctrl-C":
 		return ExitInt
@@ -97,7 +98,7 @@ func ExitOf(r state.Result, noWait bool) int {
 		left = left || n > 0 && (!phase.Ended() || phase == state.Interrupted)
 	}
 	switch {
-	case left && r.Final.Draining != "":
+	case left && r.Final.Live != nil && r.Final.Live.Draining != nil:
 		return ExitTerm // gpurun stop --drain, or the cluster's job ends first
 	case left:
 		return ExitFailed

@@ -125,8 +125,10 @@ func (m *Mirror) load() error {
 		return err
 	}
 	l.readable = ref.Batch != nil
-	st, after := ref.statusAfter()
-	st.Batch.ID, l.after, l.at = m.ID(), after, time.Now()
+	st := ref.Status()
+	if st.Batch.ID, l.at = m.ID(), time.Now(); ref.after != nil {
+		l.after = *ref.after
+	}
 	v := &schema.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs)), Secrets: SecretsOf(ref.Batch)}
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
@@ -254,10 +256,7 @@ func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, 
 	if r != nil && r.State != "" {
 		j.State = r.State
 	}
-	if open != nil {
-		j.State = state.Running
-	}
-	j.record(r, open, h, aftermath{}, now)
+	j.record(m.ref, r, open, aftermath{}, now)
 	if a := j.Attempt; a != nil && a.Metrics == nil && a.UniID != nil && m.metrics[*a.UniID] != nil {
 		if a.Metrics = m.metrics[*a.UniID]; a.State == state.Succeeded {
 			j.Metrics = a.Metrics

@@ -57,8 +57,8 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 	case same && alive && l.row.Run != nil:
 		row, run := *l.row, *l.row.Run
 		row.Run, run.Phase = &run, nil
-		if rep, err := l.ref.Ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
-			row.Counts, run.Phase = schema.CountsOf(rep.Snapshot.Counts), phaseOf(rep)
+		if rep, err := l.ref.Ask(control.Request{Op: control.OpStatus}); err == nil {
+			row.Counts, run.Phase = rep.Status.Counts, rep.Status.Run.Phase
 		}
 		row.Outcome = schema.Known(schema.OutcomeOf(&run, row.Counts))
 		l.row = &row
@@ -67,7 +67,7 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		row, _ := ref.Row()
+		row := ref.Row()
 		row.ID = m.ID()
 		*l = listRow{ref, &row, changed}
 		l.ref.History, l.ref.Batch = nil, nil // only the row is needed

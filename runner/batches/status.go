@@ -3,11 +3,9 @@ package batches
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"gpurun/jobspec"
 	"gpurun/runner/control"
-	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/host"
@@ -33,19 +31,13 @@ func (ref *Ref) unread() string {
 // Status returns the status for programs. It asks the run, and reads the rest from the
 // ledger; all of it if there is no run or it does not answer.
 func (ref *Ref) Status() *schema.Status {
-	st, _ := ref.statusAfter()
-	return st
-}
-
-// statusAfter is Status, and says how the attempts have fared that the ledger left open.
-func (ref *Ref) statusAfter() (st *schema.Status, m aftermath) {
-	unread := ref.unread()
+	m, unread := aftermath{}, ref.unread()
 	rep, err := ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
-	if err != nil || rep.Status == nil {
+	if err != nil {
 		m = ref.Settle()
 		rep.Status = nil
 	}
-	st = ref.Document(rep.Status, m)
+	st := ref.Document(rep.Status, m)
 	st.Alike, _ = st.Failures()
 	if ref.Alive && !ref.past && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
@@ -53,7 +45,7 @@ func (ref *Ref) statusAfter() (st *schema.Status, m aftermath) {
 	if unread != "" {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: schema.JobFileProblem, Text: unread})
 	}
-	return st, m
+	return st
 }
 
 // Folder returns the state folder of one of the batch's files.
@@ -73,31 +65,4 @@ func known(ref *Ref) *jobspec.Batch {
 		addJob(b, r.Job, r.Ledger, r.Key)
 	}
 	return b
-}
-
-// snapshot returns what the ledger has and what was found since, without a run to ask.
-func (m aftermath) snapshot(ref *Ref) state.Snapshot {
-	s := state.Snapshot{At: time.Now().UTC(), Running: []state.View{}, Total: len(ref.Batch.Jobs), Counts: map[state.Phase]int{}}
-	for _, at := range ref.History.Attempts() {
-		v := state.View{
-			Job: at.Start.Job, ID: -1, UniID: at.Start.UniID, Attempt: at.Start.Attempt, Phase: state.Running, Started: at.Start.Time,
-			GPUs: append([]int{}, at.Start.GPUs...), Memory: at.Start.Memory, Close: at.Start.Close, Used: -1, Log: at.Start.Log, Stop: at.Stop,
-		}
-		if at.Running != nil && at.Running.Host != "" {
-			v.Started, v.Host, v.GPUs = at.Running.Time, at.Running.Host, append([]int{}, at.Running.GPUs...)
-		} else if at.Start.Engine != "" && !m.found[v.UniID].Began {
-			v.Phase = state.Queued
-		}
-		if v.PID = m.found[v.UniID].PID; v.PID == 0 && at.Running != nil {
-			v.PID = at.Running.PID
-		}
-		if !ref.Alive {
-			v.Note = m.words(at)
-		}
-		s.Running = append(s.Running, v)
-	}
-	for _, p := range sched.Phases(ref.Batch, ref.History) {
-		s.Counts[p]++
-	}
-	return s
 }

@@ -12,12 +12,12 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
-	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 // summary prints how the run went, and returns its exit status.
-func (s *shownRun) summary(r *session.Run, res state.Result) error {
+func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	sum := terminal.Summary{Result: res}
 	code := batches.ExitOf(res, s.cmd.NoWait)
 	if words := r.Lacking(); words != "" {
@@ -46,7 +46,7 @@ func (s *shownRun) summary(r *session.Run, res state.Result) error {
 }
 
 // unsaved returns the failure of a run whose ledger could not be written.
-func unsaved(res state.Result, code int) *batches.Failure {
+func unsaved(res schema.Result, code int) *batches.Failure {
 	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; what succeeded does not run twice"}
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
 		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // of another process, only the text is known

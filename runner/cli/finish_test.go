@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/batches"
-	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 // Only where a disk or a quota is full, there is space to be freed.
@@ -27,7 +27,7 @@ func TestHintToFreeSpace(t *testing.T) {
 		{errors.New("cannot write /x/status: input/output error"), false},
 		{&disk.TakenError{What: "removed or replaced lock"}, false},
 	} {
-		f := unsaved(state.Result{StateErr: tt.err}, batches.ExitState)
+		f := unsaved(schema.Result{StateErr: tt.err}, batches.ExitState)
 		if free := strings.Contains(f.Hint, "free some space"); free != tt.free || f.Hint == "" {
 			t.Errorf("%v: hint %q", tt.err, f.Hint)
 		}

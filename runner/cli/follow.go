@@ -17,6 +17,7 @@ import (
 	"gpurun/runner/control"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // A follower prints a job's log as it grows, across attempts, until the job has ended.
@@ -110,52 +111,57 @@ func (f *follower) run() error {
 // ask finds out which attempt is running now, and whether nothing more will come.
 func (f *follower) ask() (now logged, over bool) {
 	rep, err := f.ref.Ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
-	if err != nil || rep.Snapshot == nil {
+	if err != nil {
 		alive := f.pid > 0 && syscall.Kill(f.pid, 0) != syscall.ESRCH
 		return logged{}, errors.Is(err, control.ErrNoRun) && !alive
 	}
 	if len(rep.Jobs) == 0 { // no longer in the batch
-		return logged{}, !slices.ContainsFunc(rep.Snapshot.Running, func(v state.View) bool { return v.UniID == f.l.uniID })
+		return logged{}, !slices.ContainsFunc(rep.Status.Jobs, f.shows)
 	}
-	v := slices.MinFunc(rep.Jobs, func(a, b state.View) int { return cmp.Compare(f.rank(a), f.rank(b)) })
-	f.phase = v.Phase
-	f.tell(v, rep.Snapshot)
-	switch {
-	case v.Phase == state.Running && v.UniID != "":
-		f.pid = v.PID
-		return logged{job: v.Job, uniID: v.UniID, path: v.Log, attempt: v.Attempt, open: true}, false
-	case v.Phase == state.Waiting && f.l.attempt < v.Attempt-1:
+	j := slices.MinFunc(rep.Jobs, func(a, b schema.Job) int { return cmp.Compare(f.rank(a), f.rank(b)) })
+	f.phase = j.State
+	f.tell(j, rep.Status.Now)
+	switch a := j.Attempt; {
+	case j.State == state.Running && a != nil && a.UniID != nil:
+		f.pid = schema.Value(a.PID)
+		return logged{job: j.Name, uniID: *a.UniID, path: schema.Value(a.Log).Path, attempt: a.N, open: true}, false
+	case j.State == state.Waiting && f.l.attempt < j.Attempts:
 		return f.newest(), false // it failed between two polls
 	}
-	return logged{}, v.Phase == "" || v.Phase.Ended()
+	return logged{}, j.State == "" || j.State.Ended()
+}
+
+// shows reports whether the attempt being shown is one of a job.
+func (f *follower) shows(j schema.Job) bool {
+	return j.Attempt != nil && j.Attempt.UniID != nil && *j.Attempt.UniID == f.l.uniID
 }
 
 // rank orders the jobs of that name, since each file of a batch may have one: first
 // the one shown, then one that is running, then one that may still run.
-func (f *follower) rank(v state.View) int {
+func (f *follower) rank(j schema.Job) int {
 	switch {
-	case v.UniID != "" && v.UniID == f.l.uniID:
+	case f.shows(j):
 		return 0
-	case v.Phase == state.Running:
+	case j.State == state.Running:
 		return 1
-	case v.Phase != "" && !v.Phase.Ended():
+	case j.State != "" && !j.State.Ended():
 		return 2
 	}
 	return 3
 }
 
 // tell reports what it is waiting for, once.
-func (f *follower) tell(v state.View, s *state.Snapshot) {
-	if v.Phase == f.waited || v.Phase != state.Pending && v.Phase != state.Waiting {
+func (f *follower) tell(j schema.Job, now time.Time) {
+	if j.State == f.waited || j.State != state.Pending && j.State != state.Waiting {
 		return
 	}
-	f.waited = v.Phase
+	f.waited = j.State
 	text := f.job + " has not started yet"
 	switch {
-	case v.Phase == state.Waiting:
-		text = fmt.Sprintf("attempt %d of %s starts in %s", v.Attempt, f.job, terminal.Duration(v.NextAt.Sub(s.At)))
-	case v.Note != "":
-		text += ": " + v.Note
+	case j.State == state.Waiting && j.Wait != nil && j.Wait.Until != nil:
+		text = fmt.Sprintf("attempt %d of %s starts in %s", j.Attempts+1, f.job, terminal.Duration(j.Wait.Until.Sub(now)))
+	case j.Wait != nil:
+		text += ": " + j.Wait.Text
 	}
 	fmt.Fprintln(f.Err, "gpurun: waiting: "+terminal.CleanText(text))
 }

@@ -28,8 +28,8 @@ func (a *app) tour() {
 
 `)
 	for ref := range a.remembered() {
-		if row, counts := ref.Row(); row.Run != nil && row.Run.Alive {
-			fmt.Fprintf(a.Err, "Running here: %s (%s).\n", terminal.CleanText(ref.Name()), terminal.Phases(counts))
+		if row := ref.Row(); row.Run != nil && row.Run.Alive {
+			fmt.Fprintf(a.Err, "Running here: %s (%s).\n", terminal.CleanText(ref.Name()), terminal.Phases(row.Counts))
 			break
 		}
 	}

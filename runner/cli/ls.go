@@ -31,11 +31,11 @@ func (c *lsCmd) Run(a *app) error {
 	cells := [][]string{{"FILE", "STATE", "RUN", "JOBS"}}
 	var unreadable []string
 	for ref := range a.remembered() {
-		row, counts := ref.Row()
+		row := ref.Row()
 		doc.Batches = append(doc.Batches, row)
 		how, jobs := "unknown", "unknown"
 		if row.Outcome != nil {
-			how, jobs = row.Outcome.Text, terminal.Phases(counts)
+			how, jobs = row.Outcome.Text, terminal.Phases(row.Counts)
 		}
 		if row.Error != nil {
 			unreadable = append(unreadable, *row.Error)

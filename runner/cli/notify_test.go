@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gpurun/jobspec"
-	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // webhook starts a server that answers to POST /STATUS/… with that status, or with nothing
@@ -66,7 +66,7 @@ func TestNewsOfJobsThatJoin(t *testing.T) {
 		return b
 	}
 	n := newApp().openNews(batch("k3yk3yk3y"), func(string) {})
-	defer n.End(state.Snapshot{}, "done")
+	defer n.End(&schema.Status{Live: &schema.Live{}}, "done")
 	if c, ok := any(n).(interface{ Continue(*jobspec.Batch) }); ok {
 		c.Continue(batch("k3yk3yk3y, 0therk3y"))
 	}

@@ -7,33 +7,34 @@ import (
 
 	"gpurun/runner/batches"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 func TestStatusOfARun(t *testing.T) {
-	ended := func(p state.Phase) state.Snapshot {
-		return state.Snapshot{Counts: map[state.Phase]int{state.Succeeded: 3, p: 1}}
+	ended := func(p state.Phase) *schema.Status {
+		return &schema.Status{Counts: map[state.Phase]int{state.Succeeded: 3, p: 1}}
 	}
 	full := errors.New("no space left")
 	cases := map[string]struct {
-		r      state.Result
+		r      schema.Result
 		noWait bool
 		want   int
 	}{
-		"all done":            {state.Result{Final: ended(state.Succeeded)}, false, 0},
-		"up to date":          {state.Result{Final: ended(state.UpToDate)}, false, 0},
-		"failed":              {state.Result{Final: ended(state.Failed)}, false, 1},
-		"timeout":             {state.Result{Final: ended(state.Timeout)}, false, 1},
-		"oom":                 {state.Result{Final: ended(state.OOM)}, false, 1},
-		"lost":                {state.Result{Final: ended(state.Lost)}, false, 1},
-		"blocked":             {state.Result{Final: ended(state.Blocked)}, false, 1},
-		"cancelled":           {state.Result{Final: ended(state.Cancelled)}, false, 1},
-		"gave up":             {state.Result{Final: ended(state.Failed), GaveUp: true}, false, 124},
-		"no wait":             {state.Result{Final: ended(state.Pending), GaveUp: true}, true, 75},
-		"disk full":           {state.Result{Final: ended(state.Failed), GaveUp: true, StateErr: full}, false, 4},
-		"Ctrl-C":              {state.Result{Final: ended(state.Failed), StateErr: full, Stopped: "SIGINT"}, false, 130},
-		"SIGTERM":             {state.Result{Final: ended(state.Interrupted), Stopped: "SIGTERM"}, false, 143},
-		"gpurun stop":         {state.Result{Final: ended(state.Interrupted), Stopped: "gpurun stop"}, false, 143},
-		"something left over": {state.Result{Final: ended(state.Pending)}, false, 1},
+		"all done":            {schema.Result{Final: ended(state.Succeeded)}, false, 0},
+		"up to date":          {schema.Result{Final: ended(state.UpToDate)}, false, 0},
+		"failed":              {schema.Result{Final: ended(state.Failed)}, false, 1},
+		"timeout":             {schema.Result{Final: ended(state.Timeout)}, false, 1},
+		"oom":                 {schema.Result{Final: ended(state.OOM)}, false, 1},
+		"lost":                {schema.Result{Final: ended(state.Lost)}, false, 1},
+		"blocked":             {schema.Result{Final: ended(state.Blocked)}, false, 1},
+		"cancelled":           {schema.Result{Final: ended(state.Cancelled)}, false, 1},
+		"gave up":             {schema.Result{Final: ended(state.Failed), GaveUp: true}, false, 124},
+		"no wait":             {schema.Result{Final: ended(state.Pending), GaveUp: true}, true, 75},
+		"disk full":           {schema.Result{Final: ended(state.Failed), GaveUp: true, StateErr: full}, false, 4},
+		"Ctrl-C":              {schema.Result{Final: ended(state.Failed), StateErr: full, Stopped: "SIGINT"}, false, 130},
+		"SIGTERM":             {schema.Result{Final: ended(state.Interrupted), Stopped: "SIGTERM"}, false, 143},
+		"gpurun stop":         {schema.Result{Final: ended(state.Interrupted), Stopped: "gpurun stop"}, false, 143},
+		"something left over": {schema.Result{Final: ended(state.Pending)}, false, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/runner/uniid"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 type runCmd struct {
@@ -122,7 +123,7 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 	s.view = terminal.New(terminal.Config{Screen: s.screen(), Open: open, Go: s.Go})
 	s.OnPanic = s.view.Close
 	s.news = s.openNews(r.Batch, s.view.Warn)
-	o := session.Observers{View: s.view, Over: func(res *state.Result, words string) { s.news.End(res.Final, words) }}
+	o := session.Observers{View: s.view, Over: func(res *schema.Result, words string) { s.news.End(res.Final, words) }}
 	closeIDs, closeGPUs := func() {}, func() {}
 	if u := s.uniIDs(r.Batch); u != nil {
 		o.Sinks, o.Report = append(o.Sinks, u), u.Report

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/gpu"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // print writes the status as text.
@@ -19,28 +19,33 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	line := func(text string) {
 		printLines(w, terminal.Wrap(terminal.CleanText(text), width, 4))
 	}
-	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Snapshot))
-	if s.Snapshotted != nil && s.Alive {
-		line("its jobs run in a copy of the code: " + batches.Shown(*s.Snapshotted))
+	live := s.Live
+	if live == nil {
+		live = &schema.Live{}
 	}
-	if s.Unread != "" {
-		line(s.Unread)
+	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Status))
+	if s.Run != nil && s.Run.Snapshot != nil && s.Alive {
+		line("its jobs run in a copy of the code: " + batches.Shown(*s.Run.Snapshot))
 	}
-	if s.Mute != "" {
-		line("the run does not answer: " + s.Mute + "; this is from its ledger")
-	}
-	for _, text := range s.Silent {
-		line(text)
+	for _, p := range s.Warnings {
+		if p.Code != string(schema.WaitBreaker) { // its groups follow
+			line(p.Text)
+		}
 	}
 	rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
-	for _, r := range s.Running {
-		if s.all || r.Phase != state.Queued {
-			row := cells(r, now)
-			if words := r.Close.Words(); s.verbose && words != "" {
-				row[1] += " (" + words + ")"
-			}
-			rows = append(rows, row)
+	running := s.In(state.Running)
+	if s.all {
+		running = s.In(state.Running, state.Queued)
+	}
+	slices.SortStableFunc(running, func(a, b *schema.Job) int {
+		return schema.Value(a.Attempt.Started).Compare(schema.Value(b.Attempt.Started))
+	})
+	for _, j := range running {
+		row := cells(j, now)
+		if words := schema.Value(j.Attempt.Closeness).Words(); s.verbose && words != "" {
+			row[1] += " (" + words + ")"
 		}
+		rows = append(rows, row)
 	}
 	if len(rows) > 1 {
 		table(w, rows)
@@ -48,32 +53,33 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	if !s.all {
 		s.printQueued(w, width)
 	}
-	for _, r := range s.Waiting {
-		line(fmt.Sprintf("  %s: attempt %d in %s", r.Job, r.Attempt, terminal.Duration(r.NextAt.Sub(now))))
+	retries := terminal.Retries(s.Status)
+	for _, j := range retries[:min(len(retries), maxRetries)] {
+		line("  " + terminal.Retry(j, now))
 	}
-	if s.Head != "" {
-		line(s.Head + " is waiting: " + s.HeadWhy)
+	if live.Next != nil {
+		line(live.Next.Job + " is waiting: " + live.Next.Text)
 	}
-	if len(s.Rivals) > 0 {
-		line("also waiting for GPUs: " + strings.Join(s.Rivals, ", "))
+	if len(live.Others) > 0 {
+		line("also waiting for GPUs: " + strings.Join(live.Others, ", "))
 	}
-	if s.Kept != "" {
-		line(s.Kept)
+	if live.Kept != nil {
+		line(*live.Kept)
 	}
-	if s.Watching {
+	if s.Is(schema.RunWatching) {
 		line("all done; waiting for its files to change (gpurun stop --drain ends it)")
 	}
-	if s.Draining != "" {
-		line("nothing more starts: " + s.Draining)
+	if live.Draining != nil {
+		line("nothing more starts: " + *live.Draining)
 	}
-	for _, h := range s.Held {
+	for _, h := range live.Held {
 		text := terminal.HeldLine(h)
 		if s.Alive {
 			text += fmt.Sprintf(" (gpurun retry %s lets them start)", h.First)
 		}
 		line(text)
 	}
-	s.printQueues(w)
+	printQueues(w, live.Queues)
 	if s.Summary != nil {
 		s.printLists(w, width)
 		if len(s.Earlier) > 0 {
@@ -94,20 +100,25 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	}
 }
 
+// maxRetries bounds the retries that are listed.
+const maxRetries = 20
+
 // printQueued names the jobs in the queue of a cluster, by why they wait there.
 func (s *shownStatus) printQueued(w io.Writer, width int) {
 	var heads []string
-	jobs, first := map[string][]string{}, map[string]time.Time{}
-	for _, r := range s.Running {
-		if r.Phase != state.Queued {
-			continue
+	jobs, first := map[string][]string{}, map[string]*time.Time{}
+	for _, j := range s.In(state.Queued) {
+		var wait schema.Wait
+		if j.Wait != nil {
+			wait = *j.Wait
 		}
-		if jobs[r.Reason] == nil {
-			heads = append(heads, r.Reason)
+		reason := schema.Value(wait.Reason)
+		if jobs[reason] == nil {
+			heads = append(heads, reason)
 		}
-		jobs[r.Reason] = append(jobs[r.Reason], terminal.Label(r))
-		if at := first[r.Reason]; at.IsZero() || r.Expects.Before(at) && !r.Expects.IsZero() {
-			first[r.Reason] = r.Expects
+		jobs[reason] = append(jobs[reason], terminal.Label(j))
+		if at := first[reason]; wait.Expected != nil && (at == nil || wait.Expected.Before(*at)) {
+			first[reason] = wait.Expected
 		}
 	}
 	for _, reason := range heads {
@@ -115,8 +126,8 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 		if reason != "" {
 			head += ": " + terminal.CleanText(reason)
 		}
-		if at := first[reason]; at.After(s.At) {
-			head += "; the cluster expects it to start at " + batches.UntilTime(s.At, at)
+		if at := first[reason]; at != nil {
+			head += "; the cluster expects it to start at " + batches.UntilTime(s.Now, *at)
 		}
 		printLines(w, terminal.Names(head, jobs[reason], width, linesOfNames))
 	}
@@ -126,11 +137,11 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 func (s *shownStatus) headline() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
-		return fmt.Sprintf("%s: running since %s (process %d)", s.File, batches.UntilTime(s.At, s.Runner.Since), s.Runner.PID)
+		return fmt.Sprintf("%s: running since %s (process %d)", s.File, batches.UntilTime(s.Now, s.Runner.Since), s.Runner.PID)
 	case s.Alive:
 		return s.File + ": running"
 	case !s.LastRun.IsZero() && s.Summary == nil && s.cutOff():
-		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.Outcome.Text, batches.UntilTime(s.At, s.LastRun), batches.UntilTime(s.At, s.Changed))
+		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.Outcome.Text, batches.UntilTime(s.Now, s.LastRun), batches.UntilTime(s.Now, s.Changed))
 	}
 	return s.File + ": " + s.Outcome.Text
 }
@@ -138,29 +149,32 @@ func (s *shownStatus) headline() string {
 // cutOff reports whether the last run was killed, or left jobs running. Ends that are
 // not in the ledger do not tell: there may have been no room for them.
 func (s *shownStatus) cutOff() bool {
-	return s.Died || s.Counts[state.Running] > 0 || len(s.Running) > 0
+	return s.Died || s.left()
 }
+
+// left reports whether jobs are still running that the run has left, or in a queue.
+func (s *shownStatus) left() bool { return len(s.In(state.Running, state.Queued)) > 0 }
 
 // cells returns the row of a running job.
-func cells(r state.View, now time.Time) []string {
-	mem, pid := "", strings.TrimPrefix(fmt.Sprint(r.PID), "0")
-	if len(r.GPUs) > 0 && r.Host == "" {
-		mem = memoryWords(r.Memory * gpu.Bytes(len(r.GPUs)))
-		if r.Used >= 0 {
-			mem = memoryWords(r.Used) + " of " + mem
+func cells(j *schema.Job, now time.Time) []string {
+	mem, a := "", j.Attempt
+	if len(a.GPUs) > 0 && terminal.Elsewhere(j) == "" {
+		granted, used := a.Memory()
+		if mem = memoryWords(granted); used >= 0 {
+			mem = memoryWords(used) + " of " + mem
 		}
 	}
-	note, _, _ := strings.Cut(r.Note, ", pid ") // the pid has its own column
-	note = cmp.Or(terminal.Stopping(r), terminal.CleanText(r.Stalled), note)
-	return []string{"  " + terminal.Label(r), strings.TrimPrefix(terminal.Where(r), "GPU "), mem, terminal.Age(r, now), pid, note}
+	note, _, _ := strings.Cut(terminal.Note(j), ", pid ") // the pid has its own column
+	note = cmp.Or(terminal.Stopping(a), terminal.CleanText(schema.Value(a.Stalled)), note)
+	return []string{"  " + terminal.Label(j), strings.TrimPrefix(terminal.Where(j), "GPU "), mem, terminal.Age(j, now), strings.TrimPrefix(fmt.Sprint(schema.Value(a.PID)), "0"), note}
 }
 
-func (s *shownStatus) printQueues(w io.Writer) {
+func printQueues(w io.Writer, queues []schema.Lane) {
 	var rows [][]string
-	for _, q := range s.Queues {
+	for _, q := range queues {
 		busy := "idle"
-		if q.Busy != "" {
-			busy = "busy: " + terminal.CleanText(q.Busy)
+		if q.Busy != nil {
+			busy = "busy: " + terminal.CleanText(*q.Busy)
 		}
 		rows = append(rows, []string{"  queue " + terminal.CleanText(q.Name), busy, fmt.Sprintf("%d left", q.Left)})
 	}
@@ -175,17 +189,22 @@ const linesOfNames = 2
 // printLists names the jobs that need no further explanation.
 func (s *shownStatus) printLists(w io.Writer, width int) {
 	for _, phase := range listed {
-		names := s.Lists[phase]
-		if len(names) == 0 || s.Alive && phase == state.Pending {
+		jobs := s.Lists[phase]
+		if len(jobs) == 0 || s.Alive && phase == state.Pending {
 			continue
 		}
-		printLines(w, terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.times(phase)), names, width, linesOfNames))
+		printLines(w, terminal.Names(fmt.Sprintf("%d %s%s", len(jobs), phase, times(jobs)), names(len(jobs), func(i int) string { return jobs[i].Name }), width, linesOfNames))
 	}
 }
 
 // times returns how long the jobs that succeeded took.
-func (s *shownStatus) times(phase state.Phase) string {
-	took := s.Took[phase]
+func times(jobs []*schema.Job) string {
+	var took []float64
+	for _, j := range jobs {
+		if a := j.Attempt; j.State.Ended() && j.Plan == nil && a != nil && a.State == state.Succeeded && schema.Value(a.Seconds) > 0 {
+			took = append(took, *a.Seconds)
+		}
+	}
 	if len(took) == 0 {
 		return ""
 	}
@@ -201,13 +220,13 @@ func (s *shownStatus) times(phase state.Phase) string {
 
 // rest returns what to type to continue.
 func (s *shownStatus) rest() string {
-	if s.Alive || s.Unread != "" {
+	if s.Alive || slices.ContainsFunc(s.Warnings, func(p schema.Problem) bool { return p.Code == schema.JobFileProblem }) {
 		return ""
 	}
 	for phase, n := range s.Counts {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
 			rest := "run the rest with: " + s.Command
-			if len(s.Running) > 0 {
+			if s.left() {
 				rest = "the next run adopts the jobs that are still running\n" + rest
 			}
 			return rest

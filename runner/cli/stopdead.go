@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // dead stops jobs that outlived their run: it adopts them until they have ended, and
@@ -105,9 +106,9 @@ func (l *lastEnd) Fact(_ int, f state.Fact) {
 }
 
 // Snapshot gives up if a keeper does not answer.
-func (l *lastEnd) Snapshot(s state.Snapshot) {
-	if len(s.Silent) > 0 {
-		l.silent = s.Silent
+func (l *lastEnd) Snapshot(s *schema.Status) {
+	if len(s.Live.Silent) > 0 {
+		l.silent = s.Live.Silent
 		l.all()
 	}
 }

@@ -102,7 +102,7 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	}
 	s := ref.Progress()
 	left, err := "", error(nil)
-	switch n := len(s.Running); {
+	switch n := len(s.In(state.Running, state.Queued)); {
 	case len(c.Jobs) > 0:
 		left, err = c.leftDead(a, ref)
 	case n > 0:
@@ -137,10 +137,10 @@ func (c *waitCmd) leftLive(a *app, ref *batches.Ref) (string, error) {
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: ref.Name() + ": " + err.Error(), Err: err}
 	}
 	phases := make([]state.Phase, len(rep.Jobs))
-	for i, v := range rep.Jobs {
-		phases[i] = v.Phase
+	for i, j := range rep.Jobs {
+		phases[i] = j.State
 	}
-	return c.tell(a, ref, names(len(rep.Jobs), func(i int) string { return rep.Jobs[i].Job }), phases)
+	return c.tell(a, ref, names(len(rep.Jobs), func(i int) string { return rep.Jobs[i].Name }), phases)
 }
 
 // leftDead goes by the ledger. What has not run does not end any more.

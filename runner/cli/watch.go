@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 // watchEvery is how often a run is asked.
@@ -19,7 +20,7 @@ const watchEvery = 500 * time.Millisecond
 
 // A watcher shows what a run has answered, or why it has not although it is alive; with
 // neither, the run has ended.
-type watcher func(s *state.Snapshot, silent string) error
+type watcher func(s *schema.Status, silent string) error
 
 // watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal it
 // redraws the view; elsewhere it prints each event once.
@@ -43,7 +44,7 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 		case err != nil:
 			return true, &batches.Failure{Code: batches.ExitState, Text: ref.Name() + ": the run does not answer: " + err.Error(), Err: err}
 		default:
-			err = show(rep.Snapshot, "")
+			err = show(rep.Status, "")
 		}
 		if err != nil {
 			return false, batches.Exit(batches.ExitDone) // nobody is reading
@@ -59,12 +60,12 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 // redrawn is a live view.
 func (a *app) redrawn() watcher {
 	screen := a.screen()
-	return func(s *state.Snapshot, silent string) error {
+	return func(s *schema.Status, silent string) error {
 		size := terminal.CurrentSize()
 		var rows []string
 		switch {
 		case s != nil:
-			rows = terminal.Frame{Snap: *s, Now: time.Now(), Last: terminal.LastLine}.Rows(size)
+			rows = terminal.Frame{Snap: s, Now: time.Now(), Last: terminal.LastLine}.Rows(size)
 		case silent != "":
 			rows = terminal.Wrap("the run does not answer: "+silent, size.Width-1, 4)
 		}
@@ -89,13 +90,14 @@ func (a *app) changes(ref *batches.Ref) watcher {
 		view.Print("watching " + ref.Name())
 	}
 	said := "" // about the run as a whole
-	return func(s *state.Snapshot, silent string) error {
+	return func(s *schema.Status, silent string) error {
 		for _, l := range ledgers {
 			l.Next(func(_ int64, f state.Fact) { view.Fact(-1, f) })
 		}
 		about, text := silent, "the run does not answer: "+silent
 		if s != nil {
-			about, text = s.Kept+s.Draining+s.GPUErr+s.Head, terminal.MinuteLine(*s, time.Now())
+			l := s.Live
+			about, text = schema.Value(l.Kept)+schema.Value(l.Draining)+schema.Value(l.Unread)+schema.Value(l.Next).Job, terminal.MinuteLine(s, time.Now())
 		}
 		if about != said && about != "" {
 			view.Print(text)

@@ -23,7 +23,7 @@ import (
 
 // The operations of a Request.
 const (
-	OpStatus  = "status"   // the run's Snapshot, and the state of Jobs; of all of them if Whole is set
+	OpStatus  = "status"   // the run's Status, and the state of Jobs
 	OpStop    = "stop"     // Jobs, or the whole run if there are none
 	OpStopGPU = "stop-gpu" // the jobs on GPU; do not use it again
 	OpDrain   = "drain"    // start nothing more
@@ -44,7 +44,7 @@ type Request struct {
 	File string   `json:"file,omitempty"` // status: the job file of Jobs, links resolved; "" for all
 	GPU  int      `json:"gpu,omitempty"`  // index
 
-	Whole bool `json:"whole,omitempty"` // status: also what programs see, without what the ledger has
+	Whole bool `json:"whole,omitempty"` // status: of all jobs
 
 	Without bool         `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
 	Facts   []state.Fact `json:"facts,omitempty"`           // done: of File, the successes to record
@@ -54,19 +54,17 @@ type Request struct {
 
 // A Reply is what the run answers.
 type Reply struct {
-	Err      string          `json:"err,omitempty"`     // why the request failed, or ""
-	Refused  bool            `json:"refused,omitempty"` // with Err: the request is right, but the run cannot carry it out
-	Lines    []string        `json:"lines,omitempty"`   // with Err: the mistakes in the job files
-	Said     []string        `json:"said,omitempty"`    // what has become of the request, if it is not about jobs
-	Done     []string        `json:"done,omitempty"`    // names of the jobs that the request reached
-	Kept     []Kept          `json:"kept,omitempty"`    // those that it left alone
-	PID      int             `json:"pid,omitempty"`     // of the runner
-	Silent   []string        `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
-	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
-	Phase    schema.RunPhase `json:"phase,omitempty"` // status: what the run as a whole is doing
-	Jobs     []state.View    `json:"jobs,omitempty"`  // status: those in the request
-	Status   *schema.Status  `json:"status,omitempty"`
-	Crowds   []Crowd         `json:"crowds,omitempty"` // with Status: jobs without an attempt; Do adds them to it
+	Err     string         `json:"err,omitempty"`     // why the request failed, or ""
+	Refused bool           `json:"refused,omitempty"` // with Err: the request is right, but the run cannot carry it out
+	Lines   []string       `json:"lines,omitempty"`   // with Err: the mistakes in the job files
+	Said    []string       `json:"said,omitempty"`    // what has become of the request, if it is not about jobs
+	Done    []string       `json:"done,omitempty"`    // names of the jobs that the request reached
+	Kept    []Kept         `json:"kept,omitempty"`    // those that it left alone
+	PID     int            `json:"pid,omitempty"`     // of the runner
+	Silent  []string       `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
+	Jobs    []schema.Job   `json:"jobs,omitempty"`    // status, wait: those in the request
+	Status  *schema.Status `json:"status,omitempty"`  // without Whole, Jobs are those that are running or queued, and the next retries
+	Crowds  []Crowd        `json:"crowds,omitempty"`  // with Status: jobs without an attempt; Do adds them to it
 }
 
 // Kept are jobs in a request to which nothing was done.

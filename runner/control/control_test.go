@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 func plain(f func()) { go f() }
@@ -50,10 +51,10 @@ func TestRequestAndReply(t *testing.T) {
 				t.Fatal(err)
 			}
 			listen(t, dir, func(r Request) Reply {
-				return Reply{Done: r.Jobs, Snapshot: &state.Snapshot{Total: 7}}
+				return Reply{Done: r.Jobs, Status: &schema.Status{Counts: map[state.Phase]int{state.Running: 7}}}
 			})
 			got, err := Do(context.Background(), dir, Request{Op: OpStop, Jobs: []string{"a", "b*"}})
-			if err != nil || strings.Join(got.Done, " ") != "a b*" || got.PID != os.Getpid() || got.Snapshot.Total != 7 {
+			if err != nil || strings.Join(got.Done, " ") != "a b*" || got.PID != os.Getpid() || got.Status.Counts[state.Running] != 7 {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})

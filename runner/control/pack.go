@@ -31,7 +31,7 @@ func (r *Reply) pack() {
 		switch {
 		case j.State == "":
 			continue
-		case j.Attempt != nil:
+		case j.Attempt != nil || j.Attempts > 0:
 			jobs = append(jobs, *j)
 			continue
 		}

@@ -49,7 +49,7 @@ type desk struct {
 }
 
 // see returns what is new. s is nil if nothing but facts has come.
-func (d *desk) see(facts []event, s *state.Snapshot) (items []item) {
+func (d *desk) see(facts []event, s *schema.Status) (items []item) {
 	for i := range facts {
 		switch f := &facts[i]; f.Kind {
 		case state.KindStart:
@@ -66,23 +66,23 @@ func (d *desk) see(facts []event, s *state.Snapshot) (items []item) {
 	if s == nil {
 		return items
 	}
-	if more := s.Failed - d.failed; more > 0 {
-		for i, j := range s.Fresh[max(0, len(s.Fresh)-more):] {
+	if more := s.Live.Failed - d.failed; more > 0 {
+		for i, j := range s.Live.Fresh[max(0, len(s.Live.Fresh)-more):] {
 			kind := "failure"
 			if d.failed == 0 && i == 0 {
 				kind = "first_failure"
 			}
 			items = append(items, d.ofJob(kind, j.ID, j.Job, j.End.State, j.End.Failure().Cause(), j.Log, j.End.Seconds))
 		}
-		if more -= len(s.Fresh); more > 0 {
+		if more -= len(s.Live.Fresh); more > 0 {
 			items = append(items, item{on: "failure", text: fmt.Sprintf("and %d more failed", more), more: more})
 		}
-		d.failed = s.Failed
+		d.failed = s.Live.Failed
 	}
 	if free := d.free(s); len(free) > 0 {
 		items = append(items, item{on: "gpus_free", text: "no job waits, and " + gpus(free) + " free again"})
 	}
-	if s.Watching && d.ran {
+	if s.Is(schema.RunWatching) && d.ran {
 		d.ran = false
 		items = append(items, item{on: "done"})
 	}
@@ -91,10 +91,10 @@ func (d *desk) see(facts []event, s *state.Snapshot) (items []item) {
 
 // free returns the GPUs that were in use, by whomever, and that the run could have now, while it goes
 // on and none of its jobs waits.
-func (d *desk) free(s *state.Snapshot) (free []int) {
-	idle := s.Counts[state.Pending]+s.Counts[state.Waiting]+s.Counts[state.Queued] == 0 && (len(s.Running) > 0 || s.Watching)
-	for i := range s.GPUs {
-		switch g := &s.GPUs[i]; {
+func (d *desk) free(s *schema.Status) (free []int) {
+	idle := s.Counts[state.Pending]+s.Counts[state.Waiting]+s.Counts[state.Queued] == 0 && (s.Counts[state.Running] > 0 || s.Is(schema.RunWatching))
+	for i := range s.Live.GPUs {
+		switch g := &s.Live.GPUs[i]; {
 		case g.Jobs > 0 || g.Others:
 			d.use(g.Index)
 		case idle && g.Open && d.busy[g.Index]:
@@ -171,7 +171,7 @@ func wanted(items []item, by *jobspec.Notify) (list []item) {
 const maxText = 1500
 
 // compose makes one message of items. With how, the run is over; s may be nil.
-func compose(r Run, items []item, s *state.Snapshot, ran time.Duration, how string, now time.Time) schema.News {
+func compose(r Run, items []item, s *schema.Status, ran time.Duration, how string, now time.Time) schema.News {
 	n := schema.News{Head: schema.At(now), On: []string{}, File: clean(r.File), Host: r.Host, Jobs: []schema.NewsJob{}}
 	var lines, tail []string
 	tally := map[string]int{}
@@ -220,7 +220,7 @@ func compose(r Run, items []item, s *state.Snapshot, ran time.Duration, how stri
 	}
 	n.Title += ": " + strings.Join(what, ", ")
 	if s != nil {
-		n.Counts = schema.CountsOf(s.Counts)
+		n.Counts = s.Counts
 		if !slices.Contains(n.On, "done") {
 			tail = append(tail, counts(s.Counts))
 		}

@@ -17,6 +17,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // What is tried how often, and how long a Sink waits at its end.
@@ -52,7 +53,7 @@ type Sink struct {
 	mu    sync.Mutex
 	facts []event
 	batch *jobspec.Batch // as last read
-	snap  *state.Snapshot
+	snap  *schema.Status
 	over  bool
 	said  map[string]bool // problems that the user knows of
 	lost  []string        // since the run was over
@@ -108,7 +109,7 @@ func (s *Sink) Fact(job int, f state.Fact) {
 }
 
 // Snapshot notes how the run is.
-func (s *Sink) Snapshot(snap state.Snapshot) { s.note(func() { s.snap = &snap }) }
+func (s *Sink) Snapshot(snap *schema.Status) { s.note(func() { s.snap = snap }) }
 
 func (s *Sink) note(what func()) {
 	s.mu.Lock()
@@ -124,7 +125,7 @@ func (s *Sink) note(what func()) {
 func (s *Sink) run() {
 	defer close(s.done)
 	d := desk{hide: s.Hide}
-	var last *state.Snapshot
+	var last *schema.Status
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -170,7 +171,7 @@ func (s *Sink) hold(items []item, now time.Time) {
 }
 
 // flush sends what is due, and returns how long there is nothing more to do.
-func (s *Sink) flush(snap *state.Snapshot, now time.Time) time.Duration {
+func (s *Sink) flush(snap *schema.Status, now time.Time) time.Duration {
 	next := time.Hour
 	for _, t := range s.targets {
 		switch {
@@ -186,14 +187,14 @@ func (s *Sink) flush(snap *state.Snapshot, now time.Time) time.Duration {
 }
 
 // End sends the last news: how the run ended, in a word, and how the jobs are.
-func (s *Sink) End(final state.Snapshot, how string) {
-	s.note(func() { s.snap, s.over = &final, true })
+func (s *Sink) End(final *schema.Status, how string) {
+	s.note(func() { s.snap, s.over = final, true })
 	<-s.done
 	now := time.Now()
 	s.hold([]item{{on: "done"}}, now)
 	for _, t := range s.targets {
 		if ran := now.Sub(s.began); len(t.held) > 0 && ran >= t.MinDuration {
-			s.deliver(t, compose(s.Run, t.held, &final, ran, how, now))
+			s.deliver(t, compose(s.Run, t.held, final, ran, how, now))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/redact"
+	"gpurun/state/schema"
 )
 
 // A trial plays a run to a sink whose targets are all sent to by send.
@@ -23,11 +24,11 @@ type trial struct {
 	mu   sync.Mutex
 	got  []string // titles and, after a bar, messages, with the time and the target
 	said []string
-	snap state.Snapshot
+	snap schema.Status
 }
 
 func newTrial(t *testing.T, answer func(try int) outcome, targets ...jobspec.Notify) *trial {
-	tr := &trial{t: t, snap: state.Snapshot{Counts: map[state.Phase]int{state.Running: 2}}}
+	tr := &trial{t: t, snap: schema.Status{Counts: map[state.Phase]int{state.Running: 2}, Live: &schema.Live{}}}
 	tr.Sink = newSink(Config{Targets: targets, Run: Run{File: "f", Host: "h"}, Say: func(s string) { tr.said = append(tr.said, s) }, Go: func(f func()) { go f() }})
 	began, n := time.Now(), 0
 	tr.send = func(ctx context.Context, o *order) outcome {
@@ -50,10 +51,13 @@ func newTrial(t *testing.T, answer func(try int) outcome, targets ...jobspec.Not
 
 func (tr *trial) fails(jobs ...string) {
 	for _, j := range jobs {
-		tr.snap.Failed++
-		tr.snap.Fresh = append(tr.snap.Fresh, state.FailedJob{Job: j, End: state.Fact{State: state.Failed, Line: "ValueError: bad"}})
+		live := *tr.snap.Live
+		live.Failed++
+		live.Fresh = append(live.Fresh, state.FailedJob{Job: j, End: state.Fact{State: state.Failed, Line: "ValueError: bad"}})
+		tr.snap.Live = &live
 	}
-	tr.Snapshot(tr.snap)
+	snap := tr.snap
+	tr.Snapshot(&snap)
 	synctest.Wait()
 }
 
@@ -90,9 +94,8 @@ func TestWhoGetsWhat(t *testing.T) {
 			"1m0s all: f on h: 3 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | 2 running | after 1m",
 			"1m0s first: f on h: a: failed, ValueError: bad | 2 running | after 1m",
 		)
-		tr.snap.Running = []state.View{{GPUs: []int{1}}}
 		for _, g := range []gpu.Level{{Index: 0, Open: true}, {Index: 1, Jobs: 1}} {
-			tr.snap.GPUs = append(tr.snap.GPUs, state.Pressure{Level: g})
+			tr.snap.Live.GPUs = append(tr.snap.Live.GPUs, state.Pressure{Level: g})
 		}
 		tr.fails("e")
 		time.Sleep(9 * time.Minute)
@@ -101,7 +104,7 @@ func TestWhoGetsWhat(t *testing.T) {
 			"10m0s late: f on h: 4 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | e: failed, ValueError: bad | 2 running | after 10m",
 			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits, and GPU 0 is free again | 2 running | after 2m",
 		)
-		tr.End(state.Snapshot{Counts: map[state.Phase]int{state.Succeeded: 3, state.Failed: 4}, Failed: 4}, "jobs failed")
+		tr.End(&schema.Status{Counts: map[state.Phase]int{state.Succeeded: 3, state.Failed: 4}, Live: &schema.Live{Failed: 4}}, "jobs failed")
 		if err := tr.Close(t.Context()); err != nil || len(tr.said) > 0 {
 			t.Error(err, tr.said)
 		}
@@ -116,10 +119,10 @@ func TestWhoGetsWhat(t *testing.T) {
 func TestFreeGPUs(t *testing.T) {
 	var d desk
 	see := func(pending int, levels ...gpu.Level) (text string) {
-		s := &state.Snapshot{Counts: map[state.Phase]int{state.Pending: pending}, Running: []state.View{{Job: "a"}}}
+		s := &schema.Status{Counts: map[state.Phase]int{state.Pending: pending, state.Running: 1}, Live: &schema.Live{}}
 		for i, l := range levels {
 			l.Index = i
-			s.GPUs = append(s.GPUs, state.Pressure{Level: l})
+			s.Live.GPUs = append(s.Live.GPUs, state.Pressure{Level: l})
 		}
 		for _, it := range d.see(nil, s) {
 			text += it.on + ": " + it.text
@@ -149,7 +152,7 @@ func TestFreeGPUs(t *testing.T) {
 // A job that is ended because it stalled is in a message once.
 func TestStalledAndEnded(t *testing.T) {
 	var d desk
-	s := &state.Snapshot{Failed: 1, Fresh: []state.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}
+	s := &schema.Status{Live: &schema.Live{Failed: 1, Fresh: []state.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}}
 	items := d.see([]event{{0, state.Fact{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}}, s)
 	n := compose(Run{File: "f", Host: "h"}, items, nil, 0, "", time.Now())
 	if len(items) != 2 || n.Title != "f on h: 1 stalled" || n.Message != "a: stalled, no output for 31 min" || len(n.Jobs) != 1 {
@@ -165,7 +168,7 @@ func TestShortRun(t *testing.T) {
 		tr := newTrial(t, always(delivered), late, to("now", "done", "failure"), to("only", "failure"))
 		time.Sleep(time.Minute)
 		tr.fails("a")
-		tr.End(tr.snap, "jobs failed")
+		tr.End(&tr.snap, "jobs failed")
 		if err := tr.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -192,11 +195,11 @@ func TestNewsOfJobs(t *testing.T) {
 		tr.Continue(b)
 		tr.Fact(0, state.Fact{Kind: state.KindEnd, State: state.Succeeded, Job: "a", Seconds: 59})
 		tr.Fact(1, state.Fact{Kind: state.KindEnd, State: state.Succeeded, Job: "b", Seconds: 600})
-		tr.snap.Failed = 2
-		tr.snap.Fresh = []state.FailedJob{
+		tr.snap.Live.Failed = 2
+		tr.snap.Live.Fresh = []state.FailedJob{
 			{Job: "a", End: state.Fact{State: state.Failed, Line: "bad", Seconds: 60}}, {Job: "b", ID: 1, End: state.Fact{State: state.Failed, Line: "bad"}},
 		}
-		tr.Snapshot(tr.snap)
+		tr.Snapshot(&tr.snap)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		tr.check(
@@ -209,7 +212,7 @@ func TestNewsOfJobs(t *testing.T) {
 		for id, name := range []string{"a", "b"} {
 			tr.Fact(id, state.Fact{Kind: state.KindStalled, Job: name, Reason: "silent"})
 		}
-		tr.End(tr.snap, "jobs failed")
+		tr.End(&tr.snap, "jobs failed")
 		if err := tr.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -244,7 +247,7 @@ func TestTries(t *testing.T) {
 				if second := map[string]int{"yes": 1, "second": 1, "for good": 1, "never": 3, "hangs": 3}[name]; n != c.tries+second || said != c.says {
 					t.Errorf("%d tries, %q; want %d, %q", n, said, c.tries+second, c.says)
 				}
-				tr.End(tr.snap, "all done")
+				tr.End(&tr.snap, "all done")
 				if err := tr.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -258,7 +261,7 @@ func TestEndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, always(silent), to("x", "done"))
 		began := time.Now()
-		tr.End(tr.snap, "all done")
+		tr.End(&tr.snap, "all done")
 		err := tr.Close(t.Context())
 		if took := time.Since(began); took != closeFor || err == nil || !strings.Contains(err.Error(), "no answer") {
 			t.Errorf("%s, %v", took, err)
@@ -268,7 +271,8 @@ func TestEndWaits(t *testing.T) {
 
 func TestWatchedRunIsDoneOften(t *testing.T) {
 	var d desk
-	watching := &state.Snapshot{Watching: true}
+	phase := schema.RunWatching
+	watching := &schema.Status{Run: &schema.Run{Phase: &phase}, Live: &schema.Live{}}
 	start := []event{{0, state.Fact{Kind: state.KindStart, Job: "a"}}}
 	for i, c := range []struct {
 		facts []event
@@ -283,9 +287,9 @@ func TestWatchedRunIsDoneOften(t *testing.T) {
 // Messages stay short, name what they leave out, and have no secrets in them.
 func TestMessageIsBounded(t *testing.T) {
 	d := desk{hide: redact.Hiding([]string{"k3yk3y"})}
-	s := &state.Snapshot{Failed: 100, Counts: map[state.Phase]int{state.Failed: 100}}
+	s := &schema.Status{Counts: map[state.Phase]int{state.Failed: 100}, Live: &schema.Live{Failed: 100}}
 	for i := range 20 {
-		s.Fresh = append(s.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 k3yk3y \x1b[31m" + strings.Repeat("é", 300)}})
+		s.Live.Fresh = append(s.Live.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 k3yk3y \x1b[31m" + strings.Repeat("é", 300)}})
 	}
 	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.see(nil, s), s, time.Hour, "", time.Now())
 	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n100 failed\nafter 1h00m\ngpurun status f") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // A Store keeps the readings of a batch.
@@ -47,13 +48,13 @@ func NewRecorder(store Store, start func(func()), say func(error)) *Recorder {
 }
 
 // Snapshot notes the state of the GPUs, unless the disk is still busy with earlier ones.
-func (r *Recorder) Snapshot(s state.Snapshot) {
-	if apart := s.At.Sub(r.last); len(s.GPUs) == 0 || apart >= 0 && apart < every {
+func (r *Recorder) Snapshot(s *schema.Status) {
+	if apart := s.Now.Sub(r.last); len(s.Live.GPUs) == 0 || apart >= 0 && apart < every {
 		return
 	}
 	select {
-	case r.news <- news{s.At, s.GPUs}:
-		r.last = s.At
+	case r.news <- news{s.Now, s.Live.GPUs}:
+		r.last = s.Now
 	default:
 	}
 }

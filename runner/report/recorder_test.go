@@ -9,6 +9,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // store keeps a text in memory. It fails with err, or waits for free.
@@ -43,10 +44,10 @@ func (s *store) Replace(text []byte) error { return s.write(string(text), true) 
 func plain(f func()) { go f() }
 
 // snapshots returns what a run of some minutes shows.
-func snapshots(from time.Time, minutes int) (list []state.Snapshot) {
+func snapshots(from time.Time, minutes int) (list []*schema.Status) {
 	for i := range minutes {
 		p := state.Pressure{Level: gpu.Level{UUID: "GPU-0", Used: gpu.Bytes(i+1) * gpu.GiB, Ours: 0, Util: i}}
-		list = append(list, state.Snapshot{At: from.Add(time.Duration(i) * time.Minute), GPUs: []state.Pressure{p}})
+		list = append(list, &schema.Status{Head: schema.Head{Now: from.Add(time.Duration(i) * time.Minute)}, Live: &schema.Live{GPUs: []state.Pressure{p}}})
 	}
 	return list
 }
@@ -54,7 +55,7 @@ func snapshots(from time.Time, minutes int) (list []state.Snapshot) {
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // feed hands over snapshots, each when the one before has been taken.
-func feed(t *testing.T, r *Recorder, list []state.Snapshot) {
+func feed(t *testing.T, r *Recorder, list []*schema.Status) {
 	t.Helper()
 	for _, s := range list {
 		for deadline := time.Now().Add(10 * time.Second); len(r.news) == cap(r.news); time.Sleep(time.Millisecond) {

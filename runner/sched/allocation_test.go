@@ -9,6 +9,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // A run in a cluster's job leaves what would outlast that by what jobs like it took, and what needs
@@ -49,8 +50,8 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if len(warned) != 1 || !slices.Contains([]string{"j2 is " + why}, warned[0][:len(why)+6]) || warned[0][len(warned[0])-18:] != "so are 3 jobs more" {
 		t.Errorf("warned %q", warned)
 	}
-	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.HasPrefix(s.Draining, "slurm job 12 ends at ") {
-		t.Errorf("got %v, and it ended early because %q", s.Counts, s.Draining)
+	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.HasPrefix(schema.Value(s.Live.Draining), "slurm job 12 ends at ") {
+		t.Errorf("got %v, and it ended early because %q", s.Counts, schema.Value(s.Live.Draining))
 	}
 	// With more time it goes on.
 	w.opts.Ends = w.now.Wall.Add(time.Hour)

@@ -188,10 +188,12 @@ func (s standing) wait(now Now) *schema.Wait {
 		return waits(schema.WaitPaused, "queued %s: paused, and held there until gpurun resume", s.jobID)
 	case s.queued && s.expected.After(now.Wall):
 		w := waits(schema.WaitCluster, "%s; the cluster expects it to start at %s", s, clock(s.expected, now.Wall))
-		w.Expected = schema.Time(s.expected)
+		w.Expected, w.Reason = schema.Time(s.expected), schema.Known(s.reason)
 		return w
 	case s.queued:
-		return waits(schema.WaitCluster, "%s", s)
+		w := waits(schema.WaitCluster, "%s", s)
+		w.Reason = schema.Known(s.reason)
+		return w
 	case s.suspended:
 		return waits(schema.WaitCluster, "suspended by the cluster")
 	}

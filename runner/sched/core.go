@@ -6,6 +6,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Options are a run's command-line options.
@@ -77,13 +78,13 @@ type ending struct {
 	concluding bool // what runs anyway starts without what is held
 	changed    bool // since then something was held, released or interrupted
 
-	stopping bool           // and running jobs are being stopped
-	broken   bool           // the ledger cannot be written
-	gaveUp   bool           //
-	vain     state.Snapshot // when the run gave up: the head it was waiting for, and why
-	wakeAt   time.Duration  // as last requested
-	idle     time.Duration  // since when all that is submitted waits in the queue of a cluster; 0 if it does not
-	fillAt   time.Duration  // when time alone may let some job start; 0 for never
+	stopping bool          // and running jobs are being stopped
+	broken   bool          // the ledger cannot be written
+	gaveUp   bool          //
+	vain     *schema.Next  // when the run gave up: the job it was waiting for, and why
+	wakeAt   time.Duration // as last requested
+	idle     time.Duration // since when all that is submitted waits in the queue of a cluster; 0 if it does not
+	fillAt   time.Duration // when time alone may let some job start; 0 for never
 	finished bool
 }
 
@@ -250,7 +251,7 @@ func (c *Core) giveUp() {
 		return
 	}
 	if c.opts.NoWait && c.closed() != "" && len(c.live.all) == 0 && c.firstReady() >= 0 {
-		c.viewHead(&c.vain)
+		c.vain, _ = c.next()
 		c.gaveUp = true
 		return
 	}
@@ -270,7 +271,7 @@ func (c *Core) giveUp() {
 		enough = c.readings.ever && c.readings.tried >= w.alone && !c.readings.all.out
 	}
 	if enough {
-		c.viewHead(&c.vain)
+		c.vain, _ = c.next()
 		c.gaveUp = true
 		w.id, w.kept = -1, nil
 		c.gather()
@@ -292,7 +293,7 @@ func (c *Core) leaveQueue() {
 	}
 	c.gaveUp = true
 	first := c.live.all[0]
-	c.vain.Head, c.vain.HeadWhy = first.name, first.standing.String()
+	c.vain = &schema.Next{Job: first.name, Text: first.standing.String()}
 	c.drain("nothing has begun on the cluster within max_wait")
 	c.endAll(state.WhyInterrupted, false)
 	c.failedFast = true

@@ -165,7 +165,7 @@ func TestPeakMemory(t *testing.T) {
 		}
 		w.send(s)
 	}
-	if got := w.core.Snapshot(w.now).Running[0].Used; got != 2*gpu.GiB {
+	if _, got := w.core.Snapshot(w.now).Jobs[0].Attempt.Memory(); got != 2*gpu.GiB {
 		t.Errorf("got %v in use, want what the last reading said", got)
 	}
 	w.exit("a", Ended{})
@@ -186,13 +186,13 @@ func TestWaitingViews(t *testing.T) {
 	for i := range w.b.Jobs {
 		w.exit(w.b.Jobs[i].Name, Ended{ExitCode: 1})
 	}
-	views := w.core.Snapshot(w.now).Waiting
+	views := w.core.Snapshot(w.now).In(state.Waiting)
 	if len(views) != maxWaiting {
 		t.Fatalf("got %d, want %d", len(views), maxWaiting)
 	}
 	for i, v := range views {
-		if want := w.now.Wall.Add(time.Duration(i+1) * time.Second); !v.NextAt.Equal(want) {
-			t.Errorf("got %v at %d, want %v", v.NextAt, i, want)
+		if want := w.now.Wall.Add(time.Duration(i+1) * time.Second); !v.Wait.Until.Equal(want) {
+			t.Errorf("got %v at %d, want %v", v.Wait.Until, i, want)
 		}
 	}
 }

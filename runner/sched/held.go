@@ -113,9 +113,10 @@ func (c *Core) whyHeld(id int32) *schema.Wait {
 }
 
 // viewHeld returns the groups that are held.
-func (c *Core) viewHeld() (list []state.Held) {
+func (c *Core) viewHeld() []schema.Held {
+	list := []schema.Held{}
 	if len(c.breaker.held) == 0 {
-		return nil
+		return list
 	}
 	jobs := map[uint64][]int32{}
 	for i := range c.jobs {
@@ -127,8 +128,8 @@ func (c *Core) viewHeld() (list []state.Held) {
 	for _, group := range c.breaker.held {
 		if ids := jobs[group]; len(ids) > 0 && len(list) < maxHeld {
 			s := c.breaker.holds(group)
-			list = append(list, state.Held{
-				Jobs: len(ids), First: c.name(ids[0]), Attempts: s.count, Cause: s.failure.Cause(), GPUs: slices.Clone(s.gpus),
+			list = append(list, schema.Held{
+				Jobs: len(ids), First: c.name(ids[0]), Attempts: s.count, Cause: s.failure.Cause(), GPUs: schema.List(slices.Clone(s.gpus)),
 			})
 		}
 	}

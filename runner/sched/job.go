@@ -116,10 +116,10 @@ func (c *Core) RunPhase() schema.RunPhase {
 		return schema.RunStopping
 	case c.draining != "":
 		return schema.RunDraining
-	case c.paused:
-		return schema.RunPaused
 	case c.watching():
 		return schema.RunWatching
+	case c.paused:
+		return schema.RunPaused
 	case c.unstarted()+len(c.live.all) > 0 && c.live.allQueued():
 		return schema.RunWaiting
 	}

@@ -42,7 +42,7 @@ func TestQueued(t *testing.T) {
 	a, b := w.attempt("a"), w.attempt("b")
 	w.send(Queued{UniID: a, JobID: "17_0"})
 	w.send(Queued{UniID: a, JobID: "17_0", Reason: "Priority"})
-	if note := w.core.Snapshot(w.now).Running[0].Note; note != "queued 17_0: Priority" {
+	if note := w.core.Snapshot(w.now).Jobs[0].Wait.Text; note != "queued 17_0: Priority" {
 		t.Errorf("it says %q", note)
 	}
 	w.send(Queued{UniID: b, JobID: "17_1", Reason: "Resources"})
@@ -52,8 +52,9 @@ func TestQueued(t *testing.T) {
 	w.wait(time.Minute)
 	w.send(Started{UniID: a, PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})
-	v := w.core.Snapshot(w.now).Running[0]
-	if v.Host != "node1" || len(v.GPUs) != 2 || v.GPUs[0] != 2 || !v.Started.Equal(w.now.Wall) || v.Phase != state.Running {
+	j := w.core.Snapshot(w.now).Jobs[0]
+	v := j.Attempt
+	if schema.Value(v.Host) != "node1" || len(v.GPUs) != 2 || v.GPUs[0].Index != 2 || !v.Started.Equal(w.now.Wall) || j.State != state.Running {
 		t.Errorf("got %+v", v)
 	}
 	if w.core.Phase(w.id("a")) != state.Running || w.core.Phase(w.id("b")) != state.Queued {
@@ -76,7 +77,7 @@ func TestQueued(t *testing.T) {
 	}
 	w.send(Started{UniID: a, PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})
-	if v := w.core.Snapshot(w.now).Running[0]; v.Host != "node1" {
+	if v := w.core.Snapshot(w.now).Jobs[0].Attempt; schema.Value(v.Host) != "node1" {
 		t.Errorf("adopted: %+v", v)
 	}
 }
@@ -92,7 +93,7 @@ func TestSuspended(t *testing.T) {
 	says := func(want string) {
 		t.Helper()
 		j := w.core.Jobs(w.now)[w.id("a")]
-		if note := w.core.Snapshot(w.now).Running[0].Note; note != want || (j.Wait != nil) != (want != "") || j.Wait != nil && j.Wait.Text != want || j.State != state.Running {
+		if note := schema.Value(w.core.Snapshot(w.now).Jobs[0].Wait).Text; note != want || (j.Wait != nil) != (want != "") || j.Wait != nil && j.Wait.Text != want || j.State != state.Running {
 			t.Errorf("it says %q, and waits for %+v as %s, want %q", note, j.Wait, j.State, want)
 		}
 	}
@@ -151,7 +152,7 @@ func TestExpected(t *testing.T) {
 		{at, ""},
 	} {
 		w.send(Queued{UniID: a, JobID: "17_0", Reason: "Resources", Expected: tt.expected})
-		wait, note := w.core.Wait(w.now, int(w.id("a"))), w.core.Snapshot(w.now).Running[0].Note
+		wait, note := w.core.Wait(w.now, int(w.id("a"))), w.core.Snapshot(w.now).Jobs[0].Wait.Text
 		if want := "queued 17_0: Resources" + tt.want; wait.Text != want || note != want {
 			t.Errorf("%v: it says %q and %q, want %q", tt.expected, wait.Text, note, want)
 		}

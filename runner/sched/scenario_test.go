@@ -14,6 +14,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Scenarios are testdata/*.txt: one event per line and below it, after ">", all of the
@@ -685,28 +686,28 @@ func (s *scenario) status() {
 			s.log(fmt.Sprintf("%d %s", v.Counts[p.public()], p.public()))
 		}
 	}
-	if v.Head != "" {
-		s.log(v.Head + " waits: " + v.HeadWhy)
+	if next := v.Live.Next; next != nil {
+		s.log(next.Job + " waits: " + next.Text)
 	}
 	if c := s.core; c.paused || c.pauses > 0 {
 		s.log(fmt.Sprintf("paused: %v, and %d jobs", c.paused, c.pauses))
 	}
-	for _, line := range []string{v.Kept, v.Draining, v.GPUErr} {
+	for _, line := range []string{schema.Value(v.Live.Kept), schema.Value(v.Live.Draining), schema.Value(v.Live.Unread)} {
 		if line != "" {
 			s.log(line)
 		}
 	}
 	for _, a := range v.Alike {
-		s.log(fmt.Sprintf("%d failed alike: %s", a.Count, a.Cause))
+		s.log(fmt.Sprintf("%d failed alike: %s", a.Count, a.Cause.Text))
 	}
-	for _, h := range v.Held {
+	for _, h := range v.Live.Held {
 		s.log(fmt.Sprintf("%s and %d more held: %d failed alike on %v: %s", h.First, h.Jobs-1, h.Attempts, h.GPUs, h.Cause))
 	}
-	if v.GPUStale > 0 {
-		s.log("readings are " + v.GPUStale.String() + " old")
+	if v.Live.Stale != nil {
+		s.log("readings are " + time.Duration(*v.Live.Stale*1e9).String() + " old")
 	}
-	for _, q := range v.Queues {
-		s.log(fmt.Sprintf("queue %s: busy with %q, %d left", q.Name, q.Busy, q.Left))
+	for _, q := range v.Live.Queues {
+		s.log(fmt.Sprintf("queue %s: busy with %q, %d left", q.Name, schema.Value(q.Busy), q.Left))
 	}
 }
 

@@ -21,36 +21,46 @@ const (
 	maxFresh   = 1000
 )
 
-// Snapshot returns the state of the run for display.
-func (c *Core) Snapshot(now Now) state.Snapshot {
+// Snapshot returns the state of the run for display: of its jobs those that are running or
+// queued, in the order of their starts, then the next retries.
+func (c *Core) Snapshot(now Now) *schema.Status {
 	c.now = now
-	s := state.Snapshot{
-		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, Watching: c.watching(), GPUErr: c.readings.err,
-		ETA: c.eta(), Failed: c.failures.count, Fresh: slices.Clip(c.failures.last), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
+	phase, counts := c.RunPhase(), map[state.Phase]int{}
+	l := &schema.Live{
+		Draining: schema.Known(c.draining), Unread: schema.Known(c.readings.err), Held: c.viewHeld(), Queues: c.viewQueues(), Others: []string{}, Silent: []string{},
+		Failed: c.failures.count, Fresh: slices.Clip(c.failures.last),
 	}
 	if c.pool != nil {
-		s.Rivals, s.GPUs = c.pool.Turns.Waiting(maxRivals), c.pressures()
+		l.Others, l.GPUs = schema.List(c.pool.Turns.Waiting(maxRivals)), c.pressures()
 	}
 	for p := pending; p < phaseCount; p++ {
 		if n := c.counts[p]; n > 0 {
-			s.Counts[p.public()] += n
+			counts[p.public()] += n
 		}
+	}
+	s := &schema.Status{
+		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, ETA: schema.Known(c.eta().Seconds()), Alike: schema.AlikeOf(c.alike.Frequent(maxAlike)),
+		Warnings: []schema.Problem{}, Live: l,
 	}
 	for _, a := range c.live.all {
-		v := a.view(now)
 		if a.queued && a.job >= 0 && c.jobs[a.job].phase == running {
-			s.Counts[state.Running]--
-			s.Counts[state.Queued]++
+			counts[state.Running]--
+			counts[state.Queued]++
 		}
-		v.Takes, _ = c.seedGroup(a.job).Took()
-		s.Running = append(s.Running, v)
+		s.Jobs = append(s.Jobs, c.liveJob(a))
 	}
-	c.viewHead(&s)
+	s.Counts, s.Jobs = schema.CountsOf(counts), append(s.Jobs, c.nextRetries()...)
+	l.Next, l.Kept = c.next()
 	// Readings too old to rely on matter only if a job has waited for newer ones.
 	if wanted := max(c.readings.succeeded, c.waiter.since); c.waiter.id >= 0 && c.readings.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
-		s.GPUStale = now.Boot - c.readings.succeeded
+		l.Stale = schema.Known((now.Boot - c.readings.succeeded).Seconds())
 	}
 	return s
+}
+
+// liveJob returns what programs see of the job of an attempt, which may no longer be in the batch.
+func (c *Core) liveJob(a *attempt) schema.Job {
+	return schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.standing.wait(c.now), Attempt: c.public(a)}
 }
 
 // pressures returns how each GPU is, and what keeps the first waiting job off it.
@@ -68,19 +78,6 @@ func (c *Core) pressures() []state.Pressure {
 	return all
 }
 
-func (a *attempt) view(now Now) state.View {
-	v := state.View{
-		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: a.phase(), Host: a.host, Started: a.start, PID: a.pid,
-		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop, Stalled: a.watch.Told(),
-	}
-	if w := a.standing.wait(now); w != nil {
-		v.Note, v.Reason, v.Expects = w.Text, a.reason, a.expected
-	} else if a.background != "" {
-		v.Note = "in the background: " + a.background
-	}
-	return v
-}
-
 // Jobs returns what programs see of each job that the run knows of: the state, what it
 // waits for, and the live attempt. The ledger has the rest.
 func (c *Core) Jobs(now Now) []schema.Job {
@@ -90,10 +87,12 @@ func (c *Core) Jobs(now Now) []schema.Job {
 		after bool // the job for which GPUs are sought first
 	}
 	known := map[alike]*schema.Wait{}
-	live, queued := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}
+	live, queued, others := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}, []schema.Job(nil)
 	for _, a := range c.live.all {
 		if a.job >= 0 {
-			live[a.job], queued[a.job] = a.public(now), a.standing.wait(now)
+			live[a.job], queued[a.job] = c.public(a), a.standing.wait(now)
+		} else {
+			others = append(others, c.liveJob(a))
 		}
 	}
 	jobs := make([]schema.Job, len(c.jobs))
@@ -104,6 +103,9 @@ func (c *Core) Jobs(now Now) []schema.Job {
 		if j.Wait = queued[id]; j.Wait != nil {
 			continue
 		}
+		if c.jobs[i].phase == waiting {
+			j.Attempts = int(c.jobs[i].attempt)
+		}
 		kind := alike{c.jobs[i].class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}
 		if c.jobs[i].phase == ready && id != c.waiter.id && known[kind] != nil {
 			j.Wait = known[kind]
@@ -113,7 +115,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 			known[kind] = j.Wait
 		}
 	}
-	return jobs
+	return append(jobs, others...)
 }
 
 func (a *attempt) phase() state.Phase {
@@ -124,11 +126,16 @@ func (a *attempt) phase() state.Phase {
 }
 
 // public returns what programs see of a live attempt.
-func (a *attempt) public(now Now) *schema.Attempt {
+func (c *Core) public(a *attempt) *schema.Attempt {
+	takes, _ := c.seedGroup(a.job).Took()
 	s := &schema.Attempt{
 		UniID: schema.Known(a.uniID), N: int(a.n), State: a.phase(), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
-		Seconds: schema.AtLeast(now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
+		Seconds: schema.AtLeast(c.now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
 		Closeness: schema.Known(a.grant.Close), Stalled: schema.Known(a.watch.Told()), Background: []schema.BackgroundJob{},
+		Stopping: schema.Known(a.stop), Takes: schema.Known(takes.Seconds()),
+	}
+	if a.log != "" {
+		s.Log = &schema.Log{Path: a.log}
 	}
 	if s.Submitted = schema.Time(a.submitted); s.Submitted != nil {
 		s.JobID = schema.Known(a.jobID)
@@ -178,25 +185,24 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 	return list
 }
 
-// viewWaiting returns the earliest retries.
-func (c *Core) viewWaiting() (views []state.View) {
-	for left := slices.Clone(c.backoff); len(left) > 0 && len(views) < maxWaiting; {
+// nextRetries returns the jobs whose retries come first.
+func (c *Core) nextRetries() (jobs []schema.Job) {
+	for left := slices.Clone(c.backoff); len(left) > 0 && len(jobs) < maxWaiting; {
 		if d := heap.Pop(&left).(due); c.jobs[d.id].phase == waiting {
-			views = append(views, state.View{
-				Job: c.name(d.id), ID: int(d.id), Attempt: int(c.jobs[d.id].attempt) + 1, Phase: state.Waiting,
-				GPUs: []int{}, Used: -1, NextAt: c.now.Wall.Add(d.at - c.now.Boot),
+			jobs = append(jobs, schema.Job{
+				File: c.b.Files[c.file(d.id)].Real, Name: c.name(d.id), Key: c.b.Jobs[d.id].Key.String(), State: state.Waiting, Wait: c.whyRetry(d.id), Attempts: int(c.jobs[d.id].attempt),
 			})
 		}
 	}
-	return views
+	return jobs
 }
 
-// viewHead shows the first ready job that has not started, and why: it found no GPU, or a
+// next returns the first ready job that has not started, and why: it found no GPU, or a
 // limit of this run holds it back whether or not it needs GPUs. If nothing else is left, it is a
-// job that its user has paused.
-func (c *Core) viewHead(s *state.Snapshot) {
+// job that its user has paused. kept says how many GPUs are kept for it.
+func (c *Core) next() (next *schema.Next, kept *string) {
 	if c.finished && c.gaveUp {
-		s.Head, s.HeadID, s.HeadWhy = c.vain.Head, c.vain.HeadID, c.vain.HeadWhy
+		next = c.vain
 	}
 	id := c.waiter.id
 	if id < 0 {
@@ -207,31 +213,32 @@ func (c *Core) viewHead(s *state.Snapshot) {
 		id, why = c.firstPaused(), (*Core).whyPaused
 	}
 	if id < 0 {
-		return
+		return next, nil
 	}
 	w := why(c, id)
 	if w == nil {
-		return
+		return next, nil
 	}
-	s.Head, s.HeadID, s.HeadWhy = c.name(id), int(id), w.Text
 	if len(c.waiter.kept) > 0 && id == c.waiter.id {
-		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head, c.waiter.free, c.request(id).Min)
+		kept = schema.Known(fmt.Sprintf("kept for %s: %d of %d", c.name(id), c.waiter.free, c.request(id).Min))
 	}
+	return &schema.Next{Job: c.name(id), Text: w.Text}, kept
 }
 
 // viewQueues returns the named queues that still have work.
-func (c *Core) viewQueues() (views []state.QueueView) {
+func (c *Core) viewQueues() []schema.Lane {
+	views := []schema.Lane{}
 	for q := range c.queues {
 		if len(views) == maxQueues {
 			break
 		}
-		v := state.QueueView{Name: c.b.QueueName(int32(q)), Busy: c.inQueue(int32(q))}
+		v := schema.Lane{Name: c.b.QueueName(int32(q)), Busy: schema.Known(c.inQueue(int32(q)))}
 		for _, id := range c.queues[q].jobs {
 			if p := c.jobs[id].phase; p != unselected && !p.over() {
 				v.Left++
 			}
 		}
-		if v.Left > 0 || v.Busy != "" {
+		if v.Left > 0 || v.Busy != nil {
 			views = append(views, v)
 		}
 	}

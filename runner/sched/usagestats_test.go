@@ -86,9 +86,9 @@ func learning(t *testing.T, total gpu.Bytes, n int, change func(i int, s *jobspe
 // takes has all running jobs use memory for a while, then end after it.
 func (w *world) takes(memory gpu.Bytes, d time.Duration, e Ended) {
 	var names []string
-	for _, v := range w.core.Snapshot(w.now).Running {
-		names = append(names, v.Job)
-		w.uses = append(w.uses, use{w.attempt(v.Job), 0, memory})
+	for _, j := range w.core.Snapshot(w.now).In(state.Running) {
+		names = append(names, j.Name)
+		w.uses = append(w.uses, use{w.attempt(j.Name), 0, memory})
 	}
 	w.wait(d)
 	for _, name := range names {
@@ -98,8 +98,9 @@ func (w *world) takes(memory gpu.Bytes, d time.Duration, e Ended) {
 }
 
 func (w *world) running() (grants []gpu.Bytes) {
-	for _, v := range w.core.Snapshot(w.now).Running {
-		grants = append(grants, v.Memory)
+	for _, j := range w.core.Snapshot(w.now).In(state.Running) {
+		granted, _ := j.Attempt.Memory()
+		grants = append(grants, granted)
 	}
 	return grants
 }
@@ -233,7 +234,7 @@ func TestDurationsAreLearned(t *testing.T) {
 	})
 	w.open()
 	w.send(Began{})
-	if s := w.core.Snapshot(w.now); s.ETA != 0 {
+	if s := w.core.Snapshot(w.now); s.ETA != nil {
 		t.Errorf("nothing has ended, but it takes %v", s.ETA)
 	}
 	for i := range 4 { // j0 and j2 take a minute, j1 and j3 ten
@@ -246,22 +247,22 @@ func TestDurationsAreLearned(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	s := w.core.Snapshot(w.now)
-	if s.Running[0].Job != "j5" || s.Running[0].Takes != 10*time.Minute || s.ETA != 11*time.Minute {
-		t.Errorf("running %+v, %v to go", s.Running[0], s.ETA)
+	if s.Jobs[0].Name != "j5" || *s.Jobs[0].Attempt.Takes != 600 || *s.ETA != 660 {
+		t.Errorf("running %+v, %v to go", s.Jobs[0], s.ETA)
 	}
 	if d, runs := w.core.Expected(4); d != time.Minute || runs != 2 {
 		t.Errorf("j4 takes %v, from %d", d, runs)
 	}
 	w.wait(4 * time.Minute)
-	if s := w.core.Snapshot(w.now); s.ETA != 7*time.Minute {
+	if s := w.core.Snapshot(w.now); *s.ETA != 420 {
 		t.Errorf("four minutes later, %v to go", s.ETA)
 	}
 	w.wait(time.Hour)
-	if s := w.core.Snapshot(w.now); s.ETA != time.Minute {
+	if s := w.core.Snapshot(w.now); *s.ETA != 60 {
 		t.Errorf("it takes longer than usual, and %v to go for the other", s.ETA)
 	}
 	w.core.spec(5).Template, w.core.usage.groups = 3, nil
-	if s := w.core.Snapshot(w.now); s.ETA != 0 {
+	if s := w.core.Snapshot(w.now); s.ETA != nil {
 		t.Errorf("nothing is known of jobs like it, and it takes longer than others: %v to go", s.ETA)
 	}
 }

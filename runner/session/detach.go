@@ -15,6 +15,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/state"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 // A detached run (run -d) is the same command in a session of its own. What it prints first
@@ -144,4 +145,4 @@ func (d *Detachment) settle(path string) error {
 func (d *Detachment) Fact(int, state.Fact) {}
 
 // Snapshot tells that the run has begun.
-func (d *Detachment) Snapshot(state.Snapshot) { d.begun() }
+func (d *Detachment) Snapshot(*schema.Status) { d.begun() }

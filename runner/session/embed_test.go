@@ -14,6 +14,7 @@ import (
 	"gpurun/runner/engine/local/keeper"
 	"gpurun/runner/session"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +33,7 @@ func (e *ended) Fact(_ int, f state.Fact) {
 	}
 }
 
-func (*ended) Snapshot(state.Snapshot) {}
+func (*ended) Snapshot(*schema.Status) {}
 
 // said is what a run shows while it lasts.
 type said struct{ bytes.Buffer }

@@ -12,6 +12,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 // commit is the git state of a work dir.
@@ -91,7 +92,7 @@ func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 
 // recordValues records a run that had nothing to do if its -p values are not those of the last
 // run: what is shown from then on are its values.
-func (r *Run) recordValues(res *state.Result) {
+func (r *Run) recordValues(res *schema.Result) {
 	same := true
 	for i := range r.Batch.Files {
 		same = same && maps.Equal(r.State.History().LastRun(i).Params, r.Batch.Params)

@@ -63,7 +63,7 @@ type Observers struct {
 	View   Viewer
 	Sinks  []runner.Sink
 	Report func(job int, uniID string) (end, errorType string) // as runner.Config.Report
-	Over   func(res *state.Result, words string)               // is told how the run ended, before the ledger is
+	Over   func(res *schema.Result, words string)              // is told how the run ended, before the ledger is
 	End    func()                                              // closes what shows the run; may be nil
 }
 
@@ -87,9 +87,9 @@ type Run struct {
 	Notes   []string
 	closers []func()
 
-	code     []*codecopy.Tree                      // by file, that jobs run in; nil without snapshot
-	changes  *fileWatch                            // nil without --watch
-	over     func(res *state.Result, words string) // nil before the jobs start
+	code     []*codecopy.Tree                       // by file, that jobs run in; nil without snapshot
+	changes  *fileWatch                             // nil without --watch
+	over     func(res *schema.Result, words string) // nil before the jobs start
 	Shuffled bool
 }
 
@@ -100,10 +100,10 @@ func New(c Config) *Run { return &Run{Config: c} }
 func (r *Run) sim() bool { return r.Source.Sim != "" }
 
 // Skip records a run that has nothing to do.
-func (r *Run) Skip() state.Result {
+func (r *Run) Skip() schema.Result {
 	r.removeCopies()
 	r.core.Step(runner.Now(), sched.Began{}) // decides every job, and finishes
-	res := state.Result{Final: r.core.Snapshot(runner.Now())}
+	res := schema.Result{Final: r.core.Snapshot(runner.Now())}
 	r.recordValues(&res)
 	return res
 }
@@ -233,7 +233,7 @@ func (r *Run) openPool() (*gpu.Pool, error) {
 }
 
 // Carry starts the engine, hands everything to the runner, and returns how the run went.
-func (r *Run) Carry() (res state.Result, err error) {
+func (r *Run) Carry() (res schema.Result, err error) {
 	if r.git == nil {
 		r.git = r.askGit()
 	}
@@ -327,7 +327,7 @@ func (r *Run) load() error {
 }
 
 // recordOver records how the run ended, in every ledger.
-func (r *Run) recordOver(res *state.Result) {
+func (r *Run) recordOver(res *schema.Result) {
 	code := batches.ExitOf(*res, r.NoWait)
 	if r.over != nil {
 		r.over(res, endWords(res, code))
@@ -342,7 +342,7 @@ func (r *Run) recordOver(res *state.Result) {
 }
 
 // endWords says how a run ended: "all done", "stopped by SIGTERM".
-func endWords(res *state.Result, code int) string {
+func endWords(res *schema.Result, code int) string {
 	switch {
 	case res.Stopped != "":
 		return "stopped by " + res.Stopped
@@ -350,10 +350,10 @@ func endWords(res *state.Result, code int) string {
 		return "its ledger could not be written"
 	case res.GaveUp:
 		return "gave up waiting for a GPU"
-	case res.Final.Draining != "":
-		return "ended early: " + res.Final.Draining
-	case len(res.Final.Held) > 0:
-		return fmt.Sprintf("held back jobs whose like failed alike: %s", res.Final.Held[0].Cause)
+	case res.Final.Live.Draining != nil:
+		return "ended early: " + *res.Final.Live.Draining
+	case len(res.Final.Live.Held) > 0:
+		return fmt.Sprintf("held back jobs whose like failed alike: %s", res.Final.Live.Held[0].Cause)
 	case code != batches.ExitDone:
 		return "jobs failed"
 	}
@@ -371,7 +371,7 @@ func (r *Run) Lacking() string {
 }
 
 // Finished reports whether no job is left or was interrupted.
-func Finished(s state.Snapshot) bool {
+func Finished(s *schema.Status) bool {
 	for phase, n := range s.Counts {
 		if n > 0 && (!phase.Ended() || phase == state.Interrupted) {
 			return false

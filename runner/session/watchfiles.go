@@ -15,6 +15,7 @@ import (
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 // LookAtFiles is how often a run with --watch looks whether its job files, or files that they name,
@@ -112,15 +113,15 @@ func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 func (w *fileWatch) Fact(int, state.Fact) {}
 
 // Snapshot says once that all is done, and what happens next.
-func (w *fileWatch) Snapshot(s state.Snapshot) {
-	if s.Watching && !w.idle {
+func (w *fileWatch) Snapshot(s *schema.Status) {
+	if s.Is(schema.RunWatching) && !w.idle {
 		var files []string
 		for _, f := range w.jobFiles {
 			files = append(files, batches.Shown(f))
 		}
 		w.say("all done; waiting for changes of " + strings.Join(files, ", ") + " (gpurun stop --drain ends it)")
 	}
-	w.idle = s.Watching
+	w.idle = s.Is(schema.RunWatching)
 }
 
 // watchFiles begins to watch the job files, before they are read.

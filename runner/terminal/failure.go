@@ -61,7 +61,7 @@ const maxAlike = 3
 
 // alikeHead returns the head of jobs that failed alike: their common cause, and their names.
 func alikeHead(f state.FailedJob, width int) []string {
-	count := f.Alike.Head()
+	count := state.AlikeWords(f.Alike.State, f.Alike.Count)
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
 	who := CleanText(strings.Join(names, ", "))
 	if more := f.Alike.Count - len(names); more > 0 {

@@ -1,20 +1,19 @@
 package terminal
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // A Frame is everything that the live view shows at one moment.
 type Frame struct {
-	Snap state.Snapshot
+	Snap *schema.Status
 	Now  time.Time
 	Last func(log string) string // returns the last line of a log, cleaned; nil shows none
 	Hint string                  // what a key press does now: "Ctrl-C again stops the running jobs"
@@ -32,21 +31,20 @@ func (f Frame) Rows(size Size) []string {
 
 // jobs returns the lines of running jobs, in at most room rows.
 func (f Frame) jobs(w, room int) []string {
-	shown, more := slices.Clone(f.Snap.Running), ""
-	slices.SortStableFunc(shown, func(a, b state.View) int { return cmp.Compare(rank(a), rank(b)) })
+	shown, more := append(f.Snap.In(state.Running), f.Snap.In(state.Queued)...), ""
 	if len(shown) > room {
 		keep := max(room-1, 0)
 		more = fmt.Sprintf("  +%d more running", len(shown)-keep)
 		shown = shown[:keep]
 	}
 	rows := make([][]string, len(shown))
-	for i, v := range shown {
-		rows[i] = []string{Label(v), Where(v), memory(v), Age(v, f.Now)}
+	for i, j := range shown {
+		rows[i] = []string{Label(j), Where(j), memory(j), Age(j, f.Now)}
 	}
 	cols, last := columnsOf(rows, w)
 	lines := make([]string, 0, room)
-	for i, v := range shown {
-		lines = append(lines, f.job(v, rows[i], cols, last))
+	for i, j := range shown {
+		lines = append(lines, f.job(j, rows[i], cols, last))
 	}
 	if more != "" && room > 0 {
 		lines = append(lines, Paint(Dim, Fit(more, w)))
@@ -54,20 +52,20 @@ func (f Frame) jobs(w, room int) []string {
 	return lines
 }
 
-// rank puts what runs before what is queued.
-func rank(v state.View) int {
-	if v.Phase == state.Queued {
-		return 1
-	}
-	return 0
-}
-
 // Where says where a job runs, if it does.
-func Where(v state.View) string {
-	if v.Phase == state.Queued {
+func Where(j *schema.Job) string {
+	if j.State == state.Queued {
 		return "queued"
 	}
-	return place(v.Host, v.GPUs)
+	return place(Elsewhere(j), j.Attempt.Indices())
+}
+
+// Elsewhere names the node of a cluster that runs a job; "" for this host.
+func Elsewhere(j *schema.Job) string {
+	if j.Attempt.Submitted == nil {
+		return ""
+	}
+	return schema.Value(j.Attempt.Host)
 }
 
 // columnsOf assigns columns to the parts of the jobs' lines, 0 to one that is left out,
@@ -100,9 +98,9 @@ func columnsOf(rows [][]string, w int) (cols [4]int, last int) {
 	return cols, last
 }
 
-func (f Frame) job(v state.View, cells []string, cols [4]int, last int) string {
+func (f Frame) job(j *schema.Job, cells []string, cols [4]int, last int) string {
 	c := None
-	if v.Stop != "" {
+	if j.Attempt.Stopping != nil {
 		c = Yellow
 	}
 	line := "  " + Paint(c, Pad(FitMiddle(cells[0], cols[0]), cols[0]))
@@ -112,92 +110,104 @@ func (f Frame) job(v state.View, cells []string, cols [4]int, last int) string {
 		}
 	}
 	if last > 0 {
-		line += "  " + Paint(Dim, Fit(f.says(v), last))
+		line += "  " + Paint(Dim, Fit(f.says(j), last))
 	}
 	return strings.TrimRight(line, " ")
 }
 
 // says returns the end of a job's line: why it is being stopped, or that it does nothing, else
 // the last line of its log.
-func (f Frame) says(v state.View) string {
-	text := Stopping(v)
+func (f Frame) says(j *schema.Job) string {
+	text, a := Stopping(j.Attempt), j.Attempt
 	switch {
 	case text != "":
 		return text
-	case v.Stalled != "":
-		return CleanText(v.Stalled)
-	case f.Last != nil:
-		text = f.Last(v.Log)
+	case a.Stalled != nil:
+		return CleanText(*a.Stalled)
+	case f.Last != nil && a.Log != nil:
+		text = f.Last(a.Log.Path)
 	}
-	if v.Note != "" {
-		return strings.TrimSuffix(CleanText(v.Note)+"; "+text, "; ")
+	if note := Note(j); note != "" {
+		return strings.TrimSuffix(CleanText(note)+"; "+text, "; ")
 	}
 	return text
 }
 
-// Stopping returns why a job is being stopped, "" if it is not.
-func Stopping(v state.View) string {
-	switch v.Stop {
+// Note returns what else is to be said of a job that has an attempt, or "".
+func Note(j *schema.Job) string {
+	switch b := j.Attempt.Background; {
+	case j.Wait != nil:
+		return j.Wait.Text
+	case len(b) > 0:
+		return "in the background: " + b[0].Command
+	}
+	return schema.Value(j.Attempt.Note)
+}
+
+// Stopping returns why an attempt is being stopped, "" if it is not.
+func Stopping(a *schema.Attempt) string {
+	switch why := schema.Value(a.Stopping); why {
 	case "":
 		return ""
 	case state.WhyResize:
 		return "saving its work, for a resize"
 	case state.WhyPreempted:
 		return "saving its work; it runs again later"
+	default:
+		return "stopping: " + CleanText(why)
 	}
-	return "stopping: " + CleanText(v.Stop)
 }
 
 // Age returns how long a job has been running, and what jobs like it take; nothing in a queue.
-func Age(v state.View, now time.Time) string {
-	switch {
-	case v.Phase == state.Queued:
+func Age(j *schema.Job, now time.Time) string {
+	switch a := j.Attempt; {
+	case j.State == state.Queued:
 		return ""
-	case v.Started.IsZero():
+	case a.Started == nil:
 		return "starting"
+	case a.Takes != nil:
+		return Duration(now.Sub(*a.Started)) + " of ~" + Seconds(*a.Takes)
+	default:
+		return Duration(now.Sub(*a.Started))
 	}
-	age := Duration(now.Sub(v.Started))
-	if v.Takes > 0 {
-		return age + " of ~" + Duration(v.Takes)
-	}
-	return age
 }
 
 // Label returns a job's name, with its attempt unless it is the first.
-func Label(v state.View) string {
-	if v.Attempt > 1 {
-		return CleanText(v.Job) + " #" + strconv.Itoa(v.Attempt)
+func Label(j *schema.Job) string {
+	if j.Attempt.N > 1 {
+		return CleanText(j.Name) + " #" + strconv.Itoa(j.Attempt.N)
 	}
-	return CleanText(v.Job)
+	return CleanText(j.Name)
 }
 
 // memory returns what a job uses of what it asked for, summed over its GPUs.
-func memory(v state.View) string {
-	if len(v.GPUs) == 0 || v.Host != "" {
+func memory(j *schema.Job) string {
+	if len(j.Attempt.GPUs) == 0 || Elsewhere(j) != "" {
 		return ""
 	}
-	total := (v.Memory * gpu.Bytes(len(v.GPUs))).Round()
-	if v.Used < 0 {
+	granted, used := j.Attempt.Memory()
+	total := granted.Round()
+	if used < 0 {
 		return "?/" + total
 	}
-	used := v.Used.Round()
-	if n, unit, ok := strings.Cut(used, " "); ok && (v.Used == 0 || strings.HasSuffix(total, " "+unit)) {
-		used = n
+	text := used.Round()
+	if n, unit, ok := strings.Cut(text, " "); ok && (used == 0 || strings.HasSuffix(total, " "+unit)) {
+		text = n
 	}
-	return used + "/" + total
+	return text + "/" + total
 }
 
 // foot returns everything below the running jobs.
 func (f Frame) foot(w int) []string {
 	var lines []string
-	s := &f.Snap
-	if text := retries(*s, f.Now); text != "" {
+	s := f.Snap
+	if text := retries(s, f.Now); text != "" {
 		lines = append(lines, Paint(Dim, Fit("  "+text, w)))
 	}
 	lines = append(lines, f.bar(w))
-	if s.Head != "" {
-		name := FitMiddle(CleanText(s.Head), max(16, w/4)) // leave room for the reason
-		lines = append(lines, wrapped(None, name+" is waiting: "+CleanText(s.HeadWhy), w)...)
+	if s.Live != nil && s.Live.Next != nil {
+		name := FitMiddle(CleanText(s.Live.Next.Job), max(16, w/4)) // leave room for the reason
+		lines = append(lines, wrapped(None, name+" is waiting: "+CleanText(s.Live.Next.Text), w)...)
 	}
 	for _, n := range notices(s, f.Hint) {
 		lines = append(lines, wrapped(Yellow, CleanText(n), w)...)
@@ -222,27 +232,31 @@ func wrapped(c Color, s string, w int) []string {
 }
 
 // notices returns what the user must know about the run as a whole.
-func notices(s *state.Snapshot, hint string) []string {
-	n := slices.Clone(s.Silent)
-	if len(s.Rivals) > 0 {
-		n = append(n, "also waiting for GPUs: "+strings.Join(s.Rivals, ", "))
+func notices(s *schema.Status, hint string) []string {
+	l := s.Live
+	if l == nil {
+		l = &schema.Live{}
 	}
-	if s.Kept != "" {
-		n = append(n, s.Kept)
+	n := slices.Clone(l.Silent)
+	if len(l.Others) > 0 {
+		n = append(n, "also waiting for GPUs: "+strings.Join(l.Others, ", "))
 	}
-	n = append(n, alikeRows(s)...)
+	if l.Kept != nil {
+		n = append(n, *l.Kept)
+	}
+	n = append(n, alikeRows(l.Held, s.Alike)...)
 	switch {
-	case s.GPUErr != "":
-		n = append(n, "the GPUs cannot be read: "+s.GPUErr)
-	case s.GPUStale > 0:
-		n = append(n, fmt.Sprintf("GPU readings are %d s old", int(s.GPUStale.Seconds())))
+	case l.Unread != nil:
+		n = append(n, "the GPUs cannot be read: "+*l.Unread)
+	case l.Stale != nil:
+		n = append(n, fmt.Sprintf("GPU readings are %d s old", int(*l.Stale)))
 	}
 	switch {
 	case hint != "":
 		n = append(n, hint)
-	case s.Draining != "":
-		n = append(n, "nothing more starts: "+s.Draining)
-	case s.Watching:
+	case l.Draining != nil:
+		n = append(n, "nothing more starts: "+*l.Draining)
+	case s.Is(schema.RunWatching):
 		n = append(n, "all done; waiting for its files to change")
 	}
 	return n
@@ -250,7 +264,7 @@ func notices(s *state.Snapshot, hint string) []string {
 
 // bar returns "[#####.....] 12/24 done, 1 failed, 4 running, 7 pending, about 12m to go".
 func (f Frame) bar(w int) string {
-	t := Count(f.Snap)
+	t := Count(f.Snap.Counts)
 	text := t.String() + ToGo(f.Snap)
 	room := min(w-Width(text)-3, 30)
 	if room < 8 {
@@ -266,9 +280,9 @@ func (f Frame) bar(w int) string {
 }
 
 // ToGo returns ", about 12m00s to go", or "" if that is unknown.
-func ToGo(s state.Snapshot) string {
-	if s.ETA <= 0 || Count(s).Left == 0 {
+func ToGo(s *schema.Status) string {
+	if s.ETA == nil || Count(s.Counts).Left == 0 {
 		return ""
 	}
-	return ", about " + Duration(s.ETA) + " to go"
+	return ", about " + Seconds(*s.ETA) + " to go"
 }

@@ -11,6 +11,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -38,22 +39,23 @@ func golden(t *testing.T, name string, lines []string) {
 
 // busy returns a frame with n running jobs, named as by a matrix.
 func busy(n int, name func(i int) string) Frame {
-	s := state.Snapshot{
-		At: noon, Total: 48, ETA: 95 * time.Minute,
+	s := &schema.Status{
+		Head: schema.At(noon), ETA: schema.Known((95 * time.Minute).Seconds()), Live: &schema.Live{},
 		Counts: map[state.Phase]int{state.Running: n, state.Succeeded: 10, state.UpToDate: 2, state.Failed: 1, state.Pending: 48 - 13 - n},
 	}
 	last := map[string]string{}
 	f := Frame{Snap: s, Now: noon, Last: func(log string) string { return last[log] }}
 	for i := range n {
-		v := state.View{
-			Job: name(i), ID: i, UniID: fmt.Sprint("u", i), Attempt: 1 + i%3/2, Phase: state.Running, Started: noon.Add(-time.Duration(i*i*37) * time.Second),
-			GPUs: []int{i % 8}, Memory: 12 * gpu.GiB, Used: gpu.Bytes(i) * gpu.GiB, PID: 4000 + i, Log: fmt.Sprint("u", i),
+		used, log := gpu.Bytes(i)*gpu.GiB, fmt.Sprint("u", i)
+		a := &schema.Attempt{
+			UniID: &log, N: 1 + i%3/2, Started: schema.Time(noon.Add(-time.Duration(i*i*37) * time.Second)),
+			GPUs: []schema.AttemptGPU{{Index: i % 8, Granted: 12 * gpu.GiB, Used: &used}}, Log: &schema.Log{Path: log},
 		}
 		if i%5 == 4 {
-			v.GPUs = nil
+			a.GPUs = nil
 		}
-		f.Snap.Running = append(f.Snap.Running, v)
-		last[v.Log] = fmt.Sprintf("epoch %d/100 loss=0.%03d acc=0.9%d eta 00:%02d:11 and then some more words that fill the line", i, i*7, i%10, i)
+		f.Snap.Jobs = append(f.Snap.Jobs, schema.Job{Name: name(i), State: state.Running, Attempt: a})
+		last[log] = fmt.Sprintf("epoch %d/100 loss=0.%03d acc=0.9%d eta 00:%02d:11 and then some more words that fill the line", i, i*7, i%10, i)
 	}
 	return f
 }
@@ -66,18 +68,17 @@ func shortName(i int) string { return fmt.Sprintf("train-s%d", i) }
 
 func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	waits := busy(4, shortName)
-	waits.Snap.Head = "big"
-	waits.Snap.HeadWhy = "needs 40 GiB; GPU 2 held by alice, python 4711, 37 GiB, since 06:10"
-	waits.Snap.Kept = "kept for big: 3 of 4"
-	waits.Snap.Waiting = []state.View{{Job: "q1-3", Attempt: 4, NextAt: noon.Add(500 * time.Second)}}
+	waits.Snap.Live.Next = &schema.Next{Job: "big", Text: "needs 40 GiB; GPU 2 held by alice, python 4711, 37 GiB, since 06:10"}
+	waits.Snap.Live.Kept = schema.Known("kept for big: 3 of 4")
+	waits.Snap.Jobs = append(waits.Snap.Jobs, schema.Job{Name: "q1-3", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(500 * time.Second))}})
 	waits.Snap.Counts[state.Waiting] = 3
+	waits.Snap.Counts[state.Pending] -= 3
 	long := busy(2, shortName)
-	long.Snap.Head = longName(7)
-	long.Snap.HeadWhy = waits.Snap.HeadWhy
+	long.Snap.Live.Next = &schema.Next{Job: longName(7), Text: waits.Snap.Live.Next.Text}
 	draining := busy(3, shortName)
-	draining.Snap.Draining = "Ctrl-C"
-	draining.Snap.GPUStale = 40 * time.Second
-	draining.Snap.Running[1].Stop = "timeout"
+	draining.Snap.Live.Draining = schema.Known("Ctrl-C")
+	draining.Snap.Live.Stale = schema.Known(40.0)
+	draining.Snap.Jobs[1].Attempt.Stopping = schema.Known("timeout")
 	draining.Hint = "nothing more starts; Ctrl-C again stops the running jobs"
 	frames := map[string]Frame{
 		"sixteen":  busy(16, longName),
@@ -86,7 +87,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 		"long":     long,
 		"draining": draining,
 		"wide":     busy(3, func(i int) string { return fmt.Sprintf("训练-数据集-%d-非常长的名字-非常长的名字", i) }),
-		"idle":     {Snap: state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon},
+		"idle":     {Snap: &schema.Status{Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon},
 	}
 	for name, f := range frames {
 		for _, size := range []Size{{80, 24}, {40, 10}, {200, 60}} {

@@ -2,11 +2,13 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // StartLine reports the start of an attempt.
@@ -103,16 +105,15 @@ func name(job string, attempt int) string {
 }
 
 // MinuteLine returns the summary line that is printed every minute without a live view.
-func MinuteLine(s state.Snapshot, now time.Time) string {
-	t := Count(s)
-	line := "so far      " + t.String() + ToGo(s)
-	if s.Head != "" {
-		line += "; " + CleanText(s.Head+" is waiting: "+s.HeadWhy)
+func MinuteLine(s *schema.Status, now time.Time) string {
+	line := "so far      " + Count(s.Counts).String() + ToGo(s)
+	if s.Live != nil && s.Live.Next != nil {
+		line += "; " + CleanText(s.Live.Next.Job+" is waiting: "+s.Live.Next.Text)
 	}
 	if text := retries(s, now); text != "" {
 		line += "; " + text
 	}
-	for _, n := range notices(&s, "") {
+	for _, n := range notices(s, "") {
 		line += "; " + CleanText(n)
 	}
 	return line
@@ -120,20 +121,32 @@ func MinuteLine(s state.Snapshot, now time.Time) string {
 
 // retries reports when the next job that is backing off starts its attempt, and how
 // many more are backing off; "" if none is.
-func retries(s state.Snapshot, now time.Time) string {
-	if len(s.Waiting) == 0 {
+func retries(s *schema.Status, now time.Time) string {
+	next := Retries(s)
+	if len(next) == 0 {
 		return ""
 	}
-	v := s.Waiting[0]
-	text := fmt.Sprintf("%s: attempt %d in %s", CleanText(v.Job), v.Attempt, Duration(v.NextAt.Sub(now)))
-	if all := max(len(s.Waiting), s.Counts[state.Waiting]); all > 1 {
+	text := Retry(next[0], now)
+	if all := max(len(next), s.Counts[state.Waiting]); all > 1 {
 		text += fmt.Sprintf("; %d more waiting to retry", all-1)
 	}
 	return text
 }
 
+// Retries returns the jobs that are backing off, in the order of their next attempts.
+func Retries(s *schema.Status) []*schema.Job {
+	jobs := slices.DeleteFunc(s.In(state.Waiting), func(j *schema.Job) bool { return j.Wait == nil || j.Wait.Until == nil })
+	slices.SortStableFunc(jobs, func(a, b *schema.Job) int { return a.Wait.Until.Compare(*b.Wait.Until) })
+	return jobs
+}
+
+// Retry says when a job that is backing off starts its next attempt.
+func Retry(j *schema.Job, now time.Time) string {
+	return fmt.Sprintf("%s: attempt %d in %s", CleanText(j.Name), j.Attempts+1, Duration(j.Wait.Until.Sub(now)))
+}
+
 // HeldLine describes jobs that are held because jobs like them failed alike.
-func HeldLine(h state.Held) string {
+func HeldLine(h schema.Held) string {
 	who, on := CleanText(h.First), ""
 	if h.Jobs > 1 {
 		who = fmt.Sprintf("%d jobs like %s", h.Jobs, who)
@@ -148,16 +161,16 @@ func HeldLine(h state.Held) string {
 const maxAlikeRows = 2
 
 // alikeRows describes the groups that are held, then other failures that are alike.
-func alikeRows(s *state.Snapshot) []string {
+func alikeRows(held []schema.Held, alike []schema.Alike) []string {
 	var rows []string
 	told := map[string]bool{}
-	for _, h := range s.Held[:min(len(s.Held), maxAlikeRows)] {
+	for _, h := range held[:min(len(held), maxAlikeRows)] {
 		rows = append(rows, HeldLine(h))
 		told[h.Cause] = true
 	}
-	for _, a := range s.Alike {
-		if len(rows) < maxAlikeRows && !told[a.Cause] {
-			rows = append(rows, a.Head()+": "+CleanText(a.Cause))
+	for _, a := range alike {
+		if len(rows) < maxAlikeRows && !told[a.Cause.Text] {
+			rows = append(rows, state.AlikeWords(a.State, a.Count)+": "+CleanText(a.Cause.Text))
 		}
 	}
 	return rows

@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // A Summary is what a run prints at its end.
 type Summary struct {
-	state.Result
+	schema.Result
 	Rest   string // the command that runs what is left, or ""
 	Anyway string // the command that also runs what is held
 }
@@ -27,10 +28,14 @@ func (s Summary) Lines(width int) []string {
 	if n := s.unshown(); n > 0 {
 		out = append(out, fmt.Sprintf("… and %d more failed", n))
 	}
-	for _, h := range s.Final.Held {
+	held := []schema.Held(nil)
+	if s.Final.Live != nil {
+		held = s.Final.Live.Held
+	}
+	for _, h := range held {
 		out = append(out, painted(Yellow, HeldLine(h), HeldLine(h), width)...)
 	}
-	if len(s.Final.Held) > 0 {
+	if len(held) > 0 {
 		advice := "    fix the cause and rerun, or run them anyway: "
 		if Width(advice+s.Anyway) > width { // keep the command on its own line, for copying
 			advice = strings.TrimRight(advice, " ") + "\n        "
@@ -45,8 +50,8 @@ func (s Summary) Lines(width int) []string {
 	}
 	if s.GaveUp {
 		line := "gave up waiting for a GPU"
-		if s.Final.Head != "" {
-			line += ": " + CleanText(s.Final.Head+" "+s.Final.HeadWhy)
+		if next := s.Final.Live.Next; next != nil {
+			line += ": " + CleanText(next.Job+" "+next.Text)
 		}
 		out = append(out, Wrap(line, width, 4)...)
 	}

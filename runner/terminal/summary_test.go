@@ -7,13 +7,14 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 func TestSummary(t *testing.T) {
 	_, failed := facts("train-a", 1)
 	oom := state.Fact{Job: "train-b", State: state.OOM, ErrorType: state.ErrOOM, Attempt: 3, Signal: "SIGKILL"}
-	s := Summary{Rest: "gpurun jobs.yaml", Result: state.Result{
-		Final: state.Snapshot{Total: 30, Counts: map[state.Phase]int{
+	s := Summary{Rest: "gpurun jobs.yaml", Result: schema.Result{
+		Final: &schema.Status{Counts: map[state.Phase]int{
 			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 102, state.OOM: 1, state.Blocked: 2,
 		}},
 		Failures: []state.FailedJob{
@@ -31,18 +32,18 @@ func TestSummary(t *testing.T) {
 		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237,
 	}}
 	golden(t, "summary", s.Lines(80))
-	gaveUp := Summary{Result: state.Result{
-		Final:  state.Snapshot{Total: 1, Counts: map[state.Phase]int{state.Pending: 1}, Head: "big", HeadWhy: "needs 40 GiB; GPU 0: 90% busy, limit 30%"},
+	gaveUp := Summary{Result: schema.Result{
+		Final:  &schema.Status{Counts: map[state.Phase]int{state.Pending: 1}, Live: &schema.Live{Next: &schema.Next{Job: "big", Text: "needs 40 GiB; GPU 0: 90% busy, limit 30%"}}},
 		GaveUp: true, Wall: time.Hour,
 	}}
 	golden(t, "gave-up", gaveUp.Lines(80))
-	golden(t, "up-to-date", Summary{Result: state.Result{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}}.Lines(80))
+	golden(t, "up-to-date", Summary{Result: schema.Result{Final: &schema.Status{Counts: map[state.Phase]int{state.UpToDate: 24}}}}.Lines(80))
 }
 
 // A job that was cancelled, or whose run was stopped before its retry, is listed but has not failed.
 func TestSummaryCountsFailuresNotShown(t *testing.T) {
-	s := Summary{Result: state.Result{
-		Final: state.Snapshot{Total: 60, Counts: map[state.Phase]int{state.Failed: 50, state.Stalled: 1, state.Cancelled: 7, state.Interrupted: 2}},
+	s := Summary{Result: schema.Result{
+		Final: &schema.Status{Counts: map[state.Phase]int{state.Failed: 50, state.Stalled: 1, state.Cancelled: 7, state.Interrupted: 2}},
 		Failures: []state.FailedJob{
 			{Job: "a", End: state.Fact{State: state.Failed}, Alike: state.Alike{Count: 48}},
 			{Job: "b", End: state.Fact{State: state.Cancelled}, Alike: state.Alike{Count: 7, Jobs: []string{"b"}}},

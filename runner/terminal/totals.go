@@ -17,10 +17,11 @@ type Totals struct {
 	counts map[state.Phase]int
 }
 
-// Count sums up the phases of a snapshot.
-func Count(s state.Snapshot) Totals {
-	t := Totals{Total: s.Total, counts: s.Counts}
-	for phase, n := range s.Counts {
+// Count sums up the jobs by phase.
+func Count(counts map[state.Phase]int) Totals {
+	t := Totals{counts: counts}
+	for phase, n := range counts {
+		t.Total += n
 		switch {
 		case done(phase):
 			t.Done += n

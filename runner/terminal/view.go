@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Config describes how a view shows a run.
@@ -42,15 +43,15 @@ type View struct {
 	minute time.Time             // of the last summary line
 	starts map[string]state.Fact // of live attempts, by uni_id
 	alike  state.Grouping
-	last   state.Snapshot  // the one before
+	last   *schema.Status  // the one before; nil for none
 	held   map[string]bool // causes for which held groups were reported
 }
 
 // unwritten is what the writer takes to write at once.
 type unwritten struct {
 	lines  []string
-	lost   int             // lines dropped for lack of room
-	snap   *state.Snapshot // the newest
+	lost   int            // lines dropped for lack of room
+	snap   *schema.Status // the newest
 	hint   string
 	closed bool
 }
@@ -117,50 +118,54 @@ func (v *View) oneMore(f, start state.Fact) bool {
 }
 
 // Snapshot records the state of the run.
-func (v *View) Snapshot(s state.Snapshot) {
+func (v *View) Snapshot(s *schema.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
-	v.snap = &s
-	for _, h := range s.Held {
+	v.snap = s
+	for _, h := range s.Live.Held {
 		if !v.held[h.Cause] {
 			v.held[h.Cause] = true
 			v.line(now, HeldLine(h))
 		}
 	}
 	if !v.live {
-		v.changes(&s, now)
+		v.changes(s, now)
 	}
 	v.last = s
 	v.notify()
 }
 
 // changes prints what only a snapshot tells, if nothing is redrawn. The caller holds mu.
-func (v *View) changes(s *state.Snapshot, now time.Time) {
-	for _, text := range s.Silent {
-		if !slices.Contains(v.last.Silent, text) {
+func (v *View) changes(s *schema.Status, now time.Time) {
+	last := v.last
+	if last == nil {
+		last = &schema.Status{Live: &schema.Live{}}
+	}
+	for _, text := range s.Live.Silent {
+		if !slices.Contains(last.Live.Silent, text) {
 			v.line(now, CleanText(text))
 		}
 	}
-	if len(v.last.Silent) > 0 && len(s.Silent) == 0 {
+	if len(last.Live.Silent) > 0 && len(s.Live.Silent) == 0 {
 		who := "it"
-		if strings.Contains(v.last.Silent[0], "keeper") {
+		if strings.Contains(last.Live.Silent[0], "keeper") {
 			who = "the keeper"
 		}
 		v.line(now, who+" answers again")
 	}
 	before := map[string]string{}
-	for _, r := range v.last.Running {
-		before[r.UniID] = r.Note
+	for _, j := range last.In(state.Running, state.Queued) {
+		before[schema.Value(j.Attempt.UniID)] = Note(j)
 	}
-	for _, r := range s.Running {
-		if r.Note != before[r.UniID] && r.Note != "" && r.Phase != state.Queued {
-			v.line(now, "running     "+name(r.Job, r.Attempt)+", "+CleanText(r.Note))
+	for _, j := range s.In(state.Running) {
+		if note := Note(j); note != before[schema.Value(j.Attempt.UniID)] && note != "" {
+			v.line(now, "running     "+name(j.Name, j.Attempt.N)+", "+CleanText(note))
 		}
 	}
 	if now.Sub(v.minute) >= time.Minute {
 		v.minute = now
-		v.line(now, MinuteLine(*s, now))
+		v.line(now, MinuteLine(s, now))
 	}
 }
 
@@ -252,7 +257,7 @@ func (v *View) write() {
 		var rows []string
 		size := CurrentSize()
 		if v.live && u.snap != nil && !u.closed {
-			rows = Frame{Snap: *u.snap, Now: time.Now(), Last: LastLine, Hint: u.hint}.Rows(size)
+			rows = Frame{Snap: u.snap, Now: time.Now(), Last: LastLine, Hint: u.hint}.Rows(size)
 		}
 		if err := v.screen.update(u.lines, rows, size); err != nil {
 			v.mu.Lock()

@@ -15,6 +15,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // emulator is as much of a terminal as the view uses, and holds its contents.
@@ -222,7 +223,7 @@ func TestAnOutputThatIsGoneIsNoError(t *testing.T) {
 			start, end := facts(fmt.Sprint("j", i), 1)
 			v.Fact(i, start)
 			v.Fact(i, end)
-			v.Snapshot(state.Snapshot{})
+			v.Snapshot(&schema.Status{Live: &schema.Live{}})
 			synctest.Wait()
 		}
 		v.Close()
@@ -267,19 +268,19 @@ func TestPlainLines(t *testing.T) {
 
 // A batch whose jobs are all backing off shows that, and until when.
 func TestMinuteLineOfABackoff(t *testing.T) {
-	s := state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
+	s := schema.Status{Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
 	for _, tt := range []struct {
-		waiting []state.View
+		waiting []schema.Job
 		want    string
 	}{
 		{nil, "so far      1/3 done, 2 waiting"},
 		{
-			[]state.View{{Job: "a\x1b", Attempt: 4, NextAt: noon.Add(9 * time.Minute)}},
+			[]schema.Job{{Name: "a\x1b", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(9 * time.Minute))}}},
 			"so far      1/3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more waiting to retry",
 		},
 	} {
-		s.Waiting = tt.waiting
-		if got := MinuteLine(s, noon); got != tt.want {
+		s.Jobs = tt.waiting
+		if got := MinuteLine(&s, noon); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

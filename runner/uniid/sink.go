@@ -8,6 +8,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Times of a Sink: how often to retry a busy file, how often to check a file that scripts
@@ -113,7 +114,7 @@ func (s *Sink) keeper(path string) *keeper {
 }
 
 // Snapshot does nothing: the facts tell it all.
-func (s *Sink) Snapshot(state.Snapshot) {}
+func (s *Sink) Snapshot(*schema.Status) {}
 
 // Close waits until everything is written, and returns what could not be. It gives up on
 // files that stay busy.

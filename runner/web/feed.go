@@ -132,10 +132,7 @@ func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 		r.Wait = &schema.Reason{Code: w.Code, Text: w.Text}
 	}
 	if a := j.Attempt; a != nil {
-		r.UniID, r.Started, r.Ended = a.UniID, a.Started, a.Ended
-		for _, g := range a.GPUs {
-			r.GPUs = append(r.GPUs, g.Index)
-		}
+		r.UniID, r.Started, r.Ended, r.GPUs = a.UniID, a.Started, a.Ended, a.Indices()
 	}
 	return r
 }

@@ -154,13 +154,10 @@ func (c *call) timeline() (any, error) {
 	for i := range attempts {
 		a := &attempts[i]
 		s := schema.Span{
-			Job: rowID(&schema.Job{Key: a.Key}, files[a.File]), Name: a.Job, UniID: a.UniID, N: a.N, State: a.State, Started: a.Started, Ended: a.Ended, GPUs: []int{},
+			Job: rowID(&schema.Job{Key: a.Key}, files[a.File]), Name: a.Job, UniID: a.UniID, N: a.N, State: a.State, Started: a.Started, Ended: a.Ended, GPUs: a.Indices(),
 		}
 		if a.Submitted != nil {
 			s.Host = a.Host
-		}
-		for _, g := range a.GPUs {
-			s.GPUs = append(s.GPUs, g.Index)
 		}
 		if a.Cause != nil {
 			s.Cause = &a.Cause.Code

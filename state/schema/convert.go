@@ -34,7 +34,7 @@ func Ended(r *state.Record) *Attempt {
 // Open returns an attempt that has not ended, as its ledger has it.
 func Open(o *state.Attempt, now time.Time) *Attempt {
 	a := attempt(&o.Start, o.Start.Time)
-	a.State = state.Running
+	a.State, a.Stopping = state.Running, Known(o.Stop)
 	if o.Start.Engine != "" {
 		a.State, a.Submitted, a.Started, a.JobID = state.Queued, a.Started, nil, Known(o.JobID)
 	}

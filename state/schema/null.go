@@ -14,6 +14,14 @@ func Known[T comparable](v T) *T {
 	return &v
 }
 
+// Value returns what p points to, or the zero value for nil.
+func Value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
 // AtLeast returns a pointer to v, or nil if it is below least: numbers that are unknown are
 // below all others.
 func AtLeast[T ~int | ~int64 | ~float64](v, least T) *T {

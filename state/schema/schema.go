@@ -38,6 +38,7 @@ type Status struct {
 	Jobs     []Job               `json:"jobs"`        // in the order of the job files
 	Alike    []Alike             `json:"alike"`       // failures by error, most frequent first
 	Warnings []Problem           `json:"warnings"`
+	Live     *Live               `json:"live"` // what only a live run that answers knows; null without one
 }
 
 // Batch is the job files that run together.
@@ -200,8 +201,11 @@ type Attempt struct {
 	Meanwhile  bool            `json:"meanwhile"` // it ended after its run was killed, and the ledger does not have that yet
 	Snapshot   *string         `json:"snapshot"`  // the copy of the code that it runs in
 	Log        *Log            `json:"log"`
-	Background []BackgroundJob `json:"background"` // processes that keep it running after its commands
-	Stalled    *string         `json:"stalled"`    // while it has done nothing for too long, of what and for how long
+	Background []BackgroundJob `json:"background"`       // processes that keep it running after its commands
+	Stalled    *string         `json:"stalled"`          // while it has done nothing for too long, of what and for how long
+	Stopping   *string         `json:"stopping"`         // why it is being stopped
+	Note       *string         `json:"note"`             // how it goes on without its run
+	Takes      *float64        `json:"expected_seconds"` // what jobs like it took
 	Metrics    map[string]any  `json:"metrics"`
 }
 

@@ -11,12 +11,13 @@ import (
 type Wait struct {
 	Code     WaitCode   `json:"code"`
 	Text     string     `json:"text"`
-	Since    *time.Time `json:"since"`    // since when
-	Until    *time.Time `json:"until"`    // when it is over, if time alone decides
-	Expected *time.Time `json:"expected"` // when the cluster expects it to be over, by its own estimate
-	Jobs     []string   `json:"jobs"`     // of this batch, that it waits for: the first 20
-	User     *string    `json:"user"`     // who has what it waits for, if that is one user
-	GPUs     []WaitGPU  `json:"gpus"`     // that it could ever use, and why it cannot use each now
+	Since    *time.Time `json:"since"`        // since when
+	Until    *time.Time `json:"until"`        // when it is over, if time alone decides
+	Expected *time.Time `json:"expected"`     // when the cluster expects it to be over, by its own estimate
+	Reason   *string    `json:"queue_reason"` // why it waits in the queue of a cluster, as the cluster says
+	Jobs     []string   `json:"jobs"`         // of this batch, that it waits for: the first 20
+	User     *string    `json:"user"`         // who has what it waits for, if that is one user
+	GPUs     []WaitGPU  `json:"gpus"`         // that it could ever use, and why it cannot use each now
 }
 
 // maxJobs is how many of the jobs that another waits for are named.

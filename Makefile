@@ -172,7 +172,7 @@ engines: $(ENGINES:%=engine-%)
 engine-%:
 	@$($*_PKG)/testdata/cluster.sh up || { [ $$? = 77 ]; exit; }; \
 	trap '$($*_PKG)/testdata/cluster.sh down' EXIT; \
-	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -timeout $(if $(findstring -short,$(ENGINEFLAGS)),15m,45m) $(ENGINEFLAGS) -run '/$*|TestReal' ./runner/engine/enginetest $($*_PKG)
+	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -timeout $(if $(findstring -short,$(ENGINEFLAGS)),15m,45m) $(ENGINEFLAGS) -run '/$*|TestReal' ./runner/engine/enginetest ./runner/engine/cluster
 
 # DESTDIR is for those who make packages.
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)

@@ -14,20 +14,19 @@ import (
 // by a func that handles their panics: an internal failure exits with 70, while Go's
 // own 2 would mean that nothing ran.
 var bareGo = map[string]string{
-	"runner/session/process.go":                    "it is what sees to panics",
-	"runner/engine/local/keeper/contain.go":        "it is what sees to them in a keeper",
-	"runner/engine/local/keeper/keeper.go":         "a keeper, which contains what can be contained",
-	"runner/engine/local/keeper/claims.go":         "a keeper",
-	"runner/engine/local/keeper/single.go":         "a keeper, of one attempt",
-	"runner/engine/cluster/task.go":                "a keeper's process on a node",
-	"runner/engine/local/remote.go":                "waits for a process and does nothing else",
-	"runner/measure.go":                            "reads metrics, and fails alone",
-	"gpu/probe/childmain.go":                       "another process, whose crash is made good",
-	"gpu/probe/child.go":                           "waits for a process and does nothing else",
-	"gpu/claim/reader.go":                          "reads for any process, and fails alone",
-	"runner/engine/cluster/clustertest/journal.go": "is only in tests",
-	"gpu/hostrules/identities.go":                  "asks for groups and does nothing else",
-	"state/host/users.go":                          "asks for a name and does nothing else",
+	"runner/session/process.go":             "it is what sees to panics",
+	"runner/engine/local/keeper/contain.go": "it is what sees to them in a keeper",
+	"runner/engine/local/keeper/keeper.go":  "a keeper, which contains what can be contained",
+	"runner/engine/local/keeper/claims.go":  "a keeper",
+	"runner/engine/local/keeper/single.go":  "a keeper, of one attempt",
+	"runner/engine/cluster/task.go":         "a keeper's process on a node",
+	"runner/engine/local/remote.go":         "waits for a process and does nothing else",
+	"runner/measure.go":                     "reads metrics, and fails alone",
+	"gpu/probe/childmain.go":                "another process, whose crash is made good",
+	"gpu/probe/child.go":                    "waits for a process and does nothing else",
+	"gpu/claim/reader.go":                   "reads for any process, and fails alone",
+	"gpu/hostrules/identities.go":           "asks for groups and does nothing else",
+	"state/host/users.go":                   "asks for a name and does nothing else",
 }
 
 func TestGoroutinesAreCaught(t *testing.T) {

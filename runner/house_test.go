@@ -52,10 +52,9 @@ var mayImport = map[string][]string{
 	"gpurun/runner/agent":               {"gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/terminal":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/state/schema"},
 
-	"gpurun/runner/engine/cluster":             {"gpurun/gpu", "gpurun/gpu/probe", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/keeper", "gpurun/runner/engine/local/wire"},
-	"gpurun/runner/engine/cluster/clustertest": {"gpurun/runner/engine/cluster", "gpurun/state"},
-	"gpurun/runner/engine/cluster/gridengine":  {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
-	"gpurun/runner/engine/cluster/slurm":       {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
+	"gpurun/runner/engine/cluster":            {"gpurun/gpu", "gpurun/gpu/probe", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/keeper", "gpurun/runner/engine/local/wire"},
+	"gpurun/runner/engine/cluster/gridengine": {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
+	"gpurun/runner/engine/cluster/slurm":      {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
 }
 
 // Pure packages make decisions. They may not import anything that makes those unrepeatable.

@@ -10,7 +10,6 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
-	"gpurun/runner/engine/cluster/clustertest"
 )
 
 func read(t testing.TB, name string) string {
@@ -123,7 +122,14 @@ func TestEnds(t *testing.T) {
 
 // What qsub said when it refused, and when it did not know.
 func TestRefused(t *testing.T) {
-	clustertest.Refused(t, dialect{}, map[string]clustertest.Refusal{
+	type refusal struct {
+		Is  cluster.Refusal
+		Why string
+	}
+	heard(t, func(text string) (r refusal) {
+		r.Is, r.Why = dialect{}.Refused(text)
+		return r
+	}, map[string]refusal{
 		"Unable to run job: Job was rejected because job requests unknown queue \"nope\"\nExiting.\n":       {Is: cluster.Never, Why: `Job was rejected because job requests unknown queue "nope"`},
 		"Unable to run job: error: no suitable queues\nExiting.\n":                                          {Is: cluster.Never},
 		"Unable to run job: Job 2 (-l gpu=9) cannot run at host \"vm\"\nverification: no suitable queues\n": {Is: cluster.Never, Why: `(-l gpu=9) cannot run at host "vm"`},
@@ -145,8 +151,18 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// heard checks what is made of texts that a command prints.
+func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
+	t.Helper()
+	for text, want := range all {
+		if got := hear(text); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestAccepted(t *testing.T) {
-	clustertest.Heard(t, dialect{}.Accepted, map[string]string{
+	heard(t, dialect{}.Accepted, map[string]string{
 		"17.1-4:1\n": "17", "17\n": "17", "": "", "qsub: warning: x\n18.1-1:1\n": "18", "Your job 17 has been submitted\n": "",
 	})
 }
@@ -184,7 +200,14 @@ func TestArgs(t *testing.T) {
 		if tt.options["exclude"] != "" {
 			a.Small = []string{"small"}
 		}
-		clustertest.Args(t, dialect{}, tt.name, a, tt.want)
+		args, err := dialect{}.Args(a)
+		got := strings.Join(args, " ")
+		if err != nil {
+			got = err.Error()[:min(len(err.Error()), len(tt.want))]
+		}
+		if got != tt.want || err != nil && got == "" {
+			t.Errorf("%s: got %q, %v; want %q", tt.name, got, err, tt.want)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
-	"gpurun/runner/engine/cluster/clustertest"
 )
 
 // What a real squeue printed after jobs that failed, were killed, used too much memory, were
@@ -86,7 +85,14 @@ func TestStates(t *testing.T) {
 func TestRefused(t *testing.T) {
 	const failed = "sbatch: error: Batch job submission failed: "
 	const policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
-	clustertest.Refused(t, dialect{}, map[string]clustertest.Refusal{
+	type refusal struct {
+		Is  cluster.Refusal
+		Why string
+	}
+	heard(t, func(text string) (r refusal) {
+		r.Is, r.Why = dialect{}.Refused(text)
+		return r
+	}, map[string]refusal{
 		failed + "Requested node configuration is not available\n": {
 			Is: cluster.Never, Why: "Requested node configuration is not available (ask for less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes)",
 		},
@@ -119,8 +125,18 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// heard checks what is made of texts that a command prints.
+func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
+	t.Helper()
+	for text, want := range all {
+		if got := hear(text); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestAccepted(t *testing.T) {
-	clustertest.Heard(t, dialect{}.Accepted, map[string]string{
+	heard(t, dialect{}.Accepted, map[string]string{
 		"17\n": "17", "17;gpurun\n": "17", "": "", "sbatch: error: x\n": "", "sbatch: some notice of the site\n18\n": "18", "Submitted batch job 17\n": "",
 	})
 }
@@ -164,7 +180,14 @@ func TestArgs(t *testing.T) {
 		if tt.options["exclude"] != "" {
 			a.Small = []string{"small"}
 		}
-		clustertest.Args(t, dialect{}, tt.name, a, tt.want)
+		args, err := dialect{}.Args(a)
+		got := strings.Join(args, " ")
+		if err != nil {
+			got = err.Error()[:min(len(err.Error()), len(tt.want))]
+		}
+		if got != tt.want || err != nil && got == "" {
+			t.Errorf("%s: got %q, %v; want %q", tt.name, got, err, tt.want)
+		}
 	}
 }
 
@@ -176,7 +199,7 @@ func TestCancelNamesTasksAlone(t *testing.T) {
 }
 
 func TestByHand(t *testing.T) {
-	clustertest.Heard(t, func(what string) string { return dialect{}.ByHand(strings.Fields(what)) }, map[string]string{
+	heard(t, func(what string) string { return dialect{}.ByHand(strings.Fields(what)) }, map[string]string{
 		"17 18_2": "scancel 17 18_2", "17 gr-x-1 gr-x-2": "scancel 17; scancel -n gr-x-1; scancel -n gr-x-2", "gr-x-1": "scancel -n gr-x-1",
 	})
 }
@@ -263,6 +286,21 @@ func TestExceeds(t *testing.T) {
 	for _, args := range []string{"", "--partition=gpu", "--time=99 --qos=long", "--time=99 --reservation=r", "--time=99 -plong"} {
 		if c, _ := (dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {
 			t.Errorf("%s: asked by %q", args, c.Args)
+		}
+	}
+}
+
+// What sbatch --test-only printed: an estimate, one that says nothing, a refusal.
+func TestTried(t *testing.T) {
+	soon := time.Now().Add(2 * time.Hour)
+	for text, want := range map[string]string{
+		"sbatch: Job 9 to start at " + soon.Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n":       "at " + soon.Format("15:04 on 2 January"),
+		"sbatch: Job 9 to start at " + time.Now().Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n": "now",
+		"sbatch: Job 9 to start at 3048-08-28T15:11:54 using 1 processors on nodes node1 in partition urgent\n":                           "",
+		"": "",
+	} {
+		if got := (dialect{}).Tried(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package clustertest
+package cluster_test
 
 import (
 	"fmt"

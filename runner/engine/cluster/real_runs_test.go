@@ -1,4 +1,4 @@
-package clustertest
+package cluster_test
 
 import (
 	"fmt"
@@ -16,12 +16,12 @@ import (
 
 // MultiSeed checks that an example runs unchanged, partly here and partly there, with one ledger.
 func (s *Site) MultiSeed(t *testing.T) {
-	text, err := os.ReadFile("../../../../jobs/multi_seed.yaml")
+	text, err := os.ReadFile("../../../jobs/multi_seed.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := s.New(t, strings.Replace(string(text), "work_dir: ..", "work_dir: .", 1))
-	b.Command("cp", "-r", "../../../../jobs", b.Dir)
+	b.Command("cp", "-r", "../../../jobs", b.Dir)
 	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 succeeded")
 	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 up to date")
 	b.Says(b.Run("plan", "jobs.yaml"), "0 would run")
@@ -34,13 +34,13 @@ func (s *Site) MultiSeed(t *testing.T) {
 
 // History checks that the node, the cluster's number and the time in its queue of a job are known afterwards, and that it
 // held its GPUs from its beginning to its end. Before go there is no room for it.
-func (s *Site) History(t *testing.T, shut, open func(b *Bench)) {
+func (s *Site) History(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: a, gpus: 2, run: sleep 2}]\n")
-	shut(b)
+	s.Before(b)
 	cmd, out := b.Start("jobs.yaml")
 	id := b.JobID("a")
 	b.Says(b.Run("history", "a"), id)
-	open(b)
+	s.After(b)
 	_ = b.Finish(cmd)
 	f := b.Facts(state.KindEnd)["a"]
 	if len(f) != 1 || f[0].State != state.Succeeded || f[0].JobID != id || f[0].Host == "" || len(f[0].GPUs) != 2 || f[0].Began.IsZero() {
@@ -61,16 +61,15 @@ type Told struct {
 	Node        string
 }
 
-// Sweep checks that the ledger, the jobs' own journal and the cluster agree on where and when each job of a sweep ran. told
-// returns what the cluster tells, by its numbers, as far as it still knows.
-func (s *Site) Sweep(t *testing.T, told func(b *Bench) map[string]Told) {
+// Sweep checks that the ledger, the jobs' own journal and the cluster agree on where and when each job of a sweep ran.
+func (s *Site) Sweep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a measurement")
 	}
 	const n = 100
 	b := s.New(t, fmt.Sprintf("settings: %s\njobs: [{name: \"j{i}\", matrix: {i: \"1..%d\"}, gpus: 0, run: 'date +%%s.%%N >{name}.began; sleep 1; date +%%s.%%N >{name}.over'}]\n", s.settings("1s"), n))
 	b.Says(b.Run("jobs.yaml"), fmt.Sprintf("%d succeeded", n))
-	theirs, ends, checked := told(b), b.Facts(state.KindEnd), 0
+	theirs, ends, checked := s.Told(b), b.Facts(state.KindEnd), 0
 	var own, others time.Duration
 	for i := 1; i <= n; i++ {
 		name := fmt.Sprint("j", i)
@@ -400,8 +399,8 @@ func (s *Site) Lagging(t *testing.T) {
 }
 
 // LateRecord checks that what the cluster says of an end is not believed before the job's record may be seen: one that has
-// failed is not lost, and one that has succeeded does not run again although its node fails. fail has that happen.
-func (s *Site) LateRecord(t *testing.T, fail func(b *Bench, node string)) {
+// failed is not lost, and one that has succeeded does not run again although its node fails.
+func (s *Site) LateRecord(t *testing.T) {
 	const job = `{name: %s, gpus: 0, retry: 0, run: 'echo %[1]s >>journal; echo $(ps -o ppid= -p $PPID) ${SLURMD_NODENAME:-here} >%[1]s.up; until [ -e go ]; do sleep 0.1; done; exit %d'}`
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs:\n  - "+fmt.Sprintf(job, "fails", 3)+"\n  - "+fmt.Sprintf(job, "done", 0)+"\n")
 	b.Lagging()
@@ -420,7 +419,7 @@ func (s *Site) LateRecord(t *testing.T, fail func(b *Bench, node string)) {
 	b.Until("done has ended, and fails is over", time.Minute, func() bool {
 		return strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+id+"/status"), `"state":"ended","uni_id":"`+id) && s.left() == 1
 	})
-	fail(b, node)
+	s.Fail(b, node)
 	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)
 	if f, d := ends["fails"], ends["done"]; len(f) != 1 || f[0].State != state.Failed || len(d) != 1 || d[0].State != state.Succeeded {

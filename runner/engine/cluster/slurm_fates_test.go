@@ -1,4 +1,4 @@
-package slurm
+package cluster_test
 
 import (
 	"fmt"
@@ -6,34 +6,33 @@ import (
 	"testing"
 	"time"
 
-	"gpurun/runner/engine/cluster/clustertest"
 	"gpurun/state"
 )
 
 // again is the command of a job that is to be displaced: it ends at once the second time.
 const again = "'[ -e {name}.up ] && exit 0; echo $SLURM_JOB_ID >{name}.up; sleep 300'"
 
-// fates are the rows of the table of verdicts that a job without GPUs can meet.
-var fates = append([]clustertest.Fate{
+// slurmFates are the rows of the table of verdicts that a job without GPUs can meet.
+var slurmFates = []Fate{
 	{Job: `{name: hungry, memory: 60MiB, run: 'x=$(head -c 400000000 /dev/zero | tr "\0" x); echo ${#x}'}`, Want: []state.Phase{state.OOM}},
 	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "Requested node configuration is not available"},
 	{
 		Job: "{name: limited, timeout: 1h, run: 'echo x >limited.up; sleep 300'}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of slurm)",
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			b.Wait("limited.up")
 			b.Command("scontrol", "update", "jobid="+b.JobID("limited"), "endtime=now")
 		},
 	},
 	{
 		Job: "{name: scancelled, retry: 3, run: 'echo x >scancelled.up; sleep 300'}", Want: []state.Phase{state.Cancelled}, Says: "by scancel",
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			b.Wait("scancelled.up")
 			b.Command("scancel", b.JobID("scancelled"))
 		},
 	},
 	{
 		Job: "{name: requeued, run: " + again + "}", Want: []state.Phase{state.Lost, state.Succeeded}, Free: true,
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			b.Wait("requeued.up")
 			id := b.JobID("requeued")
 			b.Command("scontrol", "update", "jobid="+id, "requeue=1") // gpurun forbids it
@@ -42,19 +41,19 @@ var fates = append([]clustertest.Fate{
 	},
 	{
 		Job: "{name: outer, retry: 1, run: " + again + "}", Want: []state.Phase{state.Lost, state.Succeeded}, Race: true,
-		Meet: func(b *clustertest.Bench) { // Slurm ends its keeper with it, which may have written before what it saw
+		Meet: func(b *Bench) { // Slurm ends its keeper with it, which may have written before what it saw
 			b.Kill("SLURM_JOB_ID="+b.Wait("outer.up"), func(args string) bool {
 				return strings.Contains(args, "__task") && !strings.HasSuffix(args, "keep")
 			})
 		},
 	},
-}, clustertest.Usual...)
+}
 
-// waiting are those that a job meets while it waits for GPUs.
-var waiting = []clustertest.Fate{
+// slurmWaiting are those that a job meets while it waits for GPUs.
+var slurmWaiting = []Fate{
 	{
 		Job: "{name: held, gpus: 1, run: 'true'}", Want: []state.Phase{state.Succeeded},
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			id := b.JobID("held")
 			b.Command("scontrol", "hold", id)
 			b.Until("the reason is shown", 30*time.Second, func() bool { return strings.Contains(b.Run("status"), "JobHeld") })
@@ -63,57 +62,52 @@ var waiting = []clustertest.Fate{
 	},
 	{
 		Job: "{name: pending, gpus: 1, run: 'true'}", Want: []state.Phase{state.Cancelled}, Says: "by scancel",
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			b.Command("scancel", b.JobID("pending"))
 			b.Until("pending is cancelled", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["pending"]) > 0 })
 		},
 	},
 	{
 		Job: "{name: whole, gpus: 1, cpus: 2, retry: 2, run: 'true'}", Want: []state.Phase{state.Cancelled}, // of an array of its own
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			id, _, _ := strings.Cut(b.JobID("whole"), "_")
 			b.Command("scancel", id)
 		},
 	},
 	{
 		Job: "{name: stopped, gpus: 1, run: 'true'}", Want: []state.Phase{state.Cancelled}, // and not what is in its array
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			b.JobID("stopped")
 			b.Says(b.Run("stop", "stopped"), "cancelled: stopped")
 		},
 	},
 	{
 		Job: "{name: closed, gpus: 1, run: 'true'}", Want: []state.Phase{state.Succeeded},
-		Meet: func(b *clustertest.Bench) {
-			b.Command(site.Shut[0]...)
+		Meet: func(b *Bench) {
+			b.Command(slurmSite.Shut[0]...)
 			b.Until("the reason is shown", 30*time.Second, func() bool { return strings.Contains(b.Run("status"), "PartitionDown") })
-			b.Command(site.Shut[1]...)
+			b.Command(slurmSite.Shut[1]...)
 		},
 	},
 }
 
-// Each job meets its own fate, by the real daemons.
-func TestRealStates(t *testing.T) { site.Meet(t, "", fates, clustertest.Nothing, clustertest.Nothing) }
-
-func TestRealWaiting(t *testing.T) { site.Meet(t, "", waiting, block, unblock) }
-
 // Those that lose their place through no fault of their own run again, without spending a retry.
 func TestRealDisplaced(t *testing.T) {
-	displaced := func(name string, how func(b *clustertest.Bench, node string)) clustertest.Fate {
-		return clustertest.Fate{
+	displaced := func(name string, how func(b *Bench, node string)) Fate {
+		return Fate{
 			Job:  "{name: " + name + ", gpus: 4, run: 'if [ ! -e {name}.up ]; then echo $SLURMD_NODENAME >{name}.up; sleep 300; fi'}",
 			Want: []state.Phase{state.Lost, state.Succeeded}, Free: true,
-			Meet: func(b *clustertest.Bench) { how(b, b.Wait(name+".up")) },
+			Meet: func(b *Bench) { how(b, b.Wait(name+".up")) },
 		}
 	}
-	site.Meet(t, "", []clustertest.Fate{
-		displaced("preempted", func(b *clustertest.Bench, node string) {
+	slurmSite.Meet(t, "", []Fate{
+		displaced("preempted", func(b *Bench, node string) {
 			b.Command("sbatch", "--parsable", "-o", "/dev/null", "-p", "urgent", "-w", node, "--gres=gpu:4", "--wrap", "sleep 1")
 		}),
-		displaced("down", func(b *clustertest.Bench, node string) {
+		displaced("down", func(b *Bench, node string) {
 			b.Command("scontrol", "update", "nodename="+node, "state=down", "reason=test")
 		}),
-	}, clustertest.Nothing, func(b *clustertest.Bench) {
+	}, Nothing, func(b *Bench) {
 		b.Until("the job of the node that is down is over", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["down"]) > 0 })
 		tend()
 	})
@@ -121,7 +115,7 @@ func TestRealDisplaced(t *testing.T) {
 
 // sbatch gets its own variables and waits for nothing, and a job what the site's TaskProlog sets.
 func TestRealEnvironment(t *testing.T) {
-	b := site.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, run: 'echo $SLURM_JOB_PARTITION $ZE_AFFINITY_MASK $LD_LIBRARY_PATH $MINE >is'}]\n")
+	b := slurmSite.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, run: 'echo $SLURM_JOB_PARTITION $ZE_AFFINITY_MASK $LD_LIBRARY_PATH $MINE >is'}]\n")
 	for name, value := range map[string]string{"SBATCH_PARTITION": "urgent", "SBATCH_WAIT": "1", "LD_LIBRARY_PATH": "/mine", "MINE": "mine"} {
 		b.Setenv(name, value)
 	}
@@ -133,7 +127,7 @@ func TestRealEnvironment(t *testing.T) {
 
 // When Slurm expects a job to start is shown as its estimate, whatever zone gpurun is in.
 func TestRealExpected(t *testing.T) {
-	b := site.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 4, timeout: 1m, run: \"true\"}]\n")
+	b := slurmSite.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 4, timeout: 1m, run: \"true\"}]\n")
 	blockFor(b, "--time=30")
 	b.Setenv("TZ", "Asia/Tokyo")
 	cmd, _ := b.Start("jobs.yaml")
@@ -162,7 +156,7 @@ func TestRealRefused(t *testing.T) {
 		t.Skip("waits until it is submitted again")
 	}
 	const file = "settings: {engine: slurm, cluster: {poll: 1s%s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 0, retry: 2, run: 'true'}]\n"
-	b := site.New(t, fmt.Sprintf(file, `, extra: ["--licenses=nope"]`))
+	b := slurmSite.New(t, fmt.Sprintf(file, `, extra: ["--licenses=nope"]`))
 	const why = "Invalid license specification (scontrol show licenses lists them)"
 	out, _, _ := strings.Cut(b.Run("jobs.yaml"), "3 failed alike")
 	if ends := b.Facts(state.KindEnd); len(ends["j1"]) != 1 || ends["j1"][0].Reason != "slurm: "+why || strings.Count(out, why) != 1 {
@@ -170,16 +164,16 @@ func TestRealRefused(t *testing.T) {
 	}
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+why)
 
-	b = site.New(t, strings.Replace(fmt.Sprintf(file, ""), "gpus: 0,", "gpus: 0, timeout: 30m,", 1))
+	b = slurmSite.New(t, strings.Replace(fmt.Sprintf(file, ""), "gpus: 0,", "gpus: 0, timeout: 30m,", 1))
 	b.Cleanup(func() {
-		clustertest.Quietly("scontrol", "update", "partitionname=gpu", "state=up", "maxtime=unlimited")
+		Quietly("scontrol", "update", "partitionname=gpu", "state=up", "maxtime=unlimited")
 	})
 	b.Command("scontrol", "update", "partitionname=gpu", "maxtime=30")
 	const long = "--time=33, which is cluster.time, or timeout, grace and 2 minutes, is more than the 30 minutes of partition gpu (make timeout 3m shorter,"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+long)
 	b.Says(b.Run("jobs.yaml"), "3 failed alike: slurm: "+long)
 
-	b = site.New(t, fmt.Sprintf(file, ""))
+	b = slurmSite.New(t, fmt.Sprintf(file, ""))
 	b.Command("scontrol", "update", "partitionname=gpu", "state=drain")
 	const drained = "Required partition not available (inactive or drain)"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm takes none now, and gpurun would try again: "+drained)
@@ -190,6 +184,3 @@ func TestRealRefused(t *testing.T) {
 	b.Says(said.String(), "some jobs wait: slurm takes none like it now: "+drained)
 	b.Says(said.String(), "3 succeeded")
 }
-
-// A node that does not see what gpurun made is named with the cure.
-func TestRealNotShared(t *testing.T) { site.NotShared(t, block, unblock) }

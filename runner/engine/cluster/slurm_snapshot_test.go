@@ -1,4 +1,4 @@
-package slurm
+package cluster_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 // Jobs on a node run in the copy of the code that was made when the run began, and what they
 // write there comes home.
 func TestRealSnapshot(t *testing.T) {
-	b := site.New(t, "")
+	b := slurmSite.New(t, "")
 	b.Write("jobs.yaml", fmt.Sprintf(`
 settings: {engine: slurm, snapshot: true, cluster: {poll: 2s}}
 jobs: [{name: a, gpus: 0, outputs: [out.txt], run: 'echo up >%[1]s/up; until [ -e %[1]s/go ]; do sleep 0.1; done; sh code.sh'}]

@@ -1,4 +1,4 @@
-package clustertest
+package cluster_test
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 )
 
 // FolderGone checks what becomes of jobs whose folders somebody removes, while they wait and while they run: none is left
-// open, and none runs twice at a time. Meanwhile before and after keep jobs with a GPU from starting.
-func (s *Site) FolderGone(t *testing.T, before, after func(b *Bench)) {
+// open, and none runs twice at a time.
+func (s *Site) FolderGone(t *testing.T) {
 	attempt := func(b *Bench, job string) string {
 		return ".gpurun/jobs.yaml/attempts/" + b.Facts(state.KindStart)[job][0].UniID
 	}
@@ -44,7 +44,7 @@ func (s *Site) FolderGone(t *testing.T, before, after func(b *Bench)) {
 		s.Meet(t, "", []Fate{
 			{Job: "{name: forgotten, " + keys + "}", Meet: meet("forgotten", attempt, false), Want: again, Free: true},
 			{Job: "{name: unlogged, " + keys + "}", Meet: meet("unlogged", logs, false), Want: []state.Phase{state.Succeeded}},
-		}, before, after)
+		}, s.Before, s.After)
 	})
 	t.Run("running", func(t *testing.T) {
 		if testing.Short() {

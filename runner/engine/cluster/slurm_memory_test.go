@@ -1,4 +1,4 @@
-package slurm
+package cluster_test
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/runner/engine/cluster/clustertest"
 	"gpurun/state"
 )
 
@@ -19,7 +18,7 @@ const (
 // A job does not begin on GPUs that are too small, and goes to another node without spending a
 // retry. What its GPUs show there is in the ledger.
 func TestRealGPUMemory(t *testing.T) {
-	b := site.New(t, `
+	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENAME >>journal; until [ -e go ]; do sleep 0.1; done'}]
 `)
@@ -49,7 +48,7 @@ jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENA
 }
 
 // gauged reports whether the outer process of a running task has had time for a reading.
-func gauged(b *clustertest.Bench) bool {
+func gauged(b *Bench) bool {
 	started := b.Facts(state.KindRunning)["a"]
 	return len(started) > 0 && time.Since(started[0].Time) > 3*time.Second
 }
@@ -57,7 +56,7 @@ func gauged(b *clustertest.Bench) bool {
 // A job that was given no GPU and is on one is ended by its node, and fails with the reason. Where the GPUs are only told
 // by number, which the driver may count differently, the user is warned.
 func TestRealStray(t *testing.T) {
-	b := site.New(t, `
+	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs:
   - {name: none, gpus: 0, retry: 2, run: 'echo $$ >none; exec sleep 1000'}
@@ -87,7 +86,7 @@ jobs:
 
 // After it ran out of memory, a job asks the cluster for more.
 func TestRealMemoryGrows(t *testing.T) {
-	b := site.New(t, `
+	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs:
   - name: a

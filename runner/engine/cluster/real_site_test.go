@@ -1,10 +1,11 @@
-package clustertest
+package cluster_test
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 // A Site is a real cluster: what there is called how.
 type Site struct {
 	Engine   string
+	Folder   string // with testdata/cluster.sh
 	Dialect  cluster.Dialect
 	End      []string    // the command that ends all jobs
 	Listed   []string    // the command that lists what waits or runs; a line of a task begins with its number
@@ -31,12 +33,31 @@ type Site struct {
 
 	Take func(b *Bench, gpus string) // takes GPUs as somebody would who does not use gpurun
 	Free func(b *Bench)              // gives back what was taken
+
+	Before, After func(b *Bench)                 // keep jobs with a GPU from starting, and let them start
+	Fail          func(b *Bench, node string)    // has the cluster say that job "done" failed there, before its record is seen
+	Told          func(b *Bench) map[string]Told // what the cluster says of past tasks, by their names
+	Submit        []string                       // the command that submits a script with two GPUs and one CPU
+	Limit, Warn   []string                       // its arguments for the shortest time, with a warning before its end; the command that warns a job
+	Keys          string                         // more of the setting cluster, for Running
+	Running       []Fate                         // what a running job can meet there, beside Usual,
+	Queued        []Fate                         // one that waits,
+	Still         []Fate                         // and one that is suspended
+	Long          []string                       // tests to leave out with -short
 }
 
-// New makes a bench on a cluster without jobs, and leaves it so.
+// New makes a bench on a cluster without jobs, and leaves it so, if this engine's is to be tested.
 func (s *Site) New(t *testing.T, file string) *Bench {
 	t.Helper()
-	b := New(t, s.Engine, file)
+	if !slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), s.Engine) {
+		t.Skip("needs a real " + s.Engine + ": make engines")
+	}
+	binary, err := plain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bench{t, t.TempDir(), binary, s.Folder}
+	b.Write("jobs.yaml", file)
 	s.clear(b)
 	t.Cleanup(func() { s.clear(b) })
 	return b
@@ -139,6 +160,10 @@ func (s *Site) Meet(t *testing.T, keys string, all []Fate, before, after func(b 
 	}
 }
 
+// States and Waiting check that each job meets its own fate, by the real daemons.
+func (s *Site) States(t *testing.T)  { s.Meet(t, s.Keys, append(s.Running, Usual...), Nothing, Nothing) }
+func (s *Site) Waiting(t *testing.T) { s.Meet(t, "", s.Queued, s.Before, s.After) }
+
 // Usual are fates that do not depend on the kind of cluster.
 var Usual = []Fate{
 	{Job: "{name: exits, run: exit 3}", Want: []state.Phase{state.Failed}},
@@ -160,8 +185,8 @@ var Usual = []Fate{
 	},
 }
 
-// Still has a job that writes its pid to NAME.up suspended, until it stands still.
-func (s *Site) Still(b *Bench, name string) (pid int) {
+// standStill has a job that writes its pid to NAME.up suspended, until it stands still.
+func (s *Site) standStill(b *Bench, name string) (pid int) {
 	b.Helper()
 	pid, err := strconv.Atoi(b.Wait(name + ".up"))
 	if err != nil {
@@ -174,11 +199,11 @@ func (s *Site) Still(b *Bench, name string) (pid int) {
 
 // Suspended checks that a job that is suspended stands still, says so, and goes on; and what
 // others meet.
-func (s *Site) Suspended(t *testing.T, more ...Fate) {
-	s.Meet(t, "", append(more, Fate{
+func (s *Site) Suspended(t *testing.T) {
+	s.Meet(t, "", append(s.Still, Fate{
 		Job: "{name: suspended, run: 'echo $$ >{name}.up; until [ -e go ]; do sleep 0.1; done'}", Want: []state.Phase{state.Succeeded},
 		Meet: func(b *Bench) {
-			pid := s.Still(b, "suspended")
+			pid := s.standStill(b, "suspended")
 			b.Until("it says so", time.Minute, func() bool { return strings.Contains(b.Run("status"), "suspended by the cluster") })
 			b.Command(append(s.Suspend[1], b.JobID("suspended"))...)
 			b.Until("it goes on", 30*time.Second, func() bool { return !in(pid, still) })
@@ -189,15 +214,15 @@ func (s *Site) Suspended(t *testing.T, more ...Fate) {
 }
 
 // NotShared checks that a node that does not see the state folder, or gpurun in it, ends the run with one error that names
-// the node and the cure, and that no job has failed. Meanwhile before and after keep jobs with a GPU from starting.
-func (s *Site) NotShared(t *testing.T, before, after func(b *Bench)) {
+// the node and the cure, and that no job has failed.
+func (s *Site) NotShared(t *testing.T) {
 	for _, tt := range []struct{ missing, says string }{
 		{"submits/*", "does not see the state folder: keep the job file, or --state-dir, on a file system that all nodes share"},
 		{"bin/*/gpurun", "does not see gpurun in the state folder: keep that on a file system that all nodes share, or set cluster: {gpurun: PATH}"},
 	} {
 		t.Run(filepath.Base(tt.missing), func(t *testing.T) {
 			b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: \"j{i}\", matrix: {i: 1..4}, gpus: 1, retry: 0, run: 'true'}]\n")
-			before(b)
+			s.Before(b)
 			cmd, out := b.Start("jobs.yaml")
 			for i := range 4 {
 				b.JobID(fmt.Sprint("j", i+1))
@@ -209,7 +234,7 @@ func (s *Site) NotShared(t *testing.T, before, after func(b *Bench)) {
 			if err := os.Rename(found[0], filepath.Join(b.Dir, "hidden")); err != nil {
 				t.Fatal(err)
 			}
-			after(b)
+			s.After(b)
 			_ = b.Finish(cmd)
 			if n := strings.Count(out.String(), tt.says); n != 1 || cmd.ProcessState.ExitCode() != 4 || strings.Contains(out.String(), "failed") {
 				t.Errorf("exit status %d, and %d times %q:\n%s", cmd.ProcessState.ExitCode(), n, tt.says, out)

@@ -1,28 +1,10 @@
-package slurm
+package cluster_test
 
-import (
-	"testing"
-	"time"
-)
-
-// What sbatch --test-only printed: an estimate, one that says nothing, a refusal.
-func TestTried(t *testing.T) {
-	soon := time.Now().Add(2 * time.Hour)
-	for text, want := range map[string]string{
-		"sbatch: Job 9 to start at " + soon.Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n":       "at " + soon.Format("15:04 on 2 January"),
-		"sbatch: Job 9 to start at " + time.Now().Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n": "now",
-		"sbatch: Job 9 to start at 3048-08-28T15:11:54 using 1 processors on nodes node1 in partition urgent\n":                           "",
-		"": "",
-	} {
-		if got := (dialect{}).Tried(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
-}
+import "testing"
 
 // A job's own keys for the cluster hold for it alone.
 func TestRealKeys(t *testing.T) {
-	b := site.New(t, `
+	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s, partition: gpu}}
 defaults: {gpus: 0, cluster: {time: 9m}, run: 'squeue -h -j $SLURM_JOB_ID -O "Partition: ,TimeLimit: ,NodeList: " | head -1 >{name}.is'}
 jobs:
@@ -39,7 +21,7 @@ jobs:
 
 // plan says what would be submitted and asks Slurm about it, and submits nothing.
 func TestRealPlan(t *testing.T) {
-	b := site.New(t, `
+	b := slurmSite.New(t, `
 settings: {engine: slurm}
 jobs:
   - {name: "j{i}", matrix: {i: "0..4"}, gpus: 2, timeout: 1h, run: "true"}
@@ -51,7 +33,7 @@ jobs:
 	b.Says(out, "  1 job (huge): --gres=gpu:9\n      slurm refuses them: Requested node configuration is not available (ask for less;")
 	b.Says(out, "cannot be submitted: gpu_model: nothing says what \"a100\" is called on this cluster")
 	b.Says(b.Run("doctor", "--engine", "slurm"), "ok  takes a job with --gres=gpu:1, by its estimate now")
-	if left := site.Left(); left != "" {
+	if left := slurmSite.Left(); left != "" {
 		t.Errorf("submitted: %s", left)
 	}
 }

@@ -1,4 +1,4 @@
-package gridengine
+package cluster_test
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 )
 
 // plan says what would be submitted and asks Grid Engine about it, and submits nothing.
-func TestRealPlan(t *testing.T) {
-	b := site.New(t, `
+func TestRealPlanOfGridEngine(t *testing.T) {
+	b := sgeSite.New(t, `
 settings: {engine: sge}
 jobs:
   - {name: "j{i}", matrix: {i: "0..4"}, gpus: 2, timeout: 1h, run: "true"}
@@ -24,17 +24,17 @@ jobs:
 	b.Says(out, "because it offers only hc:gpu=4.000000")
 	b.Says(out, "  1 job (wide): -pe smp 99\n      sge refuses them: ")
 	b.Says(out, "cannot be submitted: memory: nothing says what counts memory on this cluster")
-	if left := site.Left(); left != "" {
+	if left := sgeSite.Left(); left != "" {
 		t.Errorf("submitted: %s", left)
 	}
 }
 
 // The hosts are listed with the GPUs that are free, and who has the others.
 func TestRealNodes(t *testing.T) {
-	b := site.New(t, "jobs: []")
-	site.Take(b, "3")
+	b := sgeSite.New(t, "jobs: []")
+	sgeSite.Take(b, "3")
 	b.Until("its GPUs are listed as taken", 30*time.Second, func() bool {
-		nodes, err := cluster.Nodes(dialect{})
+		nodes, err := cluster.Nodes(sgeSite.Dialect)
 		return err == nil && len(nodes) == 1 && nodes[0].GPUs == 4 && nodes[0].Used == 3
 	})
 	out := b.Run("gpus", "--engine", "sge")
@@ -48,8 +48,8 @@ func TestRealNodes(t *testing.T) {
 
 // A job does not begin on GPUs that are too small, spends no retry, and is not submitted to that
 // host again.
-func TestRealGPUMemory(t *testing.T) {
-	b := site.New(t, `
+func TestRealGPUMemoryOfGridEngine(t *testing.T) {
+	b := sgeSite.New(t, `
 settings: {engine: sge, cluster: {poll: 1s}}
 jobs:
   - {name: small, gpu_memory: 8GiB, run: 'echo $CUDA_VISIBLE_DEVICES >>ran'}

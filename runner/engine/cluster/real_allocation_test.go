@@ -1,4 +1,4 @@
-package clustertest
+package cluster_test
 
 import (
 	"os"
@@ -18,10 +18,8 @@ import (
 
 // Allocation checks that a run inside a job of the cluster, with two GPUs and one CPU, keeps to
 // these and to its end, and that the same command resumes what was cut off, without a retry,
-// in other jobs, and then where none of these can be seen. submit is the command that
-// submits a script; limit are its arguments for the shortest time, with a warning before its end;
-// warn is the command that warns a job, for when there is no time to wait.
-func (s *Site) Allocation(t *testing.T, submit, limit []string, warn ...string) {
+// in other jobs, and then where none of these can be seen.
+func (s *Site) Allocation(t *testing.T) {
 	b := s.New(t, `
 settings: {engine: local, grace: 1s}
 defaults: {retry: 0}
@@ -38,7 +36,7 @@ jobs:
 	b.Write("small", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" wide.yaml\n")
 	in := func(script string, args ...string) (id, out string) {
 		out = filepath.Join(b.Dir, script+".out")
-		id = strings.TrimSpace(b.Command(slices.Concat(submit, args, []string{"-o", out, filepath.Join(b.Dir, script)})...))
+		id = strings.TrimSpace(b.Command(slices.Concat(s.Submit, args, []string{"-o", out, filepath.Join(b.Dir, script)})...))
 		return id, out
 	}
 	over := func() { b.Until("the job is over", 4*time.Minute, func() bool { return s.left() == 0 }) }
@@ -58,11 +56,11 @@ jobs:
 		t.Fatal(err)
 	}
 	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" --force jobs.yaml\n")
-	id, out := in("script", limit...)
+	id, out := in("script", s.Limit...)
 	b.Wait("long.up")
 	b.Until("the short jobs have run", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 6 })
-	if testing.Short() && warn != nil {
-		b.Command(append(warn, id)...)
+	if testing.Short() && s.Warn != nil {
+		b.Command(append(slices.Clone(s.Warn), id)...)
 	}
 	b.Until("it was warned", 4*time.Minute, func() bool { return strings.Contains(said(out), "run the rest with") })
 	over()

@@ -1,4 +1,4 @@
-package slurm
+package cluster_test
 
 import (
 	"bytes"
@@ -12,30 +12,24 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurun/runner/engine/cluster/clustertest"
 	"gpurun/state"
 )
 
 const (
-	folder  = "/var/lib/gpurun-test-slurm" // of testdata/cluster.sh
-	setting = "/etc/slurm/slurm.conf"
+	slurmFolder = "/var/lib/gpurun-test-slurm" // of testdata/cluster.sh
+	setting     = "/etc/slurm/slurm.conf"
 )
 
-// A cluster's word is not believed before a record may be seen; here a node fails.
-func TestRealLateRecord(t *testing.T) { site.LateRecord(t, down) }
-
-func TestRealFolderGone(t *testing.T) { site.FolderGone(t, block, unblock) }
-
 // down has a node fail, for Slurm.
-func down(b *clustertest.Bench, node string) {
+func down(b *Bench, node string) {
 	b.Command("scontrol", "update", "nodename="+node, "state=down", "reason=test")
 	b.Cleanup(tend)
 }
 
 // crash ends all that runs on a node at once, as when its power fails. outer is the process there that Slurm started.
-func crash(b *clustertest.Bench, node string, outer int) {
+func crash(b *Bench, node string, outer int) {
 	b.Helper()
-	text, _ := os.ReadFile(filepath.Join(folder, "run/slurmd-"+node+".pid"))
+	text, _ := os.ReadFile(filepath.Join(slurmFolder, "run/slurmd-"+node+".pid"))
 	daemon, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", outer))
 	_, rest, _ := strings.Cut(string(stat), ") ")
@@ -65,10 +59,10 @@ func TestRealCrashed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a record that never comes")
 	}
-	site.Meet(t, "", []clustertest.Fate{{
+	slurmSite.Meet(t, "", []Fate{{
 		Job:  "{name: crashed, run: 'if [ ! -e up ]; then echo $(ps -o ppid= -p $PPID) $SLURMD_NODENAME >up; sleep 300; fi'}",
 		Want: []state.Phase{state.Lost, state.Succeeded}, Free: true,
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			var outer int
 			var node string
 			if _, err := fmt.Sscan(b.Wait("up"), &outer, &node); err != nil {
@@ -77,24 +71,26 @@ func TestRealCrashed(t *testing.T) {
 			b.Until("it is known to run", time.Minute, func() bool { return len(b.Facts(state.KindRunning)["crashed"]) > 0 })
 			crash(b, node, outer)
 		},
-	}}, clustertest.Nothing, clustertest.Nothing)
+	}}, Nothing, Nothing)
 }
 
 // A job that waits for what no node has any more ends with the reason, and is not left there.
 func TestRealNever(t *testing.T) {
-	feature := func(b *clustertest.Bench, name string) {
+	feature := func(b *Bench, name string) {
 		for _, n := range []string{"node1", "node2"} {
 			b.Command("scontrol", "update", "nodename="+n, "availablefeatures="+name, "activefeatures="+name)
 		}
 	}
-	site.Meet(t, ", constraint: fast", []clustertest.Fate{{
+	slurmSite.Meet(t, ", constraint: fast", []Fate{{
 		Job: "{name: a, gpus: 1, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "slurm can never start it: BadConstraints",
-		Meet: func(b *clustertest.Bench) {
+		Meet: func(b *Bench) {
 			b.JobID("a")
 			feature(b, "")
-			b.Until("it was cancelled there", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 && !strings.Contains(site.Left(), "PENDING") })
+			b.Until("it was cancelled there", time.Minute, func() bool {
+				return len(b.Facts(state.KindEnd)["a"]) > 0 && !strings.Contains(slurmSite.Left(), "PENDING")
+			})
 		},
-	}}, func(b *clustertest.Bench) {
+	}}, func(b *Bench) {
 		feature(b, "fast")
 		b.Cleanup(func() { feature(b, "") })
 		block(b)
@@ -107,7 +103,7 @@ func TestRealForgotten(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until Slurm forgets")
 	}
-	b := site.New(t, `
+	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs:
   - {name: ran, gpus: 0, retry: 0, run: 'echo {name} >>journal; [ -e ran.up ] || { echo x >ran.up; sleep 300; }'}
@@ -141,7 +137,7 @@ func TestRealFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until sbatch tries again")
 	}
-	b := site.New(t, `
+	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs: [{name: "j{i}", matrix: {i: "0..2"}, gpus: 0, run: 'echo {i} >>journal'}]
 `)

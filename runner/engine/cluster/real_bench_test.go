@@ -1,6 +1,6 @@
 // Package clustertest runs gpurun against a real cluster: what the tests of all kinds of cluster
 // have in common.
-package clustertest
+package cluster_test
 
 import (
 	"bufio"
@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +35,7 @@ type Bench struct {
 	*testing.T
 	Dir    string
 	Binary string
+	Folder string // of the engine
 }
 
 // built is where gpurun was built, if a test needed it.
@@ -56,27 +56,11 @@ func build(name, tags string) (string, error) {
 	return path, err
 }
 
-// Main is for TestMain, after which the exit status is that of m.
-func Main(m *testing.M) {
+func TestMain(m *testing.M) {
 	m.Run()
 	if built != "" {
 		_ = os.RemoveAll(built)
 	}
-}
-
-// New makes a bench, if this engine's cluster is to be tested.
-func New(t *testing.T, engine, file string) *Bench {
-	t.Helper()
-	if !slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), engine) {
-		t.Skip("needs a real " + engine + ": make engines")
-	}
-	binary, err := plain()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &Bench{t, t.TempDir(), binary}
-	b.Write("jobs.yaml", file)
-	return b
 }
 
 // Lagging has what gpurun starts here see files as late as the caches of a network file system
@@ -95,7 +79,7 @@ func (b *Bench) Lagging() {
 func (b *Bench) Drive(settings string) {
 	b.Helper()
 	library := filepath.Join(b.Dir, "libnvidia-ml.so")
-	b.Command("sh", "../../../../gpu/probe/testdata/build.sh", library)
+	b.Command("sh", "../../../gpu/probe/testdata/build.sh", library)
 	b.Write("driver", settings)
 	b.Setenv("NVML_STANDIN", filepath.Join(b.Dir, "driver"))
 	b.Setenv("GPURUN_NVML", library)
@@ -244,7 +228,7 @@ func (b *Bench) First(command, does string) {
 }
 
 // Cluster has the test cluster do something, such as "kill" its controller.
-func (b *Bench) Cluster(verb string) string { return b.Command("testdata/cluster.sh", verb) }
+func (b *Bench) Cluster(verb string) string { return b.Command(b.Folder+"/testdata/cluster.sh", verb) }
 
 // Kill kills the one process with a variable in its environment that is looked for.
 func (b *Bench) Kill(variable string, is func(args string) bool) {

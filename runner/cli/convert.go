@@ -14,7 +14,7 @@ type convertCmd struct {
 
 // Help returns the command's description and examples.
 func (convertCmd) Help() string {
-	return `Save it next to the old file, since paths are relative to that folder. Lines of one program become one entry with a matrix.
+	return `Save it next to the old file, since paths are relative to that folder.
 
 Examples:
 

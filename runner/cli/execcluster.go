@@ -49,7 +49,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if !asked.Known() { // a job's node would look, but here nothing is between the cluster and the command
 		return &batches.Failure{
 			Code: batches.ExitUsage, Text: fmt.Sprintf("-m %s: cluster.models does not say which GPUs on %s have that much", asked.GPUMemory.Asked(), s.Engine),
-			Hint: "name them with their memory in cluster.models, as docs/reference/clusters.md tells, or remove -m",
+			Hint: "name them with their memory in cluster.models, see gpurun help models, or remove -m",
 		}
 	}
 	if _, refused, err := (cluster.Trial{Args: args}).Ask(dialect); err != nil && refused == cluster.Never {

@@ -36,15 +36,10 @@ func (a *app) tour() {
 	fmt.Fprintln(a.Err, "All commands: gpurun --help. A command, or a key of a job file: gpurun help TOPIC.")
 }
 
-var (
-	heading = regexp.MustCompile(`(?m)^##+ (.*)\n`)
-	link    = regexp.MustCompile(`\[([^]]*)\]\((#[^)]*)?[^)]*\)`)
-	unnamed = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
-)
-
 // topic returns what the first page of the reference that has a word says of it: the rows of its tables, and the
 // section of that name, or the one that a row leads to. It is "" for a word that no page has.
 func topic(word string, width int) string {
+	heading, unnamed := regexp.MustCompile(`(?m)^##+ (.*)\n`), regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	anchor := func(title string) string {
 		return "#" + strings.ReplaceAll(unnamed.ReplaceAllString(strings.ToLower(title), ""), " ", "-")
 	}
@@ -56,7 +51,7 @@ func topic(word string, width int) string {
 		for line := range strings.Lines(string(page)) {
 			if key, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | "); row && strings.HasPrefix(line, "|") && strings.Contains(key, "`"+word+"`") {
 				found = append(found, line+"\n")
-				if m := link.FindStringSubmatch(line); m != nil {
+				if m := links().FindStringSubmatch(line); m != nil {
 					wanted = append(wanted, m[2])
 				}
 			}
@@ -78,10 +73,13 @@ func topic(word string, width int) string {
 	return ""
 }
 
+// links matches the links of a page: what is shown, and the section of the same page.
+func links() *regexp.Regexp { return regexp.MustCompile(`\[([^]]*)\]\((#[^)]*)?[^)]*\)`) }
+
 // readable returns a part of a page as text for a terminal.
 func readable(markdown string, width int) string {
 	var out, paragraph []string
-	code := false
+	code, link := false, links()
 	flush := func() {
 		if len(paragraph) > 0 {
 			out = append(out, terminal.Wrap(link.ReplaceAllString(strings.Join(paragraph, " "), "$1"), width, 2)...)

@@ -46,7 +46,7 @@ func (c *notifyCmd) Run(a *app) error {
 	}
 	if len(targets) == 0 {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "nobody gets news: there is no notify in " + from,
-			Hint: "write notify: $MY_WEBHOOK there (under settings in a job file), and export MY_WEBHOOK=https://…; docs/reference/jobfile.md#news has the services"}
+			Hint: "write notify: $MY_WEBHOOK there (under settings in a job file), and export MY_WEBHOOK=https://…; gpurun help notifications lists the services"}
 	}
 	if !c.Test {
 		for i, label := range jobspec.Labels(targets) {

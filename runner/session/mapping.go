@@ -12,7 +12,7 @@ import (
 )
 
 // What becomes of the settings of a job file where a cluster chooses the GPUs. Each
-// has one entry, so that nothing is dropped in silence; docs/reference/clusters.md tells of them. That of the
+// has one entry, so that nothing is dropped in silence; docs/reference/clusters.md lists them. That of the
 // keys of jobs stands in jobspec.JobKeys.
 
 // An onCluster says what becomes of settings.

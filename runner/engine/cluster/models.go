@@ -39,7 +39,7 @@ func (a Asked) Suitable() ([]Model, error) {
 	if names := a.Ask.Models; len(names) > 0 {
 		for _, name := range names {
 			if !slices.ContainsFunc(all, func(m Model) bool { return m.Name == name }) {
-				return nil, fmt.Errorf("gpu_model: nothing says what %q is called on this cluster: set cluster: {models: {%s: …}}, as docs/reference/clusters.md tells", name, name)
+				return nil, fmt.Errorf("gpu_model: no name on this cluster for %q: set cluster: {models: {%s: …}}, see gpurun help models", name, name)
 			}
 		}
 		all = slices.DeleteFunc(all, func(m Model) bool { return !slices.Contains(names, m.Name) })

@@ -203,7 +203,7 @@ jobs:
 		}
 		for _, want := range []string{"HOME=/home/u", "A=1", "CUDA_VISIBLE_DEVICES=0", "CUDA_DEVICE_ORDER=PCI_BUS_ID",
 			"GPURUN_JOB=train-007", "GPURUN_UNI_ID=u1", "GPURUN_PARAM_SEED=007", "MASTER_PORT=4", "PYTHONUNBUFFERED=1"} {
-			if !slices.Contains(got.Env, want) {
+			if !slices.Contains(engine.Layered(w.Environ, got.Env), want) {
 				t.Errorf("environment lacks %s: %q", want, got.Env)
 			}
 		}

@@ -31,7 +31,7 @@ func TestBundlesAreBuilt(t *testing.T) {
 		}
 	}
 	err = filepath.WalkDir("src", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !known[path] {
+		if err == nil && !d.IsDir() && !known[path] && d.Name() != "types.ts" {
 			t.Errorf("%s is newer than the bundles: run make web", path)
 		}
 		return err

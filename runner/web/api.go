@@ -82,7 +82,7 @@ func operations() []operation {
 		{path: "/batches", says: "Your batches on this host, last started first.", right: Read, answer: schema.Batches{}, json: (*call).batches},
 		{path: batch, says: "A batch without its jobs: at most 16 KiB.", right: Read, answer: schema.Summary{}, json: (*call).summary},
 		{path: batch + "/jobs", says: "Its jobs, a page at a time, in the order of the job files.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
-		{path: batch + "/jobs/{job}", says: "A job, why it is as it is, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
+		{path: batch + "/jobs/{job}", says: "A job by its id or name, why it is as it is, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
 		{path: batch + "/events", says: "Events summary (Summary), jobs (Jobs that have changed) and reset (load the jobs again). Goes on after the version, or the Last-Event-ID, that is given.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
 		{path: batch + "/timeline", says: "All attempts.", right: Read, answer: schema.Timeline{}, json: (*call).timeline},
 		{path: batch + "/runs", says: "What became of each run.", right: Read, answer: schema.History{}, json: (*call).runs},

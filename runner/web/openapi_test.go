@@ -3,10 +3,16 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"os"
+	"path"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +21,8 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"gpurun/state/schema"
 )
 
 // The document is valid OpenAPI, and every answer of every operation is as it says.
@@ -101,4 +109,61 @@ func TestMetrics(t *testing.T) {
 	if got := labels[1].GetValue(); got != "/home/\"me\"\\\n{x}\uFFFD.yaml" {
 		t.Errorf("the file is %q", got)
 	}
+}
+
+var update = flag.Bool("update", false, "rewrite the types of runner/ui")
+
+// The page and the report have the types of the documents that they are given: make web
+// renews them.
+func TestTypeScript(t *testing.T) {
+	s := serve(t, newFake(t, 0), Run)
+	schemas := s.Document()["components"].(object)["schemas"].(object)
+	shape(reflect.TypeFor[schema.Report](), schemas)
+	var out strings.Builder
+	out.WriteString("// Made from the documents of the API and the report: go test ./runner/web -run TypeScript -update.\n")
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		o := schemas[name].(object)
+		required, _ := o["required"].([]string)
+		fmt.Fprintf(&out, "export interface %s {", name)
+		fields := o["properties"].(object)
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			optional := "?"
+			if slices.Contains(required, field) {
+				optional = ""
+			}
+			fmt.Fprintf(&out, "\n  %s%s: %s;", field, optional, typeScript(fields[field].(object)))
+		}
+		out.WriteString("\n}\n")
+	}
+	file := "../ui/src/common/types.ts"
+	if *update {
+		write(t, file, out.String())
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != out.String() {
+		t.Errorf("%s is not what the documents say: go test ./runner/web -run TypeScript -update (%v)", file, err)
+	}
+}
+
+// typeScript returns the type of a field. Lists and maps that are known are never null.
+func typeScript(o object) string {
+	kind := "unknown"
+	all, _ := o["allOf"].([]any)
+	switch {
+	case all != nil:
+		kind = typeScript(all[0].(object))
+	case o["$ref"] != nil:
+		kind = path.Base(o["$ref"].(string))
+	case o["type"] == "array":
+		return "(" + typeScript(o["items"].(object)) + ")[]"
+	case o["additionalProperties"] != nil:
+		return "Record<string, " + typeScript(o["additionalProperties"].(object)) + ">"
+	case o["type"] == "integer":
+		kind = "number"
+	case o["type"] != nil:
+		kind = o["type"].(string)
+	}
+	if o["nullable"] == true {
+		kind += " | null"
+	}
+	return kind
 }

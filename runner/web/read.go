@@ -121,7 +121,7 @@ func (c *call) job() (any, error) {
 		return nil, err
 	}
 	id := c.PathValue("job")
-	i := slices.IndexFunc(e.rows, func(r row) bool { return r.id == id })
+	i := slices.IndexFunc(e.rows, func(r row) bool { return r.id == id || r.job.Name == id })
 	if i < 0 {
 		return nil, missing("this batch has no job " + id)
 	}

@@ -1,13 +1,17 @@
 // Drives a real Chromium for the tests of `make browser`.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import puppeteer from 'puppeteer-core';
 
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
 // The widths and themes in which everything must be right.
 export const looks = [
   { width: 1280, height: 900, dark: false }, { width: 1280, height: 900, dark: true },
+  { width: 768, height: 1024, dark: false }, { width: 768, height: 1024, dark: true },
   { width: 400, height: 800, dark: false }, { width: 400, height: 800, dark: true },
 ];
 
@@ -62,6 +66,13 @@ export const wide = (page) => page.evaluate(() => {
   return document.documentElement.scrollWidth <= most ? [] : [...document.querySelectorAll('body *')]
     .filter((e) => e.getBoundingClientRect().right > most + 1 && !e.closest('.scroll')).slice(0, 5).map((e) => e.outerHTML.slice(0, 120));
 });
+
+// faultsOf returns what axe finds wrong for people who use other than eyes and a mouse.
+export const faultsOf = async (page) => {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  return violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html.slice(0, 160)} ${n.failureSummary?.split('\n').pop() ?? ''}`));
+};
 
 // text waits until a text can be seen, click clicks a button by its label, and until waits for
 // what no page shows.

@@ -97,20 +97,17 @@ test('jobs are counted as done, and forgotten', async () => {
   const { page, faults } = await visit(`#/batch/${id}`);
   const waits = (await jobsOf()).find((j) => j.name.startsWith('hold') && j.state !== 'running');
   await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/job/${waits.id}`);
-  await click(page, 'Done');
-  await click(page, 'Count as done', 'dialog');
+  await click(page, 'Mark as done');
   await page.waitForSelector('.note.bad'); // its output is missing
   assert.notEqual((await job(waits.name)).state, 'succeeded');
-  await click(page, 'Done');
-  await (await page.waitForSelector('dialog input[type=checkbox]')).click();
+  await text(page, 'Mark as done without outputs?');
   await shoot(page, 'page-done', looks[0]);
-  await click(page, 'Count as done', 'dialog');
+  await click(page, 'Mark as done', 'dialog');
   await page.waitForFunction(() => /succeeded|up to date/.test(document.querySelector('.big .state').innerText));
   const { id: quick } = await job('quick');
   await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/job/${quick}`);
   await text(page, 'quick');
   await click(page, 'Forget');
-  await click(page, 'Forget', 'dialog');
   await text(page, 'will run again');
   home.gpurun('stop');
   await until(async () => !(await summary()).run.alive, 'the run has ended');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { click, launch, looks, open, shoot, text, until, wide } from './browser.mjs';
+import { click, faultsOf, launch, looks, open, shoot, text, until, wide } from './browser.mjs';
 import { Home } from './served.mjs';
 
 const evil = '<img src=x onerror=alert(1)>';
@@ -78,6 +78,7 @@ test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async 
       await shoot(page, `page-${name}`, look);
       assert.deepEqual(await wide(page), [], `${name} at ${look.width} scrolls sideways`);
       assert.deepEqual(await unnamed(page), [], `${name}: without a name for screen readers`);
+      if (look.width !== 768) assert.deepEqual(await faultsOf(page), [], name);
       assert.equal(await page.$$eval('h1', (h) => h.length), 1, name);
     }
     assert.ok(!page.url().includes('token'), 'the token is gone from the URL');
@@ -138,7 +139,7 @@ test('control: a running job is stopped, a waiting one comes first', async () =>
   await (await page.waitForSelector('dialog input')).type("echo 'one more'");
   await click(page, 'Add', 'dialog');
   await until(async () => (await jobsOf()).length === 14, 'it is in the list of the server');
-  await text(page, 'All 14');
+  await text(page, 'of 14 done');
   assert.deepEqual(faults, []);
   await page.close();
 });
@@ -147,7 +148,7 @@ test('the read token shows no control', async () => {
   const { page, faults } = await visit(batch(), looks[0], 'read');
   await text(page, 'cifar10-sgd-s1');
   await text(page, 'read only');
-  assert.deepEqual(await page.$$eval('.top button, .pick', (b) => b.length), 0);
+  for (const b of await page.$$eval('.top button', (l) => l.map((b) => b.title || b.textContent))) assert.match(b, /^Copy: gpurun|…|^GPUs, |^End the jobs on a GPU/);
   assert.deepEqual(faults, []);
   await page.close();
 });
@@ -294,7 +295,7 @@ test('events go on after a sleep, a restart of the server and the end of the run
   await until(async () => !(await page.evaluate(() => document.body.innerText.includes('● running'))), 'nothing runs');
   assert.ok(await page.evaluate(() => window.same), 'without a reload');
   const counts = (await home.api(`/batches/${id}`)).counts;
-  await until(async () => (await page.$eval('.top .line', (e) => e.innerText)).includes(`${counts.succeeded} of`), 'the counts are those of the server');
+  await until(async () => (await page.$eval('.top .fives', (e) => e.textContent)).includes(`${counts.succeeded} of`), 'the counts are those of the server');
   await click(page, 'Run', '.top');
   await page.waitForFunction(() => document.querySelector('.top .badge').innerText.startsWith('running'), { timeout: 20_000 });
   assert.deepEqual(faults.filter((f) => !lostConnection.test(f)), []);

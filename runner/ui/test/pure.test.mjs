@@ -43,16 +43,19 @@ test('jobs are found by every word, and sorted with what is unknown last', async
   const { select, sorted } = await load('page/filter.ts');
   const row = (index, name, state, extra = {}) => ({ id: name, index, name, state, params: {}, tags: [], gpus: [], queue: null, cause: null, wait: null, metrics: null, started: null, ended: null, ...extra });
   const rows = [
-    row(0, 'train-s10', 'succeeded', { params: { seed: '10' }, metrics: { acc: 0.9 }, gpus: [3] }),
+    row(0, 'train-s10', 'succeeded', { params: { seed: '10' }, metrics: { acc: 0.9 }, gpus: [3, 10] }),
     row(1, 'train-s2', 'failed', { params: { seed: '2' }, cause: { code: 'exit', text: 'ValueError: bad' } }),
     row(2, 'train-s1', 'pending', { params: { seed: '1' } }),
-    row(3, 'eval', 'oom', { metrics: { acc: 0.5 } }),
+    row(3, 'eval', 'oom', { metrics: { acc: 0.5 }, params: { lr: '0.1 0.2' } }),
   ];
   const names = (list) => list.map((r) => r.name).join(' ');
   assert.equal(names(select(rows, 'failed', '')), 'train-s2 eval');
-  assert.equal(names(select(rows, 'all', 'TRAIN seed=1')), 'train-s10 train-s1');
-  assert.equal(names(select(rows, 'all', 'valueerror')), 'train-s2');
-  assert.equal(names(select(rows, 'all', 'gpu:3')), 'train-s10');
+  for (const [search, want] of Object.entries({
+    'TRAIN seed=1': 'train-s1', 'valueerror': 'train-s2', 'valueerror: bad': 'train-s2', '"ValueError: bad"': 'train-s2', 'gpu:3': 'train-s10', 'gpu:1': '', 'state:failed': 'train-s2 eval', 'state:oom': 'eval',
+    'state:waiting': 'train-s1', 'lr="0.1 0.2"': 'eval', 'seed=': 'train-s10 train-s2 train-s1 eval',
+  })) assert.equal(names(select(rows, '', search)), want, search);
+  assert.throws(() => select(rows, '', 'sed=1'), /No parameter is called sed. There are state:, gpu:, lr=, seed=./);
+  assert.throws(() => select(rows, '', 'status:failed'), /Nothing is called status:/);
   assert.equal(names(sorted(rows, rows, { by: 'name', down: false })), 'eval train-s1 train-s2 train-s10');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: false })), 'eval train-s10 train-s2 train-s1');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: true })), 'train-s10 eval train-s2 train-s1');

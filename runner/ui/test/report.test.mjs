@@ -86,7 +86,7 @@ test('has a section for everything', async () => {
   await shown(page);
   assert.deepEqual(await page.$$eval('section', (all) => all.map((s) => s.id)), ['failures', 'timeline', 'gpus', 'results', 'curves', 'lost', 'jobs', 'runs']);
   const text = await page.$eval('main', (e) => e.innerText);
-  for (const part of [`of ${jobs.toLocaleString('en-US')}`, `${jobs / 100} failed`, `${jobs / 100} retries`, '8 × NVIDIA RTX 4090', 'bob', `${jobs / 100} jobs alike`, 'sample standard deviation']) {
+  for (const part of [`of ${jobs.toLocaleString('en-US')}`, `${jobs / 100} failed`, `${jobs / 100} retries`, '8 × NVIDIA RTX 4090', 'bob', `all ${jobs / 100} jobs`, 'sample standard deviation']) {
     assert.ok(text.includes(part), `no "${part}"`);
   }
   await page.close();
@@ -100,6 +100,8 @@ test('what a job is called and writes is text', async () => {
   assert.equal(await page.$eval('#jobs [data-row] button', (e) => e.textContent), hostile);
   await page.click('#jobs [data-row] button');
   assert.equal(await page.$eval('#job-name', (e) => e.textContent), hostile);
+  await page.keyboard.press('Escape');
+  await page.click('#failures .cause');
   assert.ok((await page.$eval('#failures pre', (e) => e.textContent)).includes('<script>alert(3)</script>'));
   assert.equal(await page.$$eval('script', (all) => all.length), 2);
   assert.equal(await page.$$eval('img', (all) => all.length), 0);
@@ -117,7 +119,7 @@ test('what a job is called and writes is text', async () => {
 test('jobs are found and sorted', async () => {
   const { page } = await open(browser, url);
   await shown(page);
-  await page.click('.counts a.bad');
+  await page.click('.fives li:nth-child(2) a');
   await page.waitForFunction((n) => document.querySelector('#jobs [role=status]').textContent.startsWith(`${n} of `), {}, String(jobs / 100));
   await page.click('#jobs .chip');
   await page.type('#jobs input', 'algo=moon seed=13');

@@ -1,5 +1,5 @@
 // Requests to the server, with the token that the URL's fragment brought along.
-import type { Hello, Problem, Session } from './types';
+import type { Hello, Problem, Session } from '../common/types';
 
 const kept = 'gpurun-token';
 

@@ -1,14 +1,15 @@
 // The user's batches on this host.
 import { useState } from 'preact/hooks';
+import { Bar, Legend } from '../common/five';
 import { base, duration, time, timeExact } from '../common/format';
 import { given, OutcomeBadge } from '../common/states';
 import { StartDialog } from './control';
 import { useKeys } from './keys';
 import { useLive } from './live';
-import { Empty, Lasted, Loading, Progress, Text, totals } from './parts';
+import { Empty, Lasted, Loading, Text } from './parts';
 import { batchPath, go } from './route';
 import { app, may } from './store';
-import type { BatchRow } from './types';
+import type { BatchRow } from '../common/types';
 
 export function BatchesPage() {
   useLive();
@@ -49,7 +50,7 @@ export function BatchTable({ rows }: { rows: BatchRow[] }) {
           <td><a href={batchPath(b.id)} data-batch={i} onFocus={() => move(i)}><Text of={titleOf(b)} /></a> <span class="muted"><Text of={given(b.params)} /></span>
             <div class="muted path"><Text of={b.work_dir || b.state_dir} /></div></td>
           <td><OutcomeBadge of={b.outcome} /></td>
-          <td class="wide">{b.counts ? <><Progress counts={b.counts} small /><Tally counts={b.counts} /></> : <span class="muted"><Text of={b.error ?? ''} /></span>}</td>
+          <td class="wide">{b.counts ? <><Bar counts={b.counts} small /><Legend counts={b.counts} /></> : <span class="muted"><Text of={b.error ?? ''} /></span>}</td>
           <td class={b.run?.started ? 'nowrap began' : ''} title={timeExact(b.run?.started)}>{time(b.run?.started)}</td>
           <td class="num">{b.run?.alive ? <Lasted from={b.run.started} /> : b.run?.started && b.run.ended ? duration((Date.parse(b.run.ended) - Date.parse(b.run.started)) / 1000) : ''}</td>
         </tr>
@@ -59,14 +60,3 @@ export function BatchTable({ rows }: { rows: BatchRow[] }) {
 }
 
 export const titleOf = (b: { files: { path: string }[] }) => b.files.map((f) => base(f.path)).join(' + ');
-
-export function Tally({ counts }: { counts: NonNullable<BatchRow['counts']> }) {
-  const t = totals(counts);
-  const text = (n: number, word: string, cls = '') => n > 0 && <span class={cls}>{n.toLocaleString('en-US')} {word}</span>;
-  return (
-    <span class="tally">
-      <span>{t.done.toLocaleString('en-US')}/{t.total.toLocaleString('en-US')} done</span>
-      {text(t.bad, 'failed', 'bad')}{text(t.off, 'held up', 'warn')}{text(t.running, 'running', 'run')}{text(t.left, 'to do')}
-    </span>
-  );
-}

@@ -1,31 +1,33 @@
-// Changes to a run: shown only where the server allows them, asked about where they would
-// end work, and answered in the server's words.
+// Changes to a run. Every action is also a command to copy, which is all that there is where
+// the server allows no changes. What ends work says how much, and needs a second click.
 import { useEffect, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { base, clean, count } from '../common/format';
+import { sameError } from '../common/failures';
 import { get, post, Refused } from './api';
-import { changed } from './live';
-import { Dialog, Text, tell } from './parts';
-import { app, may } from './store';
-import { split } from './words';
-import type { BatchRow, GPUs, JobRow, State, Summary } from './types';
+import { changed, now } from './live';
+import { Dialog, narrow, Text, tell, useMedia } from './parts';
+import { batchPath, jobPath } from './route';
+import { app, may, type BatchStore } from './store';
+import { quote, split } from './words';
+import type { Alike, BatchRow, GPUs, JobRow, Summary } from '../common/types';
 
-/** Asks for a change and says what came of it; false if it was refused. */
-export async function act(path: string, body: unknown): Promise<boolean> {
+/** Asks for a change and says what came of it; returns why it was refused. */
+export async function act(path: string, body: unknown): Promise<Refused | null> {
   try {
     const said = await post(path, body);
     tell(said[0] ?? 'done', false, said.slice(1));
-    return true;
+    return null;
   } catch (err) {
     tell((err as Error).message, true, err instanceof Refused ? err.more : []);
-    return false;
+    return err instanceof Refused ? err : null;
   }
 }
 
 // The question that is open now.
 let question: { title: string; text: ComponentChildren; yes: string; run: () => void } | null = null;
 
-export function ask(title: string, text: ComponentChildren, yes: string, run: () => void) {
+function ask(title: string, text: ComponentChildren, yes: string, run: () => void) {
   question = { title, text, yes, run };
   changed();
 }
@@ -45,100 +47,157 @@ export function Question() {
   );
 }
 
-export interface Verb { word: string; title: string; run: () => void; danger?: boolean }
+export interface Verb {
+  word: string;
+  title: string;
+  command?: string[]; // after gpurun
+  path?: string; // of the request; without, the server does not allow it
+  body?: object;
+  force?: [string, object]; // what to ask, and to send, after a refusal
+  loss?: string; // asks first
+  danger?: boolean;
+  href?: string; // a link instead
+  open?: () => void; // a dialog instead
+}
 
-const ended: State[] = ['failed', 'timeout', 'oom', 'stalled', 'lost', 'cancelled', 'interrupted', 'blocked'];
-type Target = Pick<JobRow, 'name' | 'state' | 'wait'>;
+function copied(command: string[]) {
+  const text = ['gpurun', ...command].map(quote).join(' ');
+  void (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => tell(`Copied: ${text}`), () => tell(text));
+}
+
+const perform = (v: Verb) => {
+  const run = async () => {
+    const refused = await act(v.path!, v.body ?? {});
+    if (refused?.status === 409 && v.force) ask(v.force[0], refused.message, v.word, () => void act(v.path!, { ...v.body, ...v.force![1] }));
+  };
+  v.loss ? ask(`${v.word.replace(/ …$/, '')}?`, v.loss, v.word, () => void run()) : void run();
+};
+
+const Sheets = () => <svg class="sheets" viewBox="0 0 16 16" aria-hidden="true"><path d="M5.5 5.5h8v8h-8zM2.5 10.5v-8h8" /></svg>;
+
+/** Buttons for some actions; on a narrow page, a menu. */
+export function Verbs({ verbs, small, label }: { verbs: Verb[]; small?: boolean; label: string }) {
+  const [copying, copy] = useState(false), menu = useMedia(narrow);
+  if (!verbs.length) return null;
+  const cls = (v: Verb) => `button ${small ? 'small' : ''} ${v.danger ? 'danger' : ''}`;
+  const buttons = (
+    <div class="buttons" role="group" aria-label={label}>
+      {verbs.map((v) => {
+        if (v.href) return <a key={v.word} class={cls(v)} href={v.href} title={v.title}>{v.word}</a>;
+        const copies = !v.open && (copying || !v.path);
+        return <button key={v.word} class={cls(v)} title={copies ? `Copy: gpurun ${v.command!.map(quote).join(' ')}` : v.title} onClick={() => v.open ? v.open() : copies ? copied(v.command!) : perform(v)}>{v.word}{copies && <Sheets />}</button>;
+      })}
+      {verbs.some((v) => v.path) && <button class={`button ${small ? 'small' : ''}`} aria-pressed={copying} aria-label="Copy as commands" title="Copy these actions as commands" onClick={() => copy(!copying)}><Sheets /></button>}
+    </div>
+  );
+  return menu ? <details class="menu"><summary class="button">Actions</summary>{buttons}</details> : buttons;
+}
+
+type Target = Pick<JobRow, 'name' | 'state' | 'wait'> & Partial<Pick<JobRow, 'gpus' | 'started' | 'ended'>>;
+
+/** "ends 6 jobs; 0.1 GPU hours start over" */
+export function lossOf(jobs: Target[]): string {
+  const running = jobs.filter((j) => j.state === 'running');
+  return `Ends ${count(running.length, 'job')}; ${gpuHours(running)} start over.`;
+}
+
+function gpuHours(jobs: Target[]): string {
+  const ms = jobs.reduce((sum, j) => sum + (j.started ? ((j.ended ? Date.parse(j.ended) : now()) - Date.parse(j.started)) * (j.gpus?.length ?? 0) : 0), 0);
+  return ms < 360_000 ? count(Math.round(ms / 60_000), 'GPU minute') : `${(ms / 3_600_000).toFixed(1)} GPU hours`;
+}
+
+const fileOf = (s: Summary | null) => s?.batch.files[0]?.path ?? 'FILE';
 
 /** What can be done with some jobs of a batch now. */
 export function verbsFor(batch: string, summary: Summary | null, jobs: Target[]): Verb[] {
-  if (!may('control') || !jobs.length) return [];
-  const alive = summary?.run?.alive ?? false;
-  const is = (...states: State[]) => jobs.filter((j) => states.includes(j.state));
-  const send = (verb: string, list: Target[], body: object = {}) =>
-    act(`/batches/${encodeURIComponent(batch)}/${verb}`, { ...body, jobs: list.map((j) => j.name) });
-  const running = is('running'), todo = is('pending', 'waiting', 'queued'), bad = jobs.filter((j) => ended.includes(j.state));
-  const good = is('succeeded', 'up_to_date');
-  const held = todo.filter((j) => j.wait?.code === 'paused');
+  if (!jobs.length) return [];
+  const alive = summary?.run?.alive ?? false, file = fileOf(summary), many = jobs.length > 1;
+  const is = (...states: string[]) => jobs.filter((j) => states.includes(j.state));
   const verbs: Verb[] = [];
-  if (alive && todo.length) {
-    verbs.push({ word: 'First', title: 'Start before all other jobs', run: () => send('set', todo, { set: { priority: 'first' } }) });
-    verbs.push({ word: 'Last', title: 'Start after all other jobs', run: () => send('set', todo, { set: { priority: 'last' } }) });
-    if (held.length < todo.length) verbs.push({ word: 'Pause', title: 'Do not start until resumed', run: () => send('pause', todo) });
-    if (held.length) verbs.push({ word: 'Resume', title: 'Start again when it is its turn', run: () => send('resume', held) });
-  }
-  const again = [...bad, ...is('waiting')];
-  if (alive && again.length) verbs.push({ word: 'Retry', title: 'Try again now, with all retries', run: () => send('retry', again) });
-  if (good.length) {
+  const add = (word: string, title: string, verb: string, list: Target[], more: Partial<Verb> = {}) => {
+    if (!list.length) return;
+    const names = list.map((j) => j.name);
     verbs.push({
-      word: 'Forget', title: 'Start it again in the next run, although it has succeeded', run: () => ask(
-        `Run ${which(good)} again?`, <>The next run of the file starts {good.length === 1 ? 'it' : 'them'} again. Nothing is deleted: logs and outputs stay until then.</>,
-        'Forget', () => send('forget', good)),
+      word, title, command: [verb, ...names, '--file', file], path: may('control') ? `/batches/${encodeURIComponent(batch)}/${verb}` : undefined,
+      loss: many ? `${word} ${count(list.length, 'job')}: nothing that runs is lost.` : undefined, ...more, body: { jobs: names, ...more.body },
     });
+  };
+  const todo = is('pending', 'waiting', 'queued'), held = todo.filter((j) => j.wait?.code === 'paused'), good = is('succeeded', 'up_to_date');
+  const again = is('failed', 'timeout', 'oom', 'stalled', 'lost', 'cancelled', 'interrupted', ...(alive ? ['waiting'] : []));
+  if (again.length && alive) add('Retry', 'Try again now, with all retries', 'retry', again);
+  else if (again.length) verbs.push(rerun(summary!, 'Retry', again.map((j) => j.name)));
+  if (!many && again.length) {
+    verbs.push({ word: 'Log', title: 'What it has printed', href: batchPath(batch, 'log', { job: jobs[0].name }) });
+    verbs.push({ word: 'Why', title: 'Why it failed', href: jobPath(batch, jobs[0].name) });
   }
-  const undone = jobs.filter((j) => j.state !== 'running' && !good.includes(j));
-  if (undone.length) {
-    let without = false;
-    verbs.push({
-      word: 'Done', title: 'Count it as done without running it', run: () => ask(
-        `Count ${which(undone)} as done?`, <>{undone.length === 1 ? 'It does' : 'They do'} not run any more, until the command changes or you forget {undone.length === 1 ? 'it' : 'them'}.
-          <label class="check"><input type="checkbox" onChange={(e) => { without = e.currentTarget.checked; }} /> even if outputs are missing</label></>,
-        'Count as done', () => send('done', undone, { without_outputs: without })),
-    });
+  if (alive) {
+    for (const place of ['first', 'last']) {
+      add(place === 'first' ? 'First' : 'Last', place === 'first' ? 'Start before all other jobs' : 'Start after all other jobs', 'set', todo,
+        { body: { set: { priority: place } }, command: ['set', `priority=${place}`, ...todo.flatMap((j) => ['--job', j.name]), '--file', file] });
+    }
+    add('Pause', 'Do not start until resumed', 'pause', todo.filter((j) => !held.includes(j)));
+    add('Resume', 'Start again when it is its turn', 'resume', held);
   }
-  if (running.length || alive && todo.length) {
-    const both = [...running, ...(alive ? todo : [])];
-    verbs.push({
-      word: 'Stop', title: 'End it, or do not start it, until the next run', danger: true,
-      run: () => running.length ? ask(
-        `Stop ${running.length === 1 ? which(running) : count(running.length, 'running job')}?`,
-        <>{running.length === 1 ? 'Its process is ended' : 'Their processes are ended'}. {both.length > running.length && `${count(both.length - running.length, 'waiting job')} will not start. `}
-          The next run of the file starts {both.length === 1 ? 'it' : 'them'} again.</>, 'Stop', () => send('stop', both)) : void send('stop', both),
-    });
-  }
+  add('Forget', 'Run it again in the next run, although it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
+  add('Mark as done', 'Count it as done without running it', 'done', jobs.filter((j) => j.state !== 'running' && !good.includes(j)), { force: ['Mark as done without outputs?', { without_outputs: true }] });
+  const stop = [...is('running'), ...(alive ? todo : [])];
+  add('Stop', 'End it, or do not start it, until the next run', 'stop', stop, { danger: true, ...(is('running').length ? { loss: `${lossOf(stop)}${todo.length && alive ? ` ${count(todo.length, 'waiting job')} will not start.` : ''}` } : {}) });
   return verbs;
 }
 
-const which = (jobs: Target[]) => jobs.length === 1 ? clean(jobs[0].name) : count(jobs.length, 'job');
+const rerun = (s: Summary, word: string, only: string[] = []): Verb => ({
+  word, title: 'Run what is not up to date', command: ['run', '-d', ...s.batch.files.map((f) => f.path), ...only.flatMap((n) => ['--only', n])],
+  path: may('run') ? '/runs' : undefined, body: { files: s.batch.files.map((f) => f.path), options: only.length ? { only } : {} },
+});
 
-export function Verbs({ verbs, small }: { verbs: Verb[]; small?: boolean }) {
-  return <>{verbs.map((v) => (
-    <button key={v.word} class={`button ${small ? 'small' : ''} ${v.danger ? 'danger' : ''}`} title={v.title} onClick={v.run}>{v.word}</button>
-  ))}</>;
+/** Retries the jobs of a group of failures. */
+export function RetryGroup({ batch, group }: { batch: BatchStore; group: Alike }) {
+  const jobs = batch.jobs.filter((j) => j.state === group.state && sameError(j.cause, group.cause));
+  const retry = verbsFor(batch.id, batch.summary, jobs).filter((v) => v.word === 'Retry').map((v) => ({ ...v, word: `Retry ${jobs.length}`, loss: undefined }));
+  return <Verbs small label={`Actions for ${clean(group.cause.text)}`} verbs={retry} />;
 }
 
 /** The buttons of a run. */
 export function RunControl({ batch, summary: s }: { batch: string; summary: Summary }) {
   const [dialog, show] = useState<'settings' | 'add' | 'gpu' | ''>('');
-  const alive = s.run?.alive ?? false, phase = s.run?.phase;
-  const send = (verb: string, body: object = {}) => act(`/batches/${encodeURIComponent(batch)}/${verb}`, body);
-  if (!may('control')) return null;
-  const running = s.counts.running ?? 0;
+  const phase = s.run?.alive ? s.run.phase ?? 'silent' : '', file = fileOf(s);
+  const verb = (word: string, title: string, verb: string, more: Partial<Verb> = {}): Verb =>
+    ({ word, title, command: [verb, '--file', file], path: may('control') ? `/batches/${encodeURIComponent(batch)}/${verb}` : undefined, ...more });
+  const verbs: Verb[] = [];
+  if (phase === 'paused' || phase === 'draining') verbs.push(verb('Resume', 'Start jobs again', 'resume'));
+  if (phase === 'running' || phase === 'waiting') verbs.push(verb('Pause', 'Start nothing until resumed; running jobs continue', 'pause'));
+  if (phase) {
+    verbs.push({ word: 'Settings …', title: 'GPUs, and how many jobs at once', open: () => show('settings') });
+    if (inUse().length) verbs.push({ word: 'Free a GPU …', title: 'End the jobs on a GPU, and use it no more in this run', open: () => show('gpu') });
+    verbs.push(verb('Reload', 'Read the job files again', 'reload'));
+  }
+  if (may('run')) verbs.push({ word: 'Add a job …', title: 'Append a job to the job file', open: () => show('add') });
+  if (!phase) verbs.push(rerun(s, 'Run'));
+  if (phase && phase !== 'draining' && phase !== 'stopping') verbs.push(verb('Drain', 'Start nothing more; running jobs end as they would, then the run. Resume undoes it', 'stop', { body: { drain: true }, command: ['stop', '--drain', '--file', file] }));
+  if (phase && phase !== 'stopping') verbs.push(verb('Stop', 'End the run and its jobs', 'stop', { danger: true, loss: `${lossOf(app.batch?.jobs ?? [])} The next run of the file continues from here.` }));
+  const send = (verb: string, body: object) => act(`/batches/${encodeURIComponent(batch)}/${verb}`, body);
   return (
-    <div class="buttons" role="group" aria-label="Control of the run">
-      {alive && (phase === 'paused' ?
-        <button class="button" title="Start jobs again" onClick={() => send('resume')}>Resume</button> :
-        (phase === 'running' || phase === 'waiting') && <button class="button" title="Start nothing until resumed; what runs goes on" onClick={() => send('pause')}>Pause</button>)}
-      {alive && <button class="button" onClick={() => show('settings')}>Settings …</button>}
-      {alive && inUse().length > 0 && <button class="button" title="End the jobs on a GPU, and use it no more in this run" onClick={() => show('gpu')}>Free a GPU …</button>}
-      {alive && <button class="button" title="Read the job files again" onClick={() => send('reload')}>Reload</button>}
-      {may('run') && <button class="button" onClick={() => show('add')}>Add a job …</button>}
-      {!alive && may('run') && <button class="button primary" title="Run what is not up to date" onClick={() => rerun(s)}>Run</button>}
-      {alive && phase !== 'draining' && phase !== 'stopping' &&
-        <button class="button" title="Start nothing more; running jobs end as they would, then the run" onClick={() => send('stop', { drain: true })}>Drain</button>}
-      {alive && phase !== 'stopping' && <button class="button danger" onClick={() => ask('Stop the run?',
-        <>{running > 0 ? `${count(running, 'running job')} ${running === 1 ? 'is' : 'are'} ended. ` : ''}The next run of the file goes on where this one stops.</>,
-        'Stop the run', () => void send('stop'))}>Stop</button>}
+    <>
+      <Verbs verbs={verbs} label="Actions for the run" />
       {dialog === 'settings' && <SettingsDialog summary={s} onClose={() => show('')} send={send} />}
-      {dialog === 'gpu' && <FreeDialog onClose={() => show('')} send={send} />}
-      {dialog === 'add' && <AddDialog file={s.batch.files[0]?.path ?? ''} onClose={() => show('')} send={send} />}
+      {dialog === 'gpu' && <FreeDialog file={file} onClose={() => show('')} send={send} />}
+      {dialog === 'add' && <AddDialog file={file} onClose={() => show('')} send={send} />}
+    </>
+  );
+}
+
+// The end of a dialog: the same as a command, and the deed where it is allowed.
+function Deed({ word, command, onClose, danger }: { word: string; command: string[]; onClose: () => void; danger?: boolean }) {
+  return (
+    <div class="buttons">
+      <button type="button" class="button" title={`gpurun ${command.map(quote).join(' ')}`} onClick={() => copied(command)}>Copy as command</button>
+      <button type="button" class="button" onClick={onClose}>Cancel</button>
+      {may('control') && <button class={`button ${danger ? 'danger' : 'primary'}`}>{word}</button>}
     </div>
   );
 }
 
-const rerun = (s: Summary) => void act('/runs', { files: s.batch.files.map((f) => f.path), options: {} });
-
-type Send = (verb: string, body: object) => Promise<boolean>;
+type Send = (verb: string, body: object) => Promise<unknown>;
 
 // The GPUs of a run and how many jobs it runs at once.
 function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose: () => void; send: Send }) {
@@ -158,11 +217,11 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
     now.has(i) ? now.delete(i) : now.add(i);
     setIDs(now.size ? [...now].sort((a, b) => a - b).join(',') : 'none');
   };
+  const set: Record<string, string> = {};
+  if (ids && ids !== settings.gpu_ids) set.gpu_ids = ids;
+  if (most && most !== settings.max_concurrent) set.max_concurrent = most;
   const save = () => {
-    const set: Record<string, string> = {};
     if (gpus ? !chosen.size : !ids && settings.gpu_ids !== 'not set') return tell('A run needs a GPU: choose at least one', true);
-    if (ids && ids !== settings.gpu_ids) set.gpu_ids = ids;
-    if (most && most !== settings.max_concurrent) set.max_concurrent = most;
     if (Object.keys(set).length) void send('set', { set });
   };
   return (
@@ -180,35 +239,36 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
         {!gpus && <label class="field">GPUs, such as 0,2-3
           <input type="text" placeholder="all" value={ids} onInput={(e) => setIDs(e.currentTarget.value)} /></label>}
         <p class="muted">Until this run ends. A job that is running on a GPU that you take away goes on.</p>
-        <div class="buttons"><button type="button" class="button" onClick={onClose}>Cancel</button><button class="button primary">Set</button></div>
+        <Deed word="Set" onClose={onClose} command={['set', ...Object.entries(set).map(([k, v]) => `${k}=${v}`), '--file', fileOf(summary)]} />
       </form>
     </Dialog>
   );
 }
 
-// inUse lists the GPUs on which jobs of the batch run, with their names.
-function inUse(): [number, string[]][] {
-  const by = new Map<number, string[]>();
+// inUse lists the GPUs on which jobs of the batch run, with these jobs.
+function inUse(): [number, JobRow[]][] {
+  const by = new Map<number, JobRow[]>();
   for (const j of app.batch?.jobs ?? []) {
-    if (j?.state === 'running') for (const g of j.gpus) by.set(g, [...by.get(g) ?? [], clean(j.name)]);
+    if (j?.state === 'running') for (const g of j.gpus) by.set(g, [...by.get(g) ?? [], j]);
   }
   return [...by].sort((a, b) => a[0] - b[0]);
 }
 
 // A GPU that the run is to leave, now.
-function FreeDialog({ onClose, send }: { onClose: () => void; send: Send }) {
-  const [gpu, choose] = useState<number | null>(null);
+function FreeDialog({ file, onClose, send }: { file: string; onClose: () => void; send: Send }) {
+  const [gpu, choose] = useState<number | null>(null), there = inUse();
   const free = () => { if (gpu != null) void send('stop', { gpu }); };
   return (
     <Dialog title="Free a GPU" onClose={onClose}>
       <form method="dialog" onSubmit={free}>
         <fieldset class="field"><legend>GPUs on which jobs of this run are</legend>
-          {inUse().map(([g, names]) => (
-            <label key={g} class="check"><input type="radio" name="gpu" required checked={gpu === g} onChange={() => choose(g)} /> GPU {g} <span class="muted">{names.slice(0, 3).join(', ')}{names.length > 3 && ` and ${names.length - 3} more`}</span></label>
+          {there.map(([g, jobs]) => (
+            <label key={g} class="check"><input type="radio" name="gpu" required checked={gpu === g} onChange={() => choose(g)} /> GPU {g} <span class="muted">{jobs.slice(0, 3).map((j) => clean(j.name)).join(', ')}{jobs.length > 3 && ` and ${jobs.length - 3} more`}</span></label>
           ))}
         </fieldset>
-        <p class="muted">Its jobs are ended and start again elsewhere. This run uses the GPU no more.</p>
-        <div class="buttons"><button type="button" class="button" onClick={onClose}>Cancel</button><button class="button danger">Free it</button></div>
+        <p role="status">{gpu != null && lossOf(there.find(([g]) => g === gpu)?.[1] ?? [])}</p>
+        <p class="muted">Its jobs start again elsewhere. This run uses the GPU no more.</p>
+        <Deed word="Free it" danger onClose={onClose} command={['stop', '--gpu', String(gpu ?? 0), '--file', file]} />
       </form>
     </Dialog>
   );
@@ -234,7 +294,7 @@ function AddDialog({ file, onClose, send }: { file: string; onClose: () => void;
         <label class="field">Command
           <input type="text" class="mono" value={text} placeholder="python train.py --lr 0.1" onInput={(e) => setText(e.currentTarget.value)} autofocus /></label>
         <p class="muted">It is written to the end of <Text of={base(file)} />, and joins the run if one is live.</p>
-        <div class="buttons"><button type="button" class="button" onClick={onClose}>Cancel</button><button class="button primary">Add</button></div>
+        <Deed word="Add" onClose={onClose} command={['add', file, ...split(text)]} />
       </form>
     </Dialog>
   );
@@ -257,7 +317,7 @@ export function StartDialog({ onClose }: { onClose: () => void }) {
         <label class="field">Parameters, such as lr=0.1 seed=1..5
           <input type="text" class="mono" value={params} onInput={(e) => setParams(e.currentTarget.value)} /></label>
         <p class="muted">What is up to date does not run again.</p>
-        <div class="buttons"><button type="button" class="button" onClick={onClose}>Cancel</button><button class="button primary">Run</button></div>
+        <Deed word="Run" onClose={onClose} command={['run', '-d', file, ...split(params).flatMap((p) => ['-p', p])]} />
       </form>
     </Dialog>
   );

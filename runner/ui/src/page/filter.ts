@@ -1,22 +1,8 @@
 // Which jobs of a batch are listed, and in which order.
+import { five } from '../common/five';
 import { clean } from '../common/format';
 import { stateWords } from '../common/states';
-import type { Counts, JobRow, State } from './types';
-
-export type Group = 'all' | 'running' | 'todo' | 'failed' | 'held' | 'done';
-
-/** The filters above the list; "done" is what has ended well. */
-export const groups: { group: Group; word: string; tone: string; states: State[] | null }[] = [
-  { group: 'all', word: 'All', tone: '', states: null },
-  { group: 'running', word: 'Running', tone: 'run', states: ['running'] },
-  { group: 'todo', word: 'To do', tone: 'idle', states: ['queued', 'waiting', 'pending'] },
-  { group: 'failed', word: 'Failed', tone: 'bad', states: ['failed', 'oom', 'timeout', 'stalled', 'lost'] },
-  { group: 'held', word: 'Held up', tone: 'warn', states: ['blocked', 'cancelled', 'interrupted'] },
-  { group: 'done', word: 'Done', tone: 'ok', states: ['succeeded', 'up_to_date', 'not_needed'] },
-];
-
-export const countOf = (counts: Counts, states: State[] | null) =>
-  Object.entries(counts).reduce((sum, [s, n]) => sum + (!states || states.includes(s as State) ? n : 0), 0);
+import type { JobRow } from '../common/types';
 
 export type SortBy = 'file' | 'name' | 'state' | 'started' | 'ended' | 'lasted' | `metric:${string}`;
 export interface Sort { by: SortBy; down: boolean }
@@ -27,23 +13,43 @@ const haystacks = new WeakMap<JobRow, string>();
 function haystack(r: JobRow): string {
   let h = haystacks.get(r);
   if (h === undefined) {
-    const params = Object.entries(r.params ?? {}).map(([k, v]) => `${k}=${v}`);
-    const gpus = r.gpus.map((g) => `gpu:${g}`);
-    h = [r.name, ...params, ...r.tags, r.queue ?? '', ...gpus, stateWords(r.state), r.cause?.text ?? '', r.wait?.text ?? ''].join(' ').toLowerCase();
+    h = [r.name, ...Object.values(r.params ?? {}), ...r.tags, r.queue ?? '', stateWords(r.state), r.cause?.text ?? '', r.wait?.text ?? ''].join(' ').toLowerCase();
     haystacks.set(r, h);
   }
   return h;
 }
 
-/** The jobs that are in the group and have every word of the search. */
-export function select(jobs: JobRow[], group: Group, search: string): JobRow[] {
-  const states = groups.find((g) => g.group === group)?.states;
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!states && !words.length) return jobs;
-  return jobs.filter((r) => (!states || states.includes(r.state)) && words.every((w) => haystack(r).includes(w)));
+const statesOf = (word: string) => five.find((f) => f.is === word)?.states;
+
+/** What a search has asked for that no job knows: the keys that there are. */
+export class UnknownKey extends Error {}
+
+type Test = (r: JobRow) => boolean;
+
+// A word of a search: part of a text, state:failed, gpu:0, or a parameter by its exact value.
+function wordTest(word: string, jobs: JobRow[]): Test {
+  const [, key, is, quoted] = /^([\w.-]+)([:=])(.*)$/.exec(word) ?? [], value = quoted?.replaceAll('"', '');
+  if (is === ':' && key === 'state') return (r) => !value || r.state === value || r.state.startsWith(value) || !!statesOf(value)?.includes(r.state);
+  if (is === ':' && key === 'gpu') return (r) => !value || r.gpus.includes(Number(value));
+  if (is === '=') {
+    const names = new Set(jobs.flatMap((r) => Object.keys(r.params ?? {}))), name = [...names].find((n) => n.toLowerCase() === key);
+    if (name !== undefined) return (r) => !value || r.params?.[name]?.toLowerCase() === value;
+    if (!jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`No parameter is called ${key}. There are ${['state:', 'gpu:', ...[...names].sort().map((n) => `${n}=`)].join(', ')}.`);
+  }
+  if (is === ':' && !jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`Nothing is called ${key}:. There are state:, gpu:, and parameters such as ${Object.keys(jobs[0]?.params ?? {})[0] ?? 'seed'}=1.`);
+  const text = word.replaceAll('"', '');
+  return (r) => haystack(r).includes(text);
 }
 
-const stateOrder = groups.flatMap((g) => g.states ?? []);
+/** The jobs in the states of one of the five words, "" for all, that have every word of the search. */
+export function select(jobs: JobRow[], show: string, search: string): JobRow[] {
+  const states = statesOf(show);
+  const tests = (search.toLowerCase().match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((w) => wordTest(w, jobs));
+  if (!states && !tests.length) return jobs;
+  return jobs.filter((r) => (!states || states.includes(r.state)) && tests.every((t) => t(r)));
+}
+
+const stateOrder = ['running', 'failed', 'waiting', 'idle', 'done'].flatMap((w) => statesOf(w)!);
 const natural = new Intl.Collator('en', { numeric: true });
 let ranked: { jobs: JobRow[]; rank: Map<string, number> } | null = null;
 

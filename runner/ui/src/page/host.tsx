@@ -8,7 +8,7 @@ import { changed, now, useLive } from './live';
 import { Empty, Lasted, Loading, Meter, Text } from './parts';
 import { app } from './store';
 import { Spark } from './spark';
-import type { GPU, GPUs, HostRules, Past, Waiter } from './types';
+import type { GPU, GPUs, HostRules, Past, Waiter } from '../common/types';
 
 export function HostPage() {
   useLive();

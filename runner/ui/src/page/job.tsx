@@ -13,7 +13,7 @@ import { LogView } from './log';
 import { Lasted, Loading, Text } from './parts';
 import { batchPath, go, jobPath, setQuery } from './route';
 import type { BatchStore } from './store';
-import type { AttemptRow, Because } from './types';
+import type { AttemptRow, Because } from '../common/types';
 
 interface Doc { job: Because; attempts: AttemptRow[] }
 
@@ -21,8 +21,8 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
   useLive();
   const { doc, error } = useJob(batch, id);
   const step = (by: number) => {
-    const here = batch.byID.get(id), to = here && batch.jobs[here.index + by];
-    if (to) go(jobPath(batch.id, to.id));
+    const here = batch.find(id), to = here && batch.jobs[here.index + by];
+    if (to) go(jobPath(batch.id, batch.keyOf(to)));
   };
   useKeys([
     { keys: ['j'], does: 'next job of the file', run: () => step(1) },
@@ -31,14 +31,14 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
   ]);
   if (error && !doc) return <main id="main"><h1>No such job</h1><p><Text of={error.message} /></p><p><a href={batchPath(batch.id)}>All jobs of the batch</a></p></main>;
   if (!doc) return <main id="main"><Loading what="the job" /></main>;
-  const { job } = doc, row = batch.byID.get(id);
+  const { job } = doc, row = batch.find(id);
   const attempts = [...doc.attempts].filter((a) => a.uni_id).reverse();
   const shown = attempts.find((a) => a.uni_id === query.get('attempt')) ?? attempts[0];
   return (
     <main id="main" class="job">
       <nav class="crumbs" aria-label="Where you are"><a href="#/batches">Batches</a> / <a href={batchPath(batch.id)}><Text of={batch.summary ? titleOf(batch.summary.batch) : batch.id} /></a> /</nav>
       <div class="title"><h1><Text of={job.name} /></h1><span class="big"><State state={row?.state ?? job.state} /></span><span class="grow" />
-        <div class="buttons" role="group" aria-label="Control of the job"><Verbs verbs={verbsFor(batch.id, batch.summary, [row ?? job])} /></div></div>
+        <Verbs label="Actions for the job" verbs={verbsFor(batch.id, batch.summary, [row ?? { name: job.name, state: job.state, wait: null }]).filter((v) => !v.href)} /></div>
       <div class="columns">
         <div>
           <Why job={job} row={row?.wait?.text} />
@@ -63,11 +63,11 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
 // seconds while it has not ended, because what it waits for changes without it.
 function useJob(batch: BatchStore, id: string) {
   const [state, set] = useState<{ doc: Doc | null; error: Error | null }>({ doc: null, error: null });
-  const row = batch.byID.get(id);
+  const row = batch.find(id);
   useEffect(() => set({ doc: null, error: null }), [batch.id, id]);
   useEffect(() => {
     const over = new AbortController();
-    const ask = () => get<Doc>(batch.path('/jobs/' + encodeURIComponent(id)), over.signal).then(
+    const ask = () => get<Doc>(batch.path('/jobs/' + encodeURIComponent(row?.id ?? id)), over.signal).then(
       (doc) => set({ doc, error: null }),
       (error) => { if (!over.signal.aborted) set((s) => ({ doc: error instanceof Refused && error.status === 404 ? null : s.doc, error })); });
     void ask();
@@ -142,7 +142,7 @@ function Facts({ batch, job }: { batch: BatchStore; job: Because }) {
           {job.gpus && <><dt>GPUs</dt><dd>{job.gpus.min === job.gpus.max ? job.gpus.max : `${job.gpus.min} to ${job.gpus.max}`}{job.gpu_memory_bytes ? ` with ${bytes(job.gpu_memory_bytes)} each` : ''}</dd></>}
           {job.needs.length > 0 && <><dt>Needs</dt><dd><ul class="needs">{job.needs.slice(0, 20).map((n) => {
             const r = byName.get(n);
-            return <li>{r ? <><a href={jobPath(batch.id, r.id)}><Text of={n} /></a> <State state={r.state} /></> : <Text of={n} />}</li>;
+            return <li>{r ? <><a href={jobPath(batch.id, batch.keyOf(r))}><Text of={n} /></a> <State state={r.state} /></> : <Text of={n} />}</li>;
           })}{job.needs.length > 20 && <li class="muted">and {job.needs.length - 20} more</li>}</ul></dd></>}
           {job.priority !== 0 && <><dt>Priority</dt><dd>{job.priority}</dd></>}
           {job.queue && <><dt>Queue</dt><dd><Text of={job.queue} /></dd></>}

@@ -5,25 +5,29 @@ import { clean, duration, measured, ranges, timeExact } from '../common/format';
 import { look, State, stateWords } from '../common/states';
 import { useWindow } from '../common/virtual';
 import { Verbs, verbsFor } from './control';
-import { countOf, groups, metricsOf, says, select, sorted, type Group, type Sort, type SortBy } from './filter';
+import { metricsOf, says, select, sorted, UnknownKey, type Sort, type SortBy } from './filter';
 import { useKeys } from './keys';
 import { now, useLive } from './live';
-import { Empty, Loading, say, Text } from './parts';
+import { Empty, Loading, narrow, say, Text, useMedia } from './parts';
 import { Preview } from './preview';
 import { go, jobPath, setQuery } from './route';
-import { may, type BatchStore } from './store';
-import type { JobRow } from './types';
+import type { BatchStore } from './store';
+import type { JobRow } from '../common/types';
 
-const narrow = matchMedia('(max-width: 720px)');
 const roomy = matchMedia('(min-width: 1200px)');
 
 export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchParams }) {
   useLive();
-  const group = (query.get('show') ?? 'all') as Group, search = query.get('q') ?? '';
+  const show = query.get('show') ?? '', search = query.get('q') ?? '';
   const [by, way] = (query.get('sort') ?? 'file').split(' ');
   const sort: Sort = { by: by as SortBy, down: way === 'down' };
   const metrics = useMemo(() => metricsOf(batch.jobs), [batch.revision]);
-  const rows = useMemo(() => sorted(select(batch.jobs, group, search), batch.jobs, sort), [batch.revision, group, search, by, way]);
+  const [rows, wrong] = useMemo((): [JobRow[], string] => {
+    try { return [sorted(select(batch.jobs, show, search), batch.jobs, sort), '']; } catch (err) {
+      if (err instanceof UnknownKey) return [[], err.message];
+      throw err;
+    }
+  }, [batch.revision, show, search, by, way]);
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
   const [at, setAt] = useState<string | null>(null); // the id of the row with the cursor
   const find = useRef<HTMLInputElement>(null);
@@ -48,33 +52,21 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
     { keys: ['k', 'ArrowUp'], does: 'previous job', run: () => move(-1) },
     { keys: ['PageDown'], does: '20 jobs further', run: () => move(20) },
     { keys: ['PageUp'], does: '20 jobs back', run: () => move(-20) },
-    { keys: ['Enter'], does: 'open the job', run: () => current && go(jobPath(batch.id, current.id)) },
+    { keys: ['Enter'], does: 'open the job', run: () => current && go(jobPath(batch.id, batch.keyOf(current))) },
     { keys: ['/'], does: 'search', run: () => { find.current?.focus(); find.current?.select(); } },
     { keys: ['Escape'], does: 'leave the search, then let go of the job', run: () => {
       if (document.activeElement === find.current) return search ? setQuery({ q: '' }) : find.current!.blur();
       if (chosen.size) choose(new Set()); else setAt(null);
     } },
-    ...(may('control') ? [{ keys: ['x'], does: 'choose the job', run: () => { if (current) toggle(current.id); } }] : []),
+    { keys: ['x'], does: 'choose the job', run: () => { if (current) toggle(current.id); } },
   ]);
 
   if (!batch.loaded && !batch.jobs.length) return <Loading what="the jobs" />;
-  const counts = batch.summary?.counts ?? {};
   const picked = chosen.size ? [...chosen].map((id) => batch.byID.get(id)).filter((r): r is JobRow => !!r) : [];
   return (
     <>
       <div class="filters">
-        <div role="group" aria-label="Show" class="chips">
-          {groups.map((g) => {
-            const n = countOf(counts, g.states);
-            return (n > 0 || g.group === 'all' || g.group === group) && (
-              <button class={`chip ${g.tone}`} aria-pressed={group === g.group} onClick={() => setQuery({ show: g.group === 'all' ? '' : g.group })}>
-                {g.word} <b>{n.toLocaleString('en-US')}</b>
-              </button>
-            );
-          })}
-        </div>
-        <span class="grow" />
-        <input ref={find} type="search" class="find" placeholder="Search: name, seed=1, gpu:0, error …" aria-label="Search the jobs" value={search}
+        <input ref={find} type="search" class="find" placeholder="Search: name, error, seed=1, state:failed, gpu:0" aria-label="Search the jobs" value={search}
           onInput={(e) => setQuery({ q: e.currentTarget.value })} />
         <select class="sort" aria-label="Order" value={`${by}${way ? ' ' + way : ''}`} onChange={(e) => setQuery({ sort: e.currentTarget.value === 'file' ? '' : e.currentTarget.value })}>
           <option value="file">as in the file</option><option value="started down">last started first</option><option value="ended down">last ended first</option>
@@ -83,15 +75,15 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
         </select>
       </div>
       {picked.length > 0 && (
-        <div class="chosen" role="group" aria-label="With the chosen jobs">
+        <div class="chosen">
           <b>{picked.length.toLocaleString('en-US')} chosen</b>
-          <Verbs verbs={verbsFor(batch.id, batch.summary, picked)} />
+          <Verbs label="Actions for the chosen jobs" verbs={verbsFor(batch.id, batch.summary, picked)} />
           <button class="button" onClick={() => choose(new Set())}>None</button>
         </div>
       )}
       <div class={current && roomy.matches ? 'split' : ''}>
         {rows.length ? <List {...{ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, list }} /> :
-          <Empty>{search ? <>No job has all of “{search}”.</> : 'No such jobs.'} {(search || group !== 'all') && <a href="#" onClick={(e) => { e.preventDefault(); setQuery({ q: '', show: '' }); }}>Show all</a>}</Empty>}
+          <Empty>{wrong ? <Text of={wrong} /> : search ? <>No job has all of “{search}”.</> : 'No such jobs.'} {(search || show) && <a href="#" onClick={(e) => { e.preventDefault(); setQuery({ q: '', show: '' }); }}>Show all</a>}</Empty>}
         {current && roomy.matches && <Preview batch={batch} row={current} onClose={() => setAt(null)} />}
       </div>
     </>
@@ -116,15 +108,14 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
     const most = `${Math.max(room, small ? innerHeight - 120 : 320)}px`;
     if (e.style.maxHeight !== most) e.style.maxHeight = most;
   });
-  const control = may('control');
-  const open = (r: JobRow) => { if (roomy.matches) setAt(r.id); else go(jobPath(batch.id, r.id)); };
+  const open = (r: JobRow) => { if (roomy.matches) setAt(r.id); else go(jobPath(batch.id, batch.keyOf(r))); };
   const all = rows.length > 0 && chosen.size >= rows.length && rows.every((r) => chosen.has(r.id));
   const clock = now();
   return (
     <div class="card jobs scroll" ref={scroller} style={{ '--row': `${height}px` }}>
       <table class="data" role="table" aria-rowcount={rows.length + 1} aria-label="Jobs">
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
-          {control && <th role="columnheader" class="pick"><input type="checkbox" aria-label="Choose all that are listed" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>}
+          <th role="columnheader" class="pick"><input type="checkbox" aria-label="Choose all that are listed" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>
           <Head by="state" sort={sort} cls="c-state">State</Head><Head by="name" sort={sort} cls="c-name">Job</Head>
           <th role="columnheader" class="c-gpu">GPU</th><Head by="lasted" sort={sort} cls="c-time num">Time</Head><th role="columnheader" class="c-try num">Tries</th>
           {metrics.map((m) => <Head by={`metric:${m}`} sort={sort} cls="c-metric num">{m}</Head>)}
@@ -134,9 +125,9 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
           {win.above > 0 && <tr role="none" class="gap" style={{ height: `${win.above}px` }} />}
           {rows.slice(win.from, win.to).map((r, i) => (
             <tr key={r.id} role="row" aria-rowindex={win.from + i + 2} aria-selected={r.id === at} class={r.id === at ? 'at' : ''} onClick={() => open(r)}>
-              {control && <td role="cell" class="pick" onClick={(e) => e.stopPropagation()}><input type="checkbox" aria-label={`Choose ${clean(r.name)}`} checked={chosen.has(r.id)} onChange={() => toggle(r.id)} /></td>}
+              <td role="cell" class="pick" onClick={(e) => e.stopPropagation()}><input type="checkbox" aria-label={`Choose ${clean(r.name)}`} checked={chosen.has(r.id)} onChange={() => toggle(r.id)} /></td>
               <td role="cell" class="c-state"><State state={r.state} /></td>
-              <td role="cell" class="c-name"><a href={jobPath(batch.id, r.id)} onClick={(e) => e.stopPropagation()} title={clean(r.name)}><Text of={r.name} /></a></td>
+              <td role="cell" class="c-name"><a href={jobPath(batch.id, batch.keyOf(r))} onClick={(e) => e.stopPropagation()} title={clean(r.name)}><Text of={r.name} /></a></td>
               <td role="cell" class="c-gpu">{r.gpus.length ? ranges(r.gpus) : ''}</td>
               <td role="cell" class="c-time num" title={r.started ? `${timeExact(r.started)} – ${timeExact(r.ended)}` : ''}>{lasted(r, clock)}</td>
               <td role="cell" class="c-try num">{r.attempts > 1 ? r.attempts : ''}</td>
@@ -162,14 +153,4 @@ function Head({ by, sort, cls, children }: { by: SortBy; sort: Sort; cls: string
       <button onClick={() => setQuery({ sort: next })}>{children}</button>
     </th>
   );
-}
-
-function useMedia(q: MediaQueryList) {
-  const [is, set] = useState(q.matches);
-  useEffect(() => {
-    const l = () => set(q.matches);
-    q.addEventListener('change', l);
-    return () => q.removeEventListener('change', l);
-  }, []);
-  return is;
 }

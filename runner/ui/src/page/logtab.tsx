@@ -7,7 +7,7 @@ import { LogView } from './log';
 import { Empty, Lasted, Text } from './parts';
 import { jobPath, setQuery } from './route';
 import type { BatchStore } from './store';
-import type { JobRow } from './types';
+import type { JobRow } from '../common/types';
 
 const most = 60;
 
@@ -18,10 +18,10 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
   const ended = batch.jobs.filter((j) => j.state !== 'running' && j.uni_id && j.ended)
     .sort((a, b) => (a.ended! < b.ended! ? 1 : -1)).slice(0, Math.max(most - running.length, 8));
   const list = [...running.slice(0, most), ...ended];
-  const row = (chosen && batch.byID.get(chosen)) || list[0];
+  const row = (chosen && batch.find(chosen)) || list[0];
   const step = (by: number) => {
     const to = list[Math.min(Math.max(list.indexOf(row) + by, 0), list.length - 1)];
-    if (to) setQuery({ job: to.id });
+    if (to) setQuery({ job: batch.keyOf(to) });
   };
   useKeys([
     { keys: ['j'], does: 'next log', run: () => step(1) },
@@ -29,7 +29,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
   ]);
   if (!row) return <Empty>No job has run yet.</Empty>;
   const item = (r: JobRow) => (
-    <li key={r.id}><button class="item" aria-current={r === row ? 'true' : undefined} onClick={() => setQuery({ job: r.id })}>
+    <li key={r.id}><button class="item" aria-current={r === row ? 'true' : undefined} onClick={() => setQuery({ job: batch.keyOf(r) })}>
       <State state={r.state} /><span class="name" title={clean(r.name)}><Text of={r.name} /></span>
       <span class="muted">{r.gpus.length > 0 && `GPU ${ranges(r.gpus)} · `}<Lasted from={r.started} to={r.state === 'running' ? null : r.ended} /></span>
     </button></li>
@@ -38,7 +38,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
     <div class="logs">
       <nav class="card pickjob" aria-label="Jobs with a log"><ul>{list.map(item)}</ul></nav>
       <section class="card" aria-label="Log">
-        <header><h2><a href={jobPath(batch.id, row.id)}><Text of={row.name} /></a></h2><State state={row.state} /></header>
+        <header><h2><a href={jobPath(batch.id, batch.keyOf(row))}><Text of={row.name} /></a></h2><State state={row.state} /></header>
         {row.uni_id ? <LogView key={row.uni_id} batch={batch.id} uniID={row.uni_id} name={clean(row.name)} over={row.state !== 'running'} /> : <Empty>It has not run yet.</Empty>}
       </section>
     </div>

@@ -1,6 +1,7 @@
 // The page: which part of it is shown, what is above all of them, and the way in.
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { countOf } from '../common/five';
 import { clean } from '../common/format';
 import '../common/theme.css';
 import { askTabs, giveToken, hasToken, session, takeToken, unknownToken } from './api';
@@ -11,7 +12,7 @@ import { HostPage } from './host';
 import { JobPage } from './job';
 import { Keys, useKeys } from './keys';
 import { changed, useLive } from './live';
-import { Notes, say, Text, totals } from './parts';
+import { Notes, say, Text } from './parts';
 import { batchesPath, go, hostPath, parse, type Route } from './route';
 import { app, lock, unwatch, watch } from './store';
 import './page.css';
@@ -79,9 +80,9 @@ function useTitle(route: Route) {
   let title = 'gpurun';
   if (route.page === 'host' || route.page === 'batches') title = `${route.page === 'host' ? clean(app.session?.host ?? 'Host') : 'Batches'} – gpurun`;
   else if (s) {
-    const t = totals(s.counts);
-    const how = s.run?.alive ? `${t.done}/${t.total}${t.bad ? ` ✗${t.bad}` : ''}` : t.bad ? `✗ ${t.bad} failed` : '✓';
-    const job = route.page === 'job' ? b.byID.get(route.job)?.name : undefined;
+    const bad = countOf(s.counts, 'failed');
+    const how = s.run?.alive ? `${countOf(s.counts, 'done')}/${countOf(s.counts)}${bad ? ` ✗${bad}` : ''}` : bad ? `✗ ${bad} failed` : '✓';
+    const job = route.page === 'job' ? b.find(route.job)?.name : undefined;
     title = `${how} ${clean(job ?? titleOf(s.batch))} – gpurun`;
   }
   useEffect(() => { document.title = title; }, [title]);

@@ -2,9 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clean, duration } from '../common/format';
-import { look, states, stateWords } from '../common/states';
 import { changed, now, useLive } from './live';
-import type { Counts } from './types';
 
 /** Text of a job, a log or another user. */
 export const Text = ({ of }: { of: string | null | undefined }) => <>{clean(of ?? '')}</>;
@@ -20,48 +18,10 @@ export function Lasted({ from, to }: { from?: string | null; to?: string | null 
 export function Meter({ value, max, label, tone = '' }: { value: number | null; max: number | null; label: string; tone?: string }) {
   const share = value != null && max ? Math.min(value / max, 1) : null;
   return (
-    <div class={`meter ${tone} ${share == null ? 'unknown' : ''}`} role="meter" aria-label={label} aria-valuemin={0}
-      aria-valuemax={max ?? 0} aria-valuenow={value ?? undefined}>
+    <div class={`meter ${tone} ${share == null ? 'unknown' : ''}`} {...(share == null ? { role: 'img', 'aria-label': `${label}: unknown` } : { role: 'meter', 'aria-label': label, 'aria-valuemin': 0, 'aria-valuemax': max!, 'aria-valuenow': value! })}>
       <i style={{ width: `${(share ?? 0) * 100}%` }} />
     </div>
   );
-}
-
-const order = ['ok', 'bad', 'warn', 'run', 'idle'];
-
-/** Jobs by state as a bar: done, failed, held up, running, to do. */
-export function Progress({ counts, small }: { counts: Counts; small?: boolean }) {
-  const by: Record<string, number> = {};
-  let total = 0;
-  for (const [state, n] of Object.entries(counts)) {
-    const tone = state === 'waiting' ? 'idle' : look(state).tone;
-    by[tone] = (by[tone] ?? 0) + n;
-    total += n;
-  }
-  const words = inWords(counts);
-  return (
-    <div class={`progress ${small ? 'small' : ''}`} role="img" aria-label={words} title={words}>
-      {order.map((tone) => by[tone] ? <i key={tone} class={tone} style={{ flexGrow: by[tone] }} /> : null)}
-      {total === 0 && <i class="idle" style={{ flexGrow: 1 }} />}
-    </div>
-  );
-}
-
-/** "12 succeeded, 1 failed, 4 running, 7 pending" */
-export function inWords(counts: Counts): string {
-  const parts = Object.keys(states).filter((s) => counts[s as keyof Counts])
-    .map((s) => `${counts[s as keyof Counts]!.toLocaleString('en-US')} ${stateWords(s)}`);
-  return parts.join(', ') || 'no jobs';
-}
-
-/** What is done, failed, running and to do, out of counts. */
-export function totals(c: Counts) {
-  const n = (...s: (keyof Counts)[]) => s.reduce((sum, k) => sum + (c[k] ?? 0), 0);
-  const done = n('succeeded', 'up_to_date', 'not_needed');
-  const bad = n('failed', 'timeout', 'oom', 'stalled', 'lost');
-  const off = n('blocked', 'cancelled', 'interrupted');
-  const left = n('pending', 'waiting', 'queued');
-  return { done, bad, off, left, running: n('running'), total: done + bad + off + left + n('running') };
 }
 
 /** A dialog that keeps the focus, and ends with Esc. */
@@ -125,3 +85,15 @@ export function Loading({ what }: { what: string }) {
 }
 
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>;
+
+export const narrow = matchMedia('(max-width: 720px)');
+
+export function useMedia(q: MediaQueryList) {
+  const [is, set] = useState(q.matches);
+  useEffect(() => {
+    const l = () => set(q.matches);
+    q.addEventListener('change', l);
+    return () => q.removeEventListener('change', l);
+  }, []);
+  return is;
+}

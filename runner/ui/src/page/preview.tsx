@@ -6,14 +6,14 @@ import { LogView } from './log';
 import { Lasted, Text } from './parts';
 import { jobPath } from './route';
 import type { BatchStore } from './store';
-import type { JobRow } from './types';
+import type { JobRow } from '../common/types';
 
 export function Preview({ batch, row: r, onClose }: { batch: BatchStore; row: JobRow; onClose: () => void }) {
   const why = r.wait?.text ?? r.cause?.text;
   return (
     <aside class="card preview" aria-label={`Job ${clean(r.name)}`}>
       <header>
-        <h2><a href={jobPath(batch.id, r.id)}><Text of={r.name} /></a></h2><span class="grow" />
+        <h2><a href={jobPath(batch.id, batch.keyOf(r))}><Text of={r.name} /></a></h2><span class="grow" />
         <button class="plain" aria-label="Close" onClick={onClose}>×</button>
       </header>
       <div class="body">
@@ -23,7 +23,7 @@ export function Preview({ batch, row: r, onClose }: { batch: BatchStore; row: Jo
           {r.attempts > 1 && <span class="muted">try {r.attempts}</span>}</p>
         {why && <p class={r.cause && !r.wait ? 'bad' : ''}><Text of={why} /></p>}
         {r.metrics && <p class="line">{Object.entries(r.metrics).slice(0, 8).map(([k, v]) => <span><span class="muted"><Text of={k} /></span> {measured(v)}</span>)}</p>}
-        <div class="buttons"><Verbs small verbs={verbsFor(batch.id, batch.summary, [r])} /></div>
+        <Verbs small label="Actions for the job" verbs={verbsFor(batch.id, batch.summary, [r])} />
       </div>
       {r.uni_id ? <LogView key={r.uni_id} batch={batch.id} uniID={r.uni_id} name={clean(r.name)} over={r.state !== 'running'} /> :
         <p class="empty">It has not run yet.</p>}

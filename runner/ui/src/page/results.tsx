@@ -5,7 +5,7 @@ import { useDocument } from './document';
 import { Empty, Loading, Text } from './parts';
 import { setQuery } from './route';
 import type { BatchStore } from './store';
-import type { Cell, Results, ResultRow } from './types';
+import type { DocCell as Cell, Document as Results, DocRow as ResultRow } from '../common/types';
 
 const options = ['metric', 'pivot', 'best', 'versus', 'where', 'err', 'over', 'by', 'sort'] as const;
 

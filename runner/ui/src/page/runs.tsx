@@ -1,11 +1,11 @@
 // What became of each run of a batch.
+import { Bar, Legend } from '../common/five';
 import { count, duration, time, timeExact } from '../common/format';
 import { given } from '../common/states';
 import { useDocument } from './document';
-import { Empty, Lasted, Loading, Progress, Text } from './parts';
-import { Tally } from './batches';
+import { Empty, Lasted, Loading, Text } from './parts';
 import type { BatchStore } from './store';
-import type { RunRow } from './types';
+import type { RunRow } from '../common/types';
 
 export function RunsTab({ batch }: { batch: BatchStore }) {
   const { doc, error } = useDocument<{ runs: RunRow[] }>(batch, '/runs', 5000);
@@ -21,7 +21,7 @@ export function RunsTab({ batch }: { batch: BatchStore }) {
           <td class="num">{r.n}</td>
           <td class="nowrap" title={timeExact(r.started)}>{time(r.started)}</td>
           <td class="num">{r.ended == null && batch.summary?.run?.alive && batch.summary.run.started === r.started ? <Lasted from={r.started} /> : duration((Date.parse(r.ended ?? r.last_seen) - Date.parse(r.started)) / 1000)}</td>
-          <td class="wide"><Progress counts={r.counts} small /><Tally counts={r.counts} /></td>
+          <td class="wide"><Bar counts={r.counts} small /><Legend counts={r.counts} /></td>
           <td class="words"><Text of={r.why} />{r.params && <div class="muted">with <Text of={given(r.params)} /></div>}{r.git && <div class="muted">commit <span class="mono">{r.git.commit.slice(0, 9)}</span>{r.git.dirty ? ' with changes' : ''}</div>}
             {r.alike.slice(0, 2).map((a) => <div class="bad">{count(a.count, 'job')}: <Text of={a.cause.text} /></div>)}</td>
           <td class="num">{duration(r.gpu_seconds)}</td>

@@ -1,7 +1,7 @@
 // The last hour of a GPU: utilization as an area, memory as a line.
 import { useMemo } from 'preact/hooks';
 import { time } from '../common/format';
-import type { Past } from './types';
+import type { Past } from '../common/types';
 
 const w = 240, h = 40;
 

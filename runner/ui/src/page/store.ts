@@ -4,7 +4,7 @@
 import { distrust, get, open, Refused, unknownToken } from './api';
 import { follow } from './events';
 import { changed, setNow } from './live';
-import type { BatchRow, GPUs, JobRow, Jobs, Session, Summary } from './types';
+import type { BatchRow, GPUs, JobRow, Jobs, Session, Summary } from '../common/types';
 
 export const app = {
   session: null as Session | null,
@@ -89,6 +89,7 @@ export class BatchStore {
   summary: Summary | null = null;
   jobs: JobRow[] = []; // at their index
   byID = new Map<string, JobRow>();
+  private byName = new Map<string, JobRow>(); // the first of a name
   loaded = false;
   revision = 0; // grows with every change of jobs
   lists = 0; // grows when other jobs are in the list
@@ -96,6 +97,11 @@ export class BatchStore {
   private version = '';
 
   constructor(readonly id: string) {}
+
+  /** A job by its name, which survives an edit, or its id. */
+  find(key: string) { return this.byName.get(key) ?? this.byID.get(key); }
+  /** What links call a job. */
+  keyOf(r: JobRow) { return this.byName.get(r.name)?.id === r.id ? r.name : r.id; }
 
   path(rest = '') { return `/batches/${encodeURIComponent(this.id)}${rest}`; }
 
@@ -132,6 +138,7 @@ export class BatchStore {
   private put(row: JobRow) {
     this.jobs[row.index] = row;
     this.byID.set(row.id, row);
+    if (this.byName.get(row.name)?.id === row.id) this.byName.set(row.name, row);
   }
 
   // Events go on from the version of the first page: what changes while the others come
@@ -150,6 +157,7 @@ export class BatchStore {
     }
     this.jobs = jobs;
     this.byID = new Map(jobs.map((j) => [j.id, j]));
+    this.byName = new Map([...jobs].reverse().map((j) => [j.name, j]));
     this.version = version;
     this.loaded = true;
     this.revision++;

@@ -9,7 +9,7 @@ import { now, useLive } from './live';
 import { Empty, Loading } from './parts';
 import { go, jobPath } from './route';
 import type { BatchStore } from './store';
-import type { Span } from './types';
+import type { Span } from '../common/types';
 
 export function TimelineTab({ batch }: { batch: BatchStore }) {
   useLive();
@@ -25,7 +25,7 @@ export function TimelineTab({ batch }: { batch: BatchStore }) {
   return (
     <section class="card" aria-label="Timeline"><div class="body">
       <Timeline label={`Timeline of ${made.items.length} attempts on ${made.rows.length} rows`} rows={made.rows} items={made.items} from={made.items[0].from} to={to}
-        tip={(i) => tip((i as Piece).span)} onOpen={(i) => go(jobPath(batch.id, (i as Piece).span.job, { attempt: (i as Piece).span.uni_id }))} />
+        tip={(i) => tip((i as Piece).span)} onOpen={(i) => go(jobPath(batch.id, (i as Piece).span.name, { attempt: (i as Piece).span.uni_id ?? '' }))} />
       <p class="legend">{['ok', 'bad', 'warn', 'run'].map((t) => <span><i class={`tone ${t}`} />{({ ok: 'succeeded', bad: 'failed', warn: 'had to leave', run: 'running' } as Record<string, string>)[t]}</span>)}</p>
     </div></section>
   );
@@ -38,7 +38,7 @@ function pieces(all: Span[]) {
   const keys = spans.map((s) => (s.gpus.length ? s.gpus.map((index) => seen.add(s.host ?? '', { index })) : [seen.add(s.host ?? '')]));
   const rows = seen.sort(), items: Piece[] = [];
   spans.forEach((span, i) => {
-    const from = Date.parse(span.started) / 1000, open = span.ended == null;
+    const from = Date.parse(span.started!) / 1000, open = span.ended == null;
     const to = open ? from : Date.parse(span.ended!) / 1000;
     const piece = { from, to, tone: look(span.state).tone, label: clean(span.name), group: span.job, mark: span.n > 1 ? '↻' : undefined, hatch: handedOver(span.cause), span, open };
     for (const key of keys[i]) items.push({ ...piece, row: seen.where(key) });
@@ -48,6 +48,6 @@ function pieces(all: Span[]) {
 }
 
 function tip(s: Span): string[] {
-  const seconds = ((s.ended ? Date.parse(s.ended) : now()) - Date.parse(s.started)) / 1000;
+  const seconds = ((s.ended ? Date.parse(s.ended) : now()) - Date.parse(s.started!)) / 1000;
   return [clean(s.name), `${stateWords(s.state)}${s.n > 1 ? `, try ${s.n}` : ''}${s.cause ? ` (${s.cause.replaceAll('_', ' ')})` : ''}`, `${timeExact(s.started)}, ${duration(seconds)}`];
 }

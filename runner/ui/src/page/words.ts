@@ -1,5 +1,8 @@
 // A command as its words.
 
+/** A word as a shell has to be given it. */
+export const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
+
 /** Splits a command into words, with quotes and backslashes as a shell has them. */
 export function split(text: string): string[] {
   const words: string[] = [];

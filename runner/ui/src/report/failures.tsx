@@ -1,34 +1,14 @@
-// Failures, those that are alike together; and the GPU time that was lost.
-import { useState } from 'preact/hooks';
+// Failures with the ends of their logs; and the GPU time that was lost.
+import { Failures as Groups } from '../common/failures';
 import { cleanLog, count } from '../common/format';
-import { State } from '../common/states';
 import { blame, hours } from './model';
-import type { Failure, Report } from './types';
-
-const first = 10;
+import type { Report } from '../common/types';
 
 export function Failures({ r, open, pick }: { r: Report; open: (job: string) => void; pick: (failure: number) => void }) {
-  const [all, setAll] = useState(false);
   return (
-    <>
-      <ol class="failures">{r.failures.slice(0, all ? undefined : first).map((f, i) => <One f={f} at={i} open={open} pick={pick} />)}</ol>
-      {r.failures.length > first && !all && <button class="button" onClick={() => setAll(true)}>Show all {r.failures.length} kinds</button>}
-    </>
-  );
-}
-
-function One({ f, at, open, pick }: { f: Failure; at: number; open: (job: string) => void; pick: (failure: number) => void }) {
-  return (
-    <li>
-      <div class="head"><State state={f.state} /> <b>{f.cause.text}</b> <span class="muted mono">{f.cause.code}</span></div>
-      <p class="jobs">
-        {f.count > 1 && <a href="#jobs" onClick={() => pick(at)}>{count(f.count, 'job')} alike</a>}
-        {f.jobs.slice(0, 5).map((name) => <button class="link" onClick={() => open(name)}>{name}</button>)}
-        {f.count > 5 && <span class="muted">and {f.count - 5} more</span>}
-      </p>
-      {f.lines.length > 0 ? <pre class="log" ref={(e) => { if (e) e.scrollTop = e.scrollHeight; }} tabIndex={0} aria-label={`Last lines of the log of ${f.jobs[0]}`}>{cleanLog(f.lines.join('\n'))}</pre> : <p class="muted">Its log is empty or gone.</p>}
-      {f.log && <p class="muted mono">{f.log}</p>}
-    </li>
+    <Groups groups={r.failures} name={(name) => <button key={name} class="link" onClick={() => open(name)}>{name}</button>}
+      all={(f) => <a href="#jobs" onClick={() => pick(r.failures.indexOf(f))}>all {count(f.count, 'job')}</a>}
+      log={(f) => f.lines.length > 0 ? <pre class="log" ref={(e) => { if (e) e.scrollTop = e.scrollHeight; }} tabIndex={0} aria-label={`Last lines of the log of ${f.jobs[0]}`}>{cleanLog(f.lines.join('\n'))}</pre> : <p class="muted">Its log is empty or gone.</p>} />
   );
 }
 
@@ -49,7 +29,7 @@ export function LostTime({ r }: { r: Report }) {
   return (
     <>
       <div class="bar" aria-hidden="true">{rows.filter((x) => x.seconds > 0).map((x) => <i class={x.color} style={{ flexGrow: x.seconds }} title={`${x.text}: ${hours(x.seconds)} GPU hours`} />)}</div>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0} role="region" aria-label="GPU time">
         <table class="data">
           <thead><tr><th scope="col">GPU time</th><th scope="col" class="num">GPU hours</th><th scope="col" class="num">share</th></tr></thead>
           <tbody>{rows.map((x) => (

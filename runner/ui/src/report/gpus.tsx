@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { Chart } from '../common/chart';
 import { bytes, duration } from '../common/format';
 import { seconds, steps } from './model';
-import type { GPUReadings, Report } from './types';
+import type { ReadingsOfGPU as GPUReadings, Report } from '../common/types';
 
 export function GPUs({ r }: { r: Report }) {
   const time = useMemo(() => r.readings!.time.map(seconds), [r]);

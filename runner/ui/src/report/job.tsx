@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { base, bytes, clean, duration, measured } from '../common/format';
 import { handedOver, State } from '../common/states';
 import { gpuWords, queueWords, stamp, until } from './model';
-import type { Attempt, Job, Report } from './types';
+import type { Attempt, ReportJob as Job, Report } from '../common/types';
 
 export function JobDialog({ r, at, open, close }: { r: Report; at: number; open: (job: string) => void; close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null), j = r.jobs[at];
@@ -81,7 +81,7 @@ function Inputs({ j }: { j: Job }) {
   return (
     <>
       <h3>Inputs, when it last began</h3>
-      <div class="scroll"><table class="data">
+      <div class="scroll" tabIndex={0} role="region" aria-label="Inputs"><table class="data">
         <thead><tr><th scope="col">file</th><th scope="col" class="num">size</th><th scope="col">changed</th><th scope="col">sha256</th></tr></thead>
         <tbody>{j.inputs.slice(0, 200).map((f) => <tr><td class="mono">{f.path}</td><td class="num">{bytes(f.size_bytes)}</td><td class="num">{stamp(f.mtime)}</td><td class="mono" title={f.sha256}>{f.sha256?.slice(0, 12)}</td></tr>)}</tbody>
       </table></div>

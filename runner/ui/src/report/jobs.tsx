@@ -1,10 +1,11 @@
 // All jobs: found, sorted, and only those in sight in the document.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { five } from '../common/five';
 import { count, duration } from '../common/format';
-import { look, State, stateWords } from '../common/states';
+import { look, State } from '../common/states';
 import { useWindow } from '../common/virtual';
 import { gpuWords, lastOf, stamp } from './model';
-import type { Job, Report } from './types';
+import type { ReportJob as Job, Report } from '../common/types';
 
 export type Choice = { state?: string; failure?: number };
 
@@ -27,9 +28,10 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
   const scroller = useRef<HTMLDivElement>(null);
   const rows = useMemo(() => {
     const words = find.toLowerCase().split(/\s+/).filter(Boolean);
+    const states = five.find((f) => f.is === choice.state)?.states;
     const list = r.jobs.map((_, i) => i).filter((i) => {
       const j = r.jobs[i];
-      if (choice.state ? j.state !== choice.state || j.former : false) return false;
+      if (states && (j.former || !states.includes(j.state))) return false;
       if (choice.failure !== undefined && j.failure !== choice.failure) return false;
       if (!words.length) return true;
       const text = `${j.name} ${Object.entries(j.params).map(([k, v]) => `${k}=${v}`).join(' ')} ${j.tags.join(' ')} ${j.cause?.text ?? ''} ${j.cause?.code ?? ''}`.toLowerCase();
@@ -48,7 +50,7 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
     return () => { removeEventListener('beforeprint', on); removeEventListener('afterprint', off); };
   }, []);
   const [from, to] = paper ? [0, Math.min(rows.length, onPaper)] : [win.from, win.to];
-  const chosen = choice.state ? stateWords(choice.state) : choice.failure !== undefined ? `like: ${r.failures[choice.failure].cause.text}` : '';
+  const chosen = choice.state ? five.find((f) => f.is === choice.state)!.word : choice.failure !== undefined ? `like: ${r.failures[choice.failure].cause.text}` : '';
 
   // Arrow keys move between the jobs in sight, and scroll.
   const key = (e: KeyboardEvent) => {

@@ -14,7 +14,7 @@ import { Jobs, type Choice } from './jobs';
 import { attemptWords, endOf, hours, seconds, stamp, timelineOf, until } from './model';
 import { Curves, ResultsTable } from './results';
 import { Summary } from './summary';
-import type { Report } from './types';
+import type { Document as Results, Report } from '../common/types';
 
 // read returns the data: plain, or compressed if there is much.
 async function read(): Promise<Report> {
@@ -35,6 +35,7 @@ function Section({ id, title, note, children }: { id: string; title: string; not
 
 function App({ r }: { r: Report }) {
   const [choice, choose] = useState<Choice>({}), [job, setJob] = useState<number | null>(null);
+  const results = r.results as Results | null;
   const chart = useMemo(() => timelineOf(r), [r]);
   const named = useMemo(() => new Map(r.jobs.map((j, i) => [j.name, i] as const).reverse()), [r]);
   const open = (name: string) => named.has(name) && setJob(named.get(name)!);
@@ -54,7 +55,7 @@ function App({ r }: { r: Report }) {
     )]);
   }
   if (r.readings) parts.push(['gpus', 'GPUs', <GPUs r={r} />]);
-  if (r.results?.rows.length) parts.push(['results', 'Results', <ResultsTable r={r.results} />]);
+  if (results?.rows.length) parts.push(['results', 'Results', <ResultsTable r={results} />]);
   if (r.curves.length) parts.push(['curves', 'Curves', <Lazy height={380}><Curves r={r} /></Lazy>]);
   if (r.runs.some((x) => x.gpu_seconds > 0 || x.lost.length)) parts.push(['lost', 'Where GPU time went', <LostTime r={r} />]);
   parts.push(['jobs', 'Jobs', <Jobs r={r} choice={choice} choose={choose} open={setJob} />]);
@@ -74,7 +75,7 @@ function App({ r }: { r: Report }) {
 
 function Runs({ r }: { r: Report }) {
   return (
-    <div class="scroll"><table class="data">
+    <div class="scroll" tabIndex={0} role="region" aria-label="Table of runs"><table class="data">
       <thead><tr>{['Run', 'Began', 'Ended', 'Took', 'Exit', 'How it ended', 'Jobs', 'Attempts', 'GPU hours', 'Commit', 'Host'].map((h, i) => <th scope="col" class={[0, 3, 4, 7, 8].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
       <tbody>{[...r.runs].reverse().map((x) => (
         <tr>

@@ -2,7 +2,7 @@
 import { bytes, duration, ranges } from '../common/format';
 import { none, Rows, type Band, type Item } from '../common/lanes';
 import { handedOver, look, stateWords } from '../common/states';
-import type { Attempt, Job, Report } from './types';
+import type { Attempt, ReportJob as Job, Report } from '../common/types';
 
 export const seconds = (at: string) => Date.parse(at) / 1000;
 export const lastOf = (j: Job): Attempt | undefined => j.attempts[j.attempts.length - 1];

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { CellText, digits } from '../common/cells';
 import { Chart } from '../common/chart';
 import { count } from '../common/format';
-import type { Curve, Job, Report, Results } from './types';
+import type { ReportCurve as Curve, ReportJob as Job, Report, Document as Results } from '../common/types';
 
 export function ResultsTable({ r }: { r: Results }) {
   const [sort, setSort] = useState<{ at: number; down: boolean } | null>(null);
@@ -65,7 +65,7 @@ export function Curves({ r }: { r: Report }) {
   const found = groups.filter((g) => g.name.toLowerCase().includes(find.toLowerCase()));
   const shown = found.slice(from, from + lines);
   const [x, series] = useMemo(() => joined(shown.map((g) => g.curves)), [groups, find, from]);
-  const over = r.results?.over ?? [];
+  const over = (r.results as Results | null)?.over ?? [];
   return (
     <div class="curves">
       <div class="controls no-print">
@@ -90,7 +90,7 @@ export function Curves({ r }: { r: Report }) {
 function groupsOf(r: Report, metric: string): { name: string; curves: Curve[] }[] {
   const jobs = new Map<string, Job>();
   for (const j of r.jobs) for (const a of j.attempts) if (a.uni_id) jobs.set(a.uni_id, j);
-  const by = r.results?.by ?? [], over = r.results?.over ?? [], groups = new Map<string, Curve[]>();
+  const { by = [], over = [] } = (r.results ?? {}) as Partial<Results>, groups = new Map<string, Curve[]>();
   for (const c of r.curves) {
     if (c.metric !== metric) continue;
     const params = jobs.get(c.uni_id)?.params ?? {};

@@ -1,8 +1,9 @@
 // The head of the report: what ran, how it ended, and what became of the jobs.
+import { Bar, Legend } from '../common/five';
 import { base, count, duration } from '../common/format';
-import { given, look, OutcomeBadge, states, stateWords } from '../common/states';
+import { given, OutcomeBadge } from '../common/states';
 import { endOf, hours, queued, seconds, stamp, until } from './model';
-import type { Report } from './types';
+import type { Report } from '../common/types';
 
 const unique = (list: (string | null | undefined)[]) => [...new Set(list.filter((x): x is string => !!x))];
 
@@ -12,8 +13,6 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
   const lost = sum((x) => x.lost.reduce((n, l) => n + l.gpu_seconds, 0));
   const alive = sum((x) => seconds(endOf(r, x)) - seconds(x.started));
   const waits = r.jobs.flatMap((j) => j.attempts.map((a) => queued(a, r.now))).filter((w): w is number => w !== null).sort((a, b) => a - b);
-  const total = Object.values(r.counts).reduce((a, b) => a + b, 0);
-  const done = (r.counts.succeeded ?? 0) + (r.counts.up_to_date ?? 0) + (r.counts.not_needed ?? 0);
   const git = unique(r.runs.map((x) => x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? ' + changes' : '')));
   return (
     <header class="summary">
@@ -30,14 +29,13 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
         <dt>GPUs</dt><dd>{gpuWords(r)}</dd>
       </dl>
       <div class="tiles">
-        <Tile name="jobs done" value={done.toLocaleString('en-US')} of={`of ${total.toLocaleString('en-US')}`} />
         <Tile name="time" value={duration(alive)} of={r.runs.length > 1 ? 'of all runs' : ''} />
         {waits.length > 0 && <Tile name="in the queue" value={duration(waits[waits.length >> 1])} of={`median, at most ${duration(waits[waits.length - 1])}`} />}
         <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} of={r.run?.alive ? 'of what has ended' : ''} />
         <Tile name="GPU hours lost" value={hours(lost)} of="while jobs waited" />
         <Tile name="attempts" value={sum((x) => x.attempts).toLocaleString('en-US')} of={count(sum((x) => x.retries), 'retry', 'retries')} />
       </div>
-      <Counts counts={r.counts} total={total} pick={pick} />
+      <div><Bar counts={r.counts} /><Legend counts={r.counts} link={(is) => ({ href: '#jobs', onClick: () => pick(is) })} /></div>
       {r.warnings.length > 0 && <ul class="warnings">{r.warnings.map((w) => <li>{w.text}</li>)}</ul>}
     </header>
   );
@@ -57,21 +55,3 @@ function gpuWords(r: Report): string {
 const Tile = (p: { name: string; value: string; of?: string }) => (
   <div class="tile"><div class="name">{p.name}</div><div><b>{p.value}</b> <span class="muted">{p.of}</span></div></div>
 );
-
-// Counts is a bar of the jobs by state, and a legend whose entries show those jobs.
-function Counts({ counts, total, pick }: { counts: Record<string, number>; total: number; pick: (state: string) => void }) {
-  const known = [...Object.keys(states), ...Object.keys(counts).filter((s) => !states[s])].filter((s) => counts[s] > 0);
-  const order = [...known].sort((a, b) => rank(a) - rank(b));
-  return (
-    <div class="counts">
-      <div class="bar" aria-hidden="true">{order.map((s) => <i class={look(s).tone} style={{ flexGrow: Math.max(counts[s], total / 200) }} title={`${counts[s]} ${stateWords(s)}`} />)}</div>
-      <ul>{order.map((s) => (
-        <li><a href="#jobs" class={`state ${look(s).tone}`} onClick={() => pick(s)}>
-          <span class="symbol" aria-hidden="true">{look(s).symbol}</span>{counts[s].toLocaleString('en-US')} {stateWords(s)}
-        </a></li>
-      ))}</ul>
-    </div>
-  );
-}
-
-const rank = (state: string) => ['ok', 'run', 'bad', 'warn', 'idle'].indexOf(look(state).tone);

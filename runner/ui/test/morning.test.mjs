@@ -1,0 +1,167 @@
+// The morning after: what failed and why, on the page and in the report, and what can be done now.
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { click, faultsOf, launch, looks, open, shoot, text, until, wide } from './browser.mjs';
+import { Home } from './served.mjs';
+
+const jobs = `settings: {min_memory: 2000MiB}
+jobs:
+  - name: "{model}-{data}-lr{lr}-s{seed}"
+    matrix: {model: [resnet18, vit-tiny], data: [cifar10, svhn], lr: [0.1, 0.01], seed: [1, 2, 3]}
+    allow: [unused]
+    gpu_memory: 4GiB
+    run: |
+      echo "start of {name}"
+      for i in 1 2 3 4 5 6 7; do echo "epoch $i/20 loss 0.$i"; done
+      printf 'epoch 7/20:  10%%|#         |\\repoch 7/20:  40%%|####      | 8/20 [00:01<00:02]'
+      case {name} in
+        vit-tiny-*-lr0.1-*) echo; echo 'Traceback (most recent call last):'; echo '  File "train.py", line 80, in <module>'; echo 'ValueError: loss is nan'; exit 1;;
+        resnet18-svhn-lr0.01-s3) kill -SEGV $$;;
+        resnet18-cifar10-lr0.01-s2) while [ ! -e go ]; do sleep 0.1; done;;
+      esac
+`;
+
+const home = new Home();
+let browser, id;
+
+before(async () => {
+  home.write('jobs.yaml', jobs);
+  home.gpurun('run', '-d', '--sim', '4x24GiB', '--sim-here', '--breaker=0', 'jobs.yaml');
+  await home.serve('--sim', '4x24GiB', '--control=run', '--root', home.dir);
+  id = (await home.api('/batches')).batches[0].id;
+  await until(async () => { const c = (await summary()).counts; return c.succeeded === 16 && c.failed === 7; }, 'all but one have ended', 60_000);
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await home.end('jobs.yaml');
+});
+
+const summary = () => home.api(`/batches/${id}`);
+const visit = async (hash, look = looks[0], kind = 'control') => {
+  const seen = await open(browser, `${home.origin}#token=${home.token(kind)}`, look, (u) => u.startsWith(home.origin));
+  await seen.page.evaluate((h) => { location.hash = h; }, hash);
+  return seen;
+};
+const segv = 'resnet18-svhn-lr0.01-s3', nan = 'ValueError: loss is nan';
+
+test('failures are above the tabs, by cause, with what sets them apart', { timeout: 180_000 }, async () => {
+  for (const look of looks) {
+    const { page, faults } = await visit(`#/batch/${id}/timeline`, look);
+    await text(page, 'all jobs with lr=0.1 model=vit-tiny');
+    const rows = await page.$$eval('.failures li', (l) => l.map((e) => e.innerText.replace(/\s+/g, ' ')));
+    assert.match(rows[0], /✗ ?6 ValueError: loss is nan all jobs with lr=0.1 model=vit-tiny/);
+    assert.match(rows[1], /✗ ?1 SIGSEGV at epoch 7\/20 GPU \d(; 2 attempts)? resnet18-svhn-lr0.01-s3/);
+    assert.ok(!rows.join().includes('%|'), 'no progress bar');
+    await page.click('.failures .cause');
+    await text(page, 'File "train.py", line 80'); // the end of its log
+    await shoot(page, 'morning', look, true);
+    assert.deepEqual(await wide(page), []);
+    assert.deepEqual(await faultsOf(page), []);
+    assert.deepEqual(faults, []);
+    await page.close();
+  }
+});
+
+test('names lead to jobs, groups to all of theirs, counts filter', async () => {
+  const { page, faults } = await visit(`#/batch/${id}`);
+  await text(page, nan);
+  await page.evaluate(() => [...document.querySelectorAll('.failures a')].find((a) => a.innerText === 'all 6').click());
+  await page.waitForFunction(() => document.querySelectorAll('.jobs tbody tr:not(.gap)').length === 6);
+  await page.evaluate(() => [...document.querySelectorAll('.fives a')].find((a) => a.innerText.includes('running')).click());
+  await page.waitForFunction(() => document.querySelectorAll('.jobs tbody tr:not(.gap)').length === 1);
+  await page.evaluate((n) => [...document.querySelectorAll('.failures a')].find((a) => a.innerText === n).click(), segv);
+  await page.waitForFunction((n) => decodeURIComponent(location.hash).endsWith(`/job/${n}`), {}, segv);
+  await page.waitForFunction(() => document.querySelector('.big .state')?.innerText.includes('failed'));
+  await text(page, 'failed at');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('a search knows states, GPUs and parameters by exact values', async () => {
+  const { page } = await visit(`#/batch/${id}`);
+  await text(page, nan);
+  const found = async (q, n) => {
+    await page.evaluate((q) => { const e = document.querySelector('.find'); e.value = q; e.dispatchEvent(new Event('input', { bubbles: true })); }, q);
+    await page.waitForFunction((n) => document.querySelectorAll('.jobs tbody tr:not(.gap)').length === n, {}, n);
+  };
+  await found('state:failed', 7);
+  await found('state:failed model=resnet18', 1);
+  await found('lr=0.1', 12);
+  await found('lr=0.0', 0);
+  await found('sed=1', 0);
+  await text(page, 'No parameter is called sed. There are state:, gpu:, data=, lr=, model=, seed=.');
+  await page.close();
+});
+
+test('what ends work says how much, and needs a second click; a drain is undone', async () => {
+  const { page, faults } = await visit(`#/batch/${id}`);
+  await click(page, 'Drain', '.top');
+  await until(async () => (await summary()).run.phase === 'draining', 'it drains after one click');
+  await click(page, 'Resume', '.top');
+  await until(async () => (await summary()).run.phase === 'running', 'it is undone');
+  await click(page, 'Stop', '.top');
+  await text(page, 'Ends 1 job; ');
+  await text(page, 'start over');
+  await shoot(page, 'morning-stop', looks[0]);
+  await click(page, 'Cancel', 'dialog');
+  await click(page, 'Free a GPU …', '.top');
+  await (await page.waitForSelector('dialog input[type=radio]')).click();
+  await text(page, 'Ends 1 job; ');
+  await click(page, 'Cancel', 'dialog');
+  await page.evaluate(() => document.querySelector('.jobs thead input').click()); // all jobs
+  await click(page, 'Retry', '.chosen');
+  await text(page, 'Retry 7 jobs');
+  await click(page, 'Cancel', 'dialog');
+  assert.equal((await summary()).run.phase, 'running');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('every action copies as its command, also for those who may only read', async () => {
+  const { page, faults } = await visit(`#/batch/${id}`, looks[0], 'read');
+  await browser.defaultBrowserContext().overridePermissions(home.origin.replace(/\/$/, ''), ['clipboard-write', 'clipboard-sanitized-write']);
+  await text(page, 'read only');
+  await page.bringToFront();
+  await click(page, 'Stop', '.top');
+  await text(page, `gpurun stop --file ${path.join(home.dir, 'jobs.yaml')}`);
+  assert.equal((await summary()).run.phase, 'running');
+  await page.close();
+  const seen = await visit(`#/batch/${id}/job/${segv}`);
+  await seen.page.waitForSelector('[aria-label="Copy as commands"]');
+  await seen.page.click('[aria-label="Copy as commands"]');
+  await click(seen.page, 'Retry');
+  await text(seen.page, `gpurun retry ${segv} --file`);
+  assert.deepEqual([...faults, ...seen.faults], []);
+  await seen.page.close();
+});
+
+test('after the run, Retry starts the failed jobs', async () => {
+  home.write('go', '');
+  await until(async () => !(await summary()).run.alive, 'the run has ended');
+  const { page, faults } = await visit(`#/batch/${id}`);
+  const tried = async () => (await home.api(`/batches/${id}/timeline`)).spans.length;
+  const before = (await home.api(`/batches/${id}/runs`)).runs.length, attempts = await tried();
+  await click(page, 'Retry 6', '.failures');
+  await until(async () => (await home.api(`/batches/${id}/runs`)).runs.length > before, 'a run starts');
+  await until(async () => !(await summary()).run.alive, 'it has ended', 60_000);
+  assert.equal(await tried(), attempts + 6, 'these 6 and no others');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('the report has the same failures', async () => {
+  home.gpurun('report', '-o', 'r.html', 'jobs.yaml');
+  for (const look of looks) {
+    const { page, faults } = await open(browser, `file://${home.dir}/r.html`, look);
+    await text(page, 'all jobs with lr=0.1 model=vit-tiny');
+    await page.click('.failures .cause');
+    await text(page, 'File "train.py", line 80');
+    await shoot(page, 'morning-report', look);
+    assert.deepEqual(await wide(page), []);
+    assert.deepEqual(await faultsOf(page), []);
+    assert.deepEqual(faults, []);
+    await page.close();
+  }
+});

@@ -49,26 +49,27 @@ type Fact struct {
 	Within    string            `json:"within,omitempty"`      // the job of a cluster in which it is, as the engine of that cluster knows it again
 
 	// Start. Job, Key, UniID and Attempt are also set on running, stop and end; Job and Key on forget.
-	Job       string            `json:"job,omitempty"`
-	Key       string            `json:"key,omitempty"`
-	UniID     string            `json:"uni_id,omitempty"`
-	Attempt   int               `json:"attempt,omitempty"`
-	Params    map[string]string `json:"params,omitempty"`
-	Commands  []string          `json:"commands,omitempty"`
-	Traits    map[string]string `json:"traits,omitempty"` // what else defines it, for comparison: jobspec's Traits
-	GPUs      []int             `json:"gpus,omitempty"`
-	GPUUUIDs  []gpu.UUID        `json:"gpu_uuids,omitempty"`
-	Memory    gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
-	Close     gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
-	Log       string            `json:"log,omitempty"`
-	LogFrom   int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
-	Stderr    string            `json:"stderr,omitempty"`         // where that is not part of Log
-	Inputs    []Input           `json:"inputs,omitempty"`
-	Snapshot  string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; also run: the one that it began with
-	Needs     string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
-	SeedGroup string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds
-	Free      int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
-	Lost      []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
+	Job        string            `json:"job,omitempty"`
+	Key        string            `json:"key,omitempty"`
+	UniID      string            `json:"uni_id,omitempty"`
+	Attempt    int               `json:"attempt,omitempty"`
+	Params     map[string]string `json:"params,omitempty"`
+	Commands   []string          `json:"commands,omitempty"`
+	Traits     map[string]string `json:"traits,omitempty"` // what else defines it, for comparison: jobspec's Traits
+	GPUs       []int             `json:"gpus,omitempty"`
+	GPUUUIDs   []gpu.UUID        `json:"gpu_uuids,omitempty"`
+	Memory     gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
+	Close      gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
+	Log        string            `json:"log,omitempty"`
+	LogFrom    int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
+	Stderr     string            `json:"stderr,omitempty"`         // where that is not part of Log
+	Inputs     []Input           `json:"inputs,omitempty"`
+	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; also run: the one that it began with
+	Needs      string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
+	SeedGroup  string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds
+	Free       int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
+	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // over: GPU time that the run's attempts had
+	Lost       []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
 
 	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running and
 	// end also have the Host, GPUs and GPUUUIDs then, and end has the ID and when it began there.

@@ -76,7 +76,6 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 			}
 		}
 	}
-	st.Outcome = schema.OutcomeOf(st.Run, st.Counts)
 	for _, l := range rest { // of the run, but no longer in its files
 		j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
 		j.record(ref, h.Of(fileOf(b, l.File), l.Key), open[l.Key], m, now)
@@ -84,6 +83,8 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 		j.settle()
 		st.Jobs = append(st.Jobs, j.Job)
 	}
+	st.Alike, _ = st.Failures()
+	st.Sum()
 	return st
 }
 
@@ -224,7 +225,7 @@ func describeRun(ref *Ref) *schema.Run {
 	}
 	r := &schema.Run{ID: schema.Known(f.RunID), Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f), Snapshot: schema.Known(f.Snapshot)}
 	if over.Kind != "" {
-		r.Ended, r.Exit = schema.Time(over.Time), over.ExitCode
+		r.Ended, r.Exit, r.GPUSeconds = schema.Time(over.Time), over.ExitCode, schema.Known(over.GPUSeconds)
 	} else if k, ok := readSummary(ref.Dir); ok && !ref.past { // a full disk kept its end out of the ledger
 		r.Exit = &k.code
 	}

@@ -201,7 +201,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	st, now := &v.Status, time.Now()
 	st.Head = schema.At(now)
 	if live != nil {
-		st.Counts, st.ETA, st.GPUs, st.Warnings = live.Counts, live.ETA, live.GPUs, live.Warnings
+		st.Counts, st.ETA, st.GPUs, st.Warnings, st.Live = live.Counts, live.ETA, live.GPUs, live.Warnings, live.Live
 		st.Run = liveRun(m.ref, describeRun(m.ref), live)
 		for k := range live.Jobs {
 			l := &live.Jobs[k]
@@ -242,7 +242,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	if changed {
 		st.Alike, _ = schema.Failures(v.Jobs)
 	}
-	if st.Outcome = schema.OutcomeOf(st.Run, st.Counts); changed || live != nil && !sameStatus(&m.view.Status, st) {
+	if st.Sum(); changed || live != nil && !sameStatus(&m.view.Status, st) {
 		m.view = v
 	}
 }

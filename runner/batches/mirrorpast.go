@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"gpurun/runner/control"
 	"gpurun/runner/results"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -56,11 +55,12 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 	case same && (!alive && changed.Equal(l.changed)):
 	case same && alive && l.row.Run != nil:
 		row, run := *l.row, *l.row.Run
-		row.Run, run.Phase = &run, nil
-		if rep, err := l.ref.Ask(control.Request{Op: control.OpStatus}); err == nil {
-			row.Counts, run.Phase = rep.Status.Counts, rep.Status.Run.Phase
+		run.Phase = nil
+		st := l.ref.brief(&run)
+		if st.Counts == nil {
+			st.Counts = row.Counts
 		}
-		row.Outcome = schema.Known(schema.OutcomeOf(&run, row.Counts))
+		sum(&row, st)
 		l.row = &row
 	default:
 		ref, err := m.Open(m.File)

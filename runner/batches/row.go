@@ -4,6 +4,7 @@ import (
 	"gpurun/runner/control"
 	"gpurun/runner/sched"
 	"gpurun/state/schema"
+	"time"
 )
 
 // Row describes a batch. A live run is asked; otherwise, the ledger tells.
@@ -13,20 +14,34 @@ func (ref *Ref) Row() (row schema.BatchRow) {
 		return row
 	}
 	ref.unread()
-	row.Batch, row.Run = ref.Describe(), describeRun(ref)
+	row.Batch = ref.Describe()
+	st := &schema.Status{Head: schema.At(time.Now()), Run: describeRun(ref)}
 	if ref.Alive {
-		row.Run = liveRun(ref, row.Run, nil)
-		if rep, err := ref.Ask(control.Request{Op: control.OpStatus}); err == nil {
-			row.Counts, row.Run.Phase = rep.Status.Counts, rep.Status.Run.Phase
-		}
+		st = ref.brief(liveRun(ref, st.Run, nil))
 	}
-	if row.Counts == nil {
+	if st.Counts == nil {
 		ref.Settle()
-		row.Counts = schema.CountsOf(nil)
+		st.Counts = schema.CountsOf(nil)
 		for _, p := range sched.Phases(ref.Batch, ref.History) {
-			row.Counts[p]++
+			st.Counts[p]++
 		}
 	}
-	row.Outcome = schema.Known(schema.OutcomeOf(row.Run, row.Counts))
+	sum(&row, st)
 	return row
+}
+
+// brief asks a live run how it is as a whole; there are no counts if it does not answer.
+func (ref *Ref) brief(run *schema.Run) *schema.Status {
+	st := &schema.Status{Head: schema.At(time.Now()), Run: run}
+	if rep, err := ref.Ask(control.Request{Op: control.OpStatus}); err == nil {
+		*st, run.Phase = *rep.Status, rep.Status.Run.Phase
+		st.Run = run
+	}
+	return st
+}
+
+// sum completes a row.
+func sum(row *schema.BatchRow, st *schema.Status) {
+	st.Sum()
+	row.Run, row.Counts, row.Outcome, row.Tally, row.Line = st.Run, st.Counts, &st.Outcome, &st.Tally, &st.Line
 }

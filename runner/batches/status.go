@@ -38,7 +38,6 @@ func (ref *Ref) Status() *schema.Status {
 		rep.Status = nil
 	}
 	st := ref.Document(rep.Status, m)
-	st.Alike, _ = st.Failures()
 	if ref.Alive && !ref.past && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
 	}

@@ -35,7 +35,7 @@ type Curves struct {
 func Build(k *Known) *schema.Report {
 	st := k.Status
 	r := &schema.Report{
-		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, Runs: k.Runs,
+		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, Tally: st.Tally, Line: st.Line, Runs: k.Runs,
 		Jobs: make([]schema.ReportJob, 0, len(st.Jobs)), Failures: []schema.ReportFailure{}, Curves: thin(k.Curves), Warnings: st.Warnings,
 	}
 	attempts, firsts := map[ID][]schema.Attempt{}, []*schema.AttemptRow{}

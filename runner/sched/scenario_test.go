@@ -688,6 +688,7 @@ func (s *scenario) status() {
 	}
 	if next := v.Live.Next; next != nil {
 		s.log(next.Job + " waits: " + next.Text)
+		s.log(v.Line)
 	}
 	if c := s.core; c.paused || c.pauses > 0 {
 		s.log(fmt.Sprintf("paused: %v, and %d jobs", c.paused, c.pauses))

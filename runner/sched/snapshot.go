@@ -27,7 +27,7 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 	c.now = now
 	phase, counts := c.RunPhase(), map[state.Phase]int{}
 	l := &schema.Live{
-		Draining: schema.Known(c.draining), Unread: schema.Known(c.readings.err), Held: c.viewHeld(), Queues: c.viewQueues(), Others: []string{}, Silent: []string{},
+		Draining: schema.Known(c.draining), Unread: schema.Known(c.readings.err), Held: c.viewHeld(), Queues: c.viewQueues(), Others: []string{}, Silent: []string{}, Stalled: []string{},
 		Failed: c.failures.count, Fresh: slices.Clip(c.failures.last),
 	}
 	if c.pool != nil {
@@ -47,14 +47,18 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 			counts[state.Running]--
 			counts[state.Queued]++
 		}
-		s.Jobs = append(s.Jobs, c.liveJob(a))
+		if s.Jobs = append(s.Jobs, c.liveJob(a)); a.watch.Told() != "" {
+			l.Stalled = append(l.Stalled, a.name)
+		}
 	}
 	s.Counts, s.Jobs = schema.CountsOf(counts), append(s.Jobs, c.nextRetries()...)
 	l.Next, l.Kept = c.next()
+	l.Bottleneck = c.bottleneck()
 	// Readings too old to rely on matter only if a job has waited for newer ones.
 	if wanted := max(c.readings.succeeded, c.waiter.since); c.waiter.id >= 0 && c.readings.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
 		l.Stale = schema.Known((now.Boot - c.readings.succeeded).Seconds())
 	}
+	s.Sum()
 	return s
 }
 
@@ -170,7 +174,9 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 		g := schema.GPUOf(&s)
 		for _, a := range c.live.all {
 			if slices.Contains(a.grant.UUIDs, s.UUID) {
-				g.Jobs = append(g.Jobs, a.name)
+				if g.Jobs = append(g.Jobs, a.name); a.watch.Told() != "" {
+					g.Stalled = append(g.Stalled, a.name)
+				}
 			}
 		}
 		if verdicts != nil {
@@ -197,32 +203,39 @@ func (c *Core) nextRetries() (jobs []schema.Job) {
 	return jobs
 }
 
-// next returns the first ready job that has not started, and why: it found no GPU, or a
-// limit of this run holds it back whether or not it needs GPUs. If nothing else is left, it is a
-// job that its user has paused. kept says how many GPUs are kept for it.
+// next returns the job in line that starts first, and what keeps it from that. kept says how many
+// GPUs are kept for it.
 func (c *Core) next() (next *schema.Next, kept *string) {
-	if c.finished && c.gaveUp {
-		next = c.vain
-	}
-	id := c.waiter.id
-	if id < 0 {
-		id = c.firstReady()
-	}
-	why := (*Core).whyReady
-	if id < 0 && len(c.live.all)+c.counts[waiting] == 0 {
-		id, why = c.firstPaused(), (*Core).whyPaused
-	}
-	if id < 0 {
-		return next, nil
-	}
-	w := why(c, id)
-	if w == nil {
-		return next, nil
+	id, w := c.first()
+	switch {
+	case w != nil:
+	case c.finished && c.gaveUp:
+		return c.vain, nil
+	default:
+		return nil, nil
 	}
 	if len(c.waiter.kept) > 0 && id == c.waiter.id {
 		kept = schema.Known(fmt.Sprintf("kept for %s: %d of %d", c.name(id), c.waiter.free, c.request(id).Min))
 	}
 	return &schema.Next{Job: c.name(id), Text: w.Text}, kept
+}
+
+// first returns the first ready job that has not started, and why: it found no GPU, or a
+// limit of this run holds it back whether or not it needs GPUs. If nothing else is left, it is a
+// job that its user has paused. There is no reason if there is no such job.
+func (c *Core) first() (id int32, why *schema.Wait) {
+	if id = c.waiter.id; id < 0 {
+		id = c.firstReady()
+	}
+	switch {
+	case id >= 0:
+		why = c.whyReady(id)
+	case len(c.live.all)+c.counts[waiting] == 0:
+		if id = c.firstPaused(); id >= 0 {
+			why = c.whyPaused(id)
+		}
+	}
+	return id, why
 }
 
 // viewQueues returns the named queues that still have work.

@@ -332,7 +332,7 @@ func (r *Run) recordOver(res *schema.Result) {
 	if r.over != nil {
 		r.over(res, endWords(res, code))
 	}
-	f := state.Fact{Kind: state.KindOver, Time: time.Now().UTC(), ExitCode: &code, Why: endWords(res, code), Lost: res.Lost}
+	f := state.Fact{Kind: state.KindOver, Time: time.Now().UTC(), ExitCode: &code, Why: endWords(res, code), GPUSeconds: res.GPUHours * 3600, Lost: res.Lost}
 	for i := range r.Batch.Files {
 		if _, err := r.State.Append(i, f); err != nil {
 			r.Log.Warn().Err(err).Msg("cannot record the end of the run")

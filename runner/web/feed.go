@@ -132,7 +132,7 @@ func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 		r.Wait = &schema.Reason{Code: w.Code, Text: w.Text}
 	}
 	if a := j.Attempt; a != nil {
-		r.UniID, r.Started, r.Ended, r.GPUs = a.UniID, a.Started, a.Ended, a.Indices()
+		r.UniID, r.Started, r.Ended, r.GPUs, r.Stalled = a.UniID, a.Started, a.Ended, a.Indices(), a.Stalled
 	}
 	return r
 }
@@ -165,7 +165,7 @@ const (
 func summaryOf(e *edition) []byte {
 	st := redact.Document(e.view.Status, e.hide)
 	s := schema.Summary{
-		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, ETA: st.ETA, Total: len(e.rows),
+		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, Tally: st.Tally, Line: shortened(st.Line), ETA: st.ETA, Total: len(e.rows),
 		Running: []string{}, Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}
 	for i := range e.rows {

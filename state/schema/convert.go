@@ -108,7 +108,7 @@ func GPUOf(s *gpu.DeviceView) GPU {
 	g := GPU{
 		Index: s.Index, UUID: s.UUID, Name: s.Name, PCI: s.PCI, MIG: s.MIG,
 		Total: Known(s.Total), Used: AtLeast(s.Used, 0), Free: AtLeast(s.Free, 0), Util: AtLeast(s.Util, 0),
-		Jobs: []string{}, Claims: []Claim{}, Quarantines: []Quarantine{},
+		Jobs: []string{}, Stalled: []string{}, Claims: []Claim{}, Quarantines: []Quarantine{},
 	}
 	if s.Listed {
 		g.Processes = []Process{}

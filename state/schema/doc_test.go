@@ -47,7 +47,7 @@ func TestReference(t *testing.T) {
 
 func describe(t *testing.T) string {
 	var out strings.Builder
-	for _, path := range []string{"schema.go", "live.go", "../phase.go", "wait.go", "gpus.go", "records.go", "report.go", "web.go", "outcome.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
+	for _, path := range []string{"schema.go", "live.go", "line.go", "../phase.go", "wait.go", "gpus.go", "records.go", "report.go", "web.go", "outcome.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

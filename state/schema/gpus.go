@@ -30,6 +30,7 @@ type GPU struct {
 	Code        *gpu.Code    `json:"code"`      // why it does not fit
 	Text        *string      `json:"text"`      // the same, or a caveat if it fits
 	Jobs        []string     `json:"jobs"`      // of this run, that are on it
+	Stalled     []string     `json:"stalled"`   // of these, those that have done nothing for too long
 	Processes   []Process    `json:"processes"` // null if they are not known
 	Claims      []Claim      `json:"claims"`    // of other runs
 	Quarantines []Quarantine `json:"quarantines"`

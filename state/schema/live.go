@@ -9,15 +9,18 @@ import (
 // Live is what a run that is alive knows of itself beyond its jobs. Its size is bounded,
 // whatever their number.
 type Live struct {
-	Next     *Next    `json:"next"`                 // the first job in line, if something keeps it from starting
-	Kept     *string  `json:"kept"`                 // how many GPUs are kept for it so far
-	Others   []string `json:"others_waiting"`       // other runs of this host that wait for GPUs: at most 8
-	Queues   []Lane   `json:"queues"`               // named queues that have work left: at most 50
-	Held     []Held   `json:"held"`                 // jobs held back because jobs like them failed alike: at most 20 groups
-	Draining *string  `json:"draining"`             // why nothing more starts
-	Silent   []string `json:"silent_keepers"`       // keepers that do not answer, a sentence each
-	Unread   *string  `json:"no_readings"`          // why the GPUs cannot be read
-	Stale    *float64 `json:"readings_age_seconds"` // of the last reading of the GPUs, if it is too old to use
+	Next       *Next    `json:"next"`                 // the first job in line, if something keeps it from starting
+	Stalled    []string `json:"stalled"`              // running jobs that have done nothing for too long
+	Bottleneck *string  `json:"bottleneck"`           // why the next job in line does not start, in a few words
+	End        *End     `json:"end"`                  // when all will be done; null if nothing is left
+	Kept       *string  `json:"kept"`                 // how many GPUs are kept for it so far
+	Others     []string `json:"others_waiting"`       // other runs of this host that wait for GPUs: at most 8
+	Queues     []Lane   `json:"queues"`               // named queues that have work left: at most 50
+	Held       []Held   `json:"held"`                 // jobs held back because jobs like them failed alike: at most 20 groups
+	Draining   *string  `json:"draining"`             // why nothing more starts
+	Silent     []string `json:"silent_keepers"`       // keepers that do not answer, a sentence each
+	Unread     *string  `json:"no_readings"`          // why the GPUs cannot be read
+	Stale      *float64 `json:"readings_age_seconds"` // of the last reading of the GPUs, if it is too old to use
 
 	Failed int               `json:"-"` // how many jobs have failed for good since the run began, those included that ran again
 	Fresh  []state.FailedJob `json:"-"` // the last of them, newest last; at most 1000

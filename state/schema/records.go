@@ -48,6 +48,8 @@ type BatchRow struct {
 	Run     *Run                `json:"run"`     // the live run, else the last one
 	Counts  map[state.Phase]int `json:"counts"`  // jobs by state; null if its ledger cannot be read
 	Outcome *Outcome            `json:"outcome"` // likewise
+	Tally   *Tally              `json:"tally"`   // likewise
+	Line    *string             `json:"line"`    // likewise: the state line
 	Error   *string             `json:"error"`   // why its job file or ledger cannot be read, else null
 }
 

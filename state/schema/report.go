@@ -15,6 +15,8 @@ type Report struct {
 	Run      *Run                `json:"run"`    // the live run, else the last one; null if there was none
 	Counts   map[state.Phase]int `json:"counts"` // jobs by state, as in status
 	Outcome  Outcome             `json:"outcome"`
+	Tally    Tally               `json:"tally"`
+	Line     string              `json:"line"`   // the state line, as in status
 	Runs     []RunRow            `json:"runs"`   // oldest first, as in history
 	Jobs     []ReportJob         `json:"jobs"`   // in the order of the job files, then those that are no longer there
 	Config   map[string]string   `json:"config"` // what the configs of all jobs that have one agree in

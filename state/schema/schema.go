@@ -33,6 +33,8 @@ type Status struct {
 	Run      *Run                `json:"run"`         // the live run, else the last one, or that of --run; null if there was none
 	Counts   map[state.Phase]int `json:"counts"`      // jobs by state: of a live run, those that it selected and those added to the files since
 	Outcome  Outcome             `json:"outcome"`     // how the batch is as a whole, by these counts
+	Tally    Tally               `json:"tally"`       // the same jobs in five words
+	Line     string              `json:"line"`        // the state line: outcome, tally, what keeps the next job from starting, and when the rest will be done
 	ETA      *float64            `json:"eta_seconds"` // how long the rest takes
 	GPUs     []GPU               `json:"gpus"`        // those that the run may use; null without a live run
 	Jobs     []Job               `json:"jobs"`        // in the order of the job files
@@ -61,18 +63,19 @@ type File struct {
 
 // Run is one run of a batch.
 type Run struct {
-	ID       *string           `json:"id"` // for --run; null in older ledgers
-	Alive    bool              `json:"alive"`
-	PID      *int              `json:"pid"` // while it is alive
-	Started  *time.Time        `json:"started"`
-	Ended    *time.Time        `json:"ended"`       // null while it is alive, and if it was killed
-	Exit     *int              `json:"exit_status"` // likewise
-	Phase    *RunPhase         `json:"phase"`       // while it is alive and answers
-	Settings map[string]string `json:"settings"`    // all, as the run goes by them
-	Params   map[string]string `json:"params"`      // given with -p
-	Sim      *string           `json:"sim"`         // the simulated GPUs it runs on
-	Git      *Git              `json:"git"`
-	Snapshot *string           `json:"snapshot"` // the copy of the code that its next jobs run in
+	ID         *string           `json:"id"` // for --run; null in older ledgers
+	Alive      bool              `json:"alive"`
+	PID        *int              `json:"pid"` // while it is alive
+	Started    *time.Time        `json:"started"`
+	Ended      *time.Time        `json:"ended"`       // null while it is alive, and if it was killed
+	Exit       *int              `json:"exit_status"` // likewise
+	GPUSeconds *float64          `json:"gpu_seconds"` // that its attempts had GPUs; likewise, and null in older ledgers
+	Phase      *RunPhase         `json:"phase"`       // while it is alive and answers
+	Settings   map[string]string `json:"settings"`    // all, as the run goes by them
+	Params     map[string]string `json:"params"`      // given with -p
+	Sim        *string           `json:"sim"`         // the simulated GPUs it runs on
+	Git        *Git              `json:"git"`
+	Snapshot   *string           `json:"snapshot"` // the copy of the code that its next jobs run in
 }
 
 // Git is the state of the code when a run began.
@@ -205,6 +208,7 @@ type Attempt struct {
 	Stalled    *string         `json:"stalled"`          // while it has done nothing for too long, of what and for how long
 	Stopping   *string         `json:"stopping"`         // why it is being stopped
 	Note       *string         `json:"note"`             // how it goes on without its run
+	Progress   *float64        `json:"progress"`         // how much of its work is done, from 0 to 1, by its log
 	Takes      *float64        `json:"expected_seconds"` // what jobs like it took
 	Metrics    map[string]any  `json:"metrics"`
 }

@@ -53,6 +53,8 @@ type Summary struct {
 	Run      *Run                `json:"run"` // the live run, else the last one; null if there was none
 	Counts   map[state.Phase]int `json:"counts"`
 	Outcome  Outcome             `json:"outcome"`
+	Tally    Tally               `json:"tally"`
+	Line     string              `json:"line"` // the state line, as in status
 	ETA      *float64            `json:"eta_seconds"`
 	Total    int                 `json:"jobs_total"`
 	Running  []string            `json:"running"` // names of the first 20
@@ -86,7 +88,8 @@ type JobRow struct {
 	Cause    *Cause            `json:"cause"`
 	Wait     *Reason           `json:"wait"`
 	Attempts int               `json:"attempts"`
-	UniID    *string           `json:"uni_id"` // of the last attempt, as are the rest
+	Stalled  *string           `json:"stalled"` // while it has done nothing for too long, of what and for how long
+	UniID    *string           `json:"uni_id"`  // of the last attempt, as are the rest
 	GPUs     []int             `json:"gpus"`
 	Started  *time.Time        `json:"started"`
 	Ended    *time.Time        `json:"ended"`

@@ -1,0 +1,100 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurun/gpu"
+	"gpurun/state/schema"
+)
+
+// bottleneck returns why the next job in line does not start, in a few words; nil if there is
+// no such job, or nothing starts anyway.
+func (c *Core) bottleneck() *string {
+	switch c.RunPhase() {
+	case schema.RunStopping, schema.RunDraining:
+		return nil
+	case schema.RunPaused:
+		return schema.Known("nothing starts")
+	}
+	id, w := c.first()
+	switch {
+	case w == nil:
+		return nil
+	case len(w.GPUs) == 0:
+		return schema.Known(c.name(id) + " waits: " + w.Text)
+	}
+	req := c.request(id)
+	text, alone := c.lacking(id, req)
+	if !alone {
+		text = c.name(id) + " " + wants(req) + ": " + text
+	}
+	return &text
+}
+
+// A lack is GPUs that a job cannot have for the same reason.
+type lack struct {
+	text    string
+	gpus    []int
+	counted bool // how many they are says enough
+}
+
+func (l *lack) String() string {
+	if l.counted {
+		return fmt.Sprintf("%d %s", len(l.gpus), l.text)
+	}
+	return gpuNumbers(l.gpus) + ": " + l.text
+}
+
+// lacking returns which GPUs a job lacks, by reason, in at most two groups. Another user is named
+// only if the job would start without their jobs and processes. alone says that this batch has
+// all GPUs, which says enough.
+func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
+	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"run this batch", nil, true}, &lack{"in use by others", nil, true}
+	rest, users := []*lack{ours, theirs}, []*lack(nil)
+	add := func(to *[]*lack, text string, index int) {
+		i := slices.IndexFunc(*to, func(l *lack) bool { return l.text == text })
+		if i < 0 {
+			i, *to = len(*to), append(*to, &lack{text: text})
+		}
+		(*to)[i].gpus = append((*to)[i].gpus, index)
+	}
+	for _, v := range c.pool.Admit(c.now.Boot, req) {
+		no := c.whyNotOn(id, v)
+		if v.Never {
+			continue
+		}
+		switch usable++; {
+		case no.text == "":
+			free.gpus = append(free.gpus, v.Index)
+		case no.code == gpu.Held || v.Ours && no.code == v.Code:
+			ours.gpus = append(ours.gpus, v.Index)
+		case no.user != "":
+			theirs.gpus = append(theirs.gpus, v.Index)
+			add(&users, no.text, v.Index)
+		default:
+			add(&rest, no.text, v.Index)
+		}
+	}
+	switch n := len(ours.gpus); {
+	case n == usable && n == 1:
+		return "the only usable GPU runs this batch", true
+	case n == usable:
+		return fmt.Sprintf("all %d usable GPUs run this batch", n), true
+	}
+	bySize := func(a, b *lack) int { return cmp.Compare(len(b.gpus), len(a.gpus)) }
+	slices.SortStableFunc(users, bySize)
+	slices.SortStableFunc(rest, bySize)
+	if len(users) > 0 && len(free.gpus)+len(users[0].gpus) >= req.Min {
+		rest = users[:1]
+	}
+	var words []string
+	for _, l := range append([]*lack{free}, rest...) {
+		if len(l.gpus) > 0 && len(words) < 2 {
+			words = append(words, l.String())
+		}
+	}
+	return strings.Join(words, ", "), false
+}

@@ -1,0 +1,155 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gpurun/state"
+)
+
+// Tally is the jobs of a batch in five words. Every count that people see is one of them.
+type Tally struct {
+	Total   int `json:"total"`
+	Done    int `json:"done"`        // succeeded, up_to_date or not_needed
+	Failed  int `json:"failed"`      // failed, timeout, oom, stalled or lost
+	Running int `json:"running"`     //
+	Stalled int `json:"stalled"`     // of the running ones: they have done nothing for too long
+	Waiting int `json:"waiting"`     // pending, waiting or queued while a run is alive
+	NotRun  int `json:"did_not_run"` // blocked, cancelled or interrupted, and all that is left without a run
+}
+
+// TallyOf adds up counts of jobs. alive says whether a run is, which can still start what is left.
+func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
+	for p, n := range counts {
+		t.Total += n
+		switch p {
+		case state.Succeeded, state.UpToDate, state.NotNeeded:
+			t.Done += n
+		case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost:
+			t.Failed += n
+		case state.Running:
+			t.Running += n
+		case state.Blocked, state.Cancelled, state.Interrupted:
+			t.NotRun += n
+		default:
+			t.Waiting += n
+		}
+	}
+	if !alive {
+		t.NotRun, t.Waiting = t.NotRun+t.Waiting, 0
+	}
+	return t
+}
+
+// String returns "38 of 60 done, 10 failed, 6 running (1 stalled), 5 waiting, 1 did not run".
+func (t Tally) String() string { return t.words("", "waiting") }
+
+// words returns that with what follows the failed ones, and what becomes of those that wait.
+func (t Tally) words(causes, wait string) string {
+	s := fmt.Sprintf("%d of %d done", t.Done, t.Total)
+	for _, x := range []struct {
+		n    int
+		word string
+	}{{t.Failed, "failed" + causes}, {t.Running, "running"}, {t.Waiting, wait}, {t.NotRun, "did not run"}} {
+		if x.n == 0 {
+			continue
+		}
+		if s += fmt.Sprintf(", %d %s", x.n, x.word); x.word == "running" && t.Stalled > 0 {
+			s += fmt.Sprintf(" (%d stalled)", t.Stalled)
+		}
+	}
+	return s
+}
+
+// End is when the jobs of a live run will have ended, as far as they can be foreseen.
+type End struct {
+	From    *time.Time `json:"from"`    // null if that is unknown
+	To      *time.Time `json:"to"`      // the same as from, unless that is too uncertain
+	Unknown *string    `json:"unknown"` // why, if it is
+	Without []string   `json:"without"` // stalled jobs that are left out, and those that need them
+}
+
+// words returns "done 08:51–08:56".
+func (e *End) words(now time.Time, verb string) string {
+	if e.From == nil {
+		return "end unknown: " + Value(e.Unknown)
+	}
+	s := verb + " " + clock(now, *e.From)
+	if to := clock(now, *e.To); !strings.HasSuffix(s, to) {
+		s += "–" + to
+	}
+	switch n := len(e.Without); n {
+	case 0:
+	case 1:
+		s += " without " + e.Without[0]
+	default:
+		s += fmt.Sprintf(" without %s and %d more", e.Without[0], n-1)
+	}
+	return s
+}
+
+// clock returns the time of day, with the day if that is not today.
+func clock(now, t time.Time) string {
+	if now, t = now.Local(), t.Local(); now.Format(time.DateOnly) != t.Format(time.DateOnly) {
+		return t.Format("2 Jan 15:04")
+	}
+	return t.Format("15:04")
+}
+
+// Sum adds the outcome, the tally and the state line, which follow from the rest: "running: 38
+// of 60 done, 6 running, 16 waiting · all 6 usable GPUs run this batch · done 08:51–08:56".
+func (s *Status) Sum() {
+	s.Outcome = OutcomeOf(s.Run, s.Counts)
+	alive := s.Run != nil && s.Run.Alive
+	s.Tally = TallyOf(s.Counts, alive)
+	if s.Live != nil {
+		s.Tally.Stalled = len(s.Live.Stalled)
+	}
+	word, causes, wait := s.Outcome.word(), "", "waiting"
+	if n := len(s.Alike); n > 0 && !alive {
+		causes = fmt.Sprintf(" (%d %s)", n, map[bool]string{true: "cause", false: "causes"}[n == 1])
+	}
+	ending := s.Is(RunDraining) || s.Is(RunStopping)
+	if ending {
+		wait = "will not start"
+	}
+	parts := []string{word + ": " + s.Tally.words(causes, wait)}
+	switch {
+	case alive && s.Live != nil:
+		if s.Live.Bottleneck != nil {
+			parts = append(parts, *s.Live.Bottleneck)
+		}
+		if e := s.Live.End; e != nil && s.Tally.Running+s.Tally.Waiting > 0 {
+			parts = append(parts, e.words(s.Now, map[bool]string{true: "ends about", false: "done"}[ending]))
+		}
+	case s.Run != nil && s.Run.Started != nil && s.Run.Ended != nil:
+		took := spell(s.Run.Ended.Sub(*s.Run.Started))
+		if hours := Value(s.Run.GPUSeconds) / 3600; hours >= 0.005 {
+			took += fmt.Sprintf(", %.2f GPU hours", hours)
+		}
+		parts = append(parts, took)
+	}
+	s.Line = strings.Join(parts, " · ")
+}
+
+// word returns the outcome without counts.
+func (o *Outcome) word() string {
+	switch o.Code {
+	case OutcomeNone, OutcomeSilent:
+		word, _, _ := strings.Cut(o.Text, ",")
+		return word
+	}
+	return string(o.Code)
+}
+
+// spell returns a duration as people say it: "40 s", "7 min", "3 h 5 min".
+func spell(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}

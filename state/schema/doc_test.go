@@ -106,9 +106,9 @@ func describeFields(out *strings.Builder, fields *ast.StructType) {
 func typeWords(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.StarExpr:
-		return typeWords(x.X) + " or null"
+		return typeWords(x.X) + "?"
 	case *ast.ArrayType:
-		return "list of " + typeWords(x.Elt)
+		return typeWords(x.Elt) + "[]"
 	case *ast.MapType:
 		return "object: " + typeWords(x.Value)
 	case *ast.SelectorExpr:
@@ -134,14 +134,14 @@ func words(name string) string {
 	case "float64":
 		return "number"
 	case "bool":
-		return "true or false"
+		return "boolean"
 	case "string":
 		return name
 	case "any":
 		return "anything"
 	}
 	if short := names[name]; short != "" {
-		return "a value of " + short
+		return short
 	}
 	return "[" + name + "](#" + strings.ToLower(name) + ")"
 }

@@ -13,7 +13,7 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 1s
 
-.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture engines fairness web browser install install-files uninstall clean help
+.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture engines fairness web browser pictures spell install install-files uninstall clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
@@ -21,6 +21,8 @@ help:
 	@echo 'make check    formatting, vet, staticcheck, all tests with -race, a build without cgo, short fuzzing, the README'
 	@echo 'make web      build what runs in browsers from runner/ui, needs node; its outputs are checked in'
 	@echo 'make browser  open it in Chromium, and take screenshots'
+	@echo 'make pictures renew the images of README.md and docs, needs tmux, webp and Chromium'
+	@echo 'make spell    check the spelling of README.md, docs and help'
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
 	@echo 'make install  install gpurun, its man page and completions below PREFIX (/usr/local, or ~/.local if you are not root)'
 	@echo 'make uninstall  remove them'
@@ -120,6 +122,16 @@ browser: build web
 	installed || { echo 'missing: chromium (Debian: apt-get install chromium)'; exit 1; }
 	@cd $(UI) && GPURUN=$(abspath $(OUT)) node --test --test-concurrency=1 'test/'
 	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClient$$' ./runner/web
+
+# The images of README.md and docs, from a batch that it runs.
+pictures: build web
+	@missing() { for t in tmux img2webp chromium; do command -v $$t >/dev/null || printf ' %s' "$$(echo $$t | sed s/img2webp/webp/)"; done; }; \
+	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get install -y -qq --no-install-recommends $$(missing) fonts-dejavu-core >/dev/null 2>&1 || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$(missing) fonts-dejavu-core; } >/dev/null 2>&1 || true; \
+	fi; \
+	[ -z "$$(missing)" ] || { echo "missing:$$(missing) (Debian: apt-get install$$(missing))"; exit 1; }
+	@cd $(UI) && GPURUN=$(abspath $(OUT)) node pictures.mjs
 
 # Needs a GPU: readings from the real driver, a command on a GPU, a batch, and what it
 # cost. docs/internals/gpu-smoke.md has its output from real machines.

@@ -22,6 +22,16 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	links := 0
+	size := int64(0)
+	images, _ := filepath.Glob("images/*")
+	for _, image := range images {
+		if info, err := os.Stat(image); err == nil {
+			size += info.Size()
+		}
+	}
+	if size == 0 || size > 1_500_000 {
+		t.Errorf("%d bytes of images", size)
+	}
 	for _, page := range pages {
 		for _, m := range regexp.MustCompile(`(?:\]\(|src="|srcset="|href=")([^)\s"]+)`).FindAllStringSubmatch(prose(text(t, page)), -1) {
 			if strings.Contains(m[1], "://") {

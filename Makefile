@@ -18,7 +18,7 @@ FUZZTIME ?= 1s
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
 	@echo 'make test     all tests'
-	@echo 'make check    formatting, vet, staticcheck, all tests with -race, a build without cgo, short fuzzing, the README'
+	@echo 'make check    formatting, vet, staticcheck, all tests with -race, a build without cgo, short fuzzing, spelling'
 	@echo 'make web      build what runs in browsers from runner/ui, needs node; its outputs are checked in'
 	@echo 'make browser  open it in Chromium, and take screenshots'
 	@echo 'make pictures renew the images of README.md and docs, needs tmux, webp and Chromium'
@@ -54,7 +54,7 @@ test:
 
 # Tests that wait leave the processors to the rest, so several of these go on at once.
 # ALSO=engines adds those with real schedulers.
-CHECKS := test $(ALSO) vet staticcheck nocgo fuzz readme
+CHECKS := test $(ALSO) vet staticcheck nocgo fuzz readme spell
 check: fmt shells
 	@echo 'make $(CHECKS): what each prints comes when it is over'
 	@$(MAKE) --no-print-directory -j4 -O TESTFLAGS='-race -shuffle=on -p 3 -parallel 3 -timeout 30m' $(CHECKS)
@@ -132,6 +132,15 @@ pictures: build web
 	fi; \
 	[ -z "$$(missing)" ] || { echo "missing:$$(missing) (Debian: apt-get install$$(missing))"; exit 1; }
 	@cd $(UI) && GPURUN=$(abspath $(OUT)) node pictures.mjs
+
+# README.md, docs and help, in the dictionary of Debian's aspell and in docs/words.txt.
+spell: build
+	@installed() { command -v aspell >/dev/null; }; \
+	if ! installed && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get install -y -qq --no-install-recommends aspell aspell-en >/dev/null 2>&1 || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends aspell aspell-en; } >/dev/null 2>&1 || true; \
+	fi; \
+	if installed; then sh docs/spell.sh; else echo 'not checked because missing: aspell (Debian: apt-get install aspell aspell-en)'; fi
 
 # Needs a GPU: readings from the real driver, a command on a GPU, a batch, and what it
 # cost. docs/internals/gpu-smoke.md has its output from real machines.

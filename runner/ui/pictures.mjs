@@ -92,16 +92,15 @@ function svg(text) {
         else if (c >= 30 && c < 38) style.fg = palette[c - 30];
         else if (c >= 90 && c < 98) style.fg = palette[c - 82];
       }
-      if (words.trim()) {
-        const lead = words.length - words.trimStart().length, shown = words.trim();
-        const attrs = `${style.fg ? ` fill="${style.fg}"` : ''}${style.bold ? ' font-weight="bold"' : ''}${style.dim ? ' opacity=".6"' : ''}`;
-        out.push(`<text x="${(12 + (x + lead) * cell).toFixed(1)}" y="${28 + y * line}" textLength="${(shown.length * cell).toFixed(1)}"${attrs}>${shown.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</text>`);
+      const attrs = `${style.fg ? ` fill="${style.fg}"` : ''}${style.bold ? ' font-weight="bold"' : ''}${style.dim ? ' opacity=".6"' : ''}`;
+      for (const { 0: shown, index } of words.matchAll(/\S+(?: \S+)*/g)) { // several spaces would be one
+        out.push(`<text x="${(12 + (x + index) * cell).toFixed(1)}" y="${28 + y * line}" textLength="${(shown.length * cell).toFixed(1)}"${attrs}>${shown.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</text>`);
       }
       x += words.length;
     }
   });
   const [w, h] = [Math.ceil(columns * cell + 24), lines.length * line + 24];
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${h}" width="${w}" height="${h}" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="14" fill="${ink}" xml:space="preserve"><rect width="${w}" height="${h}" rx="8" fill="${paper}"/>${out.join('\n')}</svg>\n`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${h}" width="${w}" height="${h}" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="14" fill="${ink}"><rect width="${w}" height="${h}" rx="8" fill="${paper}"/>${out.join('\n')}</svg>\n`;
 }
 const keep = (name, text) => writeFileSync(path.join(images, name), svg(text));
 

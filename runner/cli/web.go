@@ -261,10 +261,14 @@ func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 		fmt.Fprintf(a.out, "listening on %s; the token is in %s\n", where, strings.Join(files, ", for control in "))
 		return
 	}
+	at := ""
+	if len(c.Files) == 1 {
+		at = "/batch/" + conf.Source.Batches()[0].ID()
+	}
 	if conf.Tokens.Control == "" {
-		fmt.Fprintf(a.out, "%s#token=%s\n", where, conf.Tokens.Read)
+		fmt.Fprintf(a.out, "%s#token=%s%s\n", where, conf.Tokens.Read, at)
 	} else {
-		fmt.Fprintf(a.out, "to look:            %s#token=%s\nto look and steer:  %s#token=%s\n", where, conf.Tokens.Read, where, conf.Tokens.Control)
+		fmt.Fprintf(a.out, "to look:            %s#token=%s%s\nto look and steer:  %s#token=%s%s\n", where, conf.Tokens.Read, at, where, conf.Tokens.Control, at)
 	}
 	if os.Getenv("SSH_CONNECTION") != "" && c.Listen == "" {
 		_, port, _ := net.SplitHostPort(strings.TrimSuffix(where[len("http://"):], "/"))

@@ -23,8 +23,8 @@ for (const { name, to } of bundles) {
   const { outputFiles } = await build({
     entryPoints: [`src/${name}/main.tsx`],
     bundle: true, minify: true, write: false, outdir: 'out', entryNames: name,
-    format: 'iife', target: 'es2021', charset: 'utf8', legalComments: 'none',
-    jsx: 'automatic', jsxImportSource: 'preact', logLevel: 'warning',
+    format: 'iife', target: 'es2022', charset: 'utf8', legalComments: 'none',
+    jsx: 'transform', jsxFactory: 'createElement', jsxFragment: 'Fragment', inject: ['src/common/jsx.ts'], logLevel: 'warning',
     define: { 'process.env.NODE_ENV': '"production"' },
   });
   for (const f of outputFiles) outputs.set(`${to}/${path.basename(f.path)}`, f.contents);

@@ -1,11 +1,14 @@
 package web
 
 import (
+	"bytes"
+	"compress/gzip"
 	"embed"
 	"net"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 // The page, made by make web.
@@ -37,9 +40,29 @@ func bundle() http.Handler {
 		}
 		w.Header().Set("Content-Type", types[path.Ext(name)])
 		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("Vary", "Accept-Encoding")
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			b = packed()[name]
+		}
 		_, _ = w.Write(b) // who asked may be gone
 	})
 }
+
+// packed returns the page's files compressed.
+var packed = sync.OnceValue(func() map[string][]byte {
+	all := map[string][]byte{}
+	entries, _ := files.ReadDir("bundle")
+	for _, e := range entries {
+		b, _ := files.ReadFile(path.Join("bundle", e.Name()))
+		var out bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+		_, _ = z.Write(b)
+		_ = z.Close()
+		all[e.Name()] = out.Bytes()
+	}
+	return all
+})
 
 // types are fixed: those of the machine might be others.
 var types = map[string]string{

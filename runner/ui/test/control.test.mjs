@@ -119,7 +119,7 @@ test('jobs are counted as done, and forgotten', async () => {
 test('the list says what a run is doing', async () => {
   writeFileSync(env.NVML_STANDIN, 'count=1\nused.0=40000\nfree.0=100\n');
   home.gpurun('run', '-d', '--max-concurrent', '1', 'jobs.yaml');
-  const { page, faults } = await visit('#/batches');
+  const { page, faults } = await visit('#/');
   const says = (word) => page.waitForFunction((w) => document.querySelector('.batches .badge')?.innerText === w, { timeout: 20_000 }, word);
   await says('waiting');
   home.gpurun('pause');

@@ -66,7 +66,7 @@ test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async 
   const running = await until(async () => (await jobsOf()).find((j) => j.state === 'running'), 'a job runs');
   const waiting = (await jobsOf()).find((j) => j.wait?.code === 'gpu');
   const pages = {
-    host: ['#/', 'GPU 3'], batches: ['#/batches', 'jobs.yaml'], jobs: [batch(), 'cifar10-sgd-s1'], log: [batch('/log'), 'line 2'],
+    home: ['#/', 'GPU 3'], jobs: [batch(), 'cifar10-sgd-s1'], log: [batch('/log'), 'line 2'],
     timeline: [batch('/timeline'), 'succeeded'], results: [batch('/results'), 'sample standard deviation'], runs: [batch('/runs'), 'GPU time'],
     job: [batch(`/job/${running.id}`), 'begin of'], waiting: [batch(`/job/${waiting.id}`), 'GPUs that it could use'],
   };
@@ -80,6 +80,7 @@ test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async 
       assert.deepEqual(await unnamed(page), [], `${name}: without a name for screen readers`);
       if (look.width !== 768) assert.deepEqual(await faultsOf(page), [], name);
       assert.equal(await page.$$eval('h1', (h) => h.length), 1, name);
+      if (name === 'home' && look.width > 720) assert.ok(await page.$$eval('.gpu', (l) => l.every((g) => g.getBoundingClientRect().height < 40)), 'a GPU is one line');
     }
     assert.ok(!page.url().includes('token'), 'the token is gone from the URL');
     assert.deepEqual(faults, []);
@@ -153,8 +154,19 @@ test('the read token shows no control', async () => {
   await page.close();
 });
 
+test('the address of one job file opens its batch; the page comes compressed', async () => {
+  const { page, faults } = await open(browser, `${home.origin}#token=${home.token()}/batch/${id}`, looks[0], (u) => u.startsWith(home.origin));
+  await text(page, 'cifar10-sgd-s1');
+  assert.ok(!page.url().includes('token') && page.url().endsWith(batch()));
+  const res = await fetch(`${home.origin}page.js`);
+  assert.equal(res.headers.get('content-encoding'), 'gzip');
+  assert.ok((await res.text()).includes('gpurun'));
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
 test('a job opens in another tab', async () => {
-  const { page, faults } = await visit('#/batches');
+  const { page, faults } = await visit('#/');
   await text(page, 'jobs.yaml');
   await page.keyboard.down('Control');
   const [target] = await Promise.all([new Promise((r) => browser.once('targetcreated', r)), page.click('[data-batch="0"]')]);
@@ -168,7 +180,7 @@ test('a job opens in another tab', async () => {
 });
 
 test('keyboard', async () => {
-  const { page, faults } = await visit('#/batches');
+  const { page, faults } = await visit('#/');
   await text(page, 'jobs.yaml');
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
@@ -251,7 +263,7 @@ test('another program on the port gets no token by passing on the proof of the s
 
 test('a job file is started, with a parameter', async () => {
   home.write('other.yaml', "jobs: [{name: 'say-{x}', matrix: {x: [1]}, gpus: 0, run: 'echo said {x}'}]\n");
-  const { page, faults } = await visit('#/batches');
+  const { page, faults } = await visit('#/');
   await click(page, 'Run a job file …');
   const [file, params] = await page.$$('dialog input');
   await file.type(`${home.dir}/other.yaml`);

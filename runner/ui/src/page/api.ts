@@ -5,11 +5,11 @@ const kept = 'gpurun-token';
 
 /** Moves a token from the URL to the tab's own storage, where no history and no Referer has it. */
 export function takeToken() {
-  const m = /^#token=([0-9a-fA-F]+)/.exec(location.hash);
+  const m = /^#token=([0-9a-fA-F]+)(\/batch\/\w+)?/.exec(location.hash);
   if (!m) return;
   sessionStorage.setItem(kept, m[1]);
   distrust();
-  history.replaceState(null, '', location.pathname + '#/');
+  history.replaceState(null, '', location.pathname + '#' + (m[2] ?? '/'));
 }
 
 /** Uses a token, or the URL that has it, that a person has pasted. */

@@ -22,7 +22,7 @@ export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; 
   useLive();
   useKeys(tabs.map(([t, word], i) => ({ keys: [String(i + 1)], does: word.toLowerCase(), run: () => go(batchPath(batch.id, t)) })));
   const s = batch.summary;
-  if (batch.missing) return <main id="main"><h1>No such batch</h1><p>{batch.missing.message}</p><p><a href="#/batches">All batches</a></p></main>;
+  if (batch.missing) return <main id="main"><h1>No such batch</h1><p>{batch.missing.message}</p><p><a href="#/">All batches</a></p></main>;
   if (!s) return <main id="main"><Loading what="the batch" /></main>;
   return (
     <main id="main" class="batch">

@@ -3,32 +3,10 @@ import { useState } from 'preact/hooks';
 import { Bar, Legend } from '../common/five';
 import { base, duration, time, timeExact } from '../common/format';
 import { given, OutcomeBadge } from '../common/states';
-import { StartDialog } from './control';
 import { useKeys } from './keys';
-import { useLive } from './live';
-import { Empty, Lasted, Loading, Text } from './parts';
+import { Lasted, Text } from './parts';
 import { batchPath, go } from './route';
-import { app, may } from './store';
 import type { BatchRow } from '../common/types';
-
-export function BatchesPage() {
-  useLive();
-  const [starting, start] = useState(false);
-  const rows = app.batches;
-  return (
-    <main id="main">
-      <div class="title">
-        <h1>Batches</h1>
-        <p class="muted">{rows && `${rows.filter((b) => b.run?.alive).length} live of ${rows.length}`}</p>
-        <span class="grow" />
-        {may('run') && <button class="button primary" onClick={() => start(true)}>Run a job file …</button>}
-      </div>
-      {!rows ? <Loading what="your batches" /> : rows.length ? <BatchTable rows={rows} /> :
-        <Empty>You have run none on this host. <code>gpurun run FILE</code> starts one.</Empty>}
-      {starting && <StartDialog onClose={() => start(false)} />}
-    </main>
-  );
-}
 
 export function BatchTable({ rows }: { rows: BatchRow[] }) {
   const [at, move] = useState(-1);

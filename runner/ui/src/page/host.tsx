@@ -1,36 +1,43 @@
-// The host: every GPU with its last hour, who holds it, who waits in which order, the rules.
+// Home: the user's batches, every GPU of the host with its last hour and who holds it, who waits, the rules.
 import { useEffect, useState } from 'preact/hooks';
 import { bytes, bytesOf, clean, count, duration, ranges, time, timeExact } from '../common/format';
 import { get, Refused } from './api';
 import { BatchTable } from './batches';
+import { StartDialog } from './control';
 import { useKeys } from './keys';
 import { changed, now, useLive } from './live';
 import { Empty, Lasted, Loading, Meter, Text } from './parts';
-import { app } from './store';
+import { app, may } from './store';
 import { Spark } from './spark';
 import type { GPU, GPUs, HostRules, Past, Waiter } from '../common/types';
 
-export function HostPage() {
+/** The batches, then the GPUs, then who waits for them. */
+export function HomePage() {
   useLive();
   const past = usePast();
+  const [starting, start] = useState(false), [all, setAll] = useState(false);
   const { gpus, batches } = app;
-  const live = batches?.filter((b) => b.run?.alive) ?? [];
+  const live = batches?.filter((b) => b.run?.alive).length ?? 0, first = Math.max(live, 6);
   return (
-    <main id="main">
-      <div class="title">
-        <h1>{app.session ? <Text of={app.session.host} /> : 'This host'}</h1>
-        {gpus && <p class="muted">{sum(gpus.gpus)}</p>}
-        {gpus && <Held gpus={gpus.gpus} />}
-      </div>
+    <main id="main" class="home">
+      <section aria-labelledby="batches-title">
+        <div class="title"><h1 id="batches-title">Batches</h1>
+          <p class="muted">{batches && `${live} live of ${batches.length}`}</p><span class="grow" />
+          {may('run') && <button class="button primary" onClick={() => start(true)}>Run a job file …</button>}</div>
+        {!batches ? <Loading what="your batches" /> : batches.length ? <BatchTable rows={all ? batches : batches.slice(0, first)} /> :
+          <Empty>You have run none on this host. <code>gpurun run FILE</code> starts one.</Empty>}
+        {!all && (batches?.length ?? 0) > first && <button class="button" onClick={() => setAll(true)}>All {batches!.length} batches</button>}
+      </section>
       <section aria-labelledby="gpus-title">
-        <div class="title"><h2 id="gpus-title">GPUs</h2><span class="grow" />
+        <div class="title"><h2 id="gpus-title">GPUs of {app.session ? <Text of={app.session.host} /> : 'this host'}</h2>
+          {gpus && <p class="muted">{sum(gpus.gpus)}</p>}{gpus && <Held gpus={gpus.gpus} />}<span class="grow" />
           {gpus && <p class="legend" aria-hidden="true"><span>last hour:</span><span><i class="tone util" />utilization</span><span><i class="tone mem" />memory</span></p>}</div>
         {!gpus ? <NoGPUs /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>This host has no GPU that can be seen.</Empty>}
       </section>
       {gpus && (
         <div class="halves">
           <section aria-labelledby="queue-title">
-            <h2 id="queue-title">Who is next</h2>
+            <h2 id="queue-title">Next in line</h2>
             {gpus.waiting.length ? <Waiting waiting={gpus.waiting} gpus={gpus.gpus} /> : <Empty>Nobody waits for a GPU.</Empty>}
           </section>
           <section aria-labelledby="rules-title">
@@ -39,11 +46,7 @@ export function HostPage() {
           </section>
         </div>
       )}
-      <section aria-labelledby="live-title">
-        <h2 id="live-title">Your live batches</h2>
-        {!batches ? <Loading what="your batches" /> : live.length ? <BatchTable rows={live} /> :
-          <Empty>None is running. <a href="#/batches">All batches</a></Empty>}
-      </section>
+      {starting && <StartDialog onClose={() => start(false)} />}
     </main>
   );
 }
@@ -113,16 +116,7 @@ function holders(g: GPU): Holder[] {
 
 function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
   const [opened, open] = useState<string | null>(null);
-  const [at, move] = useState(-1);
-  const focus = (i: number) => {
-    move(i);
-    document.querySelector<HTMLElement>(`[data-gpu="${i}"]`)?.focus();
-  };
-  useKeys([
-    { keys: ['j', 'ArrowDown'], does: 'next GPU', run: () => focus(Math.min(at + 1, gpus.length - 1)) },
-    { keys: ['k', 'ArrowUp'], does: 'previous GPU', run: () => focus(Math.max(at - 1, 0)) },
-    { keys: ['Escape'], does: 'close', run: () => open(null) },
-  ]);
+  useKeys([{ keys: ['Escape'], does: 'close', run: () => open(null) }]);
   return (
     <ul class="strip">
       {gpus.map((g, i) => {
@@ -131,30 +125,24 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
         const isOpen = opened === g.uuid;
         return (
           <li key={g.uuid} class={`gpu ${list.some((h) => h.mine) ? 'mine' : list.length ? 'theirs' : ''} ${silent ? 'silent' : ''}`}>
-            <button class="gpu-name" data-gpu={i} aria-expanded={isOpen} aria-controls={`gpu-${i}`} onFocus={() => move(i)}
-              onClick={() => open(isOpen ? null : g.uuid)}>
+            <button class="gpu-name" aria-expanded={isOpen} aria-controls={`gpu-${i}`} title={clean(g.name)} onClick={() => open(isOpen ? null : g.uuid)}>
               <b>GPU {g.index}</b> <span class="muted"><Text of={short(g.name)} /></span>
             </button>
-            <div class="gpu-bars">
-              <span class="cap">Mem</span>
-              <Meter label={`Memory of GPU ${g.index}`} value={g.memory_used_bytes} max={g.memory_total_bytes} tone={!list.length ? 'none' : list.some((h) => h.mine) ? 'mine' : 'theirs'} />
-              <span class="val">{g.memory_used_bytes == null ? '?' : bytesOf(g.memory_used_bytes, g.memory_total_bytes)}</span>
-              <span class="cap">Util</span>
-              <Meter label={`Utilization of GPU ${g.index}`} value={g.utilization_percent} max={100} tone="util" />
-              <span class="val">{g.utilization_percent == null ? '?' : `${g.utilization_percent} %`}</span>
-            </div>
+            <Meter label={`Memory of GPU ${g.index}`} value={g.memory_used_bytes} max={g.memory_total_bytes} tone={!list.length ? 'none' : list.some((h) => h.mine) ? 'mine' : 'theirs'} />
+            <span class="val">{g.memory_used_bytes == null ? '?' : bytesOf(g.memory_used_bytes, g.memory_total_bytes)}</span>
+            <span class="val" title="utilization">{g.utilization_percent == null ? '?' : `${g.utilization_percent} %`}</span>
             <Spark past={past} hour={hour} label={`Last hour of GPU ${g.index}`} />
-            <div class="gpu-who">
-              {list.slice(0, 3).map((h) => (
-                <p><span class={`who ${h.mine ? 'mine' : 'theirs'}`}><Text of={h.mine ? 'you' : h.who} /></span> <Text of={h.what} />
-                  {h.since && <span class="muted"> for <Lasted from={h.since} /></span>}
-                  {h.note && <span class="muted">, {h.note}</span>}</p>
+            <p class="gpu-who">
+              {silent && <span class="bad"><Text of={g.text} /> </span>}
+              {list.slice(0, 1).map((h) => (
+                <><span class={`who ${h.mine ? 'mine' : 'theirs'}`}><Text of={h.mine ? 'you' : h.who} /></span> <Text of={h.what} />
+                  {h.since && <span class="muted"> for <Lasted from={h.since} /></span>}{h.note && <span class="muted">, {h.note}</span>}</>
               ))}
-              {list.length > 3 && <p class="muted">and {list.length - 3} more</p>}
-              {silent ? <p class="bad"><Text of={g.text} /></p> : !list.length && <p class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</p>}
-              {g.quarantines.map((q) => <p class="warn">quarantined until {time(q.until)}: <Text of={q.text} /></p>)}
-              {g.row_remap_pending && <p class="warn">has faulty memory, which a reset replaces</p>}
-            </div>
+              {list.length > 1 && <span class="muted" title={list.slice(1).map((h) => `${clean(h.mine ? 'you' : h.who)} ${clean(h.what)}`).join('\n')}> +{list.length - 1}</span>}
+              {!silent && !list.length && <span class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</span>}
+              {g.quarantines.map((q) => <span class="warn"> quarantined until {time(q.until)}: <Text of={q.text} /></span>)}
+              {g.row_remap_pending && <span class="warn"> has faulty memory, which a reset replaces</span>}
+            </p>
             {isOpen && <Details id={`gpu-${i}`} g={g} />}
           </li>
         );

@@ -4,7 +4,6 @@ import { base, bytes, clean, count, duration, measured, ranges, time, timeExact 
 import { Chart } from '../common/chart';
 import { State } from '../common/states';
 import { get, Refused } from './api';
-import { titleOf } from './batches';
 import { Verbs, verbsFor } from './control';
 import { useDocument } from './document';
 import { useKeys } from './keys';
@@ -36,7 +35,6 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
   const shown = attempts.find((a) => a.uni_id === query.get('attempt')) ?? attempts[0];
   return (
     <main id="main" class="job">
-      <nav class="crumbs" aria-label="Where you are"><a href="#/batches">Batches</a> / <a href={batchPath(batch.id)}><Text of={batch.summary ? titleOf(batch.summary.batch) : batch.id} /></a> /</nav>
       <div class="title"><h1><Text of={job.name} /></h1><span class="big"><State state={row?.state ?? job.state} /></span><span class="grow" />
         <Verbs label="Actions for the job" verbs={verbsFor(batch.id, batch.summary, [row ?? { name: job.name, state: job.state, wait: null }]).filter((v) => !v.href)} /></div>
       <div class="columns">

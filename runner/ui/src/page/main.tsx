@@ -6,14 +6,14 @@ import { clean } from '../common/format';
 import '../common/theme.css';
 import { askTabs, giveToken, hasToken, session, takeToken, unknownToken } from './api';
 import { BatchPage } from './batch';
-import { BatchesPage, titleOf } from './batches';
+import { titleOf } from './batches';
 import { Question } from './control';
-import { HostPage } from './host';
+import { HomePage } from './host';
 import { JobPage } from './job';
 import { Keys, useKeys } from './keys';
 import { changed, useLive } from './live';
 import { Notes, say, Text } from './parts';
-import { batchesPath, go, hostPath, parse, type Route } from './route';
+import { batchPath, go, homePath, parse, type Route } from './route';
 import { app, lock, unwatch, watch } from './store';
 import './page.css';
 
@@ -36,8 +36,7 @@ function App() {
   useEffect(() => { scrollTo(0, 0); say(document.title); }, [place]);
   useTitle(route);
   useKeys([
-    { keys: ['h'], does: 'the host', run: () => go(hostPath) },
-    { keys: ['b'], does: 'your batches', run: () => go(batchesPath) },
+    { keys: ['h', 'b'], does: 'home: batches and GPUs', run: () => go(homePath) },
   ]);
   if (app.locked) return <><Locked /><Notes /></>;
   return (
@@ -46,8 +45,7 @@ function App() {
       <Bar route={route} />
       {app.session?.prompt && <aside class="prompt" aria-label="From the owner of this host"><Text of={app.session.prompt} /></aside>}
       {app.connected === false && <p class="lost" role="alert"><b>Not connected.</b> <Text of={app.why} />; trying again. What is shown is from before.</p>}
-      {route.page === 'host' && <HostPage />}
-      {route.page === 'batches' && <BatchesPage />}
+      {route.page === 'home' && <HomePage />}
       {route.page === 'batch' && app.batch?.id === route.id && <BatchPage key={route.id} batch={app.batch} tab={route.tab} query={route.query} />}
       {route.page === 'job' && app.batch?.id === route.id && <JobPage batch={app.batch} id={route.job} query={route.query} />}
       <Question /><Keys /><Notes />
@@ -58,14 +56,10 @@ function App() {
 function Bar({ route }: { route: Route }) {
   const s = app.session;
   const state = app.connected === null ? ['wait', 'connecting'] : app.connected ? ['on', 'live'] : ['off', 'not connected'];
-  const here = (page: boolean) => (page ? 'page' as const : undefined);
   return (
     <header class="bar">
-      <a class="brand" href={hostPath}>gpurun</a>
-      <nav aria-label="Pages">
-        <a href={hostPath} aria-current={here(route.page === 'host')}>Host</a>
-        <a href={batchesPath} aria-current={here(route.page !== 'host')}>Batches</a>
-      </nav>
+      <a class="brand" href={homePath} aria-current={route.page === 'home' ? 'page' : undefined}>gpurun</a>
+      {route.page !== 'home' && <nav aria-label="Where you are"><a href={homePath}>Batches</a>{app.batch?.summary && <> / <a href={batchPath(app.batch.id)}><Text of={titleOf(app.batch.summary.batch)} /></a></>}</nav>}
       <span class="grow" />
       {s && <span class="me muted"><Text of={`${s.user}@${s.host}`} />{s.control === 'none' && <span class="badge" title="Started without --control, or opened with the read token">read only</span>}</span>}
       <span class={`live ${state[0]}`} role="status"><i aria-hidden="true" />{state[1]}</span>
@@ -78,7 +72,7 @@ function Bar({ route }: { route: Route }) {
 function useTitle(route: Route) {
   const b = app.batch, s = b?.summary;
   let title = 'gpurun';
-  if (route.page === 'host' || route.page === 'batches') title = `${route.page === 'host' ? clean(app.session?.host ?? 'Host') : 'Batches'} – gpurun`;
+  if (route.page === 'home') title = `${clean(app.session?.host ?? 'Batches')} – gpurun`;
   else if (s) {
     const bad = countOf(s.counts, 'failed');
     const how = s.run?.alive ? `${countOf(s.counts, 'done')}/${countOf(s.counts)}${bad ? ` ✗${bad}` : ''}` : bad ? `✗ ${bad} failed` : '✓';

@@ -3,8 +3,7 @@
 export type Tab = 'jobs' | 'log' | 'results' | 'timeline' | 'runs';
 
 export type Route =
-  | { page: 'host' }
-  | { page: 'batches' }
+  | { page: 'home' }
   | { page: 'batch'; id: string; tab: Tab; query: URLSearchParams }
   | { page: 'job'; id: string; job: string; query: URLSearchParams };
 
@@ -14,18 +13,16 @@ export function parse(hash: string): Route {
   const [path, search = ''] = hash.replace(/^#\/?/, '').split('?');
   const [kind, id, third, ...rest] = path.split('/').map(unescaped);
   const query = new URLSearchParams(search);
-  if (kind === 'batches') return { page: 'batches' };
   if (kind === 'batch' && id) {
     if (third === 'job' && rest[0]) return { page: 'job', id, job: rest[0], query };
     return { page: 'batch', id, tab: tabs.find(([t]) => t === third)?.[0] ?? 'jobs', query };
   }
-  return { page: 'host' };
+  return { page: 'home' };
 }
 
 const unescaped = (s: string) => { try { return decodeURIComponent(s); } catch { return s; } };
 
-export const hostPath = '#/';
-export const batchesPath = '#/batches';
+export const homePath = '#/';
 export const batchPath = (id: string, tab: Tab = 'jobs', query?: Record<string, string>) =>
   `#/batch/${encodeURIComponent(id)}${tab === 'jobs' ? '' : '/' + tab}${search(query)}`;
 export const jobPath = (id: string, job: string, query?: Record<string, string>) =>

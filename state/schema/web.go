@@ -88,8 +88,11 @@ type JobRow struct {
 	Cause    *Cause            `json:"cause"`
 	Wait     *Reason           `json:"wait"`
 	Attempts int               `json:"attempts"`
-	Stalled  *string           `json:"stalled"` // while it has done nothing for too long, of what and for how long
-	UniID    *string           `json:"uni_id"`  // of the last attempt, as are the rest
+	Stalled  *string           `json:"stalled"`          // while it has done nothing for too long, of what and for how long
+	Progress *float64          `json:"progress"`         // how much of its work is done, from 0 to 1, by its log
+	Expected *float64          `json:"expected_seconds"` // what jobs like it took
+	Used     *gpu.Bytes        `json:"used_bytes"`       // of GPU memory now, on the GPU where that is most
+	UniID    *string           `json:"uni_id"`           // of the last attempt, as are the rest
 	GPUs     []int             `json:"gpus"`
 	Started  *time.Time        `json:"started"`
 	Ended    *time.Time        `json:"ended"`

@@ -100,7 +100,7 @@ test('what jobs and others have written is text', async () => {
   const { page, faults } = await visit('#/');
   await text(page, evil); // a model and a user of that name
   await go(page, batch('/log'));
-  await text(page, '<script>alert(2)</script>');
+  await page.waitForFunction(() => document.querySelector('.logtext')?.textContent.includes('<script>alert(2)</script>')); // scrolled out of sight
   const { id: of } = await job('cifar10-sgd-s1');
   await go(page, batch(`/job/${of}`));
   await text(page, `Tags`);
@@ -194,7 +194,7 @@ test('keyboard', async () => {
   await page.keyboard.press('Escape');
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => location.hash.includes('/job/'));
+  await page.waitForSelector('main.job'); // whose keys they are now
   await page.keyboard.press('Escape');
   await page.waitForSelector('.jobs');
   await page.keyboard.press('3');

@@ -49,13 +49,13 @@ test('jobs are found by every word, and sorted with what is unknown last', async
     row(3, 'eval', 'oom', { metrics: { acc: 0.5 }, params: { lr: '0.1 0.2' } }),
   ];
   const names = (list) => list.map((r) => r.name).join(' ');
-  assert.equal(names(select(rows, 'failed', '')), 'train-s2 eval');
+  assert.equal(names(select(rows, 'failed', '', true)), 'train-s2 eval');
   for (const [search, want] of Object.entries({
     'TRAIN seed=1': 'train-s1', 'valueerror': 'train-s2', 'valueerror: bad': 'train-s2', '"ValueError: bad"': 'train-s2', 'gpu:3': 'train-s10', 'gpu:1': '', 'state:failed': 'train-s2 eval', 'state:oom': 'eval',
     'state:waiting': 'train-s1', 'lr="0.1 0.2"': 'eval', 'seed=': 'train-s10 train-s2 train-s1 eval',
-  })) assert.equal(names(select(rows, '', search)), want, search);
-  assert.throws(() => select(rows, '', 'sed=1'), /No parameter is called sed. There are state:, gpu:, lr=, seed=./);
-  assert.throws(() => select(rows, '', 'status:failed'), /Nothing is called status:/);
+  })) assert.equal(names(select(rows, '', search, true)), want, search);
+  assert.throws(() => select(rows, '', 'sed=1', true), /No parameter is called sed. There are state:, gpu:, lr=, seed=./);
+  assert.throws(() => select(rows, '', 'status:failed', true), /Nothing is called status:/);
   assert.equal(names(sorted(rows, rows, { by: 'name', down: false })), 'eval train-s1 train-s2 train-s10');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: false })), 'eval train-s10 train-s2 train-s1');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: true })), 'train-s10 eval train-s2 train-s1');

@@ -13,28 +13,37 @@ export const five: { is: Five; word: string; states: string[] }[] = [
   { is: 'idle', word: 'did not run', states: ['blocked', 'interrupted', 'cancelled'] },
 ];
 
+/** The states that a word stands for. Without a run, nothing waits: what is left did not run. */
+export function statesOf(is: string, alive: boolean): string[] | undefined {
+  const waiting = five[3].states;
+  if (!alive && is === 'waiting') return [];
+  return alive || is !== 'idle' ? five.find((f) => f.is === is)?.states : [...five[4].states, ...waiting];
+}
+
 /** How many jobs are in a word's states; of all without a word. */
-export const countOf = (counts: Counts, is?: Five) =>
-  five.reduce((sum, f) => sum + (!is || f.is === is ? f.states.reduce((n, s) => n + (counts[s] ?? 0), 0) : 0), 0);
+export const countOf = (counts: Counts, alive: boolean, is?: Five) =>
+  (is ? statesOf(is, alive)! : Object.keys(counts)).reduce((n, s) => n + (counts[s] ?? 0), 0);
 
 const exact = (counts: Counts, states: string[]) => states.filter((s) => counts[s]).map((s) => `${counts[s].toLocaleString('en-US')} ${stateWords(s)}`).join(', ');
 
-export function Bar({ counts, small }: { counts: Counts; small?: boolean }) {
-  const words = exact(counts, five.flatMap((f) => f.states)) || 'no jobs', total = countOf(counts);
+interface Props { counts: Counts; alive: boolean }
+
+export function Bar({ counts, alive, small }: Props & { small?: boolean }) {
+  const words = exact(counts, five.flatMap((f) => f.states)) || 'no jobs', total = countOf(counts, alive);
   return (
     <div class={`five ${small ? 'small' : ''}`} role="img" aria-label={words} title={words}>
-      {five.map((f) => countOf(counts, f.is) > 0 && <i key={f.is} class={f.is} style={{ flexGrow: Math.max(countOf(counts, f.is), total / 100) }} />)}
+      {five.map((f) => countOf(counts, alive, f.is) > 0 && <i key={f.is} class={f.is} style={{ flexGrow: Math.max(countOf(counts, alive, f.is), total / 100) }} />)}
     </div>
   );
 }
 
 /** The counts below the bar; with `link`, they lead to these jobs. */
-export function Legend({ counts, chosen, link }: { counts: Counts; chosen?: string; link?: (is: Five) => { href: string; onClick?: () => void } }) {
-  const show = five.filter((f) => countOf(counts, f.is) > 0 || f.is === 'done' || f.is === chosen);
+export function Legend({ counts, alive, chosen, link }: Props & { chosen?: string; link?: (is: Five) => { href: string; onClick?: () => void } }) {
+  const show = five.filter((f) => countOf(counts, alive, f.is) > 0 || f.is === 'done' || f.is === chosen);
   return (
     <ul class="fives" aria-label="Jobs by state">{show.map((f) => {
-      const text = <><i class={f.is} aria-hidden="true" /><b>{countOf(counts, f.is).toLocaleString('en-US')}</b>{f.is === 'done' && ` of ${countOf(counts).toLocaleString('en-US')}`} {f.word}</>;
-      return <li key={f.is} title={exact(counts, f.states)}>{link ? <a {...link(f.is)} aria-current={chosen === f.is ? 'true' : undefined}>{text}</a> : <span>{text}</span>}</li>;
+      const text = <><i class={f.is} aria-hidden="true" /><b>{countOf(counts, alive, f.is).toLocaleString('en-US')}</b>{f.is === 'done' && ` of ${countOf(counts, alive).toLocaleString('en-US')}`} {f.word}</>;
+      return <li key={f.is} title={exact(counts, statesOf(f.is, alive)!)}>{link ? <a {...link(f.is)} aria-current={chosen === f.is ? 'true' : undefined}>{text}</a> : <span>{text}</span>}</li>;
     })}</ul>
   );
 }

@@ -33,9 +33,10 @@ const left = new Set(['preempted', 'resized', 'gpu_taken', 'interrupted']);
 /** Whether an attempt that ended for this cause had to leave its GPU. */
 export const handedOver = (cause: string | null | undefined) => cause != null && left.has(cause);
 
-export function State({ state }: { state: string }) {
-  const { tone, symbol } = look(state);
-  return <span class={`state ${tone}`}><span class="symbol" aria-hidden="true">{symbol}</span>{stateWords(state)}</span>;
+/** A state; of a running job that stalls, that, with what it does not do under the pointer. */
+export function State({ state, stalled }: { state: string; stalled?: string | null }) {
+  const { tone, symbol } = look(stalled ? 'stalled' : state);
+  return <span class={`state ${tone}`} title={stalled ?? undefined}><span class="symbol" aria-hidden="true">{symbol}</span>{stalled ? 'stalled' : stateWords(state)}</span>;
 }
 
 /** How a batch is as a whole: the server's words, by the counts of its jobs. */

@@ -41,6 +41,7 @@ export interface Attempt {
   n: number;
   note: string | null;
   pid: number | null;
+  progress: number | null;
   seconds: number | null;
   signal: string | null;
   snapshot: string | null;
@@ -78,6 +79,7 @@ export interface AttemptRow {
   n: number;
   note: string | null;
   pid: number | null;
+  progress: number | null;
   seconds: number | null;
   signal: string | null;
   snapshot: string | null;
@@ -112,10 +114,12 @@ export interface BatchRow {
   files: (File)[];
   host: string;
   id: string;
+  line: string | null;
   outcome: Outcome | null;
   params: Record<string, string>;
   run: Run | null;
   state_dir: string;
+  tally: Tally | null;
   user: string;
   work_dir: string;
 }
@@ -240,6 +244,7 @@ export interface GPU {
   processes: (Process)[];
   quarantines: (Quarantine)[];
   row_remap_pending: boolean | null;
+  stalled: (string)[];
   text: string | null;
   utilization_percent: number | null;
   uuid: string;
@@ -317,6 +322,7 @@ export interface JobRow {
   attempts: number;
   cause: Cause | null;
   ended: string | null;
+  expected_seconds: number | null;
   file: number;
   gpus: (number)[];
   id: string;
@@ -327,12 +333,15 @@ export interface JobRow {
   needs: number;
   params: Record<string, string>;
   priority: number;
+  progress: number | null;
   queue: string | null;
   since: string | null;
+  stalled: string | null;
   started: string | null;
   state: string;
   tags: (string)[];
   uni_id: string | null;
+  used_bytes: number | null;
   wait: Reason | null;
 }
 export interface Jobs {
@@ -462,6 +471,7 @@ export interface Report {
   curves: (ReportCurve)[];
   failures: (ReportFailure)[];
   jobs: (ReportJob)[];
+  line: string;
   now: string;
   outcome: Outcome;
   readings: Readings | null;
@@ -469,6 +479,7 @@ export interface Report {
   run: Run | null;
   runs: (RunRow)[];
   schema: string;
+  tally: Tally;
   warnings: (Problem)[];
 }
 export interface ReportCurve {
@@ -526,6 +537,7 @@ export interface Run {
   ended: string | null;
   exit_status: number | null;
   git: Git | null;
+  gpu_seconds: number | null;
   id: string | null;
   params: Record<string, string>;
   phase: string | null;
@@ -615,13 +627,24 @@ export interface Summary {
   counts: Record<string, number>;
   eta_seconds: number | null;
   jobs_total: number;
+  line: string;
   now: string;
   outcome: Outcome;
   run: Run | null;
   running: (string)[];
   schema: string;
+  tally: Tally;
   version: string;
   warnings: (Problem)[];
+}
+export interface Tally {
+  did_not_run: number;
+  done: number;
+  failed: number;
+  running: number;
+  stalled: number;
+  total: number;
+  waiting: number;
 }
 export interface Timeline {
   now: string;

@@ -1,6 +1,6 @@
 // A batch: how far it is, its run, and its jobs, logs, timeline and results.
 import { Failures } from '../common/failures';
-import { Bar, countOf, Legend } from '../common/five';
+import { Bar, Legend } from '../common/five';
 import { clean, duration, time, timeExact } from '../common/format';
 import { given, OutcomeBadge } from '../common/states';
 import { titleOf } from './batches';
@@ -45,12 +45,11 @@ export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; 
 }
 
 function Top({ s, chosen }: { s: Summary; chosen?: string }) {
-  const run = s.run;
+  const run = s.run, alive = run?.alive ?? false;
   const facts = [
     run?.started && <>started <span title={timeExact(run.started)}>{time(run.started)}</span></>,
     run?.alive && <>for <Lasted from={run.started} /></>,
     !run?.alive && run?.ended && run.started && <>took {duration((Date.parse(run.ended) - Date.parse(run.started)) / 1000)}</>,
-    run?.alive && s.eta_seconds != null && countOf(s.counts, 'waiting') + countOf(s.counts, 'running') > 0 && <b>about {duration(s.eta_seconds)} to go</b>,
     run?.git && <>commit <span class="mono">{run.git.commit.slice(0, 9)}</span>{run.git.dirty ? ' with changes' : ''}</>,
     run?.sim && <>on simulated GPUs</>,
     s.batch.params && <>with <Text of={given(s.batch.params)} /></>,
@@ -62,9 +61,10 @@ function Top({ s, chosen }: { s: Summary; chosen?: string }) {
         <RunControl batch={s.batch.id} summary={s} />
       </div>
       <p class="muted path"><Text of={s.batch.work_dir} /></p>
-      <Bar counts={s.counts} />
+      <p class="stateline"><Text of={s.line} /></p>
+      <Bar counts={s.counts} alive={alive} />
       <div class="line">
-        <Legend counts={s.counts} chosen={chosen} link={(is) => ({ href: batchPath(s.batch.id, 'jobs', { show: is === chosen ? '' : is }) })} />
+        <Legend counts={s.counts} alive={alive} chosen={chosen} link={(is) => ({ href: batchPath(s.batch.id, 'jobs', { show: is === chosen ? '' : is }) })} />
         {facts.map((f) => <span class="muted">{f}</span>)}
       </div>
     </header>

@@ -1,6 +1,6 @@
 // The user's batches on this host.
 import { useState } from 'preact/hooks';
-import { Bar, Legend } from '../common/five';
+import { Bar } from '../common/five';
 import { base, duration, time, timeExact } from '../common/format';
 import { given, OutcomeBadge } from '../common/states';
 import { useKeys } from './keys';
@@ -28,7 +28,7 @@ export function BatchTable({ rows }: { rows: BatchRow[] }) {
           <td><a href={batchPath(b.id)} data-batch={i} onFocus={() => move(i)}><Text of={titleOf(b)} /></a> <span class="muted"><Text of={given(b.params)} /></span>
             <div class="muted path"><Text of={b.work_dir || b.state_dir} /></div></td>
           <td><OutcomeBadge of={b.outcome} /></td>
-          <td class="wide">{b.counts ? <><Bar counts={b.counts} small /><Legend counts={b.counts} /></> : <span class="muted"><Text of={b.error ?? ''} /></span>}</td>
+          <td class="wide">{b.counts ? <><Bar counts={b.counts} alive={b.run?.alive ?? false} small /><span class="stateline"><Text of={b.line} /></span></> : <span class="muted"><Text of={b.error ?? ''} /></span>}</td>
           <td class={b.run?.started ? 'nowrap began' : ''} title={timeExact(b.run?.started)}>{time(b.run?.started)}</td>
           <td class="num">{b.run?.alive ? <Lasted from={b.run.started} /> : b.run?.started && b.run.ended ? duration((Date.parse(b.run.ended) - Date.parse(b.run.started)) / 1000) : ''}</td>
         </tr>

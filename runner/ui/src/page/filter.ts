@@ -1,10 +1,10 @@
 // Which jobs of a batch are listed, and in which order.
-import { five } from '../common/five';
+import { statesOf } from '../common/five';
 import { clean } from '../common/format';
 import { stateWords } from '../common/states';
 import type { JobRow } from '../common/types';
 
-export type SortBy = 'file' | 'name' | 'state' | 'started' | 'ended' | 'lasted' | `metric:${string}`;
+export type SortBy = 'file' | 'now' | 'name' | 'state' | 'started' | 'ended' | 'lasted' | `metric:${string}`;
 export interface Sort { by: SortBy; down: boolean }
 
 // What a search looks at, made once for each row: rows are replaced, never changed.
@@ -19,17 +19,15 @@ function haystack(r: JobRow): string {
   return h;
 }
 
-const statesOf = (word: string) => five.find((f) => f.is === word)?.states;
-
 /** What a search has asked for that no job knows: the keys that there are. */
 export class UnknownKey extends Error {}
 
 type Test = (r: JobRow) => boolean;
 
 // A word of a search: part of a text, state:failed, gpu:0, or a parameter by its exact value.
-function wordTest(word: string, jobs: JobRow[]): Test {
+function wordTest(word: string, jobs: JobRow[], alive: boolean): Test {
   const [, key, is, quoted] = /^([\w.-]+)([:=])(.*)$/.exec(word) ?? [], value = quoted?.replaceAll('"', '');
-  if (is === ':' && key === 'state') return (r) => !value || r.state === value || r.state.startsWith(value) || !!statesOf(value)?.includes(r.state);
+  if (is === ':' && key === 'state') return (r) => !value || r.state === value || r.state.startsWith(value) || !!statesOf(value, alive)?.includes(r.state);
   if (is === ':' && key === 'gpu') return (r) => !value || r.gpus.includes(Number(value));
   if (is === '=') {
     const names = new Set(jobs.flatMap((r) => Object.keys(r.params ?? {}))), name = [...names].find((n) => n.toLowerCase() === key);
@@ -42,14 +40,14 @@ function wordTest(word: string, jobs: JobRow[]): Test {
 }
 
 /** The jobs in the states of one of the five words, "" for all, that have every word of the search. */
-export function select(jobs: JobRow[], show: string, search: string): JobRow[] {
-  const states = statesOf(show);
-  const tests = (search.toLowerCase().match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((w) => wordTest(w, jobs));
+export function select(jobs: JobRow[], show: string, search: string, alive: boolean): JobRow[] {
+  const states = statesOf(show, alive);
+  const tests = (search.toLowerCase().match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((w) => wordTest(w, jobs, alive));
   if (!states && !tests.length) return jobs;
   return jobs.filter((r) => (!states || states.includes(r.state)) && tests.every((t) => t(r)));
 }
 
-const stateOrder = ['running', 'failed', 'waiting', 'idle', 'done'].flatMap((w) => statesOf(w)!);
+const stateOrder = ['running', 'failed', 'waiting', 'idle', 'done'].flatMap((w) => statesOf(w, true)!);
 const natural = new Intl.Collator('en', { numeric: true });
 let ranked: { jobs: JobRow[]; rank: Map<string, number> } | null = null;
 
@@ -75,6 +73,7 @@ export function sorted(rows: JobRow[], all: JobRow[], sort: Sort): JobRow[] {
 function valueOf(by: SortBy, all: JobRow[]): (r: JobRow) => number | string | null {
   switch (by) {
     case 'name': { const rank = ranks(all); return (r) => rank.get(r.name) ?? null; }
+    case 'now': return (r) => -['done', 'idle', 'waiting', 'failed', 'running'].findIndex((w) => statesOf(w, true)!.includes(r.state));
     case 'state': return (r) => stateOrder.indexOf(r.state);
     case 'started': return (r) => r.started;
     case 'ended': return (r) => r.ended;
@@ -97,4 +96,4 @@ export function metricsOf(jobs: JobRow[]): string[] {
 }
 
 /** What a job's row says in words: why it waits or failed. */
-export const says = (r: JobRow) => clean(r.wait?.text ?? r.cause?.text ?? '').replace(/\s+/g, ' ');
+export const says = (r: JobRow) => clean(r.stalled ?? r.wait?.text ?? r.cause?.text ?? '').replace(/\s+/g, ' ');

@@ -1,14 +1,14 @@
 // The jobs of a batch: filters, a list of which only what is in sight is drawn, and what
 // can be done with those that are chosen.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { clean, duration, measured, ranges, timeExact } from '../common/format';
+import { bytes, clean, duration, measured, ranges, timeExact } from '../common/format';
 import { look, State, stateWords } from '../common/states';
 import { useWindow } from '../common/virtual';
 import { Verbs, verbsFor } from './control';
 import { metricsOf, says, select, sorted, UnknownKey, type Sort, type SortBy } from './filter';
 import { useKeys } from './keys';
 import { now, useLive } from './live';
-import { Empty, Loading, narrow, say, Text, useMedia } from './parts';
+import { Empty, Loading, Meter, narrow, say, Text, useMedia } from './parts';
 import { Preview } from './preview';
 import { go, jobPath, setQuery } from './route';
 import type { BatchStore } from './store';
@@ -19,15 +19,16 @@ const roomy = matchMedia('(min-width: 1200px)');
 export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchParams }) {
   useLive();
   const show = query.get('show') ?? '', search = query.get('q') ?? '';
-  const [by, way] = (query.get('sort') ?? 'file').split(' ');
+  const alive = batch.summary?.run?.alive ?? false;
+  const [by, way] = (query.get('sort') ?? (alive ? 'now' : 'file')).split(' ');
   const sort: Sort = { by: by as SortBy, down: way === 'down' };
   const metrics = useMemo(() => metricsOf(batch.jobs), [batch.revision]);
   const [rows, wrong] = useMemo((): [JobRow[], string] => {
-    try { return [sorted(select(batch.jobs, show, search), batch.jobs, sort), '']; } catch (err) {
+    try { return [sorted(select(batch.jobs, show, search, alive), batch.jobs, sort), '']; } catch (err) {
       if (err instanceof UnknownKey) return [[], err.message];
       throw err;
     }
-  }, [batch.revision, show, search, by, way]);
+  }, [batch.revision, show, search, by, way, alive]);
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
   const [at, setAt] = useState<string | null>(null); // the id of the row with the cursor
   const find = useRef<HTMLInputElement>(null);
@@ -68,8 +69,8 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
       <div class="filters">
         <input ref={find} type="search" class="find" placeholder="Search: name, error, seed=1, state:failed, gpu:0" aria-label="Search the jobs" value={search}
           onInput={(e) => setQuery({ q: e.currentTarget.value })} />
-        <select class="sort" aria-label="Order" value={`${by}${way ? ' ' + way : ''}`} onChange={(e) => setQuery({ sort: e.currentTarget.value === 'file' ? '' : e.currentTarget.value })}>
-          <option value="file">as in the file</option><option value="started down">last started first</option><option value="ended down">last ended first</option>
+        <select class="sort" aria-label="Order" value={`${by}${way ? ' ' + way : ''}`} onChange={(e) => setQuery({ sort: e.currentTarget.value })}>
+          <option value="now">running first</option><option value="file">as in the file</option><option value="started down">last started first</option><option value="ended down">last ended first</option>
           <option value="lasted down">longest first</option><option value="lasted">shortest first</option><option value="name">by name</option><option value="name down">by name, backward</option><option value="state">by state</option><option value="state down">by state, backward</option>
           {metrics.flatMap((m) => [<option value={`metric:${m}`}>{m}, smallest first</option>, <option value={`metric:${m} down`}>{m}, largest first</option>])}
         </select>
@@ -110,14 +111,14 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   });
   const open = (r: JobRow) => { if (roomy.matches) setAt(r.id); else go(jobPath(batch.id, batch.keyOf(r))); };
   const all = rows.length > 0 && chosen.size >= rows.length && rows.every((r) => chosen.has(r.id));
-  const clock = now();
+  const clock = now(), running = rows.some((r) => r.state === 'running');
   return (
     <div class="card jobs scroll" ref={scroller} style={{ '--row': `${height}px` }}>
       <table class="data" role="table" aria-rowcount={rows.length + 1} aria-label="Jobs">
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
           <th role="columnheader" class="pick"><input type="checkbox" aria-label="Choose all that are listed" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>
           <Head by="state" sort={sort} cls="c-state">State</Head><Head by="name" sort={sort} cls="c-name">Job</Head>
-          <th role="columnheader" class="c-gpu">GPU</th><Head by="lasted" sort={sort} cls="c-time num">Time</Head><th role="columnheader" class="c-try num">Tries</th>
+          <th role="columnheader" class="c-gpu">GPU</th>{running && <th role="columnheader" class="c-left">Progress</th>}<Head by="lasted" sort={sort} cls="c-time num">Time</Head><th role="columnheader" class="c-try num">Tries</th>
           {metrics.map((m) => <Head by={`metric:${m}`} sort={sort} cls="c-metric num">{m}</Head>)}
           <th role="columnheader" class="c-says">Why</th>
         </tr></thead>
@@ -126,9 +127,10 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
           {rows.slice(win.from, win.to).map((r, i) => (
             <tr key={r.id} role="row" aria-rowindex={win.from + i + 2} aria-selected={r.id === at} class={r.id === at ? 'at' : ''} onClick={() => open(r)}>
               <td role="cell" class="pick" onClick={(e) => e.stopPropagation()}><input type="checkbox" aria-label={`Choose ${clean(r.name)}`} checked={chosen.has(r.id)} onChange={() => toggle(r.id)} /></td>
-              <td role="cell" class="c-state"><State state={r.state} /></td>
+              <td role="cell" class="c-state"><State state={r.state} stalled={r.stalled} /></td>
               <td role="cell" class="c-name"><a href={jobPath(batch.id, batch.keyOf(r))} onClick={(e) => e.stopPropagation()} title={clean(r.name)}><Text of={r.name} /></a></td>
               <td role="cell" class="c-gpu">{r.gpus.length ? ranges(r.gpus) : ''}</td>
+              {running && <td role="cell" class="c-left">{r.state === 'running' && <Left row={r} clock={clock} />}</td>}
               <td role="cell" class="c-time num" title={r.started ? `${timeExact(r.started)} – ${timeExact(r.ended)}` : ''}>{lasted(r, clock)}</td>
               <td role="cell" class="c-try num">{r.attempts > 1 ? r.attempts : ''}</td>
               {metrics.map((m) => <td role="cell" class="c-metric num">{measured(r.metrics?.[m])}</td>)}
@@ -140,6 +142,13 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
       </table>
     </div>
   );
+}
+
+// How far a running job is, by its log, else by the time that jobs like it took.
+function Left({ row: r, clock }: { row: JobRow; clock: number }) {
+  const ran = (clock - Date.parse(r.started ?? '')) / 1000, part = r.progress ?? (r.expected_seconds ? Math.min(ran / r.expected_seconds, 0.99) : null);
+  const left = part ? ran / part - ran : null;
+  return <>{part != null && <Meter label={`Progress of ${clean(r.name)}`} value={Math.round(part * 100)} max={100} />}<span>{left != null && isFinite(left) && !r.stalled ? `${duration(left)} left` : ''}</span>{r.used_bytes != null && <span class="muted">{bytes(r.used_bytes)}</span>}</>;
 }
 
 const lasted = (r: JobRow, clock: number) => r.started ? duration(((r.ended ? Date.parse(r.ended) : r.state === 'running' ? clock : NaN) - Date.parse(r.started)) / 1000) : '';

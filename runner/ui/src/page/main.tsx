@@ -1,7 +1,6 @@
 // The page: which part of it is shown, what is above all of them, and the way in.
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { countOf } from '../common/five';
 import { clean } from '../common/format';
 import '../common/theme.css';
 import { askTabs, giveToken, hasToken, session, takeToken, unknownToken } from './api';
@@ -74,8 +73,8 @@ function useTitle(route: Route) {
   let title = 'gpurun';
   if (route.page === 'home') title = `${clean(app.session?.host ?? 'Batches')} – gpurun`;
   else if (s) {
-    const bad = countOf(s.counts, 'failed');
-    const how = s.run?.alive ? `${countOf(s.counts, 'done')}/${countOf(s.counts)}${bad ? ` ✗${bad}` : ''}` : bad ? `✗ ${bad} failed` : '✓';
+    const { failed: bad, done, total } = s.tally;
+    const how = s.run?.alive ? `${done}/${total}${bad ? ` ✗${bad}` : ''}` : bad ? `✗ ${bad} failed` : '✓';
     const job = route.page === 'job' ? b.find(route.job)?.name : undefined;
     title = `${how} ${clean(job ?? titleOf(s.batch))} – gpurun`;
   }

@@ -17,7 +17,7 @@ export function Preview({ batch, row: r, onClose }: { batch: BatchStore; row: Jo
         <button class="plain" aria-label="Close" onClick={onClose}>×</button>
       </header>
       <div class="body">
-        <p class="line"><State state={r.state} />
+        <p class="line"><State state={r.state} stalled={r.stalled} />
           {r.gpus.length > 0 && <span class="muted">GPU {ranges(r.gpus)}</span>}
           {r.started && <span class="muted"><Lasted from={r.started} to={r.state === 'running' ? null : r.ended ?? r.started} /></span>}
           {r.attempts > 1 && <span class="muted">try {r.attempts}</span>}</p>

@@ -21,7 +21,7 @@ export function RunsTab({ batch }: { batch: BatchStore }) {
           <td class="num">{r.n}</td>
           <td class="nowrap" title={timeExact(r.started)}>{time(r.started)}</td>
           <td class="num">{r.ended == null && batch.summary?.run?.alive && batch.summary.run.started === r.started ? <Lasted from={r.started} /> : duration((Date.parse(r.ended ?? r.last_seen) - Date.parse(r.started)) / 1000)}</td>
-          <td class="wide"><Bar counts={r.counts} small /><Legend counts={r.counts} /></td>
+          <td class="wide"><Bar counts={r.counts} alive={false} small /><Legend counts={r.counts} alive={false} /></td>
           <td class="words"><Text of={r.why} />{r.params && <div class="muted">with <Text of={given(r.params)} /></div>}{r.git && <div class="muted">commit <span class="mono">{r.git.commit.slice(0, 9)}</span>{r.git.dirty ? ' with changes' : ''}</div>}
             {r.alike.slice(0, 2).map((a) => <div class="bad">{count(a.count, 'job')}: <Text of={a.cause.text} /></div>)}</td>
           <td class="num">{duration(r.gpu_seconds)}</td>

@@ -1,6 +1,6 @@
 // All jobs: found, sorted, and only those in sight in the document.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { five } from '../common/five';
+import { five, statesOf } from '../common/five';
 import { count, duration } from '../common/format';
 import { look, State } from '../common/states';
 import { useWindow } from '../common/virtual';
@@ -28,7 +28,7 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
   const scroller = useRef<HTMLDivElement>(null);
   const rows = useMemo(() => {
     const words = find.toLowerCase().split(/\s+/).filter(Boolean);
-    const states = five.find((f) => f.is === choice.state)?.states;
+    const states = choice.state && statesOf(choice.state, r.run?.alive ?? false);
     const list = r.jobs.map((_, i) => i).filter((i) => {
       const j = r.jobs[i];
       if (states && (j.former || !states.includes(j.state))) return false;

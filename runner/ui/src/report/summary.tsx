@@ -11,14 +11,14 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
   const first = r.runs[0], last = r.runs[r.runs.length - 1];
   const sum = (f: (x: Report['runs'][0]) => number) => r.runs.reduce((n, x) => n + f(x), 0);
   const lost = sum((x) => x.lost.reduce((n, l) => n + l.gpu_seconds, 0));
-  const alive = sum((x) => seconds(endOf(r, x)) - seconds(x.started));
+  const took = sum((x) => seconds(endOf(r, x)) - seconds(x.started)), alive = r.run?.alive ?? false;
   const waits = r.jobs.flatMap((j) => j.attempts.map((a) => queued(a, r.now))).filter((w): w is number => w !== null).sort((a, b) => a - b);
   const git = unique(r.runs.map((x) => x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? ' + changes' : '')));
   return (
     <header class="summary">
       <div class="headline">
         <h1>{r.batch.files.map((f) => base(f.path)).join(', ')}</h1>
-        <OutcomeBadge of={r.outcome} title={last && `the last run: ${last.why}`} />
+        <OutcomeBadge of={{ ...r.outcome, text: r.line }} title={last && `the last run: ${last.why}`} />
       </div>
       <dl class="facts wide">
         {first && <><dt>When</dt><dd>{stamp(first.started)} – {r.run?.alive ? 'still running' : until(first.started, endOf(r, last))}{r.runs.length > 1 && <span class="muted"> in {count(r.runs.length, 'run')}</span>}</dd></>}
@@ -29,13 +29,13 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
         <dt>GPUs</dt><dd>{gpuWords(r)}</dd>
       </dl>
       <div class="tiles">
-        <Tile name="time" value={duration(alive)} of={r.runs.length > 1 ? 'of all runs' : ''} />
+        <Tile name="time" value={duration(took)} of={r.runs.length > 1 ? 'of all runs' : ''} />
         {waits.length > 0 && <Tile name="in the queue" value={duration(waits[waits.length >> 1])} of={`median, at most ${duration(waits[waits.length - 1])}`} />}
         <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} of={r.run?.alive ? 'of what has ended' : ''} />
         <Tile name="GPU hours lost" value={hours(lost)} of="while jobs waited" />
         <Tile name="attempts" value={sum((x) => x.attempts).toLocaleString('en-US')} of={count(sum((x) => x.retries), 'retry', 'retries')} />
       </div>
-      <div><Bar counts={r.counts} /><Legend counts={r.counts} link={(is) => ({ href: '#jobs', onClick: () => pick(is) })} /></div>
+      <div><Bar counts={r.counts} alive={alive} /><Legend counts={r.counts} alive={alive} link={(is) => ({ href: '#jobs', onClick: () => pick(is) })} /></div>
       {r.warnings.length > 0 && <ul class="warnings">{r.warnings.map((w) => <li>{w.text}</li>)}</ul>}
     </header>
   );

@@ -14,6 +14,7 @@ const (
 	CauseOOMNeighbour  CauseCode = "oom_neighbour"  // GPU memory ran out because somebody else took what it was promised
 	CauseTimeout       CauseCode = "timeout"        //
 	CauseStalled       CauseCode = "stalled"        // it did nothing for too long
+	CausePruned        CauseCode = "pruned"         // it was behind others that differ in a few parameters, or needs a job that was
 	CauseLost          CauseCode = "lost"           // how it ended is unknown
 	CauseOutputMissing CauseCode = "output_missing" // it exited with 0, but without an output that it declares
 	CauseInputMissing  CauseCode = "input_missing"  // an input matches no file
@@ -32,7 +33,7 @@ const (
 
 // ofStop are the causes of ends by why the attempt was stopped.
 var ofStop = map[string]CauseCode{
-	WhyCancelled: CauseCancelled, WhyInterrupted: CauseInterrupted, WhyTimeout: CauseTimeout, WhyStalled: CauseStalled, WhyFailFast: CauseFailFast,
+	WhyCancelled: CauseCancelled, WhyInterrupted: CauseInterrupted, WhyTimeout: CauseTimeout, WhyStalled: CauseStalled, WhyPruned: CausePruned, WhyFailFast: CauseFailFast,
 	WhyGPU: CauseGPUTaken, WhyStray: CauseStrayGPU, WhyPreempted: CausePreempted, WhyResize: CauseResized,
 }
 

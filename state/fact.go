@@ -20,6 +20,7 @@ const (
 	KindQueued  Kind = "queued"  // a cluster has it in its queue
 	KindRunning Kind = "running" // its process exists
 	KindStalled Kind = "stalled" // it has done nothing for too long, and goes on
+	KindPoints  Kind = "points"  // it has reported steps of the metric of its prune
 	KindStop    Kind = "stop"    // it is about to be signaled, and why
 	KindEnd     Kind = "end"     // it is over
 	KindForget  Kind = "forget"  // the last success of Key no longer counts
@@ -70,6 +71,7 @@ type Fact struct {
 	Free       int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
 	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // over: GPU time that the run's attempts had
 	Lost       []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
+	NoPrune    bool              `json:"no_prune,omitempty"`      // also end: a person asked for it to run to its end
 
 	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running and
 	// end also have the Host, GPUs and GPUUUIDs then, and end has the ID and when it began there.
@@ -81,8 +83,11 @@ type Fact struct {
 	PID      int    `json:"pid,omitempty"`
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
+	// Points, up to LogTo in Stderr, or in Log if that is empty. End: what counts of all points of its job.
+	Points Curve `json:"points,omitempty"`
+
 	// Stop and end; over: what stopped the run, "SIGTERM", or what else it ended with.
-	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, stalled, fail-fast, gpu, resize, stray, preempted, left-over
+	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, stalled, pruned, fail-fast, gpu, resize, stray, preempted, left-over
 
 	// End.
 	State        Phase             `json:"state,omitempty"`
@@ -180,6 +185,7 @@ const (
 	WhyInterrupted = "interrupted" // the run was stopped
 	WhyTimeout     = "timeout"
 	WhyStalled     = "stalled" // did nothing for too long
+	WhyPruned      = "pruned"  // is behind others
 	WhyFailFast    = "fail-fast"
 	WhyGPU         = "gpu"       // stop --gpu: requeued, uncharged
 	WhyStray       = "stray"     // used a GPU it was not granted

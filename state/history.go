@@ -69,13 +69,16 @@ type Record struct {
 
 // An Attempt is an attempt that has started and not yet ended.
 type Attempt struct {
-	Start   Fact
-	Seq     int64
-	Running *Fact  // PID and its start time, once known
-	JobID   string // in the queue of a cluster, once known
-	Stop    string // why it is being stopped, or ""
-	Within  string // the cluster's job around the run that started it, as in that run's fact
-	Ledger  int    // index of the batch's file whose ledger has it
+	Start      Fact
+	Seq        int64
+	Running    *Fact  // PID and its start time, once known
+	JobID      string // in the queue of a cluster, once known
+	Stop       string // why it is being stopped, or ""
+	StopReason string // in words, if there are any
+	Points     Curve  // that it has reported
+	Read       *Fact  // the last of them, which says how far its log has been read
+	Within     string // the cluster's job around the run that started it, as in that run's fact
+	Ledger     int    // index of the batch's file whose ledger has it
 }
 
 // A Trace is what is left of an attempt whose start no ledger has.
@@ -158,11 +161,15 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 		if a := h.Open[f.UniID]; a != nil {
 			a.JobID = f.JobID
 		}
+	case KindPoints:
+		if a := h.Open[f.UniID]; a != nil {
+			a.Points, a.Read = a.Points.Add(f.Points...), &Fact{LogTo: f.LogTo, Stderr: f.Stderr}
+		}
 	case KindStop:
 		// The first reason wins: its signal is the one that ended the attempt. But one that
 		// is to be resized may be stopped for good.
 		if a := h.Open[f.UniID]; a != nil && (a.Stop == "" || a.Stop == WhyResize) && f.Why != WhyLeftOver {
-			a.Stop = f.Why
+			a.Stop, a.StopReason = f.Why, f.Reason
 		}
 	case KindEnd:
 		h.end(ledger, seq, f)

@@ -35,6 +35,7 @@ const (
 	Timeout     Phase = "timeout"     //
 	OOM         Phase = "oom"         // out of GPU or host memory
 	Stalled     Phase = "stalled"     // it did nothing for too long, and was stopped for that
+	Pruned      Phase = "pruned"      // it was behind others that differ in a few parameters, and was stopped for that
 	Cancelled   Phase = "cancelled"   // by a person, this job alone
 	Interrupted Phase = "interrupted" // its run stopped, or it had to leave its GPUs
 	Lost        Phase = "lost"        // how it ended is unknown
@@ -45,7 +46,7 @@ const (
 
 // Phases are all phases, in the order of their documentation.
 var Phases = []Phase{
-	Pending, Waiting, Queued, Running, Succeeded, Failed, Timeout, OOM, Stalled, Cancelled, Interrupted, Lost, Blocked, UpToDate, NotNeeded,
+	Pending, Waiting, Queued, Running, Succeeded, Failed, Timeout, OOM, Stalled, Pruned, Cancelled, Interrupted, Lost, Blocked, UpToDate, NotNeeded,
 }
 
 // String returns the phase in words: "up to date".

@@ -91,7 +91,7 @@ func stateOf(row any) string {
 func rank(row any) int {
 	p := state.Phase(stateOf(row))
 	switch {
-	case strings.TrimSpace(string(p)) == "", p == state.Succeeded, p == state.UpToDate, p == state.NotNeeded:
+	case strings.TrimSpace(string(p)) == "", p == state.Succeeded, p == state.UpToDate, p == state.NotNeeded, p == state.Pruned:
 		return 3
 	case p == state.Pending, p == state.Waiting:
 		return 2

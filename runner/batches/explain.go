@@ -95,7 +95,7 @@ func Place(j *schema.Job) string {
 }
 
 // over are the states that begin with an end.
-var over = []state.Phase{state.Succeeded, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Cancelled, state.Interrupted, state.Lost}
+var over = []state.Phase{state.Succeeded, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Pruned, state.Cancelled, state.Interrupted, state.Lost}
 
 // stateWords says how a job is: "failed since 03:12:07, exit: ValueError: bad lr".
 func stateWords(j *schema.Job) string {

@@ -182,7 +182,7 @@ func printQueues(w io.Writer, queues []schema.Lane) {
 }
 
 // listed are the states whose jobs are named, in linesOfNames lines each.
-var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Interrupted, state.Blocked, state.Pending, batches.Forgotten}
+var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Pruned, state.Interrupted, state.Blocked, state.Pending, batches.Forgotten}
 
 const linesOfNames = 2
 

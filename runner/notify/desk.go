@@ -254,7 +254,7 @@ func shorten(lines, tail []string) string {
 func counts(of map[state.Phase]int) string {
 	var parts []string
 	for _, p := range []state.Phase{
-		state.Succeeded, state.UpToDate, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked,
+		state.Succeeded, state.UpToDate, state.Pruned, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked,
 		state.Cancelled, state.Interrupted, state.Running, state.Queued, state.Waiting, state.Pending,
 	} {
 		if n := of[p]; n > 0 {

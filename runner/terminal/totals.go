@@ -35,7 +35,7 @@ func Count(counts map[state.Phase]int) Totals {
 }
 
 func done(p state.Phase) bool {
-	return p == state.Succeeded || p == state.UpToDate || p == state.NotNeeded
+	return p == state.Succeeded || p == state.UpToDate || p == state.NotNeeded || p == state.Pruned
 }
 
 // String returns "12/24 done, 1 failed, 4 running, 1 waiting, 6 pending": what is done,
@@ -54,7 +54,7 @@ func (t Totals) String() string {
 
 // phaseOrder is the order of counts: good, open, bad.
 var phaseOrder = []state.Phase{
-	state.Succeeded, state.UpToDate, state.NotNeeded, state.Running, state.Queued, state.Waiting, state.Pending,
+	state.Succeeded, state.UpToDate, state.NotNeeded, state.Pruned, state.Running, state.Queued, state.Waiting, state.Pending,
 	state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
 }
 

@@ -34,7 +34,7 @@ func OutcomeOf(run *Run, counts map[state.Phase]int) Outcome {
 	o, left := Outcome{}, 0
 	for s, n := range counts {
 		switch s {
-		case state.Succeeded, state.UpToDate, state.NotNeeded:
+		case state.Succeeded, state.UpToDate, state.NotNeeded, state.Pruned:
 		case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked:
 			o.Failed += n
 		default:

@@ -88,5 +88,6 @@ const (
 	PlanNotSelected    PlanCode = "not_selected" // left out by --only, --skip or --tag
 	PlanNotNeeded      PlanCode = "not_needed"   // it runs only if a job that it needs fails
 	PlanNeedMissing    PlanCode = "need_missing" // a job that it needs is left out and has not succeeded
+	PlanPruned         PlanCode = "pruned"       // it was pruned, or needs a job that was
 	PlanRunning        PlanCode = "running"      // an attempt of it is running now
 )

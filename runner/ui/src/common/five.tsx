@@ -6,7 +6,7 @@ export type Five = 'done' | 'failed' | 'running' | 'waiting' | 'idle';
 
 /** The five words with the states that they stand for, in the order of the bar. */
 export const five: { is: Five; word: string; states: string[] }[] = [
-  { is: 'done', word: 'done', states: ['succeeded', 'up_to_date', 'not_needed'] },
+  { is: 'done', word: 'done', states: ['succeeded', 'up_to_date', 'not_needed', 'pruned'] },
   { is: 'failed', word: 'failed', states: ['failed', 'oom', 'timeout', 'stalled', 'lost'] },
   { is: 'running', word: 'running', states: ['running'] },
   { is: 'waiting', word: 'waiting', states: ['queued', 'waiting', 'pending'] },

@@ -20,6 +20,7 @@ export const states: Record<string, Look> = {
   succeeded: { tone: 'ok', symbol: '✓' },
   up_to_date: { tone: 'ok', symbol: '✓' },
   not_needed: { tone: 'idle', symbol: '–' },
+  pruned: { tone: 'idle', symbol: '✂' },
 };
 
 // A state that a later gpurun has added looks like one that waits.

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+)
+
+// A Point is what a job has reported at one step. The value is +Inf for whatever is not finite.
+type Point struct{ Step, Value float64 }
+
+// A Curve is what a job has reported, by ascending steps, without what tells neither the best value up to a step, nor
+// the last step, nor that values are not finite. In JSON it is one list, [1, 0.5, 2, null].
+type Curve []Point
+
+// mostPoints bounds what a line of the ledger has of a curve.
+const mostPoints = 1000
+
+// Add returns the curve with later points. A job that goes back to an earlier step, as after a restart from a
+// checkpoint, takes back what it has reported from there on.
+func (c Curve) Add(points ...Point) Curve {
+	c = slices.Clone(c)
+	for _, p := range points {
+		if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+			p.Value = math.Inf(1)
+		}
+		n := len(c)
+		for n > 0 && c[n-1].Step >= p.Step {
+			n--
+		}
+		c = append(c[:n], p)
+	}
+	var thin Curve
+	least, most := math.Inf(1), math.Inf(-1)
+	for i, p := range c {
+		news := p.Finite() && (p.Value < least || p.Value > most)
+		if news {
+			least, most = min(least, p.Value), max(most, p.Value)
+		}
+		if news || i == 0 || i == len(c)-1 || c[i-1].Finite() != p.Finite() || c[i+1].Finite() != p.Finite() {
+			thin = append(thin, p)
+		}
+	}
+	if n := len(thin) - 2; n >= mostPoints {
+		from, apart := thin[0].Step, (thin[n].Step-thin[0].Step)/(mostPoints/2)
+		kept := thin[:0]
+		for i, p := range thin {
+			if i >= n || p.Step >= from {
+				kept, from = append(kept, p), p.Step+apart
+			}
+		}
+		return kept
+	}
+	return thin
+}
+
+// Last returns the last step; 0 for an empty curve.
+func (c Curve) Last() float64 {
+	if len(c) == 0 {
+		return 0
+	}
+	return c[len(c)-1].Step
+}
+
+// Broken reports whether the last two values are not finite.
+func (c Curve) Broken() bool {
+	n := len(c)
+	return n > 1 && !c[n-1].Finite() && !c[n-2].Finite()
+}
+
+// Finite reports whether the value is a number.
+func (p Point) Finite() bool { return !math.IsInf(p.Value, 0) }
+
+// Best returns the best value up to a step, if there is one.
+func (c Curve) Best(step float64, highest bool) (best float64, ok bool) {
+	for _, p := range c {
+		if p.Step <= step && p.Finite() && (!ok || (p.Value > best) == highest) {
+			best, ok = p.Value, true
+		}
+	}
+	return best, ok
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c Curve) MarshalJSON() ([]byte, error) {
+	list := make([]*float64, 0, 2*len(c))
+	for i := range c {
+		p := c[i]
+		if list = append(list, &p.Step, nil); p.Finite() {
+			list[len(list)-1] = &p.Value
+		}
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Curve) UnmarshalJSON(text []byte) error {
+	var list []*float64
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	*c = nil
+	for pair := range slices.Chunk(list, 2) {
+		if p := (Point{Value: math.Inf(1)}); len(pair) == 2 && pair[0] != nil {
+			if p.Step = *pair[0]; pair[1] != nil {
+				p.Value = *pair[1]
+			}
+			*c = append(*c, p)
+		}
+	}
+	return nil
+}

@@ -126,6 +126,7 @@ type Spec struct {
 	Timeout    time.Duration // 0 for none
 	AtTimeout  Notice
 	Stall      Stall
+	Prune      Prune
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Retry      Retry
 	Resize     Resize

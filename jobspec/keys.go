@@ -108,6 +108,14 @@ var JobKeys = []JobKey{
 	single("stall.after", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
 	single("stall.output", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
 	single("on_stall", parseOnStall, func(s *Spec) *bool { return &s.Stall.Kill }),
+	JobKey{Name: "prune", read: func(*Spec, []string) error {
+		return source.Faultf("write {metric: val_acc, among: [lr, wd], after: 10}", "it is a mapping")
+	}}.or(),
+	{Name: "prune.metric", read: func(s *Spec, v []string) error { s.Prune.Metric = v[0]; return nil }},
+	{Name: "prune.among", list: true, read: func(s *Spec, v []string) error { s.Prune.Among = v; return nil }},
+	pruned("after", parseStep, func(p *Prune) *float64 { return &p.After }),
+	pruned("keep", parseKeep, func(p *Prune) *float64 { return &p.Keep }),
+	pruned("min", parseOthers, func(p *Prune) *int { return &p.Min }),
 	single("leftovers", source.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
 	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }).or(),
 	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),

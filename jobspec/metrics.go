@@ -52,7 +52,7 @@ func metricsOf(t *expand.Job, v *expand.Values) ([]Metric, error) {
 }
 
 // metricKeys are the keys of one metric.
-var metricKeys = []string{"log", "file", "key", "at", "goal", "percent"}
+var metricKeys = []string{"log", "step", "file", "key", "at", "goal", "percent"}
 
 // metricFiles are the endings of files that hold metrics.
 var metricFiles = []string{".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".csv", ".tsv"}
@@ -78,7 +78,7 @@ func (p *proto) readMetrics() {
 		case source.IsNull(v):
 			return // removes a default
 		case v.Kind == yaml.ScalarNode:
-			ok = p.metricLog(&m, v)
+			m.Log, ok = p.pattern(m.Name, v)
 		case v.Kind == yaml.MappingNode:
 			ok = p.metric(&m, v)
 		default:
@@ -112,8 +112,13 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 		var err error
 		switch k.Value {
 		case "log":
-			ok = p.metricLog(m, v) && ok
-			return
+			if m.Log, scalar = p.pattern(m.Name, v); !scalar {
+				ok = false
+			}
+		case "step":
+			if m.Step, scalar = p.pattern(m.Name+": step", v); !scalar {
+				ok = false
+			}
 		case "file":
 			m.File, scalar = p.compile(text, v.Line, v.Column, what+": file", expand.InMetric)
 			ok = ok && scalar
@@ -143,6 +148,8 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 	switch {
 	case m.Log != nil && m.File != nil:
 		refuse(n, "keep one of them", "it has both log and file")
+	case m.Log == nil && m.Step != nil:
+		refuse(n, "add log: '"+m.Name+"=([0-9.]+)'", "step without log")
 	case m.File == nil && m.Key != "":
 		refuse(n, "add file: out.json", "key without file")
 	case m.File == nil && m.At != "":
@@ -154,15 +161,15 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 	return ok
 }
 
-// metricLog reads the regular expression of a metric.
-func (p *proto) metricLog(m *Metric, n *yaml.Node) bool {
-	text, _, ok := p.src.Scalar(n, "metrics: "+m.Name)
+// pattern reads a regular expression of a metric.
+func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) {
+	text, _, ok := p.src.Scalar(n, "metrics: "+what)
 	if !ok {
-		return false
+		return nil, false
 	}
 	problem := func(hint, format string, args ...any) {
 		ok = false
-		p.src.Problem(n.Line, n.Column, hint, "metrics: "+m.Name+": "+format, args...)
+		p.src.Problem(n.Line, n.Column, hint, "metrics: "+what+": "+format, args...)
 	}
 	re, err := regexp.Compile(text)
 	switch {
@@ -171,14 +178,13 @@ func (p *proto) metricLog(m *Metric, n *yaml.Node) bool {
 	case err != nil:
 		problem("write it in single quotes: 'acc = ([0-9.]+)'", "invalid regular expression %q: %s", source.Clip(text), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	case slices.Contains(metricFiles, strings.ToLower(filepath.Ext(text))) && re.NumSubexp() == 0:
-		problem("write "+m.Name+": {file: "+text+"}", "%q is no regular expression with a group", source.Clip(text))
+		problem("write "+what+": {file: "+text+"}", "%q is no regular expression with a group", source.Clip(text))
 	case re.NumSubexp() == 0:
 		problem("put the number into a group: '"+source.Clip(grouped(text))+"'", "%q has no group for the number", source.Clip(text))
 	case re.NumSubexp() > 1:
 		problem("write (?:…) for groups that are not the number", "%q has %d groups, so it is not clear which is the number", source.Clip(text), re.NumSubexp())
 	}
-	m.Log = re
-	return ok
+	return re, ok
 }
 
 // digits is what matches a number in a regular expression.

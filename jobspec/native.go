@@ -70,6 +70,7 @@ func (f *fileJobs) yamlJobs() {
 		for i, n := range jobs.Content {
 			f.job(i, n, defaults)
 		}
+		f.checkAmong()
 	}
 }
 

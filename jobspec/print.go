@@ -373,6 +373,9 @@ func (p *printer) metrics(list []Metric) {
 		if m.Log != nil {
 			p.under(4, "log: %s", source.Spell(m.Log.String()))
 		}
+		if m.Step != nil {
+			p.under(4, "step: %s", source.Spell(m.Step.String()))
+		}
 		if m.File != nil {
 			p.under(4, "file: %s", source.Spell(m.File.Raw))
 			p.under(4, "key: %s", source.Spell(m.Key))

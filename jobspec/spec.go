@@ -185,6 +185,7 @@ func (p *proto) finish(d *draft) {
 		p.src.Problem(t.Line, t.Col, "add stall: 30m", "on_stall has no effect without stall")
 	}
 	p.checkPool(d)
+	p.checkPrune(d)
 	p.onCluster(d)
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil && d.Retry.BackoffAfter == 0 {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
@@ -258,8 +259,8 @@ func (p *proto) readResources() {
 	}
 }
 
-// readMapping reads those of the scheduler's keys that are in a mapping: retry, resize, stall
-// and timeout.
+// readMapping reads those of the scheduler's keys that are in a mapping: retry, resize, stall,
+// timeout, prune.
 func (p *proto) readMapping(key string, n *yaml.Node) {
 	var valid []string
 	for _, rk := range JobKeys {

@@ -12,6 +12,7 @@ import (
 type Metric struct {
 	Name    string
 	Log     *regexp.Regexp // its group, where it last matches a line of the log
+	Step    *regexp.Regexp // its group names the step of what Log matches in the same line or later; nil to count
 	File    *Text
 	Path    string // the file, absolute; only of a rendered job
 	Key     string // where in the file: a dotted path, or the name of a column

@@ -105,7 +105,8 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1-cora-0.01-0.5-0 … job-1-pubmed-0.005-0.6-2",
 		"job-1-0.0145-0.03017-6-sgd … job-1-0.0001278-0.1017-2-adamw",
 		"job-1-ramen-0.1 … job-1-room-0.01",
-		"job-1", // metrics
+		"job-1",                             // metrics
+		"job-1-0.1-0-1 … job-1-0.01-1e-4-2", // pruning
 		"report … download",
 		"unpack-0 … train",
 		"job-1",           // elastic jobs

@@ -150,8 +150,15 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		ev.Warning = err.Error()
 	}
 	ev.Metrics, ev.LogTo = left.Metrics, size(at.out.stdout)
+	if at.reports != nil {
+		last := *at // which a sample may still be reading
+		ev.Points = last.report(true).Points
+	}
 	if e.Report == "abnormal_exit" {
 		ev.Failed = "its script reported abnormal_exit"
+	}
+	if e.Why == state.WhyPruned {
+		at.measure(&ev)
 	}
 	if !ev.Good && (ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != "") {
 		tail := at.out.tail(logTail)

@@ -30,7 +30,8 @@ var mayImport = map[string][]string{
 	"gpurun/state/host":                 {},
 	"gpurun/state/redact":               {},
 	"gpurun/state/disk":                 {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
-	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/jobspec/source", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
+	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/jobspec/source", "gpurun/runner/sched/prune", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
+	"gpurun/runner/sched/prune":         {"gpurun/jobspec", "gpurun/state"},
 	"gpurun/runner/sched/stall":         {"gpurun/gpu", "gpurun/jobspec"},
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/batches":             {"gpurun/gpu", "gpurun/gpu/probe", "gpurun/jobspec", "gpurun/jobspec/source", "gpurun/runner", "gpurun/runner/control", "gpurun/runner/engine", "gpurun/runner/engine/cluster", "gpurun/runner/engine/cluster/gridengine", "gpurun/runner/engine/cluster/slurm", "gpurun/runner/engine/local", "gpurun/runner/engine/procs", "gpurun/runner/files", "gpurun/runner/results", "gpurun/runner/sched", "gpurun/state", "gpurun/state/disk", "gpurun/state/host", "gpurun/state/redact", "gpurun/state/schema"},
@@ -81,7 +82,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/fold", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/fold", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/prune", "gpurun/runner/sched/stall"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: pure packages may not", pkg, d)

@@ -5,16 +5,21 @@ import (
 	"slices"
 	"time"
 
+	"gpurun/jobspec"
+	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/runner/sched/stall"
 )
 
 // sampleProgress finds out, outside the loop, how much attempts have done so far.
 func (l *loop) sampleProgress(uniIDs []string) {
-	logs, results := map[string]logPart{}, map[string]string{}
+	logs, results, reports := map[string]logPart{}, map[string]string{}, map[string]attempt{}
 	for _, id := range uniIDs {
 		if at := l.attempts.live[id]; at != nil {
 			logs[id], results[id] = at.out, resultPath(at.launch.Dir)
+			if at.reports != nil {
+				reports[id] = *at
+			}
 		}
 	}
 	l.beside(func() func() {
@@ -32,9 +37,39 @@ func (l *loop) sampleProgress(uniIDs []string) {
 				w.Output += size(results[id])
 			}
 			ev.Work = append(ev.Work, w)
+			if at, ok := reports[id]; ok {
+				ev.Reported = append(ev.Reported, at.report(false))
+				reports[id] = at
+			}
 		}
-		return func() { l.step(ev) }
+		return func() {
+			for id, was := range reports {
+				if at := l.attempts.live[id]; at != nil {
+					at.read = was.read
+				}
+			}
+			l.step(ev)
+		}
 	})
+}
+
+// report reads what an attempt has reported since the last time.
+func (at *attempt) report(over bool) sched.Reported {
+	r := sched.Reported{UniID: at.launch.UniID}
+	r.Points, at.read, r.To = files.Points(*at.reports, at.out.parts(), at.read, over)
+	if at.read.Log == 2 {
+		r.Stderr = at.out.stderr
+	}
+	return r
+}
+
+// reportsOf returns the metric that prune goes by for a job, or nil.
+func reportsOf(j *jobspec.Job, metrics []jobspec.Metric) *jobspec.Metric {
+	i := slices.IndexFunc(metrics, func(m jobspec.Metric) bool { return m.Name == j.Spec.Prune.Metric })
+	if i < 0 {
+		return nil
+	}
+	return &metrics[i]
 }
 
 // written returns the bytes in the logs; -1 if nobody can tell how much is written to them, since

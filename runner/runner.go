@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/codecopy"
 	"gpurun/runner/control"
 	"gpurun/runner/engine"
+	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/host"
@@ -119,9 +120,11 @@ type attempt struct {
 	out      logPart
 	outputs  []string
 	metrics  []jobspec.Metric
-	code     *codecopy.Tree // the copy of the code that it runs in; nil for none
-	snapshot string         // that copy, as its start has it
-	curve    string         // where the points of its curves go; "" for nowhere
+	reports  *jobspec.Metric // which of them prune goes by; nil for none
+	read     files.Place     // how far its log has been read for that
+	code     *codecopy.Tree  // the copy of the code that it runs in; nil for none
+	snapshot string          // that copy, as its start has it
+	curve    string          // where the points of its curves go; "" for nowhere
 	port     int
 	ack      func()       // lets the engine signal it, once the ledger has the reason
 	onGPU    map[int]bool // processes seen on its GPUs

@@ -92,8 +92,11 @@ func (l *loop) staysSo(op string, id int, p state.Phase) string {
 	case op != control.OpRetry || l.Core.Held(id):
 		return ""
 	}
+	if cause := l.Core.Blocked(id); p == state.Pruned && cause != nil {
+		return cause.Text + ": retry that, and it runs then"
+	}
 	switch p {
-	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Cancelled, state.Interrupted, state.Waiting:
+	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Pruned, state.Lost, state.Cancelled, state.Interrupted, state.Waiting:
 		return ""
 	case state.Blocked:
 		return "blocked: retry what failed before it, and it runs then"

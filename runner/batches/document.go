@@ -50,7 +50,7 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 		j.State, listed[o] = phases[id], true
 		j.record(ref, r, o, m, now)
 		counts[j.State]++
-		if phases[id] == state.Blocked {
+		if phases[id] == state.Blocked || phases[id] == state.Pruned && (r == nil || r.State != state.Pruned) {
 			j.Cause = sched.BlockedBy(b, phases, id)
 		}
 		if l := answered[placeOf(&j.Job)]; l != nil {
@@ -188,7 +188,7 @@ func (j *jobDoc) settle() {
 		j.Since = a.Started
 	case state.Queued:
 		j.Since = a.Submitted
-	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Cancelled, state.Interrupted, state.Lost:
+	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Pruned, state.Cancelled, state.Interrupted, state.Lost:
 		j.Since, j.Cause = a.Ended, a.Cause
 	case state.Succeeded, state.UpToDate, state.Waiting:
 		j.Since = a.Ended

@@ -103,6 +103,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		j, to := &b.Jobs[id], &m.Data.Jobs[id]
 		to.State = m.state(j, s, verdicts[id])
 		if s == nil {
+			m.partial(j, to)
 			continue
 		}
 		if slices.ContainsFunc(j.Metrics(), func(x jobspec.Metric) bool { return x.Sum != "" && !to.Values[m.index[x.Name]].Is }) {
@@ -259,11 +260,28 @@ func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 	}
 }
 
+// partial sets what a job had measured when it was pruned.
+func (m *measurement) partial(j *jobspec.Job, to *results.Job) {
+	r := m.history.Of(j.File, j.Key.String())
+	if r == nil || r.State != state.Pruned {
+		return
+	}
+	to.Partial = make([]results.Value, len(m.Data.Metrics))
+	for name, v := range m.history.MetricsOf(r) {
+		if i, known := m.index[name]; known {
+			x, number := results.Number(v)
+			to.Partial[i] = results.Value{X: x, Is: number}
+		}
+	}
+}
+
 // state says why a job has no value, or none that is up to date; "" if it has one.
 func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 	switch {
 	case v.Live:
 		return string(state.Running)
+	case v.Code == schema.PlanPruned:
+		return string(state.Pruned)
 	case !v.Run:
 		return ""
 	}

@@ -13,11 +13,12 @@ import (
 
 // chooseFlags select jobs of a batch.
 type chooseFlags struct {
-	Only  []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and the jobs that they need (repeatable)."`
-	Skip  []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`
-	Tag   []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and the jobs that they need (repeatable)."`
-	Exact bool      `help:"Leave out the jobs that --only and --tag need."`
-	Force forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that match GLOB."`
+	Only    []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and the jobs that they need (repeatable)."`
+	Skip    []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`
+	Tag     []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and the jobs that they need (repeatable)."`
+	Exact   bool      `help:"Leave out the jobs that --only and --tag need."`
+	NoPrune bool      `help:"Run jobs to their end that prune would stop, or has stopped before."`
+	Force   forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that match GLOB."`
 }
 
 // forceFlag is --force, --force=GLOB or --force GLOB.

@@ -175,6 +175,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	if o.Selected, named, err = c.selected(b); err != nil {
 		return o, err
 	}
+	o.NoPrune = c.NoPrune
 	o.Forced, err = batches.Match(b, c.Force.globs)
 	for id := range named {
 		o.Forced[id] = o.Forced[id] && named[id]

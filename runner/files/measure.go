@@ -73,8 +73,8 @@ func Measure(list []jobspec.Metric, logs []LogPart, limits Limits) Measured {
 
 // found notes the text of a value.
 func (m *Measured) found(x jobspec.Metric, text string) {
-	value, err := strconv.ParseFloat(strings.TrimRight(strings.TrimSpace(text), ".,;%"), 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
+	value, err := parseNumber(text)
+	if err != nil {
 		m.Missing[x.Name] = fmt.Sprintf("%q is not a number", shorten(text))
 		return
 	}
@@ -88,6 +88,15 @@ func (m *Measured) found(x jobspec.Metric, text string) {
 	default:
 		m.Values[x.Name] = value
 	}
+}
+
+// parseNumber parses a number as programs print it. One that is too large is infinite.
+func parseNumber(text string) (float64, error) {
+	value, err := strconv.ParseFloat(strings.TrimRight(strings.TrimSpace(text), ".,;%"), 64)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil
+	}
+	return value, err
 }
 
 // How much of a log is read at once, and the length from which a line is cut.

@@ -21,7 +21,11 @@ func (b *build) raw() (*Table, error) {
 		}
 		for _, m := range b.metrics {
 			c := Cell{Summary: Summarize(nil)}
-			if v := j.value(m); v.Is {
+			v := j.value(m)
+			if m < len(j.Partial) {
+				v = j.Partial[m]
+			}
+			if v.Is {
 				c.Values = []Sample{{Value: v.X}}
 				if finite(v.X) {
 					c.Summary = Summarize([]float64{v.X})

@@ -25,16 +25,17 @@ type Metric struct {
 
 // A Job is one job and what it measured.
 type Job struct {
-	Name   string
-	Entry  Entry
-	Kind   uint64 // the same for jobs that run the same program, and so measure the same
-	Named  []bool // by metric, whether the job file names it; nil for none
-	Params []Param
-	Values []Value  // by metric; nil for none
-	State  string   // why it has none, or none that is up to date: "failed", "running", "stale"; "" if it is done
-	Commit string   // of the code it ran with, "+" if that had been changed
-	Sim    bool     // it ran on simulated GPUs
-	Why    []string // by metric, why a job that is done has no value; nil if that is unknown
+	Name    string
+	Entry   Entry
+	Kind    uint64 // the same for jobs that run the same program, and so measure the same
+	Named   []bool // by metric, whether the job file names it; nil for none
+	Params  []Param
+	Values  []Value  // by metric; nil for none
+	Partial []Value  // by metric, what one had measured that was stopped early; averaged never
+	State   string   // why it has none, or none that is up to date: "failed", "running", "stale"; "" if it is done
+	Commit  string   // of the code it ran with, "+" if that had been changed
+	Sim     bool     // it ran on simulated GPUs
+	Why     []string // by metric, why a job that is done has no value; nil if that is unknown
 }
 
 // An Entry is the job of a file that a job was expanded from.

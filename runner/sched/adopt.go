@@ -8,6 +8,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // on asks the engine about every attempt that the history left open. Nothing starts
@@ -38,6 +39,7 @@ func (Began) on(c *Core) {
 		c.live.asked++
 		c.do(Adopt{Attempt: *o})
 	}
+	c.compete()
 	if c.live.asked == 0 {
 		c.begin()
 	}
@@ -50,8 +52,9 @@ func adopted(o *state.Attempt) *attempt {
 		job: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
 		grant: s.Grant(),
 		name:  s.Job, key: s.Key, log: s.Log, start: s.Time,
-		origin:   origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
-		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
+		origin:    origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
+		reporting: reporting{told: len(o.Points) > 0, whole: s.NoPrune},
+		stopping:  stopping{stop: o.Stop, cause: o.StopReason, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
 	}
 	if a.jobID = o.JobID; s.Engine != "" {
 		a.submitted = s.Time
@@ -147,6 +150,8 @@ func (c *Core) place(id int32) {
 		c.set(id, cancelled)
 	case j.fate == hasNothing:
 		c.set(id, notNeeded)
+	case j.fate == stays && j.reason.code == schema.PlanPruned:
+		c.set(id, pruned)
 	case j.fate == stays:
 		c.set(id, upToDate)
 	}
@@ -191,6 +196,7 @@ func (ev Reloaded) on(c *Core) {
 	c.remember()
 	c.judgeAgain(c.stayOrLeave())
 	c.pursue()
+	c.compete()
 	c.sort()
 	c.recount()
 }
@@ -213,7 +219,7 @@ func (c *Core) stayOrLeave() (again []bool) {
 		id, j := int32(i), &c.jobs[i]
 		j.gone = c.at[i] < 0
 		in := !j.gone && (c.opts.Selected == nil || c.opts.Selected[i])
-		judged := j.phase == upToDate || j.phase == notNeeded || j.phase == blocked
+		judged := j.phase == upToDate || j.phase == notNeeded || j.phase == blocked || j.phase == pruned
 		switch {
 		case j.own > 0:
 		case !in:
@@ -265,7 +271,7 @@ func (c *Core) judgeAgain(again []bool) {
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
 		if !again[id] {
-			if j.fate = runs; j.phase.good() || j.phase == unselected {
+			if j.fate = runs; !j.phase.bad() || j.phase == unselected {
 				j.fate = stays
 			}
 			continue
@@ -274,6 +280,8 @@ func (c *Core) judgeAgain(again []bool) {
 		switch {
 		case j.fate == hasNothing:
 			c.set(id, notNeeded)
+		case j.fate == stays && j.reason.code == schema.PlanPruned:
+			c.set(id, pruned)
 		case j.fate == stays && j.attempt > 0: // before it left the run
 			c.set(id, succeeded)
 			continue

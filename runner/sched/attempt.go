@@ -41,6 +41,7 @@ type attempt struct {
 	origin
 	elastic
 	usage
+	reporting
 	watch stall.Watch
 }
 
@@ -61,7 +62,14 @@ type stopping struct {
 	stop   string    // or ""
 	stopAt time.Time // when this run recorded the stop
 	prior  bool      // an earlier run decided the stop
-	cause  string    // whom or what it gives way to, or ""
+	cause  string    // whom or what it gives way to, or what it is behind, or ""
+}
+
+// reporting is what prune knows of an attempt.
+type reporting struct {
+	told  bool        // some step that it reported is recorded
+	heard state.Curve // steps that are not
+	whole bool        // it runs to its end whatever it reports
 }
 
 // origin is what sets an attempt apart from one that this run started.
@@ -294,7 +302,8 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
 	f.GPUs, f.GPUUUIDs, f.Memory, f.Close = a.grant.Indices, a.grant.UUIDs, a.grant.Memory, a.grant.Close
 	f.Free = max(0, int(a.n)-1-int(c.jobs[a.job].failures))
-	f.Lost = c.wasted.take()
+	f.Lost, f.NoPrune = c.wasted.take(), c.jobs[a.job].whole
+	a.whole = f.NoPrune
 	f.Needs, f.SeedGroup = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs), c.seedGroupName(a.job)
 	return f
 }
@@ -361,6 +370,7 @@ func (ev Started) on(c *Core) {
 	}
 	if a.queued {
 		a.began = c.now.Boot
+		c.pruning.Again()
 	}
 	c.line(a, false)
 	if a.pid != ev.PID && ev.PID > 0 {

@@ -3,17 +3,19 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/state"
 )
 
 // check verifies the invariants that hold between two Steps. Tests call it after each. A running
 // job may have jobs before it that it did not wait for, once such jobs have been reopened.
 func (c *Core) check(reopened bool) error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkUsage(), c.checkMoves(), c.checkStanding())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkUsage(), c.checkMoves(), c.checkStanding(), c.checkPruning())
 }
 
 func (c *Core) checkCounts() error {
@@ -332,11 +334,11 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	for _, n := range c.b.Jobs[id].Needs {
 		switch p := c.jobs[n].phase; {
 		case p == unselected:
-			bad = bad || !c.succeededBefore(n)
+			bad = bad || c.lacksNeed(id, n)
 		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:
 			unmet++
 		default:
-			bad = bad || !p.good()
+			bad = bad || p.bad()
 		}
 	}
 	for _, a := range c.live.all {
@@ -359,6 +361,38 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {
 		return fmt.Errorf("it waits for nothing")
+	}
+	return nil
+}
+
+// checkPruning: what is known of a job's reports is what the ledger has, so that the next run decides the same, and
+// nothing goes on that is behind.
+func (c *Core) checkPruning() error {
+	if !c.begun {
+		return nil
+	}
+	for i := range c.jobs {
+		id := int32(i)
+		if c.ruleOf(id).Metric == "" || c.jobs[i].gone {
+			continue
+		}
+		var want state.Curve
+		if r := c.last(id); r != nil {
+			want = r.Points
+		}
+		for _, a := range c.live.all {
+			if o := c.h.Open[a.uniID]; a.job == id && o != nil {
+				want = want.Add(o.Points...)
+			}
+		}
+		if got := c.pruning.Curve(id); len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+			return fmt.Errorf("%s has reported %v, by the ledger %v", c.name(id), got, want)
+		}
+	}
+	for _, a := range c.live.all {
+		if !c.opts.NoPrune && !c.finished && a.told && !a.whole && !a.queued && a.stop == "" && a.job >= 0 && !c.jobs[a.job].gone && c.pruning.Why(a.job, c.ruleOf(a.job)) != "" {
+			return fmt.Errorf("%s goes on although %s", a.name, c.pruning.Why(a.job, c.ruleOf(a.job)))
+		}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ type Options struct {
 	Selected  []bool        // by job: --only, --skip, --tag; nil for all
 	Forced    []bool        // by job: --force; nil for none
 	Watch     bool          // more jobs may come: do not finish because all is done
+	NoPrune   bool          // jobs with prune run to their ends
 	NoWait    bool          // finish as soon as nothing can start immediately
 	CPUs      int           // cores for this run; 0 means no limit
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
@@ -58,6 +59,7 @@ type Core struct {
 	breaker   breaker
 	health    health
 	sharing   sharing
+	pruning   pruning
 	wasted    wasting
 	failures  failures
 	alike     state.Grouping // groups the jobs that failed for good in this run
@@ -148,6 +150,7 @@ func (c *Core) settle() {
 	if c.fillAt > 0 && c.now.Boot >= c.fillAt {
 		c.refill = true
 	}
+	c.prune()
 	c.proceed()
 	c.waste()
 	if c.giveUp(); c.gaveUp && c.conclude() {
@@ -208,6 +211,9 @@ func (ev StateFailed) on(c *Core) {
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
+	if f.Kind == state.KindEnd && len(f.Points) == 0 { // the last end of a job has them
+		f.Points = c.pruning.Curve(job)
+	}
 	c.do(Record{File: file, Job: int(job), Fact: f})
 	c.apply(file, f)
 }
@@ -232,6 +238,9 @@ func (c *Core) apply(file int, f state.Fact) {
 			a.start, a.host, a.grant = f.Time, f.Host, f.Grant()
 			a.grant.HostResources = held
 		}
+	case state.KindPoints:
+		a.told = true
+		c.pruning.Set(a.job, c.pruning.Curve(a.job).Add(f.Points...))
 	case state.KindStop:
 		if a.stop == "" || a.stop == state.WhyResize {
 			a.stop, a.stopAt = f.Why, f.Time

@@ -30,6 +30,7 @@ func (ev Ended) on(c *Core) {
 		a.stray = cmp.Or(a.stray, ev.Err)
 	}
 	f := a.end(ev, c.now)
+	f.Points = c.reported(a, ev)
 	if f.ErrorType == state.ErrOOM {
 		why := ""
 		if a.fault, why = blame(a, ev.Cause, c.pool, func(job int32) gpu.Bytes { return c.most(c.request(job)) }); a.fault == theirs {
@@ -37,7 +38,7 @@ func (ev Ended) on(c *Core) {
 		}
 		f.Reason = join(f.Reason, why)
 	}
-	if f.Why == state.WhyPreempted {
+	if f.Why == state.WhyPreempted || f.State == state.Pruned {
 		f.Reason = a.cause
 	}
 	if f.State == state.Timeout && a.job >= 0 && ev.Err == "" {
@@ -55,6 +56,9 @@ func (ev Ended) on(c *Core) {
 		f.NoRetry = c.noRetry(a.job, &f, a.fault)
 	}
 	c.recordEnd(a, f)
+	if len(f.Points) > 0 {
+		c.pruning.Set(a.job, f.Points)
+	}
 	c.watch(a, f)
 	if c.onPool(a) {
 		c.readings.list(c.health.ended(c.now.Boot, a, s, f, c.another)...)
@@ -88,7 +92,7 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
 func (a *attempt) end(e Ended, now Now) state.Fact {
 	f := a.fact(state.KindEnd, now)
 	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Seconds, e.Metrics, e.PeakHost
-	f.Measured, f.LogTo = e.Measured, e.LogTo
+	f.Measured, f.LogTo, f.NoPrune = e.Measured, e.LogTo, a.whole
 	f.PeakMemory, f.PeakReadings, f.Preallocated = a.peak, a.readings, a.hogs
 	if len(a.seats) > 1 {
 		for _, s := range a.seats {
@@ -171,6 +175,8 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 		if !e.Whole || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
 			return state.Interrupted, "", cause, ""
 		}
+	case state.WhyPruned:
+		return state.Pruned, "", cause, ""
 	case state.WhyTimeout:
 		return state.Timeout, state.ErrTimeout, cause, ""
 	case state.WhyStalled:
@@ -233,6 +239,7 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 		delete(c.grownHost, id)
 		r := c.last(id)
 		again = a.adopted && r != nil && !c.real(r) // succeeded on simulated GPUs
+	case state.Pruned:
 	case state.Cancelled, state.Interrupted:
 		// A job that an earlier run stopped, or that had to leave a GPU, runs again.
 		again = f.State == state.Interrupted || a.prior

@@ -125,6 +125,7 @@ type Ended struct {
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
 	Measured map[string]string // which of them were read, by which rule
+	Points   []state.Point     // that it reported since the last ProgressSampled
 	LogTo    int64             // where its part of the log ends; 0 if unknown
 	PeakHost gpu.Bytes         // 0 if unknown
 	Peaks    []gpu.Peak        // of its GPUs, if only the engine can read them
@@ -156,7 +157,10 @@ const (
 type Published struct{ UUID gpu.UUID }
 
 // ProgressSampled answers SampleProgress, for those attempts that are still there.
-type ProgressSampled struct{ Work []stall.Work }
+type ProgressSampled struct {
+	Work     []stall.Work
+	Reported []Reported
+}
 
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}

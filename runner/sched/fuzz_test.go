@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func (c *chaos) batch() {
 	s.Breaker = c.pick(4)
 	s.Patience = time.Duration(c.pick(3)) * time.Minute
 	s.MaxWait = time.Duration(c.pick(3)) * 10 * time.Minute
-	c.opts.NoWait = c.chance(5)
+	c.opts.NoWait, c.opts.NoPrune = c.chance(5), c.chance(5)
 	s.Background = c.chance(40)
 	if c.chance(10) {
 		s.Hours = hoursOf(c.t, "12:10-12:20, 13:00-09:00")
@@ -183,6 +184,9 @@ func (c *chaos) someSpec() jobspec.Spec {
 	}
 	if c.away && c.chance(70) {
 		spec.Resize = jobspec.Resize{Up: 70, Down: 40, Signal: "USR1", Grace: time.Minute, Every: time.Minute}
+	}
+	if c.chance(30) {
+		spec.Prune = jobspec.Prune{Metric: "acc", Goal: []jobspec.Goal{jobspec.Max, jobspec.Min}[c.pick(2)], After: float64(c.pick(3)), Keep: 0.5, Min: 1 + c.pick(2)}
 	}
 	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can ask for that
 		spec.Resize = jobspec.Resize{}
@@ -344,7 +348,9 @@ func (c *chaos) event() {
 		c.begin()
 		return
 	}
-	switch c.pick(20) {
+	switch c.pick(21) {
+	case 20:
+		c.reports()
 	case 0, 1, 2:
 		c.answerPrepare()
 	case 3:
@@ -383,6 +389,26 @@ func (c *chaos) event() {
 		c.core.Why(c.now, i)
 	}
 	c.core.Snapshot(c.now)
+}
+
+// reports has attempts report steps.
+func (c *chaos) reports() {
+	var ev ProgressSampled
+	for range 1 + c.pick(4) {
+		r := Reported{UniID: c.one(), To: int64(c.pick(100))}
+		if a := c.core.live.byID[r.UniID]; a == nil || a.asked || a.queued {
+			continue
+		}
+		for step := range 1 + c.pick(4) {
+			p := state.Point{Step: float64(step + c.pick(5)), Value: float64(c.pick(5))}
+			if p.Value == 0 {
+				p.Value = math.NaN()
+			}
+			r.Points = append(r.Points, p)
+		}
+		ev.Reported = append(ev.Reported, r)
+	}
+	c.send(ev)
 }
 
 // steer is what a user asks of a run beside stopping it.
@@ -622,6 +648,9 @@ func (c *chaos) endOne() {
 		{ExitCode: -1, Lost: true}, {Failed: "output x missing"}, {Err: "no shell", ExitCode: -1}, {Good: true, ExitCode: 1}, {Stuck: true},
 		{ExitCode: 1, Cause: DeviceFault}, {ExitCode: -1, Signal: "SIGSEGV"}, {ExitCode: 1, Cause: HostMemory},
 	}[c.pick(15)]
+	if c.chance(30) {
+		e.Points = []state.Point{{Step: float64(c.pick(6)), Value: float64(c.pick(5))}}
+	}
 	if a := c.core.live.byID[uni]; a != nil && a.withdrawn && a.queued && c.chance(80) {
 		e = Ended{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true}
 	}

@@ -25,6 +25,7 @@ const (
 	timedOut          //
 	outOfMemory       //
 	stalled           //
+	pruned            // or not started, since it needs one that was
 	cancelled         //
 	interrupted       //
 	lost              //
@@ -37,7 +38,7 @@ const (
 var publicPhases = [phaseCount]state.Phase{
 	unselected: "", pending: state.Pending, ready: state.Pending, preparing: state.Running, running: state.Running,
 	waiting: state.Waiting, held: state.Pending, succeeded: state.Succeeded, failed: state.Failed, timedOut: state.Timeout,
-	outOfMemory: state.OOM, stalled: state.Stalled, cancelled: state.Cancelled, interrupted: state.Interrupted, lost: state.Lost,
+	outOfMemory: state.OOM, stalled: state.Stalled, pruned: state.Pruned, cancelled: state.Cancelled, interrupted: state.Interrupted, lost: state.Lost,
 	blocked: state.Blocked, upToDate: state.UpToDate, notNeeded: state.NotNeeded,
 }
 
@@ -45,6 +46,9 @@ func (p phase) public() state.Phase { return publicPhases[p] }
 
 // over reports whether the job is finished for this run.
 func (p phase) over() bool { return p >= succeeded }
+
+// bad reports whether a job that needs one in this phase, which is final, does not run for that.
+func (p phase) bad() bool { return !p.good() && p != pruned }
 
 func (p phase) good() bool { return p == succeeded || p == upToDate || p == notNeeded }
 
@@ -66,6 +70,7 @@ type job struct {
 	bad      bool    // a need ended without success
 	quit     bool    // cancelled by the user for this run
 	paused   bool    // by the user
+	whole    bool    // its user wants it run to its end
 	gone     bool    // its file, read again, no longer has it
 	queued   bool    // while running: its attempt waits in the queue of a cluster
 	own      int16   // its live attempts
@@ -242,7 +247,7 @@ func (c *Core) cascade() {
 		if p := c.jobs[id].phase; p != interrupted {
 			for _, d := range c.graph.needers(id) {
 				c.jobs[d].unmet--
-				c.jobs[d].bad = c.jobs[d].bad || !p.good()
+				c.jobs[d].bad = c.jobs[d].bad || p.bad()
 				c.needsEnded(d)
 				c.consider(d)
 			}
@@ -263,11 +268,11 @@ func (c *Core) needed(id int32) (unmet int32, bad bool) {
 	for _, n := range c.b.Jobs[id].Needs {
 		switch p := c.jobs[n].phase; {
 		case p == unselected:
-			bad = bad || !c.succeededBefore(n)
+			bad = bad || c.lacksNeed(id, n)
 		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:
 			unmet++
 		default:
-			bad = bad || !p.good()
+			bad = bad || p.bad()
 		}
 	}
 	return unmet, bad
@@ -288,6 +293,8 @@ func (c *Core) consider(id int32) {
 	switch b := c.barrier(id); {
 	case c.blocks(id):
 		c.end(id, blocked)
+	case j.unmet == 0 && c.missesPruned(id, c.isPruned) >= 0:
+		c.end(id, pruned)
 	case c.isHeld(id) || !c.anyway(id) && c.needsHeld(id):
 		c.holdJob(id)
 	case c.spec(id).When == jobspec.OnFailure && !j.bad && (b == nil || b == atPause || b == atQueue):

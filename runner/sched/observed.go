@@ -224,6 +224,9 @@ func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 func (c *Core) sample() {
 	every := func(a *attempt) time.Duration {
 		_, every := c.stallOf(a)
+		if often := c.reports(a); often > 0 && (every == 0 || often < every) {
+			return often
+		}
 		return every
 	}
 	if ids := c.sampling.due(c.now.Boot, &c.live, every); len(ids) > 0 {
@@ -235,6 +238,9 @@ func (c *Core) sample() {
 // say so.
 func (ev ProgressSampled) on(c *Core) {
 	c.sampling.out.out = false
+	for _, r := range ev.Reported {
+		c.hear(r)
+	}
 	for _, did := range ev.Work {
 		a := c.live.byID[did.UniID]
 		if a == nil {

@@ -316,20 +316,27 @@ func (c *Core) whyRetry(id int32) *schema.Wait {
 	return nil
 }
 
-// Blocked returns why a job can no longer run because of its needs, or nil.
+// Blocked returns why a job no longer runs because of its needs, or nil.
 func (c *Core) Blocked(job int) *schema.Cause {
+	if n := c.missesPruned(int32(job), c.isPruned); c.jobs[job].phase == pruned && n >= 0 {
+		return needPruned(c.name(n))
+	}
 	if c.jobs[job].phase != blocked {
 		return nil
 	}
 	for _, n := range c.b.Jobs[job].Needs {
 		switch p := c.jobs[n].phase; {
-		case p == unselected && !c.succeededBefore(n):
+		case p == unselected && c.lacksNeed(int32(job), n):
 			return &schema.Cause{Code: state.CauseNeedFailed, Text: c.whyMissing(n)}
-		case p.over() && !p.good() && p != interrupted:
+		case p.over() && p.bad() && p != interrupted:
 			return needFailed(c.name(n), p.public())
 		}
 	}
 	return &schema.Cause{Code: state.CauseNeedFailed, Text: "it and other jobs wait for each other"}
+}
+
+func needPruned(name string) *schema.Cause {
+	return &schema.Cause{Code: state.CausePruned, Text: "need " + name + " was pruned"}
 }
 
 func needFailed(name string, p state.Phase) *schema.Cause {

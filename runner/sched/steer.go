@@ -120,7 +120,7 @@ func (ev RetryRequested) on(c *Core) {
 			c.set(id, pending)
 		case j.phase.over() && !j.phase.good() && j.phase != blocked && j.own == 0:
 			c.unlose(id)
-			j.failures, j.quit = 0, false
+			j.failures, j.quit, j.whole = 0, false, j.whole || c.wasPruned(id)
 			c.reopen(id)
 		}
 	}
@@ -130,7 +130,7 @@ func (ev RetryRequested) on(c *Core) {
 // unlose takes back that a job counts among those that failed for good.
 func (c *Core) unlose(id int32) {
 	p := c.jobs[id].phase
-	if r := c.last(id); r != nil && p.over() && !p.good() && p != blocked {
+	if r := c.last(id); r != nil && p.over() && p.bad() && p != blocked {
 		c.alike.Remove(c.name(id), r.Failure())
 	}
 }
@@ -143,7 +143,7 @@ func (c *Core) reopen(id int32) {
 		open = open[:len(open)-1]
 		c.set(id, pending)
 		for _, d := range c.graph.needers(id) {
-			if c.jobs[d].phase == blocked {
+			if p := c.jobs[d].phase; p == blocked || p == pruned && !c.wasPruned(d) {
 				open = append(open, d)
 			}
 		}
@@ -354,6 +354,9 @@ func (c *Core) recordStop(a *attempt, why string) {
 	if a.stop == "" || a.stop == state.WhyResize && why != a.stop {
 		f := a.fact(state.KindStop, c.now)
 		f.Why = why
+		if why == state.WhyPruned {
+			f.Reason = a.cause
+		}
 		c.record(a.file, a.job, f)
 	}
 }

@@ -136,6 +136,9 @@ func (f *fresh) verdict(id int32) (fate, because) {
 	if forced {
 		return runs, because{schema.PlanForced, "forced"}
 	}
+	if n := c.missesPruned(id, f.isPruned); n >= 0 && !c.succeededBefore(id) {
+		return stays, because{schema.PlanPruned, needPruned(c.name(n)).Text}
+	}
 	again, remark := c.evidence[int(id)].verdict()
 	if len(c.b.Jobs[id].Needs) > 0 || !c.h.Plain(c.file(id), c.b.Jobs[id].Key) {
 		rec := c.last(id)
@@ -144,6 +147,8 @@ func (f *fresh) verdict(id int32) (fate, because) {
 			return runs, f.without(id)
 		case rec.Forgotten:
 			return runs, because{schema.PlanForgotten, "forgotten"}
+		case rec.State == state.Pruned && c.ruleOf(id).Metric != "" && !c.opts.NoPrune:
+			return stays, because{schema.PlanPruned, "pruned: " + rec.Reason}
 		case rec.State != state.Succeeded:
 			return runs, because{schema.PlanNoSuccess, howEnded(rec)}
 		case !c.real(rec):
@@ -155,6 +160,11 @@ func (f *fresh) verdict(id int32) (fate, because) {
 		return runs, again
 	}
 	return stays, because{schema.PlanUpToDate, "up to date" + remark}
+}
+
+// isPruned reports whether a need, which has been judged, was pruned or misses one that was.
+func (f *fresh) isPruned(need int32) bool {
+	return f.c.isPruned(need) || f.c.jobs[need].reason.code == schema.PlanPruned
 }
 
 // without tells a new job from one whose command changed: the name of the latter has a
@@ -193,7 +203,7 @@ func (c *Core) places(of ...func(*Core, int32) place) map[place]bool {
 func (f *fresh) needRuns(id int32) (need int32, missing bool) {
 	need = -1
 	for _, n := range f.c.b.Jobs[id].Needs {
-		if f.c.jobs[n].phase == unselected && !f.c.succeededBefore(n) {
+		if f.c.jobs[n].phase == unselected && f.c.lacksNeed(id, n) {
 			return n, true
 		} else if need < 0 && f.c.jobs[n].fate >= lacks {
 			need = n
@@ -363,9 +373,12 @@ func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	return phases
 }
 
-// BlockedBy returns why a job is blocked, by the phases of all jobs that Phases returned.
+// BlockedBy returns why a job is blocked or not started, by the phases of all jobs that Phases returned.
 func BlockedBy(b *jobspec.Batch, phases []state.Phase, id int) *schema.Cause {
 	for _, n := range b.Jobs[id].Needs {
+		if phases[id] == state.Pruned && phases[n] == state.Pruned {
+			return needPruned(b.Jobs[n].Name)
+		}
 		if phases[n].Bad() {
 			return needFailed(b.Jobs[n].Name, phases[n])
 		}
@@ -393,6 +406,8 @@ func (c *Core) left(id int32, phases []state.Phase) state.Phase {
 			return state.NotNeeded
 		case when != jobspec.OnFailure && when != jobspec.Always && bad:
 			return state.Blocked
+		case c.missesPruned(id, func(n int32) bool { return phases[n] == state.Pruned }) >= 0:
+			return state.Pruned
 		}
 	}
 	switch {

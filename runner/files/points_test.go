@@ -1,0 +1,113 @@
+package files
+
+import (
+	"math"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+func pointsOf(pairs ...float64) (list []state.Point) {
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, state.Point{Step: pairs[i], Value: pairs[i+1]})
+	}
+	return list
+}
+
+func TestPoints(t *testing.T) {
+	acc := jobspec.Metric{Name: "acc", Log: regexp.MustCompile(`acc=([0-9.a-z-]+)`)}
+	named := acc
+	named.Step = regexp.MustCompile(`epoch ([0-9]+)`)
+	for _, x := range []struct {
+		name, log string
+		metric    jobspec.Metric
+		over      bool
+		want      []state.Point
+	}{
+		{"counted", "acc=0.5\nloss\nacc=0.6\n", acc, false, pointsOf(1, 0.5, 2, 0.6)},
+		{"the last match of a line", "acc=0.1 acc=0.5\n", acc, false, pointsOf(1, 0.5)},
+		{"named in the line", "epoch 3: acc=0.5\nepoch 4: acc=0.6\n", named, false, pointsOf(3, 0.5, 4, 0.6)},
+		{"named before it", "epoch 3\ntrain\nacc=0.5\nepoch 4\n", named, false, pointsOf(3, 0.5)},
+		{"a bar that overwrites itself", "epoch 1 acc=0.1\repoch 1 acc=0.2\repoch 2 acc=0.3\r\n", named, false, pointsOf(1, 0.1, 1, 0.2, 2, 0.3)},
+		{"in color", "acc=\x1b[32m0.5\x1b[0m\n", acc, false, pointsOf(1, 0.5)},
+		{"half a line", "acc=0.5\nacc=0.", acc, false, pointsOf(1, 0.5)},
+		{"the last line", "acc=0.5\nacc=0.7", acc, true, pointsOf(1, 0.5, 2, 0.7)},
+		{"no number", "acc=none\nacc=0.5\n", acc, false, pointsOf(1, 0.5)},
+		{"too large", "acc=1e999\n", jobspec.Metric{Log: regexp.MustCompile(`acc=(\S+)`)}, false, pointsOf(1, math.Inf(1))},
+		{"nothing", "loss\n", acc, true, nil},
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		write(t, path, x.log)
+		got, _, _ := Points(x.metric, []LogPart{{Path: path}}, Place{}, x.over)
+		if !reflect.DeepEqual(got, x.want) {
+			t.Errorf("%s: %v, want %v", x.name, got, x.want)
+		}
+	}
+}
+
+// Read in parts of any size, as a log grows, or from what was recorded last, a log says the same.
+func TestPointsInParts(t *testing.T) {
+	metric := jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`), Step: regexp.MustCompile(`epoch ([0-9]+)`)}
+	log := "start\nepoch 1\nacc=0.1\nepoch 2\nacc=0.2\nepoch 3 acc=0.3\n"
+	want := pointsOf(1, 0.1, 2, 0.2, 3, 0.3)
+	path := filepath.Join(t.TempDir(), "log")
+	for size := 1; size < len(log); size++ {
+		var all, again []state.Point
+		var at, kept Place
+		for end := size; ; end += size {
+			write(t, path, log[:min(end, len(log))])
+			points, to, last := Points(metric, []LogPart{{Path: path}}, at, false)
+			if at, all = to, append(all, points...); len(points) > 0 {
+				kept = Place{Log: 1, At: [2]int64{last}, Step: points[len(points)-1].Step}
+			}
+			if again, _, _ = Points(metric, []LogPart{{Path: path}}, kept, false); len(again) > 0 {
+				t.Fatalf("size %d: %v once more", size, again)
+			}
+			if end >= len(log) {
+				break
+			}
+		}
+		if !reflect.DeepEqual(all, want) {
+			t.Errorf("size %d: %v", size, all)
+		}
+	}
+}
+
+func TestPointsOfTwoLogs(t *testing.T) {
+	dir, metric := t.TempDir(), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
+	logs := []LogPart{{Path: filepath.Join(dir, "out"), From: 4}, {Path: filepath.Join(dir, "err")}}
+	write(t, logs[0].Path, "old\nepoch\n")
+	write(t, logs[1].Path, "acc=0.5\n")
+	got, at, last := Points(metric, logs, Place{}, false)
+	if !reflect.DeepEqual(got, pointsOf(1, 0.5)) || at.Log != 2 || last != 8 {
+		t.Fatalf("%v at %+v", got, at)
+	}
+	write(t, logs[0].Path, "old\nepoch\nacc=0.1\n") // the other one counts from now on
+	write(t, logs[1].Path, "acc=0.5\nacc=0.6\n")
+	if got, at, _ = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(2, 0.6)) {
+		t.Errorf("%v at %+v", got, at)
+	}
+	write(t, logs[1].Path, "acc=0.7\n") // started afresh
+	if got, at, _ = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(1, 0.7)) {
+		t.Errorf("%v at %+v", got, at)
+	}
+}
+
+// A log is read a part at a time, and no line is lost between two.
+func TestPointsOfLongLog(t *testing.T) {
+	path, metric := filepath.Join(t.TempDir(), "log"), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
+	write(t, path, strings.Repeat(strings.Repeat("x", 1000)+"\nacc=0.5\n", 2*mostAtOnce/1000))
+	n, at := 0, Place{}
+	for range 5 {
+		points, to, _ := Points(metric, []LogPart{{Path: path}}, at, false)
+		n, at = n+len(points), to
+	}
+	if n != 2*mostAtOnce/1000 || at.Step != float64(n) {
+		t.Errorf("%d points, at step %v", n, at.Step)
+	}
+}

@@ -1,0 +1,80 @@
+package prune
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// curve returns steps 1, 2, … with these values.
+func curve(values ...float64) (c state.Curve) {
+	for i, v := range values {
+		c = c.Add(state.Point{Step: float64(i + 1), Value: v})
+	}
+	return c
+}
+
+func TestWhy(t *testing.T) {
+	nan := math.NaN()
+	others := func(at ...float64) (list []state.Curve) {
+		for _, v := range at {
+			list = append(list, curve(v/2, v, v/2))
+		}
+		return list
+	}
+	five := others(0.5, 0.6, 0.7, 0.8, 0.9)
+	most := jobspec.Prune{Metric: "acc", Goal: jobspec.Max, After: 2, Keep: 0.7, Min: 5}
+	least := most
+	least.Goal = jobspec.Min
+	for _, x := range []struct {
+		name   string
+		rule   jobspec.Prune
+		own    state.Curve
+		others []state.Curve
+		want   string // part of why; "" for none
+	}{
+		{"behind", most, curve(0.3, 0.55), five, "acc was 0.55 up to step 2, where 4 of 5 others had 0.6 or better"},
+		{"just as good as the last that is kept", most, curve(0.3, 0.6), five, ""},
+		{"better than some", most, curve(0.3, 0.65), five, ""},
+		{"its best counts, not its last", most, curve(0.65, 0.1), five, ""},
+		{"before the first step", most, curve(0.1), five, ""},
+		{"too few others", most, curve(0.1, 0.1), five[1:], ""},
+		{"others that have not come so far do not count", most, curve(0.1, 0.1, 0.1, 0.1), five, ""},
+		{"others count with what they had then", most, curve(0.1, 0.65), append(others(0.6, 0.6, 0.6, 0.6), curve(0.1, 0.1, 0.9)), ""},
+		{"another schedule: the step of others before it counts", most, state.Curve{{Step: 2.5, Value: 0.55}}, five, "0.55 up to step 2.5"},
+		{"another schedule: what begins later does not count", most, curve(0.1, 0.1), append(five[1:], state.Curve{{Step: 10, Value: 0.9}}), ""},
+		{"the lowest is best", least, curve(0.95, 0.85), five, "acc was 0.85 up to step 2, where 4 of 5 others had"},
+		{"the lowest is best and it is good", least, curve(0.95, 0.2), five, ""},
+		{"nan once", most, curve(0.6, nan), five, ""},
+		{"nan twice", most, curve(0.9, nan, nan), nil, "acc was nan or infinite at two steps in a row, up to 3"},
+		{"nan twice before the first step", most, curve(nan, math.Inf(-1)), nil, "two steps in a row"},
+		{"nan twice, but not in a row", most, curve(0.9, nan, 0.9, nan), nil, ""},
+		{"nothing but nan among others", most, curve(0.1, 0.1), append(five[1:], curve(nan, nan)), ""},
+		{"nothing reported", most, nil, five, ""},
+		{"keep is exact", jobspec.Prune{Metric: "acc", Goal: jobspec.Max, Keep: 0.7, Min: 1}, curve(0.35), others(1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1), ""},
+	} {
+		if got := Why(x.rule, x.own, x.others); (x.want == "") != (got == "") || !strings.Contains(got, x.want) {
+			t.Errorf("%s: %q, want %q", x.name, got, x.want)
+		}
+	}
+}
+
+func TestPolicyComparesWithinGroups(t *testing.T) {
+	var p Policy
+	p.Clear()
+	rule := jobspec.Prune{Metric: "acc", Goal: jobspec.Max, After: 1, Keep: 0.5, Min: 1}
+	p.Join(1, 7, curve(0.9))
+	p.Join(2, 7, curve(0.1))
+	p.Join(3, 8, curve(0.1))
+	if !p.Take() || p.Take() {
+		t.Error("what is new is not new once")
+	}
+	for id, want := range map[int32]bool{1: false, 2: true, 3: false} {
+		if got := p.Why(id, rule); (got != "") != want {
+			t.Errorf("job %d: %q", id, got)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package sched
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A sweep is a world of jobs that report a step each in turn, and are pruned.
+type sweep struct {
+	*world
+	ended   []string          // attempts that the core has had ended, and how
+	decided map[string]string // by job: why it was pruned
+	starts  []state.Fact
+	warned  []string
+}
+
+var pruneRule = jobspec.Prune{Metric: "acc", Goal: jobspec.Max, After: 3, Keep: 0.5, Min: 2}
+
+func newSweep(t *testing.T, jobs int) *sweep {
+	s := &sweep{world: newWorld(t), decided: map[string]string{}}
+	s.b.Settings.MaxConcurrent = 3
+	for i := range jobs {
+		s.job(fmt.Sprint("j", i), "true", jobspec.Spec{Prune: pruneRule, Request: jobspec.Spec{}.Request}, "")
+	}
+	s.hook = func(a Action) {
+		switch a := a.(type) {
+		case End:
+			s.ended = append(s.ended, a.UniID+" "+a.Why)
+		case Warn:
+			s.warned = append(s.warned, a.Text)
+		case Record:
+			if f := a.Fact; f.Kind == state.KindStop && f.Why == state.WhyPruned {
+				if was := s.decided[f.Job]; was != "" && was != f.Reason {
+					t.Errorf("%s was pruned for %q, then for %q", f.Job, was, f.Reason)
+				}
+				s.decided[f.Job] = f.Reason
+			}
+			if a.Fact.Kind == state.KindStart {
+				s.starts = append(s.starts, a.Fact)
+			}
+		}
+	}
+	return s
+}
+
+// begin opens a run, and answers that what runs still does.
+func (s *sweep) begin() {
+	s.open()
+	s.send(Began{})
+	for _, uni := range s.adopt {
+		s.send(Started{UniID: uni, PID: 1, PIDStart: 1})
+	}
+	s.obey()
+}
+
+// report has an attempt report steps from one on.
+func (s *sweep) report(uni string, step float64, values ...float64) Event {
+	r := Reported{UniID: uni}
+	for i, v := range values {
+		r.Points = append(r.Points, state.Point{Step: step + float64(i), Value: v})
+	}
+	return ProgressSampled{Reported: []Reported{r}}
+}
+
+// obey ends the attempts that the core has had ended.
+func (s *sweep) obey() {
+	for _, x := range s.ended {
+		if uni, why, _ := strings.Cut(x, " "); s.live[uni] {
+			s.exit(uni, Ended{ExitCode: -1, Signal: "SIGTERM", Why: why})
+		}
+	}
+	s.ended = nil
+}
+
+// The runner may die between any two things that it does: what was recorded decides the same.
+func TestPrunedSameAfterCrash(t *testing.T) {
+	const steps = 6
+	value := func(job string, step int) float64 {
+		n := float64(job[1] - '0')
+		return math.Mod(n*0.37, 1)*float64(step) + 0.01*float64(step%3)
+	}
+	// crash is after how many reports the runner dies, and after how many of the actions that follow.
+	run := func(crash, actions int) (map[string]string, map[string]state.Phase, bool) {
+		s := newSweep(t, 9)
+		s.begin()
+		reported, died := 0, false
+		for s.done == nil {
+			for _, uni := range slices.Sorted(maps.Keys(s.live)) {
+				a := s.core.live.byID[uni]
+				if a == nil {
+					continue
+				}
+				step := 1
+				if o := s.core.h.Open[uni]; len(o.Points) > 0 {
+					step = int(o.Points.Last()) + 1
+				}
+				if step > steps {
+					s.exit(uni, Ended{})
+					continue
+				}
+				ev := s.report(uni, float64(step), value(a.name, step))
+				if reported++; reported != crash {
+					s.send(ev)
+					s.obey()
+					continue
+				}
+				all := s.core.Step(s.now, ev)
+				if died = actions < len(all); died {
+					all = all[:actions]
+				}
+				for _, x := range all {
+					s.act(x)
+				}
+				s.begin()
+				if o := s.core.h.Open[uni]; o != nil && int(o.Points.Last()) < step { // read again
+					s.send(ev)
+					s.obey()
+				}
+			}
+		}
+		phases := map[string]state.Phase{}
+		for i := range s.b.Jobs {
+			phases[s.b.Jobs[i].Name] = s.core.Phase(i)
+		}
+		return s.decided, phases, died
+	}
+	want, phases, _ := run(0, 0)
+	if len(want) < 3 || len(want) > 7 {
+		t.Fatalf("pruned: %v", want)
+	}
+	crashes := 0
+	for crash := 1; crash <= 40; crash++ {
+		for actions := 0; ; actions++ {
+			got, ended, died := run(crash, actions)
+			if !maps.Equal(got, want) {
+				t.Fatalf("a crash after %d reports and %d actions: %v\nwithout: %v", crash, actions, got, want)
+			}
+			for name, p := range ended {
+				if (p == state.Pruned) != (phases[name] == state.Pruned) {
+					t.Fatalf("a crash after %d reports and %d actions: %s is %s, without %s", crash, actions, name, p, phases[name])
+				}
+			}
+			if !died {
+				break
+			}
+			crashes++
+		}
+	}
+	if crashes < 40 {
+		t.Errorf("only %d crashes", crashes)
+	}
+}
+
+// behind makes a sweep in which j2 was pruned.
+func behind(t *testing.T, more func(*sweep)) *sweep {
+	s := newSweep(t, 3)
+	if more != nil {
+		more(s)
+	}
+	s.begin()
+	for i, v := range []float64{0.9, 0.9, 0.1} {
+		s.send(s.report(fmt.Sprintf("j%d.1", i), 1, v, v, v))
+	}
+	s.obey()
+	return s
+}
+
+func (s *sweep) phase(name string) state.Phase { return s.core.Phase(s.id(name)) }
+
+func TestPrunedIsNoFailureAndDoesNotRunAgain(t *testing.T) {
+	s := behind(t, func(s *sweep) { s.job("eval", "true", jobspec.Spec{}, "", "j2") })
+	if p, q := s.phase("j2"), s.phase("eval"); p != state.Pruned || q != state.Pruned || p.Bad() {
+		t.Fatalf("j2 is %s, what needs it %s", p, q)
+	}
+	if c := s.core.Blocked(s.id("eval")); c == nil || c.Code != state.CausePruned || c.Text != "need j2 was pruned" {
+		t.Errorf("what needs it: %+v", c)
+	}
+	s.exit("j0", Ended{})
+	s.exit("j1", Ended{})
+	r := s.core.last(int32(s.id("j2")))
+	if s.done == nil || r.State != state.Pruned || r.ErrorType != "" || r.Cause != state.CausePruned || !strings.HasPrefix(r.Reason, "acc was 0.1 up to step 3") || len(r.Points) == 0 {
+		t.Fatalf("done %v: %+v", s.done, r)
+	}
+	s.begin()
+	if s.done == nil || s.phase("j2") != state.Pruned || s.phase("eval") != state.Pruned {
+		t.Errorf("the next run has it %s, what needs it %s", s.phase("j2"), s.phase("eval"))
+	}
+	s.opts.NoPrune = true
+	s.begin()
+	if s.phase("j2") != state.Running {
+		t.Errorf("with NoPrune it is %s", s.phase("j2"))
+	}
+	s.send(s.report("j2.2", 1, 0.1, 0.1, 0.1, 0.1))
+	if len(s.ended) > 0 {
+		t.Errorf("ended %v", s.ended)
+	}
+	s.exit("j2", Ended{})
+	if s.phase("eval") != state.Running {
+		t.Errorf("what needs it is %s", s.phase("eval"))
+	}
+}
+
+// A job whose file no longer has prune runs again like one that was stopped.
+func TestPrunedRunsWithoutItsRule(t *testing.T) {
+	s := behind(t, nil)
+	s.b.Jobs[2].Spec = &jobspec.Spec{When: jobspec.OnSuccess}
+	s.begin()
+	if p := s.phase("j2"); p != state.Running {
+		t.Errorf("it is %s", p)
+	}
+}
+
+func TestRetryOfPrunedRunsToItsEnd(t *testing.T) {
+	s := behind(t, func(s *sweep) { s.job("eval", "true", jobspec.Spec{}, "", "j2") })
+	s.send(RetryRequested{Jobs: []int{2}})
+	if p, q := s.phase("j2"), s.phase("eval"); p != state.Running || q != state.Pending || !s.starts[len(s.starts)-1].NoPrune {
+		t.Fatalf("it is %s, what needs it %s", p, q)
+	}
+	s.send(s.report("j2.2", 1, 0.1, 0.1, 0.1, 0.1))
+	s.begin() // and the next run goes on with that
+	s.send(s.report("j2.2", 5, 0.1))
+	s.obey()
+	if p := s.phase("j2"); p != state.Running {
+		t.Fatalf("it is %s", p)
+	}
+	s.exit("j2", Ended{ExitCode: 1})
+	s.exit("j0", Ended{})
+	s.exit("j1", Ended{})
+	s.begin() // as it does once it has failed
+	s.send(s.report("j2.3", 1, 0.1, 0.1, 0.1, 0.1))
+	s.obey()
+	if p := s.phase("j2"); p != state.Running {
+		t.Errorf("it is %s", p)
+	}
+}
+
+func TestPruneWarnsOnceOfSilence(t *testing.T) {
+	s := newSweep(t, 3)
+	s.begin()
+	for _, name := range []string{"j0", "j1", "j2"} {
+		s.exit(name, Ended{})
+	}
+	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "j0 reported no acc in its log") {
+		t.Errorf("warned: %q", s.warned)
+	}
+}
+
+// What an attempt reported last is part of its end, so a short one is compared too.
+func TestPointsOfTheEndCount(t *testing.T) {
+	s := newSweep(t, 3)
+	s.begin()
+	for i := range 2 {
+		s.exit(fmt.Sprint("j", i), Ended{Points: []state.Point{{Step: 3, Value: 0.9}}})
+	}
+	s.send(s.report("j2.1", 3, 0.1))
+	s.obey()
+	if p := s.phase("j2"); p != state.Pruned {
+		t.Errorf("it is %s", p)
+	}
+}
+
+// An attempt that starts again from a checkpoint takes back what it reported after that; one that has reported nothing yet
+// is not stopped for what those before it have.
+func TestPruneAfterRestart(t *testing.T) {
+	s := newSweep(t, 3)
+	for i := range s.b.Jobs {
+		s.b.Jobs[i].Spec.Retry.Max = 1
+	}
+	s.begin()
+	s.send(s.report("j2.1", 1, 0.1, 0.1, 0.1))
+	s.exit("j2", Ended{ExitCode: 1})
+	s.wait(time.Second)
+	s.send(s.report("j0.1", 1, 0.9, 0.9, 0.9))
+	s.send(s.report("j1.1", 1, 0.9, 0.9, 0.9))
+	if s.obey(); s.phase("j2") != state.Running {
+		t.Fatalf("it is %s", s.phase("j2"))
+	}
+	s.send(s.report("j2.2", 2, 0.2))
+	if c := s.core.pruning.Curve(2); s.phase("j2") != state.Running || len(c) != 2 || c.Last() != 2 {
+		t.Fatalf("it is %s, with %v", s.phase("j2"), c)
+	}
+	s.send(s.report("j2.2", 3, 0.2))
+	if s.obey(); s.phase("j2") != state.Pruned {
+		t.Errorf("it is %s", s.phase("j2"))
+	}
+}
+
+// Nobody is stopped while waiting in the queue of a cluster, and what runs there is cancelled through it.
+func TestPruneOnCluster(t *testing.T) {
+	s := newSweep(t, 3)
+	s.opts.Queues, s.opts.Elsewhere = true, true
+	s.begin()
+	for i := range 2 {
+		s.send(Started{UniID: fmt.Sprintf("j%d.1", i), PID: 1, Host: "node"})
+		s.send(s.report(fmt.Sprintf("j%d.1", i), 3, 0.9))
+	}
+	s.send(s.report("j2.1", 3, 0.1))
+	if len(s.ended) > 0 {
+		t.Fatalf("ended in the queue: %v", s.ended)
+	}
+	s.send(Started{UniID: "j2.1", PID: 1, Host: "node"})
+	s.send(s.report("j2.1", 4, 0.1))
+	s.send(s.report("j0.1", 4, 0.9))
+	s.send(s.report("j1.1", 4, 0.9))
+	if !slices.Equal(s.ended, []string{"j2.1 pruned"}) {
+		t.Errorf("ended %v", s.ended)
+	}
+}
+
+// A program may report thousands of steps a minute: the ledger has those that are a hundredth farther than the one before.
+func TestPointsAreThinned(t *testing.T) {
+	s := newSweep(t, 1)
+	s.begin()
+	for step := range 5000 {
+		s.send(s.report("j0.1", float64(step), float64(step)))
+	}
+	facts := 0
+	for _, r := range s.ledger {
+		if r.Fact.Kind == state.KindPoints {
+			facts++
+		}
+	}
+	s.exit("j0", Ended{Points: []state.Point{{Step: 5000, Value: 1}}})
+	if c := s.core.last(0).Points; facts > 600 || c.Last() != 5000 {
+		t.Errorf("%d facts, %d points up to %v", facts, len(c), c.Last())
+	}
+}

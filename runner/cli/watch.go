@@ -105,6 +105,7 @@ func (a *app) changes(ref *batches.Ref) watcher {
 		said = about
 		if s == nil && silent == "" {
 			view.Close()
+			view.Wait()
 		}
 		return nil
 	}

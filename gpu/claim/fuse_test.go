@@ -35,7 +35,7 @@ func TestFolderOnSilentFileSystem(t *testing.T) {
 	hung := false
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		hung = true
 	}
 	unmount()

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -239,10 +238,9 @@ func TestRootOfOthers(t *testing.T) {
 	if c.first != "held 0\n" || d.first != "held 1\n" {
 		t.Errorf("the first saw %q, the second %q", c.first, d.first)
 	}
-	began := time.Now()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
-	if got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || len(got) > 0 || time.Since(began) > time.Second {
+	if got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || len(got) > 0 {
 		t.Errorf("root's claim: %+v, %v", got, err)
 	}
 }

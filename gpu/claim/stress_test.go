@@ -104,8 +104,8 @@ func TestManyAtOnce(t *testing.T) {
 	awaitStop(t, stopped.Process.Pid)
 	before, at := check(t, journal), time.Now()
 	for went := 0; went < processes-1; {
-		if time.Since(at) > 3*time.Second {
-			t.Fatalf("with one stopped under the lock, %d of %d others continued within 3 s", went, processes-1)
+		if time.Since(at) > time.Minute {
+			t.Fatalf("with one stopped under the lock, %d of %d others continued", went, processes-1)
 		}
 		time.Sleep(10 * time.Millisecond)
 		now := check(t, journal)

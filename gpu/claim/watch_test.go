@@ -49,7 +49,7 @@ func soon(t *testing.T, told chan time.Time, after time.Time) time.Duration {
 			if at.After(after) {
 				return at.Sub(after)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("nothing was told")
 		}
 	}
@@ -99,10 +99,18 @@ func TestWatchOfAFlood(t *testing.T) {
 		}
 	}()
 	soon(t, told, time.Now())
-	time.Sleep(1500 * time.Millisecond) // for the flood to be noticed more than once
-	at := time.Now()
-	rewrite(t, filepath.Join(root, fmt.Sprint(prefix, alice), "uni-b.claim"), `"memory_bytes":5368709120`, `"memory_bytes":5368709120,"to":"me"`)
-	took := soon(t, told, at)
+	soon(t, told, time.Now()) // the flood is noticed more than once
+	at, took := time.Now(), time.Hour // of the fastest of several: the machine may be busy
+	b := filepath.Join(root, fmt.Sprint(prefix, alice), "uni-b.claim")
+	rewrite(t, b, `"memory_bytes":5368709120`, `"memory_bytes":5368709120,"to":"it"`)
+	for i := range 5 {
+		offered := time.Now()
+		rewrite(t, b, `"to":"it"`, `"to":"me"`)
+		if d := soon(t, told, offered); i > 0 { // the first may have met the flood
+			took = min(took, d)
+		}
+		rewrite(t, b, `"to":"me"`, `"to":"it"`)
+	}
 	t.Logf("an offer was told after %v", took)
 	close(stop)
 	n, span := <-changes, 2+int(time.Since(at)/time.Second)
@@ -110,7 +118,7 @@ func TestWatchOfAFlood(t *testing.T) {
 	if most := int64((span + 2) * (mostLooks + 1)); looks.Load() > most {
 		t.Errorf("%d looks at %d changes, want at most %d", looks.Load(), n, most)
 	}
-	if took > claimEvery-200*time.Millisecond {
+	if took > claimEvery/2 {
 		t.Errorf("an offer was told only after %v", took)
 	}
 }

@@ -99,7 +99,7 @@ func TestWatchOfAFlood(t *testing.T) {
 		}
 	}()
 	soon(t, told, time.Now())
-	soon(t, told, time.Now()) // the flood is noticed more than once
+	soon(t, told, time.Now())         // the flood is noticed more than once
 	at, took := time.Now(), time.Hour // of the fastest of several: the machine may be busy
 	b := filepath.Join(root, fmt.Sprint(prefix, alice), "uni-b.claim")
 	rewrite(t, b, `"memory_bytes":5368709120`, `"memory_bytes":5368709120,"to":"it"`)

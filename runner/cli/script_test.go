@@ -16,6 +16,7 @@ import (
 
 	"gpurun/gpu/hostrules"
 	"gpurun/runner/codecopy"
+	"gpurun/runner/files"
 	"gpurun/runner/notify"
 	"gpurun/runner/session"
 )
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 	session.Steady = "1s"
 	session.LookAtFiles = 50 * time.Millisecond
 	codecopy.MaxFiles = 200
+	if d, err := time.ParseDuration(os.Getenv("TEST_LOOK")); err == nil {
+		files.LookOne = d
+	}
 	testscript.Main(m, map[string]func(){
 		"gpurun": func() { os.Exit(Main(os.Args[1:])) },
 	})
@@ -139,7 +143,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // started.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for {
 			if _, err := os.Stat(ts.MkAbs(name)); err == nil {
 				break

@@ -19,10 +19,13 @@ import (
 // So every search has a time limit.
 const (
 	searchOne = 30 * time.Second       // for one pattern, when a job starts or has ended
-	lookOne   = 5 * time.Second        // for one pattern, when all jobs are judged before anything starts
 	lookAll   = 15 * time.Second       // for all searches of that kind that time out, in total
 	lookLeast = 100 * time.Millisecond // for one pattern once lookAll is used up
 )
+
+// LookOne is the limit for one pattern when all jobs are judged before anything starts. Tests cannot
+// wait for that, and set it.
+var LookOne = 5 * time.Second
 
 // GaveUp is the error for a search that ran out of time before finding anything.
 type GaveUp struct {
@@ -52,7 +55,7 @@ func newSearch() *Search { return &Search{one: searchOne, seen: map[string]state
 
 // NewLook returns a Search for judging many jobs before anything starts.
 func NewLook() *Search {
-	return &Search{one: lookOne, all: lookAll, seen: map[string]state.Input{}}
+	return &Search{one: LookOne, all: lookAll, seen: map[string]state.Input{}}
 }
 
 // limit returns how long the next search may take. Once earlier ones have used up the

@@ -19,8 +19,17 @@ import (
 	"gpurun/state/disk"
 )
 
+// Clusters are those that gpurun knows. The names of their engines are also in settings.Engines.
+var Clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
+
 // Engines are the kinds of engines, by the value of the setting engine.
-var Engines = map[string]engine.Kind{"local": local.Kind{}, "slurm": slurm.Kind, "sge": gridengine.Kind}
+var Engines = func() map[string]engine.Kind {
+	all := map[string]engine.Kind{"local": local.Kind{}}
+	for _, d := range Clusters {
+		all[d.Name()] = cluster.Kind{Dialect: d}
+	}
+	return all
+}()
 
 // EngineOf returns the kind of engine that runs the jobs of a batch.
 func EngineOf(b *jobspec.Batch) engine.Kind { return Engines[b.Settings.Engine] }
@@ -29,7 +38,7 @@ func EngineOf(b *jobspec.Batch) engine.Kind { return Engines[b.Settings.Engine] 
 // alike.
 func kindOf(dir string) engine.Kind {
 	if cluster.Submitted(dir) {
-		return Engines["slurm"]
+		return cluster.Kind{}
 	}
 	return Engines["local"]
 }
@@ -115,11 +124,8 @@ func Resources() gpu.HostResources {
 	return has
 }
 
-// dialects are those of the clusters that gpurun knows.
-var dialects = []cluster.Dialect{slurm.Kind.(cluster.Kind).Dialect, gridengine.Kind.(cluster.Kind).Dialect}
-
 // Allocation returns the job of a cluster in which this process runs.
-var Allocation = sync.OnceValue(func() cluster.Allocation { return cluster.Here(dialects...) })
+var Allocation = sync.OnceValue(func() cluster.Allocation { return Clusters.Allocation() })
 
 // CheckHost reports jobs that need more than this host has, if they run here.
 func CheckHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {

@@ -83,7 +83,7 @@ func endedElsewhere() func(run state.Fact, dir, uniID string) (recorded, cut boo
 	gone, look := map[string]bool{"": false}, Looker()
 	return func(run state.Fact, dir, uniID string) (recorded, cut bool) {
 		if _, asked := gone[run.Within]; !asked {
-			gone[run.Within] = Allocation().Over(run.Within, dialects...)
+			gone[run.Within] = Allocation().Over(run.Within, Clusters)
 		}
 		found := look(dir, uniID)
 		return found.Ended != nil, gone[run.Within] && found.Ended == nil && found.PID == 0

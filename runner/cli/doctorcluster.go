@@ -15,7 +15,7 @@ import (
 // commands finds those of the cluster.
 func (d *diagnosis) commands() string {
 	var names []string
-	for _, c := range []cluster.Command{d.there.Submit(cluster.Array{}, nil), d.there.List(""), d.there.Cancel(nil), d.there.Exec("", nil, nil, false)} {
+	for _, c := range []cluster.Command{d.there.Submit(cluster.Array{}, nil), d.there.List("").Command, d.there.Order(cluster.Cancel, nil, 0), d.there.Exec("", nil, nil, false)} {
 		names = append(names, c.Name())
 		if _, err := exec.LookPath(c.Name()); err != nil {
 			d.wrong("there is no "+c.Name()+" here", "log in to a node that has it, or load the site's module")

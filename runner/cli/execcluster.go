@@ -34,7 +34,7 @@ func (a *app) execSettings() (jobspec.Settings, error) {
 // onCluster runs the command on a node of a cluster, which has a queue of its own.
 func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	dialect := batches.Engines[s.Engine].(cluster.Kind).Dialect
-	if err := c.unmapped(s.Engine); err != nil {
+	if err := c.unmapped(s.Engine, dialect.Traits(s.Cluster).Immediate); err != nil {
 		return err
 	}
 	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
@@ -64,7 +64,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.OutTTY
 	name := cluster.Prefix(s.Cluster) + "-exec-" + c.Name
 	if asked.GPUs > 0 {
-		argv = cluster.Guarded(dialect.Granted(s.Cluster), argv)
+		argv = cluster.Guarded(dialect.Traits(s.Cluster).Granted, argv)
 	}
 	command := dialect.Exec(name, args, argv, terminal)
 	path, err := exec.LookPath(command.Args[0])
@@ -72,20 +72,17 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 		return session.CannotExecute(command.Args[0], err)
 	}
 	// The variables of a job that this may be in would override the arguments.
-	env := append(cluster.WithoutJob(os.Environ()), command.Env...)
+	env := append(batches.Clusters.WithoutJob(os.Environ()), command.Env...)
 	cmd := &exec.Cmd{Path: path, Args: command.Args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	var deaf []os.Signal
-	if s.Engine == "sge" { // its command in the queue ignores them
+	if dialect.Traits(s.Cluster).Deaf {
 		deaf = []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 	}
 	return session.Foreground(a.Process, cmd, stop, func(int) { a.Go(submitted) }, deaf...)
 }
 
 // unmapped refuses what a cluster has no counterpart for.
-func (c *execCmd) unmapped(name string) error {
-	immediate := map[string]string{
-		"slurm": "remove it; srun has --immediate: --cluster 'extra=--immediate=60'", "sge": "remove it; qrsh has -now: --cluster 'extra=-now y'",
-	}[name]
+func (c *execCmd) unmapped(name, immediate string) error {
 	for _, k := range []struct {
 		is         bool
 		flag, cure string

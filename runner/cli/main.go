@@ -20,7 +20,6 @@ import (
 
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
-	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/local/keeper"
 	"gpurun/runner/notify"
 	"gpurun/runner/session"
@@ -37,7 +36,7 @@ func Main(args []string) int {
 		// The program's own helpers: the keeper of a run, the child that talks to NVML, and one that sends news.
 		switch args[0] {
 		case "__task":
-			return cluster.Task(args[1:])
+			return batches.Clusters.Task(args[1:])
 		case "__keeper":
 			return keeper.Main(args[1:], keeper.Usual)
 		case "__probe":

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -10,7 +9,8 @@ import (
 	"gpurun/gpu"
 )
 
-// An Allocation is a job of a cluster in which gpurun itself runs, with the engine local.
+// An Allocation is a job of a cluster in which gpurun itself runs: with the engine local, or for one
+// task of what it has submitted.
 type Allocation struct {
 	dialect Dialect
 
@@ -20,6 +20,12 @@ type Allocation struct {
 	RAM      gpu.Bytes // on this node; 0 if unknown
 	Nodes    int
 	Ends     time.Time // zero if unknown, or never
+
+	// Of a task of an array:
+	N    int    // its number in the submission, from 0
+	Task string // as Dialect.Task names it; "" if it is none
+	Node string // as the cluster calls it; "" if it does not say
+	GPUs string // the node's own numbers of its GPUs, whatever it may see; "" if it does not say
 }
 
 // Shown is what a cluster says of an allocation.
@@ -30,9 +36,9 @@ type Shown struct {
 	Alive    bool
 }
 
-// Here returns the allocation that this process runs in, by its environment.
-func Here(of ...Dialect) Allocation {
-	for _, d := range of {
+// Allocation returns the one that this process runs in, by its environment.
+func (all Dialects) Allocation() Allocation {
+	for _, d := range all {
 		if a := d.Allocation(os.Getenv); a.ID != "" {
 			a.dialect = d
 			return a
@@ -45,7 +51,7 @@ func (a Allocation) String() string { return a.dialect.Name() + " job " + a.ID }
 
 // Look asks the cluster when an allocation ends. mark identifies the allocation for Over.
 func (a Allocation) Look() (ends time.Time, mark string, err error) {
-	s, err := show(a.dialect, a.ID)
+	s, err := a.dialect.Show(a.ID).Ask()
 	if err != nil {
 		return a.Ends, "", err
 	}
@@ -57,25 +63,13 @@ func (a Allocation) Look() (ends time.Time, mark string, err error) {
 
 // Over reports whether the allocation with a mark is certainly over, and with it all its processes.
 // a is the one that asks.
-func (a Allocation) Over(mark string, of ...Dialect) bool {
+func (a Allocation) Over(mark string, of Dialects) bool {
 	f := strings.SplitN(mark, "/", 4)
 	i := slices.IndexFunc(of, func(d Dialect) bool { return d.Name() == f[0] })
 	if len(f) != 4 || i < 0 {
 		return false
 	}
-	s, err := show(of[i], f[1])
+	s, err := of[i].Show(f[1]).Ask()
 	again := s.Restarts != "" && s.Restarts != f[2] || a.ID == f[1] && a.Restarts != f[2]
 	return err == nil && s.Cluster == f[3] && (!s.Alive || again)
-}
-
-func show(d Dialect, id string) (Shown, error) {
-	out, err := d.Show(id).output()
-	if err != nil {
-		return Shown{}, err
-	}
-	s, ok := d.Shown(id, out)
-	if !ok {
-		return Shown{}, fmt.Errorf("%s does not say what became of job %s: %s", d.Name(), id, strings.TrimSpace(out))
-	}
-	return s, nil
 }

@@ -1,6 +1,9 @@
 package cluster
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // shows is a dialect whose cluster says this of every job.
 type shows struct {
@@ -9,9 +12,15 @@ type shows struct {
 	ok bool
 }
 
-func (shows) Name() string                         { return "slurm" }
-func (shows) Show(string) Command                  { return Command{Args: []string{"true"}} }
-func (d shows) Shown(string, string) (Shown, bool) { return d.s, d.ok }
+func (shows) Name() string { return "slurm" }
+func (d shows) Show(string) Question[Shown] {
+	return Question[Shown]{Command{Args: []string{"true"}}, func(string) (Shown, error) {
+		if !d.ok {
+			return d.s, errors.New("it does not say")
+		}
+		return d.s, nil
+	}}
+}
 
 // An allocation is over only if the same cluster says so, or if the job has been started again
 // since.
@@ -31,11 +40,11 @@ func TestAllocationIsOver(t *testing.T) {
 		{"it is alive, and nobody says how often it was started", Allocation{}, shows{s: Shown{Cluster: "main", Alive: true}, ok: true}, false},
 		{"this is it, started again", Allocation{ID: "12", Restarts: "1"}, shows{s: Shown{Cluster: "main", Restarts: "1", Alive: true}, ok: true}, true},
 	} {
-		if got := tt.here.Over(mark, tt.d); got != tt.want {
+		if got := tt.here.Over(mark, Dialects{tt.d}); got != tt.want {
 			t.Errorf("%s: over %v", tt.what, got)
 		}
 	}
-	if (Allocation{}).Over("", shows{ok: true}) || (Allocation{}).Over("pbs/12/0/main", shows{s: Shown{Cluster: "main"}, ok: true}) {
+	if (Allocation{}).Over("", Dialects{shows{ok: true}}) || (Allocation{}).Over("pbs/12/0/main", Dialects{shows{s: Shown{Cluster: "main"}, ok: true}}) {
 		t.Error("a job of no known cluster is over")
 	}
 }

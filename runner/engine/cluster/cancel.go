@@ -58,7 +58,7 @@ func (c *Cluster) cancel() {
 		c.unclear = c.unclear || len(d.all) > 0 // the list may show what was made of a submission
 		return
 	}
-	c.tell(&d.orders, "cancel", c.dialect.Cancel(targets), func(err error) {
+	c.tell(&d.orders, "cancel", c.dialect.Order(Cancel, targets, 0), func(err error) {
 		if d.err, c.unclear = err, true; err != nil {
 			return
 		}

@@ -15,11 +15,11 @@ import (
 // plain calls tasks "17.3", and commands what they do.
 type plain struct{ Dialect }
 
-func (plain) Name() string                  { return "plain" }
-func (plain) Accepted(string) string        { return "" }
-func (plain) Past([]string) Command         { return Command{} }
-func (plain) Task(job string, n int) string { return job + "." + strconv.Itoa(n) }
-func (plain) ByHand(what []string) string   { return "cancel " + strings.Join(what, " ") }
+func (plain) Name() string                                    { return "plain" }
+func (plain) Traits(map[string]string) Traits                 { return Traits{} }
+func (plain) Answer(string, string) (string, Refusal, string) { return "", Unclear, "" }
+func (plain) Task(job string, n int) string                   { return job + "." + strconv.Itoa(n) }
+func (plain) ByHand(what []string) string                     { return "cancel " + strings.Join(what, " ") }
 
 // A job of which no attempt is open is cancelled as a whole: thousands of tasks with one command.
 func TestTargets(t *testing.T) {

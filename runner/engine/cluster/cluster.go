@@ -348,7 +348,8 @@ func (c *Cluster) known(dir string) *submit {
 	id := idIn(name)
 	s := c.submits[id]
 	if s == nil {
-		s = &submit{id: id, dir: dir, name: name, job: c.dialect.Accepted(readText(filepath.Join(dir, answerFile))), marks: marksOf(dir)}
+		s = &submit{id: id, dir: dir, name: name, marks: marksOf(dir)}
+		s.job, _, _ = c.dialect.Answer(readText(filepath.Join(dir, answerFile)), "")
 		c.submits[id] = s
 	}
 	return s

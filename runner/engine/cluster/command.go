@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,13 +24,7 @@ const (
 	lateAfter    = 5 * time.Second
 )
 
-// output runs a command of the cluster and returns what it printed.
-func (c Command) output() (string, error) {
-	out, _, err := c.run()
-	return out, err
-}
-
-// run also returns what it printed beside, even if it failed.
+// run runs a command of the cluster and returns what it printed, and what beside, even if it failed.
 func (c Command) run() (out, notes string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
@@ -70,8 +65,11 @@ func said(err error, stderr string) error {
 
 // environ is what all of the cluster's commands get of our environment: a job that this may be in
 // has variables that would override arguments. Times are printed and read in the same zone.
-func environ() (env []string) {
-	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TZ", "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"} {
+func environ() []string { return Passed("PATH", "HOME", "USER", "LANG", "TZ") }
+
+// Passed returns those of some variables that are set, for a Command.
+func Passed(names ...string) (env []string) {
+	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
@@ -131,7 +129,7 @@ func (c *Cluster) tell(o *orders, what string, command Command, heard func(error
 	o.busy = true
 	c.late.begin(what)
 	c.beside(func() func() {
-		_, err := command.output()
+		_, _, err := command.run()
 		return func() {
 			o.busy = false
 			c.told(o, what, err)
@@ -153,10 +151,25 @@ func (c *Cluster) told(o *orders, what string, err error) {
 
 // WithoutJob returns an environment without what a cluster says of the job that it is in, which
 // its commands would take for arguments, and without the GPUs that are visible here.
-func WithoutJob(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		job := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SGE_O_") || strings.HasPrefix(name, "SGE_TASK_")
-		return job && name != "SLURM_CONF" || name == "JOB_ID" || name == "JOB_NAME" || strings.HasSuffix(name, "VISIBLE_DEVICES")
-	})
+func (all Dialects) WithoutJob(env []string) []string {
+	patterns := []string{visible}
+	for _, d := range all {
+		patterns = append(patterns, d.Traits(nil).Arguments...)
+	}
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return among(patterns, kv) })
+}
+
+// visible are the variables that say which GPUs a process sees.
+const visible = "*VISIBLE_DEVICES"
+
+// among reports whether a variable fits one of some patterns. What follows ! is none.
+func among(patterns []string, kv string) (is bool) {
+	name, _, _ := strings.Cut(kv, "=")
+	for _, p := range patterns {
+		p, not := strings.CutPrefix(p, "!")
+		if fits, _ := path.Match(p, name); fits {
+			is = !not
+		}
+	}
+	return is
 }

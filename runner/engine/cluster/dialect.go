@@ -9,78 +9,96 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A Dialect is what one kind of cluster calls things: its commands, and what their output means.
-// It runs nothing itself.
+// A Dialect is what one kind of cluster calls things: its commands, what their output means, and the
+// variables of its nodes. It runs nothing itself.
 type Dialect interface {
 	// Name is the engine's, on the command line and in the ledger.
 	Name() string
-	// Args returns what a job's demands are in a submission, or which key has no counterpart.
-	Args(a Asked) ([]string, error)
-	// Granted returns the variable in which a node may have the numbers of a job's GPUs, if it does
-	// not set CUDA_VISIBLE_DEVICES; "" for none.
-	Granted(options map[string]string) string
-	// Submit returns the command that reads a script and submits it as an array.
-	Submit(a Array, args []string) Command
-	// Accepted returns the job's ID from the output of Submit, "" if it was not accepted.
-	Accepted(stdout string) string
-	// Refused reads the error of Submit or Try: whether nothing was submitted for certain, why, and
-	// what to do about it. Without a reason Try has that.
-	Refused(stderr string) (is Refusal, why string)
-	// Limits returns the command that lists the time limits for a submission with these arguments,
-	// and what reads from its output why such a job would wait for ever, or "". It returns nothing
-	// if Submit refuses what asks for more.
-	Limits(args []string) (command Command, exceeds func(stdout string) string)
-	// List returns the command that lists all jobs of this user.
-	List(user string) Command
-	// Rows reads its output.
-	Rows(stdout string) ([]Row, error)
-	// Past returns the command that tells of jobs that are no longer listed, or why listed ones
-	// can never start, or nothing.
-	Past(jobs []string) Command
-	// Ends reads its output.
-	Ends(stdout string) []Row
-	// Cancel returns the command that ends tasks, given as returned by Task, and jobs, given by
-	// their IDs. Those that are over are no error.
-	Cancel(what []string) Command
-	// Hold returns the command that keeps tasks and jobs, given as for Cancel, from starting, or
-	// lets them start again. Those that run or are over are no error.
-	Hold(what []string, held bool) Command
-	// Throttle returns the command that bounds how many tasks of a job run at once. It is no error
-	// if the job is over.
-	Throttle(job string, n int) Command
-	// Gapless reports whether a throttle only counts while the tasks that wait are one range.
-	Gapless() bool
-	// ByHand returns what people type to cancel these, and jobs of which only the name is known.
-	ByHand(what []string) string
-	// Nodes returns the commands that list the nodes, and who is on them.
-	Nodes() []Command
-	// ReadNodes reads their output.
-	ReadNodes(stdout []string) ([]Node, error)
-	// Try returns the command that says what became of a submission with these arguments, and
-	// submits nothing.
-	Try(args []string) Command
-	// Tried returns when such a job would begin from what that printed, "" if it does not say.
-	Tried(text string) string
-	// Exec returns the command that runs another one on GPUs, with this terminal if there is one.
-	Exec(name string, args, argv []string, terminal bool) Command
+	// Traits returns what depends on no job.
+	Traits(options map[string]string) Traits
 	// Allocation returns the job that an environment belongs to, without ID if it belongs to none.
 	Allocation(getenv func(string) string) Allocation
-	// Show returns the command that describes such a job.
-	Show(id string) Command
-	// Shown reads its output. ok is false if that leaves open whether the job is alive.
-	Shown(id, stdout string) (s Shown, ok bool)
+	// Args returns what a job's demands are in a submission, or which key has no counterpart.
+	Args(a Asked) ([]string, error)
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
-	// Keeps reports whether no job is ever forgotten that was accepted. So one that is gone, and
-	// of whose end nothing is known, was cancelled.
-	Keeps() bool
+
+	// Submit returns the command that reads a script and submits it as an array.
+	Submit(a Array, args []string) Command
+	// Answer reads what that printed: the job's ID, "" if it was not accepted; then whether nothing
+	// was submitted for certain, why, and what to do about it. Without a reason Try has that.
+	Answer(stdout, stderr string) (job string, is Refusal, why string)
+	// Limits asks why a job with these arguments would be accepted and wait for ever. It has no
+	// command if Submit refuses such a job.
+	Limits(args []string) Question[string]
+	// Try asks what would become of such a job, and submits nothing: when it would begin, from all
+	// that is printed, "" if that is not said.
+	Try(args []string) Question[string]
+	// Exec returns the command that runs another one on GPUs, with this terminal if there is one.
+	Exec(name string, args, argv []string, terminal bool) Command
+
+	// List asks for all jobs of this user.
+	List(user string) Question[[]Row]
+	// Past asks about jobs that are no longer listed, or why listed ones can never start.
+	Past(jobs []string) Question[[]Row]
+	// Show asks about an allocation.
+	Show(id string) Question[Shown]
+	// Nodes asks for the nodes, and who is on them.
+	Nodes() Question[[]Node]
+
+	// Order returns the command that does something with tasks, given as returned by Task, and jobs,
+	// given by their IDs. Those that are over are no error. Only a Throttle has an n.
+	Order(do Order, what []string, n int) Command
+	// ByHand returns what people type to cancel these, and jobs of which only the name is known.
+	ByHand(what []string) string
 }
+
+// Traits are what depends on no job. Patterns of variables are those of path.Match.
+type Traits struct {
+	Keeps     bool     // no job is ever forgotten that was accepted: one that is gone without an end was cancelled
+	Gapless   bool     // a throttle only counts while the tasks that wait are one range
+	Daemon    bool     // tasks have the environment of the node's daemon, not of the submission
+	Sets      []string // variables that a node has from the cluster
+	Arguments []string // variables of a job that the cluster's commands take for arguments
+	Deaf      bool     // the command of Exec ignores SIGTERM and SIGHUP
+	Immediate string   // what to do instead of exec --no-wait
+	Granted   string   // variable that may have the numbers of a job's GPUs on a node that does not set CUDA_VISIBLE_DEVICES; "" for none
+}
+
+// Dialects are those of all clusters that gpurun knows.
+type Dialects []Dialect
+
+// An Order is what a cluster is to do with tasks and jobs.
+type Order int
+
+// The orders.
+const (
+	Cancel   Order = iota
+	Hold           // keep from starting; those that run go on
+	Release        // let start again
+	Throttle       // bound how many tasks of a job run at once
+)
 
 // A Command is a program with its arguments, and what to add to its environment. It is empty
 // if there is nothing to run.
 type Command struct {
 	Args []string
 	Env  []string
+}
+
+// A Question is a command that changes nothing, and what reads its output.
+type Question[T any] struct {
+	Command
+	Read func(stdout string) (T, error)
+}
+
+// Ask runs the command.
+func (q Question[T]) Ask() (answer T, err error) {
+	out, _, err := q.run()
+	if err != nil {
+		return answer, err
+	}
+	return q.Read(out)
 }
 
 // An Array is what Submit submits.

@@ -214,8 +214,9 @@ func TestFurnish(t *testing.T) {
 	}
 	t.Setenv("SLURM_JOB_ID", "7")
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,3")
+	n := &node{all: []string{"SLURM*", visible}}
 	l := &engine.Launch{Command: engine.Command{Commands: []string{"run " + engine.Token("gpu_list") + " " + engine.Token("gpu")}, Env: []string{"MINE=" + engine.Token("ngpus")}}, Ask: &engine.Ask{GPUs: 2}}
-	furnish(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
+	n.furnish(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
 	for name, want := range map[string]string{"HOME": "/h", "SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "2,3", "MINE": "2"} {
 		if got := engine.Variable(l.Env, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
@@ -225,7 +226,7 @@ func TestFurnish(t *testing.T) {
 		t.Errorf("got %q, %+v", l.Commands, l.Grant)
 	}
 	cpu := &engine.Launch{Ask: &engine.Ask{}}
-	furnish(cpu, sub, &task{})
+	n.furnish(cpu, sub, &task{})
 	if got := engine.Variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {
 		t.Errorf("a CPU job sees the GPUs %q", got)
 	}
@@ -235,10 +236,10 @@ func TestFurnish(t *testing.T) {
 func TestChanged(t *testing.T) {
 	login := []string{"A=1", "B=1", "HOME=/h", "TMPDIR=/t"}
 	env := []string{"A=1", "B=2", "C=3", "HOME=/node", "TMPDIR=/node", "SHLVL=1", "SGE_ROOT=/r"}
-	for task, want := range map[string]string{"": "B=2 C=3 TMPDIR=/node SGE_ROOT=/r", "1": "C=3 TMPDIR=/node SGE_ROOT=/r"} {
-		t.Setenv("SGE_TASK_ID", task)
-		if got := strings.Join(changed(env, login), " "); got != want {
-			t.Errorf("task %q: got %q", task, got)
+	for daemon, want := range map[bool]string{false: "B=2 C=3 TMPDIR=/node SGE_ROOT=/r", true: "C=3 TMPDIR=/node SGE_ROOT=/r"} {
+		n := &node{daemon: daemon, all: []string{"SGE_*", "TMPDIR"}}
+		if got := strings.Join(n.changed(env, login), " "); got != want {
+			t.Errorf("of the daemon: %v: got %q", daemon, got)
 		}
 	}
 }

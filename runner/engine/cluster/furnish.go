@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +12,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
+	"gpurun/state/host"
 )
 
 // heed sets CUDA's own variable, "0,2", by that in which a node names GPUs by number, "0 2". Only the
@@ -30,7 +33,7 @@ const guard = `if [ -z "$CUDA_VISIBLE_DEVICES" ]; then ids=$(printenv %s); ` +
 	`export CUDA_VISIBLE_DEVICES="$(echo $ids | tr ' ' ,)" CUDA_DEVICE_ORDER=PCI_BUS_ID; fi; exec "$@"`
 
 // Guarded returns a command that runs another one, unless the node does not say which GPUs it may
-// use. variable is that of Dialect.Granted.
+// use. variable is that of Traits.Granted.
 func Guarded(variable string, argv []string) []string {
 	return append([]string{"sh", "-c", fmt.Sprintf(guard, quoted(variable), quoted(untold(variable))), "sh"}, argv...)
 }
@@ -46,16 +49,16 @@ func unsaid(l *engine.Launch, env []string, node, variable string) string {
 
 func untold(variable string) string {
 	if variable == "" {
-		return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; have the site set it by File= in gres.conf"
+		return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; have the site set it (on Slurm by File= in gres.conf)"
 	}
 	return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " has no numbers of GPUs; have the site set one of them, the first in a prolog"
 }
 
 // furnish completes a launch with what only the node knows.
-func furnish(l *engine.Launch, submission string, t *task) {
+func (n *node) furnish(l *engine.Launch, submission string, t *task) {
 	login := sharedEnv(submission)
-	theirs := changed(os.Environ(), login)
-	shared := slices.DeleteFunc(login, nodes)
+	theirs := n.changed(os.Environ(), login)
+	shared := slices.DeleteFunc(login, n.sets)
 	fixed := []string(nil)
 	if l.Ask != nil && l.Ask.GPUs > 0 {
 		l.Grant = gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}
@@ -65,10 +68,10 @@ func furnish(l *engine.Launch, submission string, t *task) {
 	} else {
 		fixed = []string{"CUDA_VISIBLE_DEVICES=-1", "NVIDIA_VISIBLE_DEVICES=void"}
 	}
-	visible := engine.Variable(theirs, "CUDA_VISIBLE_DEVICES")
-	first, _, _ := strings.Cut(visible, ",")
+	list := engine.Variable(theirs, "CUDA_VISIBLE_DEVICES")
+	first, _, _ := strings.Cut(list, ",")
 	replace := strings.NewReplacer(
-		engine.Token("gpu_list"), visible, engine.Token("gpu"), first, engine.Token("ngpus"), strconv.Itoa(len(t.GPUs)), engine.Token("port"), freePort(),
+		engine.Token("gpu_list"), list, engine.Token("gpu"), first, engine.Token("ngpus"), strconv.Itoa(len(t.GPUs)), engine.Token("port"), freePort(),
 	)
 	own := slices.Clone(l.Env)
 	for i := range own {
@@ -86,7 +89,7 @@ var personal = []string{"HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SH
 
 // changed returns the variables that a node has set or changed. Slurm passes those of the login node
 // on as they are. Grid Engine's daemon passes on its own, so there only what the login node lacks counts.
-func changed(env, login []string) (theirs []string) {
+func (n *node) changed(env, login []string) (theirs []string) {
 	was := map[string]string{}
 	for _, kv := range login {
 		name, value, _ := strings.Cut(kv, "=")
@@ -95,33 +98,45 @@ func changed(env, login []string) (theirs []string) {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		before, had := was[name]
-		if nodes(kv) || !slices.Contains(personal, name) && (!had || before != value && os.Getenv("SGE_TASK_ID") == "") {
+		if n.sets(kv) || !slices.Contains(personal, name) && (!had || before != value && !n.daemon) {
 			theirs = append(theirs, kv)
 		}
 	}
 	return theirs
 }
 
-// nodes reports whether a variable is the cluster's, for the node.
-func nodes(kv string) bool {
-	name, _, _ := strings.Cut(kv, "=")
-	return strings.HasPrefix(name, "SLURM") || strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SGE_") || strings.HasSuffix(name, "VISIBLE_DEVICES") ||
-		slices.Contains([]string{"JOB_ID", "JOB_NAME", "TMPDIR", "TMP", "NSLOTS", "NHOSTS", "PE_HOSTFILE", "QUEUE", "HOSTNAME", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER", "ENVIRONMENT"}, name)
+// A node is where a task runs.
+type node struct {
+	Allocation
+	daemon bool     // see Traits
+	all    []string // patterns of variables that any cluster sets
 }
 
-// devices returns the GPUs that the cluster gave a task, by its environment.
-func devices(env []string) (ids []int, _ []gpu.UUID) {
-	list := engine.Variable(env, "SLURM_JOB_GPUS") // the node's numbers, whatever the task may see
-	if list == "" {
-		list = engine.Variable(env, "CUDA_VISIBLE_DEVICES")
+// node returns the one that this process runs on, by its environment.
+func (all Dialects) node() (*node, error) {
+	n := &node{Allocation: all.Allocation(), all: []string{visible, "TMPDIR", "TMP", "HOSTNAME", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"}}
+	if n.Task == "" {
+		return nil, errors.New("gpurun __task is for a cluster: no variable says which task this is")
 	}
-	for part := range strings.SplitSeq(list, ",") {
-		if n, err := strconv.Atoi(part); err == nil && n >= 0 {
-			ids = append(ids, n)
+	n.Node, n.daemon = cmp.Or(n.Node, host.Name()), n.dialect.Traits(nil).Daemon
+	for _, d := range all {
+		n.all = append(n.all, d.Traits(nil).Sets...)
+	}
+	return n, nil
+}
+
+// sets reports whether a variable is the cluster's, for the node.
+func (n *node) sets(kv string) bool { return among(n.all, kv) }
+
+// devices returns the GPUs that the cluster gave the task, by an environment.
+func (n *node) devices(env []string) (ids []int, uuids []gpu.UUID) {
+	list := engine.Variable(env, "CUDA_VISIBLE_DEVICES")
+	for part := range strings.SplitSeq(cmp.Or(n.GPUs, list), ",") {
+		if id, err := strconv.Atoi(part); err == nil && id >= 0 {
+			ids = append(ids, id)
 		}
 	}
-	var uuids []gpu.UUID
-	for part := range strings.SplitSeq(engine.Variable(env, "CUDA_VISIBLE_DEVICES"), ",") {
+	for part := range strings.SplitSeq(list, ",") {
 		if strings.HasPrefix(part, "GPU-") || strings.HasPrefix(part, "MIG-") {
 			uuids = append(uuids, gpu.UUID(part))
 		}

@@ -48,21 +48,21 @@ const checkLimit = 30 * time.Second
 
 // measure reads the GPUs of the task that this process is for, and tells its keeper of them. The
 // keeper cannot do it itself: it treats every child of its own as the job's.
-func measure(submission string, env []string, to io.Writer) {
+func (n *node) measure(submission string, to io.Writer) {
 	var g gauge
 	tell := func() {
 		b, _ := json.Marshal(g)
 		_, _ = to.Write(append(append([]byte{toldGauge}, b...), '\n'))
 	}
-	ids, uuids := devices(env)
+	ids, uuids := n.devices(os.Environ())
 	for _, kv := range sharedEnv(submission) { // it says where the driver's library or nvidia-smi is
-		if name, value, _ := strings.Cut(kv, "="); !nodes(kv) {
+		if name, value, _ := strings.Cut(kv, "="); !n.sets(kv) {
 			_ = os.Setenv(name, value)
 		}
 	}
 	if len(ids)+len(uuids) == 0 {
-		for n := 0; ; n++ {
-			time.Sleep(glances[min(n, len(glances)-1)])
+		for i := 0; ; i++ {
+			time.Sleep(glances[min(i, len(glances)-1)])
 			if !g.glance() {
 				return
 			}

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"gpurun/runner/engine/cluster"
 	"gpurun/state"
 )
 
@@ -34,7 +33,7 @@ func TestRealNodes(t *testing.T) {
 	b := sgeSite.New(t, "jobs: []")
 	sgeSite.Take(b, "3")
 	b.Until("its GPUs are listed as taken", 30*time.Second, func() bool {
-		nodes, err := cluster.Nodes(sgeSite.Dialect)
+		nodes, err := sgeSite.Dialect.Nodes().Ask()
 		return err == nil && len(nodes) == 1 && nodes[0].GPUs == 4 && nodes[0].Used == 3
 	})
 	out := b.Run("gpus", "--engine", "sge")

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/cluster/gridengine"
 	"gpurun/state"
 )
@@ -22,7 +21,7 @@ import (
 const sgeFolder = "/var/lib/gpurun-test-sge" // of testdata/cluster.sh
 
 var sgeSite = Site{
-	Engine: "sge", Folder: "gridengine", Dialect: gridengine.Kind.(cluster.Kind).Dialect,
+	Engine: "sge", Folder: "gridengine", Dialect: gridengine.Dialect{},
 	End:      []string{"qdel", "-u", "root"},
 	Listed:   []string{"qstat", "-u", "root"},
 	Master:   sgeFolder + "/run/sge_qmaster.pid",

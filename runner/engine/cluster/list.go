@@ -28,11 +28,7 @@ func (c *Cluster) list() {
 		asked[id] = s.job != "" || !s.isCalling()
 	}
 	c.beside(func() func() {
-		out, err := c.dialect.List(c.user).output()
-		var rows []Row
-		if err == nil {
-			rows, err = c.dialect.Rows(out)
-		}
+		rows, err := c.dialect.List(c.user).Ask()
 		return func() {
 			c.listing = false
 			c.late.done("list", err)
@@ -223,20 +219,20 @@ func (c *Cluster) past() {
 			about[e.submit.job] = true
 		}
 	}
-	command := c.dialect.Past(slices.Sorted(maps.Keys(about)))
-	if len(about) == 0 || len(command.Args) == 0 || c.asking {
+	if len(about) == 0 || c.asking {
 		return
 	}
 	c.asking = true
+	past := c.dialect.Past(slices.Sorted(maps.Keys(about)))
 	c.beside(func() func() {
-		out, err := command.output()
+		rows, err := past.Ask()
 		return func() {
 			c.asking = false
 			if err != nil {
 				return // the cluster keeps no accounts
 			}
 			ends := map[string]Row{} // the last of a task counts
-			for _, r := range c.dialect.Ends(out) {
+			for _, r := range rows {
 				if r.State.final() || r.Never {
 					ends[c.dialect.Task(r.Job, r.First)] = r
 				}
@@ -255,5 +251,5 @@ func (c *Cluster) unexplained(e *entry) bool {
 	if e.row.Never {
 		return e.row.Reason == ""
 	}
-	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told || c.dialect.Keeps())
+	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told || c.dialect.Traits(nil).Keeps)
 }

@@ -100,7 +100,7 @@ func (c *Cluster) judge(e *entry) {
 	s := &seen{record: e.record, taken: e.taken, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
 	s.running, s.starts = e.running, startLimit(c.slowest)
-	s.keeps = c.dialect.Keeps() && e.submit != nil && e.submit.job != ""
+	s.keeps = c.dialect.Traits(nil).Keeps && e.submit != nil && e.submit.job != ""
 	if e.row.State.final() {
 		s.over = time.Since(e.over)
 	}
@@ -133,7 +133,7 @@ func (c *Cluster) judge(e *entry) {
 			ended.Uncharged = ended.Err
 		}
 		if v.code == cancelled {
-			ended.Err = "by " + c.dialect.Cancel(nil).Name()
+			ended.Err = "by " + c.dialect.Order(Cancel, nil, 0).Name()
 		}
 		if ended.Why == state.WhyStray && e.task != nil {
 			ended.Err = e.task.Stray

@@ -30,16 +30,3 @@ func (n *Node) Take(user string, gpus int) {
 	n.Occupants[i].Jobs++
 	n.Occupants[i].GPUs += gpus
 }
-
-// Nodes asks the cluster for its nodes and who is on them.
-func Nodes(w Dialect) ([]Node, error) {
-	var out []string
-	for _, c := range w.Nodes() {
-		text, err := c.output()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, text)
-	}
-	return w.ReadNodes(out)
-}

@@ -100,11 +100,7 @@ func (c *Cluster) showQueue(why string) {
 
 // Asking returns how many GPUs the user's jobs in the cluster ask for, queued or running.
 func Asking(w Dialect, user string) (int, error) {
-	out, err := w.List(user).output()
-	if err != nil {
-		return 0, err
-	}
-	rows, err := w.Rows(out)
+	rows, err := w.List(user).Ask()
 	var q quota
 	q.learn(rows, nil, time.Time{})
 	return q.others, err

@@ -92,5 +92,5 @@ type named struct {
 	name, grants string
 }
 
-func (n named) Name() string                     { return n.name }
-func (n named) Granted(map[string]string) string { return n.grants }
+func (n named) Name() string                    { return n.name }
+func (n named) Traits(map[string]string) Traits { return Traits{Granted: n.grants} }

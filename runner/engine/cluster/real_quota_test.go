@@ -29,7 +29,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	if err != nil || n != 3 || len(strings.Fields(b.Read("journal"))) != 1 {
 		t.Errorf("%v: jobs ask for %d GPUs, want 3; %d have begun, want 1", err, n, len(strings.Fields(b.Read("journal"))))
 	}
-	rows, err := s.Dialect.Rows(b.Command(s.Dialect.List("root").Args...))
+	rows, err := s.Dialect.List("root").Ask()
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.Name)

@@ -228,11 +228,10 @@ func (s *Site) NotShared(t *testing.T) {
 				b.JobID(fmt.Sprint("j", i+1))
 			}
 			found, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml", tt.missing))
-			if len(found) != 1 {
-				t.Fatalf("%s: found %q", tt.missing, found)
-			}
-			if err := os.Rename(found[0], filepath.Join(b.Dir, "hidden")); err != nil {
-				t.Fatal(err)
+			for i, path := range found { // of several arrays, if some jobs were ready late
+				if err := os.Rename(path, filepath.Join(b.Dir, fmt.Sprint("hidden", i))); err != nil {
+					t.Fatal(err)
+				}
 			}
 			s.After(b)
 			_ = b.Finish(cmd)

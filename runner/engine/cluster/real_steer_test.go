@@ -15,8 +15,7 @@ import (
 // rows returns what the cluster lists of tasks that wait or run.
 func (s *Site) rows(b *Bench) (rows []cluster.Row) {
 	b.Helper()
-	list := s.Dialect.List("root")
-	rows, err := s.Dialect.Rows(b.Command(append([]string{"env"}, append(list.Env, list.Args...)...)...))
+	rows, err := s.Dialect.List("root").Ask()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/cluster/slurm"
 )
 
@@ -13,7 +12,7 @@ import (
 // Longer, with more kills: see docs/internals/reliability.md.
 
 var slurmSite = Site{
-	Engine: "slurm", Folder: "slurm", Dialect: slurm.Kind.(cluster.Kind).Dialect,
+	Engine: "slurm", Folder: "slurm", Dialect: slurm.Dialect{},
 	End:      []string{"scancel", "-Q", "-u", "root"},
 	Listed:   []string{"squeue", "-h", "-r", "-t", "PD,R,CG,CF,S", "-o", "%i %T %r %N"},
 	Master:   "/var/lib/gpurun-test-slurm/run/slurmctld.pid",

@@ -145,7 +145,7 @@ func (c *Cluster) arrays(more part) (all []*array, throttle int) {
 	parts = append(parts, more)
 	throttles := c.limits.split(parts)
 	for i, a := range all {
-		if throttles[i] < a.running+a.waiting && c.dialect.Gapless() && a.first() < a.waiting && !a.shared {
+		if throttles[i] < a.running+a.waiting && c.dialect.Traits(nil).Gapless && a.first() < a.waiting && !a.shared {
 			a.may = a.first() // or the throttle would not count
 			parts[i].waiting = a.may
 		}
@@ -263,7 +263,7 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 }
 
 func (c *Cluster) toThrottle(a *array) (Command, func() error, func()) {
-	return c.dialect.Throttle(a.job, a.throttle), func() error { return nil }, func() { a.submit.throttle = a.throttle }
+	return c.dialect.Order(Throttle, []string{a.job}, a.throttle), func() error { return nil }, func() { a.submit.throttle = a.throttle }
 }
 
 // toHold returns the command that holds or releases some entries, those of an array together if
@@ -329,9 +329,9 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 		}
 	}
 	if !held {
-		return c.dialect.Hold(names, false), func() error { return nil }, done
+		return c.dialect.Order(Release, names, 0), func() error { return nil }, done
 	}
-	return c.dialect.Hold(names, true), keep, done
+	return c.dialect.Order(Hold, names, 0), keep, done
 }
 
 // freedFor is how long a cluster may still list as held what it has released, or forget that it has.
@@ -355,7 +355,7 @@ func (e *entry) check(r Row) {
 func (st *steering) heard(c *Cluster) {
 	for _, s := range c.submits {
 		for _, r := range s.rows {
-			if st.deaf && !c.dialect.Keeps() || r.Throttle > 0 && r.Throttle != s.throttle {
+			if st.deaf && !c.dialect.Traits(nil).Keeps || r.Throttle > 0 && r.Throttle != s.throttle {
 				s.throttle = 0
 			}
 		}

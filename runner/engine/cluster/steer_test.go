@@ -49,13 +49,13 @@ type steerable struct {
 	gapless bool
 }
 
-func (s steerable) Gapless() bool { return s.gapless }
-func (steerable) Hold(what []string, held bool) Command {
-	return Command{Args: append([]string{map[bool]string{true: "hold", false: "release"}[held]}, what...)}
-}
-
-func (steerable) Throttle(job string, n int) Command {
-	return Command{Args: []string{"throttle", job, fmt.Sprint(n)}}
+func (s steerable) Traits(map[string]string) Traits { return Traits{Gapless: s.gapless} }
+func (steerable) Order(do Order, what []string, n int) Command {
+	args := append([]string{map[Order]string{Hold: "hold", Release: "release", Throttle: "throttle"}[do]}, what...)
+	if do == Throttle {
+		args = append(args, fmt.Sprint(n))
+	}
+	return Command{Args: args}
 }
 
 // What the cluster is told, in which order, until it has been told all.
@@ -177,7 +177,9 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-func (steerable) Accepted(stdout string) string { return strings.TrimSpace(stdout) }
+func (steerable) Answer(stdout, _ string) (string, Refusal, string) {
+	return strings.TrimSpace(stdout), Unclear, ""
+}
 
 // What an earlier version has submitted, which kept no record of holds, is not held for that, and
 // can be steered.

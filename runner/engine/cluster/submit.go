@@ -244,7 +244,7 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 	defer limit.Stop()
 	if err := cmd.Wait(); err != nil {
 		text := readText(filepath.Join(s.dir, errFile))
-		refusal, why := c.dialect.Refused(text)
+		_, refusal, why := c.dialect.Answer("", text)
 		switch {
 		case refusal == Fewer && a.Tasks == 1:
 			refusal = Never
@@ -253,7 +253,7 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 		}
 		if refusal == Never && why == "" {
 			_, text, _ = c.dialect.Try(args).run()
-			_, why = c.dialect.Refused(text)
+			_, _, why = c.dialect.Answer("", text)
 		}
 		return refusal, cmp.Or(why, said(err, text).Error())
 	}
@@ -266,9 +266,9 @@ func (c *Cluster) script(s *submit) string {
 		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir), c.variable())
 }
 
-// variable is what the tasks get to know of Dialect.Granted.
+// variable is what the tasks get to know of Traits.Granted.
 func (c *Cluster) variable() string {
-	if v := c.dialect.Granted(c.Options); v != "" {
+	if v := c.dialect.Traits(c.Options).Granted; v != "" {
 		return quoted(v)
 	}
 	return ""
@@ -292,8 +292,7 @@ const (
 func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refusal Refusal, text string) {
 	c.calling, s.busy = false, false
 	key := strings.Join(args, "\n")
-	s.job = c.dialect.Accepted(readText(filepath.Join(s.dir, answerFile)))
-	if s.job != "" {
+	if s.job, _, _ = c.dialect.Answer(readText(filepath.Join(s.dir, answerFile)), ""); s.job != "" {
 		c.late.done("submit", nil)
 		delete(c.refused, key)
 		c.most = min(2*c.most, c.largest)

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +25,6 @@ import (
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state"
-	"gpurun/state/host"
 )
 
 // What the outer process tells the keeper, a letter each. Its end tells that it was killed.
@@ -43,11 +40,11 @@ const stopEvery = 2 * time.Second
 const keepWord = "keep"
 
 // Task is the main function of `gpurun __task SUBMISSION [VARIABLE]`, which the cluster starts on
-// a node. The variable may have the numbers of its GPUs (Dialect.Granted).
+// a node. The variable may have the numbers of its GPUs (Traits.Granted).
 // It is two processes. The outer one is the cluster's: it passes on what the cluster wants, and
 // exits like the job. The keeper, in a session of its own, runs the attempt; should the outer
 // process be killed, it ends the job and says so.
-func Task(args []string) int {
+func (all Dialects) Task(args []string) int {
 	inner := len(args) > 1 && args[len(args)-1] == keepWord
 	if inner {
 		args = args[:len(args)-1]
@@ -57,8 +54,13 @@ func Task(args []string) int {
 		return 64
 	}
 	variable := strings.Join(args[1:], "")
+	here, err := all.node()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
 	if inner {
-		return keep(args[0], variable)
+		return here.keep(args[0], variable)
 	}
 	heed(variable)
 	r, w, err := os.Pipe()
@@ -84,7 +86,7 @@ func Task(args []string) int {
 			}
 		}
 	}()
-	go measure(args[0], os.Environ(), w)
+	go here.measure(args[0], w)
 	_ = cmd.Wait()
 	return harmless(cmd.ProcessState.ExitCode())
 }
@@ -102,42 +104,36 @@ func harmless(status int) int {
 }
 
 // keep runs one attempt.
-func keep(submission, variable string) int {
-	n, job, err := taskHere()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 70
-	}
-	here := place{Submit: submission, Task: n}
-	l, err := here.launch()
+func (n *node) keep(submission, variable string) int {
+	at := place{Submit: submission, Task: n.N}
+	l, err := at.launch()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 70
 	}
 	dir := l.Dir
 	s, _ := readStatus(dir)
-	if p, ok := s.place(); !ok || p.Submit != submission || p.Task != n {
+	if p, ok := s.place(); !ok || p.Submit != submission || p.Task != n.N {
 		return 0 // it is over, or was submitted again
 	}
-	node := nodeName()
-	switch err := claim(dir, node+" "+job); {
+	switch err := claim(dir, n.Node+" "+n.Task); {
 	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
 		return 0 // somebody else has it, or nobody wants it any more
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		return 70
 	}
-	t := &task{UniID: l.UniID, Host: node, Beat: 1}
-	t.GPUs, t.UUIDs = devices(os.Environ())
-	if why := unsaid(l, os.Environ(), node, variable); why != "" {
+	t := &task{UniID: l.UniID, Host: n.Node, Beat: 1}
+	t.GPUs, t.UUIDs = n.devices(os.Environ())
+	if why := unsaid(l, os.Environ(), n.Node, variable); why != "" {
 		return refuse(l, wire.Record{Err: why, Untold: true})
 	}
-	furnish(l, submission, t)
+	n.furnish(l, submission, t)
 	outer := hear(os.Stdin)
 	if why, least := outer.unfit(l, t); why != "" {
 		return refuse(l, wire.Record{Err: why, Unfit: least, Lost: true, Void: true}) // to be submitted again, without this node
 	}
-	return attend(l, t, outer, here)
+	return attend(l, t, outer, at)
 }
 
 // refuse records why an attempt has not begun.
@@ -307,26 +303,4 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 			}
 		}
 	}
-}
-
-// taskHere returns which task of its submission this is, from 0, and what the cluster calls it.
-func taskHere() (n int, job string, err error) {
-	if id := os.Getenv("SLURM_ARRAY_TASK_ID"); id != "" {
-		n, err = strconv.Atoi(id)
-		return n, os.Getenv("SLURM_ARRAY_JOB_ID") + "_" + id, err
-	}
-	if id := os.Getenv("SGE_TASK_ID"); id != "" {
-		n, err = strconv.Atoi(id)
-		return n - 1, os.Getenv("JOB_ID") + "." + id, err
-	}
-	return 0, "", errors.New("gpurun __task is for a cluster: neither SLURM_ARRAY_TASK_ID nor SGE_TASK_ID is set")
-}
-
-// nodeName returns the name by which the cluster knows this node.
-func nodeName() string {
-	name := os.Getenv("SLURMD_NODENAME")
-	if os.Getenv("SGE_TASK_ID") != "" { // set by the daemon, as it calls the host
-		name = os.Getenv("HOSTNAME")
-	}
-	return cmp.Or(name, host.Name())
 }

@@ -27,26 +27,25 @@ func (t Trial) Ask(w Dialect) (begins string, refused Refusal, err error) {
 	if why := exceeds(w, t.Args); why != "" {
 		return "", Never, errors.New(why)
 	}
-	out, notes, err := w.Try(t.Args).run()
+	try := w.Try(t.Args)
+	out, notes, err := try.run()
 	if err != nil {
-		refused, why := w.Refused(notes)
+		_, refused, why := w.Answer("", notes)
 		if why != "" {
 			err = errors.New(why)
 		}
 		return "", refused, err
 	}
-	return w.Tried(out + notes), 0, nil
+	begins, err = try.Read(out + notes)
+	return begins, 0, err
 }
 
 // exceeds returns why a submission would be accepted and wait for ever, or "".
 func exceeds(d Dialect, args []string) string {
-	command, exceeds := d.Limits(args)
-	if len(command.Args) == 0 {
+	limits := d.Limits(args)
+	if len(limits.Args) == 0 {
 		return ""
 	}
-	out, err := command.output()
-	if err != nil {
-		return "" // unknown
-	}
-	return exceeds(out)
+	why, _ := limits.Ask() // or it is unknown
+	return why
 }

@@ -24,15 +24,17 @@ import (
 // kinds are the engines that are checked.
 var kinds = map[string]engine.Kind{"local": local.Kind{}}
 
+var clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
+
 // TestMain lets the test binary be a keeper, also on a node of a cluster. Clusters are checked
 // where GPURUN_ENGINES names them: make engines starts them first.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__task" {
-		os.Exit(cluster.Task(os.Args[2:]))
+		os.Exit(clusters.Task(os.Args[2:]))
 	}
-	for _, kind := range []engine.Kind{slurm.Kind, gridengine.Kind} {
-		if name := kind.Abilities().Name; slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), name) {
-			kinds[name] = kind
+	for _, d := range clusters {
+		if slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), d.Name()) {
+			kinds[d.Name()] = cluster.Kind{Dialect: d}
 		}
 	}
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {

@@ -3,6 +3,7 @@ package gridengine
 import (
 	"cmp"
 	"encoding/xml"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // Allocation reads the variables of a job.
-func (dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
+func (Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	if getenv("NSLOTS") == "" {
 		return a
 	}
@@ -21,13 +22,21 @@ func (dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	a.Restarts = getenv("RESTARTED")
 	a.CPUs, _ = strconv.Atoi(getenv("NSLOTS"))
 	a.Nodes, _ = strconv.Atoi(getenv("NHOSTS"))
+	if n, err := strconv.Atoi(getenv("SGE_TASK_ID")); err == nil { // HOSTNAME is set by the daemon, as it calls the host
+		a.N, a.Task, a.Node = n-1, a.ID, getenv("HOSTNAME")
+	}
 	return a
 }
 
-// Show says first which cluster this is, since the numbers of jobs are the same on others.
-func (dialect) Show(id string) cluster.Command {
-	job, _, _ := strings.Cut(id, ".")
-	return cluster.Command{Args: []string{"sh", "-c", `cat "$SGE_ROOT/${SGE_CELL:-default}/common/act_qmaster" && qstat -xml -j "$1"`, "qstat", job}}
+// Show asks first which cluster this is, since the numbers of jobs are the same on others. Debian's
+// commands know where its files are, without the variable.
+func (Dialect) Show(id string) cluster.Question[cluster.Shown] {
+	const show = `cat "${SGE_ROOT:-/var/lib/gridengine}/${SGE_CELL:-default}/common/act_qmaster" && qstat -xml -j "$1"`
+	job, number, array := strings.Cut(id, ".")
+	return cluster.Question[cluster.Shown]{
+		Command: command("sh", "-c", show, "qstat", job),
+		Read:    func(stdout string) (cluster.Shown, error) { return readShown(stdout, number, array) },
+	}
 }
 
 // detail is what qstat -xml -j prints.
@@ -48,15 +57,14 @@ type detail struct {
 // JTRANSFERING.
 const onHost = 0x80 | 0x200
 
-// Shown reads that. Tasks that are over are not listed.
-func (dialect) Shown(id, stdout string) (s cluster.Shown, ok bool) {
+// readShown reads that, for one task of an array. Tasks that are over are not listed.
+func readShown(stdout, number string, array bool) (s cluster.Shown, err error) {
 	var d detail
 	var text string
 	s.Cluster, text, _ = strings.Cut(stdout, "\n")
 	if xml.Unmarshal([]byte(text), &d) != nil {
-		return s, false
+		return s, fmt.Errorf("sge does not say what became of it: %s", strings.TrimSpace(stdout))
 	}
-	_, number, array := strings.Cut(id, ".")
 	for _, t := range d.Tasks {
 		if array && t.Number != number || t.Status&onHost == 0 {
 			continue
@@ -71,5 +79,5 @@ func (dialect) Shown(id, stdout string) (s cluster.Shown, ok bool) {
 			}
 		}
 	}
-	return s, true
+	return s, nil
 }

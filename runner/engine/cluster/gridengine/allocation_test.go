@@ -31,14 +31,14 @@ func TestShown(t *testing.T) {
 		{"7", "vm\n<?xml version='1.0'?>\n<unknown_jobs><ST_name>7</ST_name></unknown_jobs>", true, false, 0},
 		{"7", "vm\nerror: unable to contact qmaster", false, false, 0},
 	} {
-		s, ok := dialect{}.Shown(tt.id, tt.said)
-		if want := time.Unix(tt.ends, 0); s.Cluster != "vm" || ok != tt.ok || s.Alive != tt.alive || tt.ends != 0 && !s.Ends.Equal(want) || tt.ends == 0 && !s.Ends.IsZero() {
-			t.Errorf("%s of %q: got %+v, %v", tt.id, tt.said, s, ok)
+		s, err := (Dialect{}).Show(tt.id).Read(tt.said)
+		if want := time.Unix(tt.ends, 0); s.Cluster != "vm" || (err == nil) != tt.ok || s.Alive != tt.alive || tt.ends != 0 && !s.Ends.Equal(want) || tt.ends == 0 && !s.Ends.IsZero() {
+			t.Errorf("%s of %q: got %+v, %v", tt.id, tt.said, s, err)
 		}
 	}
 	for _, tt := range []struct{ job, task, id string }{{"7", "undefined", "7"}, {"7", "3", "7.3"}, {"", "", ""}} {
 		env := map[string]string{"JOB_ID": tt.job, "SGE_TASK_ID": tt.task, "NSLOTS": "4", "NHOSTS": "1"}
-		if a := (dialect{}).Allocation(func(name string) string { return env[name] }); a.ID != tt.id || a.CPUs != 4 || a.Nodes != 1 {
+		if a := (Dialect{}).Allocation(func(name string) string { return env[name] }); a.ID != tt.id || a.CPUs != 4 || a.Nodes != 1 {
 			t.Errorf("got %+v, want %s", a, tt.id)
 		}
 	}

@@ -21,7 +21,7 @@ const addressSpace = 4 * gpu.GiB
 
 // Args maps what a job asks for. What resources are called is the site's, so the job file names
 // them (settings.cluster).
-func (dialect) Args(a cluster.Asked) ([]string, error) {
+func (Dialect) Args(a cluster.Asked) ([]string, error) {
 	var args, resources []string
 	add := func(flag, value string) {
 		if value != "" {
@@ -88,13 +88,6 @@ func (dialect) Args(a cluster.Asked) ([]string, error) {
 // gpuResource returns what counts GPUs, and whether it does for each slot.
 func gpuResource(options map[string]string) (name string, each bool) {
 	return strings.CutSuffix(cmp.Or(options["gpu_resource"], "gpu"), perSlot)
-}
-
-// Granted returns where Univa's and Altair's say which GPUs a job has, if the site counts them by
-// a resource map (RSMAP).
-func (dialect) Granted(options map[string]string) string {
-	name, _ := gpuResource(options)
-	return "SGE_HGR_" + name
 }
 
 // models returns the resource by which the site tells GPU models apart: gpu_type=a100, or

@@ -11,24 +11,38 @@ import (
 	"strconv"
 	"strings"
 
-	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
 )
 
-// Kind is the kind of engine for Grid Engine.
-var Kind engine.Kind = cluster.Kind{Dialect: dialect{}}
+// Dialect is that of Grid Engine.
+type Dialect struct{}
 
-type dialect struct{}
+// Name is the engine's.
+func (Dialect) Name() string { return "sge" }
 
-func (dialect) Name() string { return "sge" }
+// Traits keep all jobs: each change is in the master's database before anybody hears of it. Of tasks
+// that wait in several ranges, the scheduler starts all but those of the first one at once, whatever
+// -tc says.
+func (Dialect) Traits(options map[string]string) cluster.Traits {
+	name, _ := gpuResource(options)
+	return cluster.Traits{
+		Keeps: true, Gapless: true, Daemon: true, Deaf: true,
+		Sets:      []string{"SGE_*", "JOB_ID", "JOB_NAME", "NSLOTS", "NHOSTS", "PE_HOSTFILE", "QUEUE", "ENVIRONMENT"},
+		Arguments: []string{"SGE_O_*", "SGE_TASK_*", "JOB_ID", "JOB_NAME"},
+		Granted:   "SGE_HGR_" + name, // Univa's and Altair's, if the site counts GPUs by a resource map (RSMAP)
+		Immediate: "remove it; qrsh has -now: --cluster 'extra=-now y'",
+	}
+}
 
-// Keeps is true: each change is in the master's database before anybody hears of it.
-func (dialect) Keeps() bool { return true }
+// command returns a command, with where Grid Engine's own find the master.
+func command(args ...string) cluster.Command {
+	return cluster.Command{Args: args, Env: cluster.Passed("SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT")}
+}
 
 // Submit submits an array. Grid Engine starts no task a second time by itself, says that it is
 // about to kill one, refuses at once what no host could ever run, and the tasks write their
 // output themselves.
-func (dialect) Submit(a cluster.Array, args []string) cluster.Command {
+func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	fixed := []string{
 		"qsub", "-terse", "-N", a.Name, "-t", fmt.Sprintf("1-%d", a.Tasks), "-o", "/dev/null", "-j", "y",
 		"-r", "n", "-notify", "-w", "e", "-wd", "/", "-S", "/bin/sh",
@@ -39,18 +53,10 @@ func (dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	if a.Held {
 		fixed = append(fixed, "-h")
 	}
-	return cluster.Command{Args: append(fixed, args...)}
+	return command(append(fixed, args...)...)
 }
 
 var terse = regexp.MustCompile(`(?m)^(\d+)(\.\d+-\d+:\d+)?$`) // 17.1-4:1
-
-// Accepted returns the job's ID.
-func (dialect) Accepted(stdout string) string {
-	if m := terse.FindStringSubmatch(stdout); m != nil {
-		return m[1]
-	}
-	return ""
-}
 
 // refusals are what qsub says, the first that fits. A master that does not answer may have
 // heard it all the same.
@@ -73,27 +79,30 @@ var refusals = []struct {
 // unnumbered is what qsub says before a reason: the number of a job that there never was, too.
 var unnumbered = regexp.MustCompile(`^(Unable to run job: )?(error: |Job \d+ )?`)
 
-// Refused reads an error of qsub, whose first line has the reason unless only -w v tells.
-func (dialect) Refused(stderr string) (is cluster.Refusal, why string) {
+// Answer reads an ID, or an error of qsub, whose first line has the reason unless only -w v tells.
+func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, why string) {
+	if m := terse.FindStringSubmatch(stdout); m != nil {
+		job = m[1]
+	}
 	first, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
 	if why = unnumbered.ReplaceAllString(first, ""); strings.HasPrefix(why, "no suitable queues") {
 		why = ""
 	}
 	for _, r := range refusals {
 		if strings.Contains(stderr, r.text) {
-			return r.is, why
+			return job, r.is, why
 		}
 	}
-	return cluster.Unclear, why
+	return job, cluster.Unclear, why
 }
 
 // Limits is not needed: -w e refuses what no queue could run.
-func (dialect) Limits([]string) (c cluster.Command, _ func(string) string) { return c, nil }
+func (Dialect) Limits([]string) (q cluster.Question[string]) { return q }
 
 // List lists all jobs of a user with their whole names: those that wait, an array's together,
 // and those that run.
-func (dialect) List(user string) cluster.Command {
-	return cluster.Command{Args: []string{"qstat", "-xml", "-r", "-u", user}}
+func (Dialect) List(user string) cluster.Question[[]cluster.Row] {
+	return cluster.Question[[]cluster.Row]{Command: command("qstat", "-xml", "-r", "-u", user), Read: readRows}
 }
 
 // listed is a task that qstat prints, or some that wait.
@@ -139,8 +148,7 @@ func readList(stdout string) (tasks []listed, err error) {
 	return tasks, nil
 }
 
-// Rows reads the output of qstat.
-func (dialect) Rows(stdout string) ([]cluster.Row, error) {
+func readRows(stdout string) ([]cluster.Row, error) {
 	list, err := readList(stdout)
 	if err != nil {
 		return nil, err
@@ -190,15 +198,15 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past asks about jobs one by one, as qacct wants it.
-func (dialect) Past(jobs []string) cluster.Command {
-	return cluster.Command{Args: append([]string{"sh", "-c", tell, "qacct"}, jobs...)}
+func (Dialect) Past(jobs []string) cluster.Question[[]cluster.Row] {
+	return cluster.Question[[]cluster.Row]{Command: command(append([]string{"sh", "-c", tell, "qacct"}, jobs...)...), Read: readEnds}
 }
 
 // stuck is a line of qstat -j: error reason 2: 11/22/2026 14:44:42 [105:32184]: can't chdir to /x
 var stuck = regexp.MustCompile(`^error reason\s+(\d+):\s+(?:\S+ \S+ \[\d+:\d+\]: )?(.+)$`)
 
-// Ends reads the output of both.
-func (dialect) Ends(stdout string) (rows []cluster.Row) {
+// readEnds reads the output of both.
+func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	job, account := "", map[string]string{}
 	moved := map[string]bool{} // tasks that were to run again; those that had begun run nothing then
 	flush := func() {
@@ -229,7 +237,7 @@ func (dialect) Ends(stdout string) (rows []cluster.Row) {
 		}
 	}
 	flush()
-	return rows
+	return rows, nil
 }
 
 // ended reads a record of qacct.
@@ -289,53 +297,37 @@ func number(value string) (n int, text string, ok bool) {
 	return n, strings.TrimLeft(value[end:], " :"), err == nil
 }
 
-// about runs a command about tasks and jobs; those that are over already are no error.
-func about(command string, args ...string) cluster.Command {
-	const said = `said=$("$0" "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
-	return cluster.Command{Args: append([]string{"sh", "-c", said, command}, args...)}
+// said runs a command about tasks and jobs; those that are over already are no error.
+const said = `said=$("$0" "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
+
+// Order also marks tasks that run as held, which changes nothing for them.
+func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
+	args := map[cluster.Order][]string{cluster.Cancel: {"qdel"}, cluster.Hold: {"qhold"}, cluster.Release: {"qrls"}, cluster.Throttle: {"qalter", "-tc", strconv.Itoa(n)}}[do]
+	return command(slices.Concat([]string{"sh", "-c", said}, args, what)...)
 }
-
-// Cancel ends tasks and jobs.
-func (dialect) Cancel(what []string) cluster.Command { return about("qdel", what...) }
-
-// Hold also marks tasks that run, which changes nothing for them.
-func (dialect) Hold(what []string, held bool) cluster.Command {
-	if held {
-		return about("qhold", what...)
-	}
-	return about("qrls", what...)
-}
-
-// Throttle changes -tc.
-func (dialect) Throttle(job string, n int) cluster.Command {
-	return about("qalter", "-tc", strconv.Itoa(n), job)
-}
-
-// Gapless is true: of tasks that wait in several ranges, the scheduler starts all but those of the
-// first one at once, whatever -tc says.
-func (dialect) Gapless() bool { return true }
 
 // ByHand takes names, too.
-func (dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
+func (Dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
-// Try has Grid Engine verify that some queue could run it.
-func (dialect) Try(args []string) cluster.Command {
-	return cluster.Command{Args: slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})}
+// Try has Grid Engine verify that some queue could run it. It knows of no estimate.
+func (Dialect) Try(args []string) cluster.Question[string] {
+	return cluster.Question[string]{
+		Command: command(slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})...),
+		Read:    func(string) (string, error) { return "", nil },
+	}
 }
-
-// Tried knows of no estimate.
-func (dialect) Tried(string) string { return "" }
 
 // Exec runs a command in the foreground, as it is: the shell that qrsh otherwise puts before it
 // would take its arguments apart. Without a terminal it says so: left to itself qrsh gives the
 // site's prolog one, whose start then fails wherever the daemons' own user is not root, and the
 // queue is set aside with it.
-func (dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
+func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	pty := "n"
 	if terminal {
 		pty = "y"
 	}
-	return cluster.Command{Args: slices.Concat([]string{"qrsh", "-now", "n", "-N", name, "-cwd", "-V", "-noshell", "-pty", pty}, args, argv)}
+	return command(slices.Concat([]string{"qrsh", "-now", "n", "-N", name, "-cwd", "-V", "-noshell", "-pty", pty}, args, argv)...)
 }
 
-func (dialect) Task(job string, n int) string { return fmt.Sprintf("%s.%d", job, n+1) }
+// Task numbers tasks from 1, as Grid Engine does.
+func (Dialect) Task(job string, n int) string { return fmt.Sprintf("%s.%d", job, n+1) }

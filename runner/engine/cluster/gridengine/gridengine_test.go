@@ -23,7 +23,7 @@ func read(t testing.TB, name string) string {
 
 // What a real qstat printed of jobs that ran, waited, were held, and could not start.
 func TestRows(t *testing.T) {
-	rows, err := dialect{}.Rows(read(t, "qstat.xml"))
+	rows, err := readRows(read(t, "qstat.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +57,12 @@ func TestRows(t *testing.T) {
 		}
 	}
 	for letters, held := range map[string]bool{"s": true, "S": true, "T": true, "dS": true, "t": false, "hr": false, "dt": false} {
-		if rows, err := (dialect{}).Rows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Suspended != held {
+		if rows, err := readRows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Suspended != held {
 			t.Errorf("%s: %+v, %v", letters, rows[0], err)
 		}
 	}
 	for _, text := range []string{"", "error: commlib error: got select error (Connection refused)\n"} {
-		if _, err := (dialect{}).Rows(text); err == nil {
+		if _, err := readRows(text); err == nil {
 			t.Errorf("%q was taken for a list", text)
 		}
 	}
@@ -83,8 +83,9 @@ func TestStates(t *testing.T) {
 // start that found the task begun and ran nothing.
 func TestEnds(t *testing.T) {
 	got := map[string]cluster.Row{}
-	for _, r := range (dialect{}).Ends(read(t, "past.txt")) {
-		got[dialect{}.Task(r.Job, r.First)] = r
+	past, _ := readEnds(read(t, "past.txt"))
+	for _, r := range past {
+		got[Dialect{}.Task(r.Job, r.First)] = r
 	}
 	for task, want := range map[string]cluster.Row{
 		"35.2": {First: 1, Last: 1, State: cluster.Stuck, Never: true, Reason: "exit_status of prolog = 100"},
@@ -113,7 +114,7 @@ func TestEnds(t *testing.T) {
 		{account("37  : limit", "-l h_rt=10,h_vmem=2G"), cluster.TimedOut},
 		{account("8   : in prolog", "NONE"), cluster.NodeFailed},
 	} {
-		rows := dialect{}.Ends(tt.text)
+		rows, _ := readEnds(tt.text)
 		if len(rows) == 0 || rows[len(rows)-1].State != tt.want {
 			t.Errorf("%s: got %+v", tt.text, rows)
 		}
@@ -127,7 +128,7 @@ func TestRefused(t *testing.T) {
 		Why string
 	}
 	heard(t, func(text string) (r refusal) {
-		r.Is, r.Why = dialect{}.Refused(text)
+		_, r.Is, r.Why = Dialect{}.Answer("", text)
 		return r
 	}, map[string]refusal{
 		"Unable to run job: Job was rejected because job requests unknown queue \"nope\"\nExiting.\n":       {Is: cluster.Never, Why: `Job was rejected because job requests unknown queue "nope"`},
@@ -162,7 +163,7 @@ func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]
 }
 
 func TestAccepted(t *testing.T) {
-	heard(t, dialect{}.Accepted, map[string]string{
+	heard(t, func(text string) string { job, _, _ := Dialect{}.Answer(text, ""); return job }, map[string]string{
 		"17.1-4:1\n": "17", "17\n": "17", "": "", "qsub: warning: x\n18.1-1:1\n": "18", "Your job 17 has been submitted\n": "",
 	})
 }
@@ -200,7 +201,7 @@ func TestArgs(t *testing.T) {
 		if tt.options["exclude"] != "" {
 			a.Small = []string{"small"}
 		}
-		args, err := dialect{}.Args(a)
+		args, err := Dialect{}.Args(a)
 		got := strings.Join(args, " ")
 		if err != nil {
 			got = err.Error()[:min(len(err.Error()), len(tt.want))]
@@ -212,7 +213,7 @@ func TestArgs(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	nodes, err := dialect{}.ReadNodes([]string{read(t, "qhost.xml"), read(t, "qstat.xml")})
+	nodes, err := readNodes(read(t, "qhost.xml") + between + "\n" + read(t, "qstat.xml"))
 	if err != nil || len(nodes) != 1 {
 		t.Fatalf("got %+v, %v", nodes, err)
 	}
@@ -222,10 +223,10 @@ func TestNodes(t *testing.T) {
 		t.Errorf("got %+v", n)
 	}
 	down := strings.Replace(read(t, "qhost.xml"), "name='state_string'>", "name='state_string'>au", 1)
-	if nodes, err := (dialect{}).ReadNodes([]string{down, read(t, "qstat.xml")}); err != nil || nodes[0].Open || nodes[0].State != "overloaded, unreachable" {
+	if nodes, err := readNodes(down + between + "\n" + read(t, "qstat.xml")); err != nil || nodes[0].Open || nodes[0].State != "overloaded, unreachable" {
 		t.Errorf("got %+v, %v", nodes, err)
 	}
-	if _, err := (dialect{}).ReadNodes([]string{"error: x\n", ""}); err == nil {
+	if _, err := readNodes("error: x\n"); err == nil {
 		t.Error("an error was taken for a list")
 	}
 }
@@ -234,25 +235,25 @@ func FuzzRows(f *testing.F) {
 	f.Add(read(f, "qstat.xml"), read(f, "qhost.xml"))
 	f.Add("<job_info><job_info><job_list><tasks>1,3-5:2</tasks></job_list></job_info></job_info>", "<qhost/>")
 	f.Fuzz(func(t *testing.T, jobs, hosts string) {
-		rows, _ := dialect{}.Rows(jobs)
+		rows, _ := readRows(jobs)
 		for _, r := range rows {
 			if r.First < 0 || r.Last < r.First {
 				t.Errorf("%+v", r)
 			}
 		}
-		_, _ = dialect{}.ReadNodes([]string{hosts, jobs})
+		_, _ = readNodes(hosts + between + "\n" + jobs)
 	})
 }
 
 func FuzzEnds(f *testing.F) {
 	f.Add(read(f, "past.txt"))
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, r := range (dialect{}).Ends(text) {
+		ends, _ := readEnds(text)
+		for _, r := range ends {
 			if r.First < 0 || r.Last < r.First {
 				t.Errorf("%+v", r)
 			}
 		}
-		dialect{}.Accepted(text)
-		dialect{}.Refused(text)
+		Dialect{}.Answer(text, text)
 	})
 }

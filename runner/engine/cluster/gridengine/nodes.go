@@ -10,14 +10,13 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Nodes are the commands that list the hosts, with the GPUs that are free on them, and the jobs
-// that run.
-func (dialect) Nodes() []cluster.Command {
-	return []cluster.Command{
-		{Args: []string{"qhost", "-xml", "-F", "-q"}},
-		{Args: []string{"qstat", "-xml", "-r", "-s", "r", "-u", "*"}},
-	}
+// Nodes asks for the hosts, with the GPUs that are free on them, and then for the jobs that run.
+func (Dialect) Nodes() cluster.Question[[]cluster.Node] {
+	return cluster.Question[[]cluster.Node]{Command: command("sh", "-c", "qhost -xml -F -q && echo '"+between+"' && qstat -xml -r -s r -u '*'", "qhost"), Read: readNodes}
 }
+
+// between stands between the two.
+const between = "----"
 
 // hosts is what qhost prints.
 type hosts struct {
@@ -40,13 +39,14 @@ var conditions = map[rune]string{
 	'E': "in error", 'c': "misconfigured", 'o': "orphaned",
 }
 
-// ReadNodes reads the output of both.
-func (dialect) ReadNodes(out []string) ([]cluster.Node, error) {
+// readNodes reads the output of both.
+func readNodes(stdout string) ([]cluster.Node, error) {
+	list, running, _ := strings.Cut(stdout, between+"\n")
 	var h hosts
-	if err := xml.Unmarshal([]byte(out[0]), &h); err != nil {
+	if err := xml.Unmarshal([]byte(list), &h); err != nil {
 		return nil, fmt.Errorf("cannot read the list of qhost: %w", err)
 	}
-	jobs, err := readList(out[1])
+	jobs, err := readList(running)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 // Allocation reads the variables of a job.
-func (dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
+func (d Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	number := func(name string) int64 { n, _ := strconv.ParseInt(getenv(name), 10, 64); return n }
 	if a.ID = getenv("SLURM_JOB_ID"); a.ID == "" {
 		return a
@@ -23,27 +24,33 @@ func (dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	if end := number("SLURM_JOB_END_TIME"); end > 0 { // 22.05 does not set it
 		a.Ends = time.Unix(end, 0)
 	}
+	if n, err := strconv.Atoi(getenv("SLURM_ARRAY_TASK_ID")); err == nil {
+		a.N, a.Task, a.Node, a.GPUs = n, d.Task(getenv("SLURM_ARRAY_JOB_ID"), n), getenv("SLURMD_NODENAME"), getenv("SLURM_JOB_GPUS")
+	}
 	return a
 }
 
-// Show says first which cluster this is, since the numbers of jobs are the same on others.
-func (dialect) Show(id string) cluster.Command {
-	return cluster.Command{Args: []string{"sh", "-c", `scontrol show config | sed -n 's/^ClusterName *= *//p'; scontrol show job -o "$1" 2>&1; :`, "scontrol", id}}
+// Show asks first which cluster this is, since the numbers of jobs are the same on others.
+func (Dialect) Show(id string) cluster.Question[cluster.Shown] {
+	const show = `scontrol show config | sed -n 's/^ClusterName *= *//p'; scontrol show job -o "$1" 2>&1; :`
+	return cluster.Question[cluster.Shown]{Command: command("sh", "-c", show, "scontrol", id), Read: readShown}
 }
 
 var shown = regexp.MustCompile(` JobState=(\S+) .* Restarts=(\d+) .* EndTime=(\S+) `)
 
-// Shown reads that. A job that is completing still has processes.
-func (dialect) Shown(_, stdout string) (s cluster.Shown, ok bool) {
+// readShown reads that. A job that is completing still has processes.
+func readShown(stdout string) (s cluster.Shown, err error) {
 	name, job, _ := strings.Cut(stdout, "\n")
 	s.Cluster = name
 	m := shown.FindStringSubmatch(job)
-	if m == nil {
-		return s, strings.Contains(job, "Invalid job id specified")
+	if m == nil && !strings.Contains(job, "Invalid job id specified") {
+		return s, fmt.Errorf("slurm does not say what became of it: %s", strings.TrimSpace(stdout))
+	} else if m == nil {
+		return s, nil
 	}
 	state := stateOf(m[1], "")
 	s.Restarts = m[2]
 	s.Ends, _ = time.ParseInLocation(timeLayout, m[3], time.Local) // Unknown without one
 	s.Alive = state == cluster.Runs || state == cluster.Active
-	return s, true
+	return s, nil
 }

@@ -12,12 +12,12 @@ func TestAllocation(t *testing.T) {
 	env := map[string]string{
 		"SLURM_JOB_ID": "12", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "4", "SLURM_MEM_PER_CPU": "512", "SLURM_RESTART_COUNT": "1", "SLURM_JOB_END_TIME": "60",
 	}
-	a := dialect{}.Allocation(func(name string) string { return env[name] })
+	a := Dialect{}.Allocation(func(name string) string { return env[name] })
 	if want := (cluster.Allocation{ID: "12", Restarts: "1", CPUs: 4, RAM: 2 * gpu.GiB, Nodes: 2, Ends: time.Unix(60, 0)}); a != want {
 		t.Errorf("got %+v, want %+v", a, want)
 	}
 	delete(env, "SLURM_JOB_ID")
-	if a := (dialect{}).Allocation(func(name string) string { return env[name] }); a.ID != "" {
+	if a := (Dialect{}).Allocation(func(name string) string { return env[name] }); a.ID != "" {
 		t.Errorf("outside of any: %+v", a)
 	}
 }
@@ -40,13 +40,13 @@ func TestShown(t *testing.T) {
 		{"slurm_load_jobs error: Unable to contact slurm controller (connect failure)", false, false, ""},
 		{"", false, false, ""},
 	} {
-		s, ok := dialect{}.Shown("12", "test\n"+tt.said+"\n")
+		s, err := readShown("test\n" + tt.said + "\n")
 		ends := ""
 		if !s.Ends.IsZero() {
 			ends = s.Ends.Format("15:04")
 		}
-		if s.Cluster != "test" || ok != tt.ok || s.Alive != tt.alive || ends != tt.ends {
-			t.Errorf("%q: got %+v, %v", tt.said, s, ok)
+		if s.Cluster != "test" || (err == nil) != tt.ok || s.Alive != tt.alive || ends != tt.ends {
+			t.Errorf("%q: got %+v, %v", tt.said, s, err)
 		}
 	}
 }

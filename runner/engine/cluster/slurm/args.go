@@ -13,7 +13,7 @@ import (
 
 // Args maps what a job asks for. There are no constraints on what the site calls its GPUs, so
 // models are the job file's to name (settings.cluster.models).
-func (dialect) Args(a cluster.Asked) ([]string, error) {
+func (Dialect) Args(a cluster.Asked) ([]string, error) {
 	var args []string
 	add := func(flag, value string) {
 		if value != "" {

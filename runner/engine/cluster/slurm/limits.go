@@ -26,13 +26,14 @@ const overrides = "PartitionTimeLimit"
 
 // Limits lists those of the partitions, beyond which Slurm accepts a job that never starts. A QOS or
 // a reservation may have others, also the user's default QOS, about which only the accounts know.
-func (dialect) Limits(args []string) (c cluster.Command, _ func(string) string) {
+func (Dialect) Limits(args []string) (q cluster.Question[string]) {
 	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
 		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // -p NAME may be among them
-		return c, nil
+		return q
 	}
-	c.Args = []string{"sh", "-c", `sinfo -h -a -o '%P|%l'; sacctmgr -n -P show qos format=flags 2>/dev/null | grep -o "$1"; :`, "sinfo", overrides}
-	return c, func(stdout string) string { return exceeds(stdout, args) }
+	q.Command = command("sh", "-c", `sinfo -h -a -o '%P|%l'; sacctmgr -n -P show qos format=flags 2>/dev/null | grep -o "$1"; :`, "sinfo", overrides)
+	q.Read = func(stdout string) (string, error) { return exceeds(stdout, args), nil }
+	return q
 }
 
 // exceeds compares the time that is asked for with the longest that any of its partitions allows.

@@ -10,23 +10,22 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Nodes are the commands that list the nodes, and the jobs that run, with the GPUs of each.
-func (dialect) Nodes() []cluster.Command {
-	return []cluster.Command{
-		{Args: []string{"sinfo", "-h", "-N", "-O", "NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|"}},
-		{Args: []string{"squeue", "-h", "-a", "-t", "R", "-o", "%N|%u|%b"}},
-	}
+// Nodes asks for the nodes, and then for the jobs that run, with the GPUs of each.
+func (Dialect) Nodes() cluster.Question[[]cluster.Node] {
+	const list = "sinfo -h -N -O 'NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|' && echo && squeue -h -a -t R -o '%N|%u|%b'"
+	return cluster.Question[[]cluster.Node]{Command: command("sh", "-c", list, "sinfo"), Read: readNodes}
 }
 
 // open are the states of nodes on which jobs start. What follows one may be no obstacle, such as ~
 // of a node that sleeps; but * does not answer, and $ is kept for maintenance.
 var open = []string{"idle", "mixed", "allocated", "completing"}
 
-// ReadNodes reads the output of both. A node has a line for each of its partitions.
-func (dialect) ReadNodes(out []string) ([]cluster.Node, error) {
+// readNodes reads the output of both. A node has a line for each of its partitions.
+func readNodes(stdout string) ([]cluster.Node, error) {
+	list, jobs, _ := strings.Cut(stdout, "\n\n")
 	var nodes []cluster.Node
 	at := map[string]int{}
-	for line := range strings.Lines(out[0]) {
+	for line := range strings.Lines(list) {
 		f := strings.Split(strings.TrimSpace(line), separator)
 		if len(f) < 5 {
 			return nil, fmt.Errorf("cannot read the line %q of sinfo", strings.TrimSpace(line))
@@ -41,7 +40,7 @@ func (dialect) ReadNodes(out []string) ([]cluster.Node, error) {
 		}
 		nodes[i].Parts = append(nodes[i].Parts, strings.TrimSuffix(f[1], "*"))
 	}
-	for line := range strings.Lines(out[1]) {
+	for line := range strings.Lines(jobs) {
 		f := strings.Split(strings.TrimSpace(line), separator)
 		i, known := at[f[0]]
 		if len(f) != 3 || !known {

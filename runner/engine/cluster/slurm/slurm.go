@@ -11,26 +11,32 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
 )
 
-// Kind is the kind of engine for Slurm.
-var Kind engine.Kind = cluster.Kind{Dialect: dialect{}}
+// Dialect is that of Slurm.
+type Dialect struct{}
 
-type dialect struct{}
+// Name is the engine's.
+func (Dialect) Name() string { return "slurm" }
 
-func (dialect) Name() string { return "slurm" }
+// Traits keep nothing: a controller that crashes forgets what it did in the last seconds. It sets CUDA's
+// own variable, so no other is granted.
+func (Dialect) Traits(map[string]string) cluster.Traits {
+	return cluster.Traits{
+		Sets: []string{"SLURM*", "SBATCH_*"}, Arguments: []string{"SLURM_*", "!SLURM_CONF"},
+		Immediate: "remove it; srun has --immediate: --cluster 'extra=--immediate=60'",
+	}
+}
 
-// Keeps is false: a controller that crashes forgets what it did in the last seconds.
-func (dialect) Keeps() bool { return false }
-
-// Granted knows of none: Slurm sets CUDA's own.
-func (dialect) Granted(map[string]string) string { return "" }
+// command returns a command, with where Slurm's own find their configuration.
+func command(args ...string) cluster.Command {
+	return cluster.Command{Args: args, Env: cluster.Passed("SLURM_CONF")}
+}
 
 // Submit submits an array. Slurm starts no task a second time by itself, and the tasks write
 // their output themselves.
-func (dialect) Submit(a cluster.Array, args []string) cluster.Command {
+func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	array := fmt.Sprintf("--array=0-%d", a.Tasks-1)
 	if a.Throttle > 0 {
 		array += fmt.Sprintf("%%%d", a.Throttle)
@@ -51,19 +57,11 @@ func (dialect) Submit(a cluster.Array, args []string) cluster.Command {
 func passed() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return name == "SBATCH_WAIT" || name == "SBATCH_CLUSTERS" || !strings.HasPrefix(name, "SBATCH_") && !strings.HasSuffix(name, "PATH")
+		return name == "SBATCH_WAIT" || name == "SBATCH_CLUSTERS" || !strings.HasPrefix(name, "SBATCH_") && !strings.HasSuffix(name, "PATH") && name != "SLURM_CONF"
 	})
 }
 
 var parsable = regexp.MustCompile(`(?m)^(\d+)(;\S+)?$`) // ID, or ID;CLUSTER
-
-// Accepted returns the job's ID.
-func (dialect) Accepted(stdout string) string {
-	if m := parsable.FindStringSubmatch(stdout); m != nil {
-		return m[1]
-	}
-	return ""
-}
 
 // unheard is what sbatch says when nobody knows whether the controller has accepted the job.
 var unheard = regexp.MustCompile(`(?i)contact|connect|communicat|timed out|time-out|transmit|send|receive|shutdown|standby|protocol|authenticat|message|broken pipe|no route|unreachable`)
@@ -105,8 +103,16 @@ var (
 	prefixed = regexp.MustCompile(`^(sbatch: )?((fatal|error): )?((Batch job submission failed|allocation failure): )?`)
 )
 
-// Refused reads an error of sbatch. A site's plugin may give the reason in lines before the last.
-func (dialect) Refused(stderr string) (is cluster.Refusal, why string) {
+// Answer reads an ID, or an error of sbatch. A site's plugin may give the reason in lines before the last.
+func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, why string) {
+	if m := parsable.FindStringSubmatch(stdout); m != nil {
+		job = m[1]
+	}
+	is, why = refused(stderr)
+	return job, is, why
+}
+
+func refused(stderr string) (is cluster.Refusal, why string) {
 	var said []string
 	for line := range strings.Lines(stderr) {
 		line = prefixed.ReplaceAllString(strings.TrimSpace(line), "")
@@ -139,16 +145,14 @@ const (
 
 // List lists all jobs of a user, those that have ended a while ago included. Names come last:
 // they may contain anything.
-func (dialect) List(user string) cluster.Command {
+func (Dialect) List(user string) (q cluster.Question[[]cluster.Row]) {
 	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "StartTime", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
-	return cluster.Command{
-		Args: []string{"squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",") + ":" + separator},
-		Env:  []string{"SLURM_BITSTR_LEN=0"}, // lists of tasks are not cut
-	}
+	q.Command, q.Read = command("squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",")+":"+separator), readRows
+	q.Env = append(q.Env, "SLURM_BITSTR_LEN=0") // lists of tasks are not cut
+	return q
 }
 
-// Rows reads the output of squeue.
-func (dialect) Rows(stdout string) ([]cluster.Row, error) {
+func readRows(stdout string) ([]cluster.Row, error) {
 	var rows []cluster.Row
 	for line := range strings.Lines(stdout) {
 		line = strings.TrimSuffix(line, "\n")
@@ -223,12 +227,12 @@ func stateOf(word, reason string) cluster.State {
 }
 
 // Past asks the accounts, where the site keeps any.
-func (dialect) Past(jobs []string) cluster.Command {
-	return cluster.Command{Args: []string{"sacct", "-X", "-n", "-P", "-j", strings.Join(jobs, ","), "-o", "jobid,state,exitcode,end,nodelist"}}
+func (Dialect) Past(jobs []string) cluster.Question[[]cluster.Row] {
+	return cluster.Question[[]cluster.Row]{Command: command("sacct", "-X", "-n", "-P", "-j", strings.Join(jobs, ","), "-o", "jobid,state,exitcode,end,nodelist"), Read: readEnds}
 }
 
-// Ends reads the output of sacct. A state counts once it has an end.
-func (dialect) Ends(stdout string) (rows []cluster.Row) {
+// readEnds reads the output of sacct. A state counts once it has an end.
+func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	for line := range strings.Lines(stdout) {
 		f := strings.Split(strings.TrimSpace(line), separator)
 		if len(f) != 5 || f[3] == "Unknown" || f[3] == "" {
@@ -250,36 +254,30 @@ func (dialect) Ends(stdout string) (rows []cluster.Row) {
 		}
 		rows = append(rows, r)
 	}
-	return rows
-}
-
-// Cancel ends tasks and jobs. With a filter beside tasks, scancel would end whole arrays.
-func (dialect) Cancel(what []string) cluster.Command {
-	return cluster.Command{Args: append([]string{"scancel", "-Q"}, what...)}
+	return rows, nil
 }
 
 // tell runs scontrol, which fails because some tasks of an array are over, and says so of the
 // others, too.
 const tell = `said=$(scontrol "$@" 2>&1) || ! printf '%s\n' "$said" | grep -v -e ': No error' -e 'already finished' -e 'already completing' -e 'Invalid job id' >&2`
 
-// Hold holds also what a running task would be if it were queued again, which it never is.
-func (dialect) Hold(what []string, held bool) cluster.Command {
-	verb := "release"
-	if held {
-		verb = "hold"
+// Order cancels without a filter: with one beside tasks, scancel would end whole arrays. A hold is also
+// for what a running task would be if it were queued again, which it never is.
+func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
+	args := append([]string{"hold"}, what...)
+	switch do {
+	case cluster.Cancel:
+		return command(append([]string{"scancel", "-Q"}, what...)...)
+	case cluster.Release:
+		args[0] = "release"
+	case cluster.Throttle:
+		args = []string{"update", "JobId=" + what[0], fmt.Sprintf("ArrayTaskThrottle=%d", n)}
 	}
-	return cluster.Command{Args: append([]string{"sh", "-c", tell, "scontrol", verb}, what...)}
+	return command(append([]string{"sh", "-c", tell, "scontrol"}, args...)...)
 }
-
-// Throttle changes what follows the % of an array.
-func (dialect) Throttle(job string, n int) cluster.Command {
-	return cluster.Command{Args: []string{"sh", "-c", tell, "scontrol", "update", "JobId=" + job, fmt.Sprintf("ArrayTaskThrottle=%d", n)}}
-}
-
-func (dialect) Gapless() bool { return false }
 
 // ByHand names jobs one at a time: scancel takes one name.
-func (dialect) ByHand(what []string) string {
+func (Dialect) ByHand(what []string) string {
 	ids, commands := []string{"scancel"}, []string(nil)
 	for _, w := range what {
 		if strings.Contains(w, "-") {
@@ -295,12 +293,14 @@ func (dialect) ByHand(what []string) string {
 }
 
 // Try has Slurm look for a place.
-func (dialect) Try(args []string) cluster.Command {
-	return cluster.Command{Args: slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"}), Env: passed()}
+func (Dialect) Try(args []string) (q cluster.Question[string]) {
+	q.Args = slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})
+	q.Env, q.Read = passed(), func(text string) (string, error) { return begins(text), nil }
+	return q
 }
 
-// Tried reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
-func (dialect) Tried(text string) string {
+// begins reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
+func begins(text string) string {
 	_, rest, _ := strings.Cut(text, " to start at ")
 	word, _, _ := strings.Cut(rest, " ")
 	at, err := time.ParseInLocation(timeLayout, word, time.Local)
@@ -314,12 +314,13 @@ func (dialect) Tried(text string) string {
 }
 
 // Exec runs a command in the foreground. srun says itself how it waits.
-func (dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
+func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	all := []string{"srun", "-J", name}
 	if terminal {
 		all = append(all, "--pty")
 	}
-	return cluster.Command{Args: slices.Concat(all, args, []string{"--"}, argv)}
+	return command(slices.Concat(all, args, []string{"--"}, argv)...)
 }
 
-func (dialect) Task(job string, n int) string { return fmt.Sprintf("%s_%d", job, n) }
+// Task names tasks as Slurm does.
+func (Dialect) Task(job string, n int) string { return fmt.Sprintf("%s_%d", job, n) }

@@ -19,7 +19,7 @@ func TestRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := dialect{}.Rows(string(text))
+	rows, err := readRows(string(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +57,13 @@ func TestRows(t *testing.T) {
 }
 
 func TestRowsOfAll(t *testing.T) {
-	rows, err := dialect{}.Rows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
+	rows, err := readRows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
 		"13|0-3:2|RUNNING|None|n1|2026-11-22T11:40:12|0|gres:gpu:a100:2|3|N/A|3|N/A|x|\n14|N/A|PENDING|None||N/A|0|N/A|1|N/A|1|gres:gpu:5|y|\n")
 	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 ||
 		rows[0].GPUs != 2 || rows[1].GPUs != 6 || rows[3].GPUs != 5 {
 		t.Errorf("got %+v, %v", rows, err)
 	}
-	if _, err := (dialect{}).Rows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
+	if _, err := readRows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
 		t.Error("an error was taken for a list")
 	}
 }
@@ -90,7 +90,7 @@ func TestRefused(t *testing.T) {
 		Why string
 	}
 	heard(t, func(text string) (r refusal) {
-		r.Is, r.Why = dialect{}.Refused(text)
+		_, r.Is, r.Why = Dialect{}.Answer("", text)
 		return r
 	}, map[string]refusal{
 		failed + "Requested node configuration is not available\n": {
@@ -136,13 +136,13 @@ func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]
 }
 
 func TestAccepted(t *testing.T) {
-	heard(t, dialect{}.Accepted, map[string]string{
+	heard(t, func(text string) string { job, _, _ := Dialect{}.Answer(text, ""); return job }, map[string]string{
 		"17\n": "17", "17;gpurun\n": "17", "": "", "sbatch: error: x\n": "", "sbatch: some notice of the site\n18\n": "18", "Submitted batch job 17\n": "",
 	})
 }
 
 func TestEnds(t *testing.T) {
-	rows := dialect{}.Ends("12_3|CANCELLED by 0|0:15|2026-11-22T12:00:00|node1\n12_4|RUNNING|0:0|Unknown|node1\n12|PENDING|0:0|Unknown|None assigned\n13_0|FAILED|3:0|2026-11-22T12:00:01|None assigned\n")
+	rows, _ := readEnds("12_3|CANCELLED by 0|0:15|2026-11-22T12:00:00|node1\n12_4|RUNNING|0:0|Unknown|node1\n12|PENDING|0:0|Unknown|None assigned\n13_0|FAILED|3:0|2026-11-22T12:00:01|None assigned\n")
 	want := []cluster.Row{
 		{Job: "12", First: 3, Last: 3, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED by 0"},
 		{Job: "13", State: cluster.Failed, Raw: 768, Word: "FAILED"},
@@ -180,7 +180,7 @@ func TestArgs(t *testing.T) {
 		if tt.options["exclude"] != "" {
 			a.Small = []string{"small"}
 		}
-		args, err := dialect{}.Args(a)
+		args, err := Dialect{}.Args(a)
 		got := strings.Join(args, " ")
 		if err != nil {
 			got = err.Error()[:min(len(err.Error()), len(tt.want))]
@@ -193,13 +193,13 @@ func TestArgs(t *testing.T) {
 
 // With a filter beside them, scancel would end whole arrays.
 func TestCancelNamesTasksAlone(t *testing.T) {
-	if got := (dialect{}).Cancel([]string{"1_2", "1_3"}).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
+	if got := (Dialect{}).Order(cluster.Cancel, []string{"1_2", "1_3"}, 0).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestByHand(t *testing.T) {
-	heard(t, func(what string) string { return dialect{}.ByHand(strings.Fields(what)) }, map[string]string{
+	heard(t, func(what string) string { return Dialect{}.ByHand(strings.Fields(what)) }, map[string]string{
 		"17 18_2": "scancel 17 18_2", "17 gr-x-1 gr-x-2": "scancel 17; scancel -n gr-x-1; scancel -n gr-x-2", "gr-x-1": "scancel -n gr-x-1",
 	})
 }
@@ -209,22 +209,22 @@ func FuzzRows(f *testing.F) {
 	f.Add(string(text))
 	f.Add("12|N/A|PENDING|Priority||N/A|0|N/A|1|N/A|1|N/A|x|\n12|0-9:3,11%2|RUNNING|None|n1|2026-11-22T11:40:12|0|N/A|1|N/A|1|N/A|x|")
 	f.Fuzz(func(t *testing.T, text string) {
-		rows, _ := dialect{}.Rows(text)
+		rows, _ := readRows(text)
 		for _, r := range rows {
 			if r.First < 0 || r.Last < r.First {
 				t.Errorf("%+v", r)
 			}
 		}
-		dialect{}.Ends(text)
-		dialect{}.Accepted(text)
+		_, _ = readEnds(text)
+		Dialect{}.Answer(text, text)
 	})
 }
 
 func TestNodes(t *testing.T) {
-	nodes, err := dialect{}.ReadNodes([]string{
-		"node1|gpu*|mixed|gpu:4|gpu:3|\nnode1|urgent|mixed|gpu:4|gpu:3|\nn2|big|idle|gpu:a100:8(S:0-1),gpu:t4:2|gpu:a100:0(IDX:N/A),gpu:t4:1(IDX:0)|\nlogin|cpu|idle|(null)|gpu:0|\n",
-		"node1|ann|gres:gpu:2\nnode1|bob|gres:gpu:1\nnode1|ann|N/A\nnode[1-2]|ann|gres:gpu:4\n",
-	})
+	nodes, err := readNodes(
+		"node1|gpu*|mixed|gpu:4|gpu:3|\nnode1|urgent|mixed|gpu:4|gpu:3|\nn2|big|idle|gpu:a100:8(S:0-1),gpu:t4:2|gpu:a100:0(IDX:N/A),gpu:t4:1(IDX:0)|\nlogin|cpu|idle|(null)|gpu:0|\n" +
+			"\nnode1|ann|gres:gpu:2\nnode1|bob|gres:gpu:1\nnode1|ann|N/A\nnode[1-2]|ann|gres:gpu:4\n",
+	)
 	if err != nil || len(nodes) != 3 {
 		t.Fatalf("got %+v, %v", nodes, err)
 	}
@@ -237,19 +237,19 @@ func TestNodes(t *testing.T) {
 		t.Errorf("got %+v", nodes[1:])
 	}
 	for state, want := range map[string]bool{"idle": true, "idle~": true, "mixed-": true, "idle*": false, "mixed$": false, "drained": false, "down*": false} {
-		nodes, err := dialect{}.ReadNodes([]string{"n|gpu*|" + state + "|gpu:4|gpu:0|\n", ""})
+		nodes, err := readNodes("n|gpu*|" + state + "|gpu:4|gpu:0|\n")
 		if err != nil || nodes[0].Open != want {
 			t.Errorf("%s: got %+v, %v", state, nodes, err)
 		}
 	}
-	if _, err := (dialect{}).ReadNodes([]string{"sinfo: error\n", ""}); err == nil {
+	if _, err := readNodes("sinfo: error\n"); err == nil {
 		t.Error("an error was taken for a list")
 	}
 }
 
 func FuzzNodes(f *testing.F) {
 	f.Add("node1|gpu*|mixed|gpu:a:4(S:0)|gpu:3|", "node1|ann|gres:gpu:2")
-	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = dialect{}.ReadNodes([]string{nodes, jobs}) })
+	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = readNodes(nodes + "\n\n" + jobs) })
 }
 
 // A job that asks for more time than its partition allows is refused; where the limit is unknown, Slurm has to tell.
@@ -271,20 +271,20 @@ func TestExceeds(t *testing.T) {
 		{"--time=xyz", ""},
 	} {
 		args := strings.Fields(tt.args)
-		c, reads := dialect{}.Limits(args)
-		if len(c.Args) == 0 {
+		q := Dialect{}.Limits(args)
+		if len(q.Args) == 0 {
 			t.Errorf("%s: the limits are not asked for", tt.args)
 			continue
 		}
-		if got := reads(partitions); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+		if got, _ := q.Read(partitions); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: got %q", tt.args, got)
 		}
-		if got := reads(partitions + overrides + "\n"); got != "" {
+		if got, _ := q.Read(partitions + overrides + "\n"); got != "" {
 			t.Errorf("%s, where the user's default QOS may allow it: got %q", tt.args, got)
 		}
 	}
 	for _, args := range []string{"", "--partition=gpu", "--time=99 --qos=long", "--time=99 --reservation=r", "--time=99 -plong"} {
-		if c, _ := (dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {
+		if c := (Dialect{}).Limits(strings.Fields(args)); len(c.Args) > 0 {
 			t.Errorf("%s: asked by %q", args, c.Args)
 		}
 	}
@@ -299,7 +299,7 @@ func TestTried(t *testing.T) {
 		"sbatch: Job 9 to start at 3048-08-28T15:11:54 using 1 processors on nodes node1 in partition urgent\n":                           "",
 		"": "",
 	} {
-		if got := (dialect{}).Tried(text); got != want {
+		if got := begins(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

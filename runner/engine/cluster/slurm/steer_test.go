@@ -22,7 +22,7 @@ func TestTell(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		c := (dialect{}).Hold([]string{"7", "8_3"}, true)
+		c := Dialect{}.Order(cluster.Hold, []string{"7", "8_3"}, 0)
 		out, err := exec.Command(c.Args[0], c.Args[1:]...).CombinedOutput()
 		if (err == nil) != good || !good && strings.TrimSpace(string(out)) != said {
 			t.Errorf("%q: %v, %q", said, err, out)
@@ -35,7 +35,7 @@ func TestSubmit(t *testing.T) {
 	for want, a := range map[string]cluster.Array{
 		"--array=0-9 ": {Tasks: 10}, "--array=0-9%2 ": {Tasks: 10, Throttle: 2}, "--hold": {Tasks: 10, Throttle: 1, Held: true},
 	} {
-		got := strings.Join((dialect{}).Submit(a, nil).Args, " ") + " "
+		got := strings.Join((Dialect{}).Submit(a, nil).Args, " ") + " "
 		if !strings.Contains(got, want) || strings.Contains(got, "--hold") != a.Held || strings.Contains(got, "%0") {
 			t.Errorf("%+v: %s", a, got)
 		}
@@ -49,7 +49,7 @@ func TestThrottleOf(t *testing.T) {
 		"2-9%2|PENDING|JobHeldUser":                  {Throttle: 2, State: cluster.Stuck, Reason: "JobHeldUser"},
 		"2-9|PENDING|JobArrayTaskLimit,JobHeldAdmin": {State: cluster.Pending, Mixed: true, Reason: "JobArrayTaskLimit,JobHeldAdmin"},
 	} {
-		rows, err := (dialect{}).Rows("7|" + text + "||N/A|0|||||||a.jobs-1|\n")
+		rows, err := readRows("7|" + text + "||N/A|0|||||||a.jobs-1|\n")
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%q: %v, %v", text, rows, err)
 		}

@@ -56,7 +56,7 @@ const hangs = `trap "" TERM; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; wh
 // begun waits for the command's process.
 func begun(t *testing.T, dir string) int {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if b, err := os.ReadFile(filepath.Join(dir, "pid")); err == nil {
 			pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 			if err != nil {
@@ -72,7 +72,7 @@ func begun(t *testing.T, dir string) int {
 // gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if syscall.Kill(pid, 0) != nil {
 			return
 		}

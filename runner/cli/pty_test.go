@@ -120,7 +120,7 @@ func (p *onPTY) text() string {
 // sees waits for the text.
 func (p *onPTY) sees(text string) {
 	p.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !strings.Contains(p.text(), text) {
 		select {
 		case <-p.grown:
@@ -142,7 +142,7 @@ func (p *onPTY) exit() int {
 	p.cmd.Wait()
 	select {
 	case <-p.over:
-	case <-time.After(20 * time.Second): // something else has the terminal
+	case <-time.After(time.Minute): // something else has the terminal
 	}
 	return p.cmd.ProcessState.ExitCode()
 }

@@ -51,7 +51,7 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (c net.Conn, err error) {
-		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(5 * time.Millisecond) {
 			if c, err = new(net.Dialer).DialContext(ctx, network, address); !errors.Is(err, syscall.ECONNREFUSED) {
 				return c, err
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gpurun/gpu"
@@ -55,64 +56,63 @@ func snapshots(from time.Time, minutes int) (list []*schema.Status) {
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // feed hands over snapshots, each when the one before has been taken.
-func feed(t *testing.T, r *Recorder, list []*schema.Status) {
-	t.Helper()
+func feed(r *Recorder, list []*schema.Status) {
 	for _, s := range list {
-		for deadline := time.Now().Add(10 * time.Second); len(r.news) == cap(r.news); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("nobody takes them")
-			}
-		}
 		r.Snapshot(s)
+		synctest.Wait()
 	}
 }
 
 // What two runs have read is all there, and a run that was killed has lost a row at most.
 func TestRecorder(t *testing.T) {
-	s := &store{}
-	first := NewRecorder(s, plain, nil)
-	feed(t, first, snapshots(noon, 10))
-	first.Close()
-	killed := strings.TrimSuffix(s.text, s.text[strings.LastIndex(strings.TrimSpace(s.text), "\n")+1:])
-	if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 {
-		t.Errorf("%d rows:\n%s", n, s.text)
-	}
-	s = &store{text: killed}
-	second := NewRecorder(s, plain, nil)
-	feed(t, second, snapshots(noon.Add(time.Hour), 10))
-	second.Close()
-	if g := state.ParseGPUReadings(s.text); len(g.Rows) != 19 || *g.Rows[18].GPUs[0].Used != 10240 {
-		t.Errorf("%d rows:\n%s", len(g.Rows), s.text)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		first := NewRecorder(s, plain, nil)
+		feed(first, snapshots(noon, 10))
+		first.Close()
+		killed := strings.TrimSuffix(s.text, s.text[strings.LastIndex(strings.TrimSpace(s.text), "\n")+1:])
+		if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 {
+			t.Errorf("%d rows:\n%s", n, s.text)
+		}
+		s = &store{text: killed}
+		second := NewRecorder(s, plain, nil)
+		feed(second, snapshots(noon.Add(time.Hour), 10))
+		second.Close()
+		if g := state.ParseGPUReadings(s.text); len(g.Rows) != 19 || *g.Rows[18].GPUs[0].Used != 10240 {
+			t.Errorf("%d rows:\n%s", len(g.Rows), s.text)
+		}
+	})
 }
 
 // A disk that is full is told once, and one that has room again gets all.
 func TestRecorderWithoutRoom(t *testing.T) {
-	s, said := &store{err: errors.New("no space left on device")}, 0
-	r := NewRecorder(s, plain, func(error) { said++ })
-	feed(t, r, snapshots(noon, 10))
-	for deadline := time.Now().Add(10 * time.Second); len(r.news) > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-	}
-	s.mu.Lock()
-	s.err = nil
-	s.mu.Unlock()
-	r.Close()
-	if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 || said != 1 {
-		t.Errorf("%d rows, told %d times", n, said)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, said := &store{err: errors.New("no space left on device")}, 0
+		r := NewRecorder(s, plain, func(error) { said++ })
+		feed(r, snapshots(noon, 10))
+		s.mu.Lock()
+		s.err = nil
+		s.mu.Unlock()
+		r.Close()
+		if n := len(state.ParseGPUReadings(s.text).Rows); n != 10 || said != 1 {
+			t.Errorf("%d rows, told %d times", n, said)
+		}
+	})
 }
 
 // A disk that hangs keeps neither the run waiting nor, for long, its end.
 func TestRecorderOnADiskThatHangs(t *testing.T) {
-	s := &store{free: make(chan struct{})}
-	r := NewRecorder(s, plain, nil)
-	began := time.Now()
-	for _, n := range snapshots(noon, 1000) {
-		r.Snapshot(n)
-	}
-	if r.Close(); time.Since(began) > closeFor+5*time.Second {
-		t.Errorf("took %v", time.Since(began))
-	}
-	close(s.free)
-	<-r.done
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{free: make(chan struct{})}
+		r := NewRecorder(s, plain, nil)
+		began := time.Now()
+		for _, n := range snapshots(noon, 1000) {
+			r.Snapshot(n)
+		}
+		if r.Close(); time.Since(began) > closeFor {
+			t.Errorf("took %v", time.Since(began))
+		}
+		close(s.free)
+		<-r.done
+	})
 }

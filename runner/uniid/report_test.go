@@ -35,7 +35,7 @@ func TestReportFromAFileThatWasReplaced(t *testing.T) {
 	s := New(b, plain)
 	defer s.Close()
 	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u1", PID: 7, Attempt: 1})
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		if now, err := os.Stat(path); err == nil && !os.SameFile(now, before) {
 			break
 		}

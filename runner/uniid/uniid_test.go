@@ -284,7 +284,7 @@ func TestSinkWritesWhileTheRunGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "uni_id.json")
 	s := New(&jobspec.Batch{Files: []jobspec.File{{UniID: path}}, Jobs: []jobspec.Job{{}}}, plain)
 	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u", PID: 5, Attempt: 1})
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {

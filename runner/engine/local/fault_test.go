@@ -17,7 +17,7 @@ import (
 	"gpurun/state"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A scene is an engine with one attempt whose command waits for a word in a FIFO before
 // it continues.

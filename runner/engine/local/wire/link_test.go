@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gpurun/runner/engine"
@@ -49,19 +50,21 @@ func TestLink(t *testing.T) {
 
 // Nobody waits for a side that does not read, neither when sending nor, for long, when closing.
 func TestDeafSide(t *testing.T) {
-	ours, theirs := net.Pipe()
-	defer theirs.Close()
-	l := NewLink(ours, plainly)
-	for range 1000 {
-		if err := l.Send(&Message{Op: Warn, Warnings: []string{"x"}}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		l := NewLink(ours, plainly)
+		for range 1000 {
+			if err := l.Send(&Message{Op: Warn, Warnings: []string{"x"}}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	began := time.Now()
-	l.Close()
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("closing took %v", took)
-	}
+		began := time.Now()
+		l.Close()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("closing took %v", took)
+		}
+	})
 }
 
 // Keepers of earlier versions frame their messages in this way, and new ones must too.

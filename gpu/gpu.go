@@ -159,6 +159,27 @@ type Observation struct {
 	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 
+// Without returns an observation as it would be without some processes.
+func (o *Observation) Without(of func(*Process) bool) Observation {
+	w := *o
+	w.Readings = slices.Clone(o.Readings)
+	for i := range w.Readings {
+		r := &w.Readings[i]
+		before := len(r.Processes)
+		r.Processes = slices.DeleteFunc(slices.Clone(r.Processes), func(p Process) bool {
+			gone := of(&p)
+			if gone && p.Memory > 0 {
+				r.Used, r.Free = max(r.Used-p.Memory, 0), min(r.Free+p.Memory, r.Total)
+			}
+			return gone
+		})
+		if len(r.Processes) < before && len(r.Processes) == 0 {
+			r.Samples = nil // they were theirs
+		}
+	}
+	return w
+}
+
 // Users returns whose the claims and the wishes are.
 func (o *Observation) Users() (uids []int) {
 	for i := range o.Claims {

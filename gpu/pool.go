@@ -74,6 +74,17 @@ func NewPool(devs []Device, rules Rules) *Pool {
 	return p
 }
 
+// Anew returns a pool of the same devices and rules that has observed nothing yet.
+func (p *Pool) Anew() *Pool {
+	devs := make([]Device, len(p.devs))
+	for i, d := range p.devs {
+		devs[i] = d.Device
+	}
+	rules := p.rules
+	rules.AtOnce = true
+	return NewPool(devs, rules)
+}
+
 // limited reports whether this run's share is a number of devices, not fixed indices.
 func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >= 0 }
 

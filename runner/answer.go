@@ -93,10 +93,12 @@ func (l *loop) phases(ids []int) []schema.Job {
 // status returns what programs see of the run, with whole of all its jobs. Whoever asks adds
 // what the job files and the ledger say.
 func (l *loop) status(whole bool) *schema.Status {
+	l.foresee()
 	st := l.snapshot()
 	st.Run.Settings = l.changed()
 	if whole {
 		st.GPUs, st.Jobs = l.Core.GPUs(l.Now()), l.Core.Jobs(l.Now())
+		l.foresight.progress(st)
 	}
 	if len(l.Code) > 0 {
 		st.Run.Snapshot = schema.Known(l.Code[0].Home())

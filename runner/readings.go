@@ -81,7 +81,9 @@ func (l *loop) take() {
 			}
 			l.warn(warnings...)
 			l.warnOfGPUs(ev.Observation)
-			l.whose(ev.Observation)
+			if l.whose(ev.Observation); q.UUIDs == nil && ev.Err == "" {
+				l.foresight.seen = ev.Observation
+			}
 			if ev.Claims != nil && r.stale(began) {
 				ev.Claims, ev.Wishes = nil, nil
 			}

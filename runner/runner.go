@@ -91,13 +91,14 @@ type loop struct {
 	starts   []engine.Launch // of the current step
 	asks     []engine.Attempt
 
-	attempts attempts
-	readings readings
-	reloads  reloads
-	book     book
-	shown    shown
-	warnings warnings
-	out      tally
+	attempts  attempts
+	readings  readings
+	reloads   reloads
+	book      book
+	shown     shown
+	foresight foresight
+	warnings  warnings
+	out       tally
 }
 
 // attempts is what the loop knows of jobs that are starting or running.
@@ -332,6 +333,7 @@ func (l *loop) wake(at time.Duration) {
 func (l *loop) snapshot() *schema.Status {
 	s := l.Core.Snapshot(l.Now())
 	s.Live.Silent = schema.List(l.shown.silent)
+	l.foresight.foreseen(s)
 	return s
 }
 
@@ -341,6 +343,7 @@ func (l *loop) show() {
 	if len(l.Sinks) == 0 || (!l.shown.dirty && now.Wall.Sub(l.shown.at) < time.Second) {
 		return
 	}
+	l.foresee()
 	l.shown.dirty, l.shown.at = false, now.Wall
 	s := l.snapshot()
 	for _, sink := range l.Sinks {

@@ -50,10 +50,14 @@ type Config struct {
 	Seen  gpu.Observation             // a reading of all GPUs
 	Takes func(job int) time.Duration // how long a job takes
 	Find  func(*state.Attempt) int    // the job of an attempt that is running already, or -1
+	Hangs func(uniID string) bool     // whether an attempt that is running never ends; nil for none
 }
 
 // stuck is how long nothing may start while nothing runs: a week has every opening hour.
 const stuck = 8 * 24 * time.Hour
+
+// idle is how long that may take while an attempt hangs, which nothing waits for.
+const idle = time.Hour
 
 // world is what surrounds the core.
 type world struct {
@@ -68,6 +72,7 @@ type world struct {
 	calm  bool // nothing has changed since all GPUs were read
 	owed  bool // an answer to a reading of all GPUs
 	over  bool
+	hangs bool                       // some attempt does not end
 	left  map[gpu.UUID]time.Duration // when a job left it
 }
 
@@ -87,7 +92,7 @@ func Play(c Config) *Forecast {
 		case len(w.ends) > 0 && (w.wake == 0 || w.ends[0].at <= w.wake):
 			w.end()
 			began = w.now.Boot
-		case w.wake == 0 || len(w.ends) == 0 && w.wake > began+stuck:
+		case w.wake == 0 || len(w.ends) == 0 && (w.wake > began+stuck || w.hangs && w.wake > began+idle):
 			w.over = true
 		default:
 			w.pass(w.wake)
@@ -159,7 +164,11 @@ func (w *world) do(a sched.Action) {
 		if job >= 0 {
 			takes = w.Takes(job)
 		}
-		w.stay(s.UniID, job, s.Grant(), max(takes-w.now.Wall.Sub(s.Time), 0), true)
+		if w.Hangs != nil && w.Hangs(s.UniID) {
+			w.hangs = true
+		} else {
+			w.stay(s.UniID, job, s.Grant(), max(takes-w.now.Wall.Sub(s.Time), 0), true)
+		}
 		w.queue = append(w.queue, sched.Started{UniID: s.UniID, PID: 1, PIDStart: 1})
 	case sched.Read:
 		w.read(a)

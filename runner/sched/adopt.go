@@ -254,7 +254,6 @@ func (c *Core) leave(id int32) {
 	}
 	c.unlose(id)
 	c.set(id, pending)
-	c.usage.waits(id, -1)
 	c.total--
 	c.counts[pending]--
 	j.phase = unselected

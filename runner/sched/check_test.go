@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -417,20 +416,13 @@ func (c *Core) checkStanding() error {
 	return nil
 }
 
-// checkUsage: a ready job asks for what is known now, and what lies ahead is counted once.
+// checkUsage: a ready job asks for what is known now.
 func (c *Core) checkUsage() error {
-	ahead, foreseen := time.Duration(0), 0
 	for i := range c.jobs {
 		id := int32(i)
 		if c.jobs[i].phase == ready && c.jobs[i].class.req != c.request(id) {
 			return fmt.Errorf("%s is ready for %+v, but asks for %+v", c.name(id), c.jobs[i].class.req, c.request(id))
 		}
-		if l := &c.usage; l.expected != nil && l.expected[i] > 0 && c.jobs[i].phase.open() {
-			ahead, foreseen = ahead+l.expected[i], foreseen+1
-		}
-	}
-	if l := &c.usage; ahead != l.ahead || foreseen != l.foreseen {
-		return fmt.Errorf("%d jobs take %v, counted %d and %v", foreseen, ahead, l.foreseen, l.ahead)
 	}
 	return nil
 }

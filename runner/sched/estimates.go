@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec"
 	"gpurun/state"
 )
 
@@ -37,8 +38,16 @@ func (c *Core) recall() {
 	}
 	c.usage.recalled = true
 	for file := range c.b.Files {
-		for _, g := range c.h.SeedGroups(file) {
-			c.usage.took(g.Seconds...)
+		groups, like := c.h.SeedGroups(file), map[string]*jobspec.Spec{}
+		for i := 0; len(groups) > 0 && i < len(c.b.Jobs); i++ {
+			if id := int32(i); c.file(id) == file {
+				like[c.seedGroupName(id)] = c.spec(id)
+			}
+		}
+		for _, g := range groups {
+			if s := like[g.Name]; s != nil { // others have left the file
+				c.usage.took(s, g.Seconds...)
+			}
 		}
 	}
 }
@@ -65,7 +74,6 @@ func (c *Core) foresee() {
 func (c *Core) expect(id int32) {
 	takes, _ := c.seedGroup(id).Took()
 	c.usage.expect(id, takes)
-	c.usage.waits(id, 1)
 }
 
 // Expected returns what a job is expected to take, and how that is known: from runs of
@@ -77,22 +85,6 @@ func (c *Core) Expected(id int) (takes time.Duration, runs int) {
 	}
 	c.recall()
 	return c.usage.usual(), 0
-}
-
-// eta returns how long the rest of the run takes; 0 if there is nothing to go by.
-func (c *Core) eta() time.Duration {
-	var running []remaining
-	for _, a := range c.live.all {
-		var p remaining
-		if p.takes, _ = c.seedGroup(a.job).Took(); !a.start.IsZero() {
-			p.ran = c.now.Wall.Sub(a.start)
-		}
-		running = append(running, p)
-	}
-	if len(running) == 0 {
-		return 0
-	}
-	return c.usage.eta(c.counts[pending]+c.counts[ready]+c.counts[waiting], running)
 }
 
 // Learned returns what is set aside on each GPU for a job that does not say what it
@@ -120,7 +112,7 @@ func (c *Core) recordEnd(a *attempt, f state.Fact) {
 		return
 	}
 	if f.State == state.Succeeded {
-		c.usage.took(float32(f.Seconds))
+		c.usage.took(c.spec(a.job), float32(f.Seconds))
 	}
 	if warning := c.usage.hogged(c.spec(a.job), f, a.grant.Indices, g); warning != "" {
 		c.do(Warn{Text: warning})

@@ -102,12 +102,6 @@ func (c *Core) set(id int32, p phase) {
 	if j.phase == unselected || j.phase == p {
 		return
 	}
-	if j.phase.open() {
-		c.usage.waits(id, -1)
-	}
-	if p.open() {
-		c.usage.waits(id, 1)
-	}
 	c.changed = c.changed || c.concluding && (j.phase == held || p == held || p == interrupted)
 	c.counts[j.phase]--
 	c.counts[p]++

@@ -39,7 +39,7 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 		}
 	}
 	s := &schema.Status{
-		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, ETA: schema.Known(c.eta().Seconds()), Alike: schema.AlikeOf(c.alike.Frequent(maxAlike)),
+		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, Alike: schema.AlikeOf(c.alike.Frequent(maxAlike)),
 		Warnings: []schema.Problem{}, Live: l,
 	}
 	for _, a := range c.live.all {

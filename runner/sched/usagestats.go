@@ -14,13 +14,13 @@ import (
 // one that does not say, which job is the longest, and how long the rest of the batch takes.
 // Jobs that differ only in their seeds are a group, of which the history has the last ends.
 type usageStats struct {
-	groups   []uint64        // by job: its seed group, 0 if nobody has asked for it; nil at first
-	recalled bool            // seconds has what the history says
-	seconds  []float32       // that jobs of this batch took, for those of unknown groups
-	expected []time.Duration // by job: what its group takes, 0 if unknown; nil if none is known
-	ahead    time.Duration   // the sum of expected over jobs that wait for their start
-	foreseen int             // number of those whose group is known
-	warned   bool            // some job was reported to take all of a GPU
+	groups   []uint64             // by job: its seed group, 0 if nobody has asked for it; nil at first
+	recalled bool                 // seconds has what the history says
+	seconds  []float32            // that jobs of this batch took, for those of unknown groups
+	commands map[uint64][]float32 // the same by their command
+	widths   map[int][]float32    // and by how many GPUs they need
+	expected []time.Duration      // by job: what its group takes, 0 if unknown; nil if none is known
+	warned   bool                 // some job was reported to take all of a GPU
 }
 
 // Unknown is what a job is expected to take if there is nothing to go by.
@@ -40,10 +40,14 @@ func (u *usageStats) group(jobs []jobspec.Job, id int32) uint64 {
 	return u.groups[id]
 }
 
-// took adds what a job took to what is usual.
-func (u *usageStats) took(seconds ...float32) {
+// took adds what jobs like one took to what is usual.
+func (u *usageStats) took(like *jobspec.Spec, seconds ...float32) {
+	if u.commands == nil {
+		u.commands, u.widths = map[uint64][]float32{}, map[int][]float32{}
+	}
 	if len(u.seconds) < maxSeconds {
-		u.seconds = append(u.seconds, seconds...)
+		command, width := like.Template, like.Request.Min
+		u.seconds, u.commands[command], u.widths[width] = append(u.seconds, seconds...), append(u.commands[command], seconds...), append(u.widths[width], seconds...)
 	}
 }
 
@@ -52,15 +56,6 @@ func (u *usageStats) expect(id int32, takes time.Duration) {
 	if u.expected != nil {
 		u.expected[id] = takes
 	}
-}
-
-// waits counts a job among those that wait for their start, or with by -1 no longer.
-func (u *usageStats) waits(id int32, by int) {
-	if u.expected == nil || u.expected[id] == 0 {
-		return
-	}
-	u.ahead += time.Duration(by) * u.expected[id]
-	u.foreseen += by
 }
 
 // usual returns what is usual in this batch; 0 if that is unknown.
@@ -73,34 +68,6 @@ func (u *usageStats) takes(id int32) time.Duration {
 		return u.expected[id]
 	}
 	return cmp.Or(u.usual(), Unknown)
-}
-
-// remaining says how long a job has run, and how long its group takes; 0 if that is unknown.
-type remaining struct{ ran, takes time.Duration }
-
-// eta returns how long the rest of the run takes, if as many jobs run at once as now; 0
-// if there is nothing to go by, as for jobs that already take longer than what is known.
-func (u *usageStats) eta(unstarted int, running []remaining) time.Duration {
-	usual := u.usual()
-	work, longest := u.ahead, time.Duration(0)
-	if more := unstarted - u.foreseen; more > 0 {
-		if usual == 0 {
-			return 0
-		}
-		work += time.Duration(more) * usual
-	}
-	for _, p := range running {
-		if p.takes == 0 && p.ran >= usual { // what is usual says nothing of this job
-			return 0
-		}
-		rest := max(cmp.Or(p.takes, usual)-p.ran, 0)
-		work += rest
-		longest = max(longest, rest)
-	}
-	if work == 0 {
-		return 0
-	}
-	return max(work/time.Duration(len(running)), longest, time.Second)
 }
 
 // setAside returns how much memory is set aside on each GPU for a job that does not say what it

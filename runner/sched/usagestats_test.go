@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,39 +11,6 @@ import (
 	"gpurun/jobspec"
 	"gpurun/state"
 )
-
-// What is left takes as long as the jobs before, and no less than the one that runs the longest.
-func TestTimeLeft(t *testing.T) {
-	usual := []float32{60, 60, 60}
-	for name, row := range map[string]struct {
-		seconds   []float32
-		expected  []time.Duration // of jobs that wait
-		unstarted int
-		running   []remaining
-		want      time.Duration
-	}{
-		"nothing is known":                 {nil, nil, 1, []remaining{{0, 0}}, 0},
-		"one at a time":                    {usual, nil, 3, []remaining{{0, 0}}, 4 * time.Minute},
-		"two at a time":                    {usual, nil, 2, []remaining{{0, 0}, {0, 0}}, 2 * time.Minute},
-		"groups say more than the batch":   {usual, []time.Duration{10 * time.Minute}, 1, []remaining{{0, 5 * time.Minute}}, 15 * time.Minute},
-		"the longest decides":              {usual, nil, 0, []remaining{{0, time.Hour}, {0, time.Minute}}, time.Hour},
-		"it has run for a while":           {usual, nil, 0, []remaining{{time.Minute, 5 * time.Minute}}, 4 * time.Minute},
-		"it takes longer than is known":    {usual, nil, 0, []remaining{{time.Hour, 0}}, 0},
-		"it takes longer than its group":   {usual, nil, 1, []remaining{{time.Hour, time.Minute}}, time.Minute},
-		"only the group of one is unknown": {nil, nil, 0, []remaining{{0, time.Minute}}, time.Minute},
-	} {
-		u := &usageStats{}
-		u.took(row.seconds...)
-		u.expected = make([]time.Duration, len(row.expected))
-		for id, d := range row.expected {
-			u.expect(int32(id), d)
-			u.waits(int32(id), 1)
-		}
-		if got := u.eta(row.unstarted, row.running); got != row.want {
-			t.Errorf("%s: %v, want %v", name, got, row.want)
-		}
-	}
-}
 
 func TestMemorySetAside(t *testing.T) {
 	group := &state.SeedGroup{Peaks: []gpu.Bytes{9 * gpu.GiB, 9 * gpu.GiB, 9 * gpu.GiB}, Seconds: []float32{60, 60, 60}}
@@ -234,8 +202,8 @@ func TestDurationsAreLearned(t *testing.T) {
 	})
 	w.open()
 	w.send(Began{})
-	if s := w.core.Snapshot(w.now); s.ETA != nil {
-		t.Errorf("nothing has ended, but it takes %v", s.ETA)
+	if known := w.core.Rest(w.now, gpu.Observation{}).Known[5]; len(known) > 0 {
+		t.Errorf("nothing has ended, but jobs take %v", known)
 	}
 	for i := range 4 { // j0 and j2 take a minute, j1 and j3 ten
 		w.takes(gpu.GiB, []time.Duration{time.Minute, 10 * time.Minute}[i%2], Ended{})
@@ -247,22 +215,18 @@ func TestDurationsAreLearned(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	s := w.core.Snapshot(w.now)
-	if s.Jobs[0].Name != "j5" || *s.Jobs[0].Attempt.Takes != 600 || *s.ETA != 660 {
-		t.Errorf("running %+v, %v to go", s.Jobs[0], s.ETA)
+	if s.Jobs[0].Name != "j5" || *s.Jobs[0].Attempt.Takes != 600 {
+		t.Errorf("running %+v", s.Jobs[0])
 	}
 	if d, runs := w.core.Expected(4); d != time.Minute || runs != 2 {
 		t.Errorf("j4 takes %v, from %d", d, runs)
 	}
-	w.wait(4 * time.Minute)
-	if s := w.core.Snapshot(w.now); *s.ETA != 420 {
-		t.Errorf("four minutes later, %v to go", s.ETA)
-	}
-	w.wait(time.Hour)
-	if s := w.core.Snapshot(w.now); *s.ETA != 60 {
-		t.Errorf("it takes longer than usual, and %v to go for the other", s.ETA)
+	r := w.core.Rest(w.now, gpu.Observation{})
+	if len(r.Batch.Jobs) != 2 || r.Batch.Jobs[0].Name != "j5" || !slices.Equal(r.Known[0], []float32{600, 600}) || !slices.Equal(r.Known[1], []float32{60, 60}) {
+		t.Errorf("left are %+v, of which is known %v", r.Batch.Jobs, r.Known)
 	}
 	w.core.spec(5).Template, w.core.usage.groups = 3, nil
-	if s := w.core.Snapshot(w.now); s.ETA != nil {
-		t.Errorf("nothing is known of jobs like it, and it takes longer than others: %v to go", s.ETA)
+	if r := w.core.Rest(w.now, gpu.Observation{}); len(r.Known[0]) != 4 {
+		t.Errorf("of a job like no other, the batch says %v", r.Known[0])
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Tally is the jobs of a batch in five words. Every count that people see is one of them.
 type Tally struct {
 	Total   int `json:"total"`
-	Done    int `json:"done"`        // succeeded, up_to_date or not_needed
+	Done    int `json:"done"`        // succeeded, up_to_date, not_needed or pruned
 	Failed  int `json:"failed"`      // failed, timeout, oom, stalled or lost
 	Running int `json:"running"`     //
 	Stalled int `json:"stalled"`     // of the running ones: they have done nothing for too long
@@ -24,7 +24,7 @@ func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
 	for p, n := range counts {
 		t.Total += n
 		switch p {
-		case state.Succeeded, state.UpToDate, state.NotNeeded:
+		case state.Succeeded, state.UpToDate, state.NotNeeded, state.Pruned:
 			t.Done += n
 		case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost:
 			t.Failed += n

@@ -15,7 +15,7 @@ func TestStateLine(t *testing.T) {
 		return &Status{Head: Head{Now: noon}, Run: &Run{Alive: true, Phase: &phase}, Counts: counts, Live: l}
 	}
 	ended := &Status{Run: &Run{Started: at(0), Ended: at(7), Exit: Known(1), GPUSeconds: Known(2628.0)}, Counts: counts, Alike: make([]Alike, 3)}
-	over := map[state.Phase]int{state.Succeeded: 30, state.UpToDate: 10, state.NotNeeded: 1, state.Cancelled: 1}
+	over := map[state.Phase]int{state.Succeeded: 29, state.Pruned: 1, state.UpToDate: 10, state.NotNeeded: 1, state.Cancelled: 1}
 	for _, tt := range []struct {
 		st   *Status
 		want string

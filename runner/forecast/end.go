@@ -1,0 +1,129 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/schema"
+)
+
+const (
+	// leastDone is how much of its work an attempt must have done before that says how long the rest takes.
+	leastDone = 0.03
+	// trusted is when that alone counts.
+	trusted = 0.25
+	// spreadOfProgress is how far off the rest may be then, as a part of it.
+	spreadOfProgress = 0.05
+	// maxPlayed bounds the jobs that are played one by one. Of more, the sum says enough.
+	maxPlayed = 1000
+)
+
+// End says when what is left of a run will be done, by what the logs of its attempts say they have
+// done (by uni_id, from 0 to 1), else by what jobs like them took. It is nil if nothing is left.
+func End(r *sched.Rest, done map[string]float64) *schema.End {
+	jobs := r.Batch.Jobs
+	if len(jobs) == 0 {
+		return nil
+	}
+	open, e := map[string]*state.Attempt{}, &schema.End{Without: []string{}}
+	for i := range r.Open {
+		o := &r.Open[i]
+		open[o.Start.Key] = o
+		if name := r.Stalled[o.Start.UniID]; name != "" {
+			e.Without = append(e.Without, name)
+		}
+	}
+	if r.Cluster && len(open) < len(jobs) {
+		e.Unknown = schema.Known("the cluster decides when jobs start")
+		return e
+	}
+	takes, work, unsure, lanes := make([]time.Duration, len(jobs)), 0.0, 0.0, 0
+	for i := range jobs {
+		o, ran := open[jobs[i].Key.String()], time.Duration(0)
+		if o != nil {
+			if r.Stalled[o.Start.UniID] != "" {
+				continue
+			}
+			ran, lanes = r.Now.Wall.Sub(o.Start.Time), lanes+1
+		}
+		rest, spread := remaining(r.Known[i], ran, o, done)
+		if rest == 0 {
+			e.Unknown = schema.Known("no such job has ended")
+			return e
+		}
+		if takes[i] = ran + rest; jobs[i].Spec.Timeout > 0 {
+			takes[i] = min(takes[i], jobs[i].Spec.Timeout)
+		}
+		work, unsure = work+rest.Seconds(), unsure+rest.Seconds()*spread
+	}
+	wall, never := time.Duration(work/float64(max(lanes, 1))*1e9), ""
+	if len(jobs) <= maxPlayed {
+		wall, never = played(r, takes)
+	}
+	if wall == 0 || never != "" && len(e.Without) == 0 {
+		why := never + " cannot start as things are"
+		if never == "" {
+			why = "only stalled jobs are left"
+		}
+		e.Unknown = &why
+		return e
+	}
+	off := 0.0
+	if work > 0 {
+		off = unsure / work / math.Sqrt(max(1, float64(len(jobs))/float64(max(lanes, 1))))
+	}
+	if off < 0.05 { // a range of a tenth of what is left
+		off = 0
+	}
+	at := func(part float64) *time.Time { return schema.Time(r.Now.Wall.Add(time.Duration(float64(wall) * part))) }
+	e.From, e.To = at(1-min(off, 0.9)), at(1+off)
+	return e
+}
+
+// remaining returns how long a job still takes, and how far off that may be, as a part of it; 0 if
+// nothing is known. o is its attempt, or nil.
+func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[string]float64) (rest time.Duration, spread float64) {
+	switch mean, off := sched.Mean(known, ran); {
+	case mean > 0:
+		rest, spread = max(mean-ran, time.Second), off
+	case len(known) > 0: // it takes longer than all
+		rest, spread = max(ran/10, time.Second), 1
+	}
+	if o == nil {
+		return rest, spread
+	}
+	if p := done[o.Start.UniID]; p >= leastDone && p < 1 {
+		own := max(time.Duration(float64(ran)*(1-p)/p), time.Second)
+		if sure := min(p/trusted, 1); rest > 0 { // the first steps are few, and may be slow
+			own = time.Duration(sure*float64(own) + (1-sure)*float64(rest))
+		}
+		return own, spreadOfProgress
+	}
+	return rest, spread
+}
+
+// played plays what is left, and returns how long that takes without stalled attempts, and a job
+// that does not start.
+func played(r *sched.Rest, takes []time.Duration) (wall time.Duration, never string) {
+	index := map[string]int{}
+	for i := range r.Batch.Jobs {
+		index[r.Batch.Jobs[i].Key.String()] = i
+	}
+	core := r.Core()
+	f := Play(Config{
+		Batch: r.Batch, Core: core, Pool: r.Pool, Now: r.Now, Seen: r.Seen,
+		Takes: func(job int) time.Duration { return takes[job] },
+		Find:  func(a *state.Attempt) int { return index[a.Start.Key] },
+		Hangs: func(uniID string) bool { return r.Stalled[uniID] != "" },
+	})
+	if f.Never > 0 {
+		i := slices.IndexFunc(r.Batch.Jobs, func(j jobspec.Job) bool { return core.Phase(j.ID) == state.Pending })
+		never = fmt.Sprint(r.Batch.Jobs[max(i, 0)].Name)
+	}
+	return f.Wall, never
+}

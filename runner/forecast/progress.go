@@ -1,0 +1,37 @@
+package forecast
+
+import (
+	"regexp"
+	"strconv"
+)
+
+// What logs say of how much is done: an epoch, else a count as progress bars have it, else a share.
+var (
+	epochs = regexp.MustCompile(`(?i)\b(?:epoch|ep|round|step|iter(?:ation)?)s?\b[\s:=\[(#]*(\d+)\s*(?:/|of)\s*(\d+)`)
+	counts = regexp.MustCompile(`(?:^|[\s|\[(])(\d+)/(\d+)(?:[\s\])|,:]|$)`)
+	shares = regexp.MustCompile(`(?:^|[\s|(\[])(\d{1,3}(?:\.\d+)?) ?%`)
+)
+
+// Progress returns how much is done by the end of a log, from 0 to 1; ok is false if it does not
+// say. The last thing of the coarsest kind counts: epochs have bars of their own.
+func Progress(log string) (done float64, ok bool) {
+	number := func(s string) float64 {
+		x, _ := strconv.ParseFloat(s, 64)
+		return x
+	}
+	for _, re := range []*regexp.Regexp{epochs, counts} {
+		all := re.FindAllStringSubmatch(log, -1)
+		for i := len(all) - 1; i >= 0; i-- {
+			if n, m := number(all[i][1]), number(all[i][2]); m > 1 && n <= m {
+				return n / m, true
+			}
+		}
+	}
+	all := shares.FindAllStringSubmatch(log, -1)
+	for i := len(all) - 1; i >= 0; i-- {
+		if p := number(all[i][1]); p <= 100 {
+			return p / 100, true
+		}
+	}
+	return 0, false
+}

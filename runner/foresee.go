@@ -1,0 +1,78 @@
+package runner
+
+import (
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/forecast"
+	"gpurun/state/schema"
+)
+
+// foresight is when the run is expected to end, and what that goes by.
+type foresight struct {
+	end  *schema.End
+	done map[string]float64 // by uni_id: how much of their work attempts have done, by their logs
+	most map[string]float64 // the most that they ever had; one that begins anew says nothing
+	busy bool
+	next time.Time       // when to look again
+	seen gpu.Observation // the latest reading of all GPUs, with their processes
+}
+
+const (
+	// foreseeEvery is how often to look at least.
+	foreseeEvery = 2 * time.Second
+	// foreseeShare is one part in so many of its time that this may take a run.
+	foreseeShare = 50
+)
+
+// foresee finds out, beside the loop, when the run ends, if it is time for that.
+func (l *loop) foresee() {
+	f, now := &l.foresight, l.Now()
+	if f.busy || now.Wall.Before(f.next) || l.finished {
+		return
+	}
+	rest, logs, most := l.Core.Rest(now, f.seen), map[string]logPart{}, map[string]float64{}
+	for _, o := range rest.Open {
+		if at := l.attempts.live[o.Start.UniID]; at != nil {
+			logs[o.Start.UniID], most[o.Start.UniID] = at.out, f.most[o.Start.UniID]
+		}
+	}
+	f.busy = true
+	l.beside(func() func() {
+		began, done := time.Now(), map[string]float64{}
+		for id, log := range logs {
+			if p, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
+				done[id], most[id] = p, p
+			} else if ok {
+				most[id] = 2 // it begins anew, as bars of epochs do
+			}
+		}
+		end := forecast.End(rest, done)
+		took := time.Since(began)
+		return func() {
+			f.busy, f.end, f.done, f.most, f.next = false, end, done, most, l.Now().Wall.Add(max(foreseeEvery, foreseeShare*took))
+			l.shown.dirty = true
+		}
+	})
+}
+
+// tailBytes is how much of a log's end says what is done.
+const tailBytes = 4 << 10
+
+// foreseen adds to a status what is foreseen.
+func (f *foresight) foreseen(st *schema.Status) {
+	if st.Live.End = f.end; f.end != nil && f.end.From != nil {
+		st.ETA = schema.AtLeast(f.end.From.Add(f.end.To.Sub(*f.end.From)/2).Sub(st.Now).Seconds(), 1)
+	}
+	f.progress(st)
+	st.Sum()
+}
+
+// progress adds to attempts how much they have done.
+func (f *foresight) progress(st *schema.Status) {
+	for i := range st.Jobs {
+		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
+			a.Progress = schema.Known(f.done[*a.UniID])
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package sched
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A Rest is what is left of a run, so that it can be played in virtual time while the run goes
+// on: it shares nothing with the run that changes.
+type Rest struct {
+	Batch   *jobspec.Batch // the jobs that are running or can start, in the order in which they do
+	Known   [][]float32    // by job: seconds that jobs took that say how long it takes, the closest that there are
+	Open    []state.Attempt
+	Stalled map[string]string // by uni_id: jobs whose attempts do nothing
+	Pool    *gpu.Pool         // nil without GPUs
+	Seen    gpu.Observation   // what everybody else has there
+	Now     Now
+	Cluster bool // it decides what starts when
+
+	opts Options
+}
+
+// Core returns a core for what is left, which has not begun.
+func (r *Rest) Core() *Core {
+	h := state.NewHistory()
+	for i := range r.Open {
+		h.Open[r.Open[i].Start.UniID] = &r.Open[i]
+	}
+	c := New(r.Batch, h, r.opts)
+	c.Use(r.Pool)
+	return c
+}
+
+// Rest returns what is left of the run. seen is the latest reading of all GPUs.
+func (c *Core) Rest(now Now, seen gpu.Observation) *Rest {
+	c.now = now
+	c.recall()
+	r := &Rest{
+		Batch: &jobspec.Batch{Files: c.b.Files, Queues: c.b.Queues, Settings: c.b.Settings}, Stalled: map[string]string{}, Now: now, Cluster: c.opts.Elsewhere,
+		opts: Options{CPUs: c.opts.CPUs, Memory: c.opts.Memory, Sim: c.opts.Sim, UID: c.opts.UID, Run: c.opts.Run, Zone: c.opts.Zone},
+	}
+	s := &r.Batch.Settings
+	s.Learn, s.Breaker, s.MaxWait, s.Order = false, 0, 0, "" // the order is that of the run already
+	index := c.remains()
+	for _, id := range index.ids {
+		j, spec := c.b.Jobs[id], *c.spec(id)
+		spec.Request, spec.Priority, spec.DefaultMemory, spec.LeastMemory = c.request(id), 0, false, false
+		j.ID, j.Spec, j.Needs = len(r.Batch.Jobs), &spec, nil
+		for _, n := range c.b.Jobs[id].Needs {
+			if at, left := index.at[n]; left {
+				j.Needs = append(j.Needs, at)
+			}
+		}
+		slices.Sort(j.Needs)
+		r.Batch.Jobs, r.Known = append(r.Batch.Jobs, j), append(r.Known, c.known(id))
+	}
+	own := map[string]bool{}
+	for i, a := range c.live.all {
+		if own[a.uniID] = true; a.job < 0 || a.start.IsZero() {
+			continue
+		}
+		start := state.Fact{
+			Kind: state.KindStart, Time: a.start, Job: a.name, Key: c.b.Jobs[a.job].Key.String(), UniID: a.uniID, Attempt: int(a.n),
+			GPUs: a.grant.Indices, GPUUUIDs: a.grant.UUIDs, Memory: a.grant.Memory,
+		}
+		r.Open = append(r.Open, state.Attempt{Start: start, Seq: int64(i + 1), Running: &state.Fact{PID: a.pid}, Ledger: a.file})
+		if a.watch.Told() != "" {
+			r.Stalled[a.uniID] = a.name
+		}
+	}
+	if c.pool != nil {
+		r.Pool, r.Seen = c.pool.Anew(), seen.Without(func(p *gpu.Process) bool { return own[p.Attempt] })
+	}
+	return r
+}
+
+// A remains is the jobs that are left, in their order, and the place of each in it.
+type remains struct {
+	ids []int32
+	at  map[int32]int32
+}
+
+// remains finds the jobs that are running or can start.
+func (c *Core) remains() remains {
+	r, in := remains{at: map[int32]int32{}}, make([]bool, len(c.jobs))
+	starts := !c.sealed() && !c.paused
+	for _, id := range c.graph.order {
+		j := &c.jobs[id]
+		in[id] = j.phase == running || starts && (j.phase.open() || j.phase == preparing) && !j.paused &&
+			!slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return !c.jobs[n].phase.over() && c.jobs[n].phase != unselected && !in[n] })
+		if in[id] {
+			r.ids = append(r.ids, id)
+		}
+	}
+	slices.SortFunc(r.ids, func(a, b int32) int { return cmp.Compare(c.ranks[a], c.ranks[b]) })
+	for i, id := range r.ids {
+		r.at[id] = int32(i)
+	}
+	return r
+}
+
+// known returns how long jobs took that are like one: those that differ in their seed, else
+// those with the same command, else those with as many GPUs, else all of the batch.
+func (c *Core) known(id int32) []float32 {
+	if g := c.seedGroup(id); g != nil && len(g.Seconds) > 0 {
+		return slices.Clone(g.Seconds)
+	}
+	for _, of := range [][]float32{c.usage.commands[c.template(id)], c.usage.widths[c.spec(id).Request.Min]} {
+		if len(of) > 0 {
+			return slices.Clip(of)
+		}
+	}
+	return slices.Clip(c.usage.seconds)
+}
+
+// Mean returns the mean of what jobs took, of those that took longer than some time, and how
+// far they are from it, as a part of it. It is 0 if none did.
+func Mean(seconds []float32, longer time.Duration) (mean time.Duration, spread float64) {
+	sum, squares, n := 0.0, 0.0, 0.0
+	for _, s := range seconds {
+		if float64(s) > longer.Seconds() {
+			sum, squares, n = sum+float64(s), squares+float64(s)*float64(s), n+1
+		}
+	}
+	if n == 0 || sum == 0 {
+		return 0, 0
+	}
+	m := sum / n
+	return time.Duration(m * float64(time.Second)), math.Sqrt(max(0, squares/n-m*m)) / m
+}

@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/engine/procs":        {"gpurun/state/host"},
 	"gpurun/runner/engine/local":        {"gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/wire"},
 	"gpurun/runner/engine/local/keeper": {"gpurun/runner/configcopy", "gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/wire"},
-	"gpurun/runner/engine/local/wire":   {"gpurun/gpu", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs"},
+	"gpurun/runner/engine/local/wire":   {"gpurun/gpu", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs"},
 	"gpurun/runner/control":             {"gpurun/gpu", "gpurun/state", "gpurun/state/host", "gpurun/state/schema"},
 	"gpurun/runner/forecast":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/runner/sched", "gpurun/state/schema"},
 	"gpurun/runner/notify":              {"gpurun/jobspec", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},

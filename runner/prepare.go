@@ -28,6 +28,7 @@ type preparation struct {
 	ctx   context.Context
 	job   *jobspec.Job
 	uniID string
+	slot  state.Slot
 	dir   string
 	first bool // of this job in this run: it starts a new log
 	port  int
@@ -70,12 +71,13 @@ func (l *loop) prepare(a sched.Prepare) {
 	})
 }
 
-// run performs a start's steps up to its record: folder, claim, rendered commands,
+// run performs a start's steps up to its record: slot, claim, rendered commands,
 // config file, inputs, log.
 func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
-	if p.uniID, p.dir, err = p.Ledger.NewAttempt(p.job.File); err != nil {
+	if p.uniID, p.slot, err = p.Ledger.NewAttempt(p.job.File, p.Does.Places); err != nil {
 		return nil, ev, err
 	}
+	p.dir = p.Ledger.AttemptDir(p.job.File, p.uniID)
 	ev.Job = p.Prepare.Job
 	if ev.Claims, err = p.claim(); err == nil {
 		if at, ev.Start, err = p.patiently(); err != nil {
@@ -303,7 +305,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.portText(), resultPath(p.dir)}, p.gpus()),
 		},
 		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},
-		Attempt: p.Attempt, Timeout: p.Timeout, Notice: (*engine.Notice)(&job.Spec.AtTimeout),
+		Attempt: p.Attempt, Slot: p.slot, Timeout: p.Timeout, Notice: (*engine.Notice)(&job.Spec.AtTimeout),
 		Ask:  p.ask(),
 		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
 	}
@@ -328,8 +330,13 @@ func (p *preparation) ask() *engine.Ask {
 	}
 }
 
-// resultPath returns the value of GPURUN_RESULT, a file in the attempt's folder.
-func resultPath(dir string) string { return filepath.Join(dir, "result") }
+// resultPath returns the value of GPURUN_RESULT, a file in the attempt's folder, if it has one.
+func resultPath(dir string) string {
+	if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
+		return filepath.Join(dir, "result")
+	}
+	return dir + state.ResultSuffix
+}
 
 // Params returns a job's parameters by name.
 func Params(j *jobspec.Job) map[string]string {

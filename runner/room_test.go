@@ -20,11 +20,11 @@ type crowded struct {
 	room atomic.Int32
 }
 
-func (m *crowded) NewAttempt(file int) (string, string, error) {
+func (m *crowded) NewAttempt(file int, apart bool) (string, state.Slot, error) {
 	if m.room.Add(-1) < 0 {
-		return "", "", &disk.FolderError{Dir: m.dir, Err: unix.ENOSPC}
+		return "", state.Slot{}, &disk.FolderError{Dir: m.dir, Err: unix.ENOSPC}
 	}
-	return m.memory.NewAttempt(file)
+	return m.memory.NewAttempt(file, apart)
 }
 
 // A disk without room for an attempt's folder does not fail the job.

@@ -47,12 +47,12 @@ func (m *memory) Append(_ int, facts ...state.Fact) (int, error) {
 
 func (m *memory) Failure() error { return nil }
 
-func (m *memory) NewAttempt(int) (string, string, error) {
+func (m *memory) NewAttempt(int, bool) (string, state.Slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.n++
 	id := fmt.Sprintf("u%d", m.n)
-	return id, m.AttemptDir(0, id), os.MkdirAll(m.AttemptDir(0, id), 0o755)
+	return id, state.Slot{}, os.MkdirAll(m.AttemptDir(0, id), 0o755)
 }
 
 func (m *memory) CurvePath(_ int, id string) string {

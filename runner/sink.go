@@ -30,7 +30,7 @@ type Ledger interface {
 	Append(file int, facts ...state.Fact) (n int, err error)
 	// Failure returns why the state is no longer reliable, or nil.
 	Failure() error
-	NewAttempt(file int) (uniID, dir string, err error)
+	NewAttempt(file int, apart bool) (uniID string, slot state.Slot, err error)
 	AttemptDir(file int, uniID string) string
 	RemoveAttempt(file int, uniID string)
 	LogPath(file int, job string) string

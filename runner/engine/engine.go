@@ -26,24 +26,26 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/state"
 )
 
 // An Identity says which attempt it is, and what it holds.
 type Identity struct {
 	UniID string
 	Job   string
-	Dir   string        // the attempt's own folder
+	Dir   string        // the attempt's own folder, or what its files' names begin with
 	Grace time.Duration // between SIGTERM and SIGKILL
 	Grant gpu.Grant     // what its claim holds
 }
 
-// A Launch is everything an engine needs to run one attempt. All paths are absolute, and
-// the attempt's folder exists and is empty.
+// A Launch is everything an engine needs to run one attempt. All paths are absolute. The journal
+// exists; without one, the attempt's folder does, and is empty.
 type Launch struct {
 	Identity
 	Command
 	Output
 	Attempt int
+	Slot    state.Slot    // for its record
 	Rank    int           `json:"-"` // among those that wait in an engine with a queue, the least goes first
 	Key     string        // Key and Needs of the job, kept with the attempt's
 	Needs   string        // status in case the ledger loses the start

@@ -4,29 +4,60 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
+
+	"gpurun/state"
+	"gpurun/state/host"
 )
 
-// NewAttempt creates the folder of a new attempt. Its uni_id sorts by time and is
-// unique without coordination. It consists of letters, digits and one dash, so it is
-// safe in file names and arguments.
-func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
-	for {
-		uniID = newUniID(time.Now())
-		dir = s.AttemptDir(file, uniID)
-		err = os.Mkdir(dir, 0o755)
-		if errors.Is(err, fs.ErrNotExist) { // somebody removed the parent; the next run trusts it again
-			err = os.MkdirAll(dir, 0o755)
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return uniID, dir, in(s.files[file].dir, err)
-		}
+// A journal gives slots to the attempts of this run, and knows which of earlier runs are open.
+type journal struct {
+	mu      sync.Mutex
+	path    string
+	slots   map[string]int // of open attempts, by uni_id; -1 for those in a journal that is gone
+	free    []int
+	size    int             // how many slots there are
+	earlier map[string]bool // attempts of earlier runs whose files are still needed
+}
+
+// NewAttempt makes a new attempt, with a slot for its record or, if it is to be apart, with
+// a folder. Its uni_id sorts by time and is unique without coordination. It consists of
+// letters, digits and one dash, so it is safe in file names and arguments.
+func (s *State) NewAttempt(file int, apart bool) (uniID string, slot state.Slot, err error) {
+	uniID = newUniID(time.Now())
+	dir := s.AttemptDir(file, uniID)
+	if apart {
+		return uniID, slot, in(s.files[file].dir, os.MkdirAll(dir, 0o755))
 	}
+	j := &s.files[file].journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := os.Lstat(j.path); err != nil { // there was none, or somebody removed it
+		j.path, j.size, j.free = dir+state.JournalSuffix, 0, nil
+		for id := range j.slots {
+			j.slots[id] = -1
+		}
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return "", slot, in(s.files[file].dir, err)
+		}
+		f, err := host.OpenOwn(j.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return "", slot, in(s.files[file].dir, err)
+		}
+		f.Close()
+	}
+	slot = state.Slot{Journal: j.path, N: j.size}
+	if last := len(j.free) - 1; last >= 0 {
+		slot.N, j.free = j.free[last], j.free[:last]
+	} else {
+		j.size++
+	}
+	j.slots[uniID] = slot.N
+	return uniID, slot, nil
 }
 
 // newUniID returns the time to the second plus 50 random bits.
@@ -44,20 +75,70 @@ func AttemptDir(dir, uniID string) string {
 	return filepath.Join(dir, triesName, filepath.Base(uniID))
 }
 
-// RemoveAttempt removes an attempt's folder once every end appended so far is on disk.
+// RemoveAttempt gives up an attempt's files once every end appended so far is on disk.
 // It does not wait for that.
 func (s *State) RemoveAttempt(file int, uniID string) {
-	s.sync.remove(s.AttemptDir(file, uniID))
+	s.sync.then(func() {
+		dir, j := s.AttemptDir(file, uniID), &s.files[file].journal
+		_ = os.Remove(dir + state.ResultSuffix)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		n, ours := j.slots[uniID]
+		if ours && n >= 0 {
+			j.free = append(j.free, n)
+		}
+		delete(j.slots, uniID)
+		if delete(j.earlier, uniID); !ours {
+			_ = os.RemoveAll(dir) // what cannot be removed now is swept when the state is next opened
+		}
+	})
 }
 
-// attemptFolders lists the attempt folders in a batch's folder.
-func attemptFolders(dir string) map[string]bool {
-	entries, _ := os.ReadDir(filepath.Join(dir, triesName))
-	left := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		left[e.Name()] = false
+// sweep removes the journals of a batch's folder if no attempt needs one: those that this run
+// has ended, and those of earlier runs. What keeps attempts from beginning goes last: none
+// begins without its journal.
+func (f *fileState) sweep() {
+	f.journal.mu.Lock()
+	defer f.journal.mu.Unlock()
+	if len(f.journal.slots)+len(f.journal.earlier) > 0 {
+		return
 	}
-	return left
+	for _, suffix := range []string{state.JournalSuffix, state.VoidSuffix} {
+		for _, name := range names(filepath.Join(f.dir, triesName)) {
+			if strings.HasSuffix(name, suffix) {
+				_ = os.Remove(filepath.Join(f.dir, triesName, name))
+			}
+		}
+	}
+}
+
+func names(dir string) (all []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// attemptsLeft lists the attempts that have files in a batch's folder.
+func attemptsLeft(dir string) (map[string]bool, error) {
+	left := map[string]bool{}
+	for _, name := range names(filepath.Join(dir, triesName)) {
+		switch filepath.Ext(name) {
+		case state.JournalSuffix:
+			b, err := host.ReadOwn(filepath.Join(dir, triesName, name), 1<<30)
+			if err != nil {
+				return nil, in(dir, err)
+			}
+			for uniID := range state.Slots(b) {
+				left[filepath.Base(uniID)] = false
+			}
+		case state.VoidSuffix:
+		default:
+			left[strings.TrimSuffix(name, state.ResultSuffix)] = false
+		}
+	}
+	return left, nil
 }
 
 // short returns 8 hex digits of a hash, to tell long names apart.

@@ -245,38 +245,133 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// attemptFiles lists what a batch keeps for its attempts.
+func attemptFiles(s *State) []string { return names(filepath.Join(s.files[0].dir, triesName)) }
+
+// The attempts of a run have slots in one journal. One whose end is on disk leaves its slot to
+// another, and the journal goes with the last.
+func TestSlots(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	slots := map[int]string{}
+	for range 500 {
+		id, slot, err := s.NewAttempt(0, false)
+		if err != nil || slots[slot.N] != "" || !regexp.MustCompile(`^[0-9a-z-]+$`).MatchString(id) || filepath.Dir(slot.Journal) != filepath.Dir(s.AttemptDir(0, id)) {
+			t.Fatalf("got %q %+v, %v", id, slot, err)
+		}
+		slots[slot.N] = id
+	}
+	if got := attemptFiles(s); len(got) != 1 {
+		t.Errorf("got %q, want one journal", got)
+	}
+	os.WriteFile(s.AttemptDir(0, slots[7])+state.ResultSuffix, nil, 0o644)
+	s.RemoveAttempt(0, slots[7])
+	if _, slot, err := s.NewAttempt(0, false); err != nil || slot.N == 7 {
+		t.Errorf("got slot %d before the end was on disk, %v", slot.N, err)
+	}
+	s.sync.flush()
+	if id, slot, err := s.NewAttempt(0, false); err != nil || slot.N != 7 {
+		t.Errorf("got slot %d, %v, want the one that is free", slot.N, err)
+	} else {
+		slots[7] = id
+	}
+	if got := attemptFiles(s); len(got) != 1 {
+		t.Errorf("got %q, want the journal alone", got)
+	}
+	for id := range s.files[0].journal.slots {
+		s.RemoveAttempt(0, id)
+	}
+	s.Close()
+	if got := attemptFiles(s); len(got) != 0 {
+		t.Errorf("a run that is over left %q", got)
+	}
+}
+
+// A journal stays as long as one of its attempts is open, whichever run ends it. Attempts that no
+// ledger knows never ran.
+func TestJournalOfAnEarlierRun(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	id, slot, err := s.NewAttempt(0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _, _ := s.NewAttempt(0, false)
+	os.WriteFile(slot.Journal, []byte(`00000000 {"state":"open","uni_id":"`+id+`"}`), 0o644)
+	os.WriteFile(s.AttemptDir(0, other)+state.ResultSuffix, nil, 0o644)
+	os.WriteFile(s.AttemptDir(0, other)+state.VoidSuffix, nil, 0o644)
+	write(t, s, []state.Fact{{Kind: state.KindStart, UniID: id, Key: "k"}})
+	s.Close()
+	for range 2 {
+		s = open(t, job)
+		own, mine, err := s.NewAttempt(0, false)
+		if err != nil || mine.Journal == slot.Journal {
+			t.Fatalf("got %+v, %v, want a journal of its own", mine, err)
+		}
+		s.RemoveAttempt(0, own)
+		s.sync.flush()
+		s.Close()
+		if got := attemptFiles(s); !slices.Contains(got, filepath.Base(slot.Journal)) || slices.Contains(got, other+state.ResultSuffix) || !slices.Contains(got, other+state.VoidSuffix) {
+			t.Fatalf("got %q, want the journal of the open attempt, and what keeps others from beginning", got)
+		}
+	}
+	s = open(t, job)
+	write(t, s, []state.Fact{{Kind: state.KindEnd, UniID: id, Key: "k", State: state.Succeeded}})
+	s.RemoveAttempt(0, id)
+	s.Close()
+	if got := attemptFiles(s); len(got) != 0 {
+		t.Errorf("got %q, want nothing once the attempt is over", got)
+	}
+}
+
+// Whoever removes the journal of a live run takes nothing else away: what starts next gets another.
+func TestJournalRemoved(t *testing.T) {
+	s := open(t, jobFile(t))
+	defer s.Close()
+	first, slot, err := s.NewAttempt(0, false)
+	if err == nil {
+		err = os.RemoveAll(filepath.Dir(slot.Journal))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, next, err := s.NewAttempt(0, false)
+	if err != nil || next.Journal == slot.Journal || next.N != 0 {
+		t.Fatalf("got %+v, %v", next, err)
+	}
+	s.RemoveAttempt(0, first) // its slot was in the other one
+	s.sync.flush()
+	if _, third, err := s.NewAttempt(0, false); err != nil || third.N != 1 {
+		t.Errorf("got %+v, %v, want slot 1", third, err)
+	}
+}
+
+// The attempts of a cluster, and those of older versions, have folders.
 func TestAttemptFolders(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
-	seen := map[string]bool{}
-	for range 500 {
-		id, dir, err := s.NewAttempt(0)
-		if err != nil || seen[id] || !regexp.MustCompile(`^[0-9a-z-]+$`).MatchString(id) || dir != s.AttemptDir(0, id) {
-			t.Fatalf("got %q %q, %v", id, dir, err)
-		}
-		seen[id] = true
-	}
-	var id string
-	for id = range seen {
-		break
+	id, slot, err := s.NewAttempt(0, true)
+	if err != nil || slot.Journal != "" {
+		t.Fatalf("got %+v, %v", slot, err)
 	}
 	os.WriteFile(filepath.Join(s.AttemptDir(0, id), "status"), nil, 0o644)
 	write(t, s, []state.Fact{{Kind: state.KindEnd, UniID: id, Key: "k", State: state.Succeeded}})
 	s.RemoveAttempt(0, id)
+	s.NewAttempt(0, true)
 	s.Close()
 	if _, err := os.Stat(s.AttemptDir(0, id)); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)
 	}
 	// Attempts no ledger knows never ran; open ones stay.
 	s = open(t, job)
-	keep, dir, _ := s.NewAttempt(0)
+	keep, _, _ := s.NewAttempt(0, true)
 	write(t, s, []state.Fact{{Kind: state.KindStart, UniID: keep, Key: "k"}})
 	s.Close()
 	s = open(t, job)
 	defer s.Close()
-	left, _ := os.ReadDir(filepath.Dir(dir))
-	if len(left) != 1 || left[0].Name() != keep {
-		t.Errorf("got %d folders left, want only %s", len(left), keep)
+	s.sync.flush()
+	if got := attemptFiles(s); len(got) != 1 || got[0] != keep {
+		t.Errorf("got %q, want only %s", got, keep)
 	}
 }
 

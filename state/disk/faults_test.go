@@ -119,10 +119,11 @@ func TestBegunWithoutStartStays(t *testing.T) {
 	s := open(t, job)
 	ids := map[string]string{}
 	for _, what := range []string{"began", "over", "never began"} {
-		id, dir, err := s.NewAttempt(0)
+		id, _, err := s.NewAttempt(0, true)
 		if err != nil {
 			t.Fatal(err)
 		}
+		dir := s.AttemptDir(0, id)
 		ids[what] = dir
 		if what != "never began" {
 			os.WriteFile(filepath.Join(dir, "mark"), nil, 0o644)
@@ -182,7 +183,7 @@ func TestHolderIsClearedWithoutFlock(t *testing.T) {
 func TestFailedSyncIsTold(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
-	id, dir, err := s.NewAttempt(0)
+	id, _, err := s.NewAttempt(0, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +194,7 @@ func TestFailedSyncIsTold(t *testing.T) {
 	}
 	closed.Close()
 	s.files[0].ledger.f = closed
-	s.sync.mu.Lock()
-	s.sync.remains = append(s.sync.remains, s.AttemptDir(0, id))
-	s.sync.mu.Unlock()
+	s.RemoveAttempt(0, id)
 	s.sync.flush()
 	s.files[0].ledger.f = whole
 	end := state.Fact{Kind: state.KindEnd, Key: "k", State: state.Succeeded}
@@ -205,7 +204,7 @@ func TestFailedSyncIsTold(t *testing.T) {
 	if _, err := s.Append(0, end); err != nil {
 		t.Errorf("reported twice: %v", err)
 	}
-	if _, err := os.Stat(dir); err != nil {
+	if _, err := os.Stat(s.AttemptDir(0, id)); err != nil {
 		t.Errorf("the folder was removed before its end was on disk: %v", err)
 	}
 	s.Close()

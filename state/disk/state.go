@@ -48,6 +48,7 @@ type fileState struct {
 	jobLock  *os.File // the job file itself; nil if it cannot be locked, or is under another name
 	ledger   *ledger
 	access   access // once it is shared
+	journal  journal
 }
 
 // Open locks all files, in the order of their folders' paths, or none (LockedError),
@@ -55,7 +56,7 @@ type fileState struct {
 func Open(files []string, o Options) (*State, error) {
 	s := &State{history: state.NewHistory()}
 	for _, f := range files {
-		s.files = append(s.files, &fileState{job: f, dir: Folder(f, o.StateDir)})
+		s.files = append(s.files, &fileState{job: f, dir: Folder(f, o.StateDir), journal: journal{slots: map[string]int{}, earlier: map[string]bool{}}})
 	}
 	over, err := s.open(o)
 	if err != nil {
@@ -63,14 +64,17 @@ func Open(files []string, o Options) (*State, error) {
 	}
 	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.files[0].dir, runLogName), MaxSize: 10, MaxBackups: 3}
 	s.sync = newSyncer(s.fsync, s.look, o.Go)
-	for _, dir := range over {
-		s.sync.remove(dir)
+	for i, f := range s.files {
+		for _, id := range over[i] {
+			s.RemoveAttempt(i, id)
+		}
+		s.sync.then(f.sweep)
 	}
 	return s, nil
 }
 
-// open locks and reads. It returns the folders of attempts that are over.
-func (s *State) open(o Options) (over []string, err error) {
+// open locks and reads. It returns, by file, the attempts that are over.
+func (s *State) open(o Options) (over [][]string, err error) {
 	byFolder := slices.SortedFunc(slices.Values(s.files), func(a, b *fileState) int { return strings.Compare(a.dir, b.dir) })
 	for _, f := range byFolder {
 		if err := s.lock(f); err != nil {
@@ -78,11 +82,11 @@ func (s *State) open(o Options) (over []string, err error) {
 		}
 	}
 	for i := range s.files {
-		dirs, err := s.read(i, o)
+		ids, err := s.read(i, o)
 		if err != nil {
 			return nil, err
 		}
-		over = append(over, dirs...)
+		over = append(over, ids)
 	}
 	return over, nil
 }
@@ -142,13 +146,16 @@ func (s *State) unlock() error {
 	return errors.Join(errs...)
 }
 
-// read loads one ledger and opens it for appending. It returns the folders of attempts
-// that are over: those whose end the ledger has, and those that it does not know and that
+// read loads one ledger and opens it for appending. It returns the attempts that have files
+// and are over: those whose end the ledger has, and those that it does not know and that
 // never began.
 func (s *State) read(i int, o Options) (over []string, err error) {
 	dir := s.files[i].dir
 	r := newReader(filepath.Join(dir, ledgerName))
-	left := attemptFolders(dir) // before the ledger is read, so none of them is known to be over
+	left, err := attemptsLeft(dir) // before the ledger is read, so none of them is known to be over
+	if err != nil {
+		return nil, err
+	}
 	var ended func(string)
 	if len(left) > 0 {
 		ended = func(uniID string) {
@@ -183,9 +190,14 @@ func (s *State) read(i int, o Options) (over []string, err error) {
 			s.history.Apply(i, f)
 		}
 	}
+	for id, a := range s.history.Open {
+		if a.Ledger == i {
+			s.files[i].journal.earlier[id] = true
+		}
+	}
 	for id := range left {
-		if _, open := s.history.Open[id]; !open {
-			over = append(over, s.AttemptDir(i, id))
+		if !s.files[i].journal.earlier[id] {
+			over = append(over, id)
 		}
 	}
 	return over, nil
@@ -207,8 +219,8 @@ func (s *State) recover(i int, r *reader, left map[string]bool, o Options) (foun
 		}
 		if t.Start.Kind == "" {
 			if t.Began {
-				delete(left, id)
-				s.warnings = append(s.warnings, dir+": this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder")
+				s.files[i].journal.earlier[id] = true
+				s.warnings = append(s.warnings, dir+": this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder "+filepath.Dir(dir))
 			}
 			continue
 		}
@@ -317,8 +329,11 @@ func (s *State) Sync() error { return in(s.files[0].dir, s.sync.close()) }
 // Close syncs everything to disk and releases the locks.
 func (s *State) Close() error {
 	err := s.sync.close()
-	for i, f := range s.files { // save the next run reading what this one has written
-		l := f.ledger
+	for i, f := range s.files {
+		if err == nil {
+			f.sweep()
+		}
+		l := f.ledger // the next run is saved reading what this one has written
 		if added := l.size - l.began; added >= indexFrom && added < indexClose {
 			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
 		}

@@ -2,7 +2,6 @@ package disk
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +15,7 @@ const (
 	lookEach  = 3
 )
 
-// syncer syncs ends to disk and then removes attempt folders, in its own goroutine,
+// syncer syncs ends to disk and then gives up the attempts' files, in its own goroutine,
 // so the loop never waits for a disk.
 type syncer struct {
 	fsync func() error
@@ -25,11 +24,11 @@ type syncer struct {
 	done  chan struct{}
 	once  sync.Once // of close
 
-	mu      sync.Mutex
-	wanted  bool
-	remains []string // folders of attempts that are over, to remove after the next sync
-	err     error
-	untold  error // the part of err that has not been reported yet
+	mu     sync.Mutex
+	wanted bool
+	thens  []func() // to do after the next sync
+	err    error
+	untold error // the part of err that has not been reported yet
 }
 
 func newSyncer(fsync, look func() error, start func(func())) *syncer {
@@ -47,9 +46,9 @@ func (s *syncer) want() {
 	s.mu.Unlock()
 }
 
-func (s *syncer) remove(dir string) {
+func (s *syncer) then(f func()) {
 	s.mu.Lock()
-	s.remains = append(s.remains, dir)
+	s.thens = append(s.thens, f)
 	s.mu.Unlock()
 }
 
@@ -71,21 +70,21 @@ func (s *syncer) run() {
 	}
 }
 
-// flush syncs, then removes the folders that were waiting when the sync began. If the
-// sync fails nothing is removed, because the attempt's own record may be the only one.
+// flush syncs, then does what was waiting when the sync began. If the sync fails nothing is
+// removed, because the attempt's own record may be the only one.
 func (s *syncer) flush() {
 	s.mu.Lock()
-	wanted, remains := s.wanted, s.remains
-	s.wanted, s.remains = false, nil
+	wanted, thens := s.wanted, s.thens
+	s.wanted, s.thens = false, nil
 	s.mu.Unlock()
-	if wanted || len(remains) > 0 {
+	if wanted || len(thens) > 0 {
 		if err := s.fsync(); err != nil {
 			s.failed(err)
 			return
 		}
 	}
-	for _, dir := range remains {
-		_ = os.RemoveAll(dir) // what cannot be removed now is swept when the state is next opened
+	for _, then := range thens {
+		then()
 	}
 }
 

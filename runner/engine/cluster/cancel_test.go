@@ -10,6 +10,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
 )
 
 // plain calls tasks "17.3", and commands what they do.
@@ -63,7 +64,7 @@ func TestElsewhere(t *testing.T) {
 		"void":             func(dir string) error { return claim(dir, voidMark) },
 		"without a folder": os.RemoveAll,
 		"ended": func(dir string) error {
-			f, err := wire.OpenRecord(dir)
+			f, err := wire.OpenRecord(dir, state.Slot{})
 			if err != nil {
 				return err
 			}

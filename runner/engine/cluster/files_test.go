@@ -18,6 +18,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
 )
 
 // Whoever claims first has it, however many try at once: a node, or a run that voids it.
@@ -145,7 +146,7 @@ func TestStatus(t *testing.T) {
 	if end, got := read(); end != nil || got == nil || got.Running.PID != 5 || got.Beat != 2 || !reflect.DeepEqual(got.GPUs, []int{2, 3}) {
 		t.Errorf("got %+v, %+v", end, got)
 	}
-	f, err := wire.OpenRecord(dir)
+	f, err := wire.OpenRecord(dir, state.Slot{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func refuse(l *engine.Launch, r wire.Record) int {
 	r.State, r.UniID, r.Exit, r.Of = wire.StateOver, l.UniID, -1, wire.OriginOf(l)
 	r.Started = time.Now()
 	r.Ended = r.Started
-	f, err := wire.OpenRecord(l.Dir)
+	f, err := wire.OpenRecord(l.Dir, state.Slot{})
 	if err == nil {
 		err = errors.Join(r.Put(f), f.Sync(), f.Close())
 	}

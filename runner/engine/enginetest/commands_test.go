@@ -45,7 +45,7 @@ func commands() (tests []test) {
 		{"no working directory", func(l *engine.Launch) { l.WorkDir = "/nowhere/at/all" }, []string{"echo ran"}, outcome{Exit: -1}, "", "/nowhere/at/all"},
 		{"no shell", func(l *engine.Launch) { l.Shell = []string{"/nowhere/sh", "-c"} }, []string{"echo ran"}, outcome{Exit: 127}, "", "/nowhere/sh"},
 		{"a shell that is not executable", func(l *engine.Launch) { l.Shell = []string{"/etc/passwd", "-c"} }, []string{"echo ran"}, outcome{Exit: 126}, "", "/etc/passwd"},
-		{"a log that is a folder", func(l *engine.Launch) { l.Stdout = l.Dir }, []string{"echo ran"}, outcome{Exit: -1}, "", "$DIR"},
+		{"a log that is a folder", func(l *engine.Launch) { l.Stdout = l.WorkDir }, []string{"echo ran"}, outcome{Exit: -1}, "", "$DIR"},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
 			l := b.launch(c.commands...)
@@ -89,7 +89,7 @@ var logs = []test{
 	}},
 	{"header, then appended", func(b *bench) {
 		l := b.launch("echo new")
-		l.Stdout = filepath.Join(l.Dir, "log")
+		l.Stdout = filepath.Join(l.WorkDir, "log")
 		l.Stderr, l.Header = l.Stdout, "--- attempt 2 ---\n"
 		b.write(l.Stdout, "old\n")
 		b.expect(b.run(l), outcome{})
@@ -97,7 +97,7 @@ var logs = []test{
 	}},
 	{"header in both files", func(b *bench) {
 		l := b.launch("echo out; echo err >&2")
-		l.Stderr, l.Header = filepath.Join(l.Dir, "err"), "--- attempt 2 ---\n"
+		l.Stderr, l.Header = filepath.Join(l.WorkDir, "err"), "--- attempt 2 ---\n"
 		b.expect(b.run(l), outcome{})
 		b.logged(l, l.Header+"out\n")
 		b.contains(l.Stderr, l.Header+"err\n")

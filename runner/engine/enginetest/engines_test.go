@@ -19,6 +19,7 @@ import (
 	"gpurun/runner/engine/cluster/slurm"
 	"gpurun/runner/engine/local"
 	"gpurun/runner/engine/local/keeper"
+	"gpurun/state"
 )
 
 // kinds are the engines that are checked.
@@ -142,13 +143,22 @@ func (b *bench) launch(commands ...string) engine.Launch {
 		b.t.Fatal(err)
 	}
 	log := filepath.Join(b.dir, "logs", id+".log")
+	own, slot := dir, state.Slot{}
+	if !b.kind.Abilities().Places {
+		own, slot = dir+".own", state.Slot{Journal: filepath.Join(b.dir, "attempts", "run"+state.JournalSuffix), N: b.n}
+		f, err := os.OpenFile(slot.Journal, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		f.Close()
+	}
 	return engine.Launch{
-		Identity: engine.Identity{UniID: id, Job: "job", Dir: dir, Grace: 10 * time.Second},
+		Identity: engine.Identity{UniID: id, Job: "job", Dir: own, Grace: 10 * time.Second},
 		Command: engine.Command{
 			Shell: []string{"/bin/sh", "-c"}, Commands: commands, WorkDir: dir,
 			Env: []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + id, "DIR=" + dir},
 		},
-		Output: engine.Output{Stdout: log, Stderr: log}, Attempt: 1,
+		Output: engine.Output{Stdout: log, Stderr: log}, Attempt: 1, Slot: slot,
 	}
 }
 
@@ -267,7 +277,7 @@ func (b *bench) write(path, text string) {
 // goOn releases a job that reads a line from its FIFO.
 func (b *bench) goOn(l engine.Launch) {
 	b.t.Helper()
-	b.write(filepath.Join(l.Dir, "fifo"), "go\n")
+	b.write(filepath.Join(l.WorkDir, "fifo"), "go\n")
 }
 
 // outcome is the predictable part of an Ended.
@@ -296,7 +306,7 @@ func (b *bench) expect(got engine.Ended, want outcome) {
 // test waits for, so no test has to sleep.
 func (b *bench) fifo(l engine.Launch) string {
 	b.t.Helper()
-	path := filepath.Join(l.Dir, "fifo")
+	path := filepath.Join(l.WorkDir, "fifo")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		b.t.Fatal(err)
 	}

@@ -76,12 +76,12 @@ func leftovers() (tests []test) {
 			b.fifo(l)
 			b.start(l)
 			shown := b.background(l.UniID)
-			main := b.readPID(filepath.Join(l.Dir, "main"))
+			main := b.readPID(filepath.Join(l.WorkDir, "main"))
 			b.trees().OnGPU(l.UniID, []int{main})
 			for shown.PID != main { // the keeper shows it first once it knows
 				shown = b.background(l.UniID)
 			}
-			b.write(filepath.Join(l.Dir, "seen"), "")
+			b.write(filepath.Join(l.WorkDir, "seen"), "")
 			b.goOn(l)
 			b.expect(b.end(l.UniID), outcome{})
 		}},

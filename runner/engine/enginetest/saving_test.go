@@ -46,7 +46,7 @@ var saving = []test{
 		if ev := b.next(l.UniID); !strings.Contains(ev.Declined, "SIGUSR1") {
 			b.t.Fatalf("got %+v, want Declined", ev)
 		}
-		b.write(l.Dir+"/again", "go\n")
+		b.write(l.WorkDir+"/again", "go\n")
 		b.expect(b.end(l.UniID), outcome{})
 	}},
 	{"stopped meanwhile", func(b *bench) {
@@ -83,7 +83,7 @@ func (b *bench) saver(commands ...string) (l engine.Launch, r engine.Running, pi
 	l.Shell = []string{"bash", "-c"}
 	l.Grace = patience
 	fifo := b.fifo(l)
-	if err := unix.Mkfifo(l.Dir+"/again", 0o600); err != nil && !os.IsExist(err) {
+	if err := unix.Mkfifo(l.WorkDir+"/again", 0o600); err != nil && !os.IsExist(err) {
 		b.t.Fatal(err)
 	}
 	r = b.start(l)

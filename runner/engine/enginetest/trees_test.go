@@ -134,7 +134,7 @@ var trees = []test{
 // reporting returns a tree job that reports the state of a PID.
 func (b *bench) reporting(pid, state string) engine.Launch {
 	l := b.launch("")
-	l.Tree, l.UniFile = true, filepath.Join(l.Dir, "uni_id.json")
+	l.Tree, l.UniFile = true, filepath.Join(l.WorkDir, "uni_id.json")
 	l.Commands[0] = fmt.Sprintf(`printf '{"%s": {"pid": %%d, "state": "%s"}}' %s >%s`, l.UniID, state, pid, l.UniFile)
 	return l
 }

@@ -245,7 +245,7 @@ func TestNoLaunchWithoutItsClaim(t *testing.T) {
 	if e := s.ended(); !e.Lost || !e.Void {
 		t.Errorf("ended %+v", e)
 	}
-	if _, err := os.Stat(s.launch.Dir + "/ran"); err == nil {
+	if _, err := os.Stat(s.launch.WorkDir + "/ran"); err == nil {
 		t.Error("it ran without a claim")
 	}
 }

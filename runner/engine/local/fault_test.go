@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ type scene struct {
 	engine *Local
 	launch engine.Launch
 	run    engine.Running
+	slots  int
 }
 
 func newScene(t *testing.T, commands ...string) *scene {
@@ -49,10 +51,16 @@ func (s *scene) open() {
 
 func (s *scene) prepare(id string, commands ...string) engine.Launch {
 	s.Helper()
-	dir := filepath.Join(s.dir, id)
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	dir, attempts := filepath.Join(s.dir, id), filepath.Join(s.dir, "attempts")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.MkdirAll(attempts, 0o755)); err != nil {
 		s.Fatal(err)
 	}
+	journal, err := os.OpenFile(filepath.Join(attempts, "run"+state.JournalSuffix), os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.Fatal(err)
+	}
+	journal.Close()
+	s.slots++
 	for _, name := range []string{"fifo", "up"} {
 		if err := unix.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
 			s.Fatal(err)
@@ -66,12 +74,12 @@ func (s *scene) prepare(id string, commands ...string) engine.Launch {
 		}
 	})
 	return engine.Launch{
-		Identity: engine.Identity{UniID: uniID, Job: id, Dir: dir, Grace: patience},
+		Identity: engine.Identity{UniID: uniID, Job: id, Dir: filepath.Join(attempts, uniID), Grace: patience},
 		Command: engine.Command{
 			Shell: []string{"/bin/sh", "-c"}, Commands: commands, WorkDir: dir,
 			Env: []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + uniID},
 		},
-		Output: engine.Output{Stdout: log, Stderr: log},
+		Output: engine.Output{Stdout: log, Stderr: log}, Slot: state.Slot{Journal: journal.Name(), N: s.slots - 1},
 	}
 }
 
@@ -154,7 +162,7 @@ func (s *scene) awaitGone(id procs.ID) {
 
 func (s *scene) goOn() {
 	s.Helper()
-	f, err := os.OpenFile(filepath.Join(s.launch.Dir, "fifo"), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(s.launch.WorkDir, "fifo"), os.O_RDWR, 0)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -167,7 +175,7 @@ func (s *scene) goOn() {
 // hear waits for a line that the job writes into its second FIFO.
 func (s *scene) hear() {
 	s.Helper()
-	f, err := os.OpenFile(filepath.Join(s.launch.Dir, "up"), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(s.launch.WorkDir, "up"), os.O_RDWR, 0)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -319,8 +327,8 @@ func TestAllKilled(t *testing.T) {
 	if got := lostOutcome(s.ended()); got != lostRunning {
 		t.Errorf("ended as %s", got)
 	}
-	if _, err := os.Stat(wire.Marker(s.launch.Dir, 1)); err != nil {
-		t.Errorf("the second command is not void: %v", err)
+	if !wire.Forbidden(s.launch.Dir) {
+		t.Error("the second command may begin")
 	}
 }
 
@@ -351,7 +359,7 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(s.dir, socketPattern)); len(names) != 0 {
 		t.Errorf("it left %v", names)
 	}
-	rec, err := wire.ReadRecord(s.launch.Dir, s.launch.UniID)
+	rec, err := wire.Find(s.launch.Dir, s.launch.UniID)
 	if err != nil || rec.State != wire.StateOver || rec.Exit != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}

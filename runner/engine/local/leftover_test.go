@@ -52,7 +52,7 @@ func TestLeftOverWithoutKeeper(t *testing.T) {
 	}
 }
 
-// A keeper killed while it creates a process leaves a marker without it. Nobody can tell
+// A keeper killed while it creates a process leaves a record without it. Nobody can tell
 // that process from what it leaves behind, so a tree that has just begun is ended; an
 // older one is followed to its end.
 func TestKeeperKilledInAStart(t *testing.T) {
@@ -62,13 +62,12 @@ func TestKeeperKilledInAStart(t *testing.T) {
 			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
 			s.start()
 			s.run.PID = s.background().PID
-			if err := os.Truncate(wire.Marker(s.launch.Dir, 0), 0); err != nil {
+			rec, err := wire.Find(s.launch.Dir, s.launch.UniID)
+			if err != nil {
 				t.Fatal(err)
 			}
-			at := time.Now().Add(-age)
-			if err := os.Chtimes(wire.Marker(s.launch.Dir, 0), at, at); err != nil {
-				t.Fatal(err)
-			}
+			rec.Roots, rec.Latest = make([]procs.ID, 1), time.Now().Add(-age)
+			putRecord(t, s.launch.Dir, rec)
 			s.killKeeper()
 			if age > 0 {
 				s.goOn()

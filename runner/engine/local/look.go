@@ -1,6 +1,7 @@
 package local
 
 import (
+	"slices"
 	"time"
 
 	"gpurun/runner/engine"
@@ -18,14 +19,17 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 type looker struct{ census procs.Census }
 
 func (l *looker) look(dir, uniID string) engine.Found {
-	rec, err := wire.ReadRecord(dir, uniID)
+	rec, err := wire.Find(dir, uniID)
 	if err == nil && rec.State == wire.StateOver {
 		return engine.Found{Ended: rec.End(), Began: !rec.Void}
 	}
 	var f engine.Found
-	var roots []procs.ID
-	roots, f.Began = wire.Roots(dir)
-	if err == nil && rec.BootID != "" && rec.BootID != host.BootID() {
+	if err != nil {
+		return f
+	}
+	roots := slices.DeleteFunc(rec.Roots, func(p procs.ID) bool { return p.PID == 0 })
+	f.Began = rec.Begun > 0
+	if rec.BootID != "" && rec.BootID != host.BootID() {
 		return f // the machine went down with it
 	}
 	for i := len(roots) - 1; i >= 0 && f.PID == 0; i-- {
@@ -40,7 +44,7 @@ func (l *looker) look(dir, uniID string) engine.Found {
 	}
 	if f.PID == 0 {
 		// It may have ended in the meantime.
-		if rec, err := wire.ReadRecord(dir, uniID); err == nil && rec.State == wire.StateOver {
+		if rec, err := wire.Find(dir, uniID); err == nil && rec.State == wire.StateOver {
 			return engine.Found{Ended: rec.End(), Began: !rec.Void}
 		}
 		return f

@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // A runner waits for the jobs of a keeper whose messages it does not understand, and takes
@@ -20,11 +23,7 @@ func TestKeeperOfNewerVersion(t *testing.T) {
 	s := newScene(t, "echo up >up")
 	at := s.launch.Identity
 	rec := &wire.Record{UniID: at.UniID, State: wire.StateOpen, Steps: 1}
-	f, err := wire.CreateRecord(at.Dir, rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	putRecord(t, at.Dir, rec)
 	ln, err := net.Listen("unix", filepath.Join(s.dir, "keeper-00000000.sock"))
 	if err != nil {
 		t.Fatal(err)
@@ -52,15 +51,62 @@ func TestKeeperOfNewerVersion(t *testing.T) {
 	}
 	defer l.Close()
 	l.Adopt(engine.Attempt{Identity: at})
-	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 2; this gpurun knows up to 1") {
+	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 3; this gpurun knows up to 2") {
 		t.Fatalf("got %+v, want a warning with both versions", ev)
 	}
 	rec.State, rec.Exit, rec.Ended = wire.StateOver, 7, time.Now()
-	if err := rec.Put(f); err != nil {
-		t.Fatal(err)
-	}
+	putRecord(t, at.Dir, rec)
 	close(ends)
 	if ev := <-l.Events(); ev.Ended == nil || ev.Ended.ExitCode != 7 {
 		t.Errorf("got %+v, want the end in the record", ev)
+	}
+}
+
+// A keeper of the last release that runs on is followed, and what it says is believed. If it is
+// killed, its attempts are found by what it left in their folders.
+func TestKeeperOfOlderVersion(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
+			s := newScene(t, "exit")
+			at, p := s.launch.Identity, sleeper(t)
+			stat := fmt.Sprintf("%d (sleep) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", p.PID, p.Start)
+			oldRecord(t, at.Dir, &wire.Record{UniID: at.UniID, State: wire.StateOpen, Steps: 1, BootID: host.BootID(), Started: time.Now()}, stat)
+			ln, err := net.Listen("unix", filepath.Join(s.dir, "keeper-00000000.sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			send := make(chan any)
+			go func() {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				for m := range send {
+					b, _ := json.Marshal(m)
+					_, _ = c.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(b))), b...))
+				}
+			}()
+			s.open()
+			s.adopt()
+			send <- map[string]any{"v": 1, "op": "running", "uni_id": at.UniID, "running": engine.Running{PID: p.PID, PIDStart: p.Start}}
+			if ev := s.next(); ev.Running == nil || ev.Running.PID != p.PID || !ev.Running.Adopted {
+				t.Fatalf("got %+v, want Running of %d", ev, p.PID)
+			}
+			if !killed {
+				send <- map[string]any{"v": 1, "op": "ended", "uni_id": at.UniID, "ended": engine.Ended{ExitCode: 5}}
+				if got := s.ended(); got.ExitCode != 5 || got.Lost {
+					t.Errorf("ended as %+v", got)
+				}
+				close(send)
+				return
+			}
+			close(send)
+			s.engine.Stop(at.UniID, state.WhyCancelled, engine.Term)
+			if got := s.ended(); !got.Lost || got.Void || got.Why != state.WhyCancelled {
+				t.Errorf("ended as %+v, want it lost, and stopped", got)
+			}
+		})
 	}
 }

@@ -1,8 +1,8 @@
 package local
 
 import (
+	"errors"
 	"fmt"
-	"os"
 
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
@@ -22,12 +22,14 @@ func (e *UnknownError) Error() string {
 
 // Trace reads an attempt's start from its record.
 func (Kind) Trace(dir, uniID string) (state.Trace, error) {
-	if _, err := os.Lstat(wire.Marker(dir, 0)); err != nil {
+	rec, err := wire.Find(dir, uniID)
+	switch {
+	case errors.Is(err, wire.ErrNoRecord), err == nil && rec.Begun == 0:
 		return state.Trace{}, nil
-	}
-	rec, err := wire.ReadRecord(dir, uniID)
-	if err != nil || rec.Of == nil || rec.Of.Key == "" {
-		return state.Trace{Began: true}, unknown(dir, uniID)
+	case err != nil:
+		return state.Trace{}, err
+	case rec.Of == nil || rec.Of.Key == "":
+		return state.Trace{Began: true}, unknown(rec, dir)
 	}
 	o := rec.Of
 	start := state.Fact{
@@ -39,14 +41,13 @@ func (Kind) Trace(dir, uniID string) (state.Trace, error) {
 }
 
 // unknown returns an error while a process of the attempt is alive.
-func unknown(dir, uniID string) error {
-	roots, _ := wire.Roots(dir)
-	for _, p := range roots {
+func unknown(rec *wire.Record, dir string) error {
+	for _, p := range rec.Roots {
 		if procs.Alive(p) {
 			return &UnknownError{Dir: dir, PID: p.PID}
 		}
 	}
-	if named := procs.Named(uniID); len(named) > 0 {
+	if named := procs.Named(rec.UniID); len(named) > 0 {
 		return &UnknownError{Dir: dir, PID: named[0].PID}
 	}
 	return nil

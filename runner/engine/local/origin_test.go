@@ -12,6 +12,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
 	"gpurun/state"
 	"gpurun/state/host"
 )
@@ -28,16 +29,10 @@ func TestRecover(t *testing.T) {
 			l.Grant.Indices = append(l.Grant.Indices, i)
 			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(strings.Repeat("u", 40)))
 		}
-		dir := t.TempDir()
-		r := &wire.Record{State: wire.StateOpen, UniID: "u", Started: time.Now(), BootID: host.BootID(), Boot: 5, Of: wire.OriginOf(&l)}
-		f, err := wire.CreateRecord(dir, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-		if err := os.WriteFile(wire.Marker(dir, 0), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		dir := filepath.Join(t.TempDir(), "u")
+		putRecord(t, dir, &wire.Record{
+			State: wire.StateOpen, UniID: "u", Begun: 1, Roots: make([]procs.ID, 1), Started: time.Now(), BootID: host.BootID(), Boot: 5, Of: wire.OriginOf(&l),
+		})
 		found, err := Kind{}.Trace(dir, "u")
 		start, run := found.Start, found.Run
 		if err != nil || start.Kind != state.KindStart || start.Key != "k" || start.Needs != "n" || start.Attempt != 3 || run.Host == "" {
@@ -52,17 +47,15 @@ func TestRecover(t *testing.T) {
 // A record that identifies no job yields no start. While a process of the attempt is
 // alive that is an error, since nobody knows which job must not be started next to it.
 func TestRecoverUnknown(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "u")
 	if got, err := (Kind{}).Trace(dir, "u"); err != nil || got.Began || got.Start.Kind != "" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	stat, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		t.Fatal(err)
+	self, ok := procs.One(os.Getpid())
+	if !ok {
+		t.Fatal("this process is not listed")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "begun"), stat, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putRecord(t, dir, &wire.Record{State: wire.StateOpen, UniID: "u", Begun: 1, Roots: []procs.ID{self.ID}})
 	var unknown *UnknownError
 	if _, err := (Kind{}).Trace(dir, "u"); !errors.As(err, &unknown) || unknown.PID != os.Getpid() {
 		t.Errorf("got %v", err)

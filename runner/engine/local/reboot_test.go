@@ -1,8 +1,6 @@
 package local
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -23,19 +21,11 @@ func TestMachineWentDown(t *testing.T) {
 		lost       bool
 	}{{"another boot", "of another boot", true}, {"this boot", host.BootID(), false}} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			f, err := wire.CreateRecord(dir, &wire.Record{
-				State: wire.StateOpen, UniID: "u", Steps: 1, PID: p.PID, Start: p.Start, Exit: -1,
+			dir := filepath.Join(t.TempDir(), "u")
+			putRecord(t, dir, &wire.Record{
+				State: wire.StateOpen, UniID: "u", Steps: 1, Begun: 1, Roots: []procs.ID{p.ID}, Exit: -1,
 				Started: began, Boot: time.Hour, BootID: c.boot,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.Close()
-			stat := fmt.Sprintf("%d (sleep) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", p.PID, p.Start)
-			if err := os.WriteFile(filepath.Join(dir, "begun"), []byte(stat), 0o644); err != nil {
-				t.Fatal(err)
-			}
 			l := newLocal(engine.Config{Dir: dir})
 			l.start(func() { l.out.Pump(l.events, l.stop) })
 			e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}

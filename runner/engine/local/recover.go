@@ -2,8 +2,6 @@ package local
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -59,56 +57,41 @@ func (l *Local) recover(e *entry) {
 
 // follow follows an attempt to its end. It returns nil if the engine is closed first.
 func (l *Local) follow(e *entry) *engine.Ended {
-	rec, err := wire.ReadRecord(e.Dir, e.UniID)
-	if err == nil && rec.State == wire.StateOver {
+	if rec, err := wire.Find(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
 		return rec.End()
 	}
-	if rec == nil {
+	forbidden := wire.Forbid(e.Dir)
+	rec, err := wire.Find(e.Dir, e.UniID) // now, since nothing more of it begins
+	never := forbidden == nil && (err == nil && rec.Begun == 0 || errors.Is(err, wire.ErrNoRecord))
+	switch {
+	case err != nil:
 		rec = &wire.Record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
-	}
-	roots, leader, void, cut := settle(e.Dir, rec.Steps)
-	if void {
+	case rec.State == wire.StateOver:
+		return rec.End()
+	case never:
 		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
 	}
-	w := watch{l: l, e: e, rec: rec}
-	if err == nil && !rec.Tree && !rec.Behind {
-		w.leader = leader
+	l.mu.Lock()
+	w := watch{l: l, e: e, rec: rec, never: never && len(e.roots) == 0}
+	for _, p := range rec.Roots {
+		if w.leader = p; p.PID != 0 {
+			e.roots = append(e.roots, p)
+		}
 	}
+	w.roots = e.roots
+	l.mu.Unlock()
 	if rec.BootID != "" && rec.BootID != host.BootID() {
 		return w.ended() // the machine went down with it
 	}
-	if cut {
+	if rec.Begun > 0 && w.leader.PID == 0 && time.Since(rec.Latest) < justNow {
+		// The keeper was killed while it created that process: nobody can tell it from what it may
+		// leave behind, and it has hardly begun.
 		w.ending.Begin(rec.Grace)
 	}
-	l.mu.Lock()
-	e.roots = append(e.roots, roots...)
-	w.roots = e.roots
-	l.mu.Unlock()
-	return w.run()
-}
-
-// settle makes sure that no further command of an attempt begins, given the number of
-// its commands (0 if unknown). It returns the processes of those that began, and the
-// process of the last one if its marker has it. void means that none began, and cut that
-// the keeper has just been killed while it created the last one: nobody can tell that
-// process from what it may leave behind, and it has hardly begun.
-func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void, cut bool) {
-	for i := 0; ; i++ {
-		if i == steps && steps > 0 {
-			return roots, last, false, cut
-		}
-		marker := wire.Marker(dir, i)
-		won, err := wire.Void(marker)
-		if won || err != nil && !errors.Is(err, fs.ErrExist) {
-			return roots, last, won && i == 0, cut
-		}
-		last, cut = procs.ID{}, false
-		if p, err := wire.Begun(marker); err == nil && p.PID != 0 {
-			roots, last = append(roots, p), p
-		} else if fi, err := os.Lstat(marker); err == nil {
-			cut = time.Since(fi.ModTime()) < justNow
-		}
+	if rec.Tree || rec.Behind {
+		w.leader = procs.ID{}
 	}
+	return w.run()
 }
 
 // justNow is how old a start may be to count as just made.
@@ -119,6 +102,7 @@ type watch struct {
 	l       *Local
 	e       *entry
 	rec     *wire.Record
+	never   bool // nothing shows that it has begun
 	roots   []procs.ID
 	leader  procs.ID // once it ends, the rest is left behind; zero if unknown or if the whole tree is the job
 	ending  procs.Ending
@@ -195,6 +179,7 @@ func (w *watch) latest() procs.ID {
 // found reports that the attempt is alive, unless that has been reported, and sets its
 // timeout, which kept counting.
 func (w *watch) found(ids []procs.ID) {
+	w.never = false
 	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= host.Boottime() {
 		w.timeout.Set(w.rec.Boot + w.rec.Timeout)
 	}
@@ -269,7 +254,7 @@ func (w *watch) because(why string) {
 		return
 	}
 	w.rec.Why = why
-	if f, err := wire.OpenRecord(w.e.Dir); err == nil {
+	if f, err := wire.OpenRecord(w.e.Dir, w.rec.Slot); err == nil {
 		_ = w.rec.Put(f)
 		f.Close()
 	}
@@ -322,11 +307,11 @@ func (w *watch) saved() {
 
 // ended returns the end once the tree is gone. The keeper may have written it before it died.
 func (w *watch) ended() *engine.Ended {
-	if rec, err := wire.ReadRecord(w.e.Dir, w.e.UniID); err == nil && rec.State == wire.StateOver {
+	if rec, err := wire.Find(w.e.Dir, w.e.UniID); err == nil && rec.State == wire.StateOver {
 		return rec.End()
 	}
 	e := &engine.Ended{
-		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Stuck: w.stuck, LeftOver: w.left,
+		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Void: w.never, Stuck: w.stuck, LeftOver: w.left,
 	}
 	if w.rec.Boot > 0 && w.rec.BootID == host.BootID() {
 		e.Elapsed = max(host.Boottime()-w.rec.Boot, 0)

@@ -1,57 +1,68 @@
 package local
 
 import (
-	"os"
+	"fmt"
 	"path/filepath"
-	"reflect"
 	"testing"
+	"time"
 
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 )
 
-// Which process an attempt began last, according to the markers that its keeper and
-// later runners left.
+// What becomes of an attempt that no keeper has, by what its keeper and later runners left, in a
+// journal or, until version 1, in a folder. None of its processes lives.
 func TestSettle(t *testing.T) {
-	const began = "17 (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711\n"
-	p := procs.ID{PID: 17, Start: 4711}
-	type result struct {
-		Roots []procs.ID
-		Last  procs.ID
-		Void  bool
-		Cut   bool
+	gone := procs.ID{PID: 1 << 22, Start: 4711}
+	began := fmt.Sprintf("%d (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", gone.PID, gone.Start)
+	open := func(begun int, roots ...procs.ID) *wire.Record {
+		return &wire.Record{State: wire.StateOpen, UniID: "u", Steps: 2, Begun: begun, Roots: roots}
 	}
-	for _, c := range []struct {
-		name    string
-		markers map[string]string
-		steps   int
-		want    result
+	over := &wire.Record{State: wire.StateOver, UniID: "u", Steps: 1, Begun: 1, Exit: 7}
+	const exit7, void, lost = "exit 7  why \"\" lost false void false", "exit -1  why \"\" lost true void true", lostRunning
+	for name, c := range map[string]struct {
+		put  func(dir string)
+		want string
 	}{
-		{"never begun", nil, 1, result{Void: true}},
-		{"made void before", map[string]string{"begun": "void\n"}, 1, result{Void: true}},
-		{"the only command", map[string]string{"begun": began}, 1, result{[]procs.ID{p}, p, false, false}},
-		{"the first of two", map[string]string{"begun": began}, 2, result{[]procs.ID{p}, p, false, false}},
-		{"the first of nobody knows how many", map[string]string{"begun": began}, 0, result{[]procs.ID{p}, p, false, false}},
-		// A runner was killed while voiding the second command, which therefore never began.
-		{"an empty marker behind the last", map[string]string{"begun": began, "begun.2": ""}, 1, result{[]procs.ID{p}, p, false, false}},
-		// Here it may be the second command's, which may run.
-		{"an empty marker of the second", map[string]string{"begun": began, "begun.2": ""}, 2, result{[]procs.ID{p}, procs.ID{}, false, true}},
-		{"both", map[string]string{"begun": "16 (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4700\n", "begun.2": began}, 2,
-			result{[]procs.ID{{PID: 16, Start: 4700}, p}, p, false, false}},
+		"nothing on record":            {func(string) {}, void},
+		"never begun":                  {func(dir string) { putRecord(t, dir, open(0)) }, void},
+		"begun":                        {func(dir string) { putRecord(t, dir, open(1, gone)) }, lost},
+		"the process not recorded":     {func(dir string) { putRecord(t, dir, open(2, gone, procs.ID{})) }, lost},
+		"over":                         {func(dir string) { putRecord(t, dir, over) }, exit7},
+		"old: never begun":             {func(dir string) { oldRecord(t, dir, open(0)) }, void},
+		"old: made void before":        {func(dir string) { oldRecord(t, dir, open(0), "void\n") }, void},
+		"old: begun":                   {func(dir string) { oldRecord(t, dir, open(0), began) }, lost},
+		"old: the second made void":    {func(dir string) { oldRecord(t, dir, open(0), began, "void\n") }, lost},
+		"old: the process not written": {func(dir string) { oldRecord(t, dir, open(0), "") }, lost},
+		"old: over":                    {func(dir string) { oldRecord(t, dir, over, began) }, exit7},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			for name, text := range c.markers {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "u")
+			c.put(dir)
 			for range 2 { // the next runner finds what this one left
-				var got result
-				got.Roots, got.Last, got.Void, got.Cut = settle(dir, c.steps)
-				if !reflect.DeepEqual(got, c.want) {
-					t.Errorf("got %+v, want %+v", got, c.want)
+				l := newLocal(engine.Config{Dir: dir})
+				e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: time.Now()}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
+				if got := lostOutcome(*l.follow(e)); got != c.want {
+					t.Errorf("got %s, want %s", got, c.want)
 				}
 			}
 		})
+	}
+}
+
+// An attempt of which nothing is on record, because somebody removed its journal, has begun if the
+// ledger has its process.
+func TestSettleByLedger(t *testing.T) {
+	p := sleeper(t)
+	l := newLocal(engine.Config{})
+	dir := filepath.Join(t.TempDir(), "u")
+	e := &entry{
+		Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}}, roots: []procs.ID{p.ID},
+		stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1),
+	}
+	e.stops <- &wire.Message{Op: wire.Stop, How: engine.Kill}
+	if got := lostOutcome(*l.follow(e)); got != lostRunning {
+		t.Errorf("ended as %s, want %s", got, lostRunning)
 	}
 }

@@ -1,10 +1,10 @@
 package keeper
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,6 +16,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -50,7 +51,7 @@ type inbox struct {
 
 // holds is what an attempt holds while it runs.
 type holds struct {
-	file     *os.File // of the record
+	file     *os.File // of the record, and of others
 	made     bool     // the record is on disk
 	out      outputs
 	config   io.Closer     // protects its config file from replacement; nil without one
@@ -84,10 +85,10 @@ func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 // run runs the attempt's whole life. Its result is also in the record.
 func (a *attempt) run() *engine.Ended {
 	err := a.patient(a.furnish)
-	if a.file == nil {
+	if !a.made {
 		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
 	}
-	defer func() { a.letGo(); a.file.Close() }()
+	defer a.letGo()
 	if err != nil {
 		a.rec.Err, a.cramped = err.Error(), noRoom(err)
 		return a.finish()
@@ -118,19 +119,46 @@ func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = wire.Record{
 		State: wire.StateOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
-		Started: time.Now(), Timeout: a.Timeout, Notice: a.Notice, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Of: wire.OriginOf(&a.Launch),
+		Started: time.Now(), Timeout: a.Timeout, Notice: a.Notice, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Slot: a.Slot, Of: wire.OriginOf(&a.Launch),
 	}
 	var err error
-	if a.made {
-		if a.file, err = wire.OpenRecord(a.Dir); err == nil {
-			err = a.rec.Put(a.file)
-		}
-	} else {
-		a.file, err = wire.CreateRecord(a.Dir, &a.rec)
+	if a.file, err = a.k.record(a.Dir, a.Slot); err != nil {
+		return err
 	}
-	a.made = a.made || err == nil
-	return err
+	if has := make([]byte, state.SlotSize); a.Slot.Journal != "" && !a.made {
+		n, _ := a.file.ReadAt(has, int64(a.Slot.N)*state.SlotSize)
+		if _, twice := state.Slots(has[:n])[a.UniID]; twice {
+			return fmt.Errorf("it has a record already, in %q", a.file.Name())
+		}
+	}
+	if err = a.put(); err != nil {
+		return fmt.Errorf("cannot write the status record in %q: %w", a.file.Name(), err)
+	}
+	a.made = true
+	return nil
 }
+
+// record opens the file of a record. Attempts share it.
+func (k *keeper) record(dir string, s state.Slot) (*os.File, error) {
+	path := cmp.Or(s.Journal, dir)
+	if f, ok := k.records.Load(path); ok && linked(f.(*os.File)) {
+		return f.(*os.File), nil
+	}
+	f, err := wire.OpenRecord(dir, s)
+	if err == nil {
+		k.records.Store(path, f)
+	}
+	return f, err
+}
+
+// linked reports whether a file still has its name: nobody finds what is written otherwise.
+func linked(f *os.File) bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0
+}
+
+// put overwrites the attempt's record.
+func (a *attempt) put() error { return a.rec.Put(a.file) }
 
 // furnish acquires everything that the attempt holds while it runs. If descriptors are
 // scarce it keeps none of them: other attempts need them in order to end.
@@ -139,14 +167,12 @@ func (a *attempt) furnish() error {
 	if err != nil {
 		return err
 	}
-	if err = a.open(); err == nil && a.k.crowded(int(a.file.Fd()), a.out.out, a.out.err) {
+	if err = a.open(); err == nil && a.k.crowded(a.out.out, a.out.err) {
 		a.out.close()
 		err = fmt.Errorf("cannot open its files: %w", unix.EMFILE)
 	}
 	if outOfFiles(err) {
 		a.letGo()
-		a.file.Close()
-		a.file = nil
 	}
 	return err
 }
@@ -204,22 +230,47 @@ func (a *attempt) step(i int, argv []string) error {
 		return err
 	}
 	started, boot := time.Now(), host.Boottime()
-	p, exit, err := a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), cores: a.cores, begun: wire.Marker(a.Dir, i)})
-	if err != nil {
+	if i == 0 {
+		a.rec.Started, a.rec.Boot = started, boot
+	}
+	a.rec.Begun, a.rec.Latest, a.rec.Roots = i+1, started, append(a.rec.Roots, procs.ID{})
+	var p procs.ID
+	var exit <-chan end
+	if err = a.begin(); err == nil {
+		p, exit, err = a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), cores: a.cores})
+	}
+	if err != nil { // nothing ran, and it may be started again
+		a.rec.Begun, a.rec.Roots = i, a.rec.Roots[:i]
+		_ = a.put()
 		return err
 	}
-	a.leader, a.exit = p, exit
+	a.leader, a.exit, a.rec.Roots[i] = p, exit, p
+	_ = a.put() // if the disk does not take it, p is found by the uni_id in its environment
 	r := &engine.Running{PID: p.PID, PIDStart: p.Start, Started: started}
 	if i > 0 {
 		a.k.tell(&wire.Message{Op: wire.Step, UniID: a.UniID, Running: r})
 		return nil
 	}
-	a.rec.Started, a.rec.Boot, a.rec.PID, a.rec.Start = started, boot, p.PID, p.Start
 	a.running.Store(r)
 	if a.Timeout > 0 {
 		a.timeout.Set(boot + a.Timeout)
 	}
 	a.k.tell(&wire.Message{Op: wire.Running, UniID: a.UniID, Running: r})
+	return nil
+}
+
+// errForbidden is why a command does not begin that somebody has kept from it.
+var errForbidden = errors.New("it is kept from beginning")
+
+// begin has it on record that the next command begins. If the keeper is killed before that has
+// its process there, it is found by the uni_id in its environment.
+func (a *attempt) begin() error {
+	if err := a.put(); err != nil {
+		return fmt.Errorf("cannot record the start in %q: %w", a.file.Name(), err)
+	}
+	if wire.Forbidden(a.Dir) || !linked(a.file) { // in this order: see disk.State
+		return errForbidden
+	}
 	return nil
 }
 
@@ -232,7 +283,7 @@ const (
 // notStarted records why command i could not be started.
 func (a *attempt) notStarted(i int, err error) {
 	a.rec.Exit, a.rec.Signal = -1, ""
-	if errors.Is(err, fs.ErrExist) { // somebody has kept it from beginning
+	if errors.Is(err, errForbidden) {
 		a.rec.Lost, a.rec.Void = true, i == 0
 		return
 	}

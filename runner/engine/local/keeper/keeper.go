@@ -63,6 +63,7 @@ type keeper struct {
 	peaks    func() ([]gpu.Peak, int)
 	environ  []string // that attempts share
 	programs sync.Map // where they were found, by name and PATH
+	records  sync.Map // open files of records, by their paths
 }
 
 // newKeeper creates a keeper in this process, which treats every child as its own.

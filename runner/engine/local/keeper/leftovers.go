@@ -175,7 +175,7 @@ func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
 	now := host.Boottime()
 	if !a.rec.Behind {
 		a.rec.Behind = true
-		_ = a.rec.Put(a.file) // so that a runner without this keeper knows what to wait for
+		_ = a.put() // so that a runner without this keeper knows what to wait for
 		b.looked, b.filters = now, map[procs.ID]bool{}
 		for _, id := range left {
 			b.filters[id] = filter(id.PID)

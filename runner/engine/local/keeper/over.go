@@ -1,11 +1,8 @@
 package keeper
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,7 +60,7 @@ func (a *attempt) because(why string) {
 		return
 	}
 	a.rec.Why = why
-	_ = a.rec.Put(a.file)
+	_ = a.put()
 }
 
 // stop begins to end the attempt, or speeds it up.
@@ -128,31 +125,27 @@ const (
 // that waits for the end is told after a few tries, with the reason: its ledger is
 // another file.
 func (a *attempt) save() (unsaved string) {
-	err := a.rec.Put(a.file)
+	err := a.put()
 	for tries, pause := 0, saveAgain; err != nil && (tries < saveTries || !a.k.heard()); tries, pause = tries+1, min(2*pause, saveLater) {
 		<-time.After(pause)
-		err = a.rec.Put(a.file)
+		err = a.put()
 	}
 	if err == nil {
 		return ""
 	}
-	a.k.saveLater(a.file, a.rec, a.Dir)
-	a.file = nil // it has it now
-	return fmt.Sprintf("cannot write %s: %v", filepath.Join(a.Dir, wire.StatusFile), err)
+	a.k.saveLater(a.file, a.rec)
+	return fmt.Sprintf("cannot write %s: %v", a.file.Name(), err)
 }
 
-// saveLater keeps trying until the disk takes the record, or until the runner has
-// removed its folder, so that nobody needs it. The keeper stays until then.
-func (k *keeper) saveLater(f *os.File, r wire.Record, dir string) {
+// saveLater keeps trying until the disk takes the record, or until its file has been removed,
+// so that nobody needs it. The keeper stays until then. A run that has been told starts
+// nothing more, so no other attempt gets the slot.
+func (k *keeper) saveLater(f *os.File, r wire.Record) {
 	k.mu.Lock()
 	k.outlasts++
 	k.mu.Unlock()
 	k.contain("writing a record", func() {
-		defer f.Close()
-		for r.Put(f) != nil {
-			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-				break
-			}
+		for r.Put(f) != nil && linked(f) {
 			<-time.After(saveLater)
 		}
 		k.mu.Lock()

@@ -7,7 +7,7 @@ import (
 )
 
 // Single runs one attempt in this process, on which nobody calls: the keeper of a cluster's
-// job. The status record exists already, as another attempt's. tell gets what a runner would
+// job. The file of the status record exists already. tell gets what a runner would
 // be told, asked brings stops, and peaks says what its GPUs have shown, for the record. It
 // returns once nothing of the attempt is left.
 func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-chan *wire.Message, peaks func() ([]gpu.Peak, int)) (*engine.Ended, error) {
@@ -20,7 +20,6 @@ func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-c
 	k.limits, k.tell, k.peaks = limits, tell, peaks
 	go k.reaper.wait()
 	a := newAttempt(k, l)
-	a.made = true
 	k.mu.Lock()
 	k.attempts[l.UniID] = a
 	k.mu.Unlock()

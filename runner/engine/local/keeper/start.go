@@ -3,11 +3,9 @@ package keeper
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -25,28 +23,15 @@ type program struct {
 	dir   string
 	files [3]int       // descriptors for 0, 1 and 2
 	cores *unix.CPUSet // that it may run on; nil for all that the keeper may
-	begun string       // path of the marker
 }
 
-// start creates the marker, and then the process: whoever finds a marker knows that its
-// program may have run, and whoever creates it first (wire.Void) keeps it from running. The
-// marker names the process from the moment it executes the program; if the keeper is killed
-// before, the process is found by the uni_id in its environment. The caller keeps it from
-// being reaped until start returns.
+// start creates the process. The caller keeps it from being reaped until start returns.
 func (p *program) start() (procs.ID, error) {
-	marker, err := os.OpenFile(p.begun, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return procs.ID{}, fmt.Errorf("cannot mark the start %q: %w", p.begun, errors.Unwrap(err))
-	}
-	defer marker.Close()
 	pid, err := p.fork()
 	if err != nil {
-		_ = os.Remove(p.begun) // nothing ran, and it may be started again
 		return procs.ID{}, &execError{p.argv[0], err}
 	}
-	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, _ = marker.Write(stat) // on a full disk it stays empty
-	s, _ := host.ParseStat(stat)
+	s, _ := host.StatOf(pid)
 	return procs.ID{PID: pid, Start: s.Start}, nil
 }
 

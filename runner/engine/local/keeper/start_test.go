@@ -2,19 +2,15 @@ package keeper
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"gpurun/runner/engine/local/wire"
 )
 
 // command returns a program that runs a shell command, and the file of its output.
@@ -32,7 +28,7 @@ func command(t testing.TB, text string) (*program, string) {
 	t.Cleanup(func() { out.Close(); null.Close() })
 	return &program{
 		path: "/bin/sh", argv: []string{"sh", "-c", text}, env: []string{"PATH=" + os.Getenv("PATH"), "A=1", "B=two words"}, dir: dir,
-		begun: filepath.Join(dir, "begun"), files: [3]int{int(null.Fd()), int(out.Fd()), int(out.Fd())},
+		files: [3]int{int(null.Fd()), int(out.Fd()), int(out.Fd())},
 	}, out.Name()
 }
 
@@ -52,9 +48,6 @@ func run(t testing.TB, p *program, out string) (unix.WaitStatus, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if begun, err := wire.Begun(p.begun); err != nil || begun != id {
-		t.Errorf("the marker is of %v, the process is %v", begun, id)
-	}
 	text, _ := os.ReadFile(out)
 	return st, string(text)
 }
@@ -64,9 +57,6 @@ func TestStart(t *testing.T) {
 	st, text := run(t, p, out)
 	if want := "sh 1 two words\n" + p.dir + "\ndone\n"; st.ExitStatus() != 3 || text != want {
 		t.Errorf("status %v, output %q, want 3 and %q", st, text, want)
-	}
-	if begun, err := wire.Begun(p.begun); err != nil || begun.Start == 0 {
-		t.Errorf("the marker: %v, %v", begun, err)
 	}
 }
 
@@ -115,11 +105,9 @@ func TestStartFails(t *testing.T) {
 		spoil func(*program)
 		want  error
 	}{
-		"void":                     {func(p *program) { wire.Void(p.begun) }, fs.ErrExist},
-		"no folder for the marker": {func(p *program) { p.begun = "/nowhere/begun" }, unix.ENOENT},
-		"no working directory":     {func(p *program) { p.dir = "/nowhere" }, unix.ENOENT},
-		"no program":               {func(p *program) { p.path = "/nowhere" }, unix.ENOENT},
-		"bad descriptor":           {func(p *program) { p.files[1] = 9999 }, unix.EBADF},
+		"no working directory": {func(p *program) { p.dir = "/nowhere" }, unix.ENOENT},
+		"no program":           {func(p *program) { p.path = "/nowhere" }, unix.ENOENT},
+		"bad descriptor":       {func(p *program) { p.files[1] = 9999 }, unix.EBADF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, out := command(t, "echo ran")
@@ -144,25 +132,6 @@ func TestStartAgain(t *testing.T) {
 	p.path = "/bin/sh"
 	if st, text := run(t, p, out); st != 0 || text != "ran\n" {
 		t.Errorf("status %v, log %q", st, text)
-	}
-}
-
-// When a start races somebody who voids its marker, only one of them wins.
-func TestVoidRace(t *testing.T) {
-	for range 100 {
-		p, out := command(t, "echo ran")
-		var wg sync.WaitGroup
-		var won bool
-		wg.Go(func() { won, _ = wire.Void(p.begun) })
-		id, err := p.start()
-		if err == nil {
-			_, err = unix.Wait4(id.PID, nil, 0, nil)
-		}
-		wg.Wait()
-		text, _ := os.ReadFile(out)
-		if ran := len(text) > 0; ran == won || ran != (err == nil) {
-			t.Fatalf("ran %v, void %v, %v", ran, won, err)
-		}
 	}
 }
 

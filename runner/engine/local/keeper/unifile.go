@@ -43,9 +43,9 @@ func (a *attempt) reported(t procs.Table) []procs.ID {
 	if !a.Tree || a.UniFile == "" {
 		return nil
 	}
-	e := a.entry()
+	e, first := a.entry(), a.running.Load()
 	p, ok := t[e.PID]
-	if !ok || e.State != scriptRunning || p.Zombie || p.PID == os.Getpid() || p.Start < a.rec.Start {
+	if !ok || first == nil || e.State != scriptRunning || p.Zombie || p.PID == os.Getpid() || p.Start < first.PIDStart {
 		return nil
 	}
 	var st unix.Stat_t

@@ -14,7 +14,7 @@ func exact(l *engine.Launch) *engine.Launch   { return translated(l, host.Exact)
 
 func translated(l *engine.Launch, f func(string) string) *engine.Launch {
 	c := *l
-	for _, s := range []*string{&c.Job, &c.Dir, &c.WorkDir, &c.Stdout, &c.Stderr, &c.Header, &c.Config, &c.ConfigLock, &c.UniFile} {
+	for _, s := range []*string{&c.Job, &c.Dir, &c.WorkDir, &c.Stdout, &c.Stderr, &c.Header, &c.Config, &c.ConfigLock, &c.UniFile, &c.Slot.Journal} {
 		*s = f(*s)
 	}
 	for _, list := range []*[]string{&c.Shell, &c.Commands, &c.Env} {

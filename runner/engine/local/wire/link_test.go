@@ -69,7 +69,7 @@ func TestDeafSide(t *testing.T) {
 
 // Keepers of earlier versions frame their messages in this way, and new ones must too.
 func TestFrame(t *testing.T) {
-	const text = `{"v":1,"op":"adopt","uni_id":"u"}`
+	const text = `{"v":2,"op":"adopt","uni_id":"u"}`
 	want := append([]byte{byte(len(text)), 0, 0, 0, 0, 0, 0, 0}, text...)
 	got, err := encode(&Message{Op: Adopt, UniID: "u"})
 	if err != nil || !bytes.Equal(got, want) {

@@ -2,25 +2,29 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/procs"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
-// StatusFile is the record of an attempt in its folder. It is written at full length
-// before anything starts and only ever overwritten in place, so that a full disk cannot
-// lose an end. Engines may keep more behind it.
+// StatusFile is the record of an attempt that has a folder, and no slot in a journal. Like a
+// slot, it is written at full length before anything starts and only ever overwritten in
+// place, so that a full disk cannot lose an end. Engines may keep more behind it.
 const (
 	StatusFile = "status"
-	StatusSize = 4096
+	StatusSize = state.SlotSize
 	statusMost = 8 * StatusSize
 )
 
@@ -35,9 +39,10 @@ type Record struct {
 	State    string        `json:"state"`
 	UniID    string        `json:"uni_id"`
 	Steps    int           `json:"steps"` // number of commands
-	PID      int           `json:"pid,omitempty"`
-	Start    uint64        `json:"pid_start,omitempty"`
-	Why      string        `json:"why,omitempty"` // why it was stopped, recorded before the first signal
+	Begun    int           `json:"begun,omitempty"`
+	Roots    []procs.ID    `json:"roots,omitempty"` // the processes of these commands, at least of the latest; zero for one not known yet
+	Latest   time.Time     `json:"latest,omitzero"` // when the last of them began
+	Why      string        `json:"why,omitempty"`   // why it was stopped, recorded before the first signal
 	Exit     int           `json:"exit"`
 	Signal   string        `json:"signal,omitempty"`
 	Started  time.Time     `json:"started"`
@@ -68,6 +73,8 @@ type Record struct {
 	BootID  string         `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
 
 	Of *Origin `json:"of,omitempty"`
+
+	Slot state.Slot `json:"-"` // where it is
 }
 
 // Told returns how the attempt is told that its timeout is over.
@@ -109,6 +116,7 @@ func (r *Record) Encode() []byte {
 		c.LeftRun = c.LeftRun[:min(len(c.LeftRun), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
 		c.Peaks = c.Peaks[:min(len(c.Peaks), 32>>i)]
+		c.Roots = c.Roots[max(0, len(c.Roots)-32>>i):]
 	}
 }
 
@@ -138,8 +146,11 @@ func ReadStatus(dir string) ([]byte, error) {
 // another attempt's, the error is ErrNoRecord.
 func ReadRecord(dir, uniID string) (*Record, error) {
 	b, err := ReadStatus(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrNoRecord, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoRecord, err)
+		return nil, err
 	}
 	return RecordIn(b, uniID)
 }
@@ -160,33 +171,20 @@ func RecordIn(b []byte, uniID string) (*Record, error) {
 	return &r, nil
 }
 
-// CreateRecord writes a new record at full length. Without it nothing starts.
-func CreateRecord(dir string, r *Record) (*os.File, error) {
-	path := filepath.Join(dir, StatusFile)
-	f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+// OpenRecord opens the file that has, or is to have, an attempt's record. It is never created
+// here: whoever removed it has given the attempt up.
+func OpenRecord(dir string, s state.Slot) (*os.File, error) {
+	f, err := host.OpenOwn(cmp.Or(s.Journal, filepath.Join(dir, StatusFile)), os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot create the status record %q: %w", path, host.Cause(err))
-	}
-	if err := r.Put(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("cannot write the status record %q: %w", path, host.Cause(err))
+		return nil, fmt.Errorf("cannot open the file of the status record: %w", host.Cause(err))
 	}
 	return f, nil
 }
 
-// OpenRecord opens the record of an attempt whose keeper is gone.
-func OpenRecord(dir string) (*os.File, error) {
-	f, err := host.OpenOwn(filepath.Join(dir, StatusFile), os.O_RDWR, 0)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the status record: %w", host.Cause(err))
-	}
-	return f, nil
-}
-
-// Put overwrites the record in f. One of which only a part was written has no valid
+// Put overwrites a record in f. One of which only a part was written has no valid
 // checksum, and is not read.
 func (r *Record) Put(f *os.File) error {
-	_, err := f.WriteAt(r.Encode(), 0)
+	_, err := f.WriteAt(r.Encode(), int64(r.Slot.N)*StatusSize)
 	return host.Cause(err)
 }
 

@@ -1,6 +1,6 @@
 // Package wire is what the runner's side of local processes and their keeper say to each
-// other: messages over a socket, and the files in an attempt's folder by which either
-// learns what happened when the other is gone.
+// other: messages over a socket, and the records by which either learns what happened when
+// the other is gone.
 package wire
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 // Version rises with each change after which an older side would misread a message.
-const Version = 1
+const Version = 2 // since then attempts have slots in journals
 
 // Bound is the argument of a keeper whose attempts end with their runner.
 const Bound = "bound"

@@ -1,0 +1,81 @@
+package keeper
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
+)
+
+// journalFile creates an empty journal.
+func journalFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run"+state.JournalSuffix)
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// prepared returns an attempt whose record is in a slot of a journal.
+func prepared(t *testing.T, journal, uniID string, slot int) *attempt {
+	t.Helper()
+	dir := filepath.Join(filepath.Dir(journal), uniID)
+	a := newAttempt(&keeper{}, &engine.Launch{Identity: engine.Identity{UniID: uniID, Dir: dir}, Slot: state.Slot{Journal: journal, N: slot}})
+	if err := a.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// When a command is about to begin while somebody forbids that, at least one of the two learns
+// of the other: it never begins unknown.
+func TestForbiddenWhileItBegins(t *testing.T) {
+	journal := journalFile(t)
+	for i := range 200 {
+		a := prepared(t, journal, "u"+string(rune('a'+i%26)), 0)
+		_ = os.Remove(a.Dir + state.VoidSuffix)
+		var all sync.WaitGroup
+		var begins error
+		all.Go(func() {
+			a.rec.Begun = 1
+			begins = a.begin()
+		})
+		err := wire.Forbid(a.Dir)
+		rec, found := wire.Find(a.Dir, a.UniID)
+		all.Wait()
+		if err != nil || found != nil {
+			t.Fatal(err, found)
+		}
+		if begins == nil && rec.Begun == 0 {
+			t.Fatal("it begins, and whoever has forbidden that does not know")
+		}
+	}
+}
+
+// Nothing begins that is forbidden, or whose journal somebody has removed: its record would
+// never be found. Attempts beside it begin.
+func TestWhatDoesNotBegin(t *testing.T) {
+	journal := journalFile(t)
+	forbidden, other := prepared(t, journal, "a", 0), prepared(t, journal, "b", 1)
+	if err := wire.Forbid(forbidden.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := forbidden.begin(); !errors.Is(err, errForbidden) {
+		t.Errorf("a forbidden attempt: %v", err)
+	}
+	if err := other.begin(); err != nil {
+		t.Errorf("another one: %v", err)
+	}
+	if err := os.Remove(journal); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.begin(); !errors.Is(err, errForbidden) {
+		t.Errorf("without its journal: %v", err)
+	}
+}

@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"gpurun/runner/engine/procs"
+	"gpurun/state"
+)
+
+// journalOf writes records into the slots of a journal, and returns the folder of the first.
+func journalOf(t testing.TB, all ...*Record) (dir string) {
+	t.Helper()
+	parent := t.TempDir()
+	f, err := os.Create(filepath.Join(parent, "run"+state.JournalSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i, r := range all {
+		r.Slot = state.Slot{Journal: f.Name(), N: i}
+		if err := r.Put(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(parent, all[0].UniID)
+}
+
+func TestFind(t *testing.T) {
+	a := &Record{State: StateOver, UniID: "a", Begun: 2, Roots: []procs.ID{{PID: 1, Start: 2}, {}}, Exit: 3}
+	b, c := &Record{State: StateOpen, UniID: "b"}, &Record{State: StateOpen, UniID: "c"}
+	dir := journalOf(t, a, b, c)
+	for _, r := range []*Record{a, b, c} {
+		if got, err := Find(filepath.Join(filepath.Dir(dir), r.UniID), r.UniID); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("got %+v, %v, want %+v", got, err, r)
+		}
+	}
+	if r, err := Find(filepath.Join(filepath.Dir(dir), "d"), "d"); !errors.Is(err, ErrNoRecord) {
+		t.Errorf("an attempt that has no slot: %+v, %v", r, err)
+	}
+}
+
+// Written up to any byte, as by a crash or on a full disk, a record is none, never an end that was
+// not written, and others are what they were.
+func TestFindTorn(t *testing.T) {
+	first, torn := &Record{State: StateOpen, UniID: "a"}, &Record{State: StateOver, UniID: "b", Exit: 0}
+	dir := journalOf(t, first, torn)
+	text := bytes.TrimRight(torn.Encode(), " \n")
+	for i := range text {
+		if err := os.WriteFile(first.Slot.Journal, append(first.Encode(), text[:i]...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Find(filepath.Join(filepath.Dir(dir), "b"), "b"); !errors.Is(err, ErrNoRecord) {
+			t.Fatalf("at byte %d: %+v, %v", i, r, err)
+		}
+		if r, err := Find(dir, "a"); err != nil || r.State != StateOpen {
+			t.Fatalf("the other one, at byte %d: %+v, %v", i, r, err)
+		}
+	}
+}
+
+// A journal that cannot be read says nothing about what has begun.
+func TestFindUnreadable(t *testing.T) {
+	dir := journalOf(t, &Record{UniID: "a"})
+	path := filepath.Join(filepath.Dir(dir), "run"+state.JournalSuffix)
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(dir, "a"); err == nil || errors.Is(err, ErrNoRecord) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Whatever is in a journal, it is read, and a whole record is found unless another slot claims to
+// be the same attempt's.
+func FuzzJournal(f *testing.F) {
+	whole := &Record{State: StateOver, UniID: "mine", Exit: 5, Begun: 1}
+	other := (&Record{State: StateOpen, UniID: "theirs"}).Encode()
+	f.Add(other, other, 17)
+	f.Add(bytes.Repeat([]byte{0}, 2*StatusSize), other[:100], 0)
+	f.Add([]byte(`"uni_id":"theirs"`), []byte(`{"uni_id":"`), 3)
+	parent := f.TempDir()
+	path := filepath.Join(parent, "run"+state.JournalSuffix)
+	f.Fuzz(func(t *testing.T, before, after []byte, cut int) {
+		before = append(before, make([]byte, (StatusSize-len(before)%StatusSize)%StatusSize)...)
+		b := append(append(before, whole.Encode()...), after...)
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Find(filepath.Join(parent, "theirs"), "theirs")
+		if (r == nil) == (err == nil) || r != nil && r.UniID != "theirs" {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		mine := []byte(`"uni_id":"mine"`)
+		if r, err = Find(filepath.Join(parent, "mine"), "mine"); !bytes.Contains(before, mine) && !bytes.Contains(after, mine) && (err != nil || r.Exit != 5) {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		if cut > 0 { // a crash has cut it short
+			if err := os.Truncate(path, int64(cut%(len(b)+1))); err != nil {
+				t.Fatal(err)
+			}
+			if r, err = Find(filepath.Join(parent, "mine"), "mine"); (r == nil) == (err == nil) {
+				t.Fatalf("got %+v, %v", r, err)
+			}
+		}
+	})
+}

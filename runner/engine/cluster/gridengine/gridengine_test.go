@@ -192,7 +192,7 @@ func TestArgs(t *testing.T) {
 		{"a model", engine.Ask{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu_type=A100"}, "-l gpu=1,gpu_type=A100"},
 		{"several models", engine.Ask{GPUs: 1, Models: []string{"a100", "v100", "a100"}}, 0,
 			map[string]string{"models.a100": "gpu_type=A", "models.v100": "gpu_type=V"}, "-l gpu=1,gpu_type=A|V"},
-		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: nothing says what \"h100\" is called"},
+		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name on this cluster for \"h100\""},
 		{"models of two resources", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "x=1", "models.b": "y=1"}, "gpu_model: Grid Engine takes several"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {

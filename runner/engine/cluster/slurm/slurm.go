@@ -278,39 +278,36 @@ func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 
 // ByHand names jobs one at a time: scancel takes one name.
 func (Dialect) ByHand(what []string) string {
-	ids, commands := []string{"scancel"}, []string(nil)
-	for _, w := range what {
+	text := "scancel"
+	for _, w := range what { // sorted, so that IDs come first
 		if strings.Contains(w, "-") {
-			commands = append(commands, "scancel -n "+w)
+			text += "; scancel -n " + w
 		} else {
-			ids = append(ids, w)
+			text += " " + w
 		}
 	}
-	if len(ids) > 1 {
-		commands = append([]string{strings.Join(ids, " ")}, commands...)
-	}
-	return strings.Join(commands, "; ")
+	return strings.TrimPrefix(text, "scancel; ")
 }
 
 // Try has Slurm look for a place.
 func (Dialect) Try(args []string) (q cluster.Question[string]) {
 	q.Args = slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})
-	q.Env, q.Read = passed(), func(text string) (string, error) { return begins(text), nil }
+	q.Env, q.Read = passed(), readBegin
 	return q
 }
 
-// begins reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
-func begins(text string) string {
+// readBegin reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
+func readBegin(text string) (string, error) {
 	_, rest, _ := strings.Cut(text, " to start at ")
 	word, _, _ := strings.Cut(rest, " ")
 	at, err := time.ParseInLocation(timeLayout, word, time.Local)
 	switch {
 	case err != nil || time.Until(at) > cluster.Furthest:
-		return ""
+		return "", nil
 	case time.Until(at) < time.Minute:
-		return "now"
+		return "now", nil
 	}
-	return "at " + at.Format("15:04 on 2 January")
+	return "at " + at.Format("15:04 on 2 January"), nil
 }
 
 // Exec runs a command in the foreground. srun says itself how it waits.

@@ -168,7 +168,7 @@ func TestArgs(t *testing.T) {
 		{"a model", engine.Ask{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu:a100"}, "--gres=gpu:a100:1"},
 		{"several models", engine.Ask{GPUs: 1, Models: []string{"a100", "v100"}}, 0,
 			map[string]string{"models.a100": "constraint=A", "models.v100": "constraint=V", "constraint": "ib"}, "--gres=gpu:1 --constraint=(ib)&(A|V)"},
-		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: nothing says what \"h100\" is called"},
+		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name on this cluster for \"h100\""},
 		{"two types", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm takes several models only as features"},
 		{"memory", engine.Ask{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0, map[string]string{"models.a": "gpu:a 40GiB", "models.b": "gpu:b 16GiB", "models.c": "gpu:c 80GiB"}, "--gres=gpu:a:1"},
 		{"memory by features", engine.Ask{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0,
@@ -299,7 +299,7 @@ func TestTried(t *testing.T) {
 		"sbatch: Job 9 to start at 3048-08-28T15:11:54 using 1 processors on nodes node1 in partition urgent\n":                           "",
 		"": "",
 	} {
-		if got := begins(text); got != want {
+		if got, _ := readBegin(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

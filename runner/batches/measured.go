@@ -305,18 +305,16 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 // lateLimit bounds how much of a log is read when somebody asks for it.
 const lateLimit = 1 << 30
 
-// read reads what the ledger lacks from the log and the files of a job, if they are still
-// those of its last success: the metric was named later, or reading it took too long.
-func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
-	start, end := s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.StateDir))
-	attempt := jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log}
-	r, err := m.batch.Paths(j, attempt)
+// traces returns the lines of a job's success in the ledger, its paths, and its logs as far as they are still those of
+// this success: over says that a later attempt has written them, or does.
+func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start, end state.Fact, r jobspec.Rendered, logs []files.LogPart, over bool) {
+	start, end = s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.StateDir))
+	r, err := m.batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log})
 	if err != nil {
-		return
+		return start, end, r, nil, true
 	}
 	newest := m.history.Named(j.File, j.Name)
-	over := live || newest != nil && newest.UniID != s.UniID // a later attempt has written them, or does
-	var logs []files.LogPart
+	over = live || newest != nil && newest.UniID != s.UniID
 	path := cmp.Or(start.Log, r.Stdout)
 	switch kept, err := os.Stat(path + ".1"); {
 	case !over:
@@ -327,6 +325,13 @@ func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, liv
 	case err == nil && end.LogTo > 0 && kept.Size() == end.LogTo:
 		logs = append(logs, files.LogPart{Path: path + ".1", From: start.LogFrom})
 	}
+	return start, end, r, logs, over
+}
+
+// read reads what the ledger lacks from the log and the files of a job, if they are still
+// those of its last success: the metric was named later, or reading it took too long.
+func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
+	_, end, r, logs, over := m.traces(j, s, live)
 	to.Why = make([]string, len(m.Data.Metrics))
 	var list []jobspec.Metric
 	for _, x := range r.Metrics {

@@ -89,6 +89,7 @@ func operations() []operation {
 		{path: batch + "/results", says: "What the jobs have measured, averaged over their seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false) }},
 		{path: batch + "/results/raw", says: "What each job has measured.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true) }},
 		{path: batch + "/attempts/{uni_id}/log", says: "The log of an attempt, or ranges of bytes of it. Gpurun-Over says whether the attempt has ended.", right: Read, media: plainText, raw: (*call).log},
+		{path: batch + "/attempts/{uni_id}/search", says: "The lines of an attempt's log that contain a text, in either case: how many, and where the last 1000 begin.", right: Read, query: []param{{name: "text", says: "what to look for", kind: ""}}, answer: schema.Matches{}, json: (*call).search},
 		{path: batch + "/attempts/{uni_id}/curves", says: "What an attempt has reported step by step.", right: Read, answer: schema.Curves{}, json: (*call).curves},
 	}
 	for i := range ops {

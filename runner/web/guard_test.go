@@ -217,6 +217,25 @@ func TestLog(t *testing.T) {
 	}
 }
 
+func TestSearchOfLog(t *testing.T) {
+	f := newFake(t, 1)
+	write(t, filepath.Join(f.dir, "log"), "head:Error one\nfine\nan ERROR\ntail error") // of which 20 bytes are the attempt's
+	s := serve(t, f, Read)
+	path := "/api/v1/batches/" + batchA + "/attempts/good/search?text="
+	for text, want := range map[string]string{"ERROR": `"count":1,"at":[0]`, "n": `"count":3,"at":[0,10,15]`, "head": `"count":0,"at":[]`, "": `"count":0,"at":[]`} {
+		if _, got := s.get(path + text); !strings.HasSuffix(strings.TrimSpace(got), want+"}") {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	// A line that no buffer holds counts once, and only the last matches are located.
+	write(t, filepath.Join(f.dir, "link"), strings.Repeat("x error ", 50_000)+"\n"+strings.Repeat("error\n", 3000))
+	_, got := s.get("/api/v1/batches/" + batchA + "/attempts/link/search?text=error")
+	var doc schema.Matches
+	if err := json.Unmarshal([]byte(got), &doc); err != nil || doc.Count != 3001 || len(doc.At) != 1000 || doc.At[999] != 400_001+6*2999 {
+		t.Errorf("%v: %d matches, %d located", err, doc.Count, len(doc.At))
+	}
+}
+
 // What others write is data: it is never markup, wherever it is.
 func TestMarkupIsData(t *testing.T) {
 	f := newFake(t, 2)

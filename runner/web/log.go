@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,19 +12,21 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"gpurun/state/schema"
 )
 
 const plainText = "text/plain; charset=utf-8"
 
-// log sends an attempt's part of a log, or a range of it.
-func (c *call) log(w http.ResponseWriter) error {
+// part opens an attempt's part of a log.
+func (c *call) part() (*io.SectionReader, *os.File, schema.LogPart, error) {
 	f, _, err := c.edition()
 	if err != nil {
-		return err
+		return nil, nil, schema.LogPart{}, err
 	}
 	at, err := f.batch.Log(c.PathValue("uni_id"))
 	if err != nil {
-		return err
+		return nil, nil, at, err
 	}
 	file, err := open(at.Path)
 	if err != nil {
@@ -30,22 +34,63 @@ func (c *call) log(w http.ResponseWriter) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			text = at.Path + " is gone"
 		}
-		return &Failure{Status: http.StatusGone, Code: "state", Text: text}
+		return nil, nil, at, &Failure{Status: http.StatusGone, Code: "state", Text: text}
+	}
+	fi, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return nil, nil, at, err
+	}
+	if at.To < 0 || fi.Size() < at.To {
+		at.To = fi.Size()
+	}
+	return io.NewSectionReader(file, at.From, max(0, at.To-at.From)), file, at, nil
+}
+
+// log sends an attempt's part of a log, or a range of it.
+func (c *call) log(w http.ResponseWriter) error {
+	part, file, at, err := c.part()
+	if err != nil {
+		return err
 	}
 	defer file.Close()
-	end := at.To
-	if fi, err := file.Stat(); end < 0 || err == nil && fi.Size() < end {
-		if err != nil {
-			return err
-		}
-		end = fi.Size()
-	}
 	w.Header().Set("Content-Type", plainText)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Gpurun-Over", fmt.Sprint(at.Over))
 	patient := &slowly{w, http.NewResponseController(w), c.server.Limits.Request}
-	http.ServeContent(patient, c.Request, "", time.Time{}, io.NewSectionReader(file, at.From, max(0, end-at.From)))
+	http.ServeContent(patient, c.Request, "", time.Time{}, part)
 	return nil
+}
+
+// maxMatches bounds how many matches are located: the last ones.
+const maxMatches = 1000
+
+// search finds the lines of an attempt's log that contain a text, in either case.
+func (c *call) search() (any, error) {
+	part, file, _, err := c.part()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	doc, text := schema.Matches{Head: now(), At: []int64{}}, bytes.ToLower([]byte(c.text("text")))
+	r := bufio.NewReaderSize(part, 64<<10)
+	for at, begin, found := int64(0), int64(0), len(text) == 0; err == nil && c.Context().Err() == nil; {
+		var line []byte
+		line, err = r.ReadSlice('\n')
+		if !found && bytes.Contains(bytes.ToLower(line), text) {
+			doc.Count, doc.At, found = doc.Count+1, append(doc.At, begin), true
+		}
+		if at += int64(len(line)); errors.Is(err, bufio.ErrBufferFull) {
+			err = nil // the line goes on
+		} else {
+			begin, found = at, len(text) == 0
+		}
+		if len(doc.At) == 2*maxMatches {
+			doc.At = append(doc.At[:0], doc.At[maxMatches:]...)
+		}
+	}
+	doc.At = doc.At[max(0, len(doc.At)-maxMatches):]
+	return doc, nil
 }
 
 // slowly gives a client time to take each part of a long answer.

@@ -147,6 +147,13 @@ type Curve struct {
 	Values []*float64 `json:"values"` // null where it was not a number
 }
 
+// Matches is the lines of a log that contain a text.
+type Matches struct {
+	Head
+	Count int     `json:"count"`
+	At    []int64 `json:"at"` // offsets of the last 1000 in the attempt's part of the log
+}
+
 // Answer is what has become of a request to change something.
 type Answer struct {
 	Head

@@ -76,7 +76,7 @@ export const faultsOf = async (page) => {
 
 // text waits until a text can be seen, click clicks a button by its label, and until waits for
 // what no page shows.
-export const text = (page, needle, timeout = 15_000) => page.waitForFunction((n) => document.body.innerText.includes(n), { timeout, polling: 100 }, needle);
+export const text = (page, needle, timeout = 15_000) => page.waitForFunction((n) => document.body.innerText.includes(n), { timeout, polling: 100 }, needle).catch(async (err) => { throw new Error(`no ${JSON.stringify(needle)} at ${page.url()} in\n${await page.evaluate(() => document.body.innerText)}`, { cause: err }); });
 export const click = async (page, label, inside = 'body') => {
   for (const end = Date.now() + 10_000; ;) {
     const button = await page.waitForFunction((l, i) => [...document.querySelectorAll(`${i} button`)].find((b) => b.textContent.trim() === l && b.offsetParent), { timeout: 10_000 }, label, inside);

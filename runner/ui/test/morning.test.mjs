@@ -145,7 +145,7 @@ test('after the run, Retry starts the failed jobs', async () => {
   const before = (await home.api(`/batches/${id}/runs`)).runs.length, attempts = await tried();
   await click(page, 'Retry 6', '.failures');
   await until(async () => (await home.api(`/batches/${id}/runs`)).runs.length > before, 'a run starts');
-  await until(async () => !(await summary()).run.alive, 'it has ended', 60_000);
+  await until(async () => await tried() >= attempts + 6 && !(await summary()).run.alive, 'it has ended', 60_000);
   assert.equal(await tried(), attempts + 6, 'these 6 and no others');
   assert.deepEqual(faults, []);
   await page.close();
@@ -164,4 +164,38 @@ test('the report has the same failures', async () => {
     assert.deepEqual(faults, []);
     await page.close();
   }
+});
+
+test('a log opens at its end in sight, is searched by the server, and links to its lines', async () => {
+  const long = path.join(home.dir, 'long.yaml');
+  home.write('long.yaml', `jobs:
+  - {name: long, gpus: 0, retry: 1, run: 'head -c ${process.env.LOG_SIZE || 50_000_000} /dev/zero | tr "\\0" "." | fold -w 99; echo; echo needle 1; seq 20000; echo Needle 2; echo "Traceback (most recent call last):"; echo "  File x"; echo "ValueError: end"; exit 1'}
+`);
+  try { home.gpurun('run', 'long.yaml'); } catch (err) { assert.equal(err.status, 1, err.stderr); }
+  const { id: other } = await until(async () => (await home.api('/batches')).batches.find((b) => b.files[0].path === long), 'it is listed');
+  const { page, faults } = await visit(`#/batch/${other}`);
+  await text(page, 'ValueError: end');
+  const began = Date.now();
+  await page.evaluate((h) => { location.hash = h; }, `#/batch/${other}/log?job=long`);
+  await page.waitForFunction(() => document.querySelector('.logs .trace')?.textContent.includes('ValueError: end'));
+  console.log(`the log opened after ${Date.now() - began} ms`);
+  await page.waitForFunction(() => { const r = [...document.querySelectorAll('.logs .trace')].pop().getBoundingClientRect(); return r.top > 0 && r.bottom <= innerHeight; });
+  assert.equal(await page.$$eval('.logs .tabs a', (l) => l.length), 2, 'attempts are tabs');
+  await page.type('.logs input[type=search]', 'needle');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => /^2 of 2 lines$/.test(document.querySelector('.logs [role=status]')?.innerText) && document.querySelector('.logs mark')?.textContent === 'Needle 2\n');
+  await page.click('[aria-label="Previous match"]');
+  await page.waitForFunction(() => document.querySelector('.logs mark')?.textContent === 'needle 1\n');
+  const link = await page.evaluate(() => location.hash);
+  assert.match(link, /line=\d+/);
+  await shoot(page, 'morning-log', looks[0]);
+  assert.deepEqual(await faultsOf(page), []);
+  const again = await visit(link);
+  await again.page.waitForFunction(() => { const m = document.querySelector('.logs mark'), r = m?.getBoundingClientRect(); return m?.textContent === 'needle 1\n' && r.top > 0 && r.bottom < innerHeight; });
+  await again.page.evaluate(() => getSelection().collapse([...document.querySelectorAll('.logs pre')].flatMap((p) => [...p.childNodes]).find((n) => n.nodeType === 3 && n.textContent.includes('5\n6\n')), 12));
+  await again.page.evaluate(() => document.querySelector('.logs mark').parentElement.click());
+  await again.page.waitForFunction((l) => location.hash !== l && /^\d+\n$/.test(document.querySelector('.logs mark')?.textContent), {}, link);
+  assert.deepEqual([...faults, ...again.faults], []);
+  await again.page.close();
+  await page.close();
 });

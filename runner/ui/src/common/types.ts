@@ -362,6 +362,12 @@ export interface Loss {
   gpu_seconds: number;
   user: string | null;
 }
+export interface Matches {
+  at: (number)[];
+  count: number;
+  now: string;
+  schema: string;
+}
 export interface Outcome {
   code: string;
   failed: number;

@@ -59,7 +59,7 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
 
 // useJob asks for the job, and again when its row has changed: at once, and every ten
 // seconds while it has not ended, because what it waits for changes without it.
-function useJob(batch: BatchStore, id: string) {
+export function useJob(batch: BatchStore, id: string) {
   const [state, set] = useState<{ doc: Doc | null; error: Error | null }>({ doc: null, error: null });
   const row = batch.find(id);
   useEffect(() => set({ doc: null, error: null }), [batch.id, id]);

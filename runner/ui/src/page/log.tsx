@@ -1,9 +1,11 @@
 // The log of an attempt, which follows while it is written.
-import { Component } from 'preact';
+import { Component, type RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { bytes, cleanLog } from '../common/format';
-import { readLog, Refused } from './api';
+import { bytes, cleanLog, count } from '../common/format';
+import type { Matches } from '../common/types';
+import { get, readLog, Refused } from './api';
 import { Text } from './parts';
+import { setQuery } from './route';
 
 const piece = 128 * 1024; // read at first, and with each "earlier"
 const most = 4 * 1024 * 1024; // kept in the page, and read at once
@@ -81,7 +83,13 @@ class Tail {
   }
 }
 
+const size = (text: string) => new TextEncoder().encode(text).length;
+const inURL = () => { const at = new URLSearchParams(location.hash.split('?')[1]).get('line'); return at == null ? null : Number(at); };
+
 export function LogView({ batch, uniID, name, over }: { batch: string; uniID: string; name: string; over: boolean }) {
+  const [at, go] = useState<number | null>(inURL); // the line that a search or a link leads to, by its first byte
+  const [begin, setBegin] = useState(at);
+  const [sought, setSought] = useState(''), [matches, setMatches] = useState<Matches | null>(null);
   const [tail, setTail] = useState(() => new Tail());
   const [, redraw] = useState(0);
   const [error, setError] = useState<string | null>(null);
@@ -95,11 +103,12 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     const t = new Tail();
     setTail(t);
     setError(null);
-    setFollow(true);
+    setFollow(begin == null);
+    following.current = begin == null;
     const stop = new AbortController();
-    void poll(t, batch, uniID, stop.signal, () => following.current, () => redraw((n) => n + 1), setError);
+    void poll(t, batch, uniID, begin, stop.signal, () => following.current, () => redraw((n) => n + 1), setError);
     return () => stop.abort();
-  }, [batch, uniID]);
+  }, [batch, uniID, begin]);
 
   // Stay at the end unless the person has scrolled away, which is up from where it was put.
   const put = useRef(0);
@@ -127,19 +136,64 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
       requestAnimationFrame(() => { e.scrollTop = e.scrollHeight - below; });
     } catch (err) { setError((err as Error).message); }
   };
+  // Leads to a line: one that is not here is loaded with what is around it.
+  const lead = (line: number) => {
+    go(line);
+    setFollow(false);
+    setQuery({ line: String(line) });
+    if (line < tail.from || line >= tail.from + tail.size) setBegin(line);
+  };
+  const search = async (e: Event) => {
+    e.preventDefault();
+    if (!sought) return setMatches(null);
+    try {
+      const found = await get<Matches>(`/batches/${encodeURIComponent(batch)}/attempts/${encodeURIComponent(uniID)}/search?text=${encodeURIComponent(sought)}`);
+      setMatches(found);
+      if (found.at.length) lead(found.at[found.at.length - 1]);
+    } catch (err) { setError((err as Error).message); }
+  };
+  const nth = matches && at != null ? matches.at.indexOf(at) : -1;
+  const step = (by: number) => lead(matches!.at[Math.min(Math.max(nth + by, 0), matches!.at.length - 1)]);
+  const mark = useRef<HTMLElement>(null);
+  useLayoutEffect(() => { mark.current?.scrollIntoView({ block: 'center' }); }, [at, tail.read]);
+  // A click on a line makes the address lead there: lines are counted as they are shown.
+  const pick = (e: MouseEvent) => {
+    const pre = (e.target as HTMLElement).closest('pre'), sel = getSelection();
+    if (!pre || !sel?.isCollapsed || !sel.anchorNode) return;
+    const range = document.createRange();
+    range.setStart(pre, 0);
+    range.setEnd(sel.anchorNode, sel.anchorOffset);
+    const lines = range.toString().split('\n').length - 1, k = Number(pre.dataset.block);
+    lead(tail.from + tail.blocks.slice(0, k).reduce((n, b) => n + size(b.text), 0) + size((tail.blocks[k]?.text ?? '').split('\n').slice(0, lines).map((l) => l + '\n').join('')));
+  };
+  const download = async () => {
+    const got = await readLog(batch, uniID, 0, new AbortController().signal), a = document.createElement('a');
+    a.href = URL.createObjectURL(new Blob([got.data]));
+    a.download = `${name}.log`;
+    a.click();
+    setTimeout(() => URL.revokeObjectURL(a.href), 60_000);
+  };
+  let before = tail.from;
   const empty = tail.read && !tail.blocks.length && !tail.open;
   return (
     <div class="logview">
       <div class="tools">
         <span class="muted">{tail.read && `${bytes(tail.total)}${tail.over ? '' : ', being written'}`}</span>
-        <span class="grow" />
+        <form class="grow" role="search" onSubmit={search}><input type="search" placeholder="Search the log" aria-label="Search the log" value={sought} onInput={(e) => setSought(e.currentTarget.value)} />
+          {matches && <><span role="status">{matches.at.length ? `${matches.count - matches.at.length + nth + 1} of ` : ''}{count(matches.count, 'line')}</span>
+            <button type="button" class="button small" aria-label="Previous match" disabled={!matches.at.length} onClick={() => step(-1)}>↑</button><button type="button" class="button small" aria-label="Next match" disabled={!matches.at.length} onClick={() => step(1)}>↓</button></>}</form>
+        <button class="button small" onClick={download}>Download</button>
         <button class="button small" aria-pressed={wrap} onClick={() => setWrap(!wrap)}>Wrap</button>
-        <button class="button small" aria-pressed={follow} onClick={() => { setFollow(!follow); }}>Follow</button>
+        <button class="button small" aria-pressed={follow} onClick={() => { if (!follow) { setQuery({ line: '' }); go(null); setBegin(null); } setFollow(!follow); }}>Follow</button>
       </div>
-      <div ref={box} class={`logtext ${wrap ? 'wrap' : ''}`} tabIndex={0} role="region" aria-label={`Log of ${name}`} onScroll={scrolled}>
+      <div ref={box} class={`logtext ${wrap ? 'wrap' : ''}`} tabIndex={0} role="region" aria-label={`Log of ${name}`} onScroll={scrolled} onClick={pick}>
         {tail.from > 0 && <button class="button small earlier" onClick={earlier}>Earlier lines ({bytes(tail.from)})</button>}
-        {tail.blocks.map((b) => <LogBlock key={b.id} text={b.text} />)}
-        {tail.open && <LogBlock text={tail.open} />}
+        {tail.blocks.map((b, i) => {
+          const from = before;
+          before += size(b.text);
+          return <LogBlock key={b.id} block={i} text={b.text} line={at != null && at >= from && at < before ? size2line(b.text, at - from) : -1} mark={mark} />;
+        })}
+        {tail.open && <LogBlock block={tail.blocks.length} text={tail.open} line={at === before ? 0 : -1} mark={mark} />}
         {empty && <p class="muted">{tail.over || over ? 'It has printed nothing.' : 'It has printed nothing so far.'}</p>}
         {error && <p class="bad"><Text of={error} /></p>}
       </div>
@@ -147,15 +201,32 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
   );
 }
 
-class LogBlock extends Component<{ text: string }> {
-  shouldComponentUpdate(next: { text: string }) { return next.text !== this.props.text; }
-  render() { return <pre>{cleanLog(this.props.text)}</pre>; }
+// The line that begins with a byte of a text.
+const size2line = (text: string, at: number) => new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, at)).split('\n').length - 1;
+
+interface BlockProps { text: string; block: number; line: number; mark: RefObject<HTMLElement | null> }
+
+// Lines that are shown as they are, tracebacks, and the line that is sought.
+class LogBlock extends Component<BlockProps> {
+  shouldComponentUpdate(next: BlockProps) { return next.text !== this.props.text || next.line !== this.props.line || next.block !== this.props.block; }
+  render() {
+    const parts: { kind: string; text: string }[] = [];
+    let inside = false;
+    cleanLog(this.props.text).split(/(?<=\n)/).forEach((l, i) => {
+      const bare = l.replace(/^\[[\w]*\d+\]:? ?/, ''), starts = bare.startsWith('Traceback (most recent call last)');
+      const trace = inside || starts;
+      inside = starts || inside && /^\s/.test(bare);
+      const kind = i === this.props.line ? 'hit' : trace ? 'trace' : '', last = parts[parts.length - 1];
+      if (last && last.kind === kind && kind !== 'hit') last.text += l; else parts.push({ kind, text: l });
+    });
+    return <pre data-block={this.props.block}>{parts.map((p) => p.kind === 'hit' ? <mark ref={this.props.mark as RefObject<HTMLElement>}>{p.text}</mark> : p.kind ? <span class={p.kind}>{p.text}</span> : p.text)}</pre>;
+  }
 }
 
 // poll reads the end, and then what is added, once a second while the page is seen. To a
 // person who has scrolled away it adds no more than the page can keep.
-async function poll(t: Tail, batch: string, uniID: string, stop: AbortSignal, following: () => boolean, drawn: () => void, fail: (text: string | null) => void) {
-  let next = -piece;
+async function poll(t: Tail, batch: string, uniID: string, begin: number | null, stop: AbortSignal, following: () => boolean, drawn: () => void, fail: (text: string | null) => void) {
+  let next = begin == null ? -piece : Math.max(0, begin - piece / 2);
   while (!stop.aborted) {
     let more = false;
     if (!following() && t.size > most) {

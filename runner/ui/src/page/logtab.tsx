@@ -1,15 +1,29 @@
 // The log of a running job, with the others to choose from.
 import { clean, ranges } from '../common/format';
 import { State } from '../common/states';
+import { useJob } from './job';
 import { useKeys } from './keys';
 import { useLive } from './live';
 import { LogView } from './log';
 import { Empty, Lasted, Text } from './parts';
-import { jobPath, setQuery } from './route';
+import { batchPath, jobPath, setQuery } from './route';
 import type { BatchStore } from './store';
 import type { JobRow } from '../common/types';
 
 const most = 60;
+
+// Its attempts as tabs, if there were several, and the log of one.
+function Attempts({ batch, row, asked }: { batch: BatchStore; row: JobRow; asked: string | null }) {
+  const all = useJob(batch, row.id).doc?.attempts.filter((a) => a.uni_id) ?? [];
+  const uniID = all.find((a) => a.uni_id === asked)?.uni_id ?? row.uni_id;
+  if (!uniID) return <Empty>It has not run yet.</Empty>;
+  return (
+    <>
+      <nav class="tabs" hidden={all.length < 2} aria-label="Attempts">{all.map((a, i) => <a href={batchPath(batch.id, 'log', { job: batch.keyOf(row), attempt: a.uni_id! })} aria-current={a.uni_id === uniID ? 'page' : undefined}>{i + 1} <State state={a.state} /></a>)}</nav>
+      <LogView key={uniID} batch={batch.id} uniID={uniID} name={clean(row.name)} over={row.state !== 'running' || uniID !== row.uni_id} />
+    </>
+  );
+}
 
 export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchParams }) {
   useLive();
@@ -21,7 +35,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
   const row = (chosen && batch.find(chosen)) || list[0];
   const step = (by: number) => {
     const to = list[Math.min(Math.max(list.indexOf(row) + by, 0), list.length - 1)];
-    if (to) setQuery({ job: batch.keyOf(to) });
+    if (to) setQuery({ job: batch.keyOf(to), attempt: '', line: '' });
   };
   useKeys([
     { keys: ['j'], does: 'next log', run: () => step(1) },
@@ -29,7 +43,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
   ]);
   if (!row) return <Empty>No job has run yet.</Empty>;
   const item = (r: JobRow) => (
-    <li key={r.id}><button class="item" aria-current={r === row ? 'true' : undefined} onClick={() => setQuery({ job: batch.keyOf(r) })}>
+    <li key={r.id}><button class="item" aria-current={r === row ? 'true' : undefined} onClick={() => setQuery({ job: batch.keyOf(r), attempt: '', line: '' })}>
       <State state={r.state} /><span class="name" title={clean(r.name)}><Text of={r.name} /></span>
       <span class="muted">{r.gpus.length > 0 && `GPU ${ranges(r.gpus)} · `}<Lasted from={r.started} to={r.state === 'running' ? null : r.ended} /></span>
     </button></li>
@@ -39,7 +53,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
       <nav class="card pickjob" aria-label="Jobs with a log"><ul>{list.map(item)}</ul></nav>
       <section class="card" aria-label="Log">
         <header><h2><a href={jobPath(batch.id, batch.keyOf(row))}><Text of={row.name} /></a></h2><State state={row.state} /></header>
-        {row.uni_id ? <LogView key={row.uni_id} batch={batch.id} uniID={row.uni_id} name={clean(row.name)} over={row.state !== 'running'} /> : <Empty>It has not run yet.</Empty>}
+        <Attempts key={row.id} batch={batch} row={row} asked={query.get('attempt')} />
       </section>
     </div>
   );

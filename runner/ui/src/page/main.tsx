@@ -32,7 +32,9 @@ function App() {
   useEffect(() => { if (known) watch(where); }, [where, known]);
   // A new page begins at its top, for the eye and for a screen reader.
   const place = route.page === 'batch' ? `${route.id} ${route.tab}` : route.page === 'job' ? `${route.id} ${route.job}` : route.page;
+  const log = route.page === 'batch' && route.tab === 'log' && !!app.batch?.loaded; // whose end is to be in sight
   useEffect(() => { scrollTo(0, 0); say(document.title); }, [place]);
+  useEffect(() => { if (log) document.querySelector('.tabs')?.scrollIntoView(); }, [place, log]);
   useTitle(route);
   useKeys([
     { keys: ['h', 'b'], does: 'home: batches and GPUs', run: () => go(homePath) },

@@ -122,7 +122,7 @@ func TestSuitable(t *testing.T) {
 		{"too much for the named", engine.Ask{Models: []string{"a100", "v100"}, GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and a100", false},
 		{"one of the named", engine.Ask{Models: []string{"h100", "v100"}, GPUMemory: 20 * gpu.GiB}, "h100", true},
 		{"the table does not say", engine.Ask{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
-		{"nothing is said", engine.Ask{Models: []string{"y"}}, "gpu_model: nothing says what \"y\" is called", false},
+		{"nothing is said", engine.Ask{Models: []string{"y"}}, "gpu_model: no name on this cluster for \"y\"", false},
 	} {
 		a := Asked{Ask: tt.ask}
 		a.Options = table

@@ -58,17 +58,17 @@ func (c *Census) reused(id ID) bool {
 
 func (c *Census) read() {
 	c.at = time.Now()
-	c.table = Read()
-	c.uniID = make(map[int]string, len(c.table))
-	known := make(map[ID]string, len(c.table))
-	for pid, p := range c.table {
+	c.table, c.uniID = Table{}, map[int]string{}
+	known := map[ID]string{}
+	each(func(p Proc) {
 		// An environment changes when a process executes a program, but a uni_id that
 		// was once in it still shows where the process came from.
 		id, ok := c.known[p.ID]
 		if !ok || id == "" {
-			id = UniID(pid)
+			id = UniID(p.PID) // at once, since it may be gone before all are read
 		}
-		known[p.ID], c.uniID[pid] = id, id
-	}
+		c.table[p.PID] = p
+		known[p.ID], c.uniID[p.PID] = id, id
+	})
 	c.known = known
 }

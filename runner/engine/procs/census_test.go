@@ -1,8 +1,11 @@
 package procs
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -49,4 +52,31 @@ func sleeper(t *testing.T) Proc {
 		t.Fatal("the process is not listed")
 	}
 	return p
+}
+
+// Processes that each start the next one in a new session and exit are found, though none of
+// them lives as long as a reading of all processes takes.
+func TestTreeOfAChain(t *testing.T) {
+	over := filepath.Join(t.TempDir(), "over")
+	uniID := "chain-" + filepath.Base(filepath.Dir(over)) + strconv.Itoa(os.Getpid())
+	cmd := exec.Command("sh", "-c", `[ "$1" -gt 0 ] && setsid sh -c "$0" "$0" $(($1 - 1)) "$2" & [ "$1" -gt 0 ] || : >"$2"`)
+	cmd.Args = append(cmd.Args, cmd.Args[2], "300", over)
+	cmd.Env = append(os.Environ(), UniIDName+"="+uniID)
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	var c Census
+	looks, missed := 0, 0
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); looks++ {
+		found := c.Tree(uniID, nil, time.Now())
+		if _, err := os.Stat(over); err == nil {
+			break
+		}
+		if len(found) == 0 {
+			missed++ // while pids begin again from the lowest
+		}
+	}
+	if missed > looks/10 {
+		t.Errorf("%d of %d looks found nothing", missed, looks)
+	}
 }

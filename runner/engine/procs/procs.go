@@ -43,23 +43,37 @@ type Table map[int]Proc
 
 // Read reads all of /proc.
 func Read() Table {
-	d, err := os.Open("/proc")
+	t := Table{}
+	each(func(p Proc) { t[p.PID] = p })
+	return t
+}
+
+// each passes every process to f. It asks the kernel for some pids at a time and reads them at
+// once: of processes that each start the next one and exit, one then comes later in the reading.
+func each(f func(Proc)) {
+	d, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return
 	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
-	t := make(Table, len(names))
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
+	defer unix.Close(d)
+	var some [128]byte
+	for {
+		n, err := unix.ReadDirent(d, some[:])
+		if err == unix.EINTR {
 			continue
 		}
-		if p, ok := One(pid); ok {
-			t[pid] = p
+		if err != nil || n <= 0 {
+			return
+		}
+		_, _, names := unix.ParseDirent(some[:n], -1, nil)
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err == nil {
+				if p, ok := One(pid); ok {
+					f(p)
+				}
+			}
 		}
 	}
-	return t
 }
 
 // One reads one process. It returns false if there is none with that pid.
@@ -168,11 +182,11 @@ func UniID(pid int) string {
 // Named returns the processes that were started with a uni_id.
 func Named(uniID string) []ID {
 	var ids []ID
-	for pid, p := range Read() {
-		if UniID(pid) == uniID {
+	each(func(p Proc) {
+		if UniID(p.PID) == uniID {
 			ids = append(ids, p.ID)
 		}
-	}
+	})
 	return ids
 }
 

@@ -35,7 +35,7 @@ type History struct {
 type Base interface {
 	Find(key string) *Record     // a new Record on each call, or nil
 	Fact(seq int64) (Fact, bool) // the fact with this sequence number
-	Plain(key [16]byte) bool     // see History.Plain
+	Plain(key [16]byte) Plain    // see History.Plain
 	All() iter.Seq[*Record]      // each key once, in no particular order
 	Len() int
 }
@@ -264,20 +264,26 @@ func (h *History) MetricsOf(r *Record) map[string]any {
 	return nil
 }
 
-// Plain reports whether the last end of a key (32 hex digits) is a success that counts
-// and whose job has no needs. False is inconclusive: ask Of. It reads no record, which
-// makes it the fast path for large batches that are up to date.
-func (h *History) Plain(ledger int, key [16]byte) bool {
+// A Plain is when the last end of a key was, in nanoseconds since 1970, if that was a success that
+// counts, by an attempt whose job has no needs; or 0.
+type Plain int64
+
+// Plain reads no record, which makes it the fast path for large batches that are up to date. 0 is
+// inconclusive: ask Of. The key has 32 hex digits.
+func (h *History) Plain(ledger int, key [16]byte) Plain {
 	b := h.base[ledger]
 	if b == nil || len(h.last) > 0 && h.last[ledgerKey{ledger, hex.EncodeToString(key[:])}] != nil {
-		return false
+		return 0
 	}
 	return b.Plain(key)
 }
 
-// Plain reports whether r is a success that counts and whose job has no needs.
-func (r *Record) Plain() bool {
-	return r.State == Succeeded && !r.Forgotten && !r.Simulated() && r.Needs == ""
+// Plain returns when r ended if that is all that is to be known of it.
+func (r *Record) Plain() Plain {
+	if r.State != Succeeded || r.Forgotten || r.Simulated() || r.Needs != "" || r.By != "" {
+		return 0
+	}
+	return Plain(r.Time.UnixNano())
 }
 
 // Empty reports whether no key has an end.

@@ -24,9 +24,11 @@ func (b records) Find(key string) *state.Record {
 
 func (b records) Fact(int64) (f state.Fact, ok bool) { return f, false }
 
-func (b records) Plain(key [16]byte) bool {
-	r := b[hex.EncodeToString(key[:])]
-	return r != nil && r.Plain()
+func (b records) Plain(key [16]byte) state.Plain {
+	if r := b[hex.EncodeToString(key[:])]; r != nil {
+		return r.Plain()
+	}
+	return 0
 }
 
 func (b records) All() iter.Seq[*state.Record] { return maps.Values(b) }

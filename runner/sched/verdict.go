@@ -140,7 +140,7 @@ func (f *fresh) verdict(id int32) (fate, because) {
 		return stays, because{schema.PlanPruned, needPruned(c.name(n)).Text}
 	}
 	again, remark := c.evidence[int(id)].verdict()
-	if len(c.b.Jobs[id].Needs) > 0 || !c.h.Plain(c.file(id), c.b.Jobs[id].Key) {
+	if len(c.b.Jobs[id].Needs) > 0 || c.h.Plain(c.file(id), c.b.Jobs[id].Key) == 0 {
 		rec := c.last(id)
 		switch {
 		case rec == nil:

@@ -48,8 +48,9 @@
 //
 // What is kept of a ledger is, for each key, the offsets of its last end and of that attempt's
 // start; a record is read from there when somebody asks for it (state/disk/past.go).
-// ledger.index has these offsets, with a checksum of itself and one of the lines it covers, so
-// that a batch of 100,000 jobs with nothing to do does not decode 300,000 lines. One that is
+// ledger.index has these offsets, and when each success that counts ended, with a checksum of
+// itself and one of the lines it covers, so that a batch of 100,000 jobs with nothing to do does
+// not decode 300,000 lines: a job needs none if its outputs are there, and no newer than that. One that is
 // deleted, broken or of another ledger is ignored. A run that added more than a little rewrites
 // it at the end.
 //

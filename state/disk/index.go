@@ -30,7 +30,7 @@ const (
 )
 
 // indexFormat tells indexes apart that mean something else: of another, all lines are read.
-const indexFormat = 1
+const indexFormat = 2
 
 // manyWarnings is more than a person reads; an index does not store that many.
 const manyWarnings = 100
@@ -38,13 +38,14 @@ const manyWarnings = 100
 // An index has the entries field by field, since gob is quick with long lists. What is
 // covered is JSON, since gob takes a pointer to 0, an exit status, for none.
 type index struct {
-	Format            int // indexFormat: gob leaves out what it does not know, and zero what it does not find
-	CoveredJSON       []byte
-	Sum               uint32 // of the ledger's bytes that are covered: anybody may have edited them
-	IDs               []byte
-	Starts, Ends      []int64
-	Forgotten, Plains []bool
-	Families          []state.SeedGroup
+	Format       int // indexFormat: gob leaves out what it does not know, and zero what it does not find
+	CoveredJSON  []byte
+	Sum          uint32 // of the ledger's bytes that are covered: anybody may have edited them
+	IDs          []byte
+	Starts, Ends []int64
+	Forgotten    []bool
+	Plains       []state.Plain
+	Families     []state.SeedGroup
 }
 
 // castagnoli makes its table once, when it is needed.

@@ -27,7 +27,7 @@ type entry struct {
 	id         keyID
 	start, end int64 // offsets; start is -1 if there is none
 	forgotten  bool
-	plain      bool // see state.Record.Plain
+	plain      state.Plain
 }
 
 func newPast(f *os.File, ledger int, first int64) *past {
@@ -173,9 +173,12 @@ func (p *past) Find(key string) *state.Record {
 func (p *past) Fact(seq int64) (state.Fact, bool) { return lineAt(p.f, seq-p.first) }
 
 // Plain implements state.Base.
-func (p *past) Plain(key [16]byte) bool {
+func (p *past) Plain(key [16]byte) state.Plain {
 	i, known := p.find(key)
-	return known && p.entries[i].plain
+	if !known {
+		return 0
+	}
+	return p.entries[i].plain
 }
 
 // Len implements state.Base.

@@ -93,7 +93,7 @@ func TestTouchedWhileNothingIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		for end := time.Now().Add(20 * lookEach * syncEvery); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			err = s.Failure()
 		}
 		if err == nil || !strings.Contains(err.Error(), name) {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"al.essio.dev/pkg/shellescape"
 )
@@ -58,16 +59,16 @@ type cell struct {
 }
 
 var (
-	scriptName = regexp.MustCompile(`\.(?:py|sh|bash|jl|R|pl|lua|rb|js)$`)
-	keyed      = regexp.MustCompile(`^[+~]*[A-Za-z_][\w./@-]*=`)
-	option     = regexp.MustCompile(`^-[^0-9.\s][^\s=]*`)
-	unnamable  = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+	scriptName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(?:py|sh|bash|jl|R|pl|lua|rb|js)$`) })
+	keyed      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[+~]*[A-Za-z_][\w./@-]*=`) })
+	option     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[^0-9.\s][^\s=]*`) })
+	unnamable  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9._-]+`) })
 )
 
 // Program returns the words of a command up to the one that says which program runs.
 func Program(cmd []Word) []Word {
 	for i := 1; i < len(cmd) && (i < 4 || strings.HasPrefix(path.Base(cmd[0].Text), "python")); i++ {
-		if prev := cmd[i-1].Text; scriptName.MatchString(cmd[i].Text) || prev == "-m" || prev == "--module" {
+		if prev := cmd[i-1].Text; scriptName().MatchString(cmd[i].Text) || prev == "-m" || prev == "--module" {
 			return cmd[:i+1]
 		}
 	}
@@ -90,7 +91,7 @@ func base(cmd []Word, taken map[string]bool) string {
 	if p := Program(cmd); len(p) > 1 && p[len(p)-2].Text == "-m" {
 		base = base[strings.LastIndexByte(base, '.')+1:]
 	}
-	base = strings.Trim(unnamable.ReplaceAllString(scriptName.ReplaceAllString(base, ""), "-"), "-.")
+	base = strings.Trim(unnamable().ReplaceAllString(scriptName().ReplaceAllString(base, ""), "-"), "-.")
 	if base == "" || len(base) > 60 {
 		base = "job"
 	}
@@ -119,7 +120,7 @@ func (j *Job) cells() (list []cell) {
 		add(Word{}, "command", "")
 		program, hint := len(Program(cmd)), ""
 		for i, w := range cmd {
-			opt, key := option.FindString(w.Text), keyed.FindString(w.Text)
+			opt, key := option().FindString(w.Text), keyed().FindString(w.Text)
 			switch {
 			case i < program || w.Raw && !strings.ContainsAny(w.Text, "/=$"):
 				add(w, "="+w.Text, "")

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"al.essio.dev/pkg/shellescape"
 
@@ -182,19 +183,19 @@ func (f *folding) express(values []string) (text []part) {
 }
 
 // atom matches a piece of a text between separators.
-var atom = regexp.MustCompile(`[^/=:,_]+|[/=:,_]`)
+var atom = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^/=:,_]+|[/=:,_]`) })
 
-var extension = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9]*$`)
+var extension = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9]*$`) })
 
 // split divides texts with the same separators into pieces. What goes together stays one.
 func (f *folding) split(values []string) (pieces [][]string) {
-	ext := extension.FindString(values[0])
+	ext := extension().FindString(values[0])
 	var rows [][]string
 	for _, v := range values {
 		if !strings.HasSuffix(v, ext) {
 			return [][]string{values}
 		}
-		a := atom.FindAllString(strings.TrimSuffix(v, ext), -1)
+		a := atom().FindAllString(strings.TrimSuffix(v, ext), -1)
 		for i, s := range a {
 			if len(rows) > 0 && (len(a) != len(rows[0]) || s != rows[0][i] && (strings.Contains("/=:,_", s) || strings.Contains("/=:,_", rows[0][i]))) {
 				return [][]string{values}
@@ -291,7 +292,7 @@ func (f *folding) columns(rows [][]cell) {
 }
 
 // label matches a value that may be part of a job's name.
-var label = regexp.MustCompile(`^[A-Za-z0-9+=@,_.-]{1,40}$`)
+var label = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9+=@,_.-]{1,40}$`) })
 
 // name adds to an entry's name what tells its jobs apart. A set that its values would not name
 // is numbered.
@@ -299,7 +300,7 @@ func (f *folding) name(e *Entry) {
 	for s, set := range e.params {
 		var parts []*column
 		for _, c := range set {
-			if f.count(append(parts, c)) > f.count(parts) && !slices.ContainsFunc(c.values, func(v string) bool { return !label.MatchString(v) }) {
+			if f.count(append(parts, c)) > f.count(parts) && !slices.ContainsFunc(c.values, func(v string) bool { return !label().MatchString(v) }) {
 				parts = append(parts, c)
 			}
 		}
@@ -325,7 +326,7 @@ func (f *folding) name(e *Entry) {
 }
 
 // plainWord matches a text that the shell takes as it is.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
 
 // fill spells the cells of a table as the entry's texts.
 func (f *folding) fill(e *Entry, row []cell) {
@@ -336,7 +337,7 @@ func (f *folding) fill(e *Entry, row []cell) {
 		for _, p := range f.texts[i] {
 			lit := p.lit
 			switch {
-			case p.col != nil && (p.col.raw || !c.inShell() || !slices.ContainsFunc(p.col.values, func(v string) bool { return !plainWord.MatchString(v) })):
+			case p.col != nil && (p.col.raw || !c.inShell() || !slices.ContainsFunc(p.col.values, func(v string) bool { return !plainWord().MatchString(v) })):
 				lit = "{" + p.col.name + "}"
 			case p.col != nil:
 				lit = "{" + p.col.name + ":q}"

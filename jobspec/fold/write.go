@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
@@ -118,10 +119,10 @@ func mapping(key string, list []string) []string {
 }
 
 var (
-	number   = regexp.MustCompile(`^(?:0|-?[1-9][0-9]{0,14})$`)
-	numeral  = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$`)
-	inFlow   = regexp.MustCompile(`^[A-Za-z0-9_./=+@%^-]+$`)
-	constant = regexp.MustCompile(`(?i)^(?:null|true|false|~)$`)
+	number   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:0|-?[1-9][0-9]{0,14})$`) })
+	numeral  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$`) })
+	inFlow   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./=+@%^-]+$`) })
+	constant = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(?:null|true|false|~)$`) })
 )
 
 // spelled spells columns as name: values, where values that are a range are one.
@@ -130,7 +131,7 @@ func spelled(set []*column, names []string) (out []string) {
 		list := make([]string, len(c.values))
 		for i, v := range c.values {
 			switch v = expand.Escape(v, names...); {
-			case numeral.MatchString(v), inFlow.MatchString(v) && source.Spell(v) == v && !constant.MatchString(v):
+			case numeral().MatchString(v), inFlow().MatchString(v) && source.Spell(v) == v && !constant().MatchString(v):
 				list[i] = v
 			default:
 				list[i] = strconv.Quote(v)
@@ -153,7 +154,7 @@ func step(values []string) (by int) {
 	last := 0
 	for i, v := range values {
 		n, _ := strconv.Atoi(v)
-		if !number.MatchString(v) || i == 1 && n <= last || i > 1 && n-last != by {
+		if !number().MatchString(v) || i == 1 && n <= last || i > 1 && n-last != by {
 			return 0
 		}
 		if i > 0 {

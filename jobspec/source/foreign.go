@@ -173,11 +173,11 @@ func hostOrGPU(v *yaml.Node) string {
 	return fmt.Sprintf("memory: %s (of the host) or gpu_memory: %s (of each GPU)", size, size)
 }
 
-var lastNumber = regexp.MustCompile(`^(?:gpu:)?(?:([A-Za-z][\w.-]*)[:=])?(\d+)$`)
+var lastNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:gpu:)?(?:([A-Za-z][\w.-]*)[:=])?(\d+)$`) })
 
 // gpuCount reads 3, gpu:2, gpu:a100:2.
 func gpuCount(v *yaml.Node) string {
-	m := lastNumber.FindStringSubmatch(strings.ToLower(scalarText(v)))
+	m := lastNumber().FindStringSubmatch(strings.ToLower(scalarText(v)))
 	switch {
 	case m == nil:
 		return "gpus: 2"
@@ -215,12 +215,12 @@ func seeds(v *yaml.Node) string {
 	return "matrix: {seed: [" + strings.Trim(list, "[]") + "]}"
 }
 
-var arraySpec = regexp.MustCompile(`^(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?$`)
+var arraySpec = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?$`) })
 
 // jobArray reads 0-9, 0-9:3, 0-15%4, 1,3,5.
 func jobArray(v *yaml.Node) string {
 	s := scalarText(v)
-	m := arraySpec.FindStringSubmatch(s)
+	m := arraySpec().FindStringSubmatch(s)
 	if m == nil {
 		if ids := strings.Split(s, ","); len(ids) > 1 && !slices.ContainsFunc(ids, func(id string) bool { return !IsNumber(strings.TrimSpace(id)) }) {
 			return "matrix: {i: [" + s + "]}"

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -61,18 +62,20 @@ func (s *Source) Parse(keys []string) *yaml.Node {
 }
 
 var (
-	anchorError = regexp.MustCompile(`unknown anchor '([^']*)' referenced`)
-	lineError   = regexp.MustCompile(`^line \d+: `)
+	anchorError = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`unknown anchor '([^']*)' referenced`) })
+	lineError   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line \d+: `) })
 	// The usual mistake: a value that begins with a brace, a star or another character
 	// special to YAML.
-	unquoted = regexp.MustCompile("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
-	braced   = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
+	unquoted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
+	})
+	braced = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`) })
 )
 
 // syntax turns the parser's error into a problem at the line it is about.
 func (s *Source) syntax(err error, keys []string) {
-	msg := lineError.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
-	if m := anchorError.FindStringSubmatch(msg); m != nil {
+	msg := lineError().ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
+	if m := anchorError().FindStringSubmatch(msg); m != nil {
 		line, col := s.Find(1, 1, "*"+m[1])
 		s.Problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias, but there is no anchor &%s before it", "*"+m[1], m[1])
 		return
@@ -90,13 +93,13 @@ func (s *Source) syntax(err error, keys []string) {
 		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" starts an escape: use '…', or double it"
 	} else if key, _, ok := strings.Cut(strings.TrimSpace(text), ":"); ok && strings.HasPrefix(key, "@") {
 		hint = fmt.Sprintf("quote it: %q", key)
-	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
+	} else if m := unquoted().FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
 		col = 1 + utf8.RuneCountInString(text[:m[2]])
 		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
 	} else if i := secondColon(text); colon && i >= 0 {
 		col = 1 + utf8.RuneCountInString(text[:i])
 		hint = "quote a value containing \": \" as a whole, or write it under a \"|\""
-	} else if m := braced.FindStringIndex(text); m != nil {
+	} else if m := braced().FindStringIndex(text); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[0]])
 		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""
 	} else if colon {
@@ -131,12 +134,12 @@ func (s *Source) missingColon(line int, keys []string) string {
 	return ""
 }
 
-var firstWord = regexp.MustCompile(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
+var firstWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`) })
 
 // WantsColon says what is missing in a line that begins with one of keys but has no
 // ": " after it.
 func WantsColon(text string, keys []string) string {
-	m := firstWord.FindStringSubmatch(text)
+	m := firstWord().FindStringSubmatch(text)
 	if m == nil || !slices.Contains(keys, m[1]) {
 		return ""
 	}

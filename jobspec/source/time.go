@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gpurun/gpu"
@@ -87,23 +88,29 @@ func FormatDuration(d time.Duration) string {
 
 var (
 	// 12:00:00, 30:00, 1-12, 1-12:00, 1-12:00:00
-	clockTime = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?$`)
-	isoTime   = regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
+	clockTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?$`)
+	})
+	isoTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
+	})
 	// 12 hours, 90 min, 1 day
-	wordTime = regexp.MustCompile(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
+	wordTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
+	})
 )
 
 // otherTime reads a time as Slurm, PBS, ISO 8601 and humans write it.
 func otherTime(s string) (time.Duration, bool) {
 	n := func(s string) time.Duration { i, _ := strconv.Atoi(s); return time.Duration(i) }
-	if m := isoTime.FindStringSubmatch(strings.ToUpper(s)); m != nil && len(s) > 2 {
+	if m := isoTime().FindStringSubmatch(strings.ToUpper(s)); m != nil && len(s) > 2 {
 		return n(m[1])*24*time.Hour + n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
 	}
-	if m := wordTime.FindStringSubmatch(strings.ToLower(s)); m != nil {
+	if m := wordTime().FindStringSubmatch(strings.ToLower(s)); m != nil {
 		d, err := ParseDuration(m[1] + m[2])
 		return d, err == nil
 	}
-	m := clockTime.FindStringSubmatch(s)
+	m := clockTime().FindStringSubmatch(s)
 	switch {
 	case m == nil, m[1] == "" && m[3] == "":
 		return 0, false

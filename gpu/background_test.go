@@ -108,7 +108,7 @@ func TestGiveWayInTime(t *testing.T) {
 	p.Turns.giving = giving{}
 	p.Turns.PassOver(sec(300), Turn{Run: "bob", UID: bob})
 	if got, _, next := p.Turns.GiveWay(sec(359)); got != "" || next != sec(360) {
-		t.Errorf("%q gives way to who was passed over, until %v", got, next)
+		t.Errorf("%q yields to who was passed over, until %v", got, next)
 	}
 	if got, _, _ := p.Turns.GiveWay(sec(360)); got != "dave9" {
 		t.Errorf("%q gives way", got)

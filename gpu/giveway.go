@@ -68,7 +68,7 @@ func (t *Turns) GiveWay(now time.Duration) (attempt, why string, next time.Durat
 		return t.GiveWay(now)
 	}
 	by(t.giving.since + giveWayFor)
-	return b.attempt, fmt.Sprintf("gives way to %s, who waits since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
+	return b.attempt, fmt.Sprintf("yields to %s, who waits since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
 }
 
 // hanging returns the attempts that did not go in time and are still there.

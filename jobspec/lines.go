@@ -47,7 +47,7 @@ func parseLines(file string, data []byte) (jobs []commandLine, problems []source
 
 // words says what was taken off, and off which lines.
 func (r *lineReader) words() string {
-	text := strings.Join(r.taken, " and ") + " taken off this line"
+	text := strings.Join(r.taken, " and ") + " removed from this line"
 	switch r.trimmed {
 	case 1:
 	case 2:
@@ -97,8 +97,8 @@ func (r *lineReader) line(l commandLine) {
 	s := lint.Alone(l.Text)
 	switch {
 	case s.Err != "":
-		r.problem(l, "each line runs by itself: make a script of what belongs together and name that here; what must come before every line goes into --setup",
-			"%q is no complete command: %s", source.Clip(l.Text), s.Err)
+		r.problem(l, "each line runs by itself: put commands that belong together in a script, and what every line needs in --setup",
+			"%q is not a complete command: %s", source.Clip(l.Text), s.Err)
 		return
 	case s.Idle == "wait":
 		r.problem(l, "remove it; where jobs must wait for others write a job file, with needs (gpurun convert makes one of these lines)",

@@ -174,11 +174,11 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 	re, err := regexp.Compile(text)
 	switch {
 	case err != nil && regexp.MustCompile(`\(\?<?[=!]`).MatchString(text):
-		problem("there is no lookaround; put the number into a group: 'acc = ([0-9.]+)'", "invalid regular expression %q", source.Clip(text))
+		problem("RE2 has no lookaround; put the number into a group: 'acc = ([0-9.]+)'", "invalid regular expression %q", source.Clip(text))
 	case err != nil:
 		problem("write it in single quotes: 'acc = ([0-9.]+)'", "invalid regular expression %q: %s", source.Clip(text), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	case slices.Contains(metricFiles, strings.ToLower(filepath.Ext(text))) && re.NumSubexp() == 0:
-		problem("write "+what+": {file: "+text+"}", "%q is no regular expression with a group", source.Clip(text))
+		problem("write "+what+": {file: "+text+"}", "%q is not a regular expression with a group", source.Clip(text))
 	case re.NumSubexp() == 0:
 		problem("put the number into a group: '"+source.Clip(grouped(text))+"'", "%q has no group for the number", source.Clip(text))
 	case re.NumSubexp() > 1:

@@ -62,5 +62,5 @@ func (p *proto) checkPool(d *draft) {
 	} else if len(names) > 0 {
 		hint = source.DidYouMean(use.Name, names, "settings.pools has "+strings.Join(names, ", "))
 	}
-	p.src.Problem(t.Line, t.Col, hint, "pool: there is no pool %q", use.Name)
+	p.src.Problem(t.Line, t.Col, hint, "pool: no such pool: %q", use.Name)
 }

@@ -77,7 +77,7 @@ func (p *proto) checkResize(d *draft) {
 		}
 		problem("write gpus: 1-4", "the job has a fixed number of GPUs, gpus: %d", d.Request.Min)
 	case d.Request.Share:
-		problem("remove resize, or set share: false", "a job that shares its GPUs keeps them; what they do is not its doing alone")
+		problem("remove resize, or set share: false", "a job that shares its GPUs cannot be resized: their utilization is not its own")
 	case r.Down >= r.Up:
 		problem("lower down, or raise up", "down: %d%% is not below up: %d%%", r.Down, r.Up)
 	case r.Every < time.Second:

@@ -37,7 +37,7 @@ func (l *loop) copyAt(home string) *codecopy.Tree {
 	}
 	t, err := codecopy.Load(dir)
 	if err != nil {
-		l.warn(fmt.Sprintf("the copy of the code in %s cannot be read, so what jobs write there is not moved to the work dir: %v", dir, err))
+		l.warn(fmt.Sprintf("the copy of the code in %s cannot be read, so files that jobs write there are not moved to the work dir: %v", dir, err))
 		return nil
 	}
 	return t

@@ -15,7 +15,7 @@ type Last struct {
 }
 
 // Failures returns the jobs that ended badly, or whose retry the run's end prevented, in
-// batch order, with those that failed alike merged into one.
+// batch order, with those that failed with the same error merged into one.
 func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []state.FailedJob {
 	var list []state.FailedJob
 	var alike state.Grouping

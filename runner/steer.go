@@ -35,9 +35,9 @@ func (l *loop) steer(r control.Request) (control.Reply, error) {
 		for key := range r.Set {
 			switch of := slices.Contains(JobKeys, key); {
 			case of && all:
-				return control.Reply{}, fmt.Errorf("%s is a matter of jobs: add --job GLOB", key)
+				return control.Reply{}, fmt.Errorf("%s belongs to jobs: add --job GLOB", key)
 			case !of && !all:
-				return control.Reply{}, fmt.Errorf("%s is not a job's: with --job, these can be set: %s", key, strings.Join(JobKeys, ", "))
+				return control.Reply{}, fmt.Errorf("%s is not a key of jobs: with --job, these can be set: %s", key, strings.Join(JobKeys, ", "))
 			}
 		}
 		if !all {
@@ -62,7 +62,7 @@ func (l *loop) pause(resume bool) string {
 	case !resume && was:
 		return "already paused"
 	case !resume:
-		return "paused: nothing starts, and running jobs go on; gpurun resume takes it back"
+		return "paused: nothing starts, running jobs continue; gpurun resume undoes it"
 	case !was && alone == 0:
 		return "not paused"
 	}
@@ -72,9 +72,9 @@ func (l *loop) pause(resume bool) string {
 	}
 	switch {
 	case alone == 1:
-		said += "; 1 job was paused by name and stays so: gpurun resume '*' lets it start"
+		said += "; 1 job was paused by name and stays paused: gpurun resume '*' lets it start"
 	case alone > 1:
-		said += fmt.Sprintf("; %d jobs were paused by name and stay so: gpurun resume '*' lets them start", alone)
+		said += fmt.Sprintf("; %d jobs were paused by name and stay paused: gpurun resume '*' lets them start", alone)
 	}
 	return said
 }
@@ -209,7 +209,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 			rep.Keep("already so", j.Name)
 			continue
 		case p == state.Running || p == state.Queued:
-			rep.Keep(fmt.Sprintf("keeps %s as it is; holds from its next attempt", p), j.Name)
+			rep.Keep(fmt.Sprintf("keeps %s for now; applies from its next attempt", p), j.Name)
 		default:
 			rep.Done = append(rep.Done, j.Name)
 		}
@@ -232,7 +232,7 @@ func (l *loop) askAgain(b *jobspec.Batch, at []int32) (said []string) {
 		if spec, err := j.Spec.Change(values); err == nil {
 			j.Spec = spec
 		} else if at[id] >= 0 {
-			said = append(said, fmt.Sprintf("what was set for %s does not hold now: %s", j.Name, err))
+			said = append(said, fmt.Sprintf("the values set for %s no longer apply: %s", j.Name, err))
 		}
 	}
 	slices.Sort(said)

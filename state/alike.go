@@ -38,7 +38,7 @@ func (f *Fact) Failure() Failure {
 	return Failure{f.State, f.ErrorType, code, signal, f.Reason, f.Line, f.CauseCode(), f.NoRetry}
 }
 
-// Kind returns a string that is equal for failures that are alike: same state, error
+// Kind returns a string that is equal for failures with the same error: same state, error
 // type, exit code or signal, and same text once numbers, paths and addresses are removed. All
 // or none of them have retries left that do not follow.
 func (f Failure) Kind() string {
@@ -101,13 +101,13 @@ type Alike struct {
 	Log   string    `json:"log,omitempty"` // of the first job that has one
 }
 
-// AlikeWords counts a group's jobs: "12 failed alike". Jobs that a person stopped did not
+// AlikeWords counts a group's jobs: "12 failed with the same error". Jobs that a person stopped did not
 // fail.
 func AlikeWords(p Phase, count int) string {
 	if p == Cancelled || p == Interrupted {
 		return fmt.Sprintf("%d %s", count, p)
 	}
-	return fmt.Sprintf("%d failed alike", count)
+	return fmt.Sprintf("%d failed with the same error", count)
 }
 
 // Bounds on memory for batches in which every job fails its own way.
@@ -116,7 +116,7 @@ const (
 	maxAlikeJobs = 20 // named per group
 )
 
-// A Grouping collects failures that are alike into groups, ordered by each group's
+// A Grouping collects failures with the same error into groups, ordered by each group's
 // first failure.
 type Grouping struct {
 	Groups []Alike

@@ -60,7 +60,7 @@ func TestCancelledDidNotFail(t *testing.T) {
 		g.Add(job, "", Failure{State: Cancelled, Signal: "SIGTERM"})
 		g.Add(job, "", Failure{State: Failed, Signal: "SIGTERM"})
 	}
-	if AlikeWords(g.Groups[0].State, 2) != "2 cancelled" || AlikeWords(g.Groups[1].State, 2) != "2 failed alike" || g.Groups[0].Count != 2 || g.Groups[1].Count != 2 {
+	if AlikeWords(g.Groups[0].State, 2) != "2 cancelled" || AlikeWords(g.Groups[1].State, 2) != "2 failed with the same error" || g.Groups[0].Count != 2 || g.Groups[1].Count != 2 {
 		t.Errorf("%+v", g.Groups)
 	}
 }

@@ -28,7 +28,7 @@ const (
 	CausePreempted     CauseCode = "preempted"      // it gave way to another run, or the hours ended
 	CauseResized       CauseCode = "resized"        // it starts again on another number of GPUs
 	CauseGPUTaken      CauseCode = "gpu_taken"      // a person took its GPU away (gpurun stop --gpu)
-	CauseBreaker       CauseCode = "breaker"        // jobs like it failed alike, so it was not started
+	CauseBreaker       CauseCode = "breaker"        // jobs like it failed with the same error, so it was not started
 )
 
 // ofStop are the causes of ends by why the attempt was stopped.

@@ -5,7 +5,7 @@ import (
 )
 
 // A FailedJob is a job that did not succeed, as a person sees it. It represents all that
-// failed alike.
+// failed with the same error.
 type FailedJob struct {
 	Job     string
 	ID      int  // in the batch; of the fresh ones of a live run alone
@@ -13,8 +13,8 @@ type FailedJob struct {
 	End     Fact
 	Log     string
 	Tail    []string // last lines of this attempt's part of the log, verbatim
-	Alike   Alike    // if more than one job failed alike, else of one
-	Blocked int      // jobs that did not run because of it or of those that failed alike
+	Alike   Alike    // if more than one job failed with the same error, else of one
+	Blocked int      // jobs that did not run because of it or of those that failed with the same error
 	Note    string   // what else to say about its end, or ""
 }
 

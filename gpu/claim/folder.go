@@ -48,7 +48,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 // inFirst has do write into this user's folder below the first root that lets it, the shared one if
 // it can. It returns why those before that did not, and an error if none does.
 func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err error) {
-	err = errors.New("there is no folder for claims")
+	err = errors.New("no folder for claims")
 	for i, root := range roots {
 		var dir *os.File
 		if dir, err = ownFolder(root, i > 0); err == nil {

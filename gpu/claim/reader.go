@@ -103,7 +103,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	}
 	for _, c := range claims {
 		if !known(c.UUID) { // in words that c's user does not choose
-			s.warn("%s claims GPUs that this host does not have: that counts for nothing", c.User)
+			s.warn("%s claims GPUs that this host does not have: ignored", c.User)
 		}
 	}
 	slices.SortStableFunc(claims, func(a, b gpu.Claim) int {

@@ -185,7 +185,7 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 func (s *view) tooMany(f folder) {
 	s.warn("%s has too many files, or folders beside it, to read them all%s", f.path, by(f))
 	if f.uid == host.Me() {
-		s.warn("%s: remove what is there that none of your runs needs", f.path)
+		s.warn("%s: remove files that none of your runs needs", f.path)
 	}
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
 }

@@ -97,7 +97,7 @@ func (r *Reader) reread() (warnings []string) {
 		}
 	}
 	if !ok && r.read && r.rules.File == path {
-		warnings = append(warnings, path+" has become unusable: the rules that it had before still apply")
+		warnings = append(warnings, path+" is now unusable: its previous rules still apply")
 	} else {
 		r.rules = rules
 		r.ids.forget()

@@ -86,7 +86,7 @@ func TestWrong(t *testing.T) {
 		{"reserve: -1", `host.yaml:1:10: reserve: "-1" is negative (ignored)`},
 		{"schedule: fair", `host.yaml:1:11: schedule: unknown value "fair" (ignored); valid values: balance, fifo`},
 		{"courtesy: 5", `host.yaml:1:11: courtesy: "5" has no unit (ignored); write 5s or 5m`},
-		{"courtesy: 0", `host.yaml:1:11: courtesy: "0" is no time at all (ignored); try 5s, 10m or 24h`},
+		{"courtesy: 0", `host.yaml:1:11: courtesy: invalid time "0" (ignored); try 5s, 10m or 24h`},
 		{"gather: soon", `host.yaml:1:9: gather: invalid duration "soon" (ignored); try 90s, 10m, 1h30m or 2d`},
 		{"patience: [1m]", `host.yaml:1:11: patience must be a single value, not a list (ignored)`},
 		{"max_gpus_per_user: many", `host.yaml:1:20: max_gpus_per_user: "many" is not a number (ignored)`},
@@ -234,11 +234,11 @@ func TestChanges(t *testing.T) {
 		{"nothing happens", func() {}, 1, ""},
 		{"it changes", func() { write(t, at.Path, "reserve: 2\nfoo: 1") }, 2, `unknown key "foo"`},
 		{"nothing happens", func() {}, 2, ""},
-		{"it breaks", func() { write(t, at.Path, "reserve: [") }, 2, "the rules that it had before still apply"},
+		{"it breaks", func() { write(t, at.Path, "reserve: [") }, 2, "its previous rules still apply"},
 		{"it is mended", func() { write(t, at.Path, "reserve: 3") }, 3, ""},
 		{"it is emptied, or half written", func() { write(t, at.Path, "") }, 3, "is empty"},
 		{"it is mended", func() { write(t, at.Path, "reserve: 4") }, 4, ""},
-		{"its mode changes", func() { os.Chmod(at.Path, 0o666) }, 4, "the rules that it had before still apply"},
+		{"its mode changes", func() { os.Chmod(at.Path, 0o666) }, 4, "its previous rules still apply"},
 		{"it goes", func() { os.Remove(at.Path) }, 0, ""},
 	}
 	for _, s := range steps {
@@ -273,7 +273,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	text := strings.Join(warnings, "\n")
-	if !strings.Contains(text, "users: @nosuchgroup counts for nobody, since there is no such group here") || strings.Contains(text, gid.Name) ||
+	if !strings.Contains(text, "users: @nosuchgroup is ignored: no such group here") || strings.Contains(text, gid.Name) ||
 		!strings.Contains(text, "users: the groups of uid 4000000 cannot be found") {
 		t.Errorf("warnings: %s", text)
 	}

@@ -57,13 +57,13 @@ func (i *identities) means(key string, uid int, warn func(format string, args ..
 	if !ok {
 		name := host.UserName(uid)
 		if name == "" && uid == host.Me() {
-			warn("users: no name counts for you, since that of uid %d cannot be found; %s", uid, directory)
+			warn("users: entries by name do not apply to you: no name for uid %d; %s", uid, directory)
 		}
 		return key == name || key == strconv.Itoa(uid)
 	}
 	gid := i.gid(group)
 	if gid == "" {
-		warn("users: %s counts for nobody, since there is no such group here; %s", key, directory)
+		warn("users: %s is ignored: no such group here; %s", key, directory)
 		return false
 	}
 	gids, err := i.groupsOf(uid)

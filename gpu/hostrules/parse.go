@@ -218,7 +218,7 @@ func pointer(parse func(string) (int, error)) func(string) (*int, error) {
 func positive(text string) (time.Duration, error) {
 	d, err := source.ParseDuration(text)
 	if err == nil && d == 0 {
-		err = source.Faultf("try 5s, 10m or 24h", "%q is no time at all", text)
+		err = source.Faultf("try 5s, 10m or 24h", "invalid time %q", text)
 	}
 	return d, err
 }

@@ -70,7 +70,7 @@ func ReadConfig(job *source.Source, path string, keys, jobKeys []string, out *so
 			return c
 		}
 	}
-	out.Warn(source.Problem{File: c.Path, Text: "is ignored: none of its keys is a job-file setting", Hint: "see the block dialect in docs/reference/jobfile.md"})
+	out.Warn(source.Problem{File: c.Path, Text: "is ignored: none of its keys is a job-file setting", Hint: "see gpurun help block-files"})
 	return c
 }
 

@@ -64,7 +64,7 @@ func parseGiven(text string) (*Given, error) {
 				p.Tag = "!!str"
 			}
 			if seen[canonical(p)] {
-				return nil, source.Faultf("keep only one", "the value %q is there twice", p.Text)
+				return nil, source.Faultf("keep only one", "duplicate value %q", p.Text)
 			}
 			seen[canonical(p)] = true
 		}

@@ -270,7 +270,7 @@ func TestGivenParameters(t *testing.T) {
 		{"none", "{}", []string{"a=1"}, []string{`-p a=1: no job has a parameter "a"; these jobs have no parameters: add matrix or params`}},
 		{"empty", "params: {a: 1}", []string{"a="}, []string{"a="}},
 		{"twice", "params: {a: 1}", []string{"a=1", "a=2"}, []string{`-p a=2: "a" is given twice; write its values in one, separated by commas`}},
-		{"a value twice", "params: {a: 1}", []string{"a=1,1.0"}, []string{`-p a=1,1.0: the value "1.0" is there twice; keep only one`, `-p`}},
+		{"a value twice", "params: {a: 1}", []string{"a=1,1.0"}, []string{`-p a=1,1.0: duplicate value "1.0"; keep only one`, `-p`}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := expansions(t, row.in, row.given...)

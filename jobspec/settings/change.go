@@ -26,10 +26,10 @@ func (s Settings) Change(values map[string]string) (Settings, error) {
 		case !slices.Contains(Names(), name):
 			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, Live, "these can be set: "+strings.Join(Live, ", ")))
 		case slices.Contains(atStart, name):
-			return s, fmt.Errorf("%s cannot change while a run goes on, which reads it when it starts: write it in the job file, for the next run; these can be set: %s",
+			return s, fmt.Errorf("%s cannot change during a run: write it in the job file, for the next run; these can be set: %s",
 				name, strings.Join(Live, ", "))
 		case !slices.Contains(Live, name):
-			return s, fmt.Errorf("%s cannot change while jobs run: it says how they are read; write it in the job file, then gpurun reload; these can be set: %s",
+			return s, fmt.Errorf("%s cannot change during a run, because it affects how job files are read: write it in the job file, then gpurun reload; these can be set: %s",
 				name, strings.Join(Live, ", "))
 		}
 		flags[strings.ReplaceAll(name, "_", "-")] = text

@@ -77,7 +77,7 @@ func ServiceOf(text string) (service, address string, err error) {
 		return "", "", source.Faultf("write https://…, smtps://user:$PASSWORD@host?to=me@example.org, or $NAME of a variable that has such a URL", "the URL has no scheme")
 	case (web == "smtp" || web == "smtps") && !both && bad == nil && u.Host != "":
 		if u.Query().Get("to") == "" {
-			return "", "", source.Faultf("add ?to=me@example.org", "the URL says nothing of whom the mail is to")
+			return "", "", source.Faultf("add ?to=me@example.org", "the URL names no recipient")
 		}
 		return Mail, u.String(), nil
 	case web != "https" && web != "http":
@@ -201,7 +201,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 			for _, item := range s.Items(v, "notify: on") {
 				set(item, k.Value, func(text string) error {
 					if slices.Contains(News, text) && !slices.Contains(news, text) {
-						return source.Faultf("write it under settings, or one of "+strings.Join(news, ", "), "%s is news of a run, not of a job", text)
+						return source.Faultf("write it under settings, or one of "+strings.Join(news, ", "), "%s is an event of a run, not of a job", text)
 					}
 					word, err := source.ParseWord(text, news...)
 					t.On = append(t.On, word)

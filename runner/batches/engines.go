@@ -68,8 +68,8 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 			continue
 		}
 		return &Failure{
-			Code: ExitState, Text: fmt.Sprintf("an earlier run has left %s on the engine %s, where it may be queued or running", at.Start.Job, theirs),
-			Hint: fmt.Sprintf("add --engine %s to go on there, or stop it first (gpurun stop)", theirs),
+			Code: ExitState, Text: fmt.Sprintf("an earlier run left %s on the engine %s, where it may be queued or running", at.Start.Job, theirs),
+			Hint: fmt.Sprintf("add --engine %s to continue there, or stop it first (gpurun stop)", theirs),
 		}
 	}
 	return nil

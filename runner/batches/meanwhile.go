@@ -66,9 +66,9 @@ func (m aftermath) words(a *state.Attempt) string {
 	f, ok := m.found[uni]
 	switch {
 	case ok && a.Start.Engine != "" && f.Host != "":
-		return fmt.Sprintf("was running on %s of %s; the next run takes it on", f.Host, a.Start.Engine)
+		return fmt.Sprintf("was running on %s of %s; the next run reattaches to it", f.Host, a.Start.Engine)
 	case ok && a.Start.Engine != "":
-		return strings.TrimSpace(fmt.Sprintf("was queued on %s %s", a.Start.Engine, a.JobID)) + "; the next run takes it on"
+		return strings.TrimSpace(fmt.Sprintf("was queued on %s %s", a.Start.Engine, a.JobID)) + "; the next run reattaches to it"
 	case !ok || f.PID == 0:
 		return ""
 	case f.Keeper == 0:

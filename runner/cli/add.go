@@ -67,7 +67,7 @@ func (c *addCmd) Run(a *app) error {
 		fmt.Fprintf(a.out, "%s: %s; gpurun retry or gpurun forget makes it run again\n", ref.Name(), known.Error())
 		return nil
 	case err != nil:
-		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s was left as it is: %s", ref.File, err), Hint: "add this to its jobs yourself", Lines: []string{a.pasted(ref, job)}, Err: err}
+		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s is unchanged: %s", ref.File, err), Hint: "add this to its jobs yourself", Lines: []string{a.pasted(ref, job)}, Err: err}
 	}
 	said := fmt.Sprintf("%s: added in line %d", ref.Name(), line)
 	ref.Look()
@@ -124,7 +124,7 @@ func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err erro
 		return 0, err
 	}
 	if now, err := os.ReadFile(ref.Real); err != nil || !bytes.Equal(now, was) {
-		return 0, errors.New("somebody has just changed it: try again")
+		return 0, errors.New("another program has just changed it: try again")
 	}
 	return line, out.CloseAtomicallyReplace()
 }

@@ -77,5 +77,5 @@ func judgedLater(b *jobspec.Batch) string {
 	if what == nil {
 		return ""
 	}
-	return "not checked here, only when it runs: " + strings.Join(what, ", ")
+	return "checked only when it runs: " + strings.Join(what, ", ")
 }

@@ -202,13 +202,13 @@ func (d *diagnosis) claims() string {
 	roots := claim.Roots("", "")
 	h := claim.Open(roots)
 	id := "doctor-" + session.RunID()
-	cure := "make " + roots[0] + " a folder in which every user can make one, like /tmp, or give all users another one in " + claim.RootVariable
+	cure := "let every user create folders in " + roots[0] + ", as in /tmp, or set " + claim.RootVariable + " to another folder for all users"
 	warnings, err := h.Again(claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{gpu.SimulatedUUID(0, 0)}}})
 	for _, w := range warnings {
 		d.wrong(w, cure)
 	}
 	if err != nil {
-		d.wrong("runs cannot say which GPUs they hold: "+err.Error(), cure)
+		d.wrong("runs cannot publish which GPUs they hold: "+err.Error(), cure)
 	} else {
 		defer h.Release(id)
 	}
@@ -217,7 +217,7 @@ func (d *diagnosis) claims() string {
 	}
 	_, strange := h.Others(d.ctx)
 	for _, w := range strange {
-		d.wrong(w, "tell that user, or the owner of this host: gpurun does without it")
+		d.wrong(w, "tell that user or the owner of this host; gpurun ignores it")
 	}
 	return "in " + roots[0] + ", where the runs of all users see each other"
 }
@@ -239,7 +239,7 @@ func (d *diagnosis) logout() string {
 	if warning, cure := session.LogoutKills(); warning != "" {
 		d.wrong(warning, cure)
 	}
-	return "runs and their jobs go on after you log out"
+	return "runs and their jobs continue after you log out"
 }
 
 // Less than this is left of a disk that is about to be full.

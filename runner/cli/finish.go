@@ -47,10 +47,10 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 
 // unsaved returns the failure of a run whose ledger could not be written.
 func unsaved(res schema.Result, code int) *batches.Failure {
-	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; what succeeded does not run twice"}
+	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; finished jobs do not run twice"}
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
 		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // of another process, only the text is known
-			f.Hint = "free some space and run it again; what succeeded does not run twice"
+			f.Hint = "free some space and run it again; finished jobs do not run twice"
 		}
 	}
 	if !session.Finished(res.Final) {

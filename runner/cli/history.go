@@ -62,7 +62,7 @@ func (c *historyCmd) Run(a *app) error {
 	}
 	var text strings.Builder
 	if len(rows) == 0 {
-		fmt.Fprintln(&text, ref.Name()+": no run to tell of")
+		fmt.Fprintln(&text, ref.Name()+": no runs yet")
 	}
 	for i := range rows {
 		if i > 0 {
@@ -106,7 +106,7 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	for _, f := range r.Alike {
 		which := ""
 		if f.Count > 1 {
-			which = fmt.Sprintf("%d alike: ", f.Count)
+			which = fmt.Sprintf("%d with the same error: ", f.Count)
 		}
 		line(2, fmt.Sprintf("%s%s (%s)", which, f.Cause.Words(), jobWords(f.Jobs, 5, f.Count)))
 	}

@@ -93,11 +93,11 @@ func (b *batchFlags) listed() ([]string, error) {
 	case at < 0:
 		return list, nil
 	case b.List.Name == "":
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - needs a name, by which the batch is found again", Hint: "add --name NAME"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - needs a name for the batch", Hint: "add --name NAME"}
 	case len(list)+len(b.Files)+len(b.JobFile) > 1:
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "standard input is a batch of its own", Hint: "remove the other files"}
 	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + quoted(b.List.Name) + " is no name", Hint: "use letters, digits and . _ -"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + quoted(b.List.Name) + " is not a valid name", Hint: "use letters, digits and . _ -"}
 	case host.Exists(b.List.Name):
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + b.List.Name + " is also the name of a file here, which would have the same ledger", Hint: "choose another name"}
 	}

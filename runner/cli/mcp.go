@@ -80,7 +80,7 @@ func (c *mcpCmd) roots() ([]string, error) {
 		return nil, err
 	}
 	if home := realHome(); len(c.Root) == 0 && (roots[0] == "/" || home == roots[0] || strings.HasPrefix(home, roots[0]+"/")) {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "in " + roots[0] + " the client would see all that is yours", Hint: "name the folder that it may see: gpurun mcp --root DIR"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "in " + roots[0] + " the client would see all of your files", Hint: "name the folder that it may see: gpurun mcp --root DIR"}
 	}
 	return roots, nil
 }

@@ -45,13 +45,13 @@ func (c *notifyCmd) Run(a *app) error {
 		return err
 	}
 	if len(targets) == 0 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "nobody gets news: there is no notify in " + from,
+		return &batches.Failure{Code: batches.ExitUsage, Text: "no notifications configured: no notify in " + from,
 			Hint: "write notify: $MY_WEBHOOK there (under settings in a job file), and export MY_WEBHOOK=https://…; gpurun help notifications lists the services"}
 	}
 	if !c.Test {
 		for i, label := range jobspec.Labels(targets) {
 			t := &targets[i]
-			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), cmp.Or(strings.Join(t.On, ", "), "news of jobs that name it")+atLeast(t.MinDuration))
+			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), cmp.Or(strings.Join(t.On, ", "), "jobs that name it")+atLeast(t.MinDuration))
 		}
 		return nil
 	}
@@ -141,7 +141,7 @@ func (s *shownRun) leave(r *session.Run) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if s.ErrTTY {
-		t := time.AfterFunc(time.Second, func() { s.say("note", "sending news; Ctrl-C does without") })
+		t := time.AfterFunc(time.Second, func() { s.say("note", "sending notifications; Ctrl-C skips them") })
 		defer t.Stop()
 	}
 	if err := s.news.Close(ctx); err != nil && ctx.Err() == nil {

@@ -143,7 +143,7 @@ func (p *planning) printForecast(w io.Writer, f *prediction) {
 	}
 	table(w, rows)
 	if f.Never > 0 {
-		fmt.Fprintf(w, "%s would not start, as everybody else's jobs and processes stay in the simulation: %s\n", batches.Count(f.Never, "job"), terminal.CleanText(f.Why))
+		fmt.Fprintf(w, "%s would not start, since jobs and processes of other users stay in the simulation: %s\n", batches.Count(f.Never, "job"), terminal.CleanText(f.Why))
 	}
 	bound := fmt.Sprintf("%.2f GPU hours on %s", f.Work.Hours(), batches.Count(f.Capacity, "GPU"))
 	if f.Longest >= f.Bound() {
@@ -170,7 +170,7 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 		fmt.Fprintf(w, "nothing like %s has run: counted as the median of the batch, or their timeout\n", p.some(median))
 	}
 	if len(guess) > 0 {
-		fmt.Fprintf(w, "nothing says how long %s take: counted as %s, or their timeout\n", p.some(guess), terminal.Duration(sched.Unknown))
+		fmt.Fprintf(w, "no estimate for %s: counted as %s, or their timeout\n", p.some(guess), terminal.Duration(sched.Unknown))
 	}
 }
 

@@ -227,7 +227,7 @@ func (s *shownStatus) rest() string {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
 			rest := "run the rest with: " + s.Command
 			if s.left() {
-				rest = "the next run adopts the jobs that are still running\n" + rest
+				rest = "the next run reattaches to running jobs\n" + rest
 			}
 			return rest
 		}

@@ -93,9 +93,9 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	case len(c.Jobs) > 0 && ref.Alive:
 		return c.leftLive(a, ref)
 	case ref.Alive && ref.Runner.Here && procs.Stopped(ref.Runner.PID):
-		return "the run does not go on: " + ref.Silent(nil).Error(), nil
+		return "the run is stopped: " + ref.Silent(nil).Error(), nil
 	case ref.Alive:
-		return "the run goes on", nil
+		return "the run is still active", nil
 	}
 	if err := ref.Read(); err != nil {
 		return "", err

@@ -263,7 +263,7 @@ func (s *webSource) below(file string) (string, error) {
 		return err == nil && filepath.IsLocal(rel)
 	}
 	if err != nil || !slices.ContainsFunc(s.roots, within) {
-		return "", &batches.Failure{Code: batches.ExitUsage, Text: quoted(file) + " is no job file below " + strings.Join(s.roots, ", ")}
+		return "", &batches.Failure{Code: batches.ExitUsage, Text: quoted(file) + " is not a job file below " + strings.Join(s.roots, ", ")}
 	}
 	if err := disk.OnlyOurs(real); err != nil {
 		return "", &batches.Failure{Code: batches.ExitFailed, Text: "not started: " + err.Error(), Err: err}

@@ -79,7 +79,7 @@ func (t *Tree) leaves(rel string) bool {
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
-		return []string{fmt.Sprintf("process %d is still in the copy of the code %s: what jobs have made there comes home once it has ended, also with a later run", pid, t.Home())}, false
+		return []string{fmt.Sprintf("process %d is still in the copy of the code %s: files that jobs made there move to the work dir once it has ended, also with a later run", pid, t.Home())}, false
 	}
 	b := bringing{Tree: t}
 	b.bring(".", false)
@@ -89,7 +89,7 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	}
 	switch err := errors.Join(b.errs...); {
 	case err != nil:
-		notes = append(notes, "what jobs have made in the copy of the code "+t.Home()+" is still there: "+err.Error())
+		notes = append(notes, "files that jobs made in the copy of the code "+t.Home()+" are still there: "+err.Error())
 	case len(b.kept) > 0:
 		more := ""
 		if n := len(b.kept) - 1; n > 0 {

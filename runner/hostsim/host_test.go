@@ -76,7 +76,7 @@ type claim struct {
 	share  bool
 	slots  int
 	memory gpu.Bytes
-	behind bool // its run gives way to every other
+	behind bool // its run yields to every other
 	keeps  bool // a GPU for a job that needs others, too
 	on     []stake
 	beyond gpu.HostResources

@@ -44,7 +44,7 @@ func try(ctx context.Context, send func(context.Context, *order) outcome, o *ord
 
 // problem tells the user that a target gets no news, once for each reason.
 func (s *Sink) problem(t *target, how outcome) {
-	text := fmt.Sprintf("no news to %s: %s; %s (gpurun notify --test tries it)", t.label, how, how.cure())
+	text := fmt.Sprintf("could not notify %s: %s; %s (gpurun notify --test retries)", t.label, how, how.cure())
 	s.mu.Lock()
 	known, over := s.said[text], s.over
 	if s.said[text] = true; over && !known {
@@ -112,7 +112,7 @@ func Test(ctx context.Context, targets []jobspec.Notify, r Run, start func(func(
 			defer done.Done()
 			o, how := resolve(&targets[i], os.LookupEnv)
 			if how.Class == "" {
-				o.News = compose(r, []item{{on: "test", text: "this is a test: news of runs come here"}}, nil, 0, "", time.Now())
+				o.News = compose(r, []item{{on: "test", text: "this is a test: notifications of runs arrive here"}}, nil, 0, "", time.Now())
 				how = send(ctx, &o)
 			}
 			all[i] = Trial{labels[i], how.ok(), how.String(), how.cure()}

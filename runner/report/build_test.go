@@ -32,7 +32,7 @@ func attempt(name, key string, n int, end state.Phase, cause schema.Cause) schem
 	return a
 }
 
-// known returns what is known of a batch: two jobs that failed alike, one that failed
+// known returns what is known of a batch: two jobs that failed with the same error, one that failed
 // otherwise, one that succeeded, and one that the file no longer has.
 func known() *Known {
 	k := &Known{

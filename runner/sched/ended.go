@@ -336,7 +336,7 @@ func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
 	case slices.Contains(on, code):
 		return ""
 	case f.Unrunnable():
-		return fmt.Sprintf("exit %s says that a command cannot run; retry: {on: [%[1]s]} tries it again", code)
+		return fmt.Sprintf("exit %s means that a command cannot run; retry: {on: [%[1]s]} retries it anyway", code)
 	case len(on) > 0 && !slices.Contains(on, f.ErrorType):
 		return fmt.Sprintf("retry: {on: [%s]} does not name this failure", strings.Join(on, ", "))
 	}

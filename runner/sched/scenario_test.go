@@ -699,10 +699,10 @@ func (s *scenario) status() {
 		}
 	}
 	for _, a := range v.Alike {
-		s.log(fmt.Sprintf("%d failed alike: %s", a.Count, a.Cause.Text))
+		s.log(fmt.Sprintf("%d failed with the same error: %s", a.Count, a.Cause.Text))
 	}
 	for _, h := range v.Live.Held {
-		s.log(fmt.Sprintf("%s and %d more held: %d failed alike on %v: %s", h.First, h.Jobs-1, h.Attempts, h.GPUs, h.Cause))
+		s.log(fmt.Sprintf("%s and %d more held: %d failed with the same error on %v: %s", h.First, h.Jobs-1, h.Attempts, h.GPUs, h.Cause))
 	}
 	if v.Live.Stale != nil {
 		s.log("readings are " + time.Duration(*v.Live.Stale*1e9).String() + " old")

@@ -202,7 +202,7 @@ func whose(p *gpu.Process, pool *gpu.Pool) string {
 	case p.User == "" && p.UID >= 0:
 		who = fmt.Sprintf("user %d's", p.UID)
 	case p.User == "":
-		who = "somebody's"
+		who = "another user's"
 	}
 	memory := ""
 	if p.Memory > 0 {

@@ -293,7 +293,7 @@ func (c *Core) firstPaused() int32 {
 }
 
 // pausedAll is why nothing starts in a run that is paused.
-const pausedAll = "the run is paused: gpurun resume lets it go on"
+const pausedAll = "the run is paused: gpurun resume continues it"
 
 // on carries out a user's request to stop.
 func (ev StopRequested) on(c *Core) {

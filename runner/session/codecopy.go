@@ -40,7 +40,7 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 		}
 		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
 		trees = append(trees, t)
-		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside folders of data and outputs come home once no job is in it",
+		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside folders of data and outputs move to the work dir once no job is in it",
 			batches.Count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, batches.Shown(t.Home())))
 	}
 	r.code = trees
@@ -59,7 +59,7 @@ func (r *Run) prepareCopies() error {
 
 // notCopied is a failure that says why the code was not copied, and what to do.
 func notCopied(file string, err error) error {
-	f := &batches.Failure{Code: batches.ExitState, Text: file + ": the code could not be copied (snapshot: true): " + err.Error(), Err: err, Hint: "mend that, or run without: --no-snapshot"}
+	f := &batches.Failure{Code: batches.ExitState, Text: file + ": the code could not be copied (snapshot: true): " + err.Error(), Err: err, Hint: "fix that, or run without: --no-snapshot"}
 	if much := (*codecopy.TooMuch)(nil); errors.As(err, &much) {
 		f.Code = batches.ExitUsage
 		f.Hint = "have git ignore it (.gitignore, in a git repository): what git ignores is linked, not copied; or run without: --no-snapshot"

@@ -55,7 +55,7 @@ func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 func (p *Process) Part(e engine.Opened, kind engine.Kind) {
 	if does := kind.Abilities(); does.Queues {
 		late := time.AfterFunc(2*time.Second, func() {
-			p.Say("note", does.Name+" has yet to hear which jobs to cancel: waiting for some seconds")
+			p.Say("note", does.Name+" has not confirmed which jobs to cancel: waiting for some seconds")
 		})
 		defer late.Stop()
 	}
@@ -76,7 +76,7 @@ func (r *Run) lookAround() {
 	}
 	var err error
 	if r.opts.Ends, r.within, err = job.Look(); err != nil && r.opts.Ends.IsZero() {
-		r.Warn(fmt.Sprintf("cannot find out when %s ends (%v): jobs start whatever they take", job, err))
+		r.Warn(fmt.Sprintf("cannot find out when %s ends (%v): jobs start regardless of their length", job, err))
 	}
 	r.opts.Within = job.String()
 }

@@ -102,7 +102,7 @@ func (r *Run) recordValues(res *schema.Result) {
 	}
 	for i, f := range r.runFacts(<-r.askGit()) {
 		if _, err := r.State.Append(i, f); err != nil {
-			r.Warn("gpurun status and gpurun results go on showing the values of the last run: " + err.Error())
+			r.Warn("gpurun status and gpurun results keep showing the values of the last run: " + err.Error())
 			return
 		}
 	}

@@ -26,7 +26,7 @@ func LogoutKills() (warning, cure string) {
 	if os.Getuid() == 0 || !killedAtLogout(string(cgroup), settings) {
 		return "", ""
 	}
-	return "logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)", "run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …"
+	return "logging out ends this run and its jobs: logind kills leftover processes of a session (KillUserProcesses=yes)", "run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …"
 }
 
 // killedAtLogout judges the contents of /proc/self/cgroup and logind's settings.

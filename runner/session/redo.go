@@ -23,7 +23,7 @@ func (r *Run) confirm() error {
 		return nil
 	}
 	if r.Detached != nil && !r.Yes {
-		return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started: with -d there is nobody to ask", Hint: "-y answers yes"}
+		return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started: with -d, gpurun cannot ask", Hint: "-y answers yes"}
 	}
 	if r.Yes || !r.OutTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil

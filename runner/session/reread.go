@@ -80,10 +80,10 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 func (r *Run) readAtStart(now *jobspec.Settings) (said []string, err error) {
 	was := &r.Batch.Settings
 	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {
-		return nil, &runner.Mistake{Text: "engine and cluster cannot change while a run goes on, nothing has changed", Lines: []string{"stop the run and start it again"}}
+		return nil, &runner.Mistake{Text: "engine and cluster cannot change during a run; nothing has changed", Lines: []string{"stop the run and start it again"}}
 	}
 	if !reflect.DeepEqual(now.Notify, was.Notify) {
-		said = append(said, "notify has changed: that holds from the next run on")
+		said = append(said, "notify has changed: it applies from the next run")
 	}
 	return said, nil
 }

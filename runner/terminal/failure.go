@@ -56,10 +56,10 @@ func noRetry(f state.FailedJob) string {
 	return "; no retry: " + CleanText(f.End.NoRetry)
 }
 
-// maxAlike bounds how many of the jobs that failed alike are named.
+// maxAlike bounds how many of the jobs that failed with the same error are named.
 const maxAlike = 3
 
-// alikeHead returns the head of jobs that failed alike: their common cause, and their names.
+// alikeHead returns the head of jobs that failed with the same error: their common cause, and their names.
 func alikeHead(f state.FailedJob, width int) []string {
 	count := state.AlikeWords(f.Alike.State, f.Alike.Count)
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]

@@ -145,7 +145,7 @@ func Retry(j *schema.Job, now time.Time) string {
 	return fmt.Sprintf("%s: attempt %d in %s", CleanText(j.Name), j.Attempts+1, Duration(j.Wait.Until.Sub(now)))
 }
 
-// HeldLine describes jobs that are held because jobs like them failed alike.
+// HeldLine describes jobs that are held because jobs like them failed with the same error.
 func HeldLine(h schema.Held) string {
 	who, on := CleanText(h.First), ""
 	if h.Jobs > 1 {
@@ -154,13 +154,13 @@ func HeldLine(h schema.Held) string {
 	if len(h.GPUs) > 0 {
 		on = " on " + gpu.List(h.GPUs)
 	}
-	return fmt.Sprintf("holding %s: the first attempts of %d jobs failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
+	return fmt.Sprintf("holding %s: the first attempts of %d jobs failed with the same error%s: %s", who, h.Attempts, on, CleanText(h.Cause))
 }
 
-// maxAlikeRows bounds the notices about failures that are alike.
+// maxAlikeRows bounds the notices about failures with the same error.
 const maxAlikeRows = 2
 
-// alikeRows describes the groups that are held, then other failures that are alike.
+// alikeRows describes the groups that are held, then other failures with the same error.
 func alikeRows(held []schema.Held, alike []schema.Alike) []string {
 	var rows []string
 	told := map[string]bool{}

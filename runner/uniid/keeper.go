@@ -34,7 +34,7 @@ const (
 
 // errBusy means that the file cannot be written right now: it is locked, or a script is
 // writing it.
-var errBusy = errors.New("is being written by somebody else")
+var errBusy = errors.New("is being written by another process")
 
 // emptyFor is how long a file must stay empty before it counts as empty, rather than as
 // truncated by a script that is about to rewrite it.

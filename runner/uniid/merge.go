@@ -34,7 +34,7 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if all == nil {
-		return nil, errors.New("is no JSON object") // null
+		return nil, errors.New("is not a JSON object") // null
 	}
 	for id, raw := range all { // make equal entries equal bytes
 		var buf bytes.Buffer

@@ -83,9 +83,9 @@ func operations() []operation {
 		{path: batch, says: "A batch without its jobs: at most 16 KiB.", right: Read, answer: schema.Summary{}, json: (*call).summary},
 		{path: batch + "/jobs", says: "Its jobs, a page at a time, in the order of the job files.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
 		{path: batch + "/jobs/{job}", says: "A job by its id or name, why it is as it is, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
-		{path: batch + "/events", says: "Events summary (Summary), jobs (Jobs that have changed) and reset (load the jobs again). Goes on after the version, or the Last-Event-ID, that is given.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
+		{path: batch + "/events", says: "Events summary (Summary), jobs (Jobs that have changed) and reset (load the jobs again). Continues after the version, or the Last-Event-ID, that is given.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
 		{path: batch + "/timeline", says: "All attempts.", right: Read, answer: schema.Timeline{}, json: (*call).timeline},
-		{path: batch + "/runs", says: "What became of each run.", right: Read, answer: schema.History{}, json: (*call).runs},
+		{path: batch + "/runs", says: "Past runs.", right: Read, answer: schema.History{}, json: (*call).runs},
 		{path: batch + "/results", says: "What the jobs have measured, averaged over their seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false) }},
 		{path: batch + "/results/raw", says: "What each job has measured.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true) }},
 		{path: batch + "/attempts/{uni_id}/log", says: "The log of an attempt, or ranges of bytes of it. Gpurun-Over says whether the attempt has ended.", right: Read, media: plainText, raw: (*call).log},
@@ -115,7 +115,7 @@ func (s *Server) routes() http.Handler {
 		}
 	})
 	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, missing(r.Method+" "+r.URL.Path+" is no part of the API; "+base+"/openapi.json describes it"))
+		fail(w, missing(r.Method+" "+r.URL.Path+" is not part of the API; "+base+"/openapi.json describes it"))
 	})
 	mux.Handle("/", bundle())
 	return mux

@@ -70,7 +70,7 @@ func verbs() []operation {
 	}
 	return []operation{
 		verb("stop", "End jobs, or the whole run; give a GPU back; or start nothing more (drain).", Control, Stop{}),
-		verb("retry", "Have failed jobs start again, at once.", Control, Retry{}),
+		verb("retry", "Restart failed jobs now.", Control, Retry{}),
 		verb("pause", "Start none of some jobs, or nothing, for now.", Control, Pause{}),
 		verb("resume", "Undo pause, and without jobs a drain.", Control, Resume{}),
 		verb("forget", "Make finished jobs run again next time.", Control, Forget{}),

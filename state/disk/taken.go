@@ -22,7 +22,7 @@ type TakenError struct {
 }
 
 func (e *TakenError) Error() string {
-	text := "somebody " + e.What + " during this run"
+	text := "another process " + e.What + " during this run"
 	if e.Err != nil {
 		return text + ", and what the run had recorded could not be restored: " + e.Err.Error()
 	}

@@ -140,5 +140,5 @@ func userName(uids ...uint32) string {
 		}
 		return cmp.Or(host.Login(int(uid)), fmt.Sprintf("uid %d", uid))
 	}
-	return "somebody else"
+	return "another user"
 }

@@ -16,7 +16,7 @@ type Live struct {
 	Kept       *string  `json:"kept"`                 // how many GPUs are kept for it so far
 	Others     []string `json:"others_waiting"`       // other runs of this host that wait for GPUs: at most 8
 	Queues     []Lane   `json:"queues"`               // named queues that have work left: at most 50
-	Held       []Held   `json:"held"`                 // jobs held back because jobs like them failed alike: at most 20 groups
+	Held       []Held   `json:"held"`                 // jobs held back because jobs like them failed with the same error: at most 20 groups
 	Draining   *string  `json:"draining"`             // why nothing more starts
 	Silent     []string `json:"silent_keepers"`       // keepers that do not answer, a sentence each
 	Unread     *string  `json:"no_readings"`          // why the GPUs cannot be read

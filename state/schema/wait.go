@@ -59,7 +59,7 @@ const (
 	WaitHours         WaitCode = "hours"           // the run's own hours
 	WaitPaused        WaitCode = "paused"          // a person paused the run
 	WaitDraining      WaitCode = "draining"        // the run starts nothing more
-	WaitBreaker       WaitCode = "breaker"         // jobs like it failed alike
+	WaitBreaker       WaitCode = "breaker"         // jobs like it failed with the same error
 	WaitEarlier       WaitCode = "earlier_attempt" // an attempt that an earlier run started has not ended
 	WaitAllocation    WaitCode = "allocation"      // it would not end before the cluster's job in which the run is
 	WaitCluster       WaitCode = "cluster"         // it is in the queue of a cluster

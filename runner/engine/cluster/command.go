@@ -108,7 +108,7 @@ func (l *late) tell(c *Cluster) {
 			l.wrong[what] = fmt.Sprintf(" does not answer (%s)", what)
 		}
 		if l.wrong[what] != "" {
-			now = append(now, c.dialect.Name()+l.wrong[what]+"; jobs that run go on")
+			now = append(now, c.dialect.Name()+l.wrong[what]+"; running jobs continue")
 		}
 	}
 	if strings.Join(now, "\n") != strings.Join(l.said, "\n") {

@@ -194,7 +194,7 @@ func Tasks(text string) (ranges [][2]int, err error) {
 		first, err1 := strconv.Atoi(from)
 		last, err2 := strconv.Atoi(to)
 		if err1 != nil || err2 != nil || last < first || first < 0 {
-			return nil, fmt.Errorf("%q is no range", part)
+			return nil, fmt.Errorf("%q is not a range", part)
 		}
 		if !stepped || step == "1" {
 			ranges = append(ranges, [2]int{first, last})
@@ -202,7 +202,7 @@ func Tasks(text string) (ranges [][2]int, err error) {
 		}
 		by, err := strconv.Atoi(step)
 		if err != nil || by < 1 || (last-first)/by > 1e6 {
-			return nil, fmt.Errorf("%q is no step", step)
+			return nil, fmt.Errorf("%q is not a step", step)
 		}
 		for n := first; n <= last; n += by {
 			ranges = append(ranges, [2]int{n, n})

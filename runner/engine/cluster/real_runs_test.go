@@ -256,7 +256,7 @@ jobs:
 	time.Sleep(*Outage - time.Since(began))
 	b.Cluster("start")
 	_ = b.Finish(cmd)
-	if again := strings.Count(out.String(), "jobs that run go on"); again > 2 { // one about the list, one about b
+	if again := strings.Count(out.String(), "running jobs continue"); again > 2 { // one about the list, one about b
 		t.Errorf("it said %d times what is wrong:\n%s", again, out)
 	}
 	b.Says(out.String(), "2 succeeded")

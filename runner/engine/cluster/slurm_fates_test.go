@@ -158,7 +158,7 @@ func TestRealRefused(t *testing.T) {
 	const file = "settings: {engine: slurm, cluster: {poll: 1s%s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 0, retry: 2, run: 'true'}]\n"
 	b := slurmSite.New(t, fmt.Sprintf(file, `, extra: ["--licenses=nope"]`))
 	const why = "Invalid license specification (scontrol show licenses lists them)"
-	out, _, _ := strings.Cut(b.Run("jobs.yaml"), "3 failed alike")
+	out, _, _ := strings.Cut(b.Run("jobs.yaml"), "3 failed with the same error")
 	if ends := b.Facts(state.KindEnd); len(ends["j1"]) != 1 || ends["j1"][0].Reason != "slurm: "+why || strings.Count(out, why) != 1 {
 		t.Errorf("it ended as %+v\n%s", ends, out)
 	}
@@ -171,7 +171,7 @@ func TestRealRefused(t *testing.T) {
 	b.Command("scontrol", "update", "partitionname=gpu", "maxtime=30")
 	const long = "--time=33, which is cluster.time, or timeout, grace and 2 minutes, is more than the 30 minutes of partition gpu (make timeout 3m shorter,"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+long)
-	b.Says(b.Run("jobs.yaml"), "3 failed alike: slurm: "+long)
+	b.Says(b.Run("jobs.yaml"), "3 failed with the same error: slurm: "+long)
 
 	b = slurmSite.New(t, fmt.Sprintf(file, ""))
 	b.Command("scontrol", "update", "partitionname=gpu", "state=drain")

@@ -200,7 +200,7 @@ func TestHangs(t *testing.T) {
 	for _, ev := range c.out.Take() {
 		said = append(said, strings.Join(*ev.Silent, "\n"))
 	}
-	if want := []string{"plain does not answer (list); jobs that run go on", ""}; !slices.Equal(said, want) {
+	if want := []string{"plain does not answer (list); running jobs continue", ""}; !slices.Equal(said, want) {
 		t.Errorf("it said %q", said)
 	}
 }

@@ -57,7 +57,7 @@ func (Dialect) Args(a cluster.Asked) ([]string, error) {
 	if a.Memory > 0 {
 		name, each := strings.CutSuffix(a.Options["memory_resource"], perSlot)
 		if name == "" {
-			return nil, fmt.Errorf("memory: nothing says what counts memory on this cluster: set cluster: {memory_resource: NAME}, usual are mem_free and h_vmem/slot (qconf -sc lists all)")
+			return nil, fmt.Errorf("memory: no resource for it on this cluster: set cluster: {memory_resource: NAME}, often mem_free or h_vmem/slot (qconf -sc lists all)")
 		}
 		size := a.Memory
 		if name == "h_vmem" || name == "s_vmem" {
@@ -103,7 +103,7 @@ func models(a cluster.Asked) (resource []string, err error) {
 		key, value, ok := strings.Cut(m.Means, "=")
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("gpu_model: nothing says what %q is called on Grid Engine: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m.Name, m.Name)
+			return nil, fmt.Errorf("gpu_model: no name on Grid Engine for %q: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m.Name, m.Name)
 		case name != "" && name != key:
 			return nil, fmt.Errorf("gpu_model: Grid Engine takes several models only as values of one resource, and they are of %s and %s", name, key)
 		}

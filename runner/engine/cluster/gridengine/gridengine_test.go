@@ -188,7 +188,7 @@ func TestArgs(t *testing.T) {
 		{"memory", engine.Ask{Memory: 3*gpu.GiB + 1}, 0, map[string]string{"memory_resource": "mem_free"}, "-l mem_free=3073M"},
 		{"memory of each slot", engine.Ask{Memory: 4 * gpu.GiB, CPUs: 3}, 0, map[string]string{"memory_resource": "mem/slot"}, "-pe smp 3 -l mem=1366M"},
 		{"address space", engine.Ask{Memory: 4 * gpu.GiB, CPUs: 2}, 0, map[string]string{"memory_resource": "h_vmem/slot"}, "-pe smp 2 -l h_vmem=4096M"},
-		{"memory without a name", engine.Ask{Memory: gpu.GiB}, 0, nil, "memory: nothing says what counts memory"},
+		{"memory without a name", engine.Ask{Memory: gpu.GiB}, 0, nil, "memory: no resource for it on this cluster"},
 		{"a model", engine.Ask{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu_type=A100"}, "-l gpu=1,gpu_type=A100"},
 		{"several models", engine.Ask{GPUs: 1, Models: []string{"a100", "v100", "a100"}}, 0,
 			map[string]string{"models.a100": "gpu_type=A", "models.v100": "gpu_type=V"}, "-l gpu=1,gpu_type=A|V"},

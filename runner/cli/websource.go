@@ -22,8 +22,10 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
+	"gpurun/runner/report"
 	"gpurun/runner/session"
 	"gpurun/runner/web"
+	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
 )
@@ -54,6 +56,11 @@ func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
 		s.given = append(s.given, disk.Used{File: ref.Real, Dir: ref.Dir, StateDir: session.Absolute(a.StateDir)})
 	}
 	return s, nil
+}
+
+// Readings returns what was read of the GPUs while runs were alive.
+func (b *webBatch) Readings() *schema.Readings {
+	return report.Readings([]*state.GPUReadings{disk.GPUReadings(disk.Folder(b.File, b.StateDir))})
 }
 
 // Batches returns the batches that are shown.

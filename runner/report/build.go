@@ -64,7 +64,7 @@ func Build(k *Known) *schema.Report {
 	}
 	provenance(r, k)
 	failures(r, k)
-	r.Readings = readings(k.Readings)
+	r.Readings = Readings(k.Readings)
 	if k.Results != nil {
 		files := make([]string, len(st.Batch.Files))
 		for i, f := range st.Batch.Files {

@@ -11,9 +11,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// readings returns those of all files of a batch: of several, those of the one that has
+// Readings returns those of all files of a batch: of several, those of the one that has
 // most, since a run keeps them with its first file.
-func readings(all []*state.GPUReadings) *schema.Readings {
+func Readings(all []*state.GPUReadings) *schema.Readings {
 	var g *state.GPUReadings
 	for _, one := range all {
 		if g == nil || len(one.Rows) > len(g.Rows) {

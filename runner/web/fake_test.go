@@ -110,6 +110,10 @@ func fakeAttempt() schema.Attempt {
 	return schema.Attempt{UniID: schema.Known("20260101t000000-abcdefghij"), N: 1, State: state.Failed, GPUs: []schema.AttemptGPU{{Index: 3}}, Background: []schema.BackgroundJob{}, Cause: &schema.Cause{Code: state.CauseExit, Text: "exit 1"}}
 }
 
+func (f *fake) Readings() *schema.Readings {
+	return &schema.Readings{Step: 5, Time: []time.Time{time.Now().UTC()}, GPUs: []schema.ReadingsOfGPU{{Index: 3, Util: []*float64{nil}, Others: []bool{true}, Waits: []schema.GPUWait{}}}}
+}
+
 func (f *fake) Attempts() ([]schema.AttemptRow, error) {
 	return []schema.AttemptRow{{File: "/home/me/jobs.yaml", Job: "train-s0", Key: fmt.Sprintf("%032x", 0), Attempt: fakeAttempt()}}, nil
 }

@@ -164,6 +164,12 @@ func (c *call) timeline() (any, error) {
 		}
 		doc.Spans[i] = s
 	}
+	if doc.Readings = f.batch.Readings(); doc.Readings != nil {
+		for i := range doc.Readings.GPUs {
+			g := &doc.Readings.GPUs[i]
+			g.Used, g.Ours, g.Util, g.Jobs = nil, nil, nil, nil // which no timeline shows
+		}
+	}
 	return doc, nil
 }
 

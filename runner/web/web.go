@@ -45,6 +45,8 @@ type Batch interface {
 	Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error)
 	// Attempts lists all attempts, oldest first.
 	Attempts() ([]schema.AttemptRow, error)
+	// Readings returns what was read of the GPUs while runs were alive; nil if there is nothing.
+	Readings() *schema.Readings
 	// Runs lists the runs.
 	Runs() (*schema.History, error)
 	// Results makes a table of what the jobs have measured, for programs.

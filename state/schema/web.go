@@ -117,7 +117,8 @@ type JobDetail struct {
 // Timeline is when the attempts of a batch ran, and on which GPUs.
 type Timeline struct {
 	Head
-	Spans []Span `json:"spans"` // in the order of their ends; those that run last
+	Spans    []Span    `json:"spans"`    // in the order of their ends; those that run last
+	Readings *Readings `json:"readings"` // when others used GPUs, and why jobs waited for them, without memory, utilization and jobs; null if there are none
 }
 
 // Span is an attempt on a timeline.

@@ -96,6 +96,15 @@ const unnamed = async (page) => {
   return all;
 };
 
+test('the timeline has all GPUs, with what others did on them', async () => {
+  const read = await until(async () => { const r = (await home.api(`/batches/${id}/timeline`)).readings; return r?.gpus.length === 4 && r.time.length > 1 && r; }, 'all GPUs are read', 60_000);
+  assert.ok(read.gpus[2].others[0] && read.gpus[2].waits.some((w) => w.user === evil), 'who was on GPU 2');
+  const { page, faults } = await visit(batch('/timeline'));
+  await page.waitForSelector('canvas[aria-label*="on 4 rows"]');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
 test('what jobs and others have written is text', async () => {
   const { page, faults } = await visit('#/');
   await text(page, evil); // a model and a user of that name

@@ -81,6 +81,15 @@ test('a timeline has the GPUs of each node, and the queue apart', async () => {
   assert.deepEqual([gpuWords(b), queueWords(b)], ['node10, GPU 0', 'queued as 7_0 for 10s']);
 });
 
+test('behind the jobs of a GPU is who else used it, and why jobs waited', async () => {
+  const { bandsOf } = await load('common/lanes.ts');
+  const time = [0, 5, 10, 15, 20].map((s) => new Date(s * 1000).toISOString());
+  const gpu = { index: 2, others: [true, true, false, true, true], waits: [{ from: time[3], to: time[4], code: 'others', user: 'bob' }] };
+  assert.deepEqual(bandsOf({ step_seconds: 5, time, gpus: [gpu] }, () => 7).map((b) => [b.row, b.from, b.to, b.label]), [
+    [7, 15, 20, 'GPU 2 was waited for 5s: processes of others (bob)'], [7, 0, 10, 'others were on GPU 2'], [7, 20, 25, 'others were on GPU 2'],
+  ]);
+});
+
 test('a list of any length draws what is in sight', async () => {
   const { windowOf } = await load('common/virtual.tsx');
   assert.deepEqual(windowOf(0, 300, 10000, 30, 8), { from: 0, to: 18, above: 0, below: 9982 * 30 });

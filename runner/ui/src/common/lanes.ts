@@ -1,4 +1,6 @@
 // Where the pieces of a timeline lie, without drawing any.
+import { duration } from './format';
+import type { Readings, ReadingsOfGPU } from './types';
 
 export type Item = {
   row: number;
@@ -79,4 +81,36 @@ export function clock(t: number, step: number): string {
   const day = `${d.getMonth() + 1}-${two(d.getDate())}`.padStart(5, '0');
   if (step >= 86400 || (step >= 1800 && d.getHours() === 0 && d.getMinutes() === 0)) return day;
   return `${two(d.getHours())}:${two(d.getMinutes())}${step < 60 ? `:${two(d.getSeconds())}` : ''}`;
+}
+
+// Why a GPU could not be used, by gpus[].code, and the color that stands for it.
+const codes: Record<string, [string, string]> = {
+  claimed: ['jobs of another run', 'theirs'], others: ['processes of others', 'theirs'], own: ['processes of your own', 'theirs'],
+  hidden: ['memory in use by no visible process', 'theirs'], memory: ['too little free memory', 'busy'], busy: ['too busy', 'busy'],
+  watching: ['not watched for long enough', 'busy'], limit: ['a limit', 'warn'], kept: ['kept for somebody else', 'warn'],
+  prohibited: ['its compute mode', 'warn'], exclusive: ['its compute mode', 'warn'], quarantined: ['quarantined: jobs died on it', 'bad'],
+  silent: ['it did not answer', 'bad'], unread: ['it was not read', 'bad'],
+};
+export const blame = (code: string, user: string | null) => {
+  const [text, color] = codes[code] ?? [code.replaceAll('_', ' '), 'idle'];
+  return { text: user ? `${text} (${user})` : text, color: user ? 'theirs' : color };
+};
+
+/** What lies behind the pieces of each GPU: others that used it, and why jobs waited for it. */
+export function bandsOf(r: Readings | null, row: (g: ReadingsOfGPU) => number): Band[] {
+  const bands: Band[] = [], at = (t: string) => Date.parse(t) / 1000;
+  for (const g of r?.gpus ?? []) {
+    for (const w of g.waits) {
+      const why = blame(w.code, w.user), from = at(w.from), to = at(w.to);
+      bands.push({ row: row(g), from, to, color: why.color, label: `GPU ${g.index} was waited for ${duration(to - from)}: ${why.text}` });
+    }
+    let last: Band | null = null;
+    r!.time.forEach((t, i) => {
+      const from = at(t), to = from + r!.step_seconds;
+      if (!g.others[i] || g.waits.some((w) => at(w.from) <= from && at(w.to) >= to)) last = null;
+      else if (last) last.to = to;
+      else bands.push(last = { row: row(g), from, to, color: 'theirs', label: `others were on GPU ${g.index}` });
+    });
+  }
+  return bands;
 }

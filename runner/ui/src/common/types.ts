@@ -654,6 +654,7 @@ export interface Tally {
 }
 export interface Timeline {
   now: string;
+  readings: Readings | null;
   schema: string;
   spans: (Span)[];
 }

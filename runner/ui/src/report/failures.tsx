@@ -1,7 +1,8 @@
 // Failures with the ends of their logs; and the GPU time that was lost.
 import { Failures as Groups } from '../common/failures';
 import { cleanLog, count } from '../common/format';
-import { blame, hours } from './model';
+import { blame } from '../common/lanes';
+import { hours } from './model';
 import type { Report } from '../common/types';
 
 export function Failures({ r, open, pick }: { r: Report; open: (job: string) => void; pick: (failure: number) => void }) {

@@ -1,6 +1,6 @@
 // What the sections of the report show, worked out of its data.
 import { bytes, duration, ranges } from '../common/format';
-import { none, Rows, type Band, type Item } from '../common/lanes';
+import { bandsOf, none, Rows, type Band, type Item } from '../common/lanes';
 import { handedOver, look, stateWords } from '../common/states';
 import type { Attempt, ReportJob as Job, Report } from '../common/types';
 
@@ -20,19 +20,6 @@ export function stamp(at: string | null | undefined): string {
 
 /** The later time, without its date if that is the same. */
 export const until = (from: string, to: string) => (stamp(from).slice(0, 10) === stamp(to).slice(0, 10) ? stamp(to).slice(11) : stamp(to));
-
-// Why a GPU could not be used, by gpus[].code, and the color that stands for it.
-const codes: Record<string, [string, string]> = {
-  claimed: ['jobs of another run', 'theirs'], others: ['processes of others', 'theirs'], own: ['processes of your own', 'theirs'],
-  hidden: ['memory in use by no visible process', 'theirs'], memory: ['too little free memory', 'busy'], busy: ['too busy', 'busy'],
-  watching: ['not watched for long enough', 'busy'], limit: ['a limit', 'warn'], kept: ['kept for somebody else', 'warn'],
-  prohibited: ['its compute mode', 'warn'], exclusive: ['its compute mode', 'warn'], quarantined: ['quarantined: jobs died on it', 'bad'],
-  silent: ['it did not answer', 'bad'], unread: ['it was not read', 'bad'],
-};
-export const blame = (code: string, user: string | null) => {
-  const [text, color] = codes[code] ?? [code.replaceAll('_', ' '), 'idle'];
-  return { text: user ? `${text} (${user})` : text, color: user ? 'theirs' : color };
-};
 
 export type Chart = { rows: string[]; items: (Item & { job: number; attempt: number })[]; bands: Band[]; from: number; to: number };
 
@@ -62,11 +49,7 @@ export function timelineOf(r: Report): Chart {
     for (const key of keys.get(a)!) items.push({ ...piece, row: rows.where(key), from, to, tone: look(a.state).tone, hatch: handedOver(a.cause?.code) });
   }));
   items.sort((a, b) => a.from - b.from);
-  const bands: Band[] = [];
-  for (const g of r.readings?.gpus ?? []) for (const w of g.waits) {
-    const why = blame(w.code, w.user), from = seconds(w.from), to = seconds(w.to);
-    bands.push({ row: rows.where(rows.add('', g)), from, to, color: why.color, label: `GPU ${g.index} was waited for ${duration(to - from)}: ${why.text}` });
-  }
+  const bands = bandsOf(r.readings, (g) => rows.where(rows.add('', g)));
   const ends = [...items, ...bands];
   let from = Infinity, to = -Infinity;
   for (const e of ends) { from = Math.min(from, e.from); to = Math.max(to, e.to); }

@@ -5,11 +5,10 @@ package fold
 
 import (
 	"fmt"
+	"gpurun/jobspec/source"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"al.essio.dev/pkg/shellescape"
 )
@@ -59,10 +58,10 @@ type cell struct {
 }
 
 var (
-	scriptName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(?:py|sh|bash|jl|R|pl|lua|rb|js)$`) })
-	keyed      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[+~]*[A-Za-z_][\w./@-]*=`) })
-	option     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[^0-9.\s][^\s=]*`) })
-	unnamable  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9._-]+`) })
+	scriptName = source.Regexp(`\.(?:py|sh|bash|jl|R|pl|lua|rb|js)$`)
+	keyed      = source.Regexp(`^[+~]*[A-Za-z_][\w./@-]*=`)
+	option     = source.Regexp(`^-[^0-9.\s][^\s=]*`)
+	unnamable  = source.Regexp(`[^A-Za-z0-9._-]+`)
 )
 
 // Program returns the words of a command up to the one that says which program runs.

@@ -5,11 +5,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"al.essio.dev/pkg/shellescape"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
 )
 
 // A column is a parameter, with its value in each row.
@@ -183,9 +183,9 @@ func (f *folding) express(values []string) (text []part) {
 }
 
 // atom matches a piece of a text between separators.
-var atom = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^/=:,_]+|[/=:,_]`) })
+var atom = source.Regexp(`[^/=:,_]+|[/=:,_]`)
 
-var extension = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9]*$`) })
+var extension = source.Regexp(`\.[A-Za-z][A-Za-z0-9]*$`)
 
 // split divides texts with the same separators into pieces. What goes together stays one.
 func (f *folding) split(values []string) (pieces [][]string) {
@@ -292,7 +292,7 @@ func (f *folding) columns(rows [][]cell) {
 }
 
 // label matches a value that may be part of a job's name.
-var label = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9+=@,_.-]{1,40}$`) })
+var label = source.Regexp(`^[A-Za-z0-9+=@,_.-]{1,40}$`)
 
 // name adds to an entry's name what tells its jobs apart. A set that its values would not name
 // is numbered.
@@ -326,7 +326,7 @@ func (f *folding) name(e *Entry) {
 }
 
 // plainWord matches a text that the shell takes as it is.
-var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
+var plainWord = source.Regexp(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // fill spells the cells of a table as the entry's texts.
 func (f *folding) fill(e *Entry, row []cell) {

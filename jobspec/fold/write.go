@@ -2,11 +2,9 @@ package fold
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
@@ -119,10 +117,10 @@ func mapping(key string, list []string) []string {
 }
 
 var (
-	number   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:0|-?[1-9][0-9]{0,14})$`) })
-	numeral  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$`) })
-	inFlow   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./=+@%^-]+$`) })
-	constant = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(?:null|true|false|~)$`) })
+	number   = source.Regexp(`^(?:0|-?[1-9][0-9]{0,14})$`)
+	numeral  = source.Regexp(`^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$`)
+	inFlow   = source.Regexp(`^[A-Za-z0-9_./=+@%^-]+$`)
+	constant = source.Regexp(`(?i)^(?:null|true|false|~)$`)
 )
 
 // spelled spells columns as name: values, where values that are a range are one.

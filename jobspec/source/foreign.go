@@ -3,7 +3,6 @@ package source
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,7 +172,7 @@ func hostOrGPU(v *yaml.Node) string {
 	return fmt.Sprintf("memory: %s (of the host) or gpu_memory: %s (of each GPU)", size, size)
 }
 
-var lastNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:gpu:)?(?:([A-Za-z][\w.-]*)[:=])?(\d+)$`) })
+var lastNumber = Regexp(`^(?:gpu:)?(?:([A-Za-z][\w.-]*)[:=])?(\d+)$`)
 
 // gpuCount reads 3, gpu:2, gpu:a100:2.
 func gpuCount(v *yaml.Node) string {
@@ -215,7 +214,7 @@ func seeds(v *yaml.Node) string {
 	return "matrix: {seed: [" + strings.Trim(list, "[]") + "]}"
 }
 
-var arraySpec = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?$`) })
+var arraySpec = Regexp(`^(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?$`)
 
 // jobArray reads 0-9, 0-9:3, 0-15%4, 1,3,5.
 func jobArray(v *yaml.Node) string {

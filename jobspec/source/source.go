@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -175,4 +177,10 @@ func (s *Source) Problem(line, col int, hint, format string, args ...any) {
 // Warning reports a warning at a position of the file.
 func (s *Source) Warning(line, col int, hint, format string, args ...any) {
 	s.Out.Warn(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// Regexp returns a function that compiles an expression when it is first called: most commands need
+// few of them.
+func Regexp(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

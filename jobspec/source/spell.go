@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Texts that no YAML reader takes for anything else, in a file without flow style.
@@ -47,9 +46,7 @@ func SpellValue(s string) string {
 
 // A literal block gives back lines of printable letters with no blank ones at either end, of
 // which the first is not indented.
-var inBlock = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
-})
+var inBlock = Regexp(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
 
 // SpellScript spells a text of several lines as a literal block, whose lines the caller
 // indents, if that gives back the text.

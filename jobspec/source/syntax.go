@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -62,14 +60,12 @@ func (s *Source) Parse(keys []string) *yaml.Node {
 }
 
 var (
-	anchorError = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`unknown anchor '([^']*)' referenced`) })
-	lineError   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line \d+: `) })
+	anchorError = Regexp(`unknown anchor '([^']*)' referenced`)
+	lineError   = Regexp(`^line \d+: `)
 	// The usual mistake: a value that begins with a brace, a star or another character
 	// special to YAML.
-	unquoted = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
-	})
-	braced = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`) })
+	unquoted = Regexp("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
+	braced   = Regexp(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
 )
 
 // syntax turns the parser's error into a problem at the line it is about.
@@ -134,7 +130,7 @@ func (s *Source) missingColon(line int, keys []string) string {
 	return ""
 }
 
-var firstWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`) })
+var firstWord = Regexp(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
 
 // WantsColon says what is missing in a line that begins with one of keys but has no
 // ": " after it.

@@ -3,10 +3,8 @@ package source
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"gpurun/gpu"
@@ -88,16 +86,10 @@ func FormatDuration(d time.Duration) string {
 
 var (
 	// 12:00:00, 30:00, 1-12, 1-12:00, 1-12:00:00
-	clockTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?$`)
-	})
-	isoTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
-	})
+	clockTime = Regexp(`^(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?$`)
+	isoTime   = Regexp(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
 	// 12 hours, 90 min, 1 day
-	wordTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
-	})
+	wordTime = Regexp(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
 )
 
 // otherTime reads a time as Slurm, PBS, ISO 8601 and humans write it.

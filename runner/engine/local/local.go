@@ -294,6 +294,9 @@ func (l *Local) told(r *remote, m *wire.Message) {
 	case wire.Declined:
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
+		if m.Running != nil { // which it had not said yet
+			l.toldRunning(e, r, m.Running)
+		}
 		e.home = r // where its claim is, even if it had not answered yet
 		l.end(e, m.Ended)
 	case wire.Unknown:

@@ -26,6 +26,7 @@ type attempt struct {
 	engine.Launch
 	k       *keeper
 	running atomic.Pointer[engine.Running] // nil until its first process exists
+	untold  *engine.Running                // that the runner has not been told
 	inbox
 	holds
 	commands
@@ -248,15 +249,32 @@ func (a *attempt) step(i int, argv []string) error {
 	_ = a.put() // if the disk does not take it, p is found by the uni_id in its environment
 	r := &engine.Running{PID: p.PID, PIDStart: p.Start, Started: started}
 	if i > 0 {
-		a.k.tell(&wire.Message{Op: wire.Step, UniID: a.UniID, Running: r})
+		a.tell(&wire.Message{Op: wire.Step, UniID: a.UniID, Running: r})
 		return nil
 	}
 	a.running.Store(r)
 	if a.Timeout > 0 {
 		a.timeout.Set(boot + a.Timeout)
 	}
-	a.k.tell(&wire.Message{Op: wire.Running, UniID: a.UniID, Running: r})
+	a.untold = r
 	return nil
+}
+
+// tellWithin is how late a runner is told that an attempt runs. One that ends before is a single
+// message.
+const tellWithin = 50 * time.Millisecond
+
+// tell sends a message about the attempt, after that it runs.
+func (a *attempt) tell(m *wire.Message) {
+	a.tellRunning()
+	a.k.tell(m)
+}
+
+func (a *attempt) tellRunning() {
+	if a.untold != nil {
+		a.k.tell(&wire.Message{Op: wire.Running, UniID: a.UniID, Running: a.untold})
+		a.untold = nil
+	}
 }
 
 // errForbidden is why a command does not begin that somebody has kept from it.
@@ -301,8 +319,12 @@ func (a *attempt) notStarted(i int, err error) {
 
 // follow waits for the current command to end, handling stops and the timeout.
 func (a *attempt) follow() {
+	late := time.NewTimer(tellWithin)
+	defer late.Stop()
 	for {
 		select {
+		case <-late.C:
+			a.tellRunning()
 		case e := <-a.exit:
 			a.took(e)
 			if a.saving.On() { // nothing of it is left behind, and no further command starts

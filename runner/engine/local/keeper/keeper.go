@@ -287,7 +287,7 @@ func (k *keeper) launch(l *engine.Launch) {
 		ended := k.live(a)
 		k.overFor(l.UniID, ended.Stuck)
 		k.forget(a)
-		k.tell(&wire.Message{Op: wire.Ended, UniID: l.UniID, Ended: ended})
+		k.tell(&wire.Message{Op: wire.Ended, UniID: l.UniID, Running: a.untold, Ended: ended})
 		k.checkQuiet()
 	}()
 }

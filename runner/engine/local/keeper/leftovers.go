@@ -123,6 +123,7 @@ func (a *attempt) clear() {
 		now := host.Boottime()
 		if since == 0 {
 			since = now
+			a.tellRunning()
 		}
 		switch {
 		case a.ending.On():
@@ -190,7 +191,7 @@ func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
 	first := a.foremost(left)
 	if shown := (engine.Background{PID: first.PID, Text: procs.Describe(left, first)}); b.shown.Load() == nil || *b.shown.Load() != shown {
 		b.shown.Store(&shown)
-		a.k.tell(&wire.Message{Op: wire.Background, UniID: a.UniID, Background: &shown})
+		a.tell(&wire.Message{Op: wire.Background, UniID: a.UniID, Background: &shown})
 	}
 	if !launcher || a.anySeen() || usesCUDA(left) {
 		b.idle, b.looked = 0, now

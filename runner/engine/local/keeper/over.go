@@ -44,7 +44,7 @@ func (a *attempt) announce(why string) {
 	if !a.k.heard() {
 		return
 	}
-	a.k.tell(&wire.Message{Op: wire.Stopping, UniID: a.UniID, Why: why})
+	a.tell(&wire.Message{Op: wire.Stopping, UniID: a.UniID, Why: why})
 	t := time.NewTimer(wire.AckWait)
 	defer t.Stop()
 	select {

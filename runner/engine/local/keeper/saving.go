@@ -31,7 +31,7 @@ func (a *attempt) makeWay(m *wire.Message) {
 		no = fmt.Sprintf("none of its processes catches SIG%s", m.Signal)
 	}
 	if no != "" {
-		a.k.tell(&wire.Message{Op: wire.Declined, UniID: a.UniID, Why: no})
+		a.tell(&wire.Message{Op: wire.Declined, UniID: a.UniID, Why: no})
 		return
 	}
 	a.rec.Save = host.Boottime() + m.Wait

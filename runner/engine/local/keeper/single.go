@@ -29,6 +29,7 @@ func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-c
 		}
 	}()
 	ended := k.live(a)
+	a.tellRunning()
 	k.forget(a)
 	k.checkQuiet()
 	<-k.quiet

@@ -70,8 +70,8 @@ const (
 
 // Ops from the keeper.
 const (
-	Running    = "running"
-	Step       = "step" // the next command is running
+	Running    = "running" // or with Ended, if that comes soon
+	Step       = "step"    // the next command is running
 	Stopping   = "stopping"
 	Declined   = "declined"   // no Save: why
 	Background = "background" // the commands have ended, but processes they left keep running

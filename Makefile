@@ -29,7 +29,7 @@ help:
 	@echo 'make dist     packages for amd64 and arm64 in dist/: tar.gz, .deb, .rpm, wheel, SBOM, SHA256SUMS'
 	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/internals/scheduling.md'
 	@echo 'make engines  run the tests against a real Slurm and Grid Engine, which it installs, starts and stops (Debian, as root)'
-	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
+	@echo 'make bench    compare speed with ninja, GNU parallel, tsp and xargs (a few minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
 
 build: $(OUT)
@@ -153,14 +153,14 @@ gpu-smoke: build
 	dir=$$(mktemp -d) && $(OUT) run --state-dir $$dir --force jobs/multi_seed.yaml && rm -rf $$dir
 
 # Speed compared with the alternatives; docs/internals/performance.md has the figures.
-PEERS := xargs parallel ninja
+PEERS := xargs parallel ninja tsp
 bench: build
 	@missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get install -y -qq findutils parallel ninja-build >/dev/null || true; \
+		apt-get install -y -qq findutils parallel ninja-build task-spooler >/dev/null || true; \
 		missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	fi; \
-	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build)"; fi
+	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build task-spooler)"; fi
 	@cd runner/bench && $(GO) test -count=1 -timeout 0 -run '^TestFigures$$' -args -gpurun $(abspath $(OUT))
 
 # TORTURE_TIME bounds everything except building, stops in the middle of claiming, the end

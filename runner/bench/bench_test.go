@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
 		os.Exit(m.Run())
+	case os.Args[1] == wholeCommand:
+		os.Exit(whole(os.Args[2:]))
 	case os.Args[1] != fillCommand:
 		os.Exit(cli.Main(os.Args[1:]))
 	}
@@ -40,6 +42,7 @@ func TestMain(m *testing.M) {
 // A bench is one run of all figures.
 type bench struct {
 	testing.TB        // of the figure being measured
+	self       string // this program
 	gpurun     string // the program to measure
 	rounds     int    // of each figure
 	jobs       int    // of the throughput figure
@@ -73,7 +76,11 @@ func TestFigures(t *testing.T) {
 	}
 	t.Setenv("GPURUN_SIM_HERE", "1")           // its jobs use no GPU
 	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir()) // keeps away from this machine's own runs
-	b := &bench{gpurun: *measured, rounds: *rounds, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200, serving: 5 * time.Second, progress: os.Stderr}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{self: self, gpurun: *measured, rounds: *rounds, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200, serving: 5 * time.Second, progress: os.Stderr}
 	began := time.Now()
 	for _, f := range figures {
 		t.Run(f.name, func(t *testing.T) {

@@ -14,13 +14,14 @@ func sh(format string, args ...any) []string {
 }
 
 // contenders run n jobs, two at a time. Every job touches a file of its own, as
-// ninja's edges must. GNU parallel is slow: it runs fewer, and is judged by its rate.
+// ninja's edges must. GNU parallel and tsp are slow: they run fewer, and are judged by their rates.
 func (b *bench) contenders(n int) []*contender {
 	fifth := max(n/5, 1)
 	return []*contender{
-		{program: "gpurun", jobs: n, argv: []string{b.gpurun, "run", "jobs.yaml"}},
-		{program: "ninja", jobs: n, bar: 0.9, argv: []string{"ninja", "-j2"}},
-		{program: "parallel", jobs: fifth, bar: 3, argv: sh("seq %d | HOME=$PWD SHELL=/bin/sh parallel --will-cite -j2 --joblog log 'touch o{}'", fifth)},
+		{program: "gpurun", jobs: n, argv: []string{b.self, wholeCommand, b.gpurun, "run", "jobs.yaml"}},
+		{program: "ninja", jobs: n, bar: 0.55, argv: []string{"ninja", "-j2"}},
+		{program: "tsp", jobs: fifth, bar: 0.8, argv: sh("export TS_SOCKET=$PWD/socket TMPDIR=$PWD TS_SLOTS=2; for i in $(seq %d); do tsp sh -c \"touch o$i\"; done; tsp -w %d; tsp -w %d; tsp -K", fifth, fifth-2, fifth-1)},
+		{program: "parallel", jobs: fifth, bar: 1.5, argv: sh("seq %d | HOME=$PWD SHELL=/bin/sh parallel --will-cite -j2 --joblog log 'touch o{}'", fifth)},
 		{program: "xargs", jobs: n, argv: sh("seq %d | xargs -P2 -I{} sh -c 'touch o{}'", n)},
 	}
 }
@@ -28,17 +29,38 @@ func (b *bench) contenders(n int) []*contender {
 func (b *bench) throughput() {
 	all := b.contenders(b.jobs)
 	b.must(b.race(b.rounds, all...))
+	own := b.cpuOfJobs(max(b.jobs/10, 1))
+	beyond := func(c *contender) (millis series) {
+		for _, cpu := range c.cpu {
+			millis = append(millis, 1e3*cpu/float64(c.jobs)-own)
+		}
+		return millis
+	}
 	for _, c := range all[1:] {
 		b.table.compare("throughput", "%.0f jobs/s", all[0].rate, c.program, c.rate, "≥", c.bar)
 	}
+	b.table.compare(fmt.Sprintf("CPU beyond a job's own %.2f ms", own), "%.2f ms a job", beyond(all[0]), all[1].program, beyond(all[1]), "", 0)
+}
+
+// cpuOfJobs runs n of these jobs one after another, and returns the milliseconds of CPU that each took.
+func (b *bench) cpuOfJobs(n int) (each float64) {
+	dir := b.TempDir()
+	for _, name := range outputs(n) {
+		cmd := exec.Command("sh", "-c", "touch "+name)
+		cmd.Dir = dir
+		b.must(cmd.Run())
+		each += 1e3 * (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() / float64(n)
+	}
+	return each
 }
 
 // nothing measures files whose jobs are all up to date.
 func (b *bench) nothing() {
-	few, many, ninja := b.upToDate(b.few), b.upToDate(b.many), b.built(b.few)
-	b.must(b.race(2*b.rounds+1, few, ninja, many))
+	few, many, whole, ninja := b.upToDate(b.few), b.upToDate(b.many), b.withOutputs(b.few), b.built(b.few)
+	b.must(b.race(2*b.rounds+1, few, ninja, whole, many))
 	fewJobs, manyJobs := humanize.Comma(int64(b.few))+" jobs", humanize.Comma(int64(b.many))+" jobs"
 	b.table.compare("no-op, "+fewJobs, "%.1f ms", few.millis, "ninja", ninja.millis, "≤", 1)
+	b.table.compare("the same with outputs", "%.1f ms", whole.millis, "ninja", ninja.millis, "≤", 1.5)
 	b.table.compare("its peak memory", "%.0f MiB", few.mebi, "ninja", ninja.mebi, "≤", 2)
 	b.table.compare("no-op, "+manyJobs, "%.1f ms", many.millis, fewJobs, few.millis, "≤", 12)
 }

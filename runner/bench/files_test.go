@@ -25,9 +25,12 @@ func (b *bench) folder(files ...file) string {
 type file struct{ name, text string }
 
 // jobFile is a job file of n CPU jobs, the commands of ninja's edges.
-func jobFile(n int) file {
+func jobFile(n int) file { return jobFileWith(n, "") }
+
+// jobFileWith adds keys to each of the jobs.
+func jobFileWith(n int, keys string) file {
 	return file{"jobs.yaml", fmt.Sprintf("settings: {max_concurrent: 2}\njobs:\n"+
-		"  - {name: \"j{i}\", matrix: {i: 1..%d}, run: \"touch o{i}\", gpus: 0, shell: [sh, -c]}\n", n)}
+		"  - {name: \"j{i}\", matrix: {i: 1..%d}, run: \"touch o{i}\", gpus: 0, shell: [sh, -c]%s}\n", n, keys)}
 }
 
 // edges is a ninja file with an edge for each of these outputs, all with one command.
@@ -52,12 +55,21 @@ func (b *bench) upToDate(n int) *contender {
 	return c
 }
 
-// filled makes a folder with a job file and such a ledger.
-func (b *bench) filled(f file) *contender {
-	self, err := os.Executable()
-	b.must(err)
-	c := &contender{program: "gpurun", dir: b.folder(f)}
-	b.must(b.time(&contender{argv: []string{self, fillCommand, f.name}}, c.dir))
+// withOutputs does the same for jobs that declare their outputs, as ninja's edges do.
+func (b *bench) withOutputs(n int) *contender {
+	var made []file
+	for _, name := range outputs(n) {
+		made = append(made, file{name, ""})
+	}
+	c := b.filled(jobFileWith(n, ", outputs: [\"o{i}\"]"), made...)
+	c.argv = []string{b.gpurun, "run", "jobs.yaml"}
+	return c
+}
+
+// filled makes a folder with a job file, such a ledger, and other files that are there before.
+func (b *bench) filled(f file, others ...file) *contender {
+	c := &contender{program: "gpurun", dir: b.folder(append(others, f)...)}
+	b.must(b.time(&contender{argv: []string{b.self, fillCommand, f.name}}, c.dir))
 	return c
 }
 

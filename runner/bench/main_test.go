@@ -22,7 +22,7 @@ func tiny(t *testing.T) *bench {
 	}
 	t.Setenv("GPURUN_SIM_HERE", "1")
 	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir())
-	return &bench{TB: t, gpurun: self, rounds: 1, jobs: 10, few: 20, many: 40, handOvers: 20, serving: 10 * time.Millisecond, progress: io.Discard}
+	return &bench{TB: t, self: self, gpurun: self, rounds: 1, jobs: 10, few: 20, many: 40, handOvers: 20, serving: 10 * time.Millisecond, progress: io.Discard}
 }
 
 func figuresOf(b *bench) (names []string) {
@@ -36,8 +36,9 @@ func figuresOf(b *bench) (names []string) {
 func TestThroughput(t *testing.T) {
 	b := tiny(t)
 	b.throughput()
-	if len(b.table) != len(b.contenders(b.jobs))-1 {
-		t.Errorf("got %d rows for %d peers", len(b.table), len(b.contenders(b.jobs))-1)
+	peers := len(b.contenders(b.jobs)) - 1
+	if len(b.table) != peers+1 || !strings.HasPrefix(b.table[peers].figure, "CPU beyond a job's own ") {
+		t.Errorf("got %q for %d peers, want a row for each, and one for CPU time", figuresOf(b), peers)
 	}
 }
 
@@ -60,12 +61,13 @@ func TestPage(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	b := tiny(t)
-	c := b.upToDate(20)
-	if err := b.race(1, c); err != nil {
-		t.Fatal(err)
-	}
-	if made, _ := filepath.Glob(filepath.Join(c.dir, "o*")); len(made) > 0 || len(c.millis) != 1 {
-		t.Errorf("%d jobs of a filled ledger ran again", len(made))
+	for _, c := range []*contender{b.upToDate(20), b.withOutputs(20)} {
+		if err := b.race(1, c); err != nil {
+			t.Fatal(err)
+		}
+		if began, _ := filepath.Glob(filepath.Join(c.dir, ".gpurun/*/logs/*.log")); len(began) > 0 || len(c.millis) != 1 {
+			t.Errorf("%d jobs of a filled ledger ran again", len(began))
+		}
 	}
 	if _, err := exec.LookPath("ninja"); err != nil {
 		t.Skip("ninja is not installed")

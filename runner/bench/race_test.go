@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A contender is a command, and what it took round by round.
@@ -73,4 +75,26 @@ func (b *bench) time(c *contender, dir string) error {
 	c.cpu = append(c.cpu, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
 	c.mebi = append(c.mebi, float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024)
 	return nil
+}
+
+const wholeCommand = "__whole"
+
+// whole runs a command and waits for all that it leaves, such as gpurun's keeper: what the jobs cost,
+// and their parent, then counts as this process's children's.
+func whole(argv []string) int {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for {
+		if _, err := unix.Wait4(-1, nil, 0, nil); err == unix.ECHILD {
+			return 0
+		}
+	}
 }

@@ -111,7 +111,7 @@ func fakeAttempt() schema.Attempt {
 }
 
 func (f *fake) Readings() *schema.Readings {
-	return &schema.Readings{Step: 5, Time: []time.Time{time.Now().UTC()}, GPUs: []schema.ReadingsOfGPU{{Index: 3, Util: []*float64{nil}, Others: []bool{true}, Waits: []schema.GPUWait{}}}}
+	return &schema.Readings{Step: 5, Time: []time.Time{time.Now().UTC()}, GPUs: []schema.ReadingsOfGPU{{Index: 3, Used: []*gpu.Bytes{nil}, Util: []*float64{nil}, Others: []bool{true}, Waits: []schema.GPUWait{}}}}
 }
 
 func (f *fake) Attempts() ([]schema.AttemptRow, error) {

@@ -35,6 +35,9 @@ func (s *Server) watchHost() *hostWatch {
 		return redact.Document(d, redact.Text), err
 	})
 	s.goes(func() {
+		for _, b := range s.Source.Batches() {
+			h.recall(b.Readings(), time.Now())
+		}
 		tick := time.NewTicker(h.step)
 		defer tick.Stop()
 		for first := true; ; first = false {
@@ -51,6 +54,33 @@ func (s *Server) watchHost() *hostWatch {
 		}
 	})
 	return h
+}
+
+// recall fills the last hour from the readings that a batch's runs have kept, so that it
+// survives a restart of the server.
+func (h *hostWatch) recall(r *schema.Readings, at time.Time) {
+	if r == nil || len(r.Time) == 0 || at.Sub(r.Time[len(r.Time)-1]) > hour {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n, h.at = int(hour/h.step), at
+	for _, g := range r.GPUs {
+		i := slices.IndexFunc(h.gpus, func(p schema.PastGPU) bool { return p.UUID == g.UUID })
+		if i < 0 {
+			i = len(h.gpus)
+			h.gpus = append(h.gpus, schema.PastGPU{Index: g.Index, UUID: g.UUID, Name: schema.Value(g.Name), Total: g.Total, Used: make([]*gpu.Bytes, h.n), Util: make([]*int, h.n)})
+		}
+		for k, t := range r.Time {
+			first := h.n - 1 - int(at.Sub(t)/h.step)
+			for n := max(0, first); n <= min(h.n-1, first+int(r.Step/h.step.Seconds())); n++ {
+				if h.gpus[i].Used[n] = g.Used[k]; g.Util[k] != nil {
+					util := int(*g.Util[k])
+					h.gpus[i].Util[n] = &util
+				}
+			}
+		}
+	}
 }
 
 // keep adds a reading. What could not be read is a gap.

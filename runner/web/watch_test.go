@@ -5,6 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gpurun/gpu"
+	"gpurun/state/schema"
 )
 
 // The first reading of a large batch takes long. The next does not wait ten times as long.
@@ -30,4 +33,24 @@ func TestALongReadingDelaysNothing(t *testing.T) {
 			t.Error("nothing was read for eight seconds after a reading of one second")
 		}
 	})
+}
+
+// The last hour of the GPUs survives a restart of the server, as far as runs have read them.
+func TestPastIsRecalled(t *testing.T) {
+	at := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
+	used, busy := 3*gpu.GiB, 40.6
+	r := &schema.Readings{Step: 20, Time: []time.Time{at.Add(-2 * time.Hour), at.Add(-60 * time.Second), at.Add(-20 * time.Second)}, GPUs: []schema.ReadingsOfGPU{
+		{Index: 1, UUID: "GPU-b", Used: []*gpu.Bytes{&used, &used, nil}, Util: []*float64{&busy, &busy, nil}},
+	}}
+	h := &hostWatch{step: 10 * time.Second}
+	h.recall(nil, at)
+	h.recall(&schema.Readings{Time: r.Time[:1], GPUs: r.GPUs}, at) // longer ago
+	if h.n != 0 {
+		t.Fatalf("%d readings", h.n)
+	}
+	h.recall(r, at)
+	h.keep(&schema.GPUs{GPUs: []schema.GPU{{Index: 1, UUID: "GPU-b", Used: &used}}}, nil, at.Add(10*time.Second))
+	if g := h.gpus[0]; len(h.gpus) != 1 || len(g.Used) != 360 || g.Used[0] != nil || g.Used[350] != nil || g.Used[352] == nil || *g.Util[352] != 40 || g.Util[358] != nil || g.Used[359] == nil {
+		t.Errorf("%d GPUs, %d readings, the last ones are %v", len(h.gpus), len(g.Used), g.Used[348:])
+	}
 }

@@ -51,7 +51,7 @@ func TestCompletionInShells(t *testing.T) {
 `)
 	writeFile(t, filepath.Join(dir, "other.yaml"), `jobs: [{name: cod, gpus: 0, run: "true"}]`+"\n")
 	run := startOnPTY(t, dir, "train.yaml")
-	run.sees("4 succeeded")
+	run.sees("4 of 4 done")
 	run.exit()
 	script := func(t *testing.T, shell, path string) {
 		out, err := exec.Command(gpurunBinary(t), "completion", shell).Output()

@@ -23,7 +23,7 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	if words := r.Lacking(); words != "" {
 		sum.Warnings = append(sum.Warnings, words)
 	}
-	if code != batches.ExitDone {
+	if sum.Code = code; code != batches.ExitDone {
 		sum.Rest, sum.Anyway = s.again(r, ""), s.again(r, "--breaker=0")
 	}
 	var failed *batches.Failure

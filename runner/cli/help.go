@@ -29,7 +29,7 @@ func (a *app) tour() {
 `)
 	for ref := range a.remembered() {
 		if row := ref.Row(); row.Run != nil && row.Run.Alive {
-			fmt.Fprintf(a.Err, "Running here: %s (%s).\n", terminal.CleanText(ref.Name()), terminal.Phases(row.Counts))
+			fmt.Fprintf(a.Err, "Running here: %s (%s).\n", terminal.CleanText(ref.Name()), row.Tally)
 			break
 		}
 	}

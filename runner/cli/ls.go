@@ -28,19 +28,19 @@ Examples:
 // Run prints a line for each batch.
 func (c *lsCmd) Run(a *app) error {
 	doc := schema.Batches{Head: schema.At(time.Now()), Batches: []schema.BatchRow{}}
-	cells := [][]string{{"FILE", "STATE", "RUN", "JOBS"}}
+	cells := [][]string{{"FILE", "RUN", "STATE"}}
 	var unreadable []string
 	for ref := range a.remembered() {
 		row := ref.Row()
 		doc.Batches = append(doc.Batches, row)
-		how, jobs := "unknown", "unknown"
-		if row.Outcome != nil {
-			how, jobs = row.Outcome.Text, terminal.Phases(row.Counts)
+		line := "unknown"
+		if row.Line != nil {
+			line = terminal.CleanText(*row.Line)
 		}
 		if row.Error != nil {
 			unreadable = append(unreadable, *row.Error)
 		}
-		cells = append(cells, []string{terminal.CleanText(ref.Name()), how, runWords(row.Run), jobs})
+		cells = append(cells, []string{terminal.CleanText(ref.Name()), runWords(row.Run), line})
 	}
 	switch {
 	case c.JSON:

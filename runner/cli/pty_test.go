@@ -166,21 +166,21 @@ jobs:
 `)
 	p := startOnPTY(t, dir, "jobs.yaml")
 	p.sees("epoch 2")
-	p.sees("0/3 done, 2 running, 1 pending")
+	p.sees("0 of 3 done, 2 running, 1 waiting")
 	if p.first > 3*time.Second {
 		t.Errorf("nothing on the screen for %v", p.first)
 	}
 	p.types("\x03")
 	p.sees("nothing more starts; Ctrl-C again stops the running jobs")
 	p.types("\x03")
-	p.sees("2 interrupted")
+	p.sees("3 did not run")
 	if got := p.exit(); got != batches.ExitInt {
 		t.Errorf("exit status %d, want %d", got, batches.ExitInt)
 	}
 	// Below what was last erased there is only the summary.
 	out := p.text()
 	last := out[strings.LastIndex(out, "\x1b[J")+3:]
-	if strings.Contains(last, "epoch") || strings.Contains(last, "[....") || !strings.Contains(last, "1 pending") {
+	if strings.Contains(last, "epoch") || strings.Contains(last, "[....") || !strings.Contains(last, "3 did not run") {
 		t.Errorf("left on the screen: %q", last)
 	}
 }
@@ -195,7 +195,7 @@ func TestLogOnATerminal(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"jobs.yaml"}, "1 succeeded"},
+		{[]string{"jobs.yaml"}, "1 of 1 done"},
 		{[]string{"log", "paint"}, "^[[2Jcleared \x1b[31mred\x1b[0m <U+009B>2J <U+202E>rtl\r\n"},
 		{[]string{"log", "-f", "paint"}, "^[[2Jcleared \x1b[31mred\x1b[0m <U+009B>2J <U+202E>rtl\r\n"},
 		{[]string{"log", "--no-color", "paint"}, "^[[2Jcleared red <U+009B>2J <U+202E>rtl\r\n"},

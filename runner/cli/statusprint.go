@@ -23,7 +23,10 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	if live == nil {
 		live = &schema.Live{}
 	}
-	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Status))
+	line(s.File + ": " + s.Line)
+	if since := s.since(); since != "" {
+		line(since)
+	}
 	if s.Run != nil && s.Run.Snapshot != nil && s.Alive {
 		line("its jobs run in a copy of the code: " + batches.Shown(*s.Run.Snapshot))
 	}
@@ -133,17 +136,15 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 	}
 }
 
-// headline returns "jobs.yaml: running since 14:02 (process 4711)".
-func (s *shownStatus) headline() string {
+// since says since when the run is alive, or that it was cut off; "" if neither is so.
+func (s *shownStatus) since() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
-		return fmt.Sprintf("%s: running since %s (process %d)", s.File, batches.UntilTime(s.Now, s.Runner.Since), s.Runner.PID)
-	case s.Alive:
-		return s.File + ": running"
-	case !s.LastRun.IsZero() && s.Summary == nil && s.cutOff():
-		return fmt.Sprintf("%s: %s; the run of %s was cut off, last seen at %s", s.File, s.Outcome.Text, batches.UntilTime(s.Now, s.LastRun), batches.UntilTime(s.Now, s.Changed))
+		return fmt.Sprintf("running since %s (process %d)", batches.UntilTime(s.Now, s.Runner.Since), s.Runner.PID)
+	case !s.Alive && !s.LastRun.IsZero() && s.Summary == nil && s.cutOff():
+		return fmt.Sprintf("the run of %s was cut off, last seen at %s", batches.UntilTime(s.Now, s.LastRun), batches.UntilTime(s.Now, s.Changed))
 	}
-	return s.File + ": " + s.Outcome.Text
+	return ""
 }
 
 // cutOff reports whether the last run was killed, or left jobs running. Ends that are

@@ -17,6 +17,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 type waitCmd struct {
@@ -108,7 +109,7 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	case n > 0:
 		left = fmt.Sprintf("its run is gone, but %s %s still running", batches.Count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
 	default:
-		fmt.Fprintln(a.out, ref.Name()+": ended; "+terminal.Phases(s.Counts))
+		fmt.Fprintln(a.out, terminal.CleanText(ref.Name()+": "+s.Line))
 		return "", batches.Exit(s.Exit())
 	}
 	if away := ref.Settle().Away; left != "" && len(away) > 0 {
@@ -183,7 +184,7 @@ func (c *waitCmd) tell(a *app, ref *batches.Ref, jobs []string, phases []state.P
 		left = append(left[:3], fmt.Sprintf("and %d more", n-3))
 	}
 	if left == nil {
-		fmt.Fprintln(a.out, ref.Name()+": "+terminal.Phases(counts))
+		fmt.Fprintln(a.out, ref.Name()+": "+schema.TallyOf(counts, false).String())
 		return "", batches.Exit(code)
 	}
 	return strings.Join(left, ", "), nil

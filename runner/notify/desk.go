@@ -204,7 +204,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 	case slices.Contains(n.On, "done"):
 		what = append(what, how)
 		if s != nil {
-			what = append(what, counts(s.Counts))
+			what = append(what, schema.TallyOf(s.Counts, false).String())
 		}
 	case len(items) == 1:
 		what, lines = append(what, items[0].text), nil
@@ -222,7 +222,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 	if s != nil {
 		n.Counts = s.Counts
 		if !slices.Contains(n.On, "done") {
-			tail = append(tail, counts(s.Counts))
+			tail = append(tail, schema.TallyOf(s.Counts, true).String())
 		}
 		tail = append(tail, "after "+spell(ran))
 	}
@@ -248,23 +248,6 @@ func shorten(lines, tail []string) string {
 		}
 		lines, end = lines[:len(lines)-1], append([]string{fmt.Sprintf("… and %d lines more", left)}, tail...)
 	}
-}
-
-// counts returns "12 succeeded, 2 failed".
-func counts(of map[state.Phase]int) string {
-	var parts []string
-	for _, p := range []state.Phase{
-		state.Succeeded, state.UpToDate, state.Pruned, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked,
-		state.Cancelled, state.Interrupted, state.Running, state.Queued, state.Waiting, state.Pending,
-	} {
-		if n := of[p]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, p))
-		}
-	}
-	if len(parts) == 0 {
-		return "no jobs"
-	}
-	return strings.Join(parts, ", ")
 }
 
 func spell(d time.Duration) string {

@@ -204,11 +204,7 @@ func (f Frame) foot(w int) []string {
 	if text := retries(s, f.Now); text != "" {
 		lines = append(lines, Paint(Dim, Fit("  "+text, w)))
 	}
-	lines = append(lines, f.bar(w))
-	if s.Live != nil && s.Live.Next != nil {
-		name := FitMiddle(CleanText(s.Live.Next.Job), max(16, w/4)) // leave room for the reason
-		lines = append(lines, wrapped(None, name+" is waiting: "+CleanText(s.Live.Next.Text), w)...)
-	}
+	lines = append(lines, f.line(w)...)
 	for _, n := range notices(s, f.Hint) {
 		lines = append(lines, wrapped(Yellow, CleanText(n), w)...)
 	}
@@ -262,27 +258,22 @@ func notices(s *schema.Status, hint string) []string {
 	return n
 }
 
-// bar returns "[#####.....] 12/24 done, 1 failed, 4 running, 7 pending, about 12m to go".
-func (f Frame) bar(w int) string {
-	t := Count(f.Snap.Counts)
-	text := t.String() + ToGo(f.Snap)
+// line returns the state line, after a bar if both fit in a row. Nothing of it is cut: its end
+// says when all is done.
+func (f Frame) line(w int) []string {
+	t, text := &f.Snap.Tally, CleanText(f.Snap.Line)
 	room := min(w-Width(text)-3, 30)
 	if room < 8 {
-		return Fit(text, w)
+		rows := Wrap(text, w, 2)
+		for i := range rows {
+			rows[i] = Fit(rows[i], w)
+		}
+		return rows
 	}
-	done, failed := room*(t.Done+t.Bad)/max(t.Total, 1), 0
-	if t.Bad > 0 {
-		failed = max(1, done*t.Bad/(t.Done+t.Bad))
-		done = max(done, failed)
+	ended, failed := room*(t.Done+t.Failed+t.NotRun)/max(t.Total, 1), 0
+	if t.Failed > 0 {
+		failed = max(1, ended*t.Failed/(t.Done+t.Failed+t.NotRun))
+		ended = max(ended, failed)
 	}
-	return "[" + Paint(Green, strings.Repeat("#", done-failed)) + Paint(Red, strings.Repeat("!", failed)) +
-		strings.Repeat(".", room-done) + "] " + text
-}
-
-// ToGo returns ", about 12m00s to go", or "" if that is unknown.
-func ToGo(s *schema.Status) string {
-	if s.ETA == nil || Count(s.Counts).Left == 0 {
-		return ""
-	}
-	return ", about " + Seconds(*s.ETA) + " to go"
+	return []string{"[" + Paint(Green, strings.Repeat("#", ended-failed)) + Paint(Red, strings.Repeat("!", failed)) + strings.Repeat(".", room-ended) + "] " + text}
 }

@@ -40,8 +40,8 @@ func golden(t *testing.T, name string, lines []string) {
 // busy returns a frame with n running jobs, named as by a matrix.
 func busy(n int, name func(i int) string) Frame {
 	s := &schema.Status{
-		Head: schema.At(noon), ETA: schema.Known((95 * time.Minute).Seconds()), Live: &schema.Live{},
-		Counts: map[state.Phase]int{state.Running: n, state.Succeeded: 10, state.UpToDate: 2, state.Failed: 1, state.Pending: 48 - 13 - n},
+		Head: schema.At(noon), Live: &schema.Live{},
+		Counts: map[state.Phase]int{state.Running: n, state.Succeeded: 10, state.UpToDate: 2, state.Failed: 1, state.Pending: max(48-13-n, 0)},
 	}
 	last := map[string]string{}
 	f := Frame{Snap: s, Now: noon, Last: func(log string) string { return last[log] }}
@@ -57,6 +57,10 @@ func busy(n int, name func(i int) string) Frame {
 		f.Snap.Jobs = append(f.Snap.Jobs, schema.Job{Name: name(i), State: state.Running, Attempt: a})
 		last[log] = fmt.Sprintf("epoch %d/100 loss=0.%03d acc=0.9%d eta 00:%02d:11 and then some more words that fill the line", i, i*7, i%10, i)
 	}
+	phase := schema.RunRunning
+	s.Run = &schema.Run{Alive: true, Phase: &phase}
+	s.Live.End = &schema.End{From: schema.Time(noon.Add(95 * time.Minute)), To: schema.Time(noon.Add(110 * time.Minute))}
+	s.Sum()
 	return f
 }
 
@@ -68,13 +72,13 @@ func shortName(i int) string { return fmt.Sprintf("train-s%d", i) }
 
 func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	waits := busy(4, shortName)
-	waits.Snap.Live.Next = &schema.Next{Job: "big", Text: "needs 40 GiB; GPU 2 held by alice, python 4711, 37 GiB, since 06:10"}
+	waits.Snap.Live.Bottleneck = schema.Known("big needs 40 GiB: 3 free, GPU 2: held by alice, python 4711, 37 GiB, since 06:10")
 	waits.Snap.Live.Kept = schema.Known("kept for big: 3 of 4")
 	waits.Snap.Jobs = append(waits.Snap.Jobs, schema.Job{Name: "q1-3", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(500 * time.Second))}})
 	waits.Snap.Counts[state.Waiting] = 3
 	waits.Snap.Counts[state.Pending] -= 3
 	long := busy(2, shortName)
-	long.Snap.Live.Next = &schema.Next{Job: longName(7), Text: waits.Snap.Live.Next.Text}
+	long.Snap.Live.Bottleneck = schema.Known(longName(7) + " needs 40 GiB: 3 free")
 	draining := busy(3, shortName)
 	draining.Snap.Live.Draining = schema.Known("Ctrl-C")
 	draining.Snap.Live.Stale = schema.Known(40.0)
@@ -87,11 +91,12 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 		"long":     long,
 		"draining": draining,
 		"wide":     busy(3, func(i int) string { return fmt.Sprintf("训练-数据集-%d-非常长的名字-非常长的名字", i) }),
-		"idle":     {Snap: &schema.Status{Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon},
+		"idle":     {Snap: &schema.Status{Run: &schema.Run{Alive: true, Phase: schema.Known(schema.RunWaiting)}, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon},
 	}
 	for name, f := range frames {
 		for _, size := range []Size{{80, 24}, {40, 10}, {200, 60}} {
 			t.Run(fmt.Sprintf("%s-%dx%d", name, size.Width, size.Height), func(t *testing.T) {
+				f.Snap.Sum()
 				rows := f.Rows(size)
 				fits(t, rows, size)
 				golden(t, fmt.Sprintf("%s-%dx%d", name, size.Width, size.Height), rows)

@@ -106,10 +106,7 @@ func name(job string, attempt int) string {
 
 // MinuteLine returns the summary line that is printed every minute without a live view.
 func MinuteLine(s *schema.Status, now time.Time) string {
-	line := "so far      " + Count(s.Counts).String() + ToGo(s)
-	if s.Live != nil && s.Live.Next != nil {
-		line += "; " + CleanText(s.Live.Next.Job+" is waiting: "+s.Live.Next.Text)
-	}
+	line := "so far      " + CleanText(s.Line)
 	if text := retries(s, now); text != "" {
 		line += "; " + text
 	}

@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"gpurun/state"
 	"gpurun/state/schema"
@@ -13,6 +14,7 @@ type Summary struct {
 	schema.Result
 	Rest   string // the command that runs what is left, or ""
 	Anyway string // the command that also runs what is held
+	Code   int    // the exit status
 }
 
 // maxDemands bounds the list: the jobs of a matrix all ask for the same amount.
@@ -92,23 +94,27 @@ func demandLines(ds []state.Demand) []string {
 	return out
 }
 
-// last returns the final line: counts, wall time, GPU hours.
+// last returns the state line of the run, which is over.
 func (s Summary) last(width int) []string {
-	c := Green
-	for p, n := range s.Final.Counts {
-		if n > 0 && (p.Bad() || !p.Ended()) {
-			c = Red
+	st, hours := *s.Final, s.GPUHours*3600
+	st.Run, st.Alike = &schema.Run{Exit: &s.Code, GPUSeconds: &hours}, nil
+	if s.Wall > 0 {
+		now := time.Now()
+		st.Run.Started, st.Run.Ended = schema.Time(now.Add(-s.Wall)), schema.Time(now)
+	}
+	for _, f := range s.Failures {
+		if schema.TallyOf(map[state.Phase]int{f.End.State: 1}, false).Failed > 0 {
+			st.Alike = append(st.Alike, schema.Alike{})
 		}
 	}
-	parts := []string{Phases(s.Final.Counts)}
-	if s.Wall > 0 {
-		parts = append(parts, Duration(s.Wall))
+	st.Sum()
+	c := Red
+	if s.Code == 0 {
+		c = Green
 	}
-	if s.GPUHours >= 0.005 {
-		parts = append(parts, fmt.Sprintf("%.2f GPU hours", s.GPUHours))
-	}
+	word, rest, _ := strings.Cut(CleanText(st.Line), ":")
 	if s.Stopped != "" {
-		parts = append(parts, "stopped by "+s.Stopped)
+		rest += " · stopped by " + s.Stopped
 	}
-	return painted(c, parts[0], strings.Join(parts, "; "), width)
+	return painted(c, word, word+":"+rest, width)
 }

@@ -13,7 +13,7 @@ import (
 func TestSummary(t *testing.T) {
 	_, failed := facts("train-a", 1)
 	oom := state.Fact{Job: "train-b", State: state.OOM, ErrorType: state.ErrOOM, Attempt: 3, Signal: "SIGKILL"}
-	s := Summary{Rest: "gpurun jobs.yaml", Result: schema.Result{
+	s := Summary{Rest: "gpurun jobs.yaml", Code: 1, Result: schema.Result{
 		Final: &schema.Status{Counts: map[state.Phase]int{
 			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 102, state.OOM: 1, state.Blocked: 2,
 		}},
@@ -32,7 +32,7 @@ func TestSummary(t *testing.T) {
 		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237,
 	}}
 	golden(t, "summary", s.Lines(80))
-	gaveUp := Summary{Result: schema.Result{
+	gaveUp := Summary{Code: 124, Result: schema.Result{
 		Final:  &schema.Status{Counts: map[state.Phase]int{state.Pending: 1}, Live: &schema.Live{Next: &schema.Next{Job: "big", Text: "needs 40 GiB; GPU 0: 90% busy, limit 30%"}}},
 		GaveUp: true, Wall: time.Hour,
 	}}

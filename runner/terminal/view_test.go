@@ -101,7 +101,7 @@ func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
 		v.Snapshot(f.Snap)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := e.screen(); len(got) != 4 || !strings.Contains(got[3], "12/48 done") {
+		if got := e.screen(); len(got) != 4 || !strings.Contains(got[3], "12 of 48 done") {
 			t.Errorf("while it runs: %q", got)
 		}
 		v.Fact(0, end)
@@ -255,7 +255,7 @@ func TestPlainLines(t *testing.T) {
 			stamp(noon.Add(90*time.Second)) + " failed      train-1: exit 3, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/train",
 			stamp(noon.Add(90*time.Second)) + " failed      adopted: exit 4, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/",
 			stamp(noon) + " succeeded   b",
-			stamp(time.Now()) + " so far      12/48 done, 1 failed, 2 running, 33 pending",
+			stamp(time.Now()) + " so far      running: 12 of 48 done, 1 failed, 2 running, 33 waiting · done ",
 		}
 		got := strings.Split(strings.TrimSpace(out.String()), "\n")
 		for i := range max(len(got), len(want)) {
@@ -268,18 +268,19 @@ func TestPlainLines(t *testing.T) {
 
 // A batch whose jobs are all backing off shows that, and until when.
 func TestMinuteLineOfABackoff(t *testing.T) {
-	s := schema.Status{Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
+	s := schema.Status{Run: &schema.Run{Alive: true}, Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
 	for _, tt := range []struct {
 		waiting []schema.Job
 		want    string
 	}{
-		{nil, "so far      1/3 done, 2 waiting"},
+		{nil, "so far      does not answer: 1 of 3 done, 2 waiting"},
 		{
 			[]schema.Job{{Name: "a\x1b", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(9 * time.Minute))}}},
-			"so far      1/3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more waiting to retry",
+			"so far      does not answer: 1 of 3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more waiting to retry",
 		},
 	} {
 		s.Jobs = tt.waiting
+		s.Sum()
 		if got := MinuteLine(&s, noon); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}

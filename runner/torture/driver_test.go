@@ -24,7 +24,7 @@ jobs:
 		t.Fatal(dump(r))
 	}
 	d.ended(r, 0)
-	d.says(r, "warning     GPU 1 does not answer", "warning     GPU 1 answers again", "1 succeeded")
+	d.says(r, "warning     GPU 1 does not answer", "warning     GPU 1 answers again", "1 of 1 done")
 }
 
 // A driver that fails until it is reinitialized does not stop a batch.
@@ -45,7 +45,7 @@ jobs:
 		t.Fatal(dump(r))
 	}
 	d.ended(r, 0)
-	d.says(r, "warning     cannot read the GPUs", "2 succeeded")
+	d.says(r, "warning     cannot read the GPUs", "2 of 2 done")
 }
 
 // Endless process lists use no memory and do not stop a batch.

@@ -42,7 +42,7 @@ func TestLogCannotBeOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := l.run(1)
-	l.says(r, "failed      folder: ", "is a directory", "failed      fifo: ", "FIFO that nobody reads", "1 succeeded, 2 failed")
+	l.says(r, "failed      folder: ", "is a directory", "failed      fifo: ", "FIFO that nobody reads", "1 of 3 done, 2 failed")
 	noneLeft(t, l.mark)
 }
 
@@ -173,7 +173,7 @@ func TestAnotherPIDNamespace(t *testing.T) {
 	r.wait(patience)
 	l.ended(r, 4)
 	l.says(r, "train-3 may still be running on this machine", "in another PID namespace", "--abandon")
-	l.says(l.run(0), "1 succeeded")
+	l.says(l.run(0), "1 of 1 done")
 	if n := len(readLedger(t, filepath.Join(l.state, "ledger.jsonl")).order); n != 1 {
 		t.Errorf("%d attempts, want 1", n)
 	}
@@ -235,11 +235,11 @@ jobs:
 		says      []string
 	}{
 		{"all", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, error: the driver is reloaded}]\n", 124,
-			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "cannot read the GPUs; no more jobs start", "2 succeeded, 1 pending"}},
+			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "cannot read the GPUs; no more jobs start", "2 of 3 done, 1 did not run"}},
 		{"the only one", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}]\n", 124,
-			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer and is not used until it does: GPU is lost", "2 succeeded, 1 pending"}},
+			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer and is not used until it does: GPU is lost", "2 of 3 done, 1 did not run"}},
 		{"one of two", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}, {memory: 24GiB}]\n", 0,
-			[]string{"GPU 0 does not answer and is not used until it does: GPU is lost", "3 succeeded"}},
+			[]string{"GPU 0 does not answer and is not used until it does: GPU is lost", "3 of 3 done"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -96,7 +96,7 @@ jobs:
 		t.Error("the hung process is gone, so this test proved nothing")
 	}
 	l.ended(r, 124)
-	l.says(r, "gave up waiting for a GPU: train", "the driver hangs", "2 succeeded, 1 pending")
+	l.says(r, "gave up waiting for a GPU: train", "the driver hangs", "2 of 3 done, 1 did not run")
 }
 
 // inKernel reports whether a thread of a process is in uninterruptible sleep.

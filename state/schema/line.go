@@ -120,7 +120,7 @@ func (s *Status) Sum() {
 		if s.Live.Bottleneck != nil {
 			parts = append(parts, *s.Live.Bottleneck)
 		}
-		if e := s.Live.End; e != nil && s.Tally.Running+s.Tally.Waiting > 0 {
+		if e := s.Live.End; e != nil && !s.Is(RunPaused) && s.Tally.Running+s.Tally.Waiting > 0 {
 			parts = append(parts, e.words(s.Now, map[bool]string{true: "ends about", false: "done"}[ending]))
 		}
 	case s.Run != nil && s.Run.Started != nil && s.Run.Ended != nil:

@@ -75,7 +75,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 	if l.Prober != nil {
 		l.Prober.Removed(at.launch.UniID)
 	}
-	vanished := at.vanished(e)
+	was, vanished := *at, at.vanished(e) // a sample may still have the loop change it
 	bring := l.bring(at)
 	reports := l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree
 	l.beside(func() func() {
@@ -89,7 +89,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			at.appear(l.ctx, e)
 		}
 		notes := bring()
-		ev := judge(at, e, kind)
+		ev := judge(&was, e, kind)
 		if at.evidence != nil {
 			ev.Evidence = at.evidence()
 		}
@@ -151,8 +151,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	}
 	ev.Metrics, ev.LogTo = left.Metrics, size(at.out.stdout)
 	if at.reports != nil {
-		last := *at // which a sample may still be reading
-		ev.Points = last.report(true).Points
+		ev.Points = at.report(true).Points
 	}
 	if e.Report == "abnormal_exit" {
 		ev.Failed = "its script reported abnormal_exit"

@@ -8,13 +8,13 @@ import (
 	"gpurun/state"
 )
 
-// Tally is the jobs of a batch in five words. Every count that people see is one of them.
+// Tally is the jobs of a batch in five words.
 type Tally struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`        // succeeded, up_to_date, not_needed or pruned
 	Failed  int `json:"failed"`      // failed, timeout, oom, stalled or lost
 	Running int `json:"running"`     //
-	Stalled int `json:"stalled"`     // of the running ones: they have done nothing for too long
+	Stalled int `json:"stalled"`     // of the running ones
 	Waiting int `json:"waiting"`     // pending, waiting or queued while a run is alive
 	NotRun  int `json:"did_not_run"` // blocked, cancelled or interrupted, and all that is left without a run
 }
@@ -62,12 +62,12 @@ func (t Tally) words(causes, wait string) string {
 	return s
 }
 
-// End is when the jobs of a live run will have ended, as far as they can be foreseen.
+// End is when a live run is expected to end.
 type End struct {
 	From    *time.Time `json:"from"`    // null if that is unknown
 	To      *time.Time `json:"to"`      // the same as from, unless that is too uncertain
 	Unknown *string    `json:"unknown"` // why, if it is
-	Without []string   `json:"without"` // stalled jobs that are left out, and those that need them
+	Without []string   `json:"without"` // stalled jobs that are left out
 }
 
 // words returns "done 08:51–08:56".

@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// Live is what a run that is alive knows of itself beyond its jobs. Its size is bounded,
-// whatever their number.
+// Live is what a live run knows of itself beyond its jobs.
 type Live struct {
 	Next       *Next    `json:"next"`                 // the first job in line, if something keeps it from starting
 	Stalled    []string `json:"stalled"`              // running jobs that have done nothing for too long
-	Bottleneck *string  `json:"bottleneck"`           // why the next job in line does not start, in a few words
+	Bottleneck *string  `json:"bottleneck"`           // why the next job in line waits, in short
 	End        *End     `json:"end"`                  // when all will be done; null if nothing is left
 	Kept       *string  `json:"kept"`                 // how many GPUs are kept for it so far
 	Others     []string `json:"others_waiting"`       // other runs of this host that wait for GPUs: at most 8

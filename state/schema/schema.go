@@ -34,7 +34,7 @@ type Status struct {
 	Counts   map[state.Phase]int `json:"counts"`      // jobs by state: of a live run, those that it selected and those added to the files since
 	Outcome  Outcome             `json:"outcome"`     // how the batch is as a whole, by these counts
 	Tally    Tally               `json:"tally"`       // the same jobs in five words
-	Line     string              `json:"line"`        // the state line: outcome, tally, what keeps the next job from starting, and when the rest will be done
+	Line     string              `json:"line"`        // the state line: all of this in a sentence
 	ETA      *float64            `json:"eta_seconds"` // how long the rest takes
 	GPUs     []GPU               `json:"gpus"`        // those that the run may use; null without a live run
 	Jobs     []Job               `json:"jobs"`        // in the order of the job files

@@ -88,6 +88,38 @@ func diskFillsUp(t *testing.T, together int) {
 	}
 }
 
+// A job starts only while the disk has room for its end and that of the run.
+func TestRoomForTheEnds(t *testing.T) {
+	dir := mount(t, 0, "size=256k")
+	s, err := Open([]string{filepath.Join(dir, "jobs.yaml")}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	start := state.Fact{Kind: state.KindStart, Time: time.Unix(0, 0).UTC(), Key: "a", UniID: "1"}
+	if _, err := s.Append(0, start); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 1<<20), 0o644); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	end := state.Fact{Kind: state.KindEnd, Time: start.Time, Key: "a", UniID: "1", State: state.Succeeded, Reason: strings.Repeat("x", 500)}
+	refused := false
+	for i := range endsRoom / 600 * 2 {
+		if _, err := s.Append(0, end); err != nil {
+			t.Fatalf("end %d: %v", i, err)
+		}
+		if start.Key = "b"; !refused {
+			_, err := s.Append(0, start)
+			refused = errors.Is(err, unix.ENOSPC)
+		}
+		if refused && i > 20 {
+			return
+		}
+	}
+	t.Error("nothing was refused")
+}
+
 // An abandoned attempt stays abandoned: the run that abandoned it is now the ledger's
 // last, and its host is this one.
 func TestAbandonedForGood(t *testing.T) {

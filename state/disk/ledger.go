@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/state"
 	"gpurun/state/host"
@@ -17,6 +20,10 @@ import (
 // maxLine is the maximum length of a ledger line, including the newline.
 const maxLine = 64 << 10
 
+// endsRoom is how many bytes the disk must have left for the ends of what runs, and of the
+// run itself, when a job starts.
+const endsRoom = 16 << 10
+
 // A ledger is open for appending.
 type ledger struct {
 	mu     sync.Mutex // the loop appends while the syncer syncs and checks
@@ -24,6 +31,7 @@ type ledger struct {
 	f      *os.File
 	size   int64  // of the file, as written by this run
 	began  int64  // size when this run opened it
+	room   int64  // size up to which the disk has blocks for it
 	recent []byte // lines written by this run, see remember
 	torn   bool   // the last line has no newline: write one before the next
 	taken  error  // somebody changed the file: nothing starts any more
@@ -57,8 +65,14 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	if err := l.guard(); err != nil {
 		return 0, err
 	}
-	if l.taken != nil && slices.ContainsFunc(facts, func(f state.Fact) bool { return f.Kind == state.KindStart }) {
-		return 0, l.taken // the syncer noticed it first, and the run may not know yet
+	full := l.keepRoom()
+	if slices.ContainsFunc(facts, func(f state.Fact) bool { return f.Kind == state.KindStart }) {
+		if l.taken != nil {
+			return 0, l.taken // the syncer noticed it first, and the run may not know yet
+		}
+		if full != nil {
+			return 0, full
+		}
 	}
 	l.buf, l.ends = l.buf[:0], l.ends[:0]
 	if l.torn {
@@ -103,10 +117,29 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	return n, err
 }
 
+// keepRoom has the disk set blocks aside for the next lines. It returns an error if there are
+// none; file systems that cannot do this report a full disk only when it is written.
+func (l *ledger) keepRoom() error {
+	if l.size+endsRoom <= l.room {
+		return nil
+	}
+	switch err := unix.Fallocate(int(l.f.Fd()), unix.FALLOC_FL_KEEP_SIZE, l.size, 2*endsRoom); err {
+	case nil:
+		l.room = l.size + 2*endsRoom
+	case unix.ENOSPC, unix.EDQUOT:
+		return &os.PathError{Op: "write", Path: l.path, Err: err}
+	case unix.EINTR: // the next append tries again
+	default:
+		l.room = math.MaxInt64
+	}
+	return nil
+}
+
 // cut truncates the last n bytes, an incomplete line. A line that lacks only its
 // newline would count as written once the next one follows it, though the caller was
 // told it was not.
 func (l *ledger) cut(n int) bool {
+	l.room = 0 // it frees the blocks beyond
 	info, err := l.f.Stat()
 	return err == nil && l.f.Truncate(info.Size()-int64(n)) == nil
 }

@@ -103,7 +103,7 @@ func (l *ledger) putBack() (n int, err error) {
 		return 0, err
 	}
 	l.f.Close()
-	l.f, l.torn, l.size, l.began = f, torn && len(lacking) == 0, fi.Size(), 0
+	l.f, l.torn, l.size, l.began, l.room = f, torn && len(lacking) == 0, fi.Size(), 0, 0
 	return len(lacking), nil
 }
 

@@ -62,10 +62,10 @@ func runsFull(t *testing.T, limit string) {
 	if !strings.Contains(said, "error: nothing more was started: ") || !strings.Contains(said, tiny) || strings.Contains(said, " failed ") || strings.Contains(said, "zerolog") {
 		t.Errorf("output:\n%s", said)
 	}
-	counts := regexp.MustCompile(`(?m)^(\d+ \w+.*); \w+$`).FindStringSubmatch(said)
+	counts := regexp.MustCompile(`(?m)^unfinished: (\d+ of .*) · \w+ s$`).FindStringSubmatch(said)
 	status := l.exec([]string{gpurun, "status", "--state-dir", tiny, l.file})
 	status.wait(patience)
-	if counts == nil || !strings.Contains(strings.Join(strings.Fields(status.out.String()), " "), "unfinished; "+counts[1]) {
+	if counts == nil || !strings.Contains(strings.Join(strings.Fields(status.out.String()), " "), "unfinished: "+counts[1]) {
 		t.Errorf("the run said %q, but status says:\n%s", counts, status.out.String())
 	}
 	before := len(l.notes("start"))

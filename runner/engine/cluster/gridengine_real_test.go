@@ -61,7 +61,7 @@ settings: {engine: sge, cluster: {poll: 1s, queue: none.q}}
 defaults: {gpus: 0, run: 'qstat -j $JOB_ID | grep -E "^(hard_queue_list|hard resource_list)" >{name}.is'}
 jobs: [{name: a, cluster: {queue: gpu.q, exclude: other, time: 7m}}]
 `)
-	b.Says(b.Run("jobs.yaml"), "1 succeeded")
+	b.Says(b.Run("jobs.yaml"), "1 of 1 done")
 	b.Says(b.Read("a.is"), "hostname=!(other),h_rt=420")
 	b.Says(b.Read("a.is"), "gpu.q")
 }

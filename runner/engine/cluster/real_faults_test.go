@@ -84,7 +84,7 @@ jobs:
 	time.Sleep(*Outage)
 	_ = unix.Kill(pid, unix.SIGCONT)
 	_ = b.Finish(cmd)
-	b.Says(out.String(), "2 succeeded")
+	b.Says(out.String(), "2 of 2 done")
 	if ran := b.Read("journal"); ran != "a\nb" {
 		t.Errorf("ran %q", ran)
 	}
@@ -104,10 +104,10 @@ jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	b.Write("a.go", "")
-	b.Says(b.Run("jobs.yaml"), "1 succeeded") // meanwhile b stands in some lists
+	b.Says(b.Run("jobs.yaml"), "1 of 1 done") // meanwhile b stands in some lists
 	b.Write("b.go", "")
-	b.Says(b.Run("more.yaml"), "1 succeeded")
-	b.Says(b.Run("jobs.yaml", "more.yaml"), "2 up to date")
+	b.Says(b.Run("more.yaml"), "1 of 1 done")
+	b.Says(b.Run("jobs.yaml", "more.yaml"), "2 of 2 done")
 	if ran := b.Read("journal"); ran != "a\nb" && ran != "b\na" {
 		t.Errorf("ran %q", ran)
 	}

@@ -41,7 +41,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	b.Until("those that fit have begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 3 })
 	b.Write("go", "")
 	_ = b.Finish(cmd)
-	b.Says(out.String(), "4 succeeded")
+	b.Says(out.String(), "4 of 4 done")
 	if ran := len(strings.Fields(b.Read("journal"))); ran != 4 {
 		t.Errorf("%d ran, want 4", ran)
 	}
@@ -85,7 +85,7 @@ jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e g
 	})
 	for i, cmd := range runs {
 		_ = b.Finish(cmd)
-		b.Says(outs[i].String(), "4 succeeded")
+		b.Says(outs[i].String(), "4 of 4 done")
 	}
 	if most > 4 {
 		t.Errorf("they asked for %d GPUs", most)

@@ -22,14 +22,14 @@ func (s *Site) MultiSeed(t *testing.T) {
 	}
 	b := s.New(t, strings.Replace(string(text), "work_dir: ..", "work_dir: .", 1))
 	b.Command("cp", "-r", "../../../jobs", b.Dir)
-	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 succeeded")
-	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 up to date")
+	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 of 24 done")
+	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 of 24 done")
 	b.Says(b.Run("plan", "jobs.yaml"), "0 would run")
 
 	b = s.New(t, `jobs: [{name: "j{i}", matrix: {i: "0..7"}, gpus: 0, run: "echo {i}"}]`)
-	b.Says(b.Run("--only", "j[0-3]", "jobs.yaml"), "4 succeeded")
-	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "4 succeeded, 4 up to date")
-	b.Says(b.Run("jobs.yaml"), "8 up to date")
+	b.Says(b.Run("--only", "j[0-3]", "jobs.yaml"), "4 of 4 done")
+	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "8 of 8 done")
+	b.Says(b.Run("jobs.yaml"), "8 of 8 done")
 }
 
 // History checks that the node, the cluster's number and the time in its queue of a job are known afterwards, and that it
@@ -68,7 +68,7 @@ func (s *Site) Sweep(t *testing.T) {
 	}
 	const n = 100
 	b := s.New(t, fmt.Sprintf("settings: %s\njobs: [{name: \"j{i}\", matrix: {i: \"1..%d\"}, gpus: 0, run: 'date +%%s.%%N >{name}.began; sleep 1; date +%%s.%%N >{name}.over'}]\n", s.settings("1s"), n))
-	b.Says(b.Run("jobs.yaml"), fmt.Sprintf("%d succeeded", n))
+	b.Says(b.Run("jobs.yaml"), fmt.Sprintf("%d of %[1]d done", n))
 	theirs, ends, checked := s.Told(b), b.Facts(state.KindEnd), 0
 	var own, others time.Duration
 	for i := 1; i <= n; i++ {
@@ -259,7 +259,7 @@ jobs:
 	if again := strings.Count(out.String(), "running jobs continue"); again > 2 { // one about the list, one about b
 		t.Errorf("it said %d times what is wrong:\n%s", again, out)
 	}
-	b.Says(out.String(), "2 succeeded")
+	b.Says(out.String(), "2 of 2 done")
 	if ran := b.Read("journal"); ran != "a\nb" {
 		t.Errorf("ran %q", ran)
 	}
@@ -440,7 +440,7 @@ func (s *Site) LateOutput(t *testing.T) {
 	})
 	time.AfterFunc(3*time.Second, func() { b.Write("out", "") }) // the run has looked for it by then
 	_ = b.Finish(cmd)
-	b.Says(out.String(), "1 succeeded")
+	b.Says(out.String(), "1 of 1 done")
 }
 
 // spent returns the CPU time of a process and those of its children that have ended.

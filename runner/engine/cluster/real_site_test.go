@@ -238,7 +238,7 @@ func (s *Site) NotShared(t *testing.T) {
 			if n := strings.Count(out.String(), tt.says); n != 1 || cmd.ProcessState.ExitCode() != 4 || strings.Contains(out.String(), "failed") {
 				t.Errorf("exit status %d, and %d times %q:\n%s", cmd.ProcessState.ExitCode(), n, tt.says, out)
 			}
-			b.Says(b.Run("jobs.yaml"), "4 succeeded")
+			b.Says(b.Run("jobs.yaml"), "4 of 4 done")
 		})
 	}
 }

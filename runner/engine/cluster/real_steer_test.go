@@ -83,7 +83,7 @@ func (s *Site) Paused(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	b.goOn("a", "b", "c")
-	b.Says(b.Run("jobs.yaml"), "3 succeeded") // it is not paused
+	b.Says(b.Run("jobs.yaml"), "3 of 3 done") // it is not paused
 	for name, q := range b.Facts(state.KindQueued) {
 		if len(q) != 1 || len(b.Facts(state.KindEnd)[name]) != 1 {
 			t.Errorf("%s was queued as %+v, and ended as %+v", name, q, b.Facts(state.KindEnd)[name])
@@ -105,9 +105,9 @@ func (s *Site) Withdrawn(t *testing.T) {
 		b.Until("the others have left", time.Minute, func() bool { return s.left() == 1 })
 		b.goOn("a", "b", "c")
 		_ = b.Finish(cmd)
-		b.Says(out.String(), "1 succeeded, 2 pending")
-		b.Says(b.Run("status"), "stopped; 1 succeeded, 2 pending")
-		b.Says(b.Run("jobs.yaml"), "2 succeeded, 1 up to date")
+		b.Says(out.String(), "1 of 3 done, 2 did not run")
+		b.Says(b.Run("status"), ": 1 of 3 done, 2 did not run")
+		b.Says(b.Run("jobs.yaml"), "3 of 3 done")
 		if ran := strings.Fields(b.Read("journal")); len(ran) != 3 {
 			t.Errorf("ran %q", ran)
 		}
@@ -142,7 +142,7 @@ func (s *Site) Withdrawn(t *testing.T) {
 		b.Until("it has left", time.Minute, func() bool { return len(b.Facts(state.KindEnd)[gone]) == 1 })
 		b.goOn("a", "b", "c")
 		_ = b.Finish(cmd)
-		b.Says(out.String(), "2 succeeded")
+		b.Says(out.String(), "2 of 2 done")
 		if ran := strings.Fields(b.Read("journal")); len(ran) != 2 || slices.Contains(ran, gone) {
 			t.Errorf("ran %q without %s", ran, gone)
 		}
@@ -195,7 +195,7 @@ jobs:
 	b.Run("set", "max_concurrent=3")
 	b.Run("resume", "a6", "b5")
 	_ = b.Finish(cmd)
-	b.Says(out.String(), fmt.Sprint(n-1, " succeeded"))
+	b.Says(out.String(), fmt.Sprint(n-1, " of ", n, " done"))
 	if got := most(); got != 4 {
 		t.Errorf("%d ran at once, want 4", got)
 	}

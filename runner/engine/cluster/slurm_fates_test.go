@@ -119,7 +119,7 @@ func TestRealEnvironment(t *testing.T) {
 	for name, value := range map[string]string{"SBATCH_PARTITION": "urgent", "SBATCH_WAIT": "1", "LD_LIBRARY_PATH": "/mine", "MINE": "mine"} {
 		b.Setenv(name, value)
 	}
-	b.Says(b.Run("jobs.yaml"), "1 succeeded")
+	b.Says(b.Run("jobs.yaml"), "1 of 1 done")
 	if got := b.Read("is"); got != "urgent 0.1 /site:/mine mine" {
 		t.Errorf("the job had %q", got)
 	}
@@ -182,5 +182,5 @@ func TestRealRefused(t *testing.T) {
 	b.Command("scontrol", "update", "partitionname=gpu", "state=up")
 	_ = b.Finish(cmd)
 	b.Says(said.String(), "some jobs wait: slurm takes none like it now: "+drained)
-	b.Says(said.String(), "3 succeeded")
+	b.Says(said.String(), "3 of 3 done")
 }

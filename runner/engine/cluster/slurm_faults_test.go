@@ -121,7 +121,7 @@ jobs:
 	b.Until("Slurm has forgotten them", 4*time.Minute, func() bool {
 		return b.Command("squeue", "-h", "-t", "all", "-j", "1,"+strings.Join(ids, ","), "-o", "%i") == ""
 	})
-	b.Says(b.Run("jobs.yaml"), "2 succeeded")
+	b.Says(b.Run("jobs.yaml"), "2 of 2 done")
 	for name, ends := range b.Facts(state.KindEnd) {
 		if len(ends) != 2 || ends[0].Uncharged == "" || ends[1].State != state.Succeeded {
 			t.Errorf("%s ended as %+v", name, ends)
@@ -156,7 +156,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..2"}, gpus: 0, run: 'echo {i} >>journal'}]
 	b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), "slurm does not answer (submit)") })
 	restart("50000")
 	_ = b.Finish(cmd)
-	b.Says(out.String(), "3 succeeded")
+	b.Says(out.String(), "3 of 3 done")
 	if ran := strings.Fields(b.Read("journal")); len(ran) != 3 {
 		t.Errorf("ran %q", ran)
 	}

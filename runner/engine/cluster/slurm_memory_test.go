@@ -85,7 +85,7 @@ jobs:
 	if len(ends) != 1 || ends[0].State != state.Failed || ends[0].ErrorType != state.ErrStray || !strings.Contains(ends[0].Reason, "process "+pids[0]) {
 		t.Errorf("it ended as %+v\n%s", ends, out)
 	}
-	b.Says(out.String(), "2 succeeded, 1 failed")
+	b.Says(out.String(), "2 of 3 done, 1 failed")
 }
 
 // After it ran out of memory, a job asks the cluster for more.

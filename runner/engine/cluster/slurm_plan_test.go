@@ -11,7 +11,7 @@ jobs:
   - {name: a, cluster: {exclude: node1}}
   - {name: b, cluster: {partition: urgent, exclude: [node2], time: 7m}}
 `)
-	b.Says(b.Run("jobs.yaml"), "2 succeeded")
+	b.Says(b.Run("jobs.yaml"), "2 of 2 done")
 	for job, want := range map[string]string{"a": "gpu 9:00 node2", "b": "urgent 7:00 node1"} {
 		if got := b.Read(job + ".is"); got != want {
 			t.Errorf("%s ran with %q, want %q", job, got, want)

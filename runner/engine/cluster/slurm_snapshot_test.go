@@ -19,6 +19,6 @@ jobs: [{name: a, gpus: 0, outputs: [out.txt], run: 'echo up >%[1]s/up; until [ -
 	b.Write("code.sh", "echo two >out.txt\n")
 	b.Write("go", "")
 	_ = b.Finish(cmd)
-	b.Says(out.String(), "1 succeeded")
+	b.Says(out.String(), "1 of 1 done")
 	b.Says(b.Read("out.txt"), "one\n"+b.Dir+"/.gpurun/jobs.yaml/")
 }

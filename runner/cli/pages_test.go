@@ -52,6 +52,10 @@ func TestPages(t *testing.T) {
 				case b.file != "" && b.lang != "sh" && b.lang != "bash":
 					w.write(t, b.file, b.text)
 				case b.lang == "sh":
+					if strings.Contains(b.text, "run -d") { // its jobs run until the block waits for them
+						w.write(t, "~/hold", "")
+						b.text = strings.Replace(b.text, "gpurun wait", "rm ~/hold; gpurun wait", 1)
+					}
 					if out, err := w.sh(b.text); err != nil {
 						t.Errorf("line %d: %s\n%v\n%s", b.line, b.text, err, out)
 					}

@@ -108,12 +108,14 @@ func (w *watch[T]) look() (took time.Duration) {
 	return took
 }
 
-// fresh reads if nobody else does.
+// fresh reads if nobody else does, and waits for the first value of somebody who does.
 func (w *watch[T]) fresh() (T, error) {
 	w.mu.Lock()
-	reading := w.reading
+	reading, first := w.reading, w.first
 	w.mu.Unlock()
-	if !reading {
+	if reading {
+		<-first
+	} else {
 		w.look()
 	}
 	w.mu.Lock()

@@ -35,6 +35,24 @@ func TestALongReadingDelaysNothing(t *testing.T) {
 	})
 }
 
+// What is asked for during the first reading is its value, not none.
+func TestFreshWaitsForTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Config: Config{Limits: Limits{Idle: time.Minute}}}
+		s.ctx, s.end = context.WithCancel(t.Context())
+		defer s.Close()
+		w := newWatch(s, time.Second, func(context.Context) (string, error) {
+			time.Sleep(time.Second)
+			return "read", nil
+		})
+		go func() { _, _ = w.read(t.Context()) }()
+		synctest.Wait()
+		if got, err := w.fresh(); got != "read" || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
 // The last hour of the GPUs survives a restart of the server, as far as runs have read them.
 func TestPastIsRecalled(t *testing.T) {
 	at := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)

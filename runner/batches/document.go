@@ -93,11 +93,6 @@ type jobPlace struct{ file, key, name string }
 
 func placeOf(j *schema.Job) jobPlace { return jobPlace{j.File, j.Key, j.Name} }
 
-// placeIn returns the place of a job of the batch.
-func placeIn(b *jobspec.Batch, j *jobspec.Job) jobPlace {
-	return jobPlace{b.Files[j.File].Real, j.Key.String(), j.Name}
-}
-
 // fileOf returns the index of a job file in a batch, or -1.
 func fileOf(b *jobspec.Batch, real string) int {
 	return slices.IndexFunc(b.Files, func(f jobspec.File) bool { return f.Real == real })

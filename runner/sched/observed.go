@@ -197,21 +197,6 @@ func (a *attempt) metered(e Ended) {
 	}
 }
 
-// used returns the memory an attempt uses on all its GPUs, as last seen; -1 if unknown.
-func (a *attempt) used() gpu.Bytes {
-	if len(a.seats) == 0 {
-		return -1
-	}
-	all := gpu.Bytes(0)
-	for _, s := range a.seats {
-		if s.used < 0 {
-			return -1
-		}
-		all += s.used
-	}
-	return all
-}
-
 // stallOf returns what a running attempt's job says about stalls, and how often to look.
 func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 	if a.job >= 0 && a.uniID != "" && !a.asked && !a.queued && !a.suspended && a.stop == "" {

@@ -256,9 +256,7 @@ func TestManyEventClients(t *testing.T) {
 	if res, _ := s.get("/api/v1/batches/" + batchA); res.StatusCode != 200 {
 		t.Errorf("beside them: status %d", res.StatusCode)
 	}
-	f.mu.Lock()
-	looked := f.looked
-	f.mu.Unlock()
+	looked := f.looks()
 	each(func(i int) { all[i].close() })
 	s.Close()
 	deadline := time.Now().Add(time.Minute)
@@ -301,10 +299,10 @@ func TestReadsOnlyWhileSomebodyLooks(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	looked := f.looked
+	looked := f.looks()
 	f.set(fakeJob(0, state.Failed))
 	e, err := feed.read(context.Background())
-	if err != nil || e.rows[0].job.State != state.Failed || f.looked == looked {
+	if err != nil || e.rows[0].job.State != state.Failed || f.looks() == looked {
 		t.Errorf("whoever comes later sees %v, %v", e.rows[0].job.State, err)
 	}
 }

@@ -88,6 +88,13 @@ func (f *fake) Row() (*schema.BatchRow, error) {
 	return &schema.BatchRow{Batch: f.view.Status.Batch, Counts: f.view.Status.Counts}, nil
 }
 
+// looks returns how often a batch was looked at.
+func (f *fake) looks() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.looked
+}
+
 func (f *fake) Look() (*schema.View, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,8 +63,8 @@ func TestDriverHangsInKernel(t *testing.T) {
 	t.Parallel()
 	l := batch(t, `settings: {poll: 1s, max_wait: 15s}
 jobs:
-  - {name: first, gpus: 0, run: "until test -e DIR/go; do sleep 0.05; done"}
-  - {name: train, needs: [first], gpus: 1, gpu_memory: 1GiB, run: "true"}
+  - {name: first, gpus: 2, gpu_memory: 1GiB, run: ": >DIR/up; until test -e DIR/go; do sleep 0.05; done"}
+  - {name: train, gpus: 1, gpu_memory: 1GiB, run: "true"}
   - {name: other, needs: [first], gpus: 0, run: "sleep 2"}
 `)
 	dir, freeze := l.frozen(t)
@@ -77,14 +78,24 @@ jobs:
 		}
 		return pids
 	}
-	until(t, "the process that reads the GPUs", patience, func() bool { return len(probes()) == 1 || r.over() })
+	until(t, "the first job", patience, func() bool { return exists(filepath.Join(l.dir, "up")) || r.over() })
 	if r.over() {
 		t.Fatal(r.out.String())
 	}
 	freeze()
-	hung := probes()[0]
+	hung := 0
+	until(t, "it to hang", patience, func() bool {
+		all := probes()
+		i := slices.IndexFunc(all, inKernel)
+		if i >= 0 {
+			hung = all[i]
+		}
+		return i >= 0 || r.over()
+	})
+	if r.over() {
+		t.Fatal(r.out.String())
+	}
 	l.write(t, "go", "")
-	until(t, "it to hang", patience, func() bool { return inKernel(hung) })
 	for !r.wait(100 * time.Millisecond) {
 		for _, pid := range probes() {
 			if pid != hung {

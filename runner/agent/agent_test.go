@@ -26,9 +26,11 @@ func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, lea
 	dir = t.TempDir()
 	toServer, fromClient := io.Pipe()
 	toClient, fromServer := io.Pipe()
-	done := make(chan error, 1)
+	done := make(chan struct{})
+	var ended error
 	go func() {
-		err := Serve(context.Background(), Config{
+		defer close(done)
+		ended = Serve(context.Background(), Config{
 			Roots: []string{dir}, Allow: Permissions, Clean: strings.TrimSpace,
 			File: func(path string) (string, error) { return filepath.Join(dir, path), nil },
 			Command: func(ctx context.Context, _ bool, args []string) *exec.Cmd {
@@ -36,7 +38,6 @@ func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, lea
 			},
 		}, toServer, fromServer)
 		fromServer.Close()
-		done <- err
 	}()
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: toClient, Writer: fromClient}, nil)
 	if err != nil {
@@ -44,9 +45,13 @@ func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, lea
 	}
 	leave = func() error { // without a word, as a client that has crashed
 		fromClient.Close()
-		return <-done
+		<-done
+		return ended
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() { // its calls are over before the next test
+		s.Close()
+		_ = leave()
+	})
 	return s, dir, leave
 }
 

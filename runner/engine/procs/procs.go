@@ -56,9 +56,9 @@ func each(f func(Proc)) {
 		return
 	}
 	defer unix.Close(d)
-	var some [128]byte
+	some := make([]byte, 128)
 	for {
-		n, err := unix.ReadDirent(d, some[:])
+		n, err := unix.ReadDirent(d, some)
 		if err == unix.EINTR {
 			continue
 		}
@@ -68,6 +68,7 @@ func each(f func(Proc)) {
 		_, _, names := unix.ParseDirent(some[:n], -1, nil)
 		for _, name := range names {
 			if pid, err := strconv.Atoi(name); err == nil {
+				some = some[:32] // one process: what it forks before it exits is listed next
 				if p, ok := One(pid); ok {
 					f(p)
 				}
@@ -166,15 +167,19 @@ const UniIDName = "GPURUN_UNI_ID"
 
 // UniID returns the uni_id that a process was started with, or "".
 func UniID(pid int) string {
+	none := false
 	for range 50 {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		if err != nil {
 			return ""
 		}
-		if len(b) > 0 || !executing(pid) {
+		if len(b) > 0 || none {
 			return uniIDIn(b)
 		}
-		<-time.After(200 * time.Microsecond)
+		// If it is not executing now, it may have been a moment ago: read once more.
+		if none = !executing(pid); !none {
+			<-time.After(200 * time.Microsecond)
+		}
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 const gapGPUs = 8
@@ -69,6 +70,8 @@ func (b *bench) betweenUsers() {
 		}
 	}
 	batch := gapFile("poll: 1s", b.handOvers/2+1, "0.0$((2 + {i} * 7 % 6))")
+	// Nobody's first job ends before the other user's run has begun.
+	batch = strings.Replace(batch, "run: '", "run: 'until [ -e ../alice/.gpurun/jobs.yaml/ledger.jsonl -a -e ../bob/.gpurun/jobs.yaml/ledger.jsonl ]; do sleep 0.02; done; ", 1)
 	var logs []string
 	for user := range as {
 		b.must(os.Mkdir(filepath.Join(dir, user), 0o777))

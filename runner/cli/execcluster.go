@@ -52,12 +52,22 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 			Hint: "name them with their memory in cluster.models, see gpurun help models, or remove -m",
 		}
 	}
+	most, by := s.MaxGPUs, "--max-gpus"
+	if c.MaxGPUs == "" {
+		most, by = -1, "cluster.max_gpus_total"
+		if n, err := strconv.Atoi(s.Cluster["max_gpus_total"]); err == nil {
+			most = n
+		}
+	}
+	if most >= 0 && c.GPUs.min > most {
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
+	}
 	if _, refused, err := (cluster.Trial{Args: args}).Ask(dialect); err != nil && refused == cluster.Never {
 		return &batches.Failure{Code: batches.ExitFailed, Text: s.Engine + ": " + err.Error()}
 	}
 	ctx, stop := a.UntilSignal()
 	defer stop()
-	submitted, err := c.untilAllowed(ctx, a, s, dialect)
+	submitted, err := c.untilAllowed(ctx, a, s.Engine, dialect, most, by)
 	if err != nil {
 		return err
 	}
@@ -104,29 +114,19 @@ func (c *execCmd) unmapped(name, immediate string) error {
 	return nil
 }
 
-// untilAllowed waits until one more job with these GPUs is within --max-gpus, or else within
-// cluster.max_gpus_total of the user's own defaults. Until submitted has returned, which waits for
-// that, no other run or command of the user submits by such a limit.
-func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings, dialect cluster.Dialect) (submitted func(), err error) {
-	most, by := s.MaxGPUs, "--max-gpus"
-	if c.MaxGPUs == "" {
-		most, by = -1, "cluster.max_gpus_total"
-		if n, err := strconv.Atoi(s.Cluster["max_gpus_total"]); err == nil {
-			most = n
-		}
-	}
+// untilAllowed waits until the user's jobs and this one have no more than most GPUs; by is what
+// says so. Until submitted has returned, which waits until the cluster lists it, no other run or
+// command of the user submits by such a limit.
+func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, dialect cluster.Dialect, most int, by string) (submitted func(), err error) {
 	if most < 0 || c.GPUs.min == 0 {
 		return func() {}, nil
-	}
-	if c.GPUs.min > most {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
 	}
 	u, err := user.Current()
 	if err != nil {
 		return nil, err
 	}
 	for said := ""; ; {
-		lock, err := session.LockOf(s.Engine)
+		lock, err := session.LockOf(engine)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +135,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings,
 			why = "another gpurun of yours is submitting: " + err.Error()
 		} else if have, err = cluster.Asking(dialect, u.Username); err != nil {
 			return nil, &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
-		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", s.Engine, batches.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
+		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, batches.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
 			return func() {
 				defer lock.Close()
 				for range 30 { // seconds; it is listed at once, unless the cluster does not answer

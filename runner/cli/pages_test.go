@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,15 +12,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"gpurun/gpu/hostrules"
 )
 
 // TestPages follows the README and the guide as a newcomer would, each in a folder of its own: it writes the files
 // that a page shows below a line that ends in their name and a colon, and runs its commands. Blocks of "sh"
 // must succeed; blocks of "console" must print what the page shows, but for numbers, order and what … stands for;
-// a line of "crontab" runs as cron would run it. Blocks of "bash" need root, a network or another machine.
+// a line of "crontab" runs as cron would run it. Blocks of "bash" call tools that a test cannot have (root, a network,
+// systemd, Docker), and get what testdata/pages/tools.sh has in their place.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/guide/*.md")
@@ -29,6 +35,7 @@ func TestPages(t *testing.T) {
 		if strings.HasSuffix(page, "coming-from.md") {
 			continue // TestComingFrom
 		}
+		elsewhere := map[string]bool{"README.md": true /* docs/readme_test.sh */, "cluster.md": true /* TestRealGuide */}[filepath.Base(page)]
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(page)
@@ -51,7 +58,8 @@ func TestPages(t *testing.T) {
 					w.session(t, b)
 				case b.file != "" && b.lang != "sh" && b.lang != "bash":
 					w.write(t, b.file, b.text)
-				case b.lang == "sh":
+				case b.lang == "sh", b.lang == "bash" && !elsewhere:
+					b.text = strings.ReplaceAll(b.text, "https://ntfy.sh/my-topic", w.topic.URL)
 					if strings.Contains(b.text, "run -d") { // its jobs run until the block waits for them
 						w.write(t, "~/hold", "")
 						b.text = strings.Replace(b.text, "gpurun wait", "rm ~/hold; gpurun wait", 1)
@@ -60,6 +68,15 @@ func TestPages(t *testing.T) {
 						t.Errorf("line %d: %s\n%v\n%s", b.line, b.text, err, out)
 					}
 				}
+			}
+			if _, warnings := hostrules.NewReader(hostrules.Place{Path: w.rules(), Owner: os.Getuid()}).Read(os.Getuid()); len(warnings) > 0 {
+				t.Errorf("the host's rules: %v", warnings)
+			}
+			if _, err := os.Stat(w.rules()); (err == nil) != strings.Contains(string(text), "sudo install") {
+				t.Errorf("the host's rules: %v", err)
+			}
+			if got := w.messages.Load() > 0; got != strings.Contains(string(text), "notify --test") {
+				t.Errorf("messages arrived: %v", got)
 			}
 		})
 	}
@@ -88,11 +105,17 @@ func blocks(page string) (list []block) {
 }
 
 // A reader is somebody who tries what a page says: a folder and an environment.
-type reader struct{ dir, home string }
+type reader struct {
+	dir, home string
+	topic     *httptest.Server // stands for ntfy.sh
+	messages  atomic.Int32
+}
 
 func newReader(t *testing.T) *reader {
 	top := t.TempDir()
 	w := &reader{dir: filepath.Join(top, "home/lab"), home: filepath.Join(top, "home")}
+	w.topic = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { w.messages.Add(1) }))
+	t.Cleanup(w.topic.Close)
 	stand, err := filepath.Abs("testdata/pages")
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +130,10 @@ func newReader(t *testing.T) *reader {
 	for _, name := range []string{"python", "torchrun"} {
 		w.write(t, "../.local/bin/"+name, `exec sh "`+stand+`/python.sh" "$@"`)
 	}
+	for _, name := range []string{"sudo", "docker", "systemctl", "loginctl"} {
+		w.write(t, "../.local/bin/"+name, `exec sh "`+stand+`/tools.sh" `+name+` "$@"`)
+	}
+	w.write(t, "jobs.yaml", "jobs: [{run: python train.py}]\n") // unless the page has one
 	w.write(t, "../claims/.keep", "")
 	if err := os.Symlink(gpurun, filepath.Join(w.home, ".local/bin/gpurun")); err != nil {
 		t.Fatal(err)
@@ -114,6 +141,9 @@ func newReader(t *testing.T) *reader {
 	t.Cleanup(w.end)
 	return w
 }
+
+// rules is where a page puts the rules of the host: /etc is below the reader's home.
+func (w *reader) rules() string { return w.home + "/etc/gpurun/host.yaml" }
 
 func (w *reader) write(t *testing.T, name, text string) {
 	t.Helper()
@@ -138,7 +168,7 @@ func (w *reader) command(dir, path string, argv ...string) *exec.Cmd {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Dir = dir
 	c.Env = []string{"PATH=" + path + os.Getenv("PATH"), "HOME=" + w.home, "USER=alice", "LANG=C.UTF-8", "GPURUN_SIM=4x24GiB", "GPURUN_SIM_HERE=1",
-		"GPURUN_CLAIMS_DIR=" + w.home + "/claims", "GORACE=atexit_sleep_ms=0", "TEST_HOST_RULES=" + w.home + "/host.yaml", "WORK=" + w.home}
+		"GPURUN_CLAIMS_DIR=" + w.home + "/claims", "GORACE=atexit_sleep_ms=0", "TEST_HOST_RULES=" + w.rules(), "WORK=" + w.home}
 	c.WaitDelay = time.Second
 	return c
 }
@@ -235,7 +265,18 @@ func TestComingFrom(t *testing.T) {
 		"Slurm arrays":       {"bash", "for SLURM_ARRAY_TASK_ID in 1 2 3 4; do export SLURM_ARRAY_TASK_ID; bash train.sbatch; done"},
 		"Snakemake":          {"snakemake", "snakemake -q -j 2"},
 	}
-	sections := strings.Split(string(page), "\n## ")[1:]
+	intro, rest, _ := strings.Cut(string(page), "\n## ")
+	sections := strings.Split(rest, "\n## ")
+	t.Run("a script of tsp", func(t *testing.T) {
+		t.Parallel()
+		w := newReader(t)
+		_, tsp, _ := strings.Cut(rest, "\n## tsp")
+		w.write(t, "queue.sh", blocks(tsp)[0].text+"tsp -L last python train.py --seed 3\n")
+		w.write(t, "script", blocks(intro)[0].text)
+		if out, err := w.sh("bash -e script"); err != nil || w.argv() != want["tsp (task-spooler)"]+" train.py|--seed|3" {
+			t.Errorf("gpurun starts\n%s\n%v\n%s", w.argv(), err, out)
+		}
+	})
 	if len(sections) != len(want) {
 		t.Errorf("%d pairs, want %d", len(sections), len(want))
 	}
@@ -272,6 +313,49 @@ func TestComingFrom(t *testing.T) {
 				t.Errorf("gpurun starts\n%s, want\n%s", w.argv(), want[title])
 			}
 		})
+	}
+}
+
+// The units on the pages start commands that gpurun takes, and systemd, where it is installed, finds nothing wrong with
+// them.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	pages, _ := filepath.Glob("../../docs/*/*.md")
+	units := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range blocks(string(text)) {
+			if b.lang != "ini" {
+				continue
+			}
+			units++
+			_, start, _ := strings.Cut(b.text, "\nExecStart=%h/.local/bin/gpurun ")
+			start, _, _ = strings.Cut(start, "\n")
+			parser, err := newParser(&grammar{}, newApp(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := parser.Parse(strings.Fields(start)); err != nil {
+				t.Errorf("%s:%d: gpurun %s: %v", page, b.line, start, err)
+			}
+			if _, err := exec.LookPath("systemd-analyze"); err != nil {
+				t.Log("not installed: systemd-analyze")
+				continue
+			}
+			w := newReader(t)
+			w.write(t, "a.service", b.text)
+			c := w.command(w.dir, "", "systemd-analyze", "verify", "--user", "--man=no", "./a.service")
+			c.Env = append(c.Env, "XDG_RUNTIME_DIR="+w.home)
+			if out, err := output(c); err != nil || out != "" {
+				t.Errorf("%s:%d: systemd-analyze verify: %v\n%s", page, b.line, err, out)
+			}
+		}
+	}
+	if units < 2 {
+		t.Errorf("found only %d units", units)
 	}
 }
 

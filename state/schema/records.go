@@ -100,7 +100,7 @@ type Loss struct {
 	Seconds float64  `json:"gpu_seconds"` //
 }
 
-// Why is what `gpurun why --json` prints.
+// Why is what `gpurun why --json JOB` prints.
 type Why struct {
 	Head
 	Batch Batch     `json:"batch"`

@@ -89,7 +89,6 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	for id := range b.Jobs {
 		successes[id] = last[b.Jobs[id].File][b.Jobs[id].Key.String()]
 	}
-	r.divide(len(successes), func(from, to int) { disk.Decode(successes[from:to]) })
 	m.metrics(successes)
 	m.Data.Jobs = make([]results.Job, len(b.Jobs))
 	n := len(m.Data.Metrics)
@@ -201,26 +200,21 @@ func (m *measurement) metrics(successes []*disk.Success) {
 		last = list
 	}
 	said := map[string]bool{}
-	var known []string
 	for _, s := range successes {
-		if s == nil || sameList(s.Names, known) {
+		if s == nil {
 			continue
 		}
-		if i := slices.Index(s.Names, files.MetricsFile); i >= 0 {
-			path, _ := s.Values[i].(string)
+		if path, is := s.Metrics[files.MetricsFile].(string); is {
 			all, _ := files.Kept(path)
-			s.Metrics = disk.MetricsOf(all)
+			s.Metrics = disk.Flat(all)
 		}
-		for i, name := range s.Names {
+		for name, value := range s.Metrics {
 			if said[name] || s.Measured[name] != "" || name == "step" {
 				continue
 			}
-			if _, number := results.Number(s.Values[i]); number {
+			if _, number := results.Number(value); number {
 				said[name] = true
 			}
-		}
-		if s.Measured == nil {
-			known = s.Names
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
@@ -252,9 +246,9 @@ func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 		return
 	}
 	to.Values = values
-	for k, name := range s.Names {
+	for name, value := range s.Metrics {
 		if i, known := m.index[name]; known && s.Measured[name] == rules[name] {
-			x, number := results.Number(s.Values[k])
+			x, number := results.Number(value)
 			to.Values[i] = results.Value{X: x, Is: number}
 		}
 	}

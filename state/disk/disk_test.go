@@ -579,6 +579,22 @@ func FuzzLedger(f *testing.F) {
 		} else if !errors.Is(err, ErrNewer) {
 			t.Fatal(err)
 		}
+		// Who follows it as it grows gets each whole line once, with its number.
+		var once, grown []int64
+		count := func(to *[]int64) func(int64, state.Fact) {
+			return func(seq int64, _ state.Fact) { *to = append(*to, seq) }
+		}
+		all := FromStart(filepath.Dir(path)).Next(count(&once))
+		os.WriteFile(path, b[:len(b)/2], 0o644)
+		tail := FromStart(filepath.Dir(path))
+		err := tail.Next(count(&grown))
+		os.WriteFile(path, b, 0o644)
+		if all == nil && (errors.Join(err, tail.Next(count(&grown))) != nil || !slices.Equal(once, grown)) {
+			t.Fatalf("lines %v at once, %v as they came, %v", once, grown, err)
+		}
+		if end := Follow(filepath.Dir(path)); all == nil && (end.Line != tail.Line || end.Offset != tail.Offset) {
+			t.Fatalf("the end is after %d lines and %d bytes, not %d and %d", end.Line, end.Offset, tail.Line, tail.Offset)
+		}
 		// Whatever the content, the next line counts.
 		l, err := openLedger(path, r.torn)
 		if err != nil {

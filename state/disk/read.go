@@ -178,59 +178,49 @@ func lineAt(f io.ReaderAt, at int64) (fact state.Fact, ok bool) {
 }
 
 // A Follower reads a ledger as a run appends to it.
-type Follower struct {
-	path string
-	from int64
-	line int64 // lines before that
-}
+type Follower struct{ reader }
 
 // Follow starts at the current end of the ledger in a batch's folder.
 func Follow(dir string) *Follower {
-	f := FromStart(dir)
-	file, err := host.OpenOwn(f.path, os.O_RDONLY, 0)
-	if err != nil {
-		return f
+	r := FromStart(dir)
+	f, err := r.open()
+	if f == nil || err != nil {
+		return r
 	}
-	defer file.Close()
-	b, at := make([]byte, 256<<10), int64(0)
-	for {
-		n, err := file.Read(b)
-		if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
-			f.from, f.line = at+int64(i)+1, f.line+int64(bytes.Count(b[:n], []byte("\n")))
+	defer f.Close()
+	for lines := bufio.NewReaderSize(f, 256<<10); ; r.Line++ {
+		_, size, whole, _ := nextLine(lines)
+		if !whole {
+			return r
 		}
-		if at += int64(n); err != nil {
-			return f
-		}
+		r.Offset += size
 	}
 }
 
 // FromStart starts at the beginning of that ledger.
-func FromStart(dir string) *Follower { return &Follower{path: filepath.Join(dir, ledgerName)} }
+func FromStart(dir string) *Follower {
+	return &Follower{reader{path: filepath.Join(dir, ledgerName), live: true}}
+}
 
 // Next passes the facts added since the last call to take, each with the number of its
 // line. An incomplete last line is left for the next call; broken lines are skipped. The
 // error is an ErrNewer; a ledger that cannot be opened has no facts.
-func (f *Follower) Next(take func(seq int64, fact state.Fact)) error {
-	file, err := host.OpenOwn(f.path, os.O_RDONLY, 0)
-	if err != nil {
+func (r *Follower) Next(take func(seq int64, fact state.Fact)) error {
+	f, err := r.open()
+	if f == nil || err != nil {
 		return nil
 	}
-	defer file.Close()
-	if _, err := file.Seek(f.from, io.SeekStart); err != nil {
+	defer f.Close()
+	err = r.read(f, func(fact *state.Fact, _ int64) {
+		if !r.torn {
+			take(int64(r.Line), *fact)
+		}
+	})
+	if r.torn {
+		r.Line, r.torn = r.Line-1, false
+	}
+	if !errors.Is(err, ErrNewer) {
 		return nil
 	}
-	for in := bufio.NewReaderSize(file, 256<<10); ; {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return nil
-		}
-		f.from, f.line = f.from+int64(len(line)), f.line+1
-		var fact state.Fact
-		if decode(line[:len(line)-1], &fact) == nil {
-			if err := readable(&fact); err != nil {
-				return fmt.Errorf("%s: %w", f.path, err)
-			}
-			take(f.line, fact)
-		}
-	}
+	return err
 }

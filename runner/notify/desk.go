@@ -13,21 +13,21 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Run says which run the news are of.
+// A Run identifies the run in a message.
 type Run struct {
 	File string // its job files
 	Host string
-	Look string // the command that shows more: "gpurun status jobs.yaml"
+	Look string // the command for details: "gpurun status jobs.yaml"
 }
 
-// An item is one piece of news.
+// An item is one event to report.
 type item struct {
 	on   string // its kind: one of settings.News or JobNews
 	text string
 	job  *schema.NewsJob  // or nil
 	own  []jobspec.Notify // of that job
 	took float64          // how long it ran, in seconds
-	more int              // failed jobs that it counts without naming them
+	more int              // failed jobs it counts but does not name
 }
 
 // An event is a fact of a job of the batch.
@@ -39,27 +39,27 @@ type event struct {
 // maxJobs is how many jobs a message names.
 const maxJobs = 20
 
-// A desk makes news of what happens in a run. It is pure.
-type desk struct {
+// A collector turns facts and snapshots of a run into items. It has no side effects.
+type collector struct {
 	batch  *jobspec.Batch
-	hide   func(string) string // takes out secrets; nil for those alone that tell themselves
-	ran    bool                // something has started since the run was last done
-	failed int                 // jobs, so far
-	busy   map[int]bool        // GPUs that have been in use since it was said that they are free
+	hide   func(string) string // masks secrets; nil masks only recognizable ones
+	ran    bool                // a job has started since the run was last done
+	failed int                 // jobs that have failed so far
+	busy   map[int]bool        // GPUs in use since they were last reported as free
 }
 
-// see returns what is new. s is nil if nothing but facts has come.
-func (d *desk) see(facts []event, s *schema.Status) (items []item) {
+// collect returns new items. s is nil if there are only facts.
+func (d *collector) collect(facts []event, s *schema.Status) (items []item) {
 	for i := range facts {
 		switch f := &facts[i]; f.Kind {
 		case state.KindStart:
 			d.ran = true
-			d.use(f.GPUs...)
+			d.markBusy(f.GPUs...)
 		case state.KindStalled:
-			items = append(items, d.ofJob("stalled", f.job, f.Job, state.Stalled, f.Reason, f.Log, math.Inf(1)))
+			items = append(items, d.jobItem("stalled", f.job, f.Job, state.Stalled, f.Reason, f.Log, math.Inf(1)))
 		case state.KindEnd:
-			if len(d.own(f.job)) > 0 {
-				items = append(items, d.ofJob("success", f.job, f.Job, state.Succeeded, "after "+spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
+			if len(d.targets(f.job)) > 0 {
+				items = append(items, d.jobItem("success", f.job, f.Job, state.Succeeded, "after "+spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
 			}
 		}
 	}
@@ -72,14 +72,14 @@ func (d *desk) see(facts []event, s *schema.Status) (items []item) {
 			if d.failed == 0 && i == 0 {
 				kind = "first_failure"
 			}
-			items = append(items, d.ofJob(kind, j.ID, j.Job, j.End.State, j.End.Failure().Cause(), j.Log, j.End.Seconds))
+			items = append(items, d.jobItem(kind, j.ID, j.Job, j.End.State, j.End.Failure().Cause(), j.Log, j.End.Seconds))
 		}
 		if more -= len(s.Live.Fresh); more > 0 {
 			items = append(items, item{on: "failure", text: fmt.Sprintf("and %d more failed", more), more: more})
 		}
 		d.failed = s.Live.Failed
 	}
-	if free := d.free(s); len(free) > 0 {
+	if free := d.freed(s); len(free) > 0 {
 		items = append(items, item{on: "gpus_free", text: "no job waits, and " + gpus(free) + " free again"})
 	}
 	if s.Is(schema.RunWatching) && d.ran {
@@ -89,14 +89,14 @@ func (d *desk) see(facts []event, s *schema.Status) (items []item) {
 	return items
 }
 
-// free returns the GPUs that were in use, by whomever, and that the run could have now, while it goes
-// on and none of its jobs waits.
-func (d *desk) free(s *schema.Status) (free []int) {
+// freed returns the GPUs that were in use by any user and that the run could take now, while it
+// is active and none of its jobs waits.
+func (d *collector) freed(s *schema.Status) (free []int) {
 	idle := s.Counts[state.Pending]+s.Counts[state.Waiting]+s.Counts[state.Queued] == 0 && (s.Counts[state.Running] > 0 || s.Is(schema.RunWatching))
 	for i := range s.Live.GPUs {
 		switch g := &s.Live.GPUs[i]; {
 		case g.Jobs > 0 || g.Others:
-			d.use(g.Index)
+			d.markBusy(g.Index)
 		case idle && g.Open && d.busy[g.Index]:
 			delete(d.busy, g.Index)
 			free = append(free, g.Index)
@@ -105,7 +105,7 @@ func (d *desk) free(s *schema.Status) (free []int) {
 	return free
 }
 
-func (d *desk) use(gpus ...int) {
+func (d *collector) markBusy(gpus ...int) {
 	if d.busy == nil {
 		d.busy = map[int]bool{}
 	}
@@ -121,21 +121,21 @@ func gpus(ids []int) string {
 	return "GPUs " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]") + " are"
 }
 
-func (d *desk) ofJob(kind string, id int, name string, s state.Phase, why, log string, took float64) item {
+func (d *collector) jobItem(kind string, id int, name string, s state.Phase, why, log string, took float64) item {
 	name, why = d.clean(name), d.clean(why)
-	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NewsJob{Name: name, State: s, Text: why, Log: schema.Known(log)}, own: d.own(id), took: took}
+	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NewsJob{Name: name, State: s, Text: why, Log: schema.Known(log)}, own: d.targets(id), took: took}
 }
 
-// own returns whom a job notifies.
-func (d *desk) own(id int) []jobspec.Notify {
+// targets returns the job's own notification targets.
+func (d *collector) targets(id int) []jobspec.Notify {
 	if d.batch == nil || id < 0 {
 		return nil
 	}
 	return d.batch.Jobs[id].Spec.Notify
 }
 
-// clean takes out secrets and what is no text.
-func (d *desk) clean(s string) string {
+// clean masks secrets and control characters.
+func (d *collector) clean(s string) string {
 	if d.hide != nil {
 		s = d.hide(s)
 	}
@@ -151,9 +151,9 @@ func clean(s string) string {
 	}, s))
 }
 
-// wanted returns those of the items that a target wants, of the run or of a job: a target that
-// waits for a long run leaves the latter to one like it that does not. The first failure is also
-// one of failures.
+// wanted returns the items that a target subscribes to, for the run or a job. A target with a
+// minimum duration leaves a job's own items to the same target without one. The first failure
+// counts as a failure, too.
 func wanted(items []item, by *jobspec.Notify) (list []item) {
 	for _, it := range items {
 		in := func(on []string) bool {
@@ -167,7 +167,7 @@ func wanted(items []item, by *jobspec.Notify) (list []item) {
 	return list
 }
 
-// maxText bounds a message: chat services refuse what is much longer.
+// maxText bounds a message, because chat services refuse much longer ones.
 const maxText = 1500
 
 // compose makes one message of items. With how, the run is over; s may be nil.
@@ -233,7 +233,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 	return n
 }
 
-// shorten joins lines; of too many, it leaves out the last before the tail.
+// shorten joins lines. If there are too many, it drops the last ones before the tail.
 func shorten(lines, tail []string) string {
 	for i := range lines {
 		if len(lines[i]) > 300 {

@@ -124,7 +124,7 @@ func (s *Sink) note(what func()) {
 // run makes news of what happens until the run is over.
 func (s *Sink) run() {
 	defer close(s.done)
-	d := desk{hide: s.Hide}
+	d := collector{hide: s.Hide}
 	var last *schema.Status
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -141,7 +141,7 @@ func (s *Sink) run() {
 			s.join(batch.Targets(s.all)[len(s.all):])
 		}
 		now := time.Now()
-		s.hold(d.see(facts, snap), now)
+		s.hold(d.collect(facts, snap), now)
 		if over {
 			return
 		}

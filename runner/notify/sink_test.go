@@ -117,14 +117,14 @@ func TestWhoGetsWhat(t *testing.T) {
 
 // News of a free GPU come while no job waits, once for each time that it was in use, by whomever.
 func TestFreeGPUs(t *testing.T) {
-	var d desk
+	var d collector
 	see := func(pending int, levels ...gpu.Level) (text string) {
 		s := &schema.Status{Counts: map[state.Phase]int{state.Pending: pending, state.Running: 1}, Live: &schema.Live{}}
 		for i, l := range levels {
 			l.Index = i
 			s.Live.GPUs = append(s.Live.GPUs, state.Pressure{Level: l})
 		}
-		for _, it := range d.see(nil, s) {
+		for _, it := range d.collect(nil, s) {
 			text += it.on + ": " + it.text
 		}
 		return text
@@ -151,9 +151,9 @@ func TestFreeGPUs(t *testing.T) {
 
 // A job that is ended because it stalled is in a message once.
 func TestStalledAndEnded(t *testing.T) {
-	var d desk
+	var d collector
 	s := &schema.Status{Live: &schema.Live{Failed: 1, Fresh: []state.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}}
-	items := d.see([]event{{0, state.Fact{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}}, s)
+	items := d.collect([]event{{0, state.Fact{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}}, s)
 	n := compose(Run{File: "f", Host: "h"}, items, nil, 0, "", time.Now())
 	if len(items) != 2 || n.Title != "f on h: 1 stalled" || n.Message != "a: stalled, no output for 31 min" || len(n.Jobs) != 1 {
 		t.Errorf("%d items: %+v", len(items), n)
@@ -270,7 +270,7 @@ func TestEndWaits(t *testing.T) {
 }
 
 func TestWatchedRunIsDoneOften(t *testing.T) {
-	var d desk
+	var d collector
 	phase := schema.RunWatching
 	watching := &schema.Status{Run: &schema.Run{Phase: &phase}, Live: &schema.Live{}}
 	start := []event{{0, state.Fact{Kind: state.KindStart, Job: "a"}}}
@@ -278,7 +278,7 @@ func TestWatchedRunIsDoneOften(t *testing.T) {
 		facts []event
 		want  int
 	}{{nil, 0}, {start, 1}, {nil, 0}, {start, 1}} {
-		if got := d.see(c.facts, watching); len(got) != c.want {
+		if got := d.collect(c.facts, watching); len(got) != c.want {
 			t.Errorf("%d: %v, want %d", i, got, c.want)
 		}
 	}
@@ -286,12 +286,12 @@ func TestWatchedRunIsDoneOften(t *testing.T) {
 
 // Messages stay short, name what they leave out, and have no secrets in them.
 func TestMessageIsBounded(t *testing.T) {
-	d := desk{hide: redact.Hiding([]string{"k3yk3y"})}
+	d := collector{hide: redact.Hiding([]string{"k3yk3y"})}
 	s := &schema.Status{Counts: map[state.Phase]int{state.Failed: 100}, Live: &schema.Live{Failed: 100}}
 	for i := range 20 {
 		s.Live.Fresh = append(s.Live.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 k3yk3y \x1b[31m" + strings.Repeat("é", 300)}})
 	}
-	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.see(nil, s), s, time.Hour, "", time.Now())
+	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.collect(nil, s), s, time.Hour, "", time.Now())
 	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n0 of 100 done, 100 failed\nafter 1h00m\ngpurun status f") {
 		t.Errorf("%d bytes: %s", len(n.Message), n.Message)
 	}

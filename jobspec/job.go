@@ -54,8 +54,8 @@ const (
 	Always    When = "always"  // all needs have ended
 )
 
-// A Notice is how a job learns that its timeout is over.
-type Notice struct {
+// A TimeoutSignal is how a job learns that its timeout is over.
+type TimeoutSignal struct {
 	Signal string        // to those of its processes that catch it: "USR1"; "" or "TERM" for SIGTERM to all
 	Grace  time.Duration // until SIGKILL
 }
@@ -124,7 +124,7 @@ type Spec struct {
 	Priority   int         // higher first
 	When       When
 	Timeout    time.Duration // 0 for none
-	AtTimeout  Notice
+	AtTimeout  TimeoutSignal
 	Stall      Stall
 	Prune      Prune
 	Grace      time.Duration // between SIGTERM and SIGKILL

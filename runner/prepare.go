@@ -305,9 +305,9 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.portText(), resultPath(p.dir)}, p.gpus()),
 		},
 		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},
-		Attempt: p.Attempt, Slot: p.slot, Timeout: p.Timeout, Notice: (*engine.Notice)(&job.Spec.AtTimeout),
-		Ask:  p.ask(),
-		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
+		Attempt: p.Attempt, Slot: p.slot, Timeout: p.Timeout, TimeoutSignal: (*engine.TimeoutSignal)(&job.Spec.AtTimeout),
+		Request: p.ask(),
+		Tree:    job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
 	}
 	if len(l.Shell) == 0 {
 		l.Shell = p.shell
@@ -319,12 +319,12 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 }
 
 // ask returns what the job asks of an engine that places.
-func (p *preparation) ask() *engine.Ask {
+func (p *preparation) ask() *engine.Request {
 	if !p.Does.Places {
 		return nil
 	}
 	s := p.job.Spec
-	return &engine.Ask{
+	return &engine.Request{
 		GPUs: s.Request.Min, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
 		Strays: slices.Contains(s.Allow, sched.AllowStray), Options: s.Cluster, Limit: s.ClusterTime,
 	}

@@ -7,9 +7,9 @@ import (
 	"gpurun/state"
 )
 
-// book is what the ledgers do not have.
-type book struct {
-	unsaved    []sched.Record  // ends that could not be written yet
+// backlog is what the ledgers do not have.
+type backlog struct {
+	unsaved    []sched.Record  // ends not written yet
 	unrecorded map[string]bool // starts that could not be written
 }
 

@@ -94,7 +94,7 @@ type loop struct {
 	attempts  attempts
 	readings  readings
 	reloads   reloads
-	book      book
+	book      backlog
 	shown     shown
 	foresight foresight
 	warnings  warnings

@@ -35,7 +35,7 @@ func TestSim(t *testing.T) {
 		launch engine.Launch
 		play   Play
 		stop   time.Duration // when to stop it, 0 for never
-		how    engine.How
+		how    engine.StopMode
 		want   outcome
 		after  time.Duration
 	}{

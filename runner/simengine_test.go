@@ -188,7 +188,7 @@ func (s *Sim) timedOut(a *simAttempt) {
 }
 
 // Stop ends an attempt the way its script handles SIGTERM, or at once.
-func (s *Sim) Stop(uniID, why string, how engine.How) {
+func (s *Sim) Stop(uniID, why string, how engine.StopMode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.live[uniID]

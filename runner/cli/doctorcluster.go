@@ -41,7 +41,7 @@ func (d *diagnosis) controller() string {
 
 // partition asks the cluster whether it would take a job with a GPU.
 func (d *diagnosis) partition() string {
-	t, err := cluster.Demands(d.there, &engine.Launch{Ask: &engine.Ask{GPUs: 1, Options: d.settings.Cluster}})
+	t, err := cluster.Demands(d.there, &engine.Launch{Request: &engine.Request{GPUs: 1, Options: d.settings.Cluster}})
 	begins := ""
 	if err == nil {
 		begins, _, err = t.Ask(d.there)

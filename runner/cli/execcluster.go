@@ -37,7 +37,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err := c.unmapped(s.Engine, dialect.Traits(s.Cluster).Immediate); err != nil {
 		return err
 	}
-	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
+	asked := cluster.Asked{Request: engine.Request{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
 	asked.Limit, _ = source.ParseDuration(s.Cluster["time"]) // was checked
 	if c.GPUMemory != usualNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)

@@ -110,8 +110,8 @@ func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 		j := &p.batch.Jobs[id]
 		r := p.Core.Request(id)
 		trial, err := cluster.Demands(dialect, &engine.Launch{
-			Identity: engine.Identity{Grace: j.Spec.Grace}, Timeout: j.Spec.Timeout, Notice: (*engine.Notice)(&j.Spec.AtTimeout),
-			Ask: &engine.Ask{
+			Identity: engine.Identity{Grace: j.Spec.Grace}, Timeout: j.Spec.Timeout, TimeoutSignal: (*engine.TimeoutSignal)(&j.Spec.AtTimeout),
+			Request: &engine.Request{
 				GPUs: r.Min, Models: r.Models.List(), GPUMemory: r.Memory, CPUs: j.Spec.CPUs, Memory: j.Spec.Memory, Priority: j.Spec.Priority,
 				Options: j.Spec.Cluster, Limit: j.Spec.ClusterTime,
 			},

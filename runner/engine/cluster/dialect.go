@@ -112,7 +112,7 @@ type Array struct {
 
 // Asked is what Args maps. Without a Limit, the cluster's own holds.
 type Asked struct {
-	engine.Ask
+	engine.Request
 	Small []string // nodes whose GPUs are too small for it
 }
 

@@ -59,7 +59,7 @@ func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
 		batch = append(batch, &engine.Launch{
 			Identity: engine.Identity{UniID: fmt.Sprint("u", i), Job: "j", Dir: filepath.Join(t.TempDir(), fmt.Sprint("u", i)), Grace: time.Second},
 			Command:  engine.Command{Commands: []string{fmt.Sprint("echo \xff\n", i)}, Env: []string{"A=b"}},
-			Ask:      &engine.Ask{GPUs: 2, Models: []string{"a100"}, Memory: gpu.GiB},
+			Request:  &engine.Request{GPUs: 2, Models: []string{"a100"}, Memory: gpu.GiB},
 		})
 	}
 	for _, l := range batch {
@@ -216,7 +216,7 @@ func TestFurnish(t *testing.T) {
 	t.Setenv("SLURM_JOB_ID", "7")
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,3")
 	n := &node{all: []string{"SLURM*", visible}}
-	l := &engine.Launch{Command: engine.Command{Commands: []string{"run " + engine.Token("gpu_list") + " " + engine.Token("gpu")}, Env: []string{"MINE=" + engine.Token("ngpus")}}, Ask: &engine.Ask{GPUs: 2}}
+	l := &engine.Launch{Command: engine.Command{Commands: []string{"run " + engine.Token("gpu_list") + " " + engine.Token("gpu")}, Env: []string{"MINE=" + engine.Token("ngpus")}}, Request: &engine.Request{GPUs: 2}}
 	n.furnish(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
 	for name, want := range map[string]string{"HOME": "/h", "SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "2,3", "MINE": "2"} {
 		if got := engine.Variable(l.Env, name); got != want {
@@ -226,7 +226,7 @@ func TestFurnish(t *testing.T) {
 	if l.Commands[0] != "run 2,3 2" || len(l.Grant.UUIDs) != 2 {
 		t.Errorf("got %q, %+v", l.Commands, l.Grant)
 	}
-	cpu := &engine.Launch{Ask: &engine.Ask{}}
+	cpu := &engine.Launch{Request: &engine.Request{}}
 	n.furnish(cpu, sub, &task{})
 	if got := engine.Variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {
 		t.Errorf("a CPU job sees the GPUs %q", got)
@@ -246,7 +246,7 @@ func TestChanged(t *testing.T) {
 }
 
 func TestNoGPUsSaid(t *testing.T) {
-	two := &engine.Launch{Ask: &engine.Ask{GPUs: 2}}
+	two := &engine.Launch{Request: &engine.Request{GPUs: 2}}
 	for _, c := range []struct {
 		l       *engine.Launch
 		env     []string
@@ -256,11 +256,11 @@ func TestNoGPUsSaid(t *testing.T) {
 		{two, []string{"CUDA_VISIBLE_DEVICES=GPU-5"}, false},
 		{two, []string{"CUDA_VISIBLE_DEVICES="}, true},
 		{two, nil, true},
-		{&engine.Launch{Ask: &engine.Ask{}}, nil, false},
+		{&engine.Launch{Request: &engine.Request{}}, nil, false},
 		{&engine.Launch{}, nil, false},
 	} {
 		if why := unsaid(c.l, c.env, "node7", "SGE_HGR_gpu"); (why != "") != c.refused || c.refused && !strings.HasPrefix(why, "node7 does not say") {
-			t.Errorf("%+v with %q: %q", c.l.Ask, c.env, why)
+			t.Errorf("%+v with %q: %q", c.l.Request, c.env, why)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func Guarded(variable string, argv []string) []string {
 // unsaid returns why an attempt must not begin: nobody said which GPUs of the node are its own,
 // so it would see all, also those that others use.
 func unsaid(l *engine.Launch, env []string, node, variable string) string {
-	if l.Ask == nil || l.Ask.GPUs == 0 || engine.Variable(env, "CUDA_VISIBLE_DEVICES") != "" {
+	if l.Request == nil || l.Request.GPUs == 0 || engine.Variable(env, "CUDA_VISIBLE_DEVICES") != "" {
 		return ""
 	}
 	return node + " " + untold(variable)
@@ -60,9 +60,9 @@ func (n *node) furnish(l *engine.Launch, submission string, t *task) {
 	theirs := n.changed(os.Environ(), login)
 	shared := slices.DeleteFunc(login, n.sets)
 	fixed := []string(nil)
-	if l.Ask != nil && l.Ask.GPUs > 0 {
+	if l.Request != nil && l.Request.GPUs > 0 {
 		l.Grant = gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}
-		for i := len(t.UUIDs); i < l.Ask.GPUs; i++ { // the keeper only asks whether there are any
+		for i := len(t.UUIDs); i < l.Request.GPUs; i++ { // the keeper only asks whether there are any
 			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(fmt.Sprintf("%s %d", t.Host, i)))
 		}
 	} else {

@@ -161,7 +161,7 @@ func (g gauge) astray(l *engine.Launch, t *task) (text string, sure bool) {
 		}
 		text = fmt.Sprintf("process %d%s is on GPU %s of %s, but the job was given %s; remove the pin from the script (CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it",
 			a.PID, command, a.GPU, t.Host, given)
-		if sure = !a.Doubtful && (len(t.UUIDs) > 0 || l.Ask == nil || l.Ask.GPUs == 0); sure {
+		if sure = !a.Doubtful && (len(t.UUIDs) > 0 || l.Request == nil || l.Request.GPUs == 0); sure {
 			return text, true
 		}
 	}

@@ -66,7 +66,7 @@ func TestAstray(t *testing.T) {
 		var g gauge
 		g.see(nil, []probe.Metered{tt.on})
 		tt.to.Host = "node1"
-		text, sure := g.astray(&engine.Launch{Identity: engine.Identity{UniID: tt.job}, Ask: &engine.Ask{GPUs: tt.gpus}}, &tt.to)
+		text, sure := g.astray(&engine.Launch{Identity: engine.Identity{UniID: tt.job}, Request: &engine.Request{GPUs: tt.gpus}}, &tt.to)
 		if (text != "") != tt.text || sure != tt.sure || !strings.Contains(text, tt.starts) {
 			t.Errorf("%s: %q, %v", tt.name, text, sure)
 		}
@@ -100,7 +100,7 @@ func TestOuter(t *testing.T) {
 	}
 	on := &task{Host: "node1", GPUs: []int{0}}
 	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 gave it a GPU with 16 GiB, and it asks for 24 GiB"} {
-		if why, _ := o.unfit(&engine.Launch{Ask: &engine.Ask{GPUs: 1, GPUMemory: ask}}, on); why != want {
+		if why, _ := o.unfit(&engine.Launch{Request: &engine.Request{GPUs: 1, GPUMemory: ask}}, on); why != want {
 			t.Errorf("%v: %q", ask, why)
 		}
 	}
@@ -110,21 +110,21 @@ func TestSuitable(t *testing.T) {
 	table := map[string]string{"models.a100": "gpu:a100 40GiB", "models.h100": "constraint=H 80GiB", "models.v100": "gpu:v100 16GiB", "models.x": "gpu:x"}
 	for _, tt := range []struct {
 		name    string
-		ask     engine.Ask
+		ask     engine.Request
 		want    string // names, or the beginning of the error
 		vouched bool
 	}{
-		{"little", engine.Ask{GPUMemory: 8 * gpu.GiB}, "", false},
-		{"much", engine.Ask{GPUMemory: 20 * gpu.GiB}, "a100 h100", true},
-		{"most", engine.Ask{GPUMemory: 80 * gpu.GiB}, "h100", true},
-		{"too much", engine.Ask{GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and h100", false},
-		{"named", engine.Ask{Models: []string{"h100", "v100"}, GPUMemory: 8 * gpu.GiB}, "v100 h100", true},
-		{"too much for the named", engine.Ask{Models: []string{"a100", "v100"}, GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and a100", false},
-		{"one of the named", engine.Ask{Models: []string{"h100", "v100"}, GPUMemory: 20 * gpu.GiB}, "h100", true},
-		{"the table does not say", engine.Ask{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
-		{"nothing is said", engine.Ask{Models: []string{"y"}}, "gpu_model: no name on this cluster for \"y\"", false},
+		{"little", engine.Request{GPUMemory: 8 * gpu.GiB}, "", false},
+		{"much", engine.Request{GPUMemory: 20 * gpu.GiB}, "a100 h100", true},
+		{"most", engine.Request{GPUMemory: 80 * gpu.GiB}, "h100", true},
+		{"too much", engine.Request{GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and h100", false},
+		{"named", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 8 * gpu.GiB}, "v100 h100", true},
+		{"too much for the named", engine.Request{Models: []string{"a100", "v100"}, GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and a100", false},
+		{"one of the named", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 20 * gpu.GiB}, "h100", true},
+		{"the table does not say", engine.Request{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
+		{"nothing is said", engine.Request{Models: []string{"y"}}, "gpu_model: no name on this cluster for \"y\"", false},
 	} {
-		a := Asked{Ask: tt.ask}
+		a := Asked{Request: tt.ask}
 		a.Options = table
 		models, err := a.Suitable()
 		var names []string
@@ -139,7 +139,7 @@ func TestSuitable(t *testing.T) {
 			t.Errorf("%s: got %q, vouched %v, want %q", tt.name, got, a.vouched(), tt.want)
 		}
 	}
-	if most := (Asked{Ask: engine.Ask{Options: table}}).Largest(); most != 80*gpu.GiB {
+	if most := (Asked{Request: engine.Request{Options: table}}).Largest(); most != 80*gpu.GiB {
 		t.Errorf("the largest has %v", most)
 	}
 }

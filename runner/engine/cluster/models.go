@@ -36,7 +36,7 @@ func modelIn(name, text string) Model {
 // or else all that have enough, if the table has some that do not.
 func (a Asked) Suitable() ([]Model, error) {
 	all := a.table()
-	if names := a.Ask.Models; len(names) > 0 {
+	if names := a.Request.Models; len(names) > 0 {
 		for _, name := range names {
 			if !slices.ContainsFunc(all, func(m Model) bool { return m.Name == name }) {
 				return nil, fmt.Errorf("gpu_model: no name on this cluster for %q: set cluster: {models: {%s: …}}, see gpurun help models", name, name)
@@ -52,7 +52,7 @@ func (a Asked) Suitable() ([]Model, error) {
 	case len(all) > 0 && len(fit) == 0:
 		most := all[len(all)-1]
 		return nil, fmt.Errorf("gpu_memory: it asks for %s, and %s, the largest that will do, has %s (cluster.models)", a.GPUMemory.Round(), most.Name, most.Memory.Round())
-	case len(a.Ask.Models) == 0 && len(fit) == len(all):
+	case len(a.Request.Models) == 0 && len(fit) == len(all):
 		return nil, nil
 	}
 	return fit, nil

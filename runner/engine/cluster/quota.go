@@ -108,8 +108,8 @@ func Asking(w Dialect, user string) (int, error) {
 
 // asked returns how many GPUs a launch asks for.
 func asked(l *engine.Launch) int {
-	if l.Ask == nil {
+	if l.Request == nil {
 		return 0
 	}
-	return l.Ask.GPUs
+	return l.Request.GPUs
 }

@@ -43,7 +43,7 @@ func TestWithin(t *testing.T) {
 		return f
 	}
 	other := open() // of another run
-	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Ask: &engine.Ask{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), dialect: named{name: "x"}}
+	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Request: &engine.Request{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), dialect: named{name: "x"}}
 	c.queue[0].UniID, c.Lock = "u", open()
 	if c.within(3, 2) != 3 {
 		t.Error("without a quota something was held back")

@@ -11,9 +11,9 @@ import (
 const pursue = 30 * time.Second
 
 // Stop ends an attempt: one that no node has at once, any other through its keeper.
-func (c *Cluster) Stop(uniID, why string, how engine.How) {
+func (c *Cluster) Stop(uniID, why string, how engine.StopMode) {
 	c.post.Put(func() {
-		r := request{how: map[engine.How]string{engine.Term: "term", engine.Kill: "kill", engine.Withdraw: ""}[how], why: why}
+		r := request{how: map[engine.StopMode]string{engine.Term: "term", engine.Kill: "kill", engine.Withdraw: ""}[how], why: why}
 		c.stops = append(c.stops, ending{uniID, r})
 	})
 }

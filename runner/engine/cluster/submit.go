@@ -114,18 +114,18 @@ func (c *Cluster) next() (batch []*engine.Launch, args []string) {
 
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
 	a := demandsOf(l)
-	a.Small = c.tooSmall(&a.Ask)
+	a.Small = c.tooSmall(&a.Request)
 	return c.dialect.Args(a)
 }
 
 func demandsOf(l *engine.Launch) (a Asked) {
-	if l.Ask != nil {
-		a.Ask = *l.Ask
+	if l.Request != nil {
+		a.Request = *l.Request
 	}
 	if a.Limit == 0 && l.Timeout > 0 {
 		a.Limit = l.Timeout + l.Grace + slack
-		if l.Notice != nil {
-			a.Limit += l.Notice.Grace
+		if l.TimeoutSignal != nil {
+			a.Limit += l.TimeoutSignal.Grace
 		}
 	}
 	return a
@@ -145,7 +145,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 		l := *l
 		if a := demandsOf(&l); a.vouched() { // nothing is left to check on the node
 			a.GPUMemory = 0
-			l.Ask = &a.Ask
+			l.Request = &a.Request
 		}
 		b, err := wire.Pack(&l)
 		if err != nil {
@@ -360,7 +360,7 @@ func (c *Cluster) hurry() {
 }
 
 // tooSmall returns the nodes that were found to have GPUs with less memory than an attempt asks for.
-func (c *Cluster) tooSmall(ask *engine.Ask) (nodes []string) {
+func (c *Cluster) tooSmall(ask *engine.Request) (nodes []string) {
 	for _, node := range slices.Sorted(maps.Keys(c.small)) {
 		if ask != nil && ask.GPUs > 0 && c.small[node] < ask.GPUMemory {
 			nodes = append(nodes, node)
@@ -372,13 +372,13 @@ func (c *Cluster) tooSmall(ask *engine.Ask) (nodes []string) {
 // leftOut names the nodes that are not asked for an attempt because their GPUs are too small.
 func (c *Cluster) leftOut(l *engine.Launch) string {
 	var nodes []string
-	for _, node := range c.tooSmall(l.Ask) {
+	for _, node := range c.tooSmall(l.Request) {
 		nodes = append(nodes, fmt.Sprintf("%s (%s)", node, c.small[node].Round()))
 	}
 	if len(nodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; left out, because gpu_memory asks for %s: %s", l.Ask.GPUMemory.Round(), strings.Join(nodes, ", "))
+	return fmt.Sprintf("; left out, because gpu_memory asks for %s: %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
 // requeue has attempts submitted again that were refused for certain. Their folders have the

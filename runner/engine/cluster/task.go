@@ -240,24 +240,24 @@ func (o *outer) peaks() (all []gpu.Peak, readings int) {
 // unfit returns why a task cannot use its GPUs, if they have too little memory, and how much the
 // smallest has.
 func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
-	if l.Ask == nil || l.Ask.GPUMemory == 0 || len(t.GPUs) == 0 {
+	if l.Request == nil || l.Request.GPUMemory == 0 || len(t.GPUs) == 0 {
 		return "", 0
 	}
 	select {
 	case <-o.gauged:
 	case <-time.After(checkLimit):
 	}
-	if least = o.gauge.Load().least(); least == 0 || least >= l.Ask.GPUMemory {
+	if least = o.gauge.Load().least(); least == 0 || least >= l.Request.GPUMemory {
 		return "", 0
 	}
-	return fmt.Sprintf("%s gave it a GPU with %s, and it asks for %s", t.Host, least.Round(), l.Ask.GPUMemory.Round()), least
+	return fmt.Sprintf("%s gave it a GPU with %s, and it asks for %s", t.Host, least.Round(), l.Request.GPUMemory.Round()), least
 }
 
 // watch tells when the attempt is first seen on a GPU that it was not given, and again once that is sure.
 func (o *outer) watch(l *engine.Launch, t *task, tell func(text string, sure bool)) {
 	for said := false; ; time.Sleep(stopEvery) {
 		text, sure := o.gauge.Load().astray(l, t)
-		sure = sure && (l.Ask == nil || !l.Ask.Strays)
+		sure = sure && (l.Request == nil || !l.Request.Strays)
 		if sure || text != "" && !said {
 			tell(text, sure)
 			said = true

@@ -18,17 +18,17 @@ func stops() (tests []test) {
 	for _, c := range []struct {
 		name, command string
 		grace         time.Duration
-		how           []engine.How
+		how           []engine.StopMode
 		want          outcome
 	}{
-		{"Term", say + "sleep 1000", patience, []engine.How{engine.Term}, ended(-1, "SIGTERM")},
+		{"Term", say + "sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
 		// What a shell starts just after it has got a signal may as well be its handler's.
-		{"Term to a handler that exits 0", "trap 'exit 0' TERM; sleep 1000 & " + say + "wait", patience, []engine.How{engine.Term}, ended(0, "")},
-		{"Term to one that ignores it", stubborn + say + "sleep 1000; sleep 1000", 200 * time.Millisecond, []engine.How{engine.Term}, ended(-1, "SIGKILL")},
-		{"Term to a stopped one", say + "kill -STOP $$; sleep 1000", patience, []engine.How{engine.Term}, ended(-1, "SIGTERM")},
-		{"Kill", stubborn + say + "sleep 1000", patience, []engine.How{engine.Kill}, ended(-1, "SIGKILL")},
-		{"Kill overrides Term", stubborn + say + "while :; do sleep 1000; done", time.Hour, []engine.How{engine.Term, engine.Kill}, ended(-1, "SIGKILL")},
-		{"Term to a daemon", daemon + "; exec sleep 1000", patience, []engine.How{engine.Term}, ended(-1, "SIGTERM")},
+		{"Term to a handler that exits 0", "trap 'exit 0' TERM; sleep 1000 & " + say + "wait", patience, []engine.StopMode{engine.Term}, ended(0, "")},
+		{"Term to one that ignores it", stubborn + say + "sleep 1000; sleep 1000", 200 * time.Millisecond, []engine.StopMode{engine.Term}, ended(-1, "SIGKILL")},
+		{"Term to a stopped one", say + "kill -STOP $$; sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
+		{"Kill", stubborn + say + "sleep 1000", patience, []engine.StopMode{engine.Kill}, ended(-1, "SIGKILL")},
+		{"Kill overrides Term", stubborn + say + "while :; do sleep 1000; done", time.Hour, []engine.StopMode{engine.Term, engine.Kill}, ended(-1, "SIGKILL")},
+		{"Term to a daemon", daemon + "; exec sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
 			l := b.launch(c.command, "echo second")
@@ -75,17 +75,17 @@ func stops() (tests []test) {
 	}
 	for _, c := range []struct {
 		name, command string
-		notice        engine.Notice
+		notice        engine.TimeoutSignal
 		want          outcome
 	}{
-		{"timeout with a signal that is caught", "trap 'echo saved; exit 3' USR1; sleep 1000 & wait", engine.Notice{Signal: "USR1", Grace: patience}, outcome{Exit: 3}},
-		{"timeout with a signal that does not help", "trap : USR1 TERM; while :; do sleep 1000 & wait; done", engine.Notice{Signal: "USR1", Grace: 300 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
-		{"timeout with a signal that nothing catches", "exec sleep 1000", engine.Notice{Signal: "USR1", Grace: patience}, outcome{Exit: -1, Signal: "SIGTERM"}},
-		{"timeout with a grace of its own", stubborn + "sleep 1000; sleep 1000", engine.Notice{Signal: "TERM", Grace: 200 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout with a signal that is caught", "trap 'echo saved; exit 3' USR1; sleep 1000 & wait", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: 3}},
+		{"timeout with a signal that does not help", "trap : USR1 TERM; while :; do sleep 1000 & wait; done", engine.TimeoutSignal{Signal: "USR1", Grace: 300 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout with a signal that nothing catches", "exec sleep 1000", engine.TimeoutSignal{Signal: "USR1", Grace: patience}, outcome{Exit: -1, Signal: "SIGTERM"}},
+		{"timeout with a grace of its own", stubborn + "sleep 1000; sleep 1000", engine.TimeoutSignal{Signal: "TERM", Grace: 200 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
 			l := b.launch(c.command, "echo second")
-			l.Timeout, l.Grace, l.Notice = 1200*time.Millisecond, time.Hour, &c.notice
+			l.Timeout, l.Grace, l.TimeoutSignal = 1200*time.Millisecond, time.Hour, &c.notice
 			if c.notice.Grace == patience {
 				l.Grace = patience
 			}

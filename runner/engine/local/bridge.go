@@ -7,15 +7,15 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A bridge holds the claims of attempts whose keeper died until the next keeper has
-// them. It lives in this process, so it can do so at once.
-type bridge struct {
+// An interimClaims holds the claims of attempts whose keeper died until the next keeper has
+// them. It lives in this process, so there is no gap.
+type interimClaims struct {
 	mu     sync.Mutex
 	holder *claim.Holder // nil before first use
 }
 
 // hold claims for attempts that keep running, and returns any warnings.
-func (b *bridge) hold(roots []string, run string, attempts []engine.Attempt) (warnings []string) {
+func (b *interimClaims) hold(roots []string, run string, attempts []engine.Attempt) (warnings []string) {
 	if len(attempts) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (b *bridge) hold(roots []string, run string, attempts []engine.Attempt) (wa
 	return warnings
 }
 
-func (b *bridge) release(uniID string) {
+func (b *interimClaims) release(uniID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.holder != nil {
@@ -42,7 +42,7 @@ func (b *bridge) release(uniID string) {
 	}
 }
 
-func (b *bridge) close() {
+func (b *interimClaims) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.holder != nil {
@@ -50,12 +50,12 @@ func (b *bridge) close() {
 	}
 }
 
-// bereft records that a keeper is gone and returns its attempts that claim GPUs.
-func (l *Local) bereft(r *remote) []engine.Attempt {
+// dropKeeper records that a keeper is gone and returns its attempts that claim GPUs.
+func (l *Local) dropKeeper(r *remote) []engine.Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.others, r)
-	l.buried(r)
+	l.countStillborn(r)
 	if l.own == r {
 		l.own = nil
 	}

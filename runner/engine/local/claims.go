@@ -14,11 +14,11 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// claimWait is how long a keeper may take to claim: 3 s if other users do their worst,
-// plus a moment for each claim ahead in line.
+// claimWait is how long a keeper may take to claim: 3 s with the worst interference by other
+// users, plus a moment for each claim ahead of it.
 const claimWait = 30 * time.Second
 
-// errKeeperGone means that nobody answered a claim.
+// errKeeperGone reports that the keeper died before it answered a claim.
 var errKeeperGone = errors.New("the keeper ended while claiming GPUs")
 
 // Claim has the keeper claim a grant for an attempt about to be launched. It returns the
@@ -80,7 +80,7 @@ func (l *Local) claim(ctx context.Context, uniID string, req wire.Claim, launch 
 	}
 }
 
-// answered passes the answer to a claim to whoever waits for it. l.mu is held.
+// answered passes the answer to a claim to the waiting caller. l.mu is held.
 func (l *Local) answered(m *wire.Message) {
 	if m.Op == wire.Withdrawn {
 		l.unclaimed(m.UniID)
@@ -96,7 +96,7 @@ func (l *Local) answered(m *wire.Message) {
 func (l *Local) keeper() (*remote, error) {
 	if l.own == nil {
 		if l.stillborn >= stillbornMost {
-			return nil, &engine.BrokenError{Err: fmt.Errorf("%w: %s", errStillborn, l.lastWords())}
+			return nil, &engine.BrokenError{Err: fmt.Errorf("%w: %s", errStillborn, l.lastLogLine())}
 		}
 		own, err := l.startKeeper()
 		if err != nil {
@@ -218,8 +218,8 @@ func (l *Local) Sick() []gpu.Quarantine {
 	return l.reader().Sick()
 }
 
-// Quarantine publishes one of this user's, unless this engine makes no claims. It outlives
-// this process.
+// Quarantine publishes one of this user's quarantines, unless this engine makes no claims. It
+// outlives this process.
 func (l *Local) Quarantine(q gpu.Quarantine) error {
 	if len(l.Claims) == 0 {
 		return nil
@@ -278,16 +278,16 @@ func (l *Local) unclaim(e *entry) {
 	}
 }
 
-// mine is the set of this run's attempts: their claims do not count as those of others.
+// ownAttempts is the set of this run's attempts: their claims do not count as those of others.
 // An ended one is remembered while a reader that may have seen its claim is active.
-type mine struct {
+type ownAttempts struct {
 	mu      sync.Mutex
 	ids     map[string]bool
 	retired []string
 	readers int
 }
 
-func (m *mine) add(uniID string) {
+func (m *ownAttempts) add(uniID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ids == nil {
@@ -296,13 +296,13 @@ func (m *mine) add(uniID string) {
 	m.ids[uniID] = true
 }
 
-func (m *mine) has(uniID string) bool {
+func (m *ownAttempts) has(uniID string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ids[uniID]
 }
 
-func (m *mine) retire(uniID string) {
+func (m *ownAttempts) retire(uniID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ids[uniID] {
@@ -312,7 +312,7 @@ func (m *mine) retire(uniID string) {
 }
 
 // reading begins (1) or ends (-1) a reading of claims.
-func (m *mine) reading(n int) {
+func (m *ownAttempts) reading(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.readers += n
@@ -320,7 +320,7 @@ func (m *mine) reading(n int) {
 }
 
 // forget drops attempts whose claims no reader can have seen. m.mu is held.
-func (m *mine) forget() {
+func (m *ownAttempts) forget() {
 	if m.readers > 0 {
 		return
 	}
@@ -331,7 +331,7 @@ func (m *mine) forget() {
 }
 
 // without returns the claims of others. It is never nil.
-func (m *mine) without(claims []gpu.Claim) []gpu.Claim {
+func (m *ownAttempts) without(claims []gpu.Claim) []gpu.Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	others := make([]gpu.Claim, 0, len(claims))

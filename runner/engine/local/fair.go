@@ -10,22 +10,22 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// sharing is what this run tells others that it waits for, and what it offers them.
+// sharing is the wish this run publishes and the devices it offers to other runs.
 type sharing struct {
 	wisher *claim.Wisher // nil before the first wish
 
-	mu     sync.Mutex
-	guests map[string]bool // runs that have been offered something
-	quiet  bool            // it has been said that wishes cannot be published
+	mu        sync.Mutex
+	offeredTo map[string]bool // runs that have been offered something
+	quiet     bool            // the user was warned that wishes cannot be published
 }
 
 // Offer lets another run have a device of an ended attempt, until Yield.
 func (l *Local) Offer(uniID string, id gpu.UUID, to string) {
 	l.sharing.mu.Lock()
-	if l.guests == nil {
-		l.guests = map[string]bool{}
+	if l.offeredTo == nil {
+		l.offeredTo = map[string]bool{}
 	}
-	l.guests[to] = true
+	l.offeredTo[to] = true
 	l.sharing.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +39,7 @@ func (l *Local) Offer(uniID string, id gpu.UUID, to string) {
 	}
 }
 
-// Wish publishes what this run waits for; without requests, nothing.
+// Wish publishes this run's waiting requests. Without requests, it withdraws the wish.
 func (l *Local) Wish(w gpu.Wish) {
 	if len(l.Claims) == 0 || l.Run == "" {
 		return
@@ -79,7 +79,7 @@ func (l *Local) listen() {
 		Urgent: func(c gpu.Claim) bool {
 			l.sharing.mu.Lock()
 			defer l.sharing.mu.Unlock()
-			return c.To == l.Run || c.To == "" && l.guests[c.Run]
+			return c.To == l.Run || c.To == "" && l.offeredTo[c.Run]
 		},
 		Tell: func() { l.emit(engine.Event{Noticed: true}) },
 	})

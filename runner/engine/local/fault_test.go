@@ -296,7 +296,7 @@ func TestKilledWhileSaving(t *testing.T) {
 func TestSignaledAfterTheKeeper(t *testing.T) {
 	s := newScene(t, "trap 'echo saved; exit' USR1; while :; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
-	s.launch.Timeout, s.launch.Notice = 1500*time.Millisecond, &engine.Notice{Signal: "USR1", Grace: time.Hour}
+	s.launch.Timeout, s.launch.TimeoutSignal = 1500*time.Millisecond, &engine.TimeoutSignal{Signal: "USR1", Grace: time.Hour}
 	s.start()
 	for !procs.Catches(s.run.PID, unix.SIGUSR1) {
 		time.Sleep(time.Millisecond)
@@ -405,8 +405,8 @@ func TestLongFolder(t *testing.T) {
 	}
 }
 
-// Two daemons that hide from everything but their parent's keeper are eventually told
-// apart, and neither outlives its attempt forever.
+// Two daemons that only their keeper can identify are eventually assigned to their attempts, and
+// neither outlives its attempt forever.
 func TestHiddenDaemons(t *testing.T) {
 	hide := "setsid env -i PATH=$PATH sh -c '(cd /; exec sleep 1000 >/dev/null 2>&1) &'; "
 	s := newScene(t, hide+"read x <fifo")

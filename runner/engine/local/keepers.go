@@ -11,8 +11,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// socketOf returns the socket that a process listens on as a keeper; ok is false if it is
-// none. Peer credentials would name the socket's creator, which was the keeper's runner.
+// socketOf returns the socket that a keeper listens on; ok is false if the process is not a
+// keeper. Peer credentials would name the socket's creator, which was the keeper's runner.
 func socketOf(pid int) (socket string, ok bool) {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	args := strings.Split(string(b), "\x00")
@@ -22,8 +22,8 @@ func socketOf(pid int) (socket string, ok bool) {
 	return args[2], true
 }
 
-// keeperWhere returns the pid of a keeper whose socket fits, or 0.
-func keeperWhere(fits func(socket string) bool) int {
+// findKeeper returns the pid of a keeper whose socket fits, or 0.
+func findKeeper(fits func(socket string) bool) int {
 	for pid := range procs.Read() {
 		if socket, ok := socketOf(pid); ok && fits(socket) {
 			return pid
@@ -32,8 +32,8 @@ func keeperWhere(fits func(socket string) bool) int {
 	return 0
 }
 
-// above returns the first process above another that is something, or 0.
-func above(pid int, is func(pid int) bool) int {
+// ancestor returns the nearest ancestor of a process for which is returns true, or 0.
+func ancestor(pid int, is func(pid int) bool) int {
 	for range 64 { // no job is nested that deep
 		p, ok := procs.One(pid)
 		if !ok || p.Parent <= 1 {
@@ -55,7 +55,7 @@ func isKeeper(pid int) bool {
 const keeperLinger = 2 * time.Second
 
 // Stray returns the pid of a keeper of an earlier run in a state folder that has since
-// been removed, or 0. Nobody can ask such a keeper about its jobs.
+// been removed, or 0. Such a keeper cannot be asked about its jobs.
 func (Kind) Stray(dir string) int {
 	stray := func(socket string) bool {
 		name, ok := strings.CutPrefix(socket, dir+"/keeper-")
@@ -63,7 +63,7 @@ func (Kind) Stray(dir string) int {
 		return ok && strings.HasSuffix(name, ".sock") && errors.Is(err, fs.ErrNotExist)
 	}
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		pid := keeperWhere(stray)
+		pid := findKeeper(stray)
 		if pid == 0 || time.Since(began) > keeperLinger {
 			return pid
 		}

@@ -28,8 +28,7 @@ func (s *scene) background() engine.Background {
 	}
 }
 
-// Processes that a job leaves behind are ended even if its keeper is gone: they would
-// hold its GPUs forever.
+// Leftover processes are ended even if the keeper is gone: they would hold the GPUs forever.
 func TestLeftOverWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
@@ -79,7 +78,7 @@ func TestKeeperKilledInAStart(t *testing.T) {
 	}
 }
 
-// Processes left by a launcher are the job, even if its keeper is gone: nobody ends them.
+// Processes left by a launcher are the job, and keep running even if the keeper is gone.
 func TestBackgroundWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
@@ -148,8 +147,8 @@ func TestServerThatItsScriptKills(t *testing.T) {
 	}
 }
 
-// A leader may end between the look at the tree and the wait: what it left behind is
-// not waited for then.
+// If the leader ends between the look at the tree and the wait, the runner does not wait for its
+// leftovers.
 func TestLeaderEndsBeforeTheWait(t *testing.T) {
 	l := newLocal(engine.Config{})
 	cmd := exec.Command("true")

@@ -86,23 +86,23 @@ type holdings struct {
 	homes  map[string]*remote            // of claims whose attempts are not launched yet
 	overs  map[string]*remote            // of claims that are about to end and that no attempt uses
 	ended  chan struct{}                 // poked when one of these has ended
-	bridge bridge
-	stands map[string]stand // commands that this process runs itself
+	bridge interimClaims
+	stands map[string]processClaim // commands that this process runs itself
 	rivals *claim.Reader
-	mine   mine
+	mine   ownAttempts
 }
 
 // An entry is an attempt that this runner launched or asked about and that has not ended.
 type entry struct {
 	engine.Attempt
-	home    *remote // the keeper that has it; nil if none or unknown
-	asked   map[*remote]bool
-	told    bool // Running was emitted
-	adopted bool
-	roots   []procs.ID
-	stops   chan *wire.Message // while recover handles it
-	before  []*wire.Message    // requested while nobody had it
-	acks    chan struct{}
+	home         *remote // the keeper that has it; nil if none or unknown
+	asked        map[*remote]bool
+	reported     bool // Running was emitted
+	adopted      bool
+	roots        []procs.ID
+	stops        chan *wire.Message // while recover handles it
+	pendingStops []*wire.Message    // requested while nobody had it
+	acks         chan struct{}
 }
 
 func newLocal(c engine.Config) *Local {
@@ -114,7 +114,7 @@ func newLocal(c engine.Config) *Local {
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
 		holdings: holdings{
 			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
-			ended: make(chan struct{}, 1), stands: map[string]stand{},
+			ended: make(chan struct{}, 1), stands: map[string]processClaim{},
 		},
 	}
 }
@@ -196,7 +196,7 @@ func (l *Local) launch(la engine.Launch) {
 }
 
 // Stop ends an attempt.
-func (l *Local) Stop(uniID, why string, how engine.How) {
+func (l *Local) Stop(uniID, why string, how engine.StopMode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.live[uniID]
@@ -206,7 +206,7 @@ func (l *Local) Stop(uniID, why string, how engine.How) {
 	m := &wire.Message{Op: wire.Stop, UniID: uniID, Why: why, How: how}
 	switch {
 	case e.home != nil:
-		e.before = append(e.before, m) // in case the keeper dies now
+		e.pendingStops = append(e.pendingStops, m) // in case the keeper dies now
 		_ = e.home.link.Send(m)
 	case e.stops != nil:
 		select {
@@ -214,7 +214,7 @@ func (l *Local) Stop(uniID, why string, how engine.How) {
 		default: // enough are queued
 		}
 	default:
-		e.before = append(e.before, m)
+		e.pendingStops = append(e.pendingStops, m)
 	}
 }
 
@@ -263,8 +263,8 @@ func (l *Local) adopt(a engine.Attempt) {
 	}
 }
 
-// told handles a keeper's message.
-func (l *Local) told(r *remote, m *wire.Message) {
+// handle processes a keeper's message.
+func (l *Local) handle(r *remote, m *wire.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m.Op == wire.Claimed || m.Op == wire.Withdrawn {
@@ -281,7 +281,7 @@ func (l *Local) told(r *remote, m *wire.Message) {
 	}
 	switch m.Op {
 	case wire.Running:
-		l.toldRunning(e, r, m.Running)
+		l.handleRunning(e, r, m.Running)
 	case wire.Background:
 		if m.Background != nil {
 			l.emit(engine.Event{UniID: m.UniID, Background: m.Background})
@@ -295,7 +295,7 @@ func (l *Local) told(r *remote, m *wire.Message) {
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
 		if m.Running != nil { // which it had not said yet
-			l.toldRunning(e, r, m.Running)
+			l.handleRunning(e, r, m.Running)
 		}
 		e.home = r // where its claim is, even if it had not answered yet
 		l.end(e, m.Ended)
@@ -304,24 +304,24 @@ func (l *Local) told(r *remote, m *wire.Message) {
 	}
 }
 
-// toldRunning handles news that the attempt is alive in this keeper. l.mu is held.
-func (l *Local) toldRunning(e *entry, r *remote, running *engine.Running) {
-	if e.told {
+// handleRunning records that the attempt is alive in this keeper. l.mu is held.
+func (l *Local) handleRunning(e *entry, r *remote, running *engine.Running) {
+	if e.reported {
 		return
 	}
-	e.home, e.asked, e.told = r, nil, true
+	e.home, e.asked, e.reported = r, nil, true
 	e.roots = append(e.roots, procs.ID{PID: running.PID, Start: running.PIDStart})
 	c := *running
 	c.Adopted = e.adopted
 	l.emit(engine.Event{UniID: e.UniID, Running: &c})
 	if e.adopted {
-		for _, s := range e.before {
+		for _, s := range e.pendingStops {
 			_ = r.link.Send(s)
 		}
 	}
 }
 
-// refused handles a keeper's answer that it does not have the attempt. l.mu is held.
+// refused records that a keeper does not have the attempt. l.mu is held.
 func (l *Local) refused(e *entry, r *remote) {
 	if !e.asked[r] {
 		return
@@ -332,7 +332,7 @@ func (l *Local) refused(e *entry, r *remote) {
 	}
 }
 
-// end handles the end of an attempt, the last that is heard of it. l.mu is held.
+// end records the end of an attempt and emits its last event. l.mu is held.
 func (l *Local) end(e *entry, ended *engine.Ended) {
 	delete(l.live, e.UniID)
 	if len(ended.Stuck) == 0 {

@@ -66,8 +66,7 @@ func child(t *testing.T, args ...string) (cmd *exec.Cmd, in io.Closer, said *buf
 	return cmd, in, bufio.NewReader(out)
 }
 
-// sleeper starts a process in its own session that nobody knows of, and ends it with the
-// test.
+// sleeper starts an unknown process in its own session, and ends it with the test.
 func sleeper(t *testing.T) procs.Proc {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

@@ -49,6 +49,6 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		}
 		return f
 	}
-	f.Keeper = above(f.PID, isKeeper)
+	f.Keeper = ancestor(f.PID, isKeeper)
 	return f
 }

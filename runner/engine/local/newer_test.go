@@ -62,8 +62,8 @@ func TestKeeperOfNewerVersion(t *testing.T) {
 	}
 }
 
-// A keeper of the last release that runs on is followed, and what it says is believed. If it is
-// killed, its attempts are found by what it left in their folders.
+// A runner follows a keeper of the last release. If that keeper is killed, the runner finds its
+// attempts through the records in their folders.
 func TestKeeperOfOlderVersion(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // A keeper that is stopped or hangs ends no jobs and reports no ends. So each is asked
-// every so often whether it is still there, and the user is told if it does not answer.
+// every so often whether it is still there, and the user is warned if it does not answer.
 // Keepers of every version answer when asked about an attempt they do not know.
 
 const (
@@ -70,7 +70,7 @@ func (l *Local) pulse() {
 // silence describes a keeper that does not answer.
 func (r *remote) silence() string {
 	if r.pid == 0 {
-		r.pid = keeperWhere(func(socket string) bool { return socket == r.socket })
+		r.pid = findKeeper(func(socket string) bool { return socket == r.socket })
 	}
 	if r.pid == 0 {
 		return "the keeper of an earlier run does not answer"
@@ -81,11 +81,11 @@ func (r *remote) silence() string {
 // stillbornMost is how many keepers in a row may end before sending anything.
 const stillbornMost = 3
 
-// errStillborn is why no further keeper is started.
+// errStillborn reports why no further keeper is started.
 var errStillborn = errors.New("the keeper exits as soon as it starts")
 
-// buried records whether a keeper that is gone ever sent anything. l.mu is held.
-func (l *Local) buried(r *remote) {
+// countStillborn records whether a keeper that is gone ever sent anything. l.mu is held.
+func (l *Local) countStillborn(r *remote) {
 	if r != l.own {
 		return
 	}
@@ -94,8 +94,8 @@ func (l *Local) buried(r *remote) {
 	}
 }
 
-// lastWords returns the last line of keeper.log.
-func (l *Local) lastWords() string {
+// lastLogLine returns the last line of keeper.log.
+func (l *Local) lastLogLine() string {
 	b, err := host.ReadOwn(filepath.Join(l.Dir, "keeper.log"), 1<<26)
 	if err != nil || l.Dir == "" {
 		return ""

@@ -14,9 +14,9 @@ import (
 	"gpurun/state/host"
 )
 
-// lost handles the loss of a keeper: its attempts are looked for without it.
+// lost handles the loss of a keeper: it looks for the keeper's attempts without it.
 func (l *Local) lost(r *remote) {
-	for _, w := range l.bridge.hold(l.Claims, l.Run, l.bereft(r)) {
+	for _, w := range l.bridge.hold(l.Claims, l.Run, l.dropKeeper(r)) {
 		l.Log.Warn().Msg(w)
 	}
 	l.mu.Lock()
@@ -34,16 +34,16 @@ func (l *Local) lost(r *remote) {
 	}
 }
 
-// recover finds out what happened to an attempt that no keeper has. It may be over and in
-// its record; it may never have begun, and is kept from beginning now; or it may be
-// alive, with nobody able to get its status. l.mu is held.
+// recover finds out what happened to an attempt that no keeper has. Its record may have its end.
+// It may never have begun, in which case recover forbids it to begin. Or it may be alive, and its
+// exit status cannot be known. l.mu is held.
 func (l *Local) recover(e *entry) {
 	e.stops = make(chan *wire.Message, 16)
 	e.acks = make(chan struct{}, 1)
-	for _, s := range e.before[max(0, len(e.before)-cap(e.stops)):] {
+	for _, s := range e.pendingStops[max(0, len(e.pendingStops)-cap(e.stops)):] {
 		e.stops <- s
 	}
-	e.before = nil
+	e.pendingStops = nil
 	l.start(func() {
 		ended := l.follow(e)
 		if ended == nil {
@@ -61,7 +61,7 @@ func (l *Local) follow(e *entry) *engine.Ended {
 		return rec.End()
 	}
 	forbidden := wire.Forbid(e.Dir)
-	rec, err := wire.Find(e.Dir, e.UniID) // now, since nothing more of it begins
+	rec, err := wire.Find(e.Dir, e.UniID) // again, now that no command can begin
 	never := forbidden == nil && (err == nil && rec.Begun == 0 || errors.Is(err, wire.ErrNoRecord))
 	switch {
 	case err != nil:
@@ -83,9 +83,9 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	if rec.BootID != "" && rec.BootID != host.BootID() {
 		return w.ended() // the machine went down with it
 	}
-	if rec.Begun > 0 && w.leader.PID == 0 && time.Since(rec.Latest) < justNow {
-		// The keeper was killed while it created that process: nobody can tell it from what it may
-		// leave behind, and it has hardly begun.
+	if rec.Begun > 0 && w.leader.PID == 0 && time.Since(rec.Latest) < freshStart {
+		// The keeper was killed while it created that process. It cannot be told from its own
+		// leftovers, and it has hardly begun.
 		w.ending.Begin(rec.Grace)
 	}
 	if rec.Tree || rec.Behind {
@@ -94,8 +94,8 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	return w.run()
 }
 
-// justNow is how old a start may be to count as just made.
-const justNow = 5 * time.Second
+// freshStart is the maximum age of a start that has hardly begun.
+const freshStart = 5 * time.Second
 
 // A watch follows the tree of an attempt without a keeper to its end.
 type watch struct {
@@ -104,7 +104,7 @@ type watch struct {
 	rec     *wire.Record
 	never   bool // nothing shows that it has begun
 	roots   []procs.ID
-	leader  procs.ID // once it ends, the rest is left behind; zero if unknown or if the whole tree is the job
+	leader  procs.ID // when it ends, other processes are leftovers; zero if unknown or if the whole tree is the job
 	ending  procs.Ending
 	timeout procs.Alarm
 	saving  procs.Alarm // when it has had its time to save its work
@@ -121,10 +121,10 @@ func (w *watch) run() *engine.Ended {
 			return w.ended()
 		}
 		if first {
-			w.found(ids)
+			w.reportAlive(ids)
 		}
 		if !w.ending.On() && w.leader.PID != 0 && !procs.Alive(w.leader) {
-			if ids = w.remains(); len(ids) == 0 {
+			if ids = w.settledTree(); len(ids) == 0 {
 				continue
 			}
 			w.left = len(ids)
@@ -151,7 +151,7 @@ func (w *watch) run() *engine.Ended {
 func (w *watch) tree() []procs.ID {
 	ids := w.l.census.Tree(w.e.UniID, w.roots, time.Now())
 	if len(ids) == 0 && len(w.roots) == 0 {
-		return w.remains() // a process that has just been created does not show its uni_id yet
+		return w.settledTree() // a process that has just been created does not show its uni_id yet
 	}
 	if len(ids) == 0 {
 		ids = w.l.census.Tree(w.e.UniID, w.roots, time.Now())
@@ -159,8 +159,8 @@ func (w *watch) tree() []procs.ID {
 	return ids
 }
 
-// remains returns what is still alive a moment after the leader ended.
-func (w *watch) remains() []procs.ID {
+// settledTree returns the processes that are still alive a moment after the leader ended.
+func (w *watch) settledTree() []procs.ID {
 	select {
 	case <-time.After(procs.SettleTime):
 	case <-w.l.stop:
@@ -176,9 +176,9 @@ func (w *watch) latest() procs.ID {
 	return w.roots[len(w.roots)-1]
 }
 
-// found reports that the attempt is alive, unless that has been reported, and sets its
+// reportAlive reports that the attempt is alive, unless that has been reported, and sets its
 // timeout, which kept counting.
-func (w *watch) found(ids []procs.ID) {
+func (w *watch) reportAlive(ids []procs.ID) {
 	w.never = false
 	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= host.Boottime() {
 		w.timeout.Set(w.rec.Boot + w.rec.Timeout)
@@ -196,10 +196,10 @@ func (w *watch) found(ids []procs.ID) {
 		return
 	}
 	w.l.claimAgain(w.e, ids)
-	if w.e.told {
+	if w.e.reported {
 		return
 	}
-	w.e.told = true
+	w.e.reported = true
 	w.l.emit(engine.Event{UniID: w.e.UniID, Running: &engine.Running{
 		PID: main.PID, PIDStart: main.Start, Adopted: true, Started: w.rec.Started,
 	}})
@@ -212,7 +212,7 @@ func (w *watch) found(ids []procs.ID) {
 func (w *watch) wait(ids []procs.ID) bool {
 	gone := make(chan struct{})
 	quit := make(chan struct{})
-	if w.leader.PID != 0 && !w.ending.On() { // even if it has just ended: what it left behind may stay forever
+	if w.leader.PID != 0 && !w.ending.On() { // even if it has just ended: its leftovers may stay forever
 		ids = []procs.ID{w.leader}
 	}
 	w.l.Go(func() {
@@ -227,7 +227,7 @@ func (w *watch) wait(ids []procs.ID) bool {
 		w.stop(s)
 	case <-w.saving.C():
 		if w.saving.Due() {
-			w.saved()
+			w.stopAfterSave()
 		}
 	case <-w.timeout.C():
 		if w.timeout.Due() && !w.ending.On() {
@@ -240,7 +240,7 @@ func (w *watch) wait(ids []procs.ID) bool {
 }
 
 func (w *watch) stop(s *wire.Message) {
-	w.because(s.Why)
+	w.recordReason(s.Why)
 	grace := w.rec.Grace
 	if s.How == engine.Kill {
 		grace = 0
@@ -248,8 +248,8 @@ func (w *watch) stop(s *wire.Message) {
 	w.ending.Begin(grace)
 }
 
-// because stores the reason where a later runner will look for it.
-func (w *watch) because(why string) {
+// recordReason stores the reason where a later runner will look for it.
+func (w *watch) recordReason(why string) {
 	if w.rec.Why != "" {
 		return
 	}
@@ -260,7 +260,7 @@ func (w *watch) because(why string) {
 	}
 }
 
-// timedOut does what the keeper does at the end of a timeout.
+// timedOut handles a timeout like the keeper does.
 func (w *watch) timedOut() {
 	n := w.rec.Told()
 	var catching []procs.ID
@@ -273,7 +273,7 @@ func (w *watch) timedOut() {
 	if len(catching) > 0 {
 		w.rec.Save = host.Boottime() + n.Grace
 	}
-	w.because(state.WhyTimeout)
+	w.recordReason(state.WhyTimeout)
 	w.l.mu.Lock()
 	if !w.l.closed {
 		w.l.emit(engine.Event{UniID: w.e.UniID, Stopping: &engine.Stopping{
@@ -296,8 +296,8 @@ func (w *watch) timedOut() {
 	w.saving.Set(w.rec.Save)
 }
 
-// saved stops an attempt that has had its time to save its work.
-func (w *watch) saved() {
+// stopAfterSave stops an attempt whose time to save its work is over.
+func (w *watch) stopAfterSave() {
 	if w.rec.Why == state.WhyTimeout {
 		w.ending.Begin(0)
 		return

@@ -44,7 +44,7 @@ func (l *Local) connect(c net.Conn, socket string) *remote {
 		err := r.link.Receive(func(m *wire.Message) {
 			r.heard.Add(1)
 			if m.Version <= wire.Version {
-				l.told(r, m)
+				l.handle(r, m)
 			} else if !newer { // its jobs' records have how they end
 				newer = true
 				l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun keeps jobs of an earlier run (%s, version %d; this gpurun knows up to %d): waiting until they end; to stop them, use that gpurun", socket, m.Version, wire.Version)}})

@@ -11,8 +11,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// What becomes of an attempt that no keeper has, by what its keeper and later runners left, in a
-// journal or, until version 1, in a folder. None of its processes lives.
+// An attempt without a keeper or live processes ends as its record says, whether the record is in
+// a journal or, before version 2, in a folder.
 func TestSettle(t *testing.T) {
 	gone := procs.ID{PID: 1 << 22, Start: 4711}
 	began := fmt.Sprintf("%d (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", gone.PID, gone.Start)
@@ -51,8 +51,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// An attempt of which nothing is on record, because somebody removed its journal, has begun if the
-// ledger has its process.
+// An attempt whose journal was removed counts as begun if the ledger has its process.
 func TestSettleByLedger(t *testing.T) {
 	p := sleeper(t)
 	l := newLocal(engine.Config{})

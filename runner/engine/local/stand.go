@@ -7,14 +7,13 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A stand is a command that this process runs itself, on GPUs that a keeper claims for
-// it.
-type stand struct {
+// A processClaim is a claim for a command that this process runs itself.
+type processClaim struct {
 	engine.Attempt
 	home *remote
 }
 
-// Stand records that process pid is the command that the claim of uniID is for.
+// Stand binds the claim of uniID to the process pid.
 func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
 	p, ok := procs.One(pid)
 	l.mu.Lock()
@@ -23,6 +22,6 @@ func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
 	if !ok || home == nil {
 		return // it has ended, or nothing was claimed
 	}
-	l.stands[uniID] = stand{engine.Attempt{Identity: engine.Identity{UniID: uniID, Job: job, Grant: g}}, home}
+	l.stands[uniID] = processClaim{engine.Attempt{Identity: engine.Identity{UniID: uniID, Job: job, Grant: g}}, home}
 	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: []procs.ID{p.ID}}})
 }

@@ -8,8 +8,8 @@ import (
 // fillTaken finds out how much of other runs' claims is already in use: what processes
 // below a claim's holder use on a device. If a holder has several claims on a device, or
 // a claim's processes do not descend from its holder, the uni_id in a process's
-// environment tells, if it can be read. If nothing tells, Taken stays 0, so all of the
-// claim still counts as promised.
+// environment decides, if it can be read. Otherwise Taken stays 0, so all of the claim still
+// counts as promised.
 func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	holders := map[int]bool{}
 	for _, c := range claims {
@@ -27,7 +27,7 @@ func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 			if p.Memory <= 0 {
 				continue
 			}
-			if c := claimOf(claims, r.UUID, above(p.PID, isHolder), p); c != nil {
+			if c := claimOf(claims, r.UUID, ancestor(p.PID, isHolder), p); c != nil {
 				c.Taken = min(c.Taken+p.Memory, c.Memory)
 			}
 		}

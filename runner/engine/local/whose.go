@@ -18,7 +18,7 @@ func (l *Local) Attempt(pid int) string {
 		if !ok {
 			break
 		}
-		if uniID := l.known(p); uniID != "" {
+		if uniID := l.attemptOf(p); uniID != "" {
 			return l.remember(append(chain, p.ID), uniID)
 		}
 		chain = append(chain, p.ID)
@@ -30,9 +30,9 @@ func (l *Local) Attempt(pid int) string {
 	return ""
 }
 
-// known returns the attempt of a process as far as it can be told without its parents.
+// attemptOf returns the attempt of a process, or "" if only its parents could identify it.
 // l.mu is held.
-func (l *Local) known(p procs.Proc) string {
+func (l *Local) attemptOf(p procs.Proc) string {
 	if uniID := l.pids[p.ID]; uniID != "" {
 		return uniID
 	}

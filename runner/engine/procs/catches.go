@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Catches reports whether a process has a handler for a signal: its default could be to
-// end the process.
+// Catches reports whether a process has a handler for a signal. Without one, the signal may end
+// the process.
 func Catches(pid int, sig unix.Signal) bool {
 	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	for line := range bytes.Lines(status) {

@@ -34,8 +34,7 @@ func TestPIDReused(t *testing.T) {
 	}
 }
 
-// sleeper starts a process in its own session that nobody knows of, and ends it with the
-// test.
+// sleeper starts an unknown process in its own session, and ends it with the test.
 func sleeper(t *testing.T) Proc {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

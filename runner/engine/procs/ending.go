@@ -11,16 +11,15 @@ import (
 
 // How long to wait for processes.
 const (
-	SettleTime = 100 * time.Millisecond // for processes that are just finishing their output when a job has ended
-	stuckAfter = 30 * time.Second       // after SIGKILL, when nothing will end a process any more
-	TreeLook   = time.Second            // between looks at a tree that may take its time
+	SettleTime = 100 * time.Millisecond // for processes to finish their output after a job has ended
+	stuckAfter = 30 * time.Second       // after SIGKILL; no signal can end such a process
+	TreeLook   = time.Second            // between looks at a tree that may run for long
 
 	firstLook = 2 * time.Millisecond   // between looks at a tree that is being ended,
 	LastLook  = 250 * time.Millisecond // up to this
 )
 
-// An Ending tracks how far the end of a tree has been forced. The zero Ending has not
-// begun.
+// An Ending tracks the signals sent to end a process tree. The zero Ending has not begun.
 type Ending struct {
 	on       bool
 	killed   bool          // SIGKILL was sent
@@ -32,7 +31,7 @@ type Ending struct {
 	timer    *time.Timer
 }
 
-// A notice is the signal a process was sent and what it was running then. A child that
+// A notice is a signal sent to a process and the program it was running then. A child that
 // received it between fork and exec, with its parent's handler, has lost it.
 type notice struct {
 	sig     unix.Signal
@@ -74,8 +73,8 @@ func (e *Ending) Begin(grace time.Duration) {
 	}
 }
 
-// Signal sends the signal that is due to the processes that have not had it yet as what
-// they are now.
+// Signal sends the signal that is due to processes that have not received it since they
+// executed their current program.
 func (e *Ending) Signal(ids []ID, first ID) {
 	now := host.Boottime()
 	sig := unix.SIGTERM

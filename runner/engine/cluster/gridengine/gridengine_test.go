@@ -171,33 +171,33 @@ func TestAccepted(t *testing.T) {
 func TestArgs(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		ask     engine.Ask
+		ask     engine.Request
 		limit   time.Duration
 		options map[string]string
 		want    string // or the beginning of the error
 	}{
-		{"nothing", engine.Ask{}, 0, nil, ""},
-		{"GPUs", engine.Ask{GPUs: 2, CPUs: 8}, 61 * time.Second, nil, "-pe smp 8 -l gpu=2,h_rt=61"},
-		{"one CPU", engine.Ask{GPUs: 1, CPUs: 1}, 0, map[string]string{"gpu_resource": "ngpus"}, "-l ngpus=1"},
-		{"site", engine.Ask{CPUs: 2, Priority: -5}, 0, map[string]string{"queue": "q", "project": "p", "account": "a", "pe": "threads", "extra": "-l ib=1\n-m e"},
+		{"nothing", engine.Request{}, 0, nil, ""},
+		{"GPUs", engine.Request{GPUs: 2, CPUs: 8}, 61 * time.Second, nil, "-pe smp 8 -l gpu=2,h_rt=61"},
+		{"one CPU", engine.Request{GPUs: 1, CPUs: 1}, 0, map[string]string{"gpu_resource": "ngpus"}, "-l ngpus=1"},
+		{"site", engine.Request{CPUs: 2, Priority: -5}, 0, map[string]string{"queue": "q", "project": "p", "account": "a", "pe": "threads", "extra": "-l ib=1\n-m e"},
 			"-q q -P p -A a -pe threads 2 -p -5 -l ib=1 -m e"},
-		{"other nodes", engine.Ask{}, 0, map[string]string{"exclude": "node1,node2"}, "-l hostname=!(node1|node2|small)"},
-		{"very low", engine.Ask{Priority: -9999}, 0, nil, "-p -1023"},
-		{"GPUs of each slot", engine.Ask{GPUs: 4, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "-pe smp 2 -l gpu=2"},
-		{"GPUs and slots that do not fit", engine.Ask{GPUs: 1, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "gpus: gpu is counted for each slot"},
-		{"memory", engine.Ask{Memory: 3*gpu.GiB + 1}, 0, map[string]string{"memory_resource": "mem_free"}, "-l mem_free=3073M"},
-		{"memory of each slot", engine.Ask{Memory: 4 * gpu.GiB, CPUs: 3}, 0, map[string]string{"memory_resource": "mem/slot"}, "-pe smp 3 -l mem=1366M"},
-		{"address space", engine.Ask{Memory: 4 * gpu.GiB, CPUs: 2}, 0, map[string]string{"memory_resource": "h_vmem/slot"}, "-pe smp 2 -l h_vmem=4096M"},
-		{"memory without a name", engine.Ask{Memory: gpu.GiB}, 0, nil, "memory: no resource for it on this cluster"},
-		{"a model", engine.Ask{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu_type=A100"}, "-l gpu=1,gpu_type=A100"},
-		{"several models", engine.Ask{GPUs: 1, Models: []string{"a100", "v100", "a100"}}, 0,
+		{"other nodes", engine.Request{}, 0, map[string]string{"exclude": "node1,node2"}, "-l hostname=!(node1|node2|small)"},
+		{"very low", engine.Request{Priority: -9999}, 0, nil, "-p -1023"},
+		{"GPUs of each slot", engine.Request{GPUs: 4, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "-pe smp 2 -l gpu=2"},
+		{"GPUs and slots that do not fit", engine.Request{GPUs: 1, CPUs: 2}, 0, map[string]string{"gpu_resource": "gpu/slot"}, "gpus: gpu is counted for each slot"},
+		{"memory", engine.Request{Memory: 3*gpu.GiB + 1}, 0, map[string]string{"memory_resource": "mem_free"}, "-l mem_free=3073M"},
+		{"memory of each slot", engine.Request{Memory: 4 * gpu.GiB, CPUs: 3}, 0, map[string]string{"memory_resource": "mem/slot"}, "-pe smp 3 -l mem=1366M"},
+		{"address space", engine.Request{Memory: 4 * gpu.GiB, CPUs: 2}, 0, map[string]string{"memory_resource": "h_vmem/slot"}, "-pe smp 2 -l h_vmem=4096M"},
+		{"memory without a name", engine.Request{Memory: gpu.GiB}, 0, nil, "memory: no resource for it on this cluster"},
+		{"a model", engine.Request{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu_type=A100"}, "-l gpu=1,gpu_type=A100"},
+		{"several models", engine.Request{GPUs: 1, Models: []string{"a100", "v100", "a100"}}, 0,
 			map[string]string{"models.a100": "gpu_type=A", "models.v100": "gpu_type=V"}, "-l gpu=1,gpu_type=A|V"},
-		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name on this cluster for \"h100\""},
-		{"models of two resources", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "x=1", "models.b": "y=1"}, "gpu_model: Grid Engine takes several"},
-		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
+		{"an unknown model", engine.Request{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name on this cluster for \"h100\""},
+		{"models of two resources", engine.Request{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "x=1", "models.b": "y=1"}, "gpu_model: Grid Engine takes several"},
+		{"a model without GPUs", engine.Request{Models: []string{"h100"}}, 0, nil, ""},
 	} {
 		tt.ask.Limit, tt.ask.Options = tt.limit, tt.options
-		a := cluster.Asked{Ask: tt.ask}
+		a := cluster.Asked{Request: tt.ask}
 		if tt.options["exclude"] != "" {
 			a.Small = []string{"small"}
 		}

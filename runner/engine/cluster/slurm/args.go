@@ -72,11 +72,11 @@ func models(a cluster.Asked) (gres string, features []string, err error) {
 			features = append(features, m.Feature)
 		case gres == "":
 			gres = m.Means
-		case len(a.Ask.Models) > 0:
+		case len(a.Request.Models) > 0:
 			return "", nil, fmt.Errorf("gpu_model: Slurm takes several models only as features of nodes: set cluster: {models: {%s: \"constraint=FEATURE\"}} (sinfo -o '%%G %%f' lists both)", m.Name)
 		}
 	}
-	if len(features) > 0 && gres != "" && len(a.Ask.Models) == 0 {
+	if len(features) > 0 && gres != "" && len(a.Request.Models) == 0 {
 		gres = "" // the features will do
 	}
 	return gres, features, err

@@ -155,28 +155,28 @@ func TestEnds(t *testing.T) {
 func TestArgs(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		ask     engine.Ask
+		ask     engine.Request
 		limit   time.Duration
 		options map[string]string
 		want    string // or the beginning of the error
 	}{
-		{"nothing", engine.Ask{}, 0, nil, ""},
-		{"GPUs", engine.Ask{GPUs: 2, CPUs: 8, Memory: 3*gpu.GiB + 1}, 61 * time.Second, nil, "--gres=gpu:2 --cpus-per-task=8 --mem=3073M --time=2"},
-		{"site", engine.Ask{GPUs: 1, Priority: -5}, 0, map[string]string{"partition": "p", "account": "a", "qos": "q", "constraint": "c", "extra": "--x=1\n--y"},
+		{"nothing", engine.Request{}, 0, nil, ""},
+		{"GPUs", engine.Request{GPUs: 2, CPUs: 8, Memory: 3*gpu.GiB + 1}, 61 * time.Second, nil, "--gres=gpu:2 --cpus-per-task=8 --mem=3073M --time=2"},
+		{"site", engine.Request{GPUs: 1, Priority: -5}, 0, map[string]string{"partition": "p", "account": "a", "qos": "q", "constraint": "c", "extra": "--x=1\n--y"},
 			"--partition=p --account=a --qos=q --gres=gpu:1 --constraint=c --nice=5 --x=1 --y"},
-		{"other nodes", engine.Ask{}, 0, map[string]string{"exclude": "node1,node2"}, "--exclude=node1,node2,small"},
-		{"a model", engine.Ask{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu:a100"}, "--gres=gpu:a100:1"},
-		{"several models", engine.Ask{GPUs: 1, Models: []string{"a100", "v100"}}, 0,
+		{"other nodes", engine.Request{}, 0, map[string]string{"exclude": "node1,node2"}, "--exclude=node1,node2,small"},
+		{"a model", engine.Request{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu:a100"}, "--gres=gpu:a100:1"},
+		{"several models", engine.Request{GPUs: 1, Models: []string{"a100", "v100"}}, 0,
 			map[string]string{"models.a100": "constraint=A", "models.v100": "constraint=V", "constraint": "ib"}, "--gres=gpu:1 --constraint=(ib)&(A|V)"},
-		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name on this cluster for \"h100\""},
-		{"two types", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm takes several models only as features"},
-		{"memory", engine.Ask{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0, map[string]string{"models.a": "gpu:a 40GiB", "models.b": "gpu:b 16GiB", "models.c": "gpu:c 80GiB"}, "--gres=gpu:a:1"},
-		{"memory by features", engine.Ask{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0,
+		{"an unknown model", engine.Request{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name on this cluster for \"h100\""},
+		{"two types", engine.Request{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm takes several models only as features"},
+		{"memory", engine.Request{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0, map[string]string{"models.a": "gpu:a 40GiB", "models.b": "gpu:b 16GiB", "models.c": "gpu:c 80GiB"}, "--gres=gpu:a:1"},
+		{"memory by features", engine.Request{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0,
 			map[string]string{"models.a": "gpu:a 40GiB", "models.b": "constraint=B 80GiB", "models.c": "gpu:c 8GiB"}, "--gres=gpu:1 --constraint=B"},
-		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
+		{"a model without GPUs", engine.Request{Models: []string{"h100"}}, 0, nil, ""},
 	} {
 		tt.ask.Limit, tt.ask.Options = tt.limit, tt.options
-		a := cluster.Asked{Ask: tt.ask}
+		a := cluster.Asked{Request: tt.ask}
 		if tt.options["exclude"] != "" {
 			a.Small = []string{"small"}
 		}

@@ -21,28 +21,28 @@ import (
 )
 
 // An attempt covers one launch, from its status record to the end of its whole tree. One
-// goroutine runs it; others reach it through its channels.
+// goroutine runs it. Other goroutines talk to it through its channels.
 type attempt struct {
 	engine.Launch
-	k       *keeper
-	running atomic.Pointer[engine.Running] // nil until its first process exists
-	untold  *engine.Running                // that the runner has not been told
+	k          *keeper
+	running    atomic.Pointer[engine.Running] // nil until its first process exists
+	unreported *engine.Running                // that the runner has not been told
 	inbox
-	holds
+	resources
 	commands
 
-	rec     wire.Record
-	oomBase uint64
-	cores   *unix.CPUSet // that it is bound to; nil for any
-	timeout procs.Alarm
-	saving  procs.Alarm // when it has had its time to save its work
-	ending  procs.Ending
-	cramped bool // it never started for lack of disk space
-	still   bool // it is suspended
-	behind  behind
+	rec        wire.Record
+	oomBase    uint64
+	cores      *unix.CPUSet // that it is bound to; nil for any
+	timeout    procs.Alarm
+	saving     procs.Alarm // when it has had its time to save its work
+	ending     procs.Ending
+	outOfSpace bool // it never started for lack of disk space
+	suspended  bool // it is suspended
+	leftovers  leftovers
 }
 
-// An inbox has what others want of an attempt.
+// An inbox holds requests to an attempt.
 type inbox struct {
 	stops *engine.Mailbox[*wire.Message]
 	kicks chan struct{}
@@ -50,8 +50,8 @@ type inbox struct {
 	mu    sync.Mutex
 }
 
-// holds is what an attempt holds while it runs.
-type holds struct {
+// resources are the files and locks that an attempt keeps while it runs.
+type resources struct {
 	file     *os.File // of the record, and of others
 	made     bool     // the record is on disk
 	out      outputs
@@ -59,7 +59,7 @@ type holds struct {
 	dev, ino atomic.Uint64 // of the log
 }
 
-// commands is what is known of an attempt's commands.
+// commands tracks an attempt's commands.
 type commands struct {
 	leader procs.ID      // of the current one, or the last
 	exit   <-chan end    // nil while none runs
@@ -85,13 +85,13 @@ func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 
 // run runs the attempt's whole life. Its result is also in the record.
 func (a *attempt) run() *engine.Ended {
-	err := a.patient(a.furnish)
+	err := a.retryWhileScarce(a.acquire)
 	if !a.made {
 		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
 	}
-	defer a.letGo()
+	defer a.release()
 	if err != nil {
-		a.rec.Err, a.cramped = err.Error(), noRoom(err)
+		a.rec.Err, a.outOfSpace = err.Error(), noRoom(err)
 		return a.finish()
 	}
 	defer a.out.close()
@@ -103,7 +103,7 @@ func (a *attempt) run() *engine.Ended {
 			}
 			break
 		}
-		if err := a.patient(func() error { return a.step(i, argv) }); err != nil {
+		if err := a.retryWhileScarce(func() error { return a.step(i, argv) }); err != nil {
 			a.notStarted(i, err)
 			break
 		}
@@ -115,12 +115,12 @@ func (a *attempt) run() *engine.Ended {
 	return a.finish()
 }
 
-// prepare creates the status record, without which nothing starts.
+// prepare creates the status record. Nothing starts without one.
 func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = wire.Record{
 		State: wire.StateOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
-		Started: time.Now(), Timeout: a.Timeout, Notice: a.Notice, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Slot: a.Slot, Of: wire.OriginOf(&a.Launch),
+		Started: time.Now(), Timeout: a.Timeout, Notice: a.TimeoutSignal, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Slot: a.Slot, Of: wire.OriginOf(&a.Launch),
 	}
 	var err error
 	if a.file, err = a.k.record(a.Dir, a.Slot); err != nil {
@@ -152,7 +152,7 @@ func (k *keeper) record(dir string, s state.Slot) (*os.File, error) {
 	return f, err
 }
 
-// linked reports whether a file still has its name: nobody finds what is written otherwise.
+// linked reports whether a file still has a name. Readers cannot find it otherwise.
 func linked(f *os.File) bool {
 	var st unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0
@@ -161,19 +161,19 @@ func linked(f *os.File) bool {
 // put overwrites the attempt's record.
 func (a *attempt) put() error { return a.rec.Put(a.file) }
 
-// furnish acquires everything that the attempt holds while it runs. If descriptors are
-// scarce it keeps none of them: other attempts need them in order to end.
-func (a *attempt) furnish() error {
+// acquire opens the attempt's resources. If descriptors are scarce it keeps none of them, because
+// other attempts need them in order to end.
+func (a *attempt) acquire() error {
 	err := a.prepare()
 	if err != nil {
 		return err
 	}
-	if err = a.open(); err == nil && a.k.crowded(a.out.out, a.out.err) {
+	if err = a.open(); err == nil && a.k.lastDescriptors(a.out.out, a.out.err) {
 		a.out.close()
 		err = fmt.Errorf("cannot open its files: %w", unix.EMFILE)
 	}
 	if outOfFiles(err) {
-		a.letGo()
+		a.release()
 	}
 	return err
 }
@@ -204,8 +204,8 @@ func (a *attempt) open() error {
 	return nil
 }
 
-// letGo lets others replace its config file again.
-func (a *attempt) letGo() {
+// release allows other processes to replace its config file again.
+func (a *attempt) release() {
 	if a.config != nil {
 		_ = a.config.Close()
 	}
@@ -249,39 +249,39 @@ func (a *attempt) step(i int, argv []string) error {
 	_ = a.put() // if the disk does not take it, p is found by the uni_id in its environment
 	r := &engine.Running{PID: p.PID, PIDStart: p.Start, Started: started}
 	if i > 0 {
-		a.tell(&wire.Message{Op: wire.Step, UniID: a.UniID, Running: r})
+		a.send(&wire.Message{Op: wire.Step, UniID: a.UniID, Running: r})
 		return nil
 	}
 	a.running.Store(r)
 	if a.Timeout > 0 {
 		a.timeout.Set(boot + a.Timeout)
 	}
-	a.untold = r
+	a.unreported = r
 	return nil
 }
 
-// tellWithin is how late a runner is told that an attempt runs. One that ends before is a single
-// message.
-const tellWithin = 50 * time.Millisecond
+// sendWithin delays the report that an attempt is running. If the attempt ends first, start and
+// end are a single message.
+const sendWithin = 50 * time.Millisecond
 
-// tell sends a message about the attempt, after that it runs.
-func (a *attempt) tell(m *wire.Message) {
-	a.tellRunning()
+// send sends a message about the attempt, after any unreported Running.
+func (a *attempt) send(m *wire.Message) {
+	a.sendRunning()
 	a.k.tell(m)
 }
 
-func (a *attempt) tellRunning() {
-	if a.untold != nil {
-		a.k.tell(&wire.Message{Op: wire.Running, UniID: a.UniID, Running: a.untold})
-		a.untold = nil
+func (a *attempt) sendRunning() {
+	if a.unreported != nil {
+		a.k.tell(&wire.Message{Op: wire.Running, UniID: a.UniID, Running: a.unreported})
+		a.unreported = nil
 	}
 }
 
-// errForbidden is why a command does not begin that somebody has kept from it.
+// errForbidden reports that a recovering runner has forbidden the command to begin.
 var errForbidden = errors.New("it is kept from beginning")
 
-// begin has it on record that the next command begins. If the keeper is killed before that has
-// its process there, it is found by the uni_id in its environment.
+// begin records that the next command begins. If the keeper is killed before it records the
+// process, the uni_id in the process's environment identifies it.
 func (a *attempt) begin() error {
 	if err := a.put(); err != nil {
 		return fmt.Errorf("cannot record the start in %q: %w", a.file.Name(), err)
@@ -305,7 +305,7 @@ func (a *attempt) notStarted(i int, err error) {
 		a.rec.Lost, a.rec.Void = true, i == 0
 		return
 	}
-	a.cramped = i == 0 && noRoom(err)
+	a.outOfSpace = i == 0 && noRoom(err)
 	a.rec.Err = err.Error()
 	var e *execError
 	if errors.As(err, &e) {
@@ -319,16 +319,16 @@ func (a *attempt) notStarted(i int, err error) {
 
 // follow waits for the current command to end, handling stops and the timeout.
 func (a *attempt) follow() {
-	late := time.NewTimer(tellWithin)
+	late := time.NewTimer(sendWithin)
 	defer late.Stop()
 	for {
 		select {
 		case <-late.C:
-			a.tellRunning()
+			a.sendRunning()
 		case e := <-a.exit:
-			a.took(e)
-			if a.saving.On() { // nothing of it is left behind, and no further command starts
-				a.saved()
+			a.commandEnded(e)
+			if a.saving.On() { // end leftover processes, and start no further command
+				a.stopAfterSave()
 			}
 			return
 		case <-a.stops.Poked:
@@ -339,10 +339,10 @@ func (a *attempt) follow() {
 			}
 		case <-a.saving.C():
 			if a.saving.Due() {
-				a.saved()
+				a.stopAfterSave()
 			}
 		case <-a.ending.Look():
-			a.press()
+			a.signalTree()
 			if len(a.rec.Stuck) > 0 {
 				a.rec.Exit, a.rec.Signal, a.rec.Ended, a.rec.Elapsed = -1, "", time.Now(), host.Boottime()-a.rec.Boot
 				return
@@ -351,8 +351,8 @@ func (a *attempt) follow() {
 	}
 }
 
-// took records how the current command ended.
-func (a *attempt) took(e end) {
+// commandEnded records the end of the current command.
+func (a *attempt) commandEnded(e end) {
 	a.exit = nil
 	a.last = e.round
 	a.cpu += e.cpu
@@ -376,7 +376,7 @@ func (a *attempt) takeStops() {
 	for _, r := range a.stops.Take() {
 		switch r.Op {
 		case wire.Save:
-			a.makeWay(r)
+			a.requestSave(r)
 		case wire.Suspend:
 			a.suspend()
 		case wire.Resume:
@@ -401,13 +401,13 @@ func (a *attempt) finish() *engine.Ended {
 		a.rec.Report = a.report()
 	}
 	a.mu.Lock()
-	a.rec.PeakHost = max(a.rec.PeakHost, a.behind.rss)
+	a.rec.PeakHost = max(a.rec.PeakHost, a.leftovers.rss)
 	a.mu.Unlock()
 	if a.k.peaks != nil {
 		a.rec.Peaks, a.rec.Readings = a.k.peaks()
 	}
 	unsaved := a.save()
 	ended := a.rec.End()
-	ended.NoRoom, ended.Unsaved = a.cramped, unsaved
+	ended.NoRoom, ended.Unsaved = a.outOfSpace, unsaved
 	return ended
 }

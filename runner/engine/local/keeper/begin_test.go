@@ -33,8 +33,8 @@ func prepared(t *testing.T, journal, uniID string, slot int) *attempt {
 	return a
 }
 
-// When a command is about to begin while somebody forbids that, at least one of the two learns
-// of the other: it never begins unknown.
+// If a runner forbids a command while the keeper begins it, at least one of them sees the other:
+// no command begins unrecorded.
 func TestForbiddenWhileItBegins(t *testing.T) {
 	journal := journalFile(t)
 	for i := range 200 {
@@ -58,8 +58,8 @@ func TestForbiddenWhileItBegins(t *testing.T) {
 	}
 }
 
-// Nothing begins that is forbidden, or whose journal somebody has removed: its record would
-// never be found. Attempts beside it begin.
+// A command does not begin if it is forbidden or its journal was removed, since its record could
+// not be found. Other attempts begin.
 func TestWhatDoesNotBegin(t *testing.T) {
 	journal := journalFile(t)
 	forbidden, other := prepared(t, journal, "a", 0), prepared(t, journal, "b", 1)

@@ -36,8 +36,8 @@ type claimState struct {
 // stopped must not keep it forever.
 const handOverFor = 30 * time.Second
 
-// keepEvery is how often claims are checked. If somebody removes a claim's file or
-// folder, the claim may be invisible for that long.
+// keepEvery is how often claims are checked. If another process removes a claim's file or folder,
+// the claim may be invisible for that long.
 const keepEvery = 2 * time.Second
 
 // treeLookSlow is how often processes are checked that may live for days.
@@ -162,8 +162,8 @@ type leftClaim struct {
 	fresh bool       // its processes were never named
 }
 
-// left handles the loss of the run of l and returns the claims that depended on it.
-func (c *claims) left(l *wire.Link) map[string]leftClaim {
+// dropRun handles the loss of the run of l and returns the claims that depended on it.
+func (c *claims) dropRun(l *wire.Link) map[string]leftClaim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found := map[string]leftClaim{}
@@ -216,9 +216,9 @@ func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 	}()
 }
 
-// stands records the processes that the one who asked for a claim runs itself. If they
+// setProcesses records the processes that the one who asked for a claim runs itself. If they
 // outlive it, they keep the claim.
-func (c *claims) stands(uniID string, trees []procs.ID) {
+func (c *claims) setProcesses(uniID string, trees []procs.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.all[uniID]; s != nil {
@@ -239,21 +239,21 @@ func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
 	}
 }
 
-// unlinked ends the claims that depended on a run that is gone. Claims of processes
+// endClaimsOf ends the claims that depended on a run that is gone. Claims of processes
 // that are alive are held until these end. That includes the command of a run killed
 // before it could name it: the command shared the link until it had executed its
 // program, so by now it can be found.
-func (k *keeper) unlinked(l *wire.Link) {
-	for uniID, c := range k.claims.left(l) {
+func (k *keeper) endClaimsOf(l *wire.Link) {
+	for uniID, c := range k.claims.dropRun(l) {
 		if c.fresh {
 			c.trees = procs.Named(uniID)
 		}
-		k.outlast(uniID, c.trees)
+		k.holdWhileAlive(uniID, c.trees)
 	}
 }
 
-// outlast holds a claim until these processes are gone. The keeper stays until then.
-func (k *keeper) outlast(uniID string, ids []procs.ID) {
+// holdWhileAlive holds a claim until these processes are gone. The keeper stays until then.
+func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
 	if !k.claims.has(uniID) {
 		return
 	}
@@ -277,9 +277,9 @@ func (k *keeper) outlast(uniID string, ids []procs.ID) {
 	}()
 }
 
-// overFor ends the claim of an attempt that is over, or keeps it for its run to hand
+// endClaim ends the claim of an attempt that is over, or keeps it for its run to hand
 // over. Processes that survive SIGKILL keep it.
-func (k *keeper) overFor(uniID string, stuck []int) {
+func (k *keeper) endClaim(uniID string, stuck []int) {
 	if len(stuck) == 0 && k.claims.handOver(uniID) {
 		return
 	}
@@ -289,5 +289,5 @@ func (k *keeper) overFor(uniID string, stuck []int) {
 			ids = append(ids, p.ID)
 		}
 	}
-	k.outlast(uniID, ids)
+	k.holdWhileAlive(uniID, ids)
 }

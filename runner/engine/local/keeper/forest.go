@@ -81,12 +81,12 @@ func (f *forest) orphan(k *keeper, p procs.Proc, live []*attempt) string {
 			return a.UniID
 		}
 	}
-	return f.only(p, live)
+	return f.onlyCandidate(p, live)
 }
 
-// only returns the one attempt that is old enough to have started p, or "" if there are
+// onlyCandidate returns the one attempt that is old enough to have started p, or "" if there are
 // several or none.
-func (f *forest) only(p procs.Proc, live []*attempt) string {
+func (f *forest) onlyCandidate(p procs.Proc, live []*attempt) string {
 	found := ""
 	for _, a := range live {
 		for _, r := range f.roots {
@@ -102,9 +102,9 @@ func (f *forest) only(p procs.Proc, live []*attempt) string {
 	return found
 }
 
-// formerly returns the attempt that an ended orphan came from, or nil.
-func (f *forest) formerly(k *keeper, e end) *attempt {
-	live := k.living()
+// formerOwner returns the attempt that an ended orphan came from, or nil.
+func (f *forest) formerOwner(k *keeper, e end) *attempt {
+	live := k.liveAttempts()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	uniID := f.seen[e.ID]
@@ -114,7 +114,7 @@ func (f *forest) formerly(k *keeper, e end) *attempt {
 		}
 	}
 	if uniID == "" {
-		uniID = f.only(procs.Proc{ID: e.ID}, live)
+		uniID = f.onlyCandidate(procs.Proc{ID: e.ID}, live)
 	}
 	for _, a := range live {
 		if a.UniID == uniID {
@@ -134,8 +134,8 @@ func (k *keeper) left(a *attempt) []procs.ID {
 	if len(ids) == 0 { // one may have forked and exited while the table was read
 		ids, s = k.membersOf(a, false)
 	}
-	if len(ids) == 0 && k.fleeting(s) {
-		ids = k.frozen(a)
+	if len(ids) == 0 && k.hasUnscannedOrphans(s) {
+		ids = k.freezeTree(a)
 		for _, id := range ids {
 			_ = procs.Signal(id, unix.SIGCONT)
 		}

@@ -22,9 +22,9 @@ const (
 	stopSame    = 5   // readings in a row without a new child
 )
 
-// A quarry is what to freeze: the trees below the keeper's children that belong to one
-// attempt, or to none ("").
-type quarry struct {
+// A freezeTarget selects the trees below the keeper's children that belong to one attempt, or to
+// none ("").
+type freezeTarget struct {
 	k     *keeper
 	uniID string
 	find  func() ([]procs.ID, *scan)
@@ -32,14 +32,14 @@ type quarry struct {
 }
 
 // foreign reports whether a child is known to belong to another attempt.
-func (q *quarry) foreign(pid int) bool {
+func (q *freezeTarget) foreign(pid int) bool {
 	uniID, known := q.tops[pid]
 	return known && uniID != q.uniID
 }
 
-// freeze stops what it finds until it has found nothing new twice in a row, and returns
-// what there is to kill.
-func (q *quarry) freeze() []procs.ID {
+// freeze stops processes until it has found nothing new twice in a row, and returns those to
+// kill.
+func (q *freezeTarget) freeze() []procs.ID {
 	stopped := map[procs.ID]bool{}
 	var ids []procs.ID
 	for looks, same := 0, 0; same < 2 && looks < freezeLooks; looks++ {
@@ -91,19 +91,19 @@ func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped 
 	return found
 }
 
-// fleeting reports whether there are orphans that a scan did not see. It takes the scan
+// hasUnscannedOrphans reports whether there are orphans that a scan did not see. It takes the scan
 // in which an attempt had nothing left: a newer one, of another attempt, may have
 // assigned to this attempt what that one missed.
-func (k *keeper) fleeting(s *scan) bool {
+func (k *keeper) hasUnscannedOrphans(s *scan) bool {
 	return slices.ContainsFunc(k.reaper.orphans(k.children), func(pid int) bool {
 		_, seen := s.tops[pid]
 		return !seen
 	})
 }
 
-// frozen stops the tree of an attempt and returns it.
-func (k *keeper) frozen(a *attempt) []procs.ID {
-	q := quarry{k: k, uniID: a.UniID, find: func() ([]procs.ID, *scan) { return k.membersOf(a, true) }}
+// freezeTree stops the tree of an attempt and returns it.
+func (k *keeper) freezeTree(a *attempt) []procs.ID {
+	q := freezeTarget{k: k, uniID: a.UniID, find: func() ([]procs.ID, *scan) { return k.membersOf(a, true) }}
 	return q.freeze()
 }
 
@@ -119,10 +119,10 @@ func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 	return s.table.Living(s.below, set), s
 }
 
-// sweep ends strays once no live attempt could have left them: nobody would own them, and
+// endStrays ends strays once no live attempt could have left them: nobody would own them, and
 // they would hold their GPUs.
-func (k *keeper) sweep(grace time.Duration) {
-	q := quarry{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
+func (k *keeper) endStrays(grace time.Duration) {
+	q := freezeTarget{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
 	ids := q.freeze()
 	if len(ids) == 0 {
 		return

@@ -180,7 +180,7 @@ func (k *keeper) serve(c net.Conn) {
 	go func() {
 		contained("a request", func() { _ = l.Receive(func(m *wire.Message) { k.handle(l, m) }) })
 		l.Close()
-		k.unlinked(l)
+		k.endClaimsOf(l)
 		k.mu.Lock()
 		delete(k.links, l)
 		if k.bound && len(k.links) == 0 {
@@ -240,7 +240,7 @@ func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 		k.withdraw(l, m)
 	case wire.Stand:
 		if m.Claim != nil {
-			k.claims.stands(m.UniID, m.Claim.Trees)
+			k.claims.setProcesses(m.UniID, m.Claim.Trees)
 		}
 	case wire.Ack:
 		if a := k.find(m.UniID); a != nil {
@@ -259,7 +259,7 @@ func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 		k.claims.followed(m.UniID, l)
 		if r := a.running.Load(); r != nil {
 			_ = l.Send(&wire.Message{Op: wire.Running, UniID: m.UniID, Running: r})
-			if b := a.behind.shown.Load(); b != nil {
+			if b := a.leftovers.shown.Load(); b != nil {
 				_ = l.Send(&wire.Message{Op: wire.Background, UniID: m.UniID, Background: b})
 			}
 		} // otherwise it is starting, and every runner will be told
@@ -285,9 +285,9 @@ func (k *keeper) launch(l *engine.Launch) {
 	k.claims.launched(l.UniID)
 	go func() {
 		ended := k.live(a)
-		k.overFor(l.UniID, ended.Stuck)
+		k.endClaim(l.UniID, ended.Stuck)
 		k.forget(a)
-		k.tell(&wire.Message{Op: wire.Ended, UniID: l.UniID, Running: a.untold, Ended: ended})
+		k.tell(&wire.Message{Op: wire.Ended, UniID: l.UniID, Running: a.unreported, Ended: ended})
 		k.checkQuiet()
 	}()
 }
@@ -300,7 +300,7 @@ func (k *keeper) forget(a *attempt) {
 	last := len(k.attempts) == 0
 	k.mu.Unlock()
 	if last && len(k.reaper.orphans(k.children)) > 0 {
-		k.contain("ending stray processes", func() { k.sweep(a.Grace) })
+		k.contain("ending stray processes", func() { k.endStrays(a.Grace) })
 	}
 }
 
@@ -308,18 +308,18 @@ func (k *keeper) forget(a *attempt) {
 // its tree look again.
 func (k *keeper) orphaned(ends []end) {
 	for _, e := range ends {
-		if a := k.forest.formerly(k, e); a != nil {
-			a.lostOrphan(e)
+		if a := k.forest.formerOwner(k, e); a != nil {
+			a.orphanEnded(e)
 		}
 	}
-	for _, a := range k.living() {
+	for _, a := range k.liveAttempts() {
 		a.kick()
 	}
 	k.checkQuiet()
 }
 
-// living returns the attempts that are not over.
-func (k *keeper) living() []*attempt {
+// liveAttempts returns the attempts that are not over.
+func (k *keeper) liveAttempts() []*attempt {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all := make([]*attempt, 0, len(k.attempts))
@@ -329,8 +329,8 @@ func (k *keeper) living() []*attempt {
 	return all
 }
 
-// heard reports whether a runner is listening.
-func (k *keeper) heard() bool {
+// hasRunner reports whether a runner is listening.
+func (k *keeper) hasRunner() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.links) > 0

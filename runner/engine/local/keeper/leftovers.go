@@ -32,7 +32,7 @@ const launcherCPU = 10 * time.Second
 // finish their output. Ending them fails the job.
 const launcherSettle = 3 * time.Second
 
-// Limits are times that a test cannot wait for, or cannot keep to on a busy machine.
+// Limits are times that tests shorten, or lengthen for a busy machine.
 type Limits struct {
 	OnGPUWithin time.Duration // for processes left by a launcher to appear on a GPU
 	Served      time.Duration // the least that a script takes to start a server for its own use, use it and end it
@@ -45,20 +45,20 @@ var Usual = Limits{OnGPUWithin: 10 * time.Minute, Served: 2 * time.Second, Dismi
 // maxEnded bounds the orphans of an attempt that are remembered; the newest are kept.
 const maxEnded = 2000
 
-// behind describes the processes that an attempt leaves behind.
-type behind struct {
+// leftovers tracks the processes that outlive an attempt's commands.
+type leftovers struct {
 	shown   atomic.Pointer[engine.Background] // nil until only these keep the attempt running
 	seen    map[procs.ID]bool                 // seen on the attempt's GPUs, and their ancestors; guarded by attempt.mu
 	ended   []end                             // newest orphans; guarded by attempt.mu
 	cpu     time.Duration                     // used by all orphans; guarded by attempt.mu
-	rss     gpu.Bytes                         // the most that one of these had in memory; guarded by attempt.mu
+	rss     gpu.Bytes                         // peak memory of the largest orphan; guarded by attempt.mu
 	filters map[procs.ID]bool                 // whether they only read the job's output
 	idle    time.Duration                     // how long nothing was on a GPU while a runner watched
 	looked  time.Duration                     // CLOCK_BOOTTIME of the last look
 }
 
-// onGPU notes processes that were seen on the attempt's GPUs, and their ancestors up to
-// the keeper's own child, which is the only one whose status the keeper gets.
+// onGPU records processes that were seen on the attempt's GPUs, and their ancestors up to the
+// keeper's own child, the only one whose exit status the keeper gets.
 func (a *attempt) onGPU(pids []int) {
 	self := os.Getpid()
 	for _, pid := range pids {
@@ -68,10 +68,10 @@ func (a *attempt) onGPU(pids []int) {
 				break
 			}
 			a.mu.Lock()
-			if a.behind.seen == nil {
-				a.behind.seen = map[procs.ID]bool{}
+			if a.leftovers.seen == nil {
+				a.leftovers.seen = map[procs.ID]bool{}
 			}
-			a.behind.seen[p.ID] = true
+			a.leftovers.seen[p.ID] = true
 			a.mu.Unlock()
 			pid = p.Parent
 		}
@@ -79,11 +79,11 @@ func (a *attempt) onGPU(pids []int) {
 	a.kick()
 }
 
-// lostOrphan notes the end of an orphan of the attempt.
-func (a *attempt) lostOrphan(e end) {
+// orphanEnded records the end of an orphan of the attempt.
+func (a *attempt) orphanEnded(e end) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := &a.behind
+	b := &a.leftovers
 	if len(b.ended) >= maxEnded {
 		b.ended = append(b.ended[:0], b.ended[maxEnded/2:]...)
 	}
@@ -99,7 +99,7 @@ func (a *attempt) launcher() bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.cpu+a.behind.cpu < launcherCPU
+	return a.cpu+a.leftovers.cpu < launcherCPU
 }
 
 // clear waits until nothing of the tree is left, and ends processes that may not keep
@@ -123,12 +123,12 @@ func (a *attempt) clear() {
 		now := host.Boottime()
 		if since == 0 {
 			since = now
-			a.tellRunning()
+			a.sendRunning()
 		}
 		switch {
 		case a.ending.On():
 			if a.ending.Kills() {
-				left = a.k.frozen(a)
+				left = a.k.freezeTree(a)
 			}
 			a.ending.Signal(left, a.leader)
 			if a.ending.Stuck() {
@@ -138,10 +138,10 @@ func (a *attempt) clear() {
 				return
 			}
 			a.ending.Again(procs.LastLook)
-		case goesOn && (a.Tree || a.goOn(left, launcher)):
+		case goesOn && (a.Tree || a.keepRunning(left, launcher)):
 			a.ending.Again(procs.TreeLook)
 		case goesOn || now >= since+settle:
-			a.leave(left, launcher)
+			a.endLeftovers(left, launcher)
 			continue
 		default:
 			a.ending.Again(procs.SettleTime / 2)
@@ -149,12 +149,12 @@ func (a *attempt) clear() {
 		a.idle()
 	}
 	if launcher && len(a.Grant.UUIDs) > 0 || a.Leftovers == engine.LeftoversWait {
-		a.takeBehind()
+		a.takeLeftoverStatus()
 	}
 }
 
-// leave begins to end the processes that the attempt left.
-func (a *attempt) leave(left []procs.ID, launcher bool) {
+// endLeftovers begins to end the attempt's leftover processes.
+func (a *attempt) endLeftovers(left []procs.ID, launcher bool) {
 	what := procs.Describe(left)
 	switch {
 	case launcher && a.rec.Behind:
@@ -169,10 +169,10 @@ func (a *attempt) leave(left []procs.ID, launcher bool) {
 	a.ending.Begin(a.Grace)
 }
 
-// goOn keeps the attempt running for the processes its commands left. It returns false
-// once these have had long enough to appear on a GPU and have not.
-func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
-	b := &a.behind
+// keepRunning keeps the attempt running for its leftover processes. It returns false once they
+// have had enough time to appear on a GPU and none has.
+func (a *attempt) keepRunning(left []procs.ID, launcher bool) bool {
+	b := &a.leftovers
 	now := host.Boottime()
 	if !a.rec.Behind {
 		a.rec.Behind = true
@@ -181,44 +181,44 @@ func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
 		for _, id := range left {
 			b.filters[id] = filter(id.PID)
 		}
-		return true // shown from the next look on
+		return true // reported from the next look on
 	}
 	if now < a.rec.Boot+a.rec.Elapsed+launcherSettle {
 		for id, is := range b.filters { // one that had just been forked has got its pipe by now
 			b.filters[id] = is || filter(id.PID)
 		}
 	}
-	first := a.foremost(left)
+	first := a.mainLeftover(left)
 	if shown := (engine.Background{PID: first.PID, Text: procs.Describe(left, first)}); b.shown.Load() == nil || *b.shown.Load() != shown {
 		b.shown.Store(&shown)
-		a.tell(&wire.Message{Op: wire.Background, UniID: a.UniID, Background: &shown})
+		a.send(&wire.Message{Op: wire.Background, UniID: a.UniID, Background: &shown})
 	}
-	if !launcher || a.anySeen() || usesCUDA(left) {
+	if !launcher || a.anyOnGPU() || usesCUDA(left) {
 		b.idle, b.looked = 0, now
 		return true
 	}
-	if a.k.heard() {
+	if a.k.hasRunner() {
 		b.idle += now - b.looked
 	}
 	b.looked = now
 	return b.idle < a.k.limits.OnGPUWithin
 }
 
-// anySeen reports whether any background process was seen on a GPU.
-func (a *attempt) anySeen() bool {
+// anyOnGPU reports whether any background process was seen on a GPU.
+func (a *attempt) anyOnGPU() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for id := range a.behind.seen {
-		if id != a.leader && (procs.Alive(id) || a.endedBehind(id)) {
+	for id := range a.leftovers.seen {
+		if id != a.leader && (procs.Alive(id) || a.endedAfterCommands(id)) {
 			return true
 		}
 	}
 	return false
 }
 
-// endedBehind reports whether an orphan ended after the commands. a.mu is held.
-func (a *attempt) endedBehind(id procs.ID) bool {
-	for _, e := range a.behind.ended {
+// endedAfterCommands reports whether an orphan ended after the commands. a.mu is held.
+func (a *attempt) endedAfterCommands(id procs.ID) bool {
+	for _, e := range a.leftovers.ended {
 		if e.ID == id && e.round >= a.last {
 			return true
 		}
@@ -226,21 +226,21 @@ func (a *attempt) endedBehind(id procs.ID) bool {
 	return false
 }
 
-// takeBehind makes the status of the background processes the attempt's own. Of several,
-// those seen on a GPU count. If none was, all but filters count: a training that fails
-// before it gets that far has failed.
-func (a *attempt) takeBehind() {
+// takeLeftoverStatus makes the exit status of the background processes the attempt's own. Those
+// seen on a GPU count. If none was, all but filters count, because a training may fail before it
+// reaches the GPU.
+func (a *attempt) takeLeftoverStatus() {
 	if a.ending.On() || a.rec.Exit != 0 || a.rec.Signal != "" {
 		return
 	}
 	a.k.reaper.reap()
-	used := a.anySeen()
+	used := a.anyOnGPU()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, e := range a.behind.ended {
+	for _, e := range a.leftovers.ended {
 		switch {
 		case e.round < a.last || e.status == 0 || a.dismissed(e):
-		case used && a.behind.seen[e.ID], !used && a.counts(e):
+		case used && a.leftovers.seen[e.ID], !used && a.statusCounts(e):
 			a.status(e.status)
 			return
 		}
@@ -266,11 +266,11 @@ func (a *attempt) dismissed(e end) bool {
 	return code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGINT)
 }
 
-// counts reports whether the status of an orphan counts for an attempt that was never
+// statusCounts reports whether the status of an orphan counts for an attempt that was never
 // seen on a GPU. If the orphan ended before it could be inspected, only a status that
 // no filter exits with counts.
-func (a *attempt) counts(e end) bool {
-	if is, known := a.behind.filters[e.ID]; known {
+func (a *attempt) statusCounts(e end) bool {
+	if is, known := a.leftovers.filters[e.ID]; known {
 		return !is
 	}
 	code := e.status.ExitStatus()
@@ -297,12 +297,12 @@ func usesCUDA(ids []procs.ID) bool {
 	return false
 }
 
-// foremost returns the process to name first: one that was seen on a GPU, else the
+// mainLeftover returns the process to name first: one that was seen on a GPU, or else the
 // oldest.
-func (a *attempt) foremost(ids []procs.ID) procs.ID {
+func (a *attempt) mainLeftover(ids []procs.ID) procs.ID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	seen := slices.DeleteFunc(slices.Clone(ids), func(id procs.ID) bool { return !a.behind.seen[id] })
+	seen := slices.DeleteFunc(slices.Clone(ids), func(id procs.ID) bool { return !a.leftovers.seen[id] })
 	if len(seen) > 0 {
 		ids = seen
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // timedOut ends the attempt because its timeout expired. If there is a runner, its ledger
-// gets the reason first. A signal of the job's own goes to those of its processes that catch
-// it, which then have their time to save their work; if none does, it would be lost on them.
+// records the reason first. The job's own signal goes only to processes that catch it, which then
+// get time to save their work.
 func (a *attempt) timedOut() {
 	if a.ending.On() {
 		return
@@ -29,22 +29,22 @@ func (a *attempt) timedOut() {
 	if len(catching) > 0 {
 		a.rec.Save = host.Boottime() + n.Grace
 	}
-	a.because(state.WhyTimeout)
+	a.recordReason(state.WhyTimeout)
 	a.announce(state.WhyTimeout)
 	if len(catching) == 0 {
 		a.end(n.Grace)
 		return
 	}
-	a.push(catching, unix.SignalNum("SIG"+n.Signal))
+	a.signalSave(catching, unix.SignalNum("SIG"+n.Signal))
 }
 
-// announce tells the runner why the attempt is about to be signaled, and waits for its
-// ledger.
+// announce reports to the runner why it is about to signal the attempt, and waits until the
+// ledger has the reason.
 func (a *attempt) announce(why string) {
-	if !a.k.heard() {
+	if !a.k.hasRunner() {
 		return
 	}
-	a.tell(&wire.Message{Op: wire.Stopping, UniID: a.UniID, Why: why})
+	a.send(&wire.Message{Op: wire.Stopping, UniID: a.UniID, Why: why})
 	t := time.NewTimer(wire.AckWait)
 	defer t.Stop()
 	select {
@@ -53,9 +53,9 @@ func (a *attempt) announce(why string) {
 	}
 }
 
-// because writes the reason for a stop into the record, before any signal. The first
-// reason stands.
-func (a *attempt) because(why string) {
+// recordReason writes the reason for a stop into the record, before any signal. It keeps the
+// first reason.
+func (a *attempt) recordReason(why string) {
 	if a.rec.Why != "" || why == "" {
 		return
 	}
@@ -64,8 +64,8 @@ func (a *attempt) because(why string) {
 }
 
 // stop begins to end the attempt, or speeds it up.
-func (a *attempt) stop(why string, how engine.How) {
-	a.because(why)
+func (a *attempt) stop(why string, how engine.StopMode) {
+	a.recordReason(why)
 	if how == engine.Kill {
 		a.end(0)
 	} else {
@@ -77,16 +77,16 @@ func (a *attempt) stop(why string, how engine.How) {
 func (a *attempt) end(grace time.Duration) {
 	a.ending.Begin(grace)
 	if a.leader.PID != 0 {
-		a.press()
+		a.signalTree()
 	}
 }
 
-// press signals the processes of the tree that are alive now, and schedules another look
+// signalTree signals the processes of the tree that are alive now, and schedules another look
 // soon, since a process that forks may have slipped through.
-func (a *attempt) press() {
+func (a *attempt) signalTree() {
 	var ids []procs.ID
 	if a.ending.Kills() {
-		ids = a.k.frozen(a)
+		ids = a.k.freezeTree(a)
 	} else {
 		ids = a.k.members(a)
 	}
@@ -121,12 +121,11 @@ const (
 	saveTries = 3
 )
 
-// save overwrites the record with the end, retrying until the disk takes it. A runner
-// that waits for the end is told after a few tries, with the reason: its ledger is
-// another file.
+// save overwrites the record with the end, retrying until the disk accepts it. After a few tries
+// it returns the reason, so that a waiting runner learns of the end: the ledger is another file.
 func (a *attempt) save() (unsaved string) {
 	err := a.put()
-	for tries, pause := 0, saveAgain; err != nil && (tries < saveTries || !a.k.heard()); tries, pause = tries+1, min(2*pause, saveLater) {
+	for tries, pause := 0, saveAgain; err != nil && (tries < saveTries || !a.k.hasRunner()); tries, pause = tries+1, min(2*pause, saveLater) {
 		<-time.After(pause)
 		err = a.put()
 	}
@@ -137,9 +136,9 @@ func (a *attempt) save() (unsaved string) {
 	return fmt.Sprintf("cannot write %s: %v", a.file.Name(), err)
 }
 
-// saveLater keeps trying until the disk takes the record, or until its file has been removed,
-// so that nobody needs it. The keeper stays until then. A run that has been told starts
-// nothing more, so no other attempt gets the slot.
+// saveLater keeps trying until the disk accepts the record or its file has been removed. The
+// keeper stays until then. The run has been notified and starts nothing more, so no other attempt
+// gets the slot.
 func (k *keeper) saveLater(f *os.File, r wire.Record) {
 	k.mu.Lock()
 	k.outlasts++

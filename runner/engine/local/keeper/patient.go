@@ -22,9 +22,9 @@ const (
 // process could not read /proc, and would believe that running processes had ended.
 const spareFiles = 8
 
-// crowded reports whether these descriptors are among the last ones available: the
+// lastDescriptors reports whether these descriptors are among the last ones available: the
 // kernel always assigns the lowest free one.
-func (k *keeper) crowded(fds ...int) bool {
+func (k *keeper) lastDescriptors(fds ...int) bool {
 	return k.files > 0 && slices.Max(fds) >= k.files-spareFiles
 }
 
@@ -38,10 +38,10 @@ func scarce(err error) bool {
 	return outOfFiles(err) || errors.As(err, &e) && (e.err == unix.EAGAIN || e.err == unix.ENOMEM)
 }
 
-// patient retries a step while processes or files are scarce. That is not the job's
+// retryWhileScarce retries a step while processes or files are scarce. That is not the job's
 // fault, and a whole batch would otherwise fail within seconds. While other attempts are
 // running, which may end and make room, it keeps waiting.
-func (a *attempt) patient(step func() error) error {
+func (a *attempt) retryWhileScarce(step func() error) error {
 	err := step()
 	if !scarce(err) {
 		return err
@@ -66,5 +66,5 @@ func (a *attempt) patient(step func() error) error {
 
 // othersRun reports whether another attempt has a process.
 func (k *keeper) othersRun(a *attempt) bool {
-	return slices.ContainsFunc(k.living(), func(b *attempt) bool { return b != a && b.running.Load() != nil })
+	return slices.ContainsFunc(k.liveAttempts(), func(b *attempt) bool { return b != a && b.running.Load() != nil })
 }

@@ -44,12 +44,12 @@ func TestStartsAgainWhenThereIsRoom(t *testing.T) {
 		}
 		return nil
 	}
-	if err := a.patient(try); err != nil || tries != 3 || warned != 1 {
+	if err := a.retryWhileScarce(try); err != nil || tries != 3 || warned != 1 {
 		t.Errorf("got %v after %d tries, with %d warnings", err, tries, warned)
 	}
 	tries = 0
 	a.stops.Put(&wire.Message{Why: "gpurun stop", How: engine.Term})
-	if err := a.patient(try); !errors.Is(err, none) || tries != 1 {
+	if err := a.retryWhileScarce(try); !errors.Is(err, none) || tries != 1 {
 		t.Errorf("stopped: got %v after %d tries", err, tries)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A reaper waits for the children of this process: those it started, whose end somebody
-// awaits, and the orphans that it gets as a subreaper.
+// A reaper waits for the children of this process: those it started, whose ends callers await,
+// and the orphans that it inherits as a subreaper.
 type reaper struct {
 	orphan func([]end) // called with the orphans that have ended, before other ends of the same round are delivered
 

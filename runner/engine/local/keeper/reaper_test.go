@@ -7,7 +7,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// Whoever waits for a child gets its end, and the others are orphans.
+// The caller that waits for a child gets its end; all other children are orphans.
 func TestOrphansAndOthers(t *testing.T) {
 	const pid = 1 << 30 // no process has it
 	var orphans []end

@@ -15,12 +15,12 @@ import (
 	"gpurun/state/host"
 )
 
-// makeWay asks the attempt to save its work, and stops it after a while. Only processes
-// that catch the signal get it: it would end any other. If none does, nothing of its work
-// would be saved, so it continues.
-func (a *attempt) makeWay(m *wire.Message) {
+// requestSave asks the attempt to save its work, and stops it after m.Wait. It signals only
+// processes that catch the signal, which would end any other. If none does, the attempt
+// continues, because stopping it would lose its work.
+func (a *attempt) requestSave(m *wire.Message) {
 	if a.ending.On() || a.rec.Why != "" {
-		return // it is on its way already
+		return // it is already stopping
 	}
 	sig := unix.SignalNum("SIG" + m.Signal)
 	catching, no := a.catching(sig), ""
@@ -31,21 +31,21 @@ func (a *attempt) makeWay(m *wire.Message) {
 		no = fmt.Sprintf("none of its processes catches SIG%s", m.Signal)
 	}
 	if no != "" {
-		a.tell(&wire.Message{Op: wire.Declined, UniID: a.UniID, Why: no})
+		a.send(&wire.Message{Op: wire.Declined, UniID: a.UniID, Why: no})
 		return
 	}
 	a.rec.Save = host.Boottime() + m.Wait
-	a.because(m.Why)
+	a.recordReason(m.Why)
 	a.announce(m.Why)
-	a.push(catching, sig)
+	a.signalSave(catching, sig)
 }
 
-// push has processes save their work by a signal, also those of an attempt that is suspended.
-func (a *attempt) push(catching []procs.ID, sig unix.Signal) {
+// signalSave sends processes the signal to save their work, and resumes a suspended attempt.
+func (a *attempt) signalSave(catching []procs.ID, sig unix.Signal) {
 	for _, id := range catching {
 		_ = procs.Signal(id, sig)
 	}
-	if a.still {
+	if a.suspended {
 		a.resume()
 	}
 	a.saving.Set(a.rec.Save)
@@ -61,9 +61,9 @@ func (a *attempt) catching(sig unix.Signal) (ids []procs.ID) {
 	return slices.DeleteFunc(slices.Clone(ids), func(id procs.ID) bool { return justForked(id, ids) })
 }
 
-// justForked reports whether a process has been forked by one of some a moment ago and has
-// not executed its own program. It still shows what its parent catches, but will not: a
-// shell's next command would die of the signal.
+// justForked reports whether one of the given processes has just forked this one, which has not
+// executed its own program yet. It still has its parent's signal handlers but will lose them: the
+// signal would kill a shell's next command.
 func justForked(id procs.ID, of []procs.ID) bool {
 	age := host.Boottime() - time.Duration(id.Start)*10*time.Millisecond // in clock ticks
 	p, ok := procs.One(id.PID)
@@ -78,9 +78,9 @@ func justForked(id procs.ID, of []procs.ID) bool {
 // forkedFor is how long a child may take to execute its program, on a busy machine.
 const forkedFor = 200 * time.Millisecond
 
-// saved stops an attempt that has had its time to save its work, or has ended before. That
-// time was the whole grace of a timeout.
-func (a *attempt) saved() {
+// stopAfterSave stops an attempt whose time to save its work is over, or that has already ended.
+// After a timeout, that time was its whole grace period.
+func (a *attempt) stopAfterSave() {
 	a.saving.Off()
 	how := engine.Term
 	if a.rec.Why == state.WhyTimeout && a.exit != nil {

@@ -26,8 +26,8 @@ type scans struct {
 	spent time.Duration // on recent scans
 }
 
-// Unless somebody is in a hurry, scans take at most 1/scanShare of the time in the long
-// run; scanBurst may be spent at once.
+// Scans that are not urgent take at most 1/scanShare of the time in the long run, with bursts of
+// up to scanBurst.
 const (
 	scanShare = 10
 	scanBurst = 50 * time.Millisecond
@@ -59,7 +59,7 @@ func (k *keeper) scan(hurry bool) *scan {
 
 // tops assigns the keeper's children to attempts.
 func (f *forest) tops(k *keeper, s *scan) map[int]string {
-	live := k.living()
+	live := k.liveAttempts()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	tops := map[int]string{}

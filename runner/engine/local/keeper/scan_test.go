@@ -56,7 +56,7 @@ func TestFleetingAfterAnotherScan(t *testing.T) {
 	if k.scan(false) == s {
 		t.Fatal("the scan was not a new one")
 	}
-	if !k.fleeting(s) {
+	if !k.hasUnscannedOrphans(s) {
 		t.Error("an orphan that started after the scan counts as seen")
 	}
 }

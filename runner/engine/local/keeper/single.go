@@ -6,10 +6,10 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// Single runs one attempt in this process, on which nobody calls: the keeper of a cluster's
-// job. The file of the status record exists already. tell gets what a runner would
-// be told, asked brings stops, and peaks says what its GPUs have shown, for the record. It
-// returns once nothing of the attempt is left.
+// Single runs one attempt in this process, without a socket: it is the keeper of a cluster job.
+// The file of the status record exists already. tell receives the messages for a runner, asked
+// delivers stops, and peaks returns the GPUs' peak memory for the record. Single returns once no
+// process of the attempt is left.
 func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-chan *wire.Message, peaks func() ([]gpu.Peak, int)) (*engine.Ended, error) {
 	ignoreTerminal()
 	closeOnExec()
@@ -29,7 +29,7 @@ func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-c
 		}
 	}()
 	ended := k.live(a)
-	a.tellRunning()
+	a.sendRunning()
 	k.forget(a)
 	k.checkQuiet()
 	<-k.quiet

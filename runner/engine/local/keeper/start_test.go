@@ -89,7 +89,7 @@ func TestStartSignals(t *testing.T) {
 	}
 }
 
-// The functions that bash exports, and whatever else only looks odd, reach the command.
+// Functions that bash exports and other oddly named variables reach the command.
 func TestStartEnvironment(t *testing.T) {
 	p, out := command(t, "env -0 | sort -z | tr '\\0' '\\n' | grep -v -e ^PWD -e ^_ -e ^SHLVL -e ^PATH -e ^OLDPWD")
 	p.path, p.argv[0] = "/bin/bash", "bash"
@@ -99,7 +99,7 @@ func TestStartEnvironment(t *testing.T) {
 	}
 }
 
-// What does not begin leaves nothing in the log and does not run.
+// A command that does not begin leaves nothing in the log.
 func TestStartFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		spoil func(*program)
@@ -122,7 +122,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// What could not be executed has not begun, and can be started again.
+// A command that could not be executed has not begun and can be started again.
 func TestStartAgain(t *testing.T) {
 	p, out := command(t, "echo ran")
 	p.path = "/nowhere"

@@ -6,20 +6,20 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// suspend stops the attempt's processes. It may be repeated, for those that have turned up since,
-// such as its next command. Ending it goes before, and so does the save of its work: its processes
-// go on for that.
+// suspend stops the attempt's processes. It may be repeated, for new processes such as the next
+// command. An attempt that is ending or saving its work is not suspended, because its processes
+// must run for that.
 func (a *attempt) suspend() {
 	if a.ending.On() || a.saving.On() {
 		return
 	}
-	a.still = true
-	_ = a.k.frozen(a)
+	a.suspended = true
+	_ = a.k.freezeTree(a)
 }
 
-// resume has them go on.
+// resume continues the attempt's processes.
 func (a *attempt) resume() {
-	a.still = false
+	a.suspended = false
 	for _, id := range a.k.members(a) {
 		_ = procs.Signal(id, unix.SIGCONT)
 	}

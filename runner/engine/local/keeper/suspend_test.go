@@ -15,8 +15,8 @@ import (
 	"gpurun/state/host"
 )
 
-// An attempt that is suspended goes on to save its work, and does not stand still again before it
-// is over.
+// A suspended attempt continues in order to save its work, and is not suspended again before it
+// ends.
 func TestSaveWhileSuspended(t *testing.T) {
 	const folder = "GPURUN_TEST_SUSPENDED"
 	dir := os.Getenv(folder)

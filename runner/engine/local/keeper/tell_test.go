@@ -9,19 +9,19 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// That an attempt runs is told once: before anything else about it, and soon at the latest.
+// The keeper reports Running once, soon, and before anything else about the attempt.
 func TestRunningIsToldOnce(t *testing.T) {
 	said := make(chan string, 10)
 	k := &keeper{tell: func(m *wire.Message) { said <- m.Op }}
 	a := newAttempt(k, &engine.Launch{})
-	a.untold = &engine.Running{PID: 1}
-	a.tell(&wire.Message{Op: wire.Declined})
-	a.tell(&wire.Message{Op: wire.Background})
+	a.unreported = &engine.Running{PID: 1}
+	a.send(&wire.Message{Op: wire.Declined})
+	a.send(&wire.Message{Op: wire.Background})
 	if got, want := []string{<-said, <-said, <-said}, []string{wire.Running, wire.Declined, wire.Background}; !slices.Equal(got, want) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	ends := make(chan end)
-	a.untold, a.exit = &engine.Running{PID: 1}, ends
+	a.unreported, a.exit = &engine.Running{PID: 1}, ends
 	go func() {
 		if got := <-said; got != wire.Running {
 			t.Errorf("told %q of one that goes on", got)
@@ -30,10 +30,10 @@ func TestRunningIsToldOnce(t *testing.T) {
 	}()
 	began := time.Now()
 	a.follow()
-	if took := time.Since(began); took < tellWithin {
+	if took := time.Since(began); took < sendWithin {
 		t.Errorf("told after %v, want it to travel with an end that comes by then", took)
 	}
-	if a.untold != nil || len(said) > 0 {
+	if a.unreported != nil || len(said) > 0 {
 		t.Error("told again")
 	}
 }

@@ -16,8 +16,8 @@ import (
 // readings is how often a record is read that its keeper may be writing.
 const readings = 3
 
-// Find returns what is on record of an attempt, wherever that is. The error is ErrNoRecord if
-// there is nothing that can be read, and another if nobody knows.
+// Find returns an attempt's record from its journal or folder. The error is ErrNoRecord if there
+// is no valid record, and another one if that cannot be determined.
 func Find(dir, uniID string) (*Record, error) {
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -43,9 +43,9 @@ func Find(dir, uniID string) (*Record, error) {
 	return inFolder(dir, uniID)
 }
 
-// Forbid keeps what has not begun of an attempt from beginning. Its keeper records each
-// command that is to begin, and then looks whether that is forbidden: whoever has forbidden
-// it learns from the record what has begun.
+// Forbid keeps an attempt's next command from beginning. The keeper records each command before
+// it begins, and then checks Forbidden, so the caller can read from the record which commands
+// have begun.
 func Forbid(dir string) error {
 	if fi, err := os.Lstat(dir); err == nil && fi.IsDir() {
 		return void(dir)
@@ -57,7 +57,7 @@ func Forbid(dir string) error {
 	return f.Close()
 }
 
-// Forbidden reports whether somebody has forbidden an attempt to begin.
+// Forbidden reports whether Forbid was called for an attempt.
 func Forbidden(dir string) bool {
 	_, err := os.Lstat(dir + state.VoidSuffix)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -89,7 +89,7 @@ func void(dir string) (err error) {
 	}
 }
 
-// inFolder returns what an attempt's folder has on record.
+// inFolder returns the record in an attempt's folder.
 func inFolder(dir, uniID string) (*Record, error) {
 	r, err := ReadRecord(dir, uniID)
 	for i := 0; ; i++ {

@@ -63,7 +63,7 @@ func TestFindTorn(t *testing.T) {
 	}
 }
 
-// A journal that cannot be read says nothing about what has begun.
+// An unreadable journal is an error, not evidence that nothing began.
 func TestFindUnreadable(t *testing.T) {
 	dir := journalOf(t, &Record{UniID: "a"})
 	path := filepath.Join(filepath.Dir(dir), "run"+state.JournalSuffix)
@@ -75,8 +75,8 @@ func TestFindUnreadable(t *testing.T) {
 	}
 }
 
-// Whatever is in a journal, it is read, and a whole record is found unless another slot claims to
-// be the same attempt's.
+// Find accepts any journal content, and returns a whole record unless another slot has the same
+// attempt.
 func FuzzJournal(f *testing.F) {
 	whole := &Record{State: StateOver, UniID: "mine", Exit: 5, Begun: 1}
 	other := (&Record{State: StateOpen, UniID: "theirs"}).Encode()

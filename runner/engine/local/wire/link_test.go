@@ -48,7 +48,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// Nobody waits for a side that does not read, neither when sending nor, for long, when closing.
+// Sending to a side that does not read does not block, and closing blocks only briefly.
 func TestDeafSide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

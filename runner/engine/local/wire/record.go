@@ -62,24 +62,24 @@ type Record struct {
 	Peaks    []gpu.Peak `json:"peaks,omitempty"` // of its GPUs, if the node of a cluster read them
 	Readings int        `json:"peak_readings,omitempty"`
 	Unfit    gpu.Bytes  `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
-	Untold   bool       `json:"gpus_untold,omitempty"`            // it did not begin because nobody said which GPUs of the node are its own
+	Untold   bool       `json:"gpus_untold,omitempty"`            // it did not begin because the cluster did not assign it GPUs of the node
 
-	Save    time.Duration  `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
-	Tree    bool           `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
-	Timeout time.Duration  `json:"timeout_ns,omitempty"`
-	Notice  *engine.Notice `json:"notice,omitempty"` // of its timeout
-	Grace   time.Duration  `json:"grace_ns,omitempty"`
-	Boot    time.Duration  `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
-	BootID  string         `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
+	Save    time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
+	Tree    bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
+	Timeout time.Duration         `json:"timeout_ns,omitempty"`
+	Notice  *engine.TimeoutSignal `json:"notice,omitempty"` // of its timeout
+	Grace   time.Duration         `json:"grace_ns,omitempty"`
+	Boot    time.Duration         `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
+	BootID  string                `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
 
 	Of *Origin `json:"of,omitempty"`
 
 	Slot state.Slot `json:"-"` // where it is
 }
 
-// Told returns how the attempt is told that its timeout is over.
-func (r *Record) Told() engine.Notice {
-	n := engine.Notice{Grace: r.Grace}
+// Told returns the signal that the attempt gets when its timeout expires.
+func (r *Record) Told() engine.TimeoutSignal {
+	n := engine.TimeoutSignal{Grace: r.Grace}
 	if r.Notice != nil {
 		n = *r.Notice
 	}
@@ -172,7 +172,7 @@ func RecordIn(b []byte, uniID string) (*Record, error) {
 }
 
 // OpenRecord opens the file that has, or is to have, an attempt's record. It is never created
-// here: whoever removed it has given the attempt up.
+// here: a missing file means that the attempt was given up.
 func OpenRecord(dir string, s state.Slot) (*os.File, error) {
 	f, err := host.OpenOwn(cmp.Or(s.Journal, filepath.Join(dir, StatusFile)), os.O_RDWR, 0)
 	if err != nil {

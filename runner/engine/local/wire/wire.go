@@ -1,6 +1,5 @@
-// Package wire is what the runner's side of local processes and their keeper say to each
-// other: messages over a socket, and the records by which either learns what happened when
-// the other is gone.
+// Package wire defines how a runner and its keepers communicate: messages over a socket, and
+// records on disk that tell either side what happened after the other is gone.
 package wire
 
 import (
@@ -26,7 +25,7 @@ type Message struct {
 	UniID   string          `json:"uni_id,omitempty"`
 	Launch  *engine.Launch  `json:"launch,omitempty"`
 	Why     string          `json:"why,omitempty"`
-	How     engine.How      `json:"how,omitempty"`
+	How     engine.StopMode `json:"how,omitempty"`
 	Signal  string          `json:"signal,omitempty"`  // Save: "USR1"
 	Wait    time.Duration   `json:"wait_ns,omitempty"` // Save: how long after it
 	Running *engine.Running `json:"running,omitempty"`
@@ -63,8 +62,8 @@ const (
 	Ack       = "ack"      // the ledger has the reason for a Stopping
 	OnGPU     = "on-gpu"   // these processes were seen on the attempt's GPUs
 	MakeClaim = "claim"    // answered by Claimed
-	Stand     = "stand"    // names the processes a claim is for that the sender runs itself
-	Offer     = "offer"    // lets another run have part of the claim of an ended attempt
+	Stand     = "stand"    // binds a claim to processes that the sender runs itself
+	Offer     = "offer"    // lets another run take part of the claim of an ended attempt
 	Withdraw  = "withdraw" // ends a claim or part of it; answered by Withdrawn
 )
 
@@ -78,7 +77,7 @@ const (
 	Ended      = "ended"
 	Unknown    = "unknown"   // no such attempt; look at its record
 	Claimed    = "claimed"   // with other runs' claims, or why it failed
-	Withdrawn  = "withdrawn" // nobody sees the claim any more
+	Withdrawn  = "withdrawn" // no other run sees the claim any more
 	Warn       = "warn"      // about the keeper's own work
 )
 

@@ -158,6 +158,9 @@ func (s *Site) Thousands(t *testing.T) {
 // ControllerKilled crashes the controller while jobs begin and end, which may forget or repeat some of that. Every
 // job ends once, and none runs twice at a time.
 func (s *Site) ControllerKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a task that the cluster forgot is given up after two minutes of silence")
+	}
 	n := 20 * *Crashes
 	b := s.New(t, Journalled(s.settings("2s"), n, "gpus: 1", "1"))
 	out := b.Crash(*Crashes, n, s.Tend, "jobs.yaml")

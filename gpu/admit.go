@@ -65,7 +65,7 @@ var (
 		}, words: text("the job failed on it, and is tried elsewhere first")},
 		{code: Held, refuses: func(q *query, d *device) bool {
 			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.share) })
-		}, words: func(_ *query, d *device) string { return heldHere(len(d.holds)) }, ours: withoutOurs},
+		}, words: func(_ *query, d *device) string { return heldByRun(len(d.holds)) }, ours: withoutOurs},
 		{code: Claimed, refuses: func(q *query, d *device) bool { return d.barring(q.req.Share) != nil },
 			words: func(_ *query, d *device) string { return d.claims[0].words() }},
 		{code: Kept, refuses: func(q *query, d *device) bool { return q.gatherer(d) != nil }, words: gathererWords},
@@ -76,7 +76,7 @@ var (
 			words: func(_ *query, d *device) string { return d.own.on() }},
 		{code: OthersThere, refuses: func(q *query, d *device) bool { return q.avoids() && d.foreign != nil },
 			words: func(q *query, d *device) string { return d.foreign.on() + q.avoiding() }},
-		{code: Hidden, refuses: func(q *query, d *device) bool { return q.avoids() && d.strange(q.now) > 0 },
+		{code: Hidden, refuses: func(q *query, d *device) bool { return q.avoids() && d.unattributed(q.now) > 0 },
 			words: func(q *query, d *device) string { return d.hiddenWords() + q.avoiding() }},
 	}
 	numbers = []rule{
@@ -90,8 +90,8 @@ var (
 		{code: MemoryShort, refuses: func(q *query, d *device) bool { return d.free >= 0 && d.free-d.promised < q.memory(d) },
 			words: missingMemory, ours: ourMemory},
 		{code: Busy, refuses: func(q *query, d *device) bool { return q.util(d) > q.req.MaxUtil }, words: busy,
-			ours: func(_ *query, d *device) bool { return len(d.holds) > 0 && !d.strangers() }},
-		{code: Limit, host: true, refuses: func(q *query, d *device) bool { return q.left < q.fresh() && !q.pool.yours(d) },
+			ours: func(_ *query, d *device) bool { return len(d.holds) > 0 && !d.hasStrangers() }},
+		{code: Limit, host: true, refuses: func(q *query, d *device) bool { return q.left < q.fresh() && !q.pool.userHolds(d) },
 			words: func(q *query, _ *device) string { return q.holding() + "; " + q.limitedBy }},
 		{code: Limit, refuses: func(q *query, d *device) bool { return q.full && len(d.holds) == 0 },
 			words: func(q *query, _ *device) string {
@@ -149,7 +149,7 @@ func (q *query) avoiding() string {
 	if q.pool.rules.Others == OthersAvoid {
 		return " (others: avoid)"
 	}
-	return "; " + q.pool.rules.Host.Said("others: avoid")
+	return "; " + q.pool.rules.Host.WithSource("others: avoid")
 }
 
 // fresh returns how many devices at least the request needs that this user does not hold yet.
@@ -222,7 +222,7 @@ func withoutOurs(q *query, d *device) bool {
 	if d.own != nil && !q.req.Share || d.foreign != nil && (d.mode == ComputeExclusive || q.avoids()) {
 		return false
 	}
-	return !q.crowded(d, nil) && !(q.avoids() && d.strange(q.now) > 0) && (d.free < 0 || d.potential() >= q.memory(d))
+	return !q.crowded(d, nil) && !(q.avoids() && d.unattributed(q.now) > 0) && (d.free < 0 || d.potential() >= q.memory(d))
 }
 
 // ourMemory reports whether the request lacks only memory that attempts of this run hold,
@@ -235,7 +235,7 @@ func ourMemory(q *query, d *device) bool {
 // the last 3 s, or of the last minute if strangers are there; -1 if it is unknown or does
 // not matter.
 func (q *query) util(d *device) int {
-	if q.req.MaxUtil >= 100 || d.empty() || d.returned(q.now) || q.req.Share && !q.req.UtilOnOwn && !d.strangers() {
+	if q.req.MaxUtil >= 100 || d.empty() || d.returned(q.now) || q.req.Share && !q.req.UtilOnOwn && !d.hasStrangers() {
 		return -1
 	}
 	return d.peaks[d.window()]

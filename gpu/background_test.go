@@ -31,12 +31,12 @@ func TestGiveWay(t *testing.T) {
 		{name: "another's later one", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, want: "dave9"},
 		{name: "another's earlier one", claims: func(p *Pool) []Claim { return aback(p, "dave", 1, 1) }, want: "ours"},
 		{name: "the last one that suits", want: "ours", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) },
-			wish: func(_ *Pool, w *Wish) { w.Asks[0].UUIDs = w.Asks[0].UUIDs[:1] }},
-		{name: "none suits", wish: func(_ *Pool, w *Wish) { w.Asks[0].Memory = 30 * GiB }},
+			wish: func(_ *Pool, w *Wish) { w.Requests[0].UUIDs = w.Requests[0].UUIDs[:1] }},
+		{name: "none suits", wish: func(_ *Pool, w *Wish) { w.Requests[0].Memory = 30 * GiB }},
 		{name: "free devices satisfy it", claims: func(*Pool) []Claim { return []Claim{} }},
-		{name: "free devices do not satisfy all of it", claims: func(*Pool) []Claim { return []Claim{} }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Jobs = 3 }, want: "ours"},
+		{name: "free devices do not satisfy all of it", claims: func(*Pool) []Claim { return []Claim{} }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Jobs = 3 }, want: "ours"},
 		{name: "background never stops background", wish: func(_ *Pool, w *Wish) { w.Background = true }},
-		{name: "its limits are reached", wish: func(_ *Pool, w *Wish) { w.Asks[0].Room = 0 }},
+		{name: "its limits are reached", wish: func(_ *Pool, w *Wish) { w.Requests[0].Room = 0 }},
 		{name: "offered already", claims: func(p *Pool) []Claim {
 			c := held(p, 1, "carol", carol)
 			c.To = "bob"
@@ -47,9 +47,9 @@ func TestGiveWay(t *testing.T) {
 			c.Since = noon.Add(time.Hour)
 			return append(aback(p, "dave", 9, 2), c)
 		}},
-		{name: "two devices, two jobs", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 2 }},
-		{name: "two devices of one job", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 2 }},
-		{name: "more devices than all leave", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 3 }},
+		{name: "two devices, two jobs", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
+		{name: "two devices of one job", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
+		{name: "more devices than all leave", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 3 }},
 		{name: "beside a job that stays", want: "ours", claims: func(p *Pool) []Claim {
 			stays, goes := held(p, 1, "carol", carol), aback(p, "dave", 9, 1)
 			stays.Share, goes[0].Share = true, true
@@ -75,13 +75,13 @@ func TestGiveWay(t *testing.T) {
 			if tt.wish != nil {
 				tt.wish(p, &w)
 			}
-			p.Notice(sec(100), claims, []Wish{w})
-			p.Notice(sec(102), claims, []Wish{w})
+			p.ObserveOthers(sec(100), claims, []Wish{w})
+			p.ObserveOthers(sec(102), claims, []Wish{w})
 			at := tt.at
 			if at == 0 {
 				at = 5
 			}
-			got, why, _ := p.Turns.GiveWay(sec(100 + at))
+			got, why, _ := p.Turns.NextPreempted(sec(100 + at))
 			if got != tt.want || (why != "") != (got != "") {
 				t.Errorf("%q gives way (%q), want %q", got, why, tt.want)
 			}
@@ -95,29 +95,29 @@ func TestGiveWayInTime(t *testing.T) {
 	p.rules.Background = true
 	p.Turns.own = Wish{}
 	p.Hold("ours", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB, Since: noon, Background: true})
-	p.Notice(sec(100), aback(p, "dave", 9, 1), []Wish{wish(p, "bob", bob, 2, 1)})
+	p.ObserveOthers(sec(100), aback(p, "dave", 9, 1), []Wish{wish(p, "bob", bob, 2, 1)})
 	for _, tt := range []struct {
 		at   float64
 		want string
 		next time.Duration
 	}{{104, "", sec(105)}, {105, "dave9", sec(165)}, {164, "dave9", sec(165)}, {165, "ours", sec(225)}, {225, "", 0}} {
-		if got, _, next := p.Turns.GiveWay(sec(tt.at)); got != tt.want || next != tt.next {
+		if got, _, next := p.Turns.NextPreempted(sec(tt.at)); got != tt.want || next != tt.next {
 			t.Errorf("at %v s %q gives way, until %v, want %q, %v", tt.at, got, next, tt.want, tt.next)
 		}
 	}
-	p.Turns.giving = giving{}
-	p.Turns.PassOver(sec(300), Turn{Run: "bob", UID: bob})
-	if got, _, next := p.Turns.GiveWay(sec(359)); got != "" || next != sec(360) {
+	p.Turns.giving = preemption{}
+	p.Turns.Skip(sec(300), Turn{Run: "bob", UID: bob})
+	if got, _, next := p.Turns.NextPreempted(sec(359)); got != "" || next != sec(360) {
 		t.Errorf("%q yields to who was passed over, until %v", got, next)
 	}
-	if got, _, _ := p.Turns.GiveWay(sec(360)); got != "dave9" {
+	if got, _, _ := p.Turns.NextPreempted(sec(360)); got != "dave9" {
 		t.Errorf("%q gives way", got)
 	}
 	// It got a GPU meanwhile: its time begins again.
 	w := wish(p, "bob", bob, 2, 1)
 	w.Since = noon.Add(time.Minute)
-	p.Notice(sec(400), aback(p, "dave", 9, 1), []Wish{w})
-	if got, _, _ := p.Turns.GiveWay(sec(404)); got != "" {
+	p.ObserveOthers(sec(400), aback(p, "dave", 9, 1), []Wish{w})
+	if got, _, _ := p.Turns.NextPreempted(sec(404)); got != "" {
 		t.Errorf("%q gives way", got)
 	}
 }
@@ -132,8 +132,8 @@ func TestBackgroundLoad(t *testing.T) {
 	if mine, his := r.load(me, nil), r.load(dave, nil); mine != 0 || his != 0 {
 		t.Errorf("loads are %v and %v", mine, his)
 	}
-	p.Pass(sec(2))
-	p.Pass(sec(200))
+	p.AdvanceTo(sec(2))
+	p.AdvanceTo(sec(200))
 	if p.Used(me) != 0 || p.Used(dave) != 0 {
 		t.Errorf("%v and %v GPU seconds count", p.Used(me), p.Used(dave))
 	}

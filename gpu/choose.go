@@ -51,7 +51,7 @@ func (q *query) note(d *device) string {
 func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
 	q := p.query(now, &req)
 	var notes []string
-	for _, d := range p.among(g.UUIDs) {
+	for _, d := range p.byUUID(g.UUIDs) {
 		if note := q.note(d); note != "" {
 			notes = append(notes, "GPU "+d.label()+" was "+note)
 		}
@@ -65,9 +65,9 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	if req.Max <= 0 {
 		return Grant{}, true
 	}
-	free, _ := p.sort(now, &req, kept)
+	free, _ := p.partition(now, &req, kept)
 	p.order(now, &req, free)
-	free = p.set(now, single(free, &req), req.Max)
+	free = p.choose(now, single(free, &req), req.Max)
 	if len(free) < max(1, req.Min) {
 		return Grant{}, false
 	}
@@ -96,9 +96,9 @@ func single(devs []*device, req *Request) []*device {
 	return devs[:min(1, len(devs))]
 }
 
-// set chooses up to most of devs, which are in order of preference: the closest ones that
+// choose chooses up to most of devs, which are in order of preference: the closest ones that
 // this run may hold, among as few other users as possible.
-func (p *Pool) set(now time.Duration, devs []*device, most int) []*device {
+func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
 	}
@@ -121,17 +121,17 @@ func (p *Pool) set(now time.Duration, devs []*device, most int) []*device {
 	return first
 }
 
-// Could returns the devices that admit req now, except kept ones and up to this
+// Candidates returns the devices that admit req now, except kept ones and up to this
 // run's limit, and those that only this run's own attempts keep from it.
 // Together they are what patience can wait for.
-func (p *Pool) Could(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
-	f, o := p.sort(now, &req, kept)
+func (p *Pool) Candidates(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
+	f, o := p.partition(now, &req, kept)
 	return uuids(p.within(now, f)), uuids(o)
 }
 
-// sort returns the devices, except kept ones, that admit req, and those that only this
+// partition returns the devices, except kept ones, that admit req, and those that only this
 // run's own attempts keep from it.
-func (p *Pool) sort(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {
+func (p *Pool) partition(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {
 	q := p.query(now, req)
 	for _, d := range p.devs {
 		if slices.Contains(kept, d.UUID) {
@@ -206,7 +206,7 @@ func (d *device) standing(now time.Duration) int {
 	switch {
 	case d.suspect:
 		return 2
-	case d.foreign != nil || d.strange(now) > 0:
+	case d.foreign != nil || d.unattributed(now) > 0:
 		return 1
 	}
 	return 0
@@ -218,7 +218,7 @@ func (p *Pool) within(now time.Duration, devs []*device) []*device {
 	room := p.limit() - p.held()
 	quota, _ := p.quota(now)
 	return slices.DeleteFunc(devs, func(d *device) bool {
-		fresh, yours := len(d.holds) == 0, p.yours(d)
+		fresh, yours := len(d.holds) == 0, p.userHolds(d)
 		if fresh && room <= 0 || !yours && quota <= 0 {
 			return true
 		}
@@ -235,10 +235,10 @@ func (p *Pool) within(now time.Duration, devs []*device) []*device {
 // held returns how many devices this run's attempts hold.
 func (p *Pool) held() int { return p.count(func(d *device) bool { return len(d.holds) > 0 }) }
 
-func (p *Pool) count(is func(d *device) bool) int { return len(p.those(is)) }
+func (p *Pool) count(is func(d *device) bool) int { return len(p.filter(is)) }
 
-// those returns the devices of which something is true, in PCI order.
-func (p *Pool) those(is func(d *device) bool) []*device {
+// filter returns the devices of which something is true, in PCI order.
+func (p *Pool) filter(is func(d *device) bool) []*device {
 	return slices.DeleteFunc(slices.Clone(p.devs), func(d *device) bool { return !is(d) })
 }
 

@@ -118,12 +118,12 @@ func TestCould(t *testing.T) {
 			with(r, Process{UID: me, Attempt: "c", Memory: 8 * GiB})
 		}
 	})
-	free, ours := p.Could(sec(1), Request{Min: 4, Max: 4, Memory: 20 * GiB, MaxUtil: 30}, []UUID{"GPU-5"})
+	free, ours := p.Candidates(sec(1), Request{Min: 4, Max: 4, Memory: 20 * GiB, MaxUtil: 30}, []UUID{"GPU-5"})
 	if wantFree, wantOurs := []UUID{"GPU-0"}, []UUID{"GPU-1", "GPU-4"}; !slices.Equal(free, wantFree) || !slices.Equal(ours, wantOurs) {
 		t.Errorf("got %v, %v, want %v, %v", free, ours, wantFree, wantOurs)
 	}
 	p.Release(sec(2), "a")
-	if _, ours := p.Could(sec(2), one(20*GiB), nil); !slices.Contains(ours, "GPU-1") {
+	if _, ours := p.Candidates(sec(2), one(20*GiB), nil); !slices.Contains(ours, "GPU-1") {
 		t.Errorf("just given back: got %v", ours)
 	}
 }
@@ -133,11 +133,11 @@ func TestCouldOfSharers(t *testing.T) {
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB, Share: true})
 	see(p, sec(1), nil)
 	req := Request{Min: 1, Max: 1, Memory: 20 * GiB, MaxUtil: 100, Share: true}
-	if _, ours := p.Could(sec(1), req, nil); len(ours) != 1 {
+	if _, ours := p.Candidates(sec(1), req, nil); len(ours) != 1 {
 		t.Errorf("lacks only our memory: got %v", ours)
 	}
 	see(p, sec(2), func(_ int, r *Reading) { with(r, bobs(10*GiB)) })
-	if free, ours := p.Could(sec(2), req, nil); len(free)+len(ours) != 0 {
+	if free, ours := p.Candidates(sec(2), req, nil); len(free)+len(ours) != 0 {
 		t.Errorf("lacks bob's too: got %v, %v", free, ours)
 	}
 }

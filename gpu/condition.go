@@ -20,7 +20,7 @@ var windows = [2]time.Duration{3 * time.Second, 60 * time.Second}
 
 // window returns which of the windows counts for d.
 func (d *device) window() int {
-	if d.strangers() {
+	if d.hasStrangers() {
 		return 1
 	}
 	return 0
@@ -80,12 +80,12 @@ func (w *activity) last() (time.Duration, bool) {
 // A DeviceView is what is known of one device, for whoever looks at the pool.
 type DeviceView struct {
 	Device
-	Free, Used Bytes // -1 if unknown
-	Util       int   // percent, the newest sample; -1 if unknown
-	Listed     bool  // Processes were read
-	Processes  []Process
-	Claims     []Claim // of other runs
-	Sick       []Quarantine
+	Free, Used  Bytes // -1 if unknown
+	Util        int   // percent, the newest sample; -1 if unknown
+	Listed      bool  // Processes were read
+	Processes   []Process
+	Claims      []Claim // of other runs
+	Quarantines []Quarantine
 }
 
 // Views returns what is known of every device, in PCI order.
@@ -100,7 +100,7 @@ func (p *Pool) Views(now time.Duration) []DeviceView {
 		}
 		for _, q := range p.quarantines {
 			if q.UUID == d.UUID && q.Ends > now {
-				all[i].Sick = append(all[i].Sick, q)
+				all[i].Quarantines = append(all[i].Quarantines, q)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why strin
 	q.UUID, q.Index, q.UID, q.Why, q.Evidence = id, d.Index, p.rules.UID, why, evidence
 	q = q.Again(boot, wall)
 	p.quarantines = append(slices.Clone(p.quarantines), q)
-	p.noteAilments(boot)
+	p.noteQuarantines(boot)
 	return q, true
 }
 
@@ -171,8 +171,8 @@ func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bo
 	return q, q.Ends > now
 }
 
-// noteAilments records which devices are quarantined now, and by whom.
-func (p *Pool) noteAilments(now time.Duration) {
+// noteQuarantines records which devices are quarantined now, and by whom.
+func (p *Pool) noteQuarantines(now time.Duration) {
 	for _, d := range p.devs {
 		d.sick = nil
 		if q, inForce := p.Quarantined(now, d.UUID); inForce {

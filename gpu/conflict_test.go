@@ -109,7 +109,7 @@ func TestClaimsBeforeTheYield(t *testing.T) {
 			p.Hold("mine", Grant{UUIDs: []UUID{"GPU-0"}, Memory: GiB, Share: tt.share})
 			see(2, Claim{UUID: "GPU-0", User: "alice", Job: "train", Attempt: "u"})
 			p.Release(3, "mine")
-			if !tt.share && p.Crowded([]UUID{"GPU-0"}) {
+			if !tt.share && p.StillInUse([]UUID{"GPU-0"}) {
 				t.Error("her claim asks for a reading of processes")
 			}
 			tt.then(p)

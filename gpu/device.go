@@ -26,12 +26,12 @@ type device struct {
 	activity
 	holds  []hold
 	claims []Claim
-	collected
-	ailment
-	left
+	gatherState
+	quarantineState
+	releaseState
 	offered bool   // by another run, to this one
 	to      string // the run that this one offers it to, or ""
-	tally
+	memoryTally
 }
 
 // latest is what the latest readings of a device say.
@@ -62,20 +62,20 @@ type hold struct {
 	ends    time.Time // see Grant
 }
 
-// collected is who keeps a device although no job of theirs is on it yet.
-type collected struct {
+// gatherState is who keeps a device although no job of theirs is on it yet.
+type gatherState struct {
 	gathers []Claim // gathering claims of other runs, as far as they count
 	mine    bool    // this run has one
 }
 
-// ailment is what users think of a device's health.
-type ailment struct {
+// quarantineState is what users think of a device's health.
+type quarantineState struct {
 	sick    *Quarantine // this user's that is in force, or nil
 	suspect bool        // another user has quarantined it
 }
 
-// left is what became of a device since an attempt of this run left it.
-type left struct {
+// releaseState is what became of a device since an attempt of this run left it.
+type releaseState struct {
 	released  time.Duration // time of the last release
 	awaited   bool          // released and not read since
 	back      bool          // just returned to this run
@@ -84,8 +84,8 @@ type left struct {
 	unyielded bool          // released by its only holder but still claimed: no other claim counts
 }
 
-// tally is computed by count, so judging a request costs next to nothing.
-type tally struct {
+// memoryTally is computed by count, so judging a request costs next to nothing.
+type memoryTally struct {
 	promised Bytes // to holds and claims, not yet allocated
 	ours     Bytes // how much more would be free without this run's attempts
 	foreign  *Process
@@ -174,9 +174,9 @@ func (d *device) filled() bool {
 	return d.free >= 0 && before-d.free > slack
 }
 
-// strange returns the memory in use that belongs to no visible process and cannot
+// unattributed returns the memory in use that belongs to no visible process and cannot
 // belong to the job that just ended here either.
-func (d *device) strange(now time.Duration) Bytes {
+func (d *device) unattributed(now time.Duration) Bytes {
 	lingering := Bytes(0) // as of the last list, what may be the ended job's
 	if d.whole >= 0 && d.listFree >= 0 {
 		lingering = max(0, d.whole-d.listFree)
@@ -253,7 +253,7 @@ func (d *device) contain(uid int) {
 // A quick reading does not show how much of its grant an attempt has allocated,
 // nor whose memory came or went. The whole grant then counts as promised.
 func (d *device) count(uid int) {
-	d.tally = tally{}
+	d.memoryTally = memoryTally{}
 	expected := Bytes(0) // memory that invisible processes of jobs may be using
 	for _, h := range d.holds {
 		taken, known := d.taken(h.attempt)
@@ -343,8 +343,8 @@ func (d *device) empty() bool {
 	return len(d.procs) == 0 && d.hidden == 0 && (d.listed || d.used >= 0)
 }
 
-// strangers reports whether somebody is on the device who is neither this user nor visible.
-func (d *device) strangers() bool { return d.foreign != nil || d.hidden > 0 }
+// hasStrangers reports whether somebody is on the device who is neither this user nor visible.
+func (d *device) hasStrangers() bool { return d.foreign != nil || d.hidden > 0 }
 
 // returned reports whether this run just got the device back.
 func (d *device) returned(now time.Duration) bool {

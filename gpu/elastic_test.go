@@ -35,12 +35,12 @@ func TestGifts(t *testing.T) {
 			wishes: func(p *Pool) []Wish { return []Wish{wish(p, "bob", bob, 9, 1)} }},
 		{name: "the device that he can use", want: "0 bob", wishes: func(p *Pool) []Wish {
 			w := wish(p, "bob", bob, 9, 1)
-			w.Asks[0].UUIDs = w.Asks[0].UUIDs[:1]
+			w.Requests[0].UUIDs = w.Requests[0].UUIDs[:1]
 			return []Wish{w}
 		}},
 		{name: "too little memory", wishes: func(p *Pool) []Wish {
 			w := wish(p, "bob", bob, 9, 1)
-			w.Asks[0].Memory = 30 * GiB
+			w.Requests[0].Memory = 30 * GiB
 			return []Wish{w}
 		}},
 		{name: "background", wishes: func(p *Pool) []Wish {
@@ -57,7 +57,7 @@ func TestGifts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := host(4)
 			if !tt.own {
-				p.Turns.own.Asks = nil
+				p.Turns.own.Requests = nil
 			}
 			if tt.has == nil {
 				tt.has = []int{0, 1, 2, 3}
@@ -72,16 +72,16 @@ func TestGifts(t *testing.T) {
 				wishes = tt.wishes(p)
 			}
 			for i := range wishes {
-				wishes[i].Asks[0].req = nil
+				wishes[i].Requests[0].req = nil
 			}
-			p.Notice(sec(2), claims, wishes)
+			p.ObserveOthers(sec(2), claims, wishes)
 			if tt.at == 0 {
 				tt.at = 8
 			}
 			req := Request{Min: max(1, tt.least), Max: 4, Memory: 8 * GiB, MaxUtil: 30}
 			before := fmt.Sprintf("%+v", p)
 			got := ""
-			for _, g := range p.Turns.Gifts(sec(tt.at), "a", req, tt.idle, func(uid int) bool { return uid == tt.except }) {
+			for _, g := range p.Turns.Releasable(sec(tt.at), "a", req, tt.idle, func(uid int) bool { return uid == tt.except }) {
 				if got != "" {
 					got += ", "
 				}
@@ -100,13 +100,13 @@ func TestGifts(t *testing.T) {
 // Nothing is given away by a job that could not start again on what it keeps.
 func TestGiftsThatCostTheRest(t *testing.T) {
 	p := host(2)
-	p.Turns.own.Asks = nil
+	p.Turns.own.Requests = nil
 	holdAll(p, "a", 0, 1)
 	w := wish(p, "bob", bob, 1, 1)
 	nobody := func(int) bool { return false }
 	req := Request{Min: 1, Max: 2, Memory: 8 * GiB, MaxUtil: 100}
-	p.Notice(sec(2), nil, []Wish{w})
-	if got := p.Turns.Gifts(sec(8), "a", req, false, nobody); len(got) != 1 {
+	p.ObserveOthers(sec(2), nil, []Wish{w})
+	if got := p.Turns.Releasable(sec(8), "a", req, false, nobody); len(got) != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	// Carol came to its first device: it would not get that one again.
@@ -115,7 +115,7 @@ func TestGiftsThatCostTheRest(t *testing.T) {
 		{UUID: p.devs[1].UUID, Total: 24 * GiB, Free: 24 * GiB, Listed: true},
 	}
 	p.Observe(Observation{At: sec(9), Readings: readings})
-	if got := p.Turns.Gifts(sec(9), "a", req, false, nobody); len(got) != 0 {
+	if got := p.Turns.Releasable(sec(9), "a", req, false, nobody); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -131,11 +131,11 @@ func (m *machine) ail() {
 		m.pool.Quarantine(m.now, time.Time{}, id, "", nil)
 		return
 	}
-	seen := Observation{At: m.now, Sick: []Quarantine{}}
+	seen := Observation{At: m.now, Quarantines: []Quarantine{}}
 	for uid := range m.next(3) {
 		q := Quarantine{UUID: id, UID: []int{me, bob}[uid]}.Again(m.now, time.Time{})
 		q.Ends = m.now + time.Duration(m.next(100))*time.Second
-		seen.Sick = append(seen.Sick, q)
+		seen.Quarantines = append(seen.Quarantines, q)
 	}
 	m.pool.Observe(seen)
 }

@@ -14,8 +14,8 @@ import (
 // offers it one by one. Nobody else starts on these, except for jobs that end before the last
 // of them is expected.
 
-// A term is how long somebody gathers: this run, or another user's as it looks from here.
-type term struct {
+// A gatherTerm is how long somebody gathers: this run, or another user's as it looks from here.
+type gatherTerm struct {
 	uid   int
 	began time.Duration
 	until time.Duration // it gathers no longer, and again once as much time has passed
@@ -24,13 +24,13 @@ type term struct {
 	had   []UUID        // what the user has held ever since
 }
 
-func (t *term) lasts(now time.Duration) bool  { return now < t.until }
-func (t *term) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
-func (t *term) again() time.Duration          { return 2*t.until - t.began }
+func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }
+func (t *gatherTerm) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
+func (t *gatherTerm) again() time.Duration          { return 2*t.until - t.began }
 
 // enough records whether enough devices would do for whoever gathers, and reports whether they
 // would a moment ago: what a job has just left looks like a stranger's until it has been read.
-func (t *term) enough(now, moment time.Duration, would bool) bool {
+func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	switch {
 	case would:
 		t.short = 0
@@ -43,18 +43,18 @@ func (t *term) enough(now, moment time.Duration, would bool) bool {
 // observe records what other runs claim.
 func (t *Turns) observe(now time.Duration, claims []Claim) {
 	t.gather(now, claims)
-	t.claimed = t.pool.takings(claims)
-	t.forgive()
+	t.claimed = t.pool.hostHoldings(claims)
+	t.endSkips()
 }
 
 // gather records the gathering claims of other runs, as far as they count.
 func (t *Turns) gather(now time.Duration, claims []Claim) {
 	for i := range t.terms {
-		if o := &t.terms[i]; t.gained(o.uid, &o.had) {
-			*o = term{}
+		if o := &t.terms[i]; t.tookDevice(o.uid, &o.had) {
+			*o = gatherTerm{}
 		}
 	}
-	t.terms = slices.DeleteFunc(t.terms, func(o term) bool { return now >= o.again() })
+	t.terms = slices.DeleteFunc(t.terms, func(o gatherTerm) bool { return now >= o.again() })
 	for i := range t.others {
 		w := &t.others[i]
 		if !w.Gathers {
@@ -62,9 +62,9 @@ func (t *Turns) gather(now time.Duration, claims []Claim) {
 		}
 		if t.termOf(w.UID) == nil {
 			held := t.pool.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
-			t.terms = append(t.terms, term{uid: w.UID, began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen), had: held, short: now - t.Courtesy()})
+			t.terms = append(t.terms, gatherTerm{uid: w.UID, began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen), had: held, short: now - t.Courtesy()})
 		}
-		t.termOf(w.UID).enough(now, t.Courtesy(), t.suits(w, &w.Asks[0]))
+		t.termOf(w.UID).enough(now, t.Courtesy(), t.suits(w, &w.Requests[0]))
 	}
 	for _, d := range t.pool.devs {
 		d.gathers = nil
@@ -91,27 +91,27 @@ func (t *Turns) gathers(now time.Duration, w *Wish) bool {
 		return w.Gathers
 	}
 	its := t.termOf(w.UID)
-	return its != nil && its.lasts(now) && !t.over(now, w.UID) && (its.short == 0 || now < its.short+t.Courtesy())
+	return its != nil && its.lasts(now) && !t.isSkipped(now, w.UID) && (its.short == 0 || now < its.short+t.Courtesy())
 }
 
 // suits reports whether the devices of gpurun and free ones would do for an ask.
-func (t *Turns) suits(w *Wish, a *Ask) bool {
+func (t *Turns) suits(w *Wish, a *WishRequest) bool {
 	return a.Min > 0 && a.Room >= a.Min && len(t.pool.reach(w, a)) >= a.Min
 }
 
 // reach returns the devices that would do for an ask if no job of gpurun were on any.
-func (p *Pool) reach(w *Wish, a *Ask) []*device {
-	return p.those(func(d *device) bool {
+func (p *Pool) reach(w *Wish, a *WishRequest) []*device {
+	return p.filter(func(d *device) bool {
 		bare := d.without(func(*Claim) bool { return true }, true)
 		return a.fits(&bare, w.UID, w.Run)
 	})
 }
 
 // overfull passes over a user whose run has gathered all that it needs and does not start.
-func (t *Turns) overfull(now time.Duration, its *term) {
+func (t *Turns) overfull(now time.Duration, its *gatherTerm) {
 	k := slices.IndexFunc(t.others, func(w Wish) bool {
-		return w.UID == its.uid && w.Gathers && w.Asks[0].Min <= t.pool.count(func(d *device) bool {
-			return d.gatheredBy(w.Run) && w.Asks[0].fits(d, w.UID, w.Run)
+		return w.UID == its.uid && w.Gathers && w.Requests[0].Min <= t.pool.count(func(d *device) bool {
+			return d.gatheredBy(w.Run) && w.Requests[0].fits(d, w.UID, w.Run)
 		})
 	})
 	switch {
@@ -121,15 +121,15 @@ func (t *Turns) overfull(now time.Duration, its *term) {
 		its.full = now
 	case now >= its.full+t.Courtesy():
 		its.full = 0
-		t.PassOver(now, Turn{Run: t.others[k].Run, UID: its.uid})
+		t.Skip(now, Turn{Run: t.others[k].Run, UID: its.uid})
 		for _, d := range t.pool.devs {
 			d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.UID == its.uid })
 		}
 	}
 }
 
-func (t *Turns) termOf(uid int) *term {
-	if i := slices.IndexFunc(t.terms, func(o term) bool { return o.uid == uid }); i >= 0 {
+func (t *Turns) termOf(uid int) *gatherTerm {
+	if i := slices.IndexFunc(t.terms, func(o gatherTerm) bool { return o.uid == uid }); i >= 0 {
 		return &t.terms[i]
 	}
 	return nil
@@ -170,9 +170,9 @@ func gathererWords(q *query, d *device) string {
 
 // gathers reports whether a wish may have one more device although its job cannot start yet.
 // What it has gathered is not dealt again: its claims suffice.
-func (r *round) gathers(w *Wish, a *Ask, d *device) bool {
+func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 	own := w == &r.t.own
-	if a != &w.Asks[0] || !r.t.gathers(r.now, w) || d.gatheredBy(w.Run) || own && d.mine {
+	if a != &w.Requests[0] || !r.t.gathers(r.now, w) || d.gatheredBy(w.Run) || own && d.mine {
 		return false
 	}
 	has := r.p.count(func(d *device) bool {
@@ -182,15 +182,15 @@ func (r *round) gathers(w *Wish, a *Ask, d *device) bool {
 	return has < a.Min
 }
 
-// entitled reports whether this run may gather for its first ask: nobody before it in the order
+// mayGather reports whether this run may gather for its first ask: nobody before it in the order
 // could use the devices. Once it has begun, only somebody before it who gathers, too, ends that.
-func (r *round) entitled(begun bool) bool {
+func (r *round) mayGather(begun bool) bool {
 	for _, w := range r.order(nil) {
 		if w == &r.t.own {
 			return true
 		}
-		could := func(a Ask) bool { return r.t.suits(w, &a) }
-		if (!begun || r.t.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, could) {
+		could := func(a WishRequest) bool { return r.t.suits(w, &a) }
+		if (!begun || r.t.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Requests, could) {
 			return false
 		}
 	}
@@ -224,7 +224,7 @@ type Gathering struct {
 // devices.
 func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gathering) {
 	w, its := &t.own, &t.term
-	if len(w.Asks) == 0 || *w.Asks[0].req != req || w.Background {
+	if len(w.Requests) == 0 || *w.Requests[0].req != req || w.Background {
 		return g
 	}
 	if g.Next = w.seen + t.patience(now); now < g.Next {
@@ -234,23 +234,23 @@ func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gatheri
 		return g
 	}
 	r, begun := t.newRound(now), its.lasts(now)
-	alone := !t.Rivals() && !slices.ContainsFunc(t.pool.devs, func(d *device) bool { return len(d.claims) > 0 })
-	would := t.suits(w, &w.Asks[0])
+	alone := !t.HasRivals() && !slices.ContainsFunc(t.pool.devs, func(d *device) bool { return len(d.claims) > 0 })
+	would := t.suits(w, &w.Requests[0])
 	if begun {
 		would = its.enough(now, t.Courtesy(), would)
 	}
-	if g.Next = 0; !begun && alone || !would || !r.entitled(begun) {
+	if g.Next = 0; !begun && alone || !would || !r.mayGather(begun) {
 		return g
 	}
 	if !begun {
-		*its = term{began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen)}
+		*its = gatherTerm{began: now, until: now + max(t.pool.rules.Host.Gather, now-w.seen)}
 	}
-	return Gathering{true, r.gathered(&w.Asks[0], except), r.complete(&w.Asks[0]), its.until}
+	return Gathering{true, r.gathered(&w.Requests[0], except), r.complete(&w.Requests[0]), its.until}
 }
 
 // gathered returns the devices that this run is to have gathering claims on: those that it
 // has, then free ones, then those with jobs that share.
-func (r *round) gathered(a *Ask, except []UUID) []UUID {
+func (r *round) gathered(a *WishRequest, except []UUID) []UUID {
 	q := r.p.query(r.now, a.req)
 	q.gathers = true
 	var devs []*device
@@ -274,7 +274,7 @@ func (r *round) gathered(a *Ask, except []UUID) []UUID {
 }
 
 // complete returns when the last device that this run needs is expected; zero if unknown.
-func (r *round) complete(a *Ask) time.Time {
+func (r *round) complete(a *WishRequest) time.Time {
 	var ends []time.Time
 	for _, d := range r.p.reach(&r.t.own, a) {
 		now, known := r.p.clock(r.now), true

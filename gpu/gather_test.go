@@ -34,9 +34,9 @@ func labels(p *Pool, ids []UUID) string {
 func waits(n, k int) *Pool {
 	p := host(n)
 	p.rules.Host.At = noon
-	p.Pass(sec(1))
-	p.Turns.own.Asks = nil
-	p.Turns.Want(wish(p, "me", me, 1, k))
+	p.AdvanceTo(sec(1))
+	p.Turns.own.Requests = nil
+	p.Turns.SetWish(wish(p, "me", me, 1, k))
 	return p
 }
 
@@ -102,7 +102,7 @@ func TestGather(t *testing.T) {
 				wishes = tt.wishes(p)
 			}
 			p.usage.add(me, 1) // the others go first if they hold as much
-			p.Notice(sec(2), claims, wishes)
+			p.ObserveOthers(sec(2), claims, wishes)
 			at := tt.at
 			if at == 0 {
 				at = 602
@@ -111,7 +111,7 @@ func TestGather(t *testing.T) {
 			if tt.do != nil {
 				tt.do(p)
 			}
-			if got := labels(p, p.Turns.Gather(sec(at), *p.Turns.own.Asks[0].req, nil).IDs); got != tt.want {
+			if got := labels(p, p.Turns.Gather(sec(at), *p.Turns.own.Requests[0].req, nil).IDs); got != tt.want {
 				t.Errorf("gathers %q, want %q", got, tt.want)
 			}
 		})
@@ -121,14 +121,14 @@ func TestGather(t *testing.T) {
 // It gathers for half an hour, or for as long as it had waited, and then waits again.
 func TestGatherFor(t *testing.T) {
 	p := waits(4, 3)
-	p.Notice(sec(2), []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}, nil)
+	p.ObserveOthers(sec(2), []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}, nil)
 	for _, tt := range []struct {
 		at, next float64
 		want     bool
 	}{{9, 10, false}, {10, 40, true}, {39, 40, true}, {40, 70, false}, {69, 70, false}, {70, 140, true}, {139, 140, true}, {140, 210, false}} {
 		now := sec(1 + 60*tt.at)
 		see(p, now, nil)
-		if g := p.Turns.Gather(now, *p.Turns.own.Asks[0].req, nil); g.On != tt.want || g.Next != sec(1+60*tt.next) {
+		if g := p.Turns.Gather(now, *p.Turns.own.Requests[0].req, nil); g.On != tt.want || g.Next != sec(1+60*tt.next) {
 			t.Errorf("after %v min: %v until %v", tt.at, g.On, g.Next)
 		}
 	}
@@ -140,9 +140,9 @@ func TestGatherOn(t *testing.T) {
 	p := waits(4, 3)
 	claims := []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}
 	on := func(now time.Duration, wishes ...Wish) bool {
-		p.Notice(now, claims, wishes)
+		p.ObserveOthers(now, claims, wishes)
 		see(p, now, nil)
-		g := p.Turns.Gather(now, *p.Turns.own.Asks[0].req, nil)
+		g := p.Turns.Gather(now, *p.Turns.own.Requests[0].req, nil)
 		p.Turns.own.Gathers = g.On
 		return g.On
 	}
@@ -172,11 +172,11 @@ func TestGathered(t *testing.T) {
 		_, ok := p.Find(now, req, nil)
 		return ok
 	}
-	p.Notice(sec(10), claims, []Wish{wish(p, "bob", bob, 1, 2)})
+	p.ObserveOthers(sec(10), claims, []Wish{wish(p, "bob", bob, 1, 2)})
 	if !admits(sec(10), 0) {
 		t.Error("a claim counts whose run does not gather")
 	}
-	p.Notice(sec(100), claims, []Wish{w})
+	p.ObserveOthers(sec(100), claims, []Wish{w})
 	if admits(sec(100), 0) || admits(sec(100), time.Hour) || !admits(sec(100), 50*time.Minute) {
 		t.Errorf("admits %v %v %v", admits(sec(100), 0), admits(sec(100), time.Hour), admits(sec(100), 50*time.Minute))
 	}
@@ -199,21 +199,21 @@ func TestGathered(t *testing.T) {
 		t.Error("two that gather keep each other off")
 	}
 	p.Gathered(nil)
-	p.Notice(sec(189), claims, []Wish{w}) // it had waited for 90 s
+	p.ObserveOthers(sec(189), claims, []Wish{w}) // it had waited for 90 s
 	if admits(sec(189), 0) {
 		t.Error("it counts no longer")
 	}
-	p.Notice(sec(190), claims, []Wish{w})
+	p.ObserveOthers(sec(190), claims, []Wish{w})
 	if !admits(sec(190), 0) {
 		t.Error("it still counts")
 	}
 	w.Since = noon.Add(time.Minute) // as of a new wish
-	p.Notice(sec(195), claims, nil)
-	if p.Notice(sec(196), claims, []Wish{w}); !admits(sec(196), 0) {
+	p.ObserveOthers(sec(195), claims, nil)
+	if p.ObserveOthers(sec(196), claims, []Wish{w}); !admits(sec(196), 0) {
 		t.Error("a new wish ends the pause")
 	}
-	p.Notice(sec(200), append(claims, held(p, 0, "bob", bob)), []Wish{w})
-	if p.Notice(sec(201), claims, []Wish{w}); admits(sec(201), 0) {
+	p.ObserveOthers(sec(200), append(claims, held(p, 0, "bob", bob)), []Wish{w})
+	if p.ObserveOthers(sec(201), claims, []Wish{w}); admits(sec(201), 0) {
 		t.Error("the pause goes on after bob took something")
 	}
 }
@@ -223,7 +223,7 @@ func TestGathersInVain(t *testing.T) {
 	p := host(2)
 	claims := []Claim{collects(p, 0, "bob", bob, time.Time{}), collects(p, 1, "bob", bob, time.Time{})}
 	see := func(now float64, w Wish) bool {
-		p.Notice(sec(now), claims, []Wish{w})
+		p.ObserveOthers(sec(now), claims, []Wish{w})
 		see(p, sec(now), nil)
 		_, ok := p.Find(sec(now), one(GiB), nil)
 		return ok
@@ -235,7 +235,7 @@ func TestGathersInVain(t *testing.T) {
 	if see(10, w) || see(14, w) {
 		t.Error("it counts no longer")
 	}
-	if !see(15, w) || !p.Turns.over(sec(16), bob) {
+	if !see(15, w) || !p.Turns.isSkipped(sec(16), bob) {
 		t.Error("it is not passed over")
 	}
 }
@@ -248,20 +248,20 @@ func TestNextGathers(t *testing.T) {
 	p.usage.add(me, 1)
 	claims := []Claim{held(p, 2, "carol", carol), held(p, 3, "carol", carol)}
 	w := wish(p, "bob", bob, 1, 3)
-	p.Notice(sec(2), claims, []Wish{w})
+	p.ObserveOthers(sec(2), claims, []Wish{w})
 	leave(p, sec(3), "a")
 	if got := next(p, sec(3), 0); got != "me" {
 		t.Errorf("it goes to %q", got)
 	}
 	w.Gathers = true
-	p.Notice(sec(4), claims, []Wish{w})
+	p.ObserveOthers(sec(4), claims, []Wish{w})
 	if got := next(p, sec(4), 0); got != "bob" {
 		t.Errorf("it goes to %q although bob gathers", got)
 	}
 	p.Yield([]UUID{"GPU-0"})
 	claims = append(claims, collects(p, 0, "bob", bob, time.Time{}))
-	p.Notice(sec(5), claims, []Wish{w, wish(p, "dave", dave, 1, 1)})
-	if !p.Took("GPU-0", Turn{Run: "bob", UID: bob}) {
+	p.ObserveOthers(sec(5), claims, []Wish{w, wish(p, "dave", dave, 1, 1)})
+	if !p.WasTaken("GPU-0", Turn{Run: "bob", UID: bob}) {
 		t.Error("to gather a device is to take it")
 	}
 	see(p, sec(5), nil)
@@ -287,8 +287,8 @@ func TestGatherOfAll(t *testing.T) {
 	bobsClaim := []Claim{held(p, 1, "bob", bob)}
 	bobsClaim[0].Memory = 20 * GiB
 	on := func(now time.Duration, claims []Claim) bool {
-		p.Notice(now, claims, nil)
-		g := p.Turns.Gather(now, *p.Turns.own.Asks[0].req, nil)
+		p.ObserveOthers(now, claims, nil)
+		g := p.Turns.Gather(now, *p.Turns.own.Requests[0].req, nil)
 		return g.On
 	}
 	listed(p, sec(700))
@@ -303,7 +303,7 @@ func TestGatherOfAll(t *testing.T) {
 	listed(p, sec(9))
 	w, ours := gathers(p, "carol", carol, 2), collects(p, 0, "carol", carol, time.Time{})
 	keptOff := func(now time.Duration, claims ...Claim) bool {
-		p.Notice(now, append(claims, ours), []Wish{w})
+		p.ObserveOthers(now, append(claims, ours), []Wish{w})
 		_, ok := p.Find(now, one(GiB), []UUID{"GPU-1"})
 		return !ok
 	}

@@ -150,13 +150,13 @@ type HostResources struct {
 
 // An Observation is one reading of every managed device or, after a hand-over, of some.
 type Observation struct {
-	At       time.Duration // CLOCK_BOOTTIME at which it was taken
-	Readings []Reading     // in PCI order
-	Claims   []Claim       // of other runs; nil if claims were not read
-	Sick     []Quarantine  // by any user, also those that are over; nil if they were not read
-	Host     *HostRules    // as of now; nil if they were not read
-	Wishes   []Wish        // of other runs, read with the claims
-	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
+	At          time.Duration // CLOCK_BOOTTIME at which it was taken
+	Readings    []Reading     // in PCI order
+	Claims      []Claim       // of other runs; nil if claims were not read
+	Quarantines []Quarantine  // by any user, also those that are over; nil if they were not read
+	Host        *HostRules    // as of now; nil if they were not read
+	Wishes      []Wish        // of other runs, read with the claims
+	Err         string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 
 // Without returns an observation as it would be without some processes.

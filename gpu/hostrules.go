@@ -68,8 +68,8 @@ func NoHostRules() *HostRules {
 	}
 }
 
-// Said returns a rule with its source, for whoever is refused by it.
-func (h *HostRules) Said(format string, args ...any) string {
+// WithSource returns a rule with its source, for whoever is refused by it.
+func (h *HostRules) WithSource(format string, args ...any) string {
 	return fmt.Sprintf(format, args...) + " (" + h.File + ")"
 }
 
@@ -84,7 +84,7 @@ func (h *HostRules) TimeLimit() string {
 			text = text[:len(text)-2]
 		}
 	}
-	return h.Said("max_timeout: %s", text)
+	return h.WithSource("max_timeout: %s", text)
 }
 
 // A UserRules is what the host rules say about one user.
@@ -102,7 +102,7 @@ const defaultPriority = 1
 func (h *HostRules) User(uid int, now time.Time) UserRules {
 	u := UserRules{Priority: defaultPriority, MaxGPUs: h.MaxGPUsPerUser}
 	if u.MaxGPUs >= 0 {
-		u.LimitedBy = h.Said("max_gpus_per_user: %d", u.MaxGPUs)
+		u.LimitedBy = h.WithSource("max_gpus_per_user: %d", u.MaxGPUs)
 	}
 	var priority, limit *UserEntry
 	for i := range h.Users {
@@ -122,7 +122,7 @@ func (h *HostRules) User(uid int, now time.Time) UserRules {
 	}
 	if limit != nil {
 		u.MaxGPUs = *limit.MaxGPUs
-		u.LimitedBy = h.Said("max_gpus: %d for %s%s", u.MaxGPUs, limit.Key, limit.until())
+		u.LimitedBy = h.WithSource("max_gpus: %d for %s%s", u.MaxGPUs, limit.Key, limit.until())
 	}
 	return u
 }
@@ -172,7 +172,7 @@ func (h *HostRules) closed(now time.Time, named func(i int) bool) string {
 	if why == "" {
 		return ""
 	}
-	return why + ": " + h.Said("hours: %s", all)
+	return why + ": " + h.WithSource("hours: %s", all)
 }
 
 // Hours are times of the week: "Mon-Fri 20:00-08:00, Sat-Sun". The zero Hours are always.

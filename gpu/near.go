@@ -77,7 +77,7 @@ func farthest(set []*device) Closeness {
 // "" if some node is unknown.
 func (p *Pool) Cores(g Grant) string {
 	var lists []string
-	for _, d := range p.among(g.UUIDs) {
+	for _, d := range p.byUUID(g.UUIDs) {
 		if d.Cores == "" {
 			return ""
 		}

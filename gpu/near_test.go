@@ -132,7 +132,7 @@ func TestNoSetIsCloser(t *testing.T) {
 		if !ok || len(g.UUIDs) != size {
 			t.Fatalf("seed %d: got %v", seed, g)
 		}
-		got := p.among(g.UUIDs)
+		got := p.byUUID(g.UUIDs)
 		for set := range 1 << len(devs) {
 			var other []*device
 			for i := range devs {

@@ -10,20 +10,20 @@ import (
 
 // claimedBy returns the devices with such a claim of another run that counts.
 func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
-	return uuids(p.those(func(d *device) bool {
+	return uuids(p.filter(func(d *device) bool {
 		return slices.ContainsFunc(d.claims, func(c Claim) bool { return c.counts() && by(&c) })
 	}))
 }
 
-// Notice records what other runs claim and wish for, without a reading.
-func (p *Pool) Notice(now time.Duration, claims []Claim, wishes []Wish) {
+// ObserveOthers records what other runs claim and wish for, without a reading.
+func (p *Pool) ObserveOthers(now time.Duration, claims []Claim, wishes []Wish) {
 	p.Turns.observeWishes(now, wishes)
 	p.observeClaims(now, claims, nil)
 }
 
 // Offered returns the devices that other runs offer to this one and that it has not taken.
 func (p *Pool) Offered() []UUID {
-	return uuids(p.those(func(d *device) bool { return d.offered && len(d.holds) == 0 }))
+	return uuids(p.filter(func(d *device) bool { return d.offered && len(d.holds) == 0 }))
 }
 
 // Offer records that this run offers a device that an attempt of it has left to another run,
@@ -34,23 +34,23 @@ func (p *Pool) Offer(id UUID, run string) {
 	}
 }
 
-// Took reports whether a device that this run offered has been claimed by the run whose turn it
+// WasTaken reports whether a device that this run offered has been claimed by the run whose turn it
 // was, which may have offered it to somebody else since, or back.
-func (p *Pool) Took(id UUID, t Turn) bool {
+func (p *Pool) WasTaken(id UUID, t Turn) bool {
 	d := p.device(id)
 	return d != nil && (d.offered || d.gatheredBy(t.Run) || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))
 }
 
-// Barred reports whether another run has claimed a device.
-func (p *Pool) Barred(id UUID) bool {
+// ClaimedByOther reports whether another run has claimed a device.
+func (p *Pool) ClaimedByOther(id UUID) bool {
 	d := p.device(id)
 	return d != nil && len(d.claims) > 0
 }
 
-// Apart returns how long to leave devices alone after losing a race for them, the losses-th in
+// RaceBackoff returns how long to leave devices alone after losing a race for them, the losses-th in
 // a row. The pause depends on the name of the claim, so that two that collided wait for
 // different times: at first, from 5 to 50 ms.
-func Apart(name string, losses int, most time.Duration) time.Duration {
+func RaceBackoff(name string, losses int, most time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	return min(time.Duration(5+h.Sum32()%46)*time.Millisecond<<min(losses-1, 10), most)

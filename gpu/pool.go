@@ -74,8 +74,8 @@ func NewPool(devs []Device, rules Rules) *Pool {
 	return p
 }
 
-// Anew returns a pool of the same devices and rules that has observed nothing yet.
-func (p *Pool) Anew() *Pool {
+// Fresh returns a pool of the same devices and rules that has observed nothing yet.
+func (p *Pool) Fresh() *Pool {
 	devs := make([]Device, len(p.devs))
 	for i, d := range p.devs {
 		devs[i] = d.Device
@@ -107,10 +107,10 @@ func (p *Pool) Observe(seen Observation) {
 		p.Turns.observeWishes(seen.At, seen.Wishes)
 		p.observeClaims(seen.At, seen.Claims, seen.Readings)
 	}
-	if seen.Sick != nil {
-		p.quarantines = seen.Sick
+	if seen.Quarantines != nil {
+		p.quarantines = seen.Quarantines
 	}
-	defer p.noteAilments(seen.At) // once silent devices have their names
+	defer p.noteQuarantines(seen.At) // once silent devices have their names
 	if seen.Err != "" {
 		for _, d := range p.devs {
 			if seen.At >= d.at {
@@ -178,16 +178,16 @@ func (p *Pool) gap() time.Duration {
 // somebody has come to it is noticed within milliseconds.
 const FreshFor = 100 * time.Millisecond
 
-// Outdated returns those of some devices on which somebody may be who came after their
+// MayHaveNewcomers returns those of some devices on which somebody may be who came after their
 // latest reading, unless attempts of this run hold them, too.
-func (p *Pool) Outdated(now time.Duration, ids []UUID) []UUID {
-	return uuids(slices.DeleteFunc(p.among(ids), func(d *device) bool { return len(d.holds) > 0 || now-d.told <= FreshFor }))
+func (p *Pool) MayHaveNewcomers(now time.Duration, ids []UUID) []UUID {
+	return uuids(slices.DeleteFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds) > 0 || now-d.told <= FreshFor }))
 }
 
 // Hold sets a grant aside for attempt, a name that must be unique among holds.
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
-	for _, d := range p.among(g.UUIDs) {
+	for _, d := range p.byUUID(g.UUIDs) {
 		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots, since: g.Since, ends: g.Ends})
 		d.back, d.unyielded, d.offered, d.to = false, false, false, ""
 		d.count(p.rules.UID)
@@ -240,7 +240,7 @@ func (p *Pool) drop(attempt string, do func(d *device)) []UUID {
 
 // Yield records that this run no longer claims devices it released.
 func (p *Pool) Yield(ids []UUID) {
-	for _, d := range p.among(ids) {
+	for _, d := range p.byUUID(ids) {
 		d.unyielded, d.to = false, ""
 	}
 }
@@ -254,7 +254,7 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 		return ""
 	}
 	p.observeClaims(now, claims, nil)
-	for _, d := range p.among(g.UUIDs) {
+	for _, d := range p.byUUID(g.UUIDs) {
 		c := cmp.Or(d.barring(g.Share), d.gatherer(g.Ends))
 		if n := len(d.claims); c == nil && n > 0 && (d.free < 0 || d.free < d.promised) {
 			c = &d.claims[n-1] // they share, but the memory does not suffice
@@ -269,17 +269,17 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	return p.overdrawn(g)
 }
 
-// Crowded reports whether, after a release, jobs of this or another run are still on one of the
+// StillInUse reports whether, after a release, jobs of this or another run are still on one of the
 // devices. A quick reading does not show how much those jobs have allocated, so all their grants
 // count as promised until the next full one: a hand-over there needs the process list.
-func (p *Pool) Crowded(ids []UUID) bool {
-	return slices.ContainsFunc(p.among(ids), func(d *device) bool { return len(d.holds)+len(d.claims) > 0 })
+func (p *Pool) StillInUse(ids []UUID) bool {
+	return slices.ContainsFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds)+len(d.claims) > 0 })
 }
 
 // Present returns the processes on a device as of its last list, except those of this
 // run's attempts there.
 func (p *Pool) Present(id UUID) (others []Process) {
-	for _, d := range p.among([]UUID{id}) {
+	for _, d := range p.byUUID([]UUID{id}) {
 		for _, pr := range d.procs {
 			if d.hold(pr.Attempt) == nil {
 				others = append(others, pr)
@@ -337,8 +337,8 @@ func (p *Pool) device(id UUID) *device {
 	return nil
 }
 
-// among returns the pool's devices with these UUIDs.
-func (p *Pool) among(ids []UUID) (devs []*device) {
+// byUUID returns the pool's devices with these UUIDs.
+func (p *Pool) byUUID(ids []UUID) (devs []*device) {
 	for _, id := range ids {
 		if d := p.device(id); d != nil {
 			devs = append(devs, d)

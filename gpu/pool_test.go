@@ -279,7 +279,7 @@ func TestHandOverBesideOthers(t *testing.T) {
 		with(r, Process{UID: me, Attempt: "b", Memory: 15 * GiB})
 	})
 	p.Release(sec(2), "b")
-	if !p.Crowded(ids) {
+	if !p.StillInUse(ids) {
 		t.Error("not crowded")
 	}
 	free := func() Bytes { return p.devs[0].available() }
@@ -292,7 +292,7 @@ func TestHandOverBesideOthers(t *testing.T) {
 		t.Errorf("after a full one: got %s, want %s", got, want)
 	}
 	p.Release(sec(3), "a")
-	if p.Crowded(ids) {
+	if p.StillInUse(ids) {
 		t.Error("crowded")
 	}
 }
@@ -549,14 +549,14 @@ func fits(p *Pool, now time.Duration, req Request) bool {
 // A reading says for 100 ms who is on a device, from when it was there: a driver may take long.
 func TestOutdated(t *testing.T) {
 	p := NewPool(some(2, 24*GiB), anyone())
-	p.Pass(sec(9))
+	p.AdvanceTo(sec(9))
 	admitted(p, sec(1), nil, nil, one(GiB))
 	ids := []UUID{"GPU-0", "GPU-1"}
-	if old := p.Outdated(sec(9.1), ids); len(old) > 0 {
+	if old := p.MayHaveNewcomers(sec(9.1), ids); len(old) > 0 {
 		t.Errorf("after 100 ms %q are out of date", old)
 	}
 	p.Hold("a", Grant{UUIDs: ids[:1], Share: true})
-	if old := p.Outdated(sec(9.2), ids); !slices.Equal(old, ids[1:]) {
+	if old := p.MayHaveNewcomers(sec(9.2), ids); !slices.Equal(old, ids[1:]) {
 		t.Errorf("then %q, want the one that nobody holds", old)
 	}
 }

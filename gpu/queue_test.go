@@ -10,7 +10,7 @@ import (
 // that it would meet itself.
 func TestQueue(t *testing.T) {
 	p := host(3)
-	p.Turns.own.Asks = nil
+	p.Turns.own.Requests = nil
 	p.rules.Host = NoHostRules()
 	p.rules.Host.At = noon
 	p.hostRead = sec(2)
@@ -29,10 +29,10 @@ func TestQueue(t *testing.T) {
 	p.observeClaims(sec(2), []Claim{until(0, "bob", bob, time.Hour), until(1, "dave", dave, 2*time.Hour)}, nil)
 	bobs, carols, daves := wish(p, "bob", bob, 1, 1), wish(p, "carol", carol, 1, 2), wish(p, "dave", dave, 1, 1)
 	for _, w := range []*Wish{&bobs, &carols, &daves} {
-		w.Asks[0].MaxUtil = 100
+		w.Requests[0].MaxUtil = 100
 	}
 	daves.Since = noon.Add(-time.Minute)
-	bobs.Asks[0].Others = OthersAvoid
+	bobs.Requests[0].Others = OthersAvoid
 	p.Turns.others = []Wish{bobs, daves, carols}
 
 	type place struct {
@@ -73,9 +73,9 @@ func TestQueue(t *testing.T) {
 		place{"carol", 1.0 / 24, -1, mine},
 		place{"dave", 1, 0, ""},
 		place{"bob", 1, time.Hour, mine})
-	p.Turns.others[1].Asks[0].Room = 0
+	p.Turns.others[1].Requests[0].Room = 0
 	check("no room", place{"carol", 1.0 / 24, -1, mine}, place{"dave", 1, -1, ""}, place{"bob", 1, time.Hour, mine})
 	if c := p.devs[2].foreign; c == nil || c.UID != carol {
-		t.Errorf("judging for others has changed what this run sees: %+v", p.devs[2].tally)
+		t.Errorf("judging for others has changed what this run sees: %+v", p.devs[2].memoryTally)
 	}
 }

@@ -33,7 +33,7 @@ type load struct {
 func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	r := &round{t: t, p: t.pool, now: now, with: with, dealt: make([]*Wish, len(t.pool.devs))}
 	add := func(w *Wish) {
-		if len(w.Asks) > 0 && (w == &t.own || !t.over(now, w.UID)) {
+		if len(w.Requests) > 0 && (w == &t.own || !t.isSkipped(now, w.UID)) {
 			r.wishes = append(r.wishes, w)
 			r.wants = append(r.wants, w.wants())
 		}
@@ -58,7 +58,7 @@ func (r *round) await(w *Wish) {
 		return
 	}
 	dealt := r.p.count(func(d *device) bool { return r.offered(w, d) })
-	each := max(1, w.Asks[0].Min)
+	each := max(1, w.Requests[0].Min)
 	r.of(w.UID).given += float64(dealt / each * each)
 }
 
@@ -221,8 +221,8 @@ func (r *round) serves(w *Wish, d *device) []*device {
 	if n < 0 || r.wants[n] <= 0 {
 		return nil
 	}
-	for i := range w.Asks {
-		a := &w.Asks[i]
+	for i := range w.Requests {
+		a := &w.Requests[i]
 		if a.Min == 0 || a.Room < a.Min || a.Jobs <= 0 || !r.fits(w, a, d) || !r.affords(w, a) {
 			continue
 		}
@@ -243,7 +243,7 @@ func (r *round) serves(w *Wish, d *device) []*device {
 }
 
 // fits reports whether a device could serve an ask. This run judges its own by all its rules.
-func (r *round) fits(w *Wish, a *Ask, d *device) bool {
+func (r *round) fits(w *Wish, a *WishRequest, d *device) bool {
 	if a.req == nil {
 		kept := d.mine || len(d.gathers) > 0 && !d.gatheredBy(w.Run)
 		return !d.offered && !kept && a.fits(d, w.UID, w.Run)

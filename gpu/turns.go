@@ -16,8 +16,8 @@ import (
 //   - A user whose run does not come is passed over for a while.
 
 const (
-	passFirst = time.Minute // a user who did not come is passed over for this long,
-	passMost  = time.Hour   // doubled each time up to this
+	skipFirst = time.Minute // a user who did not come is passed over for this long,
+	skipMost  = time.Hour   // doubled each time up to this
 )
 
 // A Turn says which run a device goes to, and why.
@@ -31,24 +31,24 @@ type Turn struct {
 // Turns decides whose turn it is on the devices of a pool, and on the cores and the memory of the host,
 // by what all runs publish. Which devices a run could have at all, the pool knows.
 type Turns struct {
-	pool   *Pool
-	own    Wish
-	others []Wish
-	passed []pass
-	missed []string // runs that did not come, until they hold something
-	left   []pendingTurn
+	pool    *Pool
+	own     Wish
+	others  []Wish
+	skipped []skip
+	missed  []string // runs that did not come, until they hold something
+	left    []pendingTurn
 
-	claimed, stated []taking    // what other runs hold besides devices, by their claims and by their wishes
-	looked          bool        // others have been looked for
-	ahead           pendingTurn // to whom cores and memory fell last
+	claimed, stated []hostHolding // what other runs hold besides devices, by their claims and by their wishes
+	looked          bool          // others have been looked for
+	ahead           pendingTurn   // to whom cores and memory fell last
 
-	giving giving
-	term   term   // in which this run gathers
-	terms  []term // in which others do
+	giving preemption
+	term   gatherTerm   // in which this run gathers
+	terms  []gatherTerm // in which others do
 }
 
-// A pass is a user who did not take what was offered.
-type pass struct {
+// A skip is a user who did not take what was offered.
+type skip struct {
 	uid   int
 	until time.Duration
 	pause time.Duration
@@ -64,18 +64,18 @@ type pendingTurn struct {
 	last  time.Duration // when that was still so
 }
 
-// Want records what this run waits for. It has no asks if that is nothing.
-func (t *Turns) Want(w Wish) {
-	if w.seen = t.pool.usage.at; len(t.own.Asks) > 0 && t.own.Since.Equal(w.Since) {
+// SetWish records what this run waits for. It has no asks if that is nothing.
+func (t *Turns) SetWish(w Wish) {
+	if w.seen = t.pool.usage.at; len(t.own.Requests) > 0 && t.own.Since.Equal(w.Since) {
 		w.seen = t.own.seen
 	} else {
-		t.term = term{}
+		t.term = gatherTerm{}
 	}
 	t.own = w
 }
 
-// Rivals reports whether any other run waits for devices.
-func (t *Turns) Rivals() bool { return len(t.others) > 0 }
+// HasRivals reports whether any other run waits for devices.
+func (t *Turns) HasRivals() bool { return len(t.others) > 0 }
 
 // Waiting names the other runs that wait for devices, up to most: "bob since 14:02".
 func (t *Turns) Waiting(most int) (names []string) {
@@ -97,7 +97,7 @@ func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	r := t.newRound(now, append(with, id)...)
 	for _, w := range r.order(d) {
 		if r.serves(w, d) != nil {
-			return r.turn(w, d), w != &t.own || !slices.Contains(t.owed(now), d)
+			return r.turn(w, d), w != &t.own || !slices.Contains(t.reservedForWish(now), d)
 		}
 	}
 	return Turn{}, false
@@ -106,14 +106,14 @@ func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 // Theirs returns the free devices that are other runs' turn now, and when that changes by
 // time alone (0 for never).
 func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
-	if !t.Rivals() {
+	if !t.HasRivals() {
 		t.left = nil
 		return nil, 0
 	}
 	r := t.newRound(now)
 	r.deal()
 	courtesy := t.Courtesy()
-	for _, d := range t.owed(now) {
+	for _, d := range t.reservedForWish(now) {
 		ids = append(ids, d.UUID)
 	}
 	was := t.left
@@ -134,7 +134,7 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 				next = due
 			}
 		} else if t.pool.rules.Background && !w.Background {
-			t.PassOver(now, Turn{Run: w.Run, UID: w.UID}) // no job has to go for somebody who does not come
+			t.Skip(now, Turn{Run: w.Run, UID: w.UID}) // no job has to go for somebody who does not come
 		}
 	}
 	for _, d := range r.drained() {
@@ -146,7 +146,7 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 // drained returns the devices on which only jobs of this run are, sharing them, and which fall to
 // somebody else who needs one alone: no job joins these there, or such a device would never be left.
 func (r *round) drained() (devs []*device) {
-	list := r.p.those(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
+	list := r.p.filter(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
 	slices.SortStableFunc(list, func(a, b *device) int { return len(a.holds) - len(b.holds) })
 	for _, d := range list {
 		bare := d.without(func(*Claim) bool { return false }, true)
@@ -154,8 +154,10 @@ func (r *round) drained() (devs []*device) {
 			if w == &r.t.own {
 				break
 			}
-			alone := func(a Ask) bool { return a.Min == 1 && !a.Share && a.fits(&bare, w.UID, w.Run) && r.affords(w, &a) }
-			if r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, alone) {
+			alone := func(a WishRequest) bool {
+				return a.Min == 1 && !a.Share && a.fits(&bare, w.UID, w.Run) && r.affords(w, &a)
+			}
+			if r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Requests, alone) {
 				r.give(w, []*device{d})
 				devs = append(devs, d)
 				break
@@ -165,46 +167,46 @@ func (r *round) drained() (devs []*device) {
 	return devs
 }
 
-// PassOver records that a run did not take what was offered: its user is passed over for a
+// Skip records that a run did not take what was offered: its user is passed over for a
 // while, and it comes after the user's other runs. Several devices offered at once count once.
-func (t *Turns) PassOver(now time.Duration, turn Turn) {
+func (t *Turns) Skip(now time.Duration, turn Turn) {
 	if !slices.Contains(t.missed, turn.Run) {
 		t.missed = append(t.missed, turn.Run)
 	}
-	if t.over(now, turn.UID) {
+	if t.isSkipped(now, turn.UID) {
 		return
 	}
-	next := pass{uid: turn.UID, pause: passFirst, had: t.pool.claimedBy(func(c *Claim) bool { return c.UID == turn.UID })}
-	if k := slices.IndexFunc(t.passed, func(o pass) bool { return o.uid == turn.UID }); k >= 0 {
-		next.pause = min(2*t.passed[k].pause, passMost)
-		t.passed = slices.Delete(t.passed, k, k+1)
+	next := skip{uid: turn.UID, pause: skipFirst, had: t.pool.claimedBy(func(c *Claim) bool { return c.UID == turn.UID })}
+	if k := slices.IndexFunc(t.skipped, func(o skip) bool { return o.uid == turn.UID }); k >= 0 {
+		next.pause = min(2*t.skipped[k].pause, skipMost)
+		t.skipped = slices.Delete(t.skipped, k, k+1)
 	}
 	next.until = now + next.pause
-	t.passed = append(t.passed, next)
+	t.skipped = append(t.skipped, next)
 }
 
-// over reports whether a user is passed over.
-func (t *Turns) over(now time.Duration, uid int) bool {
-	return slices.ContainsFunc(t.passed, func(o pass) bool { return o.uid == uid && now < o.until })
+// isSkipped reports whether a user is passed over.
+func (t *Turns) isSkipped(now time.Duration, uid int) bool {
+	return slices.ContainsFunc(t.skipped, func(o skip) bool { return o.uid == uid && now < o.until })
 }
 
-// forgive ends the passing over of users who have taken a device since: what their jobs hand on
+// endSkips ends the passing over of users who have taken a device since: what their jobs hand on
 // to each other does not count, or one run could excuse another that never comes.
-func (t *Turns) forgive() {
-	for i := range t.passed {
-		if o := &t.passed[i]; t.gained(o.uid, &o.had) {
+func (t *Turns) endSkips() {
+	for i := range t.skipped {
+		if o := &t.skipped[i]; t.tookDevice(o.uid, &o.had) {
 			o.pause = 0
 		}
 	}
-	t.passed = slices.DeleteFunc(t.passed, func(o pass) bool { return o.pause == 0 })
+	t.skipped = slices.DeleteFunc(t.skipped, func(o skip) bool { return o.pause == 0 })
 	t.missed = slices.DeleteFunc(t.missed, func(run string) bool {
 		return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == run })) > 0
 	})
 }
 
-// gained reports whether a user has taken a device that is not among had: what the user has
+// tookDevice reports whether a user has taken a device that is not among had: what the user has
 // held all the time since something began, of which it takes what is left since.
-func (t *Turns) gained(uid int, had *[]UUID) bool {
+func (t *Turns) tookDevice(uid int, had *[]UUID) bool {
 	now := t.pool.claimedBy(func(c *Claim) bool { return c.UID == uid })
 	gained := slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(*had, id) })
 	*had = slices.DeleteFunc(*had, func(id UUID) bool { return !slices.Contains(now, id) })
@@ -216,10 +218,10 @@ func (t *Turns) observeWishes(now time.Duration, wishes []Wish) {
 	known := t.others
 	t.stated = nil
 	t.others = slices.DeleteFunc(slices.Clone(wishes), func(w Wish) bool {
-		if w.some() {
-			t.stated = append(t.stated, taking{w.UID, w.Background, w.HostResources})
+		if w.nonZero() {
+			t.stated = append(t.stated, hostHolding{w.UID, w.Background, w.HostResources})
 		}
-		return len(w.Asks) == 0
+		return len(w.Requests) == 0
 	})
 	for i := range t.others {
 		w := &t.others[i]
@@ -235,7 +237,7 @@ func (t *Turns) observeWishes(now time.Duration, wishes []Wish) {
 // Wants returns how many devices the run whose turn it was waits for now.
 func (t *Turns) Wants(now time.Duration, turn Turn) int {
 	for i := range t.others {
-		if w := &t.others[i]; w.Run == turn.Run && w.UID == turn.UID && !t.over(now, turn.UID) {
+		if w := &t.others[i]; w.Run == turn.Run && w.UID == turn.UID && !t.isSkipped(now, turn.UID) {
 			return w.wants()
 		}
 	}

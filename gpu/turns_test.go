@@ -23,12 +23,12 @@ func host(n int) *Pool {
 
 // wish returns what a run of a user waits for: some jobs with as many devices each.
 func wish(p *Pool, run string, uid, jobs, gpus int) Wish {
-	w := Wish{Run: run, UID: uid, User: run, Since: noon, Asks: []Ask{{Jobs: jobs, Min: gpus, Memory: 8 * GiB, MaxUtil: 30, Room: len(p.devs)}}}
+	w := Wish{Run: run, UID: uid, User: run, Since: noon, Requests: []WishRequest{{Jobs: jobs, Min: gpus, Memory: 8 * GiB, MaxUtil: 30, Room: len(p.devs)}}}
 	for _, d := range p.all() {
-		w.Asks[0].UUIDs = append(w.Asks[0].UUIDs, d.UUID)
+		w.Requests[0].UUIDs = append(w.Requests[0].UUIDs, d.UUID)
 	}
 	if uid == me {
-		w.Asks[0].req = &Request{Min: gpus, Max: gpus, Memory: 8 * GiB, MaxUtil: 30}
+		w.Requests[0].req = &Request{Min: gpus, Max: gpus, Memory: 8 * GiB, MaxUtil: 30}
 	}
 	return w
 }
@@ -74,7 +74,7 @@ func TestNext(t *testing.T) {
 		why  string
 	}{
 		{name: "nobody else", want: "me", do: func(*Pool) []Wish { return nil }},
-		{name: "nobody at all", do: func(p *Pool) []Wish { p.Turns.own.Asks = nil; return nil }},
+		{name: "nobody at all", do: func(p *Pool) []Wish { p.Turns.own.Requests = nil; return nil }},
 		{name: "who holds less", want: "bob", why: "offered to bob, who holds 0 GPUs and waits since 12:00; you hold 2 GPUs", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
@@ -144,19 +144,19 @@ func TestNext(t *testing.T) {
 		{name: "a job that does not fit is passed", want: "carol", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)
-			w.Asks[0].Memory = 40 * GiB
+			w.Requests[0].Memory = 40 * GiB
 			return []Wish{w, wish(p, "carol", carol, 1, 1)}
 		}},
 		{name: "a device that the run may not use", want: "me", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)
-			w.Asks[0].UUIDs = w.Asks[0].UUIDs[1:]
+			w.Requests[0].UUIDs = w.Requests[0].UUIDs[1:]
 			return []Wish{w}
 		}},
 		{name: "its limits are reached", want: "me", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			w := wish(p, "bob", bob, 1, 1)
-			w.Asks[0].Room = 0
+			w.Requests[0].Room = 0
 			return []Wish{w}
 		}},
 		{name: "two devices, one other free", want: "bob", do: func(p *Pool) []Wish {
@@ -282,14 +282,14 @@ func TestPassOver(t *testing.T) {
 		if got := next(p, now, 0); got != "bob" {
 			t.Fatalf("%d: it goes to %q, want bob", i, got)
 		}
-		p.Turns.PassOver(now, Turn{Run: "bob", UID: bob})
-		p.Turns.PassOver(now, Turn{Run: "bob", UID: bob}) // of another device, at the same time
+		p.Turns.Skip(now, Turn{Run: "bob", UID: bob})
+		p.Turns.Skip(now, Turn{Run: "bob", UID: bob}) // of another device, at the same time
 		if got := next(p, now+sec(pause-1), 0); got != "me" {
 			t.Errorf("%d: passed over, it goes to %q", i, got)
 		}
 	}
 	for i := range 10 {
-		p.Turns.PassOver(sec(4000*float64(i+1)), Turn{Run: "bob", UID: bob})
+		p.Turns.Skip(sec(4000*float64(i+1)), Turn{Run: "bob", UID: bob})
 	}
 	if got := next(p, sec(40000+3599), 0); got != "me" {
 		t.Errorf("it goes to %q", got)
@@ -298,7 +298,7 @@ func TestPassOver(t *testing.T) {
 		t.Errorf("after an hour, it goes to %q", got)
 	}
 	// Whoever takes something is asked again.
-	p.Turns.PassOver(sec(48000), Turn{Run: "bob", UID: bob})
+	p.Turns.Skip(sec(48000), Turn{Run: "bob", UID: bob})
 	p.Yield([]UUID{"GPU-0"})
 	p.observeClaims(sec(48001), []Claim{held(p, 0, "bob", bob)}, nil)
 	p.observeClaims(sec(48002), []Claim{}, nil)
@@ -322,7 +322,7 @@ func TestPassOverOneRun(t *testing.T) {
 	if got := next(p, sec(2), 0); got != "hung" {
 		t.Fatalf("it goes to %q, want the run that holds nothing", got)
 	}
-	p.Turns.PassOver(sec(7), Turn{Run: "hung", UID: bob})
+	p.Turns.Skip(sec(7), Turn{Run: "hung", UID: bob})
 	second := first
 	second.Attempt = "next"
 	p.observeClaims(sec(8), []Claim{second}, nil)
@@ -366,8 +366,8 @@ func TestTook(t *testing.T) {
 		p.Offer("GPU-0", "bob")
 		c := held(p, 0, "bob", bob)
 		tt.claim(&c)
-		p.Notice(sec(3), []Claim{c}, nil)
-		if took, barred := p.Took("GPU-0", turn), p.Barred("GPU-0"); took != tt.took || barred != tt.barred {
+		p.ObserveOthers(sec(3), []Claim{c}, nil)
+		if took, barred := p.WasTaken("GPU-0", turn), p.ClaimedByOther("GPU-0"); took != tt.took || barred != tt.barred {
 			t.Errorf("%s: took %v, barred %v", tt.name, took, barred)
 		}
 	}
@@ -379,13 +379,13 @@ func TestOfferOfAStoppedRun(t *testing.T) {
 	p := host(1)
 	stopped, taker := held(p, 0, "carol", carol), held(p, 0, "bob", bob)
 	stopped.To, taker.Since = "bob", noon
-	p.Notice(sec(2), []Claim{stopped, taker}, nil)
+	p.ObserveOthers(sec(2), []Claim{stopped, taker}, nil)
 	if n := len(p.devs[0].claims); n != 1 || p.devs[0].claims[0].Run != "bob" {
 		t.Errorf("%d claims count", n)
 	}
 	// Its job has ended, and it is our turn.
 	taker.To = "me"
-	p.Notice(sec(3), []Claim{stopped, taker}, nil)
+	p.ObserveOthers(sec(3), []Claim{stopped, taker}, nil)
 	if n := len(p.devs[0].claims); n != 0 || len(p.Offered()) != 1 {
 		t.Errorf("%d claims count, %d offers", n, len(p.Offered()))
 	}
@@ -397,7 +397,7 @@ func TestOffered(t *testing.T) {
 	see(p, sec(2), func(i int, r *Reading) { r.Samples = busySamples(sec(2), 90); with(r, bobs(20*GiB)) })
 	c := held(p, 0, "bob", bob)
 	c.To = "me"
-	p.Notice(sec(3), []Claim{c}, nil)
+	p.ObserveOthers(sec(3), []Claim{c}, nil)
 	if got := p.Offered(); !slices.Equal(got, []UUID{"GPU-0"}) {
 		t.Fatalf("offered: %v", got)
 	}
@@ -414,7 +414,7 @@ func TestOffered(t *testing.T) {
 		t.Error("an offer conflicts with what it is for:", why)
 	}
 	c.To = "carol"
-	p.Notice(sec(4), []Claim{c}, nil)
+	p.ObserveOthers(sec(4), []Claim{c}, nil)
 	if v := p.Admit(sec(4), one(8*GiB))[0]; v.OK || len(p.Offered()) > 0 {
 		t.Errorf("offered to carol, but %+v", v)
 	}
@@ -423,12 +423,12 @@ func TestOffered(t *testing.T) {
 // Used time is halved every day, and a claim that gives way counts nothing.
 func TestUsed(t *testing.T) {
 	p := host(4)
-	p.Pass(sec(1))
+	p.AdvanceTo(sec(1))
 	holdAll(p, "a", 0, 1)
 	c, offer, background := held(p, 2, "bob", bob), held(p, 3, "carol", carol), held(p, 3, "dave", dave)
 	offer.To, background.Background, background.Share, offer.Share = "bob", true, true, true
 	p.observeClaims(sec(1), []Claim{c, offer, background}, nil)
-	p.Pass(sec(101))
+	p.AdvanceTo(sec(101))
 	near := func(uid int, want float64) {
 		t.Helper()
 		if got := p.Used(uid); got < want*0.99 || got > want*1.01 {
@@ -441,7 +441,7 @@ func TestUsed(t *testing.T) {
 	near(dave, 0)
 	p.Undo("a")
 	p.observeClaims(sec(101), []Claim{}, nil)
-	p.Pass(sec(101) + 24*time.Hour)
+	p.AdvanceTo(sec(101) + 24*time.Hour)
 	near(me, 100)
 	near(bob, 50)
 }
@@ -450,18 +450,18 @@ func TestUsed(t *testing.T) {
 // two of its attempts: else each of two users would think that the other has had more.
 func TestUsedInHandOvers(t *testing.T) {
 	p := host(2)
-	p.Pass(sec(1))
+	p.AdvanceTo(sec(1))
 	holdAll(p, "a", 0)
 	leave(p, sec(1), "a")
 	old, next := held(p, 1, "bob", bob), held(p, 1, "bob", bob)
 	next.Attempt = "next"
 	p.observeClaims(sec(1), []Claim{old, next}, nil)
-	p.Pass(sec(11))
+	p.AdvanceTo(sec(11))
 	if mine, his := p.Used(me), p.Used(bob); mine != 10 || his != 10 {
 		t.Errorf("we have used %v s and he %v s, want 10 each", mine, his)
 	}
 	p.Offer("GPU-0", "bob")
-	p.Pass(sec(21))
+	p.AdvanceTo(sec(21))
 	if mine := p.Used(me); mine > 10 {
 		t.Errorf("what is offered counts: %v", mine)
 	}
@@ -483,7 +483,7 @@ func TestAskRoom(t *testing.T) {
 		holdAll(p, "a", 0)
 		holdAll(p, "b", 1)
 		tt.do(p)
-		if got := p.Ask(sec(2), one(GiB), 5, nil).Room; got != tt.want {
+		if got := p.WishRequest(sec(2), one(GiB), 5, nil).Room; got != tt.want {
 			t.Errorf("%s: room for %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -495,9 +495,9 @@ func TestOfferTaken(t *testing.T) {
 	p := host(1)
 	c := held(p, 0, "carol", carol)
 	c.To = "me"
-	p.Notice(sec(2), []Claim{c}, []Wish{wish(p, "bob", bob, 1, 1)})
+	p.ObserveOthers(sec(2), []Claim{c}, []Wish{wish(p, "bob", bob, 1, 1)})
 	holdAll(p, "a", 0)
-	p.Notice(sec(3), []Claim{c}, p.Turns.others)
+	p.ObserveOthers(sec(3), []Claim{c}, p.Turns.others)
 	p.usage.add(me, 1)
 	leave(p, sec(4), "a")
 	if got := next(p, sec(4), 0); got != "bob" {
@@ -521,7 +521,7 @@ func TestRenewed(t *testing.T) {
 		{[]Wish{other, two}, nil, true},
 		{[]Wish{two}, []Claim{held(p, 1, "one", bob)}, false},
 	} {
-		if p.Notice(sec(3), tt.claims, tt.wishes); p.Turns.Renewed(turn) != tt.want {
+		if p.ObserveOthers(sec(3), tt.claims, tt.wishes); p.Turns.Renewed(turn) != tt.want {
 			t.Errorf("%d wishes, %d claims: want %v", len(tt.wishes), len(tt.claims), tt.want)
 		}
 	}

@@ -84,8 +84,8 @@ func halved(seconds float64, passed time.Duration) float64 {
 // Later returns a user's GPU seconds as they count after some time.
 func (u Use) Later(passed time.Duration) Use { return Use{u.UID, halved(u.Seconds, passed)} }
 
-// Pass records that time passes until now, with devices held as they are.
-func (p *Pool) Pass(now time.Duration) {
+// AdvanceTo records that time passes until now, with devices held as they are.
+func (p *Pool) AdvanceTo(now time.Duration) {
 	u := &p.usage
 	elapsed := now - u.at
 	passed := elapsed.Seconds()

@@ -10,13 +10,13 @@ import (
 func TestSpent(t *testing.T) {
 	p := host(4)
 	p.Recall([]Use{{me, 100}, {bob, 7200}}, nil)
-	p.Pass(sec(1))
+	p.AdvanceTo(sec(1))
 	holdAll(p, "a", 0)
 	offer, behind := held(p, 2, "bob", bob), held(p, 3, "dave", dave)
 	offer.To, behind.Background = "x", true
 	mine := held(p, 1, "mine", me)
 	p.observeClaims(sec(1), []Claim{held(p, 1, "carol", carol), mine, offer, behind}, nil)
-	p.Pass(sec(11))
+	p.AdvanceTo(sec(11))
 	first := p.Spent()
 	if first.Passed != 10*time.Second || first.Own != 10 || len(first.Others) != 1 || first.Others[0] != (Use{carol, 10}) {
 		t.Errorf("got %+v", first)
@@ -24,7 +24,7 @@ func TestSpent(t *testing.T) {
 	if got := p.Used(me); got < 119 || got > 120 { // with what another run of this user holds
 		t.Errorf("used %v GPU seconds, want 120", got)
 	}
-	p.Pass(sec(11) + 24*time.Hour)
+	p.AdvanceTo(sec(11) + 24*time.Hour)
 	if got := p.Used(bob); got < 3599 || got > 3601 {
 		t.Errorf("after a day bob's 7200 GPU seconds count as %v, want 3600", got)
 	}

@@ -8,17 +8,17 @@ import (
 // A Wish says what a run waits for. Every run on a host publishes its own and reads the
 // others'.
 type Wish struct {
-	Run           string    `json:"run"` // unique on the host
-	UID           int       `json:"-"`
-	User          string    `json:"-"`                    // login name of UID
-	Name          string    `json:"name,omitempty"`       // of a command that waits, not a run
-	PID           int       `json:"-"`                    // of the process; 0 if from another pid namespace
-	Since         time.Time `json:"since"`                // when the run last got a device, or began to wait if that was later
-	Background    bool      `json:"background,omitempty"` // it takes only what nobody else wants
-	Gathers       bool      `json:"gathers,omitempty"`    // it keeps devices until it has all that its first request needs
-	Used          float64   `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
-	Asks          []Ask     `json:"requests"`             // in the run's order
-	HostResources           // what attempts of the run without devices hold, also while it waits for nothing
+	Run           string        `json:"run"` // unique on the host
+	UID           int           `json:"-"`
+	User          string        `json:"-"`                    // login name of UID
+	Name          string        `json:"name,omitempty"`       // of a command that waits, not a run
+	PID           int           `json:"-"`                    // of the process; 0 if from another pid namespace
+	Since         time.Time     `json:"since"`                // when the run last got a device, or began to wait if that was later
+	Background    bool          `json:"background,omitempty"` // it takes only what nobody else wants
+	Gathers       bool          `json:"gathers,omitempty"`    // it keeps devices until it has all that its first request needs
+	Used          float64       `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
+	Requests      []WishRequest `json:"requests"`             // in the run's order
+	HostResources               // what attempts of the run without devices hold, also while it waits for nothing
 
 	All  HostResources `json:"-"` // what all attempts of this run hold, if it is its own
 	seen time.Duration // since when this run has known it
@@ -26,11 +26,11 @@ type Wish struct {
 
 // presses reports whether a run waits for cores or memory.
 func (w Wish) presses() bool {
-	return slices.ContainsFunc(w.Asks, func(a Ask) bool { return a.some() })
+	return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return a.nonZero() })
 }
 
-// An Ask is what a number of alike jobs of a Wish need.
-type Ask struct {
+// An WishRequest is what a number of alike jobs of a Wish need.
+type WishRequest struct {
 	Jobs          int    `json:"jobs"`
 	Min           int    `json:"gpus"`         // devices of each job, at least
 	Memory        Bytes  `json:"memory_bytes"` // on each
@@ -44,10 +44,10 @@ type Ask struct {
 	req *Request // of an ask of this run
 }
 
-// Ask describes jobs of this run that all need req, for other runs to read. They could
+// WishRequest describes jobs of this run that all need req, for other runs to read. They could
 // use any device but those in except.
-func (p *Pool) Ask(now time.Duration, req Request, jobs int, except []UUID) Ask {
-	a := Ask{
+func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UUID) WishRequest {
+	a := WishRequest{
 		Jobs: jobs, Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
 		Room: p.Room(now), req: &req,
 	}
@@ -56,7 +56,7 @@ func (p *Pool) Ask(now time.Duration, req Request, jobs int, except []UUID) Ask 
 		return a
 	}
 	q := p.query(now, &req)
-	a.UUIDs = uuids(p.those(func(d *device) bool { return q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) }))
+	a.UUIDs = uuids(p.filter(func(d *device) bool { return q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) }))
 	return a
 }
 
@@ -78,9 +78,9 @@ func (p *Pool) Room(now time.Duration) int {
 // wants returns how many devices would satisfy a wish.
 func (w *Wish) wants() (n int) {
 	room := 0
-	for i := range w.Asks {
-		n += max(0, w.Asks[i].Jobs) * w.Asks[i].Min
-		room = max(room, w.Asks[i].Room)
+	for i := range w.Requests {
+		n += max(0, w.Requests[i].Jobs) * w.Requests[i].Min
+		room = max(room, w.Requests[i].Room)
 	}
 	return min(n, room)
 }
@@ -88,7 +88,7 @@ func (w *Wish) wants() (n int) {
 // fits reports whether a device could serve an ask of user uid once those who are leaving
 // it are gone. It judges for another run, by what can be seen from here: that run decides
 // for itself whether it starts.
-func (a *Ask) fits(d *device, uid int, run string) bool {
+func (a *WishRequest) fits(d *device, uid int, run string) bool {
 	switch {
 	case len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To != run || run == "" }):
 		return false
@@ -129,8 +129,8 @@ func (t *Turns) Queue(now time.Duration) []Place {
 	for _, w := range r.order(nil) {
 		pl := Place{Wish: *w, Holds: r.load(w.UID, nil)}
 		var best []*device
-		for i := range w.Asks {
-			a := &w.Asks[i]
+		for i := range w.Requests {
+			a := &w.Requests[i]
 			verdicts := t.as(now, w, a)
 			if i == 0 {
 				pl.Verdicts = verdicts
@@ -148,13 +148,13 @@ func (t *Turns) Queue(now time.Duration) []Place {
 }
 
 // as returns what a request of another run meets on the devices that could do.
-func (t *Turns) as(now time.Duration, w *Wish, a *Ask) []Verdict {
+func (t *Turns) as(now time.Duration, w *Wish, a *WishRequest) []Verdict {
 	h := *t.pool.rules.Host // quotas are in a.Room
 	h.MaxGPUsPerUser, h.Users = -1, nil
-	q := t.pool.imagined()
+	q := t.pool.clone()
 	q.rules = Rules{Host: &h, MinGPUs: -1, MaxGPUs: -1, Others: a.Others, UID: w.UID, Run: w.Run, Poll: t.pool.rules.Poll, AtOnce: true}
 	q.manage()
-	q.noteAilments(now)
+	q.noteQuarantines(now)
 	for _, d := range q.devs {
 		d.claims = slices.DeleteFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
 		d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.Run == w.Run })
@@ -167,7 +167,7 @@ func (t *Turns) as(now time.Duration, w *Wish, a *Ask) []Verdict {
 // expect returns the devices on which an ask can start first, and when; nil if that is
 // unknown. What claims keep from it is free when the last of them ends; one that is overdue was
 // only expected to end.
-func (t *Turns) expect(now time.Duration, a *Ask, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
+func (t *Turns) expect(now time.Duration, a *WishRequest, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
 	ends := make([]time.Time, len(t.pool.devs))
 	for _, v := range verdicts {
 		d := t.pool.device(v.UUID)

@@ -62,7 +62,7 @@ func brief(name string) string {
 	return string(r[:maxName/2]) + "…" + string(r[len(r)-maxName/2+1:])
 }
 
-func heldHere(jobs int) string {
+func heldByRun(jobs int) string {
 	if jobs > 1 {
 		return fmt.Sprintf("held by %d jobs of this run", jobs)
 	}

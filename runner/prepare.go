@@ -80,7 +80,7 @@ func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	p.dir = p.Ledger.AttemptDir(p.job.File, p.uniID)
 	ev.Job = p.Prepare.Job
 	if ev.Claims, err = p.claim(); err == nil {
-		if at, ev.Start, err = p.patiently(); err != nil {
+		if at, ev.Start, err = p.acquireWithRetry(); err != nil {
 			withdraw(p.Engine.Claims, p.uniID, p.Grant)
 		}
 	}
@@ -98,7 +98,7 @@ func (p *preparation) claim() ([]gpu.Claim, error) {
 	}
 	others, warnings, err := p.Engine.Claims.Claim(p.ctx, p.uniID, p.job.Name, p.Grant)
 	p.notes = append(p.notes, warnings...)
-	if err != nil && !isCramped(err) {
+	if err != nil && !isOutOfSpace(err) {
 		// Nothing starts without a claim. It is retried, as after a lost race.
 		p.notes = append(p.notes, fmt.Sprintf("claims: %v", err))
 		err = rival{err}
@@ -130,12 +130,12 @@ const (
 	filesTries = int(time.Minute / filesPause)
 )
 
-// patiently is furnish, but waits while there are no free descriptors. That is not the
+// acquireWithRetry is furnish, but waits while there are no free descriptors. That is not the
 // job's fault, and some will be freed.
-func (p *preparation) patiently() (*attempt, state.Fact, error) {
+func (p *preparation) acquireWithRetry() (*attempt, state.Fact, error) {
 	for tries := 0; ; tries++ {
 		notes := p.notes
-		at, start, err := p.furnish()
+		at, start, err := p.acquire()
 		if !outOfFiles(err) || tries == filesTries || p.ctx.Err() != nil {
 			return at, start, err
 		}
@@ -147,7 +147,7 @@ func (p *preparation) patiently() (*attempt, state.Fact, error) {
 	}
 }
 
-func (p *preparation) furnish() (*attempt, state.Fact, error) {
+func (p *preparation) acquire() (*attempt, state.Fact, error) {
 	job, own := p.job, p.Ledger.LogPath(p.job.File, p.job.Name)
 	rt := jobspec.Runtime{UniID: p.uniID, Attempt: p.Attempt, GPUs: p.Grant.Indices, Port: p.port, Log: own, Started: p.started(), Environ: p.Environ}
 	if p.Does.Places {

@@ -69,7 +69,7 @@ func (l *loop) take() {
 		if q.Processes {
 			began = time.Now()
 			ev.Claims, warnings = l.Engine.Claims.Others(l.ctx, ev.Readings)
-			ev.Sick, ev.Wishes = l.Engine.Claims.Sick(), l.Engine.Claims.Wishes()
+			ev.Quarantines, ev.Wishes = l.Engine.Claims.Quarantines(), l.Engine.Claims.Wishes()
 		}
 		if l.Host != nil {
 			rules, more := l.Host(ev.Users())

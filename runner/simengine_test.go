@@ -287,7 +287,7 @@ func (s *Sim) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { r
 func (s *Sim) CPU([]string) map[string]time.Duration { return nil }
 
 // Sick finds no quarantines.
-func (s *Sim) Sick() []gpu.Quarantine { return nil }
+func (s *Sim) Quarantines() []gpu.Quarantine { return nil }
 
 // Quarantine does nothing.
 func (s *Sim) Quarantine(gpu.Quarantine) error { return nil }

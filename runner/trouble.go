@@ -16,9 +16,9 @@ import (
 // A rival is why a grant could not be claimed now. The job has not failed.
 type rival struct{ error }
 
-// isCramped reports whether any other job would fail for the same reason: a full disk, or
+// isOutOfSpace reports whether any other job would fail for the same reason: a full disk, or
 // state that cannot be written.
-func isCramped(err error) bool {
+func isOutOfSpace(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
 		errors.As(err, new(*disk.FolderError))
 }
@@ -30,7 +30,7 @@ func outOfFiles(err error) bool {
 
 // refused returns the answer to a Prepare that failed.
 func (l *loop) refused(a sched.Prepare, err error) sched.Event {
-	if isCramped(err) {
+	if isOutOfSpace(err) {
 		l.stateFailed(err)
 	}
 	return sched.PrepareFailed{Job: a.Job, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(rival))}

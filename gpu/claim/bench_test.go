@@ -20,13 +20,13 @@ func BenchmarkClaim(b *testing.B) {
 	b.Cleanup(h.Close)
 	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
 	for i := range 16 {
-		if _, _, err := h.Claim(ctx, Stake{UniID: fmt.Sprint("held-", i), Job: "held", Grant: g}); err != nil {
+		if _, _, err := h.Claim(ctx, Subject{UniID: fmt.Sprint("held-", i), Job: "held", Grant: g}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for i := 0; b.Loop(); i++ {
 		uniID := fmt.Sprint("new-", i)
-		if _, _, err := h.Claim(ctx, Stake{UniID: uniID, Job: "new", Grant: g}); err != nil {
+		if _, _, err := h.Claim(ctx, Subject{UniID: uniID, Job: "new", Grant: g}); err != nil {
 			b.Fatal(err)
 		}
 		h.Release(uniID)

@@ -113,15 +113,15 @@ type contentDevice struct {
 
 func (c *content) is(ino uint64) { c.ino = ino }
 
-// A Stake is what a claim says of its attempt.
-type Stake struct {
+// A Subject is what a claim says of its attempt.
+type Subject struct {
 	UniID, Job string
 	Grant      gpu.Grant
 	Run        string // ID of the run
 }
 
 // newContent returns a claim of this process, from now on.
-func newContent(s Stake) *content {
+func newContent(s Subject) *content {
 	c := &content{
 		Version: version, identity: self(), User: login(host.Me()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
 		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background, Gathers: s.Grant.Gathering,

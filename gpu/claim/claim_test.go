@@ -41,7 +41,7 @@ func holdChild(args []string) error {
 	var others []gpu.Claim
 	err := errDoubt
 	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // on a busy machine, as any run does
-		others, _, err = h.Claim(context.Background(), Stake{UniID: "uni-" + args[1], Job: args[1], Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB}})
+		others, _, err = h.Claim(context.Background(), Subject{UniID: "uni-" + args[1], Job: args[1], Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB}})
 	}
 	if err != nil {
 		return err
@@ -188,14 +188,14 @@ func TestHolder(t *testing.T) {
 	t.Cleanup(h.Close)
 	ctx := context.Background()
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}, Memory: gpu.GiB, Share: true}
-	if got, warnings, err := h.Claim(ctx, Stake{UniID: "uni/../1", Job: "a", Grant: g}); err != nil || len(got) != 0 || got == nil || len(warnings) > 0 {
+	if got, warnings, err := h.Claim(ctx, Subject{UniID: "uni/../1", Job: "a", Grant: g}); err != nil || len(got) != 0 || got == nil || len(warnings) > 0 {
 		t.Fatalf("Claim = %+v, %q, %v", got, warnings, err)
 	}
 	b := start(t, -1, "hold", root, "b")
 	if b.first != "held 2\n" {
 		t.Errorf("the second holder saw %q, want 2 claims", b.first)
 	}
-	got, _, err := h.Claim(ctx, Stake{UniID: "uni-2", Job: "c", Grant: g})
+	got, _, err := h.Claim(ctx, Subject{UniID: "uni-2", Job: "c", Grant: g})
 	if err != nil || !slices.Equal(jobs(got), []string{"b"}) {
 		t.Errorf("the third claim sees %+v, %v", got, err)
 	}
@@ -214,7 +214,7 @@ func TestHolder(t *testing.T) {
 // A claim says with how many others its job shares; one of an earlier version does not.
 func TestSlotsOfAClaim(t *testing.T) {
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true, Slots: 2}
-	body, err := encode(newContent(Stake{UniID: "u", Job: "a", Grant: g}), 0)
+	body, err := encode(newContent(Subject{UniID: "u", Job: "a", Grant: g}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestTakenAwayIsPublishedAgain(t *testing.T) {
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
-	if _, _, err := h.Claim(context.Background(), Stake{UniID: "uni-1", Job: "a", Grant: g}); err != nil {
+	if _, _, err := h.Claim(context.Background(), Subject{UniID: "uni-1", Job: "a", Grant: g}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(files(t, root)[0]); err != nil {
@@ -259,7 +259,7 @@ func TestTakenAwayIsPublishedAgain(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(files(t, root)[0])); err != nil {
 		t.Fatal(err)
 	}
-	if _, w, err := h.Claim(context.Background(), Stake{UniID: "uni-2", Job: "b", Grant: g}); err != nil || len(w) > 0 || len(files(t, root)) != 2 {
+	if _, w, err := h.Claim(context.Background(), Subject{UniID: "uni-2", Job: "b", Grant: g}); err != nil || len(w) > 0 || len(files(t, root)) != 2 {
 		t.Errorf("Claim in a folder that was removed: %q, %v, leaves %q", w, err, files(t, root))
 	}
 }
@@ -276,7 +276,7 @@ func TestFallback(t *testing.T) {
 	h, other := Open(roots), NewReader(roots)
 	t.Cleanup(h.Close)
 	for i, name := range []string{"a", "b"} {
-		_, warnings, err := h.Claim(context.Background(), Stake{UniID: name, Job: name, Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+		_, warnings, err := h.Claim(context.Background(), Subject{UniID: name, Job: name, Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		if err != nil || len(warnings) != 1-i {
 			t.Errorf("claim %s: %q, %v; want one warning in all", name, warnings, err)
 		}
@@ -285,13 +285,13 @@ func TestFallback(t *testing.T) {
 		t.Errorf("the state folder holds %q; %v", got, other)
 	}
 	nowhere := Open(roots[:1])
-	if _, _, err := nowhere.Claim(context.Background(), Stake{UniID: "c", Job: "c", Grant: gpu.Grant{}}); err == nil || !strings.Contains(err.Error(), root) {
+	if _, _, err := nowhere.Claim(context.Background(), Subject{UniID: "c", Job: "c", Grant: gpu.Grant{}}); err == nil || !strings.Contains(err.Error(), root) {
 		t.Errorf("a claim that can be published nowhere: %v", err)
 	}
 }
 
 func FuzzParse(f *testing.F) {
-	whole, _ := json.Marshal(newContent(Stake{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 1}}))
+	whole, _ := json.Marshal(newContent(Subject{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 1}}))
 	for _, s := range []string{string(whole), "", "{}", `{"version":1,"pid":1,"uni_id":"u","devices":[{"uuid":"a","memory_bytes":-5},{"uuid":"a"}]}`} {
 		f.Add([]byte(s))
 	}
@@ -336,10 +336,10 @@ func TestClaimsOfCoresAndMemory(t *testing.T) {
 		}
 		return c.claims("me")[0]
 	}
-	if c := read(newContent(Stake{UniID: "u", Job: "j", Grant: g})); c.HostResources != g.HostResources || !c.Background || !c.Since.Equal(g.Since) {
+	if c := read(newContent(Subject{UniID: "u", Job: "j", Grant: g})); c.HostResources != g.HostResources || !c.Background || !c.Since.Equal(g.Since) {
 		t.Errorf("read %+v", c)
 	}
-	bad := newContent(Stake{UniID: "u", Job: "j", Grant: g})
+	bad := newContent(Subject{UniID: "u", Job: "j", Grant: g})
 	bad.CPUs, bad.RAM, bad.Ends = -1, -5, nil
 	if c := read(bad); c.HostResources != (gpu.HostResources{}) {
 		t.Errorf("read %+v", c.HostResources)

@@ -63,7 +63,7 @@
 //     one. Readers keep such claims apart (gathers of a device in the pool) and judge by
 //     their own clock how long they count, for each user (gpu/gather.go). Grant.Since
 //     orders claims on all runs alike. A claim also says what cores and host memory its
-//     attempt has reserved and when it ends (gpu.Beyond).
+//     attempt has reserved and when it ends (gpu.HostResources).
 //   - Noticing. The runner watches all users' folders with inotify (gpu/claim/watch.go):
 //     files written, removed, or closed because their holder died; not files read, or
 //     readers would wake each other. An offer to this run, or the claim of a run that it
@@ -96,7 +96,7 @@
 //     uid in its name, which is checked before it is counted; a file only if it is a
 //     regular file of that owner, of at most 64 KiB, under any number of names. Up to 4,096
 //     names per user are listed. What a folder or the root has is listed again only when
-//     its ctime has changed (claim.listing), and until then no file is opened again that
+//     its ctime has changed (claim.folderListing), and until then no file is opened again that
 //     has been published and that nobody has locked: names cost the others next to nothing.
 //     If the root has too many names to list in half a second, folders are looked up by the
 //     users that have a process. Folders are read in parallel, each in a goroutine that is

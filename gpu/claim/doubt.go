@@ -71,12 +71,12 @@ func (r *Reader) judge(f folder, s, in *view) {
 		return
 	}
 	s.found, s.wishes = append(s.found, in.found...), append(s.wishes, in.wishes...)
-	s.sick, s.usages = append(s.sick, in.sick...), append(s.usages, in.usages...)
+	s.quarantines, s.usages = append(s.quarantines, in.quarantines...), append(s.usages, in.usages...)
 	if s.doubt = s.doubt || in.ours; !in.ours {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		d := r.about(f.path)
-		d.late, d.known, d.sick = false, in.found, in.sick
+		d.late, d.known, d.sick = false, in.found, in.quarantines
 	}
 }
 
@@ -96,7 +96,7 @@ func (r *Reader) short(f folder, s *view, found []*content) {
 		d.since = now
 	}
 	d.late = true
-	s.sick = append(s.sick, d.sick...)
+	s.quarantines = append(s.quarantines, d.sick...)
 	switch {
 	case first:
 		s.found, s.doubt = append(s.found, found...), true

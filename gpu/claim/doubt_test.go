@@ -25,7 +25,7 @@ func manyChild(args []string) error {
 		return err
 	}
 	for i := range n {
-		if _, err := h.Again(Stake{UniID: fmt.Sprint("uni-", i), Job: fmt.Sprint("job-", i), Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true}}); err != nil {
+		if _, err := h.Again(Subject{UniID: fmt.Sprint("uni-", i), Job: fmt.Sprint("job-", i), Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true}}); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func TestForeignFolders(t *testing.T) {
 	err := errDoubt
 	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // a busy machine does not look at so many in time
 		var more []string
-		got, more, err = h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+		got, more, err = h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		warnings = append(warnings, more...)
 	}
 	// A busy machine also warns that it could not list all in time.
@@ -116,7 +116,7 @@ func TestOwnReadError(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		_, warnings, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+		_, warnings, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 		for _, f := range fill {
 			f.Close()
@@ -130,7 +130,7 @@ func TestOwnReadError(t *testing.T) {
 		t.Errorf("without descriptors it makes folders: %v", dirs)
 	}
 	h.published = nil
-	if got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || !slices.Equal(jobs(got), []string{"a"}) {
+	if got, _, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || !slices.Equal(jobs(got), []string{"a"}) {
 		t.Errorf("with descriptors again: %+v, %v", got, err)
 	}
 	c.end(t)
@@ -190,7 +190,7 @@ func TestOwnRunsSeeEachOther(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(root, fmt.Sprint(prefix, os.Getuid())), nil, 0o644))
 		c := start(t, -1, "hold", strings.Join(Roots(root, filepath.Join(dir, "state1")), ":"), "a")
 		h := Open(Roots(root, filepath.Join(dir, "state2")))
-		got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+		got, _, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		if err != nil || !slices.Equal(jobs(got), []string{"a"}) {
 			t.Errorf("runtime folder %q: %+v, %v", runtime, got, err)
 		}
@@ -211,7 +211,7 @@ func TestFolderThatIsNeverRead(t *testing.T) {
 	err := errDoubt
 	var got []gpu.Claim
 	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ {
-		got, _, err = h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+		got, _, err = h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	}
 	if err != nil || len(got) != 1 || got[0].UUID != gpu.Every || got[0].UID != os.Getuid() {
 		t.Errorf("claims %+v, %v", got, err)
@@ -231,7 +231,7 @@ func TestDeadFilesAreLookedAtOnce(t *testing.T) {
 		if got, w := others(t, root); len(got)+len(w) > 0 {
 			t.Fatalf("%+v, %q", got, w)
 		}
-		if l, ok := listings.Load(path); ok && l.(listing).ctime != 0 && slices.Equal(l.(listing).names, []string{"late.claim"}) {
+		if l, ok := listings.Load(path); ok && l.(folderListing).ctime != 0 && slices.Equal(l.(folderListing).names, []string{"late.claim"}) {
 			break
 		}
 		if time.Since(began) > time.Minute {
@@ -242,10 +242,10 @@ func TestDeadFilesAreLookedAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	new(view).read(ctx, folder{path: path, uid: os.Getuid(), most: maxNames})
-	if l, _ := listings.Load(path); l.(listing).ctime != 0 {
+	if l, _ := listings.Load(path); l.(folderListing).ctime != 0 {
 		t.Errorf("what was cut short holds: %+v", l)
 	}
-	late := newContent(Stake{UniID: "late", Job: "late", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+	late := newContent(Subject{UniID: "late", Job: "late", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	late.PIDNS = "elsewhere"
 	body, err := encode(late, 0)
 	must(t, err)

@@ -116,7 +116,7 @@ func sweep(f folder) {
 			continue
 		}
 		if strings.HasSuffix(name, sickSuffix) {
-			if _, err := readSick(d, name, host.Me()); errors.Is(err, errGone) {
+			if _, err := readQuarantine(d, name, host.Me()); errors.Is(err, errGone) {
 				_ = unix.Unlinkat(int(d.Fd()), name, 0)
 			}
 			continue

@@ -27,8 +27,8 @@ type folder struct {
 	more bool   // its user has more folders than are read
 }
 
-// A listing is what a folder had when it was last read: so it has until it changes.
-type listing struct {
+// A folderListing is what a folder had when it was last read: so it has until it changes.
+type folderListing struct {
 	ino   uint64
 	ctime int64    // which its owner cannot set
 	names []string // of a user's folder: those that are worth another look
@@ -48,15 +48,15 @@ var (
 const settled = time.Second
 
 // listingOf returns the listing of an open folder if that holds, else one to fill in.
-func listingOf(d *os.File) (l listing, holds bool) {
+func listingOf(d *os.File) (l folderListing, holds bool) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.Fd()), &st); err != nil || time.Since(time.Unix(st.Ctim.Unix())) < settled {
-		return listing{}, false
+		return folderListing{}, false
 	}
 	if known, ok := listings.Load(d.Name()); ok {
-		l = known.(listing)
+		l = known.(folderListing)
 	}
-	if now := (listing{ino: st.Ino, ctime: st.Ctim.Nano()}); l.ino != now.ino || l.ctime != now.ctime {
+	if now := (folderListing{ino: st.Ino, ctime: st.Ctim.Nano()}); l.ino != now.ino || l.ctime != now.ctime {
 		return now, false
 	}
 	return l, true
@@ -116,7 +116,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 	if s.doubt = s.unreadable(at, root, err) || s.doubt; err == nil {
 		s.warn("%s has too many entries to read them all", root)
 		if known, ok := listings.Load(root); ok {
-			for _, f := range known.(listing).folders {
+			for _, f := range known.(folderListing).folders {
 				_ = add(filepath.Base(f.path))
 			}
 		}

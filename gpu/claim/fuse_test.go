@@ -19,7 +19,7 @@ func TestFolderOnSilentFileSystem(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	defer h.Close()
-	if _, _, err := h.Claim(context.Background(), Stake{UniID: "a", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-1"}}}); err != nil {
+	if _, _, err := h.Claim(context.Background(), Subject{UniID: "a", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-1"}}}); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, prefix+"64007")

@@ -27,7 +27,7 @@ func rivalChild(args []string) error {
 	fmt.Println("ready")
 	for n := 1; ; n++ {
 		uniID := fmt.Sprint(os.Getpid(), "-", n)
-		others, _, err := h.Claim(context.Background(), Stake{UniID: uniID, Job: "rival", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+		others, _, err := h.Claim(context.Background(), Subject{UniID: uniID, Job: "rival", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func TestHandOverIsNeverLost(t *testing.T) {
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
 	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
-	if _, _, err := h.Claim(ctx, Stake{UniID: "0", Job: "job 0", Grant: g}); err != nil {
+	if _, _, err := h.Claim(ctx, Subject{UniID: "0", Job: "job 0", Grant: g}); err != nil {
 		t.Fatal(err)
 	}
 	rivals := []*child{start(t, -1, "rival", root)}
@@ -69,7 +69,7 @@ func TestHandOverIsNeverLost(t *testing.T) {
 			disputed++
 		}
 		began := time.Now()
-		others, _, err := h.Claim(ctx, Stake{UniID: next, Job: "job " + next, Grant: g})
+		others, _, err := h.Claim(ctx, Subject{UniID: next, Job: "job " + next, Grant: g})
 		longest = max(longest, time.Since(began))
 		if err != nil || len(others) > 0 {
 			t.Fatalf("hand-over %d: %+v, %v after %v", i, others, err, time.Since(began))
@@ -97,7 +97,7 @@ func TestHandOverBesideAHolder(t *testing.T) {
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
 	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}}
-	if _, _, err := h.Claim(ctx, Stake{UniID: "1", Job: "first", Grant: g}); err != nil {
+	if _, _, err := h.Claim(ctx, Subject{UniID: "1", Job: "first", Grant: g}); err != nil {
 		t.Fatal(err)
 	}
 	start(t, -1, "hold", root, "stubborn")
@@ -106,7 +106,7 @@ func TestHandOverBesideAHolder(t *testing.T) {
 	for _, share := range []bool{true, false} {
 		g.Share = share
 		began := time.Now()
-		got, _, err := h.Claim(ctx, Stake{UniID: "2", Job: "second", Grant: g})
+		got, _, err := h.Claim(ctx, Subject{UniID: "2", Job: "second", Grant: g})
 		if err != nil || !slices.Equal(jobs(got), []string{"stubborn"}) {
 			t.Errorf("share %v: %+v, %v", share, got, err)
 		}
@@ -123,7 +123,7 @@ func TestGive(t *testing.T) {
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1", "GPU-2"}, Memory: gpu.GiB}
-	if _, _, err := h.Claim(context.Background(), Stake{UniID: "1", Job: "first", Grant: g}); err != nil {
+	if _, _, err := h.Claim(context.Background(), Subject{UniID: "1", Job: "first", Grant: g}); err != nil {
 		t.Fatal(err)
 	}
 	reader := start(t, -1, "others", root)
@@ -182,7 +182,7 @@ func TestReleasedMeanwhile(t *testing.T) {
 	t.Cleanup(h.Close)
 	for i := range 200 {
 		uniID := strconv.Itoa(i)
-		if _, _, err := h.Claim(context.Background(), Stake{UniID: uniID, Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
+		if _, _, err := h.Claim(context.Background(), Subject{UniID: uniID, Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})

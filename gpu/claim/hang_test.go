@@ -30,14 +30,14 @@ func TestFolderThatHangs(t *testing.T) {
 		}
 	}
 	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
-	_, warnings, err := h.Claim(ctx, Stake{UniID: "u1", Job: "first", Grant: g})
+	_, warnings, err := h.Claim(ctx, Subject{UniID: "u1", Job: "first", Grant: g})
 	if !errors.Is(err, errDoubt) || len(warnings) != 1 || !strings.Contains(warnings[0], "does not answer") {
 		t.Errorf("the first claim: %q, %v", warnings, err)
 	}
 	if n := len(files(t, root)); n != 1 {
 		t.Errorf("after the refusal there are %d claims, want the honest one", n)
 	}
-	got, warnings, err := h.Claim(ctx, Stake{UniID: "u2", Job: "second", Grant: g})
+	got, warnings, err := h.Claim(ctx, Subject{UniID: "u2", Job: "second", Grant: g})
 	if err != nil || !slices.Equal(jobs(got), []string{"honest"}) || len(warnings) > 0 || waited.Load() != 1 {
 		t.Errorf("the second: %+v, %q, %v; the folder was entered %d times", got, warnings, err, waited.Load())
 	}
@@ -75,12 +75,12 @@ func TestBugInAReading(t *testing.T) {
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
 	h.entered = func(string) { panic("a bug") }
-	_, warnings, err := h.Claim(context.Background(), Stake{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+	_, warnings, err := h.Claim(context.Background(), Subject{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	if !errors.Is(err, errDoubt) || len(warnings) != 1 || !strings.Contains(warnings[0], "internal error: a bug") {
 		t.Errorf("Claim: %v, %q; want it in doubt and one warning", err, warnings)
 	}
 	h.entered = nil
-	if _, _, err := h.Claim(context.Background(), Stake{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
+	if _, _, err := h.Claim(context.Background(), Subject{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
 		t.Errorf("Claim without the bug: %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func Open(roots []string) *Holder {
 // Claim publishes a claim, then reads what all others hold, for the caller to decide
 // whether to keep or release the claim. It returns an error, holding nothing, if it
 // cannot publish the claim or cannot find out what others hold.
-func (h *Holder) Claim(ctx context.Context, s Stake) ([]gpu.Claim, []string, error) {
+func (h *Holder) Claim(ctx context.Context, s Subject) ([]gpu.Claim, []string, error) {
 	from := h.handedOver(s.Grant)
 	others, warnings, err := h.claim(ctx, s, len(from) > 0 && len(from) == len(s.Grant.UUIDs))
 	if err == nil && len(from) > 0 {
@@ -55,7 +55,7 @@ func (h *Holder) Claim(ctx context.Context, s Stake) ([]gpu.Claim, []string, err
 
 // claim is Claim without the rules of a hand-over. If sure, anyone else who claims
 // the same now must withdraw, so there is no need to lock them out.
-func (h *Holder) claim(ctx context.Context, s Stake, sure bool) ([]gpu.Claim, []string, error) {
+func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, []string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
 	if !sure {
@@ -86,7 +86,7 @@ func (h *Holder) claim(ctx context.Context, s Stake, sure bool) ([]gpu.Claim, []
 var errDoubt = errors.New("could not read all claims of others")
 
 // Again publishes a claim for what is already running, whatever others hold now.
-func (h *Holder) Again(s Stake) ([]string, error) {
+func (h *Holder) Again(s Subject) ([]string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
 	warnings, err := h.publish(newContent(s), nil)

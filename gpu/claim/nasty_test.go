@@ -240,7 +240,7 @@ func TestRootOfOthers(t *testing.T) {
 	}
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
-	if got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || len(got) > 0 {
+	if got, _, err := h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || len(got) > 0 {
 		t.Errorf("root's claim: %+v, %v", got, err)
 	}
 }

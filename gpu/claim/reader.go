@@ -109,12 +109,12 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	slices.SortStableFunc(claims, func(a, b gpu.Claim) int {
 		return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.Since.Compare(b.Since), cmp.Compare(a.Attempt, b.Attempt))
 	})
-	slices.SortFunc(s.sick, func(a, b gpu.Quarantine) int { return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.UID-b.UID) })
+	slices.SortFunc(s.quarantines, func(a, b gpu.Quarantine) int { return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.UID-b.UID) })
 	slices.SortFunc(s.usages, func(a, b Usage) int { return cmp.Or(a.UID-b.UID, b.At.Compare(a.At)) })
 	s.usages = slices.CompactFunc(s.usages, func(a, b Usage) bool { return a.UID == b.UID })
 	r.mu.Lock()
 	if !began.Before(r.last.began) { // else a later one was quicker
-		r.last = reading{began, time.Since(began), s.sick, wishes(s.wishes), s.usages}
+		r.last = reading{began, time.Since(began), s.quarantines, wishes(s.wishes), s.usages}
 	}
 	r.mu.Unlock()
 	return claims, r.news(s.warnings), s.doubt

@@ -19,7 +19,7 @@ import (
 func sickIn(root string) ([]gpu.Quarantine, []string) {
 	r := NewReader([]string{root})
 	_, warnings := r.Others(context.Background())
-	return r.Sick(), warnings
+	return r.Quarantines(), warnings
 }
 
 func quarantine(id gpu.UUID, times int) gpu.Quarantine {
@@ -72,8 +72,8 @@ func TestQuarantineInAPrivateRoot(t *testing.T) {
 // What counts of the files that a user may write, and the warning about the others.
 func TestQuarantineFiles(t *testing.T) {
 	boot, uid := host.BootID(), os.Getuid()
-	text := func(change func(s *sickness)) string {
-		s := sickness{Version: 1, UID: uid, BootID: boot, UUID: "GPU-a", Ends: host.Boottime() + time.Hour, Times: 1, Why: "it is lost"}
+	text := func(change func(s *quarantineRecord)) string {
+		s := quarantineRecord{Version: 1, UID: uid, BootID: boot, UUID: "GPU-a", Ends: host.Boottime() + time.Hour, Times: 1, Why: "it is lost"}
 		change(&s)
 		b, err := json.Marshal(s)
 		must(t, err)
@@ -84,17 +84,17 @@ func TestQuarantineFiles(t *testing.T) {
 		found            int
 		warning          string
 	}{
-		{"as written", "GPU-a.sick", text(func(*sickness) {}), 1, ""},
-		{"of another boot", "GPU-a.sick", text(func(s *sickness) { s.BootID = "x" }), 0, ""},
-		{"for another device", "GPU-b.sick", text(func(*sickness) {}), 0, "GPU-b.sick: not a quarantine"},
-		{"no device", "GPU-a.sick", text(func(s *sickness) { s.UUID = "" }), 0, "GPU-a.sick: not a quarantine"},
-		{"for another user", "GPU-a.sick", text(func(s *sickness) { s.UID = uid + 1 }), 0, "it is of uid"},
+		{"as written", "GPU-a.sick", text(func(*quarantineRecord) {}), 1, ""},
+		{"of another boot", "GPU-a.sick", text(func(s *quarantineRecord) { s.BootID = "x" }), 0, ""},
+		{"for another device", "GPU-b.sick", text(func(*quarantineRecord) {}), 0, "GPU-b.sick: not a quarantine"},
+		{"no device", "GPU-a.sick", text(func(s *quarantineRecord) { s.UUID = "" }), 0, "GPU-a.sick: not a quarantine"},
+		{"for another user", "GPU-a.sick", text(func(s *quarantineRecord) { s.UID = uid + 1 }), 0, "it is of uid"},
 		{"garbage", "GPU-a.sick", "{", 0, "GPU-a.sick: not a quarantine"},
 		{"empty", "GPU-a.sick", "", 0, "GPU-a.sick: not a quarantine"},
-		{"too long", "GPU-a.sick", text(func(s *sickness) { s.Why = strings.Repeat("x", maxSize) }), 0, "bytes"},
+		{"too long", "GPU-a.sick", text(func(s *quarantineRecord) { s.Why = strings.Repeat("x", maxSize) }), 0, "bytes"},
 		{"being written", "GPU-a.sick.new", "{", 0, ""},
-		{"a newer version", "GPU-a.sick", text(func(s *sickness) { s.Version = 7 }), 1, ""},
-		{"without end", "GPU-a.sick", text(func(s *sickness) {
+		{"a newer version", "GPU-a.sick", text(func(s *quarantineRecord) { s.Version = 7 }), 1, ""},
+		{"without end", "GPU-a.sick", text(func(s *quarantineRecord) {
 			s.Ends, s.Times, s.Why = 1<<62, -5, strings.Repeat("x", 2000)
 			s.Evidence = slices.Repeat([]string{s.Why}, 20)
 		}), 1, ""},
@@ -124,9 +124,9 @@ func TestQuarantinesOfOthers(t *testing.T) {
 	root := sharedRoot(t)
 	dir := userFolder(t, root, mallory, mallory)
 	write := func(id gpu.UUID, uid, owner int) {
-		b, err := json.Marshal(sickness{Version: 1, UID: uid, BootID: host.BootID(), UUID: id, Ends: host.Boottime() + time.Hour})
+		b, err := json.Marshal(quarantineRecord{Version: 1, UID: uid, BootID: host.BootID(), UUID: id, Ends: host.Boottime() + time.Hour})
 		must(t, err)
-		path := filepath.Join(dir, sickName(id))
+		path := filepath.Join(dir, quarantineName(id))
 		must(t, os.WriteFile(path, b, 0o644))
 		must(t, os.Chown(path, owner, owner))
 	}
@@ -153,7 +153,7 @@ func TestQuarantinesOfOthers(t *testing.T) {
 func TestSweepKeepsCount(t *testing.T) {
 	root := sharedRoot(t)
 	must(t, Publish([]string{root}, gpu.Quarantine{UUID: "GPU-over", Times: 2, Ends: 1}))
-	b, err := json.Marshal(sickness{Version: 1, UID: os.Getuid(), BootID: "before", UUID: "GPU-old"})
+	b, err := json.Marshal(quarantineRecord{Version: 1, UID: os.Getuid(), BootID: "before", UUID: "GPU-old"})
 	must(t, err)
 	old := filepath.Join(mine(root)[0].path, "GPU-old.sick")
 	must(t, os.WriteFile(old, b, 0o644))

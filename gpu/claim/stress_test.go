@@ -39,7 +39,7 @@ func stressChild(args []string) error {
 		}
 		device := gpu.UUID(fmt.Sprint("GPU-", rand.IntN(2)))
 		uniID := fmt.Sprint(os.Getpid(), "-", n, "-", rivals)
-		others, _, err := h.Claim(context.Background(), Stake{UniID: uniID, Job: uniID, Grant: gpu.Grant{UUIDs: []gpu.UUID{device}}})
+		others, _, err := h.Claim(context.Background(), Subject{UniID: uniID, Job: uniID, Grant: gpu.Grant{UUIDs: []gpu.UUID{device}}})
 		h.published = nil
 		if err != nil {
 			return err

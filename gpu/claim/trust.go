@@ -11,14 +11,14 @@ import (
 	"gpurun/state/host"
 )
 
-const errGone = lasting("nobody holds it") // left by a dead holder: no reason to warn
+const errGone = staticError("nobody holds it") // left by a dead holder: no reason to warn
 
 var errHalfMade = errors.New("it is still being written")
 
-// lasting is why a file does not count for as long as its folder does not change.
-type lasting string
+// staticError is why a file does not count for as long as its folder does not change.
+type staticError string
 
-func (e lasting) Error() string { return string(e) }
+func (e staticError) Error() string { return string(e) }
 
 // openFolder opens a user's folder if it is a directory that the user owns.
 func openFolder(f folder) (*os.File, error) {
@@ -126,15 +126,15 @@ func readPlain(d *os.File, name string, uid int) ([]byte, error) {
 func trust(st *unix.Stat_t, uid int) error {
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-		return lasting("it is a symbolic link")
+		return staticError("it is a symbolic link")
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return lasting("it is not a regular file")
+		return staticError("it is not a regular file")
 	case !owns(st.Uid, uid):
-		return lasting(fmt.Sprintf("it belongs to uid %d", st.Uid))
+		return staticError(fmt.Sprintf("it belongs to uid %d", st.Uid))
 	case st.Nlink == 0:
 		return errGone
 	case st.Size > maxSize:
-		return lasting(fmt.Sprintf("it has %d bytes", st.Size))
+		return staticError(fmt.Sprintf("it has %d bytes", st.Size))
 	}
 	return nil
 }

@@ -17,15 +17,15 @@ import (
 
 // A view is what a reading found in one or more folders.
 type view struct {
-	found    []*content
-	sick     []gpu.Quarantine
-	wishes   []*wishContent
-	set      string // of devices whose use is read; "" for none
-	usages   []Usage
-	warnings []string
-	short    bool // not read completely, because of what is there
-	ours     bool // not read completely, because this process lacks something
-	doubt    bool // nothing may start
+	found       []*content
+	quarantines []gpu.Quarantine
+	wishes      []*wishContent
+	set         string // of devices whose use is read; "" for none
+	usages      []Usage
+	warnings    []string
+	short       bool // not read completely, because of what is there
+	ours        bool // not read completely, because this process lacks something
+	doubt       bool // nothing may start
 }
 
 func (s *view) warn(format string, args ...any) {
@@ -74,7 +74,7 @@ func (s *view) read(ctx context.Context, f folder) {
 			break
 		}
 		c, err := s.open(d, name, f.uid)
-		if !errors.As(err, new(lasting)) {
+		if !errors.As(err, new(staticError)) {
 			l.names = append(l.names, name)
 		}
 		switch {
@@ -127,9 +127,9 @@ func (s *view) open(d *os.File, name string, uid int) (*content, error) {
 	case !strings.HasSuffix(name, sickSuffix):
 		return open(d, name, uid, parse)
 	}
-	q, err := readSick(d, name, uid)
-	if err == nil && len(s.sick) < maxSick {
-		s.sick = append(s.sick, q)
+	q, err := readQuarantine(d, name, uid)
+	if err == nil && len(s.quarantines) < maxSick {
+		s.quarantines = append(s.quarantines, q)
 	}
 	return nil, err
 }

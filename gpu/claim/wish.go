@@ -46,16 +46,16 @@ func parseWish(b []byte) (*wishContent, error) {
 	switch {
 	case c.Version < 1 || c.PID < 1 || w.Run == "":
 		return nil, errors.New("not a wish: it lacks a version, a pid or a run")
-	case len(w.Asks) > maxAsks:
-		return nil, fmt.Errorf("it makes %d requests", len(w.Asks))
+	case len(w.Requests) > maxAsks:
+		return nil, fmt.Errorf("it makes %d requests", len(w.Requests))
 	}
 	w.Run, w.Name, w.Used = cut(w.Run), cut(w.Name), min(max(w.Used, 0), maxSeconds)
 	w.HostResources = bounded(w.HostResources)
 	if now := time.Now(); w.Since.After(now) {
 		w.Since = now
 	}
-	for i := range w.Asks {
-		a := &w.Asks[i]
+	for i := range w.Requests {
+		a := &w.Requests[i]
 		if len(a.UUIDs) > maxDevices {
 			return nil, fmt.Errorf("it names %d devices", len(a.UUIDs))
 		}
@@ -105,7 +105,7 @@ func NewWisher(roots []string) *Wisher { return &Wisher{roots: roots} }
 func (w *Wisher) Publish(wish gpu.Wish) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(wish.Asks) == 0 && wish.CPUs == 0 && wish.RAM == 0 {
+	if len(wish.Requests) == 0 && wish.CPUs == 0 && wish.RAM == 0 {
 		w.file.end()
 		w.file = nil
 		return nil

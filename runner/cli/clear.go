@@ -20,7 +20,7 @@ import (
 func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.Neighbors) error {
 	_, warnings := n.Others(ctx, nil)
 	a.Warn(warnings...)
-	all := n.Sick()
+	all := n.Quarantines()
 	for _, name := range c.Clear {
 		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })
 		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != host.Me() })

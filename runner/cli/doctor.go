@@ -203,7 +203,7 @@ func (d *diagnosis) claims() string {
 	h := claim.Open(roots)
 	id := "doctor-" + session.RunID()
 	cure := "let every user create folders in " + roots[0] + ", as in /tmp, or set " + claim.RootVariable + " to another folder for all users"
-	warnings, err := h.Again(claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{gpu.SimulatedUUID(0, 0)}}})
+	warnings, err := h.Again(claim.Subject{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{gpu.SimulatedUUID(0, 0)}}})
 	for _, w := range warnings {
 		d.wrong(w, cure)
 	}

@@ -17,7 +17,7 @@ import (
 func (a *app) tellHost(h session.HostRules) {
 	a.Warn(h.Warnings...)
 	if h.Prompt != "" {
-		a.say("note", h.Said("%s", h.Prompt))
+		a.say("note", h.WithSource("%s", h.Prompt))
 	}
 }
 

@@ -71,7 +71,7 @@ func waiterOf(i int, p *gpu.Place) schema.Waiter {
 		Position: i + 1, User: gpu.UserName(p.User, p.UID), You: p.UID == host.Me(), Run: schema.Known(p.Run), Name: schema.Known(p.Name), Since: p.Since.UTC(), Holds: p.Holds,
 		Background: p.Background, Asks: []schema.Ask{}, Start: schema.Time(p.Start),
 	}
-	for _, a := range p.Asks {
+	for _, a := range p.Requests {
 		w.Asks = append(w.Asks, schema.Ask{Jobs: a.Jobs, GPUs: a.Min, Memory: a.Memory, Share: a.Share, UUIDs: schema.List(a.UUIDs)})
 	}
 	return w
@@ -79,7 +79,7 @@ func waiterOf(i int, p *gpu.Place) schema.Waiter {
 
 // whyWaiting says what keeps the first request of a run from the GPUs that it could use.
 func whyWaiting(i int, p *gpu.Place) string {
-	a, free := &p.Asks[0], 0
+	a, free := &p.Requests[0], 0
 	var reasons []string
 	gpus := map[string][]string{} // by reason
 	for _, v := range p.Verdicts {
@@ -170,14 +170,14 @@ func clock(t time.Time) string {
 // place of one that would is among them, without a run, provided that anybody waits.
 func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schema.Waiter {
 	list := []schema.Waiter{}
-	if !pool.Turns.Rivals() {
+	if !pool.Turns.HasRivals() {
 		return list
 	}
 	me := host.Me()
-	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me && len(w.Asks) > 0 }) {
-		ask := pool.Ask(snap.At, req, 1, nil)
-		pool.Turns.Want(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Asks: []gpu.Ask{ask}})
-		defer pool.Turns.Want(gpu.Wish{})
+	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me && len(w.Requests) > 0 }) {
+		ask := pool.WishRequest(snap.At, req, 1, nil)
+		pool.Turns.SetWish(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Requests: []gpu.WishRequest{ask}})
+		defer pool.Turns.SetWish(gpu.Wish{})
 	}
 	for i, p := range pool.Turns.Queue(snap.At) {
 		w := waiterOf(i, &p)

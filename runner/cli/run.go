@@ -70,13 +70,13 @@ func (c *runCmd) Run(a *app) error {
 		s.head.abandon()
 		return err
 	}
-	if r.Nothing() && !c.Watch {
+	if r.NothingToRun() && !c.Watch {
 		s.head.end("nothing to do")
 		s.tellWarnings(r)
 		return s.summary(r, r.Skip())
 	}
 	s.opened(r)
-	res, err := r.Carry()
+	res, err := r.Execute()
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitState, Text: "cannot reach the run's jobs: " + err.Error(), Err: err}
 	}
-	defer a.Part(engine, kind)
+	defer a.CloseEngine(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	last := &lastEnd{left: map[string]bool{}, all: cancel}

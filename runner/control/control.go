@@ -30,14 +30,14 @@ const (
 	OpForget  = "forget"   // Jobs: their last success no longer counts
 	OpDone    = "done"     // Jobs: record them as succeeded without running them
 	OpPause   = "pause"    // start none of Jobs, or nothing at all if there are none
-	OpResume  = "resume"   // take that back
-	OpRetry   = "retry"    // Jobs: those that failed run again, at once
+	OpResume  = "resume"   // undo a pause
+	OpRetry   = "retry"    // Jobs: run the failed ones again, immediately
 	OpWait    = "wait"     // the state of Jobs, which may be globs
 	OpReload  = "reload"   // read the job files again
 	OpSet     = "set"      // Set: settings, or with Jobs keys of theirs
 )
 
-// A Request is what a command asks of a live run.
+// A Request is a command's request to a live run.
 type Request struct {
 	Op   string   `json:"op"`
 	Jobs []string `json:"jobs,omitempty"` // names or globs; status: names
@@ -52,22 +52,22 @@ type Request struct {
 	Set map[string]string `json:"set,omitempty"` // by setting
 }
 
-// A Reply is what the run answers.
+// A Reply is the run's answer to a Request.
 type Reply struct {
-	Err     string         `json:"err,omitempty"`     // why the request failed, or ""
-	Refused bool           `json:"refused,omitempty"` // with Err: the request is right, but the run cannot carry it out
-	Lines   []string       `json:"lines,omitempty"`   // with Err: the mistakes in the job files
-	Said    []string       `json:"said,omitempty"`    // what has become of the request, if it is not about jobs
-	Done    []string       `json:"done,omitempty"`    // names of the jobs that the request reached
-	Kept    []Kept         `json:"kept,omitempty"`    // those that it left alone
-	PID     int            `json:"pid,omitempty"`     // of the runner
-	Silent  []string       `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
-	Jobs    []schema.Job   `json:"jobs,omitempty"`    // status, wait: those in the request
-	Status  *schema.Status `json:"status,omitempty"`  // without Whole, Jobs are those that are running or queued, and the next retries
-	Crowds  []Crowd        `json:"crowds,omitempty"`  // with Status: jobs without an attempt; Do adds them to it
+	Err          string         `json:"err,omitempty"`     // why the request failed, or ""
+	Refused      bool           `json:"refused,omitempty"` // with Err: the request is right, but the run cannot carry it out
+	Lines        []string       `json:"lines,omitempty"`   // with Err: the mistakes in the job files
+	Said         []string       `json:"said,omitempty"`    // what has become of the request, if it is not about jobs
+	Done         []string       `json:"done,omitempty"`    // names of the jobs that the request reached
+	Kept         []Kept         `json:"kept,omitempty"`    // those that it left alone
+	PID          int            `json:"pid,omitempty"`     // of the runner
+	Silent       []string       `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
+	Jobs         []schema.Job   `json:"jobs,omitempty"`    // status, wait: those in the request
+	Status       *schema.Status `json:"status,omitempty"`  // without Whole, Jobs are those that are running or queued, and the next retries
+	StatusGroups []StatusGroup  `json:"crowds,omitempty"`  // with Status: jobs without an attempt; Do adds them to it
 }
 
-// Kept are jobs in a request to which nothing was done.
+// Kept lists jobs that a request left unchanged, with the reason.
 type Kept struct {
 	Why     string   `json:"why"`
 	Jobs    []string `json:"jobs"`
@@ -90,7 +90,7 @@ func (r *Reply) Refuse(why, job string) {
 	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}, Refused: true})
 }
 
-// A Refusal says why a run does not do what it was asked for.
+// A Refusal reports why a run refuses a request.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -105,7 +105,7 @@ const (
 )
 
 // Do sends one request to the run whose folder is dir, and waits for the reply. It
-// returns ErrNoRun if nobody is listening.
+// returns ErrNoRun if no run is listening.
 func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	c, err := dial(ctx, dir)
 	if err != nil {
@@ -116,7 +116,7 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	defer stop()
 	reply, err := talk(c, dir, r)
 	if err != nil && errors.Is(err, net.ErrClosed) {
-		err = cmp.Or(context.Cause(ctx), err) // that is why it was closed
+		err = cmp.Or(context.Cause(ctx), err) // the end of ctx closed the connection
 	}
 	return reply, err
 }

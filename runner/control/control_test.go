@@ -61,7 +61,7 @@ func TestRequestAndReply(t *testing.T) {
 	}
 }
 
-// A run that accepts and says nothing is one that did not answer in time.
+// A run that accepts a connection but sends nothing has not answered in time.
 func TestNoAnswerInTime(t *testing.T) {
 	dir, calls := t.TempDir(), make(chan *Call)
 	s, err := Listen(dir, calls, plain)
@@ -90,7 +90,7 @@ func TestNobodyListens(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("a closed server leaves %v", left)
 	}
-	// What a killed run leaves: a socket that nobody listens on.
+	// A killed run leaves a socket without a listener.
 	left := filepath.Join(t.TempDir(), socketName)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: left, Net: "unix"})
 	if err != nil {
@@ -109,8 +109,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A peer that connects and says nothing does not keep others from being heard,
-// nor the server from closing.
+// A peer that connects and sends nothing blocks neither other requests nor Close.
 func TestSilentPeer(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, nothing)

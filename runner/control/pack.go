@@ -7,9 +7,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Crowd is jobs of which a run says the same, as most do that wait: of each only what
-// identifies it travels.
-type Crowd struct {
+// A StatusGroup lists jobs with the same status, as most waiting jobs have. Each contributes only
+// its name and key, which makes a large status small.
+type StatusGroup struct {
 	File  string        `json:"file"`
 	State state.Phase   `json:"state"`
 	Cause *schema.Cause `json:"cause,omitempty"`
@@ -18,14 +18,14 @@ type Crowd struct {
 	Keys  []string      `json:"keys"`
 }
 
-// pack moves the jobs of a status without an attempt into crowds, and drops those that
+// pack moves the jobs of a status without an attempt into groups, and drops those that
 // the run has not selected. A run of 50,000 jobs sends a twentieth of the bytes.
 func (r *Reply) pack() {
 	if r.Status == nil {
 		return
 	}
-	index, jobs := map[string]int{}, []schema.Job{} // the crowds, by all but who is in them
-	last, at := &schema.Job{}, -1                   // the one before, and its crowd
+	index, jobs := map[string]int{}, []schema.Job{} // groups, by their common fields as JSON
+	last, at := &schema.Job{}, -1                   // the previous job and its group
 	for i := range r.Status.Jobs {
 		j := &r.Status.Jobs[i]
 		switch {
@@ -36,25 +36,25 @@ func (r *Reply) pack() {
 			continue
 		}
 		if at < 0 || j.File != last.File || j.State != last.State || j.Cause != last.Cause || j.Wait != last.Wait {
-			c := Crowd{File: j.File, State: j.State, Cause: j.Cause, Wait: j.Wait}
+			c := StatusGroup{File: j.File, State: j.State, Cause: j.Cause, Wait: j.Wait}
 			alike, _ := json.Marshal(c)
 			k, known := index[string(alike)]
 			if !known {
-				k = len(r.Crowds)
-				index[string(alike)], r.Crowds = k, append(r.Crowds, c)
+				k = len(r.StatusGroups)
+				index[string(alike)], r.StatusGroups = k, append(r.StatusGroups, c)
 			}
 			at, last = k, j
 		}
-		c := &r.Crowds[at]
+		c := &r.StatusGroups[at]
 		c.Names, c.Keys = append(c.Names, j.Name), append(c.Keys, j.Key)
 	}
 	status := *r.Status
 	status.Jobs, r.Status = jobs, &status
 }
 
-// unpack undoes that. A run of an earlier gpurun has sent every job by itself.
+// unpack undoes pack. A run of an earlier gpurun sends every job by itself.
 func (r *Reply) unpack() {
-	for _, c := range r.Crowds {
+	for _, c := range r.StatusGroups {
 		if r.Status == nil || len(c.Names) != len(c.Keys) {
 			continue
 		}
@@ -62,5 +62,5 @@ func (r *Reply) unpack() {
 			r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: c.File, Name: c.Names[i], Key: c.Keys[i], State: c.State, Cause: c.Cause, Wait: c.Wait})
 		}
 	}
-	r.Crowds = nil
+	r.StatusGroups = nil
 }

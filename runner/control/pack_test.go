@@ -30,7 +30,7 @@ func sent(t *testing.T, r Reply) (got Reply, size int) {
 	return got, len(text)
 }
 
-// What a run says of its jobs arrives whole, and once for all of which it is the same.
+// A packed status arrives complete, with one group for all jobs with the same status.
 func TestStatusArrives(t *testing.T) {
 	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	full := func() *schema.Wait {
@@ -62,13 +62,12 @@ func TestStatusArrives(t *testing.T) {
 	if !reflect.DeepEqual(got.Status.Jobs, jobs) {
 		t.Errorf("got %+v", got.Status.Jobs)
 	}
-	if r.pack(); len(r.Crowds) != crowds || size > 80*len(jobs) {
-		t.Errorf("%d crowds in %d bytes, want %d in less", len(r.Crowds), size, crowds)
+	if r.pack(); len(r.StatusGroups) != crowds || size > 80*len(jobs) {
+		t.Errorf("%d crowds in %d bytes, want %d in less", len(r.StatusGroups), size, crowds)
 	}
 }
 
-// A run of an earlier gpurun sends each job by itself; of those that it has not selected,
-// it knows nothing.
+// A run of an earlier gpurun sends each job by itself, without the jobs it has not selected.
 func TestStatusOfAnEarlierRun(t *testing.T) {
 	r := Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "a", State: state.Pending}}}}
 	if r.unpack(); len(r.Status.Jobs) != 1 || r.Status.Jobs[0].Name != "a" {
@@ -79,8 +78,8 @@ func TestStatusOfAnEarlierRun(t *testing.T) {
 	}
 }
 
-// Jobs that wait for one job in common and each for one of its own say the same in words: there
-// are as many crowds as jobs, and each is found at once.
+// If every job has a wait of its own there are as many groups as jobs, and packing still takes
+// linear time.
 func TestManyCrowds(t *testing.T) {
 	r := Reply{Status: &schema.Status{}}
 	for i := range 20_000 {
@@ -88,7 +87,7 @@ func TestManyCrowds(t *testing.T) {
 		r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: "/a.yaml", Name: fmt.Sprint("eval-", i), State: state.Pending, Wait: w})
 	}
 	began := time.Now()
-	if r.pack(); len(r.Crowds) != 20_000 || time.Since(began) > 5*time.Second {
-		t.Errorf("%d crowds after %v", len(r.Crowds), time.Since(began))
+	if r.pack(); len(r.StatusGroups) != 20_000 || time.Since(began) > 5*time.Second {
+		t.Errorf("%d crowds after %v", len(r.StatusGroups), time.Since(began))
 	}
 }

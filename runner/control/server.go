@@ -49,7 +49,7 @@ func Listen(dir string, calls chan<- *Call, start func(func())) (*Server, error)
 		}
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.goes(s.accept)
+	s.spawn(s.accept)
 	return s, nil
 }
 
@@ -68,14 +68,14 @@ func bind(path string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // its path goes through a descriptor that is closed by then
+	l.SetUnlinkOnClose(false) // its path uses a descriptor that is closed by then
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
 	return l, nil
 }
 
-// Close stops listening and removes the socket. It drops calls that nobody has received.
+// Close stops listening and removes the socket. It drops calls that the run has not received.
 func (s *Server) Close() error {
 	if s.ctx.Err() != nil {
 		return nil
@@ -87,8 +87,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// goes starts a goroutine that Close waits for.
-func (s *Server) goes(f func()) {
+// spawn starts a goroutine that Close waits for.
+func (s *Server) spawn(f func()) {
 	s.work.Add(1)
 	s.start(func() {
 		defer s.work.Done()
@@ -100,7 +100,7 @@ func (s *Server) accept() {
 	for {
 		c, err := s.l.AcceptUnix()
 		if err == nil {
-			s.goes(func() { s.serve(c) })
+			s.spawn(func() { s.serve(c) })
 			continue
 		}
 		select {

@@ -16,10 +16,9 @@ import (
 // socketName is the socket's name in the batch folder.
 const socketName = "control.sock"
 
-// elsewhere returns where the run of a batch folder may listen whose file system does not
+// elsewhere returns alternative socket paths for a batch folder whose file system does not
 // support sockets: in the user's runtime folder or in /tmp, by a hash of the batch folder.
-// A run takes the first; whoever asks it may have been started with another environment,
-// and tries them all.
+// A run uses the first. A client may have another environment, so it tries them all.
 func elsewhere(dir string) (paths []string) {
 	uid := strconv.Itoa(os.Geteuid())
 	sum := sha256.Sum256([]byte(dir))

@@ -206,9 +206,9 @@ type Claims interface {
 	Wishes() []gpu.Wish
 	// Others returns the claims of other runs, with the memory that the readings show in use.
 	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
-	// Sick returns all users' quarantines since the boot, as of the latest reading of claims;
+	// Quarantines returns all users' quarantines since the boot, as of the latest reading of claims;
 	// nil if claims are disabled.
-	Sick() []gpu.Quarantine
+	Quarantines() []gpu.Quarantine
 	// Quarantine publishes one of this user's quarantines.
 	Quarantine(gpu.Quarantine) error
 }

@@ -81,7 +81,7 @@ var cheats = []cheat{
 	}},
 	{"gathers all GPUs and starts nothing", false, false, 1.25, 10000, func(h *host, _ []job) {
 		w := h.ghost("ghost", epoch)
-		w.Gathers, w.Asks[0].Min = true, 8
+		w.Gathers, w.Requests[0].Min = true, 8
 		h.wish("ghost", w)
 		for i := range h.gpus {
 			h.publish(&claim{uid: cheater, memory: asked, owner: "ghost", id: fmt.Sprint("ghost-", i), since: h.wall(), keeps: true, on: []stake{{gpu: i}}})
@@ -111,11 +111,11 @@ var cheats = []cheat{
 
 // ghost is a wish with no run behind it.
 func (h *host) ghost(run string, since time.Time) gpu.Wish {
-	a := gpu.Ask{Jobs: 8, Min: 1, Memory: asked, MaxUtil: 30, Others: gpu.OthersAllow, Room: 8}
+	a := gpu.WishRequest{Jobs: 8, Min: 1, Memory: asked, MaxUtil: 30, Others: gpu.OthersAllow, Room: 8}
 	for _, d := range h.gpus {
 		a.UUIDs = append(a.UUIDs, d.UUID)
 	}
-	return gpu.Wish{Run: run, UID: cheater, User: "ghost", Since: since, Asks: []gpu.Ask{a}}
+	return gpu.Wish{Run: run, UID: cheater, User: "ghost", Since: since, Requests: []gpu.WishRequest{a}}
 }
 
 // grab claims each GPU that is offered to a run for a second, and runs nothing there.

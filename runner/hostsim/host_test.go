@@ -330,7 +330,7 @@ func written(w gpu.Wish) (read gpu.Wish) {
 // wish publishes what a run waits for; without requests, nothing.
 func (h *host) wish(owner string, w gpu.Wish) {
 	h.wishes = slices.DeleteFunc(h.wishes, func(o *wish) bool { return o.owner == owner })
-	if len(w.Asks) > 0 || w.CPUs > 0 || w.RAM > 0 {
+	if len(w.Requests) > 0 || w.CPUs > 0 || w.RAM > 0 {
 		h.wishes = append(h.wishes, &wish{owner, written(w)})
 	}
 	for _, r := range h.runs {

@@ -210,7 +210,7 @@ func (r *run) take() {
 		ev := sched.Observed{Quick: !lists, Observation: gpu.Observation{At: at, Readings: readings}}
 		if lists && !r.stale(began) {
 			ev.Claims, ev.Wishes = r.others(r, readings), r.wished(r)
-			ev.Sick = []gpu.Quarantine{}
+			ev.Quarantines = []gpu.Quarantine{}
 		}
 		rules := r.rules
 		rules.At = r.wall()

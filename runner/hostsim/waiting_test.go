@@ -95,11 +95,11 @@ func look(t *testing.T) float64 {
 		roots = append(roots, root...)
 		w, h := folders.NewWisher(root), folders.Open(root)
 		t.Cleanup(func() { w.Close(); h.Close() })
-		a := gpu.Ask{Jobs: 8, Min: 1, Memory: asked, MaxUtil: 30, Others: gpu.OthersAllow, Room: 8, UUIDs: []gpu.UUID{"GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5", "GPU-6", "GPU-7"}}
-		if err := w.Publish(gpu.Wish{Run: fmt.Sprint("run-", i), Since: time.Now(), Asks: []gpu.Ask{a}}); err != nil {
+		a := gpu.WishRequest{Jobs: 8, Min: 1, Memory: asked, MaxUtil: 30, Others: gpu.OthersAllow, Room: 8, UUIDs: []gpu.UUID{"GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5", "GPU-6", "GPU-7"}}
+		if err := w.Publish(gpu.Wish{Run: fmt.Sprint("run-", i), Since: time.Now(), Requests: []gpu.WishRequest{a}}); err != nil {
 			t.Fatal(err)
 		}
-		s := folders.Stake{UniID: fmt.Sprint("attempt-", i), Job: "train", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: asked, Share: true}}
+		s := folders.Subject{UniID: fmt.Sprint("attempt-", i), Job: "train", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: asked, Share: true}}
 		if _, _, err := h.Claim(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}

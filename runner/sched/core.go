@@ -121,7 +121,7 @@ func (c *Core) Use(pool *gpu.Pool) { c.pool = pool }
 func (c *Core) Step(now Now, ev Event) []Action {
 	c.now, c.out = now, nil
 	if c.pool != nil {
-		c.pool.Pass(now.Boot)
+		c.pool.AdvanceTo(now.Boot)
 	}
 	if c.finished {
 		if p, ok := ev.(Prepared); ok {

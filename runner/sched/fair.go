@@ -30,7 +30,7 @@ type requests struct {
 	room int
 	host *gpu.HostRules
 	not  int // how many GPUs are excluded
-	asks []gpu.Ask
+	asks []gpu.WishRequest
 }
 
 type askedFor struct {
@@ -56,7 +56,7 @@ func (ev Noticed) on(c *Core) {
 	if c.pool == nil {
 		return
 	}
-	c.pool.Notice(c.now.Boot, ev.Claims, ev.Wishes)
+	c.pool.ObserveOthers(c.now.Boot, ev.Claims, ev.Wishes)
 	c.refill = true
 	if !slices.EqualFunc(ev.Claims, c.heard, alike) {
 		c.readings.next = min(c.readings.next, c.readings.all.at+lookEvery)
@@ -86,7 +86,7 @@ func (c *Core) deal() {
 		return
 	}
 	c.settleOffers()
-	if !c.pool.Turns.Rivals() {
+	if !c.pool.Turns.HasRivals() {
 		return
 	}
 	wanted := false
@@ -96,7 +96,7 @@ func (c *Core) deal() {
 			continue
 		}
 		if !wanted {
-			c.pool.Turns.Want(c.wants())
+			c.pool.Turns.SetWish(c.wants())
 			wanted = true
 		}
 		turn, ok := c.pool.Turns.Next(c.now.Boot, h.id, c.undealt()...)
@@ -133,11 +133,11 @@ func (c *Core) settleOffers() {
 		late := c.now.Boot >= h.until
 		switch {
 		case h.until == 0:
-		case c.pool.Took(h.id, h.turn):
+		case c.pool.WasTaken(h.id, h.turn):
 			h.until, c.refill = 0, true
 		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
-			if late && !c.pool.Barred(h.id) || c.pool.Turns.Renewed(h.turn) { // else somebody was in its way
-				c.pool.Turns.PassOver(c.now.Boot, h.turn)
+			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // else somebody was in its way
+				c.pool.Turns.Skip(c.now.Boot, h.turn)
 				c.declined(h)
 			}
 			c.pool.Offer(h.id, "")
@@ -178,12 +178,12 @@ func (c *Core) wants() gpu.Wish {
 	if c.pool == nil || c.sealed() || c.gaveUp || !c.begun || c.slots() != nil {
 		return w
 	}
-	w.Asks = c.asks()
+	w.Requests = c.asks()
 	return w
 }
 
 // asks returns what the waiting jobs need, in their order.
-func (c *Core) asks() []gpu.Ask {
+func (c *Core) asks() []gpu.WishRequest {
 	now := requests{room: c.pool.Room(c.now.Boot), host: c.pool.Host(), not: len(c.excluded)}
 	for _, cl := range c.classes {
 		if id := c.head(cl); id >= 0 && cl.impossible == "" && c.full(id) == nil && c.quota(id) == nil && (cl.gpus || c.space(id) != nil) {
@@ -201,7 +201,7 @@ func (c *Core) asks() []gpu.Ask {
 		return was.asks
 	}
 	for _, f := range now.of {
-		if a := c.pool.Ask(c.now.Boot, f.class.req, f.jobs, c.excluded); a.Min == 0 || a.Room > 0 && len(a.UUIDs) > 0 {
+		if a := c.pool.WishRequest(c.now.Boot, f.class.req, f.jobs, c.excluded); a.Min == 0 || a.Room > 0 && len(a.UUIDs) > 0 {
 			a.HostResources = f.class.HostResources
 			now.asks = append(now.asks, a)
 		}
@@ -242,11 +242,11 @@ func (c *Core) reserved() gpu.HostResources {
 
 // lack returns why what other runs hold of the host's cores and memory, or wait for and get first,
 // leaves too little for one more job with a need, when this run holds own, or nil.
-func (c *Core) lack(need, own gpu.HostResources) *gpu.Lack {
+func (c *Core) lack(need, own gpu.HostResources) *gpu.Shortage {
 	if c.pool == nil {
 		return nil
 	}
-	return c.pool.Turns.Lacks(c.now.Boot, own, need)
+	return c.pool.Turns.Shortage(c.now.Boot, own, need)
 }
 
 // overcommits reports whether an attempt, which holds its part, and those of other runs need more
@@ -259,10 +259,10 @@ func (c *Core) overcommits(a *attempt) bool {
 
 // reserve sets aside the free GPUs that are another run's turn.
 func (c *Core) reserve() {
-	if c.theirs, c.turnChanges = nil, 0; c.pool == nil || !c.pool.Turns.Rivals() {
+	if c.theirs, c.turnChanges = nil, 0; c.pool == nil || !c.pool.Turns.HasRivals() {
 		return
 	}
-	c.pool.Turns.Want(c.wants())
+	c.pool.Turns.SetWish(c.wants())
 	c.theirs, c.turnChanges = c.pool.Turns.Theirs(c.now.Boot)
 }
 
@@ -273,18 +273,18 @@ func (c *Core) wish() {
 		w = c.wants()
 	}
 	c.since = w.Since
-	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && len(w.Asks) == len(c.published.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.published.Asks))
+	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && len(w.Requests) == len(c.published.Requests) && (len(w.Requests) == 0 || reflect.DeepEqual(w.Requests, c.published.Requests))
 	if same {
-		c.published.Asks = w.Asks // cheap to compare next time
+		c.published.Requests = w.Requests // cheap to compare next time
 	}
 	age, due := c.now.Boot-c.publishedAt, wishSlow
 	if !w.Since.Equal(c.published.Since) {
 		due = wishEvery
 	}
-	if same && (len(w.Asks) == 0 || age < due) {
+	if same && (len(w.Requests) == 0 || age < due) {
 		return
 	}
-	if len(w.Asks) == 0 && len(c.unclaimed()) > 0 {
+	if len(w.Requests) == 0 && len(c.unclaimed()) > 0 {
 		return // or those who offered these GPUs might think that nobody wants them
 	}
 	c.published, c.publishedAt = w, c.now.Boot
@@ -321,10 +321,10 @@ func (c *Core) giveWay() {
 			c.preempt(a, c.pool.Closed(c.now.Boot, a.grant.UUIDs))
 		}
 	}
-	if c.pool == nil || !c.pool.Turns.Called() {
+	if c.pool == nil || !c.pool.Turns.ForegroundWaits() {
 		return
 	}
-	going, why, next := c.pool.Turns.GiveWay(c.now.Boot)
+	going, why, next := c.pool.Turns.NextPreempted(c.now.Boot)
 	c.giveWayAt = next
 	if k := slices.IndexFunc(c.live.all, func(a *attempt) bool { return a.hold() == going }); k >= 0 {
 		c.preempt(c.live.all[k], why)
@@ -352,7 +352,7 @@ func (c *Core) attends() bool {
 	if !c.b.Settings.Background || c.live.onGPUs == 0 {
 		return false
 	}
-	return c.pool.Turns.Called() || c.now.Boot >= c.readings.all.at+attendEvery
+	return c.pool.Turns.ForegroundWaits() || c.now.Boot >= c.readings.all.at+attendEvery
 }
 
 // tellsFree reports whether anybody is to get news of free GPUs.

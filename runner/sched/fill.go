@@ -138,7 +138,7 @@ func (c *Core) current(g gpu.Grant) bool {
 	if len(g.UUIDs) == 0 {
 		return true
 	}
-	old := c.pool.Outdated(c.now.Boot, g.UUIDs)
+	old := c.pool.MayHaveNewcomers(c.now.Boot, g.UUIDs)
 	c.readings.refresh(c.now.Boot, old)
 	return len(old) == 0
 }
@@ -174,7 +174,7 @@ func (c *Core) elsewhere(id int32, req gpu.Request, aside []gpu.UUID) bool {
 	if w := &c.waiter; w.first == id && c.now.Boot-w.since >= c.b.Settings.Patience {
 		return false
 	}
-	free, ours := c.pool.Could(c.now.Boot, req, aside)
+	free, ours := c.pool.Candidates(c.now.Boot, req, aside)
 	return len(free)+len(ours) >= req.Min
 }
 
@@ -199,7 +199,7 @@ func (c *Core) keep(req gpu.Request) {
 	if !c.impatient(&w.head) {
 		return
 	}
-	free, ours := c.pool.Could(c.now.Boot, req, c.aside(w.id))
+	free, ours := c.pool.Candidates(c.now.Boot, req, c.aside(w.id))
 	if len(free)+len(ours) >= req.Min {
 		w.kept = slices.Concat(free, ours)
 		w.free = len(free)

@@ -551,11 +551,11 @@ func (c *chaos) resizing() {
 		c.wishes = nil
 		for _, run := range []string{"bob", "carol"}[:c.pick(3)] {
 			w := gpu.Wish{Run: run, UID: uidOf(run), User: run, Since: c.now.Wall, Gathers: c.chance(30)}
-			a := gpu.Ask{Jobs: 1 + c.pick(3), Min: 1 + c.pick(2), Memory: 8 * gpu.GiB, MaxUtil: 30, Room: c.pick(4)}
+			a := gpu.WishRequest{Jobs: 1 + c.pick(3), Min: 1 + c.pick(2), Memory: 8 * gpu.GiB, MaxUtil: 30, Room: c.pick(4)}
 			for i := range c.devs {
 				a.UUIDs = append(a.UUIDs, uuid(i))
 			}
-			w.Asks = append(w.Asks, a)
+			w.Requests = append(w.Requests, a)
 			c.wishes = append(c.wishes, w)
 		}
 		c.send(Noticed{c.claims, c.wishes})
@@ -711,14 +711,14 @@ func (c *chaos) compete() {
 	c.wishes = nil
 	for n := range c.pick(3) {
 		w := gpu.Wish{Run: fmt.Sprint("run", n), UID: 1001 + n, User: "bob", Since: epoch.Add(time.Duration(c.pick(3)) * time.Minute), Background: c.chance(30), Gathers: c.chance(30)}
-		a := gpu.Ask{Jobs: c.pick(3), Min: 1 + c.pick(2), Memory: gpu.Bytes(c.pick(4)) * 8 * gpu.GiB, MaxUtil: 100, Room: c.pick(4), Share: c.chance(30)}
+		a := gpu.WishRequest{Jobs: c.pick(3), Min: 1 + c.pick(2), Memory: gpu.Bytes(c.pick(4)) * 8 * gpu.GiB, MaxUtil: 100, Room: c.pick(4), Share: c.chance(30)}
 		for i := range c.devs {
 			a.UUIDs = append(a.UUIDs, uuid(i))
 		}
 		a.HostResources = gpu.HostResources{CPUs: n % 3, RAM: gpu.Bytes(n%2) * 6 * gpu.GiB}
-		if w.Asks = []gpu.Ask{a}; n%4 == 1 { // it has jobs without GPUs
+		if w.Requests = []gpu.WishRequest{a}; n%4 == 1 { // it has jobs without GPUs
 			w.HostResources = gpu.HostResources{CPUs: 1, RAM: gpu.GiB}
-			w.Asks = append(w.Asks, gpu.Ask{Jobs: 2, HostResources: gpu.HostResources{CPUs: 1}})
+			w.Requests = append(w.Requests, gpu.WishRequest{Jobs: 2, HostResources: gpu.HostResources{CPUs: 1}})
 		}
 		c.wishes = append(c.wishes, w)
 	}

@@ -26,7 +26,7 @@ type cooldown struct {
 // a row, and has them read again after it.
 func (c *Core) cool(ids []gpu.UUID, name string) {
 	c.refusals++
-	until := c.now.Boot + gpu.Apart(name, c.refusals, max(c.b.Settings.Poll, shortPause))
+	until := c.now.Boot + gpu.RaceBackoff(name, c.refusals, max(c.b.Settings.Poll, shortPause))
 	c.cooling = slices.DeleteFunc(c.cooling, func(s cooldown) bool { return s.until <= c.now.Boot })
 	for _, id := range ids {
 		c.cooling = append(c.cooling, cooldown{id, until})
@@ -120,7 +120,7 @@ func (c *Core) readHands() (reading bool) {
 	}
 	if len(ids) > 0 {
 		// If other jobs are there, free memory alone does not tell whose it is.
-		c.do(Read{UUIDs: ids, Processes: list || c.pool.Crowded(ids)})
+		c.do(Read{UUIDs: ids, Processes: list || c.pool.StillInUse(ids)})
 	}
 	return reading
 }
@@ -183,7 +183,7 @@ func (c *Core) passing() (ids []gpu.UUID) {
 	}
 	id := c.waiter.id
 	for _, req := range c.failed { // the first is the waiter's
-		free, ours := c.pool.Could(c.now.Boot, req, c.aside(id))
+		free, ours := c.pool.Candidates(c.now.Boot, req, c.aside(id))
 		id = -1
 		free = append(free, slices.DeleteFunc(ours, func(id gpu.UUID) bool { return !c.inHand(id) })...)
 		if len(free) >= req.Min {
@@ -215,7 +215,7 @@ type gatherClaim struct {
 
 // collect decides which GPUs are gathered for a job that has just become the waiter.
 func (c *Core) collect(req gpu.Request) {
-	c.pool.Turns.Want(c.wants())
+	c.pool.Turns.SetWish(c.wants())
 	c.gathering.Gathering = c.pool.Turns.Gather(c.now.Boot, req, c.aside(c.waiter.id))
 }
 

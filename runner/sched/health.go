@@ -283,12 +283,12 @@ func (h *health) published(now time.Duration, id gpu.UUID) {
 // unpublished adds to a reading the quarantines that it cannot show yet. One that is
 // missing from a later reading has been lifted.
 func (h *health) unpublished(seen *gpu.Observation) {
-	if seen.Sick == nil {
+	if seen.Quarantines == nil {
 		return
 	}
 	h.fresh = slices.DeleteFunc(h.fresh, func(n freshQuarantine) bool { return n.since > 0 && n.since < seen.At })
 	for _, n := range h.fresh {
-		seen.Sick = append(seen.Sick, n.Quarantine)
+		seen.Quarantines = append(seen.Quarantines, n.Quarantine)
 	}
 }
 

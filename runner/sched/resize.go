@@ -87,7 +87,7 @@ func (c *Core) resize() {
 	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.paused || c.closed() != "" {
 		return
 	}
-	c.pool.Turns.Want(c.wants())
+	c.pool.Turns.SetWish(c.wants())
 	for a := range c.live.started {
 		if c.canResize(a) && (c.shrinks(a) || c.grows(a)) {
 			a.pushed = true
@@ -125,14 +125,14 @@ func (c *Core) declined(h *handOver) {
 
 // gifts returns the GPUs that an attempt could leave to others now. In the background, whole
 // jobs give way.
-func (c *Core) gifts(a *attempt) []gpu.Gift {
-	if c.b.Settings.Background || !c.pool.Turns.Rivals() && (!a.idle || c.waiter.id < 0) {
+func (c *Core) gifts(a *attempt) []gpu.ReleasableDevice {
+	if c.b.Settings.Background || !c.pool.Turns.HasRivals() && (!a.idle || c.waiter.id < 0) {
 		return nil
 	}
 	declined := func(uid int) bool {
 		return slices.ContainsFunc(c.resizes.declined, func(i declinedOffer) bool { return i.uid == uid && c.now.Boot < i.until })
 	}
-	return c.pool.Turns.Gifts(c.now.Boot, a.uniID, c.request(a.job), a.idle, declined)
+	return c.pool.Turns.Releasable(c.now.Boot, a.uniID, c.request(a.job), a.idle, declined)
 }
 
 // grows reports whether an attempt can have more GPUs now.
@@ -163,7 +163,7 @@ func (c *Core) grows(a *attempt) bool {
 		a.spare = append(a.spare, s)
 		a.grows = a.grows || c.now.Boot-s.since >= c.steady()
 	}
-	return a.grows && c.busy(a, up) && c.pool.Again(c.now.Boot, a.uniID, c.request(a.job))
+	return a.grows && c.busy(a, up) && c.pool.FitsAfterRelease(c.now.Boot, a.uniID, c.request(a.job))
 }
 
 // spares returns the free GPUs that an attempt could have in addition and that nobody else
@@ -171,7 +171,7 @@ func (c *Core) grows(a *attempt) bool {
 func (c *Core) spares(a *attempt) []gpu.UUID {
 	req := c.request(a.job)
 	req.Min = len(a.grant.UUIDs) + 1 // no MIG instance
-	free, _ := c.pool.Could(c.now.Boot, req, c.aside(-1))
+	free, _ := c.pool.Candidates(c.now.Boot, req, c.aside(-1))
 	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Turns.Wanted(id) })
 }
 
@@ -212,7 +212,7 @@ func (ev Declined) on(c *Core) {
 // A plan is what becomes of the GPUs of an attempt that has ended to be resized.
 type plan struct {
 	move
-	gifts []gpu.Gift
+	gifts []gpu.ReleasableDevice
 }
 
 // plan decides what becomes of the GPUs of an attempt that has ended, while it still holds
@@ -226,11 +226,11 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		return nil
 	}
 	c.resizes.last[a.job] = c.now.Boot
-	c.pool.Turns.Want(c.wants())
+	c.pool.Turns.SetWish(c.wants())
 	p := &plan{gifts: c.gifts(a)}
 	p.job, p.began = a.job, c.now.Boot
 	for _, id := range a.grant.UUIDs {
-		if !slices.ContainsFunc(p.gifts, func(g gpu.Gift) bool { return g.UUID == id }) {
+		if !slices.ContainsFunc(p.gifts, func(g gpu.ReleasableDevice) bool { return g.UUID == id }) {
 			p.ids = append(p.ids, id)
 		}
 	}
@@ -253,7 +253,7 @@ func (c *Core) move(a *attempt, p *plan) {
 		if h.claim != a.uniID {
 			continue
 		}
-		if g := slices.IndexFunc(p.gifts, func(g gpu.Gift) bool { return g.UUID == h.id }); g < 0 {
+		if g := slices.IndexFunc(p.gifts, func(g gpu.ReleasableDevice) bool { return g.UUID == h.id }); g < 0 {
 			h.dealt = true // to the job itself
 		} else if turn := p.gifts[g].Turn; !turn.Own {
 			h.gift = true

@@ -75,7 +75,7 @@ func (c *Core) Rest(now Now, seen gpu.Observation) *Rest {
 		}
 	}
 	if c.pool != nil {
-		r.Pool, r.Seen = c.pool.Anew(), seen.Without(func(p *gpu.Process) bool { return own[p.Attempt] })
+		r.Pool, r.Seen = c.pool.Fresh(), seen.Without(func(p *gpu.Process) bool { return own[p.Attempt] })
 	}
 	return r
 }

@@ -209,7 +209,7 @@ func (s *scenario) setUp(f []string) bool {
 	case "asks":
 		for i := range s.wishes {
 			if w := &s.wishes[i]; w.Run == f[1] {
-				w.Asks[0].CPUs, w.Asks[0].RAM = s.number(f[2]), s.bytes(f[3])
+				w.Requests[0].CPUs, w.Requests[0].RAM = s.number(f[2]), s.bytes(f[3])
 			}
 		}
 	case "ends":
@@ -237,14 +237,14 @@ func (s *scenario) wishesOf(f []string) (wishes []gpu.Wish) {
 		user, what, _ := strings.Cut(text, ":")
 		jobs, rest, _ := strings.Cut(what, "x")
 		min, size, sized := strings.Cut(rest, "x")
-		ask := gpu.Ask{Jobs: s.number(jobs), Min: s.number(min), Memory: 8 * gpu.GiB, MaxUtil: 30, Room: len(s.devs)}
+		ask := gpu.WishRequest{Jobs: s.number(jobs), Min: s.number(min), Memory: 8 * gpu.GiB, MaxUtil: 30, Room: len(s.devs)}
 		if sized {
 			ask.Memory = s.bytes(size)
 		}
 		for i := range s.devs {
 			ask.UUIDs = append(ask.UUIDs, uuid(i))
 		}
-		wishes = append(wishes, gpu.Wish{Run: user, UID: uidOf(user), User: user, Since: s.now.Wall, Asks: []gpu.Ask{ask}})
+		wishes = append(wishes, gpu.Wish{Run: user, UID: uidOf(user), User: user, Since: s.now.Wall, Requests: []gpu.WishRequest{ask}})
 	}
 	return wishes
 }

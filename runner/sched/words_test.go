@@ -97,7 +97,7 @@ func idWords(ids []gpu.UUID) (s string) {
 }
 
 func wishWords(w gpu.Wish) (s string) {
-	for _, a := range w.Asks {
+	for _, a := range w.Requests {
 		s += fmt.Sprintf(" %d of %d with %s on%s", a.Jobs, a.Min, a.Memory, idWords(a.UUIDs))
 	}
 	if s == "" {

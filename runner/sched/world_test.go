@@ -339,7 +339,7 @@ func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Observation{At: w.now.Boot, Err: w.fails}
 	if !quick {
-		s.Claims, s.Sick, s.Wishes = w.claims, w.sick, w.wishes
+		s.Claims, s.Quarantines, s.Wishes = w.claims, w.sick, w.wishes
 	}
 	s.Host = w.hostRules()
 	if w.fails == "" {

@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu/probe"
 )
 
-// A claimSet keeps what this user's runs have spent of a set of devices, for later runs.
+// A claimSet persists this user's GPU usage of a set of devices for later runs.
 type claimSet struct {
 	roots []string
 	set   string
@@ -18,7 +18,8 @@ type claimSet struct {
 	kept gpu.Spent
 }
 
-// claimsOf returns that of the prober's devices; nil if nobody shares them. dir is as for claimRoots.
+// claimsOf returns the claimSet of the prober's devices; nil if no other run can use them. dir is
+// as for ClaimRoots.
 func claimsOf(p probe.Prober, dir string) *claimSet {
 	if p == nil || p.Private() {
 		return nil
@@ -26,7 +27,7 @@ func claimsOf(p probe.Prober, dir string) *claimSet {
 	return &claimSet{roots: ClaimRoots(p, dir), set: claim.Set(p.Devices())}
 }
 
-// open tells a pool what users had before.
+// open adds the users' past usage to a pool.
 func (m *claimSet) open(pool *gpu.Pool) {
 	if m == nil {
 		return
@@ -39,8 +40,8 @@ func (m *claimSet) open(pool *gpu.Pool) {
 	pool.Recall(users, u.Idle)
 }
 
-// spend keeps what a run has spent so far. If that cannot be written, the next call tries
-// again: it only breaks ties, and no run fails for it.
+// spend saves a run's usage so far. If that fails, the next call tries again: usage only breaks
+// ties, so no run fails for it.
 func (m *claimSet) spend(s gpu.Spent) {
 	if m == nil {
 		return
@@ -61,33 +62,33 @@ func ClaimRoots(p probe.Prober, dir string) []string {
 	return claim.Roots("", dir)
 }
 
-// Neighbors knows what the gpuruns on this host have published. An engine is one.
+// Neighbors reads what other runs on this host have published. engine.Claims implements it.
 type Neighbors interface {
-	// Others returns the claims of others, for which it may use the readings, and warnings.
+	// Others returns the claims of other runs, and warnings. It may use the readings.
 	Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
-	// Sick returns all users' quarantines, as of the latest Others.
-	Sick() []gpu.Quarantine
-	// Wishes returns what other runs waited for then.
+	// Quarantines returns all users' quarantines, as of the latest Others.
+	Quarantines() []gpu.Quarantine
+	// Wishes returns the wishes of other runs, as of the latest Others.
 	Wishes() []gpu.Wish
 }
 
-// Observe reads all devices, what gpuruns on this host hold and have quarantined, and the
-// rules of the host.
+// Observe reads all devices, the claims and quarantines of all runs on this host, and the host
+// rules.
 func Observe(ctx context.Context, p probe.Prober, h HostRules, n Neighbors, warn func(...string)) gpu.Observation {
 	snap := p.Read(ctx, probe.Query{Processes: true})
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
-	snap.Sick, snap.Wishes = n.Sick(), n.Wishes()
+	snap.Quarantines, snap.Wishes = n.Quarantines(), n.Wishes()
 	rules, more := h.read(snap.Users())
 	snap.Host = rules
 	warn(append(warnings, more...)...)
 	return snap
 }
 
-// A ReadOnlyClaims reads what gpuruns on this host have published.
+// ReadOnlyClaims reads what runs on this host have published, and publishes nothing.
 type ReadOnlyClaims struct{ *claim.Reader }
 
-// ReadOnlyClaimsOf returns a spectator of those that may hold the prober's devices.
+// ReadOnlyClaimsOf returns the claims of runs that may hold the prober's devices.
 func ReadOnlyClaimsOf(p probe.Prober) ReadOnlyClaims {
 	return ReadOnlyClaims{claim.NewReader(ClaimRoots(p, "")).Of(p.Devices())}
 }

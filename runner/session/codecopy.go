@@ -15,11 +15,11 @@ import (
 	"gpurun/state/disk"
 )
 
-// copyCode makes the copies of the code that the jobs of a batch run in, by file; nil if they run
-// where it is. It says what was copied.
+// copyCode copies the code of a batch's jobs and returns the copies by file; nil if jobs run in
+// the original folders. It reports each copy.
 func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
 	if !b.Settings.Snapshot {
-		r.code = nil // the run removes them once nobody is in them
+		r.code = nil // the run removes them when no process uses them
 		return nil, nil, nil
 	}
 	commits := commitsOf(b)
@@ -36,7 +36,7 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 		}
 		t, err := codecopy.Take(context.Background(), o)
 		if err != nil {
-			return nil, nil, notCopied(f.Path, err)
+			return nil, nil, copyFailure(f.Path, err)
 		}
 		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
 		trees = append(trees, t)
@@ -57,8 +57,8 @@ func (r *Run) prepareCopies() error {
 	return err
 }
 
-// notCopied is a failure that says why the code was not copied, and what to do.
-func notCopied(file string, err error) error {
+// copyFailure reports why the code was not copied, and how to fix it.
+func copyFailure(file string, err error) error {
 	f := &batches.Failure{Code: batches.ExitState, Text: file + ": the code could not be copied (snapshot: true): " + err.Error(), Err: err, Hint: "fix that, or run without: --no-snapshot"}
 	if much := (*codecopy.TooMuch)(nil); errors.As(err, &much) {
 		f.Code = batches.ExitUsage
@@ -87,8 +87,8 @@ func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 	return all
 }
 
-// removeCopies removes the copies of the code that earlier runs have made. One with an attempt whose end is
-// not recorded yet stays, but what that has made comes home if it is over, for the copy that is made next.
+// removeCopies removes the code copies of earlier runs. A copy with an attempt whose end is not
+// recorded yet stays. If that attempt is over, its output files are moved back for the next copy.
 func (r *Run) removeCopies() {
 	used, look := map[string]bool{}, batches.Looker()
 	for _, at := range r.State.History().Attempts() {

@@ -18,21 +18,20 @@ import (
 	"gpurun/state/schema"
 )
 
-// A detached run (run -d) is the same command in a session of its own. What it prints first
-// is kept for whoever started it; once it has its state folder, that and all the rest goes
-// to run.out there.
+// A detached run (run -d) is the same command in a session of its own. Its parent shows its first
+// output. Once the run has its state folder, all its output goes to run.out there.
 
-// detachedFD names the descriptor on which a detached run tells that it has begun.
+// detachedFD names the descriptor on which a detached run reports that it has begun.
 const detachedFD = "GPURUN_DETACHED_FD"
 
-// What a detached run says there, a line each.
+// Lines that a detached run writes to it.
 const (
 	saidOutput = "output " // and the path of run.out
 	saidBegun  = "begun"
 )
 
-// Detach starts this command in a session of its own, with standard input if that is wanted. It returns once the run has shown how it
-// stands, or has ended before that.
+// Detach starts this command in a session of its own, with standard input if requested. It
+// returns once the run has printed its first status, or has ended.
 func (p *Process) Detach(input bool, out io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -97,13 +96,13 @@ func (p *Process) Detach(input bool, out io.Writer) error {
 	return batches.Exit(code)
 }
 
-// A Detachment is a detached run's side of it. It is nil for other runs.
+// A Detachment is the detached run's connection to its parent. It is nil for other runs.
 type Detachment struct {
-	tells *os.File
-	begun func()
+	report *os.File
+	begun  func()
 }
 
-// Detached returns this process's side, if it is a detached run.
+// Detached returns this process's Detachment, or nil.
 func Detached() *Detachment {
 	fd, err := strconv.Atoi(os.Getenv(detachedFD))
 	if err != nil {
@@ -111,15 +110,15 @@ func Detached() *Detachment {
 	}
 	os.Unsetenv(detachedFD) // jobs inherit the environment
 	syscall.CloseOnExec(fd)
-	d := &Detachment{tells: os.NewFile(uintptr(fd), "starter")}
+	d := &Detachment{report: os.NewFile(uintptr(fd), "starter")}
 	d.begun = sync.OnceFunc(func() {
-		fmt.Fprintln(d.tells, saidBegun)
-		d.tells.Close()
+		fmt.Fprintln(d.report, saidBegun)
+		d.report.Close()
 	})
 	return d
 }
 
-// settle moves what this process prints, and has printed, to a file.
+// settle redirects this process's output to a file, and moves its earlier output there.
 func (d *Detachment) settle(path string) error {
 	if d == nil {
 		return nil
@@ -137,12 +136,12 @@ func (d *Detachment) settle(path string) error {
 			return &batches.Failure{Code: batches.ExitState, Text: "cannot keep what the run prints: " + err.Error(), Err: err}
 		}
 	}
-	_, _ = fmt.Fprintln(d.tells, saidOutput+path) // who started the run may be gone
+	_, _ = fmt.Fprintln(d.report, saidOutput+path) // the parent may be gone
 	return nil
 }
 
 // Fact does nothing.
 func (d *Detachment) Fact(int, state.Fact) {}
 
-// Snapshot tells that the run has begun.
+// Snapshot reports that the run has begun.
 func (d *Detachment) Snapshot(*schema.Status) { d.begun() }

@@ -42,7 +42,7 @@ func (s *said) Hint(text string)  { s.WriteString(text + "\n") }
 func (s *said) Print(text string) { s.WriteString(text + "\n") }
 func (s *said) Warn(text string)  { s.WriteString(text + "\n") }
 
-// A program that embeds gpurun runs a job file on simulated GPUs, and is told of what happens.
+// A program that embeds gpurun runs a job file on simulated GPUs and receives its facts.
 func TestRunFromGo(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "GPURUN_CLAIMS_DIR"} {
@@ -65,10 +65,10 @@ func TestRunFromGo(t *testing.T) {
 	if err := r.Open(); err != nil {
 		t.Fatal(err)
 	}
-	if r.Nothing() {
+	if r.NothingToRun() {
 		t.Fatal("nothing would run")
 	}
-	res, err := r.Carry()
+	res, err := r.Execute()
 	if err != nil || batches.ExitOf(res, false) != batches.ExitDone {
 		t.Errorf("got %v, %+v\n%s", err, res, view)
 	}

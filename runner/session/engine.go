@@ -1,4 +1,4 @@
-// Package session runs a batch, or one command, from what its flags say to its exit.
+// Package session runs a batch, or one command, from its flags to its exit.
 package session
 
 import (
@@ -18,12 +18,12 @@ import (
 	"gpurun/state/host"
 )
 
-// OpenEngine opens the engine of a batch folder; of none for claims alone.
+// OpenEngine opens the engine of a batch folder. Without a folder, it only makes claims.
 func (p *Process) OpenEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster) (engine.Opened, error) {
 	return kind.Open(engine.Config{Environ: runner.Environ(), Bound: batches.Allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: RunID(), Go: p.Go, Cluster: c})
 }
 
-// LockOf opens what this user's runs and commands lock while they submit to a cluster.
+// LockOf opens the file that this user's runs and commands lock while they submit to a cluster.
 func LockOf(engine string) (*os.File, error) {
 	f, err := disk.OpenLock(engine)
 	if err != nil {
@@ -32,10 +32,10 @@ func LockOf(engine string) (*os.File, error) {
 	return f, err
 }
 
-// RunID returns what this run is called among all on the host.
+// RunID returns this run's ID, which is unique on the host.
 var RunID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:16]) })
 
-// openOwn opens the engine of this run. At the end it waits for nothing once leave is closed.
+// openOwn opens the engine of this run. Closing leave ends all waits of its Close.
 func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	s, leave := &r.Batch.Settings, make(chan struct{})
 	theirs := engine.Cluster{Options: s.Cluster, Poll: s.Poll, Leave: leave}
@@ -51,8 +51,8 @@ func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	return e, leave, err
 }
 
-// Part closes an engine, which may have to reach a cluster first.
-func (p *Process) Part(e engine.Opened, kind engine.Kind) {
+// CloseEngine closes an engine, which may wait for a cluster.
+func (p *Process) CloseEngine(e engine.Opened, kind engine.Kind) {
 	if does := kind.Abilities(); does.Queues {
 		late := time.AfterFunc(2*time.Second, func() {
 			p.Say("note", does.Name+" has not confirmed which jobs to cancel: waiting for some seconds")
@@ -64,8 +64,8 @@ func (p *Process) Part(e engine.Opened, kind engine.Kind) {
 	}
 }
 
-// lookAround finds out about the cluster's job in which this run is, if it is in one.
-func (r *Run) lookAround() {
+// detectAllocation detects the cluster job that this run is part of, if any.
+func (r *Run) detectAllocation() {
 	job := batches.Allocation()
 	if job.ID == "" || r.opts.Elsewhere {
 		return

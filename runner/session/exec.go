@@ -25,16 +25,16 @@ import (
 // them, so the claim lasts as long as the command even if gpurun itself is killed first.
 type Exec struct {
 	*Process
-	Name     string // what other users see
+	Name     string // shown to other users
 	Source   *GPUs
 	Request  gpu.Request
 	Needs    gpu.HostResources
 	Rules    gpu.Rules
-	MaxWait  time.Duration     // 0 for ever
-	Opened   func(HostRules)   // is told the rules of the host
-	Answered func()            // is called once the GPUs have been read
-	Tell     func(text string) // reports what is waited for
-	GaveUp   time.Duration     // how long it waited before it gave up; 0 if it did not
+	MaxWait  time.Duration     // 0 for no limit
+	Opened   func(HostRules)   // called with the host rules
+	Answered func()            // called after each reading of the GPUs
+	Tell     func(text string) // reports the reason for a wait
+	GaveUp   time.Duration     // set to the wait after which it gave up; 0 if it did not
 
 	uniID  string
 	grant  gpu.Grant
@@ -44,11 +44,11 @@ type Exec struct {
 	engine engine.Opened // without an Engine if there are no GPUs
 	host   HostRules     // as they were when the GPUs were claimed
 	timer  *time.Timer   // of the host's max_timeout; nil for none
-	over   chan struct{} // closed once that has ended the command
+	over   chan struct{} // closed when the timer has ended the command
 }
 
-// execWord is what others see before the name of a command.
-const execWord = "exec "
+// execPrefix precedes the name of a command in claims.
+const execPrefix = "exec "
 
 // Run waits for GPUs and runs the command on them.
 func (e *Exec) Run(path string, argv []string) error {
@@ -62,13 +62,13 @@ func (e *Exec) Run(path string, argv []string) error {
 	}
 	env := append(os.Environ(), "GPURUN_UNI_ID="+e.uniID)
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, e.grant.Environ(indexed)...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	defer e.pass()
-	return e.ended(Foreground(e.Process, cmd, stop, e.stand))
+	defer e.offerGPUs()
+	return e.ended(Foreground(e.Process, cmd, stop, e.bindClaim))
 }
 
-// wait takes readings until GPUs are found and claimed; it reports whether their indices
-// are good names for them. It closes the driver before the command starts: an open driver
-// blocks a GPU reset.
+// wait reads the GPUs until enough are free and claimed. It reports whether indices identify them
+// reliably. It closes the driver before the command starts, because an open driver blocks a GPU
+// reset.
 func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	if e.Request.Min == 0 {
 		return true, nil
@@ -95,7 +95,7 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 		return false, err
 	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: RunID(), UID: host.Me(), Name: execWord + e.Name, Since: time.Now(), Used: pool.Used(host.Me())}
+	wish := gpu.Wish{Run: RunID(), UID: host.Me(), Name: execPrefix + e.Name, Since: time.Now(), Used: pool.Used(host.Me())}
 	told := time.Duration(0)
 	defer e.engine.Claims.Wish(gpu.Wish{})
 	for {
@@ -105,10 +105,10 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 			return false, context.Cause(ctx)
 		}
 		pool.Observe(snap)
-		asks := asking(pool, req, e.Needs)
-		news := !reflect.DeepEqual(asks, wish.Asks) || snap.At >= told+wishAgain
-		wish.Asks = asks
-		pool.Turns.Want(wish)
+		asks := wishRequests(pool, req, e.Needs)
+		news := !reflect.DeepEqual(asks, wish.Requests) || snap.At >= told+wishAgain
+		wish.Requests = asks
+		pool.Turns.SetWish(wish)
 		ok, why, pause := e.try(ctx, snap)
 		if !ok && news && !e.Rules.AtOnce {
 			e.engine.Claims.Wish(wish)
@@ -134,26 +134,26 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
-		case <-e.engine.Events(): // what others claim or wish for has changed
+		case <-e.engine.Events(): // claims or wishes of other runs have changed
 		case <-time.After(pause):
 		}
 	}
 }
 
-// wishAgain is how often a wish is published that has not changed: somebody may have removed
-// it, but each time wakes everybody who waits.
+// wishAgain is how often an unchanged wish is published, in case its file was removed. Each time
+// wakes all waiting runs.
 const wishAgain = 30 * time.Second
 
-// asking returns what to wish for: nothing while this user may not hold as much.
-func asking(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.Ask {
-	if a := pool.Ask(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
+// wishRequests returns the request to publish, or nil while limits forbid this user as many GPUs.
+func wishRequests(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.WishRequest {
+	if a := pool.WishRequest(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
 		a.HostResources = need
-		return []gpu.Ask{a}
+		return []gpu.WishRequest{a}
 	}
 	return nil
 }
 
-// offeredPause is how soon a GPU that is offered to this command is read again.
+// offeredPause is how soon an offered GPU is read again.
 const offeredPause = 20 * time.Millisecond
 
 // try claims GPUs, or returns why it could not and when to try again.
@@ -167,17 +167,17 @@ func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why stri
 	if until > 0 {
 		pause = min(pause, until-snap.At)
 	}
-	if l := pool.Turns.Lacks(snap.At, gpu.HostResources{}, e.Needs); l != nil {
+	if l := pool.Turns.Shortage(snap.At, gpu.HostResources{}, e.Needs); l != nil {
 		return false, l.Why(gpu.HostResources{}, e.Needs), min(pause, time.Second)
 	}
 	if grant, ok := pool.Find(snap.At, req, theirs); ok {
 		grant.HostResources = e.Needs
 		lost := e.take(ctx, pool, grant)
 		e.lost++
-		return lost == "", lost, gpu.Apart(e.uniID, e.lost, pause)
+		return lost == "", lost, gpu.RaceBackoff(e.uniID, e.lost, pause)
 	}
 	e.lost = 0
-	if len(pool.Offered()) > 0 { // its memory is coming back
+	if len(pool.Offered()) > 0 { // the driver is still freeing its memory
 		pause = min(pause, offeredPause)
 	}
 	var parts []string
@@ -192,18 +192,18 @@ func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why stri
 	return false, strings.Join(parts, "; "), pause
 }
 
-// StopExec ends this user's commands of a name, and those that wait for GPUs, and returns how
-// many processes these were.
+// StopExec ends this user's running and waiting commands of a name, and returns the number of
+// processes it ended.
 func StopExec(name string) (stopped int) {
 	r := claim.NewReader(ClaimRoots(nil, execFolder()))
 	claims, _ := r.Others(context.Background())
 	for _, c := range claims {
-		if c.UID == host.Me() && c.Job == execWord+name && strings.HasPrefix(c.Attempt, "exec-") {
+		if c.UID == host.Me() && c.Job == execPrefix+name && strings.HasPrefix(c.Attempt, "exec-") {
 			stopped += endCommand(c.Attempt)
 		}
 	}
 	for _, w := range r.Wishes() {
-		if w.UID == host.Me() && w.Name == execWord+name && w.PID > 0 && unix.Kill(w.PID, unix.SIGTERM) == nil {
+		if w.UID == host.Me() && w.Name == execPrefix+name && w.PID > 0 && unix.Kill(w.PID, unix.SIGTERM) == nil {
 			stopped++
 		}
 	}

@@ -9,22 +9,22 @@ import (
 	"gpurun/state/host"
 )
 
-// passFor is how long a command that has ended keeps GPUs for the runs that it offers them
-// to. After that they find out about free GPUs anyway.
+// passFor is how long an ended command keeps GPUs for the runs it offers them to. After that,
+// those runs notice free GPUs anyway.
 const passFor = time.Second
 
-// pass deals the GPUs of a command that has ended, as any run does, and waits for the runs
-// whose turn it is: the offers end with this process.
-func (e *Exec) pass() {
+// offerGPUs offers the GPUs of an ended command to the runs whose turn it is, and waits for them,
+// because the offers end with this process.
+func (e *Exec) offerGPUs() {
 	if e.engine.Engine == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), passFor)
 	defer stop()
-	e.pool.Pass(host.Boottime())
-	e.pool.Turns.Want(gpu.Wish{})
-	e.hear(ctx)
-	if !e.pool.Turns.Rivals() {
+	e.pool.AdvanceTo(host.Boottime())
+	e.pool.Turns.SetWish(gpu.Wish{})
+	e.readNeighbors(ctx)
+	if !e.pool.Turns.HasRivals() {
 		return
 	}
 	turns := map[gpu.UUID]gpu.Turn{}
@@ -42,13 +42,13 @@ func (e *Exec) pass() {
 		case <-e.engine.Events():
 		case <-time.After(offeredPause):
 		}
-		e.hear(ctx)
-		maps.DeleteFunc(turns, e.pool.Took)
+		e.readNeighbors(ctx)
+		maps.DeleteFunc(turns, e.pool.WasTaken)
 	}
 }
 
-// hear learns what others claim and wish for now.
-func (e *Exec) hear(ctx context.Context) {
+// readNeighbors reads the claims and wishes of other runs.
+func (e *Exec) readNeighbors(ctx context.Context) {
 	others, _ := e.engine.Claims.Others(ctx, nil)
-	e.pool.Notice(host.Boottime(), others, e.engine.Claims.Wishes())
+	e.pool.ObserveOthers(host.Boottime(), others, e.engine.Claims.Wishes())
 }

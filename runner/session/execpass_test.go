@@ -31,8 +31,7 @@ func (q *queue) Offer(_ string, id gpu.UUID, to string) {
 	q.events <- engine.Event{Noticed: true}
 }
 
-// A command that ends offers its GPUs to whoever waits for them, and no more of them than
-// he wants.
+// A command that ends offers its GPUs to a waiting run, but no more than that run wants.
 func TestExecOffersWhatItLeaves(t *testing.T) {
 	devs := []gpu.Device{{Index: 0, UUID: "GPU-0", Total: 24 * gpu.GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * gpu.GiB}}
 	for _, waits := range []bool{true, false} {
@@ -44,10 +43,10 @@ func TestExecOffersWhatItLeaves(t *testing.T) {
 		pool.Hold("mine", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}, Memory: 20 * gpu.GiB})
 		q, want := &queue{events: make(chan engine.Event, 2), claims: []gpu.Claim{}}, []gpu.UUID(nil)
 		if waits {
-			ask := gpu.Ask{Jobs: 1, Min: 1, Memory: 8 * gpu.GiB, MaxUtil: 100, Others: gpu.OthersAllow, Room: 2, UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}}
-			q.wishes, want = []gpu.Wish{{Run: "bobs run", UID: 1001, Since: time.Now(), Asks: []gpu.Ask{ask}}}, []gpu.UUID{"GPU-0"}
+			ask := gpu.WishRequest{Jobs: 1, Min: 1, Memory: 8 * gpu.GiB, MaxUtil: 100, Others: gpu.OthersAllow, Room: 2, UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}}
+			q.wishes, want = []gpu.Wish{{Run: "bobs run", UID: 1001, Since: time.Now(), Requests: []gpu.WishRequest{ask}}}, []gpu.UUID{"GPU-0"}
 		}
-		(&Exec{uniID: "mine", pool: pool, engine: engine.Opened{Engine: q, Claims: q}}).pass()
+		(&Exec{uniID: "mine", pool: pool, engine: engine.Opened{Engine: q, Claims: q}}).offerGPUs()
 		if took := host.Boottime() - now; !slices.Equal(q.offers, want) || took > passFor/2 {
 			t.Errorf("bob waits %v: he was offered %v in %v, want %v", waits, q.offers, took, want)
 		}

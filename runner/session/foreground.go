@@ -34,7 +34,7 @@ func (e *Exec) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	return err
 }
 
-// execFolder is where commands claim if nowhere else.
+// execFolder is the last choice of a folder for a command's claims.
 func execFolder() string {
 	return filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
 }
@@ -44,15 +44,15 @@ func (e *Exec) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
 	if limit := pool.Host().MaxTimeout; limit > 0 {
 		g.Ends = time.Now().Add(limit)
 	}
-	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, execWord+e.Name, g)
+	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, execPrefix+e.Name, g)
 	e.Warn(warnings...)
 	if err != nil {
 		return err.Error()
 	}
-	pool.Pass(host.Boottime())
+	pool.AdvanceTo(host.Boottime())
 	pool.Hold(e.uniID, g)
 	why := pool.Conflict(host.Boottime(), g, others)
-	if l := pool.Turns.Lacks(host.Boottime(), gpu.HostResources{}, g.HostResources); l != nil && why == "" {
+	if l := pool.Turns.Shortage(host.Boottime(), gpu.HostResources{}, g.HostResources); l != nil && why == "" {
 		why = l.Why(gpu.HostResources{}, g.HostResources)
 	}
 	if why != "" {
@@ -63,13 +63,12 @@ func (e *Exec) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
 	return why
 }
 
-// stand records that the command is the process pid, and lets it keep its GPUs no longer
-// than the host allows.
-func (e *Exec) stand(pid int) {
+// bindClaim binds the claim to the process pid, and ends the command at the host's time limit.
+func (e *Exec) bindClaim(pid int) {
 	if e.engine.Engine == nil {
 		return
 	}
-	e.engine.Claims.Stand(e.uniID, execWord+e.Name, e.grant, pid)
+	e.engine.Claims.Stand(e.uniID, execPrefix+e.Name, e.grant, pid)
 	if limit := e.host.TimeLimit(); limit != "" {
 		e.Say("note", "the command will be stopped by "+limit)
 		e.over = make(chan struct{})
@@ -83,12 +82,11 @@ func (e *Exec) stand(pid int) {
 // execGrace is the time between SIGTERM and SIGKILL.
 const execGrace = 10 * time.Second
 
-// endCommand ends the command of an exec and what it started, and returns how many processes
-// these were.
+// endCommand ends the processes of an exec's command, and returns how many there were.
 func endCommand(uniID string) (found int) {
 	signal := func(sig unix.Signal) (left int) {
 		ids := procs.Named(uniID)
-		// Parents first: a shell whose child is gone goes on with its next command.
+		// Parents first: a shell whose child has ended continues with its next command.
 		slices.SortFunc(ids, func(a, b procs.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
 		for _, id := range ids {
 			_ = procs.Signal(id, sig)
@@ -105,7 +103,7 @@ func endCommand(uniID string) (found int) {
 	return found
 }
 
-// ended returns how the command ended, which it did with err unless its time was over.
+// ended returns the command's end: a timeout, or err.
 func (e *Exec) ended(err error) error {
 	if e.timer == nil || e.timer.Stop() {
 		return err
@@ -116,7 +114,7 @@ func (e *Exec) ended(err error) error {
 
 func (e *Exec) release() {
 	if e.engine.Engine != nil {
-		e.pool.Pass(host.Boottime())
+		e.pool.AdvanceTo(host.Boottime())
 		s := e.pool.Spent()
 		s.Others = nil // it read nothing while its command ran
 		e.spent.spend(s)
@@ -126,8 +124,9 @@ func (e *Exec) release() {
 }
 
 // Foreground runs a command in the foreground, and passes its pid to started.
-// Keyboard signals reach the command directly; others are forwarded, those to which it is deaf as
-// SIGINT. It starts nothing if interrupted, called once signals arrive here, returns an error.
+// Keyboard signals reach the command directly. Others are forwarded; a signal that the command
+// ignores is forwarded as SIGINT. If interrupted, called once signals are caught, returns an
+// error, the command does not start.
 func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -44,7 +44,7 @@ func commitsOf(b *jobspec.Batch) []commit {
 	})
 }
 
-// inWorkDirs asks something about the work dir of every file, once for each dir.
+// inWorkDirs calls ask for the work dir of every file, once for each dir.
 func inWorkDirs[T any](b *jobspec.Batch, ask func(ctx context.Context, dir string) T) []T {
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
@@ -90,8 +90,8 @@ func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	}
 }
 
-// recordValues records a run that had nothing to do if its -p values are not those of the last
-// run: what is shown from then on are its values.
+// recordValues records a run that had nothing to do if its -p values differ from those of the
+// last run, so that commands show the new values.
 func (r *Run) recordValues(res *schema.Result) {
 	same := true
 	for i := range r.Batch.Files {

@@ -19,7 +19,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A GPUs says where the GPUs come from.
+// A GPUs selects the source of the GPUs.
 type GPUs struct {
 	Sim     string // a specification of simulated ones; "" for real ones
 	Here    bool   // also on a machine with GPUs
@@ -45,8 +45,8 @@ func (f *GPUs) Open(ctx context.Context, log zerolog.Logger) (probe.Prober, erro
 // simLimit bounds how long --sim waits for a driver to report whether there are GPUs.
 const simLimit = 30 * time.Second
 
-// check refuses --sim on a machine with GPUs: the jobs are real, and would use
-// GPUs that the simulation never looked at.
+// check refuses --sim on a machine with GPUs: the jobs are real and would use GPUs that the
+// simulation does not check.
 func (f *GPUs) check(ctx context.Context) error {
 	if f.Sim == "" || f.Here {
 		return nil
@@ -168,8 +168,8 @@ func WantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
 	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Request.Min > 0 && runs(j.ID) })
 }
 
-// PoolFor returns a pool of the devices that a batch may use, or the jobs that none of
-// them could ever run, among those that runs selects.
+// PoolFor returns a pool of the devices that a batch may use. The error lists the jobs selected
+// by runs that none of the devices could ever run.
 func PoolFor(b *jobspec.Batch, p probe.Prober, h HostRules, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
 	rules, err := RulesOf(b.Settings, p.Devices(), h, sim)
 	if err != nil {
@@ -188,7 +188,8 @@ func RulesOf(s jobspec.Settings, devs []gpu.Device, h HostRules, sim bool) (gpu.
 	}, devs, sim)
 }
 
-// Endless says what ends jobs that runs selects and that hold GPUs without a timeout; "" if nothing does, or there are none.
+// Endless returns a warning about jobs that hold GPUs without a timeout, or "". It considers the
+// jobs that runs selects.
 func (h *HostRules) Endless(b *jobspec.Batch, runs func(id int) bool) string {
 	limit := h.TimeLimit()
 	if limit == "" || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) }) {

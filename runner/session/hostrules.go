@@ -10,7 +10,7 @@ import (
 	"gpurun/state/host"
 )
 
-// HostRulesAt is where the rules of this host are. Tests have their own.
+// HostRulesAt is the path of the host rules. Tests replace it.
 var HostRulesAt = hostrules.Etc
 
 // HostRules are the rules of this host, and how to read them again.
@@ -18,11 +18,11 @@ type HostRules struct {
 	*gpu.HostRules
 	read     runner.HostRules
 	Warnings []string
-	blind    bool // it is unknown who this user is on the host, and whose processes are this user's
+	blind    bool // this user's uid on the host is unknown, and so are their processes
 }
 
-// HostRulesOf reads the rules of this host about a prober's devices, nil for none. There
-// are none about simulated devices that nobody shares.
+// HostRulesOf reads the host rules for a prober's devices; a nil prober has none. Private
+// simulated devices have no host rules.
 func HostRulesOf(p probe.Prober) (h HostRules) {
 	if p != nil && p.Private() {
 		h.HostRules = gpu.NoHostRules()

@@ -10,8 +10,8 @@ import (
 // logindFiles hold logind's settings, weaker ones first.
 var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
 
-// LogoutKills warns if logging out ends what this process starts, and says what to do. A hang-up does
-// not, but logind can be set to kill everything that a session leaves behind.
+// LogoutKills warns, with a fix, if logging out ends this process's children. A hang-up does not
+// end them, but logind can be set to kill all processes of a session.
 func LogoutKills() (warning, cure string) {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup")
 	var settings []string

@@ -11,15 +11,15 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// What becomes of the settings of a job file where a cluster chooses the GPUs. Each
-// has one entry, so that nothing is dropped in silence; docs/reference/clusters.md lists them. That of the
-// keys of jobs stands in jobspec.JobKeys.
+// How the settings of a job file map to a cluster that chooses the GPUs. Each setting has an
+// entry, so that none is ignored silently. docs/reference/clusters.md lists them, and
+// jobspec.JobKeys has the keys of jobs.
 
-// An onCluster says what becomes of settings.
+// An onCluster describes how settings work on a cluster.
 type onCluster struct {
 	keys []string
 	idle bool   // they have no effect
-	cure string // if they have no counterpart, what to do instead
+	cure string // the alternative, for settings without a counterpart
 }
 
 var settingsOnCluster = []onCluster{
@@ -53,8 +53,8 @@ func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	return nil
 }
 
-// CheckEngine returns what jobs and settings ask for that their engine cannot give, and says
-// what it has no need of.
+// CheckEngine returns the requests of jobs and settings that their engine cannot fulfil, and
+// reports settings that have no effect there.
 func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
 	kind := batches.EngineOf(b).Abilities()
 	if !kind.Places {

@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/settings"
 )
 
-// Every setting has one entry that says what becomes of it on a cluster. A new one needs a decision.
+// Every setting has one entry in the cluster mapping. A new setting needs a decision.
 func TestEverySettingOnACluster(t *testing.T) {
 	entries := map[string]int{}
 	for _, k := range settingsOnCluster {
@@ -28,7 +28,7 @@ func TestEverySettingOnACluster(t *testing.T) {
 	}
 }
 
-// What has no counterpart, or no effect, is said for each such key.
+// CheckEngine reports each key without a counterpart or effect.
 func TestSaidOnACluster(t *testing.T) {
 	for _, tt := range []struct {
 		settings, job string
@@ -84,7 +84,7 @@ func TestSaidOnACluster(t *testing.T) {
 	}
 }
 
-// The page about clusters has every key that is not the same there.
+// clusters.md lists every key that works differently on a cluster.
 func TestClustersPageHasEveryKey(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/clusters.md")
 	if err != nil {

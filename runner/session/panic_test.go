@@ -14,7 +14,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A panic in any goroutine exits with 70, and tells the user what to know.
+// A panic in any goroutine exits with 70 and prints what the user needs to know.
 func TestPanicInAGoroutine(t *testing.T) {
 	var said, log bytes.Buffer
 	a := &Process{Err: &said, Done: make(chan int, 1), runLog: &log}

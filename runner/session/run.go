@@ -30,7 +30,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Config is what a run is to do, and who is told of it.
+// A Config configures a run and its observers.
 type Config struct {
 	*Process
 	*batches.Reader
@@ -58,7 +58,7 @@ type Viewer interface {
 	Warn(text string)
 }
 
-// Observers are told of a run.
+// Observers receive a run's progress.
 type Observers struct {
 	View   Viewer
 	Sinks  []runner.Sink
@@ -116,7 +116,7 @@ func (r *Run) Close() {
 	r.closers = nil
 }
 
-// Later has a function called by Close.
+// Later registers a function that Close calls.
 func (r *Run) Later(f func()) { r.closers = append(r.closers, f) }
 
 // open reads the files, locks the state and finds out what would run. It opens the GPUs
@@ -152,7 +152,7 @@ func (r *Run) Open() error {
 	r.Log = r.logger()
 	r.opts.Run, r.opts.UID = RunID(), host.Me()
 	r.opts.Steady, _ = time.ParseDuration(Steady)
-	r.lookAround()
+	r.detectAllocation()
 	r.core = sched.New(r.Batch, r.State.History(), r.opts)
 	r.core.Step(runner.Now(), sched.Looked{Evidence: files.Evidence(r.Batch, r.State.History(), r.opts)})
 	if err := jobspec.Report(batches.CheckHost(r.Batch, r.Runs)); err != nil {
@@ -189,8 +189,8 @@ func (r *Run) logger() zerolog.Logger {
 	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
 
-// Steady is how long GPUs must have been busy, idle or free for a resize; 0 for the usual
-// time. Tests cannot wait for that, and set it, some when they link.
+// Steady is how long GPUs must have been busy, idle or free for a resize; "" for the default.
+// Tests set it, some at link time.
 var Steady string
 
 // options returns which jobs of a batch to run.
@@ -204,8 +204,8 @@ func (r *Run) options(b *jobspec.Batch) (sched.Options, error) {
 // Runs reports whether a job would run.
 func (r *Run) Runs(id int) bool { return r.core.Verdict(id).Run }
 
-// Nothing reports whether there is nothing to run and nothing to adopt.
-func (r *Run) Nothing() bool {
+// NothingToRun reports whether there is nothing to run and nothing to adopt.
+func (r *Run) NothingToRun() bool {
 	return len(r.State.History().Open) == 0 && !slices.ContainsFunc(r.Batch.Jobs, func(j jobspec.Job) bool { return r.Runs(j.ID) })
 }
 
@@ -232,8 +232,8 @@ func (r *Run) openPool() (*gpu.Pool, error) {
 	return pool, jobspec.Report(impossible)
 }
 
-// Carry starts the engine, hands everything to the runner, and returns how the run went.
-func (r *Run) Carry() (res schema.Result, err error) {
+// Execute starts the engine, runs the batch, and returns its result.
+func (r *Run) Execute() (res schema.Result, err error) {
 	if r.git == nil {
 		r.git = r.askGit()
 	}
@@ -286,7 +286,7 @@ func (r *Run) Carry() (res schema.Result, err error) {
 	if o.End != nil {
 		o.End()
 	}
-	r.Part(engine, batches.EngineOf(r.Batch))
+	r.CloseEngine(engine, batches.EngineOf(r.Batch))
 	return res, nil
 }
 
@@ -307,7 +307,7 @@ func (r *Run) listen() <-chan *control.Call {
 	return calls
 }
 
-// load reads the job files, and watches them if that is wanted.
+// load reads the job files, and watches them if requested.
 func (r *Run) load() error {
 	paths, o, err := r.Files()
 	if err != nil {
@@ -326,7 +326,7 @@ func (r *Run) load() error {
 	return err
 }
 
-// recordOver records how the run ended, in every ledger.
+// recordOver records the end of the run in every ledger.
 func (r *Run) recordOver(res *schema.Result) {
 	code := batches.ExitOf(*res, r.NoWait)
 	if r.over != nil {
@@ -341,7 +341,7 @@ func (r *Run) recordOver(res *schema.Result) {
 	}
 }
 
-// endWords says how a run ended: "all done", "stopped by SIGTERM".
+// endWords describes the end of a run: "all done", "stopped by SIGTERM".
 func endWords(res *schema.Result, code int) string {
 	switch {
 	case res.Stopped != "":
@@ -395,7 +395,7 @@ func (r *Run) GPUs() string {
 	return text + ", " + r.Prober.Version()
 }
 
-// keepLines records how the files of this run were read, for the commands that come later.
+// keepLines records the flags with which this run read its files, for later commands.
 func (r *Run) keepLines(b *jobspec.Batch) error {
 	for i, f := range b.Files {
 		var data []byte

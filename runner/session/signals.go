@@ -39,8 +39,8 @@ type signals struct {
 // hinter shows what the next key press does.
 type hinter interface{ Hint(text string) }
 
-// catchSignals starts. tty means that SIGINT is a key that somebody pressed. leave is closed when
-// gpurun is to exit whatever it waits for.
+// catchSignals starts handling signals. tty means that SIGINT comes from a keyboard. leave is
+// closed when gpurun must exit without waiting.
 func (p *Process) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
 	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
 	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
@@ -59,14 +59,13 @@ func (s *signals) close() {
 	s.gone.Wait()
 }
 
-// OutliveReader keeps a closed stdout, a hang-up and a request to read files again that
-// are just being read from ending the run, from its first line on. It catches the signals rather than ignoring them: jobs would inherit
-// that.
+// OutliveReader prevents a closed stdout, a hang-up or an early reload request from ending the
+// run. It catches the signals because jobs would inherit ignored ones.
 func OutliveReader() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGUSR1)
 }
 
-// onTerminal reports whether somebody at a keyboard sees this run.
+// onTerminal reports whether this run has a terminal.
 func (p *Process) onTerminal() bool { return p.OutTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 
 func (s *signals) run(p *Process, view hinter, tty bool) {
@@ -111,8 +110,8 @@ const (
 	leaveAfter = 600 * time.Millisecond // for an orderly exit
 )
 
-// leave ends gpurun although it may still be waiting for something. Reporting that must
-// not take long either: what blocks may be the reader of stderr.
+// leave ends gpurun even if it is waiting. The report has a time limit too, because the reader of
+// stderr may be what blocks.
 func (p *Process) leave(code int, text string) {
 	said := make(chan struct{})
 	p.Go(func() {
@@ -143,8 +142,8 @@ func (p *Process) dump() {
 	p.leave(batches.ExitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
 }
 
-// interrupt returns what the n-th SIGINT asks for, and the hint for it. Without a
-// terminal there is nobody to press it twice.
+// interrupt returns the request of the n-th SIGINT, and its hint. Without a terminal, the first
+// one stops.
 func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	switch {
 	case !tty:
@@ -157,7 +156,7 @@ func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
 }
 
-// stopAll returns what the n-th signal to a run asks for, and the hint for it.
+// stopAll returns the request of the n-th signal to a run, and its hint.
 func stopAll(name string, n int) (sched.StopRequested, string) {
 	if n == 1 {
 		return sched.StopRequested{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"

@@ -18,12 +18,12 @@ import (
 	"gpurun/state/schema"
 )
 
-// LookAtFiles is how often a run with --watch looks whether its job files, or files that they name,
-// have changed: a network file system reports no changes. Tests look more often.
+// LookAtFiles is how often a run with --watch checks its job files, and files they name, for
+// changes, which a network file system does not report. Tests check more often.
 var LookAtFiles = time.Second
 
-// fileWatch tells when files have changed of which the batch was made: job files, tables of
-// parameters, bases of configs, settings.
+// fileWatch detects changes to the files of a batch: job files, parameter tables, config bases,
+// settings.
 type fileWatch struct {
 	jobFiles []string
 	again    chan<- struct{}
@@ -35,9 +35,9 @@ type fileWatch struct {
 	noted map[string]host.Stamp // those that are being read now
 }
 
-// begin is called before files are read, note before each one, and end after the last. What
-// changes meanwhile has then changed since. After a mistake, perhaps not all were read: those of
-// before count too.
+// Callers call begin before they read files, note before each one, and end after the last, so
+// that changes during the reading count. After a mistake some may be unread, so the earlier ones
+// stay watched.
 func (w *fileWatch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +67,8 @@ func (w *fileWatch) end(failed bool) (read []string) {
 	return slices.Sorted(maps.Keys(w.known))
 }
 
-// run goes on until done is closed. A file that is still being written changes again: it is
-// read once it has stayed the same for one look.
+// run watches until done is closed. It reports a change once the file has stayed the same for one
+// check, since it may still be being written.
 func (w *fileWatch) run(done <-chan struct{}) {
 	before := map[string]host.Stamp{}
 	for {
@@ -86,8 +86,8 @@ func (w *fileWatch) run(done <-chan struct{}) {
 	}
 }
 
-// changed reports whether a file is not as it was when it was read, but as it was one look
-// before. It says so once for each change.
+// changed reports whether a file differs from when it was read, but not from the previous check.
+// It reports each change once.
 func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 // Fact does nothing.
 func (w *fileWatch) Fact(int, state.Fact) {}
 
-// Snapshot says once that all is done, and what happens next.
+// Snapshot reports once that all jobs are done, and what happens next.
 func (w *fileWatch) Snapshot(s *schema.Status) {
 	if s.Is(schema.RunWatching) && !w.idle {
 		var files []string
@@ -140,8 +140,8 @@ func atStart(err error) error {
 	return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "nothing was started; without --watch the files are read once, as you see them now", Err: err}
 }
 
-// load loads a batch and has its files watched from then on; nil only loads. Files in which
-// others have a say are refused: they would start what they like in this user's name.
+// load loads a batch and watches its files from then on; a nil w only loads. It refuses files
+// that other users can modify, since they could start any command as this user.
 func (w *fileWatch) load(paths []string, o jobspec.Options, load func([]string, jobspec.Options) (*jobspec.Batch, error)) (*jobspec.Batch, error) {
 	if w == nil {
 		return load(paths, o)

@@ -40,8 +40,8 @@ var errBusy = errors.New("is being written by another process")
 // truncated by a script that is about to rewrite it.
 const emptyFor = time.Second
 
-// A keeper maintains one file. It is not safe for concurrent use.
-type keeper struct {
+// A maintainer merges gpurun's entries into one file. It is not safe for concurrent use.
+type maintainer struct {
 	path string
 	mine map[string]entry // gpurun's own entries
 
@@ -52,9 +52,9 @@ type keeper struct {
 	dirty      bool        // part of mine has not been merged yet
 }
 
-// newKeeper maintains the file at an absolute path; it need not exist.
-func newKeeper(path string) *keeper {
-	return &keeper{path: path, mine: map[string]entry{}}
+// newMaintainer maintains the file at an absolute path; it need not exist.
+func newMaintainer(path string) *maintainer {
+	return &maintainer{path: path, mine: map[string]entry{}}
 }
 
 // unchanged reports whether a file is still the one that was seen, with the same content.
@@ -64,7 +64,7 @@ func unchanged(now, seen fs.FileInfo) bool {
 
 // put records the state of an attempt. A pid of 0 leaves the pid unset, an empty error type
 // the error.
-func (k *keeper) put(uniID string, e entry) {
+func (k *maintainer) put(uniID string, e entry) {
 	if old, ok := k.mine[uniID]; ok && e.PID == 0 {
 		e.PID = old.PID
 	}
@@ -72,9 +72,9 @@ func (k *keeper) put(uniID string, e entry) {
 	k.dirty = true
 }
 
-// flush merges everything put into the file, if some of it is missing or somebody else has
+// flush merges everything put into the file, if some of it is missing or another process has
 // written the file since. errBusy asks for another flush soon.
-func (k *keeper) flush() error {
+func (k *maintainer) flush() error {
 	rescued := k.rescue()
 	now, _ := os.Stat(k.path)
 	if len(k.mine) == 0 || !k.dirty && len(rescued) == 0 && unchanged(now, k.seen) {
@@ -92,7 +92,7 @@ func (k *keeper) flush() error {
 }
 
 // merge merges into the file, and returns it as it is then.
-func (k *keeper) merge(rescued []change) (now fs.FileInfo, err error) {
+func (k *maintainer) merge(rescued []change) (now fs.FileInfo, err error) {
 	dir, err := k.lockFolder()
 	if err != nil {
 		return nil, err
@@ -133,9 +133,9 @@ func (k *keeper) merge(rescued []change) (now fs.FileInfo, err error) {
 	return k.replace(path, text, old, info)
 }
 
-// lockFolder keeps out other runs whose job files are in the same folder. It does nothing
-// on a file system that cannot lock folders.
-func (k *keeper) lockFolder() (*os.File, error) {
+// lockFolder excludes other runs whose job files are in the same folder. It does nothing on a
+// file system that cannot lock folders.
+func (k *maintainer) lockFolder() (*os.File, error) {
 	dir := filepath.Dir(k.path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (k *keeper) lockFolder() (*os.File, error) {
 
 // read returns the whole content. An empty file is one that a script is about to
 // rewrite, unless it stays empty.
-func (k *keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
+func (k *maintainer) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
@@ -200,7 +200,7 @@ func create(path string, text []byte) (fs.FileInfo, error) {
 // replace replaces the file that had the content old, and watches what it replaced. It
 // exchanges the two, so that a file that a script has put there in between is not lost. On
 // a file system that cannot exchange files it only checks first.
-func (k *keeper) replace(path string, text, old []byte, read fs.FileInfo) (now fs.FileInfo, err error) {
+func (k *maintainer) replace(path string, text, old []byte, read fs.FileInfo) (now fs.FileInfo, err error) {
 	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {
 		return nil, err

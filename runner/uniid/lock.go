@@ -13,9 +13,9 @@ import (
 )
 
 // lock takes both kinds of lock that scripts use (flock, and fcntl as lockf does), or
-// neither. Closing the file releases them. A lock held by somebody else shows that
-// scripts lock this file.
-func (k *keeper) lock(f *os.File) error {
+// neither. Closing the file releases them. A lock held by another process shows that scripts
+// lock this file.
+func (k *maintainer) lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
 		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
@@ -49,7 +49,7 @@ type orphan struct {
 
 // watch watches a file that is being replaced. base is its content that has been merged,
 // as of read.
-func (k *keeper) watch(path string, base []byte, read fs.FileInfo) {
+func (k *maintainer) watch(path string, base []byte, read fs.FileInfo) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil { // one of a script's, not to be written
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -67,7 +67,7 @@ func (k *keeper) watch(path string, base []byte, read fs.FileInfo) {
 // rescue returns what scripts have written to files after these were replaced. It repeats
 // that as long as the files are watched: a script with an old copy may overwrite the
 // current file again.
-func (k *keeper) rescue() []change {
+func (k *maintainer) rescue() []change {
 	var all []change
 	keep := k.left[:0]
 	for _, o := range k.left {
@@ -78,7 +78,7 @@ func (k *keeper) rescue() []change {
 		if k.lock(o.file) == nil {
 			unlock(o.file)
 		}
-		all = append(all, o.news()...)
+		all = append(all, o.changes()...)
 		keep = append(keep, o)
 	}
 	k.left = keep
@@ -87,7 +87,7 @@ func (k *keeper) rescue() []change {
 
 // report returns the end that a script has written for an attempt, in the file or in a
 // replaced one, or "", and the error type that it gave.
-func (k *keeper) report(uniID string) (end, errorType string) {
+func (k *maintainer) report(uniID string) (end, errorType string) {
 	texts := []json.RawMessage{}
 	for _, c := range k.rescue() {
 		if c.id == uniID {
@@ -114,9 +114,9 @@ func (k *keeper) report(uniID string) (end, errorType string) {
 	return end, errorType
 }
 
-// news returns how an orphan's content has changed; nil if it has not, or does not parse
+// changes returns the changes to an orphan's content; nil if there are none or it does not parse
 // yet.
-func (o *orphan) news() []change {
+func (o *orphan) changes() []change {
 	info, err := o.file.Stat()
 	if err != nil || unchanged(info, o.read) {
 		return nil
@@ -129,7 +129,7 @@ func (o *orphan) news() []change {
 }
 
 // close closes the orphans.
-func (k *keeper) close() {
+func (k *maintainer) close() {
 	for _, o := range k.left {
 		o.file.Close()
 	}

@@ -104,7 +104,7 @@ func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	return text, true
 }
 
-// ended reports whether the entry has an end, whoever wrote it.
+// ended reports whether the entry has an end, written by gpurun or a script.
 func (r record) ended() bool {
 	state := r.text("state")
 	return state == normal || state == abnormal

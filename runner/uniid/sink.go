@@ -24,19 +24,19 @@ const (
 type Sink struct {
 	batch atomic.Pointer[jobspec.Batch]
 
-	files   sync.Mutex // held while keepers are in use
-	keepers map[string]*keeper
+	files       sync.Mutex // held while keepers are in use
+	maintainers map[string]*maintainer
 
 	mu     sync.Mutex
-	queue  []news
+	queue  []update
 	wake   chan struct{} // of capacity 1
 	closed chan struct{}
 	done   chan struct{}
 	err    error // from the goroutine, readable once done is closed
 }
 
-// news is one entry to set in one file.
-type news struct {
+// update is one entry to set in one file.
+type update struct {
 	path, uniID string
 	entry       entry
 }
@@ -44,13 +44,13 @@ type news struct {
 // New returns a sink for the jobs of a batch; Close ends it. start starts a goroutine and
 // handles its panics.
 func New(b *jobspec.Batch, start func(func())) *Sink {
-	s := &Sink{keepers: map[string]*keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	s := &Sink{maintainers: map[string]*maintainer{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	s.batch.Store(b)
 	start(s.run)
 	return s
 }
 
-// Continue goes on with the batch as its files are now.
+// Continue switches to the reloaded batch.
 func (s *Sink) Continue(b *jobspec.Batch) {
 	s.batch.Store(b)
 }
@@ -73,7 +73,7 @@ func (s *Sink) Fact(job int, f state.Fact) {
 		return
 	}
 	s.mu.Lock()
-	s.queue = append(s.queue, news{path, f.UniID, e})
+	s.queue = append(s.queue, update{path, f.UniID, e})
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -81,9 +81,8 @@ func (s *Sink) Fact(job int, f state.Fact) {
 	}
 }
 
-// Report returns the end that a script has written for its attempt, or "", and the error
-// type that it gave. It also finds what went to a file that was replaced while the script
-// had it open, which the path alone would not show.
+// Report returns the end that a script has written for its attempt, or "", and its error type. It
+// also finds an end in a file that was replaced while the script had it open.
 func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 	path := s.path(job)
 	if path == "" {
@@ -91,7 +90,7 @@ func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 	}
 	s.files.Lock()
 	defer s.files.Unlock()
-	return s.keeper(path).report(uniID)
+	return s.maintainer(path).report(uniID)
 }
 
 // path returns the file of a job, "" for none.
@@ -103,17 +102,17 @@ func (s *Sink) path(job int) string {
 	return b.Files[b.Jobs[job].File].UniID
 }
 
-// keeper returns the keeper of a file. The caller holds files.
-func (s *Sink) keeper(path string) *keeper {
-	k := s.keepers[path]
+// maintainer returns the keeper of a file. The caller holds files.
+func (s *Sink) maintainer(path string) *maintainer {
+	k := s.maintainers[path]
 	if k == nil {
-		k = newKeeper(path)
-		s.keepers[path] = k
+		k = newMaintainer(path)
+		s.maintainers[path] = k
 	}
 	return k
 }
 
-// Snapshot does nothing: the facts tell it all.
+// Snapshot does nothing: facts suffice.
 func (s *Sink) Snapshot(*schema.Status) {}
 
 // Close waits until everything is written, and returns what could not be. It gives up on
@@ -129,10 +128,10 @@ func (s *Sink) run() {
 	defer func() {
 		s.files.Lock()
 		defer s.files.Unlock()
-		for _, k := range s.keepers {
+		for _, k := range s.maintainers {
 			k.close()
 		}
-		clear(s.keepers)
+		clear(s.maintainers)
 	}()
 	closed, giveUp := s.closed, (<-chan time.Time)(nil)
 	timer := time.NewTimer(checkEvery)
@@ -165,10 +164,10 @@ func (s *Sink) flush() (busy bool) {
 	s.files.Lock()
 	defer s.files.Unlock()
 	for _, n := range queue {
-		s.keeper(n.path).put(n.uniID, n.entry)
+		s.maintainer(n.path).put(n.uniID, n.entry)
 	}
 	s.err = nil
-	for _, k := range s.keepers {
+	for _, k := range s.maintainers {
 		err := k.flush()
 		busy = busy || errors.Is(err, errBusy)
 		s.err = errors.Join(s.err, err)

@@ -49,18 +49,18 @@ func equal(t *testing.T, got, want content) {
 }
 
 // kept returns a keeper of a file in its own folder.
-func kept(t *testing.T, text string) (*keeper, string) {
+func kept(t *testing.T, text string) (*maintainer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "uni_id.json")
 	if text != "" {
 		write(t, path, text)
 	}
-	k := newKeeper(path)
+	k := newMaintainer(path)
 	t.Cleanup(k.close)
 	return k, path
 }
 
-func (k *keeper) set(uniID string, e entry) error {
+func (k *maintainer) set(uniID string, e entry) error {
 	k.put(uniID, e)
 	return k.flush()
 }

@@ -119,7 +119,7 @@ func GPUOf(s *gpu.DeviceView) GPU {
 	for _, c := range s.Claims {
 		g.Claims = append(g.Claims, Claim{Known(gpu.UserName(c.User, c.UID)), c.Job, Known(c.PID), c.Memory, Time(c.Since), c.To != "", c.Gathering})
 	}
-	for _, q := range s.Sick {
+	for _, q := range s.Quarantines {
 		g.Quarantines = append(g.Quarantines, Quarantine{Known(gpu.UserName(q.User, q.UID)), q.Since.UTC(), q.Until.UTC(), q.Why, List(q.Evidence)})
 	}
 	return g

@@ -210,12 +210,12 @@ func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim
 	return others, warnings
 }
 
-// Sick returns all users' quarantines, as of the latest Others.
-func (l *Local) Sick() []gpu.Quarantine {
+// Quarantines returns all users' quarantines, as of the latest Others.
+func (l *Local) Quarantines() []gpu.Quarantine {
 	if len(l.Claims) == 0 {
 		return nil
 	}
-	return l.reader().Sick()
+	return l.reader().Quarantines()
 }
 
 // Quarantine publishes one of this user's quarantines, unless this engine makes no claims. It

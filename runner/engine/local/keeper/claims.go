@@ -198,7 +198,7 @@ func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 		h := k.claims.open(m.Claim.Roots, k.warn)
 		answer.Err = "the keeper failed to claim the GPUs; see keeper.log"
 		contained("the claim of "+m.UniID, func() {
-			others, warnings, err := h.Claim(context.Background(), claim.Stake{UniID: m.UniID, Job: m.Claim.Job, Grant: m.Claim.Grant, Run: m.Claim.Run})
+			others, warnings, err := h.Claim(context.Background(), claim.Subject{UniID: m.UniID, Job: m.Claim.Job, Grant: m.Claim.Grant, Run: m.Claim.Run})
 			answer.Claims, answer.Warnings, answer.Err = others, warnings, ""
 			if err != nil {
 				answer.Err = err.Error()

@@ -18,7 +18,7 @@ func TestHandOverIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &claims{holder: claim.NewHolder([]string{root})}
 		s := c.begin("u", new(wire.Link), nil)
-		if _, _, err := c.holder.Claim(t.Context(), claim.Stake{UniID: "u", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
+		if _, _, err := c.holder.Claim(t.Context(), claim.Subject{UniID: "u", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
 			t.Fatal(err)
 		}
 		s.made = true

@@ -13,12 +13,12 @@ import (
 // that free devices do not satisfy. So each background run finds out for itself when it is
 // its turn, and as long as that job is there, no other has to go.
 
-// giveWayFor is how long a job may take to go before the next one has to as well: its run
+// stopWithin is how long a job may take to go before the next one has to as well: its run
 // may hang.
-const giveWayFor = time.Minute
+const stopWithin = time.Minute
 
-// giving is what a background run knows of jobs that have to go.
-type giving struct {
+// preemption is what a background run knows of jobs that have to go.
+type preemption struct {
 	last  string        // attempt of the one whose turn it is
 	since time.Duration // when it came
 	hung  []string      // attempts that did not go in time
@@ -31,14 +31,14 @@ type backgroundJob struct {
 	devs    []*device
 }
 
-// Called reports whether another run waits for devices and is not in the background.
-func (t *Turns) Called() bool {
+// ForegroundWaits reports whether another run waits for devices and is not in the background.
+func (t *Turns) ForegroundWaits() bool {
 	return slices.ContainsFunc(t.others, func(w Wish) bool { return !w.Background })
 }
 
-// GiveWay returns the attempt of the background job that has to go now, and for whom; ""
+// NextPreempted returns the attempt of the background job that has to go now, and for whom; ""
 // for none. It may be another run's. next is when that may change by time alone; 0 for never.
-func (t *Turns) GiveWay(now time.Duration) (attempt, why string, next time.Duration) {
+func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time.Duration) {
 	r := t.newRound(now)
 	r.deal()
 	by := func(at time.Duration) {
@@ -51,28 +51,28 @@ func (t *Turns) GiveWay(now time.Duration) (attempt, why string, next time.Durat
 			by(w.seen + t.Courtesy())
 		}
 	}
-	for _, o := range t.passed {
+	for _, o := range t.skipped {
 		by(o.until)
 	}
 	w, _, jobs := r.call()
 	if w == nil {
-		t.giving = giving{hung: t.hanging()}
+		t.giving = preemption{hung: t.unstopped()}
 		return "", "", next
 	}
 	b := jobs[0]
 	if t.giving.last != b.attempt {
 		t.giving.last, t.giving.since = b.attempt, now
 	}
-	if now >= t.giving.since+giveWayFor {
+	if now >= t.giving.since+stopWithin {
 		t.giving.hung = append(t.giving.hung, b.attempt)
-		return t.GiveWay(now)
+		return t.NextPreempted(now)
 	}
-	by(t.giving.since + giveWayFor)
+	by(t.giving.since + stopWithin)
 	return b.attempt, fmt.Sprintf("yields to %s, who waits since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
 }
 
-// hanging returns the attempts that did not go in time and are still there.
-func (t *Turns) hanging() []string {
+// unstopped returns the attempts that did not go in time and are still there.
+func (t *Turns) unstopped() []string {
 	return slices.DeleteFunc(t.giving.hung, func(attempt string) bool {
 		return !slices.ContainsFunc(t.pool.devs, func(d *device) bool {
 			return d.hold(attempt) != nil || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Attempt == attempt })
@@ -85,16 +85,16 @@ func (t *Turns) hanging() []string {
 // that would then do for it, and the jobs on these, the one that has to go first.
 func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	for _, w := range r.order(nil) {
-		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.served(w) {
+		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.hasClaimed(w) {
 			continue
 		}
-		for i := range w.Asks {
-			a := &w.Asks[i]
-			devs := r.left(w, a)
+		for i := range w.Requests {
+			a := &w.Requests[i]
+			devs := r.withoutBackground(w, a)
 			if a.Jobs <= 0 || a.Room < a.Min || len(devs) < a.Min {
 				continue
 			}
-			if jobs := r.behind(devs); len(jobs) > 0 {
+			if jobs := r.backgroundJobs(devs); len(jobs) > 0 {
 				return w, devs, jobs
 			}
 		}
@@ -102,23 +102,23 @@ func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	return nil, nil, nil
 }
 
-// served reports whether a run has claimed a device since it said what it wants: no job has to
+// hasClaimed reports whether a run has claimed a device since it said what it wants: no job has to
 // go before it says what it still wants.
-func (t *Turns) served(w *Wish) bool {
+func (t *Turns) hasClaimed(w *Wish) bool {
 	return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.Since.After(w.Since) })) > 0
 }
 
-// left returns the devices that would do for an ask if no background job were on any.
-func (r *round) left(w *Wish, a *Ask) []*device {
-	return r.p.those(func(d *device) bool {
+// withoutBackground returns the devices that would do for an ask if no background job were on any.
+func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
+	return r.p.filter(func(d *device) bool {
 		o, bare := r.dealt[d.position], d.without(inBackground, r.p.rules.Background)
 		return (o == nil || o == w || o.Background) && a.fits(&bare, w.UID, w.Run)
 	})
 }
 
-// behind returns the background jobs on some devices, the last one started first, without
+// backgroundJobs returns the background jobs on some devices, the last one started first, without
 // those that do not go.
-func (r *round) behind(devs []*device) (jobs []backgroundJob) {
+func (r *round) backgroundJobs(devs []*device) (jobs []backgroundJob) {
 	add := func(attempt string, since time.Time, d *device) {
 		k := slices.IndexFunc(jobs, func(b backgroundJob) bool { return b.attempt == attempt })
 		if k < 0 {
@@ -166,7 +166,7 @@ func (d *device) without(some func(c *Claim) bool, own bool) device {
 		return theirs || own && d.hold(pr.Attempt) != nil
 	}
 	v.procs = slices.DeleteFunc(slices.Clone(d.procs), gone)
-	v.tally, v.back = tally{hidden: d.hidden}, false
+	v.memoryTally, v.back = memoryTally{hidden: d.hidden}, false
 	if v.free = d.bare; v.free == 0 {
 		v.free = mostOf(d.Total)
 	}
@@ -177,10 +177,10 @@ func (d *device) without(some func(c *Claim) bool, own bool) device {
 	return v
 }
 
-// owed returns the devices without a job that a background run leaves to a wish that background jobs
+// reservedForWish returns the devices without a job that a background run leaves to a wish that background jobs
 // give way to, although it cannot start yet.
-func (t *Turns) owed(now time.Duration) []*device {
-	if !t.pool.rules.Background || !t.Called() {
+func (t *Turns) reservedForWish(now time.Duration) []*device {
+	if !t.pool.rules.Background || !t.ForegroundWaits() {
 		return nil
 	}
 	r := t.newRound(now)
@@ -192,7 +192,7 @@ func (t *Turns) owed(now time.Duration) []*device {
 // Closed describes why the host's hours let no job start on one of these devices now, or
 // returns "".
 func (p *Pool) Closed(now time.Duration, ids []UUID) string {
-	for _, d := range p.among(ids) {
+	for _, d := range p.byUUID(ids) {
 		if why := p.closed(now, d); why != "" {
 			return "GPU " + d.label() + ": " + why
 		}
@@ -200,8 +200,8 @@ func (p *Pool) Closed(now time.Duration, ids []UUID) string {
 	return ""
 }
 
-// A Gift is a device that an attempt could leave to somebody who waits.
-type Gift struct {
+// A ReleasableDevice is a device that an attempt could leave to somebody who waits.
+type ReleasableDevice struct {
 	UUID UUID
 	Turn Turn
 }
@@ -210,7 +210,7 @@ type Gift struct {
 // percent. It is false unless they have been watched all the time.
 func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bool) {
 	sum, n := 0, 0
-	for _, d := range p.among(ids) {
+	for _, d := range p.byUUID(ids) {
 		last, any := d.last()
 		if !any || now-last > p.gap() || d.since > since {
 			return 0, false
@@ -231,18 +231,18 @@ func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bo
 // Wanted reports whether another run waits that could use a device.
 func (t *Turns) Wanted(id UUID) bool {
 	return slices.ContainsFunc(t.others, func(w Wish) bool {
-		return slices.ContainsFunc(w.Asks, func(a Ask) bool { return a.Room > 0 && slices.Contains(a.UUIDs, id) })
+		return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return a.Room > 0 && slices.Contains(a.UUIDs, id) })
 	})
 }
 
-// Gifts returns the devices that an attempt of this run could leave to somebody who waits,
+// Releasable returns the devices that an attempt of this run could leave to somebody who waits,
 // who is ahead of this run in the order and whom free devices do not satisfy. It keeps as
 // many devices as its request must have, and nothing is given away if it could not have
 // them again. An idle attempt leaves its devices to anybody who waits, also to its run's
 // other jobs. Wishes that have not lasted long enough get nothing, nor do users for whom
 // except is true.
-func (t *Turns) Gifts(now time.Duration, attempt string, req Request, idle bool, except func(uid int) bool) []Gift {
-	c := t.pool.imagined()
+func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle bool, except func(uid int) bool) []ReleasableDevice {
+	c := t.pool.clone()
 	turns := &c.Turns
 	turns.others = slices.DeleteFunc(turns.others, func(w Wish) bool { return now < w.seen+t.Courtesy() || except(w.UID) })
 	as, r := turns.newRound(now), turns.newRound(now)
@@ -250,7 +250,7 @@ func (t *Turns) Gifts(now time.Duration, attempt string, req Request, idle bool,
 	mine, least := c.heldBy(attempt), max(1, req.Min)
 	some := slices.DeleteFunc(slices.Clone(mine), func(d *device) bool { return !r.wanted(d) })
 	some = some[max(0, len(some)-max(0, len(mine)-least)):] // the last ones
-	if len(some) == 0 || !t.pool.Again(now, attempt, req) {
+	if len(some) == 0 || !t.pool.FitsAfterRelease(now, attempt, req) {
 		return nil
 	}
 	for _, d := range some {
@@ -261,23 +261,23 @@ func (t *Turns) Gifts(now time.Duration, attempt string, req Request, idle bool,
 	if !idle {
 		one := req
 		one.Min, one.Max = 1, 1
-		r.want(&turns.own, Ask{Jobs: len(some), Min: 1, Room: len(some), UUIDs: uuids(some), req: &one})
+		r.want(&turns.own, WishRequest{Jobs: len(some), Min: 1, Room: len(some), UUIDs: uuids(some), req: &one})
 	}
 	r.deal()
-	var gifts []Gift
+	var gifts []ReleasableDevice
 	for _, d := range some {
 		if w := r.dealt[d.position]; w != nil && (idle || w != &turns.own) {
-			gifts = append(gifts, Gift{d.UUID, as.turn(w, nil)})
+			gifts = append(gifts, ReleasableDevice{d.UUID, as.turn(w, nil)})
 		}
 	}
 	return gifts
 }
 
-// imagined returns a copy of the pool, to see what would be if attempts left.
-func (p *Pool) imagined() *Pool {
+// clone returns a copy of the pool, to see what would be if attempts left.
+func (p *Pool) clone() *Pool {
 	c := *p
 	t := &c.Turns
-	c.devs, t.pool, t.others, t.own.Asks = slices.Clone(p.devs), &c, slices.Clone(t.others), slices.Clone(t.own.Asks)
+	c.devs, t.pool, t.others, t.own.Requests = slices.Clone(p.devs), &c, slices.Clone(t.others), slices.Clone(t.own.Requests)
 	for i, d := range c.devs {
 		v := *d
 		v.holds, v.procs, v.claims, v.gathers = slices.Clone(d.holds), slices.Clone(d.procs), slices.Clone(d.claims), slices.Clone(d.gathers)
@@ -292,9 +292,9 @@ func (d *device) leave(now time.Duration, attempt string) {
 	d.unyielded, d.awaited = false, false
 }
 
-// Again reports whether an attempt's devices would take it again if it left them now.
-func (p *Pool) Again(now time.Duration, attempt string, req Request) bool {
-	c := p.imagined()
+// FitsAfterRelease reports whether an attempt's devices would take it again if it left them now.
+func (p *Pool) FitsAfterRelease(now time.Duration, attempt string, req Request) bool {
+	c := p.clone()
 	mine := c.heldBy(attempt)
 	for _, d := range mine {
 		d.leave(now, attempt)
@@ -309,19 +309,19 @@ func (p *Pool) Again(now time.Duration, attempt string, req Request) bool {
 
 // heldBy returns the devices that an attempt holds.
 func (p *Pool) heldBy(attempt string) []*device {
-	return p.those(func(d *device) bool { return d.hold(attempt) != nil })
+	return p.filter(func(d *device) bool { return d.hold(attempt) != nil })
 }
 
 // wanted reports whether some wish could use a device.
 func (r *round) wanted(d *device) bool {
 	return slices.ContainsFunc(r.wishes, func(w *Wish) bool {
-		return slices.ContainsFunc(w.Asks, func(a Ask) bool { return slices.Contains(a.UUIDs, d.UUID) })
+		return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return slices.Contains(a.UUIDs, d.UUID) })
 	})
 }
 
 // want adds an ask to a wish.
-func (r *round) want(w *Wish, a Ask) {
-	w.Asks = append(w.Asks, a)
+func (r *round) want(w *Wish, a WishRequest) {
+	w.Requests = append(w.Requests, a)
 	i := slices.Index(r.wishes, w)
 	if i < 0 {
 		i = len(r.wishes)

@@ -11,11 +11,11 @@ func TestApart(t *testing.T) {
 	pauses := map[time.Duration]int{}
 	for i := range 100 {
 		name := fmt.Sprint("run-", i)
-		first := Apart(name, 1, time.Second)
-		if pauses[first]++; first < 5*time.Millisecond || first > 50*time.Millisecond || Apart(name, 2, time.Second) != 2*first {
-			t.Errorf("%s waits %v, then %v", name, first, Apart(name, 2, time.Second))
+		first := RaceBackoff(name, 1, time.Second)
+		if pauses[first]++; first < 5*time.Millisecond || first > 50*time.Millisecond || RaceBackoff(name, 2, time.Second) != 2*first {
+			t.Errorf("%s waits %v, then %v", name, first, RaceBackoff(name, 2, time.Second))
 		}
-		if got := Apart(name, 99, time.Second); got != time.Second {
+		if got := RaceBackoff(name, 99, time.Second); got != time.Second {
 			t.Errorf("%s waits %v in the end", name, got)
 		}
 	}

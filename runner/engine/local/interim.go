@@ -26,7 +26,7 @@ func (b *interimClaims) hold(roots []string, run string, attempts []engine.Attem
 	h := b.holder
 	b.mu.Unlock()
 	for _, a := range attempts {
-		w, err := h.Again(claim.Stake{UniID: a.UniID, Job: a.Job, Grant: a.Grant, Run: run})
+		w, err := h.Again(claim.Subject{UniID: a.UniID, Job: a.Job, Grant: a.Grant, Run: run})
 		if warnings = append(warnings, w...); err != nil {
 			warnings = append(warnings, err.Error())
 		}

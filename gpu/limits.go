@@ -17,9 +17,9 @@ func (p *Pool) manage() {
 		d.managed, d.barred, d.reserved = managed[i], "", false
 		switch {
 		case !hosts[i]:
-			d.barred = h.Said("devices: %s", strings.Join(h.Devices, ","))
+			d.barred = h.WithSource("devices: %s", strings.Join(h.Devices, ","))
 		case aside(d):
-			d.barred = h.Said("reserve: %d", h.Reserve)
+			d.barred = h.WithSource("reserve: %d", h.Reserve)
 		}
 	}
 	if p.limited() {
@@ -42,7 +42,7 @@ func (p *Pool) Rule(r Rules) {
 // their GPU's index.
 func (p *Pool) highest(n int, of func(d *device) bool) func(d *device) bool {
 	var indices []int
-	for _, d := range p.those(of) {
+	for _, d := range p.filter(of) {
 		indices = append(indices, d.Index)
 	}
 	slices.Sort(indices)
@@ -70,13 +70,13 @@ func (p *Pool) closed(now time.Duration, d *device) string {
 	return h.closed(p.clock(now), func(i int) bool { return matches(all, h.Hours[i].Devices)[d.position] })
 }
 
-// yours reports whether this user holds a device, by this or another run.
-func (p *Pool) yours(d *device) bool {
+// userHolds reports whether this user holds a device, by this or another run.
+func (p *Pool) userHolds(d *device) bool {
 	return len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID && (c.To == "" || c.To == c.Run) })
 }
 
 // Held returns how many devices this user holds, by all runs.
-func (p *Pool) Held() int { return p.count(p.yours) }
+func (p *Pool) Held() int { return p.count(p.userHolds) }
 
 // quota returns how many more devices this user may hold, and what says so.
 func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
@@ -94,7 +94,7 @@ func (p *Pool) overdrawn(g Grant) string {
 	fresh := func(d *device) bool {
 		return len(d.holds) == 1 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID })
 	}
-	if left >= 0 || !slices.ContainsFunc(p.among(g.UUIDs), fresh) {
+	if left >= 0 || !slices.ContainsFunc(p.byUUID(g.UUIDs), fresh) {
 		return ""
 	}
 	return fmt.Sprintf("you would hold %s; %s", count(p.Held()), limitedBy)
@@ -108,5 +108,5 @@ func (p *Pool) most() (n int, limitedBy string) {
 	if n = h.MaxGPUsPerJob; n < 0 || u.MaxGPUs >= 0 && u.MaxGPUs < n {
 		return u.MaxGPUs, u.LimitedBy
 	}
-	return n, h.Said("max_gpus_per_job: %d", n)
+	return n, h.WithSource("max_gpus_per_job: %d", n)
 }

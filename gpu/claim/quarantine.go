@@ -23,8 +23,8 @@ const (
 	maxWhy      = 500 // bytes of a sentence
 )
 
-// sickness is the content of a file.
-type sickness struct {
+// quarantineRecord is the content of a file.
+type quarantineRecord struct {
 	Version  int           `json:"version"`
 	UID      int           `json:"uid"`
 	BootID   string        `json:"boot_id"`
@@ -41,48 +41,52 @@ type sickness struct {
 // Publish publishes this user's quarantine of a device below the first root that accepts
 // it, in place of the one before.
 func Publish(roots []string, q gpu.Quarantine) error {
-	body, err := json.MarshalIndent(sickness{
+	body, err := json.MarshalIndent(quarantineRecord{
 		sickVersion, host.Me(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
 	_, err = inFirst(roots, func(dir *os.File) error {
-		return replace(dir, sickName(q.UUID), func() ([]byte, error) { return body, nil })
+		return replace(dir, quarantineName(q.UUID), func() ([]byte, error) { return body, nil })
 	})
 	return err
 }
 
-func sickName(id gpu.UUID) string { return unfit.ReplaceAllString(cut(string(id)), "_") + sickSuffix }
+func quarantineName(id gpu.UUID) string {
+	return unfit.ReplaceAllString(cut(string(id)), "_") + sickSuffix
+}
 
 // Clear lifts this user's quarantine of a device.
 func Clear(roots []string, id gpu.UUID) (err error) {
 	for _, f := range mine(roots...) {
-		if gone := os.Remove(filepath.Join(f.path, sickName(id))); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+		if gone := os.Remove(filepath.Join(f.path, quarantineName(id))); gone != nil && !errors.Is(gone, os.ErrNotExist) {
 			err = gone
 		}
 	}
 	return err
 }
 
-// Sick returns all users' quarantines since the boot, as of the latest reading of their
+// Quarantines returns all users' quarantines since the boot, as of the latest reading of their
 // folders. The list is never nil.
-func (r *Reader) Sick() []gpu.Quarantine { return append([]gpu.Quarantine{}, r.latest().sick...) }
+func (r *Reader) Quarantines() []gpu.Quarantine {
+	return append([]gpu.Quarantine{}, r.latest().sick...)
+}
 
-// readSick reads one file of user uid, under the rules for claims.
-func readSick(d *os.File, name string, uid int) (q gpu.Quarantine, err error) {
+// readQuarantine reads one file of user uid, under the rules for claims.
+func readQuarantine(d *os.File, name string, uid int) (q gpu.Quarantine, err error) {
 	b, err := readPlain(d, name, uid)
 	if err != nil {
 		return q, err
 	}
-	var s sickness
+	var s quarantineRecord
 	if err := json.Unmarshal(b, &s); err != nil {
 		return q, fmt.Errorf("not a quarantine: %w", err)
 	}
 	switch {
 	case s.BootID != host.BootID():
 		return q, errGone
-	case s.Version < 1 || s.UUID == "" || name != sickName(s.UUID):
+	case s.Version < 1 || s.UUID == "" || name != quarantineName(s.UUID):
 		return q, errors.New("not a quarantine: it lacks a version, or its name is not the device's")
 	case s.UID != uid:
 		return q, fmt.Errorf("it is of uid %d but belongs to uid %d", s.UID, uid)

@@ -31,7 +31,7 @@ func TestQuarantine(t *testing.T) {
 	} {
 		for _, pick := range []Pick{FirstFit, MostFree, BestFit, LeastUtil, RoundRobin} {
 			p := NewPool([]Device{{UUID: "A", Total: 9}, {UUID: "B", Total: 9}, {UUID: "C", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1, Pick: pick})
-			seen := Observation{At: row.now, Sick: row.sick}
+			seen := Observation{At: row.now, Quarantines: row.sick}
 			for _, id := range []UUID{"A", "B", "C"} {
 				seen.Readings = append(seen.Readings, Reading{UUID: id, Total: 9, Free: 9, Used: 0, Listed: true})
 			}
@@ -63,7 +63,7 @@ func TestQuarantineIsGivenAsAReason(t *testing.T) {
 	if v.OK || v.Never || !strings.HasPrefix(v.Reason, "quarantined until ") || !strings.HasSuffix(v.Reason, ": it was lost (gpurun gpus --clear 0 lifts that)") {
 		t.Errorf("%+v", v)
 	}
-	p.Observe(Observation{At: 2, Sick: []Quarantine{}}) // lifted
+	p.Observe(Observation{At: 2, Quarantines: []Quarantine{}}) // lifted
 	if v := p.Admit(2, Request{Min: 1, Max: 1, MaxUtil: 100})[0]; !v.OK {
 		t.Errorf("%+v", v)
 	}
@@ -94,7 +94,7 @@ func TestAvoid(t *testing.T) {
 	if _, ok := p.Find(1, req, nil); ok {
 		t.Error("it found a device that it avoids")
 	}
-	if free, ours := p.Could(1, req, nil); len(free) != 0 || len(ours) != 1 || ours[0] != "B" {
+	if free, ours := p.Candidates(1, req, nil); len(free) != 0 || len(ours) != 1 || ours[0] != "B" {
 		t.Errorf("free %v, ours %v", free, ours)
 	}
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
 # What README.md says of installing. TestPages of runner/cli runs its gpurun commands, and .ci/run its make commands.
+# With "packages", its lines about those in dist/.
 set -eu
 cd "$(dirname "$0")/.."
 here=$PWD
@@ -7,6 +8,18 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 say() { printf 'readme: %s\n' "$*"; }
 fail() { say "FAILED: $*"; cat "$tmp/out" 2>/dev/null; exit 1; }
+
+if [ "${1:-}" = packages ]; then
+	cd dist
+	HOME=$tmp/home sh -ec "$(sed -n '/^mkdir -p ~.*tar /p' ../README.md)" || fail 'the archive'
+	"$tmp/home/.local/bin/gpurun" version >"$tmp/out" || fail 'the binary of the archive'
+	if command -v apt-get >/dev/null; then
+		apt-get install --simulate ./gpurun_*.deb >"$tmp/out" 2>&1 || fail 'the .deb'
+		grep -q '^Inst gpurun ' "$tmp/out" || fail 'the .deb'
+	fi
+	say ok
+	exit
+fi
 
 say 'gpurun version'
 bin/gpurun version >"$tmp/out"

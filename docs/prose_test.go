@@ -34,7 +34,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s: %d words", page, n)
 		}
 	}
-	if total > 37000 {
+	if total > 36000 {
 		t.Errorf("%d words in all", total)
 	}
 }

@@ -60,12 +60,12 @@ func describe(t *testing.T) string {
 			switch s := g.Specs[0].(type) {
 			case *ast.TypeSpec:
 				if fields, ok := s.Type.(*ast.StructType); ok && (!strings.Contains(path, "/") || slices.Contains(factTypes, s.Name.Name)) {
-					fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", s.Name.Name, sentence(g.Doc.Text()))
+					fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| | | |\n|---|---|---|\n", s.Name.Name, sentence(g.Doc.Text()))
 					describeFields(&out, fields)
 				}
 			case *ast.ValueSpec:
 				if id, ok := s.Type.(*ast.Ident); ok && g.Tok == token.CONST && len(s.Values) == 1 {
-					fmt.Fprintf(&out, "\n### Values of %s\n\n| value | |\n|---|---|\n", names[id.Name])
+					fmt.Fprintf(&out, "\n### Values of %s\n\n| | |\n|---|---|\n", names[id.Name])
 					for _, s := range g.Specs {
 						v := s.(*ast.ValueSpec)
 						fmt.Fprintf(&out, "| `%s` | %s |\n", strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`), comment(v.Comment))

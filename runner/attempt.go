@@ -16,7 +16,7 @@ import (
 func (l *loop) start(a sched.Launch) {
 	if l.book.unrecorded[a.UniID] {
 		l.discard(a.UniID)
-		l.later(sched.Ended{UniID: a.UniID, ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"})
+		l.later(sched.Ended{UniID: a.UniID, End: state.End{ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"}})
 		return
 	}
 	at := l.attempts.live[a.UniID]
@@ -133,6 +133,6 @@ func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
 // Meanwhile returns the end of an attempt that no run is watching, as the next run
 // would record it. id is its job in the batch, or -1; dir is its folder; e is what the
 // engine knows of the end.
-func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e engine.Ended, now sched.Now) state.Fact {
+func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e state.End, now sched.Now) state.Fact {
 	return sched.EndFact(a, judge(adopted(b, id, a, dir), e, ""), now)
 }

@@ -71,7 +71,7 @@ func (l *loop) placed(at *attempt, pid int) {
 }
 
 // look examines, outside the loop, what an ended attempt left behind.
-func (l *loop) look(at *attempt, e engine.Ended) {
+func (l *loop) look(at *attempt, e state.End) {
 	if l.Prober != nil {
 		l.Prober.Removed(at.launch.UniID)
 	}
@@ -110,7 +110,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 const namesLate = 40 * time.Second
 
 // appear waits for the outputs of an attempt that has succeeded on another host.
-func (at *attempt) appear(ctx context.Context, e engine.Ended) {
+func (at *attempt) appear(ctx context.Context, e state.End) {
 	succeeded := e.Report == "normal_exit" || e.Report == "" && exitedWell(e)
 	if len(at.outputs) == 0 || !succeeded {
 		return
@@ -132,19 +132,14 @@ func (at *attempt) appear(ctx context.Context, e engine.Ended) {
 }
 
 // exitedWell reports whether an attempt ended on its own, with status 0.
-func exitedWell(e engine.Ended) bool {
+func exitedWell(e state.End) bool {
 	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
 
 // judge adds to an end what the log, result file and outputs show, and the error type
 // that its script reported. Decisions are left to the core.
-func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
-	ev := sched.Ended{
-		UniID: at.launch.UniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
-		Seconds: e.Elapsed.Seconds(), Lost: e.Lost, Void: e.Void, Err: e.Err,
-		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
-		Good: e.Report == "normal_exit", PeakHost: e.PeakHost, Peaks: e.Peaks, Readings: e.Readings, Uncharged: e.Uncharged, Displaced: e.Displaced, Refused: e.Refused,
-	}
+func judge(at *attempt, e state.End, reported string) sched.Ended {
+	ev := sched.Ended{UniID: at.launch.UniID, End: e, Good: e.Report == "normal_exit"}
 	left, err := files.Result(resultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
 	if err != nil {
 		ev.Warning = err.Error()
@@ -217,7 +212,7 @@ const vanishedWithin = 10 * time.Second
 // vanished reports whether an attempt that succeeded may have done nothing: its commands
 // put something in the background and waited for nothing, it has left nothing behind, and
 // nothing of it was seen on its GPUs.
-func (at *attempt) vanished(e engine.Ended) bool {
+func (at *attempt) vanished(e state.End) bool {
 	return exitedWell(e) && e.LeftOver == 0 && e.LeftRunning == "" && e.Elapsed < vanishedWithin && len(at.launch.Grant.UUIDs) > 0 && at.launch.Leftovers == engine.LeftoversAuto &&
 		!at.behind && len(at.onGPU) == 0 && startsBehind(strings.Join(at.launch.Commands, "\n"))
 }

@@ -438,7 +438,7 @@ func TestGPUHoursOfADeadRun(t *testing.T) {
 				Kind: state.KindStart, Time: began, Job: uni, Key: w.Batch.Jobs[i].Key.String(), UniID: uni, Attempt: 1,
 				GPUs: []int{0}, GPUUUIDs: []gpu.UUID{w.Prober.Devices()[0].UUID},
 			})
-			w.engine.LeaveEnded(uni, engine.Ended{At: began.Add(ended)})
+			w.engine.LeaveEnded(uni, state.End{At: began.Add(ended)})
 		}
 		w.Core = sched.New(w.Batch, h, sched.Options{Sim: true})
 		w.Core.Use(gpu.NewPool(w.Prober.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()}))

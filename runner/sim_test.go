@@ -22,7 +22,7 @@ type outcome struct {
 	LeftOver int
 }
 
-func short(e engine.Ended) outcome {
+func short(e state.End) outcome {
 	return outcome{e.ExitCode, e.Signal, e.Why, e.Lost, e.Void, e.Report, e.LeftOver}
 }
 
@@ -83,7 +83,7 @@ func TestSimAdopt(t *testing.T) {
 		defer s.Close()
 		started := time.Now().Add(-time.Hour)
 		s.Leave("lives", started, Play{For: time.Hour, Exit: 4})
-		s.LeaveEnded("over", engine.Ended{ExitCode: 5})
+		s.LeaveEnded("over", state.End{ExitCode: 5})
 		for _, id := range []string{"lives", "over", "never"} {
 			s.Adopt(engine.Attempt{Identity: engine.Identity{UniID: id}})
 		}

@@ -52,7 +52,7 @@ type simAttempt struct {
 	end     *time.Timer // on its own, through its SIGTERM handler, or by SIGKILL
 	limit   *time.Timer
 	at      time.Time // when end fires
-	past    *engine.Ended
+	past    *state.End
 }
 
 // NewSim returns a Sim whose attempts follow play.
@@ -75,7 +75,7 @@ func (s *Sim) Leave(uniID string, started time.Time, p Play) {
 }
 
 // LeaveEnded adds an attempt that has ended with no recorded end.
-func (s *Sim) LeaveEnded(uniID string, e engine.Ended) {
+func (s *Sim) LeaveEnded(uniID string, e state.End) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left[uniID] = &simAttempt{uniID: uniID, past: &e}
@@ -118,7 +118,7 @@ func (s *Sim) launch(l engine.Launch) {
 	defer s.mu.Unlock()
 	s.started = append(s.started, l.UniID)
 	if p.Err != "" {
-		s.emit(engine.Event{UniID: l.UniID, Ended: &engine.Ended{ExitCode: -1, At: time.Now(), Err: p.Err, NoRoom: p.NoRoom}})
+		s.emit(engine.Event{UniID: l.UniID, Ended: &state.End{ExitCode: -1, At: time.Now(), Err: p.Err, NoRoom: p.NoRoom}})
 		return
 	}
 	s.nextPID++
@@ -166,7 +166,7 @@ func (s *Sim) end(a *simAttempt, exit int, signal string) {
 	if signal != "" {
 		exit = -1
 	}
-	s.emit(engine.Event{UniID: a.uniID, Ended: &engine.Ended{
+	s.emit(engine.Event{UniID: a.uniID, Ended: &state.End{
 		ExitCode: exit, Signal: signal, Why: a.why, Started: a.started, At: time.Now(), Elapsed: time.Since(a.started),
 		OOMKilled: a.play.OOM && a.why == "", Report: a.play.Report, LeftOver: a.play.LeftOver,
 	}})
@@ -233,7 +233,7 @@ func (s *Sim) adopt(at engine.Attempt) {
 	delete(s.left, at.UniID)
 	switch {
 	case a == nil:
-		s.emit(engine.Event{UniID: at.UniID, Ended: &engine.Ended{ExitCode: -1, Started: at.Started, At: time.Now(), Lost: true, Void: true}})
+		s.emit(engine.Event{UniID: at.UniID, Ended: &state.End{ExitCode: -1, Started: at.Started, At: time.Now(), Lost: true, Void: true}})
 	case a.past != nil:
 		s.emit(engine.Event{UniID: at.UniID, Ended: a.past})
 	default:

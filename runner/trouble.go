@@ -94,7 +94,7 @@ func (l *loop) warnOf(job string, e sched.Ended) {
 		}
 		l.say(fmt.Sprintf("%s: ended %s that it left running", job, what))
 	}
-	if e.Stuck {
+	if len(e.Stuck) > 0 {
 		l.say(job + ": some of its processes survive SIGKILL (see dmesg); its GPUs stay reserved")
 	}
 	if e.Warning != "" {

@@ -12,8 +12,8 @@
 // It is a field of state.Fact (state/fact.go), with the unit in its JSON name and a
 // zero value that means unknown, as in older ledgers. At a start, furnish in runner/prepare.go
 // sets it if the edge knows it, or startFact in runner/sched/attempt.go if the core does. At an
-// end it comes through engine.Ended, judge in runner/ended.go and sched.Ended (event.go) to
-// attempt.end in runner/sched/ended.go; wire.Record keeps what must outlive the runner. What a
+// end it is also a field of state.End if the engine knows it, else of sched.Ended (event.go), set
+// by judge in runner/ended.go; attempt.end in runner/sched/ended.go puts it into the fact. What a
 // later command asks for is copied to state.Record in state/history.go; the index needs
 // nothing. If it can be long, encode in state/disk/ledger.go must shorten it. state.Version
 // grows only if older gpuruns must not ignore it.

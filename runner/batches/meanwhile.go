@@ -48,7 +48,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 			m.found[uni] = f
 			continue
 		case f.Ended == nil:
-			f.Ended = &engine.Ended{ExitCode: -1, Lost: true, Void: !f.Began}
+			f.Ended = &state.End{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
 		m.ended[uni] = true
 		m.ends = append(m.ends, runner.Meanwhile(b, job(at), at, folder, *f.Ended, runner.Now()))

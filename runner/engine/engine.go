@@ -2,7 +2,7 @@
 // Package engine/local runs them as processes on this host; enginetest is the suite
 // that every engine must pass.
 //
-// Launch, Running and Ended are passed between processes as JSON.
+// Launch, Running and state.End are passed between processes as JSON.
 //
 // An engine makes no decisions. The scheduler, which no engine imports, decides whether, when and
 // where an attempt runs, and what its end means.
@@ -230,7 +230,7 @@ type Event struct {
 	Suspended  *bool // whether a cluster has suspended it, after Running
 	Stopping   *Stopping
 	Declined   string // why the engine did not ask it to save its work
-	Ended      *Ended
+	Ended      *state.End
 	Warnings   []string // for the user, not about a particular attempt
 
 	// Noticed reports that claims or wishes of other runs have changed.
@@ -271,32 +271,4 @@ type Running struct {
 type Stopping struct {
 	Why string // state.WhyTimeout, or that of Save
 	Ack func()
-}
-
-// Ended reports that no process of the attempt is left, or that it never began.
-type Ended struct {
-	ExitCode  int    // of the command that ended it; -1 if killed by a signal or unknown
-	Signal    string // "SIGKILL", or ""
-	Why       string // why it was stopped before its end (state.Why…), or ""
-	Started   time.Time
-	At        time.Time     // when the last command ended
-	Elapsed   time.Duration // in CLOCK_BOOTTIME
-	OOMKilled bool          // a SIGKILL that gpurun did not send ended it, and the kernel's OOM kill count rose
-	Lost      bool          // its exit status is unknown
-	Void      bool          // with Lost: it never executed anything
-	Err       string        // why it could not be started; with Why, who else ended it; or ""
-	Refused   bool          // with Err: the cluster refuses it, and would refuse it again
-	NoRoom    bool          // with Err: the disk is full, so nothing ran
-	Report    string        // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
-	LeftOver  int           // processes ended by the engine after the last command
-	Uncharged string        `json:",omitempty"` // why the job is not to blame for the failure, so it spends no retry; or ""
-	Displaced bool          `json:",omitempty"` // with Uncharged: it was preempted or its node was unfit; happens any number of times
-
-	PeakHost gpu.Bytes  // peak host memory of its largest process; 0 if unknown
-	Peaks    []gpu.Peak `json:",omitempty"` // of its GPUs, if only the engine can read them
-	Readings int        `json:",omitempty"` // number of readings in which it used any of them
-
-	Unsaved     string // why its status record could not be written, or ""
-	LeftRunning string // why its leftover processes count as a failure, or ""
-	Stuck       []int  // PIDs that survived SIGKILL for 30 s; they may hold GPUs
 }

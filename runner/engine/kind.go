@@ -64,9 +64,9 @@ type Cluster struct {
 // Found is the state of an attempt as seen without a run. If neither Ended nor PID is set, no end
 // is recorded, and none of its processes is alive on this host.
 type Found struct {
-	Ended  *Ended // its recorded end, if it is over
-	PID    int    // a live process of its tree, the first if possible; or 0
-	Keeper int    // pid of the keeper it runs under; 0 if that is gone
-	Began  bool   // one of its commands began
-	Host   string // where it runs, if known and not this host
+	Ended  *state.End // its recorded end, if it is over
+	PID    int        // a live process of its tree, the first if possible; or 0
+	Keeper int        // pid of the keeper it runs under; 0 if that is gone
+	Began  bool       // one of its commands began
+	Host   string     // where it runs, if known and not this host
 }

@@ -123,7 +123,7 @@ func (w *world) end() {
 			w.left[d.UUID] = w.now.Boot
 		}
 	}
-	w.send(sched.Ended{UniID: e.uniID, At: w.now.Wall, Seconds: (s.End - s.Start).Seconds(), Good: true})
+	w.send(sched.Ended{UniID: e.uniID, Good: true, End: state.End{At: w.now.Wall, Elapsed: s.End - s.Start}})
 	if w.owed && !w.over {
 		w.send(w.reading(sched.Read{}))
 	}

@@ -355,7 +355,7 @@ func (r *run) launch(a sched.Launch) {
 		at.proc = r.start(r.uid, uni, on, min(r.between(ms(200), 3*time.Second), runs/2))
 		r.meter.stands(at)
 		r.soon(0, func() { r.step(sched.Started{UniID: uni, PID: 1000 + r.count, PIDStart: 1}) })
-		r.after(runs, func() { r.over(uni, at, sched.Ended{Seconds: runs.Seconds()}) })
+		r.after(runs, func() { r.over(uni, at, sched.Ended{End: state.End{Elapsed: runs}}) })
 	})
 }
 
@@ -363,7 +363,7 @@ func (r *run) launch(a sched.Launch) {
 func (r *run) kill(a sched.End) {
 	at := r.live[a.UniID]
 	r.after(r.between(ms(10), 9*time.Second), func() {
-		r.over(a.UniID, at, sched.Ended{Signal: "SIGTERM", ExitCode: -1, Why: a.Why})
+		r.over(a.UniID, at, sched.Ended{End: state.End{Signal: "SIGTERM", ExitCode: -1, Why: a.Why}})
 	})
 }
 

@@ -40,7 +40,7 @@ func BenchmarkStep(b *testing.B) {
 					b.StartTimer()
 				}
 				uni := live[0]
-				live = append(live[1:], drive(w, Ended{UniID: uni, At: w.now.Wall}, &steps)...)
+				live = append(live[1:], drive(w, Ended{UniID: uni, End: state.End{At: w.now.Wall}}, &steps)...)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
 		})

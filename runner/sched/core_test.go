@@ -70,7 +70,7 @@ func TestLongChain(t *testing.T) {
 		t.Errorf("got %q, want never ran", got)
 	}
 	w.send(Began{})
-	w.send(Ended{UniID: "j.1", ExitCode: 1})
+	w.send(Ended{UniID: "j.1", End: state.End{ExitCode: 1}})
 	if got := w.core.Snapshot(w.now).Counts[state.Blocked]; got != n-1 || w.done == nil {
 		t.Errorf("got %d blocked, want %d; finished: %v", got, n-1, w.done != nil)
 	}
@@ -86,7 +86,7 @@ func TestFilesApart(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	w.exit("a", Ended{})
-	w.exit("b", Ended{ExitCode: 1})
+	w.exit("b", Ended{End: state.End{ExitCode: 1}})
 	w.open()
 	if got := w.core.Verdict(0).Reason; got != "up to date" {
 		t.Errorf("got %q for a, want up to date", got)

@@ -20,10 +20,10 @@ func TestGrowsElsewhere(t *testing.T) {
 		end       Ended
 		gpu, host gpu.Bytes // of the next attempt
 	}{
-		{Ended{ExitCode: 1, Cause: GPUMemory}, 32 * gpu.GiB, gpu.GiB},
-		{Ended{ExitCode: 1, Cause: HostMemory, PeakHost: 3 * gpu.GiB}, 32 * gpu.GiB, 6 * gpu.GiB},
-		{Ended{ExitCode: 1, Cause: GPUMemory}, 40 * gpu.GiB, 6 * gpu.GiB},
-		{Ended{ExitCode: 1, Cause: HostMemory, PeakHost: gpu.GiB}, 40 * gpu.GiB, 12 * gpu.GiB},
+		{Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}}, 32 * gpu.GiB, gpu.GiB},
+		{Ended{Cause: HostMemory, End: state.End{ExitCode: 1, PeakHost: 3 * gpu.GiB}}, 32 * gpu.GiB, 6 * gpu.GiB},
+		{Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}}, 40 * gpu.GiB, 6 * gpu.GiB},
+		{Ended{Cause: HostMemory, End: state.End{ExitCode: 1, PeakHost: gpu.GiB}}, 40 * gpu.GiB, 12 * gpu.GiB},
 	} {
 		w.exit("a", step.end)
 		var start state.Fact
@@ -43,7 +43,7 @@ func TestPeaksOfNode(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})
-	w.exit("a", Ended{Peaks: []gpu.Peak{{Used: 3, Total: 10}, {Used: 8, Total: 10}}, Readings: 4})
+	w.exit("a", Ended{End: state.End{Peaks: []gpu.Peak{{Used: 3, Total: 10}, {Used: 8, Total: 10}}, Readings: 4}})
 	end := w.ledger[len(w.ledger)-1].Fact
 	if end.PeakMemory != 8 || end.PeakReadings != 4 || len(end.PeakEach) != 2 || end.PeakEach[0] != 3 {
 		t.Errorf("the end is %+v", end)

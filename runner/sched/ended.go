@@ -47,7 +47,7 @@ func (ev Ended) on(c *Core) {
 		}
 	}
 	p := c.plan(a, &f)
-	c.giveBack(a, ev.Stuck, false)
+	c.giveBack(a, len(ev.Stuck) > 0, false)
 	var s symptoms
 	if c.onPool(a) {
 		s = c.health.symptoms(c.now.Boot, a, f, ev)
@@ -72,7 +72,7 @@ func (ev Ended) on(c *Core) {
 	case (a.withdrawn || c.opts.Queues && c.stopping && f.Began.IsZero()) && ev.Void && f.State == state.Interrupted:
 		c.unsubmit(a.job)
 	default:
-		if p != nil && !ev.Stuck && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {
+		if p != nil && len(ev.Stuck) == 0 && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {
 			c.move(a, p)
 		}
 		c.decide(a, f, ev.Displaced)
@@ -91,7 +91,7 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
 // end returns the ledger fact for an end.
 func (a *attempt) end(e Ended, now Now) state.Fact {
 	f := a.fact(state.KindEnd, now)
-	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Seconds, e.Metrics, e.PeakHost
+	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Elapsed.Seconds(), e.Metrics, e.PeakHost
 	f.Measured, f.LogTo, f.NoPrune = e.Measured, e.LogTo, a.whole
 	f.PeakMemory, f.PeakReadings, f.Preallocated = a.peak, a.readings, a.hogs
 	if len(a.seats) > 1 {

@@ -24,31 +24,31 @@ func TestOutcome(t *testing.T) {
 		want result
 	}{
 		{"exit 0", "", Ended{}, result{state.Succeeded, "", "", ""}},
-		{"exit 3", "", Ended{ExitCode: 3}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
-		{"killed by the kernel for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: HostMemory}, result{state.OOM, state.ErrOOM, state.CauseOOMHost, ""}},
+		{"exit 3", "", Ended{End: state.End{ExitCode: 3}}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
+		{"killed by the kernel for memory", "", Ended{Cause: HostMemory, End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, result{state.OOM, state.ErrOOM, state.CauseOOMHost, ""}},
 		{"script says abnormal_exit", "", Ended{Failed: "its script reported abnormal_exit"}, result{state.Failed, state.ErrExit, state.CauseExit, "its script reported abnormal_exit"}},
-		{"gave way", state.WhyPreempted, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", state.CausePreempted, ""}},
+		{"gave way", state.WhyPreempted, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CausePreempted, ""}},
 		{"resized", state.WhyResize, Ended{}, result{state.Interrupted, "", state.CauseResized, ""}},
-		{"on another GPU", state.WhyStray, Ended{Signal: "SIGTERM"}, result{state.Failed, state.ErrStray, state.CauseStrayGPU, "it used a GPU that it was not given"}},
-		{"signal", "", Ended{ExitCode: -1, Signal: "SIGSEGV"}, result{state.Failed, state.ErrSignal, state.CauseSignal, ""}},
-		{"out of memory", "", Ended{ExitCode: 1, Cause: GPUMemory}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
-		{"killed for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: GPUMemory}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
+		{"on another GPU", state.WhyStray, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Failed, state.ErrStray, state.CauseStrayGPU, "it used a GPU that it was not given"}},
+		{"signal", "", Ended{End: state.End{ExitCode: -1, Signal: "SIGSEGV"}}, result{state.Failed, state.ErrSignal, state.CauseSignal, ""}},
+		{"out of memory", "", Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
+		{"killed for memory", "", Ended{Cause: GPUMemory, End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
 		{"output missing", "", Ended{Failed: "output a missing", Cause: OutputMissing}, result{state.Failed, state.ErrExit, state.CauseOutputMissing, "output a missing"}},
-		{"script says normal_exit", "", Ended{ExitCode: 9, Good: true}, result{state.Succeeded, "", "", ""}},
-		{"lost", "", Ended{ExitCode: -1, Lost: true}, result{state.Lost, state.ErrLost, state.CauseLost, "its keeper was killed or the machine went down, so how it ended is unknown"}},
-		{"lost before it began", "", Ended{ExitCode: -1, Lost: true, Void: true}, result{state.Lost, state.ErrLost, state.CauseLost, "it never started"}},
-		{"lost, with more known", "", Ended{ExitCode: -1, Lost: true, Err: "its folder is gone"}, result{state.Lost, state.ErrLost, state.CauseLost, "its folder is gone"}},
-		{"could not be started", "", Ended{ExitCode: -1, Err: "no such shell"}, result{state.Failed, state.ErrExit, state.CauseStartFailed, "no such shell"}},
-		{"status unknown", "", Ended{ExitCode: -1}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
+		{"script says normal_exit", "", Ended{Good: true, End: state.End{ExitCode: 9}}, result{state.Succeeded, "", "", ""}},
+		{"lost", "", Ended{End: state.End{ExitCode: -1, Lost: true}}, result{state.Lost, state.ErrLost, state.CauseLost, "its keeper was killed or the machine went down, so how it ended is unknown"}},
+		{"lost before it began", "", Ended{End: state.End{ExitCode: -1, Lost: true, Void: true}}, result{state.Lost, state.ErrLost, state.CauseLost, "it never started"}},
+		{"lost, with more known", "", Ended{End: state.End{ExitCode: -1, Lost: true, Err: "its folder is gone"}}, result{state.Lost, state.ErrLost, state.CauseLost, "its folder is gone"}},
+		{"could not be started", "", Ended{End: state.End{ExitCode: -1, Err: "no such shell"}}, result{state.Failed, state.ErrExit, state.CauseStartFailed, "no such shell"}},
+		{"status unknown", "", Ended{End: state.End{ExitCode: -1}}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
 		{"cancelled, exit 0", state.WhyCancelled, Ended{}, result{state.Cancelled, "", state.CauseCancelled, "by gpurun stop"}},
 		{"interrupted, exit 0", state.WhyInterrupted, Ended{}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
-		{"interrupted and lost", state.WhyInterrupted, Ended{Lost: true}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
-		{"fail-fast, signal", state.WhyFailFast, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", state.CauseFailFast, ""}},
-		{"off a GPU", state.WhyGPU, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", state.CauseGPUTaken, ""}},
+		{"interrupted and lost", state.WhyInterrupted, Ended{End: state.End{Lost: true}}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
+		{"fail-fast, signal", state.WhyFailFast, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CauseFailFast, ""}},
+		{"off a GPU", state.WhyGPU, Ended{End: state.End{Signal: "SIGTERM"}}, result{state.Interrupted, "", state.CauseGPUTaken, ""}},
 		{"timeout, exit 0", state.WhyTimeout, Ended{}, result{state.Timeout, state.ErrTimeout, state.CauseTimeout, ""}},
 		{"timeout, out of memory", state.WhyTimeout, Ended{Cause: GPUMemory}, result{state.Timeout, state.ErrTimeout, state.CauseTimeout, ""}},
 		{"left something behind", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", "", ""}},
-		{"left its work running", "", Ended{LeftRunning: "sleep 4711 was still running"}, result{state.Failed, state.ErrLeftRunning, state.CauseLeftRunning, "sleep 4711 was still running"}},
+		{"left its work running", "", Ended{End: state.End{LeftRunning: "sleep 4711 was still running"}}, result{state.Failed, state.ErrLeftRunning, state.CauseLeftRunning, "sleep 4711 was still running"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got result
@@ -70,11 +70,11 @@ func TestEndedBeforeItsStop(t *testing.T) {
 		end  Ended
 		want string
 	}{
-		{"after it", Ended{At: at.Add(1)}, state.WhyInterrupted},
-		{"in the same instant", Ended{At: at}, state.WhyInterrupted},
-		{"before it", Ended{At: at.Add(-1)}, ""},
-		{"before it, by another's signal", Ended{At: at.Add(-1), Why: state.WhyTimeout}, state.WhyInterrupted},
-		{"before it, and nobody knows how", Ended{At: at.Add(-1), Lost: true}, state.WhyInterrupted},
+		{"after it", Ended{End: state.End{At: at.Add(1)}}, state.WhyInterrupted},
+		{"in the same instant", Ended{End: state.End{At: at}}, state.WhyInterrupted},
+		{"before it", Ended{End: state.End{At: at.Add(-1)}}, ""},
+		{"before it, by another's signal", Ended{End: state.End{At: at.Add(-1), Why: state.WhyTimeout}}, state.WhyInterrupted},
+		{"before it, and nobody knows how", Ended{End: state.End{At: at.Add(-1), Lost: true}}, state.WhyInterrupted},
 		{"nobody knows when", Ended{}, state.WhyInterrupted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestEndedBeforeItsStop(t *testing.T) {
 			}
 		})
 	}
-	if got := (&attempt{stopping: stopping{stop: state.WhyCancelled}}).stopped(Ended{At: at}); got != state.WhyCancelled {
+	if got := (&attempt{stopping: stopping{stop: state.WhyCancelled}}).stopped(Ended{End: state.End{At: at}}); got != state.WhyCancelled {
 		t.Errorf("of an earlier run's stop: %q", got)
 	}
 }
@@ -144,7 +144,7 @@ func TestPause(t *testing.T) {
 // All times in the ledger are UTC, whatever the zone of the process that saw an end.
 func TestEndIsInUTC(t *testing.T) {
 	at := time.Unix(1000, 0)
-	f := (&attempt{}).end(Ended{At: at.In(time.FixedZone("", 8*60*60))}, Now{})
+	f := (&attempt{}).end(Ended{End: state.End{At: at.In(time.FixedZone("", 8*60*60))}}, Now{})
 	if f.Time != at.UTC() {
 		t.Errorf("got %v, want %v", f.Time, at.UTC())
 	}
@@ -184,7 +184,7 @@ func TestWaitingViews(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	for i := range w.b.Jobs {
-		w.exit(w.b.Jobs[i].Name, Ended{ExitCode: 1})
+		w.exit(w.b.Jobs[i].Name, Ended{End: state.End{ExitCode: 1}})
 	}
 	views := w.core.Snapshot(w.now).In(state.Waiting)
 	if len(views) != maxWaiting {
@@ -222,7 +222,7 @@ func TestManyNewcomersDoNotFloodWarnings(t *testing.T) {
 	if warnings != maxNewcomerWarnings+1 {
 		t.Errorf("%d warnings", warnings)
 	}
-	w.exit("a", Ended{ExitCode: 1, Cause: GPUMemory})
+	w.exit("a", Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}})
 	got := w.ledger[len(w.ledger)-1].Fact.Reason
 	if !strings.Contains(got, "alice's python (pid 299, 199 MiB)") || !strings.HasSuffix(got, "and 13 more") {
 		t.Errorf("got %q", got)

@@ -106,18 +106,11 @@ type StopAnnounced struct{ UniID, Why string }
 // Declined reports that an attempt was not asked to save its work, and continues.
 type Declined struct{ UniID, Why string }
 
-// Ended reports the raw end of an attempt; the core decides what it means.
+// Ended reports the raw end of an attempt, with what it left; the core decides what it means.
 type Ended struct {
-	UniID    string
-	ExitCode int    // -1 after a signal, or if unknown
-	Signal   string // "SIGKILL", or ""
-	Why      string // why the engine stopped it, or ""
-	At       time.Time
-	Seconds  float64
+	UniID string
+	state.End
 	Cause    Cause  // according to the log, the result file or the kernel
-	Lost     bool   // its status is unknown
-	Void     bool   // with Lost: it never ran
-	Err      string // why it could not be started
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
 	Full     string // for a failure, which disk that it writes to is full; or ""
@@ -127,19 +120,8 @@ type Ended struct {
 	Measured map[string]string // which of them were read, by which rule
 	Points   []state.Point     // that it reported since the last ProgressSampled
 	LogTo    int64             // where its part of the log ends; 0 if unknown
-	PeakHost gpu.Bytes         // 0 if unknown
-	Peaks    []gpu.Peak        // of its GPUs, if only the engine can read them
-	Readings int               // in how many readings it used any of them
-	Stuck    bool              // part of it may still be using its GPUs: they are not released
-
-	Uncharged   string // why it was not the job's fault, so that it spends no retry; or ""
-	Refused     bool   // with Err: a retry would meet the same
-	Displaced   bool   // with Uncharged: it had to make room, or its place was unfit, which may happen any number of times
-	LeftOver    int    // number of processes that had to be ended after its last command
-	LeftRunning string // if it failed because its commands left processes running, the reason; or ""
-
-	Evidence Evidence // if an earlier run started it: what the file system shows now
-	Warning  string   // for the summary; decides nothing
+	Evidence Evidence          // if an earlier run started it: what the file system shows now
+	Warning  string            // for the summary; decides nothing
 }
 
 // A Cause is what ended an attempt that failed, as far as it can be read.

@@ -544,7 +544,11 @@ func (c *chaos) resizing() {
 		if a := c.core.live.byID[uni]; a != nil && a.job >= 0 && c.core.spec(a.job).Resize.Up > 0 {
 			c.send(StopAnnounced{UniID: uni, Why: state.WhyResize})
 			if c.chance(70) {
-				c.exit(uni, Ended{ExitCode: c.pick(2), Why: state.WhyResize, Whole: c.chance(20), Stuck: c.chance(5)})
+				var hung []int
+				if c.chance(5) {
+					hung = []int{1}
+				}
+				c.exit(uni, Ended{Whole: c.chance(20), End: state.End{ExitCode: c.pick(2), Why: state.WhyResize, Stuck: hung}})
 			}
 		}
 	case 3:
@@ -644,17 +648,17 @@ func (c *chaos) endOne() {
 		return
 	}
 	e := []Ended{
-		{}, {}, {ExitCode: 1}, {ExitCode: 1, Line: "ValueError: 1"}, {ExitCode: 127}, {ExitCode: -1, Signal: "SIGKILL"}, {ExitCode: 1, Cause: GPUMemory},
-		{ExitCode: -1, Lost: true}, {Failed: "output x missing"}, {Err: "no shell", ExitCode: -1}, {Good: true, ExitCode: 1}, {Stuck: true},
-		{ExitCode: 1, Cause: DeviceFault}, {ExitCode: -1, Signal: "SIGSEGV"}, {ExitCode: 1, Cause: HostMemory},
+		{}, {}, {End: state.End{ExitCode: 1}}, {End: state.End{ExitCode: 1}, Line: "ValueError: 1"}, {End: state.End{ExitCode: 127}}, {End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, {End: state.End{ExitCode: 1}, Cause: GPUMemory},
+		{End: state.End{ExitCode: -1, Lost: true}}, {Failed: "output x missing"}, {End: state.End{Err: "no shell", ExitCode: -1}}, {Good: true, End: state.End{ExitCode: 1}}, {End: state.End{Stuck: []int{1}}},
+		{End: state.End{ExitCode: 1}, Cause: DeviceFault}, {End: state.End{ExitCode: -1, Signal: "SIGSEGV"}}, {End: state.End{ExitCode: 1}, Cause: HostMemory},
 	}[c.pick(15)]
 	if c.chance(30) {
 		e.Points = []state.Point{{Step: float64(c.pick(6)), Value: float64(c.pick(5))}}
 	}
 	if a := c.core.live.byID[uni]; a != nil && a.withdrawn && a.queued && c.chance(80) {
-		e = Ended{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true}
+		e = Ended{End: state.End{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true}}
 	}
-	c.hung = c.hung || e.Stuck
+	c.hung = c.hung || len(e.Stuck) > 0
 	c.exit(uni, e)
 }
 
@@ -783,7 +787,7 @@ func (c *chaos) crash() {
 	if len(c.preps) > 0 && c.chance(70) {
 		ev = c.prepared(c.preps[0])
 	} else if uni := c.one(); uni != "" && c.chance(70) {
-		ev = Ended{UniID: uni, ExitCode: c.pick(2)}
+		ev = Ended{UniID: uni, End: state.End{ExitCode: c.pick(2)}}
 		delete(c.live, uni) // whatever the runner still saw of it
 	}
 	actions := c.core.Step(c.now, ev)

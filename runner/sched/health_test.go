@@ -16,23 +16,23 @@ func TestEndsThatCanBeTheFaultOfTheGPU(t *testing.T) {
 		want bool
 	}{
 		{"success", Ended{}, false},
-		{"exit 1", Ended{ExitCode: 1}, false},
-		{"a CUDA error", Ended{ExitCode: 1, Cause: DeviceFault}, true},
-		{"out of GPU memory", Ended{ExitCode: 1, Cause: GPUMemory}, false},
-		{"out of host memory", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: HostMemory}, false},
-		{"a crash", Ended{ExitCode: -1, Signal: "SIGSEGV"}, true},
-		{"a crash, as a shell reports it", Ended{ExitCode: 139}, true},
-		{"an abort, as a shell reports it", Ended{ExitCode: 134}, true},
-		{"killed", Ended{ExitCode: -1, Signal: "SIGKILL"}, true},
-		{"asked to end", Ended{ExitCode: -1, Signal: "SIGTERM"}, false},
-		{"interrupted", Ended{ExitCode: -1, Signal: "SIGINT"}, false},
-		{"command not found", Ended{ExitCode: 127}, false},
-		{"lost", Ended{ExitCode: -1, Lost: true}, true},
-		{"never ran", Ended{ExitCode: -1, Lost: true, Void: true}, false},
-		{"timeout", Ended{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyTimeout}, false},
-		{"stopped", Ended{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCancelled}, false},
+		{"exit 1", Ended{End: state.End{ExitCode: 1}}, false},
+		{"a CUDA error", Ended{Cause: DeviceFault, End: state.End{ExitCode: 1}}, true},
+		{"out of GPU memory", Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}}, false},
+		{"out of host memory", Ended{Cause: HostMemory, End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, false},
+		{"a crash", Ended{End: state.End{ExitCode: -1, Signal: "SIGSEGV"}}, true},
+		{"a crash, as a shell reports it", Ended{End: state.End{ExitCode: 139}}, true},
+		{"an abort, as a shell reports it", Ended{End: state.End{ExitCode: 134}}, true},
+		{"killed", Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL"}}, true},
+		{"asked to end", Ended{End: state.End{ExitCode: -1, Signal: "SIGTERM"}}, false},
+		{"interrupted", Ended{End: state.End{ExitCode: -1, Signal: "SIGINT"}}, false},
+		{"command not found", Ended{End: state.End{ExitCode: 127}}, false},
+		{"lost", Ended{End: state.End{ExitCode: -1, Lost: true}}, true},
+		{"never ran", Ended{End: state.End{ExitCode: -1, Lost: true, Void: true}}, false},
+		{"timeout", Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyTimeout}}, false},
+		{"stopped", Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCancelled}}, false},
 		{"an output is missing", Ended{Failed: "output x missing", Cause: DeviceFault}, true},
-		{"left running", Ended{LeftRunning: "python 7"}, false},
+		{"left running", Ended{End: state.End{LeftRunning: "python 7"}}, false},
 	} {
 		h, a := newHealth(), &attempt{uniID: "a.1", grant: gpu.Grant{UUIDs: []gpu.UUID{uuid(0)}}}
 		f := a.end(row.end, Now{Boot: time.Hour, Wall: epoch})
@@ -75,7 +75,7 @@ func (d *dying) examined() (conviction, bool) {
 	return d.examine(d.now, func(func(*attempt) bool) {}, d.another)
 }
 
-var crash = Ended{ExitCode: -1, Signal: "SIGSEGV"}
+var crash = Ended{End: state.End{ExitCode: -1, Signal: "SIGSEGV"}}
 
 // A device on which several jobs died in a row rests until one of them has done better elsewhere.
 func TestDeviceIsConvictedByJobsThatDoBetterElsewhere(t *testing.T) {
@@ -141,7 +141,7 @@ func TestDeviceDoesNotRest(t *testing.T) {
 // A CUDA error names the device: the next reading decides, and the job goes elsewhere. If it dies like
 // that on two devices, it is to blame.
 func TestDeviceWithSignature(t *testing.T) {
-	cuda := Ended{ExitCode: 1, Cause: DeviceFault}
+	cuda := Ended{Cause: DeviceFault, End: state.End{ExitCode: 1}}
 	seen := func(d *dying, x int) gpu.Observation {
 		return gpu.Observation{At: d.now, Readings: []gpu.Reading{{UUID: uuid(0), Health: &gpu.Health{Xid: x, Uncorrected: -1}}}}
 	}

@@ -74,7 +74,7 @@ func (s *sweep) report(uni string, step float64, values ...float64) Event {
 func (s *sweep) obey() {
 	for _, x := range s.ended {
 		if uni, why, _ := strings.Cut(x, " "); s.live[uni] {
-			s.exit(uni, Ended{ExitCode: -1, Signal: "SIGTERM", Why: why})
+			s.exit(uni, Ended{End: state.End{ExitCode: -1, Signal: "SIGTERM", Why: why}})
 		}
 	}
 	s.ended = nil
@@ -231,7 +231,7 @@ func TestRetryOfPrunedRunsToItsEnd(t *testing.T) {
 	if p := s.phase("j2"); p != state.Running {
 		t.Fatalf("it is %s", p)
 	}
-	s.exit("j2", Ended{ExitCode: 1})
+	s.exit("j2", Ended{End: state.End{ExitCode: 1}})
 	s.exit("j0", Ended{})
 	s.exit("j1", Ended{})
 	s.begin() // as it does once it has failed
@@ -276,7 +276,7 @@ func TestPruneAfterRestart(t *testing.T) {
 	}
 	s.begin()
 	s.send(s.report("j2.1", 1, 0.1, 0.1, 0.1))
-	s.exit("j2", Ended{ExitCode: 1})
+	s.exit("j2", Ended{End: state.End{ExitCode: 1}})
 	s.wait(time.Second)
 	s.send(s.report("j0.1", 1, 0.9, 0.9, 0.9))
 	s.send(s.report("j1.1", 1, 0.9, 0.9, 0.9))

@@ -167,7 +167,7 @@ func TestUncharged(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})
-	w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "node1 went down"})
+	w.exit("a", Ended{End: state.End{ExitCode: -1, Lost: true, Uncharged: "node1 went down"}})
 	w.counts(t, map[state.Phase]int{state.Queued: 3})
 	last := w.ledger[len(w.ledger)-2]
 	if last.Fact.State != state.Lost || last.Fact.Uncharged != "node1 went down" {
@@ -182,14 +182,14 @@ func TestPreempted(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	for range 2 * maxExcused {
-		w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "slurm: PREEMPTED on node1", Displaced: true})
+		w.exit("a", Ended{End: state.End{ExitCode: -1, Lost: true, Uncharged: "slurm: PREEMPTED on node1", Displaced: true}})
 	}
 	w.counts(t, map[state.Phase]int{state.Queued: 3})
 	for range maxExcused {
-		w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "slurm forgot it"})
+		w.exit("a", Ended{End: state.End{ExitCode: -1, Lost: true, Uncharged: "slurm forgot it"}})
 	}
 	w.counts(t, map[state.Phase]int{state.Queued: 3})
-	w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "slurm forgot it"})
+	w.exit("a", Ended{End: state.End{ExitCode: -1, Lost: true, Uncharged: "slurm forgot it"}})
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Lost: 1})
 }
 
@@ -207,7 +207,7 @@ func TestQueueInVain(t *testing.T) {
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Succeeded: 1})
 	w.wait(2 * time.Minute)
 	for _, name := range []string{"b", "c"} {
-		w.exit(name, Ended{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true})
+		w.exit(name, Ended{End: state.End{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true}})
 	}
 	w.counts(t, map[state.Phase]int{state.Interrupted: 2, state.Succeeded: 1})
 	if w.done == nil || !w.done.GaveUp {
@@ -245,7 +245,7 @@ func TestExcusedBeforeTheRun(t *testing.T) {
 	w.send(Began{})
 	w.send(Queued{UniID: b})
 	w.send(Queued{UniID: c})
-	w.send(Ended{UniID: a, ExitCode: -1, Lost: true, Void: true, Uncharged: "slurm does not know it", Err: "slurm does not know it"})
+	w.send(Ended{UniID: a, End: state.End{ExitCode: -1, Lost: true, Void: true, Uncharged: "slurm does not know it", Err: "slurm does not know it"}})
 	for _, r := range w.ledger {
 		if f := r.Fact; f.Kind == state.KindEnd && (f.UniID != a || f.Uncharged != "slurm does not know it") {
 			t.Errorf("got %+v", f)
@@ -262,7 +262,7 @@ func TestWhose(t *testing.T) {
 		w := newCluster(t)
 		w.open()
 		w.send(Began{})
-		w.exit("a", Ended{ExitCode: -1, Why: why, Seconds: 1, Err: "by scancel"})
+		w.exit("a", Ended{End: state.End{Elapsed: time.Second, ExitCode: -1, Why: why, Err: "by scancel"}})
 		i := slices.IndexFunc(w.ledger, func(r Record) bool { return r.Fact.Kind == state.KindEnd })
 		if i < 0 || w.ledger[i].Fact.Reason != want {
 			t.Errorf("%s: %+v", why, w.ledger)

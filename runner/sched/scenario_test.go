@@ -575,25 +575,25 @@ func (s *scenario) ending(f []string) Ended {
 	rest := strings.Join(f[2:], " ")
 	switch f[0] {
 	case "exit":
-		return Ended{ExitCode: s.number(rest)}
+		return Ended{End: state.End{ExitCode: s.number(rest)}}
 	case "dies":
-		return Ended{ExitCode: 1, Line: rest}
+		return Ended{Line: rest, End: state.End{ExitCode: 1}}
 	case "fault":
-		return Ended{ExitCode: 1, Line: rest, Cause: DeviceFault}
+		return Ended{Line: rest, Cause: DeviceFault, End: state.End{ExitCode: 1}}
 	case "signal":
-		return Ended{ExitCode: -1, Signal: rest}
+		return Ended{End: state.End{ExitCode: -1, Signal: rest}}
 	case "oom":
-		return Ended{ExitCode: 1, Cause: GPUMemory}
+		return Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}}
 	case "lost":
-		return Ended{ExitCode: -1, Lost: true}
+		return Ended{End: state.End{ExitCode: -1, Lost: true}}
 	case "void":
-		return Ended{ExitCode: -1, Lost: true, Void: true}
+		return Ended{End: state.End{ExitCode: -1, Lost: true, Void: true}}
 	case "withdrawn":
-		return Ended{ExitCode: -1, Lost: true, Void: true, Why: state.WhyInterrupted}
+		return Ended{End: state.End{ExitCode: -1, Lost: true, Void: true, Why: state.WhyInterrupted}}
 	case "saved":
-		return Ended{ExitCode: s.number(f[2]), Why: state.WhyResize, Whole: len(f) > 3}
+		return Ended{Whole: len(f) > 3, End: state.End{ExitCode: s.number(f[2]), Why: state.WhyResize}}
 	case "good":
-		return Ended{ExitCode: 1, Good: true}
+		return Ended{Good: true, End: state.End{ExitCode: 1}}
 	}
 	return Ended{Failed: rest}
 }

@@ -60,7 +60,7 @@ func (w *world) takes(memory gpu.Bytes, d time.Duration, e Ended) {
 	}
 	w.wait(d)
 	for _, name := range names {
-		e.Seconds = d.Seconds()
+		e.Elapsed = d
 		w.exit(name, e)
 	}
 }
@@ -176,7 +176,7 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 	w.b.Settings.MaxConcurrent = 1
 	w.open()
 	w.send(Began{})
-	w.takes(7*gpu.GiB, time.Minute, Ended{ExitCode: 1, Cause: GPUMemory})
+	w.takes(7*gpu.GiB, time.Minute, Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}})
 	for range 3 {
 		w.wait(time.Second)
 		w.takes(5*gpu.GiB, time.Minute, Ended{})
@@ -210,7 +210,7 @@ func TestDurationsAreLearned(t *testing.T) {
 		w.wait(time.Second)
 	}
 	w.send(StopRequested{All: true, Kill: true})
-	w.takes(0, 0, Ended{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyInterrupted})
+	w.takes(0, 0, Ended{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyInterrupted}})
 	w.b.Settings.Order = jobspec.LongestFirst
 	w.open()
 	w.send(Began{})

@@ -80,7 +80,7 @@ func TestElsewhere(t *testing.T) {
 			e := &entry{Identity: batch[0].Identity}
 			e.belong(s, 0)
 			c.live[e.UniID] = e
-			c.end(e, &engine.Ended{}) // it was this run's
+			c.end(e, &state.End{}) // it was this run's
 			swept := func() string {
 				for range 2 {
 					c.sweep()

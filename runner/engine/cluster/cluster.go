@@ -23,6 +23,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
 )
 
 // Cluster is an engine.
@@ -365,7 +366,7 @@ func (c *Cluster) sorted() []*entry {
 }
 
 // end reports an attempt's end, the last that is heard of it.
-func (c *Cluster) end(e *entry, ended *engine.Ended) {
+func (c *Cluster) end(e *entry, ended *state.End) {
 	delete(c.live, e.UniID)
 	c.hurry()
 	if e.submit != nil {

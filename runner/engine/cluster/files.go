@@ -17,6 +17,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -97,7 +98,7 @@ func overwrite(path string, from int64, content []byte) error {
 
 // blank is a status up to the place. The record says that another attempt has ended, which
 // nobody takes for this one's.
-var blank = append((&wire.Record{State: wire.StateOver, UniID: "none", Exit: -1, Lost: true, Void: true}).Encode(), wire.Seal([]byte("{}"), taskSize)...)
+var blank = append((&wire.Record{State: wire.StateOver, UniID: "none", End: state.End{ExitCode: -1, Lost: true, Void: true}}).Encode(), wire.Seal([]byte("{}"), taskSize)...)
 
 // lay makes the file of an attempt that is to be submitted.
 func lay(dir string, p place) error {

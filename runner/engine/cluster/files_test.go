@@ -151,13 +151,13 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, r := range []wire.Record{{State: wire.StateOpen}, {State: wire.StateOver, Exit: 3, Err: strings.Repeat("x", 5000)}} {
+	for _, r := range []wire.Record{{State: wire.StateOpen}, {State: wire.StateOver, End: state.End{ExitCode: 3, Err: strings.Repeat("x", 5000)}}} {
 		r.UniID = "u0"
 		if err := r.Put(f); err != nil {
 			t.Fatal(err)
 		}
 		end, got := read()
-		if got == nil || (end != nil) != (r.State == wire.StateOver) || end != nil && end.Exit != 3 {
+		if got == nil || (end != nil) != (r.State == wire.StateOver) || end != nil && end.ExitCode != 3 {
 			t.Errorf("got %+v, %+v", end, got)
 		}
 	}

@@ -70,7 +70,7 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 		s, _ := readStatus(dir)
 		rec, t := s.said(uniID)
 		if rec != nil {
-			return engine.Found{Ended: rec.End(), Began: !rec.Void}
+			return engine.Found{Ended: &rec.End, Began: !rec.Void}
 		}
 		f := engine.Found{Began: t != nil}
 		if t != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/state"
 )
 
 // pursue is how long after the grace of a stop the cluster is asked to end an attempt.
@@ -51,7 +52,7 @@ func (c *Cluster) ask(uniID string, r request, void bool) {
 	}
 	if waiting >= 0 || void {
 		c.doom(e.submit, e.n)
-		c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
+		c.end(e, &state.End{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
 		return
 	}
 	if r.how == "" {

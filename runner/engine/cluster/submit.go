@@ -23,6 +23,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -96,7 +97,7 @@ func (c *Cluster) next() (batch []*engine.Launch, args []string) {
 		switch {
 		case batch == nil && err != nil:
 			c.queue = slices.Delete(c.queue, i, i+1)
-			c.end(c.live[l.UniID], &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), Refused: true})
+			c.end(c.live[l.UniID], &state.End{ExitCode: -1, At: time.Now(), Err: err.Error(), Refused: true})
 			return nil, nil
 		case batch == nil && time.Now().Before(c.refused[strings.Join(own, "\n")].until):
 			continue
@@ -202,7 +203,7 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 	for _, l := range batch {
 		if e := c.live[l.UniID]; e != nil {
 			void(e.Dir)
-			c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit: " + err.Error()})
+			c.end(e, &state.End{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit: " + err.Error()})
 		}
 	}
 	_ = os.RemoveAll(s.dir)
@@ -312,7 +313,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 		c.late.done("submit", nil)
 		for _, l := range batch {
 			if e := c.live[l.UniID]; e != nil && void(e.Dir) {
-				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.dialect.Name() + ": " + text + c.leftOut(l), Refused: true})
+				c.end(e, &state.End{ExitCode: -1, At: time.Now(), Err: c.dialect.Name() + ": " + text + c.leftOut(l), Refused: true})
 			}
 		}
 	case Fewer, Full, Later, Unreachable:
@@ -393,7 +394,7 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 		e.submit, e.held = nil, false
 		if err := os.Remove(filepath.Join(e.Dir, wire.StatusFile)); err != nil {
 			void(e.Dir)
-			c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit again: " + err.Error()})
+			c.end(e, &state.End{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit again: " + err.Error()})
 			continue
 		}
 		again = append(again, l)

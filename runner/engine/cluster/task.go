@@ -126,21 +126,21 @@ func (n *node) keep(submission, variable string) int {
 	t := &task{UniID: l.UniID, Host: n.Node, Beat: 1}
 	t.GPUs, t.UUIDs = n.devices(os.Environ())
 	if why := unsaid(l, os.Environ(), n.Node, variable); why != "" {
-		return refuse(l, wire.Record{Err: why, Untold: true})
+		return refuse(l, wire.Record{Untold: true, End: state.End{Err: why}})
 	}
 	n.furnish(l, submission, t)
 	outer := hear(os.Stdin)
 	if why, least := outer.unfit(l, t); why != "" {
-		return refuse(l, wire.Record{Err: why, Unfit: least, Lost: true, Void: true}) // to be submitted again, without this node
+		return refuse(l, wire.Record{Unfit: least, End: state.End{Err: why, Uncharged: why, Displaced: true, Lost: true, Void: true}}) // to be submitted again, without this node
 	}
 	return attend(l, t, outer, at)
 }
 
 // refuse records why an attempt has not begun.
 func refuse(l *engine.Launch, r wire.Record) int {
-	r.State, r.UniID, r.Exit, r.Of = wire.StateOver, l.UniID, -1, wire.OriginOf(l)
+	r.State, r.UniID, r.ExitCode, r.Of = wire.StateOver, l.UniID, -1, wire.OriginOf(l)
 	r.Started = time.Now()
-	r.Ended = r.Started
+	r.At = r.Started
 	f, err := wire.OpenRecord(l.Dir, state.Slot{})
 	if err == nil {
 		err = errors.Join(r.Put(f), f.Sync(), f.Close())

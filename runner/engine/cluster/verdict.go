@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/state"
 )
@@ -155,15 +154,15 @@ func (s *seen) doubtful() bool {
 	case r.Why != "" || r.Void || r.Err != "":
 		return false
 	}
-	return r.Signal == "SIGTERM" || r.Signal == "SIGKILL" || r.Exit == 128+15 || r.Exit == 128+9
+	return r.Signal == "SIGTERM" || r.Signal == "SIGKILL" || r.ExitCode == 128+15 || r.ExitCode == 128+9
 }
 
 // outcome returns the end that a verdict means. name is the engine's.
-func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
-	e := &engine.Ended{ExitCode: -1, At: at, Lost: true}
+func (v verdict) outcome(s *seen, name string, at time.Time) *state.End {
+	e := &state.End{ExitCode: -1, At: at, Lost: true}
 	if s.record != nil {
-		e = s.record.End()
-		if e.Why == state.WhyCluster {
+		end := s.record.End
+		if e = &end; e.Why == state.WhyCluster {
 			e.Why = ""
 		}
 	}

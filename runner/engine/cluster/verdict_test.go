@@ -12,11 +12,11 @@ import (
 func TestJudge(t *testing.T) {
 	row := func(s State, node string) Row { return Row{State: s, Node: node, Word: "W"} }
 	clean := &wire.Record{State: wire.StateOver}
-	failed := &wire.Record{State: wire.StateOver, Exit: 3}
-	term := &wire.Record{State: wire.StateOver, Exit: -1, Signal: "SIGTERM"}
-	kill := &wire.Record{State: wire.StateOver, Exit: 137}
-	told := &wire.Record{State: wire.StateOver, Exit: -1, Signal: "SIGKILL", Why: state.WhyCluster}
-	ours := &wire.Record{State: wire.StateOver, Exit: -1, Signal: "SIGTERM", Why: state.WhyTimeout}
+	failed := &wire.Record{State: wire.StateOver, End: state.End{ExitCode: 3}}
+	term := &wire.Record{State: wire.StateOver, End: state.End{ExitCode: -1, Signal: "SIGTERM"}}
+	kill := &wire.Record{State: wire.StateOver, End: state.End{ExitCode: 137}}
+	told := &wire.Record{State: wire.StateOver, End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCluster}}
+	ours := &wire.Record{State: wire.StateOver, End: state.End{ExitCode: -1, Signal: "SIGTERM", Why: state.WhyTimeout}}
 	const node = "node1 7_0"
 	for _, tt := range []struct {
 		name string
@@ -106,7 +106,7 @@ func TestOutcome(t *testing.T) {
 	if e := judge(*ghost).outcome(ghost, "slurm", now); !e.Lost || !e.Void || e.Uncharged != "slurm listed it as running on node1 for 2m30s, and it never began there" {
 		t.Errorf("got %+v", e)
 	}
-	told := &seen{record: &wire.Record{Exit: -1, Signal: "SIGKILL", Why: state.WhyCluster}, row: Row{State: OutOfMemory}}
+	told := &seen{record: &wire.Record{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCluster}}, row: Row{State: OutOfMemory}}
 	if e := judge(*told).outcome(told, "slurm", now); !e.OOMKilled || e.Lost || e.Why != "" {
 		t.Errorf("got %+v", e)
 	}

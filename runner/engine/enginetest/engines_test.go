@@ -196,7 +196,7 @@ func (b *bench) trees() engine.Trees {
 }
 
 // end waits for the end of an attempt.
-func (b *bench) end(uniID string) engine.Ended {
+func (b *bench) end(uniID string) state.End {
 	b.t.Helper()
 	return *b.until(uniID, func(ev engine.Event) bool { return ev.Ended != nil }).Ended
 }
@@ -216,7 +216,7 @@ func (b *bench) until(uniID string, is func(engine.Event) bool) engine.Event {
 }
 
 // run launches and waits for the end.
-func (b *bench) run(l engine.Launch) engine.Ended {
+func (b *bench) run(l engine.Launch) state.End {
 	b.t.Helper()
 	b.engine.Launch(l)
 	return b.end(l.UniID)
@@ -291,11 +291,11 @@ type outcome struct {
 	LeftOver int
 }
 
-func short(e engine.Ended) outcome {
+func short(e state.End) outcome {
 	return outcome{e.ExitCode, e.Signal, e.Why, e.Lost, e.Void, e.Report, e.LeftOver}
 }
 
-func (b *bench) expect(got engine.Ended, want outcome) {
+func (b *bench) expect(got state.End, want outcome) {
 	b.t.Helper()
 	if s := short(got); s != want {
 		b.t.Errorf("ended as %+v, want %+v (%s)", s, want, got.Err)

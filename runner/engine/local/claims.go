@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 )
 
 // claimWait is how long a keeper may take to claim: 3 s with the worst interference by other
@@ -110,16 +111,16 @@ func (l *Local) keeper() (*remote, error) {
 // refuse returns the end of a launch that cannot be made, or nil if l.own can make it.
 // If a claim died with its keeper, others could take the GPUs, so its attempt never
 // begins. l.mu is held.
-func (l *Local) refuse(la *engine.Launch) *engine.Ended {
+func (l *Local) refuse(la *engine.Launch) *state.End {
 	own, err := l.keeper()
 	if err != nil {
-		return &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: err.Error()}
+		return &state.End{ExitCode: -1, At: time.Now(), NoRoom: true, Err: err.Error()}
 	}
 	holder := l.homes[la.UniID]
 	delete(l.homes, la.UniID)
 	if len(l.Claims) > 0 && len(la.Grant.UUIDs) > 0 && holder != own {
 		l.mine.retire(la.UniID)
-		return &engine.Ended{ExitCode: -1, At: time.Now(), Lost: true, Void: true}
+		return &state.End{ExitCode: -1, At: time.Now(), Lost: true, Void: true}
 	}
 	return nil
 }

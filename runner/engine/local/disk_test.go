@@ -36,7 +36,7 @@ func TestDiskFull(t *testing.T) {
 	if got := s.ended(); got.ExitCode != 4 || got.Err != "" {
 		t.Errorf("ended as %+v", got)
 	}
-	if rec, err := wire.Find(first.Dir, first.UniID); err != nil || rec.State != wire.StateOver || rec.Exit != 4 {
+	if rec, err := wire.Find(first.Dir, first.UniID); err != nil || rec.State != wire.StateOver || rec.ExitCode != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}
 }

@@ -109,7 +109,7 @@ func (s *scene) next() engine.Event {
 }
 
 // ended waits for the end, skipping other events.
-func (s *scene) ended() engine.Ended {
+func (s *scene) ended() state.End {
 	s.Helper()
 	for {
 		if ev := s.next(); ev.Ended != nil {
@@ -200,7 +200,7 @@ func (s *scene) log() string {
 	return string(b)
 }
 
-func lostOutcome(e engine.Ended) string {
+func lostOutcome(e state.End) string {
 	return fmt.Sprintf("exit %d %s why %q lost %v void %v", e.ExitCode, e.Signal, e.Why, e.Lost, e.Void)
 }
 
@@ -360,7 +360,7 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 		t.Errorf("it left %v", names)
 	}
 	rec, err := wire.Find(s.launch.Dir, s.launch.UniID)
-	if err != nil || rec.State != wire.StateOver || rec.Exit != 4 {
+	if err != nil || rec.State != wire.StateOver || rec.ExitCode != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}
 	if b, _ := os.ReadFile(filepath.Join(s.dir, "keeper.log")); len(b) != 0 {

@@ -16,6 +16,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 )
 
 // Kind is the kind of engine that runs attempts as processes of this host.
@@ -333,7 +334,7 @@ func (l *Local) refused(e *entry, r *remote) {
 }
 
 // end records the end of an attempt and emits its last event. l.mu is held.
-func (l *Local) end(e *entry, ended *engine.Ended) {
+func (l *Local) end(e *entry, ended *state.End) {
 	delete(l.live, e.UniID)
 	if len(ended.Stuck) == 0 {
 		l.unclaim(e)

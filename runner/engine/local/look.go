@@ -21,7 +21,7 @@ type looker struct{ census procs.Census }
 func (l *looker) look(dir, uniID string) engine.Found {
 	rec, err := wire.Find(dir, uniID)
 	if err == nil && rec.State == wire.StateOver {
-		return engine.Found{Ended: rec.End(), Began: !rec.Void}
+		return engine.Found{Ended: &rec.End, Began: !rec.Void}
 	}
 	var f engine.Found
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *looker) look(dir, uniID string) engine.Found {
 	if f.PID == 0 {
 		// It may have ended in the meantime.
 		if rec, err := wire.Find(dir, uniID); err == nil && rec.State == wire.StateOver {
-			return engine.Found{Ended: rec.End(), Began: !rec.Void}
+			return engine.Found{Ended: &rec.End, Began: !rec.Void}
 		}
 		return f
 	}

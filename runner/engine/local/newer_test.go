@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestKeeperOfNewerVersion(t *testing.T) {
 		_ = binary.Read(c, binary.LittleEndian, &size)
 		_, _ = io.ReadFull(c, make([]byte, size)) // adopt
 		for range 2 {
-			m, _ := json.Marshal(wire.Message{Version: wire.Version + 1, Op: wire.Ended, UniID: at.UniID, Ended: &engine.Ended{}})
+			m, _ := json.Marshal(wire.Message{Version: wire.Version + 1, Op: wire.Ended, UniID: at.UniID, Ended: &state.End{}})
 			_, _ = c.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(m))), m...))
 		}
 		<-ends
@@ -51,10 +52,10 @@ func TestKeeperOfNewerVersion(t *testing.T) {
 	}
 	defer l.Close()
 	l.Adopt(engine.Attempt{Identity: at})
-	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 3; this gpurun knows up to 2") {
+	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 4; this gpurun knows up to 3") {
 		t.Fatalf("got %+v, want a warning with both versions", ev)
 	}
-	rec.State, rec.Exit, rec.Ended = wire.StateOver, 7, time.Now()
+	rec.State, rec.ExitCode, rec.At = wire.StateOver, 7, time.Now()
 	putRecord(t, at.Dir, rec)
 	close(ends)
 	if ev := <-l.Events(); ev.Ended == nil || ev.Ended.ExitCode != 7 {
@@ -70,7 +71,7 @@ func TestKeeperOfOlderVersion(t *testing.T) {
 			s := newScene(t, "exit")
 			at, p := s.launch.Identity, sleeper(t)
 			stat := fmt.Sprintf("%d (sleep) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", p.PID, p.Start)
-			oldRecord(t, at.Dir, &wire.Record{UniID: at.UniID, State: wire.StateOpen, Steps: 1, BootID: host.BootID(), Started: time.Now()}, stat)
+			oldRecord(t, at.Dir, &wire.Record{UniID: at.UniID, State: wire.StateOpen, Steps: 1, BootID: host.BootID(), End: state.End{Started: time.Now()}}, stat)
 			ln, err := net.Listen("unix", filepath.Join(s.dir, "keeper-00000000.sock"))
 			if err != nil {
 				t.Fatal(err)
@@ -95,9 +96,12 @@ func TestKeeperOfOlderVersion(t *testing.T) {
 				t.Fatalf("got %+v, want Running of %d", ev, p.PID)
 			}
 			if !killed {
-				send <- map[string]any{"v": 1, "op": "ended", "uni_id": at.UniID, "ended": engine.Ended{ExitCode: 5}}
-				if got := s.ended(); got.ExitCode != 5 || got.Lost {
-					t.Errorf("ended as %+v", got)
+				send <- map[string]any{"v": 1, "op": "ended", "uni_id": at.UniID, "ended": json.RawMessage(
+					`{"ExitCode":5,"Signal":"","Why":"","Started":"2026-01-02T03:04:05Z","At":"2026-01-02T03:04:07Z","Elapsed":2000000000,"OOMKilled":true,"Lost":false,"Void":false,"Err":"\"At\":","Refused":false,"NoRoom":false,"Report":"","LeftOver":3,"PeakHost":4096,"Unsaved":"no","LeftRunning":"python","Stuck":[7]}`)}
+				at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+				want := state.End{ExitCode: 5, Started: at, At: at.Add(2 * time.Second), Elapsed: 2 * time.Second, OOMKilled: true, Err: `"At":`, LeftOver: 3, PeakHost: 4096, Unsaved: "no", LeftRunning: "python", Stuck: []int{7}}
+				if got := s.ended(); !reflect.DeepEqual(got, want) {
+					t.Errorf("ended as %+v, want %+v", got, want)
 				}
 				close(send)
 				return

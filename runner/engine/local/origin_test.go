@@ -30,9 +30,7 @@ func TestRecover(t *testing.T) {
 			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(strings.Repeat("u", 40)))
 		}
 		dir := filepath.Join(t.TempDir(), "u")
-		putRecord(t, dir, &wire.Record{
-			State: wire.StateOpen, UniID: "u", Begun: 1, Roots: make([]procs.ID, 1), Started: time.Now(), BootID: host.BootID(), Boot: 5, Of: wire.OriginOf(&l),
-		})
+		putRecord(t, dir, &wire.Record{State: wire.StateOpen, UniID: "u", Begun: 1, Roots: make([]procs.ID, 1), BootID: host.BootID(), Boot: 5, Of: wire.OriginOf(&l), End: state.End{Started: time.Now()}})
 		found, err := Kind{}.Trace(dir, "u")
 		start, run := found.Start, found.Run
 		if err != nil || start.Kind != state.KindStart || start.Key != "k" || start.Needs != "n" || start.Attempt != 3 || run.Host == "" {

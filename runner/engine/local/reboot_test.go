@@ -8,6 +8,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -23,13 +24,12 @@ func TestMachineWentDown(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "u")
 			putRecord(t, dir, &wire.Record{
-				State: wire.StateOpen, UniID: "u", Steps: 1, Begun: 1, Roots: []procs.ID{p.ID}, Exit: -1,
-				Started: began, Boot: time.Hour, BootID: c.boot,
+				State: wire.StateOpen, UniID: "u", Steps: 1, Begun: 1, Roots: []procs.ID{p.ID}, Boot: time.Hour, BootID: c.boot, End: state.End{ExitCode: -1, Started: began},
 			})
 			l := newLocal(engine.Config{Dir: dir})
 			l.start(func() { l.out.Pump(l.events, l.stop) })
 			e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
-			got := make(chan *engine.Ended, 1)
+			got := make(chan *state.End, 1)
 			go func() { got <- l.follow(e) }()
 			if !c.lost { // it is alive, and is followed until this engine is closed
 				if ev := <-l.events; ev.Running == nil || ev.Running.PID != p.PID {

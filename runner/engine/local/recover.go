@@ -56,20 +56,20 @@ func (l *Local) recover(e *entry) {
 }
 
 // follow follows an attempt to its end. It returns nil if the engine is closed first.
-func (l *Local) follow(e *entry) *engine.Ended {
+func (l *Local) follow(e *entry) *state.End {
 	if rec, err := wire.Find(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
-		return rec.End()
+		return &rec.End
 	}
 	forbidden := wire.Forbid(e.Dir)
 	rec, err := wire.Find(e.Dir, e.UniID) // again, now that no command can begin
 	never := forbidden == nil && (err == nil && rec.Begun == 0 || errors.Is(err, wire.ErrNoRecord))
 	switch {
 	case err != nil:
-		rec = &wire.Record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
+		rec = &wire.Record{UniID: e.UniID, Grace: e.Grace, End: state.End{Started: e.Started}}
 	case rec.State == wire.StateOver:
-		return rec.End()
+		return &rec.End
 	case never:
-		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
+		return &state.End{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
 	}
 	l.mu.Lock()
 	w := watch{l: l, e: e, rec: rec, never: never && len(e.roots) == 0}
@@ -112,7 +112,7 @@ type watch struct {
 	left    int // processes that outlived the leader
 }
 
-func (w *watch) run() *engine.Ended {
+func (w *watch) run() *state.End {
 	defer w.timeout.Off()
 	defer w.saving.Off()
 	for first := true; ; first = false {
@@ -306,11 +306,11 @@ func (w *watch) stopAfterSave() {
 }
 
 // ended returns the end once the tree is gone. The keeper may have written it before it died.
-func (w *watch) ended() *engine.Ended {
+func (w *watch) ended() *state.End {
 	if rec, err := wire.Find(w.e.Dir, w.e.UniID); err == nil && rec.State == wire.StateOver {
-		return rec.End()
+		return &rec.End
 	}
-	e := &engine.Ended{
+	e := &state.End{
 		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Void: w.never, Stuck: w.stuck, LeftOver: w.left,
 	}
 	if w.rec.Boot > 0 && w.rec.BootID == host.BootID() {

@@ -9,6 +9,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 )
 
 // An attempt without a keeper or live processes ends as its record says, whether the record is in
@@ -19,7 +20,7 @@ func TestSettle(t *testing.T) {
 	open := func(begun int, roots ...procs.ID) *wire.Record {
 		return &wire.Record{State: wire.StateOpen, UniID: "u", Steps: 2, Begun: begun, Roots: roots}
 	}
-	over := &wire.Record{State: wire.StateOver, UniID: "u", Steps: 1, Begun: 1, Exit: 7}
+	over := &wire.Record{State: wire.StateOver, UniID: "u", Steps: 1, Begun: 1, End: state.End{ExitCode: 7}}
 	const exit7, void, lost = "exit 7  why \"\" lost false void false", "exit -1  why \"\" lost true void true", lostRunning
 	for name, c := range map[string]struct {
 		put  func(dir string)

@@ -84,10 +84,10 @@ func (a *attempt) kick()        { engine.Poke(a.kicks) }
 func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 
 // run runs the attempt's whole life. Its result is also in the record.
-func (a *attempt) run() *engine.Ended {
+func (a *attempt) run() *state.End {
 	err := a.retryWhileScarce(a.acquire)
 	if !a.made {
-		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
+		return &state.End{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
 	}
 	defer a.release()
 	if err != nil {
@@ -107,7 +107,7 @@ func (a *attempt) run() *engine.Ended {
 			a.notStarted(i, err)
 			break
 		}
-		if a.follow(); a.rec.Exit != 0 || a.rec.Signal != "" {
+		if a.follow(); a.rec.ExitCode != 0 || a.rec.Signal != "" {
 			break
 		}
 	}
@@ -119,8 +119,8 @@ func (a *attempt) run() *engine.Ended {
 func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = wire.Record{
-		State: wire.StateOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
-		Started: time.Now(), Timeout: a.Timeout, Notice: a.TimeoutSignal, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Slot: a.Slot, Of: wire.OriginOf(&a.Launch),
+		State: wire.StateOpen, UniID: a.UniID, Steps: len(a.steps()), Tree: a.Tree,
+		End: state.End{ExitCode: -1, Started: time.Now()}, Timeout: a.Timeout, Notice: a.TimeoutSignal, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Slot: a.Slot, Of: wire.OriginOf(&a.Launch),
 	}
 	var err error
 	if a.file, err = a.k.record(a.Dir, a.Slot); err != nil {
@@ -300,7 +300,7 @@ const (
 
 // notStarted records why command i could not be started.
 func (a *attempt) notStarted(i int, err error) {
-	a.rec.Exit, a.rec.Signal = -1, ""
+	a.rec.ExitCode, a.rec.Signal = -1, ""
 	if errors.Is(err, errForbidden) {
 		a.rec.Lost, a.rec.Void = true, i == 0
 		return
@@ -309,9 +309,9 @@ func (a *attempt) notStarted(i int, err error) {
 	a.rec.Err = err.Error()
 	var e *execError
 	if errors.As(err, &e) {
-		a.rec.Exit = exitNotExecutable
+		a.rec.ExitCode = exitNotExecutable
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-			a.rec.Exit = exitNotFound
+			a.rec.ExitCode = exitNotFound
 		}
 		a.out.say("gpurun: " + err.Error() + "\n")
 	}
@@ -344,7 +344,7 @@ func (a *attempt) follow() {
 		case <-a.ending.Look():
 			a.signalTree()
 			if len(a.rec.Stuck) > 0 {
-				a.rec.Exit, a.rec.Signal, a.rec.Ended, a.rec.Elapsed = -1, "", time.Now(), host.Boottime()-a.rec.Boot
+				a.rec.ExitCode, a.rec.Signal, a.rec.At, a.rec.Elapsed = -1, "", time.Now(), host.Boottime()-a.rec.Boot
 				return
 			}
 		}
@@ -357,19 +357,19 @@ func (a *attempt) commandEnded(e end) {
 	a.last = e.round
 	a.cpu += e.cpu
 	a.rec.PeakHost = max(a.rec.PeakHost, e.rss)
-	a.rec.Ended, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot
+	a.rec.At, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot
 	a.status(e.status)
 }
 
 // status records a wait status as the attempt's own.
 func (a *attempt) status(st unix.WaitStatus) {
-	a.rec.Exit, a.rec.Signal = st.ExitStatus(), ""
+	a.rec.ExitCode, a.rec.Signal = st.ExitStatus(), ""
 	if st.Signaled() {
-		a.rec.Exit, a.rec.Signal = -1, unix.SignalName(st.Signal())
+		a.rec.ExitCode, a.rec.Signal = -1, unix.SignalName(st.Signal())
 	}
 	// A shell reports a SIGKILL of its command as an exit status.
-	killed := a.rec.Signal == "SIGKILL" || a.rec.Exit == 128+int(unix.SIGKILL)
-	a.rec.OOM = killed && !a.ending.Killed() && a.k.oom.now() > a.oomBase
+	killed := a.rec.Signal == "SIGKILL" || a.rec.ExitCode == 128+int(unix.SIGKILL)
+	a.rec.OOMKilled = killed && !a.ending.Killed() && a.k.oom.now() > a.oomBase
 }
 
 func (a *attempt) takeStops() {
@@ -388,14 +388,14 @@ func (a *attempt) takeStops() {
 }
 
 // finish saves the end to disk and returns it.
-func (a *attempt) finish() *engine.Ended {
+func (a *attempt) finish() *state.End {
 	a.timeout.Off()
 	a.rec.State = wire.StateOver
-	if a.rec.Ended.IsZero() {
-		a.rec.Ended = time.Now()
+	if a.rec.At.IsZero() {
+		a.rec.At = time.Now()
 	}
 	if a.Tree || a.rec.Behind {
-		a.rec.Ended, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot // the tree is the job
+		a.rec.At, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot // the tree is the job
 	}
 	if a.Tree {
 		a.rec.Report = a.report()
@@ -407,7 +407,7 @@ func (a *attempt) finish() *engine.Ended {
 		a.rec.Peaks, a.rec.Readings = a.k.peaks()
 	}
 	unsaved := a.save()
-	ended := a.rec.End()
+	ended := a.rec.End
 	ended.NoRoom, ended.Unsaved = a.outOfSpace, unsaved
-	return ended
+	return &ended
 }

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 )
 
 // A bug in a keeper's work for one attempt, claim or connection must not cost the
@@ -32,12 +32,12 @@ func (k *keeper) contain(what string, f func()) { go contained(what, f) }
 
 // live runs an attempt to its end. If that panics, it waits for the attempt's processes,
 // whose end is then unknown.
-func (k *keeper) live(a *attempt) (ended *engine.Ended) {
+func (k *keeper) live(a *attempt) (ended *state.End) {
 	if contained("the attempt "+a.UniID, func() { ended = a.run() }) {
 		return ended
 	}
 	for len(k.left(a)) > 0 {
 		time.Sleep(procs.TreeLook)
 	}
-	return &engine.Ended{ExitCode: -1, Started: a.rec.Started, At: time.Now(), Lost: true}
+	return &state.End{ExitCode: -1, Started: a.rec.Started, At: time.Now(), Lost: true}
 }

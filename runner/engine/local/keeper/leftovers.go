@@ -94,7 +94,7 @@ func (a *attempt) orphanEnded(e end) {
 
 // launcher reports whether the attempt's commands only started something else.
 func (a *attempt) launcher() bool {
-	if a.Leftovers != engine.LeftoversAuto || a.rec.Exit != 0 || a.rec.Signal != "" || a.rec.Err != "" || a.rec.Lost {
+	if a.Leftovers != engine.LeftoversAuto || a.rec.ExitCode != 0 || a.rec.Signal != "" || a.rec.Err != "" || a.rec.Lost {
 		return false
 	}
 	a.mu.Lock()
@@ -158,11 +158,11 @@ func (a *attempt) endLeftovers(left []procs.ID, launcher bool) {
 	what := procs.Describe(left)
 	switch {
 	case launcher && a.rec.Behind:
-		a.rec.LeftRun = fmt.Sprintf("%s ran in the background and used no GPU in %s; end the script with \"wait\", or set leftovers: wait", what, a.k.limits.OnGPUWithin)
+		a.rec.LeftRunning = fmt.Sprintf("%s ran in the background and used no GPU in %s; end the script with \"wait\", or set leftovers: wait", what, a.k.limits.OnGPUWithin)
 	case launcher:
-		a.rec.LeftRun = fmt.Sprintf("%s was still running in the background; end the script with \"wait\", or set leftovers: wait", what)
+		a.rec.LeftRunning = fmt.Sprintf("%s was still running in the background; end the script with \"wait\", or set leftovers: wait", what)
 	case a.Leftovers == engine.LeftoversFail:
-		a.rec.LeftRun = fmt.Sprintf("%s was still running (leftovers: fail)", what)
+		a.rec.LeftRunning = fmt.Sprintf("%s was still running (leftovers: fail)", what)
 	case a.Leftovers != engine.LeftoversKill:
 		a.rec.LeftOver = len(left)
 	}
@@ -230,7 +230,7 @@ func (a *attempt) endedAfterCommands(id procs.ID) bool {
 // seen on a GPU count. If none was, all but filters count, because a training may fail before it
 // reaches the GPU.
 func (a *attempt) takeLeftoverStatus() {
-	if a.ending.On() || a.rec.Exit != 0 || a.rec.Signal != "" {
+	if a.ending.On() || a.rec.ExitCode != 0 || a.rec.Signal != "" {
 		return
 	}
 	a.k.reaper.reap()

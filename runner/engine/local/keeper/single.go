@@ -4,13 +4,14 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
 )
 
 // Single runs one attempt in this process, without a socket: it is the keeper of a cluster job.
 // The file of the status record exists already. tell receives the messages for a runner, asked
 // delivers stops, and peaks returns the GPUs' peak memory for the record. Single returns once no
 // process of the attempt is left.
-func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-chan *wire.Message, peaks func() ([]gpu.Peak, int)) (*engine.Ended, error) {
+func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-chan *wire.Message, peaks func() ([]gpu.Peak, int)) (*state.End, error) {
 	ignoreTerminal()
 	closeOnExec()
 	k, err := newKeeper()

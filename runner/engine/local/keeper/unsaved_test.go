@@ -25,7 +25,7 @@ func TestEndCannotBeWritten(t *testing.T) {
 	if a.file, err = os.Open(path); err != nil {
 		t.Fatal(err)
 	}
-	a.rec.Exit = 3
+	a.rec.ExitCode = 3
 	k.links[new(wire.Link)] = true // somebody waits for the end
 	e := a.finish()
 	if e.ExitCode != 3 || !strings.Contains(e.Unsaved, path) {

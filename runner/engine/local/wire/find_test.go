@@ -31,7 +31,7 @@ func journalOf(t testing.TB, all ...*Record) (dir string) {
 }
 
 func TestFind(t *testing.T) {
-	a := &Record{State: StateOver, UniID: "a", Begun: 2, Roots: []procs.ID{{PID: 1, Start: 2}, {}}, Exit: 3}
+	a := &Record{State: StateOver, UniID: "a", Begun: 2, Roots: []procs.ID{{PID: 1, Start: 2}, {}}, End: state.End{ExitCode: 3}}
 	b, c := &Record{State: StateOpen, UniID: "b"}, &Record{State: StateOpen, UniID: "c"}
 	dir := journalOf(t, a, b, c)
 	for _, r := range []*Record{a, b, c} {
@@ -47,7 +47,7 @@ func TestFind(t *testing.T) {
 // Written up to any byte, as by a crash or on a full disk, a record is none, never an end that was
 // not written, and others are what they were.
 func TestFindTorn(t *testing.T) {
-	first, torn := &Record{State: StateOpen, UniID: "a"}, &Record{State: StateOver, UniID: "b", Exit: 0}
+	first, torn := &Record{State: StateOpen, UniID: "a"}, &Record{State: StateOver, UniID: "b", End: state.End{ExitCode: 0}}
 	dir := journalOf(t, first, torn)
 	text := bytes.TrimRight(torn.Encode(), " \n")
 	for i := range text {
@@ -78,7 +78,7 @@ func TestFindUnreadable(t *testing.T) {
 // Find accepts any journal content, and returns a whole record unless another slot has the same
 // attempt.
 func FuzzJournal(f *testing.F) {
-	whole := &Record{State: StateOver, UniID: "mine", Exit: 5, Begun: 1}
+	whole := &Record{State: StateOver, UniID: "mine", Begun: 1, End: state.End{ExitCode: 5}}
 	other := (&Record{State: StateOpen, UniID: "theirs"}).Encode()
 	f.Add(other, other, 17)
 	f.Add(bytes.Repeat([]byte{0}, 2*StatusSize), other[:100], 0)
@@ -96,7 +96,7 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 		mine := []byte(`"uni_id":"mine"`)
-		if r, err = Find(filepath.Join(parent, "mine"), "mine"); !bytes.Contains(before, mine) && !bytes.Contains(after, mine) && (err != nil || r.Exit != 5) {
+		if r, err = Find(filepath.Join(parent, "mine"), "mine"); !bytes.Contains(before, mine) && !bytes.Contains(after, mine) && (err != nil || r.ExitCode != 5) {
 			t.Fatalf("got %+v, %v", r, err)
 		}
 		if cut > 0 { // a crash has cut it short

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -105,6 +106,10 @@ func encode(m *Message) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
 }
 
+// renamed renames the fields of an end as keepers until version 2 send it.
+var renamed = strings.NewReplacer(`"ExitCode":`, `"exit":`, `"At":`, `"ended":`, `"Elapsed":`, `"elapsed_ns":`, `"OOMKilled":`, `"oom_killed":`,
+	`"Err":`, `"error":`, `"LeftOver":`, `"left_over":`, `"LeftRunning":`, `"left_running":`, `"PeakHost":`, `"peak_host_memory_bytes":`, `"Readings":`, `"peak_readings":`)
+
 func decode(r io.Reader) (*Message, error) {
 	var size uint64
 	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
@@ -118,7 +123,12 @@ func decode(r io.Reader) (*Message, error) {
 		return nil, err
 	}
 	m := &Message{}
-	if err := json.Unmarshal(text, m); err != nil {
+	err := json.Unmarshal(text, m)
+	if m.Ended != nil && m.Version < 3 {
+		m = &Message{}
+		err = json.Unmarshal([]byte(renamed.Replace(string(text))), m)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if m.Launch != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/state"
 )
 
 func plainly(f func()) { go f() }
@@ -27,7 +28,7 @@ func TestLink(t *testing.T) {
 			Identity: engine.Identity{Job: "\x00", Dir: odd},
 			Command:  engine.Command{WorkDir: "é", Shell: []string{"sh", odd}, Commands: []string{"\x00\xff", ""}, Env: []string{"A=" + odd, "B=\u00e9"}},
 		}},
-		{Version: Version, Op: Ended, UniID: "a", Ended: &engine.Ended{ExitCode: 3}},
+		{Version: Version, Op: Ended, UniID: "a", Ended: &state.End{ExitCode: 3}},
 	}
 	var got []*Message
 	read := make(chan error)
@@ -69,7 +70,7 @@ func TestDeafSide(t *testing.T) {
 
 // Keepers of earlier versions frame their messages in this way, and new ones must too.
 func TestFrame(t *testing.T) {
-	const text = `{"v":2,"op":"adopt","uni_id":"u"}`
+	const text = `{"v":3,"op":"adopt","uni_id":"u"}`
 	want := append([]byte{byte(len(text)), 0, 0, 0, 0, 0, 0, 0}, text...)
 	got, err := encode(&Message{Op: Adopt, UniID: "u"})
 	if err != nil || !bytes.Equal(got, want) {
@@ -151,7 +152,7 @@ func FuzzFrame(f *testing.F) {
 	for _, m := range []*Message{
 		{Op: Launch, Launch: &engine.Launch{Identity: engine.Identity{Job: "j\xff"}, Command: engine.Command{Shell: []string{"sh", "-c"}}}},
 		{Op: Running, Running: &engine.Running{PID: 1, Started: time.Unix(5, 6)}},
-		{Op: Ended, Ended: &engine.Ended{Stuck: []int{7}}},
+		{Op: Ended, Ended: &state.End{Stuck: []int{7}}},
 	} {
 		b, _ := encode(m)
 		f.Add(b)

@@ -36,33 +36,16 @@ const (
 
 // A Record is what remains of an attempt when nobody is left who remembers it.
 type Record struct {
-	State    string        `json:"state"`
-	UniID    string        `json:"uni_id"`
-	Steps    int           `json:"steps"` // number of commands
-	Begun    int           `json:"begun,omitempty"`
-	Roots    []procs.ID    `json:"roots,omitempty"` // the processes of these commands, at least of the latest; zero for one not known yet
-	Latest   time.Time     `json:"latest,omitzero"` // when the last of them began
-	Why      string        `json:"why,omitempty"`   // why it was stopped, recorded before the first signal
-	Exit     int           `json:"exit"`
-	Signal   string        `json:"signal,omitempty"`
-	Started  time.Time     `json:"started"`
-	Ended    time.Time     `json:"ended,omitzero"`
-	Elapsed  time.Duration `json:"elapsed_ns,omitempty"`
-	OOM      bool          `json:"oom_killed,omitempty"`
-	Lost     bool          `json:"lost,omitempty"`
-	Void     bool          `json:"void,omitempty"`
-	Err      string        `json:"error,omitempty"`
-	Report   string        `json:"report,omitempty"`
-	LeftOver int           `json:"left_over,omitempty"`
-	Stuck    []int         `json:"stuck,omitempty"`
-	Behind   bool          `json:"background,omitempty"` // the commands ended with 0, and the processes they left are the attempt
-	LeftRun  string        `json:"left_running,omitempty"`
-
-	PeakHost gpu.Bytes  `json:"peak_host_memory_bytes,omitempty"`
-	Peaks    []gpu.Peak `json:"peaks,omitempty"` // of its GPUs, if the node of a cluster read them
-	Readings int        `json:"peak_readings,omitempty"`
-	Unfit    gpu.Bytes  `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
-	Untold   bool       `json:"gpus_untold,omitempty"`            // it did not begin because the cluster did not assign it GPUs of the node
+	State  string     `json:"state"`
+	UniID  string     `json:"uni_id"`
+	Steps  int        `json:"steps"` // number of commands
+	Begun  int        `json:"begun,omitempty"`
+	Roots  []procs.ID `json:"roots,omitempty"` // the processes of these commands, at least of the latest; zero for one not known yet
+	Latest time.Time  `json:"latest,omitzero"` // when the last of them began
+	state.End
+	Behind bool      `json:"background,omitempty"`             // the commands ended with 0, and the processes they left are the attempt
+	Unfit  gpu.Bytes `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
+	Untold bool      `json:"gpus_untold,omitempty"`            // it did not begin because the cluster did not assign it GPUs of the node
 
 	Save    time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
 	Tree    bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
@@ -89,19 +72,6 @@ func (r *Record) Told() engine.TimeoutSignal {
 	return n
 }
 
-// End returns the record as an event of the engine.
-func (r *Record) End() *engine.Ended {
-	e := &engine.Ended{
-		ExitCode: r.Exit, Signal: r.Signal, Why: r.Why, Started: r.Started, At: r.Ended, Elapsed: r.Elapsed,
-		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
-		LeftRunning: r.LeftRun, PeakHost: r.PeakHost, Peaks: r.Peaks, Readings: r.Readings,
-	}
-	if r.Unfit > 0 {
-		e.Uncharged, e.Displaced = r.Err, true
-	}
-	return e
-}
-
 // Encode returns the record at full length: a checksum, then JSON, then blanks.
 func (r *Record) Encode() []byte {
 	const longest = 1024
@@ -111,9 +81,9 @@ func (r *Record) Encode() []byte {
 		if sealed := Seal(body, StatusSize); sealed != nil {
 			return sealed
 		}
-		c.Err = c.Err[:min(len(c.Err), longest>>i)]
+		c.Err, c.Uncharged = c.Err[:min(len(c.Err), longest>>i)], c.Uncharged[:min(len(c.Uncharged), longest>>i)]
 		c.Of = c.Of.shorter(i)
-		c.LeftRun = c.LeftRun[:min(len(c.LeftRun), longest>>i)]
+		c.LeftRunning = c.LeftRunning[:min(len(c.LeftRunning), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
 		c.Peaks = c.Peaks[:min(len(c.Peaks), 32>>i)]
 		c.Roots = c.Roots[max(0, len(c.Roots)-32>>i):]
@@ -167,6 +137,9 @@ func RecordIn(b []byte, uniID string) (*Record, error) {
 	}
 	if r.UniID != uniID {
 		return nil, fmt.Errorf("%w: it belongs to %q", ErrNoRecord, r.UniID)
+	}
+	if r.Unfit > 0 { // until version 2, this alone said it
+		r.Uncharged, r.Displaced = r.Err, true
 	}
 	return &r, nil
 }

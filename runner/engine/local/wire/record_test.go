@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 )
 
 func TestRecord(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	full := Record{
-		State: StateOver, UniID: "u", Steps: 2, Begun: 2, Roots: []procs.ID{{PID: 4, Start: 5}, {PID: 6, Start: 7}}, Latest: now, Why: "timeout", Exit: -1, Signal: "SIGKILL",
-		Started: now, Ended: now.Add(time.Hour), Elapsed: time.Hour, OOM: true, Report: "normal_exit", LeftOver: 3,
-		Stuck: []int{7}, Timeout: time.Hour, Grace: time.Second, Boot: 9,
+		State: StateOver, UniID: "u", Steps: 2, Begun: 2, Roots: []procs.ID{{PID: 4, Start: 5}, {PID: 6, Start: 7}}, Latest: now,
+		End:     state.End{Why: "timeout", ExitCode: -1, Signal: "SIGKILL", Started: now, At: now.Add(time.Hour), Elapsed: time.Hour, OOMKilled: true, Report: "normal_exit", LeftOver: 3, Stuck: []int{7}},
+		Timeout: time.Hour, Grace: time.Second, Boot: 9,
 	}
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, StatusFile))
@@ -25,7 +26,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, r := range []*Record{{State: StateOpen, UniID: "u", Started: now}, &full} {
+	for _, r := range []*Record{{State: StateOpen, UniID: "u", End: state.End{Started: now}}, &full} {
 		if err := r.Put(f); err != nil {
 			t.Fatal(err)
 		}
@@ -39,10 +40,25 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// A record of an earlier release is read.
+func TestRecordOfEarlierRelease(t *testing.T) {
+	const text = `{"state":"ended","uni_id":"u","steps":1,"exit":-1,"signal":"SIGKILL","why":"timeout","started":"2026-01-02T03:04:05Z","ended":"2026-01-02T03:04:07Z",` +
+		`"elapsed_ns":2000000000,"oom_killed":true,"lost":true,"void":true,"error":"why","report":"normal_exit","left_over":3,"stuck":[7],"left_running":"python",` +
+		`"peak_host_memory_bytes":4096,"peak_readings":2,"unfit_gpu_memory_bytes":5,"background":true}`
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	want := Record{State: StateOver, UniID: "u", Steps: 1, Unfit: 5, Behind: true, End: state.End{
+		ExitCode: -1, Signal: "SIGKILL", Why: "timeout", Started: at, At: at.Add(2 * time.Second), Elapsed: 2 * time.Second, OOMKilled: true, Lost: true, Void: true, Err: "why",
+		Report: "normal_exit", LeftOver: 3, Stuck: []int{7}, LeftRunning: "python", PeakHost: 4096, Readings: 2, Uncharged: "why", Displaced: true,
+	}}
+	if got, err := RecordIn(Seal([]byte(text), StatusSize), "u"); err != nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
 // A record never grows, whatever it contains.
 func TestRecordIsOfOneLength(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 3000, 3500, 4000, 5000, 100000} {
-		r := Record{UniID: "u", Err: strings.Repeat("\x01é", n), Stuck: make([]int, n), Roots: make([]procs.ID, n)}
+		r := Record{UniID: "u", Roots: make([]procs.ID, n), End: state.End{Err: strings.Repeat("\x01é", n), Stuck: make([]int, n)}}
 		if got := len(r.Encode()); got != StatusSize {
 			t.Errorf("with %d: %d bytes", n, got)
 		}
@@ -54,7 +70,7 @@ func TestRecordIsOfOneLength(t *testing.T) {
 func TestRecordTorn(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, StatusFile)
-	whole := (&Record{State: StateOver, UniID: "u", Exit: 0}).Encode()
+	whole := (&Record{State: StateOver, UniID: "u", End: state.End{ExitCode: 0}}).Encode()
 	text := strings.TrimRight(string(whole), " \n")
 	for i := range text {
 		flipped := []byte(text)

@@ -8,10 +8,11 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 )
 
 // Version rises with each change after which an older side would misread a message.
-const Version = 2 // since then attempts have slots in journals
+const Version = 3 // since 2 attempts have slots in journals; since 3 ends are as in records
 
 // Bound is the argument of a keeper whose attempts end with their runner.
 const Bound = "bound"
@@ -30,7 +31,7 @@ type Message struct {
 	Wait    time.Duration   `json:"wait_ns,omitempty"` // Save: how long after it
 	Running *engine.Running `json:"running,omitempty"`
 	PIDs    []int           `json:"pids,omitempty"`
-	Ended   *engine.Ended   `json:"ended,omitempty"`
+	Ended   *state.End      `json:"ended,omitempty"`
 
 	Background *engine.Background `json:"background,omitempty"`
 

@@ -130,7 +130,7 @@ const (
 	filesTries = int(time.Minute / filesPause)
 )
 
-// acquireWithRetry is furnish, but waits while there are no free descriptors. That is not the
+// acquireWithRetry is acquire, but waits while there are no free descriptors. That is not the
 // job's fault, and some will be freed.
 func (p *preparation) acquireWithRetry() (*attempt, state.Fact, error) {
 	for tries := 0; ; tries++ {

@@ -10,7 +10,7 @@
 // # Another field
 //
 // It is a field of state.Fact (state/fact.go), with the unit in its JSON name and a
-// zero value that means unknown, as in older ledgers. At a start, furnish in runner/prepare.go
+// zero value that means unknown, as in older ledgers. At a start, acquire in runner/prepare.go
 // sets it if the edge knows it, or startFact in runner/sched/attempt.go if the core does. At an
 // end it is also a field of state.End if the engine knows it, else of sched.Ended (event.go), set
 // by judge in runner/ended.go; attempt.end in runner/sched/ended.go puts it into the fact. What a

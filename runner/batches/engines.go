@@ -107,7 +107,7 @@ func SetLimits(o *sched.Options, b *jobspec.Batch) {
 		return
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
-	o.Largest = cluster.Asked{Request: engine.Request{Options: b.Settings.Cluster}}.Largest()
+	o.Largest = cluster.JobRequest{Request: engine.Request{Options: b.Settings.Cluster}}.Largest()
 	o.MaxOpen, _ = strconv.Atoi(b.Settings.Cluster["max_submitted"])
 	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
 }

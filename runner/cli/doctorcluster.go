@@ -32,7 +32,7 @@ func (d *diagnosis) controller() string {
 		return ""
 	}
 	began := time.Now()
-	gpus, err := cluster.Asking(d.there, u.Username)
+	gpus, err := cluster.RequestedGPUs(d.there, u.Username)
 	if err != nil {
 		d.wrong(err.Error(), "ask the site's staff whether the controller is down")
 	}
@@ -44,7 +44,7 @@ func (d *diagnosis) partition() string {
 	t, err := cluster.Demands(d.there, &engine.Launch{Request: &engine.Request{GPUs: 1, Options: d.settings.Cluster}})
 	begins := ""
 	if err == nil {
-		begins, _, err = t.Ask(d.there)
+		begins, _, err = t.Try(d.there)
 	}
 	if err != nil {
 		d.wrong(fmt.Sprintf("a job with %s: %v", strings.Join(t.Args, " "), err), "name the site's own, e.g. --cluster partition=NAME on Slurm, queue=NAME,gpu_resource=NAME on Grid Engine")

@@ -37,7 +37,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err := c.unmapped(s.Engine, dialect.Traits(s.Cluster).Immediate); err != nil {
 		return err
 	}
-	asked := cluster.Asked{Request: engine.Request{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
+	asked := cluster.JobRequest{Request: engine.Request{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
 	asked.Limit, _ = source.ParseDuration(s.Cluster["time"]) // was checked
 	if c.GPUMemory != usualNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
@@ -62,7 +62,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if most >= 0 && c.GPUs.min > most {
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
 	}
-	if _, refused, err := (cluster.Trial{Args: args}).Ask(dialect); err != nil && refused == cluster.Never {
+	if _, refused, err := (cluster.Trial{Args: args}).Try(dialect); err != nil && refused == cluster.Never {
 		return &batches.Failure{Code: batches.ExitFailed, Text: s.Engine + ": " + err.Error()}
 	}
 	ctx, stop := a.UntilSignal()
@@ -72,7 +72,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 		return err
 	}
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.OutTTY
-	name := cluster.Prefix(s.Cluster) + "-exec-" + c.Name
+	name := cluster.NamePrefix(s.Cluster) + "-exec-" + c.Name
 	if asked.GPUs > 0 {
 		argv = cluster.Guarded(dialect.Traits(s.Cluster).Granted, argv)
 	}
@@ -133,13 +133,13 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, diale
 		why, have := "", 0
 		if err := host.Flock(lock, unix.LOCK_EX, time.Second); err != nil {
 			why = "another gpurun of yours is submitting: " + err.Error()
-		} else if have, err = cluster.Asking(dialect, u.Username); err != nil {
+		} else if have, err = cluster.RequestedGPUs(dialect, u.Username); err != nil {
 			return nil, &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
 		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, batches.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
 			return func() {
 				defer lock.Close()
 				for range 30 { // seconds; it is listed at once, unless the cluster does not answer
-					if now, err := cluster.Asking(dialect, u.Username); err == nil && now > have {
+					if now, err := cluster.RequestedGPUs(dialect, u.Username); err == nil && now > have {
 						return
 					}
 					time.Sleep(time.Second)

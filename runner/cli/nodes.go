@@ -20,7 +20,7 @@ func (c *gpusCmd) nodes(a *app) error {
 	case c.JSON, c.Watch, len(c.Clear) > 0:
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--engine takes no --json, --watch or --clear", Hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
 	}
-	nodes, err := kind.Nodes().Ask()
+	nodes, err := kind.Nodes().Run()
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
 	}

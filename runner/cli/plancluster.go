@@ -86,7 +86,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}
 		if s.err == nil && !silent && i < maxTried {
-			begins, refused, err := s.Ask(dialect)
+			begins, refused, err := s.Try(dialect)
 			if silent = err != nil && refused == cluster.Unclear; silent {
 				fmt.Fprintf(to, "      %s does not say whether it would take them: %s\n", name, terminal.CleanText(err.Error()))
 			} else {

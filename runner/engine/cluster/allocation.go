@@ -9,8 +9,8 @@ import (
 	"gpurun/gpu"
 )
 
-// An Allocation is a job of a cluster in which gpurun itself runs: with the engine local, or for one
-// task of what it has submitted.
+// An Allocation is a cluster job that gpurun runs in: with the engine local, or as one task of a
+// submission.
 type Allocation struct {
 	dialect Dialect
 
@@ -23,15 +23,15 @@ type Allocation struct {
 
 	// Of a task of an array:
 	N    int    // its number in the submission, from 0
-	Task string // as Dialect.Task names it; "" if it is none
-	Node string // as the cluster calls it; "" if it does not say
-	GPUs string // the node's own numbers of its GPUs, whatever it may see; "" if it does not say
+	Task string // as Dialect.Task names it; "" if not a task
+	Node string // the cluster's name for the node; "" if unknown
+	GPUs string // the node's numbers of its GPUs, regardless of visibility; "" if unknown
 }
 
-// Shown is what a cluster says of an allocation.
+// Shown is a cluster's description of an allocation.
 type Shown struct {
-	Cluster  string // which of several with the same commands
-	Restarts string // as the Allocation has them; "" if it does not say
+	Cluster  string // its name, among clusters with the same commands
+	Restarts string // as in Allocation; "" if unknown
 	Ends     time.Time
 	Alive    bool
 }
@@ -51,7 +51,7 @@ func (a Allocation) String() string { return a.dialect.Name() + " job " + a.ID }
 
 // Look asks the cluster when an allocation ends. mark identifies the allocation for Over.
 func (a Allocation) Look() (ends time.Time, mark string, err error) {
-	s, err := a.dialect.Show(a.ID).Ask()
+	s, err := a.dialect.Show(a.ID).Run()
 	if err != nil {
 		return a.Ends, "", err
 	}
@@ -61,15 +61,15 @@ func (a Allocation) Look() (ends time.Time, mark string, err error) {
 	return a.Ends, strings.Join([]string{a.dialect.Name(), a.ID, a.Restarts, s.Cluster}, "/"), nil
 }
 
-// Over reports whether the allocation with a mark is certainly over, and with it all its processes.
-// a is the one that asks.
+// Over reports whether the allocation with a mark, and all its processes, are certainly over. a is
+// the caller's own allocation.
 func (a Allocation) Over(mark string, of Dialects) bool {
 	f := strings.SplitN(mark, "/", 4)
 	i := slices.IndexFunc(of, func(d Dialect) bool { return d.Name() == f[0] })
 	if len(f) != 4 || i < 0 {
 		return false
 	}
-	s, err := of[i].Show(f[1]).Ask()
+	s, err := of[i].Show(f[1]).Run()
 	again := s.Restarts != "" && s.Restarts != f[2] || a.ID == f[1] && a.Restarts != f[2]
 	return err == nil && s.Cluster == f[3] && (!s.Alive || again)
 }

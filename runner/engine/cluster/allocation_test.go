@@ -13,8 +13,8 @@ type shows struct {
 }
 
 func (shows) Name() string { return "slurm" }
-func (d shows) Show(string) Question[Shown] {
-	return Question[Shown]{Command{Args: []string{"true"}}, func(string) (Shown, error) {
+func (d shows) Show(string) Query[Shown] {
+	return Query[Shown]{Command{Args: []string{"true"}}, func(string) (Shown, error) {
 		if !d.ok {
 			return d.s, errors.New("it does not say")
 		}

@@ -14,16 +14,16 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// dooms are the tasks that the cluster is to end, until it has heard of it. They begin nothing
-// any more, or were stopped; so all that depends on it is when they leave the queue and the node.
-type dooms struct {
-	orders
-	all map[doom]bool
+// cancellations lists the tasks to cancel, until the cluster confirms. They were stopped or can no
+// longer begin, so a delay only affects when they leave the queue and the node.
+type cancellations struct {
+	commandSlot
+	all map[cancellation]bool
 	err error // of the last time
 }
 
-// A doom is a task.
-type doom struct {
+// A cancellation is a task to cancel, or anyTask of a submission.
+type cancellation struct {
 	submit *submit
 	n      int // anyTask for those that are listed without their number
 }
@@ -31,25 +31,25 @@ type doom struct {
 const anyTask = -1
 
 const (
-	doomFor      = 100 * time.Millisecond // how long others are waited for that can go with one
+	cancelFor    = 100 * time.Millisecond // how long others are waited for that can go with one
 	cancelAtOnce = 500                    // how many tasks or jobs one command names
 	longestPause = time.Minute            // between two tries
 )
 
-// doom has the cluster end a task, if it may have it.
-func (c *Cluster) doom(s *submit, n int) {
-	if s == nil || c.dooms.all[doom{s, n}] {
+// requestCancel asks the cluster to cancel a task that it may know.
+func (c *Cluster) requestCancel(s *submit, n int) {
+	if s == nil || c.cancels.all[cancellation{s, n}] {
 		return
 	}
-	c.dooms.all[doom{s, n}] = true
-	if at := time.Now().Add(doomFor); c.dooms.again.Before(at) {
-		c.dooms.again = at
+	c.cancels.all[cancellation{s, n}] = true
+	if at := time.Now().Add(cancelFor); c.cancels.again.Before(at) {
+		c.cancels.again = at
 	}
 }
 
-// cancel tells the cluster what it is to end, one command at a time.
+// cancel sends the next cancel command, one at a time.
 func (c *Cluster) cancel() {
-	d := &c.dooms
+	d := &c.cancels
 	if d.busy || len(d.all) == 0 || time.Now().Before(d.again) {
 		return
 	}
@@ -58,7 +58,7 @@ func (c *Cluster) cancel() {
 		c.unclear = c.unclear || len(d.all) > 0 // the list may show what was made of a submission
 		return
 	}
-	c.tell(&d.orders, "cancel", c.dialect.Order(Cancel, targets, 0), func(err error) {
+	c.send(&d.commandSlot, "cancel", c.dialect.Order(Cancel, targets, 0), func(err error) {
 		if d.err, c.unclear = err, true; err != nil {
 			return
 		}
@@ -68,18 +68,18 @@ func (c *Cluster) cancel() {
 	})
 }
 
-// targets names what is doomed for the cluster, at most so much, and returns what that covers:
-// a whole job if none of its attempts is open in any run, else each task.
-func (c *Cluster) targets(most int) (names []string, of []doom) {
-	for d := range c.dooms.all {
+// targets returns at most most names for a cancel command, and the cancellations they cover. It
+// names a whole job if none of its attempts is open in any run, and single tasks otherwise.
+func (c *Cluster) targets(most int) (names []string, of []cancellation) {
+	for d := range c.cancels.all {
 		s := d.submit
 		if c.submits[s.id] != s || !s.busy && s.gone >= goneAfter {
-			delete(c.dooms.all, d) // it was refused, or is no longer listed: its ID may be another's
+			delete(c.cancels.all, d) // it was refused, or is no longer listed: its ID may be another's
 		}
 	}
 	var last *submit
 	idle := false
-	for _, d := range slices.SortedFunc(maps.Keys(c.dooms.all), func(a, b doom) int {
+	for _, d := range slices.SortedFunc(maps.Keys(c.cancels.all), func(a, b cancellation) int {
 		return cmp.Or(cmp.Compare(a.submit.id, b.submit.id), cmp.Compare(a.n, b.n))
 	}) {
 		s := d.submit
@@ -88,7 +88,7 @@ func (c *Cluster) targets(most int) (names []string, of []doom) {
 		}
 		first := s != last
 		if first {
-			last, idle = s, s.open == 0 && !s.isElsewhere(anyTask)
+			last, idle = s, s.open == 0 && !s.hasForeignTask(anyTask)
 		}
 		switch {
 		case d.n == anyTask && !idle:
@@ -106,25 +106,25 @@ func (c *Cluster) targets(most int) (names []string, of []doom) {
 	return names, of
 }
 
-// partFor is how long the end of a run waits for a cluster to hear what it is to end.
-const partFor = 10 * time.Second
+// awaitCancelFor is how long the end of a run waits for a cluster to accept cancellations.
+const awaitCancelFor = 10 * time.Second
 
-// part waits until the cluster has heard of all that it is to end, for a while. Nothing else is
-// begun any more.
-func (c *Cluster) part() {
+// awaitCancels waits a limited time until the cluster has accepted all cancellations. Nothing else
+// is started meanwhile.
+func (c *Cluster) awaitCancels() {
 	heard := make(chan struct{})
 	c.post.Put(func() { c.heard = sync.OnceFunc(func() { close(heard) }) })
 	select {
 	case <-heard:
-	case <-time.After(partFor):
+	case <-time.After(awaitCancelFor):
 	case <-c.Leave:
 	}
 }
 
-// unheard says what the cluster was to end and has not heard of.
-func (c *Cluster) unheard() error {
-	names, _ := c.targets(len(c.dooms.all))
-	for d := range c.dooms.all {
+// pendingCancels returns an error that lists the cancellations that have not reached the cluster.
+func (c *Cluster) pendingCancels() error {
+	names, _ := c.targets(len(c.cancels.all))
+	for d := range c.cancels.all {
 		if s := d.submit; s.job == "" && !slices.Contains(names, s.name) {
 			names = append(names, s.name)
 		}
@@ -134,17 +134,17 @@ func (c *Cluster) unheard() error {
 	}
 	slices.Sort(names)
 	why := "no answer yet"
-	if c.dooms.err != nil {
-		why = c.dooms.err.Error()
+	if c.cancels.err != nil {
+		why = c.cancels.err.Error()
 	}
 	return fmt.Errorf("%s could not be told to cancel %d jobs of this batch (%s): when their turn comes they do nothing; to cancel them: %s",
-		c.dialect.Name(), len(c.dooms.all), why, c.dialect.ByHand(names))
+		c.dialect.Name(), len(c.cancels.all), why, c.dialect.ByHand(names))
 }
 
-// isElsewhere reports whether a task, or anyTask, is of an attempt that this run does not have and
-// that may be open: an earlier run may have had more job files, whose jobs went into one array
-// with those of this run's. What is over has a record of its end, or no folder any more.
-func (s *submit) isElsewhere(n int) bool {
+// hasForeignTask reports whether a task, or anyTask, belongs to another run's attempt that may be
+// open: an earlier run may have had more job files, with their jobs in the same array. An attempt
+// that is over has a record of its end, or no folder.
+func (s *submit) hasForeignTask(n int) bool {
 	if n != anyTask && s.ours[n] {
 		return false
 	}
@@ -156,23 +156,23 @@ func (s *submit) isElsewhere(n int) bool {
 		return mayBeOpen(s.dirs[n])
 	}
 	for n := range s.dirs {
-		if s.isElsewhere(n) {
+		if s.hasForeignTask(n) {
 			return true
 		}
 	}
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// isShared reports whether another run may have tasks of it.
-func (s *submit) isShared() bool { return len(s.ours) < len(s.marks) && s.isElsewhere(anyTask) }
+// isShared reports whether another run may have tasks of s.
+func (s *submit) isShared() bool { return len(s.ours) < len(s.marks) && s.hasForeignTask(anyTask) }
 
-// mayBeOpen reports whether an attempt may run, or may yet begin.
+// mayBeOpen reports whether an attempt may be running or may still begin.
 func mayBeOpen(dir string) bool {
 	s, err := readStatus(dir)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	end, _ := s.said(filepath.Base(dir))
+	end, _ := s.result(filepath.Base(dir))
 	return end == nil && claimedBy(dir) != voidMark
 }
 

@@ -28,14 +28,14 @@ func TestTargets(t *testing.T) {
 	coming, unknown := &submit{id: "c", name: "gr-c", busy: true}, &submit{id: "d", name: "gr-d"}
 	gone, refused := &submit{id: "e", name: "gr-e", gone: goneAfter}, &submit{id: "f", job: "19"}
 	forgotten := &submit{id: "g", job: "20", open: 1, gone: goneAfter} // and its ID given to another
-	c := &Cluster{dialect: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}}
+	c := &Cluster{dialect: plain{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}}
 	for _, s := range []*submit{over, open, coming, unknown, gone, refused, forgotten} {
 		c.submits[s.id] = s
 		for n := range 3 {
-			c.doom(s, n)
+			c.requestCancel(s, n)
 		}
 	}
-	c.doom(open, anyTask)
+	c.requestCancel(open, anyTask)
 	delete(c.submits, refused.id)
 	for most, want := range map[int]string{1: "17", 2: "17 18.0", 9: "17 18.0 18.1 18.2"} {
 		names, of := c.targets(most)
@@ -43,16 +43,16 @@ func TestTargets(t *testing.T) {
 			t.Errorf("at most %d: got %q for %d tasks, want %q", most, got, len(of), want)
 		}
 	}
-	err := c.unheard()
+	err := c.pendingCancels()
 	if want := "cancel 13 jobs of this batch (no answer yet): when their turn comes they do nothing; to cancel them: cancel 17 18.0 18.1 18.2 gr-c gr-d"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %v, want that it ends with %q", err, want)
 	}
-	if clear(c.dooms.all); c.unheard() != nil {
+	if clear(c.cancels.all); c.pendingCancels() != nil {
 		t.Error("nothing is left")
 	}
-	c.doom(refused, 0)
-	c.dooms.again, c.unclear = time.Time{}, true
-	if c.cancel(); len(c.dooms.all) > 0 || !c.unclear {
+	c.requestCancel(refused, 0)
+	c.cancels.again, c.unclear = time.Time{}, true
+	if c.cancel(); len(c.cancels.all) > 0 || !c.unclear {
 		t.Error("what else waits for the next list waits for long")
 	}
 }
@@ -76,16 +76,16 @@ func TestElsewhere(t *testing.T) {
 		for _, rest := range []bool{false, true} {
 			s, batch := prepared(t, 3)
 			s.id, s.job, s.rows = "s", "17", []Row{{State: Active, First: 0, Last: 1}, {State: Pending, First: 2, Last: 2, Rest: rest}}
-			c := &Cluster{dialect: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{"s": s}, live: map[string]*entry{}, out: engine.NewMailbox[engine.Event]()}
+			c := &Cluster{dialect: plain{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{"s": s}, live: map[string]*entry{}, out: engine.NewMailbox[engine.Event]()}
 			e := &entry{Identity: batch[0].Identity}
-			e.belong(s, 0)
+			e.assign(s, 0)
 			c.live[e.UniID] = e
 			c.end(e, &state.End{}) // it was this run's
 			swept := func() string {
 				for range 2 {
-					c.sweep()
-					for at := range c.strangers {
-						c.strangers[at] = time.Now().Add(-2 * strangeFor)
+					c.cancelStrays()
+					for at := range c.strayTasks {
+						c.strayTasks[at] = time.Now().Add(-2 * strayFor)
 					}
 				}
 				names, _ := c.targets(9)

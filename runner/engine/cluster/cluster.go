@@ -1,11 +1,12 @@
-// Package cluster runs attempts as jobs of a cluster's scheduler: what all of these have in
-// common. An attempt is a task of an array job. On its node runs gpurun's __task, with the
-// keeper of the local engine for this one attempt (task.go). Runner and nodes meet in files
-// only (files.go), so a run may be killed, and continued on another login node.
+// Package cluster runs attempts as jobs of a cluster's scheduler. It contains everything that does
+// not depend on the kind of cluster. An attempt is a task of an array job. Its node runs gpurun
+// __task, with the local engine's keeper for this one attempt (task.go). Runner and nodes
+// communicate only through files (files.go), so a run may be killed, and continued on another
+// login node.
 //
-// An attempt runs at most once: a node must create a marker first, and whoever wants to be sure
-// that it never runs creates it instead (claim). What becomes of an attempt is one table
-// (verdict.go).
+// An attempt runs at most once: a node must create a marker before it begins, and a runner that
+// wants to prevent the start creates the marker instead (claim). One table decides how an attempt
+// ends (verdict.go).
 package cluster
 
 import (
@@ -30,39 +31,39 @@ import (
 type Cluster struct {
 	engine.Config
 	dialect Dialect
-	binary  string // that the nodes run
-	file    string // in the names of its jobs
+	binary  string // the gpurun that nodes run
+	file    string // the job file's name, for names of cluster jobs
 	user    string
-	every   time.Duration // between two lists of the cluster's jobs, at most
+	every   time.Duration // longest interval between lists of the cluster's jobs
 	events  chan engine.Event
 	quit    chan struct{}
 	work    sync.WaitGroup
-	post    *engine.Mailbox[func()]       // for the one goroutine that owns the rest
-	out     *engine.Mailbox[engine.Event] // for those who read Events
+	post    *engine.Mailbox[func()]       // for the goroutine that owns the other fields
+	out     *engine.Mailbox[engine.Event] // for readers of Events
 
-	live      map[string]*entry // by uni_id
-	queue     []*engine.Launch  // to be submitted
-	submits   map[string]*submit
-	launched  time.Time // when something was last added to the queue
-	calling   bool      // a submission is under way
-	quota     quota
-	largest   int                // tasks of an array; shrinks when the cluster refuses that many
-	most      int                // of the next one
-	again     time.Time          // not to submit before
-	refused   map[string]respite // by the arguments of a submission
-	listing   bool
-	listed    time.Time            // when the last list was asked for
-	unclear   bool                 // something waits for the next list
-	asking    bool                 // the cluster is asked about what it no longer lists
-	strangers map[string]time.Time // tasks without an attempt, and since when they are listed
-	stops     []ending             // asked for and not yet begun
-	dooms     dooms
-	heard     func()               // at the end: once the cluster has heard of all dooms
-	slowest   time.Duration        // start of all seen; 0 for none seen
-	learned   bool                 // there was a list
-	granted   bool                 // an attempt of this run has had GPUs
-	small     map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
-	late      late
+	live       map[string]*entry // by uni_id
+	queue      []*engine.Launch  // to be submitted
+	submits    map[string]*submit
+	launched   time.Time // when something was last added to the queue
+	calling    bool      // a submission is under way
+	quota      quota
+	largest    int                // tasks of an array; shrinks when the cluster refuses that many
+	most       int                // of the next one
+	again      time.Time          // not to submit before
+	refused    map[string]backoff // by the arguments of a submission
+	listing    bool
+	listed     time.Time            // when the last list was asked for
+	unclear    bool                 // some attempt needs the next list soon
+	asking     bool                 // a query about unlisted tasks is in progress
+	strayTasks map[string]time.Time // tasks without an attempt, and since when they are listed
+	stops      []ending             // asked for and not yet begun
+	cancels    cancellations
+	heard      func()               // at the end: called once the cluster has accepted all cancellations
+	slowest    time.Duration        // start of all seen; 0 for none seen
+	learned    bool                 // there was a list
+	granted    bool                 // an attempt of this run has had GPUs
+	small      map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
+	outage     outage
 	steering
 }
 
@@ -70,19 +71,19 @@ type Cluster struct {
 type entry struct {
 	engine.Identity
 	submit    *submit // nil until it is submitted
-	n         int     // its task
-	gpus      int     // that it asks for
+	n         int     // its task number
+	gpus      int     // that it requests
 	never     bool    // it was never submitted
 	adopted   bool
 	shown     engine.Queued
-	told      bool // of its start
+	reported  bool // Running was emitted
 	paused    bool
 	held      bool      // as the cluster was told
-	freed     time.Time // when it was told the opposite, for a while
-	taken     bool      // an earlier run has withdrawn it, or stopped it before it began
+	freed     time.Time // when its release was requested; cleared after freedFor
+	withdrawn bool      // an earlier run has withdrawn it, or stopped it before it began
 	suspended bool      // by the cluster
 	task      *task
-	record    *wire.Record // that waits for the cluster's word
+	record    *wire.Record // its end, until the cluster confirms it
 	row       Row
 	over      time.Time     // when the row was first final
 	runs      time.Time     // when it was first listed as running, and since then always; zero if it is not
@@ -95,7 +96,7 @@ type entry struct {
 	beaten    time.Time // when that changed, or could not yet; or when it was first seen
 	stop      *request
 	since     time.Time // of the stop
-	chased    bool      // the cluster was asked to end it
+	chased    bool      // a cancel was requested after the stop
 }
 
 // A submit is an array job, or one that may become one.
@@ -109,7 +110,7 @@ type submit struct {
 	ours  map[int]bool // tasks that are, or were, this run's
 	marks []byte       // by task: heldMark if the cluster may have been told to hold it
 
-	throttle int      // that it was told; 0 for unknown
+	throttle int      // as last requested; 0 for unknown
 	shared   bool     // with another run, by the last list
 	dirs     []string // the folders of all attempts; nil until they are asked for
 	rows     []Row
@@ -132,11 +133,11 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 		c.Poll = defaultFiles
 	}
 	cl := &Cluster{
-		Config: c, dialect: dialect, file: strings.TrimSuffix(filepath.Base(c.Dir), ".yaml"), every: Every(c.Options), most: arrayMost, largest: arrayMost,
+		Config: c, dialect: dialect, file: strings.TrimSuffix(filepath.Base(c.Dir), ".yaml"), every: PollInterval(c.Options), most: arrayMost, largest: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: engine.NewMailbox[func()](), out: engine.NewMailbox[engine.Event](),
-		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{}, steering: steering{limits: limits{gpus: -1}},
-		refused: map[string]respite{},
+		live: map[string]*entry{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}, strayTasks: map[string]time.Time{}, small: map[string]gpu.Bytes{}, steering: steering{limits: limits{gpus: -1}},
+		refused: map[string]backoff{},
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
 	u, err := user.Current()
@@ -150,26 +151,26 @@ func open(dialect Dialect, c engine.Config) (*Cluster, error) {
 	if cl.binary, err = install(c.Dir, c.Options["gpurun"]); err != nil {
 		return nil, err
 	}
-	cl.remember()
+	cl.loadSubmissions()
 	cl.start(func() { cl.out.Pump(cl.events, cl.quit) })
 	cl.start(cl.run)
 	return cl, nil
 }
 
-// Every returns how often the cluster is asked about all jobs.
-func Every(options map[string]string) time.Duration {
+// PollInterval returns how often gpurun lists the cluster's jobs.
+func PollInterval(options map[string]string) time.Duration {
 	if d, err := time.ParseDuration(options["poll"]); err == nil && d > 0 {
 		return d
 	}
 	return defaultList
 }
 
-// Prefix returns what the names of commands in the cluster begin with.
-func Prefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
+// NamePrefix returns the prefix of the names of gpurun's cluster jobs.
+func NamePrefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
 
-// nameOf names an array after its jobs, as far as their names begin alike, and after their file.
-// What follows is the ID of the submission, by which its tasks are found again. What not every
-// cluster takes becomes "_".
+// nameOf names an array after the common prefix of its jobs' names, and their file. The ID of the
+// submission follows, by which its tasks are found again. Characters that some cluster refuses
+// become "_".
 func (c *Cluster) nameOf(batch []*engine.Launch, id string) string {
 	jobs := batch[0].Job
 	for _, l := range batch {
@@ -204,27 +205,27 @@ func (c *Cluster) start(f func()) {
 	})
 }
 
-// beside does what may take long in another goroutine, and what it returns in ours.
-func (c *Cluster) beside(f func() (then func())) {
+// inBackground runs f in another goroutine, and the function it returns in the owner's.
+func (c *Cluster) inBackground(f func() (then func())) {
 	c.Go(func() { c.post.Put(f()) })
 }
 
 // Events delivers all events.
 func (c *Cluster) Events() <-chan engine.Event { return c.events }
 
-// Close leaves the cluster's jobs alone, but those that it is to end.
+// Close sends pending cancellations and leaves all other cluster jobs alone.
 func (c *Cluster) Close() error {
 	select {
 	case <-c.quit:
 		return nil
 	default:
 	}
-	c.part()
+	c.awaitCancels()
 	close(c.quit)
 	c.work.Wait()
 	close(c.events)
 	_ = c.Lock.Close() // of no file it is an error
-	return c.unheard()
+	return c.pendingCancels()
 }
 
 func (c *Cluster) emit(ev engine.Event) { c.out.Put(ev) }
@@ -251,15 +252,15 @@ func (c *Cluster) run() {
 		if c.heard == nil {
 			c.submitNext()
 			if !c.calling && !c.quota.awaits {
-				c.quota.free(c.Lock)
+				c.quota.unlock(c.Lock)
 			}
 		}
 		if c.heard != nil || !c.steer() {
 			c.cancel()
 		}
 		c.list()
-		c.late.tell(c)
-		if c.heard != nil && len(c.dooms.all) == 0 {
+		c.outage.report(c)
+		if c.heard != nil && len(c.cancels.all) == 0 {
 			c.heard()
 		}
 	}
@@ -270,38 +271,38 @@ func (c *Cluster) pause() time.Duration {
 	return min(max(100*time.Millisecond, time.Duration(len(c.live))*5*time.Millisecond), c.Poll)
 }
 
-// Launch has attempts submitted.
+// Launch queues attempts for submission.
 func (c *Cluster) Launch(all ...engine.Launch) {
 	c.post.Put(func() {
 		if len(c.queue) == 0 && !c.calling {
-			c.gather(gatherFor)
+			c.batchLaunches(gatherFor)
 		}
 		c.launched = time.Now()
 		for i := range all {
 			if l := &all[i]; c.live[l.UniID] == nil {
-				c.live[l.UniID] = &entry{Identity: l.Identity, gpus: asked(l), beaten: time.Now()}
+				c.live[l.UniID] = &entry{Identity: l.Identity, gpus: gpusOf(l), beaten: time.Now()}
 				c.queue = append(c.queue, l)
 			}
 		}
 	})
 }
 
-// How long the first attempt waits for others that can go with it, and how long after the last
-// one those do that would be held.
+// How long the first attempt waits for others of the same array, and how long attempts that would
+// be held wait after the last one.
 const (
 	gatherFor  = 30 * time.Millisecond
 	gatherHeld = 500 * time.Millisecond
 )
 
-// gather lets what is launched now go together.
-func (c *Cluster) gather(during time.Duration) {
+// batchLaunches delays the submission, so that attempts launched together share an array.
+func (c *Cluster) batchLaunches(during time.Duration) {
 	if at := time.Now().Add(during); c.again.Before(at) {
 		c.again = at
 		time.AfterFunc(during, func() { c.post.Put(func() {}) })
 	}
 }
 
-// Adopt takes on attempts that an earlier run submitted, or was about to.
+// Adopt reattaches to attempts that an earlier run submitted, or was about to submit.
 func (c *Cluster) Adopt(all ...engine.Attempt) {
 	c.post.Put(func() {
 		for _, a := range all {
@@ -314,20 +315,20 @@ func (c *Cluster) Adopt(all ...engine.Attempt) {
 	})
 }
 
-// find finds out where an attempt of an earlier run was submitted.
+// find finds the submission of an attempt of an earlier run.
 func (c *Cluster) find(e *entry, s status) {
 	p, ok := s.place()
 	if !ok {
 		e.never = true // judged like one whose whole submission is gone
 		return
 	}
-	e.gpus, e.taken = p.GPUs, claimedBy(e.Dir) == voidMark
-	e.belong(c.known(p.Submit), p.Task)
+	e.gpus, e.withdrawn = p.GPUs, claimedBy(e.Dir) == voidMark
+	e.assign(c.submissionOf(p.Submit), p.Task)
 	e.held = e.n < len(e.submit.marks) && e.submit.marks[e.n] == heldMark
 }
 
-// belong notes which task of a submission an attempt is.
-func (e *entry) belong(s *submit, n int) {
+// assign records the attempt's submission and task number.
+func (e *entry) assign(s *submit, n int) {
 	if s.ours == nil {
 		s.ours = map[int]bool{}
 	}
@@ -335,16 +336,16 @@ func (e *entry) belong(s *submit, n int) {
 	s.open++
 }
 
-// remember finds the submissions of earlier runs, some of whose tasks may still be listed.
-func (c *Cluster) remember() {
+// loadSubmissions reads the submissions of earlier runs, whose tasks may still be listed.
+func (c *Cluster) loadSubmissions() {
 	entries, _ := os.ReadDir(filepath.Join(c.Dir, submitsDir))
 	for _, e := range entries {
-		c.known(filepath.Join(c.Dir, submitsDir, e.Name()))
+		c.submissionOf(filepath.Join(c.Dir, submitsDir, e.Name()))
 	}
 }
 
-// known returns a submission of an earlier run.
-func (c *Cluster) known(dir string) *submit {
+// submissionOf returns the submission in a folder, loading it if necessary.
+func (c *Cluster) submissionOf(dir string) *submit {
 	name := filepath.Base(dir)
 	id := idIn(name)
 	s := c.submits[id]
@@ -365,10 +366,10 @@ func (c *Cluster) sorted() []*entry {
 	return all
 }
 
-// end reports an attempt's end, the last that is heard of it.
+// end reports an attempt's end and forgets the attempt.
 func (c *Cluster) end(e *entry, ended *state.End) {
 	delete(c.live, e.UniID)
-	c.hurry()
+	c.retrySoon()
 	if e.submit != nil {
 		e.submit.open--
 	}

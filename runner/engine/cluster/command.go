@@ -16,15 +16,15 @@ import (
 	"gpurun/runner/engine"
 )
 
-// How long a command of the cluster may take. A submission is left alone for longer: ended in
-// the middle, nobody knows whether it was heard.
+// How long a command of the cluster may take. A submission may take longer: if it is killed, it is
+// unknown whether the cluster accepted it.
 const (
 	commandLimit = 30 * time.Second
 	submitLimit  = 3 * time.Minute
 	lateAfter    = 5 * time.Second
 )
 
-// run runs a command of the cluster and returns what it printed, and what beside, even if it failed.
+// run runs a command of the cluster and returns its stdout and stderr, even if it failed.
 func (c Command) run() (out, notes string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
@@ -40,12 +40,12 @@ func (c Command) run() (out, notes string, err error) {
 		return "", "", fmt.Errorf("%s has not answered in %v", c.Name(), commandLimit)
 	}
 	if err != nil {
-		return "", stderr.String(), fmt.Errorf("%s: %w", c.Name(), said(err, stderr.String()))
+		return "", stderr.String(), fmt.Errorf("%s: %w", c.Name(), commandError(err, stderr.String()))
 	}
 	return stdout.String(), stderr.String(), nil
 }
 
-// Name returns what is called, also by a shell, whose $0 says it.
+// Name returns the name of the program; for a shell command, its $0.
 func (c Command) Name() string {
 	if c.Args[0] == "sh" && len(c.Args) > 3 {
 		return c.Args[3]
@@ -53,8 +53,8 @@ func (c Command) Name() string {
 	return c.Args[0]
 }
 
-// said returns the first line that a failed command printed, or else the error.
-func said(err error, stderr string) error {
+// commandError returns the first line of a failed command's stderr, or err without one.
+func commandError(err error, stderr string) error {
 	for line := range strings.Lines(stderr) {
 		if line = strings.TrimSpace(line); line != "" {
 			return errors.New(line)
@@ -63,11 +63,12 @@ func said(err error, stderr string) error {
 	return err
 }
 
-// environ is what all of the cluster's commands get of our environment: a job that this may be in
-// has variables that would override arguments. Times are printed and read in the same zone.
+// environ returns the environment of the cluster's commands. It excludes the variables of a
+// surrounding cluster job, which would override arguments. TZ makes commands print times in our
+// zone.
 func environ() []string { return Passed("PATH", "HOME", "USER", "LANG", "TZ") }
 
-// Passed returns those of some variables that are set, for a Command.
+// Passed returns the given variables that are set, for a Command.
 func Passed(names ...string) (env []string) {
 	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
@@ -77,21 +78,21 @@ func Passed(names ...string) (env []string) {
 	return env
 }
 
-// late is what the cluster does not answer now.
-type late struct {
+// outage tracks a command that the cluster does not answer.
+type outage struct {
 	began map[string]time.Time // commands under way, by what they do
 	wrong map[string]string    // what was wrong first with each, until it succeeds
 	said  []string
 }
 
-func (l *late) begin(what string) {
+func (l *outage) begin(what string) {
 	if l.began == nil {
 		l.began, l.wrong = map[string]time.Time{}, map[string]string{}
 	}
 	l.began[what] = time.Now()
 }
 
-func (l *late) done(what string, err error) {
+func (l *outage) done(what string, err error) {
 	delete(l.began, what)
 	if err == nil {
 		delete(l.wrong, what)
@@ -100,8 +101,8 @@ func (l *late) done(what string, err error) {
 	}
 }
 
-// tell says what is wrong when that changes.
-func (l *late) tell(c *Cluster) {
+// report emits the problem when it changes.
+func (l *outage) report(c *Cluster) {
 	var now []string
 	for _, what := range []string{"submit", "list", "cancel", "hold"} {
 		if began, ok := l.began[what]; ok && time.Since(began) > lateAfter && l.wrong[what] == "" {
@@ -117,30 +118,30 @@ func (l *late) tell(c *Cluster) {
 	}
 }
 
-// orders are commands of one kind, given one at a time.
-type orders struct {
+// A commandSlot runs commands of one kind, one at a time.
+type commandSlot struct {
 	busy  bool          // the cluster is being told
 	again time.Time     // not before
 	pause time.Duration // after the next failure
 }
 
-// tell gives an order, and then calls heard in our goroutine.
-func (c *Cluster) tell(o *orders, what string, command Command, heard func(error)) {
+// send runs a command, and then calls heard in the owner's goroutine.
+func (c *Cluster) send(o *commandSlot, what string, command Command, heard func(error)) {
 	o.busy = true
-	c.late.begin(what)
-	c.beside(func() func() {
+	c.outage.begin(what)
+	c.inBackground(func() func() {
 		_, _, err := command.run()
 		return func() {
 			o.busy = false
-			c.told(o, what, err)
+			c.answered(o, what, err)
 			heard(err)
 		}
 	})
 }
 
-// told notes how an order was heard.
-func (c *Cluster) told(o *orders, what string, err error) {
-	if c.late.done(what, err); err == nil {
+// answered records the result of a command.
+func (c *Cluster) answered(o *commandSlot, what string, err error) {
+	if c.outage.done(what, err); err == nil {
 		o.pause = 0
 		return
 	}
@@ -149,21 +150,21 @@ func (c *Cluster) told(o *orders, what string, err error) {
 	o.again = time.Now().Add(o.pause)
 }
 
-// WithoutJob returns an environment without what a cluster says of the job that it is in, which
-// its commands would take for arguments, and without the GPUs that are visible here.
+// WithoutJob removes from an environment the variables of a surrounding cluster job, which the
+// cluster's commands would take for arguments, and those that select visible GPUs.
 func (all Dialects) WithoutJob(env []string) []string {
 	patterns := []string{visible}
 	for _, d := range all {
 		patterns = append(patterns, d.Traits(nil).Arguments...)
 	}
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return among(patterns, kv) })
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return matchesAny(patterns, kv) })
 }
 
-// visible are the variables that say which GPUs a process sees.
+// visible matches the variables that select a process's GPUs.
 const visible = "*VISIBLE_DEVICES"
 
-// among reports whether a variable fits one of some patterns. What follows ! is none.
-func among(patterns []string, kv string) (is bool) {
+// matchesAny reports whether a variable matches one of the patterns. Patterns after "!" exclude.
+func matchesAny(patterns []string, kv string) (is bool) {
 	name, _, _ := strings.Cut(kv, "=")
 	for _, p := range patterns {
 		p, not := strings.CutPrefix(p, "!")

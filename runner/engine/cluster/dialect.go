@@ -9,91 +9,94 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A Dialect is what one kind of cluster calls things: its commands, what their output means, and the
-// variables of its nodes. It runs nothing itself.
+// A Dialect describes one kind of cluster: its commands, their output, and the variables of its
+// nodes. It runs nothing itself.
 type Dialect interface {
 	// Name is the engine's, on the command line and in the ledger.
 	Name() string
-	// Traits returns what depends on no job.
+	// Traits returns the properties that are independent of jobs.
 	Traits(options map[string]string) Traits
 	// Allocation returns the job that an environment belongs to, without ID if it belongs to none.
 	Allocation(getenv func(string) string) Allocation
-	// Args returns what a job's demands are in a submission, or which key has no counterpart.
-	Args(a Asked) ([]string, error)
+	// Args returns a job's request as arguments of a submission. The error names a key without a
+	// counterpart.
+	Args(a JobRequest) ([]string, error)
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
 
 	// Submit returns the command that reads a script and submits it as an array.
 	Submit(a Array, args []string) Command
-	// Answer reads what that printed: the job's ID, "" if it was not accepted; then whether nothing
-	// was submitted for certain, why, and what to do about it. Without a reason Try has that.
+	// Answer parses the output of Submit: the job's ID, "" if it was not accepted; how it was
+	// refused; and the reason with a fix. If it has no reason, Try does.
 	Answer(stdout, stderr string) (job string, is Refusal, why string)
-	// Limits asks why a job with these arguments would be accepted and wait for ever. It has no
+	// Limits asks why a job with these arguments would be accepted but wait forever. It has no
 	// command if Submit refuses such a job.
-	Limits(args []string) Question[string]
-	// Try asks what would become of such a job, and submits nothing: when it would begin, from all
-	// that is printed, "" if that is not said.
-	Try(args []string) Question[string]
-	// Exec returns the command that runs another one on GPUs, with this terminal if there is one.
+	Limits(args []string) Query[string]
+	// Try asks when such a job would begin, without submitting it; "" if the cluster has no
+	// estimate.
+	Try(args []string) Query[string]
+	// Exec returns a command that runs argv on GPUs of the cluster, attached to this terminal if
+	// there is one.
 	Exec(name string, args, argv []string, terminal bool) Command
 
 	// List asks for all jobs of this user.
-	List(user string) Question[[]Row]
+	List(user string) Query[[]Row]
 	// Past asks about jobs that are no longer listed, or why listed ones can never start.
-	Past(jobs []string) Question[[]Row]
+	Past(jobs []string) Query[[]Row]
 	// Show asks about an allocation.
-	Show(id string) Question[Shown]
-	// Nodes asks for the nodes, and who is on them.
-	Nodes() Question[[]Node]
+	Show(id string) Query[Shown]
+	// Nodes asks for the nodes and their users.
+	Nodes() Query[[]Node]
 
-	// Order returns the command that does something with tasks, given as returned by Task, and jobs,
-	// given by their IDs. Those that are over are no error. Only a Throttle has an n.
+	// Order returns the command that applies an order to tasks, named as by Task, and jobs, named by
+	// ID. Targets that are over are not an error. Only a Throttle uses n.
 	Order(do Order, what []string, n int) Command
-	// ByHand returns what people type to cancel these, and jobs of which only the name is known.
+	// ByHand returns the command that a user types to cancel these targets, which may be job names.
 	ByHand(what []string) string
 }
 
-// Traits are what depends on no job. Patterns of variables are those of path.Match.
+// Traits are properties of a cluster that are independent of jobs. Patterns of variables are those
+// of path.Match.
 type Traits struct {
-	Keeps     bool     // no job is ever forgotten that was accepted: one that is gone without an end was cancelled
-	Gapless   bool     // a throttle only counts while the tasks that wait are one range
+	Keeps     bool     // it never forgets an accepted job: one that is gone without an end was cancelled
+	Gapless   bool     // a throttle only works while the waiting tasks are one range
 	Daemon    bool     // tasks have the environment of the node's daemon, not of the submission
-	Sets      []string // variables that a node has from the cluster
+	Sets      []string // variables that the cluster sets on a node
 	Arguments []string // variables of a job that the cluster's commands take for arguments
 	Deaf      bool     // the command of Exec ignores SIGTERM and SIGHUP
-	Immediate string   // what to do instead of exec --no-wait
+	Immediate string   // the alternative to exec --no-wait
 	Granted   string   // variable that may have the numbers of a job's GPUs on a node that does not set CUDA_VISIBLE_DEVICES; "" for none
 }
 
-// Dialects are those of all clusters that gpurun knows.
+// Dialects lists the dialects of all supported clusters.
 type Dialects []Dialect
 
-// An Order is what a cluster is to do with tasks and jobs.
+// An Order is an operation on tasks and jobs in a cluster.
 type Order int
 
 // The orders.
 const (
 	Cancel   Order = iota
-	Hold           // keep from starting; those that run go on
-	Release        // let start again
+	Hold           // prevent the start; running tasks continue
+	Release        // undo Hold
 	Throttle       // bound how many tasks of a job run at once
 )
 
-// A Command is a program with its arguments, and what to add to its environment. It is empty
-// if there is nothing to run.
+// A Command is a program with its arguments and additions to its environment. The zero Command
+// runs nothing.
 type Command struct {
 	Args []string
 	Env  []string
 }
 
-// A Question is a command that changes nothing, and what reads its output.
-type Question[T any] struct {
+// A Query is a command that changes nothing, with a parser of its output.
+type Query[T any] struct {
 	Command
 	Read func(stdout string) (T, error)
 }
 
-// Ask runs the command.
-func (q Question[T]) Ask() (answer T, err error) {
+// Run runs the command.
+func (q Query[T]) Run() (answer T, err error) {
 	out, _, err := q.run()
 	if err != nil {
 		return answer, err
@@ -110,21 +113,21 @@ type Array struct {
 	Held     bool // until they are released
 }
 
-// Asked is what Args maps. Without a Limit, the cluster's own holds.
-type Asked struct {
+// A JobRequest is the input of Dialect.Args. Without a Limit, the cluster's own applies.
+type JobRequest struct {
 	engine.Request
 	Small []string // nodes whose GPUs are too small for it
 }
 
-// Excluded returns the nodes that must not run it.
-func (a Asked) Excluded() []string {
+// Excluded returns the nodes that must not run the job.
+func (a JobRequest) Excluded() []string {
 	if list := a.Options["exclude"]; list != "" {
 		return append(strings.Split(list, ","), a.Small...)
 	}
 	return a.Small
 }
 
-// A Refusal is why a submission was refused.
+// A Refusal classifies why a submission was refused.
 type Refusal int
 
 // What a refusal means.
@@ -137,7 +140,7 @@ const (
 	Unreachable                // nothing was sent
 )
 
-// A Row is a task as the cluster lists it.
+// A Row is a task, or a range of tasks, in the cluster's list of jobs.
 type Row struct {
 	Name      string // of its job
 	Job       string // ID
@@ -146,25 +149,25 @@ type Row struct {
 	Rest      bool // it stands for all tasks of the job without a row of their own
 	State     State
 	Reason    string    // why it waits
-	Expected  time.Time // when the first of these tasks begins, by the cluster's own estimate; zero if it says nothing
-	Never     bool      // and it can never start as it was submitted; without a Reason, Past has that
-	Suspended bool      // it has begun, and stands still
+	Expected  time.Time // the cluster's estimate of the first task's start; zero if it has none
+	Never     bool      // it can never start as submitted; without a Reason, Past has one
+	Suspended bool      // it has begun and is suspended
 	Node      string
-	Throttle  int    // of the job; 0 if it is not known
-	Mixed     bool   // it stands for tasks that wait for different reasons, such as some that are held
+	Throttle  int    // of the job; 0 if unknown
+	Mixed     bool   // its tasks wait for different reasons, such as some that are held
 	GPUs      int    // of each of these tasks
 	Raw       int    // wait status, once it is over
 	Word      string // the cluster's own for State
 }
 
-// State is how a task is, for the cluster.
+// State is a task's state in the cluster.
 type State int
 
 // The states of a task.
 const (
 	Gone      State = iota // not listed
 	Pending                // it waits for its turn
-	Stuck                  // it waits for ever: somebody has to act
+	Stuck                  // it waits until a person acts
 	Active                 // it is about to begin or to end, or suspended
 	Runs                   // it was given to its node
 	Completed              // the states from here on are final

@@ -21,14 +21,14 @@ import (
 	"gpurun/state/host"
 )
 
-// Nodes see what others wrote late, some by half a minute, and names that appear latest of all.
-// So each side reads only names that were there before the submission, of a fixed length and
-// overwritten in place. Only claimFile appears later, and everybody tries to create it, which no
-// cache answers. No file is written by two nodes: each may keep a page of it, and write it back
-// whole. And there are few files, because making them takes longer than anything else.
+// On a network file system, nodes may see writes half a minute late, and new names even later. So
+// each side reads only files that existed before the submission, have a fixed length, and are
+// overwritten in place. The exception is claimFile: both sides try to create it, which no cache
+// answers. No file is written by two nodes, because each may cache a page and write it back whole.
+// There are few files, because creating them is the slowest operation.
 //
-// An attempt has these. Behind the record in wire.StatusFile, the node writes its task; what
-// comes then is never overwritten: its place.
+// An attempt has the following files. wire.StatusFile contains the record, then the task that the
+// node writes, then the place, which is never overwritten.
 const (
 	claimFile = "claimed" // by the node that runs it, or voidMark: it never runs
 	voidMark  = "void"
@@ -52,7 +52,7 @@ const (
 	stopSize = 64
 )
 
-// A place is where an attempt was submitted. With it the attempt counts as submitted.
+// A place names the submission of an attempt. An attempt with a place counts as submitted.
 type place struct {
 	Engine string `json:"engine"`
 	Submit string `json:"submit"`         // the submission's folder
@@ -60,7 +60,7 @@ type place struct {
 	GPUs   int    `json:"gpus,omitempty"` // that it asks for
 }
 
-// A task is what the node says of an attempt that it runs.
+// A task is a node's report on the attempt that it runs.
 type task struct {
 	UniID   string          `json:"uni_id"`
 	Host    string          `json:"host"`
@@ -73,7 +73,7 @@ type task struct {
 	Stray      string             `json:"stray,omitempty"` // what of it is on a GPU that it was not given
 }
 
-// beatEvery is how often a keeper shows that it lives.
+// beatEvery is the interval of a keeper's heartbeat.
 const beatEvery = 30 * time.Second
 
 // write writes a new file.
@@ -86,7 +86,7 @@ func write(path string, content []byte, mode os.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// overwrite replaces a part of a file, and waits for the disk.
+// overwrite replaces a part of a file, and syncs it.
 func overwrite(path string, from int64, content []byte) error {
 	f, err := host.OpenOwn(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -96,12 +96,11 @@ func overwrite(path string, from int64, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// blank is a status up to the place. The record says that another attempt has ended, which
-// nobody takes for this one's.
+// blank is a status up to the place. Its record is of another attempt, so readers ignore it.
 var blank = append((&wire.Record{State: wire.StateOver, UniID: "none", End: state.End{ExitCode: -1, Lost: true, Void: true}}).Encode(), wire.Seal([]byte("{}"), taskSize)...)
 
-// lay makes the file of an attempt that is to be submitted.
-func lay(dir string, p place) error {
+// writeStatus creates the status file of an attempt before its submission.
+func writeStatus(dir string, p place) error {
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -109,22 +108,21 @@ func lay(dir string, p place) error {
 	return write(filepath.Join(dir, wire.StatusFile), slices.Concat(blank, b), 0o644)
 }
 
-// A status is what an attempt's file says.
+// A status is the content of an attempt's status file.
 type status []byte
 
 // readStatus reads an attempt's file.
 func readStatus(dir string) (status, error) { return wire.ReadStatus(dir) }
 
-// place returns where the attempt was submitted. Without one it never was: the file was not
-// written to its end.
+// place returns the attempt's submission. If the file was not written to its end, there is none,
+// and the attempt was never submitted.
 func (s status) place() (p place, ok bool) {
 	err := json.Unmarshal(s[min(len(s), placeFrom):], &p)
 	return p, err == nil
 }
 
-// said returns what the node has said of the attempt: the record of its end, and its task. Each
-// is nil if there is none.
-func (s status) said(uniID string) (end *wire.Record, t *task) {
+// result returns the node's record of the attempt's end, and its task; nil if there is none.
+func (s status) result(uniID string) (end *wire.Record, t *task) {
 	if bytes.HasPrefix(s, blank) {
 		return nil, nil
 	}
@@ -138,8 +136,8 @@ func (s status) said(uniID string) (end *wire.Record, t *task) {
 	return end, t
 }
 
-// eachLaunch reads what is to be run for a submission, task by task, as Pack wrote it, until it
-// is enough.
+// eachLaunch passes the launches of a submission, as written by Pack, to enough until that returns
+// true.
 func eachLaunch(submission string, enough func(n int, line []byte) bool) error {
 	f, err := host.OpenOwn(filepath.Join(submission, launchesFile), os.O_RDONLY, 0)
 	if err != nil {
@@ -158,7 +156,7 @@ func eachLaunch(submission string, enough func(n int, line []byte) bool) error {
 	}
 }
 
-// launch reads what is to be run for an attempt.
+// launch reads the launch of the attempt.
 func (p place) launch() (l *engine.Launch, err error) {
 	bad := fmt.Errorf("%s has no task %d", p.Submit, p.Task)
 	err = eachLaunch(p.Submit, func(n int, line []byte) bool {
@@ -187,7 +185,7 @@ func (t *task) put(dir string) error {
 	}
 }
 
-// running is what a task means to the run.
+// running returns a task as an event of the engine.
 func (t *task) running(adopted bool) *engine.Running {
 	r := *t.Running
 	r.Adopted, r.Host = adopted, t.Host
@@ -195,8 +193,8 @@ func (t *task) running(adopted bool) *engine.Running {
 	return &r
 }
 
-// claim creates the marker by which an attempt runs at most once: whoever wins decides. The
-// error is fs.ErrExist for a loser.
+// claim creates the marker that makes an attempt run at most once. Only one caller succeeds; for
+// all others the error is fs.ErrExist.
 func claim(dir, by string) error {
 	f, err := host.OpenOwn(filepath.Join(dir, claimFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -209,9 +207,9 @@ func claim(dir, by string) error {
 	return nil
 }
 
-// void keeps an attempt from ever running. It returns false if a node has it already, or if
-// that cannot be told.
-func void(dir string) bool {
+// forbid prevents an attempt from ever running. It returns false if a node has claimed it, or if
+// that is unknown.
+func forbid(dir string) bool {
 	if err := os.MkdirAll(dir, 0o755); err != nil { // somebody may have removed it; a node needs it as much
 		return false
 	}
@@ -219,7 +217,7 @@ func void(dir string) bool {
 	return err == nil || errors.Is(err, fs.ErrExist) && claimedBy(dir) == voidMark
 }
 
-// claimedBy returns who has an attempt, "" for nobody.
+// claimedBy returns the node that has claimed an attempt, or "".
 func claimedBy(dir string) string {
 	b, err := host.ReadOwn(filepath.Join(dir, claimFile), 4096)
 	if err != nil {
@@ -231,7 +229,7 @@ func claimedBy(dir string) string {
 	return string(b)
 }
 
-// A request is what the runner asks of the node: to stop an attempt.
+// A request asks the node to stop an attempt.
 type request struct {
 	how string // "term" or "kill"; "" for nothing yet
 	why string

@@ -32,7 +32,7 @@ func TestClaim(t *testing.T) {
 				switch {
 				case i%2 == 0 && claim(dir, "node1 7_0") == nil:
 					nodes.Add(1)
-				case i%2 == 1 && void(dir):
+				case i%2 == 1 && forbid(dir):
 					voids.Add(1)
 				}
 			})
@@ -110,10 +110,10 @@ func TestPrepare(t *testing.T) {
 		if got, err := p.launch(); err != nil || !reflect.DeepEqual(got, l) {
 			t.Errorf("got %+v, %v, want %+v", got, err, l)
 		}
-		if end, begun := st.said(l.UniID); end != nil || begun != nil || readRequest(p) != (request{}) || claimedBy(l.Dir) != "" {
+		if end, begun := st.result(l.UniID); end != nil || begun != nil || readRequest(p) != (request{}) || claimedBy(l.Dir) != "" {
 			t.Error("an attempt that nobody has begun or stopped")
 		}
-		if err := lay(l.Dir, p); err == nil {
+		if err := writeStatus(l.Dir, p); err == nil {
 			t.Error("an attempt was prepared twice")
 		}
 	}
@@ -134,10 +134,10 @@ func TestStatus(t *testing.T) {
 		if p, ok := st.place(); !ok || p != want {
 			t.Errorf("its place is %+v, %v", p, ok)
 		}
-		if end, begun := st.said("u9"); end != nil || begun != nil {
+		if end, begun := st.result("u9"); end != nil || begun != nil {
 			t.Errorf("another attempt's was read as this one's: %+v, %+v", end, begun)
 		}
-		return st.said("u0")
+		return st.result("u0")
 	}
 	Task := &task{UniID: "u0", Host: "node1", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Stray: strings.Repeat("\"", 3000)}
 	if err := Task.put(dir); err != nil {
@@ -201,7 +201,7 @@ func TestScript(t *testing.T) {
 
 func TestHarmless(t *testing.T) {
 	for status, want := range map[int]int{0: 0, 3: 3, 99: 98, 100: 98, -1: 137} {
-		if got := harmless(status); got != want {
+		if got := safeStatus(status); got != want {
 			t.Errorf("%d: got %d, want %d", status, got, want)
 		}
 	}
@@ -217,7 +217,7 @@ func TestFurnish(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,3")
 	n := &node{all: []string{"SLURM*", visible}}
 	l := &engine.Launch{Command: engine.Command{Commands: []string{"run " + engine.Token("gpu_list") + " " + engine.Token("gpu")}, Env: []string{"MINE=" + engine.Token("ngpus")}}, Request: &engine.Request{GPUs: 2}}
-	n.furnish(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
+	n.completeLaunch(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
 	for name, want := range map[string]string{"HOME": "/h", "SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "2,3", "MINE": "2"} {
 		if got := engine.Variable(l.Env, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
@@ -227,7 +227,7 @@ func TestFurnish(t *testing.T) {
 		t.Errorf("got %q, %+v", l.Commands, l.Grant)
 	}
 	cpu := &engine.Launch{Request: &engine.Request{}}
-	n.furnish(cpu, sub, &task{})
+	n.completeLaunch(cpu, sub, &task{})
 	if got := engine.Variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {
 		t.Errorf("a CPU job sees the GPUs %q", got)
 	}
@@ -259,7 +259,7 @@ func TestNoGPUsSaid(t *testing.T) {
 		{&engine.Launch{Request: &engine.Request{}}, nil, false},
 		{&engine.Launch{}, nil, false},
 	} {
-		if why := unsaid(c.l, c.env, "node7", "SGE_HGR_gpu"); (why != "") != c.refused || c.refused && !strings.HasPrefix(why, "node7 does not say") {
+		if why := refuseUnknownGPUs(c.l, c.env, "node7", "SGE_HGR_gpu"); (why != "") != c.refused || c.refused && !strings.HasPrefix(why, "node7 does not say") {
 			t.Errorf("%+v with %q: %q", c.l.Request, c.env, why)
 		}
 	}
@@ -287,7 +287,7 @@ func TestGranted(t *testing.T) {
 			name, value, _ := strings.Cut(kv, "=")
 			t.Setenv(name, value)
 		}
-		if heed("SGE_HGR_gpu"); os.Getenv("CUDA_VISIBLE_DEVICES") != c.want {
+		if useGranted("SGE_HGR_gpu"); os.Getenv("CUDA_VISIBLE_DEVICES") != c.want {
 			t.Errorf("%q: a task sees %q, want %q", c.env, os.Getenv("CUDA_VISIBLE_DEVICES"), c.want)
 		}
 		argv := Guarded("SGE_HGR_gpu", []string{"sh", "-c", `echo "$CUDA_VISIBLE_DEVICES $1"`, "x", "a  b"})

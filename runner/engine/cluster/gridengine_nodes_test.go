@@ -33,7 +33,7 @@ func TestRealNodes(t *testing.T) {
 	b := sgeSite.New(t, "jobs: []")
 	sgeSite.Take(b, "3")
 	b.Until("its GPUs are listed as taken", 30*time.Second, func() bool {
-		nodes, err := sgeSite.Dialect.Nodes().Ask()
+		nodes, err := sgeSite.Dialect.Nodes().Run()
 		return err == nil && len(nodes) == 1 && nodes[0].GPUs == 4 && nodes[0].Used == 3
 	})
 	out := b.Run("gpus", "--engine", "sge")

@@ -15,10 +15,10 @@ import (
 	"gpurun/state"
 )
 
-// Kind is the kind of engine for clusters that speak this dialect.
+// Kind is the kind of engine for clusters of one dialect.
 type Kind struct{ Dialect }
 
-// Abilities says that the cluster chooses the GPUs, when it is an attempt's turn.
+// Abilities says that the cluster queues attempts and chooses their GPUs.
 func (k Kind) Abilities() engine.Abilities {
 	return engine.Abilities{Name: k.Name(), Places: true, Queues: true}
 }
@@ -32,14 +32,14 @@ func (k Kind) Open(c engine.Config) (engine.Opened, error) {
 	return engine.Opened{Engine: cl, Queue: cl}, nil
 }
 
-// Submitted reports whether the attempt in a folder was submitted to a cluster, or was about
-// to be.
+// Submitted reports whether the attempt in a folder was submitted to a cluster, or was about to
+// be submitted.
 func Submitted(dir string) bool {
 	fi, err := os.Lstat(filepath.Join(dir, wire.StatusFile))
 	return err == nil && fi.Size() > wire.StatusSize
 }
 
-// Trace reads an attempt's start from what was submitted.
+// Trace reads an attempt's start from its submission.
 func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 	s, err := readStatus(dir)
 	if err != nil {
@@ -64,11 +64,11 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 	return state.Trace{Began: true, Start: start, Run: run}, nil
 }
 
-// Looker returns a function that reads what an attempt's folder says.
+// Looker returns a function that reads an attempt's state from its folder.
 func (Kind) Looker() func(dir, uniID string) engine.Found {
 	return func(dir, uniID string) engine.Found {
 		s, _ := readStatus(dir)
-		rec, t := s.said(uniID)
+		rec, t := s.result(uniID)
 		if rec != nil {
 			return engine.Found{Ended: &rec.End, Began: !rec.Void}
 		}
@@ -80,7 +80,7 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 	}
 }
 
-// Stray finds nothing: a node that finds no folder runs nothing.
+// Stray returns 0: a node runs nothing without a folder.
 func (Kind) Stray(string) int { return 0 }
 
 // modified returns when an attempt was submitted, as far as its files tell.
@@ -92,7 +92,7 @@ func modified(p place) time.Time {
 	return fi.ModTime().UTC()
 }
 
-// install puts this program where the nodes find it, unless the user says where one is.
+// install copies this program to a folder that nodes see, unless the user names a program there.
 func install(dir, given string) (string, error) {
 	if given != "" {
 		return given, nil

@@ -11,39 +11,38 @@ import (
 	"gpurun/runner/engine"
 )
 
-// list asks the cluster about all jobs, if it is time for that: regularly, or soon if something
-// waits for the answer.
+// list lists the cluster's jobs when it is due: regularly, or soon if some attempt needs it.
 func (c *Cluster) list() {
 	wait := c.every
 	if c.unclear {
 		wait = listAtOnce
 	}
-	if c.listing || len(c.live)+len(c.dooms.all) == 0 || time.Since(c.listed) < wait {
+	if c.listing || len(c.live)+len(c.cancels.all) == 0 || time.Since(c.listed) < wait {
 		return
 	}
 	c.listing, c.unclear, c.listed = true, false, time.Now()
-	c.late.begin("list")
+	c.outage.begin("list")
 	asked := map[string]bool{} // what was accepted before the list was made
 	for id, s := range c.submits {
 		asked[id] = s.job != "" || !s.isCalling()
 	}
-	c.beside(func() func() {
-		rows, err := c.dialect.List(c.user).Ask()
+	c.inBackground(func() func() {
+		rows, err := c.dialect.List(c.user).Run()
 		return func() {
 			c.listing = false
-			c.late.done("list", err)
+			c.outage.done("list", err)
 			if err != nil {
-				c.deaf = true
+				c.unresponsive = true
 				c.Log.Warn().Err(err).Msg("list")
 				return // unknown, never gone
 			}
-			c.learn(rows, asked)
+			c.applyList(rows, asked)
 		}
 	})
 }
 
-// learn takes note of a complete list.
-func (c *Cluster) learn(rows []Row, asked map[string]bool) {
+// applyList updates all submissions and entries from a complete list.
+func (c *Cluster) applyList(rows []Row, asked map[string]bool) {
 	for _, s := range c.submits {
 		s.rows = nil
 	}
@@ -63,24 +62,24 @@ func (c *Cluster) learn(rows []Row, asked map[string]bool) {
 			s.gone++
 		}
 	}
-	c.steering.heard(c)
+	c.steering.recordAnswer(c)
 	for _, e := range c.sorted() {
 		if e.submit != nil {
-			c.learnOf(e, asked[e.submit.id])
+			c.updateEntry(e, asked[e.submit.id])
 		}
 	}
 	c.learned = true
-	c.sweep()
+	c.cancelStrays()
 	c.past()
 	if c.quota.most > 0 {
-		c.quota.learn(rows, c.openTasks(), c.listed)
+		c.quota.update(rows, c.openTasks(), c.listed)
 	}
 }
 
 // idIn returns the ID of the submission that a job's name ends with.
 func idIn(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
-func (c *Cluster) learnOf(e *entry, asked bool) {
+func (c *Cluster) updateEntry(e *entry, asked bool) {
 	r, there := e.submit.row(e.n)
 	if e.record != nil && asked {
 		e.asked++
@@ -91,7 +90,7 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 			r.Reason = e.row.Reason // it was asked for
 		}
 		e.missed = 0
-		e.list(r)
+		e.applyRow(r)
 		c.suspend(e, r.Suspended)
 		if r.State.queued() {
 			e.check(r)
@@ -102,13 +101,13 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 			if e.n == r.First && !r.Rest && time.Until(r.Expected) < Furthest {
 				q.Expected = r.Expected
 			}
-			c.show(e, q)
+			c.emitQueued(e, q)
 		} else if (r.State == Active || r.State == Runs) && r.Node != "" {
-			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: "starting on " + r.Node})
+			c.emitQueued(e, engine.Queued{JobID: c.jobID(e), Reason: "starting on " + r.Node})
 		}
 	case e.row.State.final(): // it was there, and is believed
 	case asked:
-		e.list(Row{})
+		e.applyRow(Row{})
 		if e.missed++; e.missed == 1 {
 			e.missing = time.Now()
 		}
@@ -116,19 +115,20 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 	}
 }
 
-// suspend tells when the cluster suspends an attempt that runs, and when it has it go on.
+// suspend reports when the cluster suspends or resumes a running attempt.
 func (c *Cluster) suspend(e *entry, is bool) {
-	if e.told && e.suspended != is {
+	if e.reported && e.suspended != is {
 		e.suspended = is
 		c.emit(engine.Event{UniID: e.UniID, Suspended: &is})
 	}
 }
 
-// Furthest is how far ahead an estimate is worth something: Slurm says next year for "not as it is now".
+// Furthest is the latest estimate to believe: Slurm reports next year for "not under current
+// conditions".
 const Furthest = 30 * 24 * time.Hour
 
-// list takes note of how the cluster lists an attempt.
-func (e *entry) list(r Row) {
+// applyRow updates the entry from its row.
+func (e *entry) applyRow(r Row) {
 	if r.State.final() && !e.row.State.final() {
 		e.over = time.Now()
 	}
@@ -146,7 +146,7 @@ func (e *entry) list(r Row) {
 	e.row = r
 }
 
-// row returns what the cluster lists of a task.
+// row returns the row of a task.
 func (s *submit) row(n int) (Row, bool) {
 	rest := -1
 	for i, r := range s.rows {
@@ -162,10 +162,10 @@ func (s *submit) row(n int) (Row, bool) {
 	return Row{}, false
 }
 
-// sweep cancels what the cluster lists under our names without an attempt that is open, in this
-// run or another: a restarted controller may take finished tasks for running, and keep their GPUs.
-// The second list that shows one counts: it may just be ending.
-func (c *Cluster) sweep() {
+// cancelStrays cancels listed tasks with our names that have no open attempt in any run: a
+// restarted controller may consider finished tasks running, and keep their GPUs. A task must be in
+// two lists, since it may just be ending.
+func (c *Cluster) cancelStrays() {
 	open := c.openTasks()
 	seen := map[string]time.Time{}
 	for _, s := range c.submits {
@@ -178,20 +178,20 @@ func (c *Cluster) sweep() {
 			}
 			for n := r.First; n <= r.Last; n++ {
 				at := taskName(s.id, n)
-				if open[at] || s.isElsewhere(n) {
+				if open[at] || s.hasForeignTask(n) {
 					continue
 				}
-				first, again := c.strangers[at]
+				first, again := c.strayTasks[at]
 				if seen[at] = first; !again {
 					seen[at] = time.Now()
-				} else if time.Since(first) >= strangeFor {
-					c.doom(s, n)
+				} else if time.Since(first) >= strayFor {
+					c.requestCancel(s, n)
 				}
 				c.unclear = true
 			}
 		}
 	}
-	c.strangers = seen
+	c.strayTasks = seen
 }
 
 // openTasks returns the submitted attempts that are live, by taskName.
@@ -207,11 +207,11 @@ func (c *Cluster) openTasks() map[string]bool {
 
 func taskName(submit string, n int) string { return submit + " " + strconv.Itoa(n) }
 
-// strangeFor is how long a task without an attempt is left to end by itself.
-const strangeFor = 5 * time.Second
+// strayFor is how long a task without an attempt may take to end by itself.
+const strayFor = 5 * time.Second
 
-// past asks about tasks that are no longer listed, for which their record is not enough, and
-// about those that can never start.
+// past queries the cluster about unlisted tasks whose record is not enough, and about tasks that
+// can never start.
 func (c *Cluster) past() {
 	about := map[string]bool{}
 	for _, e := range c.live {
@@ -224,8 +224,8 @@ func (c *Cluster) past() {
 	}
 	c.asking = true
 	past := c.dialect.Past(slices.Sorted(maps.Keys(about)))
-	c.beside(func() func() {
-		rows, err := past.Ask()
+	c.inBackground(func() func() {
+		rows, err := past.Run()
 		return func() {
 			c.asking = false
 			if err != nil {
@@ -239,17 +239,17 @@ func (c *Cluster) past() {
 			}
 			for _, e := range c.live {
 				if r, ok := ends[c.jobID(e)]; ok && c.unexplained(e) {
-					e.list(r)
+					e.applyRow(r)
 				}
 			}
 		}
 	})
 }
 
-// unexplained reports whether the cluster may know more of an attempt than its list says.
+// unexplained reports whether the cluster may know more about an attempt than its list shows.
 func (c *Cluster) unexplained(e *entry) bool {
 	if e.row.Never {
 		return e.row.Reason == ""
 	}
-	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told || c.dialect.Traits(nil).Keeps)
+	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.reported || c.dialect.Traits(nil).Keeps)
 }

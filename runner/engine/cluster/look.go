@@ -23,30 +23,30 @@ func (c *Cluster) look() {
 		}
 		c.judge(e)
 		if c.live[e.UniID] != nil {
-			c.chase(e)
+			c.cancelUnstopped(e)
 		}
 	}
 	c.tidy()
 }
 
-// unclear reports whether something but its own files says that an attempt no longer waits.
+// unclear reports whether evidence outside its own files shows that an attempt no longer waits.
 func (e *entry) unclear() bool {
-	return e.taken || e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.State == Runs || e.row.Never
+	return e.withdrawn || e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.State == Runs || e.row.Never
 }
 
-// read takes note of what the node says.
+// read updates the entry from the node's files.
 func (c *Cluster) read(e *entry) {
 	s, err := readStatus(e.Dir)
 	if e.submit == nil && !e.never && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		c.find(e, s)
 	}
-	rec, t := s.said(e.UniID)
+	rec, t := s.result(e.UniID)
 	if e.record == nil && rec != nil {
 		e.record, e.ended, c.unclear = rec, time.Now(), true
 	}
 	if t == nil {
 		if e.adopted && e.shown == (engine.Queued{}) && e.record == nil {
-			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: "submitted by an earlier run"})
+			c.emitQueued(e, engine.Queued{JobID: c.jobID(e), Reason: "submitted by an earlier run"})
 		}
 		return
 	}
@@ -57,8 +57,8 @@ func (c *Cluster) read(e *entry) {
 	if e.task = t; was == nil {
 		c.noteStart(e)
 	}
-	if t.Running != nil && !e.told {
-		e.told = true
+	if t.Running != nil && !e.reported {
+		e.reported = true
 		c.granted = c.granted || len(t.GPUs)+len(t.UUIDs) > 0
 		c.emit(engine.Event{UniID: e.UniID, Running: t.running(e.adopted)})
 	}
@@ -70,7 +70,7 @@ func (c *Cluster) read(e *entry) {
 	}
 }
 
-// noteStart learns from an attempt that has begun how long that takes here.
+// noteStart records how long an attempt took to begin.
 func (c *Cluster) noteStart(e *entry) {
 	switch {
 	case !e.runs.IsZero():
@@ -80,9 +80,9 @@ func (c *Cluster) noteStart(e *entry) {
 	}
 }
 
-// show tells how an attempt waits, if that is news.
-func (c *Cluster) show(e *entry, q engine.Queued) {
-	if e.shown != q && !e.told {
+// emitQueued reports the reason for an attempt's wait if it has changed.
+func (c *Cluster) emitQueued(e *entry, q engine.Queued) {
+	if e.shown != q && !e.reported {
 		e.shown = q
 		c.emit(engine.Event{UniID: e.UniID, Queued: &q})
 	}
@@ -95,9 +95,9 @@ func (c *Cluster) jobID(e *entry) string {
 	return c.dialect.Task(e.submit.job, e.n)
 }
 
-// judge ends an attempt whose end is known, or keeps it from beginning.
+// judge ends an attempt whose end is known, or forbids it to begin.
 func (c *Cluster) judge(e *entry) {
-	s := &seen{record: e.record, taken: e.taken, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
+	s := &observation{record: e.record, taken: e.withdrawn, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
 	s.running, s.starts = e.running, startLimit(c.slowest)
 	s.keeps = c.dialect.Traits(nil).Keeps && e.submit != nil && e.submit.job != ""
@@ -120,7 +120,7 @@ func (c *Cluster) judge(e *entry) {
 	v := judge(*s)
 	switch v.act {
 	case voids:
-		if !void(e.Dir) {
+		if !forbid(e.Dir) {
 			return // a node has it by now
 		}
 		fallthrough
@@ -142,7 +142,7 @@ func (c *Cluster) judge(e *entry) {
 			ended.Why = e.stop.why
 		}
 		if v.code == withdrawn || (v.act == voids || v.code == resubmitted) && s.row.State != Gone && !s.row.State.final() {
-			c.doom(e.submit, e.n) // it would wait there for ever, or runs nothing
+			c.requestCancel(e.submit, e.n) // it would wait there for ever, or runs nothing
 		}
 		c.end(e, ended)
 	default:
@@ -152,7 +152,7 @@ func (c *Cluster) judge(e *entry) {
 	}
 }
 
-// tidy removes what is left of submissions that are over and that the cluster no longer lists.
+// tidy removes the files of submissions that are over and that the cluster no longer lists.
 func (c *Cluster) tidy() {
 	for id, s := range c.submits {
 		if s.open == 0 && !s.there && s.gone >= goneAfter {

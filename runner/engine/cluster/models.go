@@ -10,7 +10,7 @@ import (
 	"gpurun/gpu"
 )
 
-// A Model is what settings.cluster.models says of a model of GPU.
+// A Model is a GPU model's entry in settings.cluster.models.
 type Model struct {
 	Name    string
 	Means   string    // what the cluster calls it: a resource; or
@@ -31,10 +31,10 @@ func modelIn(name, text string) Model {
 	return m
 }
 
-// Suitable returns the models of which any will do, those with the least memory first; none if
-// any node will. They are those that the job names, without those that have too little memory;
-// or else all that have enough, if the table has some that do not.
-func (a Asked) Suitable() ([]Model, error) {
+// Suitable returns the models that can run the job, smallest memory first; none if any node can.
+// It starts from the models that the job names, or from the whole table, and drops those with too
+// little memory.
+func (a JobRequest) Suitable() ([]Model, error) {
 	all := a.table()
 	if names := a.Request.Models; len(names) > 0 {
 		for _, name := range names {
@@ -59,7 +59,7 @@ func (a Asked) Suitable() ([]Model, error) {
 }
 
 // table returns all models that settings.cluster names, by memory.
-func (a Asked) table() (all []Model) {
+func (a JobRequest) table() (all []Model) {
 	for _, key := range slices.Sorted(maps.Keys(a.Options)) {
 		if name, is := strings.CutPrefix(key, "models."); is {
 			all = append(all, modelIn(name, a.Options[key]))
@@ -69,8 +69,8 @@ func (a Asked) table() (all []Model) {
 	return all
 }
 
-// Largest returns the most memory that a model in the table has; 0 if it says none.
-func (a Asked) Largest() gpu.Bytes {
+// Largest returns the largest memory of a model in the table; 0 if unknown.
+func (a JobRequest) Largest() gpu.Bytes {
 	all := a.table()
 	if len(all) == 0 {
 		return 0
@@ -78,15 +78,15 @@ func (a Asked) Largest() gpu.Bytes {
 	return all[len(all)-1].Memory
 }
 
-// vouched reports whether the table says that the GPUs have as much memory as asked for.
-func (a Asked) vouched() bool {
+// vouched reports whether the table guarantees that the GPUs have enough memory.
+func (a JobRequest) vouched() bool {
 	models, err := a.Suitable()
 	return err == nil && len(models) > 0 && !slices.ContainsFunc(models, func(m Model) bool { return m.Memory == 0 })
 }
 
-// Known reports whether the GPUs that the cluster may give have as much memory as asked for, by the
-// table alone.
-func (a Asked) Known() bool {
+// Known reports whether the table alone shows that any GPU the cluster may assign has enough
+// memory.
+func (a JobRequest) Known() bool {
 	all := a.table()
 	return a.GPUs == 0 || a.GPUMemory == 0 || a.vouched() || len(all) > 0 && all[0].Memory >= a.GPUMemory
 }

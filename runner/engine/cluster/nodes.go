@@ -2,7 +2,7 @@ package cluster
 
 import "slices"
 
-// A Node is a host of the cluster, as its scheduler sees it.
+// A Node is a host in the cluster's list of nodes.
 type Node struct {
 	Name      string
 	State     string   // the cluster's own word
@@ -20,8 +20,8 @@ type Occupant struct {
 	GPUs int
 }
 
-// Take notes a job of a user, with its GPUs.
-func (n *Node) Take(user string, gpus int) {
+// AddJob adds a user's job with its GPUs.
+func (n *Node) AddJob(user string, gpus int) {
 	i := slices.IndexFunc(n.Occupants, func(o Occupant) bool { return o.User == user })
 	if i < 0 {
 		i = len(n.Occupants)

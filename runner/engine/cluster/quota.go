@@ -10,21 +10,21 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A quota is how many GPUs all of the user's jobs in the cluster may ask for, queued or running.
-// His other runs and what he submits himself count.
+// A quota bounds the GPUs that all of the user's cluster jobs request, queued or running. Their
+// other runs and manual submissions count.
 type quota struct {
 	most   int       // 0 for any number
 	others int       // of jobs but this run's, in the last list
-	heard  time.Time // when that was asked for
-	full   bool      // and it left no room; only a regular list, or an end, may change that
+	heard  time.Time // when that list was requested
+	full   bool      // that list left no room; only a regular list, or an end, may change that
 	locked time.Time // since when this user's other runs submit nothing; zero if they may
 	barred time.Time // since when another run has the lock; zero if none has
 	awaits bool      // a list, with the lock
 }
 
-// hold locks out this user's other runs, also on other login nodes. It is false while one of them
-// has the lock.
-func (q *quota) hold(lock *os.File) bool {
+// lock excludes this user's other runs, on all login nodes. It returns false while another run has
+// the lock.
+func (q *quota) lock(lock *os.File) bool {
 	if q.locked.IsZero() && (lock == nil || unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK) {
 		q.locked, q.barred = time.Now(), time.Time{}
 	} else if q.locked.IsZero() && q.barred.IsZero() {
@@ -33,17 +33,17 @@ func (q *quota) hold(lock *os.File) bool {
 	return !q.locked.IsZero()
 }
 
-// free lets the user's other runs submit.
-func (q *quota) free(lock *os.File) {
+// unlock allows the user's other runs to submit.
+func (q *quota) unlock(lock *os.File) {
 	if lock != nil && !q.locked.IsZero() {
 		_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
 	}
 	q.locked = time.Time{}
 }
 
-// learn counts what others have, by a list that was asked for then. open are this run's own tasks.
-// A full cluster stays so until somebody has fewer.
-func (q *quota) learn(rows []Row, open map[string]bool, asked time.Time) {
+// update counts the GPUs of other jobs in a list that was requested at asked. open are this run's
+// own tasks.
+func (q *quota) update(rows []Row, open map[string]bool, asked time.Time) {
 	had := q.others
 	q.others, q.heard = 0, asked
 	for _, r := range rows {
@@ -62,13 +62,13 @@ func (q *quota) learn(rows []Row, open map[string]bool, asked time.Time) {
 // room returns how many attempts of this many GPUs fit beside what this run has submitted.
 func (q *quota) room(submitted, gpus int) int { return max(0, q.most-q.others-submitted) / gpus }
 
-// within returns how many of n attempts that wait, for so many GPUs each, may be submitted now.
+// within returns how many of n waiting attempts, with gpus GPUs each, may be submitted now.
 func (c *Cluster) within(n, gpus int) int {
 	q := &c.quota
 	if q.most == 0 || gpus == 0 {
 		return n
 	}
-	if q.full || !q.hold(c.Lock) {
+	if q.full || !q.lock(c.Lock) {
 		if !q.barred.IsZero() && time.Since(q.barred) > lateAfter {
 			c.showQueue("another run of yours is submitting and holds the lock of cluster.max_gpus_total; if it is suspended, let it continue (fg, or kill -CONT)")
 		}
@@ -91,23 +91,23 @@ func (c *Cluster) within(n, gpus int) int {
 	return n
 }
 
-// showQueue says why nothing of the queue is submitted.
+// showQueue reports why no queued attempt is submitted.
 func (c *Cluster) showQueue(why string) {
 	for _, l := range c.queue {
-		c.show(c.live[l.UniID], engine.Queued{Reason: why})
+		c.emitQueued(c.live[l.UniID], engine.Queued{Reason: why})
 	}
 }
 
-// Asking returns how many GPUs the user's jobs in the cluster ask for, queued or running.
-func Asking(w Dialect, user string) (int, error) {
-	rows, err := w.List(user).Ask()
+// RequestedGPUs returns the number of GPUs of the user's cluster jobs, queued or running.
+func RequestedGPUs(w Dialect, user string) (int, error) {
+	rows, err := w.List(user).Run()
 	var q quota
-	q.learn(rows, nil, time.Time{})
+	q.update(rows, nil, time.Time{})
 	return q.others, err
 }
 
-// asked returns how many GPUs a launch asks for.
-func asked(l *engine.Launch) int {
+// gpusOf returns the number of GPUs that a launch requests.
+func gpusOf(l *engine.Launch) int {
 	if l.Request == nil {
 		return 0
 	}

@@ -20,7 +20,7 @@ func TestQuota(t *testing.T) {
 		{Name: "gr-b-0000000b", State: Active, GPUs: 1}, // another run's
 		{Name: "over", State: Completed, GPUs: 8},
 	}
-	q.learn(rows, map[string]bool{"0000000a 0": true, "0000000a 2": true}, time.Time{})
+	q.update(rows, map[string]bool{"0000000a 0": true, "0000000a 2": true}, time.Time{})
 	if q.others != 4 {
 		t.Errorf("others have %d, want 4", q.others)
 	}
@@ -50,38 +50,38 @@ func TestWithin(t *testing.T) {
 	}
 	c.quota.most = 4
 	var others quota
-	if !others.hold(other) || c.within(3, 2) != 0 || c.unclear {
+	if !others.lock(other) || c.within(3, 2) != 0 || c.unclear {
 		t.Error("it did not wait for another run")
 	}
 	c.quota.barred = time.Now().Add(-2 * lateAfter)
 	if c.within(3, 2); !strings.Contains(c.live["u"].shown.Reason, "holds the lock of cluster.max_gpus_total") {
 		t.Errorf("behind a run that is suspended it waits as %+v", c.live["u"].shown)
 	}
-	others.free(other)
-	c.quota.learn(nil, nil, time.Now()) // before it had the lock
+	others.unlock(other)
+	c.quota.update(nil, nil, time.Now()) // before it had the lock
 	if c.within(3, 2) != 0 || !c.unclear || !c.quota.awaits {
 		t.Error("it was submitted without a list")
 	}
-	if others.hold(other) {
+	if others.lock(other) {
 		t.Error("two have the lock")
 	}
-	c.quota.learn(nil, nil, time.Now())
+	c.quota.update(nil, nil, time.Now())
 	if n := c.within(3, 2); n != 2 || c.quota.awaits {
 		t.Errorf("%d were submitted, want 2", n)
 	}
 	full := []Row{{Name: "other", Rest: true, State: Pending, GPUs: 3}}
 	c.unclear = false
-	c.quota.learn(full, nil, time.Now())
+	c.quota.update(full, nil, time.Now())
 	if c.within(3, 2) != 0 || c.live["u"].shown.Reason != "your jobs on x ask for 3 GPUs and cluster.max_gpus_total is 4" {
 		t.Errorf("shown as %+v", c.live["u"].shown)
 	}
-	c.quota.free(c.Lock)
-	c.quota.learn(full, nil, time.Now())
-	if c.within(3, 2) != 0 || c.unclear || !others.hold(other) {
+	c.quota.unlock(c.Lock)
+	c.quota.update(full, nil, time.Now())
+	if c.within(3, 2) != 0 || c.unclear || !others.lock(other) {
 		t.Error("a full cluster is asked again at once, or keeps the lock")
 	}
-	others.free(other)
-	if c.quota.learn(nil, nil, time.Now()); c.within(3, 2) != 0 || !c.unclear {
+	others.unlock(other)
+	if c.quota.update(nil, nil, time.Now()); c.within(3, 2) != 0 || !c.unclear {
 		t.Error("a cluster that has room is not asked with the lock")
 	}
 }

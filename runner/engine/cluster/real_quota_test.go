@@ -25,11 +25,11 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	b.Until("it says why the others wait", time.Minute, func() bool {
 		return strings.Contains(b.Run("status"), "your jobs on "+s.Engine+" ask for 3 GPUs and cluster.max_gpus_total is 3")
 	})
-	n, err := cluster.Asking(s.Dialect, "root")
+	n, err := cluster.RequestedGPUs(s.Dialect, "root")
 	if err != nil || n != 3 || len(strings.Fields(b.Read("journal"))) != 1 {
 		t.Errorf("%v: jobs ask for %d GPUs, want 3; %d have begun, want 1", err, n, len(strings.Fields(b.Read("journal"))))
 	}
-	rows, err := s.Dialect.List("root").Ask()
+	rows, err := s.Dialect.List("root").Run()
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.Name)
@@ -66,7 +66,7 @@ jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e g
 		return len(strings.Fields(b.Read("a.ran") + " " + b.Read("b.ran") + " " + b.Read("c.ran")))
 	}
 	look := func() {
-		if n, err := cluster.Asking(s.Dialect, "root"); err == nil {
+		if n, err := cluster.RequestedGPUs(s.Dialect, "root"); err == nil {
 			most = max(most, n)
 		}
 	}

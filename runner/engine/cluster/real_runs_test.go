@@ -135,7 +135,7 @@ func (s *Site) Thousands(t *testing.T) {
 	time.Sleep(10 * time.Second)
 	t.Logf("while they wait, a second costs gpurun %v and %s %v of CPU, with a list every 2 s", (spent(cmd.Process.Pid)-u)/10, s.Engine, (spent(controller)-c)/10)
 	began = time.Now()
-	rows, err := s.Dialect.List("root").Ask()
+	rows, err := s.Dialect.List("root").Run()
 	t.Logf("a list: %v, %d rows", time.Since(began).Round(time.Millisecond), len(rows))
 	if err != nil || len(rows) > n/50 {
 		t.Errorf("a list has %d rows for %d jobs that are alike: %v", len(rows), n, err)

@@ -15,7 +15,7 @@ import (
 // rows returns what the cluster lists of tasks that wait or run.
 func (s *Site) rows(b *Bench) (rows []cluster.Row) {
 	b.Helper()
-	rows, err := s.Dialect.List("root").Ask()
+	rows, err := s.Dialect.List("root").Run()
 	if err != nil {
 		b.Fatal(err)
 	}

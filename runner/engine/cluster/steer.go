@@ -17,7 +17,7 @@ import (
 	"gpurun/state/host"
 )
 
-// limits are how much of this batch may run at once.
+// limits bound how much of this batch runs concurrently.
 type limits struct{ jobs, gpus int } // 0 and -1 for any number
 
 func (l limits) String() string {
@@ -31,18 +31,18 @@ func (l limits) String() string {
 	return strings.Join(all, ", ")
 }
 
-// A part is an array that wants its part of the limits.
-type part struct {
+// An arrayShare is an array that competes for the limits.
+type arrayShare struct {
 	gpus    int // of each task
 	running int
 	waiting int // without those that are paused
-	told    int // its throttle; 0 if that is unknown, or if all that waits is held
+	told    int // its throttle; 0 if unknown, or if all its waiting tasks are held
 }
 
-// split returns the throttle of each array, so that they sum to no more than the limits, as far
-// as what runs already lets them. The first arrays come first. One that gets 0 has to be held.
-// A throttle that is larger than it need be stays so as long as no other array wants some of it.
-func (l limits) split(all []part) []int {
+// split returns the throttle of each array, so that their sum stays within the limits if running
+// tasks permit. Earlier arrays go first. An array with 0 must be held. A throttle larger than
+// needed stays until another array needs a part of it.
+func (l limits) split(all []arrayShare) []int {
 	jobs, gpus := l.jobs, l.gpus
 	if jobs == 0 {
 		jobs = math.MaxInt32
@@ -77,13 +77,13 @@ func (l limits) split(all []part) []int {
 // An array is a submission that has not ended.
 type array struct {
 	*submit
-	part
-	waits    []*entry // what no node has begun, by task
-	throttle int      // that it is to have; 0 to be held
-	may      int      // how many of waits may start; the rest is held, whatever the throttle says
+	arrayShare
+	waits    []*entry // not begun, by task
+	throttle int      // its target; 0 to be held
+	may      int      // how many of waits may start; the others are held, regardless of the throttle
 }
 
-// first returns how many attempts wait in the first range of those that are not paused.
+// first returns the length of the first range of waiting attempts that are not paused.
 func (a *array) first() (n int) {
 	last := -1
 	for _, e := range a.waits {
@@ -98,13 +98,14 @@ func (a *array) first() (n int) {
 	return n
 }
 
-// waits reports whether no node has begun an attempt, as far as it is known.
+// waits reports whether the attempt still waits, as far as known.
 func (e *entry) waits() bool {
 	return e.task == nil && e.record == nil && (e.row.State == Gone || e.row.State.queued())
 }
 
-// arrays returns what is submitted, in the order of submission, and what more tasks would get.
-func (c *Cluster) arrays(more part) (all []*array, throttle int) {
+// arrays returns the open arrays in the order of submission, and the throttle of a further array
+// with the tasks in more.
+func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 	of := map[*submit]*array{}
 	for _, e := range c.live {
 		if e.submit == nil {
@@ -134,13 +135,13 @@ func (c *Cluster) arrays(more part) (all []*array, throttle int) {
 		return n
 	}
 	slices.SortFunc(all, func(a, b *array) int { return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a.id, b.id)) })
-	parts := make([]part, len(all), len(all)+1)
+	parts := make([]arrayShare, len(all), len(all)+1)
 	for i, a := range all {
 		slices.SortFunc(a.waits, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
 		if !a.shared && (a.running > 0 || slices.ContainsFunc(a.waits, func(e *entry) bool { return !e.held })) {
 			a.told = a.submit.throttle
 		}
-		a.may, parts[i] = len(a.waits), a.part
+		a.may, parts[i] = len(a.waits), a.arrayShare
 	}
 	parts = append(parts, more)
 	throttles := c.limits.split(parts)
@@ -162,14 +163,14 @@ func (c *Cluster) arrays(more part) (all []*array, throttle int) {
 	return all, throttles[len(all)]
 }
 
-// steering is what the cluster is told about what waits there.
+// steering tracks the holds and throttles that the cluster has been asked for.
 type steering struct {
-	orders
-	limits limits
-	deaf   bool // it has not answered: it may have crashed, and forgotten what it was told last
+	commandSlot
+	limits       limits
+	unresponsive bool // it has not answered: it may have crashed and forgotten the last order
 }
 
-// Hold has an attempt wait in the queue until it is released, unless it begins first.
+// Hold keeps an attempt queued until it is released, unless it begins first.
 func (c *Cluster) Hold(uniID string, held bool) {
 	c.post.Put(func() {
 		if e := c.live[uniID]; e != nil {
@@ -183,7 +184,7 @@ func (c *Cluster) Limit(jobs, gpus int) {
 	c.post.Put(func() { c.limits = limits{jobs, gpus} })
 }
 
-// settled reports whether it is known what earlier runs have submitted, and what of it runs.
+// settled reports whether all submissions of earlier runs, and their states, are known.
 func (c *Cluster) settled() bool {
 	for _, e := range c.live {
 		if e.adopted && (!c.learned || e.submit == nil && !e.never) {
@@ -193,9 +194,9 @@ func (c *Cluster) settled() bool {
 	return true
 }
 
-// steer has the cluster hold and release what waits there, and throttle its arrays, one command
-// at a time. What may start is taken away first, so that never more may start than is to. It
-// reports whether anything has yet to be held.
+// steer holds and releases waiting tasks, and throttles arrays, one command at a time. It reduces
+// before it allows more, so that the limits are never exceeded. It reports whether some task has
+// yet to be held.
 func (c *Cluster) steer() (holding bool) {
 	st := &c.steering
 	if !c.settled() {
@@ -206,10 +207,10 @@ func (c *Cluster) steer() (holding bool) {
 		return then != nil && st.pause == 0
 	}
 	if err := before(); err != nil {
-		c.told(&st.orders, "hold", err)
+		c.answered(&st.commandSlot, "hold", err)
 		return true
 	}
-	c.tell(&st.orders, "hold", command, func(err error) {
+	c.send(&st.commandSlot, "hold", command, func(err error) {
 		if err == nil {
 			then()
 		}
@@ -217,9 +218,10 @@ func (c *Cluster) steer() (holding bool) {
 	return true
 }
 
-// order returns the next command, what to do before, and once it was heard; no then for nothing.
+// order returns the next command, a function to run before it, and one to run when the cluster has
+// accepted it. A nil then means there is no command.
 func (c *Cluster) order() (command Command, before func() error, then func()) {
-	all, _ := c.arrays(part{})
+	all, _ := c.arrays(arrayShare{})
 	var hold, release []*entry
 	var lower, raise *array
 	unknown := false // an array is yet to be accepted that has more than it is to have
@@ -266,8 +268,8 @@ func (c *Cluster) toThrottle(a *array) (Command, func() error, func()) {
 	return c.dialect.Order(Throttle, []string{a.job}, a.throttle), func() error { return nil }, func() { a.submit.throttle = a.throttle }
 }
 
-// toHold returns the command that holds or releases some entries, those of an array together if
-// they are all that waits of it.
+// toHold returns the command that holds or releases some entries. It names a whole array if the
+// entries are all its waiting tasks.
 func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func() error, func()) {
 	mark := byte(' ')
 	if held {
@@ -334,10 +336,10 @@ func (c *Cluster) toHold(all []*array, some []*entry, held bool) (Command, func(
 	return c.dialect.Order(Hold, names, 0), keep, done
 }
 
-// freedFor is how long a cluster may still list as held what it has released, or forget that it has.
+// freedFor is how long a cluster may list a released task as held, or forget the release.
 const freedFor = 10 * time.Second
 
-// check notes what a list says of what the cluster was told: one that has crashed forgets that.
+// check compares a row with the hold that was requested: a cluster that has crashed forgets it.
 func (e *entry) check(r Row) {
 	switch {
 	case r.Mixed:
@@ -351,23 +353,23 @@ func (e *entry) check(r Row) {
 	}
 }
 
-// heard notes that the cluster answers, and what it lists of throttles.
-func (st *steering) heard(c *Cluster) {
+// recordAnswer records that the cluster answers, and the throttles it lists.
+func (st *steering) recordAnswer(c *Cluster) {
 	for _, s := range c.submits {
 		for _, r := range s.rows {
-			if st.deaf && !c.dialect.Traits(nil).Keeps || r.Throttle > 0 && r.Throttle != s.throttle {
+			if st.unresponsive && !c.dialect.Traits(nil).Keeps || r.Throttle > 0 && r.Throttle != s.throttle {
 				s.throttle = 0
 			}
 		}
 	}
-	st.deaf = false
+	st.unresponsive = false
 }
 
-// Marks of tasks in holdsFile, which only the runner reads: what it may have had held, and is to
-// release again.
+// Marks of tasks in holdsFile, which only the runner reads: tasks that it may have held and must
+// release.
 const heldMark = 'h'
 
-// marksOf reads them. Of what an earlier version has submitted nothing is held, and there is no file.
+// marksOf reads the marks. A submission of an earlier version has no file and no held tasks.
 func marksOf(dir string) []byte {
 	b, err := host.ReadOwn(filepath.Join(dir, holdsFile), 1<<20)
 	if fi, _ := os.Stat(filepath.Join(dir, stopsFile)); errors.Is(err, fs.ErrNotExist) && fi != nil {

@@ -19,23 +19,23 @@ func TestSplit(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		limit limits
-		parts []part
+		parts []arrayShare
 		want  []int
 	}{
 		{"nothing", limits{2, -1}, nil, []int{}},
-		{"no limits", limits{0, -1}, []part{{1, 3, 4, 9}, {0, 0, 5, 5}}, []int{9, 5}},
-		{"one array", limits{2, -1}, []part{{1, 0, 12, 0}}, []int{2}},
-		{"the first is first", limits{2, -1}, []part{{1, 0, 12, 2}, {1, 0, 3, 0}}, []int{2, 0}},
-		{"what runs counts", limits{2, -1}, []part{{1, 2, 10, 2}, {1, 0, 3, 0}}, []int{2, 0}},
-		{"the last of an array", limits{2, -1}, []part{{1, 1, 0, 2}, {1, 0, 3, 0}}, []int{1, 1}},
-		{"nobody wants the rest", limits{2, -1}, []part{{1, 1, 0, 2}, {1, 0, 0, 0}}, []int{2, 0}},
-		{"each goes on", limits{2, -1}, []part{{1, 1, 5, 1}, {1, 1, 5, 1}}, []int{1, 1}},
-		{"lowered below what runs", limits{1, -1}, []part{{1, 3, 5, 4}, {1, 0, 5, 1}}, []int{3, 0}},
-		{"raised", limits{5, -1}, []part{{1, 2, 1, 2}, {1, 0, 9, 0}}, []int{3, 2}},
-		{"GPUs", limits{0, 4}, []part{{2, 1, 5, 1}, {1, 0, 5, 0}, {0, 0, 7, 7}}, []int{2, 0, 7}},
-		{"both", limits{3, 4}, []part{{2, 0, 5, 0}, {0, 0, 5, 0}}, []int{2, 1}},
-		{"too large for the rest", limits{0, 3}, []part{{2, 1, 5, 1}, {2, 0, 5, 0}, {1, 0, 5, 0}}, []int{1, 0, 1}},
-		{"none at all", limits{0, 0}, []part{{1, 0, 5, 0}, {0, 0, 1, 1}}, []int{0, 1}},
+		{"no limits", limits{0, -1}, []arrayShare{{1, 3, 4, 9}, {0, 0, 5, 5}}, []int{9, 5}},
+		{"one array", limits{2, -1}, []arrayShare{{1, 0, 12, 0}}, []int{2}},
+		{"the first is first", limits{2, -1}, []arrayShare{{1, 0, 12, 2}, {1, 0, 3, 0}}, []int{2, 0}},
+		{"what runs counts", limits{2, -1}, []arrayShare{{1, 2, 10, 2}, {1, 0, 3, 0}}, []int{2, 0}},
+		{"the last of an array", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 3, 0}}, []int{1, 1}},
+		{"nobody wants the rest", limits{2, -1}, []arrayShare{{1, 1, 0, 2}, {1, 0, 0, 0}}, []int{2, 0}},
+		{"each goes on", limits{2, -1}, []arrayShare{{1, 1, 5, 1}, {1, 1, 5, 1}}, []int{1, 1}},
+		{"lowered below what runs", limits{1, -1}, []arrayShare{{1, 3, 5, 4}, {1, 0, 5, 1}}, []int{3, 0}},
+		{"raised", limits{5, -1}, []arrayShare{{1, 2, 1, 2}, {1, 0, 9, 0}}, []int{3, 2}},
+		{"GPUs", limits{0, 4}, []arrayShare{{2, 1, 5, 1}, {1, 0, 5, 0}, {0, 0, 7, 7}}, []int{2, 0, 7}},
+		{"both", limits{3, 4}, []arrayShare{{2, 0, 5, 0}, {0, 0, 5, 0}}, []int{2, 1}},
+		{"too large for the rest", limits{0, 3}, []arrayShare{{2, 1, 5, 1}, {2, 0, 5, 0}, {1, 0, 5, 0}}, []int{1, 0, 1}},
+		{"none at all", limits{0, 0}, []arrayShare{{1, 0, 5, 0}, {0, 0, 1, 1}}, []int{0, 1}},
 	} {
 		if got := tt.limit.split(tt.parts); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
@@ -139,7 +139,7 @@ func TestOrders(t *testing.T) {
 			for n := range j.tasks {
 				e := &entry{gpus: 1, held: j.held}
 				e.UniID = fmt.Sprint(i, " ", n)
-				e.belong(s, n)
+				e.assign(s, n)
 				c.live[e.UniID], all[e.UniID] = e, e
 			}
 		}
@@ -196,7 +196,7 @@ func TestOrdersOfAnEarlierVersion(t *testing.T) {
 	c := &Cluster{dialect: steerable{}, live: map[string]*entry{}, submits: map[string]*submit{}, steering: steering{limits: limits{gpus: -1}}}
 	for n, id := range []string{"a", "b"} {
 		e := &entry{adopted: true}
-		e.belong(c.known(dir), n)
+		e.assign(c.submissionOf(dir), n)
 		c.live[id] = e
 	}
 	for _, want := range []string{"throttle 11 2", "hold 11.1"} {
@@ -231,7 +231,7 @@ func TestHoldsOfTwoRuns(t *testing.T) {
 	for n := range runs { // both read the record before one of them writes it
 		c := &Cluster{dialect: steerable{}, live: map[string]*entry{}, submits: map[string]*submit{}, steering: steering{limits: limits{gpus: -1}}}
 		c.live["a"] = &entry{paused: true}
-		c.live["a"].belong(c.known(dir), n)
+		c.live["a"].assign(c.submissionOf(dir), n)
 		runs[n] = c
 	}
 	for _, c := range runs {
@@ -269,14 +269,14 @@ func TestLimitsOfTwoRuns(t *testing.T) {
 		c := &Cluster{dialect: steerable{}, live: map[string]*entry{}, submits: map[string]*submit{}, steering: steering{limits: limits{1 + n, -1}}, out: engine.NewMailbox[engine.Event]()}
 		for i, l := range batch[2*n : 2*n+2] {
 			e := &entry{Identity: l.Identity, adopted: true}
-			e.belong(c.known(s.dir), 2*n+i)
+			e.assign(c.submissionOf(s.dir), 2*n+i)
 			c.live[e.UniID] = e
 		}
 		runs[n] = c
 	}
 	for range 4 {
 		for n, c := range runs {
-			c.learn([]Row{{Name: "0badcafe", Job: "11", Rest: true, State: Pending, Throttle: throttle, Mixed: true}}, map[string]bool{})
+			c.applyList([]Row{{Name: "0badcafe", Job: "11", Rest: true, State: Pending, Throttle: throttle, Mixed: true}}, map[string]bool{})
 			for range 4 {
 				command, before, then := c.order()
 				if then == nil {
@@ -344,12 +344,12 @@ func TestNameOf(t *testing.T) {
 
 // What an earlier run has withdrawn and could not record ends as withdrawn, and not as what the cluster says of it.
 func TestTaken(t *testing.T) {
-	e := &entry{taken: true, submit: &submit{job: "17"}}
+	e := &entry{withdrawn: true, submit: &submit{job: "17"}}
 	if !e.unclear() {
 		t.Error("it waits in the queue for nothing")
 	}
 	for _, row := range []Row{{}, {State: Pending}, {State: Cancelled}, {State: Completed}} {
-		s := seen{claimed: voidMark, taken: true, row: row, missed: goneAfter, missing: accounted, keeps: true}
+		s := observation{claimed: voidMark, taken: true, row: row, missed: goneAfter, missing: accounted, keeps: true}
 		if v := judge(s); v != (verdict{ends, withdrawn}) || v.outcome(&s, "x", time.Time{}).Why != "interrupted" {
 			t.Errorf("%+v: got %+v", row, v)
 		}

@@ -8,10 +8,10 @@ import (
 	"gpurun/state"
 )
 
-// pursue is how long after the grace of a stop the cluster is asked to end an attempt.
-const pursue = 30 * time.Second
+// cancelAfter is how long after the grace period of a stop gpurun cancels the task.
+const cancelAfter = 30 * time.Second
 
-// Stop ends an attempt: one that no node has at once, any other through its keeper.
+// Stop ends an attempt: immediately if no node has it, or else through its keeper.
 func (c *Cluster) Stop(uniID, why string, how engine.StopMode) {
 	c.post.Put(func() {
 		r := request{how: map[engine.StopMode]string{engine.Term: "term", engine.Kill: "kill", engine.Withdraw: ""}[how], why: why}
@@ -25,23 +25,23 @@ type ending struct {
 	request
 }
 
-// stopAll ends what is to be ended now. Thousands may wait in the queue, and voiding one takes as
-// long as the disk does; many at a time take little longer.
+// stopAll carries out all requested stops. There may be thousands, and forbidding each one to
+// begin waits for the disk, so it forbids many concurrently.
 func (c *Cluster) stopAll() {
 	stops := c.stops
 	c.stops = nil
 	voided := make([]bool, len(stops))
 	c.atOnce(len(stops), func(i int) {
 		e := c.live[stops[i].uniID]
-		voided[i] = e != nil && e.task == nil && (e.submit != nil || e.adopted) && void(e.Dir)
+		voided[i] = e != nil && e.task == nil && (e.submit != nil || e.adopted) && forbid(e.Dir)
 	})
 	for i, s := range stops {
-		c.ask(s.uniID, s.request, voided[i])
+		c.stopAttempt(s.uniID, s.request, voided[i])
 	}
 }
 
-// ask asks the node that has an attempt to end it; one that is void, or was never submitted, ends.
-func (c *Cluster) ask(uniID string, r request, void bool) {
+// stopAttempt asks the attempt's node to end it. A void or never submitted attempt ends here.
+func (c *Cluster) stopAttempt(uniID string, r request, void bool) {
 	e := c.live[uniID]
 	if e == nil {
 		return
@@ -51,7 +51,7 @@ func (c *Cluster) ask(uniID string, r request, void bool) {
 		c.queue = slices.Delete(c.queue, waiting, waiting+1)
 	}
 	if waiting >= 0 || void {
-		c.doom(e.submit, e.n)
+		c.requestCancel(e.submit, e.n)
 		c.end(e, &state.End{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
 		return
 	}
@@ -71,17 +71,17 @@ func (c *Cluster) ask(uniID string, r request, void bool) {
 	}
 }
 
-// chase has the cluster end an attempt that has not ended although it was stopped.
-func (c *Cluster) chase(e *entry) {
+// cancelUnstopped cancels an attempt that has not ended although it was stopped.
+func (c *Cluster) cancelUnstopped(e *entry) {
 	if e.stop == nil || e.chased || e.record != nil {
 		return
 	}
-	limit := pursue
+	limit := cancelAfter
 	if e.stop.how == "term" {
 		limit += e.Grace
 	}
 	if time.Since(e.since) > limit {
 		e.chased = true
-		c.doom(e.submit, e.n)
+		c.requestCancel(e.submit, e.n)
 	}
 }

@@ -27,12 +27,12 @@ import (
 	"gpurun/state/host"
 )
 
-// slack is what the cluster's own limit leaves a job beyond its timeout and grace: gpurun's is
-// exact, and says why.
+// slack extends the cluster's time limit beyond a job's timeout and grace, so that gpurun's exact
+// timeout, with its reason, comes first.
 const slack = 2 * time.Minute
 
-// submitNext begins to submit the first attempt that waits, and all that are alike. There is one
-// call at a time, so what comes during a call goes together.
+// submitNext begins to submit the first queued attempt and all with the same arguments. There is
+// one call at a time, so attempts that arrive during a call are submitted together.
 func (c *Cluster) submitNext() {
 	c.quota.awaits = false
 	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
@@ -42,14 +42,14 @@ func (c *Cluster) submitNext() {
 	if len(batch) == 0 || (c.limits != limits{0, -1}) && !c.settled() {
 		return
 	}
-	gpus := asked(batch[0])
+	gpus := gpusOf(batch[0])
 	n := c.within(len(batch), gpus)
 	if n == 0 {
 		return
 	}
-	_, most := c.arrays(part{gpus: gpus, waiting: n})
+	_, most := c.arrays(arrayShare{gpus: gpus, waiting: n})
 	if most == 0 && n < c.most && time.Since(c.launched) < gatherHeld {
-		c.gather(gatherHeld)
+		c.batchLaunches(gatherHeld)
 		return
 	}
 	batch = batch[:n]
@@ -69,13 +69,13 @@ func (c *Cluster) submitNext() {
 	for i, l := range batch {
 		e := c.live[l.UniID]
 		e.held = a.Held
-		e.belong(s, i)
+		e.assign(s, i)
 	}
 	c.queue = slices.DeleteFunc(c.queue, func(l *engine.Launch) bool { return c.live[l.UniID].submit != nil })
 	c.submits[s.id] = s
 	c.calling = true
-	c.late.begin("submit")
-	c.beside(func() func() {
+	c.outage.begin("submit")
+	c.inBackground(func() func() {
 		err := c.prepare(s, batch)
 		if err != nil {
 			return func() { c.unprepared(s, batch, err) }
@@ -85,8 +85,8 @@ func (c *Cluster) submitNext() {
 	})
 }
 
-// next returns the first attempt that may be submitted and those that can go with it, in their
-// order, with the arguments of their submission. One that cannot be asked for ends.
+// next returns the first attempt that may be submitted and those that can share its array, in
+// order, with their arguments. An attempt that cannot be expressed as arguments ends.
 func (c *Cluster) next() (batch []*engine.Launch, args []string) {
 	slices.SortStableFunc(c.queue, func(a, b *engine.Launch) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i, l := range c.queue {
@@ -114,12 +114,12 @@ func (c *Cluster) next() (batch []*engine.Launch, args []string) {
 }
 
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
-	a := demandsOf(l)
+	a := jobRequestOf(l)
 	a.Small = c.tooSmall(&a.Request)
 	return c.dialect.Args(a)
 }
 
-func demandsOf(l *engine.Launch) (a Asked) {
+func jobRequestOf(l *engine.Launch) (a JobRequest) {
 	if l.Request != nil {
 		a.Request = *l.Request
 	}
@@ -144,7 +144,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	var launches []byte
 	for _, l := range batch {
 		l := *l
-		if a := demandsOf(&l); a.vouched() { // nothing is left to check on the node
+		if a := jobRequestOf(&l); a.vouched() { // nothing is left to check on the node
 			a.GPUMemory = 0
 			l.Request = &a.Request
 		}
@@ -169,7 +169,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	errs := make([]error, len(batch))
 	c.atOnce(len(batch), func(i int) {
 		l := batch[i]
-		err := lay(l.Dir, place{Engine: c.dialect.Name(), Submit: s.dir, Task: i, GPUs: asked(l)})
+		err := writeStatus(l.Dir, place{Engine: c.dialect.Name(), Submit: s.dir, Task: i, GPUs: gpusOf(l)})
 		if !errors.Is(err, fs.ErrNotExist) { // else it was stopped meanwhile, and its task runs nothing
 			errs[i] = err
 		}
@@ -177,10 +177,10 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	return cmp.Or(errs...)
 }
 
-// filesAtOnce is for how many attempts files are written at a time: over a network each takes a while.
+// filesAtOnce bounds concurrent file creation, which is slow over a network.
 const filesAtOnce = 16
 
-// atOnce does something for n attempts, for several at a time.
+// atOnce calls do for n attempts, several concurrently.
 func (c *Cluster) atOnce(n int, do func(i int)) {
 	var all sync.WaitGroup
 	turn := make(chan struct{}, filesAtOnce)
@@ -199,10 +199,10 @@ func (c *Cluster) atOnce(n int, do func(i int)) {
 // unprepared ends attempts whose files could not be written: nothing was submitted.
 func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 	c.calling, s.busy = false, false
-	c.late.done("submit", nil)
+	c.outage.done("submit", nil)
 	for _, l := range batch {
 		if e := c.live[l.UniID]; e != nil {
-			void(e.Dir)
+			forbid(e.Dir)
 			c.end(e, &state.End{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit: " + err.Error()})
 		}
 	}
@@ -210,9 +210,8 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 	delete(c.submits, s.id)
 }
 
-// call runs the cluster's command. What it prints goes straight to the answer
-// file, and it inherits a lock that says for how long it may be under way: so a run that finds
-// this submission later knows as much.
+// call runs the submit command. Its output goes straight to the answer file, and it inherits a
+// lock that shows whether it is still running, so a later run can learn the result.
 func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 	if why := exceeds(c.dialect, args); why != "" {
 		return Never, why
@@ -256,18 +255,18 @@ func (c *Cluster) call(s *submit, a Array, args []string) (Refusal, string) {
 			_, text, _ = c.dialect.Try(args).run()
 			_, _, why = c.dialect.Answer("", text)
 		}
-		return refusal, cmp.Or(why, said(err, text).Error())
+		return refusal, cmp.Or(why, commandError(err, text).Error())
 	}
 	return Unclear, ""
 }
 
-// script is what every task runs.
+// script returns the script that every task runs.
 func (c *Cluster) script(s *submit) string {
 	return fmt.Sprintf("#!/bin/sh\n[ -d %s ] || exit %d\n[ -x %s ] || exit %d\nexec %s __task %s %s\n",
 		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir), c.variable())
 }
 
-// variable is what the tasks get to know of Traits.Granted.
+// variable returns the argument of __task for Traits.Granted.
 func (c *Cluster) variable() string {
 	if v := c.dialect.Traits(c.Options).Granted; v != "" {
 		return quoted(v)
@@ -277,8 +276,8 @@ func (c *Cluster) variable() string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// A respite is until when a submission that was refused is not tried again, longer each time.
-type respite struct {
+// A backoff is the pause after a refused submission, longer each time.
+type backoff struct {
 	until time.Time
 	pause time.Duration
 }
@@ -294,12 +293,12 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 	c.calling, s.busy = false, false
 	key := strings.Join(args, "\n")
 	if s.job, _, _ = c.dialect.Answer(readText(filepath.Join(s.dir, answerFile)), ""); s.job != "" {
-		c.late.done("submit", nil)
+		c.outage.done("submit", nil)
 		delete(c.refused, key)
 		c.most = min(2*c.most, c.largest)
 		for _, l := range batch {
-			if e := c.live[l.UniID]; e != nil && !e.told {
-				c.show(e, engine.Queued{JobID: c.dialect.Task(s.job, e.n)})
+			if e := c.live[l.UniID]; e != nil && !e.reported {
+				c.emitQueued(e, engine.Queued{JobID: c.dialect.Task(s.job, e.n)})
 			}
 		}
 		return
@@ -310,57 +309,57 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 	}
 	switch refusal {
 	case Never:
-		c.late.done("submit", nil)
+		c.outage.done("submit", nil)
 		for _, l := range batch {
-			if e := c.live[l.UniID]; e != nil && void(e.Dir) {
-				c.end(e, &state.End{ExitCode: -1, At: time.Now(), Err: c.dialect.Name() + ": " + text + c.leftOut(l), Refused: true})
+			if e := c.live[l.UniID]; e != nil && forbid(e.Dir) {
+				c.end(e, &state.End{ExitCode: -1, At: time.Now(), Err: c.dialect.Name() + ": " + text + c.excludedNodes(l), Refused: true})
 			}
 		}
 	case Fewer, Full, Later, Unreachable:
-		c.late.done("submit", nil)
+		c.outage.done("submit", nil)
 		if (refusal == Fewer || refusal == Full) && len(batch) > 1 {
 			c.most, c.again = len(batch)/2, time.Now().Add(fewerPause)
 			if refusal == Fewer {
 				c.largest = c.most
 			}
 		} else {
-			c.rest(batch, key, refusal, text)
+			c.backOff(batch, key, refusal, text)
 		}
 		c.requeue(s, batch)
 	default: // it may have been accepted: the next lists tell
-		c.late.done("submit", fmt.Errorf("%s", text))
+		c.outage.done("submit", fmt.Errorf("%s", text))
 		c.unclear = true
 	}
 }
 
-// rest has nothing be submitted for a while with the arguments of a batch that was refused for now.
-func (c *Cluster) rest(batch []*engine.Launch, key string, refusal Refusal, text string) {
+// backOff delays submissions with the arguments of a batch that was temporarily refused.
+func (c *Cluster) backOff(batch []*engine.Launch, key string, refusal Refusal, text string) {
 	pause := min(max(refusedPause, 2*c.refused[key].pause), longestPause)
-	c.refused[key] = respite{time.Now().Add(pause), pause}
+	c.refused[key] = backoff{time.Now().Add(pause), pause}
 	if refusal == Unreachable {
-		c.late.done("submit", errors.New(text))
+		c.outage.done("submit", errors.New(text))
 		return
 	}
 	why := c.dialect.Name() + " takes none like it now: " + text
 	c.emit(engine.Event{Warnings: []string{"some jobs wait: " + why + "; gpurun tries again"}})
 	for _, l := range batch {
 		if e := c.live[l.UniID]; e != nil {
-			c.show(e, engine.Queued{Reason: why})
+			c.emitQueued(e, engine.Queued{Reason: why})
 		}
 	}
 }
 
-// hurry has what rests be tried again soon: there may be room now.
-func (c *Cluster) hurry() {
+// retrySoon shortens all backoffs, because there may be room now.
+func (c *Cluster) retrySoon() {
 	c.quota.full = false
 	for key, r := range c.refused {
 		if soon := time.Now().Add(refusedPause); r.until.After(soon) {
-			c.refused[key] = respite{until: soon}
+			c.refused[key] = backoff{until: soon}
 		}
 	}
 }
 
-// tooSmall returns the nodes that were found to have GPUs with less memory than an attempt asks for.
+// tooSmall returns the nodes that are known to have GPUs with too little memory for a request.
 func (c *Cluster) tooSmall(ask *engine.Request) (nodes []string) {
 	for _, node := range slices.Sorted(maps.Keys(c.small)) {
 		if ask != nil && ask.GPUs > 0 && c.small[node] < ask.GPUMemory {
@@ -370,8 +369,8 @@ func (c *Cluster) tooSmall(ask *engine.Request) (nodes []string) {
 	return nodes
 }
 
-// leftOut names the nodes that are not asked for an attempt because their GPUs are too small.
-func (c *Cluster) leftOut(l *engine.Launch) string {
+// excludedNodes describes the nodes that an attempt excludes because their GPUs are too small.
+func (c *Cluster) excludedNodes(l *engine.Launch) string {
 	var nodes []string
 	for _, node := range c.tooSmall(l.Request) {
 		nodes = append(nodes, fmt.Sprintf("%s (%s)", node, c.small[node].Round()))
@@ -382,8 +381,8 @@ func (c *Cluster) leftOut(l *engine.Launch) string {
 	return fmt.Sprintf("; left out, because gpu_memory asks for %s: %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
-// requeue has attempts submitted again that were refused for certain. Their folders have the
-// files of the refused submission, whose name nobody knows.
+// requeue queues attempts again whose submission was certainly refused. Their folders have the
+// files of the refused submission.
 func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	var again []*engine.Launch
 	for _, l := range batch {
@@ -393,7 +392,7 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 		}
 		e.submit, e.held = nil, false
 		if err := os.Remove(filepath.Join(e.Dir, wire.StatusFile)); err != nil {
-			void(e.Dir)
+			forbid(e.Dir)
 			c.end(e, &state.End{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit again: " + err.Error()})
 			continue
 		}
@@ -404,8 +403,8 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	c.queue = append(again, c.queue...)
 }
 
-// isCalling reports whether somebody may still be submitting: this run, which may not have got
-// as far as the call, or one that is gone.
+// isCalling reports whether the submission may still be in progress, by this run or by the command
+// of an earlier one.
 func (s *submit) isCalling() bool {
 	if s.busy {
 		return true

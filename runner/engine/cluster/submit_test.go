@@ -53,13 +53,13 @@ func TestNotYetMissing(t *testing.T) {
 	e.UniID = "u"
 	c.submits["1"], c.live["u"] = s, e
 	for range 5 {
-		c.learnOf(e, s.job != "" || !s.isCalling())
+		c.updateEntry(e, s.job != "" || !s.isCalling())
 	}
 	if e.missed != 0 {
 		t.Errorf("missing from %d lists that were made before it", e.missed)
 	}
 	s.busy = false
-	c.learnOf(e, s.job != "" || !s.isCalling())
+	c.updateEntry(e, s.job != "" || !s.isCalling())
 	if e.missed != 1 {
 		t.Errorf("missing from %d lists, want 1", e.missed)
 	}
@@ -72,7 +72,7 @@ func TestLearnOf(t *testing.T) {
 	c, e := &Cluster{submits: map[string]*submit{"1": s}, dialect: plain{}, out: engine.NewMailbox[engine.Event]()}, &entry{submit: s}
 	list := func(rows ...Row) {
 		s.rows = rows
-		c.learnOf(e, true)
+		c.updateEntry(e, true)
 	}
 	ago := time.Now().Add(-time.Hour)
 	e.beaten = ago
@@ -117,8 +117,8 @@ func TestFindTorn(t *testing.T) {
 // once a job has ended.
 func TestRest(t *testing.T) {
 	c := &Cluster{
-		dialect: plain{}, live: map[string]*entry{}, refused: map[string]respite{}, submits: map[string]*submit{}, most: arrayMost, largest: arrayMost,
-		out: engine.NewMailbox[engine.Event](), late: late{wrong: map[string]string{}},
+		dialect: plain{}, live: map[string]*entry{}, refused: map[string]backoff{}, submits: map[string]*submit{}, most: arrayMost, largest: arrayMost,
+		out: engine.NewMailbox[engine.Event](), outage: outage{wrong: map[string]string{}},
 	}
 	refuse := func(is Refusal, args string) {
 		s, batch := prepared(t, 2)
@@ -158,13 +158,13 @@ func TestRefusedButBegun(t *testing.T) {
 	for _, is := range []Refusal{Never, Fewer, Full, Later, Unreachable} {
 		s, batch := prepared(t, 2)
 		c := &Cluster{
-			dialect: plain{}, live: map[string]*entry{}, refused: map[string]respite{}, submits: map[string]*submit{s.id: s}, most: arrayMost, largest: arrayMost,
+			dialect: plain{}, live: map[string]*entry{}, refused: map[string]backoff{}, submits: map[string]*submit{s.id: s}, most: arrayMost, largest: arrayMost,
 			out: engine.NewMailbox[engine.Event](),
 		}
-		c.late.begin("submit")
+		c.outage.begin("submit")
 		for i, l := range batch {
 			e := &entry{Identity: l.Identity}
-			e.belong(s, i)
+			e.assign(s, i)
 			c.live[l.UniID] = e
 		}
 		if err := claim(batch[1].Dir, "node1 17_1"); err != nil {
@@ -186,16 +186,16 @@ func TestRefusedButBegun(t *testing.T) {
 func TestHangs(t *testing.T) {
 	c := &Cluster{dialect: plain{}, out: engine.NewMailbox[engine.Event]()}
 	for range 3 {
-		c.late.begin("list")
-		c.late.tell(c)
-		c.late.began["list"] = time.Now().Add(-2 * lateAfter)
-		c.late.tell(c)
-		c.late.done("list", errors.New("no controller"))
-		c.late.tell(c)
+		c.outage.begin("list")
+		c.outage.report(c)
+		c.outage.began["list"] = time.Now().Add(-2 * lateAfter)
+		c.outage.report(c)
+		c.outage.done("list", errors.New("no controller"))
+		c.outage.report(c)
 	}
-	c.late.begin("list")
-	c.late.done("list", nil)
-	c.late.tell(c)
+	c.outage.begin("list")
+	c.outage.done("list", nil)
+	c.outage.report(c)
 	var said []string
 	for _, ev := range c.out.Take() {
 		said = append(said, strings.Join(*ev.Silent, "\n"))

@@ -27,25 +27,26 @@ import (
 	"gpurun/state"
 )
 
-// What the outer process tells the keeper, a letter each. Its end tells that it was killed.
+// Messages from the outer process to the keeper, a letter each. If the pipe closes, the outer
+// process was killed.
 const (
-	toldEnd   = 'e' // the cluster wants the task to end
-	toldGauge = 'g' // what it has seen of the GPUs: a line of JSON follows
+	msgEnd   = 'e' // the cluster wants the task to end
+	msgUsage = 'g' // what it has seen of the GPUs: a line of JSON follows
 )
 
 // stopEvery is how often a keeper looks for a request.
 const stopEvery = 2 * time.Second
 
-// keepWord is the last argument of the keeper.
-const keepWord = "keep"
+// keepArg is the last argument of the keeper.
+const keepArg = "keep"
 
 // Task is the main function of `gpurun __task SUBMISSION [VARIABLE]`, which the cluster starts on
 // a node. The variable may have the numbers of its GPUs (Traits.Granted).
-// It is two processes. The outer one is the cluster's: it passes on what the cluster wants, and
-// exits like the job. The keeper, in a session of its own, runs the attempt; should the outer
-// process be killed, it ends the job and says so.
+// It is two processes. The outer one belongs to the cluster: it forwards the cluster's signals and
+// exits with the job's status. The keeper, in a session of its own, runs the attempt. If the outer
+// process is killed, the keeper ends the job and records the reason.
 func (all Dialects) Task(args []string) int {
-	inner := len(args) > 1 && args[len(args)-1] == keepWord
+	inner := len(args) > 1 && args[len(args)-1] == keepArg
 	if inner {
 		args = args[:len(args)-1]
 	}
@@ -62,7 +63,7 @@ func (all Dialects) Task(args []string) int {
 	if inner {
 		return here.keep(args[0], variable)
 	}
-	heed(variable)
+	useGranted(variable)
 	r, w, err := os.Pipe()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -70,7 +71,7 @@ func (all Dialects) Task(args []string) int {
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGXCPU)
-	cmd := exec.Command("/proc/self/exe", append(append([]string{"__task"}, args...), keepWord)...)
+	cmd := exec.Command("/proc/self/exe", append(append([]string{"__task"}, args...), keepArg)...)
 	cmd.Args[0] = "gpurun"
 	cmd.Stdin, cmd.Stderr = r, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -82,18 +83,18 @@ func (all Dialects) Task(args []string) int {
 	go func() {
 		for s := range signals {
 			if s != unix.SIGUSR1 { // Grid Engine is about to suspend it, which the keeper sees
-				_, _ = w.Write([]byte{toldEnd})
+				_, _ = w.Write([]byte{msgEnd})
 			}
 		}
 	}()
 	go here.measure(args[0], w)
 	_ = cmd.Wait()
-	return harmless(cmd.ProcessState.ExitCode())
+	return safeStatus(cmd.ProcessState.ExitCode())
 }
 
-// harmless returns a status that no cluster takes for a wish: Grid Engine runs a job again that
-// exits with 99, and sets one aside that exits with 100.
-func harmless(status int) int {
+// safeStatus replaces exit statuses with a special meaning: Grid Engine reruns a job that exits
+// with 99, and sets one aside that exits with 100.
+func safeStatus(status int) int {
 	switch status {
 	case 99, 100:
 		return 98
@@ -118,22 +119,22 @@ func (n *node) keep(submission, variable string) int {
 	}
 	switch err := claim(dir, n.Node+" "+n.Task); {
 	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
-		return 0 // somebody else has it, or nobody wants it any more
+		return 0 // another node has it, or the runner forbade it
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		return 70
 	}
 	t := &task{UniID: l.UniID, Host: n.Node, Beat: 1}
 	t.GPUs, t.UUIDs = n.devices(os.Environ())
-	if why := unsaid(l, os.Environ(), n.Node, variable); why != "" {
+	if why := refuseUnknownGPUs(l, os.Environ(), n.Node, variable); why != "" {
 		return refuse(l, wire.Record{Untold: true, End: state.End{Err: why}})
 	}
-	n.furnish(l, submission, t)
-	outer := hear(os.Stdin)
+	n.completeLaunch(l, submission, t)
+	outer := newOuter(os.Stdin)
 	if why, least := outer.unfit(l, t); why != "" {
 		return refuse(l, wire.Record{Unfit: least, End: state.End{Err: why, Uncharged: why, Displaced: true, Lost: true, Void: true}}) // to be submitted again, without this node
 	}
-	return attend(l, t, outer, at)
+	return runAttempt(l, t, outer, at)
 }
 
 // refuse records why an attempt has not begun.
@@ -151,8 +152,8 @@ func refuse(l *engine.Launch, r wire.Record) int {
 	return 1
 }
 
-// attend runs the attempt to its end, and keeps the task's file.
-func attend(l *engine.Launch, t *task, o *outer, here place) int {
+// runAttempt runs the attempt to its end, and keeps the task's file.
+func runAttempt(l *engine.Launch, t *task, o *outerProcess, here place) int {
 	var mu sync.Mutex
 	put := func(change func()) {
 		mu.Lock()
@@ -195,16 +196,16 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 	return ended.ExitCode
 }
 
-// An outer is what the keeper hears from the outer process.
-type outer struct {
+// An outerProcess receives the outer process's messages for the keeper.
+type outerProcess struct {
 	letters chan byte     // closed once it was killed
 	gauged  chan struct{} // closed with the first gauge
-	gauge   atomic.Pointer[gauge]
+	gauge   atomic.Pointer[nodeUsage]
 }
 
-func hear(from io.Reader) *outer {
-	o := &outer{letters: make(chan byte, 16), gauged: make(chan struct{})}
-	o.gauge.Store(&gauge{})
+func newOuter(from io.Reader) *outerProcess {
+	o := &outerProcess{letters: make(chan byte, 16), gauged: make(chan struct{})}
+	o.gauge.Store(&nodeUsage{})
 	go func() {
 		defer close(o.letters)
 		in := bufio.NewReader(from)
@@ -213,12 +214,12 @@ func hear(from io.Reader) *outer {
 			if err != nil {
 				return
 			}
-			if b != toldGauge {
+			if b != msgUsage {
 				o.letters <- b
 				continue
 			}
 			line, _ := in.ReadBytes('\n')
-			var g gauge
+			var g nodeUsage
 			if json.Unmarshal(line, &g) == nil {
 				o.gauge.Store(&g)
 			}
@@ -231,15 +232,15 @@ func hear(from io.Reader) *outer {
 	return o
 }
 
-// peaks returns what the GPUs have shown so far.
-func (o *outer) peaks() (all []gpu.Peak, readings int) {
+// peaks returns the peak memory of the GPUs so far.
+func (o *outerProcess) peaks() (all []gpu.Peak, readings int) {
 	g := o.gauge.Load()
 	return slices.Clone(g.Peaks), g.Readings
 }
 
-// unfit returns why a task cannot use its GPUs, if they have too little memory, and how much the
-// smallest has.
-func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
+// unfit returns why the task cannot use its GPUs, if they have too little memory, and the memory
+// of the smallest.
+func (o *outerProcess) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 	if l.Request == nil || l.Request.GPUMemory == 0 || len(t.GPUs) == 0 {
 		return "", 0
 	}
@@ -247,16 +248,17 @@ func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 	case <-o.gauged:
 	case <-time.After(checkLimit):
 	}
-	if least = o.gauge.Load().least(); least == 0 || least >= l.Request.GPUMemory {
+	if least = o.gauge.Load().smallestMemory(); least == 0 || least >= l.Request.GPUMemory {
 		return "", 0
 	}
 	return fmt.Sprintf("%s gave it a GPU with %s, and it asks for %s", t.Host, least.Round(), l.Request.GPUMemory.Round()), least
 }
 
-// watch tells when the attempt is first seen on a GPU that it was not given, and again once that is sure.
-func (o *outer) watch(l *engine.Launch, t *task, tell func(text string, sure bool)) {
+// watch reports when the attempt is first seen on a GPU outside its grant, and again once that is
+// sure.
+func (o *outerProcess) watch(l *engine.Launch, t *task, tell func(text string, sure bool)) {
 	for said := false; ; time.Sleep(stopEvery) {
-		text, sure := o.gauge.Load().astray(l, t)
+		text, sure := o.gauge.Load().stray(l, t)
 		sure = sure && (l.Request == nil || !l.Request.Strays)
 		if sure || text != "" && !said {
 			tell(text, sure)
@@ -268,9 +270,9 @@ func (o *outer) watch(l *engine.Launch, t *task, tell func(text string, sure boo
 	}
 }
 
-// listen turns what the outer process and the runner want into requests to the keeper. Where a
-// cluster suspends a job by stopping the outer process alone, the job is stopped, too.
-func (o *outer) listen(here place, asked chan<- *wire.Message) {
+// listen turns requests of the outer process and the runner into messages to the keeper. If a
+// cluster suspends only the outer process, listen suspends the job too.
+func (o *outerProcess) listen(here place, asked chan<- *wire.Message) {
 	letters := o.letters
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)

@@ -7,23 +7,22 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A Trial is what a cluster would do with a launch, found out without submitting it.
+// A Trial asks a cluster about a launch without submitting it.
 type Trial struct {
 	Args  []string      // of the submission; launches with the same go together
 	Limit time.Duration // after which the cluster may end it; 0 for its own limit
 }
 
-// Demands returns the arguments of a launch. The error names what cannot be asked for.
+// Demands returns the arguments of a launch. The error names a key without a counterpart.
 func Demands(w Dialect, l *engine.Launch) (t Trial, err error) {
-	a := demandsOf(l)
+	a := jobRequestOf(l)
 	t.Limit = a.Limit
 	t.Args, err = w.Args(a)
 	return t, err
 }
 
-// Ask asks the cluster what it would say: when such a job would begin, as far as it says, or why
-// it refuses it.
-func (t Trial) Ask(w Dialect) (begins string, refused Refusal, err error) {
+// Try asks the cluster when such a job would begin, or why it refuses the job.
+func (t Trial) Try(w Dialect) (begins string, refused Refusal, err error) {
 	if why := exceeds(w, t.Args); why != "" {
 		return "", Never, errors.New(why)
 	}
@@ -40,12 +39,12 @@ func (t Trial) Ask(w Dialect) (begins string, refused Refusal, err error) {
 	return begins, 0, err
 }
 
-// exceeds returns why a submission would be accepted and wait for ever, or "".
+// exceeds returns why a submission would be accepted but wait forever, or "".
 func exceeds(d Dialect, args []string) string {
 	limits := d.Limits(args)
 	if len(limits.Args) == 0 {
 		return ""
 	}
-	why, _ := limits.Ask() // or it is unknown
+	why, _ := limits.Run() // or it is unknown
 	return why
 }

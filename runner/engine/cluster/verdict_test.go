@@ -20,69 +20,69 @@ func TestJudge(t *testing.T) {
 	const node = "node1 7_0"
 	for _, tt := range []struct {
 		name string
-		seen seen
+		seen observation
 		want verdict
 	}{
-		{"succeeded", seen{record: clean}, verdict{ends, asRecorded}},
-		{"succeeded, but the cluster says its node failed", seen{record: clean, row: row(NodeFailed, "n")}, verdict{ends, asRecorded}},
-		{"failed, and is listed as running", seen{record: failed, row: row(Active, "n")}, verdict{ends, asRecorded}},
-		{"our own timeout", seen{record: ours, row: row(Cancelled, "n")}, verdict{ends, asRecorded}},
-		{"signalled; not known by whom", seen{record: term, row: row(Active, "n")}, verdict{waits, 0}},
-		{"signalled; cancelled", seen{record: term, row: row(Cancelled, "n")}, verdict{ends, cancelled}},
-		{"signalled; time limit", seen{record: term, row: row(TimedOut, "n")}, verdict{ends, timeout}},
-		{"killed; out of memory", seen{record: kill, row: row(OutOfMemory, "n")}, verdict{ends, oom}},
-		{"killed; preempted", seen{record: kill, row: row(Preempted, "n")}, verdict{ends, resubmitted}},
-		{"killed by itself", seen{record: kill, row: row(Failed, "n")}, verdict{ends, asRecorded}},
-		{"killed, and the cluster says nothing", seen{record: kill, asked: unsureAfter, unsure: accounted}, verdict{ends, asRecorded}},
-		{"told by the cluster; node failed", seen{record: told, row: row(NodeFailed, "n")}, verdict{ends, resubmitted}},
-		{"told by the cluster, which still lists it", seen{record: told, row: row(Active, "n"), asked: 1}, verdict{waits, 0}},
-		{"told by a cluster that has forgotten it", seen{record: told, asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
-		{"told by a cluster whose accounts may be late", seen{record: told, asked: 9, unsure: accounted - 1}, verdict{waits, 0}},
-		{"told by a cluster that forgets nothing", seen{record: told, keeps: true, asked: unsureAfter, unsure: accounted}, verdict{ends, cancelled}},
-		{"ended by qdel before it was killed", seen{record: told, keeps: true, row: row(Failed, "n")}, verdict{ends, cancelled}},
-		{"over the time limit of one that forgets nothing", seen{record: told, keeps: true, row: row(TimedOut, "n")}, verdict{ends, timeout}},
-		{"queued again by one that forgets nothing", seen{record: told, keeps: true, row: row(Pending, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
-		{"queued again, and held", seen{record: told, keeps: true, row: row(Stuck, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
-		{"killed, and queued again", seen{record: kill, row: row(Pending, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
-		{"killed, and the list may be from before it began", seen{record: kill, row: row(Pending, "")}, verdict{waits, 0}},
-		{"sent back by one that forgets nothing", seen{record: told, keeps: true, row: row(Preempted, "n")}, verdict{ends, resubmitted}},
+		{"succeeded", observation{record: clean}, verdict{ends, asRecorded}},
+		{"succeeded, but the cluster says its node failed", observation{record: clean, row: row(NodeFailed, "n")}, verdict{ends, asRecorded}},
+		{"failed, and is listed as running", observation{record: failed, row: row(Active, "n")}, verdict{ends, asRecorded}},
+		{"our own timeout", observation{record: ours, row: row(Cancelled, "n")}, verdict{ends, asRecorded}},
+		{"signalled; not known by whom", observation{record: term, row: row(Active, "n")}, verdict{waits, 0}},
+		{"signalled; cancelled", observation{record: term, row: row(Cancelled, "n")}, verdict{ends, cancelled}},
+		{"signalled; time limit", observation{record: term, row: row(TimedOut, "n")}, verdict{ends, timeout}},
+		{"killed; out of memory", observation{record: kill, row: row(OutOfMemory, "n")}, verdict{ends, oom}},
+		{"killed; preempted", observation{record: kill, row: row(Preempted, "n")}, verdict{ends, resubmitted}},
+		{"killed by itself", observation{record: kill, row: row(Failed, "n")}, verdict{ends, asRecorded}},
+		{"killed, and the cluster says nothing", observation{record: kill, asked: unsureAfter, unsure: accounted}, verdict{ends, asRecorded}},
+		{"told by the cluster; node failed", observation{record: told, row: row(NodeFailed, "n")}, verdict{ends, resubmitted}},
+		{"told by the cluster, which still lists it", observation{record: told, row: row(Active, "n"), asked: 1}, verdict{waits, 0}},
+		{"told by a cluster that has forgotten it", observation{record: told, asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
+		{"told by a cluster whose accounts may be late", observation{record: told, asked: 9, unsure: accounted - 1}, verdict{waits, 0}},
+		{"told by a cluster that forgets nothing", observation{record: told, keeps: true, asked: unsureAfter, unsure: accounted}, verdict{ends, cancelled}},
+		{"ended by qdel before it was killed", observation{record: told, keeps: true, row: row(Failed, "n")}, verdict{ends, cancelled}},
+		{"over the time limit of one that forgets nothing", observation{record: told, keeps: true, row: row(TimedOut, "n")}, verdict{ends, timeout}},
+		{"queued again by one that forgets nothing", observation{record: told, keeps: true, row: row(Pending, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
+		{"queued again, and held", observation{record: told, keeps: true, row: row(Stuck, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
+		{"killed, and queued again", observation{record: kill, row: row(Pending, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
+		{"killed, and the list may be from before it began", observation{record: kill, row: row(Pending, "")}, verdict{waits, 0}},
+		{"sent back by one that forgets nothing", observation{record: told, keeps: true, row: row(Preempted, "n")}, verdict{ends, resubmitted}},
 
-		{"being submitted", seen{calling: true, missed: 9}, verdict{waits, 0}},
-		{"waits", seen{row: row(Pending, "")}, verdict{waits, 0}},
-		{"held", seen{row: row(Stuck, "")}, verdict{waits, 0}},
-		{"missing from one list", seen{missed: 1}, verdict{waits, 0}},
-		{"its whole job is missing", seen{missed: goneAfter}, verdict{voids, resubmitted}},
-		{"it alone is missing", seen{missed: goneAfter, partial: true}, verdict{voids, cancelled}},
-		{"cancelled before it began", seen{row: row(Cancelled, "")}, verdict{voids, cancelled}},
-		{"its launch failed", seen{row: row(Cancelled, "n")}, verdict{voids, resubmitted}},
-		{"refused for good", seen{row: Row{State: Failed, Never: true, Reason: "BadConstraints", Raw: 1}}, verdict{voids, neverStarts}},
-		{"can never start, and why is not known yet", seen{row: Row{State: Stuck, Never: true}}, verdict{waits, 0}},
-		{"gone, and the accounts may be late", seen{keeps: true, missed: 9, missing: accounted - 1}, verdict{waits, 0}},
-		{"gone, and nothing is forgotten", seen{keeps: true, missed: goneAfter, missing: accounted}, verdict{voids, cancelled}},
-		{"gone, and its host failed", seen{keeps: true, row: row(NodeFailed, "n")}, verdict{voids, resubmitted}},
-		{"no state folder there", seen{row: Row{State: Failed, Raw: exitNoState << 8}}, verdict{voids, notStarted}},
-		{"its output could not be opened", seen{row: Row{State: Failed, Raw: 53}}, verdict{voids, resubmitted}},
-		{"over without a trace", seen{row: row(Completed, "n")}, verdict{voids, resubmitted}},
+		{"being submitted", observation{calling: true, missed: 9}, verdict{waits, 0}},
+		{"waits", observation{row: row(Pending, "")}, verdict{waits, 0}},
+		{"held", observation{row: row(Stuck, "")}, verdict{waits, 0}},
+		{"missing from one list", observation{missed: 1}, verdict{waits, 0}},
+		{"its whole job is missing", observation{missed: goneAfter}, verdict{voids, resubmitted}},
+		{"it alone is missing", observation{missed: goneAfter, partial: true}, verdict{voids, cancelled}},
+		{"cancelled before it began", observation{row: row(Cancelled, "")}, verdict{voids, cancelled}},
+		{"its launch failed", observation{row: row(Cancelled, "n")}, verdict{voids, resubmitted}},
+		{"refused for good", observation{row: Row{State: Failed, Never: true, Reason: "BadConstraints", Raw: 1}}, verdict{voids, neverStarts}},
+		{"can never start, and why is not known yet", observation{row: Row{State: Stuck, Never: true}}, verdict{waits, 0}},
+		{"gone, and the accounts may be late", observation{keeps: true, missed: 9, missing: accounted - 1}, verdict{waits, 0}},
+		{"gone, and nothing is forgotten", observation{keeps: true, missed: goneAfter, missing: accounted}, verdict{voids, cancelled}},
+		{"gone, and its host failed", observation{keeps: true, row: row(NodeFailed, "n")}, verdict{voids, resubmitted}},
+		{"no state folder there", observation{row: Row{State: Failed, Raw: exitNoState << 8}}, verdict{voids, notStarted}},
+		{"its output could not be opened", observation{row: Row{State: Failed, Raw: 53}}, verdict{voids, resubmitted}},
+		{"over without a trace", observation{row: row(Completed, "n")}, verdict{voids, resubmitted}},
 
-		{"runs", seen{claimed: node, row: row(Active, "n")}, verdict{waits, 0}},
-		{"runs, and the list forgot it", seen{claimed: node, missed: 9, silent: time.Minute}, verdict{waits, 0}},
-		{"forgotten and silent", seen{claimed: node, missed: 9, silent: deadAfter + 1}, verdict{ends, resubmitted}},
-		{"silent, but listed", seen{claimed: node, row: row(Active, "n"), silent: time.Hour}, verdict{waits, 0}},
-		{"queued again by the cluster, while it may run", seen{claimed: node, row: row(Pending, "")}, verdict{waits, 0}},
-		{"over, and its record is late", seen{claimed: node, row: row(Completed, "n"), silent: time.Second}, verdict{waits, 0}},
-		{"failed, and its record is late", seen{claimed: node, row: row(Failed, "n"), over: recordLate - 1}, verdict{waits, 0}},
-		{"its node went down, and its record is late", seen{claimed: node, row: row(NodeFailed, "n")}, verdict{waits, 0}},
-		{"its keeper was killed", seen{claimed: node, row: row(Failed, "n"), over: recordLate}, verdict{ends, lost}},
-		{"its node went down", seen{claimed: node, row: row(NodeFailed, "n"), over: recordLate}, verdict{ends, resubmitted}},
-		{"cancelled with its keeper", seen{claimed: node, row: row(Cancelled, "n"), over: recordLate}, verdict{ends, cancelled}},
-		{"listed as running, and begins soon", seen{row: row(Runs, "n"), running: startLimit(time.Second), starts: startLimit(time.Second)}, verdict{waits, 0}},
-		{"listed as running for too long, and no node has it", seen{row: row(Runs, "n"), running: 121 * time.Second, starts: startLimit(time.Second)}, verdict{voids, resubmitted}},
-		{"its node has a prolog of minutes", seen{row: row(Runs, "n"), running: 10 * time.Minute, starts: startLimit(3 * time.Minute)}, verdict{waits, 0}},
-		{"none has begun yet there", seen{row: row(Runs, "n"), running: 20 * time.Minute, starts: startLimit(0)}, verdict{waits, 0}},
-		{"its node boots, or it is suspended", seen{row: row(Active, "n"), running: time.Hour}, verdict{waits, 0}},
-		{"runs for long", seen{claimed: node, row: row(Runs, "n"), running: time.Hour}, verdict{waits, 0}},
-		{"void", seen{claimed: voidMark, missed: goneAfter}, verdict{voids, resubmitted}},
-		{"void for an earlier run", seen{claimed: voidMark, taken: true, missed: goneAfter}, verdict{ends, withdrawn}},
+		{"runs", observation{claimed: node, row: row(Active, "n")}, verdict{waits, 0}},
+		{"runs, and the list forgot it", observation{claimed: node, missed: 9, silent: time.Minute}, verdict{waits, 0}},
+		{"forgotten and silent", observation{claimed: node, missed: 9, silent: deadAfter + 1}, verdict{ends, resubmitted}},
+		{"silent, but listed", observation{claimed: node, row: row(Active, "n"), silent: time.Hour}, verdict{waits, 0}},
+		{"queued again by the cluster, while it may run", observation{claimed: node, row: row(Pending, "")}, verdict{waits, 0}},
+		{"over, and its record is late", observation{claimed: node, row: row(Completed, "n"), silent: time.Second}, verdict{waits, 0}},
+		{"failed, and its record is late", observation{claimed: node, row: row(Failed, "n"), over: recordLate - 1}, verdict{waits, 0}},
+		{"its node went down, and its record is late", observation{claimed: node, row: row(NodeFailed, "n")}, verdict{waits, 0}},
+		{"its keeper was killed", observation{claimed: node, row: row(Failed, "n"), over: recordLate}, verdict{ends, lost}},
+		{"its node went down", observation{claimed: node, row: row(NodeFailed, "n"), over: recordLate}, verdict{ends, resubmitted}},
+		{"cancelled with its keeper", observation{claimed: node, row: row(Cancelled, "n"), over: recordLate}, verdict{ends, cancelled}},
+		{"listed as running, and begins soon", observation{row: row(Runs, "n"), running: startLimit(time.Second), starts: startLimit(time.Second)}, verdict{waits, 0}},
+		{"listed as running for too long, and no node has it", observation{row: row(Runs, "n"), running: 121 * time.Second, starts: startLimit(time.Second)}, verdict{voids, resubmitted}},
+		{"its node has a prolog of minutes", observation{row: row(Runs, "n"), running: 10 * time.Minute, starts: startLimit(3 * time.Minute)}, verdict{waits, 0}},
+		{"none has begun yet there", observation{row: row(Runs, "n"), running: 20 * time.Minute, starts: startLimit(0)}, verdict{waits, 0}},
+		{"its node boots, or it is suspended", observation{row: row(Active, "n"), running: time.Hour}, verdict{waits, 0}},
+		{"runs for long", observation{claimed: node, row: row(Runs, "n"), running: time.Hour}, verdict{waits, 0}},
+		{"void", observation{claimed: voidMark, missed: goneAfter}, verdict{voids, resubmitted}},
+		{"void for an earlier run", observation{claimed: voidMark, taken: true, missed: goneAfter}, verdict{ends, withdrawn}},
 	} {
 		if got := judge(tt.seen); got != tt.want {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
@@ -94,19 +94,19 @@ func TestJudge(t *testing.T) {
 // spends a retry.
 func TestOutcome(t *testing.T) {
 	now := time.Now()
-	begun := &seen{claimed: "node1 7_0", row: Row{Node: "node1", Word: "NODE_FAIL", State: NodeFailed}, over: recordLate}
+	begun := &observation{claimed: "node1 7_0", row: Row{Node: "node1", Word: "NODE_FAIL", State: NodeFailed}, over: recordLate}
 	if e := judge(*begun).outcome(begun, "slurm", now); !e.Lost || e.Void || e.Uncharged != "slurm: NODE_FAIL on node1" {
 		t.Errorf("got %+v", e)
 	}
-	gone := &seen{missed: goneAfter}
+	gone := &observation{missed: goneAfter}
 	if e := judge(*gone).outcome(gone, "slurm", now); !e.Lost || !e.Void || e.Uncharged == "" {
 		t.Errorf("got %+v", e)
 	}
-	ghost := &seen{row: Row{State: Runs, Node: "node1", Word: "RUNNING"}, running: 150400 * time.Millisecond}
+	ghost := &observation{row: Row{State: Runs, Node: "node1", Word: "RUNNING"}, running: 150400 * time.Millisecond}
 	if e := judge(*ghost).outcome(ghost, "slurm", now); !e.Lost || !e.Void || e.Uncharged != "slurm listed it as running on node1 for 2m30s, and it never began there" {
 		t.Errorf("got %+v", e)
 	}
-	told := &seen{record: &wire.Record{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCluster}}, row: Row{State: OutOfMemory}}
+	told := &observation{record: &wire.Record{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCluster}}, row: Row{State: OutOfMemory}}
 	if e := judge(*told).outcome(told, "slurm", now); !e.OOMKilled || e.Lost || e.Why != "" {
 		t.Errorf("got %+v", e)
 	}
@@ -119,7 +119,7 @@ func TestOutcome(t *testing.T) {
 
 // A job that never reached the cluster is not said to be forgotten there.
 func TestSaysWhetherItWasForgotten(t *testing.T) {
-	for want, s := range map[string]seen{
+	for want, s := range map[string]observation{
 		"slurm does not know it": {missed: goneAfter},
 		"slurm forgot it":        {claimed: "node1 7_0", missed: goneAfter, silent: time.Hour},
 	} {

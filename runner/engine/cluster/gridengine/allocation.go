@@ -30,10 +30,10 @@ func (Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 
 // Show asks first which cluster this is, since the numbers of jobs are the same on others. Debian's
 // commands know where its files are, without the variable.
-func (Dialect) Show(id string) cluster.Question[cluster.Shown] {
+func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	const show = `cat "${SGE_ROOT:-/var/lib/gridengine}/${SGE_CELL:-default}/common/act_qmaster" && qstat -xml -j "$1"`
 	job, number, array := strings.Cut(id, ".")
-	return cluster.Question[cluster.Shown]{
+	return cluster.Query[cluster.Shown]{
 		Command: command("sh", "-c", show, "qstat", job),
 		Read:    func(stdout string) (cluster.Shown, error) { return readShown(stdout, number, array) },
 	}

@@ -21,7 +21,7 @@ const addressSpace = 4 * gpu.GiB
 
 // Args maps what a job asks for. What resources are called is the site's, so the job file names
 // them (settings.cluster).
-func (Dialect) Args(a cluster.Asked) ([]string, error) {
+func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	var args, resources []string
 	add := func(flag, value string) {
 		if value != "" {
@@ -92,7 +92,7 @@ func gpuResource(options map[string]string) (name string, each bool) {
 
 // models returns the resource by which the site tells GPU models apart: gpu_type=a100, or
 // gpu_type=a100|v100 for any of several.
-func models(a cluster.Asked) (resource []string, err error) {
+func models(a cluster.JobRequest) (resource []string, err error) {
 	var name string
 	var values []string
 	suitable, err := a.Suitable()

@@ -97,12 +97,12 @@ func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, wh
 }
 
 // Limits is not needed: -w e refuses what no queue could run.
-func (Dialect) Limits([]string) (q cluster.Question[string]) { return q }
+func (Dialect) Limits([]string) (q cluster.Query[string]) { return q }
 
 // List lists all jobs of a user with their whole names: those that wait, an array's together,
 // and those that run.
-func (Dialect) List(user string) cluster.Question[[]cluster.Row] {
-	return cluster.Question[[]cluster.Row]{Command: command("qstat", "-xml", "-r", "-u", user), Read: readRows}
+func (Dialect) List(user string) cluster.Query[[]cluster.Row] {
+	return cluster.Query[[]cluster.Row]{Command: command("qstat", "-xml", "-r", "-u", user), Read: readRows}
 }
 
 // listed is a task that qstat prints, or some that wait.
@@ -198,8 +198,8 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past asks about jobs one by one, as qacct wants it.
-func (Dialect) Past(jobs []string) cluster.Question[[]cluster.Row] {
-	return cluster.Question[[]cluster.Row]{Command: command(append([]string{"sh", "-c", tell, "qacct"}, jobs...)...), Read: readEnds}
+func (Dialect) Past(jobs []string) cluster.Query[[]cluster.Row] {
+	return cluster.Query[[]cluster.Row]{Command: command(append([]string{"sh", "-c", tell, "qacct"}, jobs...)...), Read: readEnds}
 }
 
 // stuck is a line of qstat -j: error reason 2: 11/22/2026 14:44:42 [105:32184]: can't chdir to /x
@@ -310,8 +310,8 @@ func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 func (Dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
 // Try has Grid Engine verify that some queue could run it. It knows of no estimate.
-func (Dialect) Try(args []string) cluster.Question[string] {
-	return cluster.Question[string]{
+func (Dialect) Try(args []string) cluster.Query[string] {
+	return cluster.Query[string]{
 		Command: command(slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})...),
 		Read:    func(string) (string, error) { return "", nil },
 	}

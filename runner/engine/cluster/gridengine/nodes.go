@@ -11,8 +11,8 @@ import (
 )
 
 // Nodes asks for the hosts, with the GPUs that are free on them, and then for the jobs that run.
-func (Dialect) Nodes() cluster.Question[[]cluster.Node] {
-	return cluster.Question[[]cluster.Node]{Command: command("sh", "-c", "qhost -xml -F -q && echo '"+between+"' && qstat -xml -r -s r -u '*'", "qhost"), Read: readNodes}
+func (Dialect) Nodes() cluster.Query[[]cluster.Node] {
+	return cluster.Query[[]cluster.Node]{Command: command("sh", "-c", "qhost -xml -F -q && echo '"+between+"' && qstat -xml -r -s r -u '*'", "qhost"), Read: readNodes}
 }
 
 // between stands between the two.
@@ -85,7 +85,7 @@ func readNodes(stdout string) ([]cluster.Node, error) {
 		used := gpus(t.Asks)
 		nodes[i].GPUs += used // what qhost lists is what is left
 		nodes[i].Used += used
-		nodes[i].Take(t.Owner, used)
+		nodes[i].AddJob(t.Owner, used)
 	}
 	return nodes, nil
 }

@@ -31,9 +31,9 @@ func (d Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 }
 
 // Show asks first which cluster this is, since the numbers of jobs are the same on others.
-func (Dialect) Show(id string) cluster.Question[cluster.Shown] {
+func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	const show = `scontrol show config | sed -n 's/^ClusterName *= *//p'; scontrol show job -o "$1" 2>&1; :`
-	return cluster.Question[cluster.Shown]{Command: command("sh", "-c", show, "scontrol", id), Read: readShown}
+	return cluster.Query[cluster.Shown]{Command: command("sh", "-c", show, "scontrol", id), Read: readShown}
 }
 
 var shown = regexp.MustCompile(` JobState=(\S+) .* Restarts=(\d+) .* EndTime=(\S+) `)

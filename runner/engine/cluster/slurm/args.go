@@ -13,7 +13,7 @@ import (
 
 // Args maps what a job asks for. There are no constraints on what the site calls its GPUs, so
 // models are the job file's to name (settings.cluster.models).
-func (Dialect) Args(a cluster.Asked) ([]string, error) {
+func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	var args []string
 	add := func(flag, value string) {
 		if value != "" {
@@ -64,7 +64,7 @@ func (Dialect) Args(a cluster.Asked) ([]string, error) {
 
 // models returns the GPUs to ask for: the type of a gres, "gpu:a100", or features of nodes of
 // which one suffices.
-func models(a cluster.Asked) (gres string, features []string, err error) {
+func models(a cluster.JobRequest) (gres string, features []string, err error) {
 	suitable, err := a.Suitable()
 	for _, m := range suitable {
 		switch {

@@ -26,7 +26,7 @@ const overrides = "PartitionTimeLimit"
 
 // Limits lists those of the partitions, beyond which Slurm accepts a job that never starts. A QOS or
 // a reservation may have others, also the user's default QOS, about which only the accounts know.
-func (Dialect) Limits(args []string) (q cluster.Question[string]) {
+func (Dialect) Limits(args []string) (q cluster.Query[string]) {
 	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
 		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // -p NAME may be among them
 		return q

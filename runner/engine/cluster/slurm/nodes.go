@@ -11,9 +11,9 @@ import (
 )
 
 // Nodes asks for the nodes, and then for the jobs that run, with the GPUs of each.
-func (Dialect) Nodes() cluster.Question[[]cluster.Node] {
+func (Dialect) Nodes() cluster.Query[[]cluster.Node] {
 	const list = "sinfo -h -N -O 'NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|' && echo && squeue -h -a -t R -o '%N|%u|%b'"
-	return cluster.Question[[]cluster.Node]{Command: command("sh", "-c", list, "sinfo"), Read: readNodes}
+	return cluster.Query[[]cluster.Node]{Command: command("sh", "-c", list, "sinfo"), Read: readNodes}
 }
 
 // open are the states of nodes on which jobs start. What follows one may be no obstacle, such as ~
@@ -46,7 +46,7 @@ func readNodes(stdout string) ([]cluster.Node, error) {
 		if len(f) != 3 || !known {
 			continue // a job on several nodes: sinfo has its GPUs
 		}
-		nodes[i].Take(f[1], gpusIn(f[2]))
+		nodes[i].AddJob(f[1], gpusIn(f[2]))
 	}
 	return nodes, nil
 }

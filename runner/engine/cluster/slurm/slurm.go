@@ -145,7 +145,7 @@ const (
 
 // List lists all jobs of a user, those that have ended a while ago included. Names come last:
 // they may contain anything.
-func (Dialect) List(user string) (q cluster.Question[[]cluster.Row]) {
+func (Dialect) List(user string) (q cluster.Query[[]cluster.Row]) {
 	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "StartTime", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
 	q.Command, q.Read = command("squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",")+":"+separator), readRows
 	q.Env = append(q.Env, "SLURM_BITSTR_LEN=0") // lists of tasks are not cut
@@ -227,8 +227,8 @@ func stateOf(word, reason string) cluster.State {
 }
 
 // Past asks the accounts, where the site keeps any.
-func (Dialect) Past(jobs []string) cluster.Question[[]cluster.Row] {
-	return cluster.Question[[]cluster.Row]{Command: command("sacct", "-X", "-n", "-P", "-j", strings.Join(jobs, ","), "-o", "jobid,state,exitcode,end,nodelist"), Read: readEnds}
+func (Dialect) Past(jobs []string) cluster.Query[[]cluster.Row] {
+	return cluster.Query[[]cluster.Row]{Command: command("sacct", "-X", "-n", "-P", "-j", strings.Join(jobs, ","), "-o", "jobid,state,exitcode,end,nodelist"), Read: readEnds}
 }
 
 // readEnds reads the output of sacct. A state counts once it has an end.
@@ -290,7 +290,7 @@ func (Dialect) ByHand(what []string) string {
 }
 
 // Try has Slurm look for a place.
-func (Dialect) Try(args []string) (q cluster.Question[string]) {
+func (Dialect) Try(args []string) (q cluster.Query[string]) {
 	q.Args = slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})
 	q.Env, q.Read = passed(), readBegin
 	return q

@@ -176,7 +176,7 @@ func TestArgs(t *testing.T) {
 		{"a model without GPUs", engine.Request{Models: []string{"h100"}}, 0, nil, ""},
 	} {
 		tt.ask.Limit, tt.ask.Options = tt.limit, tt.options
-		a := cluster.Asked{Request: tt.ask}
+		a := cluster.JobRequest{Request: tt.ask}
 		if tt.options["exclude"] != "" {
 			a.Small = []string{"small"}
 		}

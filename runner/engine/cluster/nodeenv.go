@@ -15,9 +15,9 @@ import (
 	"gpurun/state/host"
 )
 
-// heed sets CUDA's own variable, "0,2", by that in which a node names GPUs by number, "0 2". Only the
-// site knows what anything else there means.
-func heed(variable string) {
+// useGranted sets CUDA_VISIBLE_DEVICES to "0,2" if the node's variable lists GPUs as "0 2". It
+// ignores any other content, whose meaning depends on the site.
+func useGranted(variable string) {
 	ids := strings.Fields(os.Getenv(variable))
 	named := slices.ContainsFunc(ids, func(id string) bool { return strings.Trim(id, "0123456789") != "" })
 	if len(ids) > 0 && !named && os.Getenv("CUDA_VISIBLE_DEVICES") == "" {
@@ -26,36 +26,35 @@ func heed(variable string) {
 	}
 }
 
-// guard does the same before a command that no task runs, which must not see other people's GPUs
-// either.
+// guard does the same for a command without a task, which must not see other users' GPUs either.
 const guard = `if [ -z "$CUDA_VISIBLE_DEVICES" ]; then ids=$(printenv %s); ` +
 	`case $ids in '' | *[!0-9\ ]*) echo "gpurun: $(uname -n)" %s >&2; exit 1 ;; esac; ` +
 	`export CUDA_VISIBLE_DEVICES="$(echo $ids | tr ' ' ,)" CUDA_DEVICE_ORDER=PCI_BUS_ID; fi; exec "$@"`
 
-// Guarded returns a command that runs another one, unless the node does not say which GPUs it may
-// use. variable is that of Traits.Granted.
+// Guarded returns a command that runs argv, but fails if the node does not set the command's GPUs.
+// variable is Traits.Granted.
 func Guarded(variable string, argv []string) []string {
-	return append([]string{"sh", "-c", fmt.Sprintf(guard, quoted(variable), quoted(untold(variable))), "sh"}, argv...)
+	return append([]string{"sh", "-c", fmt.Sprintf(guard, quoted(variable), quoted(unknownGPUs(variable))), "sh"}, argv...)
 }
 
-// unsaid returns why an attempt must not begin: nobody said which GPUs of the node are its own,
-// so it would see all, also those that others use.
-func unsaid(l *engine.Launch, env []string, node, variable string) string {
+// refuseUnknownGPUs returns why an attempt must not begin: the node does not set its GPUs, so it
+// would see all of them, including those of other users.
+func refuseUnknownGPUs(l *engine.Launch, env []string, node, variable string) string {
 	if l.Request == nil || l.Request.GPUs == 0 || engine.Variable(env, "CUDA_VISIBLE_DEVICES") != "" {
 		return ""
 	}
-	return node + " " + untold(variable)
+	return node + " " + unknownGPUs(variable)
 }
 
-func untold(variable string) string {
+func unknownGPUs(variable string) string {
 	if variable == "" {
 		return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; have the site set it (on Slurm by File= in gres.conf)"
 	}
 	return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " has no numbers of GPUs; have the site set one of them, the first in a prolog"
 }
 
-// furnish completes a launch with what only the node knows.
-func (n *node) furnish(l *engine.Launch, submission string, t *task) {
+// completeLaunch adds the values to a launch that only the node knows.
+func (n *node) completeLaunch(l *engine.Launch, submission string, t *task) {
 	login := sharedEnv(submission)
 	theirs := n.changed(os.Environ(), login)
 	shared := slices.DeleteFunc(login, n.sets)
@@ -84,11 +83,12 @@ func (n *node) furnish(l *engine.Launch, submission string, t *task) {
 	l.Env = engine.Layered(shared, theirs, own, fixed)
 }
 
-// personal are variables that a login or a shell sets. A job has them as gpurun was started with them.
+// personal lists variables that a login or a shell sets. A job inherits them from gpurun.
 var personal = []string{"HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_"}
 
-// changed returns the variables that a node has set or changed. Slurm passes those of the login node
-// on as they are. Grid Engine's daemon passes on its own, so there only what the login node lacks counts.
+// changed returns the variables that a node has set or changed. Slurm copies the login node's
+// variables. Grid Engine's daemon passes its own, so there only variables that the login node lacks
+// count.
 func (n *node) changed(env, login []string) (theirs []string) {
 	was := map[string]string{}
 	for _, kv := range login {
@@ -125,8 +125,8 @@ func (all Dialects) node() (*node, error) {
 	return n, nil
 }
 
-// sets reports whether a variable is the cluster's, for the node.
-func (n *node) sets(kv string) bool { return among(n.all, kv) }
+// sets reports whether the cluster sets a variable on the node.
+func (n *node) sets(kv string) bool { return matchesAny(n.all, kv) }
 
 // devices returns the GPUs that the cluster gave the task, by an environment.
 func (n *node) devices(env []string) (ids []int, uuids []gpu.UUID) {
@@ -144,7 +144,7 @@ func (n *node) devices(env []string) (ids []int, uuids []gpu.UUID) {
 	return ids, uuids
 }
 
-// freePort returns a port that nobody listens on here now.
+// freePort returns a port that is free on this host.
 func freePort() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

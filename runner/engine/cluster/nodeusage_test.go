@@ -63,10 +63,10 @@ func TestAstray(t *testing.T) {
 		{"another pid namespace", "u1", on(cmd.Process.Pid, true), task{}, 0, true, false, "python"},
 		{"another attempt", "u2", on(cmd.Process.Pid, false), task{}, 0, false, false, ""},
 	} {
-		var g gauge
-		g.see(nil, []probe.Metered{tt.on})
+		var g nodeUsage
+		g.add(nil, []probe.Metered{tt.on})
 		tt.to.Host = "node1"
-		text, sure := g.astray(&engine.Launch{Identity: engine.Identity{UniID: tt.job}, Request: &engine.Request{GPUs: tt.gpus}}, &tt.to)
+		text, sure := g.stray(&engine.Launch{Identity: engine.Identity{UniID: tt.job}, Request: &engine.Request{GPUs: tt.gpus}}, &tt.to)
 		if (text != "") != tt.text || sure != tt.sure || !strings.Contains(text, tt.starts) {
 			t.Errorf("%s: %q, %v", tt.name, text, sure)
 		}
@@ -76,17 +76,17 @@ func TestAstray(t *testing.T) {
 // The keeper hears of the GPUs between other letters, keeps the last word, and does not begin on
 // GPUs that are too small.
 func TestOuter(t *testing.T) {
-	var g gauge
-	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}}, nil)
-	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: gpu.GiB}, {Total: 24 * gpu.GiB, Used: 3}}, nil)
-	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 5}, {Total: -1, Used: -1}}, nil)
+	var g nodeUsage
+	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}}, nil)
+	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: gpu.GiB}, {Total: 24 * gpu.GiB, Used: 3}}, nil)
+	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: 5}, {Total: -1, Used: -1}}, nil)
 	if g.Readings != 2 || !slices.Equal(g.Peaks, []gpu.Peak{{Used: gpu.GiB, Total: 16 * gpu.GiB}, {Used: 3, Total: 24 * gpu.GiB}}) {
 		t.Errorf("seen: %+v", g)
 	}
 	from, to := io.Pipe()
-	o := hear(from)
+	o := newOuter(from)
 	go func() {
-		_, _ = io.WriteString(to, "l"+string(toldGauge)+"{}\ne"+string(toldGauge)+`{"peaks":[{"used_bytes":7,"total_bytes":17179869184}],"readings":2}`+"\n")
+		_, _ = io.WriteString(to, "l"+string(msgUsage)+"{}\ne"+string(msgUsage)+`{"peaks":[{"used_bytes":7,"total_bytes":17179869184}],"readings":2}`+"\n")
 		_ = to.Close()
 	}()
 	var letters strings.Builder
@@ -124,7 +124,7 @@ func TestSuitable(t *testing.T) {
 		{"the table does not say", engine.Request{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
 		{"nothing is said", engine.Request{Models: []string{"y"}}, "gpu_model: no name on this cluster for \"y\"", false},
 	} {
-		a := Asked{Request: tt.ask}
+		a := JobRequest{Request: tt.ask}
 		a.Options = table
 		models, err := a.Suitable()
 		var names []string
@@ -139,7 +139,7 @@ func TestSuitable(t *testing.T) {
 			t.Errorf("%s: got %q, vouched %v, want %q", tt.name, got, a.vouched(), tt.want)
 		}
 	}
-	if most := (Asked{Request: engine.Request{Options: table}}).Largest(); most != 80*gpu.GiB {
+	if most := (JobRequest{Request: engine.Request{Options: table}}).Largest(); most != 80*gpu.GiB {
 		t.Errorf("the largest has %v", most)
 	}
 }

@@ -17,15 +17,15 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A gauge is what the outer process has seen of the GPUs of its task.
-type gauge struct {
-	Peaks    []gpu.Peak `json:"peaks,omitempty"` // one for each GPU, in the order of the grant
-	Readings int        `json:"readings,omitempty"`
-	Away     []away     `json:"away,omitempty"` // who is on the node's other GPUs, in the last reading
+// A nodeUsage is the outer process's readings of its task's GPUs.
+type nodeUsage struct {
+	Peaks    []gpu.Peak     `json:"peaks,omitempty"` // one for each GPU, in the order of the grant
+	Readings int            `json:"readings,omitempty"`
+	Away     []strayProcess `json:"away,omitempty"` // who is on the node's other GPUs, in the last reading
 }
 
-// away is a process on a GPU that the task was not given.
-type away struct {
+// A strayProcess is a process on a GPU outside the task's grant.
+type strayProcess struct {
 	GPU      string `json:"gpu"` // its number and UUID
 	PID      int    `json:"pid"`
 	Command  string `json:"command,omitempty"`
@@ -38,21 +38,21 @@ const (
 	lastReading  = 5 * time.Second
 )
 
-// glances are the pauses before readings for a task without GPUs, which may only use one by
+// strayPauses are the pauses before readings for a task without GPUs, which may only use one by
 // mistake; the last is repeated.
-var glances = []time.Duration{15 * time.Second, 45 * time.Second, 10 * time.Minute}
+var strayPauses = []time.Duration{15 * time.Second, 45 * time.Second, 10 * time.Minute}
 
-// checkLimit is how long a task waits for the first reading, which says whether its GPUs have the
-// memory that it asks for. A driver that does not answer says nothing of them.
+// checkLimit is how long a task waits for the first reading, which shows whether its GPUs have
+// enough memory. The task starts anyway if the driver does not answer.
 const checkLimit = 30 * time.Second
 
-// measure reads the GPUs of the task that this process is for, and tells its keeper of them. The
-// keeper cannot do it itself: it treats every child of its own as the job's.
+// measure reads the GPUs of this process's task, and reports them to the keeper. The keeper cannot
+// read them itself, because it treats all its children as the job's.
 func (n *node) measure(submission string, to io.Writer) {
-	var g gauge
+	var g nodeUsage
 	tell := func() {
 		b, _ := json.Marshal(g)
-		_, _ = to.Write(append(append([]byte{toldGauge}, b...), '\n'))
+		_, _ = to.Write(append(append([]byte{msgUsage}, b...), '\n'))
 	}
 	ids, uuids := n.devices(os.Environ())
 	for _, kv := range sharedEnv(submission) { // it says where the driver's library or nvidia-smi is
@@ -62,8 +62,8 @@ func (n *node) measure(submission string, to io.Writer) {
 	}
 	if len(ids)+len(uuids) == 0 {
 		for i := 0; ; i++ {
-			time.Sleep(glances[min(i, len(glances)-1)])
-			if !g.glance() {
+			time.Sleep(strayPauses[min(i, len(strayPauses)-1)])
+			if !g.readOnce() {
 				return
 			}
 			tell()
@@ -77,36 +77,36 @@ func (n *node) measure(submission string, to io.Writer) {
 	for pause := firstReading; ; pause = min(2*pause, lastReading) {
 		if seen, err := meter.Read(context.Background()); err == nil {
 			own, others := apart(seen, ids, uuids)
-			g.see(own, others)
+			g.add(own, others)
 		}
 		tell()
 		time.Sleep(pause)
 	}
 }
 
-// glance takes one reading for a task without GPUs. It returns false if there are none to read.
-func (g *gauge) glance() bool {
+// readOnce takes one reading for a task without GPUs. It returns false if the node has no GPUs.
+func (g *nodeUsage) readOnce() bool {
 	meter, err := probe.OpenMeter(context.Background(), os.Getenv("GPURUN_NVML"))
 	if err != nil {
 		return false
 	}
 	defer meter.Close()
 	if seen, err := meter.Read(context.Background()); err == nil {
-		g.see(nil, seen)
+		g.add(nil, seen)
 	}
 	return true
 }
 
-// mostAway is of how many processes on other GPUs the keeper is told.
-const mostAway = 16
+// maxStrays bounds the stray processes in a report.
+const maxStrays = 16
 
-// see takes note of a reading of the task's own GPUs, and of others.
-func (g *gauge) see(own, others []probe.Metered) {
+// add adds a reading of the task's own GPUs, and of the node's other GPUs.
+func (g *nodeUsage) add(own, others []probe.Metered) {
 	g.Away = nil
 	for _, m := range others {
 		for _, p := range m.Processes {
-			if len(g.Away) < mostAway && procs.UniID(p.PID) != "" { // of this user's, and perhaps of this task
-				g.Away = append(g.Away, away{fmt.Sprintf("%d (%s)", m.Index, m.UUID), p.PID, p.Command, p.Doubtful})
+			if len(g.Away) < maxStrays && procs.UniID(p.PID) != "" { // of this user's, and perhaps of this task
+				g.Away = append(g.Away, strayProcess{fmt.Sprintf("%d (%s)", m.Index, m.UUID), p.PID, p.Command, p.Doubtful})
 			}
 		}
 	}
@@ -123,9 +123,9 @@ func (g *gauge) see(own, others []probe.Metered) {
 	}
 }
 
-// apart returns the readings of a task's GPUs: by UUID if the cluster says those, all if no others
-// can be seen, else by the node's numbers. The rest are others, unless one of its own cannot be
-// told among them: it may be there under another name.
+// apart separates the readings of a task's GPUs from others: by UUID if the cluster reports those,
+// all if no others are visible, or else by the node's numbers. If one of its own GPUs cannot be
+// identified, there are no others, since that GPU may be among them.
 func apart(seen []probe.Metered, ids []int, uuids []gpu.UUID) (own, others []probe.Metered) {
 	if len(uuids) == 0 && len(seen) == len(ids) {
 		return seen, nil
@@ -145,9 +145,9 @@ func apart(seen []probe.Metered, ids []int, uuids []gpu.UUID) (own, others []pro
 	return own, others
 }
 
-// astray returns what process of an attempt is on a GPU that it was not given. Sure is false if the
-// node's numbers, which the cluster gave, may be other GPUs than those that the driver numbers so.
-func (g gauge) astray(l *engine.Launch, t *task) (text string, sure bool) {
+// stray describes a process of an attempt on a GPU outside its grant. sure is false if the cluster
+// and the driver may number the node's GPUs differently.
+func (g nodeUsage) stray(l *engine.Launch, t *task) (text string, sure bool) {
 	for _, a := range g.Away {
 		if procs.UniID(a.PID) != l.UniID {
 			continue
@@ -168,8 +168,8 @@ func (g gauge) astray(l *engine.Launch, t *task) (text string, sure bool) {
 	return text, false
 }
 
-// least returns the memory of the smallest GPU; 0 if unknown.
-func (g gauge) least() (least gpu.Bytes) {
+// smallestMemory returns the memory of the smallest GPU; 0 if unknown.
+func (g nodeUsage) smallestMemory() (least gpu.Bytes) {
 	for _, p := range g.Peaks {
 		if p.Total > 0 && (least == 0 || p.Total < least) {
 			least = p.Total

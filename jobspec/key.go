@@ -174,11 +174,18 @@ func withoutNumbers(s string) string {
 // took, the next will take. It covers the template with its numbers, and what parameters,
 // args and changes to the config are, all as written, except for seeds.
 func (j *Job) SeedGroup() uint64 {
+	return j.written(func(name, value string) (string, bool) {
+		return seed.ReplaceAllString(value, "$1#"), !strings.Contains(strings.ToLower(name), "seed")
+	}).sum64()
+}
+
+// written hashes the template and what take returns for the parts that are in a job as written.
+func (j *Job) written(take func(name, value string) (string, bool)) digest {
 	t := j.text()
 	d := digest(binary.AppendUvarint(nil, j.Spec.Template))
 	part := func(name, value string) {
-		if !strings.Contains(strings.ToLower(name), "seed") {
-			d = d.str(name).str(seed.ReplaceAllString(value, "$1#"))
+		if value, ok := take(name, value); ok {
+			d = d.str(name).str(value)
 		}
 	}
 	for _, c := range t.Commands {
@@ -198,7 +205,7 @@ func (j *Job) SeedGroup() uint64 {
 			part(strings.Join(s.Path, "."), s.Value.Raw)
 		}
 	}
-	return d.sum64()
+	return d
 }
 
 // seed matches a seed that is written out: --seed 42, seed=42, x_seed42.yaml.

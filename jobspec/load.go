@@ -95,8 +95,8 @@ type fileJobs struct {
 	settings *Settings
 	given    map[string]settings.Given
 
-	params map[string]bool         // that some job has
-	among  map[string]*expand.Text // of prune in the defaults, that some job lacks
+	params []string       // of all jobs
+	among  []*expand.Text // of prune in the defaults
 
 	called map[string]int32 // IDs of its jobs by name
 	alike  map[Key]int32    // how many of its jobs do the same
@@ -114,7 +114,7 @@ func (l *loader) read(path string) {
 			return
 		}
 	}
-	f := &fileJobs{loader: l, src: src, index: len(l.files), workDir: src.Dir, dirKey: ".", dirFrom: "default", params: map[string]bool{}, among: map[string]*expand.Text{}}
+	f := &fileJobs{loader: l, src: src, index: len(l.files), workDir: src.Dir, dirKey: ".", dirFrom: "default"}
 	f.dialect = l.dialectOf(src)
 	if l.opts.Format == "" && f.dialect != &lineList && f.offerLines() {
 		return

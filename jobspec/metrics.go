@@ -112,13 +112,11 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 		var err error
 		switch k.Value {
 		case "log":
-			if m.Log, scalar = p.pattern(m.Name, v); !scalar {
-				ok = false
-			}
+			m.Log, scalar = p.pattern(m.Name, v)
+			ok = ok && scalar
 		case "step":
-			if m.Step, scalar = p.pattern(m.Name+": step", v); !scalar {
-				ok = false
-			}
+			m.Step, scalar = p.pattern(m.Name+": step", v)
+			ok = ok && scalar
 		case "file":
 			m.File, scalar = p.compile(text, v.Line, v.Column, what+": file", expand.InMetric)
 			ok = ok && scalar

@@ -91,14 +91,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	was := state.Record{Fact: *s, Start: s.Time}
 	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
 	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
-		at.outputs, at.metrics, at.launch.WorkDir = r.Outputs, r.Metrics, r.WorkDir
-		at.reports = reportsOf(&b.Jobs[id], r.Metrics)
-		if x := a.Read; x != nil {
-			at.read = files.Place{Log: 1, At: [2]int64{x.LogTo}, Step: a.Points.Last()}
-			if x.Stderr != "" {
-				at.read = files.Place{Log: 2, At: [2]int64{0, x.LogTo}, Step: a.Points.Last()}
-			}
-		}
+		at.outputs, at.metrics, at.reports, at.launch.WorkDir = r.Outputs, r.Metrics, b.Jobs[id].PruneMetric(), r.WorkDir
 		if r.Stderr != r.Stdout { // starts of earlier versions do not say it
 			at.out.stderr = cmp.Or(a.Start.Stderr, r.Stderr)
 		}

@@ -146,7 +146,7 @@ func judge(at *attempt, e state.End, reported string) sched.Ended {
 	}
 	ev.Metrics, ev.LogTo = left.Metrics, size(at.out.stdout)
 	if at.reports != nil {
-		ev.Points = at.report(true).Points
+		ev.Points = at.report(true)
 	}
 	if e.Report == "abnormal_exit" {
 		ev.Failed = "its script reported abnormal_exit"

@@ -196,7 +196,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 		return nil, state.Fact{}, err
 	}
 	at := &attempt{
-		job: p.Prepare.Job, file: job.File, out: out, outputs: r.Outputs, metrics: r.Metrics, reports: reportsOf(job, r.Metrics), port: p.port,
+		job: p.Prepare.Job, file: job.File, out: out, outputs: r.Outputs, metrics: r.Metrics, reports: job.PruneMetric(), port: p.port,
 		curve:  p.Ledger.CurvePath(job.File, p.uniID),
 		launch: p.launch(r, header), code: code,
 	}

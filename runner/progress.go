@@ -5,21 +5,18 @@ import (
 	"slices"
 	"time"
 
-	"gpurun/jobspec"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/runner/sched/stall"
+	"gpurun/state"
 )
 
 // sampleProgress finds out, outside the loop, how much attempts have done so far.
 func (l *loop) sampleProgress(uniIDs []string) {
-	logs, results, reports := map[string]logPart{}, map[string]string{}, map[string]attempt{}
+	attempts := map[string]attempt{}
 	for _, id := range uniIDs {
 		if at := l.attempts.live[id]; at != nil {
-			logs[id], results[id] = at.out, resultPath(at.launch.Dir)
-			if at.reports != nil {
-				reports[id] = *at
-			}
+			attempts[id] = *at
 		}
 	}
 	l.beside(func() func() {
@@ -29,21 +26,22 @@ func (l *loop) sampleProgress(uniIDs []string) {
 		}
 		var ev sched.ProgressSampled
 		for _, id := range uniIDs {
+			at := attempts[id]
 			w := stall.Work{UniID: id, CPU: -1}
 			if cpu, ok := used[id]; ok {
 				w.CPU = cpu
 			}
-			if w.Output = logs[id].written(); w.Output >= 0 {
-				w.Output += size(results[id])
+			if w.Output = at.out.written(); w.Output >= 0 {
+				w.Output += size(resultPath(at.launch.Dir))
+			}
+			if at.reports != nil {
+				w.Points = at.report(false)
+				attempts[id] = at
 			}
 			ev.Work = append(ev.Work, w)
-			if at, ok := reports[id]; ok {
-				ev.Reported = append(ev.Reported, at.report(false))
-				reports[id] = at
-			}
 		}
 		return func() {
-			for id, was := range reports {
+			for id, was := range attempts {
 				if at := l.attempts.live[id]; at != nil {
 					at.read = was.read
 				}
@@ -54,22 +52,10 @@ func (l *loop) sampleProgress(uniIDs []string) {
 }
 
 // report reads what an attempt has reported since the last time.
-func (at *attempt) report(over bool) sched.Reported {
-	r := sched.Reported{UniID: at.launch.UniID}
-	r.Points, at.read, r.To = files.Points(*at.reports, at.out.parts(), at.read, over)
-	if at.read.Log == 2 {
-		r.Stderr = at.out.stderr
-	}
-	return r
-}
-
-// reportsOf returns the metric that prune goes by for a job, or nil.
-func reportsOf(j *jobspec.Job, metrics []jobspec.Metric) *jobspec.Metric {
-	i := slices.IndexFunc(metrics, func(m jobspec.Metric) bool { return m.Name == j.Spec.Prune.Metric })
-	if i < 0 {
-		return nil
-	}
-	return &metrics[i]
+func (at *attempt) report(over bool) (points state.Curve) {
+	result := files.LogPart{Path: resultPath(at.launch.Dir), JSON: true}
+	points, at.read = files.Points(*at.reports, append(at.out.parts(), result), at.read, over)
+	return points
 }
 
 // written returns the bytes in the logs; -1 if nobody can tell how much is written to them, since

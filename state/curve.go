@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"sort"
 )
 
 // A Point is what a job has reported at one step. The value is +Inf for whatever is not finite.
 type Point struct{ Step, Value float64 }
 
 // A Curve is what a job has reported, by ascending steps, without what tells neither the best value up to a step, nor
-// the last step, nor that values are not finite. In JSON it is one list, [1, 0.5, 2, null].
+// the last step, nor that values are not finite.
 type Curve []Point
 
 // mostPoints bounds what a line of the ledger has of a curve.
@@ -24,11 +25,7 @@ func (c Curve) Add(points ...Point) Curve {
 		if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
 			p.Value = math.Inf(1)
 		}
-		n := len(c)
-		for n > 0 && c[n-1].Step >= p.Step {
-			n--
-		}
-		c = append(c[:n], p)
+		c = append(c[:sort.Search(len(c), func(i int) bool { return c[i].Step >= p.Step })], p)
 	}
 	var thin Curve
 	least, most := math.Inf(1), math.Inf(-1)
@@ -81,32 +78,19 @@ func (c Curve) Best(step float64, highest bool) (best float64, ok bool) {
 	return best, ok
 }
 
-// MarshalJSON implements json.Marshaler.
-func (c Curve) MarshalJSON() ([]byte, error) {
-	list := make([]*float64, 0, 2*len(c))
-	for i := range c {
-		p := c[i]
-		if list = append(list, &p.Step, nil); p.Finite() {
-			list[len(list)-1] = &p.Value
-		}
+// MarshalJSON implements json.Marshaler: [1, 0.5], or [1, null].
+func (p Point) MarshalJSON() ([]byte, error) {
+	pair := []any{p.Step, nil}
+	if p.Finite() {
+		pair[1] = p.Value
 	}
-	return json.Marshal(list)
+	return json.Marshal(pair)
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (c *Curve) UnmarshalJSON(text []byte) error {
-	var list []*float64
-	if err := json.Unmarshal(text, &list); err != nil {
-		return err
-	}
-	*c = nil
-	for pair := range slices.Chunk(list, 2) {
-		if p := (Point{Value: math.Inf(1)}); len(pair) == 2 && pair[0] != nil {
-			if p.Step = *pair[0]; pair[1] != nil {
-				p.Value = *pair[1]
-			}
-			*c = append(*c, p)
-		}
-	}
-	return nil
+func (p *Point) UnmarshalJSON(text []byte) error {
+	pair := [2]float64{1: math.Inf(1)} // which null leaves
+	err := json.Unmarshal(text, &pair)
+	*p = Point{pair[0], pair[1]}
+	return err
 }

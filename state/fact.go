@@ -83,7 +83,7 @@ type Fact struct {
 	PID      int    `json:"pid,omitempty"`
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
-	// Points, up to LogTo in Stderr, or in Log if that is empty. End: what counts of all points of its job.
+	// Points; end: what counts of all points of its job.
 	Points Curve `json:"points,omitempty"`
 
 	// Stop and end; over: what stopped the run, "SIGTERM", or what else it ended with.

@@ -76,7 +76,6 @@ type Attempt struct {
 	Stop       string // why it is being stopped, or ""
 	StopReason string // in words, if there are any
 	Points     Curve  // that it has reported
-	Read       *Fact  // the last of them, which says how far its log has been read
 	Within     string // the cluster's job around the run that started it, as in that run's fact
 	Ledger     int    // index of the batch's file whose ledger has it
 }
@@ -163,7 +162,7 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 		}
 	case KindPoints:
 		if a := h.Open[f.UniID]; a != nil {
-			a.Points, a.Read = a.Points.Add(f.Points...), &Fact{LogTo: f.LogTo, Stderr: f.Stderr}
+			a.Points = a.Points.Add(f.Points...)
 		}
 	case KindStop:
 		// The first reason wins: its signal is the one that ended the attempt. But one that

@@ -27,6 +27,8 @@ type measurement struct {
 	index   map[string]int // of data.Metrics
 	Data    results.Data
 	note    string // which -p values are shown, if any were given
+
+	successes []*disk.Success // by job, the last; nil for none
 }
 
 // Files returns the job files as given.
@@ -89,6 +91,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	for id := range b.Jobs {
 		successes[id] = last[b.Jobs[id].File][b.Jobs[id].Key.String()]
 	}
+	m.successes = successes
 	m.metrics(successes)
 	m.Data.Jobs = make([]results.Job, len(b.Jobs))
 	n := len(m.Data.Metrics)
@@ -102,7 +105,13 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		j, to := &b.Jobs[id], &m.Data.Jobs[id]
 		to.State = m.state(j, s, verdicts[id])
 		if s == nil {
-			m.partial(j, to)
+			if r := m.history.Of(j.File, j.Key.String()); r != nil && r.State == state.Pruned {
+				had := m.history.MetricsOf(r)
+				for _, x := range m.Data.Metrics {
+					value, is := results.Number(had[x.Name])
+					to.Partial = append(to.Partial, results.Value{X: value, Is: is})
+				}
+			}
 			continue
 		}
 		if slices.ContainsFunc(j.Metrics(), func(x jobspec.Metric) bool { return x.Sum != "" && !to.Values[m.index[x.Name]].Is }) {
@@ -250,21 +259,6 @@ func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 		if i, known := m.index[name]; known && s.Measured[name] == rules[name] {
 			x, number := results.Number(value)
 			to.Values[i] = results.Value{X: x, Is: number}
-		}
-	}
-}
-
-// partial sets what a job had measured when it was pruned.
-func (m *measurement) partial(j *jobspec.Job, to *results.Job) {
-	r := m.history.Of(j.File, j.Key.String())
-	if r == nil || r.State != state.Pruned {
-		return
-	}
-	to.Partial = make([]results.Value, len(m.Data.Metrics))
-	for name, v := range m.history.MetricsOf(r) {
-		if i, known := m.index[name]; known {
-			x, number := results.Number(v)
-			to.Partial[i] = results.Value{X: x, Is: number}
 		}
 	}
 }

@@ -1,6 +1,11 @@
 package batches
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
 	"gpurun/jobspec"
 	"gpurun/runner/files"
 	"gpurun/runner/sched/prune"
@@ -8,49 +13,100 @@ import (
 	"gpurun/state/disk"
 )
 
-// Past returns the jobs of some files that have prune and succeeded, with what their logs have of its metric.
-func (r *Reader) Past(paths []string) (list []prune.Past, err error) {
+// A past job ran to its end. Its points came at even intervals.
+type past struct {
+	group                uint64
+	rule                 jobspec.Prune
+	gpus, start, seconds float64
+	points               []state.Point
+}
+
+// ReplayPrune returns a table of what prune would have done to jobs that are done: with the share of the job file, and others.
+func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	m, err := r.Measure(paths, "")
 	if err != nil {
 		return nil, err
 	}
-	last := make([]map[string]*disk.Success, len(paths))
-	for i, path := range paths {
-		if last[i], _, err = disk.Successes(disk.Folder(path, r.StateDir)); err != nil {
-			return nil, StateFailure(err)
-		}
-	}
-	for id := range m.batch.Jobs {
+	var jobs []past
+	keeps := []float64{0.7, 0.5, 0.3}
+	for id, s := range m.successes {
 		j := &m.batch.Jobs[id]
-		s := last[j.File][j.Key.String()]
-		if s == nil || j.Spec.Prune.Metric == "" {
+		metric := j.PruneMetric()
+		if s == nil || metric == nil {
 			continue
 		}
-		start, end, rendered, logs, _ := m.traces(j, s, false)
-		p := prune.Past{Group: m.batch.PruneGroup(id), Rule: j.Spec.Prune, GPUs: max(1, len(start.GPUs), len(end.GPUs)), Seconds: end.Seconds}
-		p.Start = float64(end.Time.UnixMilli())/1000 - end.Seconds
-		for _, x := range rendered.Metrics {
-			if x.Name == p.Rule.Metric {
-				p.Points = pointsOf(x, logs)
-			}
-		}
-		if len(p.Points) > 0 {
-			list = append(list, p)
+		start, end, _, logs, _ := m.traces(j, s, false)
+		curve := disk.CurvePath(disk.Folder(m.batch.Files[j.File].Real, m.StateDir), s.UniID)
+		points, _ := files.Points(*metric, append(logs, files.LogPart{Path: curve, JSON: true}), files.Place{}, true)
+		if len(points) > 0 {
+			gpus, began := max(1, len(start.GPUs), len(end.GPUs)), float64(end.Time.UnixMilli())/1000-end.Seconds
+			jobs = append(jobs, past{m.batch.PruneGroup(id), j.Spec.Prune, float64(gpus), began, end.Seconds, points})
+			keeps = append(keeps, j.Spec.Prune.Keep)
 		}
 	}
-	if len(list) == 0 {
-		return nil, &Failure{Code: ExitUsage, Text: "no job with prune has succeeded and has its metric in its log", Hint: "add prune to the job file: that runs nothing again"}
+	if len(jobs) == 0 {
+		return nil, &Failure{Code: ExitUsage, Text: "no job with prune has succeeded and reported its metric", Hint: "add prune to the job file: that runs nothing again"}
 	}
-	return list, nil
+	slices.Sort(keeps)
+	rows = [][]string{{"keep", "pruned", "GPU time saved", "best kept", "lost at most"}}
+	for _, keep := range slices.Backward(slices.Compact(keeps)) {
+		rows = append(rows, replay(jobs, keep))
+	}
+	return rows, nil
 }
 
-// pointsOf reads all that a job has reported of a metric.
-func pointsOf(x jobspec.Metric, logs []files.LogPart) (all []state.Point) {
-	for at := (files.Place{}); ; {
-		points, to, _ := files.Points(x, logs, at, true)
-		if all = append(all, points...); to == at {
-			return all
-		}
-		at = to
+// replay applies the rules of past jobs with another share to them, at the times at which they ran.
+func replay(jobs []past, keep float64) []string {
+	type report struct {
+		at    float64
+		job   int
+		point state.Point
 	}
+	var all []report
+	groups, took, saved := map[uint64][]int{}, 0.0, 0.0
+	for i, j := range jobs {
+		groups[j.group] = append(groups[j.group], i)
+		took += j.gpus * j.seconds
+		for n, x := range j.points {
+			all = append(all, report{j.start + j.seconds*float64(n+1)/float64(len(j.points)), i, x})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b report) int { return cmp.Compare(a.at, b.at) })
+	whole, curves, stopped := make([]state.Curve, len(jobs)), make([]state.Curve, len(jobs)), map[int]bool{}
+	for _, r := range all {
+		if whole[r.job] = whole[r.job].Add(r.point); !stopped[r.job] {
+			curves[r.job] = whole[r.job]
+		}
+		group := groups[jobs[r.job].group]
+		for _, id := range group {
+			j, others := jobs[id], []state.Curve{}
+			left := j.start + j.seconds - r.at
+			if left <= 0 || stopped[id] || len(curves[id]) == 0 {
+				continue
+			}
+			for _, other := range group {
+				if other != id {
+					others = append(others, curves[other])
+				}
+			}
+			if j.rule.Keep = keep; prune.Why(j.rule, curves[id], others) != "" {
+				stopped[id], saved = true, saved+j.gpus*left
+			}
+		}
+	}
+	kept, lost := 0, 0.0
+	for _, group := range groups {
+		var full, some state.Curve
+		for _, id := range group {
+			full, some = append(full, whole[id]...), append(some, curves[id]...)
+		}
+		highest := jobs[group[0]].rule.Goal == jobspec.Max
+		best, _ := full.Best(math.Inf(1), highest)
+		left, _ := some.Best(math.Inf(1), highest)
+		if lost = max(lost, math.Abs(best-left)); best == left {
+			kept++
+		}
+	}
+	return []string{fmt.Sprint(keep), fmt.Sprintf("%d of %d", len(stopped), len(jobs)),
+		fmt.Sprintf("%.0f%% of %.2f hours", 100*saved/max(took, 1e-9), took/3600), fmt.Sprintf("%d of %d", kept, len(groups)), fmt.Sprintf("%.4g", lost)}
 }

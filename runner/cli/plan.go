@@ -15,7 +15,6 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
-	"gpurun/runner/sched/prune"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
 	"gpurun/state/redact"
@@ -63,7 +62,9 @@ func (c *planCmd) Run(a *app) error {
 		return err
 	}
 	if c.ReplayPrune {
-		return replayPrune(a, batch)
+		rows, err := a.ReplayPrune(batch.RealPaths())
+		table(a.out, rows)
+		return err
 	}
 	history, warnings, err := a.ReadHistory(batch.RealPaths())
 	if err != nil {
@@ -170,27 +171,6 @@ func (p *planning) plan(id int) *schema.Plan {
 		d.Takes, d.TakesBy = &seconds, &by
 	}
 	return d
-}
-
-// replayPrune prints what prune would have done to the jobs that are done, with the share of the job file and others.
-func replayPrune(a *app, b *jobspec.Batch) error {
-	past, err := a.Past(b.RealPaths())
-	if err != nil {
-		return err
-	}
-	keeps := []float64{0.7, 0.5, 0.3}
-	for _, j := range past {
-		keeps = append(keeps, j.Rule.Keep)
-	}
-	slices.Sort(keeps)
-	rows := [][]string{{"keep", "pruned", "GPU time saved", "best kept", "lost at most"}}
-	for _, keep := range slices.Backward(slices.Compact(keeps)) {
-		o := prune.Replay(past, keep)
-		rows = append(rows, []string{fmt.Sprint(keep), fmt.Sprintf("%d of %d", o.Pruned, len(past)),
-			fmt.Sprintf("%.0f%% of %.2f hours", 100*o.Saved/max(o.Took, 1e-9), o.Took/3600), fmt.Sprintf("%d of %d", o.Kept, o.Groups), fmt.Sprintf("%.4g", o.Lost)})
-	}
-	table(a.out, rows)
-	return nil
 }
 
 // options returns the scheduler's options from the command line.

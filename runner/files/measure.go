@@ -20,6 +20,7 @@ import (
 type LogPart struct {
 	Path     string
 	From, To int64
+	JSON     bool // it has an object in each line
 }
 
 // Limits bound how much is read of each log and file, and for how long; 0 for no limit.
@@ -188,7 +189,7 @@ func (m *Measured) inLine(list []jobspec.Metric, line []byte) []jobspec.Metric {
 
 // lastMatch returns the group of the last match in a line.
 func lastMatch(re *regexp.Regexp, line []byte) (text string, ok bool) {
-	if !re.Match(line) { // much faster than finding groups
+	if re == nil || !re.Match(line) { // much faster than finding groups
 		return "", false
 	}
 	for _, at := range re.FindAllSubmatchIndex(line, -1) {

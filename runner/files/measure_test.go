@@ -41,7 +41,7 @@ func TestMeasureInLog(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "log"), row.text)
-			m := Measure([]jobspec.Metric{{Name: "m", Log: regexp.MustCompile(row.re), Sum: "rule"}}, []LogPart{{path, row.from, row.to}}, Limits{})
+			m := Measure([]jobspec.Metric{{Name: "m", Log: regexp.MustCompile(row.re), Sum: "rule"}}, []LogPart{{Path: path, From: row.from, To: row.to}}, Limits{})
 			if m.Values["m"] != row.value || m.Missing["m"] != row.missing {
 				t.Errorf("got %v %q, want %v %q", m.Values["m"], m.Missing["m"], row.value, row.missing)
 			}
@@ -193,7 +193,7 @@ func FuzzMetric(f *testing.F) {
 		path := write(t, filepath.Join(t.TempDir(), "log"), string(data))
 		list[0].Log = re
 		for _, from := range []int64{0, int64(len(data) / 2)} {
-			m := Measure(list, []LogPart{{path, from, 0}}, Limits{})
+			m := Measure(list, []LogPart{{Path: path, From: from}}, Limits{})
 			want, ok := "", false
 			for _, line := range strings.FieldsFunc(string(data[from:]), func(r rune) bool { return r == '\n' || r == '\r' }) {
 				if text, found := lastMatch(re, escapes().ReplaceAll([]byte(line), nil)); found {

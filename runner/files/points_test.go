@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-func pointsOf(pairs ...float64) (list []state.Point) {
+func pointsOf(pairs ...float64) (list state.Curve) {
 	for i := 0; i < len(pairs); i += 2 {
 		list = append(list, state.Point{Step: pairs[i], Value: pairs[i+1]})
 	}
@@ -27,7 +27,7 @@ func TestPoints(t *testing.T) {
 		name, log string
 		metric    jobspec.Metric
 		over      bool
-		want      []state.Point
+		want      state.Curve
 	}{
 		{"counted", "acc=0.5\nloss\nacc=0.6\n", acc, false, pointsOf(1, 0.5, 2, 0.6)},
 		{"the last match of a line", "acc=0.1 acc=0.5\n", acc, false, pointsOf(1, 0.5)},
@@ -43,31 +43,26 @@ func TestPoints(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "log")
 		write(t, path, x.log)
-		got, _, _ := Points(x.metric, []LogPart{{Path: path}}, Place{}, x.over)
+		got, _ := Points(x.metric, []LogPart{{Path: path}}, Place{}, x.over)
 		if !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%s: %v, want %v", x.name, got, x.want)
 		}
 	}
 }
 
-// Read in parts of any size, as a log grows, or from what was recorded last, a log says the same.
+// Read in parts of any size, as a log grows, a log says the same.
 func TestPointsInParts(t *testing.T) {
 	metric := jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`), Step: regexp.MustCompile(`epoch ([0-9]+)`)}
 	log := "start\nepoch 1\nacc=0.1\nepoch 2\nacc=0.2\nepoch 3 acc=0.3\n"
 	want := pointsOf(1, 0.1, 2, 0.2, 3, 0.3)
 	path := filepath.Join(t.TempDir(), "log")
 	for size := 1; size < len(log); size++ {
-		var all, again []state.Point
-		var at, kept Place
+		var all state.Curve
+		var at Place
 		for end := size; ; end += size {
 			write(t, path, log[:min(end, len(log))])
-			points, to, last := Points(metric, []LogPart{{Path: path}}, at, false)
-			if at, all = to, append(all, points...); len(points) > 0 {
-				kept = Place{Log: 1, At: [2]int64{last}, Step: points[len(points)-1].Step}
-			}
-			if again, _, _ = Points(metric, []LogPart{{Path: path}}, kept, false); len(again) > 0 {
-				t.Fatalf("size %d: %v once more", size, again)
-			}
+			points, to := Points(metric, []LogPart{{Path: path}}, at, false)
+			at, all = to, append(all, points...)
 			if end >= len(log) {
 				break
 			}
@@ -83,31 +78,48 @@ func TestPointsOfTwoLogs(t *testing.T) {
 	logs := []LogPart{{Path: filepath.Join(dir, "out"), From: 4}, {Path: filepath.Join(dir, "err")}}
 	write(t, logs[0].Path, "old\nepoch\n")
 	write(t, logs[1].Path, "acc=0.5\n")
-	got, at, last := Points(metric, logs, Place{}, false)
-	if !reflect.DeepEqual(got, pointsOf(1, 0.5)) || at.Log != 2 || last != 8 {
+	got, at := Points(metric, logs, Place{}, false)
+	if !reflect.DeepEqual(got, pointsOf(1, 0.5)) || at.Log != 2 || at.At[1] != 8 {
 		t.Fatalf("%v at %+v", got, at)
 	}
 	write(t, logs[0].Path, "old\nepoch\nacc=0.1\n") // the other one counts from now on
 	write(t, logs[1].Path, "acc=0.5\nacc=0.6\n")
-	if got, at, _ = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(2, 0.6)) {
+	if got, at = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(2, 0.6)) {
 		t.Errorf("%v at %+v", got, at)
 	}
 	write(t, logs[1].Path, "acc=0.7\n") // started afresh
-	if got, at, _ = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(1, 0.7)) {
+	if got, at = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(1, 0.7)) {
 		t.Errorf("%v at %+v", got, at)
 	}
 }
 
-// A log is read a part at a time, and no line is lost between two.
+// A log that is longer than what is in memory at once is read to its end, and no line is lost between two parts.
 func TestPointsOfLongLog(t *testing.T) {
 	path, metric := filepath.Join(t.TempDir(), "log"), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
-	write(t, path, strings.Repeat(strings.Repeat("x", 1000)+"\nacc=0.5\n", 2*mostAtOnce/1000))
-	n, at := 0, Place{}
-	for range 5 {
-		points, to, _ := Points(metric, []LogPart{{Path: path}}, at, false)
-		n, at = n+len(points), to
+	const lines = 10_000
+	write(t, path, strings.Repeat(strings.Repeat("x", 1000)+"\nacc=0.5\n", lines)+"acc=0.6\n"+strings.Repeat("acc=0.5\n", 3*mostAtOnce))
+	points, at := Points(metric, []LogPart{{Path: path}}, Place{}, false)
+	if best, _ := points.Best(lines+1, true); at.Step != lines+1+3*mostAtOnce || points.Last() != at.Step || best != 0.6 || len(points) > 2*mostAtOnce {
+		t.Errorf("%d points, at step %v, the best %v", len(points), at.Step, best)
 	}
-	if n != 2*mostAtOnce/1000 || at.Step != float64(n) {
-		t.Errorf("%d points, at step %v", n, at.Step)
+}
+
+// What a job reports in its result file counts like its log: objects with a step.
+func TestPointsOfResult(t *testing.T) {
+	path, logs := filepath.Join(t.TempDir(), "x.result"), []LogPart{{Path: filepath.Join(t.TempDir(), "log")}}
+	write(t, logs[0].Path, "started\n")
+	write(t, path, `{"epoch_seconds": 2}
+{"step": 1, "acc": 0.5}
+{"acc": 0.9}
+{"step": 2, "acc": NaN, "note": "step 7"}
+{"step": "3", "loss": 1}
+{"step": 4, "acc": 0.7}{"step": 5, "acc": 0.8}
+{"step": 6, "ac`)
+	logs = append(logs, LogPart{Path: path, JSON: true})
+	for _, metric := range []jobspec.Metric{{Name: "acc"}, {Name: "acc", Log: regexp.MustCompile(`acc=([0-9.]+)`)}} {
+		got, at := Points(metric, logs, Place{}, false)
+		if got = (state.Curve{}).Add(got...); !reflect.DeepEqual(got, pointsOf(1, 0.5, 2, math.Inf(1), 5, 0.8)) {
+			t.Errorf("%v at %+v", got, at)
+		}
 	}
 }

@@ -52,9 +52,8 @@ func adopted(o *state.Attempt) *attempt {
 		job: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
 		grant: s.Grant(),
 		name:  s.Job, key: s.Key, log: s.Log, start: s.Time,
-		origin:    origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
-		reporting: reporting{told: len(o.Points) > 0, whole: s.NoPrune},
-		stopping:  stopping{stop: o.Stop, cause: o.StopReason, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
+		origin:   origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
+		stopping: stopping{stop: o.Stop, cause: o.StopReason, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
 	}
 	if a.jobID = o.JobID; s.Engine != "" {
 		a.submitted = s.Time

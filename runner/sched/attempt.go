@@ -41,8 +41,8 @@ type attempt struct {
 	origin
 	elastic
 	usage
-	reporting
 	watch stall.Watch
+	heard state.Curve // of its prune's metric, and not recorded
 }
 
 // standing is how an attempt waits in the queue of a cluster.
@@ -63,13 +63,6 @@ type stopping struct {
 	stopAt time.Time // when this run recorded the stop
 	prior  bool      // an earlier run decided the stop
 	cause  string    // whom or what it gives way to, or what it is behind, or ""
-}
-
-// reporting is what prune knows of an attempt.
-type reporting struct {
-	told  bool        // some step that it reported is recorded
-	heard state.Curve // steps that are not
-	whole bool        // it runs to its end whatever it reports
 }
 
 // origin is what sets an attempt apart from one that this run started.
@@ -303,7 +296,6 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.GPUs, f.GPUUUIDs, f.Memory, f.Close = a.grant.Indices, a.grant.UUIDs, a.grant.Memory, a.grant.Close
 	f.Free = max(0, int(a.n)-1-int(c.jobs[a.job].failures))
 	f.Lost, f.NoPrune = c.wasted.take(), c.jobs[a.job].whole
-	a.whole = f.NoPrune
 	f.Needs, f.SeedGroup = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs), c.seedGroupName(a.job)
 	return f
 }
@@ -370,7 +362,7 @@ func (ev Started) on(c *Core) {
 	}
 	if a.queued {
 		a.began = c.now.Boot
-		c.pruning.Again()
+		c.pruning.fresh = true
 	}
 	c.line(a, false)
 	if a.pid != ev.PID && ev.PID > 0 {

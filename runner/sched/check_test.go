@@ -384,13 +384,13 @@ func (c *Core) checkPruning() error {
 				want = want.Add(o.Points...)
 			}
 		}
-		if got := c.pruning.Curve(id); len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+		if got := c.pruning.curves[id]; len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 			return fmt.Errorf("%s has reported %v, by the ledger %v", c.name(id), got, want)
 		}
 	}
 	for _, a := range c.live.all {
-		if !c.opts.NoPrune && !c.finished && a.told && !a.whole && !a.queued && a.stop == "" && a.job >= 0 && !c.jobs[a.job].gone && c.pruning.Why(a.job, c.ruleOf(a.job)) != "" {
-			return fmt.Errorf("%s goes on although %s", a.name, c.pruning.Why(a.job, c.ruleOf(a.job)))
+		if !c.opts.NoPrune && !c.finished && !a.queued && a.stop == "" && a.job >= 0 && !c.jobs[a.job].whole && c.h.Open[a.uniID] != nil && len(c.h.Open[a.uniID].Points) > 0 && !c.jobs[a.job].gone && c.behind(a) != "" {
+			return fmt.Errorf("%s goes on although %s", a.name, c.behind(a))
 		}
 	}
 	return nil

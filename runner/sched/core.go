@@ -211,8 +211,8 @@ func (ev StateFailed) on(c *Core) {
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
-	if f.Kind == state.KindEnd && len(f.Points) == 0 { // the last end of a job has them
-		f.Points = c.pruning.Curve(job)
+	if f.Kind == state.KindEnd && job >= 0 && len(f.Points) == 0 { // the last end of a job has them
+		f.Points, f.NoPrune = c.pruning.curves[job], c.jobs[job].whole
 	}
 	c.do(Record{File: file, Job: int(job), Fact: f})
 	c.apply(file, f)
@@ -239,8 +239,7 @@ func (c *Core) apply(file int, f state.Fact) {
 			a.grant.HostResources = held
 		}
 	case state.KindPoints:
-		a.told = true
-		c.pruning.Set(a.job, c.pruning.Curve(a.job).Add(f.Points...))
+		c.report(a.job, f.Points)
 	case state.KindStop:
 		if a.stop == "" || a.stop == state.WhyResize {
 			a.stop, a.stopAt = f.Why, f.Time

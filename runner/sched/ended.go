@@ -30,7 +30,7 @@ func (ev Ended) on(c *Core) {
 		a.stray = cmp.Or(a.stray, ev.Err)
 	}
 	f := a.end(ev, c.now)
-	f.Points = c.reported(a, ev)
+	c.heardLast(a, ev)
 	if f.ErrorType == state.ErrOOM {
 		why := ""
 		if a.fault, why = blame(a, ev.Cause, c.pool, func(job int32) gpu.Bytes { return c.most(c.request(job)) }); a.fault == theirs {
@@ -56,9 +56,6 @@ func (ev Ended) on(c *Core) {
 		f.NoRetry = c.noRetry(a.job, &f, a.fault)
 	}
 	c.recordEnd(a, f)
-	if len(f.Points) > 0 {
-		c.pruning.Set(a.job, f.Points)
-	}
 	c.watch(a, f)
 	if c.onPool(a) {
 		c.readings.list(c.health.ended(c.now.Boot, a, s, f, c.another)...)
@@ -92,7 +89,7 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
 func (a *attempt) end(e Ended, now Now) state.Fact {
 	f := a.fact(state.KindEnd, now)
 	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Elapsed.Seconds(), e.Metrics, e.PeakHost
-	f.Measured, f.LogTo, f.NoPrune = e.Measured, e.LogTo, a.whole
+	f.Measured, f.LogTo = e.Measured, e.LogTo
 	f.PeakMemory, f.PeakReadings, f.Preallocated = a.peak, a.readings, a.hogs
 	if len(a.seats) > 1 {
 		for _, s := range a.seats {

@@ -139,10 +139,7 @@ const (
 type Published struct{ UUID gpu.UUID }
 
 // ProgressSampled answers SampleProgress, for those attempts that are still there.
-type ProgressSampled struct {
-	Work     []stall.Work
-	Reported []Reported
-}
+type ProgressSampled struct{ Work []stall.Work }
 
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}

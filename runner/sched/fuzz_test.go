@@ -12,6 +12,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/sched/stall"
 	"gpurun/state"
 )
 
@@ -395,7 +396,7 @@ func (c *chaos) event() {
 func (c *chaos) reports() {
 	var ev ProgressSampled
 	for range 1 + c.pick(4) {
-		r := Reported{UniID: c.one(), To: int64(c.pick(100))}
+		r := stall.Work{UniID: c.one(), Output: -1, CPU: -1}
 		if a := c.core.live.byID[r.UniID]; a == nil || a.asked || a.queued {
 			continue
 		}
@@ -406,7 +407,7 @@ func (c *chaos) reports() {
 			}
 			r.Points = append(r.Points, p)
 		}
-		ev.Reported = append(ev.Reported, r)
+		ev.Work = append(ev.Work, r)
 	}
 	c.send(ev)
 }

@@ -197,21 +197,30 @@ func (a *attempt) metered(e Ended) {
 	}
 }
 
+// reportEvery is how often to look at what a job reports for its prune.
+const reportEvery = time.Second
+
 // stallOf returns what a running attempt's job says about stalls, and how often to look.
 func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
-	if a.job >= 0 && a.uniID != "" && !a.asked && !a.queued && !a.suspended && a.stop == "" {
-		s = c.spec(a.job).Stall
+	if a.job < 0 || a.uniID == "" || a.asked || a.queued || a.suspended || a.stop != "" {
+		return s, 0
 	}
-	return s, stall.Pace(s)
+	s = c.spec(a.job).Stall
+	every = stall.Pace(s)
+	often := reportEvery
+	if c.opts.Queues {
+		often = 10 * reportEvery
+	}
+	if c.ruleOf(a.job).Metric != "" && (every == 0 || every > often) {
+		every = often
+	}
+	return s, every
 }
 
 // sample asks how much the attempts have done, if it is time.
 func (c *Core) sample() {
 	every := func(a *attempt) time.Duration {
 		_, every := c.stallOf(a)
-		if often := c.reports(a); often > 0 && (every == 0 || often < every) {
-			return often
-		}
 		return every
 	}
 	if ids := c.sampling.due(c.now.Boot, &c.live, every); len(ids) > 0 {
@@ -223,14 +232,12 @@ func (c *Core) sample() {
 // say so.
 func (ev ProgressSampled) on(c *Core) {
 	c.sampling.out.out = false
-	for _, r := range ev.Reported {
-		c.hear(r)
-	}
 	for _, did := range ev.Work {
 		a := c.live.byID[did.UniID]
 		if a == nil {
 			continue
 		}
+		c.hear(a, did.Points)
 		s, every := c.stallOf(a)
 		said := a.watch.Told()
 		if every == 0 || a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "" || said != "" {

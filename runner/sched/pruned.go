@@ -2,34 +2,23 @@ package sched
 
 import (
 	"fmt"
-	"time"
+	"slices"
 
 	"gpurun/jobspec"
 	"gpurun/runner/sched/prune"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Pruned jobs have ended: their prune found them behind others that differ in a few parameters. It
 // goes by what the ledger has alone, so that the next run decides the same. This is the core's part: it moves jobs, and
 // those that need them.
 type pruning struct {
-	prune.Policy
-	silent bool // a warning about a job that reported nothing has been given
+	groups map[int32]uint64      // of the jobs that compete
+	curves map[int32]state.Curve // that they have reported, by the ledger
+	fresh  bool                  // something was reported since the last look
+	silent bool                  // a warning about a job that reported nothing has been given
 }
-
-// Reported is what an attempt has reported since the last time, and how far its log has been read for that.
-type Reported struct {
-	UniID  string
-	Points []state.Point
-	To     int64
-	Stderr string // the log, if it is that of stderr alone
-}
-
-// How often to look at what a job reports, on this host and on a cluster.
-const (
-	reportEvery    = time.Second
-	reportEveryFar = 10 * time.Second
-)
 
 // stepShare is how much farther the next step is that is recorded, as a share: a program may report thousands.
 const stepShare = 0.01
@@ -42,83 +31,89 @@ func (c *Core) ruleOf(id int32) jobspec.Prune {
 	return c.spec(id).Prune
 }
 
-// reports returns how often to look at what an attempt reports; 0 for never.
-func (c *Core) reports(a *attempt) time.Duration {
-	switch {
-	case c.ruleOf(a.job).Metric == "" || a.uniID == "" || a.asked || a.queued || a.suspended:
-		return 0
-	case c.opts.Queues:
-		return reportEveryFar
-	}
-	return reportEvery
-}
-
 // compete finds out which jobs compete, and what the ledger says that they have reported.
 func (c *Core) compete() {
-	c.pruning.Clear()
+	c.pruning.groups, c.pruning.curves = map[int32]uint64{}, map[int32]state.Curve{}
 	for i := range c.jobs {
-		id := int32(i)
-		if c.ruleOf(id).Metric == "" || c.jobs[i].gone {
+		id, j := int32(i), &c.jobs[i]
+		if c.ruleOf(id).Metric == "" || j.gone {
 			continue
 		}
-		var before state.Curve
+		c.pruning.groups[id] = c.b.PruneGroup(i)
 		if r := c.last(id); r != nil {
-			before = r.Points
-			c.jobs[i].whole = c.jobs[i].whole || r.NoPrune && r.State != state.Succeeded
+			c.report(id, r.Points)
+			j.whole = j.whole || r.NoPrune && r.State != state.Succeeded
 		}
-		c.pruning.Join(id, c.b.PruneGroup(i), before)
 	}
 	for _, a := range c.live.all {
 		if o := c.h.Open[a.uniID]; o != nil && c.ruleOf(a.job).Metric != "" {
-			c.pruning.Set(a.job, c.pruning.Curve(a.job).Add(o.Points...))
+			c.report(a.job, o.Points)
+			c.jobs[a.job].whole = c.jobs[a.job].whole || o.Start.NoPrune
 		}
 	}
 }
 
-// hear records what an attempt has reported. Steps that are hardly farther than the last recorded one wait for others.
-func (c *Core) hear(r Reported) {
-	a := c.live.byID[r.UniID]
-	if a == nil || c.ruleOf(a.job).Metric == "" || len(r.Points) == 0 {
-		return
-	}
-	a.heard = a.heard.Add(r.Points...)
-	last, p := c.pruning.Curve(a.job).Last(), a.heard[len(a.heard)-1]
-	if a.heard[0].Step > last && p.Step < last*(1+stepShare) && p.Finite() {
-		return
-	}
-	f := a.fact(state.KindPoints, c.now)
-	f.Points, f.LogTo, f.Stderr = a.heard, r.To, r.Stderr
-	a.heard = nil
-	c.record(a.file, a.job, f)
+// report adds to what a job has reported.
+func (c *Core) report(id int32, points []state.Point) {
+	c.pruning.curves[id], c.pruning.fresh = c.pruning.curves[id].Add(points...), true
 }
 
-// reported returns all that the job of an attempt that is over has reported.
-func (c *Core) reported(a *attempt, ev Ended) state.Curve {
-	if c.ruleOf(a.job).Metric == "" {
-		return nil
+// behind returns why the job of an attempt is to stop, or "".
+func (c *Core) behind(a *attempt) string {
+	var others []state.Curve
+	for id, curve := range c.pruning.curves {
+		if c.pruning.groups[id] == c.pruning.groups[a.job] && id != a.job {
+			others = append(others, curve)
+		}
 	}
-	points := c.pruning.Curve(a.job).Add(a.heard...).Add(ev.Points...)
-	if len(points) == 0 && !c.pruning.silent && !ev.Lost && ev.Why == "" {
+	return prune.Why(c.ruleOf(a.job), c.pruning.curves[a.job], others)
+}
+
+// hear records what an attempt has reported. Steps that are hardly farther than the last recorded one wait for others.
+func (c *Core) hear(a *attempt, points state.Curve) {
+	o := c.h.Open[a.uniID]
+	if o == nil || c.ruleOf(a.job).Metric == "" || len(points) == 0 {
+		return
+	}
+	a.heard = a.heard.Add(points...)
+	if !slices.Equal(o.Points, o.Points.Add(a.heard...)) { // else its log was read again
+		if last, p := o.Points.Last(), a.heard[len(a.heard)-1]; a.heard[0].Step > last && p.Step < last*(1+stepShare) && p.Finite() {
+			return
+		}
+		f := a.fact(state.KindPoints, c.now)
+		f.Points = a.heard
+		c.record(a.file, a.job, f)
+	}
+	a.heard = nil
+}
+
+// heardLast adds what an attempt that is over has reported last.
+func (c *Core) heardLast(a *attempt, ev Ended) {
+	metric := c.ruleOf(a.job).Metric
+	if metric == "" {
+		return
+	}
+	c.report(a.job, a.heard.Add(ev.Points...))
+	if len(c.pruning.curves[a.job]) == 0 && !c.pruning.silent && !ev.Lost && ev.Why == "" {
 		c.pruning.silent = true
-		c.do(Warn{Text: fmt.Sprintf("%s reported no %s in its log, so prune never compared it: see what metrics: says of it", a.name, c.ruleOf(a.job).Metric)})
+		c.do(Warn{Text: fmt.Sprintf("%s reported no %s in its log, so prune never compared it: see what metrics: says of it", a.name, metric)})
 	}
-	return points
 }
 
 // prune stops attempts that are behind.
 func (c *Core) prune() {
-	if c.opts.NoPrune || !c.begun || !c.pruning.Take() {
+	if c.opts.NoPrune || !c.begun || !c.pruning.fresh {
 		return
 	}
+	c.pruning.fresh = false
 	for _, a := range c.live.all {
-		switch {
-		case a.job < 0 || a.uniID == "" || a.queued || a.whole:
+		switch o := c.h.Open[a.uniID]; {
+		case a.job < 0 || o == nil || a.queued || c.jobs[a.job].whole:
 		case a.stop == state.WhyPruned && a.prior: // it may not know
 			c.endAttempt(a, a.stop, false)
 			a.prior = false
-		case !a.told || a.stop != "" && a.stop != state.WhyResize:
-		default:
-			if why := c.pruning.Why(a.job, c.ruleOf(a.job)); why != "" {
+		case len(o.Points) > 0 && (a.stop == "" || a.stop == state.WhyResize):
+			if why := c.behind(a); why != "" {
 				a.cause = why
 				c.endAttempt(a, state.WhyPruned, false)
 			}
@@ -142,26 +137,16 @@ func (c *Core) lacksNeed(id, need int32) bool {
 // the first if all were.
 func (c *Core) missesPruned(id int32, was func(need int32) bool) int32 {
 	needs := c.b.Jobs[id].Needs
-	if len(needs) == 0 || c.anyway(id) {
+	all := !slices.ContainsFunc(needs, func(n int32) bool { return !was(n) })
+	i := slices.IndexFunc(needs, func(n int32) bool { return was(n) && (all || c.b.NeedsByName(id, n)) })
+	if i < 0 || c.anyway(id) {
 		return -1
 	}
-	all := true
-	for _, n := range needs {
-		switch pruned := was(n); {
-		case !pruned:
-			all = false
-		case c.b.NeedsByName(id, n):
-			return n
-		}
-	}
-	if all {
-		return needs[0]
-	}
-	return -1
+	return needs[i]
 }
 
-// isPruned reports whether a need was pruned in this run, or before it if it is not selected.
+// isPruned reports whether a need was pruned in this run or before it, or misses one that was.
 func (c *Core) isPruned(need int32) bool {
-	p := c.jobs[need].phase
-	return p == pruned || p == unselected && c.wasPruned(need)
+	j := &c.jobs[need]
+	return j.phase == pruned || j.phase == pending && j.reason.code == schema.PlanPruned || j.phase == unselected && c.wasPruned(need)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpurun/jobspec"
+	"gpurun/runner/sched/stall"
 	"gpurun/state"
 )
 
@@ -63,11 +64,11 @@ func (s *sweep) begin() {
 
 // report has an attempt report steps from one on.
 func (s *sweep) report(uni string, step float64, values ...float64) Event {
-	r := Reported{UniID: uni}
+	r := stall.Work{UniID: uni, Output: -1, CPU: -1}
 	for i, v := range values {
 		r.Points = append(r.Points, state.Point{Step: step + float64(i), Value: v})
 	}
-	return ProgressSampled{Reported: []Reported{r}}
+	return ProgressSampled{Work: []stall.Work{r}}
 }
 
 // obey ends the attempts that the core has had ended.
@@ -284,12 +285,49 @@ func TestPruneAfterRestart(t *testing.T) {
 		t.Fatalf("it is %s", s.phase("j2"))
 	}
 	s.send(s.report("j2.2", 2, 0.2))
-	if c := s.core.pruning.Curve(2); s.phase("j2") != state.Running || len(c) != 2 || c.Last() != 2 {
+	if c := s.core.pruning.curves[2]; s.phase("j2") != state.Running || len(c) != 2 || c.Last() != 2 {
 		t.Fatalf("it is %s, with %v", s.phase("j2"), c)
 	}
 	s.send(s.report("j2.2", 3, 0.2))
 	if s.obey(); s.phase("j2") != state.Pruned {
 		t.Errorf("it is %s", s.phase("j2"))
+	}
+}
+
+// An elastic job that starts again on other GPUs keeps what it reported, and is compared by all of it, like one that is
+// about to be resized.
+func TestPruneAfterResize(t *testing.T) {
+	s := newSweep(t, 3)
+	for i := range s.b.Jobs {
+		s.b.Jobs[i].Spec.Resize = jobspec.Resize{Up: 80, Down: 30, Signal: "USR1", Grace: time.Minute, Every: time.Minute}
+	}
+	s.begin()
+	s.send(s.report("j2.1", 1, 0.1, 0.3))
+	s.exit("j2", Ended{End: state.End{Why: state.WhyResize}, Points: []state.Point{{Step: 3, Value: 0.2}}})
+	if c := s.core.pruning.curves[2]; s.phase("j2") != state.Running || c.Last() != 3 {
+		t.Fatalf("it is %s, with %v", s.phase("j2"), c)
+	}
+	s.send(s.report("j0.1", 4, 0.9))
+	s.send(s.report("j1.1", 4, 0.9))
+	s.send(StopAnnounced{UniID: "j2.2", Why: state.WhyResize})
+	s.send(s.report("j2.2", 4, 0.25))
+	if s.obey(); s.phase("j2") != state.Pruned || !strings.HasPrefix(s.decided["j2"], "acc was 0.3 up to step 4") {
+		t.Errorf("it is %s: %s", s.phase("j2"), s.decided["j2"])
+	}
+}
+
+// Jobs that differ in more than the parameters of their prune are not compared.
+func TestPruneWithinGroups(t *testing.T) {
+	s := newSweep(t, 3)
+	s.job("other", "false", jobspec.Spec{Prune: pruneRule, Template: 1}, "")
+	s.b.Settings.MaxConcurrent = 4
+	s.begin()
+	for i, v := range []float64{0.9, 0.9, 0.1} {
+		s.send(s.report(fmt.Sprintf("j%d.1", i), 3, v))
+	}
+	s.send(s.report("other.1", 3, 0.1))
+	if s.obey(); s.phase("j2") != state.Pruned || s.phase("other") != state.Running {
+		t.Errorf("j2 is %s, other %s", s.phase("j2"), s.phase("other"))
 	}
 }
 

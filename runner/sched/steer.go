@@ -353,10 +353,7 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 func (c *Core) recordStop(a *attempt, why string) {
 	if a.stop == "" || a.stop == state.WhyResize && why != a.stop {
 		f := a.fact(state.KindStop, c.now)
-		f.Why = why
-		if why == state.WhyPruned {
-			f.Reason = a.cause
-		}
+		f.Why, f.Reason = why, a.cause
 		c.record(a.file, a.job, f)
 	}
 }

@@ -136,7 +136,7 @@ func (f *fresh) verdict(id int32) (fate, because) {
 	if forced {
 		return runs, because{schema.PlanForced, "forced"}
 	}
-	if n := c.missesPruned(id, f.isPruned); n >= 0 && !c.succeededBefore(id) {
+	if n := c.missesPruned(id, c.isPruned); n >= 0 && !c.succeededBefore(id) {
 		return stays, because{schema.PlanPruned, needPruned(c.name(n)).Text}
 	}
 	again, remark := c.evidence[int(id)].verdict()
@@ -160,11 +160,6 @@ func (f *fresh) verdict(id int32) (fate, because) {
 		return runs, again
 	}
 	return stays, because{schema.PlanUpToDate, "up to date" + remark}
-}
-
-// isPruned reports whether a need, which has been judged, was pruned or misses one that was.
-func (f *fresh) isPruned(need int32) bool {
-	return f.c.isPruned(need) || f.c.jobs[need].reason.code == schema.PlanPruned
 }
 
 // without tells a new job from one whose command changed: the name of the latter has a

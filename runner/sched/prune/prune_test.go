@@ -61,20 +61,3 @@ func TestWhy(t *testing.T) {
 		}
 	}
 }
-
-func TestPolicyComparesWithinGroups(t *testing.T) {
-	var p Policy
-	p.Clear()
-	rule := jobspec.Prune{Metric: "acc", Goal: jobspec.Max, After: 1, Keep: 0.5, Min: 1}
-	p.Join(1, 7, curve(0.9))
-	p.Join(2, 7, curve(0.1))
-	p.Join(3, 8, curve(0.1))
-	if !p.Take() || p.Take() {
-		t.Error("what is new is not new once")
-	}
-	for id, want := range map[int32]bool{1: false, 2: true, 3: false} {
-		if got := p.Why(id, rule); (got != "") != want {
-			t.Errorf("job %d: %q", id, got)
-		}
-	}
-}

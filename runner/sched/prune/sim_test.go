@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,11 +55,7 @@ func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 		job, step int
 		at        float64 // when it reports the step
 	}
-	var p Policy
-	p.Clear()
-	for id := range list {
-		p.Join(int32(id), 0, nil)
-	}
+	curves := make([]state.Curve, len(list))
 	next, gpus := 0, make([]gpu, sweepGPUs)
 	start := func(g *gpu, at float64) {
 		if *g = (gpu{job: -1, at: math.Inf(1)}); next < len(list) {
@@ -79,11 +76,11 @@ func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 		if g.job < 0 {
 			return cost, best
 		}
-		t, id := &list[g.job], int32(g.job)
+		t, id := &list[g.job], g.job
 		cost += t.pace
-		p.Set(id, append(p.Curve(id), state.Point{Step: float64(g.step + 1), Value: t.values[g.step]})) // nothing to thin
+		curves[id] = append(curves[id], state.Point{Step: float64(g.step + 1), Value: t.values[g.step]}) // nothing to thin
 		best = max(best, t.values[g.step])
-		if g.step++; g.step == len(t.values) || rule != nil && p.Why(id, *rule) != "" {
+		if g.step++; g.step == len(t.values) || rule != nil && Why(*rule, curves[id], slices.Concat(curves[:id], curves[id+1:])) != "" {
 			start(g, g.at)
 		} else {
 			g.at += t.pace

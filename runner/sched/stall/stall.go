@@ -13,6 +13,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/state"
 )
 
 // Listing is how often GPUs in use are read with their utilization.
@@ -42,6 +43,7 @@ type Work struct {
 	UniID  string
 	Output int64         // bytes; -1 if unknown
 	CPU    time.Duration // of all its processes; -1 if unknown
+	Points state.Curve   // of its prune's metric, since the last time
 }
 
 // A Watch is what has been seen of an attempt. The zero value has seen nothing.

@@ -56,12 +56,6 @@ func (k JobKey) lost(note, cure string, used func(*Job, *settings.Settings) bool
 	return k
 }
 
-// What to do instead of settings that have no counterpart on a cluster.
-const (
-	TheyChoose = "remove it: the cluster chooses the GPUs"
-	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
-)
-
 // JobKeys are all keys of a job, in the order of the reference, in which they also apply.
 var JobKeys = []JobKey{
 	{Name: "name"}, {Name: "run"}, in("matrix"), in("zip"), in("sample"), in("params"), in("args"), {Name: "needs"},
@@ -78,7 +72,7 @@ var JobKeys = []JobKey{
 	single("gpu_memory", source.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Request.Memory }),
 	several("gpu_model", parseModels, func(s *Spec) *gpu.Names { return &s.Request.Models }),
 	several("gpu_ids", parseIDs, func(s *Spec) *gpu.Names { return &s.Request.IDs }).
-		lost("", TheyChoose, func(j *Job, _ *settings.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }),
+		lost("", settings.TheyChoose, func(j *Job, _ *settings.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }),
 	single("max_util", source.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }).
 		lost("max_util", "", func(j *Job, s *settings.Settings) bool {
 			return j.Spec.Request.Max > 0 && !j.Spec.Request.Share && j.Spec.Request.MaxUtil != s.MaxUtil
@@ -91,7 +85,7 @@ var JobKeys = []JobKey{
 	single("share", source.ParseBool, func(s *Spec) *bool { return &s.Request.Share }).
 		lost("share", "", func(j *Job, s *settings.Settings) bool { return j.Spec.Request.Share && !s.Share }),
 	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }).
-		lost("", WholeGPUs, func(j *Job, s *settings.Settings) bool {
+		lost("", settings.WholeGPUs, func(j *Job, s *settings.Settings) bool {
 			return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots
 		}),
 	JobKey{Name: "cluster", read: func(*Spec, []string) error { return source.Faultf("write {partition: gpu}", "it is a mapping") }}.or(),

@@ -8,13 +8,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Live are the settings that may change while a run goes on, atStart those that it reads once.
-// The others say how jobs are read from their files.
-var Live = []string{
-	"max_concurrent", "poll", "max_wait", "gpu_ids", "reserve", "min_gpus", "max_gpus", "hours", "others", "pick", "order", "patience", "fail_fast", "breaker",
-}
-
-var atStart = []string{"notify", "engine", "cluster"}
+// Live returns the settings that may change while a run goes on.
+func Live() []string { return named(func(d Def) bool { return d.live }) }
 
 // Change returns the settings with other values, spelled as flags spell them, or what is
 // wrong with these.
@@ -22,15 +17,14 @@ func (s Settings) Change(values map[string]string) (Settings, error) {
 	var out source.Report
 	flags := map[string]string{}
 	for name, text := range values {
+		can := "these can be set: " + strings.Join(Live(), ", ")
 		switch {
 		case !slices.Contains(Names(), name):
-			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, Live, "these can be set: "+strings.Join(Live, ", ")))
-		case slices.Contains(atStart, name):
-			return s, fmt.Errorf("%s cannot change during a run: write it in the job file, for the next run; these can be set: %s",
-				name, strings.Join(Live, ", "))
-		case !slices.Contains(Live, name):
-			return s, fmt.Errorf("%s cannot change during a run, because it affects how job files are read: write it in the job file, then gpurun reload; these can be set: %s",
-				name, strings.Join(Live, ", "))
+			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, Live(), can))
+		case def(name).once:
+			return s, fmt.Errorf("%s cannot change during a run: write it in the job file, for the next run; %s", name, can)
+		case !def(name).live:
+			return s, fmt.Errorf("%s cannot change during a run, because it affects how job files are read: write it in the job file, then gpurun reload; %s", name, can)
 		}
 		flags[strings.ReplaceAll(name, "_", "-")] = text
 	}

@@ -21,12 +21,30 @@ type Def struct {
 	Show func(s *Settings) string
 
 	Values []string // if only these are valid
+	live   bool     // it may change while a run goes on
+	once   bool     // a run reads it at its start; all others say how jobs are read from their files
+	idle   bool     // it has no effect on a cluster
+	cure   string   // what to do instead on a cluster, where it has no counterpart
 }
 
+func (d Def) changes() Def         { d.live = true; return d }
+func (d Def) atStart() Def         { d.once = true; return d }
+func (d Def) onGPUs() Def          { d.idle = true; return d }
+func (d Def) lost(cure string) Def { d.cure = cure; return d }
+
+// What to do instead of settings that have no counterpart on a cluster.
+const (
+	TheyChoose = "remove it: the cluster chooses the GPUs"
+	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
+)
+
+// OnCluster returns what to do instead of a setting on a cluster, or whether it has no effect there.
+func (s Setting) OnCluster() (cure string, idle bool) { d := def(s.Name); return d.cure, d.idle }
+
 func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, error), show func(T) string) Def {
-	return Def{name, bare,
-		func(s *Settings, text string) (err error) { *at(s), err = parse(text); return err },
-		func(s *Settings) string { return show(*at(s)) }, nil}
+	return Def{Name: name, bare: bare,
+		set:  func(s *Settings, text string) (err error) { *at(s), err = parse(text); return err },
+		Show: func(s *Settings) string { return show(*at(s)) }}
 }
 
 func count(name string, at func(*Settings) *int) Def {
@@ -55,36 +73,36 @@ func list(name string, at func(*Settings) *[]string, parse func(string) ([]strin
 
 // Table has all settings in the order of the reference.
 var Table = []Def{
-	count("max_concurrent", func(s *Settings) *int { return &s.MaxConcurrent }),
+	count("max_concurrent", func(s *Settings) *int { return &s.MaxConcurrent }).changes(),
 	of("min_memory", "MiB", func(s *Settings) *gpu.Bytes { return &s.MinMemory }, source.ParseSize, source.FormatSize),
-	of("max_util", "", func(s *Settings) *int { return &s.MaxUtil }, source.ParsePercent, strconv.Itoa),
-	of("poll", "s", func(s *Settings) *time.Duration { return &s.Poll }, parsePoll, source.FormatDuration),
-	duration("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
-	{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }, nil}, // each file has its own
-	list("gpu_ids", func(s *Settings) *[]string { return &s.GPUIDs }, source.ParseGPUIDs),
-	count("reserve", func(s *Settings) *int { return &s.Reserve }),
-	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }),
-	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
-	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, source.ParseHours, gpu.Hours.String),
-	onOff("background", func(s *Settings) *bool { return &s.Background }),
-	onOff("share", func(s *Settings) *bool { return &s.Share }),
-	count("slots", func(s *Settings) *int { return &s.Slots }),
-	word("others", func(s *Settings) *gpu.Others { return &s.Others }, gpu.OthersAllow, gpu.OthersAvoid),
-	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, gpu.MostFree, gpu.LeastUtil, gpu.FirstFit, gpu.BestFit, gpu.RoundRobin),
-	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first", LongestFirst),
+	of("max_util", "", func(s *Settings) *int { return &s.MaxUtil }, source.ParsePercent, strconv.Itoa).onGPUs(),
+	of("poll", "s", func(s *Settings) *time.Duration { return &s.Poll }, parsePoll, source.FormatDuration).changes(),
+	duration("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }).changes(),
+	{Name: "work_dir", set: func(*Settings, string) error { return nil }, Show: func(*Settings) string { return "" }}, // each file has its own
+	list("gpu_ids", func(s *Settings) *[]string { return &s.GPUIDs }, source.ParseGPUIDs).changes().lost(TheyChoose),
+	count("reserve", func(s *Settings) *int { return &s.Reserve }).changes().lost(TheyChoose),
+	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }).changes().lost(TheyChoose),
+	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }).changes(),
+	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, source.ParseHours, gpu.Hours.String).changes().lost("remove it; the cluster has reservations for that"),
+	onOff("background", func(s *Settings) *bool { return &s.Background }).lost("remove it; a partition with low priority does the same: cluster: {partition: NAME}"),
+	onOff("share", func(s *Settings) *bool { return &s.Share }).onGPUs(),
+	count("slots", func(s *Settings) *int { return &s.Slots }).lost(WholeGPUs),
+	word("others", func(s *Settings) *gpu.Others { return &s.Others }, gpu.OthersAllow, gpu.OthersAvoid).changes().onGPUs(),
+	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, gpu.MostFree, gpu.LeastUtil, gpu.FirstFit, gpu.BestFit, gpu.RoundRobin).changes().onGPUs(),
+	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first", LongestFirst).changes(),
 	of("shuffle_seed", "", func(s *Settings) *int64 { return &s.ShuffleSeed }, parseSeed, func(n int64) string { return strconv.FormatInt(n, 10) }),
-	duration("patience", func(s *Settings) *time.Duration { return &s.Patience }),
+	duration("patience", func(s *Settings) *time.Duration { return &s.Patience }).changes().onGPUs(),
 	duration("grace", func(s *Settings) *time.Duration { return &s.Grace }),
-	onOff("fail_fast", func(s *Settings) *bool { return &s.FailFast }),
+	onOff("fail_fast", func(s *Settings) *bool { return &s.FailFast }).changes(),
 	of("program", "", func(s *Settings) *string { return &s.Program }, parseProgram, strings.Clone),
 	word("seed_as", func(s *Settings) *string { return &s.SeedAs }, "config", "argument"),
-	count("breaker", func(s *Settings) *int { return &s.Breaker }),
+	count("breaker", func(s *Settings) *int { return &s.Breaker }).changes(),
 	onOff("learn", func(s *Settings) *bool { return &s.Learn }),
 	onOff("snapshot", func(s *Settings) *bool { return &s.Snapshot }),
 	of("pools", "", func(s *Settings) *[]Pool { return &s.Pools }, parsePools, formatPools),
-	word("engine", func(s *Settings) *string { return &s.Engine }, Engines...),
-	of("cluster", "", func(s *Settings) *map[string]string { return &s.Cluster }, parseCluster, formatCluster),
-	of("notify", "", func(s *Settings) *[]Notify { return &s.Notify }, parseNotify, func(all []Notify) string { return strings.Join(Labels(all), ", ") }),
+	word("engine", func(s *Settings) *string { return &s.Engine }, Engines...).atStart(),
+	of("cluster", "", func(s *Settings) *map[string]string { return &s.Cluster }, parseCluster, formatCluster).atStart(),
+	of("notify", "", func(s *Settings) *[]Notify { return &s.Notify }, parseNotify, func(all []Notify) string { return strings.Join(Labels(all), ", ") }).atStart(),
 	list("allow", func(s *Settings) *[]string { return &s.Allow }, func(t string) ([]string, error) { return lint.ParseAllow(strings.Split(t, ",")) }),
 }
 
@@ -142,10 +160,13 @@ func parseProgram(text string) (string, error) {
 }
 
 // Names returns the names of all settings.
-func Names() []string {
-	names := make([]string, len(Table))
-	for i, d := range Table {
-		names[i] = d.Name
+func Names() []string { return named(func(Def) bool { return true }) }
+
+func named(which func(Def) bool) (names []string) {
+	for _, d := range Table {
+		if which(d) {
+			names = append(names, d.Name)
+		}
 	}
 	return names
 }

@@ -96,7 +96,7 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 		}
 		return batches.Exit(batches.ExitFailed)
 	case cmd.Name == "set":
-		keys := settings.Live
+		keys := settings.Live()
 		if slices.Contains(before, "--job") {
 			keys = runner.JobKeys
 		}

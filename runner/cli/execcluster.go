@@ -15,6 +15,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/runner/engine"
@@ -98,12 +99,12 @@ func (c *execCmd) unmapped(name, immediate string) error {
 		flag, cure string
 	}{
 		{c.Sim != "", "--sim", "remove it, or add --engine local"},
-		{c.GPUIDs != "", "--gpu-ids", jobspec.TheyChoose},
+		{c.GPUIDs != "", "--gpu-ids", settings.TheyChoose},
 		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "say how many: -g " + strconv.Itoa(c.GPUs.min)},
-		{c.Share, "--share", jobspec.WholeGPUs},
-		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", jobspec.WholeGPUs},
-		{c.Others != usualNeeds.Others, "--others", jobspec.WholeGPUs},
-		{c.Pick != usualNeeds.Pick, "--pick", jobspec.TheyChoose},
+		{c.Share, "--share", settings.WholeGPUs},
+		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", settings.WholeGPUs},
+		{c.Others != usualNeeds.Others, "--others", settings.WholeGPUs},
+		{c.Pick != usualNeeds.Pick, "--pick", settings.TheyChoose},
 		{c.NoWait, "--no-wait", immediate},
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {

@@ -11,29 +11,6 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// How the settings of a job file map to a cluster that chooses the GPUs. Each setting has an
-// entry, so that none is ignored silently. docs/reference/clusters.md lists them, and
-// jobspec.JobKeys has the keys of jobs.
-
-// An onCluster describes how settings work on a cluster.
-type onCluster struct {
-	keys []string
-	idle bool   // they have no effect
-	cure string // the alternative, for settings without a counterpart
-}
-
-var settingsOnCluster = []onCluster{
-	{keys: []string{
-		"max_concurrent", "min_memory", "max_wait", "poll", "work_dir", "max_gpus", "order", "shuffle_seed", "grace", "fail_fast", "program", "seed_as",
-		"breaker", "learn", "snapshot", "pools", "engine", "cluster", "notify", "allow",
-	}},
-	{keys: []string{"gpu_ids", "reserve", "min_gpus"}, cure: jobspec.TheyChoose},
-	{keys: []string{"background"}, cure: "remove it; a partition with low priority does the same: cluster: {partition: NAME}"},
-	{keys: []string{"hours"}, cure: "remove it; the cluster has reservations for that"},
-	{keys: []string{"slots"}, cure: jobspec.WholeGPUs},
-	{keys: []string{"max_util", "others", "share", "pick", "patience"}, idle: true},
-}
-
 // LacksCommand reports that this host lacks the command that submits jobs to their cluster.
 func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	kind := batches.EngineOf(b)
@@ -69,21 +46,13 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 	if noWait {
 		refuse("--no-wait", "remove it: the cluster has the queue")
 	}
-	given := map[string]string{}
 	for _, s := range b.Settings.Sources {
-		if s.Source != "default" {
-			given[s.Name] = s.Source
-		}
-	}
-	for _, k := range settingsOnCluster {
-		for _, name := range k.keys {
-			switch from := given[name]; {
-			case from == "":
-			case k.cure != "":
-				refuse(name+" ("+from+")", k.cure)
-			case k.idle:
-				notes = append(notes, name)
-			}
+		switch cure, idle := s.OnCluster(); {
+		case s.Source == "default":
+		case cure != "":
+			refuse(s.Name+" ("+s.Source+")", cure)
+		case idle:
+			notes = append(notes, s.Name)
 		}
 	}
 	for _, k := range jobspec.JobKeys {

@@ -3,30 +3,12 @@ package session
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"gpurun/jobspec"
 	"gpurun/jobspec/settings"
 )
-
-// Every setting has one entry in the cluster mapping. A new setting needs a decision.
-func TestEverySettingOnACluster(t *testing.T) {
-	entries := map[string]int{}
-	for _, k := range settingsOnCluster {
-		for _, name := range k.keys {
-			if entries[name]++; !slices.Contains(settings.Names(), name) {
-				t.Errorf("%s is not a setting", name)
-			}
-		}
-	}
-	for _, name := range settings.Names() {
-		if entries[name] != 1 {
-			t.Errorf("%s has %d entries", name, entries[name])
-		}
-	}
-}
 
 // CheckEngine reports each key without a counterpart or effect.
 func TestSaidOnACluster(t *testing.T) {
@@ -91,9 +73,9 @@ func TestClustersPageHasEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, k := range settingsOnCluster {
-		if k.idle || k.cure != "" {
-			names = append(names, k.keys...)
+	for _, name := range settings.Names() {
+		if cure, idle := (settings.Setting{Name: name}).OnCluster(); idle || cure != "" {
+			names = append(names, name)
 		}
 	}
 	for _, k := range jobspec.JobKeys {

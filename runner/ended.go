@@ -140,7 +140,7 @@ func exitedWell(e state.End) bool {
 // that its script reported. Decisions are left to the core.
 func judge(at *attempt, e state.End, reported string) sched.Ended {
 	ev := sched.Ended{UniID: at.launch.UniID, End: e, Good: e.Report == "normal_exit"}
-	left, err := files.Result(resultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
+	left, err := files.Result(ResultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
 	if err != nil {
 		ev.Warning = err.Error()
 	}

@@ -302,7 +302,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 		Identity: engine.Identity{UniID: p.uniID, Job: job.Name, Dir: p.dir, Grace: job.Spec.Grace, Grant: p.Grant},
 		Command: engine.Command{
 			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir, Cores: p.Cores,
-			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.portText(), resultPath(p.dir)}, p.gpus()),
+			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.portText(), ResultPath(p.dir)}, p.gpus()),
 		},
 		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},
 		Attempt: p.Attempt, Slot: p.slot, Timeout: p.Timeout, TimeoutSignal: (*engine.TimeoutSignal)(&job.Spec.AtTimeout),
@@ -330,8 +330,8 @@ func (p *preparation) ask() *engine.Request {
 	}
 }
 
-// resultPath returns the value of GPURUN_RESULT, a file in the attempt's folder, if it has one.
-func resultPath(dir string) string {
+// ResultPath returns the value of GPURUN_RESULT, a file in the attempt's folder, if it has one.
+func ResultPath(dir string) string {
 	if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
 		return filepath.Join(dir, "result")
 	}

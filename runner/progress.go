@@ -32,7 +32,7 @@ func (l *loop) sampleProgress(uniIDs []string) {
 				w.CPU = cpu
 			}
 			if w.Output = at.out.written(); w.Output >= 0 {
-				w.Output += size(resultPath(at.launch.Dir))
+				w.Output += size(ResultPath(at.launch.Dir))
 			}
 			if at.reports != nil {
 				w.Points = at.report(false)
@@ -53,7 +53,7 @@ func (l *loop) sampleProgress(uniIDs []string) {
 
 // report reads what an attempt has reported since the last time.
 func (at *attempt) report(over bool) (points state.Curve) {
-	result := files.LogPart{Path: resultPath(at.launch.Dir), JSON: true}
+	result := files.LogPart{Path: ResultPath(at.launch.Dir), JSON: true}
 	points, at.read = files.Points(*at.reports, append(at.out.parts(), result), at.read, over)
 	return points
 }

@@ -165,10 +165,13 @@ func (m *measurement) Table(o results.Options) (*results.Table, error) {
 	if r, ok := err.(*results.Refusal); ok {
 		return nil, &Failure{Code: ExitUsage, Text: r.Text, Hint: r.Hint, Err: err}
 	}
-	if err == nil && m.note != "" {
+	if err != nil {
+		return nil, err
+	}
+	if t.Files = m.Files(); m.note != "" {
 		t.Notes = append(t.Notes, m.note)
 	}
-	return t, err
+	return t, nil
 }
 
 // divide has all cores work on parts of a list of n.

@@ -218,19 +218,19 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 	return all[i], all, nil
 }
 
-// Curves finds the points of an attempt's curves.
-func (m *Mirror) Curves(uniID string) (string, error) {
+// Curves reads what an attempt has reported step by step.
+func (m *Mirror) Curves(uniID string) ([]results.Curve, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, _, err := m.attempt(uniID)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return disk.CurvePath(m.ref.Folder(x.Ledger), x.UniID), nil
+	return m.ref.Curves(x), nil
 }
 
 // Results makes a table of what the jobs have measured.
-func (m *Mirror) Results(o results.Options) (any, error) {
+func (m *Mirror) Results(o results.Options) (*results.Table, error) {
 	m.mu.Lock()
 	err := m.ready()
 	paths := []string(nil)
@@ -245,9 +245,5 @@ func (m *Mirror) Results(o results.Options) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := got.Table(o)
-	if err != nil {
-		return nil, err
-	}
-	return t.Document(time.Now(), got.Files()), nil
+	return got.Table(o)
 }

@@ -18,7 +18,6 @@ import (
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
-	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -96,9 +95,19 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	k.Status = ref.Status()
 	p := ref.RunLog()
 	k.Runs, k.Secrets = p.Rows(time.Time{}), p.Secrets
-	now := time.Now()
+	now, last := time.Now(), map[string]state.Phase{} // of the jobs' last attempts
+	for i := range k.Status.Jobs {
+		if a := k.Status.Jobs[i].Attempt; a != nil && a.UniID != nil {
+			last[*a.UniID] = k.Status.Jobs[i].State
+		}
+	}
 	for _, x := range p.Attempts {
 		k.Attempts = append(k.Attempts, p.Attempt(x, now))
+		if is, shown := last[x.UniID]; shown && len(k.Curves) < maxCurved {
+			if list := ref.Curves(x); len(list) > 0 {
+				k.Curves = append(k.Curves, report.Curves{Job: x.Job, UniID: x.UniID, Pruned: is == state.Pruned, List: list})
+			}
+		}
 	}
 	for i, file := range ref.Files() {
 		dir := ref.Folder(i)
@@ -108,29 +117,8 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 				k.Starts[report.ID{File: file, Key: f.Key}] = &f
 			}
 		})
-		k.Curves = append(k.Curves, curves(dir, file, k)...)
 	}
 	return report.Build(k), nil
-}
-
-// curves reads those of the last attempts of a file's jobs.
-func curves(dir, file string, k *report.Known) (list []report.Curves) {
-	for i := range k.Status.Jobs {
-		j := &k.Status.Jobs[i]
-		if j.File != file || j.Attempt == nil || j.Attempt.UniID == nil || len(list) == maxCurved {
-			continue
-		}
-		f, _, err := host.OpenRegular(disk.CurvePath(dir, *j.Attempt.UniID))
-		if err != nil {
-			continue
-		}
-		found, err := results.ReadCurves(f)
-		f.Close()
-		if err == nil && len(found) > 0 {
-			list = append(list, report.Curves{Job: j.Name, UniID: *j.Attempt.UniID, List: found})
-		}
-	}
-	return list
 }
 
 // How much of the end of a log a report shows.

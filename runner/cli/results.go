@@ -146,7 +146,7 @@ func (c *resultsCmd) table(a *app, paths []string) (string, error) {
 	case "latex":
 		return t.LaTeX(), nil
 	case "json":
-		err = writeJSON(&b, redact.Document(t.Document(time.Now(), m.Files()), redact.Text))
+		err = writeJSON(&b, redact.Document(t.Document(time.Now()), redact.Text))
 	default:
 		printResults(a, &b, t)
 	}
@@ -158,6 +158,9 @@ func printResults(a *app, b *strings.Builder, t *results.Table) {
 	bold := func(s string) string { return s + "*" }
 	if a.screen().Color {
 		bold = func(s string) string { return terminal.Paint(terminal.Bold, s) }
+	}
+	if t.Headline != "" {
+		b.WriteString(terminal.CleanText(t.Headline) + "\n\n")
 	}
 	table(b, t.Text(terminal.CleanText, bold))
 	for _, line := range t.Remarks() {

@@ -28,6 +28,7 @@ type ID struct{ File, Key string }
 // Curves are what one attempt has reported.
 type Curves struct {
 	Job, UniID string
+	Pruned     bool // it was stopped early
 	List       []results.Curve
 }
 
@@ -66,11 +67,7 @@ func Build(k *Known) *schema.Report {
 	failures(r, k)
 	r.Readings = Readings(k.Readings)
 	if k.Results != nil {
-		files := make([]string, len(st.Batch.Files))
-		for i, f := range st.Batch.Files {
-			files[i] = f.Path
-		}
-		r.Results = k.Results.Document(st.Now, files)
+		r.Results, r.Copies = k.Results.Document(st.Now), k.Results.Copies(st.Now)
 	}
 	return redact.Document(r, redact.Hiding(k.Secrets))
 }

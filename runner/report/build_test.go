@@ -178,7 +178,7 @@ func TestThin(t *testing.T) {
 		values[i] = math.Sin(float64(i) / 1000)
 	}
 	values[31_417], values[2_718], values[9] = 50, -50, math.NaN()
-	c := Curves{"j", "u", []results.Curve{{Metric: "loss", Steps: values, Values: values}}}
+	c := Curves{Job: "j", UniID: "u", List: []results.Curve{{Metric: "loss", Steps: values, Values: values}}}
 	got := thin([]Curves{c})[0]
 	low, high, gaps := 0.0, 0.0, 0
 	for _, v := range got.Values {

@@ -23,7 +23,7 @@ func thin(all []Curves) []schema.ReportCurve {
 	most, list := min(maxPoints, max(minPoints, maxAllPoints/max(1, n))), []schema.ReportCurve{}
 	for _, c := range all {
 		for i := range c.List {
-			d := schema.ReportCurve{Job: c.Job, UniID: c.UniID, Metric: c.List[i].Metric, Steps: []float64{}, Values: []*float64{}}
+			d := schema.ReportCurve{Job: c.Job, UniID: c.UniID, Pruned: c.Pruned, Metric: c.List[i].Metric, Steps: []float64{}, Values: []*float64{}}
 			for _, k := range kept(c.List[i].Values, most) {
 				d.Steps, d.Values = append(d.Steps, c.List[i].Steps[k]), append(d.Values, schema.Finite(c.List[i].Values[k]))
 			}

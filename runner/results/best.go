@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gpurun/jobspec"
 )
@@ -144,7 +146,7 @@ func differ(rows []*Row) (n int) {
 	return n
 }
 
-// mark marks the best of some cells, and those that read the same.
+// mark marks the best of some cells, and those whose intervals overlap its own.
 func mark(cells []*Cell, c Column) {
 	var best *Cell
 	full := 0
@@ -160,6 +162,66 @@ func mark(cells []*Cell, c Column) {
 		return
 	}
 	for _, x := range cells {
-		x.Best = x.Full() && c.number(x.Mean) == c.number(best.Mean)
+		x.Best = x.Full() && (c.number(x.Mean) == c.number(best.Mean) || math.Abs(x.Mean-best.Mean) <= x.Err+best.Err)
 	}
+}
+
+// datasets are the names of parameters within whose values settings are compared, not across.
+var datasets = []string{"dataset", "data", "task", "benchmark", "env"}
+
+// headline names the best setting on each data set: "best so far: resnet18, lr 0.1: 92.45 ± 0.42 on
+// cifar10; 3 settings incomplete". It is empty if there is nothing to compare.
+func (b *build) headline(t *Table) string {
+	m := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Goal != jobspec.NoGoal && (b.best < 0 || c.metric == b.best) })
+	on := slices.IndexFunc(b.factors[:b.params], func(f *factor) bool { return slices.Contains(datasets, strings.ToLower(f.name)) })
+	type candidate struct {
+		*Cell
+		words string
+	}
+	best, names, open, all := map[string]candidate{}, []string{}, 0, 0
+	for i := 0; m >= 0 && i < len(t.Rows); i++ {
+		for k, x := range t.Rows[i].Cells {
+			c, where, words := &t.Columns[k], "", []string{}
+			if c.metric != t.Columns[m].metric || c.Versus || x.Of == 0 {
+				continue
+			}
+			if all++; !x.Full() {
+				open++
+			}
+			if on >= 0 && !b.varies(on) {
+				where = " on " + b.factors[on].values[0]
+			}
+			for p, value := range append(slices.Clone(t.Rows[i].Values), c.Value) {
+				name := append(slices.Clone(t.Params), t.Pivot)[p]
+				if _, err := strconv.ParseFloat(value, 64); on >= 0 && name == b.factors[on].name {
+					where = " on " + value
+				} else if err == nil {
+					words = append(words, name+" "+value)
+				} else if value != "" {
+					words = append(words, value)
+				}
+			}
+			was, known := best[where]
+			if x.N == 0 || known && (was.Full() && !x.Full() || was.Full() == x.Full() && !better(c.Goal, x.Mean, was.Mean)) {
+				continue
+			}
+			if best[where] = (candidate{&x, strings.Join(words, ", ") + ": " + c.text(&x) + where}); !known {
+				names = append(names, where)
+			}
+		}
+	}
+	if len(names) == 0 || all == len(names) {
+		return ""
+	}
+	head, more := "best", ""
+	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Goal != jobspec.NoGoal && c.metric != t.Columns[m].metric }) {
+		head += " " + t.Columns[m].Name
+	}
+	if open > 0 {
+		head, more = head+" so far", fmt.Sprintf("; %d setting%s incomplete", open, map[bool]string{false: "s"}[open == 1])
+	}
+	for i, where := range names {
+		names[i] = best[where].words
+	}
+	return head + ": " + strings.Join(names[:min(len(names), 3)], "; ") + more
 }

@@ -15,6 +15,17 @@ func (t *Table) Text(word, bold func(string) string) [][]string {
 	return t.cells(spelling{value: plusMinus(bold), word: word})
 }
 
+// text writes what a cell has measured: "92.45 ± 0.42".
+func (c *Column) text(x *Cell) string {
+	switch x.N {
+	case 0:
+		return x.Note
+	case 1:
+		return c.number(x.Mean)
+	}
+	return c.number(x.Mean) + " ± " + c.err(x.Err)
+}
+
 // plusMinus writes values as plain text.
 func plusMinus(bold func(string) string) func(mean, err string, best bool) string {
 	return func(mean, err string, best bool) string {

@@ -15,11 +15,26 @@ type Document struct {
 	Over     []string    `json:"over"`
 	Pivot    *string     `json:"pivot"`
 	Versus   *string     `json:"versus"`
+	Headline *string     `json:"headline"` // the best setting so far, of what has a goal; null if there is nothing to compare
 	Caption  string      `json:"caption"`
 	Notes    []string    `json:"notes"`
 	Warnings []string    `json:"warnings"`
 	Metrics  []DocMetric `json:"metrics"`
+	Columns  []string    `json:"columns"` // heads of the cells, as people read them
 	Rows     []DocRow    `json:"rows"`
+}
+
+// Copies are a table in other formats.
+type Copies struct {
+	schema.Head
+	LaTeX    string `json:"latex"`
+	Markdown string `json:"markdown"`
+	CSV      string `json:"csv"`
+}
+
+// Copies returns the table in the formats that people paste.
+func (t *Table) Copies(now time.Time) Copies {
+	return Copies{schema.At(now), t.LaTeX(), t.Markdown(), t.CSV()}
 }
 
 // A DocMetric is a metric of a table.
@@ -51,7 +66,8 @@ type DocCell struct {
 	CI95    *float64 `json:"ci95"` // half its width
 	N       int      `json:"n"`
 	Of      int      `json:"of"`
-	Best    bool     `json:"best"`
+	Best    bool     `json:"best"` // or its interval overlaps the best one's
+	Text    string   `json:"text"` // as people read it, without n: "92.45 ± 0.42"; "" without a value
 	Values  []Sample `json:"values"`
 	Missing []Gap    `json:"missing"`
 }
@@ -81,18 +97,19 @@ type RawJob struct {
 }
 
 // Document returns the table for programs: a Document or, of jobs, a RawDocument.
-func (t *Table) Document(now time.Time, files []string) any {
+func (t *Table) Document(now time.Time) any {
 	d := Document{
-		Head: schema.At(now), Files: files, By: schema.List(t.Params), Over: schema.List(t.Over), Pivot: schema.Known(t.Pivot), Versus: schema.Known(t.Versus),
-		Caption: t.Caption, Notes: schema.List(t.Notes), Warnings: schema.List(t.Warnings), Metrics: []DocMetric{}, Rows: []DocRow{},
+		Head: schema.At(now), Files: t.Files, By: schema.List(t.Params), Over: schema.List(t.Over), Pivot: schema.Known(t.Pivot), Versus: schema.Known(t.Versus),
+		Headline: schema.Known(t.Headline), Columns: []string{}, Caption: t.Caption, Notes: schema.List(t.Notes), Warnings: schema.List(t.Warnings), Metrics: []DocMetric{}, Rows: []DocRow{},
 	}
 	for i, c := range t.Columns {
 		if i == 0 || c.metric != t.Columns[i-1].metric {
 			d.Metrics = append(d.Metrics, c.Metric.document())
 		}
+		d.Columns = append(d.Columns, c.Title(t.alone()))
 	}
 	if t.Raw {
-		return RawDocument{d.Head, files, d.Metrics, t.jobs()}
+		return RawDocument{d.Head, t.Files, d.Metrics, t.jobs()}
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
@@ -129,7 +146,7 @@ func (t *Table) jobs() []RawJob {
 
 func (x *Cell) document(c *Column) DocCell {
 	return DocCell{
-		Metric: c.Name, Pivot: schema.Known(c.Value), Versus: c.Versus, N: x.N, Of: x.Of, Best: x.Best, Values: schema.List(x.Values), Missing: schema.List(x.Gaps),
+		Metric: c.Name, Pivot: schema.Known(c.Value), Versus: c.Versus, N: x.N, Of: x.Of, Best: x.Best, Text: c.text(x), Values: schema.List(x.Values), Missing: schema.List(x.Gaps),
 		Mean: schema.Finite(x.Mean), SD: schema.Finite(x.SD), SEM: schema.Finite(x.Summary.Err(SEM)), CI95: schema.Finite(x.Summary.Err(CI95)),
 	}
 }

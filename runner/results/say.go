@@ -36,6 +36,16 @@ func (b *build) caption(t *Table) string {
 		}
 		text += "; " + f.name + is + strings.Join(f.values, ",")
 	}
+	var fixed []string
+	for i, f := range b.factors[:b.params] {
+		named := slices.Contains(b.rows, i) || slices.ContainsFunc(b.where, func(w filter) bool { return w.name == f.name })
+		if !named && !b.varies(i) && f.values[0] != "" {
+			fixed = append(fixed, f.name+"="+f.values[0])
+		}
+	}
+	if len(fixed) > 0 {
+		text += "; all with " + list(fixed, 8)
+	}
 	if t.Versus != "" {
 		by := "job"
 		if len(t.Over) > 0 {

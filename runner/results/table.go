@@ -18,6 +18,8 @@ type Table struct {
 	Pivot    string   // parameter whose values are columns, or ""
 	Versus   string   // "algorithm=fedavg": what differences are from, or ""
 	Err      Err
+	Headline string // the best setting so far, or ""
+	Files    []string
 	Caption  string
 	Notes    []string
 	Warnings []string
@@ -317,6 +319,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 	}
 	t.digits()
 	b.marks(t)
+	t.Headline = b.headline(t)
 	b.say(t)
 	return t, t.sort(b.o.Sort)
 }

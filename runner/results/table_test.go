@@ -156,6 +156,7 @@ var tables = []struct {
 	{"a percentage already", "acc: percent\nseed=1|acc=91\nseed=2|acc=92", Options{}},
 	{"many are missing", "seed=1|m=1\nseed=2||pending\nseed=3||pending\nseed=4||pending\nseed=5||pending\nseed=6||failed", Options{}},
 	{"a parameter that some lack", "a=1 seed=1|m=1\nseed=1|m=2", Options{}},
+	{"the best so far, on one data set", "acc: max\ndata=cifar10 model=resnet18 lr=0.1 seed=1|acc=92.4\ndata=cifar10 model=resnet18 lr=0.1 seed=2|acc=92.5\ndata=cifar10 model=resnet18 lr=0.2 seed=1|acc=92.2\ndata=cifar10 model=resnet18 lr=0.2 seed=2|acc=92.42\ndata=cifar10 model=vit lr=0.1 seed=1|acc=99\ndata=cifar10 model=vit lr=0.1 seed=2||running", Options{}},
 	{"hostile names", hostile, Options{}},
 }
 
@@ -166,6 +167,9 @@ func TestTables(t *testing.T) {
 		table, err := Build(data(t, row.data), row.o)
 		if err != nil {
 			t.Fatalf("%s: %v", row.name, err)
+		}
+		if table.Headline != "" {
+			got.WriteString(table.Headline + "\n")
 		}
 		for _, line := range table.Text(clean, func(s string) string { return s + "*" }) {
 			got.WriteString(strings.Join(line, " | ") + "\n")
@@ -211,6 +215,7 @@ func TestFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table.Files, best.Files, raw.Files = []string{"jobs.yaml"}, []string{"jobs.yaml"}, []string{"jobs.yaml"}
 	for _, f := range []struct {
 		name string
 		by   func() string
@@ -218,15 +223,15 @@ func TestFormats(t *testing.T) {
 		{"table.md", table.Markdown},
 		{"table.tex", table.LaTeX},
 		{"table.csv", table.CSV},
-		{"table.json", func() string { return indented(t, table.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"table.json", func() string { return indented(t, table.Document(time.Unix(0, 0))) }},
 		{"best.md", best.Markdown},
 		{"best.tex", best.LaTeX},
 		{"best.csv", best.CSV},
-		{"best.json", func() string { return indented(t, best.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"best.json", func() string { return indented(t, best.Document(time.Unix(0, 0))) }},
 		{"raw.md", raw.Markdown},
 		{"raw.tex", raw.LaTeX},
 		{"raw.csv", raw.CSV},
-		{"raw.json", func() string { return indented(t, raw.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"raw.json", func() string { return indented(t, raw.Document(time.Unix(0, 0))) }},
 		{"hostile.md", all.Markdown},
 		{"hostile.tex", all.LaTeX},
 	} {
@@ -345,7 +350,8 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got any
-	text := indented(t, table.Document(time.Unix(1772345560, 0), []string{"jobs.yaml"}))
+	table.Files = []string{"jobs.yaml"}
+	text := indented(t, table.Document(time.Unix(1772345560, 0)))
 	if json.Unmarshal([]byte(sample), &want) != nil || json.Unmarshal([]byte(text), &got) != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", text, sample)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -129,11 +130,8 @@ func (f *fake) Runs() (*schema.History, error) {
 	return &schema.History{Head: schema.At(time.Now()), Batch: f.view.Status.Batch, Runs: []schema.RunRow{}}, nil
 }
 
-func (f *fake) Results(a results.Options) (any, error) {
-	if a.Raw {
-		return results.RawDocument{Head: now(), Files: []string{}, Metrics: []results.DocMetric{}, Jobs: []results.RawJob{}}, nil
-	}
-	return results.Document{Head: now(), Files: []string{}, By: a.By, Notes: []string{}, Rows: []results.DocRow{}}, nil
+func (f *fake) Results(a results.Options) (*results.Table, error) {
+	return &results.Table{Raw: a.Raw, Params: a.By}, nil
 }
 
 // Log has one log, of the attempt "good".
@@ -149,12 +147,12 @@ func (f *fake) Log(uniID string) (schema.LogPart, error) {
 	return schema.LogPart{}, missing("no attempt")
 }
 
-func (f *fake) Curves(uniID string) (string, error) {
+func (f *fake) Curves(uniID string) ([]results.Curve, error) {
 	f.note("curves %s", uniID)
 	if uniID != "good" {
-		return "", missing("no attempt")
+		return nil, missing("no attempt")
 	}
-	return filepath.Join(f.dir, "curves"), nil
+	return []results.Curve{{Metric: "loss", Steps: []float64{1, 2}, Values: []float64{0.5, math.NaN()}}}, nil
 }
 
 func (f *fake) Do(request any) ([]string, error) {

@@ -29,7 +29,6 @@ import (
 func TestDocument(t *testing.T) {
 	f := newFake(t, 2)
 	write(t, filepath.Join(f.dir, "log"), "0123456789")
-	write(t, filepath.Join(f.dir, "curves"), `{"step":1,"loss":0.5}`+"\n"+`{"step":2,"loss":"NaN"}`+"\n")
 	s := serve(t, f, Run)
 	_, text := s.get("/api/v1/openapi.json")
 	loader := openapi3.NewLoader()

@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -185,16 +183,23 @@ func (c *call) runs() (any, error) {
 	return redact.Document(doc, e.hide), nil
 }
 
-func (c *call) results(raw bool) (any, error) {
+// results answers with a table of what the jobs have measured, as it is or in other formats.
+func (c *call) results(raw, copies bool) (any, error) {
 	f, e, err := c.edition()
 	if err != nil {
 		return nil, err
 	}
-	doc, err := f.batch.Results(results.Options{
+	t, err := f.batch.Results(results.Options{
 		Metrics: c.list("metric"), By: c.list("by"), Over: c.list("over"), Where: c.URL.Query()["where"],
 		Best: c.text("best"), Pivot: c.text("pivot"), Versus: c.text("versus"), Err: results.Err(c.text("err")), Sort: c.text("sort"), Raw: raw,
 	})
-	return redact.Document(doc, e.hide), err
+	if err != nil {
+		return nil, err
+	}
+	if copies {
+		return redact.Document(t.Copies(time.Now()), e.hide), nil
+	}
+	return redact.Document(t.Document(time.Now()), e.hide), nil
 }
 
 func (c *call) curves() (any, error) {
@@ -203,19 +208,7 @@ func (c *call) curves() (any, error) {
 		return nil, err
 	}
 	doc := schema.Curves{Head: now(), Curves: []schema.Curve{}}
-	path, err := f.batch.Curves(c.PathValue("uni_id"))
-	if err != nil {
-		return nil, err
-	}
-	file, err := open(path)
-	if os.IsNotExist(err) {
-		return doc, nil // it has reported none
-	}
-	if err != nil {
-		return nil, &Failure{Status: http.StatusGone, Code: "state", Text: err.Error()}
-	}
-	defer file.Close()
-	curves, err := results.ReadCurves(file)
+	curves, err := f.batch.Curves(c.PathValue("uni_id"))
 	for _, x := range curves {
 		curve := schema.Curve{Metric: x.Metric, Steps: x.Steps, Values: make([]*float64, len(x.Values))}
 		for i, v := range x.Values {

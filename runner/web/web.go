@@ -49,12 +49,12 @@ type Batch interface {
 	Readings() *schema.Readings
 	// Runs lists the runs.
 	Runs() (*schema.History, error)
-	// Results makes a table of what the jobs have measured, for programs.
-	Results(results.Options) (any, error)
+	// Results makes a table of what the jobs have measured.
+	Results(results.Options) (*results.Table, error)
 	// Log says where the log of an attempt is.
 	Log(uniID string) (schema.LogPart, error)
-	// Curves says where the points of an attempt's curves are.
-	Curves(uniID string) (path string, err error)
+	// Curves reads what an attempt has reported step by step.
+	Curves(uniID string) ([]results.Curve, error)
 	// Do carries out a request: Stop, Retry and so on. It returns what has become of it, in
 	// words. It is only called where Config.Allow says Control.
 	Do(request any) (said []string, err error)

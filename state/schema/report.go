@@ -23,6 +23,7 @@ type Report struct {
 	Failures []ReportFailure     `json:"failures"`
 	Readings *Readings           `json:"readings"` // null if there are none
 	Results  any                 `json:"results"`  // as in results --json; null if nothing was measured
+	Copies   any                 `json:"copies"`   // the table of results as LaTeX, Markdown and CSV; null if nothing was measured
 	Curves   []ReportCurve       `json:"curves"`   // by step
 	Warnings []Problem           `json:"warnings"`
 }
@@ -77,6 +78,7 @@ type GPUWait struct {
 type ReportCurve struct {
 	Job    string     `json:"job"`
 	UniID  string     `json:"uni_id"`
+	Pruned bool       `json:"pruned"` // it was stopped early, after the last step
 	Metric string     `json:"metric"`
 	Steps  []float64  `json:"steps"`
 	Values []*float64 `json:"values"` // null where it was not a number

@@ -70,7 +70,7 @@ test('opens in two seconds, without errors or requests, at every width and theme
     assert.deepEqual(await wide(page), []);
     for (const id of await page.$$eval('section', (all) => all.map((s) => s.id))) {
       await page.evaluate((id) => document.getElementById(id).scrollIntoView(), id);
-      if (id === 'gpus' || id === 'curves') await page.waitForSelector(`#${id} .uplot`);
+      if (id === 'gpus' || id === 'curves') await page.waitForSelector(`#${id} .chart svg`);
       await shoot(page, `report-${id}`, look);
     }
     assert.deepEqual(await wide(page), []);
@@ -161,14 +161,14 @@ test('a screen reader finds its way', async () => {
   const { page } = await open(browser, url);
   await shown(page);
   await page.evaluate(() => document.getElementById('gpus').scrollIntoView());
-  await page.waitForSelector('#gpus .uplot');
+  await page.waitForSelector('#gpus .chart svg');
   const found = [], walk = (n) => { found.push(n); n.children?.forEach(walk); };
   walk(await page.accessibility.snapshot({ interestingOnly: false }));
   const has = (role, name) => found.some((n) => n.role === role && name.test(n.name ?? ''));
   for (const [role, name] of [['heading', /jobs\.yaml/], ['heading', /^Failures$/], ['navigation', /Sections/], ['table', /^Jobs$/], ['columnheader', /State/], ['application', /pieces? of work on 9 rows/], ['image', /GPU 0: at most .* busy on average/], ['searchbox', /Find jobs/], ['region', /Results/]]) {
     assert.ok(has(role, name), `no ${role} ${name}`);
   }
-  assert.equal(await page.$eval('[role=table]', (e) => e.ariaRowCount), String(jobs + 2));
+  assert.equal(await page.$eval('[aria-label=Jobs][role=table]', (e) => e.ariaRowCount), String(jobs + 2));
   assert.equal(found.filter((n) => ['button', 'link'].includes(n.role) && !n.name).length, 0, 'a button without a name');
   await page.close();
 });

@@ -91,3 +91,15 @@ export function clean(s: string): string {
 export function cleanLog(s: string): string {
   return /[^ -~\n]/.test(s) ? clean(s.replace(/\r+\n/g, '\n').replace(/[^\n\r]*\r+(?=[^\n\r])/g, '')) : s;
 }
+
+/** Puts a text on the clipboard, also where browsers keep theirs from pages: without TLS, and in files. */
+export async function copy(text: string) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const t = document.createElement('textarea');
+  t.value = text;
+  document.body.append(t);
+  t.select();
+  const done = document.execCommand('copy');
+  t.remove();
+  if (!done) throw new Error('the browser does not allow it');
+}

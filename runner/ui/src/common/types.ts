@@ -164,6 +164,13 @@ export interface Claim {
   since: string | null;
   user: string | null;
 }
+export interface Copies {
+  csv: string;
+  latex: string;
+  markdown: string;
+  now: string;
+  schema: string;
+}
 export interface Curve {
   metric: string;
   steps: (number)[];
@@ -191,6 +198,7 @@ export interface DocCell {
   pivot: string | null;
   sd: number | null;
   sem: number | null;
+  text: string;
   values: (Sample)[];
   versus: boolean;
 }
@@ -207,7 +215,9 @@ export interface DocRow {
 export interface Document {
   by: (string)[];
   caption: string;
+  columns: (string)[];
   files: (string)[];
+  headline: string | null;
   metrics: (DocMetric)[];
   notes: (string)[];
   now: string;
@@ -473,6 +483,7 @@ export interface Reload {
 export interface Report {
   batch: Batch;
   config: Record<string, string>;
+  copies: unknown;
   counts: Record<string, number>;
   curves: (ReportCurve)[];
   failures: (ReportFailure)[];
@@ -491,6 +502,7 @@ export interface Report {
 export interface ReportCurve {
   job: string;
   metric: string;
+  pruned: boolean;
   steps: (number)[];
   uni_id: string;
   values: (number | null)[];

@@ -6,6 +6,7 @@ import { given, OutcomeBadge } from '../common/states';
 import { titleOf } from './batches';
 import { RetryGroup, RunControl } from './control';
 import { JobsTab } from './jobs';
+import { searchOf } from './filter';
 import { useKeys } from './keys';
 import { useLive } from './live';
 import { LogTab } from './logtab';
@@ -73,5 +74,5 @@ function Top({ s, chosen }: { s: Summary; chosen?: string }) {
 
 // The jobs of a group, by what sets them apart, else by their error.
 const failed = (id: string, g: Alike) => batchPath(id, 'jobs', {
-  show: 'failed', q: g.params ? Object.entries(g.params).map(([k, v]) => (/\s/.test(v) ? `${k}="${v}"` : `${k}=${v}`)).join(' ') : `"${g.cause.text.split(/\d/)[0].trim()}"`,
+  show: 'failed', q: g.params ? searchOf(g.params) : `"${g.cause.text.split(/\d/)[0].trim()}"`,
 });

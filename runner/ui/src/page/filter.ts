@@ -47,6 +47,10 @@ export function select(jobs: JobRow[], show: string, search: string, alive: bool
   return jobs.filter((r) => (!states || states.includes(r.state)) && tests.every((t) => t(r)));
 }
 
+/** A search for the jobs with these parameters. */
+export const searchOf = (params: Record<string, string>) =>
+  Object.entries(params).filter(([k]) => k !== 'job' && k !== 'file').map(([k, v]) => (/\s/.test(v) ? `${k}="${v}"` : `${k}=${v}`)).join(' ');
+
 const stateOrder = ['running', 'failed', 'waiting', 'idle', 'done'].flatMap((w) => statesOf(w, true)!);
 const natural = new Intl.Collator('en', { numeric: true });
 let ranked: { jobs: JobRow[]; rank: Map<string, number> } | null = null;

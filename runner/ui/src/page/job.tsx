@@ -12,7 +12,7 @@ import { LogView } from './log';
 import { Lasted, Loading, Text } from './parts';
 import { batchPath, go, jobPath, setQuery } from './route';
 import type { BatchStore } from './store';
-import type { AttemptRow, Because } from '../common/types';
+import type { AttemptRow, Because, Curves as CurvesDoc } from '../common/types';
 
 interface Doc { job: Because; attempts: AttemptRow[] }
 
@@ -50,7 +50,7 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
         </div>
         <div>
           <Facts batch={batch} job={job} />
-          {shown && <Curves key={shown.uni_id} batch={batch} uniID={shown.uni_id!} />}
+          {shown && <Curves key={shown.uni_id} batch={batch} uniID={shown.uni_id!} pruned={shown.state === 'pruned'} />}
         </div>
       </div>
     </main>
@@ -104,17 +104,17 @@ function Attempts({ attempts, shown }: { attempts: AttemptRow[]; shown?: Attempt
   return (
     <section class="card" aria-labelledby="attempts-title">
       <header><h2 id="attempts-title">Attempts</h2><span class="muted">{count(attempts.length, 'attempt')}, the last first</span></header>
-      <div class="scroll"><table class="data">
-        <thead><tr><th scope="col" class="num">#</th><th scope="col">State</th><th scope="col">Started</th><th scope="col" class="num">Lasted</th><th scope="col">GPU</th><th scope="col" class="num">Memory</th><th scope="col">Why it ended</th></tr></thead>
-        <tbody>{attempts.map((a) => (
-          <tr key={a.uni_id} class={a === shown ? 'at' : ''} onClick={() => setQuery({ attempt: a.uni_id! })}>
-            <td class="num"><a href={location.hash} aria-current={a === shown ? 'true' : undefined} aria-label={`Attempt ${position(attempts, a)}`} onClick={(e) => { e.preventDefault(); setQuery({ attempt: a.uni_id! }); }}>{position(attempts, a)}</a></td>
-            <td><State state={a.state} /></td>
-            <td class="nowrap" title={timeExact(a.started)}>{time(a.started)}</td>
-            <td class="num">{a.ended ? duration(a.seconds) : <Lasted from={a.started} />}</td>
-            <td>{a.gpus.length ? ranges(a.gpus.map((g) => g.index)) : ''}</td>
-            <td class="num" title="the most it used of what it was promised">{memory(a)}</td>
-            <td class="words">{a.cause ? <Text of={a.cause.text} /> : a.exit_code === 0 ? '' : a.exit_code != null ? `exit ${a.exit_code}` : ''}{a.charged === false && a.cause && <span class="muted"> (spent no retry)</span>}
+      <div class="scroll"><table class="data folds" role="table">
+        <thead role="rowgroup"><tr role="row">{['#', 'State', 'Started', 'Lasted', 'GPU', 'Memory', 'Why it ended'].map((h, i) => <th role="columnheader" class={[0, 3, 5].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
+        <tbody role="rowgroup">{attempts.map((a) => (
+          <tr key={a.uni_id} role="row" class={a === shown ? 'at' : ''} onClick={() => setQuery({ attempt: a.uni_id! })}>
+            <td role="cell" data-head="#" class="num"><a href={location.hash} aria-current={a === shown ? 'true' : undefined} aria-label={`Attempt ${position(attempts, a)}`} onClick={(e) => { e.preventDefault(); setQuery({ attempt: a.uni_id! }); }}>{position(attempts, a)}</a></td>
+            <td role="cell" data-head="State"><State state={a.state} /></td>
+            <td role="cell" data-head="Started" class="nowrap" title={timeExact(a.started)}>{time(a.started)}</td>
+            <td role="cell" data-head="Lasted" class="num">{a.ended ? duration(a.seconds) : <Lasted from={a.started} />}</td>
+            <td role="cell" data-head="GPU">{a.gpus.length ? ranges(a.gpus.map((g) => g.index)) : ''}</td>
+            <td role="cell" data-head="Memory" class="num" title="the most it used of what it was promised">{memory(a)}</td>
+            <td role="cell" data-head="Why" class="words">{a.cause ? <span><Text of={a.cause.text} />{a.charged === false && <span class="muted"> (spent no retry)</span>}</span> : a.exit_code ? `exit ${a.exit_code}` : ''}
               {a.background.map((b) => <div class="muted">left running: <Text of={b.command} /></div>)}</td>
           </tr>
         ))}</tbody>
@@ -154,8 +154,8 @@ function Facts({ batch, job }: { batch: BatchStore; job: Because }) {
   );
 }
 
-function Curves({ batch, uniID }: { batch: BatchStore; uniID: string }) {
-  const { doc } = useDocument<{ curves: { metric: string; steps: number[]; values: (number | null)[] }[] }>(batch, `/attempts/${encodeURIComponent(uniID)}/curves`, 5000);
+function Curves({ batch, uniID, pruned }: { batch: BatchStore; uniID: string; pruned: boolean }) {
+  const { doc } = useDocument<CurvesDoc>(batch, `/attempts/${encodeURIComponent(uniID)}/curves`, 5000);
   const curves = (doc?.curves ?? []).filter((c) => c.steps.length > 1).slice(0, 12);
   if (!curves.length) return null;
   return (
@@ -163,7 +163,7 @@ function Curves({ batch, uniID }: { batch: BatchStore; uniID: string }) {
       <header><h2 id="curves-title">Curves</h2></header>
       <div class="body curves">{curves.map((c, i) => (
         <figure key={c.metric}><figcaption><Text of={c.metric} /></figcaption>
-          <Chart label={`${clean(c.metric)} over ${c.steps.length} steps, now ${measured(c.values[c.values.length - 1])}`} x={c.steps} series={[{ label: clean(c.metric), values: c.values, stroke: `s${(i % 8) + 1}` }]} height={130} legend={false} sync="job" /></figure>
+          <Chart label={`${clean(c.metric)} over ${c.steps.length} steps, now ${measured(c.values[c.values.length - 1])}`} x={c.steps} series={[{ label: clean(c.metric), values: c.values, stroke: `s${(i % 8) + 1}`, stops: pruned ? c.steps.slice(-1) : undefined }]} height={130} legend={false} sync="job" /></figure>
       ))}</div>
     </section>
   );

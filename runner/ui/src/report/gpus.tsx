@@ -41,10 +41,10 @@ function GPU({ g, time, step }: { g: GPUReadings; time: number[]; step: number }
     <figure class="gpu">
       <figcaption><b>GPU {g.index}</b> <span class="muted">{g.name} · peak {bytes(peak)} of {bytes(total)}{mean !== null && ` · ${mean.toFixed(0)}% busy`}</span></figcaption>
       <h3>Memory</h3>
-      <Chart label={`${said}. Memory`} time x={x} height={120} min={0} max={total ? total / GiB : undefined} legend={false} sync="gpus" points={false}
+      <Chart label={`${said}. Memory`} time x={x} height={120} min={0} max={total ? total / GiB : undefined} legend={false} sync="gpus"
         series={[{ label: 'everybody else', values: memory[0], stroke: 'theirs', fill: 'next' }, { label: 'this batch', values: memory[1], stroke: 'ours', fill: true }]} format={(v) => `${+v.toFixed(1)} GiB`} />
       <h3>Utilization</h3>
-      <Chart label={`${said}. Utilization`} time x={x} height={100} min={0} max={100} legend={false} sync="gpus" points={false}
+      <Chart label={`${said}. Utilization`} time x={x} height={100} min={0} max={100} legend={false} sync="gpus"
         series={[{ label: 'this batch', values: util[0], stroke: 'ours', fill: true }, { label: 'everybody else', values: util[1], stroke: 'theirs', fill: true }, { label: 'both', values: util[2], stroke: 'busy', fill: true }]} format={(v) => `${v.toFixed(0)}%`} />
     </figure>
   );

@@ -7,7 +7,7 @@ import { useWindow } from '../common/virtual';
 import { gpuWords, lastOf, stamp } from './model';
 import type { ReportJob as Job, Report } from '../common/types';
 
-export type Choice = { state?: string; failure?: number };
+export type Choice = { state?: string; failure?: number; params?: Record<string, string> };
 
 type Column = { name: string; css: string; value: (j: Job, i: number) => string | number; text: (j: Job) => preact.ComponentChildren };
 const columns: Column[] = [
@@ -33,6 +33,7 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
       const j = r.jobs[i];
       if (states && (j.former || !states.includes(j.state))) return false;
       if (choice.failure !== undefined && j.failure !== choice.failure) return false;
+      if (choice.params && Object.entries(choice.params).some(([k, v]) => k in j.params && j.params[k] !== v)) return false;
       if (!words.length) return true;
       const text = `${j.name} ${Object.entries(j.params).map(([k, v]) => `${k}=${v}`).join(' ')} ${j.tags.join(' ')} ${j.cause?.text ?? ''} ${j.cause?.code ?? ''}`.toLowerCase();
       return words.every((w) => text.includes(w));
@@ -50,7 +51,7 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
     return () => { removeEventListener('beforeprint', on); removeEventListener('afterprint', off); };
   }, []);
   const [from, to] = paper ? [0, Math.min(rows.length, onPaper)] : [win.from, win.to];
-  const chosen = choice.state ? five.find((f) => f.is === choice.state)!.word : choice.failure !== undefined ? `like: ${r.failures[choice.failure].cause.text}` : '';
+  const chosen = choice.state ? five.find((f) => f.is === choice.state)!.word : choice.failure !== undefined ? `like: ${r.failures[choice.failure].cause.text}` : choice.params ? Object.entries(choice.params).map(([k, v]) => `${k}=${v}`).join(' ') : '';
 
   // Arrow keys move between the jobs in sight, and scroll.
   const key = (e: KeyboardEvent) => {

@@ -4,7 +4,9 @@ import './report.css';
 import { render } from 'preact';
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
+import { Curves } from '../common/curves';
 import { count, duration } from '../common/format';
+import { ResultsTable } from '../common/results';
 import { given, stateWords } from '../common/states';
 import { Timeline } from '../common/timeline';
 import { Failures, LostTime } from './failures';
@@ -12,9 +14,8 @@ import { GPUs, Lazy } from './gpus';
 import { JobDialog } from './job';
 import { Jobs, type Choice } from './jobs';
 import { attemptWords, endOf, hours, seconds, stamp, timelineOf, until } from './model';
-import { Curves, ResultsTable } from './results';
 import { Summary } from './summary';
-import type { Document as Results, Report } from '../common/types';
+import type { Copies, Document as Results, Report } from '../common/types';
 
 // read returns the data: plain, or compressed if there is much.
 async function read(): Promise<Report> {
@@ -34,7 +35,7 @@ function Section({ id, title, note, children }: { id: string; title: string; not
 }
 
 function App({ r }: { r: Report }) {
-  const [choice, choose] = useState<Choice>({}), [job, setJob] = useState<number | null>(null);
+  const [choice, choose] = useState<Choice>({}), [job, setJob] = useState<number | null>(null), [sort, setSort] = useState('');
   const results = r.results as Results | null;
   const chart = useMemo(() => timelineOf(r), [r]);
   const named = useMemo(() => new Map(r.jobs.map((j, i) => [j.name, i] as const).reverse()), [r]);
@@ -55,8 +56,8 @@ function App({ r }: { r: Report }) {
     )]);
   }
   if (r.readings) parts.push(['gpus', 'GPUs', <GPUs r={r} />]);
-  if (results?.rows.length) parts.push(['results', 'Results', <ResultsTable r={results} />]);
-  if (r.curves.length) parts.push(['curves', 'Curves', <Lazy height={380}><Curves r={r} /></Lazy>]);
+  if (results?.rows.length) parts.push(['results', 'Results', <ResultsTable doc={results} sort={sort} sortBy={setSort} copies={async () => r.copies as Copies} jobs={(params) => ({ href: '#jobs', onClick: () => choose({ params }) })} />]);
+  if (r.curves.length) parts.push(['curves', 'Curves', <Lazy height={380}><Curves curves={r.curves} results={results} params={(c) => r.jobs[named.get(c.job)!]?.params} /></Lazy>]);
   if (r.runs.some((x) => x.gpu_seconds > 0 || x.lost.length)) parts.push(['lost', 'Where GPU time went', <LostTime r={r} />]);
   parts.push(['jobs', 'Jobs', <Jobs r={r} choice={choice} choose={choose} open={setJob} />]);
   if (r.runs.length) parts.push(['runs', 'Runs', <Runs r={r} />, count(r.runs.length, 'run')]);

@@ -173,7 +173,7 @@ func (f *fake) Add(_ Batch, command []string) ([]string, error) {
 // quick are limits for tests.
 var quick = Limits{
 	Header: time.Second, Request: 2 * time.Second, Write: time.Second, Beat: time.Minute,
-	Look: time.Millisecond, Host: time.Millisecond, Past: 10 * time.Millisecond, Idle: time.Minute,
+	Look: time.Millisecond, Host: time.Millisecond, Past: 100 * time.Millisecond, Idle: time.Minute,
 }
 
 // A served is a server on a port of its own.

@@ -97,7 +97,7 @@ func (l *loop) status(whole bool) *schema.Status {
 	st := l.snapshot()
 	st.Run.Settings = l.changed()
 	if whole {
-		st.GPUs, st.Jobs = l.Core.GPUs(l.Now()), l.Core.Jobs(l.Now())
+		st.Jobs = l.Core.Jobs(l.Now())
 		l.foresight.progress(st)
 	}
 	if len(l.Code) > 0 {

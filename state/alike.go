@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -148,29 +147,4 @@ func (g *Grouping) Add(job, log string, f Failure) int {
 		a.Log = log
 	}
 	return i
-}
-
-// Remove takes back what Add recorded: the job runs again.
-func (g *Grouping) Remove(job string, f Failure) {
-	i, ok := g.at[f.Kind()]
-	if !ok || g.Groups[i].Count == 0 {
-		return
-	}
-	a := &g.Groups[i]
-	a.Count--
-	if at := slices.Index(a.Jobs, job); at >= 0 {
-		a.Jobs = slices.Delete(slices.Clone(a.Jobs), at, at+1)
-	}
-}
-
-// Frequent returns up to n groups of more than one job, largest first.
-func (g *Grouping) Frequent(n int) []Alike {
-	var list []Alike
-	for _, a := range g.Groups {
-		if a.Count > 1 {
-			list = append(list, a)
-		}
-	}
-	slices.SortStableFunc(list, func(a, b Alike) int { return b.Count - a.Count })
-	return list[:min(n, len(list))]
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -117,8 +118,10 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	if c.JSON {
 		return writeJSON(a.out, t)
 	}
-	fmt.Fprintln(a.out, p.Version())
-	c.print(a.out, pool, &t)
+	var b strings.Builder
+	fmt.Fprintln(&b, p.Version())
+	c.print(&b, a.width(), pool, &t)
+	a.print(b.String())
 	return nil
 }
 
@@ -172,58 +175,28 @@ func idle(r *schema.GPU, now, since time.Duration) {
 // clockTicks is how many the kernel counts to a second in /proc; on Linux, for all programs.
 const clockTicks = 100
 
-// idleWords returns "0% for 9h12m", "0% now", or "".
-func idleWords(p *schema.Process) string {
-	switch {
-	case p.Idle == nil:
-		return ""
-	case *p.Idle < 60:
-		return "0% now"
+// print writes the GPUs with what is on them, who waits and the rules of the host.
+func (c *gpusCmd) print(w io.Writer, width int, pool *gpu.Pool, t *schema.GPUs) {
+	rows := []terminal.Row{{Cells: [7]string{"GPU", "MEMORY", "GiB", "UTIL", "ON IT", "FITS", gpu.Bytes(c.GPUMemory).String() + " JOB"}}}
+	models := map[string][]int{}
+	for i := range t.GPUs {
+		r := &t.GPUs[i]
+		on := terminal.OnGPU(r, nil)
+		models[r.Name] = append(models[r.Name], r.Index)
+		for k := range on {
+			on[k].Cells[terminal.ColName], on[k].Cells[terminal.ColEnd] = strings.TrimSpace(on[k].Cells[terminal.ColName]+" "+on[k].Cells[terminal.ColEnd]), ""
+		}
+		first := &on[0].Cells
+		if first[terminal.ColEnd] = "no"; *r.Fits {
+			first[terminal.ColEnd] = "yes"
+		}
+		first[terminal.ColMore] = cmp.Or(terminal.CleanText(said(r.Text)), first[terminal.ColMore])
+		rows = append(rows, on...)
 	}
-	return "0% for " + terminal.Seconds(*p.Idle)
-}
-
-// print writes the table, who waits and the rules of the host. Below each GPU come its
-// processes and claims, a line each.
-func (c *gpusCmd) print(w io.Writer, pool *gpu.Pool, t *schema.GPUs) {
-	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "FITS " + gpu.Bytes(c.GPUMemory).String() + " JOB"}}
-	for _, r := range t.GPUs {
-		memory, util, verdict := "?", "?", "no: "+terminal.CleanText(said(r.Text))
-		if r.Used != nil || r.Free != nil {
-			memory = memoryOf(r.Used) + " / " + memoryOf(r.Total)
-		}
-		if r.Util != nil {
-			util = fmt.Sprintf("%d%%", *r.Util)
-		}
-		if *r.Fits {
-			verdict = strings.TrimSuffix("yes, "+said(r.Text), ", ")
-		}
-		cells = append(cells, []string{fmt.Sprint(r.Index), onGPU(r.Name), memory, util, verdict})
-		for _, p := range r.Processes {
-			cells = append(cells, []string{"", "  " + onGPU(userWords(p.User)+" "+said(p.Command)), memoryOf(p.Memory), idleWords(&p), fmt.Sprintf("pid %d", p.PID)})
-		}
-		for _, cl := range r.Claims {
-			who, since := userWords(cl.User)+", "+cl.Job, ""
-			if cl.Over {
-				who = userWords(cl.User) + ", for the job after " + cl.Job
-			}
-			if cl.Since != nil {
-				since = "since " + cl.Since.Local().Format("15:04")
-			}
-			word := "held by "
-			if cl.Gathering {
-				word = "gathered by "
-			}
-			cells = append(cells, []string{"", "  " + onGPU(word+who), memoryWords(cl.Memory), "", since})
-		}
-		for _, q := range r.Quarantines {
-			cells = append(cells, []string{"", "  " + onGPU("quarantined by "+userWords(q.User)), "", "", "until " + q.Until.Local().Format("15:04") + ": " + terminal.CleanText(q.Text)})
-		}
-		if r.RowRemap != nil && *r.RowRemap {
-			cells = append(cells, []string{"", "  memory row remap pending", "", "", "until the GPU is reset"})
-		}
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		fmt.Fprintln(w, terminal.Fit(gpu.List(models[name])+": "+terminal.CleanText(name), width))
 	}
-	table(w, cells)
+	printLines(w, terminal.Layout(rows, width, len(rows)))
 	printNext(w, t.Waiting)
 	printRules(w, pool)
 }
@@ -235,9 +208,6 @@ func said[T ~string](text *T) string {
 	}
 	return string(*text)
 }
-
-// userWords returns a user's name, or "?".
-func userWords(name *string) string { return cmp.Or(said(name), "?") }
 
 func memoryOf(b *gpu.Bytes) string {
 	if b == nil {
@@ -264,7 +234,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 		if err != nil {
 			fmt.Fprintln(&b, err)
 		}
-		c.print(&b, pool, &t)
+		c.print(&b, a.width(), pool, &t)
 		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
 			return nil // nobody is reading
 		}

@@ -185,6 +185,28 @@ jobs:
 	}
 }
 
+// The view has a row for each GPU: the job on it with its progress, or that none is and nobody reads it. Jobs
+// that failed with the same error share a row, with what sets them apart, and a single one has its own.
+func TestLiveView(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
+jobs:
+  - {name: hold, run: "echo epoch 16/20; until test -e go; do sleep 0.02; done", gpu_memory: 20GiB}
+  - {name: "{model}-s{seed}", matrix: {model: [mlp, vit], seed: [1, 2]}, run: "test {model}{seed} != mlp2 || { echo no such file; exit 3; }; test {model} = mlp || { echo 'ValueError: loss is nan'; exit 1; }", gpu_memory: 20GiB}
+`)
+	p := startOnPTY(t, dir, "--sim", "2x24GiB", "jobs.yaml")
+	p.sees("20/24")
+	p.sees(" 2 ValueError: loss is nan (model=vit)")
+	p.sees(" 1 no such file (mlp-s2)")
+	p.sees("80% ")
+	p.sees("?/24  ? ")
+	writeFile(t, filepath.Join(dir, "go"), "")
+	if got := p.exit(); got != batches.ExitFailed {
+		t.Errorf("exit status %d, want %d", got, batches.ExitFailed)
+	}
+}
+
 // Control sequences that a job has printed do not reach the terminal.
 func TestLogOnATerminal(t *testing.T) {
 	t.Parallel()

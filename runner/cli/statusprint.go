@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -119,7 +118,7 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 		if jobs[reason] == nil {
 			heads = append(heads, reason)
 		}
-		jobs[reason] = append(jobs[reason], terminal.Label(j))
+		jobs[reason] = append(jobs[reason], j.Name)
 		if at := first[reason]; wait.Expected != nil && (at == nil || wait.Expected.Before(*at)) {
 			first[reason] = wait.Expected
 		}
@@ -165,9 +164,9 @@ func cells(j *schema.Job, now time.Time) []string {
 			mem = memoryWords(used) + " of " + mem
 		}
 	}
-	note, _, _ := strings.Cut(terminal.Note(j), ", pid ") // the pid has its own column
-	note = cmp.Or(terminal.Stopping(a), terminal.CleanText(schema.Value(a.Stalled)), note)
-	return []string{"  " + terminal.Label(j), strings.TrimPrefix(terminal.Where(j), "GPU "), mem, terminal.Age(j, now), strings.TrimPrefix(fmt.Sprint(schema.Value(a.PID)), "0"), note}
+	row := terminal.Frame{Now: now}.Job(j).Cells
+	note, _, _ := strings.Cut(row[terminal.ColMore], ", pid ") // the pid has its own column
+	return []string{"  " + row[terminal.ColName], strings.TrimPrefix(terminal.Where(j), "GPU "), mem, row[terminal.ColEnd], strings.TrimPrefix(fmt.Sprint(schema.Value(a.PID)), "0"), note}
 }
 
 func printQueues(w io.Writer, queues []schema.Lane) {

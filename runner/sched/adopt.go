@@ -251,7 +251,6 @@ func (c *Core) leave(id int32) {
 	if j.phase == unselected {
 		return
 	}
-	c.unlose(id)
 	c.set(id, pending)
 	c.total--
 	c.counts[pending]--
@@ -306,7 +305,6 @@ func (c *Core) learnEnds(facts map[int]state.Fact) (ended []bool) {
 		if !given || j.own > 0 || j.phase == succeeded || j.phase == upToDate {
 			continue
 		}
-		c.unlose(id)
 		c.record(c.file(id), id, f)
 		c.reopen(id)
 		ended[i] = j.phase != unselected

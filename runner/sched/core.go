@@ -62,7 +62,6 @@ type Core struct {
 	pruning   pruning
 	wasted    wasting
 	failures  failures
-	alike     state.Grouping // groups the jobs that failed for good in this run
 }
 
 // failures are the jobs that failed for good.

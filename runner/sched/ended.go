@@ -292,7 +292,6 @@ func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 // lose ends a job that failed for good. The history already has its last end.
 func (c *Core) lose(id int32, p phase) {
 	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
-		c.alike.Add(c.name(id), r.Log, r.Failure())
 		all := append(c.failures.last, state.FailedJob{Job: c.name(id), ID: int(id), End: r.Fact, Log: r.Log})
 		c.failures.count, c.failures.last = c.failures.count+1, all[max(0, len(all)-maxFresh):]
 	}

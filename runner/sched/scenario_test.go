@@ -698,9 +698,6 @@ func (s *scenario) status() {
 			s.log(line)
 		}
 	}
-	for _, a := range v.Alike {
-		s.log(fmt.Sprintf("%d failed with the same error: %s", a.Count, a.Cause.Text))
-	}
 	for _, h := range v.Live.Held {
 		s.log(fmt.Sprintf("%s and %d more held: %d failed with the same error on %v: %s", h.First, h.Jobs-1, h.Attempts, h.GPUs, h.Cause))
 	}

@@ -11,18 +11,17 @@ import (
 	"gpurun/state/schema"
 )
 
-// How many waiting jobs, queues and groups of similar failures a snapshot shows.
+// How many waiting jobs, queues and groups of jobs a snapshot shows.
 const (
 	maxWaiting = 20
 	maxQueues  = 50
-	maxAlike   = 5
 	maxHeld    = 20
 	maxRivals  = 8
 	maxFresh   = 1000
 )
 
 // Snapshot returns the state of the run for display: of its jobs those that are running or
-// queued, in the order of their starts, then the next retries.
+// queued, in the order of their starts, then the next retries. Failures are the caller's to group.
 func (c *Core) Snapshot(now Now) *schema.Status {
 	c.now = now
 	phase, counts := c.RunPhase(), map[state.Phase]int{}
@@ -39,8 +38,8 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 		}
 	}
 	s := &schema.Status{
-		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, Alike: schema.AlikeOf(c.alike.Frequent(maxAlike)),
-		Warnings: []schema.Problem{}, Live: l,
+		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, Alike: []schema.Alike{},
+		Warnings: []schema.Problem{}, Live: l, GPUs: c.GPUs(now),
 	}
 	for _, a := range c.live.all {
 		if a.queued && a.job >= 0 && c.jobs[a.job].phase == running {
@@ -166,7 +165,7 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 	if c.waiter.id >= 0 {
 		verdicts = c.pool.Admit(now.Boot, c.request(c.waiter.id))
 	}
-	managed, list := c.pool.Devices(), []schema.GPU{}
+	managed, levels, list := c.pool.Devices(), c.pool.Levels(now.Boot), []schema.GPU{}
 	for i, s := range c.pool.Views(now.Boot) {
 		if !slices.ContainsFunc(managed, func(d gpu.Device) bool { return d.UUID == s.UUID }) {
 			continue
@@ -178,6 +177,9 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 					g.Stalled = append(g.Stalled, a.name)
 				}
 			}
+		}
+		if len(g.Jobs) == 0 && levels[i].Used < 0 { // not read lately
+			g.Used, g.Free, g.Util, g.Processes = nil, nil, nil, nil
 		}
 		if verdicts != nil {
 			v := verdicts[i]

@@ -119,20 +119,11 @@ func (ev RetryRequested) on(c *Core) {
 			heap.Init(&c.backoff)
 			c.set(id, pending)
 		case j.phase.over() && !j.phase.good() && j.phase != blocked && j.own == 0:
-			c.unlose(id)
 			j.failures, j.quit, j.whole = 0, false, j.whole || c.wasPruned(id)
 			c.reopen(id)
 		}
 	}
 	c.recount()
-}
-
-// unlose takes back that a job counts among those that failed for good.
-func (c *Core) unlose(id int32) {
-	p := c.jobs[id].phase
-	if r := c.last(id); r != nil && p.over() && p.bad() && p != blocked {
-		c.alike.Remove(c.name(id), r.Failure())
-	}
 }
 
 // reopen has a job that has ended wait for its start again, and with it the jobs that could

@@ -1,9 +1,9 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,36 +20,42 @@ type Frame struct {
 }
 
 // Rows draws the frame in at most size.Height-1 lines of at most size.Width-1 columns,
-// so that no terminal wraps or scrolls: running jobs, jobs that are backing off, the bar,
-// and why the head of the queue is waiting.
+// so that no terminal wraps or scrolls: the state line, the GPUs with what is on them, other
+// jobs, failures, and what else the user must know.
 func (f Frame) Rows(size Size) []string {
 	w, h := max(size.Width-1, 10), max(size.Height-1, 2)
-	foot := f.foot(w)
-	foot = foot[:min(len(foot), h)]
-	return append(f.jobs(w, h-len(foot)), foot...)
+	head := Wrap(CleanText(f.Snap.Line), w, 2)
+	head = head[max(len(head)-h, 0):] // its end says when all is done
+	for i := range head {
+		head[i] = FitMiddle(head[i], w)
+	}
+	foot, rows := f.foot(w, h), f.rows()
+	foot = foot[:min(len(foot), max(h-len(head)-min(len(rows), 1), 0))]
+	return slices.Concat(head, Layout(rows, w, h-len(head)-len(foot)), foot)
 }
 
-// jobs returns the lines of running jobs, in at most room rows.
-func (f Frame) jobs(w, room int) []string {
-	shown, more := append(f.Snap.In(state.Running), f.Snap.In(state.Queued)...), ""
-	if len(shown) > room {
-		keep := max(room-1, 0)
-		more = fmt.Sprintf("  +%d more running", len(shown)-keep)
-		shown = shown[:keep]
+// rows returns a row for each job that is running or queued, and for each GPU.
+func (f Frame) rows() (rows []Row) {
+	jobs := f.Snap.In(state.Running, state.Queued)
+	shown := map[*schema.Job]bool{}
+	for i := range f.Snap.GPUs {
+		g, on := &f.Snap.GPUs[i], []Row(nil)
+		for _, j := range jobs {
+			if Elsewhere(j) == "" && slices.ContainsFunc(j.Attempt.GPUs, func(a schema.AttemptGPU) bool { return a.Index == g.Index && a.UUID == g.UUID }) {
+				if on, shown[j] = append(on, f.Job(j)), true; j.Attempt.Stalled != nil { // seen also if there is room for one
+					on[0], on[len(on)-1] = on[len(on)-1], on[0]
+				}
+			}
+		}
+		rows = append(rows, OnGPU(g, on)...)
 	}
-	rows := make([][]string, len(shown))
-	for i, j := range shown {
-		rows[i] = []string{Label(j), Where(j), memory(j), Age(j, f.Now)}
+	for _, j := range jobs {
+		if p := f.Job(j); !shown[j] {
+			p.Cells[colWhere] = Where(j)
+			rows = append(rows, p)
+		}
 	}
-	cols, last := columnsOf(rows, w)
-	lines := make([]string, 0, room)
-	for i, j := range shown {
-		lines = append(lines, f.job(j, rows[i], cols, last))
-	}
-	if more != "" && room > 0 {
-		lines = append(lines, Paint(Dim, Fit(more, w)))
-	}
-	return lines
+	return rows
 }
 
 // Where says where a job runs, if it does.
@@ -68,69 +74,39 @@ func Elsewhere(j *schema.Job) string {
 	return schema.Value(j.Attempt.Host)
 }
 
-// columnsOf assigns columns to the parts of the jobs' lines, 0 to one that is left out,
-// and the rest to the log lines. These shrink first, then the memory goes, then the GPUs
-// and the time, then names are cut.
-func columnsOf(rows [][]string, w int) (cols [4]int, last int) {
-	for _, row := range rows {
-		for i, cell := range row {
-			cols[i] = max(cols[i], Width(cell))
-		}
-	}
-	fixed := func() int {
-		n := 2
-		for _, c := range cols[1:] {
-			if c > 0 {
-				n += 2 + c
-			}
-		}
-		return n
-	}
-	for _, i := range []int{2, 1, 3} {
-		if fixed()+8 > w || i == 2 && w < 60 {
-			cols[i] = 0
-		}
-	}
-	cols[0] = max(min(cols[0], w-fixed(), max(w*2/5, 16)), 4)
-	if last = w - fixed() - cols[0] - 2; last < 8 {
-		last = 0
-	}
-	return cols, last
-}
-
-func (f Frame) job(j *schema.Job, cells []string, cols [4]int, last int) string {
-	c := None
-	if j.Attempt.Stopping != nil {
-		c = Yellow
-	}
-	line := "  " + Paint(c, Pad(FitMiddle(cells[0], cols[0]), cols[0]))
-	for i := 1; i < len(cells); i++ {
-		if cols[i] > 0 {
-			line += "  " + Pad(cells[i], cols[i])
-		}
-	}
-	if last > 0 {
-		line += "  " + Paint(Dim, Fit(f.says(j), last))
-	}
-	return strings.TrimRight(line, " ")
-}
-
-// says returns the end of a job's line: why it is being stopped, or that it does nothing, else
-// the last line of its log.
-func (f Frame) says(j *schema.Job) string {
-	text, a := Stopping(j.Attempt), j.Attempt
-	switch {
-	case text != "":
-		return text
-	case a.Stalled != nil:
-		return CleanText(*a.Stalled)
-	case f.Last != nil && a.Log != nil:
-		text = f.Last(a.Log.Path)
+// Job returns the row of a job: how far it is, when it is done or why it is not, and what its log
+// says.
+func (f Frame) Job(j *schema.Job) Row {
+	a, log, color, end := j.Attempt, "", None, ""
+	if f.Last != nil && a.Log != nil {
+		log = f.Last(a.Log.Path)
 	}
 	if note := Note(j); note != "" {
-		return strings.TrimSuffix(CleanText(note)+"; "+text, "; ")
+		log = note + "; " + log
 	}
-	return text
+	if a.N > 1 {
+		log = fmt.Sprintf("attempt %d; %s", a.N, log)
+	}
+	switch {
+	case j.State == state.Queued:
+		// where it runs says so
+	case a.Stopping != nil:
+		end, log, color = "stopping", cmp.Or(saving[*a.Stopping], *a.Stopping), Yellow
+	case a.Stalled != nil:
+		end, log, color = "stalled "+(*a.Stalled)[strings.LastIndex(*a.Stalled, " for ")+5:], *a.Stalled, Yellow
+	case a.Started == nil:
+		end = "starting"
+	default:
+		ran := max(f.Now.Sub(*a.Started), 0)
+		if part := schema.Value(a.Progress); part > 0 {
+			end = fmt.Sprintf("%.0f%% %s left", 100*part, schema.Spell(time.Duration(float64(ran)*(1-part)/part)))
+		} else if a.Takes != nil {
+			end = schema.Spell(max(time.Duration(*a.Takes*1e9)-ran, ran/99)) + " left"
+		} else {
+			end = "for " + schema.Spell(ran)
+		}
+	}
+	return row(j.Name, end, strings.TrimSuffix(log, "; "), color)
 }
 
 // Note returns what else is to be said of a job that has an attempt, or "".
@@ -144,75 +120,54 @@ func Note(j *schema.Job) string {
 	return schema.Value(j.Attempt.Note)
 }
 
-// Stopping returns why an attempt is being stopped, "" if it is not.
-func Stopping(a *schema.Attempt) string {
-	switch why := schema.Value(a.Stopping); why {
-	case "":
-		return ""
-	case state.WhyResize:
-		return "saving its work, for a resize"
-	case state.WhyPreempted:
-		return "saving its work; it runs again later"
-	default:
-		return "stopping: " + CleanText(why)
-	}
-}
-
-// Age returns how long a job has been running, and what jobs like it take; nothing in a queue.
-func Age(j *schema.Job, now time.Time) string {
-	switch a := j.Attempt; {
-	case j.State == state.Queued:
-		return ""
-	case a.Started == nil:
-		return "starting"
-	case a.Takes != nil:
-		return Duration(now.Sub(*a.Started)) + " of ~" + Seconds(*a.Takes)
-	default:
-		return Duration(now.Sub(*a.Started))
-	}
-}
-
-// Label returns a job's name, with its attempt unless it is the first.
-func Label(j *schema.Job) string {
-	if j.Attempt.N > 1 {
-		return CleanText(j.Name) + " #" + strconv.Itoa(j.Attempt.N)
-	}
-	return CleanText(j.Name)
-}
-
-// memory returns what a job uses of what it asked for, summed over its GPUs.
-func memory(j *schema.Job) string {
-	if len(j.Attempt.GPUs) == 0 || Elsewhere(j) != "" {
-		return ""
-	}
-	granted, used := j.Attempt.Memory()
-	total := granted.Round()
-	if used < 0 {
-		return "?/" + total
-	}
-	text := used.Round()
-	if n, unit, ok := strings.Cut(text, " "); ok && (used == 0 || strings.HasSuffix(total, " "+unit)) {
-		text = n
-	}
-	return text + "/" + total
-}
+// saving is why an attempt is being stopped that another follows.
+var saving = map[string]string{state.WhyResize: "saving its work, for a resize", state.WhyPreempted: "saving its work; it runs again later"}
 
 // foot returns everything below the running jobs.
-func (f Frame) foot(w int) []string {
-	var lines []string
+func (f Frame) foot(w, h int) []string {
 	s := f.Snap
+	lines := failures(s, w, max(h/4, 1))
 	if text := retries(s, f.Now); text != "" {
-		lines = append(lines, Paint(Dim, Fit("  "+text, w)))
+		lines = append(lines, Paint(Dim, Fit(text, w)))
 	}
-	lines = append(lines, f.line(w)...)
 	for _, n := range notices(s, f.Hint) {
 		lines = append(lines, wrapped(Yellow, CleanText(n), w)...)
 	}
 	return lines
 }
 
-// maxReason bounds the rows of a reason in the live view.
-const maxReason = 4
+// failures returns a row for each of the first groups of jobs that failed.
+func failures(s *schema.Status, w, room int) (rows []string) {
+	for i, a := range s.Alike[:min(len(s.Alike), room)] {
+		rest := ""
+		if more := len(s.Alike) - room; more > 0 && i == room-1 {
+			rest = fmt.Sprintf(", +%d other errors", more)
+		}
+		rows = append(rows, Paint(Red, "✗")+failure(a, w-1-len(rest))+rest)
+	}
+	return rows
+}
+
+// failure describes a group in at most w columns: how many jobs, the cause, and what sets them
+// apart, else their names.
+func failure(a schema.Alike, w int) string {
+	who, n := item(a.Jobs)
+	if apart := schema.Value(a.Apart); a.Count > 1 && apart != "" {
+		who = strings.TrimPrefix(apart, "all jobs with ")
+	} else if a.Count > n {
+		who += fmt.Sprintf(" and %d more", a.Count-n)
+	}
+	head, cause := fmt.Sprintf(" %d ", a.Count), CleanText(a.Cause.Text)
+	w -= len(head + " ()")
+	who = FitMiddle(CleanText(who), max(w/2, w-Width(cause)))
+	return head + Fit(cause, w-Width(who)) + " (" + who + ")"
+}
+
+// maxReason bounds the rows of a reason in the live view, maxHeld the reasons that jobs are held.
+const (
+	maxReason = 4
+	maxHeld   = 2
+)
 
 // wrapped returns s in a few rows that no terminal wraps.
 func wrapped(c Color, s string, w int) []string {
@@ -240,7 +195,9 @@ func notices(s *schema.Status, hint string) []string {
 	if l.Kept != nil {
 		n = append(n, *l.Kept)
 	}
-	n = append(n, alikeRows(l.Held, s.Alike)...)
+	for _, h := range l.Held[:min(len(l.Held), maxHeld)] {
+		n = append(n, HeldLine(h))
+	}
 	switch {
 	case l.Unread != nil:
 		n = append(n, "the GPUs cannot be read: "+*l.Unread)
@@ -256,24 +213,4 @@ func notices(s *schema.Status, hint string) []string {
 		n = append(n, "all done; waiting for its files to change")
 	}
 	return n
-}
-
-// line returns the state line, after a bar if both fit in a row. Nothing of it is cut: its end
-// says when all is done.
-func (f Frame) line(w int) []string {
-	t, text := &f.Snap.Tally, CleanText(f.Snap.Line)
-	room := min(w-Width(text)-3, 30)
-	if room < 8 {
-		rows := Wrap(text, w, 2)
-		for i := range rows {
-			rows[i] = Fit(rows[i], w)
-		}
-		return rows
-	}
-	ended, failed := room*(t.Done+t.Failed+t.NotRun)/max(t.Total, 1), 0
-	if t.Failed > 0 {
-		failed = max(1, ended*t.Failed/(t.Done+t.Failed+t.NotRun))
-		ended = max(ended, failed)
-	}
-	return []string{"[" + Paint(Green, strings.Repeat("#", ended-failed)) + Paint(Red, strings.Repeat("!", failed)) + strings.Repeat(".", room-ended) + "] " + text}
 }

@@ -44,6 +44,10 @@ func busy(n int, name func(i int) string) Frame {
 		Counts: map[state.Phase]int{state.Running: n, state.Succeeded: 10, state.UpToDate: 2, state.Failed: 1, state.Pending: max(48-13-n, 0)},
 	}
 	last := map[string]string{}
+	for i := range min(n, 8) {
+		used, util := gpu.Bytes(2*i)*gpu.GiB, 12*i
+		s.GPUs = append(s.GPUs, schema.GPU{Index: i, Total: schema.Known(24 * gpu.GiB), Used: &used, Util: &util, Jobs: []string{"a job"}})
+	}
 	f := Frame{Snap: s, Now: noon, Last: func(log string) string { return last[log] }}
 	for i := range n {
 		used, log := gpu.Bytes(i)*gpu.GiB, fmt.Sprint("u", i)
@@ -57,6 +61,9 @@ func busy(n int, name func(i int) string) Frame {
 		f.Snap.Jobs = append(f.Snap.Jobs, schema.Job{Name: name(i), State: state.Running, Attempt: a})
 		last[log] = fmt.Sprintf("epoch %d/100 loss=0.%03d acc=0.9%d eta 00:%02d:11 and then some more words that fill the line", i, i*7, i%10, i)
 	}
+	if n > 0 {
+		s.Jobs[n-1].Attempt.Progress = schema.Known(0.8)
+	}
 	phase := schema.RunRunning
 	s.Run = &schema.Run{Alive: true, Phase: &phase}
 	s.Live.End = &schema.End{From: schema.Time(noon.Add(95 * time.Minute)), To: schema.Time(noon.Add(110 * time.Minute))}
@@ -69,6 +76,41 @@ func longName(i int) string {
 }
 
 func shortName(i int) string { return fmt.Sprintf("train-s%d", i) }
+
+// night is a batch on 8 GPUs: a job that hangs, two that share a GPU, names that differ in the middle,
+// somebody else's job and process, and three failures.
+func night() Frame {
+	f := busy(7, func(i int) string {
+		if i == 5 {
+			return "cifar100-resnet152-lr0.1-momentum0.9-s1"
+		}
+		return []string{"nccl-probe", "vit-tiny-svhn-lr0.01-s2", "cifar100-resnet18-lr0.1-momentum0.9-s1", "ddp", "table", "", "mixer-s1"}[i]
+	})
+	s := f.Snap
+	s.GPUs = append(s.GPUs, s.GPUs[5])
+	for i := range s.GPUs {
+		s.GPUs[i].Index = i
+	}
+	for i := range s.Jobs {
+		if s.Jobs[i].Attempt.Progress = schema.Known(float64(i) / 10); i == 0 {
+			s.Jobs[i].Attempt.Stalled, s.Live.Stalled = schema.Known("no output, CPU or GPU use for 31 min"), []string{"nccl-probe"}
+		}
+	}
+	s.Jobs[6].Attempt.GPUs[0].Index = 1
+	on := s.Jobs[3].Attempt
+	on.GPUs, on.Progress, on.Takes = append(on.GPUs, schema.AttemptGPU{Index: 4}), nil, schema.Known(1000.0)
+	s.GPUs[6].Jobs, s.GPUs[6].Processes = nil, []schema.Process{{PID: 4711, User: schema.Known("bob"), Command: schema.Known("jupyter")}}
+	s.GPUs[7].Jobs, s.GPUs[7].Claims = nil, []schema.Claim{{User: schema.Known("alice"), Job: "train-3", Since: schema.Time(noon.Add(-time.Hour))}}
+	s.Live.Bottleneck = schema.Known("big-eval needs 2 GPUs with 20 GiB: 1 free, GPU 6 has 9 GiB (bob, jupyter, since 08:42)")
+	group := func(count int, cause, apart string, jobs ...string) {
+		s.Alike = append(s.Alike, schema.Alike{Cause: schema.Cause{Text: cause}, Count: count, Jobs: jobs, Apart: schema.Known(apart)})
+	}
+	group(6, "ValueError: loss is nan", "all jobs with model=vit-tiny lr=0.1", "vit-tiny-lr0.1-s1", "vit-tiny-lr0.1-s2", "vit-tiny-lr0.1-s3")
+	group(3, "CUDA out of memory. Tried to allocate 2.50 GiB", "model=vit-tiny data=cifar10 lr=0.001; peak 3.5 GiB of 10 GiB", "a-s1", "a-s2", "a-s3")
+	group(1, "SIGSEGV at epoch 7/20", "GPU 1; 2 attempts", "resnet18-svhn-lr0.001-s3")
+	s.Counts[state.Failed] = 10
+	return f
+}
 
 func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	waits := busy(4, shortName)
@@ -84,9 +126,16 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	draining.Snap.Live.Stale = schema.Known(40.0)
 	draining.Snap.Jobs[1].Attempt.Stopping = schema.Known("timeout")
 	draining.Hint = "nothing more starts; Ctrl-C again stops the running jobs"
+	cluster := busy(3, shortName)
+	cluster.Snap.GPUs, cluster.Snap.Jobs[2].State = nil, state.Queued
+	for i := range cluster.Snap.Jobs {
+		a := cluster.Snap.Jobs[i].Attempt
+		a.Submitted, a.Host = schema.Time(noon.Add(-time.Hour)), schema.Known(fmt.Sprint("node", i))
+	}
 	frames := map[string]Frame{
+		"night":    night(),
+		"cluster":  cluster,
 		"sixteen":  busy(16, longName),
-		"forty":    busy(40, longName),
 		"four":     waits,
 		"long":     long,
 		"draining": draining,
@@ -94,7 +143,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 		"idle":     {Snap: &schema.Status{Run: &schema.Run{Alive: true, Phase: schema.Known(schema.RunWaiting)}, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon},
 	}
 	for name, f := range frames {
-		for _, size := range []Size{{80, 24}, {40, 10}, {200, 60}} {
+		for _, size := range []Size{{80, 24}, {120, 40}, {40, 15}} {
 			t.Run(fmt.Sprintf("%s-%dx%d", name, size.Width, size.Height), func(t *testing.T) {
 				f.Snap.Sum()
 				rows := f.Rows(size)

@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -109,3 +110,49 @@ func follows(a, b string) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// Distinct cuts names to w columns, so that those that differ still do: words go first that others share, then
+// middles; what would look like another name begins where it differs, or is numbered.
+func Distinct(names []string, w int) []string {
+	cut, taken := apart(names, w), map[string]int{}
+	for i, name := range names {
+		cut[i] = FitMiddle(cut[i], w)
+		if k, is := taken[cut[i]]; is && names[k] != name {
+			n := 0
+			for at := range name { // a rune begins there
+				if strings.HasPrefix(names[k], name[:at]) {
+					n = at
+				}
+			}
+			cut[i] = FitMiddle("…"+name[n:], w)
+		}
+		if k, is := taken[cut[i]]; is && names[k] != name {
+			mark := fmt.Sprint("~", i+1)
+			cut[i] = Fit(cut[i], w-len(mark)) + mark
+		}
+		taken[cut[i]] = i
+	}
+	return cut
+}
+
+var words = regexp.MustCompile(`[^-_/ ]*[-_/ ]*`)
+
+// apart leaves words out of names that do not fit: those that all others of as many words have in the same place.
+func apart(names []string, w int) []string {
+	split, out, others := make([][]string, len(names)), slices.Clone(names), map[int]int{}
+	for i, name := range names {
+		if split[i] = words.FindAllString(name, -1); !slices.Contains(names[:i], name) {
+			others[len(split[i])]++
+		}
+	}
+	for i := range names {
+		rest := slices.Clone(split[i])
+		for k := 0; k < len(rest) && others[len(rest)] > 1 && Width(out[i]) > w; k++ {
+			if !slices.ContainsFunc(split, func(s []string) bool { return len(s) == len(rest) && s[k] != split[i][k] }) {
+				rest[k] = ""
+				out[i] = strings.TrimRight(strings.Join(rest, ""), "-_/ ")
+			}
+		}
+	}
+	return out
+}

@@ -41,3 +41,45 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// Names that differ still do when they are cut, however narrow the column.
+func TestDistinct(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		w     int
+		want  string
+	}{
+		{[]string{"a", "b"}, 8, "a b"},
+		{[]string{"resnet18-svhn-lr0.1-s1", "resnet18-cifar10-lr0.1-s1"}, 16, "svhn-lr0.1-s1 cifar10-lr0.1-s1"},
+		{[]string{"resnet18-svhn-lr0.1-s1", "resnet152-svhn-lr0.1-s2", "free"}, 16, "resnet18-s1 resnet152-s2 free"},
+		{[]string{"averaging-with-momentum", "averaging-with-nesterov-momentum"}, 8, "ave…ntum …ne…ntum"},
+		{[]string{"aaaaaaaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaaaaaaa10"}, 8, "aaa…aaa1 aaa…aa10"},
+		{[]string{"训练数据集甲的名字", "训练数据集乙的名字"}, 8, "训…名字 …乙…名字"},
+		{[]string{"one-name-for-two-jobs", "one-name-for-two-jobs"}, 8, "one…jobs one…jobs"},
+	} {
+		got := Distinct(tt.names, tt.w)
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%q in %d: got %q, want %q", tt.names, tt.w, text, tt.want)
+		}
+	}
+	var all []string
+	for _, model := range []string{"resnet18", "resnet152", "vit-tiny", "vit-base"} {
+		for _, data := range []string{"svhn", "cifar10", "cifar100"} {
+			for i := range 12 {
+				all = append(all, fmt.Sprintf("sweep/%s-%s-with-a-long-name-lr%g-s%d", model, data, 1/float64(i+1), i))
+			}
+		}
+	}
+	for w := 4; w < 60; w++ {
+		seen := map[string]string{}
+		for i, name := range Distinct(all, w) {
+			if Width(name) > w {
+				t.Errorf("%q is wider than %d", name, w)
+			}
+			if seen[name] != "" {
+				t.Errorf("%d columns: %q is both %s and %s", w, name, seen[name], all[i])
+			}
+			seen[name] = all[i]
+		}
+	}
+}

@@ -110,7 +110,7 @@ func MinuteLine(s *schema.Status, now time.Time) string {
 	if text := retries(s, now); text != "" {
 		line += "; " + text
 	}
-	for _, n := range notices(s, "") {
+	for _, n := range append(failures(s, 200, 2), notices(s, "")...) {
 		line += "; " + CleanText(n)
 	}
 	return line
@@ -152,23 +152,4 @@ func HeldLine(h schema.Held) string {
 		on = " on " + gpu.List(h.GPUs)
 	}
 	return fmt.Sprintf("holding %s: the first attempts of %d jobs failed with the same error%s: %s", who, h.Attempts, on, CleanText(h.Cause))
-}
-
-// maxAlikeRows bounds the notices about failures with the same error.
-const maxAlikeRows = 2
-
-// alikeRows describes the groups that are held, then other failures with the same error.
-func alikeRows(held []schema.Held, alike []schema.Alike) []string {
-	var rows []string
-	told := map[string]bool{}
-	for _, h := range held[:min(len(held), maxAlikeRows)] {
-		rows = append(rows, HeldLine(h))
-		told[h.Cause] = true
-	}
-	for _, a := range alike {
-		if len(rows) < maxAlikeRows && !told[a.Cause.Text] {
-			rows = append(rows, state.AlikeWords(a.State, a.Count)+": "+CleanText(a.Cause.Text))
-		}
-	}
-	return rows
 }

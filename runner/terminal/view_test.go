@@ -101,7 +101,7 @@ func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
 		v.Snapshot(f.Snap)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := e.screen(); len(got) != 4 || !strings.Contains(got[3], "12 of 48 done") {
+		if got := e.screen(); len(got) != 4 || !strings.Contains(got[0], "12 of 48 done") {
 			t.Errorf("while it runs: %q", got)
 		}
 		v.Fact(0, end)

@@ -124,7 +124,7 @@ func (s *Status) Sum() {
 			parts = append(parts, e.words(s.Now, map[bool]string{true: "ends about", false: "done"}[ending]))
 		}
 	case s.Run != nil && s.Run.Started != nil && s.Run.Ended != nil:
-		took := spell(s.Run.Ended.Sub(*s.Run.Started))
+		took := Spell(s.Run.Ended.Sub(*s.Run.Started))
 		if hours := Value(s.Run.GPUSeconds) / 3600; hours >= 0.005 {
 			took += fmt.Sprintf(", %.2f GPU hours", hours)
 		}
@@ -143,8 +143,8 @@ func (o *Outcome) word() string {
 	return string(o.Code)
 }
 
-// spell returns a duration as people say it: "40 s", "7 min", "3 h 5 min".
-func spell(d time.Duration) string {
+// Spell returns a duration as people say it: "40 s", "7 min", "3 h 5 min".
+func Spell(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))

@@ -1,0 +1,180 @@
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/gpu"
+	"gpurun/state/schema"
+)
+
+// A Row shows a GPU with the first of what is on it, another thing on the same GPU,
+// or a job without a GPU of this host.
+type Row struct {
+	Cells [7]string
+	color Color
+}
+
+// What a row shows, from left to right.
+const (
+	colWhere = iota // index of the GPU, or where the job runs
+	colBar
+	colMemory // in GiB
+	colUtil
+	ColName // who is there
+	ColEnd  // how it goes
+	ColMore // what else is known
+)
+
+func row(name, end, more string, c Color) Row {
+	return Row{[7]string{ColName: CleanText(name), ColEnd: CleanText(end), ColMore: CleanText(more)}, c}
+}
+
+// OnGPU returns the rows of a GPU: jobs of this run, claims and processes of others, and why it
+// is not used.
+func OnGPU(g *schema.GPU, on []Row) []Row {
+	whose := func(user *string, what string) string {
+		return FitMiddle(CleanText(cmp.Or(schema.Value(user), "?")+": "+cmp.Or(what, "?")), 36)
+	}
+	for _, c := range g.Claims {
+		p := row(whose(c.User, c.Job), "gathering", "", Dim)
+		if c.Since != nil && !c.Gathering {
+			p.Cells[ColEnd] = "since " + c.Since.Local().Format("15:04")
+		}
+		on = append(on, p)
+	}
+	for _, p := range g.Processes {
+		if len(g.Jobs) == 0 && !slices.ContainsFunc(g.Claims, func(c schema.Claim) bool { return schema.Value(c.User) == schema.Value(p.User) }) {
+			pid := fmt.Sprint("pid ", p.PID)
+			if schema.Value(p.Idle) >= 1 {
+				pid += ", idle " + Seconds(*p.Idle)
+			}
+			on = append(on, row(whose(p.User, schema.Value(p.Command)), pid, "", Dim))
+		}
+	}
+	for _, q := range g.Quarantines {
+		on = append(on, row(whose(q.User, "quarantined"), "until "+q.Until.Local().Format("15:04"), q.Text, Yellow))
+	}
+	if schema.Value(g.RowRemap) {
+		on = append(on, row("memory row remap pending", "", "until the GPU is reset", Yellow))
+	}
+	if len(on) == 0 {
+		word := "free"
+		if g.Used == nil {
+			word = "unused"
+		} else if *g.Used > gpu.GiB { // its processes cannot be seen
+			word = "in use"
+		}
+		on = append(on, row(word, "", schema.Value(g.Text), Dim))
+	}
+	used, total, busy, full := "?", schema.Value(g.Total), "?", 0
+	if g.Used != nil && total > 0 {
+		used, full = gib(*g.Used), min(int(math.Ceil(bars*float64(*g.Used)/float64(total))), bars)
+	}
+	if g.Util != nil {
+		busy = fmt.Sprintf("%d%%", *g.Util)
+	}
+	c := &on[0].Cells
+	c[colWhere], c[colBar] = strconv.Itoa(g.Index), Paint(Green, strings.Repeat("█", full))+strings.Repeat("░", bars-full)
+	c[colMemory], c[colUtil] = used+"/"+gib(total), busy
+	return on
+}
+
+// bars is how many columns a bar has.
+const bars = 6
+
+// gib returns a size in GiB.
+func gib(b gpu.Bytes) string { return fmt.Sprintf("%.0f", float64(b)/float64(gpu.GiB)) }
+
+// Layout draws rows in at most w columns and room lines. If they are too narrow, bars go first, then
+// utilizations, then names are cut; if there are too many, the further jobs of each GPU go first.
+func Layout(rows []Row, w, room int) []string {
+	rest := ""
+	if len(rows) > room {
+		rows, rest = fewer(rows, room)
+	}
+	var cols [7]int
+	names := make([]string, len(rows))
+	for i, p := range rows {
+		for c, text := range p.Cells {
+			cols[c] = max(cols[c], Width(text))
+		}
+		names[i] = p.Cells[ColName]
+	}
+	cols[colWhere] = min(cols[colWhere], w/2)
+	free := func() int { // for names and more
+		n := w - cols[ColEnd] - 4
+		for _, c := range cols[:ColName] {
+			n -= min(c, 1) + c
+		}
+		return n
+	}
+	for _, c := range []int{colBar, colUtil, colMemory} {
+		if free()+2 < min(cols[ColName], max(w/3, 16)) {
+			cols[c] = 0
+		}
+	}
+	if free()-w*2/5 >= 24 { // room for what the log says, too
+		cols[ColName] = min(cols[ColName], w*2/5)
+	}
+	cols[ColName] = max(min(cols[ColName], free()+2), 4)
+	if cols[ColMore] = free() - cols[ColName]; cols[ColMore] < 8 {
+		cols[ColMore] = 0
+	}
+	lines := make([]string, 0, room)
+	for i, name := range Distinct(names, cols[ColName]) {
+		p, line := rows[i], ""
+		p.Cells[ColName] = name
+		for c, text := range p.Cells {
+			if cols[c] == 0 {
+				continue
+			}
+			if Width(text) > cols[c] {
+				text = Fit(text, cols[c])
+			}
+			space := strings.Repeat(" ", cols[c]-Width(text))
+			switch c {
+			case colMemory, colUtil:
+				text, space = space+text, ""
+			case ColName, ColEnd:
+				text, space = Paint(p.color, text), space+" "
+			case ColMore:
+				text = Paint(Dim, text)
+			}
+			line += text + space + " "
+		}
+		if line = strings.TrimRight(line, " "); Width(line) > w {
+			line = Fit(Plain(line), w)
+		}
+		lines = append(lines, line)
+	}
+	if rest != "" && len(lines) < room {
+		lines = append(lines, Paint(Dim, Fit(rest, w)))
+	}
+	return lines
+}
+
+// fewer leaves out rows for which there is no room, and counts them.
+func fewer(rows []Row, room int) (list []Row, rest string) {
+	also, gpus := 0, 0
+	for i, p := range rows { // of each GPU the first
+		if also++; p.Cells[colWhere] != "" {
+			list, also = append(list, p), 0
+		} else if i+1 == len(rows) || rows[i+1].Cells[colWhere] != "" {
+			list[len(list)-1].Cells[ColEnd] += fmt.Sprintf(" +%d", also)
+		}
+	}
+	if len(list) <= room {
+		return list, ""
+	}
+	room = max(room-1, 0)
+	for _, p := range list[room:] {
+		gpus += min(len(p.Cells[colBar]), 1)
+	}
+	rest = fmt.Sprintf("+%d GPUs +%d more", gpus, len(list)-room-gpus)
+	return list[:room], strings.TrimSuffix(strings.TrimPrefix(rest, "+0 GPUs "), " +0 more")
+}

@@ -32,6 +32,30 @@ func (s *Site) MultiSeed(t *testing.T) {
 	b.Says(b.Run("jobs.yaml"), "8 of 8 done")
 }
 
+// Pruned checks that a job that falls behind is cancelled through the cluster, which is neither a failure nor run again.
+func (s *Site) Pruned(t *testing.T) {
+	b := s.New(t, "settings: "+s.settings("1s")+`
+jobs:
+  - name: "t-{lr}"
+    matrix: {lr: [3, 2, 1]}
+    gpus: 0
+    run: 'echo start >>ran-{lr}; echo acc=0.{lr}; echo acc=0.{lr}; [ {lr} != 1 ] || exec sleep 1000'
+    metrics: {acc: {log: 'acc=([0-9.]+)', goal: max}}
+    prune: {metric: acc, among: [lr], after: 2, min: 2}
+`)
+	b.Says(b.Run("jobs.yaml"), "3 of 3 done")
+	f := b.Facts(state.KindEnd)["t-1"]
+	if len(f) != 1 || f[0].State != state.Pruned || !strings.HasPrefix(f[0].Reason, "acc was 0.1 up to step 2") {
+		t.Fatalf("it ended as %+v", f)
+	}
+	b.Until("the cluster no longer has it", time.Minute, func() bool { return s.left() == 0 })
+	b.Says(b.Run("jobs.yaml"), "3 of 3 done")
+	b.Says(b.Run("status"), "1 pruned: t-1")
+	if ran := b.Read("ran-1"); ran != "start" {
+		t.Errorf("it ran again: %q", ran)
+	}
+}
+
 // History checks that the node, the cluster's number and the time in its queue of a job are known afterwards, and that it
 // held its GPUs from its beginning to its end. Before go there is no room for it.
 func (s *Site) History(t *testing.T) {

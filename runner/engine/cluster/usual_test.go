@@ -30,6 +30,7 @@ func TestRealGhost(t *testing.T)            { onEach(t, (*Site).Ghost) }
 func TestRealTakenBack(t *testing.T)        { onEach(t, (*Site).TakenBack) }
 func TestRealUntold(t *testing.T)           { onEach(t, (*Site).Untold) }
 func TestRealHangs(t *testing.T)            { onEach(t, (*Site).Hangs) }
+func TestRealPruned(t *testing.T)           { onEach(t, (*Site).Pruned) }
 func TestRealHistory(t *testing.T)          { onEach(t, (*Site).History) }
 func TestRealPaused(t *testing.T)           { onEach(t, (*Site).Paused) }
 func TestRealWithdrawn(t *testing.T)        { onEach(t, (*Site).Withdrawn) }

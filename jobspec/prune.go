@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,16 +20,6 @@ type Prune struct {
 	After  float64  // the first step at which they are
 	Keep   float64  // the share of the best that continue
 	Min    int      // how many others must have reached a job's step
-}
-
-// pruned is a key of prune; what it does not say is set first.
-func pruned[T any](key string, parse func(string) (T, error), at func(*Prune) *T) JobKey {
-	return single("prune."+key, parse, func(s *Spec) *T {
-		if s.Prune.Min == 0 {
-			s.Prune.Keep, s.Prune.Min = 0.7, 5
-		}
-		return at(&s.Prune)
-	})
 }
 
 // between parses a number that is at least from and less than to.
@@ -68,6 +59,7 @@ func (p *proto) checkPrune(d *draft) {
 	for i, m := range p.Metrics {
 		names[i] = m.Name
 	}
+	r.Keep, r.Min = cmp.Or(r.Keep, 0.7), cmp.Or(r.Min, 5)
 	hint := "write metrics: {" + r.Metric + ": {log: '" + r.Metric + "=([0-9.]+)', goal: max}}"
 	switch m := slices.Index(names, r.Metric); {
 	case m < 0:

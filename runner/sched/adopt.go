@@ -268,7 +268,7 @@ func (c *Core) judgeAgain(again []bool) {
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
 		if !again[id] {
-			if j.fate = runs; !j.phase.bad() || j.phase == unselected {
+			if j.fate = runs; j.phase.good() || j.phase == unselected {
 				j.fate = stays
 			}
 			continue

@@ -337,7 +337,7 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:
 			unmet++
 		default:
-			bad = bad || p.bad()
+			bad = bad || !p.good()
 		}
 	}
 	for _, a := range c.live.all {
@@ -389,7 +389,7 @@ func (c *Core) checkPruning() error {
 		}
 	}
 	for _, a := range c.live.all {
-		if !c.opts.NoPrune && !c.finished && !a.queued && a.stop == "" && a.job >= 0 && !c.jobs[a.job].whole && c.h.Open[a.uniID] != nil && len(c.h.Open[a.uniID].Points) > 0 && !c.jobs[a.job].gone && c.behind(a) != "" {
+		if !c.opts.NoPrune && !c.finished && !a.queued && a.stop == "" && a.job >= 0 && c.h.Open[a.uniID] != nil && !c.h.Open[a.uniID].Start.NoPrune && len(c.h.Open[a.uniID].Points) > 0 && !c.jobs[a.job].gone && c.behind(a) != "" {
 			return fmt.Errorf("%s goes on although %s", a.name, c.behind(a))
 		}
 	}

@@ -210,8 +210,11 @@ func (ev StateFailed) on(c *Core) {
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
-	if f.Kind == state.KindEnd && job >= 0 && len(f.Points) == 0 { // the last end of a job has them
-		f.Points, f.NoPrune = c.pruning.curves[job], c.jobs[job].whole
+	if f.Kind == state.KindEnd && job >= 0 { // the last end of a job says all
+		f.NoPrune = c.anotherTry(job)
+		if len(f.Points) == 0 {
+			f.Points = c.pruning.curves[job]
+		}
 	}
 	c.do(Record{File: file, Job: int(job), Fact: f})
 	c.apply(file, f)

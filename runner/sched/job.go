@@ -47,10 +47,8 @@ func (p phase) public() state.Phase { return publicPhases[p] }
 // over reports whether the job is finished for this run.
 func (p phase) over() bool { return p >= succeeded }
 
-// bad reports whether a job that needs one in this phase, which is final, does not run for that.
-func (p phase) bad() bool { return !p.good() && p != pruned }
-
-func (p phase) good() bool { return p == succeeded || p == upToDate || p == notNeeded }
+// good reports whether a job that needs one in this phase, which is final, may run.
+func (p phase) good() bool { return p == succeeded || p == upToDate || p == notNeeded || p == pruned }
 
 // phaseOf returns the final phase for p.
 func phaseOf(p state.Phase) phase {
@@ -70,7 +68,6 @@ type job struct {
 	bad      bool    // a need ended without success
 	quit     bool    // cancelled by the user for this run
 	paused   bool    // by the user
-	whole    bool    // its user wants it run to its end
 	gone     bool    // its file, read again, no longer has it
 	queued   bool    // while running: its attempt waits in the queue of a cluster
 	own      int16   // its live attempts
@@ -241,7 +238,7 @@ func (c *Core) cascade() {
 		if p := c.jobs[id].phase; p != interrupted {
 			for _, d := range c.graph.needers(id) {
 				c.jobs[d].unmet--
-				c.jobs[d].bad = c.jobs[d].bad || p.bad()
+				c.jobs[d].bad = c.jobs[d].bad || !p.good()
 				c.needsEnded(d)
 				c.consider(d)
 			}
@@ -266,7 +263,7 @@ func (c *Core) needed(id int32) (unmet int32, bad bool) {
 		case !p.over() && !(p == held && c.concluding), p == interrupted && !c.concluding:
 			unmet++
 		default:
-			bad = bad || p.bad()
+			bad = bad || !p.good()
 		}
 	}
 	return unmet, bad

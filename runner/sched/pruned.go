@@ -35,20 +35,18 @@ func (c *Core) ruleOf(id int32) jobspec.Prune {
 func (c *Core) compete() {
 	c.pruning.groups, c.pruning.curves = map[int32]uint64{}, map[int32]state.Curve{}
 	for i := range c.jobs {
-		id, j := int32(i), &c.jobs[i]
-		if c.ruleOf(id).Metric == "" || j.gone {
+		id := int32(i)
+		if c.ruleOf(id).Metric == "" || c.jobs[i].gone {
 			continue
 		}
 		c.pruning.groups[id] = c.b.PruneGroup(i)
 		if r := c.last(id); r != nil {
 			c.report(id, r.Points)
-			j.whole = j.whole || r.NoPrune && r.State != state.Succeeded
 		}
 	}
 	for _, a := range c.live.all {
 		if o := c.h.Open[a.uniID]; o != nil && c.ruleOf(a.job).Metric != "" {
 			c.report(a.job, o.Points)
-			c.jobs[a.job].whole = c.jobs[a.job].whole || o.Start.NoPrune
 		}
 	}
 }
@@ -108,7 +106,7 @@ func (c *Core) prune() {
 	c.pruning.fresh = false
 	for _, a := range c.live.all {
 		switch o := c.h.Open[a.uniID]; {
-		case a.job < 0 || o == nil || a.queued || c.jobs[a.job].whole:
+		case a.job < 0 || o == nil || a.queued || o.Start.NoPrune:
 		case a.stop == state.WhyPruned && a.prior: // it may not know
 			c.endAttempt(a, a.stop, false)
 			a.prior = false
@@ -125,6 +123,12 @@ func (c *Core) prune() {
 func (c *Core) wasPruned(id int32) bool {
 	r := c.last(id)
 	return r != nil && r.State == state.Pruned && !r.Forgotten
+}
+
+// anotherTry reports whether a job was pruned, and has not succeeded since: somebody wants it run to its end.
+func (c *Core) anotherTry(id int32) bool {
+	r := c.last(id)
+	return c.wasPruned(id) || r != nil && r.NoPrune && r.State != state.Succeeded
 }
 
 // lacksNeed reports whether a need that is not selected keeps a job from running: it has not succeeded, and is not one of

@@ -330,7 +330,7 @@ func (c *Core) Blocked(job int) *schema.Cause {
 		switch p := c.jobs[n].phase; {
 		case p == unselected && c.lacksNeed(int32(job), n):
 			return &schema.Cause{Code: state.CauseNeedFailed, Text: c.whyMissing(n)}
-		case p.over() && p.bad() && p != interrupted:
+		case p.over() && !p.good() && p != interrupted:
 			return needFailed(c.name(n), p.public())
 		}
 	}

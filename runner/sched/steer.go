@@ -118,8 +118,8 @@ func (ev RetryRequested) on(c *Core) {
 			c.backoff = slices.DeleteFunc(c.backoff, func(d due) bool { return d.id == id })
 			heap.Init(&c.backoff)
 			c.set(id, pending)
-		case j.phase.over() && !j.phase.good() && j.phase != blocked && j.own == 0:
-			j.failures, j.quit, j.whole = 0, false, j.whole || c.wasPruned(id)
+		case (j.phase.over() && !j.phase.good() && j.phase != blocked || j.phase == pruned) && j.own == 0:
+			j.failures, j.quit = 0, false
 			c.reopen(id)
 		}
 	}

@@ -120,7 +120,7 @@ jobs:
 		time.AfterFunc(time.Second, func() {
 			w.engine.mu.Lock()
 			defer w.engine.mu.Unlock()
-			w.engine.emit(engine.Event{Noticed: true})
+			w.engine.emit(engine.Event{ClaimsChanged: true})
 		})
 		w.Engine = engine.Opened{Engine: r, Claims: r, Trees: r}
 		w.run()

@@ -22,7 +22,7 @@ func (l *loop) happened(ev engine.Event) {
 	if ev.Silent != nil {
 		l.shown.silent, l.shown.dirty = *ev.Silent, true
 	}
-	if ev.Noticed {
+	if ev.ClaimsChanged {
 		l.notice()
 	}
 	at := l.attempts.live[ev.UniID]

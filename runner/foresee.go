@@ -35,7 +35,7 @@ func (l *loop) foresee() {
 		return
 	}
 	began, over := time.Now(), l.over()
-	rest, logs, most := l.Core.Rest(now, f.seen), map[string]logPart{}, map[string]float64{}
+	rest, logs, most := l.Core.Remaining(now, f.seen), map[string]logPart{}, map[string]float64{}
 	for _, o := range rest.Open {
 		if at := l.attempts.live[o.Start.UniID]; at != nil {
 			logs[o.Start.UniID], most[o.Start.UniID] = at.out, f.most[o.Start.UniID]

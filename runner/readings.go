@@ -102,7 +102,7 @@ func (l *loop) notice() {
 	l.beside(func() func() {
 		began := time.Now()
 		claims, warnings := l.Engine.Claims.Others(l.ctx, nil)
-		ev := sched.Noticed{Claims: claims, Wishes: l.Engine.Claims.Wishes()}
+		ev := sched.ClaimsChanged{Claims: claims, Wishes: l.Engine.Claims.Wishes()}
 		return func() {
 			l.warn(warnings...)
 			if claims == nil {

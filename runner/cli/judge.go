@@ -99,7 +99,7 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	fmt.Fprintln(to, "GPUs now, by one reading:")
 	list, more := wants(p.batch, p.Core, p.runs)
 	for _, w := range list {
-		text := sched.Judged(w.req, w.runs, pool.Admit(p.seen.At, w.req))
+		text := sched.DescribeVerdicts(w.req, w.runs, pool.Admit(p.seen.At, w.req))
 		fmt.Fprintf(to, "  %s: %s\n", jobWords([]string{w.first}, 1, w.jobs), terminal.CleanText(text))
 	}
 	if more > 0 {

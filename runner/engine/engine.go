@@ -233,8 +233,8 @@ type Event struct {
 	Ended      *state.End
 	Warnings   []string // for the user, not about a particular attempt
 
-	// Noticed reports that claims or wishes of other runs have changed.
-	Noticed bool
+	// ClaimsChanged reports that claims or wishes of other runs have changed.
+	ClaimsChanged bool
 
 	// Silent, if not nil, lists all parts of the engine that are not answering, one sentence
 	// each.

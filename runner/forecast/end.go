@@ -25,7 +25,7 @@ const (
 
 // End says when what is left of a run will be done, by what the logs of its attempts say they have
 // done (by uni_id, from 0 to 1), else by what jobs like them took. It is nil if nothing is left.
-func End(r *sched.Rest, done map[string]float64) *schema.End {
+func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	jobs := r.Batch.Jobs
 	if len(jobs) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[st
 
 // played plays what is left, and returns how long that takes without stalled attempts, and a job
 // that does not start.
-func played(r *sched.Rest, takes []time.Duration) (wall time.Duration, never string) {
+func played(r *sched.Remaining, takes []time.Duration) (wall time.Duration, never string) {
 	index := map[string]int{}
 	for i := range r.Batch.Jobs {
 		index[r.Batch.Jobs[i].Key.String()] = i

@@ -246,7 +246,7 @@ func (r *run) notice() {
 	r.noticing = true
 	began := r.now
 	r.soon(r.look(), func() {
-		ev := sched.Noticed{Claims: r.others(r, nil), Wishes: r.wished(r)}
+		ev := sched.ClaimsChanged{Claims: r.others(r, nil), Wishes: r.wished(r)}
 		if !r.stale(began) {
 			r.step(ev)
 		}

@@ -11,8 +11,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// on asks the engine about every attempt that the history left open. Nothing starts
-// until all have been answered, and what they hold stays reserved.
+// on asks the engine about every attempt that the history left open. Nothing starts until the
+// engine has answered for all of them, and their resources stay reserved.
 func (Began) on(c *Core) {
 	if !c.judged {
 		c.judge()
@@ -39,7 +39,7 @@ func (Began) on(c *Core) {
 		c.live.asked++
 		c.do(Adopt{Attempt: *o})
 	}
-	c.compete()
+	c.initPruning()
 	if c.live.asked == 0 {
 		c.begin()
 	}
@@ -96,8 +96,8 @@ func (c *Core) jobsOf(open []*state.Attempt) map[place]int32 {
 	return jobs
 }
 
-// answered notes that the engine has reported on an attempt. What was learned about them
-// counts in the verdicts on all jobs.
+// answered records that the engine has reported on an attempt. Its answers count in the verdicts
+// on all jobs.
 func (c *Core) answered(a *attempt) {
 	if !a.asked {
 		return
@@ -109,7 +109,7 @@ func (c *Core) answered(a *attempt) {
 	}
 }
 
-// begin lets those jobs proceed that should run.
+// begin starts scheduling the jobs that should run.
 func (c *Core) begin() {
 	c.begun, c.refill = true, true
 	c.remember()
@@ -120,14 +120,14 @@ func (c *Core) begin() {
 	for i := range c.jobs {
 		c.jobs[i].unmet, c.jobs[i].bad = c.needed(int32(i))
 	}
-	c.foresee()
+	c.estimateDurations()
 	for i := range c.jobs {
 		c.consider(int32(i))
 	}
 }
 
-// freeBefore returns how many attempts of a job spent no retry in the run whose attempt of it
-// was adopted.
+// freeBefore returns how many attempts of a job spent no retry in the run that started the adopted
+// attempt.
 func (c *Core) freeBefore(id int32) (n int32) {
 	for _, a := range c.live.all {
 		if a.job == id {
@@ -159,15 +159,15 @@ func (c *Core) place(id int32) {
 	}
 }
 
-// Rereading says that the files are being read again, or no longer. The run does not end
-// meanwhile, since jobs may join.
+// Rereading reports that a reload of the files has begun or ended. The run does not end meanwhile,
+// since jobs may join.
 type Rereading struct{ On bool }
 
 func (ev Rereading) on(c *Core) { c.rereading = ev.On }
 
-// Reloaded brings the batch as its files are now. The jobs of the run keep their IDs and
-// what has become of them; see jobspec.Batch.Continue. New jobs join, and those that are
-// gone leave. What runs goes on, and leaves once it has ended.
+// Reloaded brings the batch from the reloaded files. The jobs of the run keep their IDs and states;
+// see jobspec.Batch.Continue. New jobs join and removed jobs leave. Running jobs continue, and
+// leave once they have ended.
 type Reloaded struct {
 	Batch    *jobspec.Batch
 	At       []int32 // by job: its place in the files; -1 for jobs that are gone
@@ -193,14 +193,14 @@ func (ev Reloaded) on(c *Core) {
 	c.graph = newGraph(c.b)
 	c.fillQueues()
 	c.remember()
-	c.judgeAgain(c.stayOrLeave())
-	c.pursue()
-	c.compete()
+	c.judgeAgain(c.updateMembership())
+	c.matchAttempts()
+	c.initPruning()
 	c.sort()
 	c.recount()
 }
 
-// inOrder returns all jobs as they are in the files, those that are gone first.
+// inOrder returns all jobs in the order of the files, removed ones first.
 func (c *Core) inOrder() []int32 {
 	ids := make([]int32, len(c.jobs))
 	for i := range ids {
@@ -210,9 +210,9 @@ func (c *Core) inOrder() []int32 {
 	return ids
 }
 
-// stayOrLeave lets jobs join or leave. It returns which ones are to be judged again: those
-// of which no attempt says how they ended in this run.
-func (c *Core) stayOrLeave() (again []bool) {
+// updateMembership adds new jobs and removes those that left. It returns the jobs to judge again:
+// those without an end in this run.
+func (c *Core) updateMembership() (again []bool) {
 	again = make([]bool, len(c.jobs))
 	for i := range c.jobs {
 		id, j := int32(i), &c.jobs[i]
@@ -245,7 +245,7 @@ func (c *Core) join(id int32) {
 	c.expect(id)
 }
 
-// leave takes a job out of the run of which nothing is running.
+// leave removes a job without running attempts from the run.
 func (c *Core) leave(id int32) {
 	j := &c.jobs[id]
 	if j.phase == unselected {
@@ -261,10 +261,9 @@ func (c *Core) leave(id int32) {
 	}
 }
 
-// judgeAgain decides which of these jobs run. For the others it is decided: what they need
-// counts as up to date once it has ended well.
+// judgeAgain decides which of these jobs run. The decision on all others stands.
 func (c *Core) judgeAgain(again []bool) {
-	f := fresh{c: c, open: openKeys(c.h)}
+	f := verdictPass{c: c, open: openKeys(c.h)}
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
 		if !again[id] {
@@ -291,13 +290,13 @@ func (c *Core) judgeAgain(again []bool) {
 
 func (ev TakeOverRequested) on(c *Core) {
 	maps.Copy(c.evidence, ev.Evidence)
-	c.judgeAgain(c.learnEnds(ev.Facts))
+	c.judgeAgain(c.applyEnds(ev.Facts))
 	c.recount()
 }
 
-// learnEnds records successes of jobs that do not run, and has those that they blocked wait again. It
-// returns which jobs of the run have ended by that.
-func (c *Core) learnEnds(facts map[int]state.Fact) (ended []bool) {
+// applyEnds records successes of jobs that do not run, and unblocks the jobs that need them. It
+// returns the jobs of the run that have ended as a result.
+func (c *Core) applyEnds(facts map[int]state.Fact) (ended []bool) {
 	ended = make([]bool, len(c.jobs))
 	for i := range c.jobs {
 		id, j := int32(i), &c.jobs[i]
@@ -312,9 +311,9 @@ func (c *Core) learnEnds(facts map[int]state.Fact) (ended []bool) {
 	return ended
 }
 
-// pursue finds the jobs that live attempts belong to, and those that must wait for them:
-// jobs that do something else now under the name of what is running.
-func (c *Core) pursue() {
+// matchAttempts finds the jobs of live attempts, and the jobs that must wait for them: those with
+// the name of a running job but a different command.
+func (c *Core) matchAttempts() {
 	if len(c.live.all) == 0 {
 		return
 	}
@@ -340,10 +339,10 @@ func (c *Core) pursue() {
 	}
 }
 
-// Gone reports whether a job is no longer in the files, and nothing of it runs.
+// Gone reports whether a job is no longer in the files and has no running attempt.
 func (c *Core) Gone(job int) bool { return c.jobs[job].gone && c.jobs[job].own == 0 }
 
-// History returns what the ledgers have. It belongs to the core's goroutine.
+// History returns the history from the ledgers. It belongs to the core's goroutine.
 func (c *Core) History() *state.History { return c.h }
 
 // Begun reports whether all attempts of earlier runs have been found.

@@ -13,24 +13,23 @@ import (
 	"gpurun/state/schema"
 )
 
-// attempt is one that holds resources: from its grant, through preparation and running,
-// until its end.
+// An attempt holds resources from its grant, through preparation and running, until its end.
 type attempt struct {
-	job      int32     // -1 if no job of the batch has its key
-	file     int       // index of the file whose ledger has it
-	uniID    string    // "" while being prepared
-	n        int32     // 1, 2, …
-	grant    gpu.Grant // also what is reserved of the host
-	asks     int       // GPUs that the engine is asked for
-	pool     jobspec.PoolUse
-	name     string // its job's name and key when it started
-	key      string
-	log      string
-	start    time.Time
-	began    time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
-	pid      int
-	standing        // while it waits in the queue of a cluster
-	host     string // where it runs; "" for this host
+	job        int32     // -1 if no job of the batch has its key
+	file       int       // index of the file whose ledger has it
+	uniID      string    // "" while being prepared
+	n          int32     // 1, 2, …
+	grant      gpu.Grant // also what is reserved of the host
+	asks       int       // GPUs that the engine is asked for
+	pool       jobspec.PoolUse
+	name       string // its job's name and key when it started
+	key        string
+	log        string
+	start      time.Time
+	began      time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
+	pid        int
+	queueState        // while it waits in the queue of a cluster
+	host       string // where it runs; "" for this host
 
 	submitted time.Time // to a cluster; zero if this host runs it
 
@@ -45,8 +44,8 @@ type attempt struct {
 	heard state.Curve // of its prune's metric, and not recorded
 }
 
-// standing is how an attempt waits in the queue of a cluster.
-type standing struct {
+// queueState is an attempt's state in the queue of a cluster.
+type queueState struct {
 	queued bool
 	jobID  string // there; "" if not known yet
 	reason string // why it waits, as the cluster says
@@ -65,7 +64,7 @@ type stopping struct {
 	cause  string    // whom or what it gives way to, or what it is behind, or ""
 }
 
-// origin is what sets an attempt apart from one that this run started.
+// origin describes where an attempt came from, if this run did not start it.
 type origin struct {
 	adopted bool  // from an earlier run
 	asked   bool  // the engine has not yet reported on it
@@ -73,7 +72,7 @@ type origin struct {
 	free    int32 // attempts before it that spent no retry
 }
 
-// attempts are all live attempts.
+// attempts holds all live attempts.
 type attempts struct {
 	all         []*attempt          // in the order of their grants
 	byID        map[string]*attempt // by uni_id
@@ -128,26 +127,25 @@ func (c *Core) take(a *attempt) {
 		l.byID[a.uniID] = a
 	}
 	c.count(a, 1)
-	c.line(a, a.queued)
+	c.setQueued(a, a.queued)
 	if c.onPool(a) {
 		c.pool.Hold(a.hold(), a.grant)
-		c.taken(a.grant.UUIDs)
+		c.endHandOver(a.grant.UUIDs)
 	}
 }
 
-// giveBack undoes take. A stuck attempt keeps its GPUs: nobody knows what is still
-// writing there. If another run took the GPUs first, earlier readings of them are out of
-// date.
+// giveBack undoes take. A stuck attempt keeps its GPUs, because its processes may still use them.
+// If another run took the GPUs first, earlier readings of them are out of date.
 func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 	l := &c.live
 	l.all = slices.DeleteFunc(l.all, func(b *attempt) bool { return b == a })
 	delete(l.byID, a.uniID)
-	c.line(a, false)
+	c.setQueued(a, false)
 	c.count(a, -1)
 	if c.onPool(a) && !stuck {
 		switch {
 		case a.uniID != "":
-			c.freed(a, c.pool.Release(c.now.Boot, a.hold()))
+			c.beginHandOver(a, c.pool.Release(c.now.Boot, a.hold()))
 		case outrun:
 			c.pool.Yield(c.pool.Release(c.now.Boot, a.hold()))
 		default:
@@ -157,8 +155,8 @@ func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 	c.refill = true
 }
 
-// line has an attempt stand in the queue of a cluster, or not.
-func (c *Core) line(a *attempt, queued bool) {
+// setQueued records whether an attempt is in the queue of a cluster.
+func (c *Core) setQueued(a *attempt, queued bool) {
 	if queued && !a.queued {
 		c.live.queued++
 	} else if a.queued && !queued {
@@ -169,21 +167,21 @@ func (c *Core) line(a *attempt, queued bool) {
 	}
 }
 
-// allQueued reports whether whatever is live waits in the queue of a cluster.
+// allQueued reports whether all live attempts wait in the queue of a cluster.
 func (l *attempts) allQueued() bool { return l.queued == len(l.all) }
 
-// whyQueued says how the attempt of a job waits in the queue of a cluster.
+// whyQueued describes the wait of a job's attempt in the queue of a cluster.
 func (c *Core) whyQueued(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.job == id && a.queued {
-			return a.standing.wait(c.now)
+			return a.queueState.wait(c.now)
 		}
 	}
 	return nil
 }
 
-// wait returns what an attempt waits for there, nil if it runs.
-func (s standing) wait(now Now) *schema.Wait {
+// wait returns what an attempt waits for; nil if it is running.
+func (s queueState) wait(now Now) *schema.Wait {
 	switch {
 	case s.queued && s.onHold:
 		return waits(schema.WaitPaused, "queued %s: paused, and held there until gpurun resume", s.jobID)
@@ -201,12 +199,12 @@ func (s standing) wait(now Now) *schema.Wait {
 	return nil
 }
 
-// String says how an attempt waits.
-func (s standing) String() string {
+// String describes an attempt's wait.
+func (s queueState) String() string {
 	return strings.TrimSuffix(strings.TrimSpace("queued "+s.jobID)+": "+s.reason, ": ")
 }
 
-// clock says when something is: the time of day, and on which day if that is not today.
+// clock formats a time of day, with the day if it is not today.
 func clock(at, now time.Time) string {
 	if at = at.Local(); at.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
 		return at.Format("15:04 on 2 January")
@@ -217,7 +215,7 @@ func clock(at, now time.Time) string {
 // onPool reports whether an attempt holds devices of the pool.
 func (c *Core) onPool(a *attempt) bool { return len(a.grant.UUIDs) > 0 && c.pool != nil }
 
-// count adds an attempt to what is reserved, or with by -1 takes it away.
+// count adds an attempt's resources to the reserved ones, or subtracts them if by is -1.
 func (c *Core) count(a *attempt, by int) {
 	c.live.reserved.Add(a.grant.HostResources, by)
 	c.live.asks += by * a.asks
@@ -240,9 +238,8 @@ func (c *Core) count(a *attempt, by int) {
 	}
 }
 
-// moveOn lets jobs proceed that waited for an attempt, once the attempt's own job has
-// moved.
-func (c *Core) moveOn(a *attempt) {
+// unblockAfter unblocks jobs that waited for an attempt, after the attempt's own job has moved.
+func (c *Core) unblockAfter(a *attempt) {
 	if a.follows >= 0 {
 		c.consider(a.follows)
 	}
@@ -258,12 +255,12 @@ func (ev Prepared) on(c *Core) {
 		c.do(Discard{UniID: uni})
 		return
 	}
-	unwanted := a.stop != "" || c.sealed() || c.isHeld(a.job) || c.paused || c.unwanted(a.job)
+	unwanted := a.stop != "" || c.sealed() || c.isHeld(a.job) || c.paused || c.mustNotStart(a.job)
 	rival := !unwanted && c.onPool(a) && (c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != "" || c.overcommits(a))
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})
 		if rival {
-			c.cool(a.grant.UUIDs, uni)
+			c.coolDown(a.grant.UUIDs, uni)
 		}
 		c.abandon(a, false)
 		return
@@ -283,13 +280,13 @@ func (ev Prepared) on(c *Core) {
 	start := c.startFact(a, ev.Start)
 	c.record(a.file, a.job, start)
 	c.set(a.job, running)
-	c.line(a, c.opts.Queues)
+	c.setQueued(a, c.opts.Queues)
 	c.lookFor(a)
 	c.readings.begun(c.now.Boot)
 	c.do(Launch{Job: int(a.job), UniID: uni, Key: start.Key, Needs: start.Needs, Rank: int(c.ranks[a.job])})
 }
 
-// startFact adds what the core knows of a start to what the edge knows.
+// startFact adds the core's fields to a start from the edge.
 func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.Kind, f.Time = state.KindStart, c.now.Wall
 	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
@@ -313,7 +310,7 @@ func (c *Core) abandon(a *attempt, outrun bool) {
 	default:
 		c.consider(a.job)
 	}
-	c.moveOn(a)
+	c.unblockAfter(a)
 }
 
 // on handles a failed Prepare. A lost race is not a failure.
@@ -324,7 +321,7 @@ func (ev PrepareFailed) on(c *Core) {
 	case a.stop != "" || c.sealed() || c.jobs[a.job].gone:
 		c.abandon(a, false)
 	case ev.Rival:
-		c.cool(a.grant.UUIDs, a.name)
+		c.coolDown(a.grant.UUIDs, a.name)
 		c.abandon(a, true)
 	default:
 		c.giveBack(a, false, false)
@@ -335,8 +332,8 @@ func (ev PrepareFailed) on(c *Core) {
 		}
 		f := c.failUnstarted(a.job, state.Failed, cause, ev.Reason)
 		c.set(a.job, pending)
-		c.failedOnce(a.job, failed, f, 0)
-		c.moveOn(a)
+		c.countFailure(a.job, failed, f, 0)
+		c.unblockAfter(a)
 	}
 }
 
@@ -364,7 +361,7 @@ func (ev Started) on(c *Core) {
 		a.began = c.now.Boot
 		c.pruning.fresh = true
 	}
-	c.line(a, false)
+	c.setQueued(a, false)
 	if a.pid != ev.PID && ev.PID > 0 {
 		f := a.fact(state.KindRunning, c.now)
 		if f.PID, f.PIDStart, f.Host = ev.PID, ev.PIDStart, ev.Host; f.Host != "" && !ev.At.IsZero() {

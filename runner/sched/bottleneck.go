@@ -34,7 +34,7 @@ func (c *Core) bottleneck() *string {
 	return &text
 }
 
-// A lack is GPUs that a job cannot have for the same reason.
+// A lack is a group of GPUs that a job cannot have for the same reason.
 type lack struct {
 	text    string
 	gpus    []int
@@ -48,9 +48,9 @@ func (l *lack) String() string {
 	return gpuNumbers(l.gpus) + ": " + l.text
 }
 
-// lacking returns which GPUs a job lacks, by reason, in at most two groups. Another user is named
-// only if the job would start without their jobs and processes. alone says that this batch has
-// all GPUs, which says enough.
+// lacking returns the GPUs that a job lacks, by reason, in at most two groups. It names another
+// user only if the job would start without their jobs and processes. alone means that this batch
+// holds all GPUs, which is a sufficient explanation.
 func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
 	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"run this batch", nil, true}, &lack{"in use by others", nil, true}
 	rest, users := []*lack{ours, theirs}, []*lack(nil)

@@ -8,8 +8,7 @@ import (
 	"gpurun/state"
 )
 
-// early is how soon after its start an attempt has to fail to be one that never got
-// going.
+// early is how soon after its start an attempt must fail to count for the breaker.
 const early = time.Minute
 
 // breaker decides which groups of jobs, which differ only in parameters, are not worth
@@ -27,8 +26,7 @@ type failureGroup struct {
 	hold    *streak // why it is held; nil if it is not
 }
 
-// maxStreaks bounds the ways to fail that are told apart. Failures of a group with more of
-// them have no common cause.
+// maxStreaks bounds the distinct errors of a group. A group with more has no common cause.
 const maxStreaks = 16
 
 // A streak is the jobs of one group whose first attempts failed with the same error.
@@ -40,7 +38,7 @@ type streak struct {
 	common  []gpu.UUID // devices that all of them ran on
 }
 
-// group returns what is known of a group, to be changed.
+// group returns the state of a group, creating it if necessary.
 func (b *breaker) group(key uint64) *failureGroup {
 	if b.groups[key] == nil {
 		if b.groups == nil {
@@ -51,10 +49,9 @@ func (b *breaker) group(key uint64) *failureGroup {
 	return b.groups[key]
 }
 
-// failed counts a job's failed first attempt, and reports whether its group is to be held
-// from now on. While all its failures were on one GPU, the GPU may be at fault: if elsewhere
-// finds that the job could run without it, that is tried first, and it takes twice as many
-// failures.
+// failed counts a job's failed first attempt, and reports whether its group must be held from now
+// on. While all failures were on one GPU, the GPU may be at fault: if elsewhere reports that the
+// job could run without it, twice as many failures are needed.
 func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, elsewhere func([]gpu.UUID) bool) bool {
 	g := b.group(key)
 	if g.worked {
@@ -69,8 +66,8 @@ func (b *breaker) failed(key uint64, limit int, fl state.Failure, on gpu.Grant, 
 	return true
 }
 
-// telling reports whether a failure says something about the job's whole group. One that the
-// next attempt answers with more memory does not.
+// telling reports whether a failure counts against the job's whole group. A failure that is
+// retried with more memory does not.
 func telling(f state.Fact, grows bool) bool {
 	oom := f.ErrorType == state.ErrOOM && (grows || f.Uncharged != "")
 	return f.ErrorType != "" && f.ErrorType != state.ErrLost && !oom && f.Seconds <= early.Seconds()
@@ -96,13 +93,14 @@ func (g *failureGroup) add(fl state.Failure, on gpu.Grant) *streak {
 	return s
 }
 
-// succeeded keeps a group from being held for the rest of the run, and reports whether it was.
+// succeeded exempts a group from the breaker for the rest of the run, and reports whether the group
+// was held.
 func (b *breaker) succeeded(key uint64) (released bool) {
 	b.group(key).worked = true
 	return b.forget(key)
 }
 
-// forget drops the failures of a group, and reports whether it was held for them.
+// forget drops the failures of a group, and reports whether the group was held.
 func (b *breaker) forget(key uint64) (released bool) {
 	g := b.groups[key]
 	if g == nil {
@@ -122,8 +120,7 @@ func (b *breaker) holds(key uint64) *streak {
 	return nil
 }
 
-// avoided returns the GPUs on which a group failed so often that others should be tried
-// first.
+// avoided returns the GPUs with so many failures of a group that it should try others first.
 func (b *breaker) avoided(key uint64, limit int) []gpu.UUID {
 	if g := b.groups[key]; g != nil {
 		for _, s := range g.streaks {

@@ -120,7 +120,7 @@ func (c *Core) checkHands() error {
 		if h.claim == "" && !h.open || h.claim != "" && (c.live.byID[h.claim] != nil || c.finished && h.until == 0) {
 			return fmt.Errorf("the claim of %q is kept on %s", h.claim, h.id)
 		}
-		passes := h.claim == "" || h.until > 0 || c.waiter.id >= 0 && c.inHand(h.id)
+		passes := h.claim == "" || h.until > 0 || c.waiter.id >= 0 && c.inHandOver(h.id)
 		for _, m := range c.moves {
 			passes = passes || slices.Contains(m.ids, h.id)
 		}
@@ -355,7 +355,7 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	switch isHeld := c.isHeld(id); {
 	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending && !c.anyway(id):
 		return fmt.Errorf("it is not held, but its group is: %v, or a need is: %v", isHeld, heldNeed)
-	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.late(id) == nil && !c.health.exhausted(id):
+	case j.phase == held && !isHeld && unmet == 0 && !c.concluding && c.exceedsAllocation(id) == nil && !c.health.exhausted(id):
 		return fmt.Errorf("it is held for no reason")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {

@@ -6,11 +6,10 @@ import (
 	"gpurun/jobspec"
 )
 
-// A run concludes with its jobs with `when: always` or `failure` whose needs have not all
-// ended: they run once nothing else can start, because groups are held, fail_fast is set
-// or the run gave up waiting. What cannot start is held then. After a person's stop they do
-// not run, nor if jobs are left since the cluster's job around the run ends: the next run goes on
-// with those.
+// A run concludes with its jobs with `when: always` or `failure` whose needs have not all ended.
+// They run once no other job can start, because groups are held, fail_fast is set or the run gave
+// up waiting. Jobs that cannot start are then held. The run does not conclude after a user's stop,
+// or if jobs remain because the surrounding cluster job ends: the next run continues with them.
 
 // anyway reports whether a job may run without the success of its needs.
 func (c *Core) anyway(id int32) bool {
@@ -21,12 +20,12 @@ func (c *Core) anyway(id int32) bool {
 // sealed reports whether nothing starts any more.
 func (c *Core) sealed() bool { return c.draining != "" && !(c.failedFast && c.concluding) }
 
-// conclude lets the jobs start that run anyway, once no other can. It reports whether one
-// may.
+// conclude allows the concluding jobs to start once no other job can. It reports whether one may
+// start.
 func (c *Core) conclude() (moved bool) {
 	open := c.counts[ready]+c.counts[waiting] > 0
 	switch {
-	case !c.begun, c.rereading, c.paused, c.pauses > 0, c.closed() != "", len(c.live.all)+len(c.moves) > 0:
+	case !c.begun, c.rereading, c.paused, c.pauses > 0, c.outsideHours() != "", len(c.live.all)+len(c.moves) > 0:
 		return false
 	case c.draining != "" && !c.failedFast, c.draining == "" && !c.gaveUp && c.counts[held] == 0, !c.sealed() && open && !(c.gaveUp && c.onlyGPUs()):
 		return false
@@ -45,7 +44,7 @@ func (c *Core) conclude() (moved bool) {
 		return true
 	}
 	moved = c.sealed()
-	c.leaveRetries()
+	c.abandonRetries()
 	c.concluding, c.refill = true, true
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
@@ -64,8 +63,7 @@ func (c *Core) conclude() (moved bool) {
 	return moved
 }
 
-// isStuck reports whether a job that waits for its start cannot start any more although
-// nothing runs. That of its needs is known.
+// isStuck reports whether a waiting job can no longer start. isStuck is already known of its needs.
 func (c *Core) isStuck(id int32) bool {
 	p := c.jobs[id].phase
 	switch {

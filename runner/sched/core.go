@@ -44,7 +44,7 @@ type Core struct {
 	out []Action // actions in response to it
 
 	progress
-	openings
+	readyJobs
 	devices
 	wishing
 	resizes
@@ -60,17 +60,17 @@ type Core struct {
 	health    health
 	sharing   sharing
 	pruning   pruning
-	wasted    wasting
+	wasted    lostTime
 	failures  failures
 }
 
-// failures are the jobs that failed for good.
+// failures counts and lists the jobs that failed permanently.
 type failures struct {
 	count int
 	last  []state.FailedJob // at most maxFresh
 }
 
-// ending is how far the run is, and why it ends.
+// ending tracks the phase of the run and the reason for its end.
 type ending struct {
 	begun    bool   // all adopted attempts have been answered and all jobs judged
 	draining string // why nothing more starts, or ""
@@ -95,12 +95,12 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c := &Core{b: b, h: history, opts: opts}
 	c.limit = Limit{GPUs: -1}
 	c.progress = progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
-	c.byNeed, c.waiter.head, c.outOfSpace = map[need]*class{}, nobody, nobody
+	c.byNeed, c.waiter.firstInLine, c.outOfSpace = map[need]*class{}, noneInLine, noneInLine
 	c.fillQueues()
 	c.rank()
 	c.live.byID = map[string]*attempt{}
 	c.health = newHealth()
-	c.pools = pools{map[string]int{}, map[string]*head{}}
+	c.pools = pools{map[string]int{}, map[string]*firstInLine{}}
 	c.resizes.last, c.resizes.warned = map[int32]time.Duration{}, map[int32]bool{}
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {
@@ -133,7 +133,7 @@ func (c *Core) Step(now Now, ev Event) []Action {
 	return c.out
 }
 
-// Spent returns what the run knows of the use of devices since it began.
+// Spent returns the use of devices since the run began, as far as known.
 func (c *Core) Spent() gpu.Spent {
 	if c.pool == nil {
 		return gpu.Spent{}
@@ -151,7 +151,7 @@ func (c *Core) settle() {
 	}
 	c.prune()
 	c.proceed()
-	c.waste()
+	c.countLost()
 	if c.giveUp(); c.gaveUp && c.conclude() {
 		c.proceed()
 	}
@@ -171,16 +171,16 @@ func (c *Core) settle() {
 	}
 }
 
-// proceed does what can be done now, until nothing follows from it.
+// proceed moves jobs until nothing changes any more.
 func (c *Core) proceed() {
 	for {
 		c.cascade()
 		c.due()
 		c.examine()
-		c.deal()
-		c.giveWay()
+		c.dealFreed()
+		c.yieldToForeground()
 		c.fill()
-		if len(c.ended) == 0 && !c.conclude() && !c.unlock() && !c.changed {
+		if len(c.ended) == 0 && !c.conclude() && !c.breakDeadlock() && !c.changed {
 			return
 		}
 	}
@@ -249,23 +249,23 @@ func (c *Core) apply(file int, f state.Fact) {
 	}
 }
 
-// giveUp gives up when the first job waiting for a GPU has waited long enough while
+// giveUp ends the wait when the first job waiting for a GPU has waited long enough while
 // no job of this run held one: for max_wait or, with --no-wait, until all GPUs have
 // been read once since. --no-wait lets a hand-over finish first; max_wait keeps
 // counting during one, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
-	c.shut(func(h *handOver) bool { return now-h.began >= handOverFor }) // its memory did not come back in time
+	c.closeHandOvers(func(h *handOver) bool { return now-h.began >= handOverFor }) // its memory did not come back in time
 	if c.opts.Queues {
-		c.leaveQueue()
+		c.giveUpQueued()
 		return
 	}
-	if c.opts.NoWait && c.closed() != "" && len(c.live.all) == 0 && c.firstReady() >= 0 {
+	if c.opts.NoWait && c.outsideHours() != "" && len(c.live.all) == 0 && c.firstReady() >= 0 {
 		c.vain, _ = c.next()
 		c.gaveUp = true
 		return
 	}
-	if w.id < 0 || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && c.inHand("") {
+	if w.id < 0 || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && c.inHandOver("") {
 		w.alone = 0
 		return
 	}
@@ -288,8 +288,8 @@ func (c *Core) giveUp() {
 	}
 }
 
-// leaveQueue gives up when nothing of all that is submitted has begun for max_wait.
-func (c *Core) leaveQueue() {
+// giveUpQueued ends the wait when no submitted attempt has begun for max_wait.
+func (c *Core) giveUpQueued() {
 	if c.live.queued == 0 || !c.live.allQueued() || c.live.allOnHold() || !c.begun {
 		c.idle = 0
 		return
@@ -303,15 +303,15 @@ func (c *Core) leaveQueue() {
 	}
 	c.gaveUp = true
 	first := c.live.all[0]
-	c.vain = &schema.Next{Job: first.name, Text: first.standing.String()}
+	c.vain = &schema.Next{Job: first.name, Text: first.queueState.String()}
 	c.drain("nothing has begun on the cluster within max_wait")
 	c.endAll(state.WhyInterrupted, false)
 	c.failedFast = true
 }
 
-// unlock handles a batch whose jobs wait for each other, which no loaded batch does:
+// breakDeadlock handles a batch whose jobs wait for each other, which no loaded batch does:
 // rather than wait forever, it marks the first of them blocked.
-func (c *Core) unlock() bool {
+func (c *Core) breakDeadlock() bool {
 	if !c.begun || c.sealed() || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false
 	}
@@ -327,19 +327,19 @@ func (c *Core) unlock() bool {
 // finish ends the run when it has nothing left to do.
 func (c *Core) finish() bool {
 	left := c.counts[pending] + c.counts[ready] + c.counts[waiting]
-	if len(c.live.all) > 0 || !c.sealed() && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
+	if len(c.live.all) > 0 || !c.sealed() && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.outsideHours() != ""))) {
 		return false
 	}
-	if c.lingers() || (c.rereading || c.opts.Watch && !c.gaveUp) && c.draining == "" {
+	if c.awaitsOffers() || (c.rereading || c.opts.Watch && !c.gaveUp) && c.draining == "" {
 		return false
 	}
 	for i := range c.hands {
 		c.hands[i].until = 0
 	}
 	c.yield()
-	c.leaveRetries()
+	c.abandonRetries()
 	if !c.opts.Ends.IsZero() {
-		c.tellLate()
+		c.warnExceeding()
 	}
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp, Lost: c.wasted.take()})
@@ -354,15 +354,15 @@ func (c *Core) onlyGPUs() bool {
 		}
 	}
 	for _, cl := range c.classes {
-		if !cl.gpus && c.head(cl) >= 0 {
+		if !cl.gpus && c.firstOf(cl) >= 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// nextTime returns when the next thing happens by time alone, and when that may let some job
-// start; 0 for never. Most of the times only something is to be read.
+// nextTime returns when the next timed event is due, and when a timed event may let a job start; 0
+// for never. Most timed events are readings.
 func (c *Core) nextTime() (at, fill time.Duration) {
 	first := func(of *time.Duration) func(time.Duration) {
 		return func(t time.Duration) {
@@ -376,10 +376,10 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		by(d.at)
 	}
 	c.health.nextTrial(c.live.started, by)
-	if hours := c.b.Settings.Hours; c.closed() != "" && c.firstReady() >= 0 {
-		by(c.now.Boot + hours.Opens(c.here()).Sub(c.now.Wall))
+	if hours := c.b.Settings.Hours; c.outsideHours() != "" && c.firstReady() >= 0 {
+		by(c.now.Boot + hours.Opens(c.localTime()).Sub(c.now.Wall))
 	}
-	c.nextCall(by)
+	c.nextYield(by)
 	for _, m := range c.moves {
 		by(m.began + whole)
 		by(m.began + handOverFor)

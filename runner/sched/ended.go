@@ -58,7 +58,7 @@ func (ev Ended) on(c *Core) {
 	c.recordEnd(a, f)
 	c.watch(a, f)
 	if c.onPool(a) {
-		c.readings.list(c.health.ended(c.now.Boot, a, s, f, c.another)...)
+		c.readings.list(c.health.ended(c.now.Boot, a, s, f, c.canRunElsewhere)...)
 	}
 	switch {
 	case a.job >= 0 && !c.begun: // its job is judged by this end like by those before the run
@@ -74,7 +74,7 @@ func (ev Ended) on(c *Core) {
 		}
 		c.decide(a, f, ev.Displaced)
 	}
-	c.moveOn(a)
+	c.unblockAfter(a)
 	c.answered(a)
 }
 
@@ -91,8 +91,8 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Elapsed.Seconds(), e.Metrics, e.PeakHost
 	f.Measured, f.LogTo = e.Measured, e.LogTo
 	f.PeakMemory, f.PeakReadings, f.Preallocated = a.peak, a.readings, a.hogs
-	if len(a.seats) > 1 {
-		for _, s := range a.seats {
+	if len(a.gpuUses) > 1 {
+		for _, s := range a.gpuUses {
 			f.PeakEach = append(f.PeakEach, s.peak)
 		}
 	}
@@ -140,12 +140,12 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	return f
 }
 
-// byStop is why a job is cancelled.
+// byStop is the reason of a job cancelled by the user.
 const byStop = "by gpurun stop"
 
 // stopped returns why an attempt that is over was stopped, or "". An attempt does not
 // count as stopped if it ended on its own before the reason was recorded and no signal
-// ever reached it: news of its end was just late.
+// reached it: the report of its end was just late.
 func (a *attempt) stopped(e Ended) string {
 	if a.stop == state.WhyResize && !e.Lost {
 		return e.Why // it may have ended on its own, or not have been asked
@@ -226,7 +226,7 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// decide moves a job on after one of its attempts ended, perhaps because it had to make room.
+// decide moves a job on after the end of an attempt, which may have been displaced.
 func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 	id := a.job
 	again := false // it runs again, which spends no retry
@@ -246,7 +246,7 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 		}
 	default:
 		if f.Uncharged == "" {
-			c.failedOnce(id, phaseOf(f.State), f, a.grant.Memory)
+			c.countFailure(id, phaseOf(f.State), f, a.grant.Memory)
 			return
 		}
 		if !displaced && !c.health.excuse(id) {
@@ -263,20 +263,20 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 	}
 }
 
-// postpone leaves a job to the next run.
+// postpone defers a job to the next run.
 func (c *Core) postpone(id int32, why string) {
 	c.holdJob(id)
 	c.do(Warn{Text: fmt.Sprintf("%s is not tried again in this run, the next one does: %s, and there was no other for it", c.name(id), why)})
 }
 
-// failedOnce counts a failed attempt and schedules the next one or ends the job.
-func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
+// countFailure counts a failed attempt, and schedules a retry or ends the job.
+func (c *Core) countFailure(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	j := &c.jobs[id]
 	r, last := &c.spec(id).Retry, !c.retries(id) || f.NoRetry != ""
 	j.failures++
 	switch {
 	case last:
-		c.lose(id, p)
+		c.failPermanently(id, p)
 		return
 	case j.quit:
 		c.cancelUnstarted(id)
@@ -289,8 +289,9 @@ func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	heap.Push(&c.backoff, due{c.now.Boot + pause(r, int(j.failures)), id})
 }
 
-// lose ends a job that failed for good. The history already has its last end.
-func (c *Core) lose(id int32, p phase) {
+// failPermanently ends a job that failed without a retry left. The history already has its last
+// end.
+func (c *Core) failPermanently(id int32, p phase) {
 	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
 		all := append(c.failures.last, state.FailedJob{Job: c.name(id), ID: int(id), End: r.Fact, Log: r.Log})
 		c.failures.count, c.failures.last = c.failures.count+1, all[max(0, len(all)-maxFresh):]
@@ -309,7 +310,7 @@ func (c *Core) retries(id int32) bool {
 	return r.Max < 0 || int(c.jobs[id].failures) < r.Max
 }
 
-// noRetry returns why a failure is not followed by a retry that its job has left, or "".
+// noRetry returns why a failure is not retried although its job has a retry left, or "".
 func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
 	if f.ErrorType == "" || !c.retries(id) {
 		return ""
@@ -347,8 +348,7 @@ func pause(r *jobspec.Retry, n int) time.Duration {
 	return r.Delay
 }
 
-// grow makes the next attempt ask for more memory, up to the most that any GPU could ever
-// give.
+// grow makes the next attempt request more memory, up to the most that any GPU could ever offer.
 func (c *Core) grow(id int32, f state.Fact, granted gpu.Bytes) {
 	req := c.request(id)
 	more := func(now gpu.Bytes) gpu.Bytes {
@@ -371,13 +371,13 @@ func (c *Core) grow(id int32, f state.Fact, granted gpu.Bytes) {
 	c.grown[id] = max(now, most)
 }
 
-// memory returns how much host memory a job asks for now.
+// memory returns the host memory that a job currently requests.
 func (c *Core) memory(id int32) gpu.Bytes { return max(c.spec(id).Memory, c.grownHost[id]) }
 
-// mostOf returns how much of a GPU's memory the driver leaves to a job.
+// mostOf returns the part of a GPU's memory that the driver leaves to a job.
 func mostOf(total gpu.Bytes) gpu.Bytes { return total - total/32 }
 
-// most returns the most memory that any GPU could ever give to a request.
+// most returns the most memory that any GPU could ever offer to a request.
 func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
 	req.Part = false
 	for _, d := range c.pool.Devices() {
@@ -389,8 +389,8 @@ func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
 	return most
 }
 
-// leaveRetries records that the retries that jobs wait for do not start in this run.
-func (c *Core) leaveRetries() {
+// abandonRetries records that pending retries do not start in this run.
+func (c *Core) abandonRetries() {
 	for _, d := range c.backoff {
 		if c.jobs[d.id].phase == waiting && !c.broken {
 			c.jobs[d.id].attempt++
@@ -421,7 +421,7 @@ func (c *Core) nextRetry() (due, bool) {
 	return due{}, false
 }
 
-// due lets jobs retry that have waited long enough.
+// due starts the retries that are due.
 func (c *Core) due() {
 	for !c.sealed() {
 		d, ok := c.nextRetry()

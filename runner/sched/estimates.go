@@ -8,8 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// What is estimated stays apart from what it changes: the order of jobs, what they ask for, and the
-// class in which they wait are Core's.
+// Estimates are separate from their effects: Core has the order of jobs, their requests and their
+// classes.
 
 // seedGroupName returns the seed group of a job as facts have it; "" for none.
 func (c *Core) seedGroupName(id int32) string {
@@ -31,8 +31,8 @@ func (c *Core) seedGroup(id int32) *state.SeedGroup {
 // open reports whether a job waits for its start in this run.
 func (p phase) open() bool { return p == pending || p == ready || p == waiting }
 
-// recall reads what the history says of the batch, once.
-func (c *Core) recall() {
+// readEstimates reads the batch's past durations and memory from the history, once.
+func (c *Core) readEstimates() {
 	if c.usage.recalled || !c.b.Settings.Learn {
 		return
 	}
@@ -52,12 +52,12 @@ func (c *Core) recall() {
 	}
 }
 
-// foresee estimates, when the run begins, how long its jobs take.
-func (c *Core) foresee() {
+// estimateDurations estimates the jobs' durations when the run begins.
+func (c *Core) estimateDurations() {
 	if c.counts[pending] == 0 {
 		return
 	}
-	c.recall()
+	c.readEstimates()
 	if len(c.usage.seconds) == 0 {
 		return
 	}
@@ -70,25 +70,25 @@ func (c *Core) foresee() {
 	c.rank()
 }
 
-// expect counts a job that waits for its start with what its group takes.
+// expect adds a waiting job's estimated duration to the expected total.
 func (c *Core) expect(id int32) {
 	takes, _ := c.seedGroup(id).Took()
 	c.usage.expect(id, takes)
 }
 
-// Expected returns what a job is expected to take, and how that is known: from runs of
-// jobs like it, else from those of the batch. It is 0 if there is nothing to go by.
+// Expected returns a job's estimated duration, and the number of runs of similar jobs that it is
+// based on; without any, the estimate is of the batch. It is 0 without an estimate.
 func (c *Core) Expected(id int) (takes time.Duration, runs int) {
 	if g := c.seedGroup(int32(id)); g != nil && len(g.Seconds) > 0 {
 		median, _ := g.Took()
 		return median, len(g.Seconds)
 	}
-	c.recall()
+	c.readEstimates()
 	return c.usage.usual(), 0
 }
 
-// Learned returns what is set aside on each GPU for a job that does not say what it
-// needs, and how many runs of jobs like it say so; 0 if they do not say either.
+// Learned returns the memory reserved on each GPU for a job without gpu_memory, and the number of
+// runs of similar jobs that it is based on; 0 if there are too few.
 func (c *Core) Learned(id int) (memory gpu.Bytes, runs int) {
 	s := c.spec(int32(id))
 	return setAside(s, c.seedGroup(int32(id)), func() gpu.Bytes {
@@ -99,11 +99,10 @@ func (c *Core) Learned(id int) (memory gpu.Bytes, runs int) {
 	})
 }
 
-// Request returns what a job asks for now.
+// Request returns a job's current request.
 func (c *Core) Request(id int) gpu.Request { return c.request(int32(id)) }
 
-// recordEnd records the end of an attempt, and has the jobs of its group that are ready ask
-// for what was learned from it.
+// recordEnd records the end of an attempt, and updates the requests of ready jobs in its group.
 func (c *Core) recordEnd(a *attempt, f state.Fact) {
 	before, _ := c.seedGroup(a.job).Memory()
 	c.record(a.file, a.job, f)

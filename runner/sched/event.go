@@ -15,12 +15,12 @@ type Now struct {
 	Wall time.Time     // UTC
 }
 
-// An Event is something that happened outside the core, or a person's request. Its
-// method is what the core does about it.
+// An Event is something that happened outside the core, or a user's request. Its method is the
+// core's response.
 type Event interface{ on(c *Core) }
 
-// Looked brings what the file system shows about the jobs that last ended in success, by
-// ID. It comes before Began, if at all.
+// Looked brings the evidence in the file system about jobs that last succeeded, by ID. It comes
+// before Began, if at all.
 type Looked struct{ Evidence map[int]Evidence }
 
 // Began is the first event of a run. The core answers with an Adopt for every attempt
@@ -34,9 +34,9 @@ type Observed struct {
 	Quick bool
 }
 
-// Noticed brings what other runs of this host claim and wish for, without a reading: some
+// ClaimsChanged brings what other runs of this host claim and wish for, without a reading: some
 // of it has just changed.
-type Noticed struct {
+type ClaimsChanged struct {
 	Claims []gpu.Claim
 	Wishes []gpu.Wish
 }
@@ -93,7 +93,7 @@ type Backgrounded struct {
 	PID         int
 }
 
-// Suspended reports that a cluster has suspended an attempt that runs, or has it go on.
+// Suspended reports that a cluster has suspended or resumed a running attempt.
 type Suspended struct {
 	UniID string
 	Is    bool
@@ -103,7 +103,7 @@ type Suspended struct {
 // timeout, or for a resize.
 type StopAnnounced struct{ UniID, Why string }
 
-// Declined reports that an attempt was not asked to save its work, and continues.
+// Declined reports that the engine did not ask an attempt to save its work, so it continues.
 type Declined struct{ UniID, Why string }
 
 // Ended reports the raw end of an attempt, with what it left; the core decides what it means.
@@ -124,7 +124,7 @@ type Ended struct {
 	Warning  string            // for the summary; decides nothing
 }
 
-// A Cause is what ended an attempt that failed, as far as it can be read.
+// A Cause is what ended a failed attempt, as far as known.
 type Cause int
 
 const (
@@ -135,7 +135,7 @@ const (
 	OutputMissing              // an output that it declares is not there, despite exit 0
 )
 
-// Published reports that a Quarantine is where readings find it.
+// Published reports that a Quarantine is visible to readings.
 type Published struct{ UUID gpu.UUID }
 
 // ProgressSampled answers SampleProgress, for those attempts that are still there.
@@ -157,7 +157,7 @@ type StopRequested struct {
 	Why   string // for display: "Ctrl-C", "SIGTERM", "gpurun stop"
 }
 
-// ForgetRequested makes jobs' last success count no longer, from the next run on.
+// ForgetRequested makes jobs' last successes stop counting, from the next run on.
 type ForgetRequested struct{ Jobs []int }
 
 func (ev ForgetRequested) on(c *Core) {
@@ -181,7 +181,7 @@ func (ev DoneRequested) on(c *Core) {
 	for _, n := range ev.Jobs {
 		facts[n] = DoneFact(c.name(int32(n)), c.b.Jobs[n].Key.String(), c.now, ev.Without)
 	}
-	for i, done := range c.learnEnds(facts) {
+	for i, done := range c.applyEnds(facts) {
 		if done {
 			c.set(int32(i), succeeded)
 		}
@@ -207,8 +207,8 @@ func DoneFact(job, key string, now Now, without bool) state.Fact {
 	}
 }
 
-// TakeOverRequested records successes that another ledger has, of jobs that do not run, and
-// judges these jobs again.
+// TakeOverRequested records another ledger's successes of jobs that do not run, and judges these
+// jobs again.
 type TakeOverRequested struct {
 	Facts    map[int]state.Fact // by job
 	Evidence map[int]Evidence
@@ -235,7 +235,7 @@ type Prepare struct {
 	Note    string        // for a warning: what could not be considered in judging the GPUs; usually ""
 }
 
-// Discard: release what Prepared brought; the attempt will not start.
+// Discard: undo a Prepare; the attempt will not start.
 type Discard struct{ UniID string }
 
 // Yield: release these GPUs from the claim of an attempt that is over. Until then they
@@ -254,11 +254,10 @@ type Offer struct {
 	To    string // ID of the run
 }
 
-// Wish: tell other runs what this run waits for; without asks, that it waits for nothing.
+// Wish: publish this run's waiting requests; without any, withdraw the wish.
 type Wish struct{ gpu.Wish }
 
-// Gather: make a gathering claim on a GPU, under a name that stands for no attempt. Answered by
-// Gathered.
+// Gather: make a gathering claim on a GPU, under a name of its own. Answered by Gathered.
 type Gather struct {
 	UniID string
 	Job   string // it is for
@@ -268,7 +267,7 @@ type Gather struct {
 // Ungather: end a gathering claim.
 type Ungather struct{ UniID string }
 
-// Launch: have the engine start the attempt. Its start is already in the ledger.
+// Launch: start the attempt, whose start is already in the ledger.
 type Launch struct {
 	Job        int
 	UniID      string
@@ -276,7 +275,7 @@ type Launch struct {
 	Rank       int    // of the job, among all
 }
 
-// End: have the engine stop an attempt.
+// End: stop an attempt.
 type End struct {
 	UniID string
 	Why   string // state.Why…
@@ -285,17 +284,17 @@ type End struct {
 	Unbegun bool // only if it still waits in the queue of a cluster; else nothing happens to it
 }
 
-// Hold: have a cluster keep an attempt in its queue, or release it.
+// Hold: keep an attempt in the cluster's queue, or release it.
 type Hold struct {
 	UniID   string
 	Release bool
 }
 
-// Limit: have a cluster run no more attempts at a time than this; 0 jobs and -1 GPUs mean any number.
+// Limit: bound the attempts that a cluster runs concurrently; 0 jobs and -1 GPUs mean any number.
 type Limit struct{ Jobs, GPUs int }
 
-// Save: have the engine ask an attempt to save its work for a resize, and stop it after a while.
-// Answered by StopAnnounced or Declined.
+// Save: ask an attempt to save its work for a resize, and stop it after a while. Answered by
+// StopAnnounced or Declined.
 type Save struct {
 	UniID  string
 	Signal string        // "USR1"
@@ -305,7 +304,7 @@ type Save struct {
 // Adopt: ask the engine about an attempt of an earlier run.
 type Adopt struct{ Attempt state.Attempt }
 
-// Warn: tell the user something right away.
+// Warn: show the user a warning immediately.
 type Warn struct{ Text string }
 
 // Ack: let the engine proceed with the stop that StopAnnounced brought.
@@ -319,7 +318,7 @@ type Read struct {
 	Processes bool
 }
 
-// SampleProgress: find out how much these attempts have done, answered by ProgressSampled.
+// SampleProgress: sample the CPU time and output of these attempts. Answered by ProgressSampled.
 type SampleProgress struct{ UniIDs []string }
 
 // Quarantine: publish it, answered by Published.

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// wishing is what this run has told others that it waits for.
+// wishing tracks the wish that this run has published.
 type wishing struct {
 	published   gpu.Wish
 	publishedAt time.Duration
@@ -23,8 +23,8 @@ type wishing struct {
 	asked       requests
 }
 
-// requests are what this run waits for, and what they were computed from: most steps leave them as
-// they are, and with many jobs they would be most of a step's work.
+// requests caches this run's waiting requests with their inputs. Most steps do not change them,
+// and with many jobs computing them would dominate a step.
 type requests struct {
 	of   []askedFor
 	room int
@@ -50,29 +50,29 @@ const (
 	lookEvery = time.Second
 )
 
-// on learns what other runs claim and wish for now. A GPU that one of them offers to this
-// run is read at once; otherwise a change is a reason to read all GPUs, if a job waits.
-func (ev Noticed) on(c *Core) {
+// on updates the claims and wishes of other runs. It reads a GPU offered to this run immediately;
+// after any other change it reads all GPUs, if a job waits.
+func (ev ClaimsChanged) on(c *Core) {
 	if c.pool == nil {
 		return
 	}
 	c.pool.ObserveOthers(c.now.Boot, ev.Claims, ev.Wishes)
 	c.refill = true
-	if !slices.EqualFunc(ev.Claims, c.heard, alike) {
+	if !slices.EqualFunc(ev.Claims, c.heard, sameClaim) {
 		c.readings.next = min(c.readings.next, c.readings.all.at+lookEvery)
 	}
 	c.heard = ev.Claims
-	c.welcome()
+	c.receiveOffers()
 }
 
-// alike reports whether a claim has not changed: how much of it is in use is no change.
-func alike(a, b gpu.Claim) bool {
+// sameClaim reports whether two claims are equal except for their use.
+func sameClaim(a, b gpu.Claim) bool {
 	a.Taken, b.Taken = 0, 0
 	return a == b
 }
 
-// welcome begins the hand-over of GPUs that other runs offer to this one.
-func (c *Core) welcome() {
+// receiveOffers begins the hand-over of GPUs that other runs offer to this one.
+func (c *Core) receiveOffers() {
 	for _, id := range c.pool.Offered() {
 		if !slices.ContainsFunc(c.hands, func(h handOver) bool { return h.id == id }) {
 			c.hands = append(c.hands, handOver{id: id, open: true, began: c.now.Boot, due: c.now.Boot, pause: handOverFirst, dealt: true, given: true})
@@ -80,8 +80,8 @@ func (c *Core) welcome() {
 	}
 }
 
-// deal decides who gets the GPUs that attempts of this run have just left.
-func (c *Core) deal() {
+// dealFreed decides which run gets the GPUs that attempts of this run have just left.
+func (c *Core) dealFreed() {
 	if c.pool == nil || len(c.hands) == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (c *Core) deal() {
 			continue
 		}
 		if !wanted {
-			c.pool.Turns.SetWish(c.wants())
+			c.pool.Turns.SetWish(c.currentWish())
 			wanted = true
 		}
 		turn, ok := c.pool.Turns.Next(c.now.Boot, h.id, c.undealt()...)
@@ -107,7 +107,7 @@ func (c *Core) deal() {
 	}
 }
 
-// offer lets another run have a GPU that an attempt of this run has left.
+// offer offers another run a GPU that an attempt of this run has left.
 func (c *Core) offer(h *handOver, turn gpu.Turn) {
 	h.turn, h.dealt = turn, true
 	h.open, h.until = false, c.now.Boot+c.pool.Turns.Courtesy()
@@ -115,7 +115,7 @@ func (c *Core) offer(h *handOver, turn gpu.Turn) {
 	c.do(Offer{UniID: h.claim, UUID: h.id, To: turn.Run})
 }
 
-// undealt returns the GPUs that attempts of this run have left and that are nobody's turn yet.
+// undealt returns the GPUs that attempts of this run have left and that are not dealt yet.
 func (c *Core) undealt() (ids []gpu.UUID) {
 	for i := range c.hands {
 		if h := &c.hands[i]; h.claim != "" && !h.dealt && !slices.Contains(c.excluded, h.id) {
@@ -125,8 +125,8 @@ func (c *Core) undealt() (ids []gpu.UUID) {
 	return ids
 }
 
-// settleOffers ends the offers that were taken, those that were not in time, and those that
-// their run no longer wants: the GPU is then dealt again, among the others.
+// settleOffers ends the offers that were taken, that expired, or that their run no longer wants. It
+// deals the GPUs of the latter two again.
 func (c *Core) settleOffers() {
 	for i := range c.hands {
 		h := &c.hands[i]
@@ -159,14 +159,14 @@ func (c *Core) offersBefore(i int) (n int) {
 	return n
 }
 
-// lingers reports whether a run that has nothing left to do waits for those to whom it
-// offers GPUs: its offers end with it. After lookEvery they find out about free GPUs anyway.
-func (c *Core) lingers() bool {
+// awaitsOffers reports whether a finished run waits for the runs it offers GPUs to, because its
+// offers end with it. After lookEvery those runs notice free GPUs anyway.
+func (c *Core) awaitsOffers() bool {
 	return !c.stopping && slices.ContainsFunc(c.hands, func(h handOver) bool { return h.until > 0 && c.now.Boot-h.began < lookEvery })
 }
 
-// wants returns what this run waits for.
-func (c *Core) wants() gpu.Wish {
+// currentWish returns this run's wish.
+func (c *Core) currentWish() gpu.Wish {
 	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On, HostResources: c.live.withoutGPUs}
 	w.All = c.reserved()
 	if c.pool != nil {
@@ -178,15 +178,15 @@ func (c *Core) wants() gpu.Wish {
 	if c.pool == nil || c.sealed() || c.gaveUp || !c.begun || c.slots() != nil {
 		return w
 	}
-	w.Requests = c.asks()
+	w.Requests = c.wishRequests()
 	return w
 }
 
-// asks returns what the waiting jobs need, in their order.
-func (c *Core) asks() []gpu.WishRequest {
+// wishRequests returns the requests of the waiting jobs, in their order.
+func (c *Core) wishRequests() []gpu.WishRequest {
 	now := requests{room: c.pool.Room(c.now.Boot), host: c.pool.Host(), not: len(c.excluded)}
 	for _, cl := range c.classes {
-		if id := c.head(cl); id >= 0 && cl.impossible == "" && c.full(id) == nil && c.quota(id) == nil && (cl.gpus || c.space(id) != nil) {
+		if id := c.firstOf(cl); id >= 0 && cl.impossible == "" && c.full(id) == nil && c.quota(id) == nil && (cl.gpus || c.space(id) != nil) {
 			now.of = append(now.of, askedFor{cl, min(len(cl.jobs), c.pool.Size())})
 		}
 	}
@@ -231,7 +231,7 @@ func (c *Core) space(id int32) *schema.Wait {
 	return waits(code, "%s", l.Why(c.reserved(), cl.HostResources))
 }
 
-// reserved returns the cores and the memory that jobs of this run have.
+// reserved returns the cores and host memory of this run's jobs.
 func (c *Core) reserved() gpu.HostResources {
 	all := c.live.reserved
 	for _, m := range c.moves {
@@ -240,8 +240,8 @@ func (c *Core) reserved() gpu.HostResources {
 	return all
 }
 
-// lack returns why what other runs hold of the host's cores and memory, or wait for and get first,
-// leaves too little for one more job with a need, when this run holds own, or nil.
+// lack returns why other runs leave too few cores or too little host memory for one more job, given
+// that this run holds own; nil if enough is left. Runs ahead in the queue count too.
 func (c *Core) lack(need, own gpu.HostResources) *gpu.Shortage {
 	if c.pool == nil {
 		return nil
@@ -249,8 +249,8 @@ func (c *Core) lack(need, own gpu.HostResources) *gpu.Shortage {
 	return c.pool.Turns.Shortage(c.now.Boot, own, need)
 }
 
-// overcommits reports whether an attempt, which holds its part, and those of other runs need more
-// cores or memory than the host has.
+// overcommits reports whether an attempt and those of other runs together need more cores or
+// memory than the host has.
 func (c *Core) overcommits(a *attempt) bool {
 	own := c.live.reserved
 	own.Add(a.grant.HostResources, -1)
@@ -262,15 +262,15 @@ func (c *Core) reserve() {
 	if c.theirs, c.turnChanges = nil, 0; c.pool == nil || !c.pool.Turns.HasRivals() {
 		return
 	}
-	c.pool.Turns.SetWish(c.wants())
+	c.pool.Turns.SetWish(c.currentWish())
 	c.theirs, c.turnChanges = c.pool.Turns.Theirs(c.now.Boot)
 }
 
-// wish publishes what this run waits for, if that has changed.
+// wish publishes this run's wish if it has changed.
 func (c *Core) wish() {
 	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Background: c.b.Settings.Background, HostResources: c.live.withoutGPUs}
 	if c.waiter.id >= 0 || c.squeezed {
-		w = c.wants()
+		w = c.currentWish()
 	}
 	c.since = w.Since
 	same := w.HostResources == c.published.HostResources && w.Gathers == c.published.Gathers && len(w.Requests) == len(c.published.Requests) && (len(w.Requests) == 0 || reflect.DeepEqual(w.Requests, c.published.Requests))
@@ -291,8 +291,8 @@ func (c *Core) wish() {
 	c.do(Wish{w})
 }
 
-// offeredWhy says to whom a GPU is offered that an attempt of this run has left, or "".
-func (c *Core) offeredWhy(id gpu.UUID) string {
+// offeredTo describes the offer of a GPU that an attempt of this run has left, or returns "".
+func (c *Core) offeredTo(id gpu.UUID) string {
 	for i := range c.hands {
 		if h := &c.hands[i]; h.id == id && h.until > 0 {
 			return h.turn.Why
@@ -304,16 +304,16 @@ func (c *Core) offeredWhy(id gpu.UUID) string {
 // A background run stops a job when a foreground wish needs its GPUs, and all of its jobs
 // when its hours end. They go back to where they were, and spend no retry.
 
-// attendEvery is how often a run of which no job waits reads all GPUs, to find out about wishes of
-// which it got no notice, or about free GPUs for those who want to know.
+// attendEvery is how often a run without waiting jobs reads all GPUs, in case it missed a wish or
+// must notify its user of free GPUs.
 const attendEvery = time.Minute
 
-// giveWay stops what has to go now.
-func (c *Core) giveWay() {
+// yieldToForeground stops the background jobs that must make room now.
+func (c *Core) yieldToForeground() {
 	if c.giveWayAt = 0; !c.b.Settings.Background || len(c.live.all) == 0 {
 		return
 	}
-	why := c.closed()
+	why := c.outsideHours()
 	for _, a := range c.live.all {
 		if why != "" {
 			c.preempt(a, why)
@@ -331,8 +331,7 @@ func (c *Core) giveWay() {
 	}
 }
 
-// preempt stops an attempt that has to go, if there is a reason and it is not being
-// stopped already.
+// preempt stops an attempt, if there is a reason and it is not being stopped already.
 func (c *Core) preempt(a *attempt, why string) {
 	if why == "" || a.stop != "" || a.asked {
 		return
@@ -342,11 +341,10 @@ func (c *Core) preempt(a *attempt, why string) {
 	c.endAttempt(a, state.WhyPreempted, false)
 }
 
-// attends reports whether all GPUs are to be read although no job waits for one: what
-// others hold keeps a job from starting, or what they wish for decides whether this run's
-// jobs may stay.
-func (c *Core) attends() bool {
-	if c.squeezed || c.tellsFree() && c.now.Boot >= c.readings.all.at+attendEvery {
+// watchesOthers reports whether to read all GPUs although no job waits for one: because other runs'
+// resources prevent a start, or because their wishes may preempt this run's jobs.
+func (c *Core) watchesOthers() bool {
+	if c.squeezed || c.notifiesFree() && c.now.Boot >= c.readings.all.at+attendEvery {
 		return true
 	}
 	if !c.b.Settings.Background || c.live.onGPUs == 0 {
@@ -355,13 +353,13 @@ func (c *Core) attends() bool {
 	return c.pool.Turns.ForegroundWaits() || c.now.Boot >= c.readings.all.at+attendEvery
 }
 
-// tellsFree reports whether anybody is to get news of free GPUs.
-func (c *Core) tellsFree() bool {
+// notifiesFree reports whether a notification target subscribes to free GPUs.
+func (c *Core) notifiesFree() bool {
 	return c.begun && slices.ContainsFunc(c.b.Settings.Notify, func(n jobspec.Notify) bool { return slices.Contains(n.On, "gpus_free") })
 }
 
-// nextCall calls by with the times at which giveWay may have something to do.
-func (c *Core) nextCall(by func(time.Duration)) {
+// nextYield calls by with the times at which yieldToForeground may have something to do.
+func (c *Core) nextYield(by func(time.Duration)) {
 	if !c.b.Settings.Background || len(c.live.all) == 0 {
 		return
 	}

@@ -17,32 +17,32 @@ import (
 // GPU could otherwise swamp it by the million.
 const maxPreparing = 64
 
-// A head is the first ready job, in the last fill, that found none of something.
-type head struct {
+// A firstInLine is the first ready job, in the last fill, that lacked some resource.
+type firstInLine struct {
 	id    int32         // -1 when there is none
-	first int32         // the one whose patience counts; same as id, except in fills that a limit cut short
+	first int32         // the job whose patience counts; same as id, except in fills that a limit cut short
 	since time.Duration // when it became first
 }
 
-var nobody = head{id: -1, first: -1}
+var noneInLine = firstInLine{id: -1, first: -1}
 
-func (h *head) wait(id int32, now time.Duration) {
+func (h *firstInLine) wait(id int32, now time.Duration) {
 	h.id = id
 	if h.first != id {
 		h.first, h.since = id, now
 	}
 }
 
-// waiter is the head that found no GPU.
+// waiter is the first job in line for a GPU.
 type waiter struct {
-	head
+	firstInLine
 	kept  []gpu.UUID    // GPUs that smaller jobs must leave to it
 	free  int           // how many of these it could use already
 	alone time.Duration // since when it has waited with this run holding no GPU; 0 if the run holds one
 }
 
-// impatient reports whether others must leave to a head what it waits for.
-func (c *Core) impatient(h *head) bool {
+// patienceOver reports whether other jobs must leave a resource to the first in line.
+func (c *Core) patienceOver(h *firstInLine) bool {
 	return h.id >= 0 && c.now.Boot-h.since >= c.b.Settings.Patience
 }
 
@@ -67,20 +67,20 @@ func (c *Core) fill() {
 	c.reserve()
 	c.resume()
 	if !c.opts.Ends.IsZero() {
-		c.leaveLate()
+		c.holdExceeding()
 	}
-	var order pile[*class]
+	var order priorityQueue[*class]
 	for _, cl := range c.classes {
-		if c.head(cl) >= 0 {
+		if c.firstOf(cl) >= 0 {
 			order = append(order, cl)
 		}
 	}
 	heap.Init(&order)
 	for len(order) > 0 && c.slots() == nil && c.counts[preparing] < maxPreparing {
 		cl := order[0]
-		id := c.head(cl)
+		id := c.firstOf(cl)
 		started := false
-		if c.late(id) != nil {
+		if c.exceedsAllocation(id) != nil {
 			c.refill = true // something was started: when that is prepared, the next fill holds it
 		} else if c.full(id) != nil {
 			c.awaitPool(id)
@@ -93,7 +93,7 @@ func (c *Core) fill() {
 				c.outOfSpace.wait(id, c.now.Boot)
 			}
 		}
-		if started && c.head(cl) >= 0 {
+		if started && c.firstOf(cl) >= 0 {
 			heap.Fix(&order, 0)
 		} else {
 			heap.Pop(&order)
@@ -101,8 +101,8 @@ func (c *Core) fill() {
 	}
 }
 
-// startJob grants a job what it asks for and has it prepared. It returns false if no GPU
-// is free for it.
+// startJob grants a job its request and prepares its start. It returns false if no GPU is free for
+// it.
 func (c *Core) startJob(id int32) bool {
 	cl := c.jobs[id].class
 	// If something easier has already found no GPU, there is no need to look. That keeps
@@ -124,7 +124,7 @@ func (c *Core) startJob(id int32) bool {
 	if c.waiter.id < 0 {
 		c.waiter.wait(id, c.now.Boot)
 		c.keep(cl.req)
-		if c.collect(cl.req); ok { // until they have been read
+		if c.planGathering(cl.req); ok { // until they have been read
 			c.waiter.kept = append(c.waiter.kept, g.UUIDs...)
 			c.gathering.IDs = slices.DeleteFunc(c.gathering.IDs, func(id gpu.UUID) bool { return !c.gathering.has(id) })
 		}
@@ -132,8 +132,7 @@ func (c *Core) startJob(id int32) bool {
 	return false
 }
 
-// current reports whether it is known who is on the GPUs of a grant now. If not, they are read
-// at once.
+// current reports whether the readings of a grant's GPUs are current. If not, it requests new ones.
 func (c *Core) current(g gpu.Grant) bool {
 	if len(g.UUIDs) == 0 {
 		return true
@@ -149,26 +148,26 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 	if !cl.gpus || c.gaveUp {
 		return gpu.Grant{}, !cl.gpus
 	}
-	aside := c.aside(id)
+	aside := c.unavailable(id)
 	if avoid := c.breaker.avoided(c.template(id), c.b.Settings.Breaker); len(avoid) > 0 {
 		if g, ok := c.pool.Find(c.now.Boot, cl.req, slices.Concat(aside, avoid)); ok {
 			return g, true
 		}
 	}
 	g, ok := c.pool.Find(c.now.Boot, cl.req, aside)
-	if req := cl.req; !ok && req.Avoid != "" && !c.elsewhere(id, req, aside) {
+	if req := cl.req; !ok && req.Avoid != "" && !c.waitsForOtherGPUs(id, req, aside) {
 		req.Avoid = ""
 		return c.pool.Find(c.now.Boot, req, aside)
 	}
 	return g, ok
 }
 
-// elsewhere reports whether a job waits for GPUs other than those that it avoids: there
-// are enough that are free or that this run's jobs hold, and its patience is not over. After a
-// death with a signature it waits whoever holds them, until nothing else of the run is left.
-func (c *Core) elsewhere(id int32, req gpu.Request, aside []gpu.UUID) bool {
+// waitsForOtherGPUs reports whether a job waits for GPUs other than those that it avoids. Enough of
+// them must be free or held by this run, and its patience must not be over. After a death with a
+// signature it waits regardless of their holders, until no other job of the run is left.
+func (c *Core) waitsForOtherGPUs(id int32, req gpu.Request, aside []gpu.UUID) bool {
 	if c.health.signed(id) {
-		others := func(cl *class) bool { return c.head(cl) >= 0 && cl.req.Avoid == "" }
+		others := func(cl *class) bool { return c.firstOf(cl) >= 0 && cl.req.Avoid == "" }
 		return len(c.live.all)+len(c.moves)+c.counts[waiting] > 0 || slices.ContainsFunc(c.classes, others)
 	}
 	if w := &c.waiter; w.first == id && c.now.Boot-w.since >= c.b.Settings.Patience {
@@ -178,8 +177,8 @@ func (c *Core) elsewhere(id int32, req gpu.Request, aside []gpu.UUID) bool {
 	return len(free)+len(ours) >= req.Min
 }
 
-// another reports whether a job could ever run on GPUs other than these.
-func (c *Core) another(id int32, ids []gpu.UUID) bool {
+// canRunElsewhere reports whether a job could ever run on GPUs other than these.
+func (c *Core) canRunElsewhere(id int32, ids []gpu.UUID) bool {
 	if c.pool == nil {
 		return false
 	}
@@ -196,17 +195,17 @@ func (c *Core) another(id int32, ids []gpu.UUID) bool {
 // as they would suffice.
 func (c *Core) keep(req gpu.Request) {
 	w := &c.waiter
-	if !c.impatient(&w.head) {
+	if !c.patienceOver(&w.firstInLine) {
 		return
 	}
-	free, ours := c.pool.Candidates(c.now.Boot, req, c.aside(w.id))
+	free, ours := c.pool.Candidates(c.now.Boot, req, c.unavailable(w.id))
 	if len(free)+len(ours) >= req.Min {
 		w.kept = slices.Concat(free, ours)
 		w.free = len(free)
 	}
 }
 
-// grant reserves what a job was given and has the edge prepare its start.
+// grant reserves a job's grant and prepares its start.
 func (c *Core) grant(id int32, g gpu.Grant) {
 	cl := c.jobs[id].class
 	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1)}
@@ -234,15 +233,15 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	}
 	c.set(id, preparing)
 	c.take(&attempt{
-		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, pool: cl.pool, asks: c.orders(cl),
+		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, pool: cl.pool, asks: c.requestedGPUs(cl),
 		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
 	})
 	c.do(prepare)
 }
 
-// late returns why a job is left that takes longer, by what jobs like it took, than the cluster's job
-// lasts in which the run is; nil if it may start. A job of which nothing is known may.
-func (c *Core) late(id int32) *schema.Wait {
+// exceedsAllocation returns why a job does not start: similar jobs took longer than the rest of the
+// surrounding cluster job. It returns nil if the job may start, or without an estimate.
+func (c *Core) exceedsAllocation(id int32) *schema.Wait {
 	if c.opts.Ends.IsZero() {
 		return nil
 	}
@@ -258,32 +257,32 @@ func (c *Core) late(id int32) *schema.Wait {
 	return w
 }
 
-// leaveLate holds the jobs that are next and have become late.
-func (c *Core) leaveLate() {
+// holdExceeding holds the next jobs that exceed the allocation by now.
+func (c *Core) holdExceeding() {
 	for _, cl := range c.classes {
-		for id := c.head(cl); id >= 0 && c.late(id) != nil; id = c.head(cl) {
+		for id := c.firstOf(cl); id >= 0 && c.exceedsAllocation(id) != nil; id = c.firstOf(cl) {
 			c.holdJob(id)
 		}
 	}
 }
 
-// leaves reports whether a job is left for that reason.
+// leaves reports whether a job was held for exceeding the allocation.
 func (c *Core) leaves() bool {
-	return !c.opts.Ends.IsZero() && slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.late(id) != nil })
+	return !c.opts.Ends.IsZero() && slices.ContainsFunc(c.graph.order, func(id int32) bool { return c.jobs[id].phase == held && c.exceedsAllocation(id) != nil })
 }
 
-// tellLate says at the end which jobs are left for that reason.
-func (c *Core) tellLate() {
+// warnExceeding reports at the end the jobs that exceeded the allocation.
+func (c *Core) warnExceeding() {
 	n, text := 0, ""
 	for i := range c.jobs {
-		if w := c.late(int32(i)); c.jobs[i].phase == held && w != nil {
+		if w := c.exceedsAllocation(int32(i)); c.jobs[i].phase == held && w != nil {
 			if n++; n == 1 {
 				text = c.name(int32(i)) + " is " + w.Text
 			}
 		}
 	}
 	if n > 1 {
-		text += fmt.Sprintf("; so are %s more", many(n-1, "job"))
+		text += fmt.Sprintf("; so are %s more", plural(n-1, "job"))
 	}
 	if n > 0 {
 		c.do(Warn{Text: text})
@@ -291,8 +290,7 @@ func (c *Core) tellLate() {
 	}
 }
 
-// timeout returns how long a job may run, 0 for no limit, and the rule of the host if it
-// is what bounds that: a job keeps its GPUs no longer than the host allows.
+// timeout returns how long a job may run, 0 for no limit, and the host rule if that sets the limit.
 func (c *Core) timeout(id int32) (t time.Duration, limitedBy string) {
 	t = c.spec(id).Timeout
 	if c.pool == nil || c.spec(id).Request.Max == 0 {
@@ -304,7 +302,7 @@ func (c *Core) timeout(id int32) (t time.Duration, limitedBy string) {
 	return t, ""
 }
 
-// slots returns why no job at all may start now, or nil.
+// slots returns why no job may start now, or nil.
 func (c *Core) slots() *schema.Wait {
 	if c.paused {
 		return waits(schema.WaitPaused, "%s", pausedAll)
@@ -320,34 +318,34 @@ func (c *Core) slots() *schema.Wait {
 	if most := c.opts.MaxOpen; most > 0 && n >= most {
 		return waits(schema.WaitMaxConcurrent, "%d jobs are submitted and cluster.max_submitted is %d", n, most)
 	}
-	if why := c.closed(); why != "" {
+	if why := c.outsideHours(); why != "" {
 		w := waits(schema.WaitHours, "%s", why)
-		w.Until = schema.Time(c.b.Settings.Hours.Opens(c.here()))
+		w.Until = schema.Time(c.b.Settings.Hours.Opens(c.localTime()))
 		return w
 	}
 	return nil
 }
 
-// closed returns why the hours of this run let nothing start now, or "".
-func (c *Core) closed() string {
+// outsideHours returns why this run's hours allow no start now, or "".
+func (c *Core) outsideHours() string {
 	hours := c.b.Settings.Hours
-	why := hours.Closed(c.here())
+	why := hours.Closed(c.localTime())
 	if why == "" {
 		return ""
 	}
 	return fmt.Sprintf("%s (hours: %s)", why, hours)
 }
 
-// here returns the time of the day where the user is.
-func (c *Core) here() time.Time {
+// localTime returns the time of day in the user's time zone.
+func (c *Core) localTime() time.Time {
 	if c.opts.Zone == nil {
 		return c.now.Wall
 	}
 	return c.now.Wall.In(c.opts.Zone)
 }
 
-// aside returns the GPUs that a job may not take now.
-func (c *Core) aside(id int32) []gpu.UUID {
+// unavailable returns the GPUs that a job may not take now.
+func (c *Core) unavailable(id int32) []gpu.UUID {
 	aside := slices.Concat(c.excluded, c.health.resting, c.theirs)
 	for i := range c.hands {
 		if c.hands[i].until > 0 {
@@ -387,15 +385,14 @@ func wants(r gpu.Request) string {
 // maxReasons bounds the reasons that are listed one by one.
 const maxReasons = 4
 
-// Judged describes what a request asks for, and from how many runs that was learned, if it
-// was; and for each GPU that could ever serve it, whether that GPU is free now, and if not,
-// why.
-func Judged(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
+// DescribeVerdicts describes a request, with the number of runs it was learned from, and for each
+// GPU that could ever serve it whether the GPU is free, or why not.
+func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	words := wants(r)
 	if runs > 0 {
 		words = fmt.Sprintf("%s, learned from %d runs", strings.Replace(words, r.Memory.Asked(), r.Memory.Round(), 1), runs)
 	}
-	return words + "; " + together(verdicts, func(v gpu.Verdict) string {
+	return words + "; " + groupByReason(verdicts, func(v gpu.Verdict) string {
 		switch {
 		case !v.OK:
 			return v.Reason
@@ -406,9 +403,9 @@ func Judged(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	})
 }
 
-// together describes each GPU that could ever do with say and groups those with the same
-// description. GPUs with an empty description count as free.
-func together(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
+// groupByReason describes each GPU that could ever serve the request with say, and groups GPUs with
+// the same description. An empty description means free.
+func groupByReason(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
 	var reasons, words []string
 	alike := map[string][]int{} // GPU indices by reason
 	for _, v := range verdicts {

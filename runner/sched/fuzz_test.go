@@ -25,7 +25,7 @@ func FuzzCore(f *testing.F) {
 	for seed := range 40 {
 		data := make([]byte, 400)
 		for i := range data {
-			data[i] = byte(mix(uint64(seed), int32(i)))
+			data[i] = byte(splitmix(uint64(seed), int32(i)))
 		}
 		f.Add(data)
 	}
@@ -563,7 +563,7 @@ func (c *chaos) resizing() {
 			w.Requests = append(w.Requests, a)
 			c.wishes = append(c.wishes, w)
 		}
-		c.send(Noticed{c.claims, c.wishes})
+		c.send(ClaimsChanged{c.claims, c.wishes})
 	case 4:
 		for i := range c.devs {
 			c.busy = append(c.busy, change{i, c.now.Boot, 5 + 45*c.pick(3)})
@@ -740,7 +740,7 @@ func (c *chaos) compete() {
 		c.claims = append(c.claims, cl)
 	}
 	if c.chance(50) {
-		c.send(Noticed{Claims: c.claims, Wishes: c.wishes})
+		c.send(ClaimsChanged{Claims: c.claims, Wishes: c.wishes})
 	}
 }
 

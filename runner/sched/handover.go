@@ -8,7 +8,7 @@ import (
 	"gpurun/gpu"
 )
 
-// devices is what this run knows about GPUs beyond their readings.
+// devices tracks GPUs beyond their readings.
 type devices struct {
 	excluded []gpu.UUID // released for this run by stop --gpu
 	cooling  []cooldown // just lost to another run
@@ -22,9 +22,9 @@ type cooldown struct {
 	until time.Duration
 }
 
-// cool avoids GPUs that another run just took, for a moment that grows with each loss in
-// a row, and has them read again after it.
-func (c *Core) cool(ids []gpu.UUID, name string) {
+// coolDown avoids GPUs that another run just took, for a pause that grows with each consecutive
+// loss, and reads them again after it.
+func (c *Core) coolDown(ids []gpu.UUID, name string) {
 	c.refusals++
 	until := c.now.Boot + gpu.RaceBackoff(name, c.refusals, max(c.b.Settings.Poll, shortPause))
 	c.cooling = slices.DeleteFunc(c.cooling, func(s cooldown) bool { return s.until <= c.now.Boot })
@@ -58,9 +58,9 @@ const (
 	handOverFor   = 30 * time.Second
 )
 
-// freed begins the hand-over of what an attempt held; left is what it held of the pool.
-func (c *Core) freed(a *attempt, left []gpu.UUID) {
-	c.taken(left)
+// beginHandOver begins the hand-over of an attempt's GPUs; left are those in the pool.
+func (c *Core) beginHandOver(a *attempt, left []gpu.UUID) {
+	c.endHandOver(left)
 	for _, id := range a.grant.UUIDs {
 		c.hands = append(c.hands, handOver{
 			id: id, claim: a.uniID, open: slices.Contains(left, id), began: c.now.Boot, due: c.now.Boot, pause: handOverFirst,
@@ -68,28 +68,28 @@ func (c *Core) freed(a *attempt, left []gpu.UUID) {
 	}
 }
 
-// taken ends the hand-over of GPUs that a job holds again, except for the claim.
-func (c *Core) taken(ids []gpu.UUID) {
-	c.shut(func(h *handOver) bool { return slices.Contains(ids, h.id) })
+// endHandOver ends the hand-over of GPUs that a job holds again, except for the claim.
+func (c *Core) endHandOver(ids []gpu.UUID) {
+	c.closeHandOvers(func(h *handOver) bool { return slices.Contains(ids, h.id) })
 }
 
-// shut ends the hand-overs that are over.
-func (c *Core) shut(over func(h *handOver) bool) {
+// closeHandOvers ends the hand-overs that are over.
+func (c *Core) closeHandOvers(over func(h *handOver) bool) {
 	for i := range c.hands {
 		h := &c.hands[i]
 		h.open = h.open && !over(h)
 	}
 }
 
-// inHand reports whether a GPU, or any for "", is in hand-over.
-func (c *Core) inHand(id gpu.UUID) bool {
+// inHandOver reports whether a GPU, or any if id is "", is in hand-over.
+func (c *Core) inHandOver(id gpu.UUID) bool {
 	return slices.ContainsFunc(c.hands, func(h handOver) bool { return h.open && (id == "" || h.id == id) })
 }
 
-// handsRead schedules the next readings after one of GPUs in hand-over. A quick one costs
+// scheduleHandOverReading schedules the next readings after one of GPUs in hand-over. A quick one costs
 // almost nothing, so that returned memory is noticed soon, in proportion to how long it
 // took to come back. A process list costs milliseconds; pauses after one simply double.
-func (c *Core) handsRead(seen gpu.Observation, quick bool) {
+func (c *Core) scheduleHandOverReading(seen gpu.Observation, quick bool) {
 	now := c.now.Boot
 	for i := range c.hands {
 		h := &c.hands[i]
@@ -104,9 +104,9 @@ func (c *Core) handsRead(seen gpu.Observation, quick bool) {
 	}
 }
 
-// readHands requests the readings that are due for hand-overs, and reports whether any is
+// readHandOvers requests the readings that are due for hand-overs, and reports whether any is
 // in progress.
-func (c *Core) readHands() (reading bool) {
+func (c *Core) readHandOvers() (reading bool) {
 	var ids []gpu.UUID
 	list := false
 	for i := range c.hands {
@@ -125,8 +125,8 @@ func (c *Core) readHands() (reading bool) {
 	return reading
 }
 
-// nextHand calls by with the times at which something happens in hand-overs.
-func (c *Core) nextHand(by func(time.Duration)) {
+// nextHandOver calls by with the times at which hand-overs need attention.
+func (c *Core) nextHandOver(by func(time.Duration)) {
 	for _, h := range c.hands {
 		if by(h.until); h.until > 0 && len(c.live.all) == 0 {
 			by(h.began + lookEvery)
@@ -142,7 +142,7 @@ func (c *Core) nextHand(by func(time.Duration)) {
 
 // yield releases kept claims, except on GPUs where the next attempt is being prepared,
 // whose own claim may not exist yet, and in a hand-over that a job waits for. So a claim
-// ends once the next one exists, or at once if nobody can use it.
+// ends once the next one exists, or immediately if no job can use the GPU.
 func (c *Core) yield() {
 	if len(c.hands) == 0 {
 		return
@@ -178,29 +178,29 @@ func (c *Core) passing() (ids []gpu.UUID) {
 	for _, m := range c.moves {
 		ids = append(ids, m.ids...)
 	}
-	if c.waiter.id < 0 || !c.inHand("") {
+	if c.waiter.id < 0 || !c.inHandOver("") {
 		return ids
 	}
 	id := c.waiter.id
 	for _, req := range c.failed { // the first is the waiter's
-		free, ours := c.pool.Candidates(c.now.Boot, req, c.aside(id))
+		free, ours := c.pool.Candidates(c.now.Boot, req, c.unavailable(id))
 		id = -1
-		free = append(free, slices.DeleteFunc(ours, func(id gpu.UUID) bool { return !c.inHand(id) })...)
+		free = append(free, slices.DeleteFunc(ours, func(id gpu.UUID) bool { return !c.inHandOver(id) })...)
 		if len(free) >= req.Min {
-			ids = append(ids, slices.DeleteFunc(free, func(id gpu.UUID) bool { return !c.inHand(id) })...)
+			ids = append(ids, slices.DeleteFunc(free, func(id gpu.UUID) bool { return !c.inHandOver(id) })...)
 		}
 	}
 	return ids
 }
 
-// gathering is what this run keeps for the waiter, if that needs more than is free.
+// gathering tracks the GPUs that this run keeps for a waiter that needs more than are free.
 type gathering struct {
 	gpu.Gathering
 	claims []gatherClaim
 	count  int // of claims so far
 }
 
-// has reports whether there is a gathering claim on a GPU that is not to end.
+// has reports whether a GPU has a gathering claim that stays.
 func (g *gathering) has(id gpu.UUID) bool {
 	return slices.ContainsFunc(g.claims, func(h gatherClaim) bool { return h.id == id && !h.over })
 }
@@ -213,14 +213,14 @@ type gatherClaim struct {
 	over  bool // it is to end once it has been made
 }
 
-// collect decides which GPUs are gathered for a job that has just become the waiter.
-func (c *Core) collect(req gpu.Request) {
-	c.pool.Turns.SetWish(c.wants())
-	c.gathering.Gathering = c.pool.Turns.Gather(c.now.Boot, req, c.aside(c.waiter.id))
+// planGathering selects the GPUs to gather for a job that has just become the waiter.
+func (c *Core) planGathering(req gpu.Request) {
+	c.pool.Turns.SetWish(c.currentWish())
+	c.gathering.Gathering = c.pool.Turns.Gather(c.now.Boot, req, c.unavailable(c.waiter.id))
 }
 
-// gather makes gathering claims on the GPUs that are gathered, and ends those on others, except
-// where a job's own claim is about to follow.
+// gather makes gathering claims on the selected GPUs, and ends those on others, except where a
+// job's own claim is about to follow.
 func (c *Core) gather() {
 	g := &c.gathering
 	if c.waiter.id < 0 {
@@ -278,7 +278,7 @@ func (c *Core) recordGathered() {
 	c.pool.Gathered(ids)
 }
 
-// on learns that a gathering claim was made. If somebody else was there first, it ends.
+// on records a gathering claim that was made, or ends it if another run was first.
 func (ev Gathered) on(c *Core) {
 	g := &c.gathering
 	i := slices.IndexFunc(g.claims, func(h gatherClaim) bool { return h.uniID == ev.UniID })
@@ -289,7 +289,7 @@ func (ev Gathered) on(c *Core) {
 	h := &g.claims[i]
 	if h.made = true; h.over || ev.Failed || c.pool.Clash(c.now.Boot, h.id, ev.Claims) {
 		if !h.over {
-			c.cool([]gpu.UUID{h.id}, h.uniID)
+			c.coolDown([]gpu.UUID{h.id}, h.uniID)
 		}
 		if !ev.Failed {
 			c.do(Ungather{UniID: h.uniID})

@@ -25,11 +25,11 @@ const (
 	maxEvidence  = 3                // causes of death named as evidence
 )
 
-// health decides which devices are to blame for the ends of attempts, from those ends and from readings.
+// health decides, from the ends of attempts and from readings, which devices are at fault.
 type health struct {
 	series     []*series              // of devices on which the last attempts died
 	resting    []gpu.UUID             // suspects
-	jobs       map[int32]*mishaps     // by job
+	jobs       map[int32]*jobHealth   // by job
 	fresh      []freshQuarantine      // quarantines that readings may not show yet
 	errors     map[gpu.UUID]int       // uncorrectable ECC errors, as last read
 	lost       map[gpu.UUID]bool      // fell off the bus, as last read
@@ -37,7 +37,7 @@ type health struct {
 }
 
 func newHealth() health {
-	return health{jobs: map[int32]*mishaps{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, signatures: map[gpu.UUID]signature{}}
+	return health{jobs: map[int32]*jobHealth{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}, signatures: map[gpu.UUID]signature{}}
 }
 
 // A signature is a sign that a device had a fault.
@@ -64,7 +64,7 @@ type death struct {
 	better  string // how its job then did elsewhere, "train-1 succeeded on GPU 2"; or ""
 }
 
-// symptoms are what the end of an attempt says of its devices.
+// symptoms is the evidence about its devices in an attempt's end.
 type symptoms struct {
 	contained bool // it failed by an error after which its device is sound
 	signed    bool // it has the signature of a device's fault
@@ -94,41 +94,41 @@ func (h *health) symptoms(now time.Duration, a *attempt, f state.Fact, ev Ended)
 	return s
 }
 
-// ended learns from the end of an attempt. It returns the devices that are to be read at once since only
-// a log says that they are at fault. another reports whether a job could run on other devices.
+// ended records the end of an attempt. It returns the devices to read immediately, because only a
+// log suggests that they are at fault. another reports whether a job could run on other devices.
 func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, another func(int32, []gpu.UUID) bool) (suspects []gpu.UUID) {
 	ids := a.grant.UUIDs
 	switch {
 	case s.contained:
 	case s.died:
-		h.mishap(a, f)
+		h.recordFailure(a, f)
 		if s.signed {
 			m := h.of(a.job)
-			if m.suspects, m.signed = m.among(a), true; f.Uncharged != "" && len(ids) == 1 && another(a.job, ids) {
+			if m.suspects, m.signed = m.commonDevices(a), true; f.Uncharged != "" && len(ids) == 1 && another(a.job, ids) {
 				suspects = ids // until a reading has shown whether it is at fault
 				h.signatures[ids[0]] = signature{at: now, why: a.name + " died on it: " + f.Failure().Cause(), job: a.job}
 			}
 		}
 		if f.Seconds <= early.Seconds() {
-			h.dies(now, a, f)
+			h.recordDeath(now, a, f)
 		}
 	case f.Why != "" || f.ErrorType == state.ErrLost: // says nothing about the device
 	default:
 		if a.fault == theirs {
-			h.mishap(a, f)
+			h.recordFailure(a, f)
 		}
 		h.series = slices.DeleteFunc(h.series, func(r *series) bool { return slices.Contains(ids, r.id) })
 		if f.State == state.Succeeded {
-			h.better(a, "succeeded on "+gpuNumbers(a.grant.Indices))
+			h.recordBetter(a, "succeeded on "+gpuNumbers(a.grant.Indices))
 		} else if f.Seconds > early.Seconds() {
-			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
+			h.recordBetter(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
 		}
 	}
 	return suspects
 }
 
-// dies adds a death to the series of an attempt's devices.
-func (h *health) dies(now time.Duration, a *attempt, f state.Fact) {
+// recordDeath adds a death to the series of an attempt's devices.
+func (h *health) recordDeath(now time.Duration, a *attempt, f state.Fact) {
 	fl, who := f.Failure(), a.name
 	if a.n > 1 {
 		who += fmt.Sprintf(" (attempt %d)", a.n)
@@ -149,8 +149,8 @@ func (h *health) dies(now time.Duration, a *attempt, f state.Fact) {
 	}
 }
 
-// better records how a job that died on other devices has done on those of a.
-func (h *health) better(a *attempt, how string) {
+// recordBetter records that a job which died on other devices did better on those of a.
+func (h *health) recordBetter(a *attempt, how string) {
 	for _, r := range h.series {
 		for i := range r.deaths {
 			if d := &r.deaths[i]; d.job == a.job && d.better == "" && !slices.Contains(a.grant.UUIDs, r.id) {
@@ -160,23 +160,23 @@ func (h *health) better(a *attempt, how string) {
 	}
 }
 
-// enough reports whether so many deaths make a device suspect.
+// enough reports whether these deaths make a device suspect.
 func enough(deaths []death) bool {
 	return len(deaths) >= suspectAfter && slices.ContainsFunc(deaths, func(d death) bool { return d.job != deaths[0].job })
 }
 
-// A conviction is a device that is to be quarantined, and why.
-type conviction struct {
+// A quarantineDecision is a device to quarantine, with the reason.
+type quarantineDecision struct {
 	id       gpu.UUID
 	why      string
 	evidence []string
 	charged  []int32 // the job of each death that spent a retry
 }
 
-// examine returns the first device against which there is enough evidence. If there is none, it
-// decides which devices rest until there is. retriable reports whether a job can still be tried
-// on devices other than some.
-func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable func(int32, []gpu.UUID) bool) (conviction, bool) {
+// examine returns the first device with enough evidence against it. If there is none, it decides
+// which devices rest meanwhile. retriable reports whether a job can still be tried on other
+// devices.
+func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable func(int32, []gpu.UUID) bool) (quarantineDecision, bool) {
 	h.resting = nil
 	for id, t := range h.signatures {
 		if t.why != "" {
@@ -184,11 +184,11 @@ func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable f
 		}
 	}
 	if len(h.series) == 0 {
-		return conviction{}, false
+		return quarantineDecision{}, false
 	}
 	for a := range live {
 		if len(a.grant.UUIDs) > 0 && a.job >= 0 && a.began > 0 && now-a.began >= early {
-			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
+			h.recordBetter(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
 		}
 	}
 	for k, r := range h.series {
@@ -197,16 +197,16 @@ func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable f
 		case !enough(r.deaths):
 		case i >= 0:
 			h.series = slices.Delete(h.series, k, k+1)
-			return r.convict(r.deaths[i].better), true
+			return r.decide(r.deaths[i].better), true
 		case h.rests(now, r, retriable):
 			h.resting = append(h.resting, r.id)
 		}
 	}
-	return conviction{}, false
+	return quarantineDecision{}, false
 }
 
-// rests reports whether a suspect is left alone: one of the jobs that died only there can
-// still be tried elsewhere.
+// rests reports whether a suspect stays unused: one of the jobs that died only there can still be
+// tried elsewhere.
 func (h *health) rests(now time.Duration, r *series, retriable func(int32, []gpu.UUID) bool) bool {
 	only := slices.DeleteFunc(slices.Clone(r.deaths), func(d death) bool {
 		return slices.ContainsFunc(h.places(d.job), func(id gpu.UUID) bool { return !slices.Contains(d.on, id) })
@@ -214,7 +214,7 @@ func (h *health) rests(now time.Duration, r *series, retriable func(int32, []gpu
 	return now < r.last+suspectFor && enough(only) && slices.ContainsFunc(only, func(d death) bool { return retriable(d.job, []gpu.UUID{r.id}) })
 }
 
-// nextTrial calls by with the times at which a suspect is convicted or has rested enough.
+// nextTrial calls by with the times at which a suspect is quarantined or has rested enough.
 func (h *health) nextTrial(live iter.Seq[*attempt], by func(time.Duration)) {
 	for _, r := range h.series {
 		if !enough(r.deaths) {
@@ -229,9 +229,9 @@ func (h *health) nextTrial(live iter.Seq[*attempt], by func(time.Duration)) {
 	}
 }
 
-// convict returns the conviction of a suspect, one of whose jobs has done better elsewhere.
-func (r *series) convict(better string) conviction {
-	v := conviction{id: r.id, evidence: append(r.evidence(), better)}
+// decide returns the quarantine of a suspect after one of its jobs did better elsewhere.
+func (r *series) decide(better string) quarantineDecision {
+	v := quarantineDecision{id: r.id, evidence: append(r.evidence(), better)}
 	var jobs []int32
 	for _, d := range r.deaths {
 		if !slices.Contains(jobs, d.job) {
@@ -245,7 +245,7 @@ func (r *series) convict(better string) conviction {
 	return v
 }
 
-// evidence names the attempts that died, with those of the same cause together.
+// evidence lists the attempts that died, grouped by cause.
 func (r *series) evidence() (list []string) {
 	var causes []string
 	for _, d := range r.deaths {
@@ -260,7 +260,7 @@ func (r *series) evidence() (list []string) {
 				who = append(who, d.who)
 			}
 		}
-		list = append(list, few(who)+": "+cause)
+		list = append(list, joinSome(who)+": "+cause)
 	}
 	return list
 }
@@ -271,7 +271,7 @@ type freshQuarantine struct {
 	since time.Duration // when it was published; 0 if it has not been
 }
 
-// published notes when others could first read of a quarantine.
+// published records when other runs could first read a quarantine.
 func (h *health) published(now time.Duration, id gpu.UUID) {
 	for i := range h.fresh {
 		if n := &h.fresh[i]; n.UUID == id {
@@ -280,8 +280,8 @@ func (h *health) published(now time.Duration, id gpu.UUID) {
 	}
 }
 
-// unpublished adds to a reading the quarantines that it cannot show yet. One that is
-// missing from a later reading has been lifted.
+// unpublished adds the quarantines to a reading that it cannot show yet. A quarantine missing from
+// a later reading was lifted.
 func (h *health) unpublished(seen *gpu.Observation) {
 	if seen.Quarantines == nil {
 		return
@@ -292,14 +292,14 @@ func (h *health) unpublished(seen *gpu.Observation) {
 	}
 }
 
-// observe returns the devices that their readings convict, and the jobs that died of an error
-// that turns out to be contained: they need no longer avoid their devices.
-func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (found []conviction, cleared []int32) {
+// observe returns the devices whose readings show a fault, and the jobs that died of an error that
+// turned out to be contained, and so need not avoid their devices.
+func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (found []quarantineDecision, cleared []int32) {
 	for i := range seen.Readings {
 		r := &seen.Readings[i]
 		convict := func(why string) {
 			h.signatures[r.UUID] = signature{at: now}
-			found = append(found, conviction{id: r.UUID, why: why})
+			found = append(found, quarantineDecision{id: r.UUID, why: why})
 		}
 		if r.Lost && !h.lost[r.UUID] {
 			convict(r.Err)
@@ -307,7 +307,7 @@ func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (f
 		if h.lost[r.UUID] = r.Lost; r.Health != nil {
 			if x := r.Health.Xid; x == gpu.Contained {
 				if t := h.signatures[r.UUID]; t.why != "" {
-					*h.of(t.job) = mishaps{excused: h.of(t.job).excused}
+					*h.of(t.job) = jobHealth{excused: h.of(t.job).excused}
 					cleared = append(cleared, t.job)
 				}
 				h.signatures[r.UUID] = signature{at: now, contained: true}
@@ -332,8 +332,8 @@ func (h *health) observe(now time.Duration, seen gpu.Observation, quick bool) (f
 // maxExcused is how many failures of one job spend no retry in a run.
 const maxExcused = 3
 
-// mishaps are what befell a job that was not, or may not have been, its fault.
-type mishaps struct {
+// jobHealth records a job's failures that may not have been its fault.
+type jobHealth struct {
 	excused int // failures that spent no retry
 
 	signed   bool       // it died with the signature of a device's fault
@@ -344,24 +344,24 @@ type mishaps struct {
 	away bool       // it is to be tried on others
 }
 
-// of returns a job's mishaps, to be changed.
-func (h *health) of(job int32) *mishaps {
+// of returns a job's jobHealth, creating it if necessary.
+func (h *health) of(job int32) *jobHealth {
 	if h.jobs[job] == nil {
-		h.jobs[job] = &mishaps{}
+		h.jobs[job] = &jobHealth{}
 	}
 	return h.jobs[job]
 }
 
-// among returns the devices on which a job has died with a signature each time, if its attempt
-// a died like that, too.
-func (m *mishaps) among(a *attempt) []gpu.UUID {
+// commonDevices returns the devices that all deaths with a signature of a job have in common,
+// including its attempt a.
+func (m *jobHealth) commonDevices(a *attempt) []gpu.UUID {
 	if m == nil || !m.signed {
 		return a.grant.UUIDs
 	}
 	return slices.DeleteFunc(slices.Clone(m.suspects), func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
 }
 
-// places returns the devices on which a job had mishaps.
+// places returns the devices on which a job failed.
 func (h *health) places(job int32) []gpu.UUID {
 	if m := h.jobs[job]; m != nil {
 		return m.on
@@ -369,7 +369,7 @@ func (h *health) places(job int32) []gpu.UUID {
 	return nil
 }
 
-// avoid returns the devices on which a job is not to be tried again for now.
+// avoid returns the devices that a job avoids for now.
 func (h *health) avoid(job int32) gpu.Names {
 	m := h.jobs[job]
 	if m == nil || !m.away {
@@ -382,8 +382,8 @@ func (h *health) avoid(job int32) gpu.Names {
 	return gpu.NamesOf(names)
 }
 
-// mishap records one of a's job.
-func (h *health) mishap(a *attempt, f state.Fact) {
+// recordFailure records a failure in the jobHealth of a's job.
+func (h *health) recordFailure(a *attempt, f state.Fact) {
 	m := h.of(a.job)
 	m.on = slices.Concat(m.on, a.grant.UUIDs)
 	slices.Sort(m.on)
@@ -398,7 +398,7 @@ var (
 	crashes = []int{128 + 4, 128 + 5, 128 + 6, 128 + 7, 128 + 8, 128 + 11} // ILL, TRAP, ABRT, BUS, FPE, SEGV
 )
 
-// excuse counts a failure that spends no retry. It reports false if the job has had too many.
+// excuse counts a failure that spends no retry. It returns false if the job has had too many.
 func (h *health) excuse(job int32) bool {
 	m := h.of(job)
 	m.excused++
@@ -417,15 +417,15 @@ func (h *health) signed(job int32) bool {
 	return m != nil && m.signed && len(m.suspects) > 0
 }
 
-// excused returns why a failure spends no retry, or "": the reason that the edge gave, or the health of
-// its devices, of which sick names one that is quarantined, if any is.
+// excused returns why a failure spends no retry, or "": the edge's reason given, or the health of
+// its devices. sick names a quarantined one, or is "".
 func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick string, another func(int32, []gpu.UUID) bool) string {
 	m, blamed := h.jobs[a.job], gpuNumbers(a.grant.Indices)+" may be at fault"
 	switch {
 	case s.contained:
 		return gpuNumbers(a.grant.Indices) + " contained a memory error"
 	case s.died && s.signed:
-		if len(m.among(a)) == 0 {
+		if len(m.commonDevices(a)) == 0 {
 			return "" // it died on two devices: it is to blame
 		}
 		return blamed

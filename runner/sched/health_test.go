@@ -71,7 +71,7 @@ func (d *dying) end(job int32, on int, seconds float64, ev Ended) (excuse string
 	return f.Uncharged, d.ended(d.now, a, s, f, d.another)
 }
 
-func (d *dying) examined() (conviction, bool) {
+func (d *dying) examined() (quarantineDecision, bool) {
 	return d.examine(d.now, func(func(*attempt) bool) {}, d.another)
 }
 

@@ -13,10 +13,10 @@ import (
 // since it moves jobs, their queues and all that need them. Jobs that have been tried keep
 // their retries.
 
-// template returns the group of jobs to which a job belongs, as the breaker knows it.
+// template returns the breaker's key of a job's group.
 func (c *Core) template(id int32) uint64 { return c.spec(id).Template }
 
-// watch tells the breaker of the end of an attempt of a job in this batch.
+// watch reports the end of an attempt to the breaker.
 func (c *Core) watch(a *attempt, f state.Fact) {
 	limit := c.b.Settings.Breaker
 	if limit <= 0 || a.job < 0 {
@@ -28,7 +28,7 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 			c.recount()
 		}
 	case a.n == 1 && !a.adopted && telling(f, c.spec(a.job).Retry.MemoryGrowth > 1):
-		elsewhere := func(ids []gpu.UUID) bool { return c.another(a.job, ids) }
+		elsewhere := func(ids []gpu.UUID) bool { return c.canRunElsewhere(a.job, ids) }
 		if c.breaker.failed(group, limit, f.Failure(), a.grant, elsewhere) {
 			c.hold(group)
 		}
@@ -77,7 +77,7 @@ func (c *Core) holdJob(id int32) {
 }
 
 // needsEnded moves a job on that was held because of a need, once the user has ended that
-// need.
+// need, for example with gpurun done.
 func (c *Core) needsEnded(id int32) {
 	j := &c.jobs[id]
 	if j.phase != held || c.concluding || j.unmet > 0 && !c.blocks(id) || c.isHeld(id) {
@@ -89,13 +89,13 @@ func (c *Core) needsEnded(id int32) {
 	}
 }
 
-// whyHeld returns why a job does not start that is held or needs one that is.
+// whyHeld returns why a job is held, by its own group or by a need.
 func (c *Core) whyHeld(id int32) *schema.Wait {
 	if c.isHeld(id) {
 		s := c.breaker.holds(c.template(id))
 		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed with the same error: %s; gpurun retry %s lets them start", s.count, s.failure.Cause(), c.name(id))
 	}
-	if w := c.late(id); w != nil {
+	if w := c.exceedsAllocation(id); w != nil {
 		return w
 	}
 	for _, n := range c.b.Jobs[id].Needs {

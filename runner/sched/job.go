@@ -9,7 +9,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// phase is a state.Phase in one byte, plus the steps that only the core tells apart.
+// phase is a state.Phase in one byte, plus the steps that only the core distinguishes.
 type phase uint8
 
 const (
@@ -64,22 +64,22 @@ func phaseOf(p state.Phase) phase {
 // of them.
 type job struct {
 	phase    phase
-	fate     fate    // of its verdict
-	bad      bool    // a need ended without success
-	quit     bool    // cancelled by the user for this run
-	paused   bool    // by the user
-	gone     bool    // its file, read again, no longer has it
-	queued   bool    // while running: its attempt waits in the queue of a cluster
-	own      int16   // its live attempts
-	held     int16   // live attempts that must end first: those of a job that used to have its name
-	unmet    int32   // needs that have not ended
-	attempt  int32   // number of its last attempt in this run
-	failures int32   // attempts that spent a retry
-	class    *class  // class it is or was ready in; nil before that
-	reason   because // of its verdict
+	fate     decision // of its verdict
+	bad      bool     // a need ended without success
+	quit     bool     // cancelled by the user for this run
+	paused   bool     // by the user
+	gone     bool     // its file, read again, no longer has it
+	queued   bool     // while running: its attempt waits in the queue of a cluster
+	own      int16    // its live attempts
+	held     int16    // live attempts that must end first: those of a job that used to have its name
+	unmet    int32    // needs that have not ended
+	attempt  int32    // number of its last attempt in this run
+	failures int32    // attempts that spent a retry
+	class    *class   // class it is or was ready in; nil before that
+	reason   reason   // of its verdict
 }
 
-// progress is what has become of the jobs.
+// progress tracks the state of all jobs.
 type progress struct {
 	evidence map[int]Evidence
 	judged   bool // every job has a verdict
@@ -146,8 +146,8 @@ func (c *Core) name(id int32) string { return c.b.Jobs[id].Name }
 
 func (c *Core) file(id int32) int { return c.b.Jobs[id].File }
 
-// request returns what a job asks for now: what was learned if its file does not say, more
-// after an oom with memory_growth, and other GPUs than those on which it died.
+// request returns a job's current request: with learned memory if its file has none, more after an
+// oom with memory_growth, and without the GPUs on which it died.
 func (c *Core) request(id int32) gpu.Request {
 	req := c.spec(id).Request
 	if m, runs := c.Learned(int(id)); runs > 0 {
@@ -253,8 +253,7 @@ func (c *Core) cascade() {
 	}
 }
 
-// needed reports how the needs of a job stand: how many have not ended, and whether one
-// ended without success.
+// needed returns how many needs of a job have not ended, and whether one ended without success.
 func (c *Core) needed(id int32) (unmet int32, bad bool) {
 	for _, n := range c.b.Jobs[id].Needs {
 		switch p := c.jobs[n].phase; {
@@ -269,7 +268,7 @@ func (c *Core) needed(id int32) (unmet int32, bad bool) {
 	return unmet, bad
 }
 
-// blocks reports whether a job can no longer run because of what became of its needs.
+// blocks reports whether a job can no longer run because of its needs.
 func (c *Core) blocks(id int32) bool {
 	return c.jobs[id].bad && !c.anyway(id)
 }
@@ -309,7 +308,7 @@ var (
 	atQueue   = &barrier{func(c *Core, id int32) bool { return !c.turn(id) }, (*Core).whyQueue}
 )
 
-// barrier returns the first that stands before a job, or nil.
+// barrier returns the first barrier that applies to a job, or nil.
 func (c *Core) barrier(id int32) *barrier {
 	for _, b := range []*barrier{atNeeds, atAttempt, atMove, atPause, atQueue} {
 		if b.stands(c, id) {

@@ -10,19 +10,18 @@ import (
 	"gpurun/state"
 )
 
-// on processes a reading. From a quick one the pool learns only about GPUs in
-// hand-over and GPUs that do not answer: on a GPU in use, nobody can tell whose the
-// memory is without a process list.
+// on processes a reading. A quick one only updates GPUs in hand-over and GPUs that do not answer:
+// on a GPU in use, the owner of the memory is unknown without a process list.
 func (ev Observed) on(c *Core) {
 	if c.pool == nil {
 		return
 	}
 	c.see(ev.Observation)
-	c.vitals(ev.Observation, ev.Quick)
+	c.quarantineFromReading(ev.Observation, ev.Quick)
 	c.health.unpublished(&ev.Observation)
 	quick := ev.Quick && ev.Err == ""
 	if quick {
-		ev.Readings = slices.DeleteFunc(slices.Clone(ev.Readings), func(r gpu.Reading) bool { return r.Err == "" && !c.inHand(r.UUID) })
+		ev.Readings = slices.DeleteFunc(slices.Clone(ev.Readings), func(r gpu.Reading) bool { return r.Err == "" && !c.inHandOver(r.UUID) })
 		if len(ev.Readings) == 0 {
 			return
 		}
@@ -32,8 +31,8 @@ func (ev Observed) on(c *Core) {
 		c.heard = ev.Claims
 	}
 	c.refill = true
-	c.welcome()
-	c.handsRead(ev.Observation, quick)
+	c.receiveOffers()
+	c.scheduleHandOverReading(ev.Observation, quick)
 	if !ev.Quick && (ev.Err != "" || len(ev.Readings) >= len(c.pool.Devices())) {
 		if c.readings.answered(c.now.Boot, ev.Err, c.b.Settings.Poll); ev.Err == "" {
 			c.live.strayLooked(c.now.Boot)
@@ -41,7 +40,7 @@ func (ev Observed) on(c *Core) {
 	}
 }
 
-// reading returns what an observation has of a device, or nil.
+// reading returns an observation's reading of a device, or nil.
 func reading(s gpu.Observation, id gpu.UUID) *gpu.Reading {
 	for i := range s.Readings {
 		if s.Readings[i].UUID == id {
@@ -56,23 +55,23 @@ func (c *Core) read() {
 	if c.pool == nil || c.sealed() && len(c.live.all) == 0 {
 		return
 	}
-	handingOver := (c.waiter.id >= 0 || len(c.moves) > 0) && c.readHands()
+	handingOver := (c.waiter.id >= 0 || len(c.moves) > 0) && c.readHandOvers()
 	for _, r := range c.readings.due(c.now.Boot, &c.live, c.wantsReadings(), handingOver, c.b.Settings.Poll) {
 		c.do(r)
 	}
 }
 
-// wantsReadings reports whether it matters who is on all GPUs.
-func (c *Core) wantsReadings() bool { return c.waiter.id >= 0 || c.growing || c.attends() }
+// wantsReadings reports whether the run needs readings of all GPUs.
+func (c *Core) wantsReadings() bool { return c.waiter.id >= 0 || c.growing || c.watchesOthers() }
 
-// nextRead calls by with the times at which read has something to do.
+// nextRead calls by with the times at which readings are due.
 func (c *Core) nextRead(by func(time.Duration)) {
 	wanted := c.wantsReadings()
 	c.readings.nextDue(&c.live, wanted, by)
-	if !wanted && c.pool != nil && c.tellsFree() {
+	if !wanted && c.pool != nil && c.notifiesFree() {
 		by(c.readings.all.at + attendEvery)
 	}
-	c.nextHand(by)
+	c.nextHandOver(by)
 }
 
 // inUse returns the GPUs that started attempts of this run hold.
@@ -87,9 +86,9 @@ func (l *attempts) inUse() (ids []gpu.UUID) {
 	return ids
 }
 
-// usage is what readings have shown of an attempt.
+// usage is an attempt's GPU use in the readings.
 type usage struct {
-	seats    []seat        // parallel to the grant's GPUs; nil before the first reading
+	gpuUses  []gpuUse      // parallel to the grant's GPUs; nil before the first reading
 	peak     gpu.Bytes     // the most on one GPU
 	readings int           // readings that showed what it uses
 	hogs     bool          // it took nearly all of a GPU that nobody else was on
@@ -98,18 +97,18 @@ type usage struct {
 	strayed  []gpu.UUID    // other GPUs on which it was seen
 	stray    string        // the message about that
 	came     []newcomer    // other processes that came to its GPUs while it ran
-	company  []company     // parallel to the grant's GPUs: who else has been there
+	company  []neighbors   // parallel to the grant's GPUs: who else has been there
 	fault    fault         // whose it was that it ran out of memory
 }
 
-// A seat is the memory use of an attempt on one of its GPUs.
-type seat struct {
+// A gpuUse is the memory use of an attempt on one of its GPUs.
+type gpuUse struct {
 	used gpu.Bytes // as last seen; -1 if unknown
 	peak gpu.Bytes // the most that was seen
 	low  gpu.Bytes // least free memory of all lists; -1 before the first
 }
 
-// see records how much of their GPUs the live attempts use, and who else is there.
+// see records the live attempts' GPU use, and other processes on their GPUs.
 func (c *Core) see(seen gpu.Observation) {
 	c.readings.used.out = false
 	if seen.Err != "" {
@@ -119,7 +118,7 @@ func (c *Core) see(seen gpu.Observation) {
 		counts := false
 		for i, id := range a.grant.UUIDs {
 			if r := reading(seen, id); r != nil && r.Err == "" {
-				told, drop := a.seat(i, r)
+				told, drop := a.recordUse(i, r)
 				if counts = counts || told; drop {
 					c.readings.list(id)
 				}
@@ -147,15 +146,15 @@ func (c *Core) see(seen gpu.Observation) {
 	}
 }
 
-// seat records how much an attempt uses of its i-th GPU, and reports whether the
+// recordUse records how much an attempt uses of its i-th GPU, and reports whether the
 // reading counts: it is a list with the attempt's processes, or a quick reading with
 // no less free memory than such a list. When free memory drops below that of every list
 // so far, a new list is to tell a job's own short peak from a neighbor's.
-func (a *attempt) seat(i int, r *gpu.Reading) (counts, drop bool) {
-	for len(a.seats) < len(a.grant.UUIDs) {
-		a.seats = append(a.seats, seat{used: -1, low: -1})
+func (a *attempt) recordUse(i int, r *gpu.Reading) (counts, drop bool) {
+	for len(a.gpuUses) < len(a.grant.UUIDs) {
+		a.gpuUses = append(a.gpuUses, gpuUse{used: -1, low: -1})
 	}
-	s := &a.seats[i]
+	s := &a.gpuUses[i]
 	if !r.Listed {
 		drop = r.Free >= 0 && (s.low < 0 || r.Free+listStep <= s.low)
 		return !drop && s.used > 0, drop
@@ -178,20 +177,20 @@ func (a *attempt) seat(i int, r *gpu.Reading) (counts, drop bool) {
 	s.peak = max(s.peak, s.used)
 	a.peak = max(a.peak, s.used)
 	if i < len(a.company) {
-		a.company[i].see(r, a.uniID, s.used)
+		a.company[i].add(r, a.uniID, s.used)
 	}
 	a.hogs = a.hogs || alone && r.Total > 0 && s.used > r.Total/100*hogShare
 	return s.used > 0, false
 }
 
-// metered takes over what the engine has read of GPUs that it chose.
+// metered records the engine's own readings of GPUs that it chose.
 func (a *attempt) metered(e Ended) {
 	if len(e.Peaks) == 0 {
 		return
 	}
-	a.seats, a.readings = nil, e.Readings
+	a.gpuUses, a.readings = nil, e.Readings
 	for _, p := range e.Peaks {
-		a.seats = append(a.seats, seat{used: -1, low: -1, peak: p.Used})
+		a.gpuUses = append(a.gpuUses, gpuUse{used: -1, low: -1, peak: p.Used})
 		a.peak = max(a.peak, p.Used)
 		a.hogs = a.hogs || p.Total > 0 && p.Used > p.Total/100*hogShare
 	}
@@ -200,7 +199,7 @@ func (a *attempt) metered(e Ended) {
 // reportEvery is how often to look at what a job reports for its prune.
 const reportEvery = time.Second
 
-// stallOf returns what a running attempt's job says about stalls, and how often to look.
+// stallOf returns the stall rule of a running attempt's job, and the sampling interval.
 func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 	if a.job < 0 || a.uniID == "" || a.asked || a.queued || a.suspended || a.stop != "" {
 		return s, 0
@@ -217,7 +216,7 @@ func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 	return s, every
 }
 
-// sample asks how much the attempts have done, if it is time.
+// sample requests progress samples that are due.
 func (c *Core) sample() {
 	every := func(a *attempt) time.Duration {
 		_, every := c.stallOf(a)
@@ -228,8 +227,7 @@ func (c *Core) sample() {
 	}
 }
 
-// on records which attempts have stalled, once until they go on, and ends them if their jobs
-// say so.
+// on records stalled attempts, once until they continue, and ends them if their jobs ask for it.
 func (ev ProgressSampled) on(c *Core) {
 	c.sampling.out.out = false
 	for _, did := range ev.Work {
@@ -237,7 +235,7 @@ func (ev ProgressSampled) on(c *Core) {
 		if a == nil {
 			continue
 		}
-		c.hear(a, did.Points)
+		c.recordReports(a, did.Points)
 		s, every := c.stallOf(a)
 		said := a.watch.Told()
 		if every == 0 || a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "" || said != "" {

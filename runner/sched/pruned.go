@@ -20,10 +20,11 @@ type pruning struct {
 	silent bool                  // a warning about a job that reported nothing has been given
 }
 
-// stepShare is how much farther the next step is that is recorded, as a share: a program may report thousands.
+// stepShare is the minimum relative distance between recorded steps, since a program may report
+// thousands.
 const stepShare = 0.01
 
-// ruleOf returns the prune of a job, which has no metric if there is none.
+// ruleOf returns a job's prune rule; without one, it has no metric.
 func (c *Core) ruleOf(id int32) jobspec.Prune {
 	if id < 0 {
 		return jobspec.Prune{}
@@ -31,8 +32,8 @@ func (c *Core) ruleOf(id int32) jobspec.Prune {
 	return c.spec(id).Prune
 }
 
-// compete finds out which jobs compete, and what the ledger says that they have reported.
-func (c *Core) compete() {
+// initPruning finds the jobs that compete, and reads their reports in the ledger.
+func (c *Core) initPruning() {
 	c.pruning.groups, c.pruning.curves = map[int32]uint64{}, map[int32]state.Curve{}
 	for i := range c.jobs {
 		id := int32(i)
@@ -67,8 +68,8 @@ func (c *Core) behind(a *attempt) string {
 	return prune.Why(c.ruleOf(a.job), c.pruning.curves[a.job], others)
 }
 
-// hear records what an attempt has reported. Steps that are hardly farther than the last recorded one wait for others.
-func (c *Core) hear(a *attempt, points state.Curve) {
+// recordReports records an attempt's reports. Steps too close to the last recorded one wait.
+func (c *Core) recordReports(a *attempt, points state.Curve) {
 	o := c.h.Open[a.uniID]
 	if o == nil || c.ruleOf(a.job).Metric == "" || len(points) == 0 {
 		return
@@ -131,14 +132,14 @@ func (c *Core) anotherTry(id int32) bool {
 	return c.wasPruned(id) || r != nil && r.NoPrune && r.State != state.Succeeded
 }
 
-// lacksNeed reports whether a need that is not selected keeps a job from running: it has not succeeded, and is not one of
-// several of which some were pruned.
+// lacksNeed reports whether an unselected need prevents a job from running: it has not succeeded,
+// and is not one of several needs of which some were pruned.
 func (c *Core) lacksNeed(id, need int32) bool {
 	return !c.succeededBefore(need) && (!c.wasPruned(need) || c.b.NeedsByName(id, need))
 }
 
-// missesPruned returns a need that was pruned and without which a job does not run, or -1: one that it needs by name, or
-// the first if all were.
+// missesPruned returns a pruned need that prevents a job from running, or -1: one that it needs by
+// name, or the first if all were pruned.
 func (c *Core) missesPruned(id int32, was func(need int32) bool) int32 {
 	needs := c.b.Jobs[id].Needs
 	all := !slices.ContainsFunc(needs, func(n int32) bool { return !was(n) })

@@ -8,14 +8,14 @@ import (
 	"gpurun/state"
 )
 
-// What follows from what health finds stays in Core: it changes jobs, their retries and what others
-// may read.
+// The consequences of health's findings stay in Core: they change jobs, their retries and
+// published quarantines.
 
-// examine quarantines devices against which there is enough evidence.
+// examine quarantines devices with enough evidence against them.
 func (c *Core) examine() {
 	retriable := func(job int32, not []gpu.UUID) bool {
 		p := c.jobs[job].phase
-		return p >= pending && p <= waiting && c.another(job, not)
+		return p >= pending && p <= waiting && c.canRunElsewhere(job, not)
 	}
 	for {
 		v, ok := c.health.examine(c.now.Boot, c.live.started, retriable)
@@ -32,8 +32,8 @@ func (c *Core) examine() {
 	}
 }
 
-// vitals quarantines devices that a reading convicts.
-func (c *Core) vitals(seen gpu.Observation, quick bool) {
+// quarantineFromReading quarantines devices whose reading shows a fault.
+func (c *Core) quarantineFromReading(seen gpu.Observation, quick bool) {
 	found, cleared := c.health.observe(c.now.Boot, seen, quick)
 	for _, v := range found {
 		c.quarantine(v)
@@ -46,7 +46,7 @@ func (c *Core) vitals(seen gpu.Observation, quick bool) {
 }
 
 // quarantine keeps this user's jobs off a device for a while.
-func (c *Core) quarantine(v conviction) {
+func (c *Core) quarantine(v quarantineDecision) {
 	q, begun := c.pool.Quarantine(c.now.Boot, c.now.Wall, v.id, v.why, v.evidence)
 	if !begun {
 		return
@@ -63,8 +63,8 @@ func (c *Core) quarantine(v conviction) {
 
 func (ev Published) on(c *Core) { c.health.published(c.now.Boot, ev.UUID) }
 
-// excused returns why a failure spends no retry, or "". What the attempt held has been
-// given back.
+// excused returns why a failure spends no retry, or "". The attempt's resources were released
+// before.
 func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
 	switch {
 	case !c.begun: // which was so whatever becomes of its job
@@ -83,5 +83,5 @@ func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
 			sick = c.pool.Label(id)
 		}
 	}
-	return c.health.excused(a, s, f, ev.Uncharged, sick, c.another)
+	return c.health.excused(a, s, f, ev.Uncharged, sick, c.canRunElsewhere)
 }

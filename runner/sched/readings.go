@@ -47,7 +47,7 @@ type request struct {
 
 func (r *request) waits(now time.Duration) bool { return r.out && now-r.at <= readingLost }
 
-// nextDue returns when there is something to do about a reading that is next due then.
+// nextDue returns when a reading that is due at next needs attention.
 func (r *request) nextDue(next time.Duration) time.Duration {
 	if r.out {
 		return r.at + readingLost + 1
@@ -62,7 +62,7 @@ func (r *readings) begun(now time.Duration) {
 	}
 }
 
-// list asks for the processes on some GPUs at once.
+// list requests the processes on some GPUs immediately.
 func (r *readings) list(ids ...gpu.UUID) {
 	for _, id := range ids {
 		if !slices.Contains(r.lists, id) {
@@ -71,7 +71,7 @@ func (r *readings) list(ids ...gpu.UUID) {
 	}
 }
 
-// refresh asks for the processes on GPUs of which an old list would let a job start.
+// refresh requests the processes on GPUs where an outdated list would let a job start.
 func (r *readings) refresh(now time.Duration, ids []gpu.UUID) {
 	if len(ids) > 0 && now >= r.again {
 		r.again = now + gpu.FreshFor
@@ -79,7 +79,7 @@ func (r *readings) refresh(now time.Duration, ids []gpu.UUID) {
 	}
 }
 
-// answered notes that a reading of all GPUs has come back. The pause between them grows while they fail.
+// answered records the answer to a reading of all GPUs. The pause grows while readings fail.
 func (r *readings) answered(now time.Duration, err string, poll time.Duration) {
 	r.all.out, r.ever, r.tried, r.err = false, true, now, err
 	if err == "" {
@@ -96,8 +96,8 @@ func (r *readings) pause(poll time.Duration) time.Duration {
 	return min(poll<<min(r.failures, 10), max(longestPause, poll))
 }
 
-// due returns the readings that are to be requested now. wanted says that a job waits for a GPU, or
-// that it matters what others do on them. All GPUs take longer, and wait for a quick reading of those
+// due returns the readings to request now. wanted means that a job waits for a GPU, or that the use
+// by other runs matters. A reading of all GPUs takes longer, and waits for a quick reading of those
 // in hand-over.
 func (r *readings) due(now time.Duration, live *attempts, wanted, handingOver bool, poll time.Duration) (due []Read) {
 	stray := live.strayDue()
@@ -124,7 +124,7 @@ func (r *readings) due(now time.Duration, live *attempts, wanted, handingOver bo
 	return append(due, Read{UUIDs: ids, Processes: list})
 }
 
-// nextDue calls by with the times at which due may have something to return.
+// nextDue calls by with the times at which readings are due.
 func (r *readings) nextDue(live *attempts, wanted bool, by func(time.Duration)) {
 	if live.onGPUs > 0 {
 		by(r.used.nextDue(r.usedNext))
@@ -138,14 +138,13 @@ func (r *readings) nextDue(live *attempts, wanted bool, by func(time.Duration)) 
 	}
 }
 
-// sampling decides when to look at what attempts have done: those whose job asks whether it stalls.
+// sampling decides when to sample the progress of attempts whose jobs have a stall rule.
 type sampling struct {
 	next time.Duration // 0 while none of them runs
 	out  request
 }
 
-// due returns the attempts of which a sample is to be taken now. every returns how often to look at one,
-// 0 for never.
+// due returns the attempts to sample now. every returns an attempt's sampling interval, 0 for never.
 func (s *sampling) due(now time.Duration, live *attempts, every func(*attempt) time.Duration) (uniIDs []string) {
 	pause := time.Duration(0)
 	for _, a := range live.all {
@@ -168,7 +167,7 @@ func (s *sampling) due(now time.Duration, live *attempts, every func(*attempt) t
 	return nil
 }
 
-// nextDue calls by with the time at which due may have something to return.
+// nextDue calls by with the time at which a sample is due.
 func (s *sampling) nextDue(by func(time.Duration)) {
 	if s.next > 0 {
 		by(s.out.nextDue(s.next))

@@ -11,61 +11,61 @@ import (
 	"gpurun/state/schema"
 )
 
-// openings are the jobs that may start, now or in their turn.
-type openings struct {
+// readyJobs holds the jobs that may start, immediately or in turn.
+type readyJobs struct {
 	ranks      []int32 // order in which jobs are tried, by job
 	classes    []*class
 	byNeed     map[need]*class
 	queues     []queue
-	backoff    pile[due]     // jobs waiting for a retry; stale entries are dropped when they reach the top
-	refill     bool          // a change may let some job start
-	failed     []gpu.Request // requests that found no GPU in the last fill, the waiter's first
+	backoff    priorityQueue[due] // jobs waiting for a retry; stale entries are dropped when they reach the top
+	refill     bool               // a change may let some job start
+	failed     []gpu.Request      // requests that found no GPU in the last fill, the waiter's first
 	waiter     waiter
-	outOfSpace head // the first ready job that found too few cores or too little host memory
+	outOfSpace firstInLine // the first ready job that found too few cores or too little host memory
 
 	squeezed bool // by what other runs hold, some job found too few cores or too little host memory
 }
 
-// A pile is a heap: no element is Before the one at index 0.
-type pile[T interface{ Before(T) bool }] []T
+// A priorityQueue is a heap: no element is Before the one at index 0.
+type priorityQueue[T interface{ Before(T) bool }] []T
 
-func (p pile[T]) Len() int           { return len(p) }
-func (p pile[T]) Less(i, k int) bool { return p[i].Before(p[k]) }
-func (p pile[T]) Swap(i, k int)      { p[i], p[k] = p[k], p[i] }
+func (p priorityQueue[T]) Len() int           { return len(p) }
+func (p priorityQueue[T]) Less(i, k int) bool { return p[i].Before(p[k]) }
+func (p priorityQueue[T]) Swap(i, k int)      { p[i], p[k] = p[k], p[i] }
 
 // Push is for container/heap.
-func (p *pile[T]) Push(x any) { *p = append(*p, x.(T)) }
+func (p *priorityQueue[T]) Push(x any) { *p = append(*p, x.(T)) }
 
 // Pop is for container/heap.
-func (p *pile[T]) Pop() any {
+func (p *priorityQueue[T]) Pop() any {
 	last := len(*p) - 1
 	x := (*p)[last]
 	*p = (*p)[:last]
 	return x
 }
 
-// ranked is a ready job in the pile of its class.
+// ranked is a ready job in the queue of its class.
 type ranked struct{ rank, id int32 }
 
 // Before reports whether r is tried first.
 func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
 
-// within returns the comparison of jobs that the order setting asks for; longest-first has
-// none until the run begins.
-func within(b *jobspec.Batch) func(x, y int32) int {
+// orderBy returns the comparison of jobs for the order setting; longest-first has none until the
+// run begins.
+func orderBy(b *jobspec.Batch) func(x, y int32) int {
 	switch b.Settings.Order {
 	case "shuffle":
 		seed := uint64(b.Settings.ShuffleSeed)
-		return func(x, y int32) int { return cmp.Compare(mix(seed, x), mix(seed, y)) }
+		return func(x, y int32) int { return cmp.Compare(splitmix(seed, x), splitmix(seed, y)) }
 	case "largest-first":
-		return func(x, y int32) int { return -larger(b.Jobs[x].Spec, b.Jobs[y].Spec) }
+		return func(x, y int32) int { return -compareSize(b.Jobs[x].Spec, b.Jobs[y].Spec) }
 	}
 	return func(x, y int32) int { return 0 }
 }
 
-// larger compares what two jobs ask for: GPU memory on all their GPUs, then GPUs, host
-// memory, and cores.
-func larger(a, b *jobspec.Spec) int {
+// compareSize compares the requests of two jobs: total GPU memory, then GPUs, host memory, and
+// cores.
+func compareSize(a, b *jobspec.Spec) int {
 	return cmp.Or(
 		cmp.Compare(int64(a.Request.Memory)*int64(a.Request.Min), int64(b.Request.Memory)*int64(b.Request.Min)),
 		cmp.Compare(a.Request.Min, b.Request.Min),
@@ -74,9 +74,9 @@ func larger(a, b *jobspec.Spec) int {
 	)
 }
 
-// mix is splitmix64: it gives each job a random-looking number, the same in every run
+// splitmix is splitmix64: it gives each job a random-looking number, the same in every run
 // with the same seed.
-func mix(seed uint64, id int32) uint64 {
+func splitmix(seed uint64, id int32) uint64 {
 	z := seed + (uint64(id)+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -90,13 +90,13 @@ type need struct {
 	pool jobspec.PoolUse
 }
 
-// A class is all ready jobs with the same need. If the first of them finds no room,
-// neither does any other, so a Step looks at classes and never at every waiting job.
+// A class is all ready jobs with the same need. If the first of them does not fit, no other does,
+// so a Step looks at classes and never at every waiting job.
 type class struct {
 	need
-	gpus       bool         // they need devices of the pool
-	impossible string       // why they can never start, or ""
-	jobs       pile[ranked] // ready ones; stale entries are dropped when they reach the top
+	gpus       bool                  // they need devices of the pool
+	impossible string                // why they can never start, or ""
+	jobs       priorityQueue[ranked] // ready ones; stale entries are dropped when they reach the top
 }
 
 // Before compares classes by their first job.
@@ -119,12 +119,12 @@ func (c *Core) classOf(id int32) *class {
 func (c *Core) impossible(cl *class) string {
 	switch {
 	case c.opts.CPUs > 0 && cl.CPUs > c.opts.CPUs:
-		return fmt.Sprintf("needs %s, this run has %d", many(cl.CPUs, "core"), c.opts.CPUs)
+		return fmt.Sprintf("needs %s, this run has %d", plural(cl.CPUs, "core"), c.opts.CPUs)
 	case c.opts.Memory > 0 && cl.RAM > c.opts.Memory:
 		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.RAM.Asked(), c.opts.Memory.Round())
 	}
-	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > most {
-		return fmt.Sprintf("needs %s, %s is %d", many(c.orders(cl), "GPU"), by, most)
+	if most, by := c.maxRequested(); most >= 0 && c.requestedGPUs(cl) > most {
+		return fmt.Sprintf("needs %s, %s is %d", plural(c.requestedGPUs(cl), "GPU"), by, most)
 	}
 	switch {
 	case !cl.gpus:
@@ -136,16 +136,16 @@ func (c *Core) impossible(cl *class) string {
 	return why
 }
 
-// makeReady adds a job to those that may start.
+// makeReady adds a job to the ready jobs.
 func (c *Core) makeReady(id int32) {
 	cl := c.classOf(id)
 	c.jobs[id].class = cl
 	if cl.impossible != "" {
 		c.failUnstarted(id, state.Failed, state.CauseStartFailed, cl.impossible)
-		c.lose(id, failed)
+		c.failPermanently(id, failed)
 		return
 	}
-	if c.late(id) != nil {
+	if c.exceedsAllocation(id) != nil {
 		c.holdJob(id)
 		return
 	}
@@ -154,8 +154,8 @@ func (c *Core) makeReady(id int32) {
 	c.refill = true
 }
 
-// head returns the first ready job of a class, or -1.
-func (c *Core) head(cl *class) int32 {
+// firstOf returns the first ready job of a class, or -1.
+func (c *Core) firstOf(cl *class) int32 {
 	for len(cl.jobs) > 0 {
 		id := cl.jobs[0].id
 		if j := &c.jobs[id]; j.phase == ready && j.class == cl {
@@ -173,7 +173,7 @@ func (c *Core) firstReady() int32 {
 		return first
 	}
 	for _, cl := range c.classes {
-		if id := c.head(cl); id >= 0 && (first < 0 || c.ranks[id] < c.ranks[first]) {
+		if id := c.firstOf(cl); id >= 0 && (first < 0 || c.ranks[id] < c.ranks[first]) {
 			first = id
 		}
 	}
@@ -232,8 +232,8 @@ func (c *Core) whyQueue(id int32) *schema.Wait {
 	return waits(schema.WaitQueue, "queue %s: %s is running", name, c.inQueue(q)).On(c.inQueue(q))
 }
 
-// many counts things: "1 core", "2 cores".
-func many(n int, noun string) string {
+// plural formats a count: "1 core", "2 cores".
+func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
@@ -248,37 +248,37 @@ func (c *Core) room(id int32) *schema.Wait {
 	return c.space(id)
 }
 
-// quota is space by what this run alone may have. Once the patience of a job is over that found too
-// little, no other job may take any.
+// quota is space within this run's own limits. Once the patience of a job that found too little is
+// over, no other job may take any.
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()
-	if h := &c.outOfSpace; (cl.CPUs > 0 || cl.RAM > 0) && h.id != id && c.impatient(h) {
+	if h := &c.outOfSpace; (cl.CPUs > 0 || cl.RAM > 0) && h.id != id && c.patienceOver(h) {
 		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h.id)).On(c.name(h.id))
 	}
 	if most := c.opts.CPUs; most > 0 && cl.CPUs > 0 && own.CPUs+cl.CPUs > most {
-		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", many(cl.CPUs, "core"), max(0, most-own.CPUs), most)
+		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", plural(cl.CPUs, "core"), max(0, most-own.CPUs), most)
 	}
 	if most := c.opts.Memory; most > 0 && cl.RAM > 0 && own.RAM+cl.RAM > most {
 		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
 	}
-	if most := c.opts.MaxTotal; most > 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
-		return waits(schema.WaitGPUs, "jobs with %s are submitted and cluster.max_gpus_total is %d", many(c.live.asks, "GPU"), most)
+	if most := c.opts.MaxTotal; most > 0 && c.requestedGPUs(cl) > 0 && c.live.asks+c.requestedGPUs(cl) > most {
+		return waits(schema.WaitGPUs, "jobs with %s are submitted and cluster.max_gpus_total is %d", plural(c.live.asks, "GPU"), most)
 	}
 	return nil
 }
 
-// orders returns how many GPUs the engine is asked for, if it chooses them.
-func (c *Core) orders(cl *class) int {
+// requestedGPUs returns the number of GPUs requested from an engine that chooses them.
+func (c *Core) requestedGPUs(cl *class) int {
 	if !c.opts.Elsewhere {
 		return 0
 	}
 	return cl.req.Min
 }
 
-// mostOrders returns how many GPUs an attempt may ask the engine for, -1 for any number, and
-// which setting says so. What else the user has on the cluster, the engine knows.
-func (c *Core) mostOrders() (int, string) {
+// maxRequested returns how many GPUs an attempt may request from the engine, -1 for any number, and
+// the setting that limits it. The engine counts the user's other jobs on the cluster.
+func (c *Core) maxRequested() (int, string) {
 	most, total := c.b.Settings.MaxGPUs, c.opts.MaxTotal
 	if total > 0 && (most < 0 || total < most) {
 		return total, "cluster.max_gpus_total"
@@ -286,14 +286,13 @@ func (c *Core) mostOrders() (int, string) {
 	return most, "max_gpus"
 }
 
-// pools is what the batch's jobs take of its pools: something that only so many may use at once,
-// such as a slow disk or a license.
+// pools tracks the use of the batch's pools: shared resources such as a slow disk or a license.
 type pools struct {
-	inUse map[string]int   // by live attempts
-	heads map[string]*head // the first ready job that found too little in each
+	inUse map[string]int          // by live attempts
+	heads map[string]*firstInLine // the first ready job that found too little in each
 }
 
-// poolSize returns how much is in a pool.
+// poolSize returns the size of a pool.
 func (c *Core) poolSize(name string) int {
 	for _, p := range c.b.Settings.Pools {
 		if p.Name == name {
@@ -303,14 +302,14 @@ func (c *Core) poolSize(name string) int {
 	return 0
 }
 
-// full returns why a job's pool keeps it from starting now, or nil. Once the patience of a job is
-// over that needs more than is left, no other may take any of it.
+// full returns why a job's pool prevents its start now, or nil. Once the patience of a job that
+// needs more than is left is over, no other job may take any of it.
 func (c *Core) full(id int32) *schema.Wait {
 	use := c.spec(id).Pool
 	if use.N == 0 {
 		return nil
 	}
-	if h := c.pools.heads[use.Name]; h != nil && h.id != id && c.impatient(h) {
+	if h := c.pools.heads[use.Name]; h != nil && h.id != id && c.patienceOver(h) {
 		return waits(schema.WaitKept, "pool %s is kept for %s", use.Name, c.name(h.id)).On(c.name(h.id))
 	}
 	used := c.pools.inUse[use.Name]
@@ -325,12 +324,12 @@ func (c *Core) full(id int32) *schema.Wait {
 	return nil
 }
 
-// awaitPool notes that a job found too little in its pool.
+// awaitPool records that a job found too little in its pool.
 func (c *Core) awaitPool(id int32) {
 	name := c.spec(id).Pool.Name
 	h := c.pools.heads[name]
 	if h == nil {
-		h = &head{id: -1, first: -1}
+		h = &firstInLine{id: -1, first: -1}
 		c.pools.heads[name] = h
 	}
 	if h.id < 0 {

@@ -14,12 +14,12 @@ import (
 // ends its attempt, which is no failure; then it starts again on those GPUs of the attempt
 // that it keeps, and on the free ones that it gets in addition. Until it does, it is a move.
 //
-// It shrinks only for somebody who waits and is offered what it leaves: to a wish that is
-// ahead of this run's, or to anybody if it makes little use of its GPUs. It grows if it
-// uses them well and nobody else wants the free ones.
+// A job shrinks only for a waiting run, which is offered the GPUs: a run whose wish is ahead of
+// this run's, or any run if the job makes little use of its GPUs. A job grows if it uses its GPUs
+// well and no other run wants the free ones.
 //
-// It is a part of Core, not a policy of its own: a resize ends an attempt, holds its GPUs over that,
-// deals the others, and starts the job again, so it would need nearly all that Core has.
+// Resizing is part of Core, not a separate policy: it ends an attempt, holds its GPUs meanwhile,
+// deals the others, and starts the job again, so it would need nearly all of Core.
 
 const (
 	steady      = time.Minute // how long GPUs must have been busy, idle or free
@@ -27,7 +27,7 @@ const (
 	declinedFor = time.Hour   // how long a user gets nothing more who did not take what a job gave up
 )
 
-// resizes is what this run knows of its elastic jobs.
+// resizes tracks this run's elastic jobs.
 type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
@@ -37,7 +37,7 @@ type resizes struct {
 	warned   map[int32]bool // jobs of which it has been said that they were not asked
 }
 
-// A move is a job between two attempts. After a while it is a job like any other.
+// A move is a job between two attempts of a resize. It expires after a while.
 type move struct {
 	job   int32
 	ids   []gpu.UUID // the GPUs for its next attempt
@@ -45,13 +45,13 @@ type move struct {
 	began time.Duration
 }
 
-// A declinedOffer is one of what a job gave up, which its user did not take.
+// A declinedOffer is an offer of GPUs that a job gave up and its user did not take.
 type declinedOffer struct {
 	uid   int
 	until time.Duration
 }
 
-// elastic is how an attempt may change.
+// elastic tracks an attempt's load for resizes.
 type elastic struct {
 	pushed bool          // this run asked it to save its work
 	grows  bool          // because it can have more GPUs
@@ -60,13 +60,13 @@ type elastic struct {
 	seen   time.Duration // of the reading that they are from
 }
 
-// A spare is a GPU that has been free for an attempt.
+// A spare is a GPU that an attempt could use in addition.
 type spare struct {
 	id    gpu.UUID
 	since time.Duration
 }
 
-// remember learns from the history when jobs were last resized.
+// remember reads from the history when jobs were last resized.
 func (c *Core) remember() {
 	for i := range c.jobs {
 		id := int32(i)
@@ -81,13 +81,13 @@ func (c *Core) remember() {
 	}
 }
 
-// resize asks jobs to save their work that are to have more or fewer GPUs.
+// resize asks jobs to save their work that should have more or fewer GPUs.
 func (c *Core) resize() {
 	c.growing = false
-	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.paused || c.closed() != "" {
+	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.paused || c.outsideHours() != "" {
 		return
 	}
-	c.pool.Turns.SetWish(c.wants())
+	c.pool.Turns.SetWish(c.currentWish())
 	for a := range c.live.started {
 		if c.canResize(a) && (c.shrinks(a) || c.grows(a)) {
 			a.pushed = true
@@ -98,8 +98,8 @@ func (c *Core) resize() {
 	}
 }
 
-// canResize reports whether the rules that do not depend on others let an attempt be
-// resized now. If its job could not start again at once, it is left alone.
+// canResize reports whether an attempt may be resized now, regardless of other runs. Its job must
+// be able to start again immediately.
 func (c *Core) canResize(a *attempt) bool {
 	if a.job < 0 || a.stop != "" || a.asked || a.background != "" || a.queued || a.suspended || a.gpus() == 0 {
 		return false
@@ -112,20 +112,20 @@ func (c *Core) canResize(a *attempt) bool {
 // shrinks reports whether an attempt gives up GPUs now.
 func (c *Core) shrinks(a *attempt) bool {
 	a.grows, a.idle = false, c.busy(a, func(percent int, r *jobspec.Resize) bool { return percent < r.Down })
-	return len(c.gifts(a)) > 0
+	return len(c.releasable(a)) > 0
 }
 
-// declined notes that nobody came for an offer: if a job was resized for it, that does not
-// happen again for this user for a while.
+// declined records that an offer expired: if a job was resized for it, no job is resized for this
+// user again for a while.
 func (c *Core) declined(h *handOver) {
 	if h.gift {
 		c.resizes.declined = append(c.resizes.declined, declinedOffer{h.turn.UID, c.now.Boot + declinedFor})
 	}
 }
 
-// gifts returns the GPUs that an attempt could leave to others now. In the background, whole
-// jobs give way.
-func (c *Core) gifts(a *attempt) []gpu.ReleasableDevice {
+// releasable returns the GPUs that an attempt could leave to other runs now. Background runs do not
+// shrink jobs but stop them.
+func (c *Core) releasable(a *attempt) []gpu.ReleasableDevice {
 	if c.b.Settings.Background || !c.pool.Turns.HasRivals() && (!a.idle || c.waiter.id < 0) {
 		return nil
 	}
@@ -171,12 +171,12 @@ func (c *Core) grows(a *attempt) bool {
 func (c *Core) spares(a *attempt) []gpu.UUID {
 	req := c.request(a.job)
 	req.Min = len(a.grant.UUIDs) + 1 // no MIG instance
-	free, _ := c.pool.Candidates(c.now.Boot, req, c.aside(-1))
+	free, _ := c.pool.Candidates(c.now.Boot, req, c.unavailable(-1))
 	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Turns.Wanted(id) })
 }
 
-// busy reports whether the load of an attempt's GPUs in the last minute, all of which it
-// had them, is as is says.
+// busy reports whether is holds for the load of an attempt's GPUs in the last minute. The attempt
+// must have held them all that time.
 func (c *Core) busy(a *attempt, is func(percent int, r *jobspec.Resize) bool) bool {
 	since := c.now.Boot - c.steady()
 	return a.began <= since && c.loaded(a, since, is)
@@ -195,8 +195,8 @@ func (c *Core) steady() time.Duration {
 	return steady
 }
 
-// on notes that an attempt was not asked to save its work. It is asked again after a while:
-// a script may install its handler late.
+// on records that an attempt was not asked to save its work. It is asked again after a while,
+// since a script may install its handler late.
 func (ev Declined) on(c *Core) {
 	a := c.live.byID[ev.UniID]
 	if a == nil || a.job < 0 {
@@ -209,14 +209,14 @@ func (ev Declined) on(c *Core) {
 	}
 }
 
-// A plan is what becomes of the GPUs of an attempt that has ended to be resized.
+// A plan distributes the GPUs of an attempt that ended for a resize.
 type plan struct {
 	move
 	gifts []gpu.ReleasableDevice
 }
 
-// plan decides what becomes of the GPUs of an attempt that has ended, while it still holds
-// them; nil if it did not end to be resized. What it was asked for may be settled by now.
+// plan returns the plan for an ended attempt that still holds its GPUs; nil if it did not end for a
+// resize. The need for the resize may be gone by now.
 func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 	if f.Why != state.WhyResize || f.State != state.Interrupted {
 		return nil
@@ -226,8 +226,8 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		return nil
 	}
 	c.resizes.last[a.job] = c.now.Boot
-	c.pool.Turns.SetWish(c.wants())
-	p := &plan{gifts: c.gifts(a)}
+	c.pool.Turns.SetWish(c.currentWish())
+	p := &plan{gifts: c.releasable(a)}
 	p.job, p.began = a.job, c.now.Boot
 	for _, id := range a.grant.UUIDs {
 		if !slices.ContainsFunc(p.gifts, func(g gpu.ReleasableDevice) bool { return g.UUID == id }) {
@@ -242,7 +242,7 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		spares := c.spares(a)
 		p.ids = append(p.ids, spares[:min(len(spares), c.spec(a.job).Request.Max-p.least)]...)
 	}
-	f.Reason = join(fmt.Sprintf("from %s to %d", many(had, "GPU"), len(p.ids)), why)
+	f.Reason = join(fmt.Sprintf("from %s to %d", plural(had, "GPU"), len(p.ids)), why)
 	return p
 }
 
@@ -284,7 +284,7 @@ func (c *Core) resumed(m *move) bool {
 	if c.slots() != nil || c.counts[preparing] >= maxPreparing || c.room(m.job) != nil {
 		return false
 	}
-	aside := c.aside(-1)
+	aside := c.unavailable(-1)
 	for _, d := range c.pool.Devices() {
 		if !slices.Contains(m.ids, d.UUID) {
 			aside = append(aside, d.UUID)

@@ -11,9 +11,9 @@ import (
 	"gpurun/state"
 )
 
-// A Rest is what is left of a run, so that it can be played in virtual time while the run goes
-// on: it shares nothing with the run that changes.
-type Rest struct {
+// Remaining is the rest of a run, to be simulated in virtual time while the run continues. It
+// shares no mutable state with the run.
+type Remaining struct {
 	Batch   *jobspec.Batch // the jobs that are running or can start, in the order in which they do
 	Known   [][]float32    // by job: seconds that jobs took that say how long it takes, the closest that there are
 	Open    []state.Attempt
@@ -26,8 +26,8 @@ type Rest struct {
 	opts Options
 }
 
-// Core returns a core for what is left, which has not begun.
-func (r *Rest) Core() *Core {
+// Core returns a core for the remaining jobs, which has not begun.
+func (r *Remaining) Core() *Core {
 	h := state.NewHistory()
 	for i := range r.Open {
 		h.Open[r.Open[i].Start.UniID] = &r.Open[i]
@@ -37,17 +37,17 @@ func (r *Rest) Core() *Core {
 	return c
 }
 
-// Rest returns what is left of the run. seen is the latest reading of all GPUs.
-func (c *Core) Rest(now Now, seen gpu.Observation) *Rest {
+// Remaining returns the rest of the run. seen is the latest reading of all GPUs.
+func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 	c.now = now
-	c.recall()
-	r := &Rest{
+	c.readEstimates()
+	r := &Remaining{
 		Batch: &jobspec.Batch{Files: c.b.Files, Queues: c.b.Queues, Settings: c.b.Settings}, Stalled: map[string]string{}, Now: now, Cluster: c.opts.Elsewhere,
 		opts: Options{CPUs: c.opts.CPUs, Memory: c.opts.Memory, Sim: c.opts.Sim, UID: c.opts.UID, Run: c.opts.Run, Zone: c.opts.Zone},
 	}
 	s := &r.Batch.Settings
 	s.Learn, s.Breaker, s.MaxWait, s.Order = false, 0, 0, "" // the order is that of the run already
-	index := c.remains()
+	index := c.remainingJobs()
 	for _, id := range index.ids {
 		j, spec := c.b.Jobs[id], *c.spec(id)
 		spec.Request, spec.Priority, spec.DefaultMemory, spec.LeastMemory = c.request(id), 0, false, false
@@ -80,15 +80,15 @@ func (c *Core) Rest(now Now, seen gpu.Observation) *Rest {
 	return r
 }
 
-// A remains is the jobs that are left, in their order, and the place of each in it.
-type remains struct {
+// remaining lists the remaining jobs in order, with their indices.
+type remaining struct {
 	ids []int32
 	at  map[int32]int32
 }
 
-// remains finds the jobs that are running or can start.
-func (c *Core) remains() remains {
-	r, in := remains{at: map[int32]int32{}}, make([]bool, len(c.jobs))
+// remainingJobs finds the jobs that are running or can start.
+func (c *Core) remainingJobs() remaining {
+	r, in := remaining{at: map[int32]int32{}}, make([]bool, len(c.jobs))
 	starts := !c.sealed() && !c.paused
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
@@ -105,8 +105,8 @@ func (c *Core) remains() remains {
 	return r
 }
 
-// known returns how long jobs took that are like one: those that differ in their seed, else
-// those with the same command, else those with as many GPUs, else all of the batch.
+// known returns the past durations of similar jobs: those that differ in their seed, or else those
+// with the same command, or else those with as many GPUs, or else all of the batch.
 func (c *Core) known(id int32) []float32 {
 	if g := c.seedGroup(id); g != nil && len(g.Seconds) > 0 {
 		return slices.Clone(g.Seconds)
@@ -119,8 +119,8 @@ func (c *Core) known(id int32) []float32 {
 	return slices.Clip(c.usage.seconds)
 }
 
-// Mean returns the mean of what jobs took, of those that took longer than some time, and how
-// far they are from it, as a part of it. It is 0 if none did.
+// Mean returns the mean of the durations above a threshold, and their relative spread. It is 0 if
+// there are none.
 func Mean(seconds []float32, longer time.Duration) (mean time.Duration, spread float64) {
 	sum, squares, n := 0.0, 0.0, 0.0
 	for _, s := range seconds {

@@ -512,7 +512,7 @@ func (s *scenario) happens(f []string) bool {
 	case "reading":
 		s.send(s.reading(Read{}))
 	case "notice":
-		s.send(Noticed{s.claims, s.wishes})
+		s.send(ClaimsChanged{s.claims, s.wishes})
 	case "running":
 		s.send(Started{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":

@@ -11,17 +11,16 @@ import (
 	"gpurun/state"
 )
 
-// A stray is an attempt on a GPU that it was not given: the hours it uses there belong
-// to another user. All GPUs are checked soon after each start, when a script has
-// chosen its GPU, and every so often after that. Every process list that is read for
-// another reason is checked as well.
+// A stray is an attempt on a GPU outside its grant, where it takes time from another user. All GPUs
+// are checked soon after each start, when a script has chosen its GPU, and regularly after that.
+// Every process list that is read for another reason is checked as well.
 const (
 	strayFirst  = 15 * time.Second
 	straySecond = 60 * time.Second
 	strayEvery  = 10 * time.Minute
 )
 
-// AllowStray is the name under allow that keeps strays from being ended.
+// AllowStray is the value of allow that prevents strays from being ended.
 const AllowStray = "stray"
 
 // lookFor schedules the search for a running attempt on all GPUs. Simulated ones have only
@@ -42,7 +41,7 @@ func (l *attempts) strayDue() (at time.Duration) {
 	return at
 }
 
-// strayLooked notes that all GPUs have been checked, and schedules the next checks.
+// strayLooked records that all GPUs have been checked, and schedules the next checks.
 func (l *attempts) strayLooked(now time.Duration) {
 	for _, a := range l.all {
 		for a.lookAt > 0 && a.lookAt <= now {
@@ -55,26 +54,26 @@ func (l *attempts) strayLooked(now time.Duration) {
 	}
 }
 
-// sharing finds processes on GPUs that they were not given: strays of this run on the GPUs of others, and
-// newcomers on those of its attempts.
+// sharing finds processes on GPUs outside their grants: strays of this run, and newcomers on the
+// GPUs of its attempts.
 type sharing struct {
 	pidsTell bool       // a job was seen on its own GPU, so the driver reports pids of our namespace
 	known    []newcomer // already reported, or on this run's GPUs before its jobs
 	count    int        // number of newcomers so far
 }
 
-// A finding is a stray: the warning about it, and whether it is to be ended.
-type finding struct {
+// A strayFinding is a warning about a stray, and whether to end it.
+type strayFinding struct {
 	*attempt
 	warning string
 	end     bool
 }
 
-// strays finds attempts on a GPU that is not theirs. They are to be ended unless their job allows
-// that. Each is reported once. In our own pid namespace, where the driver may
-// report the host's pids, a pid may match by chance: until some job has been seen on its
-// own GPU, a stray is only reported. One that the engine has not found yet has to wait.
-func (s *sharing) strays(r *gpu.Reading, live *attempts, pool *gpu.Pool, allowed func(job int32) bool) (found []finding) {
+// strays finds attempts on a GPU outside their grants. They must end unless their jobs allow
+// strays. Each is reported once. In a pid namespace of our own, the driver may report the host's
+// pids, and a pid may match by chance: until some job has been seen on its own GPU, a stray is only
+// reported. An attempt that the engine has not found yet is checked later.
+func (s *sharing) strays(r *gpu.Reading, live *attempts, pool *gpu.Pool, allowed func(job int32) bool) (found []strayFinding) {
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		a := live.byID[p.Attempt]
@@ -92,16 +91,16 @@ func (s *sharing) strays(r *gpu.Reading, live *attempts, pool *gpu.Pool, allowed
 		text := fmt.Sprintf("process %d%s is on GPU %s, but the job was given %s; remove the pin from the script "+
 			"(CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it, or set gpu_ids", p.PID, command, pool.Label(r.UUID), given)
 		if p.Doubtful && !s.pidsTell {
-			found = append(found, finding{a, a.name + ": apparently, " + text, false})
+			found = append(found, strayFinding{a, a.name + ": apparently, " + text, false})
 			continue
 		}
 		a.strayed = append(a.strayed, r.UUID)
 		if a.job >= 0 && allowed(a.job) {
-			found = append(found, finding{a, a.name + ": " + text, false})
+			found = append(found, strayFinding{a, a.name + ": " + text, false})
 			continue
 		}
 		a.stray = text
-		found = append(found, finding{a, "stopping " + a.name + ": " + text, true})
+		found = append(found, strayFinding{a, "stopping " + a.name + ": " + text, true})
 	}
 	return found
 }
@@ -142,12 +141,12 @@ func (s *sharing) newcomers(r *gpu.Reading, live *attempts, pool *gpu.Pool) (war
 	return warnings
 }
 
-// comes returns the warnings about a process that is not ours. Until a job has been seen on its
-// GPU, the process may be the job's own, in a container, so there is no warning.
+// comes returns the warnings about a foreign process. Until a job has been seen on its GPU, there
+// is no warning, since the process may be the job's own, in a container.
 func (s *sharing) comes(n newcomer, live *attempts, pool *gpu.Pool) (warnings []string) {
 	var names []string
 	for _, a := range live.all {
-		if i := slices.Index(a.grant.UUIDs, n.id); i >= 0 && i < len(a.seats) && a.seats[i].used > 0 {
+		if i := slices.Index(a.grant.UUIDs, n.id); i >= 0 && i < len(a.gpuUses) && a.gpuUses[i].used > 0 {
 			names = append(names, a.name)
 			a.met(n)
 		}
@@ -157,7 +156,7 @@ func (s *sharing) comes(n newcomer, live *attempts, pool *gpu.Pool) (warnings []
 	}
 	s.known = append(s.known, n)
 	if s.count++; s.count <= maxNewcomerWarnings {
-		warnings = append(warnings, fmt.Sprintf("%s came to GPU %s, where %s is running", whose(&n.Process, pool), pool.Label(n.id), few(names)))
+		warnings = append(warnings, fmt.Sprintf("%s came to GPU %s, where %s is running", describeProcess(&n.Process, pool), pool.Label(n.id), joinSome(names)))
 	}
 	if s.count == maxNewcomerWarnings {
 		warnings = append(warnings, "not reporting any more processes that come to GPUs of this run, except when a job runs out of memory")
@@ -165,15 +164,15 @@ func (s *sharing) comes(n newcomer, live *attempts, pool *gpu.Pool) (warnings []
 	return warnings
 }
 
-// few joins the first maxNamed words and counts the rest.
-func few(words []string) string {
+// joinSome joins the first maxNamed words and counts the rest.
+func joinSome(words []string) string {
 	if more := len(words) - maxNamed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], ", "), more)
 	}
 	return strings.Join(words, ", ")
 }
 
-// met remembers a newcomer on an attempt's GPUs.
+// met records a newcomer on an attempt's GPUs.
 func (a *attempt) met(n newcomer) {
 	if len(a.came) == maxNewcomers {
 		least := slices.MinFunc(a.came, func(x, y newcomer) int { return cmp.Compare(x.Memory, y.Memory) })
@@ -193,8 +192,8 @@ func (l *attempts) update(n newcomer) {
 	}
 }
 
-// whose formats a process as "alice's python (pid 4711, 37 GiB)".
-func whose(p *gpu.Process, pool *gpu.Pool) string {
+// describeProcess formats a process as "alice's python (pid 4711, 37 GiB)".
+func describeProcess(p *gpu.Process, pool *gpu.Pool) string {
 	who := p.User + "'s"
 	switch {
 	case pool.Own(p):
@@ -211,17 +210,17 @@ func whose(p *gpu.Process, pool *gpu.Pool) string {
 	return fmt.Sprintf("%s %s (pid %d%s)", who, cmp.Or(p.Command, "process"), p.PID, memory)
 }
 
-// crowded describes who came to an attempt's GPUs while it was there, or returns "".
-func crowded(a *attempt, pool *gpu.Pool) string {
+// describeNewcomers describes the processes that came to an attempt's GPUs, or returns "".
+func describeNewcomers(a *attempt, pool *gpu.Pool) string {
 	slices.SortStableFunc(a.came, func(x, y newcomer) int { return cmp.Compare(y.Memory, x.Memory) })
 	var words []string
 	for _, n := range a.came {
-		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", whose(&n.Process, pool), pool.Label(n.id)))
+		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", describeProcess(&n.Process, pool), pool.Label(n.id)))
 	}
-	return few(words)
+	return joinSome(words)
 }
 
-// A fault says whose fault it was that an attempt ran out of GPU memory, or was not started.
+// A fault is the party at fault when an attempt ran out of GPU memory or did not start.
 type fault int
 
 const (
@@ -235,21 +234,21 @@ const (
 // has to itself: displays and the driver take some.
 const maxHidden = 512 * gpu.MiB
 
-// company is who else is on one of an attempt's GPUs. It counts from when the attempt
-// itself has been seen there: until then what is seen may be its own, in a container.
-type company struct {
+// neighbors tracks other users' memory on one of an attempt's GPUs. It counts once the attempt
+// itself has been seen there: until then the memory may be its own, in a container.
+type neighbors struct {
 	before, now       []gpu.Process // when it started, and by the latest list
 	hidden, hiddenNow gpu.Bytes     // likewise, in use by no visible process
 	room              gpu.Bytes     // what it used and what was free, by the latest list; -1 if unknown
 }
 
-// begin notes who is on an attempt's GPUs when it starts: they have not come later.
+// begin records the processes on an attempt's GPUs when it starts: they are not newcomers.
 func (s *sharing) begin(a *attempt, live *attempts, pool *gpu.Pool) {
 	used := live.inUse()
-	a.company = make([]company, len(a.grant.UUIDs))
+	a.company = make([]neighbors, len(a.grant.UUIDs))
 	for i, id := range a.grant.UUIDs {
 		procs, hidden := pool.Present(id), pool.Unseen(id)
-		a.company[i] = company{before: procs, now: procs, hidden: hidden, hiddenNow: hidden, room: -1}
+		a.company[i] = neighbors{before: procs, now: procs, hidden: hidden, hiddenNow: hidden, room: -1}
 		if slices.Contains(used, id) {
 			continue
 		}
@@ -260,8 +259,8 @@ func (s *sharing) begin(a *attempt, live *attempts, pool *gpu.Pool) {
 	}
 }
 
-// see notes who is there by a list, of which an attempt uses some memory.
-func (m *company) see(r *gpu.Reading, uniID string, used gpu.Bytes) {
+// add records a list of a GPU's processes; used is the attempt's own memory.
+func (m *neighbors) add(r *gpu.Reading, uniID string, used gpu.Bytes) {
 	if used <= 0 || r.Free < 0 {
 		return
 	}
@@ -269,9 +268,9 @@ func (m *company) see(r *gpu.Reading, uniID string, used gpu.Bytes) {
 	m.hiddenNow, m.room = r.Unseen(), used+r.Free
 }
 
-// grown returns by how much what other users have there grew, and who grew most: nil for
-// no visible process.
-func (m *company) grown(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Process) {
+// growth returns the growth of other users' memory, and of the process that grew most: nil if that
+// is not visible.
+func (m *neighbors) growth(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Process) {
 	all = max(0, m.hiddenNow-m.hidden)
 	most = all
 	for i := range m.now {
@@ -298,15 +297,16 @@ func (m *company) grown(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Process) 
 	return all, most, who
 }
 
-// blame returns whose fault it was that an attempt ran out of memory, and why. most returns the most
-// memory that any GPU could ever give to a job. pool is nil if the attempt held no device of this run's.
+// blame returns the party at fault when an attempt ran out of memory, with the reason. most returns
+// the most memory that any GPU could ever offer a job. pool is nil if the attempt held no device of
+// this run.
 func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Bytes) (fault, string) {
 	if cause != GPUMemory || pool == nil {
-		return unknown, crowded(a, pool)
+		return unknown, describeNewcomers(a, pool)
 	}
 	for i := range a.company {
 		m := &a.company[i]
-		all, by, who := m.grown(pool)
+		all, by, who := m.growth(pool)
 		// Without them there would have been what it was promised.
 		if m.room < 0 || m.room >= a.grant.Memory || all < listStep || m.room+all+listStep < a.grant.Memory {
 			continue
@@ -316,20 +316,20 @@ func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Byt
 		case who == nil:
 			return theirs, fmt.Sprintf("memory of no visible process grew by %s on GPU %s and %s", by.Round(), label, left)
 		case slices.ContainsFunc(m.before, func(p gpu.Process) bool { return p.PID == who.PID }):
-			return theirs, fmt.Sprintf("%s grew by %s on GPU %s and %s", whose(who, pool), by.Round(), label, left)
+			return theirs, fmt.Sprintf("%s grew by %s on GPU %s and %s", describeProcess(who, pool), by.Round(), label, left)
 		}
-		return theirs, fmt.Sprintf("%s came to GPU %s meanwhile and %s", whose(who, pool), label, left)
+		return theirs, fmt.Sprintf("%s came to GPU %s meanwhile and %s", describeProcess(who, pool), label, left)
 	}
 	if a.job >= 0 && !a.grant.Share {
 		if why := hadTheLargest(a, pool, most(a.job)); why != "" {
 			return hopeless, why
 		}
 	}
-	return unknown, crowded(a, pool)
+	return unknown, describeNewcomers(a, pool)
 }
 
-// hadTheLargest says that an attempt took more than it was promised, although it had GPUs
-// to itself of which there are no larger ones; or "".
+// hadTheLargest explains that an attempt with exclusive use of the largest GPUs used more memory
+// than promised, or returns "".
 func hadTheLargest(a *attempt, pool *gpu.Pool, most gpu.Bytes) string {
 	if most == 0 || a.peak <= a.grant.Memory && a.grant.Memory < most || len(a.company) == 0 || len(a.came) > 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 func twoGPUs() (*gpu.Pool, *attempts, *attempt) {
 	devs := []gpu.Device{{Index: 0, UUID: uuid(0), Total: 24 * gpu.GiB}, {Index: 1, UUID: uuid(1), Total: 24 * gpu.GiB}}
 	a := &attempt{job: 0, name: "a", uniID: "a.1", grant: gpu.Grant{Indices: []int{0}, UUIDs: []gpu.UUID{uuid(0)}, Memory: 20 * gpu.GiB}}
-	a.seats = []seat{{used: gpu.GiB}}
+	a.gpuUses = []gpuUse{{used: gpu.GiB}}
 	return gpu.NewPool(devs, gpu.Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000}), &attempts{all: []*attempt{a}, byID: map[string]*attempt{"a.1": a}}, a
 }
 
@@ -105,7 +105,7 @@ func TestBlameForOutOfMemory(t *testing.T) {
 		pool, live, a := twoGPUs()
 		pool.Observe(gpu.Observation{Readings: []gpu.Reading{*list(0), *list(1)}})
 		(&sharing{}).begin(a, live, pool)
-		a.company[0].see(list(0, append(row.others, own)...), a.uniID, own.Memory)
+		a.company[0].add(list(0, append(row.others, own)...), a.uniID, own.Memory)
 		if got, why := blame(a, row.cause, pool, most); got != row.want || row.why == "" && why != "" || !strings.HasPrefix(why, row.why) {
 			t.Errorf("%s: %v, %q", name, got, why)
 		}

@@ -20,8 +20,8 @@ const (
 	maxFresh   = 1000
 )
 
-// Snapshot returns the state of the run for display: of its jobs those that are running or
-// queued, in the order of their starts, then the next retries. Failures are the caller's to group.
+// Snapshot returns the state of the run for display. It lists running and queued jobs in the order
+// of their starts, then the next retries. Failures are the caller's to group.
 func (c *Core) Snapshot(now Now) *schema.Status {
 	c.now = now
 	phase, counts := c.RunPhase(), map[state.Phase]int{}
@@ -61,12 +61,12 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 	return s
 }
 
-// liveJob returns what programs see of the job of an attempt, which may no longer be in the batch.
+// liveJob returns the public view of an attempt's job, which may no longer be in the batch.
 func (c *Core) liveJob(a *attempt) schema.Job {
-	return schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.standing.wait(c.now), Attempt: c.public(a)}
+	return schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.queueState.wait(c.now), Attempt: c.public(a)}
 }
 
-// pressures returns how each GPU is, and what keeps the first waiting job off it.
+// pressures returns each GPU's state, and why the first waiting job cannot have it.
 func (c *Core) pressures() []state.Pressure {
 	levels := c.pool.Levels(c.now.Boot)
 	all := make([]state.Pressure, len(levels))
@@ -81,8 +81,8 @@ func (c *Core) pressures() []state.Pressure {
 	return all
 }
 
-// Jobs returns what programs see of each job that the run knows of: the state, what it
-// waits for, and the live attempt. The ledger has the rest.
+// Jobs returns the public view of the run's jobs: state, wait, and live attempt. The ledger has the
+// rest.
 func (c *Core) Jobs(now Now) []schema.Job {
 	c.now = now
 	type alike struct { // what those have in common who wait for the same things
@@ -93,7 +93,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	live, queued, others := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}, []schema.Job(nil)
 	for _, a := range c.live.all {
 		if a.job >= 0 {
-			live[a.job], queued[a.job] = c.public(a), a.standing.wait(now)
+			live[a.job], queued[a.job] = c.public(a), a.queueState.wait(now)
 		} else {
 			others = append(others, c.liveJob(a))
 		}
@@ -128,7 +128,7 @@ func (a *attempt) phase() state.Phase {
 	return state.Running
 }
 
-// public returns what programs see of a live attempt.
+// public returns the public view of a live attempt.
 func (c *Core) public(a *attempt) *schema.Attempt {
 	takes, _ := c.seedGroup(a.job).Took()
 	s := &schema.Attempt{
@@ -146,8 +146,8 @@ func (c *Core) public(a *attempt) *schema.Attempt {
 	if a.queued {
 		s.Started, s.Seconds = nil, nil
 	}
-	for i := range min(len(a.seats), len(s.GPUs)) {
-		s.GPUs[i].Used, s.GPUs[i].Peak = schema.AtLeast(a.seats[i].used, 0), schema.AtLeast(a.seats[i].peak, 1)
+	for i := range min(len(a.gpuUses), len(s.GPUs)) {
+		s.GPUs[i].Used, s.GPUs[i].Peak = schema.AtLeast(a.gpuUses[i].used, 0), schema.AtLeast(a.gpuUses[i].peak, 1)
 	}
 	if a.background != "" {
 		s.Background = append(s.Background, schema.BackgroundJob{PID: schema.Known(a.behind), Command: a.background})
@@ -155,7 +155,7 @@ func (c *Core) public(a *attempt) *schema.Attempt {
 	return s
 }
 
-// GPUs returns what programs see of the GPUs that this run may use; nil without GPUs.
+// GPUs returns the public view of the GPUs that this run may use; nil without GPUs.
 func (c *Core) GPUs(now Now) []schema.GPU {
 	if c.pool == nil {
 		return nil
@@ -205,8 +205,8 @@ func (c *Core) nextRetries() (jobs []schema.Job) {
 	return jobs
 }
 
-// next returns the job in line that starts first, and what keeps it from that. kept says how many
-// GPUs are kept for it.
+// next returns the next job in line, with the reason for its wait. kept describes how many GPUs are
+// kept for it.
 func (c *Core) next() (next *schema.Next, kept *string) {
 	id, w := c.first()
 	switch {
@@ -222,9 +222,8 @@ func (c *Core) next() (next *schema.Next, kept *string) {
 	return &schema.Next{Job: c.name(id), Text: w.Text}, kept
 }
 
-// first returns the first ready job that has not started, and why: it found no GPU, or a
-// limit of this run holds it back whether or not it needs GPUs. If nothing else is left, it is a
-// job that its user has paused. There is no reason if there is no such job.
+// first returns the first ready job that has not started, and why: it found no GPU, or a limit of
+// this run stops it. If no other job is left, it is a paused one. Without such a job, why is nil.
 func (c *Core) first() (id int32, why *schema.Wait) {
 	if id = c.waiter.id; id < 0 {
 		id = c.firstReady()
@@ -260,13 +259,13 @@ func (c *Core) viewQueues() []schema.Lane {
 	return views
 }
 
-// waits returns what a job waits for. Each wait comes from the test that keeps the job from
-// starting, so its code is never another opinion.
+// waits returns a wait. Each comes from the test that prevents the start, so its code always
+// matches the scheduler's decision.
 func waits(code schema.WaitCode, format string, args ...any) *schema.Wait {
 	return &schema.Wait{Code: code, Text: fmt.Sprintf(format, args...), Jobs: []string{}, GPUs: []schema.WaitGPU{}}
 }
 
-// Wait returns what a job that has not started is waiting for, or nil if nothing.
+// Wait returns what a job that has not started waits for, or nil.
 func (c *Core) Wait(now Now, job int) *schema.Wait {
 	c.now = now
 	id := int32(job)
@@ -292,7 +291,7 @@ func (c *Core) Wait(now Now, job int) *schema.Wait {
 	return nil
 }
 
-// Why is Wait in words, or why the job is blocked; "" for nothing.
+// Why describes the job's wait, or why it is blocked; "" for neither.
 func (c *Core) Why(now Now, job int) string {
 	if w := c.Wait(now, job); w != nil {
 		return w.Text
@@ -384,11 +383,11 @@ func (c *Core) whyReady(id int32) *schema.Wait {
 	if id == c.waiter.id {
 		w.Since = schema.Time(c.now.Wall.Add(c.waiter.since - c.now.Boot))
 	}
-	w.Text = wants(cl.req) + "; " + together(verdicts, func(v gpu.Verdict) string { return v.Reason })
+	w.Text = wants(cl.req) + "; " + groupByReason(verdicts, func(v gpu.Verdict) string { return v.Reason })
 	return w
 }
 
-// A noGPU is why a job cannot have a particular GPU now; it can if there is no text.
+// A noGPU is why a job cannot have a particular GPU now; an empty text means that it can.
 type noGPU struct {
 	code gpu.Code
 	wait schema.WaitCode // what the job waits for if it is the same with all GPUs
@@ -398,14 +397,14 @@ type noGPU struct {
 }
 
 // whyNotOn returns why a job cannot have a particular GPU now.
-// Reasons are Core's: each comes from the test that refused, and these are all over it.
+// It is a method of Core because the tests that refuse GPUs are spread over Core.
 func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 	kept := func(job, text string) noGPU { return noGPU{gpu.Kept, schema.WaitKept, "", job, text} }
 	switch {
 	case slices.Contains(c.excluded, v.UUID):
 		return noGPU{code: gpu.NotManaged, wait: schema.WaitGPUs, text: "released by stop --gpu"}
-	case c.offeredWhy(v.UUID) != "":
-		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: c.offeredWhy(v.UUID)}
+	case c.offeredTo(v.UUID) != "":
+		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: c.offeredTo(v.UUID)}
 	case slices.Contains(c.theirs, v.UUID) && v.OK:
 		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: "another user's turn"}
 	case c.movesTo(v.UUID) != "":
@@ -416,7 +415,7 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 		return kept(job, "kept for "+job)
 	case slices.Contains(c.health.resting, v.UUID):
 		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "attempts of several jobs in a row died on it; it rests until one of them has been tried elsewhere"}
-	case slices.Contains(c.aside(c.waiter.id), v.UUID) && !slices.Contains(c.theirs, v.UUID):
+	case slices.Contains(c.unavailable(c.waiter.id), v.UUID) && !slices.Contains(c.theirs, v.UUID):
 		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just took it"}
 	}
 	no := noGPU{code: v.Code, wait: schema.WaitGPUs, user: v.User, text: v.Reason}

@@ -11,8 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// steering is what people have asked of this run. It ends with the run: the next one goes
-// by its files and flags.
+// steering holds the users' requests to this run. The next run starts from its files and flags.
 type steering struct {
 	paused bool // nothing starts
 	pauses int  // how many jobs are paused
@@ -23,20 +22,20 @@ type steering struct {
 	beside    []Beside
 }
 
-// PauseRequested lets nothing more start, or none of some jobs, until it is taken back.
-// Running jobs go on.
+// PauseRequested stops all starts, or those of some jobs, until it is undone. Running jobs
+// continue.
 type PauseRequested struct {
 	Jobs   []int
 	All    bool
 	Resume bool
 }
 
-// RetryRequested lets jobs start again that failed in this run, and at once those that wait
-// for a retry.
+// RetryRequested restarts jobs that failed in this run, and makes pending retries start
+// immediately.
 type RetryRequested struct{ Jobs []int }
 
-// JobsChanged brings the batch with other requests of some jobs that have not started, and all
-// places that its user has given to jobs.
+// JobsChanged brings the batch with new requests of jobs that have not started, and all positions
+// that the user has assigned.
 type JobsChanged struct {
 	Batch  *jobspec.Batch
 	Jobs   []int
@@ -50,8 +49,7 @@ type Beside struct {
 	After bool
 }
 
-// SettingsChanged brings the batch with other settings, and the rules for GPUs that follow
-// from them.
+// SettingsChanged brings the batch with new settings, and the resulting rules for GPUs.
 type SettingsChanged struct {
 	Batch *jobspec.Batch
 	Rules gpu.Rules
@@ -82,7 +80,7 @@ func (ev PauseRequested) on(c *Core) {
 	}
 }
 
-// Paused reports whether a job is kept from starting by its user, or with -1, all are.
+// Paused reports whether the user has paused a job, or with -1, the run.
 func (c *Core) Paused(job int) bool {
 	if job < 0 {
 		return c.paused
@@ -93,9 +91,9 @@ func (c *Core) Paused(job int) bool {
 // Cancelling reports whether a user has cancelled a job whose attempt has yet to end.
 func (c *Core) Cancelling(job int) bool { return c.jobs[job].quit && c.jobs[job].own > 0 }
 
-// unwanted reports whether a job is not to start although it was to when it was granted its
-// GPUs: somebody has paused it, or its files say now that it has something to wait for.
-func (c *Core) unwanted(id int32) bool {
+// mustNotStart reports whether a job must no longer start since it was granted its GPUs: the user
+// has paused it, or its reloaded file makes it wait.
+func (c *Core) mustNotStart(id int32) bool {
 	j := &c.jobs[id]
 	return j.paused || j.gone || j.unmet > 0
 }
@@ -126,8 +124,7 @@ func (ev RetryRequested) on(c *Core) {
 	c.recount()
 }
 
-// reopen has a job that has ended wait for its start again, and with it the jobs that could
-// not run because of it.
+// reopen makes an ended job wait for its start again, and with it the jobs that it blocked.
 func (c *Core) reopen(id int32) {
 	for open := []int32{id}; len(open) > 0; {
 		id := open[len(open)-1]
@@ -141,8 +138,8 @@ func (c *Core) reopen(id int32) {
 	}
 }
 
-// recount finds out for all jobs what they wait for, and lets those proceed that can. cascade
-// must know of all that have ended.
+// recount recomputes the unmet needs of all jobs, and unblocks those that can proceed. cascade must
+// have processed all ends.
 func (c *Core) recount() {
 	c.refill = true
 	c.concluding, c.changed = false, false
@@ -175,7 +172,7 @@ func (ev JobsChanged) on(c *Core) {
 	c.recount()
 }
 
-// Unfit returns why a job that asks for this could never start here, or "".
+// Unfit returns why a job with this spec could never start here, or "".
 func (c *Core) Unfit(s *jobspec.Spec) string {
 	cl := &class{need: need{s.Request, gpu.HostResources{CPUs: s.CPUs, RAM: s.Memory}, s.Pool}}
 	cl.gpus = s.Request.Max > 0 && !c.opts.Elsewhere
@@ -195,7 +192,7 @@ func (c *Core) fillQueues() {
 	}
 }
 
-// placeBeside moves jobs in a list to where their user wants them.
+// placeBeside moves jobs in a list to the positions that the user has assigned.
 func (c *Core) placeBeside(ids []int32) {
 	for _, m := range c.beside {
 		var moved []int32
@@ -224,7 +221,7 @@ func (ev SettingsChanged) on(c *Core) {
 	c.sort()
 }
 
-// sort orders the jobs anew, and looks again at what the ready ones ask for.
+// sort orders the jobs again, and reclassifies the ready ones.
 func (c *Core) sort() {
 	c.rank()
 	c.classes, c.byNeed = nil, map[need]*class{}
@@ -244,7 +241,7 @@ func (c *Core) sort() {
 
 // rank orders the jobs: by priority, then as the order setting says, then as in the files.
 func (c *Core) rank() {
-	before := within(c.b)
+	before := orderBy(c.b)
 	if c.b.Settings.Order == jobspec.LongestFirst && c.usage.expected != nil {
 		before = func(x, y int32) int { return cmp.Compare(c.usage.takes(y), c.usage.takes(x)) }
 	}
@@ -267,12 +264,12 @@ func (c *Core) byPlace(x, y int32) int {
 	return cmp.Or(cmp.Compare(c.at[x], c.at[y]), cmp.Compare(x, y))
 }
 
-// whyPaused says how a job comes to start that its user has paused.
+// whyPaused explains how to start a paused job.
 func (c *Core) whyPaused(id int32) *schema.Wait {
 	return waits(schema.WaitPaused, "paused: gpurun resume %s lets it start", c.name(id))
 }
 
-// firstPaused returns the first job in order that would start if its user had not paused it, or -1.
+// firstPaused returns the first job in order that would start if it were not paused, or -1.
 func (c *Core) firstPaused() int32 {
 	first := int32(-1)
 	for i := 0; i < len(c.jobs) && c.pauses > 0; i++ {
@@ -301,7 +298,7 @@ func (ev StopRequested) on(c *Core) {
 		c.drain(ev.Why)
 		c.drain("drained")
 	case ev.GPU != nil:
-		c.leaveGPU(*ev.GPU)
+		c.vacateGPU(*ev.GPU)
 	default:
 		c.cancel(ev.Jobs)
 	}
@@ -322,8 +319,8 @@ func (c *Core) endAll(why string, kill bool) {
 	}
 }
 
-// endAttempt records why an attempt is ended and has the engine end it. One still being
-// prepared is given back once that is done.
+// endAttempt records why an attempt is ended, and ends it. An attempt that is still being prepared
+// is released after that.
 func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 	if a.uniID == "" {
 		if a.stop == "" || why == state.WhyCancelled {
@@ -340,7 +337,7 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 }
 
 // recordStop records why an attempt is to be ended, before anything is sent to it. The
-// first reason stands, unless it would start again at once.
+// first reason stands, unless the job would start again immediately.
 func (c *Core) recordStop(a *attempt, why string) {
 	if a.stop == "" || a.stop == state.WhyResize && why != a.stop {
 		f := a.fact(state.KindStop, c.now)
@@ -374,9 +371,9 @@ func (c *Core) cancelUnstarted(id int32) {
 	c.end(id, cancelled)
 }
 
-// leaveGPU ends and requeues the attempts on the GPUs with this index, and has the run avoid
-// those from now on.
-func (c *Core) leaveGPU(index int) {
+// vacateGPU ends and requeues the attempts on the GPUs with this index, and excludes these GPUs
+// from the run.
+func (c *Core) vacateGPU(index int) {
 	if c.pool == nil {
 		return
 	}

@@ -10,9 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// usageStats estimates what jobs take by what others took: how much memory is set aside for
-// one that does not say, which job is the longest, and how long the rest of the batch takes.
-// Jobs that differ only in their seeds are a group, of which the history has the last ends.
+// usageStats estimates jobs' memory and duration from past jobs: the memory to reserve for a job
+// without gpu_memory, the longest job, and the rest of the batch's duration. Jobs that differ only
+// in their seeds form a group, whose last ends are in the history.
 type usageStats struct {
 	groups   []uint64             // by job: its seed group, 0 if nobody has asked for it; nil at first
 	recalled bool                 // seconds has what the history says
@@ -23,10 +23,10 @@ type usageStats struct {
 	warned   bool                 // some job was reported to take all of a GPU
 }
 
-// Unknown is what a job is expected to take if there is nothing to go by.
+// Unknown is the estimated duration of a job without an estimate.
 const Unknown = time.Hour
 
-// maxSeconds bounds how many jobs say what is usual in a batch.
+// maxSeconds bounds the durations kept for a batch.
 const maxSeconds = 1000
 
 // group returns the hash of a job's seed group.
@@ -40,7 +40,7 @@ func (u *usageStats) group(jobs []jobspec.Job, id int32) uint64 {
 	return u.groups[id]
 }
 
-// took adds what jobs like one took to what is usual.
+// took adds the durations of similar jobs.
 func (u *usageStats) took(like *jobspec.Spec, seconds ...float32) {
 	if u.commands == nil {
 		u.commands, u.widths = map[uint64][]float32{}, map[int][]float32{}
@@ -51,18 +51,17 @@ func (u *usageStats) took(like *jobspec.Spec, seconds ...float32) {
 	}
 }
 
-// expect notes what a job's group takes, if anything is known of any job.
+// expect records the estimated duration of a job's group, if any job has an estimate.
 func (u *usageStats) expect(id int32, takes time.Duration) {
 	if u.expected != nil {
 		u.expected[id] = takes
 	}
 }
 
-// usual returns what is usual in this batch; 0 if that is unknown.
+// usual returns the median duration in this batch; 0 if unknown.
 func (u *usageStats) usual() time.Duration { return state.Quantile(u.seconds, 0.5) }
 
-// takes returns what a job that has not started is expected to take, whatever that is
-// worth.
+// takes returns the estimated duration of a job that has not started, however uncertain.
 func (u *usageStats) takes(id int32) time.Duration {
 	if u.expected != nil && u.expected[id] > 0 {
 		return u.expected[id]
@@ -70,9 +69,9 @@ func (u *usageStats) takes(id int32) time.Duration {
 	return cmp.Or(u.usual(), Unknown)
 }
 
-// setAside returns how much memory is set aside on each GPU for a job that does not say what it
-// needs, and how many runs of its group say so; 0 if they do not say either. most returns the most
-// that any GPU could give, 0 if that is unknown.
+// setAside returns the memory to reserve on each GPU for a job without gpu_memory, and the number
+// of runs of its group it is based on; 0 if there are too few. most returns the most that any GPU
+// could offer, 0 if unknown.
 func setAside(s *jobspec.Spec, group *state.SeedGroup, most func() gpu.Bytes) (memory gpu.Bytes, runs int) {
 	if s.Request.Max == 0 || !s.DefaultMemory && !s.LeastMemory {
 		return 0, 0
@@ -93,8 +92,8 @@ func setAside(s *jobspec.Spec, group *state.SeedGroup, most func() gpu.Bytes) (m
 // likely took what it could get: JAX takes three quarters, TensorFlow nearly all.
 const hogShare = 70
 
-// hogged returns the warning, once, that nothing is learned from a job which took what it could get,
-// or "".
+// hogged returns a warning, once, that nothing is learned from a job that allocated all free
+// memory, or "".
 func (u *usageStats) hogged(s *jobspec.Spec, f state.Fact, gpus []int, group *state.SeedGroup) string {
 	if !f.Preallocated || f.State != state.Succeeded || group.Hogs > 1 || u.warned || !s.DefaultMemory && !s.LeastMemory {
 		return ""

@@ -202,7 +202,7 @@ func TestDurationsAreLearned(t *testing.T) {
 	})
 	w.open()
 	w.send(Began{})
-	if known := w.core.Rest(w.now, gpu.Observation{}).Known[5]; len(known) > 0 {
+	if known := w.core.Remaining(w.now, gpu.Observation{}).Known[5]; len(known) > 0 {
 		t.Errorf("nothing has ended, but jobs take %v", known)
 	}
 	for i := range 4 { // j0 and j2 take a minute, j1 and j3 ten
@@ -221,12 +221,12 @@ func TestDurationsAreLearned(t *testing.T) {
 	if d, runs := w.core.Expected(4); d != time.Minute || runs != 2 {
 		t.Errorf("j4 takes %v, from %d", d, runs)
 	}
-	r := w.core.Rest(w.now, gpu.Observation{})
+	r := w.core.Remaining(w.now, gpu.Observation{})
 	if len(r.Batch.Jobs) != 2 || r.Batch.Jobs[0].Name != "j5" || !slices.Equal(r.Known[0], []float32{600, 600}) || !slices.Equal(r.Known[1], []float32{60, 60}) {
 		t.Errorf("left are %+v, of which is known %v", r.Batch.Jobs, r.Known)
 	}
 	w.core.spec(5).Template, w.core.usage.groups = 3, nil
-	if r := w.core.Rest(w.now, gpu.Observation{}); len(r.Known[0]) != 4 {
+	if r := w.core.Remaining(w.now, gpu.Observation{}); len(r.Known[0]) != 4 {
 		t.Errorf("of a job like no other, the batch says %v", r.Known[0])
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Evidence is what the file system shows about a job that last ended in success.
+// Evidence is the state of the file system for a job that last succeeded.
 type Evidence struct {
 	MissingOutput string // an output that does not exist
 	Overwritten   string // an output that another command has written since; shown by plan, reruns nothing
@@ -25,20 +25,20 @@ type Evidence struct {
 }
 
 // verdict returns why the job runs again, or a remark that changes nothing; usually neither.
-func (e Evidence) verdict() (again because, remark string) {
+func (e Evidence) verdict() (again reason, remark string) {
 	switch {
 	case e.MissingOutput != "":
-		return because{schema.PlanOutputMissing, "output " + e.MissingOutput + " missing"}, ""
+		return reason{schema.PlanOutputMissing, "output " + e.MissingOutput + " missing"}, ""
 	case e.ChangedInput != "":
-		return because{schema.PlanInputChanged, "input " + e.ChangedInput + " changed"}, ""
+		return reason{schema.PlanInputChanged, "input " + e.ChangedInput + " changed"}, ""
 	case e.LogDeleted:
-		return because{schema.PlanLogDeleted, "log deleted"}, ""
+		return reason{schema.PlanLogDeleted, "log deleted"}, ""
 	case e.Unsearched != "":
-		return because{}, "; " + e.Unsearched
+		return reason{}, "; " + e.Unsearched
 	case e.Overwritten != "":
-		return because{}, "; output " + e.Overwritten + " has since been written by another command"
+		return reason{}, "; output " + e.Overwritten + " has since been written by another command"
 	}
-	return because{}, ""
+	return reason{}, ""
 }
 
 // Verdict explains whether a job runs, before anything has started. It is used by plan.
@@ -48,26 +48,26 @@ type Verdict struct {
 	Reason string // "never ran", "failed (exit 1)", "command changed", …; "up to date", "not selected"
 }
 
-// because is the reason for a verdict.
-type because struct {
+// reason is the reason for a verdict.
+type reason struct {
 	code schema.PlanCode
 	text string
 }
 
-// fate is what a verdict means for the run.
-type fate uint8
+// A decision is the effect of a verdict on the run.
+type decision uint8
 
 const (
-	stays      fate = iota // it is up to date, or not selected
-	hasNothing             // when: failure, and none of its needs failed or will run
-	lacks                  // a need is not selected and has not succeeded
+	stays      decision = iota // it is up to date, or not selected
+	hasNothing                 // when: failure, and none of its needs failed or will run
+	lacks                      // a need is not selected and has not succeeded
 	runs
 )
 
 // Reasons of several tests.
 var (
-	neverRan       = because{schema.PlanNeverRan, "never ran"}
-	commandChanged = because{schema.PlanCommandChanged, "command changed"} // its name used to have another key
+	neverRan       = reason{schema.PlanNeverRan, "never ran"}
+	commandChanged = reason{schema.PlanCommandChanged, "command changed"} // its name used to have another key
 )
 
 // Verdict returns a job's verdict. It may be called as soon as New has returned.
@@ -87,7 +87,7 @@ func (ev Looked) on(c *Core) {
 // judge decides for every job whether it runs, each after its needs.
 func (c *Core) judge() {
 	c.judged = true
-	f := fresh{c: c, open: openKeys(c.h)}
+	f := verdictPass{c: c, open: openKeys(c.h)}
 	for _, id := range c.graph.order {
 		j := &c.jobs[id]
 		j.fate, j.reason = f.verdict(id)
@@ -103,8 +103,8 @@ func openKeys(h *state.History) map[place]bool {
 	return open
 }
 
-// fresh is one pass over all jobs.
-type fresh struct {
+// verdictPass is one pass of verdicts over all jobs.
+type verdictPass struct {
 	c       *Core
 	open    map[place]bool // keys with an attempt that has not ended
 	present map[place]bool // all keys of the batch; built when needed
@@ -113,13 +113,13 @@ type fresh struct {
 
 // verdict applies the rules for what runs again, in the order in which a person
 // would ask.
-func (f *fresh) verdict(id int32) (fate, because) {
+func (f *verdictPass) verdict(id int32) (decision, reason) {
 	c := f.c
 	if c.jobs[id].phase == unselected {
-		return stays, because{schema.PlanNotSelected, "not selected"}
+		return stays, reason{schema.PlanNotSelected, "not selected"}
 	}
 	if len(f.open) > 0 && f.open[c.keyOf(id)] {
-		return runs, because{schema.PlanUnknownEnd, "started, but how it ended is unknown"}
+		return runs, reason{schema.PlanUnknownEnd, "started, but how it ended is unknown"}
 	}
 	need, missing := f.needRuns(id)
 	forced := c.opts.Forced != nil && c.opts.Forced[id]
@@ -129,15 +129,15 @@ func (f *fresh) verdict(id int32) (fate, because) {
 	case when == jobspec.OnFailure && need >= 0:
 		// Whether it has anything to do is known once its needs have ended.
 	case when == jobspec.OnFailure:
-		return hasNothing, because{schema.PlanNotNeeded, "not needed: no need failed"}
+		return hasNothing, reason{schema.PlanNotNeeded, "not needed: no need failed"}
 	case missing && when != jobspec.Always:
-		return lacks, because{schema.PlanNeedMissing, c.whyMissing(need)}
+		return lacks, reason{schema.PlanNeedMissing, c.whyMissing(need)}
 	}
 	if forced {
-		return runs, because{schema.PlanForced, "forced"}
+		return runs, reason{schema.PlanForced, "forced"}
 	}
 	if n := c.missesPruned(id, c.isPruned); n >= 0 && !c.succeededBefore(id) {
-		return stays, because{schema.PlanPruned, needPruned(c.name(n)).Text}
+		return stays, reason{schema.PlanPruned, needPruned(c.name(n)).Text}
 	}
 	again, remark := c.evidence[int(id)].verdict()
 	if len(c.b.Jobs[id].Needs) > 0 || c.h.Plain(c.file(id), c.b.Jobs[id].Key) == 0 {
@@ -146,25 +146,25 @@ func (f *fresh) verdict(id int32) (fate, because) {
 		case rec == nil:
 			return runs, f.without(id)
 		case rec.Forgotten:
-			return runs, because{schema.PlanForgotten, "forgotten"}
+			return runs, reason{schema.PlanForgotten, "forgotten"}
 		case rec.State == state.Pruned && c.ruleOf(id).Metric != "" && !c.opts.NoPrune:
-			return stays, because{schema.PlanPruned, "pruned: " + rec.Reason}
+			return stays, reason{schema.PlanPruned, "pruned: " + rec.Reason}
 		case rec.State != state.Succeeded:
-			return runs, because{schema.PlanNoSuccess, howEnded(rec)}
+			return runs, reason{schema.PlanNoSuccess, howEnded(rec)}
 		case !c.real(rec):
-			return runs, because{schema.PlanSimulated, "succeeded on simulated GPUs only"}
+			return runs, reason{schema.PlanSimulated, "succeeded on simulated GPUs only"}
 		}
 		again = cmp.Or(again, f.fromNeeds(id, rec, need))
 	}
 	if again.text != "" {
 		return runs, again
 	}
-	return stays, because{schema.PlanUpToDate, "up to date" + remark}
+	return stays, reason{schema.PlanUpToDate, "up to date" + remark}
 }
 
-// without tells a new job from one whose command changed: the name of the latter has a
-// history, under a key that no job of this batch has any more.
-func (f *fresh) without(id int32) because {
+// without distinguishes a new job from one whose command changed: the latter's name has a history,
+// under a key that no job of this batch has any more.
+func (f *verdictPass) without(id int32) reason {
 	c := f.c
 	if c.h.Empty() {
 		return neverRan
@@ -182,7 +182,7 @@ func (f *fresh) without(id int32) because {
 	return commandChanged
 }
 
-// places returns what some functions yield for the jobs of the batch.
+// places returns the results of some functions for all jobs of the batch.
 func (c *Core) places(of ...func(*Core, int32) place) map[place]bool {
 	all := make(map[place]bool, len(c.jobs))
 	for id := range c.jobs {
@@ -195,7 +195,7 @@ func (c *Core) places(of ...func(*Core, int32) place) map[place]bool {
 
 // needRuns finds the first need that runs again; -1 for none. If a need is not selected
 // and has no success on record, it returns the first such need, with missing set.
-func (f *fresh) needRuns(id int32) (need int32, missing bool) {
+func (f *verdictPass) needRuns(id int32) (need int32, missing bool) {
 	need = -1
 	for _, n := range f.c.b.Jobs[id].Needs {
 		if f.c.jobs[n].phase == unselected && f.c.lacksNeed(id, n) {
@@ -219,7 +219,7 @@ func (c *Core) counted(r *state.Record) bool {
 	return r != nil && r.State == state.Succeeded && !r.Forgotten && c.real(r)
 }
 
-// markedDone reports whether a user recorded a job as done, whatever became of its needs.
+// markedDone reports whether the user recorded a job as done regardless of its needs.
 func (c *Core) markedDone(id int32) bool {
 	r := c.last(id)
 	return c.counted(r) && r.By != ""
@@ -231,33 +231,33 @@ func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Simulate
 
 // fromNeeds judges a job that is otherwise up to date by its needs: it returns why it runs
 // again, if it does.
-func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) because {
+func (f *verdictPass) fromNeeds(id int32, rec *state.Record, need int32) reason {
 	needs := f.c.b.Jobs[id].Needs
 	hash := ""
 	if rec.By != "" {
-		return because{} // a user's word holds until gpurun forget
+		return reason{} // a user's word holds until gpurun forget
 	}
 	if known := rec.StartSeq > 0 || rec.From != ""; known {
 		hash = f.needs.of(f.c.b, needs)
 		before, _, _ := strings.Cut(rec.Needs, ":")
 		n, _ := strconv.Atoi(before)
 		if d := len(needs) - n; d != 0 {
-			return because{schema.PlanNeedsChanged, fmt.Sprintf("needs changed (%+d)", d)}
+			return reason{schema.PlanNeedsChanged, fmt.Sprintf("needs changed (%+d)", d)}
 		}
 	}
 	if need >= 0 {
-		return because{schema.PlanNeedRuns, "need " + f.c.name(need) + " runs again"}
+		return reason{schema.PlanNeedRuns, "need " + f.c.name(need) + " runs again"}
 	}
 	if hash != "" && hash != rec.Needs {
-		return because{schema.PlanNeedsChanged, "needs changed"}
+		return reason{schema.PlanNeedsChanged, "needs changed"}
 	}
 	for _, n := range needs {
 		other := f.c.last(n)
 		if other != nil && other.State == state.Succeeded && other.NewerThan(rec) {
-			return because{schema.PlanNeedNewer, "need " + f.c.name(n) + " is newer"}
+			return reason{schema.PlanNeedNewer, "need " + f.c.name(n) + " is newer"}
 		}
 	}
-	return because{}
+	return reason{}
 }
 
 // needsHash remembers the last hash: expansions that need the same jobs share one slice
@@ -313,9 +313,9 @@ func (c *Core) Before(id int) *state.Record {
 	return c.h.Named(c.file(int32(id)), c.name(int32(id)))
 }
 
-// Replaced returns the jobs that never ran, and the successes of which neither the name
-// nor the key is in the batch any more: one may be what another was called and did
-// before. Nothing is returned where there are more than most of either.
+// Replaced returns the jobs that never ran, and the successes whose name and key are both gone from
+// the batch: a job may have had one of these names and commands before. It returns nothing if there
+// are more than most of either.
 func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 	for id := range c.jobs {
 		if c.Verdict(id).Code == schema.PlanNeverRan {
@@ -362,7 +362,7 @@ func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 		if open[c.keyOf(id)] {
 			phases[id] = state.Running // or queued, which only its engine can tell
 		} else {
-			phases[id] = c.left(id, phases)
+			phases[id] = c.lastPhase(id, phases)
 		}
 	}
 	return phases
@@ -381,9 +381,9 @@ func BlockedBy(b *jobspec.Batch, phases []state.Phase, id int) *schema.Cause {
 	return nil
 }
 
-// left returns the phase in which the last run left a job that is not running, given the
+// lastPhase returns the phase in which the last run left a job that is not running, given the
 // phases of its needs.
-func (c *Core) left(id int32, phases []state.Phase) state.Phase {
+func (c *Core) lastPhase(id int32, phases []state.Phase) state.Phase {
 	rec := c.last(id)
 	if rec != nil && rec.Forgotten {
 		rec = nil

@@ -9,9 +9,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// A wasting is GPU time that this run cannot use although a job waits for it, since others
-// are on the GPUs or a rule keeps the job off: what the run's history shows as lost.
-type wasting struct {
+// lostTime is GPU time that this run cannot use although a job waits for it, because other users or
+// a rule prevent it. The run's history shows it as lost.
+type lostTime struct {
 	waits bool          // a job waits for GPUs
 	on    []obstacle    // a row for each GPU that it cannot have now
 	since time.Duration // that is so
@@ -24,12 +24,12 @@ type obstacle struct {
 	state.Loss
 }
 
-// wasteEvery is how often that is looked at while a job waits.
+// wasteEvery is how often lost time is updated while a job waits.
 const wasteEvery = time.Second
 
-// waste adds up what is lost while the first job waits. It stays in Core since it asks for the reasons why
-// that job waits.
-func (c *Core) waste() {
+// countLost adds up the time lost while the first job waits. It stays in Core because it needs the
+// reasons for that wait.
+func (c *Core) countLost() {
 	w := &c.wasted
 	waits := c.waiter.id >= 0 && c.pool != nil && c.draining == ""
 	if waits == w.waits && (!waits || c.now.Boot-w.since < wasteEvery) {
@@ -52,8 +52,8 @@ func (c *Core) waste() {
 	}
 }
 
-// take returns what was lost, and begins anew. What is less than a second counts next time.
-func (w *wasting) take() (all []state.Loss) {
+// take returns and resets the lost time. It keeps fractions of a second.
+func (w *lostTime) take() (all []state.Loss) {
 	var rest []state.Loss
 	for _, l := range w.sum {
 		if l.Seconds >= 1 {

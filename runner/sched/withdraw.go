@@ -6,10 +6,9 @@ import (
 	"gpurun/state"
 )
 
-// steerQueue has the cluster do with what waits in its queue what this run does with jobs that it
-// has not started: what is paused is held, and what is not to start is withdrawn. An attempt that
-// begins first counts as running. The limits are the cluster's to keep, so that all ready jobs
-// stand in its queue early.
+// steerQueue applies this run's decisions to attempts in the cluster's queue: it holds paused ones
+// and withdraws those that must not start. An attempt that begins first counts as running. The
+// cluster enforces the limits, so that all ready jobs can be queued early.
 func (c *Core) steerQueue() {
 	if !c.opts.Queues || !c.begun {
 		return

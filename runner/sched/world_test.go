@@ -272,7 +272,7 @@ func (w *world) act(a Action) {
 	case Record:
 		w.ledger = append(w.ledger, a)
 	case Prepare:
-		if why := w.core.closed(); why != "" {
+		if why := w.core.outsideHours(); why != "" {
 			w.t.Fatalf("%s is prepared: %s", w.b.Jobs[a.Job].Name, why)
 		}
 		w.grants[w.uni(a.Job, a.Attempt)] = a.Grant

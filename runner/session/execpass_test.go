@@ -28,7 +28,7 @@ func (q *queue) Events() <-chan engine.Event                                   {
 func (q *queue) Offer(_ string, id gpu.UUID, to string) {
 	q.offers = append(q.offers, id)
 	q.claims = append(q.claims, gpu.Claim{UUID: id, UID: 1001, Run: to, Attempt: "bobs"})
-	q.events <- engine.Event{Noticed: true}
+	q.events <- engine.Event{ClaimsChanged: true}
 }
 
 // A command that ends offers its GPUs to a waiting run, but no more than that run wants.

@@ -81,7 +81,7 @@ func (l *Local) listen() {
 			defer l.sharing.mu.Unlock()
 			return c.To == l.Run || c.To == "" && l.offeredTo[c.Run]
 		},
-		Tell: func() { l.emit(engine.Event{Noticed: true}) },
+		Tell: func() { l.emit(engine.Event{ClaimsChanged: true}) },
 	})
 }
 

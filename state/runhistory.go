@@ -117,14 +117,13 @@ func (a *RunHistory) end(ledger int, seq int64, f Fact, e *PastRun) {
 	a.Attempts = append(a.Attempts, x)
 }
 
-// Closed returns the history so far, closed. More may be added to a.
-func (a *RunHistory) Closed() RunHistory {
-	c := RunHistory{Runs: slices.Clone(a.Runs), Attempts: slices.Clone(a.Attempts), open: map[string]*AttemptRecord{}}
+// Clone returns a copy of the history so far, to which more may be added, as to a.
+func (a *RunHistory) Clone() RunHistory {
+	c := RunHistory{Runs: slices.Clone(a.Runs), Attempts: slices.Clone(a.Attempts), open: map[string]*AttemptRecord{}, latest: a.latest}
 	for id, x := range a.open {
 		open := *x
 		c.open[id] = &open
 	}
-	c.Close()
 	return c
 }
 

@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"slices"
 	"time"
 
 	"gpurun/state"
@@ -18,24 +19,44 @@ type runLog struct {
 	Secrets []string // of the jobs as they are, and of all that have started
 }
 
-// RunLog reads the ledgers of a batch from their beginnings.
-func (ref *Ref) RunLog() *runLog {
-	ref.unread()
-	p := &runLog{ref: ref, Secrets: SecretsOf(ref.Batch)}
-	for i := range ref.Files() {
-		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) {
-			p.Secrets = append(p.Secrets, SecretsIn(&f)...)
-			p.Add(i, seq, f)
+// A readLog is every run and attempt of a batch, as far as its ledgers have been read.
+type readLog struct {
+	files   []string
+	tails   []*disk.Follower
+	runs    state.RunHistory
+	secrets []string
+}
+
+// read reads on where it stopped the last time.
+func (l *readLog) read(ref *Ref, after aftermath) *runLog {
+	if !slices.Equal(l.files, ref.Files()) {
+		*l = readLog{files: ref.Files(), secrets: SecretsOf(ref.Batch)}
+		for i := range l.files {
+			l.tails = append(l.tails, disk.FromStart(ref.Folder(i)))
+		}
+	}
+	for i, tail := range l.tails {
+		tail.Next(func(seq int64, f state.Fact) {
+			l.secrets = append(l.secrets, SecretsIn(&f)...)
+			l.runs.Add(i, seq, f)
 		})
 	}
-	p.after = ref.Settle()
-	for r := range ref.History.Records() {
-		if p.after.ended[r.UniID] {
-			p.Add(r.Ledger, r.EndSeq, r.Fact)
+	p := &runLog{ref: ref, RunHistory: l.runs.Clone(), after: after, Secrets: l.secrets}
+	if len(after.ended) > 0 {
+		for r := range ref.History.Records() {
+			if after.ended[r.UniID] {
+				p.Add(r.Ledger, r.EndSeq, r.Fact)
+			}
 		}
 	}
 	p.Close()
 	return p
+}
+
+// RunLog reads the ledgers of a batch from their beginnings.
+func (ref *Ref) RunLog() *runLog {
+	ref.unread()
+	return new(readLog).read(ref, ref.Settle())
 }
 
 // SecretsIn returns the secrets that an attempt began with, as far as its start has them.

@@ -18,15 +18,6 @@ var (
 	ErrOverwritten = errors.New("overwritten")
 )
 
-// readLog is every attempt of a mirror's batch, as far as its ledgers have been read.
-type readLog struct {
-	files []string
-	tails []*disk.Follower
-	runs  state.RunHistory
-
-	secrets []string // that attempts began with
-}
-
 // A listRow is a mirror's row in the list of batches, and of what it was made.
 type listRow struct {
 	ref     *Ref
@@ -75,31 +66,8 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 	return l.row, nil
 }
 
-// chronicle returns all attempts so far. It reads on where it stopped the last time.
-func (m *Mirror) chronicle() *runLog {
-	if p := &m.past; !slices.Equal(p.files, m.ref.Files()) {
-		*p = readLog{files: m.ref.Files()}
-		for i := range p.files {
-			p.tails = append(p.tails, disk.FromStart(m.ref.Folder(i)))
-		}
-	}
-	for i, tail := range m.past.tails {
-		tail.Next(func(seq int64, f state.Fact) {
-			m.past.secrets = append(m.past.secrets, SecretsIn(&f)...)
-			m.past.runs.Add(i, seq, f)
-		})
-	}
-	c := &runLog{ref: m.ref, RunHistory: m.past.runs.Closed(), after: m.after, Secrets: m.past.secrets}
-	if len(m.after.ended) > 0 {
-		c.Attempts = slices.DeleteFunc(c.Attempts, func(x *state.AttemptRecord) bool { return x.Open != nil && m.after.ended[x.UniID] })
-		for r := range m.ref.History.Records() {
-			if m.after.ended[r.UniID] {
-				c.Attempts = append(c.Attempts, &state.AttemptRecord{Record: *r})
-			}
-		}
-	}
-	return c
-}
+// runLog returns all runs and attempts so far.
+func (m *Mirror) runLog() *runLog { return m.past.read(m.ref, m.after) }
 
 // Attempts lists all attempts.
 func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {
@@ -108,7 +76,7 @@ func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {
 	if err := m.ready(); err != nil {
 		return nil, err
 	}
-	c, now := m.chronicle(), time.Now()
+	c, now := m.runLog(), time.Now()
 	rows := make([]schema.AttemptRow, len(c.Attempts))
 	for i, x := range c.Attempts {
 		rows[i] = c.Attempt(x, now)
@@ -131,7 +99,7 @@ func (m *Mirror) Runs() (*schema.History, error) {
 	if err := m.ready(); err != nil {
 		return nil, err
 	}
-	c := m.chronicle()
+	c := m.runLog()
 	doc := &schema.History{Head: schema.At(time.Now()), Batch: m.view.Status.Batch, Runs: c.Rows(time.Time{})}
 	return redact.Document(doc, redact.Hiding(c.Secrets)), nil
 }
@@ -152,7 +120,7 @@ func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 	for i, j := range m.view.Jobs {
 		st.Jobs[i] = *j
 	}
-	w := explained(&st, m.chronicle(), m.ref.History, m.verdicts())
+	w := explained(&st, m.runLog(), m.ref.History, m.verdicts())
 	j := &st.Jobs[at]
 	attempts := []schema.AttemptRow{}
 	for _, x := range w.Log.Attempts {
@@ -210,7 +178,7 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 	if err := m.ready(); err != nil {
 		return nil, nil, err
 	}
-	all := m.chronicle().Attempts
+	all := m.runLog().Attempts
 	i := slices.IndexFunc(all, func(x *state.AttemptRecord) bool { return x.UniID == uniID })
 	if i < 0 || uniID == "" {
 		return nil, nil, &Failure{Code: ExitUsage, Err: ErrNotFound, Text: "this batch has no attempt " + "\"" + uniID + "\""}

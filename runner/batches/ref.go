@@ -309,11 +309,7 @@ func (ref *Ref) recall() (err error) {
 	if ref.Which == "" {
 		return nil
 	}
-	var all state.RunHistory
-	for i := range ref.Files() {
-		disk.FromStart(ref.Folder(i)).Next(func(seq int64, f state.Fact) { all.Add(i, seq, f) })
-	}
-	all.Close()
+	all := new(readLog).read(ref, aftermath{})
 	n, err := strconv.Atoi(ref.Which)
 	if err != nil {
 		n = 1 + slices.IndexFunc(all.Runs, func(e *state.PastRun) bool { return e.Run.RunID == ref.Which })

@@ -152,24 +152,6 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 		if f.UniID != "" {
 			h.Open[f.UniID] = &Attempt{Start: f, Seq: seq, Ledger: ledger}
 		}
-	case KindRunning:
-		if a := h.Open[f.UniID]; a != nil {
-			a.Running = &Fact{Kind: f.Kind, Time: f.Time, PID: f.PID, PIDStart: f.PIDStart, Host: f.Host, GPUs: f.GPUs, GPUUUIDs: f.GPUUUIDs}
-		}
-	case KindQueued:
-		if a := h.Open[f.UniID]; a != nil {
-			a.JobID = f.JobID
-		}
-	case KindPoints:
-		if a := h.Open[f.UniID]; a != nil {
-			a.Points = a.Points.Add(f.Points...)
-		}
-	case KindStop:
-		// The first reason wins: its signal is the one that ended the attempt. But one that
-		// is to be resized may be stopped for good.
-		if a := h.Open[f.UniID]; a != nil && (a.Stop == "" || a.Stop == WhyResize) && f.Why != WhyLeftOver {
-			a.Stop, a.StopReason = f.Why, f.Reason
-		}
 	case KindEnd:
 		h.end(ledger, seq, f)
 	case KindForget:
@@ -177,6 +159,25 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 			r.Forgotten = true
 			h.last[ledgerKey{ledger, r.Key}] = r
 		}
+	default:
+		h.Open[f.UniID].apply(&f)
+	}
+}
+
+// apply adds a fact about an attempt that is open, unless it is nil.
+func (a *Attempt) apply(f *Fact) {
+	switch {
+	case a == nil:
+	case f.Kind == KindQueued:
+		a.JobID = f.JobID
+	case f.Kind == KindRunning:
+		a.Running = &Fact{Kind: f.Kind, Time: f.Time, PID: f.PID, PIDStart: f.PIDStart, Host: f.Host, GPUs: f.GPUs, GPUUUIDs: f.GPUUUIDs}
+	case f.Kind == KindPoints:
+		a.Points = a.Points.Add(f.Points...)
+	case f.Kind == KindStop && (a.Stop == "" || a.Stop == WhyResize) && f.Why != WhyLeftOver:
+		// The first reason wins: its signal is the one that ended the attempt. But one that
+		// is to be resized may be stopped for good.
+		a.Stop, a.StopReason = f.Why, f.Reason
 	}
 }
 

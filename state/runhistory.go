@@ -69,16 +69,12 @@ func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 			}
 			e.tried[at] = true
 		}
-	case KindQueued:
-		if x := a.open[f.UniID]; x != nil {
-			x.Open.JobID = f.JobID
-		}
-	case KindRunning:
-		if x := a.open[f.UniID]; x != nil {
-			x.Open.Running = &f
-		}
 	case KindEnd:
 		a.end(ledger, seq, f, e)
+	default:
+		if x := a.open[f.UniID]; x != nil {
+			x.Open.apply(&f)
+		}
 	}
 }
 

@@ -159,7 +159,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	default:
 		s += fmt.Sprintf(", %s to %s", x.Start.Local().Format(time.DateTime), UntilTime(x.Start, x.Time))
 	}
-	s += ": " + string(x.State)
+	s += ": " + x.State.String()
 	if cause := schema.CauseOf(&x.Fact); cause != nil {
 		s += ", " + cause.Words() + x.Failure().Ending()
 	}

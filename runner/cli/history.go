@@ -222,9 +222,5 @@ func attemptCells(r *schema.AttemptRow, ending string) []string {
 	if r.Cause != nil {
 		cause = terminal.CleanText(r.Cause.Words()) + ending
 	}
-	var gpus []int
-	for _, g := range r.GPUs {
-		gpus = append(gpus, g.Index)
-	}
-	return []string{terminal.CleanText(r.Job), fmt.Sprint(r.N), string(r.State), started, ended, took, strings.TrimPrefix(gpu.List(gpus), "GPU "), cause}
+	return []string{terminal.CleanText(r.Job), fmt.Sprint(r.N), r.State.String(), started, ended, took, strings.TrimPrefix(gpu.List(r.Indices()), "GPU "), cause}
 }

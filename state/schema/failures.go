@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -32,7 +31,7 @@ func (st *Status) Failures() (groups []Alike, of []int) {
 // group of each job, or -1.
 func Failures(jobs []*Job) (groups []Alike, of []int) {
 	of = make([]int, len(jobs))
-	var members [][]*Job
+	var members [][]int
 	at := map[string]int{}
 	for i, j := range jobs {
 		if of[i] = -1; !j.State.Bad() || j.State == state.Blocked || j.State == state.Cancelled || j.Cause == nil || j.Attempt == nil {
@@ -44,18 +43,15 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 			g = len(members)
 			at[f.Kind()], members = g, append(members, nil)
 		}
-		of[i], members[g] = g, append(members[g], j)
+		members[g] = append(members[g], i)
 	}
-	order := make([]int, len(members))
-	for g := range order {
-		order[g] = g
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(members[b]), len(members[a])) })
-	to := make([]int, len(order))
-	groups = make([]Alike, len(order))
-	for n, g := range order {
-		to[g] = n
-		list := members[g]
+	slices.SortStableFunc(members, func(a, b []int) int { return len(b) - len(a) })
+	groups = make([]Alike, len(members))
+	for g, ids := range members {
+		list := make([]*Job, len(ids))
+		for n, i := range ids {
+			list[n], of[i] = jobs[i], g
+		}
 		a := Alike{Cause: *list[0].Cause, State: list[0].State, Count: len(list), Jobs: []string{}, UniID: list[0].Attempt.UniID}
 		if l := list[0].Attempt.Log; l != nil {
 			a.Log = Known(l.Path)
@@ -63,15 +59,10 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 		for _, j := range list[:min(len(list), maxAlikeJobs)] {
 			a.Jobs = append(a.Jobs, j.Name)
 		}
-		if n < maxApart {
+		if g < maxApart {
 			a.apart(list, jobs)
 		}
-		groups[n] = a
-	}
-	for i, g := range of {
-		if g >= 0 {
-			of[i] = to[g]
-		}
+		groups[g] = a
 	}
 	return groups, of
 }
@@ -126,11 +117,7 @@ func onGPU(j *Job) string {
 	if j.Attempt == nil || len(j.Attempt.GPUs) == 0 {
 		return ""
 	}
-	indices := make([]int, len(j.Attempt.GPUs))
-	for i, g := range j.Attempt.GPUs {
-		indices[i] = g.Index
-	}
-	name := gpu.List(indices)
+	name := gpu.List(j.Attempt.Indices())
 	if h := j.Attempt.Host; h != nil && j.Attempt.JobID != nil {
 		name = *h + ", " + name
 	}

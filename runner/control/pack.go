@@ -3,19 +3,15 @@ package control
 import (
 	"encoding/json"
 
-	"gpurun/state"
 	"gpurun/state/schema"
 )
 
 // A StatusGroup lists jobs with the same status, as most waiting jobs have. Each contributes only
 // its name and key, which makes a large status small.
 type StatusGroup struct {
-	File  string        `json:"file"`
-	State state.Phase   `json:"state"`
-	Cause *schema.Cause `json:"cause,omitempty"`
-	Wait  *schema.Wait  `json:"wait,omitempty"`
-	Names []string      `json:"names"`
-	Keys  []string      `json:"keys"`
+	schema.Job          // without name and key
+	Names      []string `json:"names"`
+	Keys       []string `json:"keys"`
 }
 
 // pack moves the jobs of a status without an attempt into groups, and drops those that
@@ -36,7 +32,7 @@ func (r *Reply) pack() {
 			continue
 		}
 		if at < 0 || j.File != last.File || j.State != last.State || j.Cause != last.Cause || j.Wait != last.Wait {
-			c := StatusGroup{File: j.File, State: j.State, Cause: j.Cause, Wait: j.Wait}
+			c := StatusGroup{Job: schema.Job{File: j.File, State: j.State, Cause: j.Cause, Wait: j.Wait}}
 			alike, _ := json.Marshal(c)
 			k, known := index[string(alike)]
 			if !known {
@@ -59,7 +55,8 @@ func (r *Reply) unpack() {
 			continue
 		}
 		for i := range c.Names {
-			r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: c.File, Name: c.Names[i], Key: c.Keys[i], State: c.State, Cause: c.Cause, Wait: c.Wait})
+			c.Name, c.Key = c.Names[i], c.Keys[i]
+			r.Status.Jobs = append(r.Status.Jobs, c.Job)
 		}
 	}
 	r.StatusGroups = nil

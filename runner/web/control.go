@@ -15,22 +15,17 @@ type (
 		GPU   *int     `json:"gpu"`
 		Drain bool     `json:"drain"`
 	}
+	onJobs struct {
+		Jobs []string `json:"jobs"`
+	}
 	// Retry has failed jobs start again.
-	Retry struct {
-		Jobs []string `json:"jobs"`
-	}
+	Retry onJobs
 	// Pause lets none of some jobs start, or nothing.
-	Pause struct {
-		Jobs []string `json:"jobs"`
-	}
+	Pause onJobs
 	// Resume undoes Pause, and without jobs a drain.
-	Resume struct {
-		Jobs []string `json:"jobs"`
-	}
+	Resume onJobs
 	// Forget makes jobs run again.
-	Forget struct {
-		Jobs []string `json:"jobs"`
-	}
+	Forget onJobs
 	// Done records jobs as done.
 	Done struct {
 		Jobs           []string `json:"jobs"`

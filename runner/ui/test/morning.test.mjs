@@ -91,7 +91,7 @@ test('a search knows states, GPUs and parameters by exact values', async () => {
   await found('lr=0.1', 12);
   await found('lr=0.0', 0);
   await found('sed=1', 0);
-  await text(page, 'No parameter is called sed. There are state:, gpu:, data=, lr=, model=, seed=.');
+  await text(page, 'Unknown parameter sed. Valid: state:, gpu:, data=, lr=, model=, seed=.');
   await page.close();
 });
 

@@ -229,7 +229,7 @@ test('another program on the port gets no token', async () => {
   await new Promise((r) => thief.listen(home.port, '127.0.0.1', r));
   await page.waitForSelector('.lost');
   await until(() => asked.some((a) => a.includes('/hello')), 'the page asks who it is');
-  await text(page, 'does not know the token');
+  await text(page, 'did not prove that it has the token');
   thief.closeAllConnections();
   await new Promise((r) => thief.close(r));
   assert.deepEqual(asked.filter((a) => [home.token(), home.token('read')].some((t) => a.includes(t))), []);
@@ -258,7 +258,7 @@ test('another program on the port gets no token by passing on the proof of the s
   real = home.origin.replace(/\/$/, '');
   const before = asked.length;
   await until(() => asked.length > before + 1, 'the page asks who it is');
-  await text(page, 'does not know the token');
+  await text(page, 'did not prove that it has the token');
   assert.deepEqual(asked.filter((a) => [home.token(), home.token('read')].some((t) => a.includes(t))), []);
   await home.kill();
   thief.closeAllConnections();

@@ -54,8 +54,8 @@ test('jobs are found by every word, and sorted with what is unknown last', async
     'TRAIN seed=1': 'train-s1', 'valueerror': 'train-s2', 'valueerror: bad': 'train-s2', '"ValueError: bad"': 'train-s2', 'gpu:3': 'train-s10', 'gpu:1': '', 'state:failed': 'train-s2 eval', 'state:oom': 'eval',
     'state:waiting': 'train-s1', 'lr="0.1 0.2"': 'eval', 'seed=': 'train-s10 train-s2 train-s1 eval',
   })) assert.equal(names(select(rows, '', search, true)), want, search);
-  assert.throws(() => select(rows, '', 'sed=1', true), /No parameter is called sed. There are state:, gpu:, lr=, seed=./);
-  assert.throws(() => select(rows, '', 'status:failed', true), /Nothing is called status:/);
+  assert.throws(() => select(rows, '', 'sed=1', true), /Unknown parameter sed. Valid: state:, gpu:, lr=, seed=./);
+  assert.throws(() => select(rows, '', 'status:failed', true), /Unknown filter status:/);
   assert.equal(names(sorted(rows, rows, { by: 'name', down: false })), 'eval train-s1 train-s2 train-s10');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: false })), 'eval train-s10 train-s2 train-s1');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: true })), 'train-s10 eval train-s2 train-s1');
@@ -86,7 +86,7 @@ test('behind the jobs of a GPU is who else used it, and why jobs waited', async 
   const time = [0, 5, 10, 15, 20].map((s) => new Date(s * 1000).toISOString());
   const gpu = { index: 2, others: [true, true, false, true, true], waits: [{ from: time[3], to: time[4], code: 'others', user: 'bob' }] };
   assert.deepEqual(bandsOf({ step_seconds: 5, time, gpus: [gpu] }, () => 7).map((b) => [b.row, b.from, b.to, b.label]), [
-    [7, 15, 20, 'GPU 2 was waited for 5s: processes of others (bob)'], [7, 0, 10, 'others were on GPU 2'], [7, 20, 25, 'others were on GPU 2'],
+    [7, 15, 20, 'GPU 2 kept jobs waiting for 5s: processes of others (bob)'], [7, 0, 10, 'others were on GPU 2'], [7, 20, 25, 'others were on GPU 2'],
   ]);
 });
 

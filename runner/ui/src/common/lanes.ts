@@ -87,7 +87,7 @@ export function clock(t: number, step: number): string {
 const codes: Record<string, [string, string]> = {
   claimed: ['jobs of another run', 'theirs'], others: ['processes of others', 'theirs'], own: ['processes of your own', 'theirs'],
   hidden: ['memory in use by no visible process', 'theirs'], memory: ['too little free memory', 'busy'], busy: ['too busy', 'busy'],
-  watching: ['not watched for long enough', 'busy'], limit: ['a limit', 'warn'], kept: ['kept for somebody else', 'warn'],
+  watching: ['not observed for long enough', 'busy'], limit: ['a limit', 'warn'], kept: ['kept for somebody else', 'warn'],
   prohibited: ['its compute mode', 'warn'], exclusive: ['its compute mode', 'warn'], quarantined: ['quarantined: jobs died on it', 'bad'],
   silent: ['it did not answer', 'bad'], unread: ['it was not read', 'bad'],
 };
@@ -102,7 +102,7 @@ export function bandsOf(r: Readings | null, row: (g: ReadingsOfGPU) => number): 
   for (const g of r?.gpus ?? []) {
     for (const w of g.waits) {
       const why = blame(w.code, w.user), from = at(w.from), to = at(w.to);
-      bands.push({ row: row(g), from, to, color: why.color, label: `GPU ${g.index} was waited for ${duration(to - from)}: ${why.text}` });
+      bands.push({ row: row(g), from, to, color: why.color, label: `GPU ${g.index} kept jobs waiting for ${duration(to - from)}: ${why.text}` });
     }
     let last: Band | null = null;
     r!.time.forEach((t, i) => {

@@ -70,7 +70,7 @@ async function proof() {
   const mac = async (of: string) => hex(await crypto.subtle.sign('HMAC', key, text.encode(of)));
   const its = await mac(`${nonce} ${known.address}`);
   // A token that was right may be so again once the real server is back.
-  if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'what answers here does not know the token, so it was not sent');
+  if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'this server did not prove that it has the token, so the page sent none');
   before = true;
   return mac(`session ${known.session}`);
 }

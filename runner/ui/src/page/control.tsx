@@ -119,7 +119,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
     const names = list.map((j) => j.name);
     verbs.push({
       word, title, command: [verb, ...names, '--file', file], path: may('control') ? `/batches/${encodeURIComponent(batch)}/${verb}` : undefined,
-      loss: many ? `${word} ${count(list.length, 'job')}: nothing that runs is lost.` : undefined, ...more, body: { jobs: names, ...more.body },
+      loss: many ? `${word} ${count(list.length, 'job')}: no work is lost.` : undefined, ...more, body: { jobs: names, ...more.body },
     });
   };
   const todo = is('pending', 'waiting', 'queued'), held = todo.filter((j) => j.wait?.code === 'paused'), good = is('succeeded', 'up_to_date');
@@ -127,7 +127,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   if (again.length && alive) add('Retry', 'Try again now, with all retries', 'retry', again);
   else if (again.length) verbs.push(rerun(summary!, 'Retry', again.map((j) => j.name)));
   if (!many && again.length) {
-    verbs.push({ word: 'Log', title: 'What it has printed', href: batchPath(batch, 'log', { job: jobs[0].name }) });
+    verbs.push({ word: 'Log', title: 'What it printed', href: batchPath(batch, 'log', { job: jobs[0].name }) });
     verbs.push({ word: 'Why', title: 'Why it failed', href: jobPath(batch, jobs[0].name) });
   }
   if (alive) {
@@ -139,7 +139,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
     add('Resume', 'Start again when it is its turn', 'resume', held);
   }
   add('Forget', 'Run it again in the next run, although it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
-  add('Mark as done', 'Count it as done without running it', 'done', jobs.filter((j) => j.state !== 'running' && !good.includes(j)), { force: ['Mark as done without outputs?', { without_outputs: true }] });
+  add('Mark as done', 'Record it as done without running it', 'done', jobs.filter((j) => j.state !== 'running' && !good.includes(j)), { force: ['Mark as done without outputs?', { without_outputs: true }] });
   const stop = [...is('running'), ...(alive ? todo : [])];
   add('Stop', 'End it, or do not start it, until the next run', 'stop', stop, { danger: true, ...(is('running').length ? { loss: `${lossOf(stop)}${todo.length && alive ? ` ${count(todo.length, 'waiting job')} will not start.` : ''}` } : {}) });
   return verbs;
@@ -168,12 +168,12 @@ export function RunControl({ batch, summary: s }: { batch: string; summary: Summ
   if (phase === 'running' || phase === 'waiting') verbs.push(verb('Pause', 'Start nothing until resumed; running jobs continue', 'pause'));
   if (phase) {
     verbs.push({ word: 'Settings …', title: 'GPUs, and how many jobs at once', open: () => show('settings') });
-    if (inUse().length) verbs.push({ word: 'Free a GPU …', title: 'End the jobs on a GPU, and use it no more in this run', open: () => show('gpu') });
-    verbs.push(verb('Reload', 'Read the job files again', 'reload'));
+    if (inUse().length) verbs.push({ word: 'Free a GPU …', title: 'End the jobs on a GPU, and stop using it in this run', open: () => show('gpu') });
+    verbs.push(verb('Reload', 'Reread the job files', 'reload'));
   }
   if (may('run')) verbs.push({ word: 'Add a job …', title: 'Append a job to the job file', open: () => show('add') });
   if (!phase) verbs.push(rerun(s, 'Run'));
-  if (phase && phase !== 'draining' && phase !== 'stopping') verbs.push(verb('Drain', 'Start nothing more; running jobs end as they would, then the run. Resume undoes it', 'stop', { body: { drain: true }, command: ['stop', '--drain', '--file', file] }));
+  if (phase && phase !== 'draining' && phase !== 'stopping') verbs.push(verb('Drain', 'Start nothing more; the run ends once its running jobs have ended. Resume undoes it', 'stop', { body: { drain: true }, command: ['stop', '--drain', '--file', file] }));
   if (phase && phase !== 'stopping') verbs.push(verb('Stop', 'End the run and its jobs', 'stop', { danger: true, loss: `${lossOf(app.batch?.jobs ?? [])} The next run of the file continues from here.` }));
   const send = (verb: string, body: object) => act(`/batches/${encodeURIComponent(batch)}/${verb}`, body);
   return (
@@ -238,7 +238,7 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
         )}
         {!gpus && <label class="field">GPUs, such as 0,2-3
           <input type="text" placeholder="all" value={ids} onInput={(e) => setIDs(e.currentTarget.value)} /></label>}
-        <p class="muted">Until this run ends. A job that is running on a GPU that you take away goes on.</p>
+        <p class="muted">Until this run ends. Jobs already running on a GPU that you remove continue.</p>
         <Deed word="Set" onClose={onClose} command={['set', ...Object.entries(set).map(([k, v]) => `${k}=${v}`), '--file', fileOf(summary)]} />
       </form>
     </Dialog>
@@ -261,13 +261,13 @@ function FreeDialog({ file, onClose, send }: { file: string; onClose: () => void
   return (
     <Dialog title="Free a GPU" onClose={onClose}>
       <form method="dialog" onSubmit={free}>
-        <fieldset class="field"><legend>GPUs on which jobs of this run are</legend>
+        <fieldset class="field"><legend>GPUs with jobs of this run</legend>
           {there.map(([g, jobs]) => (
             <label key={g} class="check"><input type="radio" name="gpu" required checked={gpu === g} onChange={() => choose(g)} /> GPU {g} <span class="muted">{jobs.slice(0, 3).map((j) => clean(j.name)).join(', ')}{jobs.length > 3 && ` and ${jobs.length - 3} more`}</span></label>
           ))}
         </fieldset>
         <p role="status">{gpu != null && lossOf(there.find(([g]) => g === gpu)?.[1] ?? [])}</p>
-        <p class="muted">Its jobs start again elsewhere. This run uses the GPU no more.</p>
+        <p class="muted">Its jobs restart on other GPUs. This run no longer uses the GPU.</p>
         <Deed word="Free it" danger onClose={onClose} command={['stop', '--gpu', String(gpu ?? 0), '--file', file]} />
       </form>
     </Dialog>
@@ -293,7 +293,7 @@ function AddDialog({ file, onClose, send }: { file: string; onClose: () => void;
       <form method="dialog" onSubmit={add}>
         <label class="field">Command
           <input type="text" class="mono" value={text} placeholder="python train.py --lr 0.1" onInput={(e) => setText(e.currentTarget.value)} autofocus /></label>
-        <p class="muted">It is written to the end of <Text of={base(file)} />, and joins the run if one is live.</p>
+        <p class="muted">It is appended to <Text of={base(file)} />, and joins the run if there is one.</p>
         <Deed word="Add" onClose={onClose} command={['add', file, ...split(text)]} />
       </form>
     </Dialog>
@@ -316,7 +316,7 @@ export function StartDialog({ onClose }: { onClose: () => void }) {
         <datalist id="known-files">{known.flatMap((b: BatchRow) => b.files).map((f) => <option value={f.path} />)}</datalist>
         <label class="field">Parameters, such as lr=0.1 seed=1..5
           <input type="text" class="mono" value={params} onInput={(e) => setParams(e.currentTarget.value)} /></label>
-        <p class="muted">What is up to date does not run again.</p>
+        <p class="muted">Jobs that are up to date do not run again.</p>
         <Deed word="Run" onClose={onClose} command={['run', '-d', file, ...split(params).flatMap((p) => ['-p', p])]} />
       </form>
     </Dialog>

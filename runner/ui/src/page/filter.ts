@@ -32,9 +32,9 @@ function wordTest(word: string, jobs: JobRow[], alive: boolean): Test {
   if (is === '=') {
     const names = new Set(jobs.flatMap((r) => Object.keys(r.params ?? {}))), name = [...names].find((n) => n.toLowerCase() === key);
     if (name !== undefined) return (r) => !value || r.params?.[name]?.toLowerCase() === value;
-    if (!jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`No parameter is called ${key}. There are ${['state:', 'gpu:', ...[...names].sort().map((n) => `${n}=`)].join(', ')}.`);
+    if (!jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`Unknown parameter ${key}. Valid: ${['state:', 'gpu:', ...[...names].sort().map((n) => `${n}=`)].join(', ')}.`);
   }
-  if (is === ':' && !jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`Nothing is called ${key}:. There are state:, gpu:, and parameters such as ${Object.keys(jobs[0]?.params ?? {})[0] ?? 'seed'}=1.`);
+  if (is === ':' && !jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`Unknown filter ${key}:. Valid: state:, gpu:, and parameters such as ${Object.keys(jobs[0]?.params ?? {})[0] ?? 'seed'}=1.`);
   const text = word.replaceAll('"', '');
   return (r) => haystack(r).includes(text);
 }

@@ -25,24 +25,24 @@ export function HomePage() {
           <p class="muted">{batches && `${live} live of ${batches.length}`}</p><span class="grow" />
           {may('run') && <button class="button primary" onClick={() => start(true)}>Run a job file …</button>}</div>
         {!batches ? <Loading what="your batches" /> : batches.length ? <BatchTable rows={all ? batches : batches.slice(0, first)} /> :
-          <Empty>You have run none on this host. <code>gpurun run FILE</code> starts one.</Empty>}
+          <Empty>No batches on this host yet. <code>gpurun run FILE</code> starts one.</Empty>}
         {!all && (batches?.length ?? 0) > first && <button class="button" onClick={() => setAll(true)}>All {batches!.length} batches</button>}
       </section>
       <section aria-labelledby="gpus-title">
         <div class="title"><h2 id="gpus-title">GPUs of {app.session ? <Text of={app.session.host} /> : 'this host'}</h2>
           {gpus && <p class="muted">{sum(gpus.gpus)}</p>}{gpus && <Held gpus={gpus.gpus} />}<span class="grow" />
           {gpus && <p class="legend" aria-hidden="true"><span>last hour:</span><span><i class="tone util" />utilization</span><span><i class="tone mem" />memory</span></p>}</div>
-        {!gpus ? <NoGPUs /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>This host has no GPU that can be seen.</Empty>}
+        {!gpus ? <NoGPUs /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>No GPU is visible on this host.</Empty>}
       </section>
       {gpus && (
         <div class="halves">
           <section aria-labelledby="queue-title">
             <h2 id="queue-title">Next in line</h2>
-            {gpus.waiting.length ? <Waiting waiting={gpus.waiting} gpus={gpus.gpus} /> : <Empty>Nobody waits for a GPU.</Empty>}
+            {gpus.waiting.length ? <Waiting waiting={gpus.waiting} gpus={gpus.gpus} /> : <Empty>No run is waiting for a GPU.</Empty>}
           </section>
           <section aria-labelledby="rules-title">
             <h2 id="rules-title">Rules of this host</h2>
-            {gpus.host_rules ? <Rules rules={gpus.host_rules} /> : <Empty>Its owner has set none.</Empty>}
+            {gpus.host_rules ? <Rules rules={gpus.host_rules} /> : <Empty>There are none.</Empty>}
           </section>
         </div>
       )}
@@ -85,13 +85,13 @@ function sum(gpus: GPU[]): string {
   return `${count(gpus.length, 'GPU')}, ${held} in use, ${gpus.length - held - silent} free${silent ? `, ${silent} silent` : ''} · ${bytesOf(used, total)} of memory used`;
 }
 
-// Who is on how many GPUs, most first.
+// GPUs by user, most first.
 function Held({ gpus }: { gpus: GPU[] }) {
   const by = new Map<string, number>();
   for (const g of gpus) for (const who of new Set(holders(g).map((h) => h.mine ? '' : h.who))) by.set(who, (by.get(who) ?? 0) + 1);
   if (!by.size) return null;
   const list = [...by].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
-  return <ul class="held" aria-label="Who is on how many GPUs">{list.map(([who, n]) => <li key={who}><span class={`who ${who ? 'theirs' : 'mine'}`}><Text of={who || 'you'} /></span> {count(n, 'GPU')}</li>)}</ul>;
+  return <ul class="held" aria-label="GPUs by user">{list.map(([who, n]) => <li key={who}><span class={`who ${who ? 'theirs' : 'mine'}`}><Text of={who || 'you'} /></span> {count(n, 'GPU')}</li>)}</ul>;
 }
 
 const isSilent = (g: GPU) => g.code === 'silent';
@@ -103,7 +103,7 @@ function holders(g: GPU): Holder[] {
   const me = app.session?.user;
   const list: Holder[] = g.claims.map((c) => ({
     who: c.user ?? '?', what: c.job, since: c.since, mine: c.user === me, bytes: c.memory_bytes,
-    note: c.gathering ? 'kept until it has all its GPUs' : c.over ? 'ended, passes on' : '',
+    note: c.gathering ? 'kept until it has all its GPUs' : c.over ? 'ended; goes to the next job' : '',
   }));
   const claimants = new Set(g.claims.map((c) => c.user));
   for (const p of g.processes ?? []) {
@@ -141,7 +141,7 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
               {list.length > 1 && <span class="muted" title={list.slice(1).map((h) => `${clean(h.mine ? 'you' : h.who)} ${clean(h.what)}`).join('\n')}> +{list.length - 1}</span>}
               {!silent && !list.length && <span class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</span>}
               {g.quarantines.map((q) => <span class="warn"> quarantined until {time(q.until)}: <Text of={q.text} /></span>)}
-              {g.row_remap_pending && <span class="warn"> has faulty memory, which a reset replaces</span>}
+              {g.row_remap_pending && <span class="warn"> has faulty memory; a reset replaces it</span>}
             </p>
             {isOpen && <Details id={`gpu-${i}`} g={g} />}
           </li>
@@ -163,7 +163,7 @@ function Details({ id, g }: { id: string; g: GPU }) {
         <dt>Free memory</dt><dd>{bytes(g.memory_free_bytes)}</dd>
         <dt>A job now</dt><dd>{g.fits ? 'could start here' : 'could not start here'}{g.text ? <>: <Text of={g.text} /></> : ''}</dd>
       </dl>
-      {g.processes == null ? <p class="muted">Its processes cannot be listed.</p> : g.processes.length > 0 && (
+      {g.processes == null ? <p class="muted">Cannot list its processes.</p> : g.processes.length > 0 && (
         <div class="scroll"><table class="data">
           <caption class="hidden-text">Processes on GPU {g.index}</caption>
           <thead><tr><th scope="col" class="num">PID</th><th scope="col">User</th><th scope="col">Command</th><th scope="col" class="num">Memory</th><th scope="col">Idle for</th></tr></thead>
@@ -210,7 +210,7 @@ function Rules({ rules: r }: { rules: HostRules }) {
   if (r.max_gpus != null) rows.push(['You may hold', `${count(r.max_gpus, 'GPU')}${r.max_gpus_by ? ` (${r.max_gpus_by})` : ''}; you hold ${r.held_gpus}`]);
   if (r.max_gpus_per_job != null) rows.push(['One job may hold', count(r.max_gpus_per_job, 'GPU')]);
   if (r.max_timeout_seconds != null) rows.push(['A job may last', duration(r.max_timeout_seconds)]);
-  if (r.others === 'avoid') rows.push(['Others', "nothing starts where somebody else's process is"]);
+  if (r.others === 'avoid') rows.push(['Others', "nothing starts on a GPU with another user's process"]);
   for (const h of r.hours) rows.push(['Hours', h]);
   rows.push(['Order', r.schedule === 'fifo' ? 'who has waited longest' : 'who holds the fewest GPUs']);
   if (r.priority !== 1) rows.push(['Your priority', String(r.priority)]);

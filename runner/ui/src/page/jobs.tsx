@@ -51,11 +51,11 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
   useKeys([
     { keys: ['j', 'ArrowDown'], does: 'next job', run: () => move(1) },
     { keys: ['k', 'ArrowUp'], does: 'previous job', run: () => move(-1) },
-    { keys: ['PageDown'], does: '20 jobs further', run: () => move(20) },
-    { keys: ['PageUp'], does: '20 jobs back', run: () => move(-20) },
+    { keys: ['PageDown'], does: 'down 20 jobs', run: () => move(20) },
+    { keys: ['PageUp'], does: 'up 20 jobs', run: () => move(-20) },
     { keys: ['Enter'], does: 'open the job', run: () => current && go(jobPath(batch.id, batch.keyOf(current))) },
     { keys: ['/'], does: 'search', run: () => { find.current?.focus(); find.current?.select(); } },
-    { keys: ['Escape'], does: 'leave the search, then let go of the job', run: () => {
+    { keys: ['Escape'], does: 'leave the search, then close the job', run: () => {
       if (document.activeElement === find.current) return search ? setQuery({ q: '' }) : find.current!.blur();
       if (chosen.size) choose(new Set()); else setAt(null);
     } },

@@ -194,7 +194,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
           return <LogBlock key={b.id} block={i} text={b.text} line={at != null && at >= from && at < before ? size2line(b.text, at - from) : -1} mark={mark} />;
         })}
         {tail.open && <LogBlock block={tail.blocks.length} text={tail.open} line={at === before ? 0 : -1} mark={mark} />}
-        {empty && <p class="muted">{tail.over || over ? 'It has printed nothing.' : 'It has printed nothing so far.'}</p>}
+        {empty && <p class="muted">{tail.over || over ? 'No output.' : 'No output yet.'}</p>}
         {error && <p class="bad"><Text of={error} /></p>}
       </div>
     </div>

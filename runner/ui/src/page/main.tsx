@@ -45,7 +45,7 @@ function App() {
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); const m = document.getElementById('main'); m?.setAttribute('tabindex', '-1'); m?.focus(); }}>To the content</a>
       <Bar route={route} />
       {app.session?.prompt && <aside class="prompt" aria-label="From the owner of this host"><Text of={app.session.prompt} /></aside>}
-      {app.connected === false && <p class="lost" role="alert"><b>Not connected.</b> <Text of={app.why} />; trying again. What is shown is from before.</p>}
+      {app.connected === false && <p class="lost" role="alert"><b>Not connected.</b> <Text of={app.why} />; reconnecting. The page may be out of date.</p>}
       {route.page === 'home' && <HomePage />}
       {route.page === 'batch' && app.batch?.id === route.id && <BatchPage key={route.id} batch={app.batch} tab={route.tab} query={route.query} />}
       {route.page === 'job' && app.batch?.id === route.id && <JobPage batch={app.batch} id={route.job} query={route.query} />}
@@ -91,7 +91,7 @@ function Locked() {
   return (
     <main id="main" class="locked">
       <h1>gpurun</h1>
-      <p>{hasToken() ? 'This token is not, or no longer, that of this server.' : 'This page needs the token of its server.'} Open the URL that <code>gpurun web</code> has printed, or paste it here.</p>
+      <p>{hasToken() ? 'This token is not valid for this server.' : 'This page needs a token.'} Open the URL that <code>gpurun web</code> printed, or paste it here.</p>
       <form onSubmit={(e) => { e.preventDefault(); giveToken(text); void enter(); }}>
         <label class="field">URL or token<input type="text" class="mono" autocomplete="off" spellcheck={false} value={text} onInput={(e) => set(e.currentTarget.value)} autofocus /></label>
         <button class="button primary">Open</button>

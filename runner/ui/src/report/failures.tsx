@@ -38,7 +38,7 @@ export function LostTime({ r }: { r: Report }) {
           ))}</tbody>
         </table>
       </div>
-      <p class="muted note">Lost is the time for which the first waiting job could not have a GPU, and why not.</p>
+      <p class="muted note">Lost time is how long the first waiting job could not get a GPU, and why.</p>
     </>
   );
 }

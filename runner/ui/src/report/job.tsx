@@ -19,14 +19,14 @@ export function JobDialog({ r, at, open, close }: { r: Report; at: number; open:
           <h2 id="job-name">{j.name}</h2>
           <button class="button" onClick={() => dialog.current!.close()} aria-label="Close">×</button>
         </header>
-        <p class="line"><State state={j.state} />{j.since && <span class="muted"> since {stamp(j.since)}</span>}{j.former && <span class="badge">not in the job file as it is shown</span>}</p>
+        <p class="line"><State state={j.state} />{j.since && <span class="muted"> since {stamp(j.since)}</span>}{j.former && <span class="badge">not in this version of the job file</span>}</p>
         {j.cause && <p class="line">{clean(j.cause.text)} <span class="muted mono">{j.cause.code}</span></p>}
         {j.wait && <p class="line">waits: {clean(j.wait.text)}</p>}
         <Attempts j={j} />
         {j.metrics && Object.keys(j.metrics).length > 0 && <Pairs title="Measured" of={j.metrics} />}
         <h3>Provenance</h3>
         <dl class="facts">
-          <dt>Written in</dt><dd class="mono">{base(j.file)}{j.line && `:${j.line}`}</dd>
+          <dt>Defined in</dt><dd class="mono">{base(j.file)}{j.line && `:${j.line}`}</dd>
           <dt>Key</dt><dd class="mono">{j.key}</dd>
           {j.tags.length > 0 && <><dt>Tags</dt><dd>{j.tags.join(', ')}</dd></>}
           {j.needs.length > 0 && <><dt>Needs</dt><dd class="needs">{j.needs.slice(0, 50).map((n) => <button class="link" onClick={() => open(n)}>{n}</button>)}{j.needs.length > 50 && ` and ${j.needs.length - 50} more`}</dd></>}
@@ -51,7 +51,7 @@ function Pairs({ title, of }: { title?: string; of: Record<string, unknown> }) {
 }
 
 function Attempts({ j }: { j: Job }) {
-  if (!j.attempts.length) return <p class="muted line">It has not been tried.</p>;
+  if (!j.attempts.length) return <p class="muted line">Not tried yet.</p>;
   return (
     <>
       <h3>Attempts</h3>

@@ -67,7 +67,7 @@ function App({ r }: { r: Report }) {
       <main>
         <Summary r={r} pick={(state) => choose({ state })} />
         {parts.map(([id, title, body, note]) => <Section id={id} title={title} note={note}>{body}</Section>)}
-        <footer class="muted">gpurun report of {stamp(r.now)}. Times are those of the reader's time zone. State: <span class="mono">{r.batch.state_dir}</span></footer>
+        <footer class="muted">gpurun report of {stamp(r.now)}. Times are in your time zone. State: <span class="mono">{r.batch.state_dir}</span></footer>
       </main>
       {job !== null && <JobDialog r={r} at={job} open={open} close={() => setJob(null)} />}
     </>

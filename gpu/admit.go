@@ -62,7 +62,7 @@ var (
 	company = []rule{
 		{code: Quarantined, refuses: func(q *query, d *device) bool {
 			return q.req.Avoid != "" && slices.Contains(q.req.Avoid.List(), string(d.UUID))
-		}, words: text("the job failed on it, and is tried elsewhere first")},
+		}, words: text("the job failed on it, and tries other GPUs first")},
 		{code: Held, refuses: func(q *query, d *device) bool {
 			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.share) })
 		}, words: func(_ *query, d *device) string { return heldByRun(len(d.holds)) }, ours: withoutOurs},
@@ -81,7 +81,7 @@ var (
 	}
 	numbers = []rule{
 		{code: Releasing, refuses: func(_ *query, d *device) bool { return d.awaited },
-			words: text("just released, its free memory is being read"),
+			words: text("just released; reading its free memory"),
 			ours:  func(*query, *device) bool { return true }},
 		// A device whose free memory cannot be read admits a request only if nobody is on it.
 		{code: Unread, refuses: func(_ *query, d *device) bool {

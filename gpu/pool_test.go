@@ -143,7 +143,7 @@ func TestAdmitReasons(t *testing.T) {
 		{name: "just given back", code: Releasing, do: func(p *Pool) {
 			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}})
 			p.Release(sec(101), "a")
-		}, want: "just released, its free memory is being read", ours: true},
+		}, want: "just released; reading its free memory", ours: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ var ErrNoPlace = errors.New("jobs is not the last list of the file")
 // A AlreadyThere is a job that is there already.
 type AlreadyThere struct{ Line int }
 
-func (k *AlreadyThere) Error() string { return fmt.Sprintf("it is there already, in line %d", k.Line) }
+func (k *AlreadyThere) Error() string { return fmt.Sprintf("already there, on line %d", k.Line) }
 
 // An Addition is what is to be added: what a job file says of it.
 type Addition struct {

@@ -278,9 +278,9 @@ func (p *proto) readMapping(key string, n *yaml.Node) {
 	})
 	switch {
 	case key == "retry" && source.Child(n, "max") == nil:
-		p.src.Problem(n.Line, n.Column, "add max: 3", "retry without max retries nothing")
+		p.src.Problem(n.Line, n.Column, "add max: 3", "retry has no max")
 	case key == "timeout" && source.Child(n, "after") == nil:
-		p.src.Problem(n.Line, n.Column, "add after: 6h", "timeout without after never comes")
+		p.src.Problem(n.Line, n.Column, "add after: 6h", "timeout has no after")
 	case key == "stall" && len(n.Content) == 0:
 		p.src.Problem(n.Line, n.Column, "write stall: 30m, or stall: {output: 30m}", "stall is empty")
 	case key == "resize" && len(n.Content) == 0:

@@ -108,7 +108,7 @@ func (c *sweepConverter) refuse(n *yaml.Node, keys []string) {
 	for k := range source.Each(n) {
 		if !slices.Contains(keys, k.Value) {
 			fix := cmp.Or(map[string]string{"probabilities": "repeat likelier values in values"}[k.Value], "remove it")
-			c.Problem(k.Line, k.Column, source.DidYouMean(k.Value, keys, fix), "%s has no counterpart in a job file", k.Value)
+			c.Problem(k.Line, k.Column, source.DidYouMean(k.Value, keys, fix), "%s has no equivalent in a job file", k.Value)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (c *sweepConverter) read(root *yaml.Node) {
 			c.macro = word
 			c.arguments(source.Child(root, "parameters"))
 		case strings.HasPrefix(word, "${") && strings.HasSuffix(word, "}") && !envMacro.MatchString(word):
-			c.Problem(at.Line, at.Column, "add program: train.py, or use one of "+strings.Join(argMacros, ", "), "%s in the command has no counterpart", word)
+			c.Problem(at.Line, at.Column, "add program: train.py, or use one of "+strings.Join(argMacros, ", "), "%s in the command has no equivalent", word)
 		default:
 			c.Run += " " + c.quote(word)
 		}
@@ -288,7 +288,7 @@ func (c *sweepConverter) spelled(n *yaml.Node, quote string) string {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if n.Decode(&value) != nil || encoder.Encode(value) != nil {
-		c.Problem(n.Line, n.Column, "write it as text, in quotes", "this value has no counterpart in a job file")
+		c.Problem(n.Line, n.Column, "write it as text, in quotes", "this value has no equivalent in a job file")
 	}
 	return jsonToken.ReplaceAllStringFunc(strings.TrimSpace(out.String()), func(t string) string {
 		switch {

@@ -205,7 +205,7 @@ func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 		f := &req.Facts[i]
 		id, known := byKey[f.Key]
 		if !known {
-			r.Keep("not in the run, which read its file before that: gpurun reload, then this again", f.Job)
+			r.Keep("not in the run, which read its file earlier: run gpurun reload, then repeat this", f.Job)
 			continue
 		}
 		j := &l.Batch.Jobs[id]

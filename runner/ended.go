@@ -94,7 +94,7 @@ func (l *loop) look(at *attempt, e state.End) {
 			ev.Evidence = at.evidence()
 		}
 		if vanished && ev.Warning == "" {
-			ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
+			ev.Warning = "it started a background process that was gone when its script ended, and its GPUs were never used; check whether that process failed"
 		}
 		return func() {
 			l.warn(notes...)

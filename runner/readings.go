@@ -171,7 +171,7 @@ func (l *loop) quarantine(a sched.Quarantine) {
 func (l *loop) warnOfGPUs(s gpu.Observation) {
 	w := &l.warnings
 	if s.Err != "" && !w.blind {
-		l.say("cannot read the GPUs; no more jobs start on them until that works again: " + s.Err)
+		l.say("cannot read the GPUs; no more jobs start on them until readings work again: " + s.Err)
 	}
 	w.blind = s.Err != ""
 	for _, r := range s.Readings {

@@ -95,7 +95,7 @@ func (l *loop) reread() {
 // told tells the user of the run what has come of reading the files again.
 func (l *loop) told(r control.Reply) {
 	if r.Err != "" {
-		l.warn("the job files were read again: " + strings.Join(append([]string{r.Err}, r.Lines...), "\n"))
+		l.warn("reread the job files: " + strings.Join(append([]string{r.Err}, r.Lines...), "\n"))
 		return
 	}
 	if l.Say != nil {
@@ -204,7 +204,7 @@ func change(before, now []state.Phase) string {
 		}
 	}
 	if parts == nil {
-		return "read again; no job has come or gone"
+		return "reread; no jobs added or removed"
 	}
-	return "read again; jobs: " + strings.Join(parts, ", ")
+	return "reread; jobs: " + strings.Join(parts, ", ")
 }

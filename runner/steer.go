@@ -123,7 +123,7 @@ func (l *loop) set(values map[string]string) (control.Reply, error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		was, is := l.Batch.Settings.Shown(name), b.Settings.Shown(name)
 		if was == is {
-			r.Said = append(r.Said, fmt.Sprintf("%s is %s already", name, is))
+			r.Said = append(r.Said, fmt.Sprintf("%s is already %s", name, is))
 		} else {
 			r.Said = append(r.Said, fmt.Sprintf("%s is %s now, for the rest of this run; it was %s", name, is, was))
 		}
@@ -160,7 +160,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 		}
 		other, place.Other = &l.Batch.Jobs[others[0]], int32(others[0])
 		if len(others) > 1 || r.Set["before"] != "" && place.After {
-			return rep, fmt.Errorf("before and after name one job")
+			return rep, fmt.Errorf("before and after take one job")
 		}
 	}
 	low, high, in := 0, 0, make([]bool, len(l.Batch.Jobs))
@@ -204,7 +204,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 		case why != "":
 			return rep, control.Refusal(fmt.Sprintf("%s could never run: %s", j.Name, why))
 		case other != nil && (j.Spec.Priority != other.Spec.Priority || j.Queue != other.Queue):
-			return rep, control.Refusal(fmt.Sprintf("%s and %s differ in priority or queue: only jobs that agree in both have a place beside each other", j.Name, other.Name))
+			return rep, control.Refusal(fmt.Sprintf("%s and %s differ in priority or queue: before and after need jobs that agree in both", j.Name, other.Name))
 		case reflect.DeepEqual(was, j.Spec) && there:
 			rep.Keep("already so", j.Name)
 			continue

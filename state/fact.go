@@ -109,7 +109,7 @@ type Fact struct {
 	Measured     map[string]string `json:"measured,omitempty"`     // which of them were read from the log or a file, by which rule: jobspec's Metric.Sum
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // where in the log the attempt's part ends; 0 also if unknown
 	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: marked by a person, nothing ran
-	From         string            `json:"from,omitempty"`         // for a success taken over from another ledger, with what its start said: that job file
+	From         string            `json:"from,omitempty"`         // for a success copied from another ledger, with what its start said: that job file
 }
 
 // Grant returns what a start granted its attempt, as far as the ledger has it.

@@ -46,7 +46,7 @@ func createIn(dir *os.File, base, suffix string, content any) (*held, error) {
 			return &held{path: filepath.Join(dir.Name(), name), file: f, size: len(body)}, nil
 		}
 		if !errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("%s cannot be written: %w", filepath.Join(dir.Name(), name), err)
+			return nil, fmt.Errorf("cannot write %s: %w", filepath.Join(dir.Name(), name), err)
 		}
 	}
 	return nil, fmt.Errorf("%s has too many files of %s", dir.Name(), base)
@@ -153,7 +153,7 @@ func replace(dir *os.File, name string, text func() ([]byte, error)) error {
 	path := filepath.Join(dir.Name(), name)
 	half, err := lockHalf(path + halfMade)
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", path+halfMade, err)
+		return fmt.Errorf("cannot write %s: %w", path+halfMade, err)
 	}
 	defer half.Close()
 	body, err := text()
@@ -167,7 +167,7 @@ func replace(dir *os.File, name string, text func() ([]byte, error)) error {
 		err = os.Rename(half.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", path, err)
+		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 		err = made
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be used: %s", f.path, plain(err))
+		return nil, fmt.Errorf("cannot use %s: %s", f.path, plain(err))
 	}
 	fi, err := d.Stat()
 	if err == nil && fi.Mode().Perm() != 0o755 {
@@ -40,7 +40,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	}
 	if err != nil {
 		d.Close()
-		return nil, fmt.Errorf("%s cannot be used: %w", f.path, err)
+		return nil, fmt.Errorf("cannot use %s: %w", f.path, err)
 	}
 	return d, nil
 }

@@ -89,7 +89,7 @@ func readQuarantine(d *os.File, name string, uid int) (q gpu.Quarantine, err err
 	case s.Version < 1 || s.UUID == "" || name != quarantineName(s.UUID):
 		return q, errors.New("not a quarantine: it lacks a version, or its name is not the device's")
 	case s.UID != uid:
-		return q, fmt.Errorf("it is of uid %d but belongs to uid %d", s.UID, uid)
+		return q, fmt.Errorf("it names uid %d but belongs to uid %d", s.UID, uid)
 	}
 	s.Evidence = s.Evidence[:min(len(s.Evidence), maxEvidence)]
 	for i, text := range s.Evidence {

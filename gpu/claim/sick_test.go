@@ -88,7 +88,7 @@ func TestQuarantineFiles(t *testing.T) {
 		{"of another boot", "GPU-a.sick", text(func(s *quarantineRecord) { s.BootID = "x" }), 0, ""},
 		{"for another device", "GPU-b.sick", text(func(*quarantineRecord) {}), 0, "GPU-b.sick: not a quarantine"},
 		{"no device", "GPU-a.sick", text(func(s *quarantineRecord) { s.UUID = "" }), 0, "GPU-a.sick: not a quarantine"},
-		{"for another user", "GPU-a.sick", text(func(s *quarantineRecord) { s.UID = uid + 1 }), 0, "it is of uid"},
+		{"for another user", "GPU-a.sick", text(func(s *quarantineRecord) { s.UID = uid + 1 }), 0, "it names uid"},
 		{"garbage", "GPU-a.sick", "{", 0, "GPU-a.sick: not a quarantine"},
 		{"empty", "GPU-a.sick", "", 0, "GPU-a.sick: not a quarantine"},
 		{"too long", "GPU-a.sick", text(func(s *quarantineRecord) { s.Why = strings.Repeat("x", maxSize) }), 0, "bytes"},

@@ -62,7 +62,7 @@ func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
 	case u.Version < 1 || u.Set != set:
 		return nil, errors.New("not a record of GPU time: it lacks a version, or its name is not the set's")
 	case u.UID != uid:
-		return nil, fmt.Errorf("it is of uid %d but belongs to uid %d", u.UID, uid)
+		return nil, fmt.Errorf("it names uid %d but belongs to uid %d", u.UID, uid)
 	}
 	u.Users = u.Users[:min(len(u.Users), maxUsers)]
 	for i := range u.Users {

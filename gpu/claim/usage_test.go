@@ -97,7 +97,7 @@ func TestUsageOfOthers(t *testing.T) {
 		want   string // in the error
 	}{
 		{"good", func(*Usage) {}, ""},
-		{"another user's", func(u *Usage) { u.UID++ }, "it is of uid"},
+		{"another user's", func(u *Usage) { u.UID++ }, "it names uid"},
 		{"another set", func(u *Usage) { u.Set = "GPU-sim-1" }, "not a record"},
 		{"no version", func(u *Usage) { u.Version = 0 }, "not a record"},
 		{"absurd", func(u *Usage) {

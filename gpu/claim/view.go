@@ -41,7 +41,7 @@ func (s *view) safely(f folder, read func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.short = true
-			s.warn("%s could not be read: internal error: %v", f.path, p)
+			s.warn("cannot read %s: internal error: %v", f.path, p)
 		}
 	}()
 	read()
@@ -170,14 +170,14 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO):
 		if f.mounted(f.path) || f.mounted(path) { // a file system that its user mounted there
 			s.short = true
-			s.warn("%s cannot be read: %v%s", path, err, by(f))
+			s.warn("cannot read %s: %v%s", path, err, by(f))
 			return true
 		}
 	default:
 		return false
 	}
 	s.ours = true
-	s.warn("%s cannot be read, and nothing starts until it can: %v%s", path, err, cure)
+	s.warn("cannot read %s, and nothing starts until it is readable: %v%s", path, err, cure)
 	return true
 }
 

@@ -207,7 +207,7 @@ func TestVariable(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	t.Setenv(Variable, other)
-	if reserve, warnings := look(NewReader(at)); reserve != 0 || !strings.Contains(warnings, Variable+"="+other+" cannot be read: no such file") {
+	if reserve, warnings := look(NewReader(at)); reserve != 0 || !strings.Contains(warnings, "cannot read "+Variable+"="+other+": no such file") {
 		t.Errorf("without the file that it names: %d %q", reserve, warnings)
 	}
 	write(t, other, "reserve: 5")
@@ -274,7 +274,7 @@ func TestUsers(t *testing.T) {
 	}
 	text := strings.Join(warnings, "\n")
 	if !strings.Contains(text, "users: @nosuchgroup is ignored: no such group here") || strings.Contains(text, gid.Name) ||
-		!strings.Contains(text, "users: the groups of uid 4000000 cannot be found") {
+		!strings.Contains(text, "users: cannot find the groups of uid 4000000") {
 		t.Errorf("warnings: %s", text)
 	}
 	if again, more := r.Read(); len(more) > 0 || !reflect.DeepEqual(again.Users, rules.Users) {

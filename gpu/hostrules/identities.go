@@ -68,7 +68,7 @@ func (i *identities) means(key string, uid int, warn func(format string, args ..
 	}
 	gids, err := i.groupsOf(uid)
 	if err != nil {
-		warn("users: the groups of %s cannot be found: %v; %s", cmp.Or(host.Login(uid), "uid "+strconv.Itoa(uid)), err, directory)
+		warn("users: cannot find the groups of %s: %v; %s", cmp.Or(host.Login(uid), "uid "+strconv.Itoa(uid)), err, directory)
 	}
 	return slices.Contains(gids, gid)
 }

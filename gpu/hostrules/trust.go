@@ -40,7 +40,7 @@ func trusted(at Place) ([]byte, error) {
 func anyones(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s=%s cannot be read: %w", Variable, path, err)
+		return nil, fmt.Errorf("cannot read %s=%s: %w", Variable, path, err)
 	}
 	return content(fd, path)
 }
@@ -92,7 +92,7 @@ func cannotRead(path string, err error) error {
 	case errors.Is(err, unix.ELOOP):
 		return fmt.Errorf("%s is a symbolic link", path)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s cannot be read: permission denied; its owner should chmod a+r it", path)
+		return fmt.Errorf("cannot read %s: permission denied; its owner should chmod a+r it", path)
 	}
 	return fmt.Errorf("%s cannot be read: %w", path, err)
 }

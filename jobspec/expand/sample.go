@@ -59,7 +59,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 		r.fails = true
 		return
 	case n == 0:
-		r.fail(node, "add n: 20", "sample without n draws nothing")
+		r.fail(node, "add n: 20", "sample has no n")
 	case params == nil:
 		r.fail(node, `add params: {lr: "log 1e-4..1e-1"}`, "sample has no params")
 	}

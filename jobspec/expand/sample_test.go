@@ -204,7 +204,7 @@ func TestSample(t *testing.T) {
 	}{
 		{"few values", "sample: {n: 9, params: {a: [x], b: int 1..2}}", []string{"jobs.yaml:1:9: 7 of 9 draws are the same as earlier ones and are left out", "a=x b=1", "a=x b=2"}},
 		{"crosswise", "{matrix: {seed: [1, 2]}, sample: {n: 1, params: {a: [x]}}}", []string{"seed=1 a=x", "seed=2 a=x"}},
-		{"no n", "sample: {params: {a: [x]}}", []string{"jobs.yaml:1:9: sample without n draws nothing; add n: 20"}},
+		{"no n", "sample: {params: {a: [x]}}", []string{"jobs.yaml:1:9: sample has no n; add n: 20"}},
 		{"no params", "sample: {n: 2}", []string{`jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
 		{"flat", "sample: {n: 2, lr: log 1..2}", []string{`jobs.yaml:1:16: unknown key "lr" in sample; what is drawn belongs in params: {lr: …}`, `jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
 		{"seed", "sample: {n: 2, seed: 3, params: {a: [x]}}", []string{`jobs.yaml:1:16: unknown key "seed" in sample; the seed of the draws is rng; a parameter belongs in params`}},
@@ -261,7 +261,7 @@ func TestGivenParameters(t *testing.T) {
 		{"what is then the same is there once", "zip: {model: [r, r, v], lr: [1, 2, 3]}", []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
 		{"all of a group", zip, []string{"lr=5", "model=x"}, []string{"model=x lr=5"}},
 		{"of a sample", "sample: {n: 3, params: {lr: log 1..9, d: [x]}}", []string{"lr=5"}, []string{"lr=5 d=x"}},
-		{"several of a group", zip, []string{"lr=5,6"}, []string{`-p lr=5,6: "lr" goes side by side with other parameters of zip; give it one value, for all of them`}},
+		{"several of a group", zip, []string{"lr=5,6"}, []string{`-p lr=5,6: "lr" varies together with other parameters of zip; give it one value, for all of them`}},
 		{"of an entry", "matrix: {a: [1], include: [{a: 1, b: 2}]}", []string{"b=3"}, []string{"a=1 b=3"}},
 		{"nothing left", "matrix: {include: [{a: 1}, {a: 2}], exclude: [], b: [1]}", []string{"a=3,4"}, []string{
 			"jobs.yaml:1:24: -p a=3,4: only entries of include set it; give it one value", "jobs.yaml:1:32: -p a=3,4: only entries of include set it; give it one value"}},

@@ -21,7 +21,7 @@ func (l *linter) background() {
 		return
 	}
 	if s := l.lastInBackground(l.file.Stmts, 0); s != nil {
-		l.find(Background, false, s, l.short(s)+" runs in the background and nothing waits for it: the command ends at once",
+		l.find(Background, false, s, l.short(s)+" runs in the background and nothing waits for it: the command ends immediately",
 			"drop nohup and &, or end the script with wait, or set leftovers: wait")
 	}
 }
@@ -97,7 +97,7 @@ func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...stri
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
 	}
-	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends at once and its GPUs go to the next one", hint)
+	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends immediately and its GPUs go to the next one", hint)
 }
 
 // onlyLooks are commands that do no work of their own after work that left the job.

@@ -117,7 +117,7 @@ func CheckCluster(engine string, options map[string]string, refuse func(key, tex
 	}
 	for _, o := range only {
 		if options[o.key] != "" && engine != o.engine {
-			refuse(o.key, fmt.Sprintf("cluster.%s has no counterpart on %s", o.key, engine), o.hint)
+			refuse(o.key, fmt.Sprintf("cluster.%s has no equivalent on %s", o.key, engine), o.hint)
 		}
 	}
 	for line := range strings.Lines(options["extra"]) {

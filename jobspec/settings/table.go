@@ -32,7 +32,7 @@ func (d Def) atStart() Def         { d.once = true; return d }
 func (d Def) onGPUs() Def          { d.idle = true; return d }
 func (d Def) lost(cure string) Def { d.cure = cure; return d }
 
-// What to do instead of settings that have no counterpart on a cluster.
+// What to do instead of settings that have no equivalent on a cluster.
 const (
 	TheyChoose = "remove it: the cluster chooses the GPUs"
 	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"

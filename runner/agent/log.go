@@ -65,5 +65,5 @@ func lastPart(text string) (end string, cut bool) {
 // marked returns the log between two lines that it cannot contain.
 func (l *Log) marked() string {
 	mark := "=== log " + rand.Text() + " ==="
-	return "Between the two equal lines is " + untrusted + ".\n" + mark + "\n" + strings.TrimRight(l.Text, "\n") + "\n" + mark
+	return "Between the two identical lines is " + untrusted + ".\n" + mark + "\n" + strings.TrimRight(l.Text, "\n") + "\n" + mark
 }

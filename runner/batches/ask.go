@@ -47,7 +47,7 @@ func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
 	}
 	switch s := rep.Status; {
 	case err == nil && req.Op == control.OpStatus && (s == nil || s.Live == nil):
-		err = errors.New("it is of an earlier version of gpurun")
+		err = errors.New("an earlier version of gpurun started it")
 	case err == nil || rep.Err != "":
 		return rep, err
 	case !ref.Alive && (ref.doubt == nil || errors.Is(err, control.ErrNoRun)):

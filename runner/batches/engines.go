@@ -80,7 +80,7 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {
-		return nil, nil, &Failure{Code: ExitState, Text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not know", one.Start.Job, engineName(one)), Hint: "use the gpurun that started it"}
+		return nil, nil, &Failure{Code: ExitState, Text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not support", one.Start.Job, engineName(one)), Hint: "use the gpurun that started it"}
 	}
 	open := s.History().Attempts()
 	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.File, Real: ref.Real, Count: len(open)}}}

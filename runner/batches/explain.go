@@ -126,7 +126,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 		}
 	}
 	if r := w.history.Of(max(0, slices.IndexFunc(w.Status.Batch.Files, func(f schema.File) bool { return f.Path == j.File })), j.Key); r != nil && r.From != "" && (j.State == state.Succeeded || j.State == state.UpToDate) {
-		return []string{"taken over from " + r.From, "log: " + r.Log}
+		return []string{"copied from " + r.From, "log: " + r.Log}
 	}
 	if len(tried) == 0 {
 		return nil

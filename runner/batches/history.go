@@ -89,7 +89,7 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 	case e.Over.Kind != "":
 		row.Ended, row.Exit, row.Why = schema.Time(e.Over.Time), e.Over.ExitCode, e.Over.Why
 	default:
-		row.Why = "killed, or the machine went down: it recorded no end"
+		row.Why = "killed, or the machine went down: no end recorded"
 	}
 	type job struct {
 		ledger int

@@ -45,7 +45,7 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		for _, at := range open {
 			jobs = append(jobs, at.Start.Job)
 		}
-		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was taken over, or it would run twice",
+		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was copied, or it would run twice",
 			old.File, strings.Join(jobs, ", "), old.File), Hint: "gpurun wait --file " + old.File + " waits for the end, gpurun stop --file " + old.File + " ends it; then try again"}
 	}
 	var run state.Fact
@@ -181,7 +181,7 @@ func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error)
 	case old.doubt != nil:
 		return rep, StateFailure(old.doubt)
 	case old.Alive:
-		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was taken over, or what it runs now would run twice", old.File, old.Runner.PID),
+		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was copied, or its running jobs would run twice", old.File, old.Runner.PID),
 			Hint: "gpurun wait --file " + old.File + " waits for it; then try again"}
 	}
 	batch, last, err := ref.successesOf(old)
@@ -221,7 +221,7 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 		}
 	}
 	if len(facts) == 0 {
-		return rep, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: none of these jobs has succeeded in %s: nothing was taken over", b.Files[0].Path, old.File),
+		return rep, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: none of these jobs has succeeded in %s: nothing was copied", b.Files[0].Path, old.File),
 			Hint: "jobs are the same if they do the same: same commands, parameters, environment and work dir"}
 	}
 	return rep, facts, nil

@@ -69,7 +69,7 @@ func (c *addCmd) Run(a *app) error {
 	case err != nil:
 		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s is unchanged: %s", ref.File, err), Hint: "add this to its jobs yourself", Lines: []string{a.pasted(ref, job)}, Err: err}
 	}
-	said := fmt.Sprintf("%s: added in line %d", ref.Name(), line)
+	said := fmt.Sprintf("%s: added on line %d", ref.Name(), line)
 	ref.Look()
 	rep, err := ref.Ask(control.Request{Op: control.OpReload})
 	var silent *batches.Failure

@@ -17,7 +17,7 @@ type chooseFlags struct {
 	Skip    []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`
 	Tag     []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and the jobs that they need (repeatable)."`
 	Exact   bool      `help:"Leave out the jobs that --only and --tag need."`
-	NoPrune bool      `help:"Run jobs to their end that prune would stop, or has stopped before."`
+	NoPrune bool      `help:"Turn prune off, and run pruned jobs again."`
 	Force   forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that match GLOB."`
 }
 

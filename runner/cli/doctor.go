@@ -184,13 +184,13 @@ func (d *diagnosis) gpus() string {
 	began := time.Now()
 	snap := d.prober.Read(d.ctx, probe.Query{Processes: true})
 	if snap.Err != "" {
-		d.wrong("the GPUs cannot be read: "+snap.Err, "check that nvidia-smi works")
+		d.wrong("cannot read the GPUs: "+snap.Err, "check that nvidia-smi works")
 		return ""
 	}
 	for _, r := range snap.Readings {
 		if r.Err != "" {
 			i := slices.IndexFunc(devs, func(dev gpu.Device) bool { return dev.UUID == r.UUID })
-			d.wrong(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs leave it out until it answers; nvidia-smi and dmesg may say more")
+			d.wrong(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip it until it answers; nvidia-smi and dmesg may show why")
 		}
 	}
 	return batches.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
@@ -257,7 +257,7 @@ func (d *diagnosis) state() string {
 		return ""
 	}
 	if p.Free >= 0 && p.Free < leastFree {
-		d.wrong(fmt.Sprintf("%s is nearly full: %s free; runs stop starting jobs when nothing more can be written", p.Dir, p.Free.Round()), "free some space, or choose another folder with --state-dir")
+		d.wrong(fmt.Sprintf("%s is nearly full: %s free; runs start no more jobs once it is full", p.Dir, p.Free.Round()), "free some space, or choose another folder with --state-dir")
 	}
 	if p.Files >= 0 && p.Files < leastFiles {
 		d.wrong(fmt.Sprintf("%s has room for only %d more files (inodes)", p.Dir, p.Files), "remove some files, or choose another folder with --state-dir")
@@ -298,7 +298,7 @@ func (d *diagnosis) terminal() string {
 		return "none: runs print a line for each start and end"
 	}
 	if !d.screen().Live {
-		d.wrong("no live view: TERM is "+os.Getenv("TERM"), "export TERM=xterm-256color, if your terminal can do that")
+		d.wrong("no live view: TERM is "+os.Getenv("TERM"), "export TERM=xterm-256color, if your terminal supports it")
 	}
 	size := terminal.CurrentSize()
 	if size.Width < 40 || size.Height < 5 {

@@ -58,7 +58,7 @@ func (c *execCmd) Run(a *app) error {
 	case s.Engine != "local":
 		return c.onCluster(a, &s, argv)
 	case c.MaxGPUs != "":
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus is about a cluster", Hint: "add --engine slurm; on this host, its owner's rules say how many GPUs you may have (gpurun gpus)"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus is for clusters", Hint: "add --engine slurm; on this host, the owner's rules limit your GPUs (gpurun gpus shows them)"}
 	}
 	if err := c.fits(batches.Resources()); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *execCmd) fits(has gpu.HostResources) error {
 	case need == gpu.HostResources{}:
 		return nil
 	case c.GPUs.min == 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", Hint: "remove them, or write a job file: gpurun init"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", Hint: "remove them, or write a job file"}
 	case has.CPUs > 0 && need.CPUs > has.CPUs:
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, has.CPUs)}
 	case has.RAM > 0 && need.RAM > has.RAM:

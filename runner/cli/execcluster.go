@@ -109,7 +109,7 @@ func (c *execCmd) unmapped(name, immediate string) error {
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {
 		if k.is {
-			return &batches.Failure{Code: batches.ExitUsage, Text: k.flag + " has no counterpart on " + name, Hint: k.cure}
+			return &batches.Failure{Code: batches.ExitUsage, Text: k.flag + " has no equivalent on " + name, Hint: k.cure}
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func unsaved(res schema.Result, code int) *batches.Failure {
 		f.Text = "nothing more was started: " + f.Text
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
-		f.Hint = "what this run recorded is back in the ledger; run it again to continue"
+		f.Hint = "the records of this run are back in the ledger; run it again to continue"
 		if taken.Err != nil {
 			f.Hint = "gpurun done JOB… records jobs as succeeded without running them"
 		}

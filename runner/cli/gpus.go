@@ -129,7 +129,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 // the machine, too.
 func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
 	if snap.Err != "" {
-		return t, &batches.Failure{Code: batches.ExitUsage, Text: "the GPUs cannot be read: " + snap.Err}
+		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
 	}
 	pool.Observe(snap)
 	verdicts := pool.Admit(snap.At, c.request(countFlag{1, 1}))

@@ -36,14 +36,14 @@ type grammar struct {
 	Web        webCmd        `cmd:"" group:"Look" help:"Serve a page of your batches, with a JSON API."`
 	Stop       stopCmd       `cmd:"" group:"Steer" help:"Stop a run, or some of its jobs."`
 	Retry      retryCmd      `cmd:"" group:"Steer" help:"Restart failed jobs of a run now."`
-	Pause      pauseCmd      `cmd:"" group:"Steer" help:"Start nothing more, or none of some jobs."`
+	Pause      pauseCmd      `cmd:"" group:"Steer" help:"Pause a run, or some of its jobs."`
 	Resume     resumeCmd     `cmd:"" group:"Steer" help:"Undo gpurun pause and gpurun stop --drain."`
 	Reload     reloadCmd     `cmd:"" group:"Steer" help:"Reread the job files of a run."`
 	Set        setCmd        `cmd:"" group:"Steer" help:"Change settings of a run, or of its jobs."`
 	Forget     forgetCmd     `cmd:"" group:"Steer" help:"Make finished jobs run again next time."`
 	Done       doneCmd       `cmd:"" group:"Steer" help:"Record jobs as done without running them."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" group:"Host" help:"Show GPUs, who uses them, and what fits."`
-	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who waits for GPUs, in which order."`
+	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who waits for GPUs, and in what order."`
 	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch."`
 	Doctor     doctorCmd     `cmd:"" group:"Set up" help:"Check this host and suggest fixes."`
 	Notify     notifyCmd     `cmd:"" group:"Set up" help:"Show notification targets, or test them."`
@@ -92,7 +92,7 @@ type settingsFlags struct {
 	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free (0)."`
 	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer (0)."`
 	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Use at most N GPUs at once (no limit)."`
-	Hours         string `placeholder:"HOURS" help:"Start jobs only then: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (always)."`
+	Hours         string `placeholder:"HOURS" help:"Start jobs only at these times: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (always)."`
 	Background    bool   `negatable:"" help:"Use only GPUs that no other run waits for, and yield them on demand (no)."`
 	Share         bool   `negatable:"" help:"Let jobs share a GPU while its memory suffices (no)."`
 	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of its memory by default (0, no limit)."`

@@ -23,7 +23,7 @@ func (a *app) tour() {
 
     gpurun check jobs.yaml     find mistakes before they cost GPU hours
     gpurun run -d jobs.yaml    run it in the background (--sim 4x24GiB: on simulated GPUs)
-    gpurun status              see how far it is, and what failed
+    gpurun status              show progress, and what failed
     gpurun results             tabulate what the jobs measured
 
 `)

@@ -91,7 +91,7 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	}
 	p.seen = session.Observe(ctx, prober, rules, session.ReadOnlyClaimsOf(prober), p.Warn)
 	if p.seen.Err != "" {
-		return nil, errors.New("the GPUs cannot be read: " + p.seen.Err)
+		return nil, errors.New("cannot read the GPUs: " + p.seen.Err)
 	}
 	pool.Observe(p.seen)
 	p.pool = pool

@@ -146,11 +146,11 @@ func (a *app) readInput() error {
 	data, err := io.ReadAll(io.LimitReader(os.Stdin, disk.MaxLines+1))
 	switch {
 	case err != nil:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "standard input cannot be read: " + err.Error(), Err: err}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "cannot read standard input: " + err.Error(), Err: err}
 	case len(data) > disk.MaxLines:
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("standard input is longer than %d MiB", disk.MaxLines>>20)}
 	case len(bytes.TrimSpace(data)) == 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "standard input is empty: no command came"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "standard input is empty"}
 	}
 	a.input = data
 	return nil

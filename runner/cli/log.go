@@ -63,7 +63,7 @@ func (c *logCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "missing argument \"<job> ...\"", Hint: "name a job, or add --failed for all that failed"}
 	}
 	if c.Lines < 0 || c.Lines > 0 && c.Follow {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "-n takes a number of lines from 1 on, and does not go with -f"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "-n needs a number of lines, at least 1, and excludes -f"}
 	}
 	refs, err := a.FindJobs(c.File, c.Jobs, "")
 	if err != nil {

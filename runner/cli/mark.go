@@ -53,7 +53,7 @@ func (c *doneCmd) Run(a *app) error {
 	case c.From != "":
 		return c.takeOver(a)
 	case len(c.Jobs) == 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "which jobs are done? Name them", Hint: "gpurun done 'train-*'; gpurun done --from old.yaml --file new.yaml takes over those of a renamed file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "which jobs are done? Name them", Hint: "gpurun done 'train-*'; gpurun done --from old.yaml --file new.yaml copies those of a renamed file"}
 	}
 	return a.marks(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
@@ -75,7 +75,7 @@ func (c *doneCmd) takeOver(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.tell(ref, rep, "taken over from "+old.File, true)
+	return a.tell(ref, rep, "copied from "+old.File, true)
 }
 
 var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}

@@ -24,7 +24,7 @@ import (
 type planCmd struct {
 	jobFlags    `embed:""`
 	Verbose     bool `short:"v" help:"Also show every setting with its source, and each command."`
-	ReplayPrune bool `help:"Show what prune would have saved and lost of the jobs that are done, by their logs."`
+	ReplayPrune bool `help:"Show what prune would have saved and lost in finished jobs, from their logs."`
 	Simulate    bool `help:"Also show when each job would start and end, on the GPUs as they are now."`
 	JSON        bool `name:"json" help:"Print the jobs as JSON."`
 }

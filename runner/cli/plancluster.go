@@ -43,11 +43,11 @@ func (s *submission) says(name string) string {
 	case s.err != nil:
 		return "cannot be submitted: " + s.err.Error()
 	case s.later:
-		return name + " takes none now, and gpurun would try again: " + s.refused.Error()
+		return name + " accepts none now, and gpurun would retry: " + s.refused.Error()
 	case s.refused != nil:
 		return name + " refuses them: " + s.refused.Error()
 	case s.begins != "":
-		return fmt.Sprintf("%s takes them, and estimates that one would begin %s", name, s.begins)
+		return fmt.Sprintf("%s accepts them, and estimates that one would begin %s", name, s.begins)
 	case s.takes:
 		return name + " takes them"
 	}
@@ -88,7 +88,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 		if s.err == nil && !silent && i < maxTried {
 			begins, refused, err := s.Try(dialect)
 			if silent = err != nil && refused == cluster.Unclear; silent {
-				fmt.Fprintf(to, "      %s does not say whether it would take them: %s\n", name, terminal.CleanText(err.Error()))
+				fmt.Fprintf(to, "      %s does not report whether it would accept them: %s\n", name, terminal.CleanText(err.Error()))
 			} else {
 				s.begins, s.refused, s.takes, s.later = begins, err, err == nil, err != nil && refused != cluster.Never
 			}

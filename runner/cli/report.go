@@ -25,7 +25,7 @@ import (
 // were not there.
 func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
 	return report.NewRecorder(r.State.GPUReadings(), s.Go, func(err error) {
-		r.Log.Warn().Err(err).Msg("the readings of the GPUs cannot be kept for the report")
+		r.Log.Warn().Err(err).Msg("cannot save the GPU readings for the report")
 	})
 }
 

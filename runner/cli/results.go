@@ -25,7 +25,7 @@ type resultsCmd struct {
 	Within []string `placeholder:"PARAM,…" help:"Mark the best row of each value of these (of all but the last parameter)."`
 	Versus string   `placeholder:"PARAM=VALUE" help:"Add paired differences from this baseline."`
 	Where  []string `sep:"none" placeholder:"PARAM=VALUE,…" help:"Use only jobs with this value; != excludes."`
-	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print standard deviation, its error, or the 95% interval after ± (${default})."`
+	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print the standard deviation, standard error or 95% interval after ± (${default})."`
 	Raw    bool     `help:"Print a row for each job, not averaged."`
 	Sort   string   `placeholder:"COLUMN" help:"Sort by a metric, best first, or a parameter; --sort=-COLUMN reverses."`
 	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Print ${enum}; csv and json have all digits (${default})."`

@@ -122,5 +122,5 @@ Example:
 
 // Run has a run read its files again.
 func (c *reloadCmd) Run(a *app) error {
-	return a.steer(&c.batchFlag, control.Request{Op: control.OpReload}, "", "read again")
+	return a.steer(&c.batchFlag, control.Request{Op: control.OpReload}, "", "reread")
 }

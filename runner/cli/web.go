@@ -107,7 +107,7 @@ func (c *webCmd) Run(a *app) error {
 func (c *webCmd) roots() (roots []string, err error) {
 	if c.Control.Right < web.Run {
 		if len(c.Root) > 0 {
-			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root says what --control=run may start: add that"}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root limits what --control=run may start: add --control=run"}
 		}
 		return nil, nil
 	}
@@ -120,7 +120,7 @@ func (c *webCmd) roots() (roots []string, err error) {
 	home := realHome()
 	for i, real := range roots {
 		if real == "/" || real == home {
-			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root " + c.Root[i] + " is too much: name the folder of your experiments"}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root " + c.Root[i] + " is too broad: name the folder of your experiments"}
 		}
 	}
 	return roots, nil
@@ -217,7 +217,7 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	if fi, err := os.Lstat(path); err == nil {
 		if fi.Mode()&os.ModeSocket == 0 {
-			return nil, fault(errors.New("there is something else"))
+			return nil, fault(errors.New("it exists and is not a socket"))
 		}
 		if c, err := net.Dial("unix", path); err == nil {
 			c.Close()

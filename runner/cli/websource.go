@@ -235,7 +235,7 @@ func (m *webBatch) onlyOurs() error {
 	_ = ref.Read() // the run says what is wrong with them
 	for _, file := range append(read, ref.Files()...) {
 		if err := disk.OnlyOurs(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &batches.Failure{Code: batches.ExitFailed, Text: "not read again: " + err.Error(), Err: err}
+			return &batches.Failure{Code: batches.ExitFailed, Text: "not reread: " + err.Error(), Err: err}
 		}
 	}
 	return nil
@@ -295,7 +295,7 @@ func (s *webSource) Start(r web.Start) ([]string, error) {
 	}
 	for name := range r.Options {
 		if !slices.Contains(web.StartOptions, name) {
-			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "option " + quoted(name) + " may not be given here", Hint: "there are " + strings.Join(web.StartOptions, ", ")}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "option " + quoted(name) + " is not allowed here", Hint: "there are " + strings.Join(web.StartOptions, ", ")}
 		}
 	}
 	if len(r.Files) == 0 {

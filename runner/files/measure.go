@@ -122,7 +122,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 	case errors.Is(err, fs.ErrNotExist):
 		return missing("its log is gone")
 	case err != nil:
-		return missing("its log cannot be read")
+		return missing("cannot read its log")
 	}
 	defer f.Close()
 	end := info.Size()
@@ -142,7 +142,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 		start := max(least, end-logChunk)
 		part := make([]byte, end-start, int(end-start)+len(rest))
 		if _, err := f.ReadAt(part, start); err != nil {
-			return missing("its log cannot be read")
+			return missing("cannot read its log")
 		}
 		part, end = append(part, rest...), start
 		for len(list) > 0 {
@@ -214,7 +214,7 @@ func (m *Measured) fromFile(list []jobspec.Metric, path string, limits Limits) {
 		missing("no " + name)
 		return
 	case err != nil:
-		missing(name + " cannot be read")
+		missing("cannot read " + name)
 		return
 	}
 	defer f.Close()

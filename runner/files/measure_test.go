@@ -99,7 +99,7 @@ func TestMeasureWithinLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = Measure([]jobspec.Metric{fileMetric(pipe, "m", ""), {Name: "l", Log: list[0].Log}}, []LogPart{{Path: pipe}}, Limits{})
-	if m.Missing["m"] != "pipe.json cannot be read" || m.Missing["l"] != "its log cannot be read" {
+	if m.Missing["m"] != "cannot read pipe.json" || m.Missing["l"] != "cannot read its log" {
 		t.Errorf("got %v %v", m.Values, m.Missing)
 	}
 }

@@ -42,16 +42,16 @@ var classes = map[class]struct {
 	unset:        {"is not set", "export it before gpurun starts", false},
 	badURL:       {"its URL cannot be read", "copy it again", false},
 	unknownHost:  {"its host name is unknown", "check the URL for typos; on a machine that only reaches the web by a proxy, set HTTPS_PROXY", true},
-	unreachable:  {"its host cannot be reached", "is the network up, the port right, a proxy (HTTPS_PROXY) needed?", true},
-	untrusted:    {"its TLS certificate is not valid", "is the host name that of the certificate, and the port one that speaks TLS? A CA of your own goes into SSL_CERT_FILE", false},
+	unreachable:  {"its host cannot be reached", "check the network, the port, and whether a proxy is needed (HTTPS_PROXY)", true},
+	untrusted:    {"its TLS certificate is not valid", "check the host name and the port; set SSL_CERT_FILE for a CA of your own", false},
 	unencrypted:  {"its mail server does not encrypt, so the password was not sent", "use smtps://, or the port for submission (587)", false},
-	silent:       {"no answer within 10 s", "is the port right, does a firewall drop it, is a proxy (HTTPS_PROXY) needed?", true},
+	silent:       {"no answer within 10 s", "check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY)", true},
 	broken:       {"the connection broke", "try again", true},
 	moved:        {"it redirects elsewhere", "write the address that it redirects to", false},
 	unauthorized: {"it does not accept the token or password", "make a new one, and export that", false},
-	gone:         {"it does not know this address", "copy the URL again; was the webhook or the chat deleted?", false},
-	refused:      {"it does not take the message", "is the URL one of this service? Name another with SERVICE+https://", false},
-	tooMany:      {"it got too many messages", "send less: on: [done]", true},
+	gone:         {"it does not recognize this address", "copy the URL again; was the webhook or the chat deleted?", false},
+	refused:      {"it rejected the message", "check that the URL belongs to this service, or name another with SERVICE+https://", false},
+	tooMany:      {"too many messages", "send fewer: on: [done]", true},
 	troubled:     {"it reported an internal error", "try again later", true},
 	failed:       {"the command failed", "run it by hand: its input is a line of JSON, then text", false},
 }
@@ -62,7 +62,7 @@ func (o outcome) ok() bool { return o.Class == delivered }
 // passes reports whether it may go better next time.
 func (o outcome) passes() bool { return classes[o.Class].passes }
 
-// String says what is wrong: "it does not know this address (404)".
+// String says what is wrong: "it does not recognize this address (404)".
 func (o outcome) String() string {
 	c, ok := classes[o.Class]
 	if !ok {

@@ -135,7 +135,7 @@ func (b *build) warn(t *Table) {
 			if len(rows) < of {
 				where = "in " + list(rows, 3)
 			}
-			warn("%s makes no difference %s: does the %s arrive?", t.Over[0], where, t.Over[0])
+			warn("%s makes no difference %s: does the program use the %s?", t.Over[0], where, t.Over[0])
 		}
 	}
 	commits := map[string]int{}

@@ -144,7 +144,7 @@ var tables = []struct {
 	{"folds", "seed=1 fold=1|m=1\nseed=1 fold=2|m=2\nseed=2 fold=1|m=3\nseed=2 fold=2|m=nan", Options{Over: []string{"seed", "fold"}}},
 	{"other folds are no pair", "a=x seed=1 fold=1|m=1\na=x seed=1 fold=2|m=2\na=y seed=1 fold=1|m=3\na=x seed=2 fold=1|m=1\na=y seed=2 fold=1|m=2", Options{Over: []string{"seed", "fold"}, Versus: "a=x"}},
 	{"repeats", "a=1|m=1\na=1|m=2\na=2|m=3\na=2|m=5", Options{}},
-	{"does the seed arrive", "acc: max\na=1 seed=1|acc=0.5 time=1\na=1 seed=2|acc=0.5 time=2\na=1 seed=3|acc=0.5 time=2\na=2 seed=1|acc=0.5 time=3\na=2 seed=2|acc=0.6 time=4", Options{}},
+	{"does the program use the seed", "acc: max\na=1 seed=1|acc=0.5 time=1\na=1 seed=2|acc=0.5 time=2\na=1 seed=3|acc=0.5 time=2\na=2 seed=1|acc=0.5 time=3\na=2 seed=2|acc=0.6 time=4", Options{}},
 	{"no seed arrives", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.7", Options{}},
 	{"equal by chance", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.8", Options{}},
 	{"constants are no warning", "seed=1|epochs=10 acc=0.5\nseed=2|epochs=10 acc=0.6", Options{}},
@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 		{federated, "--where leaves no job", "", Options{Where: []string{"dataset!=svhn,cifar10"}}},
 		{federated, `--sort: there is no column "x"`, "columns: dataset, algorithm, acc, loss", Options{Sort: "x"}},
 		{federated, "--best acc: no parameter is left to choose by", "--by", Options{Best: "acc", By: []string{"dataset", "algorithm"}}},
-		{"lr=1 seed=1|m=1\nlr=2 seed=1|m=2", "--best m: the job file does not say whether more or less of it is better", "{m: {goal: max}}", Options{Best: "m"}},
+		{"lr=1 seed=1|m=1\nlr=2 seed=1|m=2", "--best m: the job file does not say whether higher or lower is better", "{m: {goal: max}}", Options{Best: "m"}},
 	} {
 		_, err := Build(data(t, row.data), row.o)
 		r, is := err.(*Refusal)

@@ -266,7 +266,7 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 // postpone defers a job to the next run.
 func (c *Core) postpone(id int32, why string) {
 	c.holdJob(id)
-	c.do(Warn{Text: fmt.Sprintf("%s is not tried again in this run, the next one does: %s, and there was no other for it", c.name(id), why)})
+	c.do(Warn{Text: fmt.Sprintf("%s is left to the next run: %s, and there was no other GPU for it", c.name(id), why)})
 }
 
 // countFailure counts a failed attempt, and schedules a retry or ends the job.
@@ -395,7 +395,7 @@ func (c *Core) abandonRetries() {
 		if c.jobs[d.id].phase == waiting && !c.broken {
 			c.jobs[d.id].attempt++
 			why := cmp.Or(c.draining, "it gave up waiting for a GPU")
-			c.failUnstarted(d.id, state.Interrupted, state.CauseInterrupted, fmt.Sprintf("its run ended before this retry (%s); the next run makes it", why))
+			c.failUnstarted(d.id, state.Interrupted, state.CauseInterrupted, fmt.Sprintf("its run ended before this retry (%s); the next run retries it", why))
 			c.set(d.id, interrupted)
 		}
 	}

@@ -95,7 +95,7 @@ func (c *Core) heardLast(a *attempt, ev Ended) {
 	c.report(a.job, a.heard.Add(ev.Points...))
 	if len(c.pruning.curves[a.job]) == 0 && !c.pruning.silent && !ev.Lost && ev.Why == "" {
 		c.pruning.silent = true
-		c.do(Warn{Text: fmt.Sprintf("%s reported no %s in its log, so prune never compared it: see what metrics: says of it", a.name, metric)})
+		c.do(Warn{Text: fmt.Sprintf("%s reported no %s in its log, so prune never compared it: check its metrics:", a.name, metric)})
 	}
 }
 

@@ -156,10 +156,10 @@ func (s *sharing) comes(n newcomer, live *attempts, pool *gpu.Pool) (warnings []
 	}
 	s.known = append(s.known, n)
 	if s.count++; s.count <= maxNewcomerWarnings {
-		warnings = append(warnings, fmt.Sprintf("%s came to GPU %s, where %s is running", describeProcess(&n.Process, pool), pool.Label(n.id), joinSome(names)))
+		warnings = append(warnings, fmt.Sprintf("%s joined GPU %s, where %s is running", describeProcess(&n.Process, pool), pool.Label(n.id), joinSome(names)))
 	}
 	if s.count == maxNewcomerWarnings {
-		warnings = append(warnings, "not reporting any more processes that come to GPUs of this run, except when a job runs out of memory")
+		warnings = append(warnings, "no longer reporting other processes on GPUs of this run, except when a job runs out of memory")
 	}
 	return warnings
 }
@@ -215,7 +215,7 @@ func describeNewcomers(a *attempt, pool *gpu.Pool) string {
 	slices.SortStableFunc(a.came, func(x, y newcomer) int { return cmp.Compare(y.Memory, x.Memory) })
 	var words []string
 	for _, n := range a.came {
-		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", describeProcess(&n.Process, pool), pool.Label(n.id)))
+		words = append(words, fmt.Sprintf("%s joined GPU %s meanwhile", describeProcess(&n.Process, pool), pool.Label(n.id)))
 	}
 	return joinSome(words)
 }
@@ -314,11 +314,11 @@ func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Byt
 		label, left := pool.Label(a.grant.UUIDs[i]), fmt.Sprintf("left it %s of the %s it was promised", m.room.Round(), a.grant.Memory.Asked())
 		switch {
 		case who == nil:
-			return theirs, fmt.Sprintf("memory of no visible process grew by %s on GPU %s and %s", by.Round(), label, left)
+			return theirs, fmt.Sprintf("memory in use by no visible process grew by %s on GPU %s and %s", by.Round(), label, left)
 		case slices.ContainsFunc(m.before, func(p gpu.Process) bool { return p.PID == who.PID }):
 			return theirs, fmt.Sprintf("%s grew by %s on GPU %s and %s", describeProcess(who, pool), by.Round(), label, left)
 		}
-		return theirs, fmt.Sprintf("%s came to GPU %s meanwhile and %s", describeProcess(who, pool), label, left)
+		return theirs, fmt.Sprintf("%s joined GPU %s meanwhile and %s", describeProcess(who, pool), label, left)
 	}
 	if a.job >= 0 && !a.grant.Share {
 		if why := hadTheLargest(a, pool, most(a.job)); why != "" {

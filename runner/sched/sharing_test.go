@@ -74,7 +74,7 @@ func TestNewcomers(t *testing.T) {
 		t.Errorf("somebody came to a GPU without attempts: %q", w)
 	}
 	w := s.newcomers(list(0, before, after), live, pool)
-	if len(w) != 1 || !strings.Contains(w[0], "bob's process (pid 9, 1 GiB) came to GPU 0, where a is running") {
+	if len(w) != 1 || !strings.Contains(w[0], "bob's process (pid 9, 1 GiB) joined GPU 0, where a is running") {
 		t.Errorf("got %q", w)
 	}
 	after.Memory = 4 * gpu.GiB
@@ -97,7 +97,7 @@ func TestBlameForOutOfMemory(t *testing.T) {
 		why    string
 	}{
 		"nobody else was there":      {GPUMemory, nil, unknown, ""},
-		"another user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: 11 * gpu.GiB}}, theirs, "bob's process (pid 9, 11 GiB) came to GPU 0 meanwhile and left it"},
+		"another user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: 11 * gpu.GiB}}, theirs, "bob's process (pid 9, 11 GiB) joined GPU 0 meanwhile and left it"},
 		"another user took little":   {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: gpu.GiB}}, unknown, ""},
 		"its own user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1000, Memory: 11 * gpu.GiB}}, unknown, ""},
 		"host memory":                {HostMemory, []gpu.Process{{PID: 9, UID: 1001, Memory: 11 * gpu.GiB}}, unknown, ""},

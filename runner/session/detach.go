@@ -39,7 +39,7 @@ func (p *Process) Detach(input bool, out io.Writer) error {
 	}
 	first, err := os.CreateTemp("", "gpurun-out-")
 	if err != nil {
-		return &batches.Failure{Code: batches.ExitState, Text: "cannot keep what the run prints: " + err.Error(), Err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "cannot save the output of the run: " + err.Error(), Err: err}
 	}
 	defer first.Close()
 	os.Remove(first.Name())
@@ -75,7 +75,7 @@ func (p *Process) Detach(input bool, out io.Writer) error {
 		}
 	}
 	if begun {
-		fmt.Fprintf(out, "running as process %d, output in %s; gpurun status shows how far it is, gpurun stop ends it\n", cmd.Process.Pid, batches.Shown(path))
+		fmt.Fprintf(out, "running as process %d, output in %s; gpurun status shows its progress, gpurun stop ends it\n", cmd.Process.Pid, batches.Shown(path))
 		return errors.Join(cmd.Process.Release(), stop())
 	}
 	_ = cmd.Wait()
@@ -125,7 +125,7 @@ func (d *Detachment) settle(path string) error {
 	}
 	f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
 	if err != nil {
-		return &batches.Failure{Code: batches.ExitState, Text: "cannot keep what the run prints: " + err.Error(), Err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "cannot save the output of the run: " + err.Error(), Err: err}
 	}
 	defer f.Close()
 	if _, err := os.Stdout.Seek(0, io.SeekStart); err == nil {
@@ -133,7 +133,7 @@ func (d *Detachment) settle(path string) error {
 	}
 	for _, fd := range []int{1, 2} {
 		if err := syscall.Dup3(int(f.Fd()), fd, 0); err != nil {
-			return &batches.Failure{Code: batches.ExitState, Text: "cannot keep what the run prints: " + err.Error(), Err: err}
+			return &batches.Failure{Code: batches.ExitState, Text: "cannot save the output of the run: " + err.Error(), Err: err}
 		}
 	}
 	_, _ = fmt.Fprintln(d.report, saidOutput+path) // the parent may be gone

@@ -25,7 +25,7 @@ func TestReadAgainOnACluster(t *testing.T) {
 	r := &Run{Config: Config{Summed: func(err error) (string, []string) { return "", []string{err.Error()} }, Source: &GPUs{}}, Batch: b, opts: sched.Options{Elsewhere: true}}
 	_, err = r.ruler(b, b, func(int) bool { return true })
 	m := (*runner.Mistake)(nil)
-	if !errors.As(err, &m) || !strings.Contains(strings.Join(m.Lines, "\n"), "b: gpu_ids has no counterpart on slurm") {
+	if !errors.As(err, &m) || !strings.Contains(strings.Join(m.Lines, "\n"), "b: gpu_ids has no equivalent on slurm") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := r.ruler(b, b, func(id int) bool { return id == 0 }); err != nil {

@@ -161,7 +161,7 @@ func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why stri
 	pool, req := e.pool, e.Request
 	pause = max(e.Rules.Poll, 100*time.Millisecond)
 	if snap.Err != "" {
-		return false, "the GPUs cannot be read: " + snap.Err, pause
+		return false, "cannot read the GPUs: " + snap.Err, pause
 	}
 	theirs, until := pool.Turns.Theirs(snap.At)
 	if until > 0 {

@@ -38,7 +38,7 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 		return nil, nil
 	}
 	refuse := func(what, cure string) {
-		problems = append(problems, jobspec.Problem{File: b.Files[0].Path, Text: what + " has no counterpart on " + kind.Name, Hint: cure})
+		problems = append(problems, jobspec.Problem{File: b.Files[0].Path, Text: what + " has no equivalent on " + kind.Name, Hint: cure})
 	}
 	if sim {
 		refuse("--sim", "remove it, or run with --engine local")

@@ -18,7 +18,7 @@ func TestSaidOnACluster(t *testing.T) {
 		want          string
 	}{
 		{"", "run: x, outputs: [o], retry: 2, gpus: 2, memory: 1GiB", false, ""},
-		{"", "gpu_ids: 1", true, "a: gpu_ids has no counterpart on slurm"},
+		{"", "gpu_ids: 1", true, "a: gpu_ids has no equivalent on slurm"},
 		{"", "slots: 2", true, "a: slots has no"},
 		{"", "stall: 30m", true, "a: stall has no"},
 		{"", "stall: {output: 30m}, on_stall: kill", false, ""},

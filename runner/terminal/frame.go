@@ -200,7 +200,7 @@ func notices(s *schema.Status, hint string) []string {
 	}
 	switch {
 	case l.Unread != nil:
-		n = append(n, "the GPUs cannot be read: "+*l.Unread)
+		n = append(n, "cannot read the GPUs: "+*l.Unread)
 	case l.Stale != nil:
 		n = append(n, fmt.Sprintf("GPU readings are %d s old", int(*l.Stale)))
 	}

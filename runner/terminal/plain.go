@@ -57,7 +57,7 @@ func EndLine(f, start state.Fact) string {
 	}
 	switch {
 	case f.From != "":
-		parts = append(parts, "taken over from "+CleanText(f.From))
+		parts = append(parts, "copied from "+CleanText(f.From))
 	case f.UniID != "":
 		parts = append(parts, Seconds(f.Seconds))
 		if start.Engine == "" || start.Host != "" { // otherwise it never had a place

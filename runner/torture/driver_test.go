@@ -93,13 +93,13 @@ func TestPeakAndGuest(t *testing.T) {
 	d.behaves("free.0=3000", fmt.Sprintf("procs.0=%s:20480", pid))
 	d.untilStatus(r, "20 GiB")
 	d.behaves("free.0=2000", fmt.Sprintf("procs.0=%s:1000,1:20480", pid))
-	d.until(r, filepath.Join(d.state, "run.log"), "came to GPU 0")
+	d.until(r, filepath.Join(d.state, "run.log"), "joined GPU 0")
 	d.write(t, "go", "")
 	if !r.wait(patience) {
 		t.Fatal(dump(r))
 	}
 	d.ended(r, 1)
-	d.says(r, "(pid 1, 20 GiB) came to GPU 0, where train is running", "oom train: exit 1, ", "(pid 1, 20 GiB) came to GPU 0 meanwhile", "peak 20 GiB")
+	d.says(r, "(pid 1, 20 GiB) joined GPU 0, where train is running", "oom train: exit 1, ", "(pid 1, 20 GiB) joined GPU 0 meanwhile", "peak 20 GiB")
 }
 
 // untilStatus waits until gpurun status shows a text about the live run.

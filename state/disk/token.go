@@ -22,7 +22,7 @@ const tokenSize = 32
 func Token(name string) (token, path string, err error) {
 	dir, err := usedFolder()
 	if err != nil {
-		return "", "", fmt.Errorf("your home folder cannot be used: %w", err)
+		return "", "", fmt.Errorf("cannot use your home folder: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", "", err
@@ -36,7 +36,7 @@ func Token(name string) (token, path string, err error) {
 		return "", path, err
 	}
 	if !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0 {
-		return "", path, fmt.Errorf("%s may be read by others (%s): remove it, and the next start makes another", path, fi.Mode())
+		return "", path, fmt.Errorf("others can read %s (%s): remove it, and the next start creates another", path, fi.Mode())
 	}
 	text, err := host.ReadOwn(path, 1<<10)
 	if err != nil {
@@ -44,7 +44,7 @@ func Token(name string) (token, path string, err error) {
 	}
 	token = strings.TrimSpace(string(text))
 	if b, err := hex.DecodeString(token); err != nil || len(b) != tokenSize {
-		return "", path, fmt.Errorf("%s holds no token: remove it, and the next start makes another", path)
+		return "", path, fmt.Errorf("no token in %s: remove it, and the next start creates another", path)
 	}
 	return token, path, nil
 }

@@ -72,7 +72,7 @@ func gone(u Used) bool {
 func OpenLock(name string) (*os.File, error) {
 	dir, err := usedFolder()
 	if err != nil {
-		return nil, fmt.Errorf("your home folder cannot be used: %w", err)
+		return nil, fmt.Errorf("cannot use your home folder: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

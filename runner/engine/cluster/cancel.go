@@ -137,7 +137,7 @@ func (c *Cluster) pendingCancels() error {
 	if c.cancels.err != nil {
 		why = c.cancels.err.Error()
 	}
-	return fmt.Errorf("%s could not be told to cancel %d jobs of this batch (%s): when their turn comes they do nothing; to cancel them: %s",
+	return fmt.Errorf("%s has not confirmed the cancellation of %d jobs of this batch (%s): they do nothing when they start; to cancel them: %s",
 		c.dialect.Name(), len(c.cancels.all), why, c.dialect.ByHand(names))
 }
 

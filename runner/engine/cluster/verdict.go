@@ -223,5 +223,5 @@ func scriptFailed(status int, node string) string {
 	case 126, 127:
 		return fmt.Sprintf("%s cannot execute gpurun (exit %d): it may have another architecture or C library; set cluster: {gpurun: PATH} to one that runs there", node, status)
 	}
-	return fmt.Sprintf("its script failed on %s before gpurun began (exit %d): see whether a prolog of the cluster did", node, status)
+	return fmt.Sprintf("its script failed on %s before gpurun began (exit %d): check whether a prolog of the cluster did", node, status)
 }

@@ -278,7 +278,7 @@ func (a *attempt) sendRunning() {
 }
 
 // errForbidden reports that a recovering runner has forbidden the command to begin.
-var errForbidden = errors.New("it is kept from beginning")
+var errForbidden = errors.New("a later run cancelled its start")
 
 // begin records that the next command begins. If the keeper is killed before it records the
 // process, the uni_id in the process's environment identifies it.

@@ -113,7 +113,7 @@ function Attempts({ attempts, shown }: { attempts: AttemptRow[]; shown?: Attempt
             <td role="cell" data-head="Started" class="nowrap" title={timeExact(a.started)}>{time(a.started)}</td>
             <td role="cell" data-head="Lasted" class="num">{a.ended ? duration(a.seconds) : <Lasted from={a.started} />}</td>
             <td role="cell" data-head="GPU">{a.gpus.length ? ranges(a.gpus.map((g) => g.index)) : ''}</td>
-            <td role="cell" data-head="Memory" class="num" title="the most it used of what it was promised">{memory(a)}</td>
+            <td role="cell" data-head="Memory" class="num" title="peak use of its reserved memory">{memory(a)}</td>
             <td role="cell" data-head="Why" class="words">{a.cause ? <span><Text of={a.cause.text} />{a.charged === false && <span class="muted"> (spent no retry)</span>}</span> : a.exit_code ? `exit ${a.exit_code}` : ''}
               {a.background.map((b) => <div class="muted">left running: <Text of={b.command} /></div>)}</td>
           </tr>
@@ -133,7 +133,7 @@ function Facts({ batch, job }: { batch: BatchStore; job: Because }) {
   const byName = useMemo(() => new Map(batch.jobs.map((j) => [j.name, j])), [batch.lists]);
   return (
     <section class="card" aria-labelledby="what-title">
-      <header><h2 id="what-title">What it is</h2></header>
+      <header><h2 id="what-title">Details</h2></header>
       <div class="body">
         <dl class="facts">
           {params.length > 0 && <><dt>Parameters</dt><dd>{params.map(([k, v]) => <span class="param"><span class="muted"><Text of={k} />=</span><Text of={v} /></span>)}</dd></>}
@@ -146,7 +146,7 @@ function Facts({ batch, job }: { batch: BatchStore; job: Because }) {
           {job.queue && <><dt>Queue</dt><dd><Text of={job.queue} /></dd></>}
           {job.tags.length > 0 && <><dt>Tags</dt><dd><Text of={job.tags.join(', ')} /></dd></>}
           {job.metrics && Object.entries(job.metrics).map(([k, v]) => <><dt><Text of={k} /></dt><dd>{measured(v)}</dd></>)}
-          <dt>Written in</dt><dd><Text of={base(job.file)} />{job.line != null && `, line ${job.line}`}</dd>
+          <dt>Defined in</dt><dd><Text of={base(job.file)} />{job.line != null && `, line ${job.line}`}</dd>
         </dl>
         {job.commands.map((c) => <pre class="log command"><Text of={c.trimEnd()} /></pre>)}
       </div>

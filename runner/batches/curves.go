@@ -9,11 +9,12 @@ import (
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 // Curves reads what an attempt has reported step by step: in $GPURUN_RESULT and, if that may prune its
 // job, in its log.
-func (ref *Ref) Curves(x *state.AttemptRecord) (list []results.Curve) {
+func (ref *Ref) Curves(x *state.AttemptRecord) (list []schema.Curve) {
 	dir, points := ref.Folder(x.Ledger), x.Points
 	for _, path := range []string{disk.CurvePath(dir, x.UniID), runner.ResultPath(disk.AttemptDir(dir, x.UniID))} {
 		if f, _, err := host.OpenRegular(path); err == nil {
@@ -29,12 +30,12 @@ func (ref *Ref) Curves(x *state.AttemptRecord) (list []results.Curve) {
 		return list
 	}
 	i := slices.IndexFunc(ref.Batch.Jobs, func(j jobspec.Job) bool { return j.File == x.Ledger && j.Name == x.Job && j.Spec != nil })
-	if i < 0 || slices.ContainsFunc(list, func(c results.Curve) bool { return c.Metric == ref.Batch.Jobs[i].Spec.Prune.Metric }) {
+	if i < 0 || slices.ContainsFunc(list, func(c schema.Curve) bool { return c.Metric == ref.Batch.Jobs[i].Spec.Prune.Metric }) {
 		return list
 	}
-	c := results.Curve{Metric: ref.Batch.Jobs[i].Spec.Prune.Metric}
+	c := schema.Curve{Metric: ref.Batch.Jobs[i].Spec.Prune.Metric}
 	for _, p := range points {
-		c.Steps, c.Values = append(c.Steps, p.Step), append(c.Values, p.Value)
+		c.Steps, c.Values = append(c.Steps, p.Step), append(c.Values, schema.Finite(p.Value))
 	}
 	return append(list, c)
 }

@@ -187,7 +187,7 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 }
 
 // Curves reads what an attempt has reported step by step.
-func (m *Mirror) Curves(uniID string) ([]results.Curve, error) {
+func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, _, err := m.attempt(uniID)

@@ -29,7 +29,7 @@ type ID struct{ File, Key string }
 type Curves struct {
 	Job, UniID string
 	Pruned     bool // it was stopped early
-	List       []results.Curve
+	List       []schema.Curve
 }
 
 // Build returns the report, without secrets.

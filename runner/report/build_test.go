@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/runner/results"
 	"gpurun/state"
 	"gpurun/state/schema"
 )
@@ -173,12 +172,12 @@ func TestReadings(t *testing.T) {
 
 // What stands out of a long curve stays, and so do its ends.
 func TestThin(t *testing.T) {
-	values := make([]float64, 100_000)
+	steps, values := make([]float64, 100_000), make([]*float64, 100_000)
 	for i := range values {
-		values[i] = math.Sin(float64(i) / 1000)
+		steps[i], values[i] = float64(i), schema.Finite(math.Sin(float64(i)/1000))
 	}
-	values[31_417], values[2_718], values[9] = 50, -50, math.NaN()
-	c := Curves{Job: "j", UniID: "u", List: []results.Curve{{Metric: "loss", Steps: values, Values: values}}}
+	values[31_417], values[2_718], values[9] = schema.Finite(50), schema.Finite(-50), nil
+	c := Curves{Job: "j", UniID: "u", List: []schema.Curve{{Metric: "loss", Steps: steps, Values: values}}}
 	got := thin([]Curves{c})[0]
 	low, high, gaps := 0.0, 0.0, 0
 	for _, v := range got.Values {
@@ -188,7 +187,7 @@ func TestThin(t *testing.T) {
 		}
 		low, high = min(low, *v), max(high, *v)
 	}
-	if n := len(got.Values); n > maxPoints || n < maxPoints/2 || low != -50 || high != 50 || gaps != 1 || *got.Values[n-1] != values[99_999] {
+	if n := len(got.Values); n > maxPoints || n < maxPoints/2 || low != -50 || high != 50 || gaps != 1 || *got.Values[n-1] != *values[99_999] {
 		t.Errorf("%d points from %v to %v, %d gaps", n, low, high, gaps)
 	}
 }

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"math"
-
 	"gpurun/state/schema"
 )
 
@@ -23,9 +21,9 @@ func thin(all []Curves) []schema.ReportCurve {
 	most, list := min(maxPoints, max(minPoints, maxAllPoints/max(1, n))), []schema.ReportCurve{}
 	for _, c := range all {
 		for i := range c.List {
-			d := schema.ReportCurve{Job: c.Job, UniID: c.UniID, Pruned: c.Pruned, Metric: c.List[i].Metric, Steps: []float64{}, Values: []*float64{}}
+			d := schema.ReportCurve{Job: c.Job, UniID: c.UniID, Pruned: c.Pruned, Curve: schema.Curve{Metric: c.List[i].Metric, Steps: []float64{}, Values: []*float64{}}}
 			for _, k := range kept(c.List[i].Values, most) {
-				d.Steps, d.Values = append(d.Steps, c.List[i].Steps[k]), append(d.Values, schema.Finite(c.List[i].Values[k]))
+				d.Steps, d.Values = append(d.Steps, c.List[i].Steps[k]), append(d.Values, c.List[i].Values[k])
 			}
 			list = append(list, d)
 		}
@@ -35,7 +33,7 @@ func thin(all []Curves) []schema.ReportCurve {
 
 // kept returns which of some values are shown, at most about so many: the first, the last,
 // and of each stretch the extremes.
-func kept(values []float64, most int) []int {
+func kept(values []*float64, most int) []int {
 	n := len(values)
 	if n <= most {
 		all := make([]int, n)
@@ -49,10 +47,10 @@ func kept(values []float64, most int) []int {
 		from, to := 1+(n-2)*s/stretches, 1+(n-2)*(s+1)/stretches
 		lo, hi := from, from
 		for i := from; i < to; i++ {
-			if values[i] < values[lo] || math.IsNaN(values[i]) {
+			if values[i] == nil || values[lo] != nil && *values[i] < *values[lo] {
 				lo = i
 			}
-			if values[i] > values[hi] {
+			if values[hi] == nil || values[i] != nil && *values[i] > *values[hi] {
 				hi = i
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"gpurun/state/schema"
 	"io"
 	"math"
 	"slices"
@@ -11,22 +12,15 @@ import (
 	"strings"
 )
 
-// A Curve is what an attempt has reported of one metric, step by step.
-type Curve struct {
-	Metric string
-	Steps  []float64
-	Values []float64 // NaN where it was not a number
-}
-
 // maxPoint bounds a line of a file of points.
 const maxPoint = 1 << 20
 
 // ReadCurves reads the points of an attempt's curves: JSON objects with a step, one a line.
 // What cannot be read is passed over. The metrics are in the order of their names, points
 // in that of the file.
-func ReadCurves(r io.Reader) ([]Curve, error) {
+func ReadCurves(r io.Reader) ([]schema.Curve, error) {
 	index := map[string]int{}
-	var curves []Curve
+	curves := []schema.Curve{}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxPoint)
 	for lines.Scan() {
@@ -47,13 +41,13 @@ func ReadCurves(r io.Reader) ([]Curve, error) {
 			if !known {
 				i = len(curves)
 				index[name] = i
-				curves = append(curves, Curve{Metric: name})
+				curves = append(curves, schema.Curve{Metric: name})
 			}
 			curves[i].Steps = append(curves[i].Steps, step)
-			curves[i].Values = append(curves[i].Values, x)
+			curves[i].Values = append(curves[i].Values, schema.Finite(x))
 		}
 	}
-	slices.SortFunc(curves, func(a, b Curve) int { return strings.Compare(a.Metric, b.Metric) })
+	slices.SortFunc(curves, func(a, b schema.Curve) int { return strings.Compare(a.Metric, b.Metric) })
 	return curves, lines.Err()
 }
 

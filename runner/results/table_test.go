@@ -331,8 +331,8 @@ func TestLaTeXCompiles(t *testing.T) {
 
 func TestCurves(t *testing.T) {
 	curves, err := ReadCurves(strings.NewReader("{\"step\":1,\"loss\":0.5,\"note\":\"x\"}\nbroken\n{\"step\":2,\"loss\":\"NaN\",\"acc\":0.25}\n{\"loss\":1}\n{\"step\":\"3\",\"loss\":1}\n"))
-	want := "[{acc [2] [0.25]} {loss [1 2] [0.5 NaN]}]"
-	if got := fmt.Sprint(curves); err != nil || got != want {
+	want := `[{"metric":"acc","steps":[2],"values":[0.25]},{"metric":"loss","steps":[1,2],"values":[0.5,null]}]`
+	if got, _ := json.Marshal(curves); err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
 }

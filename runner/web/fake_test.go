@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -147,12 +146,12 @@ func (f *fake) Log(uniID string) (schema.LogPart, error) {
 	return schema.LogPart{}, missing("no attempt")
 }
 
-func (f *fake) Curves(uniID string) ([]results.Curve, error) {
+func (f *fake) Curves(uniID string) ([]schema.Curve, error) {
 	f.note("curves %s", uniID)
 	if uniID != "good" {
 		return nil, missing("no attempt")
 	}
-	return []results.Curve{{Metric: "loss", Steps: []float64{1, 2}, Values: []float64{0.5, math.NaN()}}}, nil
+	return []schema.Curve{{Metric: "loss", Steps: []float64{1, 2}, Values: []*float64{schema.Known(0.5), nil}}}, nil
 }
 
 func (f *fake) Do(request any) ([]string, error) {

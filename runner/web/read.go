@@ -207,14 +207,6 @@ func (c *call) curves() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := schema.Curves{Head: now(), Curves: []schema.Curve{}}
 	curves, err := f.batch.Curves(c.PathValue("uni_id"))
-	for _, x := range curves {
-		curve := schema.Curve{Metric: x.Metric, Steps: x.Steps, Values: make([]*float64, len(x.Values))}
-		for i, v := range x.Values {
-			curve.Values[i] = schema.Finite(v)
-		}
-		doc.Curves = append(doc.Curves, curve)
-	}
-	return doc, err
+	return schema.Curves{Head: now(), Curves: schema.List(curves)}, err
 }

@@ -54,7 +54,7 @@ type Batch interface {
 	// Log says where the log of an attempt is.
 	Log(uniID string) (schema.LogPart, error)
 	// Curves reads what an attempt has reported step by step.
-	Curves(uniID string) ([]results.Curve, error)
+	Curves(uniID string) ([]schema.Curve, error)
 	// Do carries out a request: Stop, Retry and so on. It returns what has become of it, in
 	// words. It is only called where Config.Allow says Control.
 	Do(request any) (said []string, err error)

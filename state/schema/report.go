@@ -76,10 +76,8 @@ type GPUWait struct {
 
 // ReportCurve is what an attempt has reported of a metric, step by step; long ones are thinned out.
 type ReportCurve struct {
-	Job    string     `json:"job"`
-	UniID  string     `json:"uni_id"`
-	Pruned bool       `json:"pruned"` // it was stopped early, after the last step
-	Metric string     `json:"metric"`
-	Steps  []float64  `json:"steps"`
-	Values []*float64 `json:"values"` // null where it was not a number
+	Job    string `json:"job"`
+	UniID  string `json:"uni_id"`
+	Pruned bool   `json:"pruned"` // it was stopped early, after the last step
+	Curve
 }

@@ -11,14 +11,14 @@ import (
 type rule struct {
 	code    Code
 	refuses func(q *query, d *device) bool
-	words   func(q *query, d *device) string // for people, after "GPU 2: "
+	words   func(q *query, d *device) string // the text after "GPU 2: "
 	ours    func(q *query, d *device) bool   // whether only this run's attempts are the reason; nil for never
 	never   bool                             // waiting cannot help
 	host    bool                             // the owner of the host has set it
 }
 
-// The rules, in the order in which their reasons are reported: first what waiting cannot
-// change, then whether the device answers, then who is on it, then the numbers.
+// The rules, in the order in which their reasons are reported: first reasons that waiting cannot
+// change, then whether the device answers, then its users, then the numbers.
 var (
 	fixed = []rule{
 		{code: NotManaged, never: true, refuses: func(_ *query, d *device) bool { return !d.managed },
@@ -83,7 +83,7 @@ var (
 		{code: Releasing, refuses: func(_ *query, d *device) bool { return d.awaited },
 			words: text("just released; reading its free memory"),
 			ours:  func(*query, *device) bool { return true }},
-		// A device whose free memory cannot be read admits a request only if nobody is on it.
+		// A device whose free memory cannot be read admits a request only if it is empty.
 		{code: Unread, refuses: func(_ *query, d *device) bool {
 			return d.free < 0 && (!d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0)
 		}, words: unreadable, ours: ourMemory},
@@ -105,13 +105,13 @@ var (
 
 func text(s string) func(*query, *device) string { return func(*query, *device) string { return s } }
 
-// A query is a request on its way through the rules.
+// A query is a request with the state that the rules need.
 type query struct {
 	pool    *Pool
 	req     *Request
 	now     time.Duration
 	named   []bool // by position: what the request's IDs name; nil for all
-	gathers bool   // it is about gathering devices
+	gathers bool   // the request is to gather devices
 	full    bool   // this run holds as many devices as it may
 
 	left      int    // how many more devices this user may hold
@@ -144,7 +144,7 @@ func (q *query) avoids() bool {
 	return q.pool.rules.Others == OthersAvoid || q.pool.rules.Host.Others == OthersAvoid
 }
 
-// avoiding says whose rule it is to avoid others.
+// avoiding names the rule to avoid other users: the host's or the run's.
 func (q *query) avoiding() string {
 	if q.pool.rules.Others == OthersAvoid {
 		return " (others: avoid)"
@@ -152,7 +152,7 @@ func (q *query) avoiding() string {
 	return "; " + q.pool.rules.Host.WithSource("others: avoid")
 }
 
-// fresh returns how many devices at least the request needs that this user does not hold yet.
+// fresh returns the least number of devices the request needs that this user does not hold yet.
 func (q *query) fresh() int {
 	need := q.req.Min
 	if q.req.Share {
@@ -161,7 +161,7 @@ func (q *query) fresh() int {
 	return max(1, need)
 }
 
-// holding says how much of a quota is used, and that what is left is too little.
+// holding describes a quota with too little left.
 func (q *query) holding() string {
 	held := "you hold " + count(q.pool.Held())
 	if q.left > 0 {
@@ -171,7 +171,7 @@ func (q *query) holding() string {
 }
 
 // memory returns what the request needs on a device. A part may be a little smaller than
-// the others: what is free when nobody is there is not the same at every reading.
+// the others, because the free memory of an empty device differs between readings.
 func (q *query) memory(d *device) Bytes {
 	if !q.req.Part {
 		return q.req.Memory
@@ -183,8 +183,8 @@ func (q *query) memory(d *device) Bytes {
 	return part
 }
 
-// crowded reports whether these attempts of this run and the claims of others are as many
-// jobs as may be on a device.
+// crowded reports whether these attempts of this run and the claims of others use up a device's
+// slots.
 func (q *query) crowded(d *device, holds []hold) bool {
 	most, _ := d.slots(q.req.Slots, holds)
 	return most > 0 && len(holds)+len(d.claims) >= most
@@ -202,10 +202,10 @@ func crowdedWords(q *query, d *device) string {
 	return fmt.Sprintf("%s (slots: %d)", s, most)
 }
 
-// beside reports whether two that do or do not share may both be on the device.
+// beside reports whether two jobs, given whether each shares, may both be on the device.
 func (d *device) beside(a, b bool) bool { return a && b && d.mode != ComputeExclusive }
 
-// barring returns a claim that keeps off whoever does or does not share, or nil.
+// barring returns a claim that excludes a job that does or does not share, or nil.
 func (d *device) barring(share bool) *Claim {
 	if i := slices.IndexFunc(d.claims, func(c Claim) bool { return !d.beside(share, c.Share) }); i >= 0 {
 		return &d.claims[i]
@@ -254,7 +254,7 @@ func unreadable(_ *query, d *device) string {
 	return "its free memory cannot be read, and a job holds it"
 }
 
-// missingMemory says how much memory is missing and who has it.
+// missingMemory describes how much memory is missing and who uses it.
 func missingMemory(q *query, d *device) string {
 	s := have(max(0, d.free-d.promised), "free", q.memory(d))
 	if d.promised > 0 {

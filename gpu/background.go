@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// A background run takes only what nobody else wants, and gives it back when somebody
-// does. Which of all background jobs on the host has to go follows from what everybody
-// publishes: the one that started last and whose devices help the first foreground wish
-// that free devices do not satisfy. So each background run finds out for itself when it is
-// its turn, and as long as that job is there, no other has to go.
+// A background run takes only devices that no foreground run wants, and returns them on demand.
+// All runs compute from the same data which background job must stop: the last one started whose
+// devices help the first foreground wish that free devices do not satisfy. Until that job has
+// ended, no other must stop.
 
-// stopWithin is how long a job may take to go before the next one has to as well: its run
+// stopWithin is how long a job may take to stop before the next one must stop too, since its run
 // may hang.
 const stopWithin = time.Minute
 
-// preemption is what a background run knows of jobs that have to go.
+// preemption tracks the background jobs that must stop.
 type preemption struct {
-	last  string        // attempt of the one whose turn it is
-	since time.Duration // when it came
-	hung  []string      // attempts that did not go in time
+	last  string        // the attempt that must stop
+	since time.Duration // when that was decided
+	hung  []string      // attempts that did not stop in time
 }
 
 // A backgroundJob is a background job.
@@ -36,8 +35,8 @@ func (t *Turns) ForegroundWaits() bool {
 	return slices.ContainsFunc(t.others, func(w Wish) bool { return !w.Background })
 }
 
-// NextPreempted returns the attempt of the background job that has to go now, and for whom; ""
-// for none. It may be another run's. next is when that may change by time alone; 0 for never.
+// NextPreempted returns the attempt of the background job that must stop now, which may be another
+// run's, and for whom; "" for none. next is when that may change by time alone; 0 for never.
 func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time.Duration) {
 	r := t.newRound(now)
 	r.deal()
@@ -71,7 +70,7 @@ func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time
 	return b.attempt, fmt.Sprintf("yields to %s, who waits since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
 }
 
-// unstopped returns the attempts that did not go in time and are still there.
+// unstopped returns the attempts that did not stop in time and are still there.
 func (t *Turns) unstopped() []string {
 	return slices.DeleteFunc(t.giving.hung, func(attempt string) bool {
 		return !slices.ContainsFunc(t.pool.devs, func(d *device) bool {
@@ -80,9 +79,9 @@ func (t *Turns) unstopped() []string {
 	})
 }
 
-// call returns the first foreground wish, if any, that has lasted long enough and that
-// what was dealt does not satisfy, though it would if background jobs left: the devices
-// that would then do for it, and the jobs on these, the one that has to go first.
+// call returns the first foreground wish, if any, that has lasted long enough, is not satisfied by
+// the deal, and would be if background jobs stopped; the devices that it would then get; and the
+// jobs on these, in the order in which they must stop.
 func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	for _, w := range r.order(nil) {
 		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.hasClaimed(w) {
@@ -102,13 +101,13 @@ func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	return nil, nil, nil
 }
 
-// hasClaimed reports whether a run has claimed a device since it said what it wants: no job has to
-// go before it says what it still wants.
+// hasClaimed reports whether a run has claimed a device since it published its wish. No job must
+// stop until it publishes a new one.
 func (t *Turns) hasClaimed(w *Wish) bool {
 	return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.Since.After(w.Since) })) > 0
 }
 
-// withoutBackground returns the devices that would do for an ask if no background job were on any.
+// withoutBackground returns the devices that would suit a request without background jobs.
 func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 	return r.p.filter(func(d *device) bool {
 		o, bare := r.dealt[d.position], d.without(inBackground, r.p.rules.Background)
@@ -117,7 +116,7 @@ func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 }
 
 // backgroundJobs returns the background jobs on some devices, the last one started first, without
-// those that do not go.
+// those that hang.
 func (r *round) backgroundJobs(devs []*device) (jobs []backgroundJob) {
 	add := func(attempt string, since time.Time, d *device) {
 		k := slices.IndexFunc(jobs, func(b backgroundJob) bool { return b.attempt == attempt })
@@ -177,8 +176,8 @@ func (d *device) without(some func(c *Claim) bool, own bool) device {
 	return v
 }
 
-// reservedForWish returns the devices without a job that a background run leaves to a wish that background jobs
-// give way to, although it cannot start yet.
+// reservedForWish returns the empty devices that a background run leaves to a foreground wish that
+// jobs were stopped for, although it cannot start yet.
 func (t *Turns) reservedForWish(now time.Duration) []*device {
 	if !t.pool.rules.Background || !t.ForegroundWaits() {
 		return nil
@@ -200,7 +199,7 @@ func (p *Pool) Closed(now time.Duration, ids []UUID) string {
 	return ""
 }
 
-// A ReleasableDevice is a device that an attempt could leave to somebody who waits.
+// A ReleasableDevice is a device that an attempt could leave to a waiting run.
 type ReleasableDevice struct {
 	UUID UUID
 	Turn Turn
@@ -235,11 +234,10 @@ func (t *Turns) Wanted(id UUID) bool {
 	})
 }
 
-// Releasable returns the devices that an attempt of this run could leave to somebody who waits,
-// who is ahead of this run in the order and whom free devices do not satisfy. It keeps as
-// many devices as its request must have, and nothing is given away if it could not have
-// them again. An idle attempt leaves its devices to anybody who waits, also to its run's
-// other jobs. Wishes that have not lasted long enough get nothing, nor do users for whom
+// Releasable returns the devices that an attempt of this run could leave to a waiting run that is
+// ahead in line and that free devices do not satisfy. The attempt keeps the minimum of its request,
+// and releases nothing if it could not take that minimum again. An idle attempt releases devices to
+// any waiting run, and to its own run's jobs. Recent wishes get nothing, nor do users for whom
 // except is true.
 func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle bool, except func(uid int) bool) []ReleasableDevice {
 	c := t.pool.clone()
@@ -273,7 +271,7 @@ func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle 
 	return gifts
 }
 
-// clone returns a copy of the pool, to see what would be if attempts left.
+// clone returns a copy of the pool, to simulate releases.
 func (p *Pool) clone() *Pool {
 	c := *p
 	t := &c.Turns

@@ -17,7 +17,7 @@ func aback(p *Pool, run string, n int, devs ...int) (claims []Claim) {
 	return claims
 }
 
-func TestGiveWay(t *testing.T) {
+func TestBackgroundJobsYield(t *testing.T) {
 	both := func(a, b []Claim) []Claim { return append(a, b...) }
 	tests := []struct {
 		name   string

@@ -7,7 +7,7 @@ import (
 )
 
 // Who loses a race again waits twice as long, up to a bound; of many, few wait equally long.
-func TestApart(t *testing.T) {
+func TestRaceBackoff(t *testing.T) {
 	pauses := map[time.Duration]int{}
 	for i := range 100 {
 		name := fmt.Sprint("run-", i)

@@ -94,7 +94,7 @@ func (b Bytes) Asked() string {
 	return best
 }
 
-// Round formats b for people: "37 GiB", "1.5 GiB", "512 MiB".
+// Round formats b in rounded units: "37 GiB", "1.5 GiB", "512 MiB".
 func (b Bytes) Round() string {
 	if b < 0 {
 		return "unknown"
@@ -102,8 +102,8 @@ func (b Bytes) Round() string {
 	return strings.Replace(humanize.IBytes(uint64(b)), ".0 ", " ", 1)
 }
 
-// Ample returns what to ask for if b was the most that was taken: a tenth more, at least
-// 512 MiB, in whole steps of 256 MiB.
+// Ample returns the amount to request for a peak of b: a tenth more, at least 512 MiB more, in
+// steps of 256 MiB.
 func (b Bytes) Ample() Bytes {
 	const step = 256 * MiB
 	return (b + max(b/10, 512*MiB) + step - 1) / step * step

@@ -14,7 +14,7 @@ type Verdict struct {
 	OK     bool
 	Code   Code   // if not OK: which rule refuses it
 	Host   bool   // if not OK: the rule is the host's
-	User   string // if not OK: whose jobs or processes are the reason, if somebody's are
+	User   string // if not OK: the user whose jobs or processes are the reason; or ""
 	Reason string // for people, if not OK: "71% busy, limit 30%"
 	Never  bool   // waiting cannot help: not managed, wrong model, too small
 	Ours   bool   // refused only because this run's own attempts hold it
@@ -96,8 +96,8 @@ func single(devs []*device, req *Request) []*device {
 	return devs[:min(1, len(devs))]
 }
 
-// choose chooses up to most of devs, which are in order of preference: the closest ones that
-// this run may hold, among as few other users as possible.
+// choose returns up to most of devs, which are in order of preference: the closest ones that this
+// run may hold, with as few other users as possible.
 func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
@@ -176,8 +176,8 @@ func unknownLast[T ~int | ~int64](n T) int64 {
 	return int64(n)
 }
 
-// class is what a policy looks at before the score. A job that has its device to itself
-// takes the smallest one that fits; sizes that round to the same GiB are equal.
+// class ranks a device before its score. A job that has its device to itself takes the smallest
+// one that fits; sizes that round to the same GiB are equal.
 func (p *policy) class(req *Request, d *device) int64 {
 	switch {
 	case p.sizes && !req.Share:
@@ -188,7 +188,7 @@ func (p *policy) class(req *Request, d *device) int64 {
 	return 0
 }
 
-// order sorts devices: by who is there, then by policy, then by UUID.
+// order sorts devices by their users, then by policy, then by UUID.
 func (p *Pool) order(now time.Duration, req *Request, devs []*device) {
 	pick, ok := policies[p.rules.Pick]
 	if !ok {
@@ -213,7 +213,7 @@ func (d *device) standing(now time.Duration) int {
 }
 
 // within leaves out, from the end, devices that are new to this run and exceed its limit,
-// or new to this user and exceed what the host allows him.
+// or new to this user and exceed their limit on the host.
 func (p *Pool) within(now time.Duration, devs []*device) []*device {
 	room := p.limit() - p.held()
 	quota, _ := p.quota(now)
@@ -237,7 +237,7 @@ func (p *Pool) held() int { return p.count(func(d *device) bool { return len(d.h
 
 func (p *Pool) count(is func(d *device) bool) int { return len(p.filter(is)) }
 
-// filter returns the devices of which something is true, in PCI order.
+// filter returns the devices for which is returns true, in PCI order.
 func (p *Pool) filter(is func(d *device) bool) []*device {
 	return slices.DeleteFunc(slices.Clone(p.devs), func(d *device) bool { return !is(d) })
 }
@@ -300,8 +300,8 @@ func (p *Pool) Possible(req Request) (string, bool) {
 }
 
 // nearness scores how close a refused device comes to the request: devices the job may
-// use rank first, then those of its model, then the largest. Whatever is still wrong with
-// the nearest one is what keeps the job from running.
+// use rank first, then those of its model, then the largest. The nearest one's refusal is reported
+// as the reason.
 func (q *query) nearness(d *device) Bytes {
 	n := min(d.Total, q.req.Memory)
 	if d.is(q.req.Models) {

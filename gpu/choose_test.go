@@ -102,7 +102,7 @@ func TestMIGBesideWholeGPUs(t *testing.T) {
 	}
 }
 
-func TestCould(t *testing.T) {
+func TestCandidates(t *testing.T) {
 	p := NewPool(some(6, 24*GiB), anyone())
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-1"}, Memory: 8 * GiB})
 	p.Hold("b", Grant{UUIDs: []UUID{"GPU-2"}, Memory: 8 * GiB})
@@ -128,7 +128,7 @@ func TestCould(t *testing.T) {
 	}
 }
 
-func TestCouldOfSharers(t *testing.T) {
+func TestCandidatesOfSharingJobs(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB, Share: true})
 	see(p, sec(1), nil)

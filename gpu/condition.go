@@ -15,7 +15,8 @@ type activity struct {
 	idle    Idle              // without a UUID if there is no sample
 }
 
-// windows are what utilization is judged over: briefly, and for longer if strangers are there.
+// windows are the periods over which utilization is judged: a short one, and a longer one if
+// strangers are there.
 var windows = [2]time.Duration{3 * time.Second, 60 * time.Second}
 
 // window returns which of the windows counts for d.
@@ -45,7 +46,7 @@ func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.
 	}
 	w.peaks, w.watched = [2]int{-1, -1}, 0
 	if !any || now-last > gap {
-		return // too old to say anything about now
+		return // too old
 	}
 	w.watched = now - w.since
 	for i, window := range windows {
@@ -57,7 +58,7 @@ func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.
 	}
 }
 
-// rest adds a sample to the time for which the device has done nothing.
+// rest updates the idle time of the device with a sample.
 func (w *activity) rest(id UUID, s Sample) {
 	seen := Idle{UUID: id, Since: s.At, Until: s.At}
 	if s.Percent > 0 {
@@ -77,7 +78,7 @@ func (w *activity) last() (time.Duration, bool) {
 	return w.samples[len(w.samples)-1].At, true
 }
 
-// A DeviceView is what is known of one device, for whoever looks at the pool.
+// A DeviceView is the state of one device, for display.
 type DeviceView struct {
 	Device
 	Free, Used  Bytes // -1 if unknown
@@ -88,7 +89,7 @@ type DeviceView struct {
 	Quarantines []Quarantine
 }
 
-// Views returns what is known of every device, in PCI order.
+// Views returns the state of every device, in PCI order.
 func (p *Pool) Views(now time.Duration) []DeviceView {
 	all := make([]DeviceView, len(p.devs))
 	for i, d := range p.devs {
@@ -107,8 +108,8 @@ func (p *Pool) Views(now time.Duration) []DeviceView {
 	return all
 }
 
-// A Quarantine keeps a user's jobs off a device that one of that user's runs found sick.
-// For everybody else it is a hint: their jobs take that device last.
+// A Quarantine keeps a user's jobs off a device that one of that user's runs found faulty. For
+// other users it is a hint: their jobs take that device last.
 type Quarantine struct {
 	UUID     UUID
 	Index    int
@@ -139,7 +140,7 @@ func (q *Quarantine) words() string {
 	return fmt.Sprintf("quarantined until %s: %s (gpurun gpus --clear %d lifts that)", q.Until.Local().Format("15:04"), q.Why, q.Index)
 }
 
-// Health is what a device reports of its own faults.
+// Health is a device's report of its own faults.
 type Health struct {
 	Uncorrected int  // uncorrectable ECC errors since the driver was loaded; -1 if unknown, as on consumer cards
 	Remap       bool // a row of its memory is to be replaced, which happens when the GPU is reset
@@ -161,7 +162,7 @@ func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why strin
 }
 
 // Quarantined returns this user's quarantine of a device, and whether it is in force. One
-// that is over tells how often there has been one.
+// that is over still has the count.
 func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bool) {
 	for _, some := range p.quarantines {
 		if some.UUID == id && some.UID == p.rules.UID && some.Times >= q.Times {

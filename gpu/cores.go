@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Cores and memory of the host are dealt in the order in which devices are; a user's load is then
-// the larger of the parts of them that he holds. Nobody hands them over: each run finds out for
-// itself whether what is free would do for its job if those who come first took what they wait
-// for, and leaves that to them for courtesy. Memory is never dealt twice. Cores are, to whoever
-// holds less than an equal share of them: too few make jobs slow, but kill none.
+// Host cores and memory are dealt in the same order as devices. A user's load is then the larger of
+// their shares of the two. There are no offers: each run computes whether enough is left for its
+// job after the runs ahead of it take their requests, and leaves that much to them for the courtesy
+// period. Memory is never dealt twice. Cores are, to users with less than an equal share: too few
+// cores make jobs slow, but kill none.
 
-// A hostHolding is what an attempt holds besides devices, or all attempts of a run without devices.
+// A hostHolding is the cores and memory of an attempt, or of all attempts of a run without devices.
 type hostHolding struct {
 	uid        int
 	background bool
 	HostResources
 }
 
-// A Shortage is why the host's cores and memory let an attempt not start.
+// A Shortage is a lack of host cores or memory that prevents a start.
 type Shortage struct {
-	Memory    bool          // it is memory that does not suffice, not cores
-	All, Free HostResources // what the host has, and what nobody holds
-	First     string        // who comes first, if it would suffice: "bob, who waits since 14:02"
+	Memory    bool          // too little memory, rather than too few cores
+	All, Free HostResources // of the host
+	First     string        // the user ahead, if enough is free: "bob, who waits since 14:02"
 }
 
-// A hostCapacity is what there is of the host's cores and memory in a round.
+// A hostCapacity tracks the host's cores and memory in a round.
 type hostCapacity struct {
 	*round
 	free  HostResources
@@ -36,20 +36,20 @@ type hostCapacity struct {
 }
 
 const (
-	dealtMost = 8   // jobs alike of somebody else that are thought of at a time
+	dealtMost = 8   // equal jobs of another run considered at a time
 	dealsMost = 256 // in all
 )
 
-// nonZero reports whether there is any need of cores or memory.
+// nonZero reports whether b needs any cores or memory.
 func (b *HostResources) nonZero() bool { return b.CPUs > 0 || b.RAM > 0 }
 
-// Add counts what something else holds, or with by -1 takes it away.
+// Add adds other resources, or subtracts them if by is -1.
 func (b *HostResources) Add(o HostResources, by int) {
 	b.CPUs, b.RAM = b.CPUs+by*o.CPUs, b.RAM+Bytes(by)*o.RAM
 }
 
-// hostHoldings returns what the attempts of some claims hold, each once. A claim on a device that the
-// host does not have counts for nothing.
+// hostHoldings returns the holdings of the claims' attempts, each once. It ignores claims on devices
+// that the host does not have.
 func (p *Pool) hostHoldings(claims []Claim) (list []hostHolding) {
 	type attempt struct {
 		uid  int
@@ -70,8 +70,8 @@ func (t *Turns) alone() bool {
 	return len(t.claimed)+len(t.stated) == 0 && !slices.ContainsFunc(t.others, Wish.presses)
 }
 
-// Shortage returns why an attempt of this run that needs so much cannot start now, if its others hold
-// own; nil if it can.
+// Shortage returns why an attempt with a need cannot start now, given that this run's other attempts
+// hold own; nil if it can.
 func (t *Turns) Shortage(now time.Duration, own, need HostResources) *Shortage {
 	if !need.nonZero() || !t.pool.rules.Machine.nonZero() || t.looked && t.alone() {
 		return nil
@@ -97,7 +97,7 @@ func (t *Turns) Shortage(now time.Duration, own, need HostResources) *Shortage {
 	return l
 }
 
-// Why describes a lack to whoever needs so much, if others of the same run hold own.
+// Why describes the shortage for an attempt with a need; other attempts of its run hold own.
 func (l *Shortage) Why(own, need HostResources) string {
 	asks, free, all, theirs := "1 core", fmt.Sprint(max(0, l.Free.CPUs)), fmt.Sprint(l.All.CPUs), fmt.Sprint(l.All.CPUs-l.Free.CPUs-own.CPUs)
 	if need.CPUs != 1 {
@@ -114,7 +114,7 @@ func (l *Shortage) Why(own, need HostResources) string {
 	return fmt.Sprintf("needs %s, %s of %s are free: %s", asks, free, all, why)
 }
 
-// late reports whether a run has not taken for courtesy what fell to it.
+// late reports whether a run did not take its turn within the courtesy period.
 func (t *Turns) late(now time.Duration, w *Wish) bool {
 	l := &t.ahead
 	if l.run != w.Run || l.uid != w.UID || l.since < w.seen || now > l.last+t.pool.gap() {
@@ -124,11 +124,11 @@ func (t *Turns) late(now time.Duration, w *Wish) bool {
 	return now >= t.Due()
 }
 
-// Due returns when time alone changes whose turn it is to take cores and memory.
+// Due returns when the turn for cores and memory expires.
 func (t *Turns) Due() time.Duration { return t.ahead.since + t.Courtesy() }
 
-// affords reports whether what is free of the host's cores and memory would reach one more job of
-// a wish, besides those for which it has been dealt devices.
+// affords reports whether the host's free cores and memory suffice for one more job of a wish,
+// besides those that it has been dealt devices for.
 func (r *round) affords(w *Wish, a *WishRequest) bool {
 	if !a.nonZero() || r.t.alone() {
 		return true
@@ -156,7 +156,7 @@ func (r *round) hostCapacity(own HostResources) *hostCapacity {
 	return f
 }
 
-// take takes something from a fund, whose part then counts for its user.
+// take subtracts a holding, and adds it to its user's share.
 func (f *hostCapacity) take(t hostHolding) {
 	if f.free.Add(t.HostResources, -1); !t.background {
 		h := f.held[t.uid]
@@ -166,7 +166,7 @@ func (f *hostCapacity) take(t hostHolding) {
 	}
 }
 
-// short reports of what too little is free for a job of a wish.
+// short reports whether too few cores or too little memory are free for a job of a wish.
 func (f *hostCapacity) short(w *Wish, need HostResources) (cores, memory bool) {
 	all, weights := f.p.rules.Machine, 0.0
 	for _, weight := range f.users {
@@ -182,8 +182,8 @@ func (f *hostCapacity) part(uid int) float64 {
 	return max(float64(h.CPUs)/float64(max(all.CPUs, 1)), float64(h.RAM)/float64(max(all.RAM, 1)))
 }
 
-// reaches reports whether the deal gets to a job of w. If not, it returns who comes first, and
-// whether he has waited so long that memory is kept for him, as devices would be gathered.
+// reaches reports whether enough is left for a job of w. If not, it returns the wish ahead of it,
+// and whether that has waited so long that memory is kept for it, as devices would be gathered.
 func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, ok bool) {
 	for range dealsMost {
 		o, a, insists := f.next(w)
@@ -200,7 +200,8 @@ func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, 
 	return first, false, false
 }
 
-// next returns whose turn it is, up to w, and for which of his jobs. Jobs that lack devices have to wait for these first.
+// next returns the next wish, up to w, with its request. Jobs that lack devices wait for these
+// first.
 func (f *hostCapacity) next(w *Wish) (o *Wish, a *WishRequest, insists bool) {
 	for _, o := range f.by(f.part) {
 		if o == w {

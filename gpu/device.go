@@ -14,7 +14,7 @@ const (
 	backFor = 30 * time.Second
 )
 
-// A device is what the pool knows about one Device.
+// A device is the pool's state of one Device.
 type device struct {
 	Device
 	position int    // in PCI order
@@ -34,7 +34,7 @@ type device struct {
 	memoryTally
 }
 
-// latest is what the latest readings of a device say.
+// latest is the state of a device in its latest readings.
 type latest struct {
 	read      bool          // at least once
 	at        time.Duration // of the latest reading
@@ -49,7 +49,7 @@ type latest struct {
 	quick     bool  // the latest reading had memory but no procs
 	listFree  Bytes // free when procs were read, plus what was released since; -1 if unknown
 	listUsed  Bytes // used when procs were read, minus what was released since
-	bare      Bytes // free if nobody were on it, by the last list that tells; 0 if none did
+	bare      Bytes // free memory of the empty device, from the last conclusive list; 0 without one
 }
 
 // A hold is one attempt's share of a device.
@@ -62,19 +62,19 @@ type hold struct {
 	ends    time.Time // see Grant
 }
 
-// gatherState is who keeps a device although no job of theirs is on it yet.
+// gatherState tracks the gathering claims on a device.
 type gatherState struct {
 	gathers []Claim // gathering claims of other runs, as far as they count
 	mine    bool    // this run has one
 }
 
-// quarantineState is what users think of a device's health.
+// quarantineState tracks users' quarantines of a device.
 type quarantineState struct {
 	sick    *Quarantine // this user's that is in force, or nil
 	suspect bool        // another user has quarantined it
 }
 
-// releaseState is what became of a device since an attempt of this run left it.
+// releaseState tracks a device since an attempt of this run left it.
 type releaseState struct {
 	released  time.Duration // time of the last release
 	awaited   bool          // released and not read since
@@ -127,16 +127,15 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 	}
 }
 
-// measureFree computes, from a full reading, what is free when nobody is on the device: what is
-// free now, plus all that is in use except for what an idle device uses.
+// measureFree computes, from a full reading, the free memory of the empty device: the free memory
+// plus the memory of all processes.
 func (d *device) measureFree() {
 	if taken, known := memoryOf(d.procs); known && d.free >= 0 {
 		d.bare = d.free + taken + d.unexplained(0)
 	}
 }
 
-// part returns the n-th part of what is free when nobody is on the device. The driver
-// keeps some memory for itself.
+// part returns the n-th part of the empty device's free memory. The driver keeps some for itself.
 func (d *device) part(n int) Bytes {
 	if d.bare > 0 {
 		return d.bare / Bytes(n)
@@ -144,12 +143,11 @@ func (d *device) part(n int) Bytes {
 	return mostOf(d.Total) / Bytes(n)
 }
 
-// mostOf returns how much of a device's memory the driver leaves to jobs.
+// mostOf returns the part of a device's memory that the driver leaves to jobs.
 func mostOf(total Bytes) Bytes { return total - total/32 }
 
-// slots returns how many jobs may be on the device, for one that says own, beside these
-// attempts of this run and the claims of others; and whose word that is, if another
-// user's. 0 is for any number.
+// slots returns the lowest limit on the jobs on the device: own, or that of these attempts or of
+// other runs' claims; and the user who set it, if another one. 0 means any number.
 func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	least := func(n int, user string) {
 		if n > 0 && (most == 0 || n < most) {
@@ -167,7 +165,7 @@ func (d *device) slots(own int, holds []hold) (most int, whose string) {
 }
 
 // filled reports whether memory that was free since the release is in use again.
-// An ended job allocates nothing, so somebody else has come, visible or not.
+// An ended job allocates nothing, so another process has come, visible or not.
 func (d *device) filled() bool {
 	before := d.most
 	d.most = max(before, d.free)
@@ -187,7 +185,7 @@ func (d *device) unattributed(now time.Duration) Bytes {
 	return d.hidden
 }
 
-// hold returns what an attempt holds of the device, or nil.
+// hold returns an attempt's hold on the device, or nil.
 func (d *device) hold(attempt string) *hold {
 	if i := slices.IndexFunc(d.holds, func(h hold) bool { return attempt != "" && h.attempt == attempt }); i >= 0 {
 		return &d.holds[i]
@@ -221,8 +219,7 @@ func (d *device) release(now time.Duration, attempt string) {
 	}
 }
 
-// offer records that another run's attempt has left the device to this run: to its next
-// attempt it is like one that this run has just got back.
+// offer records that another run offers the device. It counts as just returned to this run.
 func (d *device) offer(now time.Duration, before bool) {
 	if d.offered = len(d.holds) == 0; d.offered && !before {
 		d.released, d.awaited, d.back = now, true, true
@@ -230,8 +227,8 @@ func (d *device) offer(now time.Duration, before bool) {
 	}
 }
 
-// contain takes the processes that cannot be seen from a container, on a device that only user uid
-// claims, for that user's: they are in this container.
+// contain attributes processes that are invisible from a container to user uid, if only uid claims
+// the device: they are in this container.
 func (d *device) contain(uid int) {
 	if len(d.holds)+len(d.claims) == 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID != uid }) {
 		return
@@ -288,7 +285,7 @@ func (d *device) count(uid int) {
 	d.hidden = d.unexplained(expected)
 }
 
-// taken returns what attempt's processes use, and whether that is known.
+// taken returns the memory of an attempt's processes, and whether it is known.
 func (d *device) taken(attempt string) (sum Bytes, known bool) {
 	for i := range d.procs {
 		if d.procs[i].Attempt != attempt {
@@ -317,7 +314,7 @@ func (d *device) unexplained(expected Bytes) Bytes {
 	return rest
 }
 
-// available returns what is free and not promised; -1 if unknown.
+// available returns the free memory that is not promised; -1 if unknown.
 func (d *device) available() Bytes {
 	if d.free < 0 {
 		return -1
@@ -325,7 +322,7 @@ func (d *device) available() Bytes {
 	return max(0, d.free-d.promised)
 }
 
-// potential returns what would be free without this run's attempts.
+// potential returns the memory that would be free without this run's attempts.
 func (d *device) potential() Bytes {
 	free := d.free
 	if d.back {
@@ -338,12 +335,12 @@ func (d *device) potential() Bytes {
 	return free
 }
 
-// empty reports whether nobody is on the device.
+// empty reports whether no process or job is on the device.
 func (d *device) empty() bool {
 	return len(d.procs) == 0 && d.hidden == 0 && (d.listed || d.used >= 0)
 }
 
-// hasStrangers reports whether somebody is on the device who is neither this user nor visible.
+// hasStrangers reports whether another user's or an invisible process is on the device.
 func (d *device) hasStrangers() bool { return d.foreign != nil || d.hidden > 0 }
 
 // returned reports whether this run just got the device back.

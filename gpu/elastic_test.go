@@ -6,7 +6,7 @@ import (
 )
 
 // An elastic job of this run has devices 0 to 3 of 4, or fewer.
-func TestGifts(t *testing.T) {
+func TestReleasableDevices(t *testing.T) {
 	tests := []struct {
 		name   string
 		has    []int // 0 to 3 if nil
@@ -97,8 +97,8 @@ func TestGifts(t *testing.T) {
 	}
 }
 
-// Nothing is given away by a job that could not start again on what it keeps.
-func TestGiftsThatCostTheRest(t *testing.T) {
+// A job releases nothing if it could not start again on the devices it keeps.
+func TestJobKeepsWhatItNeedsToRestart(t *testing.T) {
 	p := host(2)
 	p.Turns.own.Requests = nil
 	holdAll(p, "a", 0, 1)

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// A job on several devices, or on a whole one that others share, finds what it needs at once
-// only by luck. So the run that is first in the order, once it has waited for the host's
-// patience, keeps suitable devices as they become free: its wish says so, it makes gathering
-// claims on them, one each, until it has as many as its job needs, and whoever leaves a device
-// offers it one by one. Nobody else starts on these, except for jobs that end before the last
-// of them is expected.
+// A job on several devices, or on a whole one that others share, rarely finds all of them free at
+// the same time. So the first run in line gathers devices as they become free, after the host's
+// patience is over: its wish says so, and it makes a gathering claim on each device until it has
+// enough. Other runs offer it devices one by one, and start jobs on gathered devices only if these
+// end before the last one is expected.
 
-// A gatherTerm is how long somebody gathers: this run, or another user's as it looks from here.
+// A gatherTerm limits how long this run, or another user, gathers.
 type gatherTerm struct {
 	uid   int
 	began time.Duration
@@ -28,8 +27,8 @@ func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }
 func (t *gatherTerm) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
 func (t *gatherTerm) again() time.Duration          { return 2*t.until - t.began }
 
-// enough records whether enough devices would do for whoever gathers, and reports whether they
-// would a moment ago: what a job has just left looks like a stranger's until it has been read.
+// enough records whether enough devices would suit the gatherer, and reports whether that was so a
+// moment ago: a job's memory looks like a stranger's from its end to the next reading.
 func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	switch {
 	case would:
@@ -94,12 +93,12 @@ func (t *Turns) gathers(now time.Duration, w *Wish) bool {
 	return its != nil && its.lasts(now) && !t.isSkipped(now, w.UID) && (its.short == 0 || now < its.short+t.Courtesy())
 }
 
-// suits reports whether the devices of gpurun and free ones would do for an ask.
+// suits reports whether free devices and those held by gpurun would satisfy a request.
 func (t *Turns) suits(w *Wish, a *WishRequest) bool {
 	return a.Min > 0 && a.Room >= a.Min && len(t.pool.reach(w, a)) >= a.Min
 }
 
-// reach returns the devices that would do for an ask if no job of gpurun were on any.
+// reach returns the devices that would suit a request without any jobs of gpurun.
 func (p *Pool) reach(w *Wish, a *WishRequest) []*device {
 	return p.filter(func(d *device) bool {
 		bare := d.without(func(*Claim) bool { return true }, true)
@@ -107,7 +106,7 @@ func (p *Pool) reach(w *Wish, a *WishRequest) []*device {
 	})
 }
 
-// overfull passes over a user whose run has gathered all that it needs and does not start.
+// overfull skips a user whose run has gathered enough and does not start.
 func (t *Turns) overfull(now time.Duration, its *gatherTerm) {
 	k := slices.IndexFunc(t.others, func(w Wish) bool {
 		return w.UID == its.uid && w.Gathers && w.Requests[0].Min <= t.pool.count(func(d *device) bool {
@@ -139,9 +138,9 @@ func (d *device) gatheredBy(run string) bool {
 	return slices.ContainsFunc(d.gathers, func(c Claim) bool { return c.Run == run })
 }
 
-// gatherer returns a claim of another run that gathers the device and keeps off a job that ends
-// then, or at an unknown time if that is zero; or nil. Of two that gather a device the later in
-// the order withdraws; until then neither keeps the other off.
+// gatherer returns another run's gathering claim that excludes a job with this end, zero if
+// unknown; or nil. If two runs gather a device, the later in line withdraws; until then neither
+// excludes the other.
 func (d *device) gatherer(ends time.Time) *Claim {
 	for i := range d.gathers {
 		if c := &d.gathers[i]; !d.mine && (ends.IsZero() || c.Ends.IsZero() || ends.After(c.Ends)) {
@@ -151,7 +150,8 @@ func (d *device) gatherer(ends time.Time) *Claim {
 	return nil
 }
 
-// gatherer is that for the request. One that is to gather itself is kept off by none.
+// gatherer returns the gathering claim that excludes the request, or nil. None excludes a request
+// to gather.
 func (q *query) gatherer(d *device) *Claim {
 	if q.gathers || len(d.gathers) == 0 {
 		return nil
@@ -168,8 +168,8 @@ func gathererWords(q *query, d *device) string {
 	return fmt.Sprintf("kept for %s, who gathers GPUs for %s", userName(c.User, c.UID), brief(c.Job))
 }
 
-// gathers reports whether a wish may have one more device although its job cannot start yet.
-// What it has gathered is not dealt again: its claims suffice.
+// gathers reports whether a wish may get one more device although its job cannot start yet.
+// Gathered devices are not dealt again, since they have claims.
 func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 	own := w == &r.t.own
 	if a != &w.Requests[0] || !r.t.gathers(r.now, w) || d.gatheredBy(w.Run) || own && d.mine {
@@ -182,8 +182,8 @@ func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 	return has < a.Min
 }
 
-// mayGather reports whether this run may gather for its first ask: nobody before it in the order
-// could use the devices. Once it has begun, only somebody before it who gathers, too, ends that.
+// mayGather reports whether this run may gather for its first request: no run ahead could use the
+// devices. Once begun, only another gathering run ahead ends it.
 func (r *round) mayGather(begun bool) bool {
 	for _, w := range r.order(nil) {
 		if w == &r.t.own {
@@ -212,7 +212,7 @@ func (p *Pool) Gathered(ids []UUID) {
 	}
 }
 
-// Gathering is what this run gathers.
+// Gathering is the devices that this run gathers.
 type Gathering struct {
 	On   bool
 	IDs  []UUID        // on which it is to have gathering claims now
@@ -220,8 +220,8 @@ type Gathering struct {
 	Next time.Duration // when this may change by time alone; 0 for never
 }
 
-// Gather returns what this run is to gather for req, the first of its wish, apart from some
-// devices.
+// Gather returns the devices to gather for req, the first request of this run's wish, without
+// except.
 func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gathering) {
 	w, its := &t.own, &t.term
 	if len(w.Requests) == 0 || *w.Requests[0].req != req || w.Background {
@@ -248,8 +248,8 @@ func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gatheri
 	return Gathering{true, r.gathered(&w.Requests[0], except), r.complete(&w.Requests[0]), its.until}
 }
 
-// gathered returns the devices that this run is to have gathering claims on: those that it
-// has, then free ones, then those with jobs that share.
+// gathered returns the devices for gathering claims: those that this run has, then free ones, then
+// those with jobs that share.
 func (r *round) gathered(a *WishRequest, except []UUID) []UUID {
 	q := r.p.query(r.now, a.req)
 	q.gathers = true

@@ -119,7 +119,7 @@ func TestGather(t *testing.T) {
 }
 
 // It gathers for half an hour, or for as long as it had waited, and then waits again.
-func TestGatherFor(t *testing.T) {
+func TestGatheringAndWaitingAlternate(t *testing.T) {
 	p := waits(4, 3)
 	p.ObserveOthers(sec(2), []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}, nil)
 	for _, tt := range []struct {
@@ -134,9 +134,9 @@ func TestGatherFor(t *testing.T) {
 	}
 }
 
-// Who comes first later takes what is left next, but does not end a gathering. Somebody who comes
-// first and gathers does.
-func TestGatherOn(t *testing.T) {
+// A run that gets ahead later takes the next free device, but does not end a gathering. A gathering
+// run ahead does.
+func TestEarlierWishDoesNotEndGathering(t *testing.T) {
 	p := waits(4, 3)
 	claims := []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}
 	on := func(now time.Duration, wishes ...Wish) bool {
@@ -158,9 +158,9 @@ func TestGatherOn(t *testing.T) {
 	}
 }
 
-// What another run gathers keeps off all jobs but those that end in time, for as long as it
-// had waited at least.
-func TestGathered(t *testing.T) {
+// Devices that another run gathers exclude all jobs except those that end in time, for at least as
+// long as that run had waited.
+func TestGatheredDevicesAdmitOnlyJobsThatEndInTime(t *testing.T) {
 	p := host(2)
 	p.rules.Host.At, p.rules.Host.Gather = noon, time.Minute
 	w := gathers(p, "bob", bob, 2)
@@ -218,8 +218,8 @@ func TestGathered(t *testing.T) {
 	}
 }
 
-// Who gathers what would never do, or has all and does not start, keeps nobody off.
-func TestGathersInVain(t *testing.T) {
+// A run that gathers unsuitable devices, or has all and does not start, excludes no job.
+func TestUselessGatheringBlocksNoJob(t *testing.T) {
 	p := host(2)
 	claims := []Claim{collects(p, 0, "bob", bob, time.Time{}), collects(p, 1, "bob", bob, time.Time{})}
 	see := func(now float64, w Wish) bool {
@@ -240,8 +240,8 @@ func TestGathersInVain(t *testing.T) {
 	}
 }
 
-// A device that is left goes to the run that gathers, and to nobody else what it has gathered.
-func TestNextGathers(t *testing.T) {
+// A freed device goes to the gathering run, and no other run gets gathered devices.
+func TestFreedDeviceGoesToTheGatherer(t *testing.T) {
 	p := waits(4, 1)
 	holdAll(p, "a", 0)
 	holdAll(p, "b", 1)
@@ -275,7 +275,7 @@ func TestNextGathers(t *testing.T) {
 
 // When a job ends, its claim may be gone while the latest list still shows its process, as if it
 // were a stranger's. That ends no gathering of all devices, unless it lasts.
-func TestGatherOfAll(t *testing.T) {
+func TestStaleProcessDoesNotEndGathering(t *testing.T) {
 	listed := func(p *Pool, now time.Duration) {
 		see(p, now, func(i int, r *Reading) {
 			if i == 1 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// HostRules are what the owner of the host demands of every run, as of some moment. A run
-// may be stricter, never laxer.
+// HostRules are the host owner's limits on every run, at some moment. A run may be stricter, never
+// laxer.
 type HostRules struct {
 	File string    // where they are written; "" for a host without rules
 	At   time.Time // when they were read, in the host's time zone: hours count in it
@@ -26,7 +26,7 @@ type HostRules struct {
 	Fairness
 }
 
-// Fairness is what the owner of the host says about whose turn it is.
+// Fairness is the host owner's rules about turns.
 type Fairness struct {
 	Schedule Schedule
 	Courtesy time.Duration // how long an offer stands
@@ -38,17 +38,17 @@ type Fairness struct {
 type Schedule string
 
 const (
-	Balance Schedule = "balance" // whoever holds least for his weight
+	Balance Schedule = "balance" // the user who holds least for their weight
 	FIFO    Schedule = "fifo"    // whoever has waited longest
 )
 
-// DeviceHours say when jobs may start on devices. Where several name a device, each opens it.
+// DeviceHours limit when jobs may start on devices. If several name a device, any of them opens it.
 type DeviceHours struct {
 	Devices []string // empty for all
 	Hours   Hours
 }
 
-// A UserEntry is what the rules say about a user, or about the members of a group.
+// A UserEntry is the rules for a user, or for the members of a group.
 type UserEntry struct {
 	Key      string    // as written: "alice", "@students"
 	UIDs     []int     // whom it was found to mean, among those asked about
@@ -60,7 +60,7 @@ type UserEntry struct {
 // group reports whether the entry is about a group.
 func (e *UserEntry) group() bool { return strings.HasPrefix(e.Key, "@") }
 
-// NoHostRules returns the rules of a host whose owner demands nothing.
+// NoHostRules returns the rules of a host without limits.
 func NoHostRules() *HostRules {
 	return &HostRules{
 		MaxGPUsPerUser: -1, MaxGPUsPerJob: -1, Others: OthersAllow,
@@ -68,7 +68,7 @@ func NoHostRules() *HostRules {
 	}
 }
 
-// WithSource returns a rule with its source, for whoever is refused by it.
+// WithSource formats a rule with its source, for messages.
 func (h *HostRules) WithSource(format string, args ...any) string {
 	return fmt.Sprintf(format, args...) + " (" + h.File + ")"
 }
@@ -87,7 +87,7 @@ func (h *HostRules) TimeLimit() string {
 	return h.WithSource("max_timeout: %s", text)
 }
 
-// A UserRules is what the host rules say about one user.
+// A UserRules is the host rules for one user.
 type UserRules struct {
 	Priority  int    // negative: before everybody, lowest first; then 0; positive: a weight. 1 unless given
 	MaxGPUs   int    // over all runs; -1 for no limit
@@ -97,8 +97,8 @@ type UserRules struct {
 // defaultPriority is the weight of a user of whom the rules say nothing.
 const defaultPriority = 1
 
-// User returns what the rules say about a user at some time. Each key counts by itself: as
-// the user's own entry has it, else as the most generous of his groups', else as for everybody.
+// User returns the rules for a user at some time. Each key comes from the user's own entry, or else
+// from the most generous one of their groups, or else from the entry for all users.
 func (h *HostRules) User(uid int, now time.Time) UserRules {
 	u := UserRules{Priority: defaultPriority, MaxGPUs: h.MaxGPUsPerUser}
 	if u.MaxGPUs >= 0 {

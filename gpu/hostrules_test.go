@@ -74,7 +74,7 @@ func TestTimeLimit(t *testing.T) {
 }
 
 // What an entry forbids for now is not impossible.
-func TestHostRulesEver(t *testing.T) {
+func TestTemporaryLimitIsNotImpossible(t *testing.T) {
 	for until, want := range map[time.Time]int{{}: 0, monday.Add(time.Hour): 6, monday.Add(-time.Hour): 6} {
 		h := hostRules(func(h *HostRules) {
 			h.MaxGPUsPerUser = 6
@@ -166,7 +166,7 @@ func TestHostRulesAdmit(t *testing.T) {
 }
 
 // Hours go on between two readings of the rules, and rules that change count at once.
-func TestHostRulesInTime(t *testing.T) {
+func TestHoursApplyBetweenReadings(t *testing.T) {
 	night, _ := ParseHours("20:00-08:00")
 	p := NewPool(some(1, 24*GiB), anyone())
 	closed := hostRules(func(h *HostRules) { h.Hours = []DeviceHours{{nil, night}} })
@@ -204,7 +204,7 @@ func TestHostRulesAvoid(t *testing.T) {
 }
 
 // A job gets at most what the host allows one job.
-func TestHostRulesClip(t *testing.T) {
+func TestHostCapsGPUsOfAJob(t *testing.T) {
 	p := NewPool(some(4, 24*GiB), anyone())
 	admitted(p, sec(1), hostRules(func(h *HostRules) { h.MaxGPUsPerJob = 3 }), nil, one(GiB))
 	g, ok := p.Find(sec(1), Request{Min: 2, Max: 4, Memory: GiB, MaxUtil: 30}, nil)

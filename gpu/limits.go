@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// manage finds out which devices the run's own rules and those of the host leave to it.
+// manage computes the devices that the run's and the host's rules allow.
 func (p *Pool) manage() {
 	all, h := p.all(), p.rules.Host
 	managed, hosts := matches(all, p.rules.IDs), matches(all, h.Devices)
@@ -78,7 +78,7 @@ func (p *Pool) userHolds(d *device) bool {
 // Held returns how many devices this user holds, by all runs.
 func (p *Pool) Held() int { return p.count(p.userHolds) }
 
-// quota returns how many more devices this user may hold, and what says so.
+// quota returns how many more devices this user may hold, and the rule that limits it.
 func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
 	u := p.rules.Host.User(p.rules.UID, p.clock(now))
 	if u.MaxGPUs < 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a pool knows of the claims of other runs, and of offers: claims by which a run leaves a device to another.
+// Claims of other runs, and offers: claims by which a run leaves a device to another.
 
 // claimedBy returns the devices with such a claim of another run that counts.
 func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
@@ -15,7 +15,7 @@ func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
 	}))
 }
 
-// ObserveOthers records what other runs claim and wish for, without a reading.
+// ObserveOthers records the claims and wishes of other runs, without a reading.
 func (p *Pool) ObserveOthers(now time.Duration, claims []Claim, wishes []Wish) {
 	p.Turns.observeWishes(now, wishes)
 	p.observeClaims(now, claims, nil)
@@ -26,16 +26,16 @@ func (p *Pool) Offered() []UUID {
 	return uuids(p.filter(func(d *device) bool { return d.offered && len(d.holds) == 0 }))
 }
 
-// Offer records that this run offers a device that an attempt of it has left to another run,
-// or to none any more.
+// Offer records that this run offers a device that its attempt has left to another run; "" ends
+// the offer.
 func (p *Pool) Offer(id UUID, run string) {
 	if d := p.device(id); d != nil {
 		d.to, d.unyielded = run, false
 	}
 }
 
-// WasTaken reports whether a device that this run offered has been claimed by the run whose turn it
-// was, which may have offered it to somebody else since, or back.
+// WasTaken reports whether the run whose turn it was has claimed a device that this run offered. It
+// may have offered the device to another run since, or back.
 func (p *Pool) WasTaken(id UUID, t Turn) bool {
 	d := p.device(id)
 	return d != nil && (d.offered || d.gatheredBy(t.Run) || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))
@@ -47,8 +47,8 @@ func (p *Pool) ClaimedByOther(id UUID) bool {
 	return d != nil && len(d.claims) > 0
 }
 
-// RaceBackoff returns how long to leave devices alone after losing a race for them, the losses-th in
-// a row. The pause depends on the name of the claim, so that two that collided wait for
+// RaceBackoff returns how long to avoid devices after losing a race for them, the losses-th in a
+// row. The pause depends on the name of the claim, so that two runs that collided pause for
 // different times: at first, from 5 to 50 ms.
 func RaceBackoff(name string, losses int, most time.Duration) time.Duration {
 	h := fnv.New32a()
@@ -56,12 +56,12 @@ func RaceBackoff(name string, losses int, most time.Duration) time.Duration {
 	return min(time.Duration(5+h.Sum32()%46)*time.Millisecond<<min(losses-1, 10), most)
 }
 
-// taken reports whether the run that c offers its device to has claimed it since: that ends the
-// offer, even if whoever made it is stopped.
+// taken reports whether the run that c offers its device to has claimed it since. That ends the
+// offer, even if the offering run is stopped.
 func (c *Claim) taken(claims []Claim) bool {
 	return c.To != "" && slices.ContainsFunc(claims, func(o Claim) bool { return o.UUID == c.UUID && o.Run == c.To && o.Since.After(c.Since) })
 }
 
-// counts reports whether a claim makes its user hold the device: an offer or a gathering
-// claim does not, and background runs hold nothing that anybody has to wait for.
+// counts reports whether a claim counts as held by its user. Offers, gathering claims and
+// background claims do not.
 func (c *Claim) counts() bool { return c.To == "" && !c.Background }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Rules are what a run as a whole may use. Only Host may change during the run.
+// Rules limit the devices of a whole run. Only Host may change during the run.
 type Rules struct {
 	Host    *HostRules    // nil for none
 	IDs     []string      // managed devices: indices, UUIDs or unique UUID prefixes; empty for all
@@ -25,7 +25,7 @@ type Rules struct {
 	Machine HostResources // cores and memory of the host, for all runs; 0 for no limit
 }
 
-// Others is the rule for devices that other users' processes are on.
+// Others is the rule for devices with other users' processes.
 type Others string
 
 const (
@@ -44,8 +44,8 @@ const (
 	RoundRobin Pick = "round-robin"
 )
 
-// A Pool knows the managed devices, their latest readings and what this run
-// holds on them. It is plain state, owned by one goroutine.
+// A Pool tracks the managed devices, their latest readings and this run's holds on them. It is
+// plain state, owned by one goroutine.
 type Pool struct {
 	rules Rules
 	devs  []*device // in PCI order
@@ -137,8 +137,8 @@ func (p *Pool) Observe(seen Observation) {
 	}
 }
 
-// observeClaims records what other runs hold. How much of a known claim is in use is
-// carried over where readings do not tell: only a list of the device's processes does.
+// observeClaims records the claims of other runs. A known claim keeps its memory in use unless a
+// list of the device's processes shows a new value.
 func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Reading) {
 	for _, d := range p.devs {
 		known, before := d.claims, d.offered
@@ -174,12 +174,11 @@ func (p *Pool) gap() time.Duration {
 	return max(15*time.Second, poll*3/2)
 }
 
-// FreshFor is how long a reading tells who is on a device. Whoever gives one up because
-// somebody has come to it is noticed within milliseconds.
+// FreshFor is how long a reading is current about the processes on a device.
 const FreshFor = 100 * time.Millisecond
 
-// MayHaveNewcomers returns those of some devices on which somebody may be who came after their
-// latest reading, unless attempts of this run hold them, too.
+// MayHaveNewcomers returns the devices that may have new processes since their latest reading,
+// without those that attempts of this run hold.
 func (p *Pool) MayHaveNewcomers(now time.Duration, ids []UUID) []UUID {
 	return uuids(slices.DeleteFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds) > 0 || now-d.told <= FreshFor }))
 }
@@ -217,8 +216,8 @@ func (p *Pool) Rename(from, to string) {
 // Release ends what attempt holds and returns those devices. Devices that no other attempt of
 // this run holds count as just returned, for up to 30 s or until a new grant or a reading that
 // shows somebody else there. No released device admits anything until its free memory is read again.
-// Until devices are yielded or held again, this run's claim on them stands: whoever claims them
-// meanwhile will find out and withdraw, so other claims do not count.
+// Until devices are yielded or held again, this run's claim on them stands: another run that claims
+// them meanwhile will withdraw, so its claims do not count.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	return p.drop(attempt, func(d *device) { d.release(now, attempt) })
 }
@@ -245,7 +244,7 @@ func (p *Pool) Yield(ids []UUID) {
 	}
 }
 
-// Conflict records what other runs hold, as read after this run published a
+// Conflict records the claims of other runs, as read after this run published a
 // claim for g, which the pool holds. It describes the claim that conflicts with
 // g, or the host rule that g and this user's other runs break together, or returns ""
 // if none does. Nil claims were not read and conflict with nothing.
@@ -306,7 +305,7 @@ func (p *Pool) Total(id UUID) Bytes {
 	return 0
 }
 
-// Label returns a device's name for people, "2" or "2 (MIG-…)"; its UUID if unknown.
+// Label returns a device's name in messages, "2" or "2 (MIG-…)"; its UUID if unknown.
 func (p *Pool) Label(id UUID) string {
 	if d := p.device(id); d != nil {
 		return d.label()

@@ -385,7 +385,7 @@ func TestListInAHandOver(t *testing.T) {
 
 // An ended job's memory only shrinks. Memory allocated after it came back belongs to
 // somebody else, even if no process of others is visible.
-func TestSomebodyUnseenComesAfterAJob(t *testing.T) {
+func TestInvisibleProcessAfterAJobIsNoticed(t *testing.T) {
 	const watched = "98% busy, limit 30%"
 	used := func(r *Reading, n Bytes) { r.Used += n; r.Free -= n }
 	tests := []struct {
@@ -547,7 +547,7 @@ func fits(p *Pool, now time.Duration, req Request) bool {
 }
 
 // A reading says for 100 ms who is on a device, from when it was there: a driver may take long.
-func TestOutdated(t *testing.T) {
+func TestMayHaveNewcomers(t *testing.T) {
 	p := NewPool(some(2, 24*GiB), anyone())
 	p.AdvanceTo(sec(9))
 	admitted(p, sec(1), nil, nil, one(GiB))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// One's own quarantine keeps a device out, until it is over or lifted; another user's only
+// A user's own quarantine excludes a device until it is over or lifted; another user's only
 // moves it to the end of every policy.
 func TestQuarantine(t *testing.T) {
 	boot, wall := time.Hour, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -82,7 +82,7 @@ func TestQuarantineDoubles(t *testing.T) {
 
 // A request that avoids devices finds the others, and waits for those that this run's own
 // jobs hold.
-func TestAvoid(t *testing.T) {
+func TestAvoidedDevicesAreSkipped(t *testing.T) {
 	p := NewPool([]Device{{UUID: "A", Total: 9}, {UUID: "B", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
 	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}, {UUID: "B", Total: 9, Free: 9, Listed: true}}})
 	req := Request{Min: 1, Max: 1, MaxUtil: 100, Avoid: NamesOf([]string{"A"})}

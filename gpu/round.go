@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A round is one dealing of devices.
+// A round deals the free devices once.
 type round struct {
 	t      *Turns
 	p      *Pool // its pool
@@ -28,8 +28,8 @@ type load struct {
 	given float64   // dealt in this round, or offered before
 }
 
-// newRound begins a dealing; with are devices that attempts of this run have left and that are
-// still to be dealt.
+// newRound begins a round; with are devices that attempts of this run have left and that are not
+// dealt yet.
 func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	r := &round{t: t, p: t.pool, now: now, with: with, dealt: make([]*Wish, len(t.pool.devs))}
 	add := func(w *Wish) {
@@ -51,8 +51,8 @@ func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	return r
 }
 
-// await counts for a user what has been dealt to his run for whole jobs and is not yet taken: if
-// several devices are left in a moment, he has had his turn with the first.
+// await adds devices that were dealt to a user's run for whole jobs, but not taken yet, to the
+// user's load, so that several devices freed in a moment do not all go to one user.
 func (r *round) await(w *Wish) {
 	if w.Background || w.Gathers {
 		return
@@ -76,8 +76,8 @@ func (r *round) has(w *Wish) int {
 	return r.p.count(func(d *device) bool { return r.dealt[d.position] == w || r.offered(w, d) })
 }
 
-// weigh adds what users hold of a device to their loads, and takes what is offered
-// from what the offers' runs want.
+// weigh adds a device's holders to their users' loads, and subtracts offers from their runs'
+// wishes.
 func (r *round) weigh(d *device) {
 	for k := range d.holds {
 		if !r.p.rules.Background {
@@ -100,7 +100,7 @@ func (r *round) weigh(d *device) {
 	}
 }
 
-// promise takes a device that is offered to a run from what that run wants.
+// promise subtracts a device offered to a run from its wish.
 func (r *round) promise(run string) {
 	for n, w := range r.wishes {
 		if run == w.Run && run != "" {
@@ -145,7 +145,7 @@ func (r *round) holds(w *Wish) int {
 	})
 }
 
-// A standing is a wish's place in the order: a lower one goes first.
+// A standing is a wish's place in line: a lower one goes first.
 type standing struct {
 	wish       *Wish
 	background int
@@ -165,8 +165,8 @@ func (s *standing) compare(o *standing) int {
 	)
 }
 
-// order returns the wishes in the order in which they are asked, while d, which may be
-// nil, is being dealt: nobody's load counts it.
+// order returns the wishes in line while d, which may be nil, is being dealt: no user's load counts
+// d.
 func (r *round) order(d *device) []*Wish {
 	return r.by(func(uid int) float64 { return r.load(uid, d) })
 }
@@ -214,8 +214,8 @@ func (r *round) priority(uid int) (k int, weight float64) {
 // rounded keeps sums in different orders of the same parts from differing.
 func rounded(f float64) float64 { return math.Round(f*1e6) / 1e6 }
 
-// serves returns devices with which, d among them, some ask of a wish can start now; nil
-// if none can.
+// serves returns devices, including d, with which a request of a wish can start now; nil if none
+// can.
 func (r *round) serves(w *Wish, d *device) []*device {
 	n := slices.Index(r.wishes, w)
 	if n < 0 || r.wants[n] <= 0 {
@@ -242,7 +242,7 @@ func (r *round) serves(w *Wish, d *device) []*device {
 	return nil
 }
 
-// fits reports whether a device could serve an ask. This run judges its own by all its rules.
+// fits reports whether a device could serve a request. This run judges its own by all its rules.
 func (r *round) fits(w *Wish, a *WishRequest, d *device) bool {
 	if a.req == nil {
 		kept := d.mine || len(d.gathers) > 0 && !d.gatheredBy(w.Run)
@@ -258,7 +258,7 @@ func (r *round) fits(w *Wish, a *WishRequest, d *device) bool {
 	return why == nil || why.ours != nil && why.ours(&r.own, d)
 }
 
-// deal gives every free device to the wish whose turn it is, one ask after another.
+// deal gives every free device to the wish whose turn it is, one request after another.
 func (r *round) deal() {
 	for {
 		given := false

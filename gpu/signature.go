@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A Signature is by what one knows that a device was at fault for the death of a program, or
-// the host's setup of its devices. Beside these, a device is at fault that is lost, or whose
-// count of uncorrectable ECC errors rises.
+// A Signature identifies failures of a program that a device, or the host's setup of its devices,
+// caused. A device is also at fault if it is lost, or if its count of uncorrectable ECC errors
+// rises.
 type Signature struct {
 	Xid    int    // the number of a critical error that the driver reports, or
 	Log    string // what the program has printed
@@ -17,8 +17,8 @@ type Signature struct {
 // Contained is the Xid of an error that cost a program its life and left the device sound.
 const Contained = 94
 
-// xids is NVIDIA's catalog: docs.nvidia.com/deploy/xid-errors. Most others are the program's
-// own doing, such as 13 and 31; 63 says that a row of memory was replaced in time.
+// xids is NVIDIA's catalog: docs.nvidia.com/deploy/xid-errors. The program causes most others, such
+// as 13 and 31; 63 reports that a row of memory was replaced in time.
 const xids = "NVIDIA Xid catalog"
 
 // Signatures are all that count.

@@ -59,7 +59,7 @@ func TestSlots(t *testing.T) {
 
 // Parts of a device are of what is free when nobody is on it, whatever is on it now, and as
 // many fit as there are.
-func TestParts(t *testing.T) {
+func TestPartsDivideTheEmptyDevice(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	const bare = 23*GiB + 5*MiB // the driver keeps the rest
 	taken := map[string]Bytes{}
@@ -118,8 +118,8 @@ func TestPartsBesideOthers(t *testing.T) {
 	}
 }
 
-// A rival's claim that was there first counts, by his slots or by ours.
-func TestConflictOfSlots(t *testing.T) {
+// A rival's earlier claim counts, by the rival's slots or by ours.
+func TestEarlierClaimWinsSlots(t *testing.T) {
 	for _, tt := range []struct {
 		own, theirs int
 		want        string
@@ -136,7 +136,7 @@ func TestConflictOfSlots(t *testing.T) {
 }
 
 // What is free when nobody is there is not known where a process does not say what it takes.
-func TestPartOfUnknown(t *testing.T) {
+func TestPartWithUnknownMemory(t *testing.T) {
 	p := NewPool(some(1, 32*GiB), anyone())
 	see(p, sec(1), func(_ int, r *Reading) { with(r, Process{UID: me, Memory: -1}); r.Free, r.Used = 30*GiB, 2*GiB })
 	g, ok := p.Find(sec(1), part(2), nil)

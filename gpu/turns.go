@@ -20,7 +20,7 @@ const (
 	skipMost  = time.Hour   // doubled each time up to this
 )
 
-// A Turn says which run a device goes to, and why.
+// A Turn is the run that a device goes to, with the reason.
 type Turn struct {
 	Run string
 	UID int
@@ -28,8 +28,8 @@ type Turn struct {
 	Why string // "offered to bob, who holds 1 GPU and waits since 14:02; you hold 5"; "" if Own
 }
 
-// Turns decides whose turn it is on the devices of a pool, and on the cores and the memory of the host,
-// by what all runs publish. Which devices a run could have at all, the pool knows.
+// Turns decides, from the published wishes of all runs, whose turn it is on the devices of a pool
+// and on the host's cores and memory. The pool decides which devices a run may use at all.
 type Turns struct {
 	pool    *Pool
 	own     Wish
@@ -47,7 +47,7 @@ type Turns struct {
 	terms  []gatherTerm // in which others do
 }
 
-// A skip is a user who did not take what was offered.
+// A skip excludes a user, who did not take an offer, for a while.
 type skip struct {
 	uid   int
 	until time.Duration
@@ -64,7 +64,7 @@ type pendingTurn struct {
 	last  time.Duration // when that was still so
 }
 
-// SetWish records what this run waits for. It has no asks if that is nothing.
+// SetWish records this run's wish, without requests if no job waits.
 func (t *Turns) SetWish(w Wish) {
 	if w.seen = t.pool.usage.at; len(t.own.Requests) > 0 && t.own.Since.Equal(w.Since) {
 		w.seen = t.own.seen
@@ -87,8 +87,8 @@ func (t *Turns) Waiting(most int) (names []string) {
 	return names
 }
 
-// Next returns whose turn it is on a device that an attempt of this run has just left, with
-// others that are not dealt yet either; false if nobody wants it.
+// Next returns whose turn it is on a device that an attempt of this run has just left; with are
+// others that are not dealt yet. It returns false if no run wants the device.
 func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	d := t.pool.device(id)
 	if d == nil {
@@ -143,8 +143,8 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	return ids, next
 }
 
-// drained returns the devices on which only jobs of this run are, sharing them, and which fall to
-// somebody else who needs one alone: no job joins these there, or such a device would never be left.
+// drained returns the devices that this run's jobs share among themselves, and that are the turn of
+// a run that needs a whole one. No more jobs start there, or such a device would never become free.
 func (r *round) drained() (devs []*device) {
 	list := r.p.filter(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
 	slices.SortStableFunc(list, func(a, b *device) int { return len(a.holds) - len(b.holds) })
@@ -167,8 +167,8 @@ func (r *round) drained() (devs []*device) {
 	return devs
 }
 
-// Skip records that a run did not take what was offered: its user is passed over for a
-// while, and it comes after the user's other runs. Several devices offered at once count once.
+// Skip records that a run did not take an offer: its user is skipped for a while, and the run comes
+// after the user's other runs. Several simultaneous offers count once.
 func (t *Turns) Skip(now time.Duration, turn Turn) {
 	if !slices.Contains(t.missed, turn.Run) {
 		t.missed = append(t.missed, turn.Run)
@@ -185,13 +185,13 @@ func (t *Turns) Skip(now time.Duration, turn Turn) {
 	t.skipped = append(t.skipped, next)
 }
 
-// isSkipped reports whether a user is passed over.
+// isSkipped reports whether a user is skipped.
 func (t *Turns) isSkipped(now time.Duration, uid int) bool {
 	return slices.ContainsFunc(t.skipped, func(o skip) bool { return o.uid == uid && now < o.until })
 }
 
-// endSkips ends the passing over of users who have taken a device since: what their jobs hand on
-// to each other does not count, or one run could excuse another that never comes.
+// endSkips stops skipping users who have taken a device since. Hand-overs between their own jobs do
+// not count, or one run could excuse another that never takes an offer.
 func (t *Turns) endSkips() {
 	for i := range t.skipped {
 		if o := &t.skipped[i]; t.tookDevice(o.uid, &o.had) {
@@ -204,8 +204,8 @@ func (t *Turns) endSkips() {
 	})
 }
 
-// tookDevice reports whether a user has taken a device that is not among had: what the user has
-// held all the time since something began, of which it takes what is left since.
+// tookDevice reports whether a user holds a device outside had, the devices held ever since the
+// skip began. It removes from had the devices that the user has left.
 func (t *Turns) tookDevice(uid int, had *[]UUID) bool {
 	now := t.pool.claimedBy(func(c *Claim) bool { return c.UID == uid })
 	gained := slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(*had, id) })
@@ -213,7 +213,7 @@ func (t *Turns) tookDevice(uid int, had *[]UUID) bool {
 	return gained
 }
 
-// observeWishes records what other runs wish for, and since when that is known.
+// observeWishes records the wishes of other runs, with the time each was first seen.
 func (t *Turns) observeWishes(now time.Duration, wishes []Wish) {
 	known := t.others
 	t.stated = nil
@@ -245,7 +245,7 @@ func (t *Turns) Wants(now time.Duration, turn Turn) int {
 }
 
 // Renewed reports whether the run whose turn it was has stopped waiting and holds nothing, while
-// another run of its user waits: who makes a new wish of each has not come either.
+// another run of its user waits: a new wish does not count as taking the offer.
 func (t *Turns) Renewed(turn Turn) (renewed bool) {
 	for i := range t.others {
 		switch w := &t.others[i]; {

@@ -226,9 +226,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Every run deals the devices that nobody leaves alike, and takes what falls to others
-// only after a while.
-func TestTheirs(t *testing.T) {
+// All runs deal free devices in the same way, and take another run's turn only after a while.
+func TestOtherRunsTurns(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)
 	p.Turns.others = []Wish{wish(p, "bob", bob, 9, 1)}
@@ -249,7 +248,7 @@ func TestTheirs(t *testing.T) {
 	if got := left(sec(7)); got != "" {
 		t.Errorf("bob does not come, and %q are still left to him", got)
 	}
-	// He came and went: it is his turn again, for another while.
+	// The user took a device and left it: it is their turn again, for another while.
 	p.observeClaims(sec(8), []Claim{held(p, 1, "bob", bob), held(p, 3, "bob", bob)}, nil)
 	if got := left(sec(8)); got != "" {
 		t.Errorf("he has them, but %q are left to him", got)
@@ -271,7 +270,7 @@ func TestTheirs(t *testing.T) {
 	}
 }
 
-func TestPassOver(t *testing.T) {
+func TestSkippedUserWaits(t *testing.T) {
 	p := host(2)
 	holdAll(p, "a", 0)
 	holdAll(p, "b", 1)
@@ -309,7 +308,7 @@ func TestPassOver(t *testing.T) {
 
 // A user with a run that never comes is still served: by his other runs, once he is not passed
 // over. That those hand on what they hold does not excuse the one that does not come.
-func TestPassOverOneRun(t *testing.T) {
+func TestOtherRunsOfSkippedUserAreServed(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)
 	holdAll(p, "b", 1, 2)
@@ -346,7 +345,7 @@ func TestPassOverOneRun(t *testing.T) {
 
 // An offer ends when its run has claimed the device, whatever has become of that since; and when
 // a rival has, it was not that run's fault.
-func TestTook(t *testing.T) {
+func TestOfferEndsWhenClaimed(t *testing.T) {
 	turn := Turn{Run: "bob", UID: bob}
 	tests := []struct {
 		name         string
@@ -375,7 +374,7 @@ func TestTook(t *testing.T) {
 
 // The claim of the run that a device was offered to ends the offer for everybody: the one that
 // made it may be stopped, and cannot end its claim.
-func TestOfferOfAStoppedRun(t *testing.T) {
+func TestClaimEndsOfferOfStoppedRun(t *testing.T) {
 	p := host(1)
 	stopped, taker := held(p, 0, "carol", carol), held(p, 0, "bob", bob)
 	stopped.To, taker.Since = "bob", noon
@@ -392,7 +391,7 @@ func TestOfferOfAStoppedRun(t *testing.T) {
 }
 
 // What is offered to this run is like a device of its own that a job has just left.
-func TestOffered(t *testing.T) {
+func TestOfferedDeviceCountsAsJustLeft(t *testing.T) {
 	p := host(2)
 	see(p, sec(2), func(i int, r *Reading) { r.Samples = busySamples(sec(2), 90); with(r, bobs(20*GiB)) })
 	c := held(p, 0, "bob", bob)
@@ -421,7 +420,7 @@ func TestOffered(t *testing.T) {
 }
 
 // Used time is halved every day, and a claim that gives way counts nothing.
-func TestUsed(t *testing.T) {
+func TestUseIsHalvedEveryDay(t *testing.T) {
 	p := host(4)
 	p.AdvanceTo(sec(1))
 	holdAll(p, "a", 0, 1)
@@ -448,7 +447,7 @@ func TestUsed(t *testing.T) {
 
 // A device is a user's once, also while a claim is replaced by the next, and this run's between
 // two of its attempts: else each of two users would think that the other has had more.
-func TestUsedInHandOvers(t *testing.T) {
+func TestHandOverCountsDeviceOnce(t *testing.T) {
 	p := host(2)
 	p.AdvanceTo(sec(1))
 	holdAll(p, "a", 0)
@@ -469,7 +468,7 @@ func TestUsedInHandOvers(t *testing.T) {
 
 // A run that holds every device waits for others to leave them, or itself: only its limits
 // keep it from that.
-func TestAskRoom(t *testing.T) {
+func TestRequestRoomCountsOnlyLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(p *Pool)
@@ -507,7 +506,7 @@ func TestOfferTaken(t *testing.T) {
 
 // A run whose wish is gone has not come if another run of its user wishes instead; unless it holds
 // what it waited for.
-func TestRenewed(t *testing.T) {
+func TestNewWishOfSameUserIsNoAnswer(t *testing.T) {
 	p := host(2)
 	turn := Turn{Run: "one", UID: bob}
 	one, two, other := wish(p, "one", bob, 1, 1), wish(p, "two", bob, 1, 1), wish(p, "other", carol, 1, 1)

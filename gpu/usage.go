@@ -117,9 +117,9 @@ func (p *Pool) AdvanceTo(now time.Duration) {
 	}
 }
 
-// ownPart returns how much of a device this run has: all of it also between two of its attempts, as
-// others see it. If each took itself to have less than it is seen to have, each would take longer
-// and longer turns until it had caught up.
+// ownPart returns this run's share of a device: all of it between two of its attempts too, as other
+// runs see it. If runs counted less for themselves than others count for them, their turns would
+// grow longer and longer.
 func (d *device) ownPart(background bool) (part float64) {
 	switch {
 	case background:
@@ -220,8 +220,8 @@ func (d *device) claimPart(c *Claim) float64 {
 	return d.occupied(c.Share, max(c.Memory, c.Taken), c.Slots)
 }
 
-// occupied returns how much of a device somebody has: all of it, unless it is shared. Then it is what he
-// occupies, the largest of the memory, his part of the utilization, and his place among the slots.
+// occupied returns a job's share of a device: all of it, unless it is shared. Then it is the largest
+// of its shares of memory, utilization and slots.
 func (d *device) occupied(share bool, memory Bytes, slots int) float64 {
 	if !share || d.Total <= 0 || memory < 0 {
 		return 1

@@ -7,7 +7,7 @@ import (
 
 // What a run has spent counts for itself; what others claim, for them; what background
 // runs and offers hold, for nobody.
-func TestSpent(t *testing.T) {
+func TestUseCountsForItsUser(t *testing.T) {
 	p := host(4)
 	p.Recall([]Use{{me, 100}, {bob, 7200}}, nil)
 	p.AdvanceTo(sec(1))
@@ -35,7 +35,7 @@ func TestSpent(t *testing.T) {
 
 // A device is idle since the last sample that was not 0%, or since it has been watched
 // without a gap; whatever somebody else has seen of it counts, too.
-func TestIdle(t *testing.T) {
+func TestIdleSinceLastBusySample(t *testing.T) {
 	const m = time.Minute
 	tests := []struct {
 		name    string
@@ -85,7 +85,7 @@ func TestIdle(t *testing.T) {
 }
 
 // Who shares a device holds what the job occupies of it, whatever it was promised.
-func TestOccupied(t *testing.T) {
+func TestSharedDeviceCountsByOccupiedPart(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		claim  Claim

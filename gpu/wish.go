@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A Wish says what a run waits for. Every run on a host publishes its own and reads the
-// others'.
+// A Wish is what a run waits for. Every run on a host publishes its own and reads the others'.
 type Wish struct {
 	Run           string        `json:"run"` // unique on the host
 	UID           int           `json:"-"`
@@ -44,8 +43,8 @@ type WishRequest struct {
 	req *Request // of an ask of this run
 }
 
-// WishRequest describes jobs of this run that all need req, for other runs to read. They could
-// use any device but those in except.
+// WishRequest describes jobs of this run that all need req, to publish in a wish. They could use
+// any device except those in except.
 func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UUID) WishRequest {
 	a := WishRequest{
 		Jobs: jobs, Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
@@ -85,9 +84,8 @@ func (w *Wish) wants() (n int) {
 	return min(n, room)
 }
 
-// fits reports whether a device could serve an ask of user uid once those who are leaving
-// it are gone. It judges for another run, by what can be seen from here: that run decides
-// for itself whether it starts.
+// fits reports whether a device could serve a request of user uid once leaving jobs are gone. It
+// judges for another run from the visible state: that run decides itself whether it starts.
 func (a *WishRequest) fits(d *device, uid int, run string) bool {
 	switch {
 	case len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To != run || run == "" }):
@@ -112,7 +110,7 @@ func (a *WishRequest) fits(d *device, uid int, run string) bool {
 	return a.Others != OthersAvoid && (a.MaxUtil >= 100 || d.peaks[1] <= a.MaxUtil)
 }
 
-// A Place is where a run that waits stands among all.
+// A Place is a waiting run's position in line.
 type Place struct {
 	Wish
 	Holds    float64   // devices that its user holds
@@ -120,8 +118,7 @@ type Place struct {
 	Start    time.Time // when a request of it can start, judged by when claims end; zero if that is unknown
 }
 
-// Queue returns the runs that wait, this one included, in the order in which they are
-// asked. It is for a run that holds nothing.
+// Queue returns the waiting runs in line, including this one, which must hold nothing.
 func (t *Turns) Queue(now time.Duration) []Place {
 	r := t.newRound(now)
 	var places []Place
@@ -147,7 +144,7 @@ func (t *Turns) Queue(now time.Duration) []Place {
 	return places
 }
 
-// as returns what a request of another run meets on the devices that could do.
+// as returns the verdicts on another run's request, for the devices that could serve it.
 func (t *Turns) as(now time.Duration, w *Wish, a *WishRequest) []Verdict {
 	h := *t.pool.rules.Host // quotas are in a.Room
 	h.MaxGPUsPerUser, h.Users = -1, nil
@@ -164,9 +161,8 @@ func (t *Turns) as(now time.Duration, w *Wish, a *WishRequest) []Verdict {
 		func(v Verdict) bool { return !slices.Contains(a.UUIDs, v.UUID) })
 }
 
-// expect returns the devices on which an ask can start first, and when; nil if that is
-// unknown. What claims keep from it is free when the last of them ends; one that is overdue was
-// only expected to end.
+// expect returns the devices on which a request can start first, and when; nil if unknown. A claimed
+// device becomes free when its last claim ends, unless that is overdue.
 func (t *Turns) expect(now time.Duration, a *WishRequest, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
 	ends := make([]time.Time, len(t.pool.devs))
 	for _, v := range verdicts {

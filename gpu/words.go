@@ -109,8 +109,8 @@ func (d *device) label() string {
 	return strconv.Itoa(d.Index)
 }
 
-// Never explains why no choice of the managed devices could ever satisfy req, in the words
-// of a job file, and what to do about it; "" if one could.
+// Never explains, in the terms of a job file, why no choice of the managed devices could ever
+// satisfy req, with a fix; "" if one could.
 func (p *Pool) Never(req Request) (why, hint string) {
 	if most, limitedBy := p.most(); most >= 0 && most < req.Min {
 		return fmt.Sprintf("needs %s; %s", count(req.Min), limitedBy), ""
@@ -187,7 +187,7 @@ func names(devs []Device) string {
 	return strings.Join(list, ", ")
 }
 
-// A Code says why a device is refused. Programs rely on the words: never change them.
+// A Code is why a device is refused. Programs rely on the values: never change them.
 type Code string
 
 // The codes of the rules in admit.go, and those of a scheduler that keeps a device back.
@@ -233,7 +233,7 @@ func (d *device) whose(c Code) string {
 	return ""
 }
 
-// UserName returns the name of a user, "uid 1000" without one, or "" if nobody knows who it is.
+// UserName returns the name of a user, "uid 1000" without one, or "" if unknown.
 func UserName(name string, uid int) string {
 	if name == "" && uid < 0 {
 		return ""

@@ -73,7 +73,7 @@ func TestNames(t *testing.T) {
 
 // Long lines are told apart by the words in which they differ, and keep the names that they
 // have had.
-func TestApart(t *testing.T) {
+func TestLongLinesGetDistinctNames(t *testing.T) {
 	const common = "python /home/me/project/train.py --dataset cifar10 --config configs/"
 	first := common + "a.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\n" + common + "a.yaml --lr 0.01 --epochs=200 --seed 1 --workers 8\n"
 	more := first + common + "b.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\nshort 1\n"
@@ -99,7 +99,7 @@ func TestApart(t *testing.T) {
 	check("alone", common+"a.yaml", map[string]string{}, true, "python-home-me-proje..ifar10-config-configs-a.yaml")
 }
 
-func TestLooks(t *testing.T) {
+func TestLooksLikeLines(t *testing.T) {
 	cases := map[string]bool{
 		"python a.py\npython b.py --x\n":         true,
 		"#!/bin/sh\ncd x\npython a.py &\nwait\n": true,

@@ -114,7 +114,7 @@ func TestDistributions(t *testing.T) {
 }
 
 // What a job file cannot express is refused by name, with its place and a fix.
-func TestRefused(t *testing.T) {
+func TestUnsupportedSweepKeysAreRefused(t *testing.T) {
 	for _, row := range []struct{ name, sweep, want string }{
 		{"method", "{method: optuna, program: t.py, parameters: {x: {value: 1}}}", `1:10: unknown method "optuna"; write grid, random or bayes`},
 		{"run_cap", "{method: random, run_cap: many, program: t.py, parameters: {x: {value: 1}}}", `1:27: run_cap is not a number above 0: "many"; write run_cap: 20`},

@@ -65,8 +65,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
 }
 
-// match returns the IDs of the jobs that patterns match, without those that were in the
-// files before they were read again.
+// match returns the IDs of the jobs that patterns match, without jobs that a reload removed.
 func (l *loop) match(patterns []string) ([]int, error) {
 	var ids []int
 	for id := range l.Batch.Jobs {
@@ -81,7 +80,7 @@ func (l *loop) match(patterns []string) ([]int, error) {
 	return found, err
 }
 
-// phases returns no more than the names of jobs and how they are.
+// phases returns only the names and states of jobs.
 func (l *loop) phases(ids []int) []schema.Job {
 	jobs := make([]schema.Job, len(ids))
 	for i, id := range ids {
@@ -90,8 +89,8 @@ func (l *loop) phases(ids []int) []schema.Job {
 	return jobs
 }
 
-// status returns what programs see of the run, with whole of all its jobs. Whoever asks adds
-// what the job files and the ledger say.
+// status returns the public view of the run, with all its jobs if whole is set. The client adds
+// the fields from the job files and the ledger.
 func (l *loop) status(whole bool) *schema.Status {
 	l.foresee()
 	st := l.snapshot()
@@ -191,7 +190,7 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 	return r, nil
 }
 
-// takeOver records successes that another ledger has, of jobs of this run.
+// takeOver records another ledger's successes of this run's jobs.
 func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 	byKey := map[string]int{}
 	for id := range l.Batch.Jobs {
@@ -231,8 +230,8 @@ func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 	return r, nil
 }
 
-// Supersedes returns why a success of another ledger is not taken over beside what is
-// recorded of the job here, which may be nil; "" if it is. What happened later counts.
+// Supersedes returns why the record here, which may be nil, outweighs another ledger's success; ""
+// if it does not. The later one counts.
 func Supersedes(here *state.Record, there *state.Fact) string {
 	switch {
 	case here == nil || here.Time.Before(there.Time):
@@ -278,10 +277,10 @@ func (l *loop) keeps(op string, id int) string {
 	return ""
 }
 
-// Already is why a job stays as it is if its user has said the same before.
+// Already explains why repeating a request changes nothing for a job.
 var Already = map[string]string{control.OpDone: "already done", control.OpForget: "already forgotten"}
 
-// StillRuns is why a running job cannot be forgotten or marked as done: its end would
+// StillRuns explains why a running job cannot be forgotten or marked as done: its end would
 // override that.
 const StillRuns = "still running, left alone"
 

@@ -24,7 +24,7 @@ func (l *loop) start(a sched.Launch) {
 	l.starts = append(l.starts, at.launch)
 }
 
-// launch has the engine start, or ask about, all attempts of the current step.
+// launch passes the step's new and adopted attempts to the engine.
 func (l *loop) launch() {
 	if len(l.asks) > 0 {
 		l.Engine.Adopt(l.asks...)
@@ -47,7 +47,7 @@ func (l *loop) discard(uniID string) {
 	l.Ledger.RemoveAttempt(at.file, uniID)
 }
 
-// forget releases what only a live attempt needs.
+// forget releases the resources of an attempt that is over.
 func (l *loop) forget(at *attempt) {
 	if l.attempts.live[at.launch.UniID] != at {
 		return
@@ -123,9 +123,8 @@ func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
 	}
 }
 
-// Meanwhile returns the end of an attempt that no run is watching, as the next run
-// would record it. id is its job in the batch, or -1; dir is its folder; e is what the
-// engine knows of the end.
+// Meanwhile returns the end of an attempt that no run is watching, as the next run would record
+// it. id is its job in the batch, or -1; dir is its folder; e is the end from the engine.
 func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e state.End, now sched.Now) state.Fact {
 	return sched.EndFact(a, judge(adopted(b, id, a, dir), e, ""), now)
 }

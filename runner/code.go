@@ -23,8 +23,8 @@ func (p *preparation) code() *codecopy.Tree {
 	return p.Code[p.job.File]
 }
 
-// copyAt returns the copy that an attempt of an earlier run runs in, by what its start has
-// recorded; nil if there is none.
+// copyAt returns the copy that an attempt of an earlier run runs in, from the record of its start;
+// nil if there is none.
 func (l *loop) copyAt(home string) *codecopy.Tree {
 	if home == "" {
 		return nil
@@ -43,7 +43,7 @@ func (l *loop) copyAt(home string) *codecopy.Tree {
 	return t
 }
 
-// written returns the paths that an attempt's job says it writes.
+// written returns the paths that an attempt's job declares to write.
 func written(outputs []string, metrics []jobspec.Metric) []string {
 	paths := append([]string{}, outputs...)
 	for _, m := range metrics {
@@ -73,21 +73,21 @@ func inputsIn(ctx context.Context, code *codecopy.Tree, r jobspec.Rendered) ([]s
 	return inputs, err
 }
 
-// settled stands for the number of attempts in a copy from which all has come home, or is about to.
+// settled marks a copy whose files have all been moved back, or are being moved.
 const settled = -1
 
-// use counts an attempt that enters a copy of the code, or leaves it; there may be none.
+// use counts an attempt that enters or leaves a copy of the code, which may be nil.
 func (l *loop) use(code *codecopy.Tree, by int) {
 	if code != nil {
 		l.attempts.copies[code] = max(l.attempts.copies[code], 0) + by
 	}
 }
 
-// settleEvery is how often copies of the code are looked for that no attempt is in any more.
+// settleEvery is how often unused copies of the code are settled.
 const settleEvery = 10 * time.Second
 
-// settle has what jobs have made in such copies brought home. What is to start in one waits for that.
-// When the run is over, it is settle that waits.
+// settle moves the files that jobs wrote in unused copies back. New starts in a copy wait for that.
+// At the end of the run, settle waits until all files are back.
 func (l *loop) settle(over bool) {
 	a, now := &l.attempts, l.Now().Boot
 	if !over && now-a.settled < settleEvery {
@@ -116,8 +116,8 @@ func (l *loop) settle(over bool) {
 	}
 }
 
-// bring returns what is to be done beside the loop before the end of an attempt is judged: what its job
-// declares comes home from its copy of the code, and is in that which jobs start in now.
+// bring returns the work to do outside the loop before an attempt's end is judged: to move its
+// declared files from its copy of the code back, and into the current copy.
 func (l *loop) bring(at *attempt) func() []string {
 	var now *codecopy.Tree
 	if at.file < len(l.Code) {
@@ -139,8 +139,8 @@ func (l *loop) bring(at *attempt) func() []string {
 	}
 }
 
-// missing returns the first output that an attempt has not written. One in its copy of the code
-// that nobody has brought yet counts.
+// missing returns the first output that an attempt has not written. An output still in its copy of
+// the code counts as written.
 func (at *attempt) missing() (string, error) {
 	code := at.code
 	if code == nil && at.snapshot != "" {

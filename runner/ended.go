@@ -63,14 +63,14 @@ func (l *loop) happened(ev engine.Event) {
 	}
 }
 
-// placed tells the prober whose processes to expect on the GPUs of an attempt.
+// placed registers an attempt's process and GPUs with the prober.
 func (l *loop) placed(at *attempt, pid int) {
 	if l.Prober != nil {
 		l.Prober.Placed(at.launch.UniID, pid, at.launch.Grant)
 	}
 }
 
-// look examines, outside the loop, what an ended attempt left behind.
+// look examines an ended attempt's files outside the loop.
 func (l *loop) look(at *attempt, e state.End) {
 	if l.Prober != nil {
 		l.Prober.Removed(at.launch.UniID)
@@ -105,8 +105,8 @@ func (l *loop) look(at *attempt, e state.End) {
 	})
 }
 
-// namesLate is how late a name may be seen here that another host has made: caches remember for half
-// a minute what was looked for and was not there, such as the output of the attempt before.
+// namesLate is how late a file from another host may become visible: network file systems cache
+// for half a minute that a file does not exist.
 const namesLate = 40 * time.Second
 
 // appear waits for the outputs of an attempt that has succeeded on another host.
@@ -136,8 +136,8 @@ func exitedWell(e state.End) bool {
 	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
 
-// judge adds to an end what the log, result file and outputs show, and the error type
-// that its script reported. Decisions are left to the core.
+// judge adds the evidence in the log, result file and outputs to an end, and the error type that
+// its script reported. The core decides.
 func judge(at *attempt, e state.End, reported string) sched.Ended {
 	ev := sched.Ended{UniID: at.launch.UniID, End: e, Good: e.Report == "normal_exit"}
 	left, err := files.Result(ResultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
@@ -181,10 +181,10 @@ func judge(at *attempt, e state.End, reported string) sched.Ended {
 	return ev
 }
 
-// least is what a disk has at least that is not full.
+// least is the minimum free space of a disk that is not full.
 const least = 1 << 20
 
-// full names a disk that an attempt writes to and that has no room, or is "".
+// full names a full disk that an attempt writes to, or returns "".
 func (at *attempt) full() string {
 	for _, d := range [][2]string{{"log", filepath.Dir(at.out.stdout)}, {"work dir", at.launch.WorkDir}} {
 		if free, files := disk.Room(d[1]); files == 0 || free >= 0 && free < least {
@@ -194,7 +194,7 @@ func (at *attempt) full() string {
 	return ""
 }
 
-// causeOf returns what the end of a failed attempt's log blames.
+// causeOf returns the cause that the end of a failed attempt's log shows.
 func causeOf(tail []byte) sched.Cause {
 	switch {
 	case files.OutOfMemory(tail):
@@ -205,13 +205,12 @@ func causeOf(tail []byte) sched.Cause {
 	return sched.NoCause
 }
 
-// vanishedWithin is how soon a script has ended whose work in the background did not get
-// going: a shell takes the status of what has ended before itself, and nobody hears of it.
+// vanishedWithin is how soon a script ends whose background work failed to start: the shell reaps
+// that process, and its status is lost.
 const vanishedWithin = 10 * time.Second
 
-// vanished reports whether an attempt that succeeded may have done nothing: its commands
-// put something in the background and waited for nothing, it has left nothing behind, and
-// nothing of it was seen on its GPUs.
+// vanished reports whether a successful attempt may have done nothing: its commands started a
+// background process and did not wait, no process is left, and none was seen on its GPUs.
 func (at *attempt) vanished(e state.End) bool {
 	return exitedWell(e) && e.LeftOver == 0 && e.LeftRunning == "" && e.Elapsed < vanishedWithin && len(at.launch.Grant.UUIDs) > 0 && at.launch.Leftovers == engine.LeftoversAuto &&
 		!at.behind && len(at.onGPU) == 0 && startsBehind(strings.Join(at.launch.Commands, "\n"))
@@ -223,8 +222,8 @@ var (
 	quoted    = regexp.MustCompile(`'[^']*'|"[^"]*"|(^|\s)#.*`)
 )
 
-// startsBehind reports whether a script puts something in the background for good, as far
-// as its text tells. It is worth no more than a warning.
+// startsBehind reports whether a script appears to start a background process without waiting for
+// it. That is only worth a warning.
 func startsBehind(script string) bool {
 	if !strings.Contains(script, "&") {
 		return false

@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// identity is what a job's environment tells it about its attempt.
+// identity is the data about an attempt in its job's environment.
 type identity struct {
 	uniID   string
 	attempt int
@@ -19,9 +19,9 @@ type identity struct {
 	result  string
 }
 
-// jobEnviron returns what a job's environment has beyond base, gpurun's own: the variables
-// that docs/reference/jobfile.md promises, then the job file's env. The variables that name the job's
-// GPUs cannot be overridden, to keep it off other people's.
+// jobEnviron returns the variables a job gets beyond base, gpurun's own: those documented in
+// docs/reference/jobfile.md, then the job file's env. The variables that select the job's GPUs
+// cannot be overridden, to keep it off other users' GPUs.
 func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, gpus []string) []string {
 	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + a.port, "PET_MASTER_PORT=" + a.port} // torchrun reads only the last
 	if j.Spec.CPUsGiven {

@@ -5,7 +5,7 @@ import (
 	"gpurun/state"
 )
 
-// maxFailures bounds the summary: nobody reads a million rows.
+// maxFailures bounds the rows of the summary.
 const maxFailures = 50
 
 // A Last is the last attempt of a failed job.
@@ -68,8 +68,8 @@ func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 	return count
 }
 
-// cause follows a blocked job's needs to one that failed; -1 if there is none. known has
-// the causes found so far.
+// cause follows a blocked job's needs to one that failed; -1 if there is none. known caches
+// results.
 func cause(b *jobspec.Batch, phase func(id int) state.Phase, id int, known map[int]int) int {
 	found, ok := known[id]
 	if ok {

@@ -28,7 +28,7 @@ const (
 	foreseeShare = 50
 )
 
-// foresee finds out, beside the loop, when the run ends, if it is time for that.
+// foresee estimates the end of the run outside the loop, when it is due.
 func (l *loop) foresee() {
 	f, now := &l.foresight, l.Now()
 	if f.busy || now.Wall.Before(f.next) || l.finished {
@@ -75,10 +75,10 @@ func (l *loop) over() (jobs []*schema.Job) {
 	return jobs
 }
 
-// tailBytes is how much of a log's end says what is done.
+// tailBytes is how much of a log's end is searched for progress.
 const tailBytes = 4 << 10
 
-// foreseen adds to a status what is foreseen.
+// foreseen adds the estimate to a status.
 func (f *foresight) foreseen(st *schema.Status) {
 	if st.Live.End = f.end; f.end != nil && f.end.From != nil {
 		st.ETA = schema.AtLeast(f.end.From.Add(f.end.To.Sub(*f.end.From)/2).Sub(st.Now).Seconds(), 1)
@@ -88,7 +88,7 @@ func (f *foresight) foreseen(st *schema.Status) {
 	st.Sum()
 }
 
-// progress adds to attempts how much they have done.
+// progress adds the progress of attempts to a status.
 func (f *foresight) progress(st *schema.Status) {
 	for i := range st.Jobs {
 		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {

@@ -18,10 +18,10 @@ type logPart struct {
 	fromStdout, fromStderr int64 // -1 if unknown
 }
 
-// logOf returns the part of an attempt of which only the log is known.
+// logOf returns the part of an attempt for which only the log's path is known.
 func logOf(path string) logPart { return logPart{path, path, -1, -1} }
 
-// openLogs makes room for an attempt's output. A run's first attempt starts a new
+// openLogs prepares the logs for an attempt's output. A run's first attempt starts a new
 // log; a retry appends after a header line, which is returned. own is where gpurun keeps
 // the log of a job that names none.
 func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {

@@ -8,8 +8,8 @@ import (
 	"gpurun/runner/sched"
 )
 
-// measure reads the metrics that the job file names. Its GPUs wait for that, so it takes
-// no longer than a hand-over may: what is slow is read when somebody asks for it.
+// measure reads the metrics that the job file names. The GPUs wait for that, so it takes no longer
+// than a hand-over may. Slow files are read when a command needs them.
 func (at *attempt) measure(ev *sched.Ended) {
 	if len(at.metrics) == 0 {
 		return

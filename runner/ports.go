@@ -47,7 +47,7 @@ func (p *ports) take() int {
 
 func (p *ports) give(n int) { delete(p.taken, n) }
 
-// bindable reports whether nobody is listening on a port, over IPv4 or IPv6.
+// bindable reports whether a port is free, over IPv4 and IPv6.
 func bindable(n int) bool {
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(n))
 	if err != nil {

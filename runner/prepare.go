@@ -90,8 +90,8 @@ func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	return at, ev, err
 }
 
-// claim publishes what the attempt was granted and returns what others hold; nil for an
-// attempt without GPUs.
+// claim publishes the attempt's grant and returns the claims of other runs; nil for an attempt
+// without GPUs.
 func (p *preparation) claim() ([]gpu.Claim, error) {
 	if len(p.Grant.UUIDs) == 0 {
 		return nil, nil
@@ -130,8 +130,8 @@ const (
 	filesTries = int(time.Minute / filesPause)
 )
 
-// acquireWithRetry is acquire, but waits while there are no free descriptors. That is not the
-// job's fault, and some will be freed.
+// acquireWithRetry is acquire, but waits while there are no free descriptors, which is not the
+// job's fault.
 func (p *preparation) acquireWithRetry() (*attempt, state.Fact, error) {
 	for tries := 0; ; tries++ {
 		notes := p.notes
@@ -239,7 +239,7 @@ func (p *preparation) gpus() []string {
 	return p.Grant.Environ(p.Indexed)
 }
 
-// named returns commands with those variables by name.
+// named returns commands with references to those variables.
 func (p *preparation) named(commands []string) []string {
 	if !p.Does.Places {
 		return commands
@@ -255,8 +255,7 @@ func (p *preparation) named(commands []string) []string {
 	return all
 }
 
-// tooEarly returns an error if something that must be known before a node is chosen depends on
-// what only the node knows.
+// tooEarly returns an error if a value that is needed before a node is chosen depends on the node.
 func tooEarly(r jobspec.Rendered) error {
 	texts := []struct{ what, text string }{
 		{"the log", r.Stdout + r.Stderr}, {"work_dir", r.WorkDir}, {"outputs", strings.Join(r.Outputs, " ")},
@@ -275,7 +274,7 @@ func tooEarly(r jobspec.Rendered) error {
 	return nil
 }
 
-// started returns when the run began, as people name folders by it.
+// started returns the start of the run, formatted for names of folders.
 func (p *preparation) started() string {
 	if len(p.Starts) == 0 {
 		return ""
@@ -283,8 +282,8 @@ func (p *preparation) started() string {
 	return p.Starts[0].Time.Local().Format("20060102-150405")
 }
 
-// copyOf returns the copy of a config that the job gets. Others may read it who may read the job files
-// and its base.
+// copyOf returns the job's copy of a config. Users who can read the job files and its base can read
+// the copy.
 func (p *preparation) copyOf(c *jobspec.Config) *configcopy.Copy {
 	lock, mode := p.Ledger.ConfigCopy(p.job.File, c.Path)
 	if c.ByContent {
@@ -318,7 +317,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 	return l
 }
 
-// ask returns what the job asks of an engine that places.
+// ask returns the job's request to an engine that places attempts.
 func (p *preparation) ask() *engine.Request {
 	if !p.Does.Places {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// sampleProgress finds out, outside the loop, how much attempts have done so far.
+// sampleProgress samples the progress of attempts outside the loop.
 func (l *loop) sampleProgress(uniIDs []string) {
 	attempts := map[string]attempt{}
 	for _, id := range uniIDs {
@@ -51,7 +51,7 @@ func (l *loop) sampleProgress(uniIDs []string) {
 	})
 }
 
-// report reads what an attempt has reported since the last time.
+// report reads an attempt's new reports.
 func (at *attempt) report(over bool) (points state.Curve) {
 	result := files.LogPart{Path: ResultPath(at.launch.Dir), JSON: true}
 	points, at.read = files.Points(*at.reports, append(at.out.parts(), result), at.read, over)

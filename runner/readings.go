@@ -26,8 +26,8 @@ type readings struct {
 	latest time.Time // when those that the core knows began to be read
 }
 
-// stale reports whether claims and wishes that began to be read then are older than what the core
-// knows: a reading of GPUs takes longer than one of claims alone. If not, the core gets them now.
+// stale reports whether claims and wishes whose reading began at began are older than the core's: a
+// reading of GPUs takes longer than one of claims alone.
 func (r *readings) stale(began time.Time) bool {
 	if began.Before(r.latest) {
 		return true
@@ -92,7 +92,7 @@ func (l *loop) take() {
 	})
 }
 
-// notice reads what other runs claim and wish for, outside the loop, one reading at a time.
+// notice reads the claims and wishes of other runs outside the loop, one reading at a time.
 func (l *loop) notice() {
 	r := &l.readings
 	if r.again = r.noticing; r.noticing {
@@ -117,9 +117,9 @@ func (l *loop) notice() {
 	})
 }
 
-// whose sets which attempt each process in a reading belongs to, and tells the engine
-// which of them are on the attempt's own GPUs. A device that a gpurun inside a job has
-// claimed for its own jobs does not count as that job's.
+// whose sets the attempt of each process in a reading, and reports to the engine which of them are
+// on the attempt's own GPUs. A device that a gpurun inside a job has claimed for its own jobs does
+// not count as that job's.
 func (l *loop) whose(s gpu.Observation) {
 	for i := range s.Readings {
 		id := s.Readings[i].UUID
@@ -153,7 +153,7 @@ func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
 	})
 }
 
-// quarantine publishes a quarantine. If that fails it holds all the same, in this run.
+// quarantine publishes a quarantine. If that fails, it still applies in this run.
 func (l *loop) quarantine(a sched.Quarantine) {
 	l.beside(func() func() {
 		err := l.Engine.Claims.Quarantine(a.Quarantine)

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// backlog is what the ledgers do not have.
+// backlog tracks facts that are not in the ledgers.
 type backlog struct {
 	unsaved    []sched.Record  // ends not written yet
 	unrecorded map[string]bool // starts that could not be written

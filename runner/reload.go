@@ -13,12 +13,12 @@ import (
 	"gpurun/state"
 )
 
-// A Reader reads the job files of the run again, with the run's own flags and these
-// settings on top. It is called beside the loop.
+// A Reader reloads the job files of the run, with the run's own flags and these settings on top.
+// It is called outside the loop.
 type Reader func(set map[string]string) (Reading, error)
 
-// A Reading is what the job files hold now. Selected and Forced are by job; nil for all
-// and for none.
+// A Reading is the content of reloaded job files. Selected and Forced are by job; nil for all and
+// for none.
 type Reading struct {
 	Batch            *jobspec.Batch
 	Code             []*codecopy.Tree
@@ -26,7 +26,7 @@ type Reading struct {
 	Selected, Forced []bool
 }
 
-// A Mistake is why job files that were read again change nothing: what check reports.
+// A Mistake reports why a reload changes nothing, as check does.
 type Mistake struct {
 	Text  string
 	Lines []string
@@ -34,7 +34,7 @@ type Mistake struct {
 
 func (m *Mistake) Error() string { return m.Text }
 
-// reloads are the requests to read the job files again.
+// reloads tracks requests to reload the job files.
 type reloads struct {
 	busy    bool // they are being read
 	waiting []func(control.Reply)
@@ -43,9 +43,8 @@ type reloads struct {
 	beside  []sched.Beside            // places of jobs, likewise
 }
 
-// reload has the job files read again and says what has come of it. Requests that come
-// while they are being read wait for the next time: what they are about may have been
-// written too late for this one.
+// reload reloads the job files and answers with the result. Requests during a reload wait for the
+// next one, because it may have missed the latest changes.
 func (l *loop) reload(answer func(control.Reply)) {
 	refused := ""
 	switch {
@@ -92,7 +91,7 @@ func (l *loop) reread() {
 	})
 }
 
-// told tells the user of the run what has come of reading the files again.
+// told shows the result of a reload to the user of the run.
 func (l *loop) told(r control.Reply) {
 	if r.Err != "" {
 		l.warn("reread the job files: " + strings.Join(append([]string{r.Err}, r.Lines...), "\n"))
@@ -112,7 +111,7 @@ func mistaken(err error) control.Reply {
 	return r
 }
 
-// goOnWith takes over what the files hold now, and says how the run changes.
+// goOnWith continues with the reloaded files, and describes the changes.
 func (l *loop) goOnWith(next Reading) (said string, err error) {
 	if why := l.Core.Closing(); why != "" {
 		return "", control.Refusal("nothing more starts in this run: " + why)
@@ -156,7 +155,7 @@ func (l *loop) goOnWith(next Reading) (said string, err error) {
 	return strings.Join(append([]string{change(before, l.everyPhase(len(b.Jobs)))}, next.Said...), "; "), nil
 }
 
-// spread returns what holds for the jobs of a batch as it was read, for those of the run.
+// spread maps a property of the reloaded batch's jobs to the jobs of the run.
 func spread(of []bool, at []int32) []bool {
 	if of == nil {
 		return nil
@@ -177,7 +176,7 @@ func (l *loop) everyPhase(n int) []state.Phase {
 	return all
 }
 
-// change says which jobs joined and left.
+// change describes which jobs joined and left.
 func change(before, now []state.Phase) string {
 	joined, done, left := 0, 0, 0
 	for id, p := range now {

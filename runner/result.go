@@ -52,7 +52,7 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	}
 }
 
-// enough is how many readings it takes before a job is advised to request less memory.
+// enough is the number of readings after which a job may be advised to request less memory.
 const enough = 10
 
 // demand records a job that requested more than half as much again as it used and than one

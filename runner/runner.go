@@ -54,8 +54,7 @@ type Config struct {
 	Go      func(f func()) // starts a goroutine and handles its panics
 }
 
-// HostRules returns the rules of the host as they are now, complete for some users, and
-// warnings.
+// HostRules returns the current host rules, complete for some users, and warnings.
 type HostRules func(users []int) (*gpu.HostRules, []string)
 
 // Run runs the batch to its end and returns the outcome. It returns when nothing is
@@ -101,7 +100,7 @@ type loop struct {
 	out       tally
 }
 
-// attempts is what the loop knows of jobs that are starting or running.
+// attempts holds the loop's state of starting and running jobs.
 type attempts struct {
 	live  map[string]*attempt
 	fresh []bool // by job: this run has started a new log for it
@@ -113,7 +112,7 @@ type attempts struct {
 	settled time.Duration          // when copies without were last looked for
 }
 
-// attempt is what the loop knows of an attempt that is prepared or running.
+// attempt is the loop's state of a prepared or running attempt.
 type attempt struct {
 	job      int // -1 if it belongs to no job of this batch
 	file     int
@@ -134,7 +133,7 @@ type attempt struct {
 	evidence func() sched.Evidence // of an earlier run's attempt: what the file system shows now
 }
 
-// shown is what the sinks have seen.
+// shown tracks the snapshots that the sinks have received.
 type shown struct {
 	dirty  bool // something has changed since
 	at     time.Time
@@ -189,10 +188,10 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 	return true
 }
 
-// spendEvery is how often what the run has spent is kept for later runs.
+// spendEvery is how often the run's GPU usage is saved for later runs.
 const spendEvery = time.Minute
 
-// spend has that kept, if it is time or the run is over.
+// spend saves the run's GPU usage, when it is due or the run is over.
 func (l *loop) spend(over bool) {
 	now := l.Now().Boot
 	if l.Spent == nil || !over && now-l.spent < spendEvery {
@@ -209,7 +208,7 @@ func (l *loop) spend(over bool) {
 	})
 }
 
-// beside does work that may take time outside the loop. The loop does what it returns.
+// beside runs slow work outside the loop, and the function it returns in the loop.
 func (l *loop) beside(work func() (then func())) {
 	l.Go(func() {
 		then := work()

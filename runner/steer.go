@@ -48,7 +48,7 @@ func (l *loop) steer(r control.Request) (control.Reply, error) {
 	return control.Reply{}, nil
 }
 
-// pause lets nothing more start, or things start again, and says what has changed.
+// pause pauses or resumes the run, and describes the change.
 func (l *loop) pause(resume bool) string {
 	was := l.Core.Paused(-1) || l.Core.Closing() != ""
 	l.step(sched.PauseRequested{All: true, Resume: resume})
@@ -143,10 +143,10 @@ func (l *loop) open(id int) bool {
 	return p != "" && !p.Ended()
 }
 
-// JobKeys are what gpurun set --job changes.
+// JobKeys lists the keys that gpurun set --job can change.
 var JobKeys = append(slices.Clip(jobspec.Changeable), "before", "after")
 
-// setJobs changes what some jobs ask for, or their place, for the rest of the run.
+// setJobs changes the requests or positions of some jobs for the rest of the run.
 func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 	named, err := l.match(r.Jobs)
 	if err != nil {
@@ -225,7 +225,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 	return rep, nil
 }
 
-// askAgain has jobs that were read again ask for what has been set for them in this run.
+// askAgain applies the keys set in this run to reloaded jobs.
 func (l *loop) askAgain(b *jobspec.Batch, at []int32) (said []string) {
 	for id, values := range l.reloads.jobs {
 		j := &b.Jobs[id]
@@ -239,7 +239,7 @@ func (l *loop) askAgain(b *jobspec.Batch, at []int32) (said []string) {
 	return said
 }
 
-// A Ruler returns the rules for GPUs that follow from a batch's settings. It is an error if
-// one of its jobs that wanted selects could never run then. fresh has been read from the
-// files again, and nobody has looked at its jobs; nil if it was not.
+// A Ruler returns the rules for GPUs from a batch's settings. It returns an error if a job that
+// wanted selects could never run then. fresh is the reloaded batch whose jobs have not been
+// checked, or nil.
 type Ruler func(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error)

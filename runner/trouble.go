@@ -13,7 +13,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A rival is why a grant could not be claimed now. The job has not failed.
+// A rival is why a grant could not be claimed: another run was first. The job has not failed.
 type rival struct{ error }
 
 // isOutOfSpace reports whether any other job would fail for the same reason: a full disk, or
@@ -54,7 +54,7 @@ func (l *loop) checkState() {
 	}
 }
 
-// warnings is what the user has been told.
+// warnings tracks the warnings already shown.
 type warnings struct {
 	said  map[string]bool
 	lost  map[gpu.UUID]bool // devices that do not answer
@@ -71,7 +71,7 @@ func (l *loop) warn(texts ...string) {
 	}
 }
 
-// say gives a warning: in run.log, to the user at once, and in the summary.
+// say shows a warning to the user immediately, and adds it to run.log and the summary.
 func (l *loop) say(text string) {
 	l.Log.Warn().Msg(text)
 	if l.Warn != nil {

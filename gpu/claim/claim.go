@@ -113,7 +113,7 @@ type contentDevice struct {
 
 func (c *content) is(ino uint64) { c.ino = ino }
 
-// A Subject is what a claim says of its attempt.
+// A Subject describes the attempt that a claim is for.
 type Subject struct {
 	UniID, Job string
 	Grant      gpu.Grant
@@ -151,7 +151,7 @@ func encode(content any, size int) ([]byte, error) {
 	return append(body, '\n'), nil
 }
 
-// parse parses a claim that anybody may have written.
+// parse parses a claim, whose writer is not trusted.
 func parse(b []byte) (*content, error) {
 	var c content
 	if err := json.Unmarshal(b, &c); err != nil {
@@ -170,7 +170,7 @@ func parse(b []byte) (*content, error) {
 	return &c, nil
 }
 
-// bounded keeps what anybody may have written within what hosts have.
+// bounded limits untrusted values to what hosts can have.
 func bounded(b gpu.HostResources) gpu.HostResources {
 	return gpu.HostResources{CPUs: min(max(b.CPUs, 0), maxCPUs), RAM: min(max(b.RAM, 0), maxMemory)}
 }

@@ -102,7 +102,7 @@
 //     users that have a process. Folders are read in parallel, each in a goroutine that is
 //     abandoned if its file system hangs; the whole reading takes at most a second. A
 //     warning, given once, names whatever was ignored.
-//   - If a user cannot claim below the root (full, or closed to him), claims go to the
+//   - If a user cannot claim below the root (full, or without permission), claims go to the
 //     runtime folder ($XDG_RUNTIME_DIR, /run/user/UID), else to
 //     ~/.local/state/gpurun/claims-HOST: all runs of this user look there.
 //   - Every full reading of the GPUs includes the others' claims, and how much of each is

@@ -8,9 +8,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Whatever could not be read completely may contain claims: that is doubt, and nothing
-// starts in doubt. But nobody may keep everyone else off the GPUs by what they put into
-// their folder:
+// A folder that could not be read completely may contain unseen claims: that is doubt, and nothing
+// starts in doubt. But no user may keep all others off the GPUs by the content of their folder:
 //
 //   - If this process lacks something (descriptors, memory, a readable disk), there is
 //     doubt until it has it again.
@@ -112,7 +111,7 @@ func (r *Reader) short(f folder, s *view, found []*content) {
 	s.found = append(s.found, found...)
 }
 
-// unread returns what counts instead of a user's claims that nobody could read: all devices.
+// unread returns a claim on all devices, which replaces a user's unreadable claims.
 func unread(uid int) *content {
 	return &content{identity: identity{UID: uid}, UniID: "unread", Job: "claims that cannot be read", Devices: []contentDevice{{UUID: gpu.Every}}}
 }

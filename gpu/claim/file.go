@@ -24,8 +24,8 @@ type held struct {
 // maxNamesTried bounds the names tried for one file.
 const maxNamesTried = 20
 
-// create makes a file below the first root that lets it, and locks it. Until it is locked no other
-// user can open it, so none can delay it. It also returns why roots before that did not.
+// create makes a file below the first root that permits it, and locks it. Until it is locked no
+// other user can open it, so none can delay it. It also returns the errors of earlier roots.
 func create(roots []string, base, suffix string, content any) (k *held, refused []error, err error) {
 	refused, err = inFirst(roots, func(dir *os.File) (err error) {
 		k, err = createIn(dir, base, suffix, content)
@@ -98,7 +98,7 @@ func lockNew(fd int) error {
 	return nil
 }
 
-// unfit is what a file name does not take from a uni_id.
+// unfit matches the characters of a uni_id that file names must not have.
 var unfit = regexp.MustCompile(`[^-_0-9A-Za-z]`)
 
 // fileName returns the n-th file name to try, without its suffix.

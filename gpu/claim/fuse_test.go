@@ -13,7 +13,7 @@ import (
 	"gpurun/gpu"
 )
 
-// A user may mount a file system over his folder that never answers. That stops nobody:
+// A user may mount a file system over their folder that never answers. That stops no other run:
 // the reading ends, and finds the claims of all others.
 func TestFolderOnSilentFileSystem(t *testing.T) {
 	root := t.TempDir()

@@ -80,7 +80,7 @@ func TestStatusOfAnEarlierRun(t *testing.T) {
 
 // If every job has a wait of its own there are as many groups as jobs, and packing still takes
 // linear time.
-func TestManyCrowds(t *testing.T) {
+func TestManyStatusGroups(t *testing.T) {
 	r := Reply{Status: &schema.Status{}}
 	for i := range 20_000 {
 		w := &schema.Wait{Code: schema.WaitNeed, Text: "needs prep, which is running, and 1 more", Jobs: []string{"prep", fmt.Sprint("train-", i)}}

@@ -66,7 +66,7 @@ func TestBreakerAvoids(t *testing.T) {
 	}
 }
 
-func TestTellingFailures(t *testing.T) {
+func TestFailuresThatCountForTheBreaker(t *testing.T) {
 	for name, row := range map[string]struct {
 		f     state.Fact
 		grows bool

@@ -89,7 +89,7 @@ func TestEndedBeforeItsStop(t *testing.T) {
 }
 
 // Which failures are followed by a retry, and why others are not although one is left.
-func TestRetries(t *testing.T) {
+func TestWhichFailuresAreRetried(t *testing.T) {
 	exit := func(n int) state.Fact { return state.Fact{ErrorType: state.ErrExit, ExitCode: &n} }
 	oom, code := state.Fact{ErrorType: state.ErrOOM}, 75
 	for _, tt := range []struct {

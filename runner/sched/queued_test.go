@@ -34,7 +34,7 @@ func (w *world) counts(t *testing.T, want map[state.Phase]int) {
 
 // An attempt is queued from its launch until it runs; then it has a host and GPUs. The ledger
 // has the job's ID once, and all of this survives the run.
-func TestQueued(t *testing.T) {
+func TestQueuedUntilRunning(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})
@@ -114,7 +114,7 @@ func TestSuspended(t *testing.T) {
 
 // max_gpus_total and max_submitted bound what is submitted and has not ended; max_gpus what may run, which is up to the
 // engine.
-func TestSubmitted(t *testing.T) {
+func TestSubmissionLimits(t *testing.T) {
 	for _, tt := range []struct {
 		gpus, total, open, want int
 	}{{-1, 0, 0, 3}, {2, 0, 0, 3}, {4, 9, 0, 3}, {-1, 0, 2, 2}, {-1, 4, 0, 2}, {5, 3, 0, 1}} {
@@ -137,7 +137,7 @@ func TestSubmitted(t *testing.T) {
 }
 
 // The cluster's own estimate is said to be one, until that moment is over.
-func TestExpected(t *testing.T) {
+func TestClusterEstimateIsShownUntilPast(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})
@@ -163,7 +163,7 @@ func TestExpected(t *testing.T) {
 }
 
 // An end that was not the job's fault spends no retry.
-func TestUncharged(t *testing.T) {
+func TestUnchargedEndSpendsNoRetry(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})
@@ -177,7 +177,7 @@ func TestUncharged(t *testing.T) {
 
 // Being preempted spends no retry however often it happens; what only seems to be the cluster's fault is
 // excused a few times.
-func TestPreempted(t *testing.T) {
+func TestPreemptionSpendsNoRetry(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})
@@ -194,7 +194,7 @@ func TestPreempted(t *testing.T) {
 }
 
 // max_wait counts while nothing that is submitted runs; then all of it is taken back.
-func TestQueueInVain(t *testing.T) {
+func TestMaxWaitWithdrawsQueuedJobs(t *testing.T) {
 	w := newCluster(t)
 	w.b.Settings.MaxWait = time.Hour
 	w.open()
@@ -257,7 +257,7 @@ func TestExcusedBeforeTheRun(t *testing.T) {
 }
 
 // An end that the cluster caused says so, and not that gpurun did.
-func TestWhose(t *testing.T) {
+func TestStopNamesTheCluster(t *testing.T) {
 	for why, want := range map[string]string{state.WhyCancelled: "by scancel", state.WhyTimeout: "stopped after 1s (by scancel)"} {
 		w := newCluster(t)
 		w.open()

@@ -61,7 +61,7 @@ func TestStrayIsReportedOnce(t *testing.T) {
 }
 
 // A process is reported when it comes to a GPU of an attempt, not if it was there before, and once.
-func TestNewcomers(t *testing.T) {
+func TestNewcomerIsReportedOnce(t *testing.T) {
 	pool, live, a := twoGPUs()
 	before, after := gpu.Process{PID: 8, UID: 1001, User: "bob", Memory: gpu.GiB}, gpu.Process{PID: 9, UID: 1001, User: "bob", Memory: gpu.GiB}
 	pool.Observe(gpu.Observation{Readings: []gpu.Reading{*list(0, before), *list(1)}})

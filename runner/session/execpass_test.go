@@ -11,7 +11,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A queue is an engine, and its claims, on a host where bob waits for GPUs and takes what he is offered.
+// A queue is an engine, and its claims, on a host where bob waits for GPUs and takes offers.
 type queue struct {
 	engine.Engine
 	engine.Claims

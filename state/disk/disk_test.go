@@ -250,7 +250,7 @@ func attemptFiles(s *State) []string { return names(filepath.Join(s.files[0].dir
 
 // The attempts of a run have slots in one journal. One whose end is on disk leaves its slot to
 // another, and the journal goes with the last.
-func TestSlots(t *testing.T) {
+func TestAttemptsShareOneJournal(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	slots := map[int]string{}

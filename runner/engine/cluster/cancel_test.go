@@ -23,7 +23,7 @@ func (plain) Task(job string, n int) string                   { return job + "."
 func (plain) ByHand(what []string) string                     { return "cancel " + strings.Join(what, " ") }
 
 // A job of which no attempt is open is cancelled as a whole: thousands of tasks with one command.
-func TestTargets(t *testing.T) {
+func TestWholeJobIsCancelledByOneName(t *testing.T) {
 	over, open := &submit{id: "a", job: "17"}, &submit{id: "b", job: "18", open: 1}
 	coming, unknown := &submit{id: "c", name: "gr-c", busy: true}, &submit{id: "d", name: "gr-d"}
 	gone, refused := &submit{id: "e", name: "gr-e", gone: goneAfter}, &submit{id: "f", job: "19"}
@@ -59,7 +59,7 @@ func TestTargets(t *testing.T) {
 
 // What a run does not have may be another's: an earlier one had more job files. It is left alone
 // until it is over.
-func TestElsewhere(t *testing.T) {
+func TestTasksOfOtherRunsAreKept(t *testing.T) {
 	over := map[string]func(dir string) error{
 		"void":             func(dir string) error { return claim(dir, voidMark) },
 		"without a folder": os.RemoveAll,

@@ -22,7 +22,7 @@ import (
 )
 
 // Whoever claims first has it, however many try at once: a node, or a run that voids it.
-func TestClaim(t *testing.T) {
+func TestOneClaimWins(t *testing.T) {
 	for range 50 {
 		dir := t.TempDir()
 		var nodes, voids atomic.Int32
@@ -126,7 +126,7 @@ func TestPrepare(t *testing.T) {
 }
 
 // What a node writes leaves everything else as it was.
-func TestStatus(t *testing.T) {
+func TestNodeWritesOnlyItsPart(t *testing.T) {
 	s, batch := prepared(t, 1)
 	dir, want := batch[0].Dir, place{Engine: "slurm", Submit: s.dir, GPUs: 2}
 	read := func() (*wire.Record, *task) {
@@ -199,7 +199,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-func TestHarmless(t *testing.T) {
+func TestSafeStatus(t *testing.T) {
 	for status, want := range map[int]int{0: 0, 3: 3, 99: 98, 100: 98, -1: 137} {
 		if got := safeStatus(status); got != want {
 			t.Errorf("%d: got %d, want %d", status, got, want)
@@ -208,7 +208,7 @@ func TestHarmless(t *testing.T) {
 }
 
 // The node's variables replace those of the login node, and the job's own replace both.
-func TestFurnish(t *testing.T) {
+func TestPrecedenceOfVariables(t *testing.T) {
 	sub := t.TempDir()
 	if err := write(filepath.Join(sub, envFile), []byte(`["HOME=/h","SLURM_JOB_ID=login","CUDA_VISIBLE_DEVICES=9"]`), 0o600); err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestFurnish(t *testing.T) {
 }
 
 // A job gets what its node has set or changed, but Grid Engine's daemon says nothing of what gpurun has.
-func TestChanged(t *testing.T) {
+func TestJobGetsNodeVariables(t *testing.T) {
 	login := []string{"A=1", "B=1", "HOME=/h", "TMPDIR=/t"}
 	env := []string{"A=1", "B=2", "C=3", "HOME=/node", "TMPDIR=/node", "SHLVL=1", "SGE_ROOT=/r"}
 	for daemon, want := range map[bool]string{false: "B=2 C=3 TMPDIR=/node SGE_ROOT=/r", true: "C=3 TMPDIR=/node SGE_ROOT=/r"} {
@@ -245,7 +245,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-func TestNoGPUsSaid(t *testing.T) {
+func TestUnknownGPUsAreRefused(t *testing.T) {
 	two := &engine.Launch{Request: &engine.Request{GPUs: 2}}
 	for _, c := range []struct {
 		l       *engine.Launch
@@ -267,7 +267,7 @@ func TestNoGPUsSaid(t *testing.T) {
 
 // What a node says in a variable of its own is heeded if it is numbers of GPUs, and if CUDA's own
 // says nothing: by a task, and by the shell before a command that no task runs.
-func TestGranted(t *testing.T) {
+func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 	path := "PATH=" + os.Getenv("PATH")
 	for _, c := range []struct {
 		env  []string

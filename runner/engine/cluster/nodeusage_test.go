@@ -37,7 +37,7 @@ func TestApart(t *testing.T) {
 
 // A process of the attempt on another GPU is found, and it is sure that it does not belong there if the cluster gave
 // the GPUs by UUID, or none.
-func TestAstray(t *testing.T) {
+func TestStrayProcessIsFound(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = []string{"GPURUN_UNI_ID=u1"}
 	if err := cmd.Start(); err != nil {
@@ -75,7 +75,7 @@ func TestAstray(t *testing.T) {
 
 // The keeper hears of the GPUs between other letters, keeps the last word, and does not begin on
 // GPUs that are too small.
-func TestOuter(t *testing.T) {
+func TestKeeperReceivesReadings(t *testing.T) {
 	var g nodeUsage
 	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}}, nil)
 	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: gpu.GiB}, {Total: 24 * gpu.GiB, Used: 3}}, nil)

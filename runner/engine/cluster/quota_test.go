@@ -12,7 +12,7 @@ import (
 
 // What others have counts, what is over does not, and this run's own tasks count once: by what
 // it has submitted, which may not be listed yet.
-func TestQuota(t *testing.T) {
+func TestQuotaCountsOtherJobs(t *testing.T) {
 	q := quota{most: 10}
 	rows := []Row{
 		{Name: "mine", Rest: true, State: Pending, GPUs: 2},
@@ -33,7 +33,7 @@ func TestQuota(t *testing.T) {
 
 // Without a list made with the lock nothing is submitted, and one is asked for; a full cluster is not asked all the time, and
 // leaves the lock to others.
-func TestWithin(t *testing.T) {
+func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 	open := func() *os.File {
 		f, err := os.OpenFile(filepath.Join(t.TempDir(), "../lock"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {

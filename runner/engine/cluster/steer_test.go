@@ -15,7 +15,7 @@ import (
 
 // Throttles sum to no more than the limits as far as what runs lets them, use them up, and are left alone where a change
 // would help nobody.
-func TestSplit(t *testing.T) {
+func TestThrottlesStayWithinLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		limit limits
@@ -298,7 +298,7 @@ func TestLimitsOfTwoRuns(t *testing.T) {
 }
 
 // What a list says of what the cluster was told is believed where it is certain.
-func TestCheck(t *testing.T) {
+func TestListedHoldsAreBelieved(t *testing.T) {
 	e := &entry{held: true}
 	if e.check(Row{State: Stuck}); !e.held {
 		t.Error("it is held, and not believed")
@@ -315,7 +315,7 @@ func TestCheck(t *testing.T) {
 }
 
 // An array has a name that its user recognizes and that every cluster takes.
-func TestNameOf(t *testing.T) {
+func TestArrayNames(t *testing.T) {
 	for _, tt := range []struct{ prefix, file, jobs, want string }{
 		{"", "jobs", "train", "train.jobs-0badcafe"},
 		{"", "jobs", "train-lr=0.1-s1 train-lr=0.1-s2", "train-lr=0.1-s.jobs-0badcafe"},
@@ -343,7 +343,7 @@ func TestNameOf(t *testing.T) {
 }
 
 // What an earlier run has withdrawn and could not record ends as withdrawn, and not as what the cluster says of it.
-func TestTaken(t *testing.T) {
+func TestUnrecordedWithdrawalCounts(t *testing.T) {
 	e := &entry{withdrawn: true, submit: &submit{job: "17"}}
 	if !e.unclear() {
 		t.Error("it waits in the queue for nothing")

@@ -67,7 +67,7 @@ func TestNotYetMissing(t *testing.T) {
 
 // What is listed as suspended may stand still with its keeper: that it is silent counts from then on.
 // And what was not listed for a while has not been running since before.
-func TestLearnOf(t *testing.T) {
+func TestSuspendedKeeperIsNotDead(t *testing.T) {
 	s := &submit{id: "1"}
 	c, e := &Cluster{submits: map[string]*submit{"1": s}, dialect: plain{}, out: engine.NewMailbox[engine.Event]()}, &entry{submit: s}
 	list := func(rows ...Row) {
@@ -115,7 +115,7 @@ func TestFindTorn(t *testing.T) {
 
 // A submission that is refused for now is tried again less and less often, without holding up another kind of job, and soon
 // once a job has ended.
-func TestRest(t *testing.T) {
+func TestRefusedSubmissionBacksOff(t *testing.T) {
 	c := &Cluster{
 		dialect: plain{}, live: map[string]*entry{}, refused: map[string]backoff{}, submits: map[string]*submit{}, most: arrayMost, largest: arrayMost,
 		out: engine.NewMailbox[engine.Event](), outage: outage{wrong: map[string]string{}},
@@ -183,7 +183,7 @@ func TestRefusedButBegun(t *testing.T) {
 }
 
 // A controller that hangs, so that a list takes long, fails and is asked for again, is said to hang once, and to answer once.
-func TestHangs(t *testing.T) {
+func TestHangIsReportedOnce(t *testing.T) {
 	c := &Cluster{dialect: plain{}, out: engine.NewMailbox[engine.Event]()}
 	for range 3 {
 		c.outage.begin("list")

@@ -37,7 +37,7 @@ func (a *app) tour() {
 }
 
 // topic returns what the first page of the reference that has a word says of it: the rows of its tables, and the
-// section of that name, or the one that a row leads to. It is "" for a word that no page has.
+// section of that name, or the one that a row leads to. It is "" for a word that no page has, or for a command no job key.
 func topic(word string, width int) string {
 	heading, unnamed := regexp.MustCompile(`(?m)^##+ (.*)\n`), regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	anchor := func(title string) string {
@@ -62,11 +62,11 @@ func topic(word string, width int) string {
 			if i+1 < len(titles) {
 				end = titles[i+1][0]
 			}
-			if slices.Contains(wanted, anchor(string(page[at[2]:at[3]]))) {
-				found = append(found, string(page[at[2]:end]))
+			if section := string(page[at[2]:end]); slices.Contains(wanted, anchor(string(page[at[2]:at[3]]))) {
+				found = append(slices.DeleteFunc(found, func(row string) bool { return strings.Contains(section, row[:len(row)-1]) }), section)
 			}
 		}
-		if len(found) > 0 && name != "reference/commands.md" {
+		if len(found) > 0 && name != "reference/commands.md" && (name == "reference/jobfile.md" || !slices.Contains(shownCommands(), word)) {
 			return readable(strings.Join(found, ""), width)
 		}
 	}
@@ -89,7 +89,7 @@ func readable(markdown string, width int) string {
 	for line := range strings.Lines(markdown) {
 		line = strings.TrimRight(line, "\n")
 		switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
-		case strings.HasPrefix(line, "| --"):
+		case strings.HasPrefix(strings.TrimLeft(line, "| "), "--"):
 			out = out[:len(out)-1] // the head of a table
 		case fence:
 			flush()

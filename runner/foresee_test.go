@@ -135,3 +135,47 @@ func epochs(t *testing.T, path string, takes time.Duration) {
 		f.Close()
 	}
 }
+
+// stalls is a sink that keeps the ends that a run foresees while a job of it has stalled.
+type stalls struct {
+	ends  map[time.Time]time.Time
+	other time.Time // when the last job ended that has not
+}
+
+func (s *stalls) Fact(_ int, f state.Fact) {
+	if f.Kind == state.KindEnd && f.Job != "a-7" {
+		s.other = f.Time
+	}
+}
+
+func (s *stalls) Snapshot(st *schema.Status) {
+	if e := st.Live.End; st.Run.Alive && e != nil && e.From != nil && len(e.Without) > 0 {
+		s.ends[st.Now] = e.From.Add(e.To.Sub(*e.From) / 2)
+	}
+}
+
+// A job that hangs does not move the end that is foreseen for all others.
+func TestEndStaysWithOneJobThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `jobs: [{name: "a-{seed}", matrix: {seed: 1..32}, run: "t {seed}", gpu_memory: 8GiB, share: false, stall: {output: 20s}}]`, "4x24GiB", func(l engine.Launch) Play {
+			if l.Job == "a-7" {
+				go epochs(t, l.Stdout, 0)
+				return Play{For: time.Hour}
+			}
+			go epochs(t, l.Stdout, minutes(10))
+			return Play{For: minutes(10)}
+		})
+		w.Batch.Settings.Poll, w.Batch.Settings.Learn = time.Second, true
+		s := &stalls{ends: map[time.Time]time.Time{}}
+		w.Sinks = []Sink{s}
+		w.run()
+		for at, end := range s.ends {
+			if off := end.Sub(s.other).Abs(); at.Before(s.other) && off > max(s.other.Sub(at)/10, minutes(2)) {
+				t.Errorf("%v before the end, it is foreseen %v off", s.other.Sub(at), off)
+			}
+		}
+		if len(s.ends) < 50 {
+			t.Errorf("an end was foreseen %d times", len(s.ends))
+		}
+	})
+}

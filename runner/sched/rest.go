@@ -50,7 +50,7 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 	index := c.remainingJobs()
 	for _, id := range index.ids {
 		j, spec := c.b.Jobs[id], *c.spec(id)
-		spec.Request, spec.Priority, spec.DefaultMemory, spec.LeastMemory = c.request(id), 0, false, false
+		spec.Request, spec.Priority, spec.DefaultMemory, spec.LeastMemory, spec.Prune = c.request(id), 0, false, false, jobspec.Prune{}
 		j.ID, j.Spec, j.Needs = len(r.Batch.Jobs), &spec, nil
 		for _, n := range c.b.Jobs[id].Needs {
 			if at, left := index.at[n]; left {
@@ -60,9 +60,8 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 		slices.Sort(j.Needs)
 		r.Batch.Jobs, r.Known = append(r.Batch.Jobs, j), append(r.Known, c.known(id))
 	}
-	own := map[string]bool{}
 	for i, a := range c.live.all {
-		if own[a.uniID] = true; a.job < 0 || a.start.IsZero() {
+		if a.job < 0 || a.start.IsZero() {
 			continue
 		}
 		start := state.Fact{
@@ -75,7 +74,7 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 		}
 	}
 	if c.pool != nil {
-		r.Pool, r.Seen = c.pool.Fresh(), seen.Without(func(p *gpu.Process) bool { return own[p.Attempt] })
+		r.Pool, r.Seen = c.pool.Fresh(), seen.Without(func(p *gpu.Process) bool { return p.Attempt != "" }) // some may have ended since
 	}
 	return r
 }

@@ -126,5 +126,7 @@ func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
 // Meanwhile returns the end of an attempt that no run is watching, as the next run would record
 // it. id is its job in the batch, or -1; dir is its folder; e is the end from the engine.
 func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e state.End, now sched.Now) state.Fact {
-	return sched.EndFact(a, judge(adopted(b, id, a, dir), e, ""), now)
+	at := adopted(b, id, a, dir)
+	at.reports = nil // the next run reads its log
+	return sched.EndFact(a, judge(at, e, ""), now)
 }

@@ -2,11 +2,8 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"io"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"gpurun/runner/batches"
@@ -47,20 +44,12 @@ func (c *eventsCmd) Run(a *app) error {
 	if !c.Follow {
 		return ignorePipe(s.print())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	for {
+	return a.poll(followEvery, func() (over bool, err error) {
 		// Ask before the last look, so as not to miss the end.
 		_, alive, _ := disk.Running(ref.Real, a.StateDir)
-		if err := s.print(); err != nil || !alive {
-			return ignorePipe(err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(followEvery):
-		}
-	}
+		err = s.print()
+		return err != nil || !alive, ignorePipe(err)
+	})
 }
 
 // A stream prints the facts that come to a ledger.

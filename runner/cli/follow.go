@@ -2,12 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"syscall"
 	"time"
@@ -86,24 +84,31 @@ func (c *logCmd) onlyJob(ref *batches.Ref) string {
 const followEvery = 250 * time.Millisecond
 
 func (f *follower) run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	for {
+	return f.poll(followEvery, func() (over bool, err error) {
 		// Ask before the last look, so as not to miss what was written before the end.
 		next, over := f.ask()
 		if over {
-			return f.last()
+			return true, f.last()
 		}
 		if err := f.turn(next); err != nil {
-			return err
+			return false, err
 		}
-		if err := f.print(); err != nil {
+		return false, f.print()
+	})
+}
+
+// poll calls f again and again until it is over, it fails, or a signal arrives.
+func (a *app) poll(every time.Duration, f func() (over bool, err error)) error {
+	ctx, stop := a.UntilSignal()
+	defer stop()
+	for {
+		if over, err := f(); over || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(followEvery):
+		case <-time.After(every):
 		}
 	}
 }

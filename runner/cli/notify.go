@@ -2,13 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -138,7 +135,7 @@ func (s *shownRun) leave(r *session.Run) {
 	if r.Close(); s.news == nil {
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := s.UntilSignal()
 	defer stop()
 	if s.ErrTTY {
 		t := time.AfterFunc(time.Second, func() { s.say("note", "sending notifications; Ctrl-C skips them") })

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"context"
 	"errors"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"gpurun/runner/batches"
@@ -25,13 +22,11 @@ type watcher func(s *schema.Status, silent string) error
 // watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal it
 // redraws the view; elsewhere it prints each event once.
 func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	show := a.redrawn()
 	if !a.screen().Live {
 		show = a.changes(ref)
 	}
-	for {
+	err = a.poll(watchEvery, func() (over bool, err error) {
 		// Ask before looking at the ledger, so as not to miss the last end.
 		ref.Look()
 		rep, err := ref.Ask(control.Request{Op: control.OpStatus})
@@ -40,21 +35,20 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 		case errors.As(err, &silent):
 			err = show(nil, silent.Text)
 		case err != nil && !ref.Alive:
+			ended = true
 			return true, show(nil, "")
 		case err != nil:
+			ended = true
 			return true, &batches.Failure{Code: batches.ExitState, Text: ref.Name() + ": the run does not answer: " + err.Error(), Err: err}
 		default:
 			err = show(rep.Status, "")
 		}
 		if err != nil {
-			return false, batches.Exit(batches.ExitDone) // nobody is reading
+			return true, nil // nobody is reading
 		}
-		select {
-		case <-ctx.Done():
-			return false, nil
-		case <-time.After(watchEvery):
-		}
-	}
+		return false, nil
+	})
+	return ended, err
 }
 
 // redrawn is a live view.

@@ -28,7 +28,7 @@ func (w Wish) presses() bool {
 	return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return a.nonZero() })
 }
 
-// An WishRequest is what a number of alike jobs of a Wish need.
+// A WishRequest is the request of a number of equal jobs in a Wish.
 type WishRequest struct {
 	Jobs          int    `json:"jobs"`
 	Min           int    `json:"gpus"`         // devices of each job, at least

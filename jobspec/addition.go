@@ -15,12 +15,12 @@ import (
 // last key, or is not a list with a line for each "-".
 var ErrNoPlace = errors.New("jobs is not the last list of the file")
 
-// A AlreadyThere is a job that is there already.
+// An AlreadyThere reports that the file already has the job.
 type AlreadyThere struct{ Line int }
 
 func (k *AlreadyThere) Error() string { return fmt.Sprintf("already there, on line %d", k.Line) }
 
-// An Addition is what is to be added: what a job file says of it.
+// An Addition is a job to append to a job file.
 type Addition struct {
 	Name      string     `yaml:"name,omitempty"`
 	GPUs      PlainValue `yaml:"gpus,omitempty"`

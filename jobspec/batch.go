@@ -54,7 +54,7 @@ type File struct {
 	dir string // the work dir as written
 }
 
-// Options are what the command line says about reading job files.
+// Options are the command line's options for reading job files.
 type Options struct {
 	Command    string            // "gpurun check": what reads the files, for hints; "" for a run
 	Format     string            // one of Formats; "" to detect it
@@ -98,10 +98,10 @@ func (b *Batch) Targets(all []Notify) []Notify {
 	return all
 }
 
-// LongestFirst is the order of jobs that goes by how long jobs like them took.
+// LongestFirst orders jobs by the durations of similar jobs.
 const LongestFirst = settings.LongestFirst
 
-// RealPaths returns the batch's files as the state knows them.
+// RealPaths returns the batch's files with links resolved, as the state names them.
 func (b *Batch) RealPaths() []string {
 	paths := make([]string, len(b.Files))
 	for i, f := range b.Files {
@@ -159,7 +159,7 @@ func (b *Batch) FitDefaults(devs []gpu.Device) {
 	}
 }
 
-// defaultMost is the most that a job without gpu_memory asks for.
+// defaultMost is the most that a job without gpu_memory requests.
 func defaultMost(devs []gpu.Device) gpu.Bytes {
 	if most := gpu.Largest(devs); most > 0 {
 		return most / 10 * 9

@@ -201,7 +201,7 @@ func (p *proto) mostGPUs() int {
 	return most
 }
 
-// lintBatch checks what no job reveals on its own.
+// lintBatch runs the checks that need the whole batch.
 func (l *loader) lintBatch() {
 	if !l.opts.Lint || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
 		return

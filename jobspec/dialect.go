@@ -26,8 +26,7 @@ var (
 // Formats are the words of --format.
 var Formats = []string{yamlFormat.format, blocks.format, lineList.format}
 
-// A style is what holds for jobs that do not say otherwise. A YAML file may have both native
-// jobs and experiments.
+// A style is the defaults of a kind of jobs. A YAML file may have both native jobs and experiments.
 type style struct {
 	name    string // of the dialect, for display
 	share   bool   // they may share GPUs

@@ -45,7 +45,7 @@ func ParseKey(s string) (Key, bool) {
 	return k, err == nil
 }
 
-// When tells which outcomes of a job's needs let it run.
+// When selects the outcomes of a job's needs that let it run.
 type When string
 
 const (
@@ -54,13 +54,13 @@ const (
 	Always    When = "always"  // all needs have ended
 )
 
-// A TimeoutSignal is how a job learns that its timeout is over.
+// A TimeoutSignal is the signal that a job gets when its timeout expires.
 type TimeoutSignal struct {
 	Signal string        // to those of its processes that catch it: "USR1"; "" or "TERM" for SIGTERM to all
 	Grace  time.Duration // until SIGKILL
 }
 
-// Stall says when a job counts as stalled.
+// Stall defines when a job counts as stalled.
 type Stall struct {
 	After  time.Duration // after so long without output, CPU and GPU use; 0 for never
 	Output time.Duration // after so long without output; 0 for never
@@ -73,7 +73,7 @@ type PoolUse struct {
 	N    int
 }
 
-// Retry tells whether and when to follow a failed attempt with another.
+// Retry defines whether and when a failed attempt is retried.
 type Retry struct {
 	Max          int           // retries after the first attempt; -1 for no limit
 	Delay        time.Duration // before each
@@ -109,11 +109,11 @@ func (j *Job) Line() int { return j.text().Line }
 // Params returns the job's parameters in the file's order. Callers must not modify them.
 func (j *Job) Params() []Param { return j.values().Resolved() }
 
-// values returns what is known of the job's variables before it starts.
+// values returns the job's variables that are known before it starts.
 func (j *Job) values() *expand.Values { return j.text().Matrix.Values(int(j.combo), j.Name) }
 
-// A Spec is what the scheduler needs to know about a job, shared by all expansions
-// that agree in it. Its texts are available through Job.Render.
+// A Spec is the scheduler's view of a job, shared by all expansions with equal specs. Its texts are
+// available through Job.Render.
 type Spec struct {
 	Request    gpu.Request // GPUs
 	CPUs       int         // cores to reserve

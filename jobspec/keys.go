@@ -10,8 +10,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A JobKey is a key of a job: how its value becomes a part of the job's Spec, and what becomes of it where
-// a cluster chooses the GPUs. One in a mapping has the name of that before it: retry.max.
+// A JobKey is a key of a job: how its value becomes a part of the job's Spec, and how it maps to a
+// cluster. A key in a mapping is prefixed with the mapping's name: retry.max.
 type JobKey struct {
 	Name    string
 	list    bool                                    // its value may be a list
@@ -50,7 +50,7 @@ func in(key string) JobKey { return JobKey{Name: key, mapping: true} }
 // or has a key be a mapping, too.
 func (k JobKey) or() JobKey { k.mapping = true; return k }
 
-// lost says what is noted on a cluster where the key has no effect, or else what to do instead of it.
+// lost sets the note or the alternative for a key without effect on a cluster.
 func (k JobKey) lost(note, cure string, used func(*Job, *settings.Settings) bool) JobKey {
 	k.Note, k.Cure, k.Used = note, cure, used
 	return k

@@ -32,7 +32,7 @@ type lineReader struct {
 }
 
 // parseLines reads a list of commands. Every line that is no comment becomes a job or a problem.
-// note says what was taken off; it has no text if nothing was.
+// note reports the prefixes that were removed, if any.
 func parseLines(file string, data []byte) (jobs []commandLine, problems []source.Problem, note source.Problem) {
 	r := &lineReader{file: file, names: map[string]int{}}
 	for _, l := range splitLines(data) {
@@ -45,7 +45,7 @@ func parseLines(file string, data []byte) (jobs []commandLine, problems []source
 	return r.lines, r.problems, note
 }
 
-// words says what was taken off, and off which lines.
+// words describes what was removed, and from which lines.
 func (r *lineReader) words() string {
 	text := strings.Join(r.taken, " and ") + " removed from this line"
 	switch r.trimmed {
@@ -136,14 +136,13 @@ func (r *lineReader) took(l commandLine, what []string) {
 	}
 }
 
-// Longest parts of a line in a name: its beginning says what runs, its end with which
-// arguments.
+// Longest parts of a line in a name: its beginning names the program, its end the arguments.
 const (
 	headLength = 20
 	tailLength = 28
 )
 
-// lineName names a line by what it says and by its hash.
+// lineName names a line by its text and its hash.
 func lineName(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return cmp.Or(shortened(slugOf(text)), "line") + "-" + hex.EncodeToString(sum[:4])

@@ -67,8 +67,7 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
-// UserSettings returns the settings of somebody whose own defaults are in this file, under
-// those that flags give.
+// UserSettings returns the settings of a user whose defaults are in this file, overridden by flags.
 func UserSettings(path string, flags map[string]string) (Settings, error) {
 	l := newLoader(Options{})
 	s, _ := settings.Merge(settings.Defaults(), settings.FromFlags(flags, &l.out), nil, settings.FromUser(path, ourKeys(), jobKeys, &l.out), &l.out)

@@ -25,7 +25,7 @@ const (
 	Min    = expand.Min
 )
 
-// Metrics returns the numbers that the job file says a job leaves behind, without paths.
+// Metrics returns the metrics that the job file declares, without paths.
 func (j *Job) Metrics() []Metric { return j.text().Metrics }
 
 // Entry returns where the job is in its file, the same for all jobs of one matrix: its line
@@ -188,7 +188,7 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 // digits is what matches a number in a regular expression.
 var digits = regexp.MustCompile(`(?:-\?)?(?:(?:\[[^\]]*\d[^\]]*\]|\\d)[+*?]?(?:\\\.)?)+`)
 
-// grouped puts what matches the last number of a regular expression into a group, or adds one.
+// grouped puts the last number of a regular expression into a group, or appends such a group.
 func grouped(text string) string {
 	if found := digits.FindAllStringIndex(text, -1); found != nil {
 		at := found[len(found)-1]

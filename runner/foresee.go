@@ -22,9 +22,9 @@ type foresight struct {
 }
 
 const (
-	// foreseeEvery is how often to look at least.
+	// foreseeEvery is the shortest interval between estimates.
 	foreseeEvery = 2 * time.Second
-	// foreseeShare is one part in so many of its time that this may take a run.
+	// Estimates may take 1/foreseeShare of a run's time.
 	foreseeShare = 50
 )
 

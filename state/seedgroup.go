@@ -137,8 +137,8 @@ func Quantile(seconds []float32, part float64) time.Duration {
 	return time.Duration(float64(sorted[max(at, 0)]) * float64(time.Second))
 }
 
-// Memory returns what to set aside on each GPU for a job of the group, and how many
-// runs say so; 0 if too few do.
+// Memory returns the memory to reserve on each GPU for a job of the group, and the number of runs
+// it is based on; 0 if there are too few.
 func (f *SeedGroup) Memory() (memory gpu.Bytes, runs int) {
 	if f == nil || len(f.Peaks) < LearnFrom {
 		return 0, 0

@@ -30,7 +30,7 @@ const (
 	prefix = "gpurun-"
 )
 
-// Limits on what is read from others. Honest use reaches none of them.
+// Limits on other users' files. Honest use reaches none of them.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
 	maxNames   = 4096     // in one user's folders

@@ -169,7 +169,7 @@ func TestTells(t *testing.T) {
 	}
 }
 
-// Where the kernel does not let a user watch anything, changes are told all the same.
+// Changes are reported even if the kernel does not let the user watch any folder.
 func TestWatchWithoutInotify(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be several users")

@@ -23,7 +23,7 @@ type identities struct {
 	silent time.Time         // when last no directory service answered
 }
 
-// forget has everybody looked up again, for another version of the file.
+// forget clears the cache, so that a new version of the file looks up all users again.
 func (i *identities) forget() {
 	i.groups, i.gids, i.told = map[int][]string{}, map[string]string{}, map[string]bool{}
 }

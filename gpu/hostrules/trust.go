@@ -36,7 +36,7 @@ func trusted(at Place) ([]byte, error) {
 	return content(fd, at.Path)
 }
 
-// anyones reads a file that anybody may have written.
+// anyones reads a file without trusting its writer.
 func anyones(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func content(fd int, path string) ([]byte, error) {
 	return data, nil
 }
 
-// owned returns an error unless what is open belongs to a user and nobody else can write to it.
+// owned returns an error unless an open file belongs to a user and no other user can write to it.
 // An access list that lets others write shows in the mode of the group.
 func owned(owner, fd int, path string) error {
 	var st unix.Stat_t

@@ -41,7 +41,7 @@ type Prober interface {
 	// Placed tells a simulation, the only one who needs to be told, that an attempt is on
 	// the devices of g, or that its memory now belongs to pid.
 	Placed(uniID string, pid int, g gpu.Grant)
-	// Removed tells it that an attempt has ended.
+	// Removed reports that an attempt has ended.
 	Removed(uniID string)
 	// Close releases the driver.
 	Close() error

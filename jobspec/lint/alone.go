@@ -43,7 +43,7 @@ func Alone(text string) (l CommandLine) {
 	return l
 }
 
-// A Word is a word of a line, or what stands between two.
+// A Word is a word of a line, or the text between two words.
 type Word struct {
 	Text string
 	Raw  bool // in the shell's own spelling: an operator, or what the shell expands

@@ -33,7 +33,7 @@ type Expansion struct {
 	Combo int     // which expansion of its matrix it is
 }
 
-// A batchChecker checks what no job reveals on its own.
+// A batchChecker runs the checks that need the whole batch.
 type batchChecker struct {
 	*Checker
 	Batch
@@ -41,7 +41,7 @@ type batchChecker struct {
 	made  *producers
 }
 
-// CheckBatch checks what no job reveals on its own.
+// CheckBatch runs the checks that need the whole batch.
 func (c *Checker) CheckBatch(batch Batch) {
 	b := &batchChecker{Checker: c, Batch: batch}
 	b.sameOutput()

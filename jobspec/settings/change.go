@@ -8,11 +8,11 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Live returns the settings that may change while a run goes on.
+// Live returns the settings that may change during a run.
 func Live() []string { return named(func(d Def) bool { return d.live }) }
 
-// Change returns the settings with other values, spelled as flags spell them, or what is
-// wrong with these.
+// Change returns the settings with new values, written as for flags. The error describes invalid
+// values.
 func (s Settings) Change(values map[string]string) (Settings, error) {
 	var out source.Report
 	flags := map[string]string{}
@@ -39,5 +39,5 @@ func (s Settings) Change(values map[string]string) (Settings, error) {
 	return s, nil
 }
 
-// Shown returns the value of a setting as people see it.
+// Shown formats the value of a setting for display.
 func (s *Settings) Shown(name string) string { return shown(name, def(name).Show(s)) }

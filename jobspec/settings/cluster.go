@@ -29,7 +29,7 @@ var clusterKeys = map[string]func(string) error{
 // CheckClusterKey checks the value of a key that a job has of its own.
 func CheckClusterKey(key, text string) error { return clusterKeys[key](text) }
 
-// only are the keys that one engine has, with what another has instead.
+// only lists the keys that only one engine has, with the other engines' alternative.
 var only = []struct{ key, engine, hint string }{
 	{"partition", "slurm", "Grid Engine has queues: set queue"},
 	{"qos", "slurm", "remove it, or see whether a project does the same: set project"},
@@ -41,7 +41,7 @@ var only = []struct{ key, engine, hint string }{
 	{"memory_resource", "sge", "remove it: Slurm takes the memory of a job as it is"},
 }
 
-// models.NAME says what a cluster calls a model of GPU.
+// models.NAME is a cluster's name for a GPU model.
 const modelKey = "models."
 
 // ownArguments are arguments of a submission that gpurun sets, by engine.
@@ -57,7 +57,7 @@ var ownArguments = map[string][]string{
 	},
 }
 
-// unset are those of these that gpurun does not set, by engine and name, with what to do instead.
+// unset lists the ownArguments that gpurun does not set, by engine and name, with the alternative.
 var unset = map[string]string{
 	"slurm -N": oneTask, "slurm --nodes": oneTask, "slurm -n": oneTask, "slurm --ntasks": oneTask,
 	"slurm -d": "use needs", "slurm --dependency": "use needs", "sge -hold_jid": "use needs", "sge -hold_jid_ad": "use needs",

@@ -8,9 +8,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Merge lays what flags, files and the user set over base, the strongest first. It also
-// returns what applies, by name. A setting that two files of the batch give differently is a
-// problem, unless a flag decides it.
+// Merge overrides base with the settings of flags, files and the user, the strongest first. It also
+// returns the effective ones by name. It reports a setting that two files of the batch give
+// differently, unless a flag overrides it.
 func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *source.Report) (Settings, map[string]Given) {
 	applies, rank := map[string]Given{}, map[string]int{}
 	for i, lists := range [][][]Given{{flags}, files, {user}} {
@@ -84,7 +84,7 @@ func checkBounds(applies map[string]Given, out *source.Report) {
 	out.Add(at.problem(fmt.Sprintf("min_gpus %d (%s) is more than max_gpus %d (%s)", least, low.Source(), most, high.Source()), ""))
 }
 
-// checkLearned refuses an order by what was learned where nothing is.
+// checkLearned refuses order: longest-first if learning is off.
 func checkLearned(applies map[string]Given, out *source.Report) {
 	order, learn := applies["order"], applies["learn"]
 	if def("order").canonical(order.Text) != LongestFirst || learn.Name == "" || def("learn").canonical(learn.Text) == "true" {

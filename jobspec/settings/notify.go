@@ -17,8 +17,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Notify is somebody who gets news of a run. Its URL may contain a secret: only where it
-// is sent may it be seen.
+// A Notify is a notification target. Its URL may contain a secret and is shown only to that target.
 type Notify struct {
 	URL         string        `json:"url,omitempty"`     // as written, with $VARIABLES; "" with Command
 	Command     string        `json:"command,omitempty"` // for sh, which gets the news on stdin
@@ -29,10 +28,10 @@ type Notify struct {
 // News are the kinds of news.
 var News = []string{"done", "first_failure", "failure", "gpus_free", "stalled"}
 
-// JobNews are those of one job, all of which its own targets get unless on says something else.
+// JobNews lists the events of one job. The job's own targets get all of them unless on is set.
 var JobNews = []string{"success", "failure", "stalled"}
 
-// usualNews is what is sent unless on says something else.
+// usualNews lists the events that are sent unless on is set.
 var usualNews = []string{"done", "first_failure", "stalled"}
 
 // services are those that a URL is for, by its host or the end of it.

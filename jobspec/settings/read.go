@@ -12,14 +12,14 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Given is a setting that somebody wrote, as text, with its position.
+// A Given is a setting as written, with its position.
 type Given struct {
 	Name, Text string
 	File       string // as in messages
 	Line, Col  int
 }
 
-// Source names the place for people.
+// Source describes the position.
 func (g Given) Source() string {
 	if g.Line == 0 {
 		return g.File

@@ -1,5 +1,5 @@
-// Package settings reads what applies to a whole batch, from flags, job files and the user's
-// own defaults, and says where each setting comes from.
+// Package settings reads the settings of a batch from flags, job files and the user's defaults, and
+// records the source of each.
 package settings
 
 import (
@@ -46,7 +46,7 @@ type Settings struct {
 	Sources []Setting // every setting with its origin, for plan -v, in the order of the reference
 }
 
-// A Pool is something that only so many jobs may use at once, in units of its own.
+// A Pool is a resource that jobs share, in units of its own.
 type Pool struct {
 	Name string
 	Size int
@@ -57,7 +57,7 @@ type Setting struct {
 	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
 }
 
-// LongestFirst is the order that goes by what was learned.
+// LongestFirst orders jobs by learned durations.
 const LongestFirst = "longest-first"
 
 // Defaults returns the defaults of the reference.

@@ -12,7 +12,7 @@ import (
 )
 
 // Keys of other tools are answered with ours and the user's own value: someone who
-// wrote time: 12:00:00 is told to write timeout: 12h.
+// wrote time: 12:00:00 gets the hint to write timeout: 12h.
 
 // An inOurWords translates another tool's value for a hint.
 type inOurWords func(v *yaml.Node) string

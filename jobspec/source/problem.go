@@ -30,8 +30,7 @@ func (p Problem) Because(err error) Problem {
 	return p
 }
 
-// A Fault is what is wrong with a value or a file, and the cure, where the place is not
-// known.
+// A Fault is an error in a value or a file, with a fix, but without a position.
 type Fault struct{ Text, Hint string }
 
 func (f *Fault) Error() string { return f.Text }
@@ -83,7 +82,7 @@ type Report struct {
 	seen     map[Problem]bool
 }
 
-// Note tells that a file is about to be read, or would be if it were there.
+// Note reports that a file is about to be read, or would be if it existed.
 func (r *Report) Note(path string) {
 	if r.Reading != nil {
 		r.Reading(path)

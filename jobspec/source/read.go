@@ -76,7 +76,7 @@ func openError(err error) error {
 	return Faultf("", "cannot be read: %s", err)
 }
 
-// nearFile asks whether a file beside path was meant, or returns "".
+// nearFile suggests a file beside path with a similar name, or returns "".
 func nearFile(path string) string {
 	if path == "" {
 		return "the name is empty: is a shell variable unset?"

@@ -16,10 +16,10 @@ import (
 // it has to end once it was asked to. Tests cannot wait for that.
 var patience, farewell = 55 * time.Second, 3 * time.Second
 
-// maxOutput bounds what a command prints.
+// maxOutput bounds a command's output.
 const maxOutput = 64 << 20
 
-// An answer is what a command has printed, and its exit status.
+// An answer is a command's output and exit status.
 type answer struct {
 	code     int
 	out, err []byte
@@ -59,7 +59,7 @@ func (s *server) run(ctx context.Context, free bool, args []string) (answer, err
 	return a, nil
 }
 
-// A limited buffer takes no more than so many bytes, and tells nobody.
+// A limited buffer silently drops bytes beyond its limit.
 type limited struct {
 	bytes.Buffer
 	most int
@@ -88,7 +88,7 @@ func (s *server) document(ctx context.Context, args []string, show listing) (map
 	return doc, nil
 }
 
-// said runs a command that says what it has done.
+// said runs a command that reports its effect in words.
 func (s *server) said(ctx context.Context, free bool, args []string) (Said, error) {
 	a, err := s.run(ctx, free, args)
 	if err != nil {
@@ -100,12 +100,12 @@ func (s *server) said(ctx context.Context, free bool, args []string) (Said, erro
 	return Said{s.text(a.out)}, nil
 }
 
-// Said is what a command has done, in words.
+// Said describes a command's effect in words.
 type Said struct {
 	Said string `json:"said" jsonschema:"what was done, in words"`
 }
 
-// text returns what a command has printed for people.
+// text returns a command's output as text.
 func (s *server) text(printed []byte) string {
 	return strings.TrimSpace(s.tidy(string(printed)).(string))
 }
@@ -125,7 +125,7 @@ func (s *server) parse(a answer, show listing) map[string]any {
 // codes name exit statuses in problems, as gpurun does.
 var codes = map[int]string{1: "failed", 2: "usage", 4: "state", 70: "internal", 75: "not_yet", 124: "gave_up", 130: "interrupted", 143: "interrupted"}
 
-// failed returns why a command has failed: its problems, else what it said.
+// failed returns why a command has failed: its problems, or else its text.
 func (s *server) failed(a answer) error {
 	if doc := s.parse(a, listing{}); doc["problems"] != nil {
 		b, err := json.Marshal(doc)

@@ -51,7 +51,7 @@ func (l *lines) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// refuse answers a line that nobody can be told to have sent.
+// refuse answers a line whose sender is unknown.
 func (l *lines) refuse(code int, text string) error {
 	_, err := fmt.Fprintf(l.out, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`+"\n", code, text)
 	return err

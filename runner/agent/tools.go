@@ -15,7 +15,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// tools offers what is allowed.
+// tools registers the allowed tools.
 func (s *server) tools(m *mcp.Server) {
 	offer(s, m, tool{name: "check", about: "Report every mistake and warning in a job file. Starts nothing."}, documentOf[schema.Problems], s.check)
 	offer(s, m, tool{name: "plan", about: "Show which jobs of a job file would run, why, and with which commands. Starts nothing. Call it before run: if more would run again than you expect, find out why first."}, documentOf[schema.Status], s.plan)
@@ -32,7 +32,7 @@ func (s *server) tools(m *mcp.Server) {
 	offer(s, m, tool{name: "retry", needs: Control, about: "Restart failed jobs of a live run now."}, documentOf[Said], s.retry)
 }
 
-// A tool is what a client is told of one.
+// A tool is the description of a tool for clients.
 type tool struct {
 	name, about string
 	needs       string // "": it only looks
@@ -83,7 +83,7 @@ func loosen(s *jsonschema.Schema) {
 	loosen(s.AdditionalProperties)
 }
 
-// Inputs. What the command line also knows and an agent has no use for is not here.
+// Inputs, without the options of the command line that agents do not need.
 type (
 	fileIn struct {
 		File string `json:"file" jsonschema:"the job file"`

@@ -85,7 +85,7 @@ type moved struct {
 	hours    float64
 }
 
-// Moved finds the results that a batch that never ran has under the name of a file that is gone.
+// Moved finds the results of a batch that never ran under its file's former name.
 func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most moved) {
 	if len(b.Files) != 1 || !h.Empty() || len(h.Open) > 0 {
 		return most

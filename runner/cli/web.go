@@ -250,8 +250,8 @@ func (l ownOnly) Accept() (net.Conn, error) {
 	}
 }
 
-// tell prints how to open the page. The tokens are printed on a terminal only: what else
-// receives the output may keep it.
+// tell prints how to open the page. It prints the tokens only on a terminal, because any other
+// reader of the output may store it.
 func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 	if !strings.HasPrefix(where, "http") {
 		fmt.Fprintf(a.out, "listening on %s; send Authorization: Bearer and the token in %s\n", where, strings.Join(files, " or (for control) "))

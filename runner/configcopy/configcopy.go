@@ -30,7 +30,7 @@ const holdWait = 2 * time.Second
 type Copy struct {
 	Path    string
 	Lock    string      // its lock file; "" for a file that is never replaced, as its name is made from its content
-	Mode    os.FileMode // what its mode has at most
+	Mode    os.FileMode // the most permissions it may have
 	Content []byte
 }
 

@@ -4,7 +4,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Bounds on curves: a browser shows no more than so many points of one, and of all.
+// Bounds on the points of one curve, and of all, that keep the page fast.
 const (
 	maxPoints    = 400
 	minPoints    = 16

@@ -119,7 +119,7 @@ func (c *Core) readHandOvers() (reading bool) {
 		reading = reading || h.open && h.out
 	}
 	if len(ids) > 0 {
-		// If other jobs are there, free memory alone does not tell whose it is.
+		// If other jobs are there, free memory alone does not show which job freed it.
 		c.do(Read{UUIDs: ids, Processes: list || c.pool.StillInUse(ids)})
 	}
 	return reading

@@ -22,7 +22,7 @@ func Legible(s string) string {
 	return string(text)
 }
 
-// Exact returns the string of which Legible made s.
+// Exact undoes Legible.
 func Exact(s string) string {
 	text, ok := strings.CutPrefix(s, asBytes)
 	if !ok {

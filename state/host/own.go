@@ -104,7 +104,7 @@ func Strange(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
 }
 
-// ownUsual is what gpurun's own files seldom exceed.
+// ownUsual is the usual size limit of gpurun's own files.
 const ownUsual = 8 << 10
 
 // ReadOwn reads at most limit bytes of one of gpurun's own files.

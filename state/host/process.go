@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Stat is what /proc/PID/stat says of a process, proc(5).
+// A Stat is the content of a process's /proc/PID/stat, proc(5).
 type Stat struct {
 	PID     int
 	State   byte // 'R', 'S', 'T', 'Z', …
@@ -91,7 +91,7 @@ func Status(dir string) (command string, uid int, err error) {
 	return command, uid, nil
 }
 
-// Alive reports whether a process exists, whoever owns it.
+// Alive reports whether a process exists, regardless of its owner.
 func Alive(pid int) bool {
 	err := unix.Kill(pid, 0)
 	return err == nil || err == unix.EPERM

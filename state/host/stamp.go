@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// A Stamp tells two versions of a file apart; all missing files have the same.
+// A Stamp distinguishes versions of a file; all missing files have the same stamp.
 type Stamp struct {
 	dev, ino uint64
 	size     int64

@@ -61,7 +61,7 @@ type History struct {
 	Attempts []AttemptRow `json:"attempts"` // oldest first; null without jobs
 }
 
-// RunRow is what became of one run.
+// RunRow is the result of one run.
 type RunRow struct {
 	N          int                 `json:"n"`      // its number, for --run
 	ID         *string             `json:"id"`     // likewise; null in older ledgers

@@ -68,7 +68,7 @@
 //     files written, removed, or closed because their holder died; not files read, or
 //     readers would wake each other. An offer to this run, or the claim of a run that it
 //     has offered something, is told at once, a wish within 100 ms, anything else once a
-//     second at most, as Noticed. Where a user may watch no more folders, claims are read
+//     second at most, as ClaimsChanged. Where a user may watch no more folders, claims are read
 //     once a second. A folder with over 1,000 events in a second is left alone for the rest
 //     of it; reading on news takes at most 5% of a core, 25% for offers.
 //   - The order is: publish, then read all others. If two runs claim at once, at least one

@@ -13,7 +13,7 @@ import (
 	"gpurun/state"
 )
 
-// plain calls tasks "17.3", and commands what they do.
+// plain is a dialect with tasks such as "17.3", and commands named for their effect.
 type plain struct{ Dialect }
 
 func (plain) Name() string                                    { return "plain" }
@@ -22,7 +22,7 @@ func (plain) Answer(string, string) (string, Refusal, string) { return "", Uncle
 func (plain) Task(job string, n int) string                   { return job + "." + strconv.Itoa(n) }
 func (plain) ByHand(what []string) string                     { return "cancel " + strings.Join(what, " ") }
 
-// A job of which no attempt is open is cancelled as a whole: thousands of tasks with one command.
+// A job without open attempts is cancelled as a whole: thousands of tasks with one command.
 func TestWholeJobIsCancelledByOneName(t *testing.T) {
 	over, open := &submit{id: "a", job: "17"}, &submit{id: "b", job: "18", open: 1}
 	coming, unknown := &submit{id: "c", name: "gr-c", busy: true}, &submit{id: "d", name: "gr-d"}
@@ -57,8 +57,8 @@ func TestWholeJobIsCancelledByOneName(t *testing.T) {
 	}
 }
 
-// What a run does not have may be another's: an earlier one had more job files. It is left alone
-// until it is over.
+// A task that this run does not have may belong to another run, if an earlier one had more job
+// files. It is not cancelled until it is over.
 func TestTasksOfOtherRunsAreKept(t *testing.T) {
 	over := map[string]func(dir string) error{
 		"void":             func(dir string) error { return claim(dir, voidMark) },

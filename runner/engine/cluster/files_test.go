@@ -21,7 +21,7 @@ import (
 	"gpurun/state"
 )
 
-// Whoever claims first has it, however many try at once: a node, or a run that voids it.
+// Only one concurrent claim succeeds: a node's, or that of a run that forbids the start.
 func TestOneClaimWins(t *testing.T) {
 	for range 50 {
 		dir := t.TempDir()
@@ -45,7 +45,7 @@ func TestOneClaimWins(t *testing.T) {
 	}
 }
 
-// Once a run has let go of an attempt's folder no node can begin it.
+// Once a run has removed an attempt's folder, no node can begin it.
 func TestNoFolderNoClaim(t *testing.T) {
 	if err := claim(filepath.Join(t.TempDir(), "gone"), "node1 7_0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
@@ -78,7 +78,8 @@ func preparer() *Cluster {
 	return &Cluster{Config: engine.Config{Environ: []string{"HOME=/h"}, Go: func(f func()) { go f() }}, dialect: named{name: "slurm"}}
 }
 
-// An attempt that is stopped while its submission is prepared has lost its folder. The others go on.
+// An attempt that is stopped while its submission is prepared has lost its folder. The others
+// continue.
 func TestPrepareStopped(t *testing.T) {
 	s, batch := prepared(t, 3)
 	if err := errors.Join(os.Remove(filepath.Join(batch[0].Dir, wire.StatusFile)), os.RemoveAll(batch[1].Dir)); err != nil {
@@ -125,7 +126,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// What a node writes leaves everything else as it was.
+// A node changes only its own part of the status file.
 func TestNodeWritesOnlyItsPart(t *testing.T) {
 	s, batch := prepared(t, 1)
 	dir, want := batch[0].Dir, place{Engine: "slurm", Submit: s.dir, GPUs: 2}
@@ -233,7 +234,8 @@ func TestPrecedenceOfVariables(t *testing.T) {
 	}
 }
 
-// A job gets what its node has set or changed, but Grid Engine's daemon says nothing of what gpurun has.
+// A job gets the variables that its node has set or changed. Grid Engine's daemon does not override
+// gpurun's.
 func TestJobGetsNodeVariables(t *testing.T) {
 	login := []string{"A=1", "B=1", "HOME=/h", "TMPDIR=/t"}
 	env := []string{"A=1", "B=2", "C=3", "HOME=/node", "TMPDIR=/node", "SHLVL=1", "SGE_ROOT=/r"}
@@ -265,8 +267,8 @@ func TestUnknownGPUsAreRefused(t *testing.T) {
 	}
 }
 
-// What a node says in a variable of its own is heeded if it is numbers of GPUs, and if CUDA's own
-// says nothing: by a task, and by the shell before a command that no task runs.
+// A node's own variable selects the GPUs if it lists their numbers and CUDA_VISIBLE_DEVICES is
+// empty: for a task, and in the shell before a command without a task.
 func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 	path := "PATH=" + os.Getenv("PATH")
 	for _, c := range []struct {

@@ -125,7 +125,7 @@ func TestRealRescheduled(t *testing.T) {
 	}
 }
 
-// One that has to wait then for its turn is not taken for cancelled.
+// A rescheduled job that waits in the queue again does not count as cancelled.
 func TestRealQueuedAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for two queues")
@@ -194,7 +194,7 @@ var sgeWaiting = []Fate{
 	},
 }
 
-// A job that Grid Engine has set aside ends with its reason, and is not left there.
+// A job that Grid Engine has set aside ends with its reason, and leaves the queue.
 func TestRealSetAside(t *testing.T) {
 	broken := filepath.Join(sgeFolder, "run/broken") // has the prolog say so
 	breakIt := func(b *Bench) {

@@ -35,8 +35,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// A process of the attempt on another GPU is found, and it is sure that it does not belong there if the cluster gave
-// the GPUs by UUID, or none.
+// A process of the attempt on another GPU is found. It is surely a stray if the cluster reports the
+// task's GPUs by UUID, or gave it none.
 func TestStrayProcessIsFound(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = []string{"GPURUN_UNI_ID=u1"}
@@ -73,8 +73,8 @@ func TestStrayProcessIsFound(t *testing.T) {
 	}
 }
 
-// The keeper hears of the GPUs between other letters, keeps the last word, and does not begin on
-// GPUs that are too small.
+// The keeper receives readings of the GPUs between other messages, keeps the last one, and does not
+// begin on GPUs that are too small.
 func TestKeeperReceivesReadings(t *testing.T) {
 	var g nodeUsage
 	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}}, nil)

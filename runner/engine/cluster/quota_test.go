@@ -10,8 +10,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// What others have counts, what is over does not, and this run's own tasks count once: by what
-// it has submitted, which may not be listed yet.
+// Other jobs count, ended ones do not, and this run's own tasks count once, even if they are not
+// listed yet.
 func TestQuotaCountsOtherJobs(t *testing.T) {
 	q := quota{most: 10}
 	rows := []Row{
@@ -31,8 +31,8 @@ func TestQuotaCountsOtherJobs(t *testing.T) {
 	}
 }
 
-// Without a list made with the lock nothing is submitted, and one is asked for; a full cluster is not asked all the time, and
-// leaves the lock to others.
+// Without a list made under the lock nothing is submitted, and one is requested. With a full
+// cluster, lists stay rare and other runs get the lock.
 func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 	open := func() *os.File {
 		f, err := os.OpenFile(filepath.Join(t.TempDir(), "../lock"), os.O_RDWR|os.O_CREATE, 0o600)

@@ -13,8 +13,8 @@ import (
 	"gpurun/state"
 )
 
-// FolderGone checks what becomes of jobs whose folders somebody removes, while they wait and while they run: none is left
-// open, and none runs twice at a time.
+// FolderGone checks that jobs whose folders are removed, while they wait or run, end, and that none
+// runs twice at a time.
 func (s *Site) FolderGone(t *testing.T) {
 	attempt := func(b *Bench, job string) string {
 		return ".gpurun/jobs.yaml/attempts/" + b.Facts(state.KindStart)[job][0].UniID

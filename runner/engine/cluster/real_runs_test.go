@@ -292,8 +292,8 @@ jobs:
 	}
 }
 
-// Hangs checks that while the controller, or a command of it, hangs, the view goes on and says so, and Ctrl-C
-// answers.
+// Hangs checks that while the controller, or one of its commands, hangs, the view continues and
+// reports it, and Ctrl-C works.
 func (s *Site) Hangs(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -336,8 +336,8 @@ jobs:
 	}
 }
 
-// TakenBack checks that what a run takes back leaves the cluster, also one that is busy, and that a run says what it
-// could not take back. Nothing may start meanwhile.
+// TakenBack checks that withdrawn tasks leave the cluster, even a busy one, and that a run reports
+// the tasks that it could not withdraw. Nothing may start meanwhile.
 func (s *Site) TakenBack(t *testing.T) {
 	submit, cancel := s.Commands[0], s.Commands[2]
 	const fails = `echo x >>asked; echo "the controller is busy" >&2; exit 1`

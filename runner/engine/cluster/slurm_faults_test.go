@@ -74,7 +74,7 @@ func TestRealCrashed(t *testing.T) {
 	}}, Nothing, Nothing)
 }
 
-// A job that waits for what no node has any more ends with the reason, and is not left there.
+// A job whose request no node can satisfy any more ends with the reason, and leaves the queue.
 func TestRealNever(t *testing.T) {
 	feature := func(b *Bench, name string) {
 		for _, n := range []string{"node1", "node2"} {
@@ -97,8 +97,8 @@ func TestRealNever(t *testing.T) {
 	}, unblock)
 }
 
-// What was cancelled while nobody watched, and is forgotten since, is submitted again: nobody knows any more what became
-// of it.
+// A job that was cancelled while no run watched, and then forgotten, is submitted again, because its
+// end is unknown.
 func TestRealForgotten(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until Slurm forgets")

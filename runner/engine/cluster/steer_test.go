@@ -13,8 +13,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// Throttles sum to no more than the limits as far as what runs lets them, use them up, and are left alone where a change
-// would help nobody.
+// The sum of the throttles uses up the limits without exceeding them, if running tasks permit. A
+// throttle stays if a change would help no array.
 func TestThrottlesStayWithinLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -58,7 +58,7 @@ func (steerable) Order(do Order, what []string, n int) Command {
 	return Command{Args: args}
 }
 
-// What the cluster is told, in which order, until it has been told all.
+// The sequence of commands to the cluster, until it has all of them.
 func TestOrders(t *testing.T) {
 	type job struct {
 		tasks, throttle int
@@ -181,8 +181,8 @@ func (steerable) Answer(stdout, _ string) (string, Refusal, string) {
 	return strings.TrimSpace(stdout), Unclear, ""
 }
 
-// What an earlier version has submitted, which kept no record of holds, is not held for that, and
-// can be steered.
+// A submission of an earlier version, without a record of holds, counts as not held and can be
+// steered.
 func TestOrdersOfAnEarlierVersion(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -297,7 +297,7 @@ func TestLimitsOfTwoRuns(t *testing.T) {
 	}
 }
 
-// What a list says of what the cluster was told is believed where it is certain.
+// A list's report of holds and throttles is believed if it is certain.
 func TestListedHoldsAreBelieved(t *testing.T) {
 	e := &entry{held: true}
 	if e.check(Row{State: Stuck}); !e.held {
@@ -342,7 +342,8 @@ func TestArrayNames(t *testing.T) {
 	}
 }
 
-// What an earlier run has withdrawn and could not record ends as withdrawn, and not as what the cluster says of it.
+// An attempt whose withdrawal an earlier run could not record ends as withdrawn, regardless of the
+// cluster's report.
 func TestUnrecordedWithdrawalCounts(t *testing.T) {
 	e := &entry{withdrawn: true, submit: &submit{job: "17"}}
 	if !e.unclear() {

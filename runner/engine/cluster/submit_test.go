@@ -15,8 +15,8 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// A submission that this run is preparing, or that any process may still be making, is never
-// taken for one that the cluster has forgotten.
+// A submission that is being prepared, or may still be in progress, never counts as forgotten by
+// the cluster.
 func TestIsCalling(t *testing.T) {
 	s := &submit{dir: t.TempDir(), busy: true}
 	if !s.isCalling() {
@@ -65,8 +65,8 @@ func TestNotYetMissing(t *testing.T) {
 	}
 }
 
-// What is listed as suspended may stand still with its keeper: that it is silent counts from then on.
-// And what was not listed for a while has not been running since before.
+// The keeper of a suspended attempt may be suspended too, so its silence counts from then on. And an
+// attempt that was not listed for a while has not been running since before.
 func TestSuspendedKeeperIsNotDead(t *testing.T) {
 	s := &submit{id: "1"}
 	c, e := &Cluster{submits: map[string]*submit{"1": s}, dialect: plain{}, out: engine.NewMailbox[engine.Event]()}, &entry{submit: s}
@@ -113,8 +113,8 @@ func TestFindTorn(t *testing.T) {
 	}
 }
 
-// A submission that is refused for now is tried again less and less often, without holding up another kind of job, and soon
-// once a job has ended.
+// A temporarily refused submission is retried less and less often, does not block other kinds of
+// jobs, and is retried soon after a job has ended.
 func TestRefusedSubmissionBacksOff(t *testing.T) {
 	c := &Cluster{
 		dialect: plain{}, live: map[string]*entry{}, refused: map[string]backoff{}, submits: map[string]*submit{}, most: arrayMost, largest: arrayMost,
@@ -152,8 +152,8 @@ func TestRefusedSubmissionBacksOff(t *testing.T) {
 	}
 }
 
-// A batch of which a node has begun an attempt was accepted, even if the answer was a refusal: nothing of it is
-// submitted again.
+// If a node has begun an attempt, its batch was accepted, even if the answer was a refusal: no part
+// of it is submitted again.
 func TestRefusedButBegun(t *testing.T) {
 	for _, is := range []Refusal{Never, Fewer, Full, Later, Unreachable} {
 		s, batch := prepared(t, 2)
@@ -182,7 +182,7 @@ func TestRefusedButBegun(t *testing.T) {
 	}
 }
 
-// A controller that hangs, so that a list takes long, fails and is asked for again, is said to hang once, and to answer once.
+// If a controller hangs and lists fail repeatedly, the hang is reported once, and its end once.
 func TestHangIsReportedOnce(t *testing.T) {
 	c := &Cluster{dialect: plain{}, out: engine.NewMailbox[engine.Event]()}
 	for range 3 {

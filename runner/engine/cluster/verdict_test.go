@@ -90,8 +90,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What may still run is never said to have been void, and no end that is not the job's own
-// spends a retry.
+// An attempt that may still run never ends as void, and an end that is not the job's own spends no
+// retry.
 func TestOutcome(t *testing.T) {
 	now := time.Now()
 	begun := &observation{claimed: "node1 7_0", row: Row{Node: "node1", Word: "NODE_FAIL", State: NodeFailed}, over: recordLate}
@@ -117,7 +117,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// A job that never reached the cluster is not said to be forgotten there.
+// A job that never reached the cluster is not reported as forgotten there.
 func TestSaysWhetherItWasForgotten(t *testing.T) {
 	for want, s := range map[string]observation{
 		"slurm does not know it": {missed: goneAfter},

@@ -46,6 +46,7 @@ type GPUReading struct {
 	Code   gpu.Code `json:"code,omitempty"`     // why the first waiting job could not have it
 	User   string   `json:"user,omitempty"`     // because of whom
 	Looks  int      `json:"n,omitempty"`        // rows of the first step behind Util, if more than one
+	Idle   bool     `json:"-"`                  // as Of finds out: a job had it for long, and hardly used it
 }
 
 // Bounds of GPUReadings: a step at first, and the number of readings kept, at about 70 bytes each.
@@ -144,8 +145,8 @@ func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	}
 }
 
-// A Pressure is the level of a device, and why the first waiting job cannot have it; "" if
-// none waits for it, or what it waits for is this run's own.
+// A Pressure is the level of a device, and why the first waiting job cannot have it, or does
+// not take it; "" if none waits.
 type Pressure struct {
 	gpu.Level
 	Code gpu.Code

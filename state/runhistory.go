@@ -31,8 +31,9 @@ type PastRun struct {
 // An AttemptRecord is one attempt, with the run that started it and the one that recorded its end.
 type AttemptRecord struct {
 	Record
-	Open            *Attempt // while it has not ended
-	Began, Recorded *PastRun // nil if no fact tells
+	Open            *Attempt  // while it has not ended
+	Began, Recorded *PastRun  // nil if no fact tells
+	Stalled         time.Time // when it was first reported as stalled
 }
 
 // together is how close the beginnings of a run are in the ledgers of its files.
@@ -73,7 +74,9 @@ func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 		a.end(ledger, seq, f, e)
 	default:
 		if x := a.open[f.UniID]; x != nil {
-			x.Open.apply(&f)
+			if x.Open.apply(&f); f.Kind == KindStalled && x.Stalled.IsZero() {
+				x.Stalled = f.Time
+			}
 		}
 	}
 }

@@ -104,6 +104,16 @@ func (m *Mirror) Runs() (*schema.History, error) {
 	return redact.Document(doc, redact.Hiding(c.Secrets)), nil
 }
 
+// GPUUsage adds up where the GPU time went.
+func (m *Mirror) GPUUsage() (*schema.BatchUsage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.ready(); err != nil {
+		return nil, err
+	}
+	return m.runLog().Usage(m.ref.Readings(), time.Now()), nil
+}
+
 // Because explains a job, and lists its attempts.
 func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
 	m.mu.Lock()

@@ -23,7 +23,7 @@ import (
 
 // documents are what commands print with --json, and the lines of a stream.
 var documents = map[string]any{
-	"Status": schema.Status{}, "Problems": schema.Problems{}, "GPUs": schema.GPUs{}, "Queue": schema.Queue{}, "Usage": schema.Usage{},
+	"Status": schema.Status{}, "Problems": schema.Problems{}, "GPUs": schema.GPUs{}, "Queue": schema.Queue{}, "Usage": schema.Usage{}, "BatchUsage": schema.BatchUsage{},
 	"Versions": schema.Versions{}, "Batches": schema.Batches{}, "History": schema.History{}, "Why": schema.Why{}, "Report": schema.Report{},
 }
 

@@ -44,7 +44,7 @@ type grammar struct {
 	Done       doneCmd       `cmd:"" group:"Steer" help:"Record jobs as done without running them."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" group:"Host" help:"Show GPUs, who uses them, and what fits."`
 	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who waits for GPUs, and in what order."`
-	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch."`
+	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch, or of one file."`
 	Doctor     doctorCmd     `cmd:"" group:"Set up" help:"Check this host and suggest fixes."`
 	Notify     notifyCmd     `cmd:"" group:"Set up" help:"Show notification targets, or test them."`
 	MCP        mcpCmd        `cmd:"" name:"mcp" group:"Set up" help:"Serve AI agents (Model Context Protocol)."`

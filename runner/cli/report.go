@@ -94,13 +94,14 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	}
 	k.Status = ref.Status()
 	p := ref.RunLog()
-	k.Runs, k.Secrets = p.Rows(time.Time{}), p.Secrets
+	k.Runs, k.Secrets, k.Readings = p.Rows(time.Time{}), p.Secrets, ref.Readings()
 	now, last := time.Now(), map[string]state.Phase{} // of the jobs' last attempts
 	for i := range k.Status.Jobs {
 		if a := k.Status.Jobs[i].Attempt; a != nil && a.UniID != nil {
 			last[*a.UniID] = k.Status.Jobs[i].State
 		}
 	}
+	k.Usage = p.Usage(k.Readings, now)
 	for _, x := range p.Attempts {
 		k.Attempts = append(k.Attempts, p.Attempt(x, now))
 		if is, shown := last[x.UniID]; shown && len(k.Curves) < maxCurved {
@@ -111,7 +112,6 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	}
 	for i, file := range ref.Files() {
 		dir := ref.Folder(i)
-		k.Readings = append(k.Readings, disk.GPUReadings(dir))
 		disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 			if f.Kind == state.KindStart {
 				k.Starts[report.ID{File: file, Key: f.Key}] = &f

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gpurun/gpu/claim"
@@ -19,6 +20,7 @@ import (
 )
 
 type usageCmd struct {
+	Path  string `arg:"" optional:"" name:"file" help:"Job file whose GPU time to break down (hours by user and batch)."`
 	Sim   string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Use the simulated GPUs of a YAML file."`
 	Month bool   `help:"Show the last 30 days (7)."`
 	JSON  bool   `name:"json" help:"Print JSON."`
@@ -26,11 +28,12 @@ type usageCmd struct {
 
 // Help returns the command's description and examples.
 func (usageCmd) Help() string {
-	return `Programs that were started without gpurun, and background runs, are not counted.
+	return `With FILE: was its GPU time useful? Without: programs started without gpurun, and background runs, are not counted.
 
 Examples:
 
     gpurun usage
+    gpurun usage jobs.yaml
     gpurun usage --month --json`
 }
 
@@ -38,6 +41,9 @@ Examples:
 func (c *usageCmd) Run(a *app) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
+	if c.Path != "" {
+		return c.batch(a)
+	}
 	days := 7
 	if c.Month {
 		days = 30
@@ -56,6 +62,28 @@ func (c *usageCmd) Run(a *app) error {
 		return writeJSON(a.out, rep)
 	}
 	printUsage(a, rep)
+	return nil
+}
+
+// batch prints where the GPU time of a batch went.
+func (c *usageCmd) batch(a *app) error {
+	if c.Month {
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--month is for all batches, not for one file"}
+	}
+	refs, err := a.FindJobs(c.Path, nil, "")
+	if err != nil {
+		return err
+	}
+	u := refs[0].RunLog().Usage(refs[0].Readings(), time.Now())
+	if c.JSON {
+		return writeJSON(a.out, u)
+	}
+	cells := [][]string{{"GPU TIME OF " + terminal.CleanText(refs[0].Name()), "GPU HOURS", "SHARE"}}
+	for _, x := range u.Parts {
+		cells = append(cells, []string{strings.TrimSuffix(strings.ReplaceAll(string(x.Kind)+": "+string(x.Code), "_", " ")+onGPU(x.User), ": "), hourWords(x.Seconds), fmt.Sprintf("%.0f%%", 100*x.Seconds/u.Time)})
+	}
+	table(a.out, append(cells, []string{"all", hourWords(u.Time), "100%"}))
+	printLines(a.out, append(u.Unknown, u.Advice...))
 	return nil
 }
 

@@ -25,7 +25,6 @@ import (
 	"gpurun/runner/report"
 	"gpurun/runner/session"
 	"gpurun/runner/web"
-	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
 )
@@ -60,7 +59,7 @@ func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
 
 // Readings returns what was read of the GPUs while runs were alive.
 func (b *webBatch) Readings() *schema.Readings {
-	return report.Readings([]*state.GPUReadings{disk.GPUReadings(disk.Folder(b.File, b.StateDir))})
+	return report.Readings(disk.GPUReadings(disk.Folder(b.File, b.StateDir)))
 }
 
 // Batches returns the batches that are shown.

@@ -15,7 +15,8 @@ type Known struct {
 	Runs     []schema.RunRow
 	Attempts []schema.AttemptRow // oldest first
 	Starts   map[ID]*state.Fact  // the last one of each job
-	Readings []*state.GPUReadings
+	Readings *state.GPUReadings
+	Usage    *schema.BatchUsage
 	Results  *results.Table // nil if nothing was measured
 	Curves   []Curves
 	Lines    func(log *schema.Log) []string // the last ones of an attempt's part of its log
@@ -65,7 +66,7 @@ func Build(k *Known) *schema.Report {
 	}
 	provenance(r, k)
 	failures(r, k)
-	r.Readings = Readings(k.Readings)
+	r.Readings, r.Usage = Readings(k.Readings), k.Usage
 	if k.Results != nil {
 		r.Results, r.Copies = k.Results.Document(st.Now), k.Results.Copies(st.Now)
 	}

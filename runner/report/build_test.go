@@ -152,7 +152,7 @@ func TestReadings(t *testing.T) {
 		}
 		g.Add(noon.Add(time.Duration(i)*5*time.Second), []state.Pressure{p, {Level: gpu.Level{UUID: "GPU-1", Index: 1, Used: -1, Ours: -1, Util: -1}}})
 	}
-	r := Readings([]*state.GPUReadings{{}, &g})
+	r := Readings(&g)
 	one := r.GPUs[0]
 	if len(r.Time) != 5 || r.Step != 5 || *one.Used[0] != 2*gpu.GiB || *one.Ours[0] != gpu.GiB || *one.Util[3] != 30 || r.GPUs[1].Used[0] != nil {
 		t.Errorf("got %+v", r)
@@ -165,7 +165,7 @@ func TestReadings(t *testing.T) {
 	if !reflect.DeepEqual(one.Waits, want) {
 		t.Errorf("waits: got %+v", one.Waits)
 	}
-	if Readings(nil) != nil || Readings([]*state.GPUReadings{{}}) != nil {
+	if Readings(nil) != nil || Readings(&state.GPUReadings{}) != nil {
 		t.Error("readings of nothing")
 	}
 }

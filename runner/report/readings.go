@@ -11,15 +11,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// Readings returns those of all files of a batch: of several, those of the one that has
-// most, since a run keeps them with its first file.
-func Readings(all []*state.GPUReadings) *schema.Readings {
-	var g *state.GPUReadings
-	for _, one := range all {
-		if g == nil || len(one.Rows) > len(g.Rows) {
-			g = one
-		}
-	}
+// Readings returns those of a batch; nil if there are none.
+func Readings(g *state.GPUReadings) *schema.Readings {
 	if g == nil || len(g.Rows) == 0 {
 		return nil
 	}
@@ -51,7 +44,7 @@ func readingsOf(g *state.GPUReadings, d int, dev state.GPUReadingDevice) schema.
 			v := math.Round(10**x.Util) / 10
 			r.Util[i] = &v
 		}
-		if x.Code != "" {
+		if x.Code != "" && x.Code != gpu.NotManaged {
 			from := time.Unix(g.Rows[i].Unix, 0).UTC()
 			r.Waits = extend(r.Waits, schema.GPUWait{From: from, To: from.Add(g.Step), Code: x.Code, User: schema.Known(x.User)})
 		}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"slices"
@@ -66,12 +67,18 @@ func (c *Core) liveJob(a *attempt) schema.Job {
 	return schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.queueState.wait(c.now), Attempt: c.public(a)}
 }
 
-// pressures returns each GPU's state, and why the first waiting job cannot have it.
+// pressures returns each GPU's state, and why the first waiting job cannot have it, or does not use it.
 func (c *Core) pressures() []state.Pressure {
-	levels := c.pool.Levels(c.now.Boot)
+	levels, managed, unused := c.pool.Levels(c.now.Boot), c.pool.Devices(), c.unused()
 	all := make([]state.Pressure, len(levels))
 	for i, l := range levels {
 		all[i].Level = l
+		switch usable := slices.ContainsFunc(managed, func(d gpu.Device) bool { return d.UUID == l.UUID }); {
+		case !usable && l.Used >= 0:
+			all[i].Code = gpu.NotManaged
+		case usable && l.Jobs == 0 && !l.Others:
+			all[i].Code = unused
+		}
 		for _, o := range c.wasted.on {
 			if o.id == l.UUID && c.wasted.waits {
 				all[i].Code, all[i].User = o.Code, o.User
@@ -79,6 +86,15 @@ func (c *Core) pressures() []state.Pressure {
 		}
 	}
 	return all
+}
+
+// unused returns what the first ready job waits for, if it needs GPUs; "" if none waits.
+func (c *Core) unused() gpu.Code {
+	id, w := c.first()
+	if w == nil || c.spec(id).Request.Max == 0 {
+		return ""
+	}
+	return cmp.Or(map[schema.WaitCode]gpu.Code{schema.WaitGPUs: "too_few_gpus", schema.WaitMemory: "host_memory"}[w.Code], gpu.Code(w.Code))
 }
 
 // Jobs returns the public view of the run's jobs: state, wait, and live attempt. The ledger has the

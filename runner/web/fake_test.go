@@ -117,6 +117,10 @@ func fakeAttempt() schema.Attempt {
 	return schema.Attempt{UniID: schema.Known("20260101t000000-abcdefghij"), N: 1, State: state.Failed, GPUs: []schema.AttemptGPU{{Index: 3}}, Background: []schema.BackgroundJob{}, Cause: &schema.Cause{Code: state.CauseExit, Text: "exit 1"}}
 }
 
+func (f *fake) GPUUsage() (*schema.BatchUsage, error) {
+	return &schema.BatchUsage{Head: schema.At(time.Now()), Parts: []state.GPUUse{}, Unknown: []string{}, Advice: []string{}}, nil
+}
+
 func (f *fake) Readings() *schema.Readings {
 	return &schema.Readings{Step: 5, Time: []time.Time{time.Now().UTC()}, GPUs: []schema.ReadingsOfGPU{{Index: 3, Used: []*gpu.Bytes{nil}, Util: []*float64{nil}, Others: []bool{true}, Waits: []schema.GPUWait{}}}}
 }

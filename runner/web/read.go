@@ -171,16 +171,14 @@ func (c *call) timeline() (any, error) {
 	return doc, nil
 }
 
-func (c *call) runs() (any, error) {
+// of returns what a method of the batch does.
+func of[T any](c *call, read func(Batch) (T, error)) (any, error) {
 	f, e, err := c.edition()
 	if err != nil {
 		return nil, err
 	}
-	doc, err := f.batch.Runs()
-	if err != nil {
-		return nil, err
-	}
-	return redact.Document(doc, e.hide), nil
+	doc, err := read(f.batch)
+	return redact.Document(doc, e.hide), err
 }
 
 // results answers with a table of what the jobs have measured, as it is or in other formats.

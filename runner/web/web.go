@@ -47,8 +47,9 @@ type Batch interface {
 	Attempts() ([]schema.AttemptRow, error)
 	// Readings returns what was read of the GPUs while runs were alive; nil if there is nothing.
 	Readings() *schema.Readings
-	// Runs lists the runs.
+	// Runs lists the runs, and GPUUsage where their GPU time went.
 	Runs() (*schema.History, error)
+	GPUUsage() (*schema.BatchUsage, error)
 	// Results makes a table of what the jobs have measured.
 	Results(results.Options) (*results.Table, error)
 	// Log says where the log of an attempt is.

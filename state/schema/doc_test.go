@@ -47,7 +47,7 @@ func TestReference(t *testing.T) {
 
 func describe(t *testing.T) string {
 	var out strings.Builder
-	for _, path := range []string{"schema.go", "live.go", "line.go", "../phase.go", "wait.go", "gpus.go", "records.go", "report.go", "web.go", "outcome.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
+	for _, path := range []string{"schema.go", "live.go", "line.go", "../phase.go", "wait.go", "gpus.go", "records.go", "report.go", "web.go", "outcome.go", "../fact.go", "../cause.go", "../gpuuse.go", "../../gpu/words.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -78,11 +78,11 @@ func describe(t *testing.T) string {
 }
 
 // factTypes are the types of package state that events have.
-var factTypes = []string{"Fact", "Input", "Loss"}
+var factTypes = []string{"Fact", "Input", "Loss", "GPUUse"}
 
 // names are what the reference calls types of codes.
 var names = map[string]string{
-	"RunPhase": "phase", "OutcomeCode": "outcome.code", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code", "Kind": "kind", "Phase": "state",
+	"RunPhase": "phase", "OutcomeCode": "outcome.code", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code", "Kind": "kind", "UseKind": "parts[].kind", "Phase": "state",
 }
 
 func describeFields(out *strings.Builder, fields *ast.StructType) {
@@ -221,7 +221,7 @@ func TestNames(t *testing.T) {
 			check(t, f.Type)
 		}
 	}
-	for _, v := range []any{Status{}, Problems{}, GPUs{}, Queue{}, Usage{}, Versions{}, Doctor{}, Batches{}, History{}, Why{}, Hello{}, Session{}, Past{}, Summary{}, Jobs{}, JobDetail{}, Timeline{}, Curves{}, Answer{}} {
+	for _, v := range []any{Status{}, Problems{}, GPUs{}, Queue{}, Usage{}, BatchUsage{}, Versions{}, Doctor{}, Batches{}, History{}, Why{}, Hello{}, Session{}, Past{}, Summary{}, Jobs{}, JobDetail{}, Timeline{}, Curves{}, Answer{}} {
 		check(t, reflect.TypeOf(v))
 	}
 	if len(done) < 25 {

@@ -121,6 +121,17 @@ type Usage struct {
 	Batches []BatchHours `json:"batches"`
 }
 
+// BatchUsage is what `gpurun usage FILE --json` prints: where the GPU time of all runs of a batch went. That is the time of
+// all GPUs that a run could use while it was alive, and of jobs that outlived their run. A job on several
+// GPUs counts for each; jobs that share a GPU share its time.
+type BatchUsage struct {
+	Head
+	Time    float64        `json:"gpu_seconds"`
+	Parts   []state.GPUUse `json:"parts"`   // they sum up to it
+	Unknown []string       `json:"unknown"` // what is not known of it, in words
+	Advice  []string       `json:"advice"`  // settings that would make better use of GPUs, and what was measured
+}
+
 // UserHours is the GPU time of a user of this host.
 type UserHours struct {
 	User   string  `json:"user"`

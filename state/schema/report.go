@@ -21,6 +21,7 @@ type Report struct {
 	Jobs     []ReportJob         `json:"jobs"`   // in the order of the job files, then those that are no longer there
 	Config   map[string]string   `json:"config"` // what the configs of all jobs that have one agree in
 	Failures []ReportFailure     `json:"failures"`
+	Usage    *BatchUsage         `json:"usage"`    // as in usage FILE
 	Readings *Readings           `json:"readings"` // null if there are none
 	Results  any                 `json:"results"`  // as in results --json; null if nothing was measured
 	Copies   any                 `json:"copies"`   // the table of results as LaTeX, Markdown and CSV; null if nothing was measured
@@ -70,7 +71,7 @@ type ReadingsOfGPU struct {
 type GPUWait struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	Code gpu.Code  `json:"code"` // why
+	Code gpu.Code  `json:"code"` // why, else what the first job waited for: wait.code, host_memory or too_few_gpus
 	User *string   `json:"user"` // because of whom
 }
 

@@ -123,6 +123,14 @@ export interface BatchRow {
   user: string;
   work_dir: string;
 }
+export interface BatchUsage {
+  advice: (string)[];
+  gpu_seconds: number;
+  now: string;
+  parts: (GPUUse)[];
+  schema: string;
+  unknown: (string)[];
+}
 export interface Batches {
   batches: (BatchRow)[];
   now: string;
@@ -258,6 +266,12 @@ export interface GPU {
   text: string | null;
   utilization_percent: number | null;
   uuid: string;
+}
+export interface GPUUse {
+  code: string;
+  gpu_seconds: number;
+  kind: string;
+  user: string;
 }
 export interface GPUWait {
   code: string;
@@ -497,6 +511,7 @@ export interface Report {
   runs: (RunRow)[];
   schema: string;
   tally: Tally;
+  usage: BatchUsage | null;
   warnings: (Problem)[];
 }
 export interface ReportCurve {

@@ -1,0 +1,108 @@
+package batches
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/schema"
+)
+
+// Readings returns what was read of the GPUs: a run of several files keeps it with the first.
+func (ref *Ref) Readings() *state.GPUReadings {
+	g := &state.GPUReadings{}
+	for i := range ref.Files() {
+		if one := disk.GPUReadings(ref.Folder(i)); len(one.Rows) > len(g.Rows) {
+			g = one
+		}
+	}
+	return g
+}
+
+// Usage adds up where the GPU time of the batch went.
+func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
+	var runs, held []state.GPUHolding
+	var wall, longest time.Duration
+	for i, e := range p.Runs {
+		r := state.GPUHolding{From: e.Run.Time.UnixNano(), To: e.Last.UnixNano(), Usable: e.Run.Usable}
+		if p.ref.Alive && i == len(p.Runs)-1 {
+			r.To = now.UnixNano()
+		}
+		runs, wall = append(runs, r), wall+time.Duration(r.To-r.From)
+	}
+	u, cluster := &schema.BatchUsage{Head: schema.At(now), Unknown: []string{}, Advice: []string{}}, false
+	for _, x := range p.Attempts {
+		until := now
+		if p.after.Away[x.UniID] != "" && x.Began != nil {
+			until = x.Began.Last
+		}
+		if h := x.Holding(until); len(h.GPUs) > 0 {
+			held, longest, cluster = append(held, h), max(longest, time.Duration(h.To-h.From)), cluster || x.Engine != ""
+		}
+	}
+	parts, all := state.GPUUses(runs, held, g)
+	u.Parts, u.Time = schema.List(parts), all
+	if cluster {
+		u.Unknown = append(u.Unknown, "of a cluster, only what these jobs held is known: not how busy its GPUs were, which were free, or what others had")
+	} else if len(held) > 0 && len(g.Rows) == 0 {
+		u.Unknown = append(u.Unknown, "no readings: how busy the GPUs were, and what others had, is not known")
+	}
+	p.adviseMemory(u)
+	n, text := slotsFor(g)
+	shorter := max(wall/time.Duration(n), longest)
+	if set := p.ref.Batch != nil && p.ref.Batch.Settings.Slots > 0; !set && n > 1 && 4*shorter <= 3*wall {
+		if !p.ref.Alive {
+			text += fmt.Sprintf(", at best %s instead of %s", schema.Spell(shorter), schema.Spell(wall))
+		}
+		u.Advice = append(u.Advice, text)
+	}
+	return u
+}
+
+// slotsFor returns how many jobs could share a GPU by what was read while each had one of its own and used it.
+func slotsFor(g *state.GPUReadings) (n int, text string) {
+	var util, read float64
+	var peak, total gpu.Bytes
+	for _, d := range g.Devices {
+		for _, r := range g.Of(d.UUID) {
+			switch {
+			case r.Jobs > 1:
+				return 1, ""
+			case r.Jobs == 1 && !r.Others && !r.Idle && r.Util != nil && r.Ours != nil:
+				util, read, peak, total = util+*r.Util, read+1, max(peak, gpu.Bytes(*r.Ours)*gpu.MiB), min(cmp.Or(total, d.Total), d.Total)
+			}
+		}
+	}
+	if read*g.Step.Minutes() < 10 {
+		return 1, ""
+	}
+	for util, n = util/read, 4; n > 1 && (gpu.Bytes(n)*peak.Ample() > total || float64(n)*util > 90); {
+		n--
+	}
+	return n, fmt.Sprintf("%.0f%% busy, %s of %s: `slots: %d`", util, peak.Round(), total.Round(), n)
+}
+
+// adviseMemory adds what jobs of an entry should ask for, if that is far less; of several the one with most jobs.
+func (p *runLog) adviseMemory(u *schema.BatchUsage) {
+	type entry struct{ file, line, asked int64 }
+	type measured struct{ jobs, readings, peak int64 }
+	all, most := map[entry]measured{}, int64(0)
+	for i := 0; p.ref.Batch != nil && i < len(p.ref.Batch.Jobs); i++ {
+		j := &p.ref.Batch.Jobs[i]
+		r := p.ref.History.Of(j.File, j.Key.String())
+		if r == nil || r.PeakMemory <= 0 || j.Spec.DefaultMemory || j.Spec.LeastMemory {
+			continue
+		}
+		at := entry{int64(j.File), int64(j.Line()), int64(j.Spec.Request.Memory)}
+		m := all[at]
+		all[at] = measured{m.jobs + 1, m.readings + int64(r.PeakReadings), max(m.peak, int64(r.PeakMemory))}
+	}
+	for at, m := range all {
+		if asked, peak := gpu.Bytes(at.asked), gpu.Bytes(m.peak); 2*asked > 3*peak && asked > peak.Ample() && m.readings >= 10 && m.jobs > most {
+			most, u.Advice = m.jobs, []string{fmt.Sprintf("%s asked for %s, peaked at %s: `gpu_memory: %s`", Count(int(m.jobs), "job"), asked.Asked(), peak.Round(), peak.Ample())}
+		}
+	}
+}

@@ -220,7 +220,7 @@ func between(word, from, to, step, name string) (drawer, error) {
 	bad := errLow != nil || errHigh != nil || errStep != nil || math.IsInf(most-least+q, 0) || math.IsNaN(most-least+q)
 	switch {
 	case normal && (bad || high <= 0 || step != "" && q < max(-least, most)/1e15):
-		return nil, source.Faultf("write "+word+" 0±1, or "+word+" 0±1..0.1", "%s±%s is not a mean with a deviation and step above 0", from, strings.Trim(to+".."+step, "."))
+		return nil, source.Faultf("write "+word+" 0±1, or "+word+" 0±1..0.1", "%s±%s needs a mean, and a deviation and step above 0", from, strings.Trim(to+".."+step, "."))
 	case bad:
 		return nil, source.Faultf("write "+word+" 1e-4..1e-1", "%s..%s are not numbers", from, to)
 	case low >= high && !normal:

@@ -129,7 +129,7 @@ func parsePools(text string) (pools []Pool, err error) {
 		p := Pool{Name: name}
 		switch p.Size, err = source.ParseCount(size, 1); {
 		case !ok || !PoolName.MatchString(name):
-			return nil, source.Faultf("write {disk: 4}, or --pools disk=4", "%q is not a name and a number", part)
+			return nil, source.Faultf("write {disk: 4}, or --pools disk=4", "%q is not NAME=NUMBER", part)
 		case err != nil:
 			return nil, source.Faultf("", "%s: %s", name, err)
 		case slices.ContainsFunc(pools, func(q Pool) bool { return q.Name == name }):

@@ -46,7 +46,7 @@ func (c *lsCmd) Run(a *app) error {
 	case c.JSON:
 		return writeJSON(a.out, doc)
 	case len(doc.Batches) == 0:
-		fmt.Fprintln(a.out, "you have run no batch on this host")
+		fmt.Fprintln(a.out, "no batches on this host")
 	default:
 		table(a.out, cells)
 		a.Warn(unreadable...)

@@ -100,7 +100,7 @@ func (f *prediction) add(jobs []schema.Job) {
 // forecast plays the batch. The core has begun after that.
 func (p *planning) forecast() (*prediction, error) {
 	if p.unread != nil {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs the GPUs: " + p.unread.Error(), Hint: "add --sim 4x24GiB to go by simulated ones"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs the GPUs: " + p.unread.Error(), Hint: "add --sim 4x24GiB to use simulated ones"}
 	}
 	f := &prediction{expected: map[int]expectation{}}
 	for id := range p.batch.Jobs {

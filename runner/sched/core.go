@@ -304,7 +304,7 @@ func (c *Core) giveUpQueued() {
 	c.gaveUp = true
 	first := c.live.all[0]
 	c.vain = &schema.Next{Job: first.name, Text: first.queueState.String()}
-	c.drain("nothing has begun on the cluster within max_wait")
+	c.drain("nothing started on the cluster within max_wait")
 	c.endAll(state.WhyInterrupted, false)
 	c.failedFast = true
 }

@@ -7,22 +7,25 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/runner/forecast"
+	"gpurun/runner/sched"
 	"gpurun/state/schema"
 )
 
 // foresight is when the run is expected to end, what that goes by, and why jobs have failed.
 type foresight struct {
-	end  *schema.End
-	fail []schema.Alike     // by error
-	done map[string]float64 // by uni_id: how much of their work attempts have done, by their logs
-	most map[string]float64 // the most that they ever had; one that begins anew says nothing
-	busy bool
-	next time.Time       // when to look again
-	seen gpu.Observation // the latest reading of all GPUs, with their processes
+	end   *schema.End
+	fail  []schema.Alike     // by error
+	done  map[string]float64 // by uni_id: how much of their work attempts have done, by their logs
+	most  map[string]float64 // the most that they ever had; one that begins anew says nothing
+	busy  bool
+	next  time.Time       // when to look again at the logs
+	again time.Time       // and at the rest
+	seen  gpu.Observation // the latest reading of all GPUs, with their processes
 }
 
 const (
-	// foreseeEvery is the shortest interval between estimates.
+	// readEvery is the shortest interval between readings of logs, and foreseeEvery between estimates.
+	readEvery    = time.Second
 	foreseeEvery = 2 * time.Second
 	// Estimates may take 1/foreseeShare of a run's time.
 	foreseeShare = 50
@@ -34,16 +37,18 @@ func (l *loop) foresee() {
 	if f.busy || now.Wall.Before(f.next) || l.finished {
 		return
 	}
-	began, over := time.Now(), l.over()
-	rest, logs, most := l.Core.Remaining(now, f.seen), map[string]logPart{}, map[string]float64{}
-	for _, o := range rest.Open {
-		if at := l.attempts.live[o.Start.UniID]; at != nil {
-			logs[o.Start.UniID], most[o.Start.UniID] = at.out, f.most[o.Start.UniID]
-		}
+	began, logs, most, all := time.Now(), map[string]logPart{}, map[string]float64{}, !now.Wall.Before(f.again)
+	for id, at := range l.attempts.live {
+		logs[id], most[id] = at.out, f.most[id]
+	}
+	var rest *sched.Remaining
+	var over []*schema.Job
+	if all {
+		rest, over = l.Core.Remaining(now, f.seen), l.over()
 	}
 	f.busy = true
 	l.beside(func() func() {
-		done := map[string]float64{}
+		reading, end, fail, done := time.Now(), f.end, f.fail, map[string]float64{}
 		for id, log := range logs {
 			if p, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
 				done[id], most[id] = p, p
@@ -51,11 +56,18 @@ func (l *loop) foresee() {
 				most[id] = 2 // it begins anew, as bars of epochs do
 			}
 		}
-		end := forecast.End(rest, done)
-		fail, _ := schema.Failures(over)
+		read := time.Since(reading)
+		if all {
+			end = forecast.End(rest, done)
+			fail, _ = schema.Failures(over)
+		}
 		took := time.Since(began)
 		return func() {
-			f.busy, f.end, f.fail, f.done, f.most, f.next = false, end, fail, done, most, l.Now().Wall.Add(max(foreseeEvery, foreseeShare*took))
+			wall := l.Now().Wall
+			if f.next = wall.Add(max(readEvery, foreseeShare*read)); all {
+				f.again = wall.Add(max(foreseeEvery, foreseeShare*took))
+			}
+			f.busy, f.end, f.fail, f.done, f.most = false, end, fail, done, most
 			l.shown.dirty = true
 		}
 	})

@@ -190,7 +190,7 @@ func (c *gpusCmd) print(w io.Writer, width int, pool *gpu.Pool, t *schema.GPUs) 
 		if first[terminal.ColEnd] = "no"; *r.Fits {
 			first[terminal.ColEnd] = "yes"
 		}
-		first[terminal.ColMore] = cmp.Or(terminal.CleanText(said(r.Text)), first[terminal.ColMore])
+		first[terminal.ColMore] = cmp.Or(terminal.CleanText(schema.Value(r.Text)), first[terminal.ColMore])
 		rows = append(rows, on...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(models)) {
@@ -201,25 +201,8 @@ func (c *gpusCmd) print(w io.Writer, width int, pool *gpu.Pool, t *schema.GPUs) 
 	printRules(w, pool)
 }
 
-// said returns a text that may be unknown, or "".
-func said[T ~string](text *T) string {
-	if text == nil {
-		return ""
-	}
-	return string(*text)
-}
-
-func memoryOf(b *gpu.Bytes) string {
-	if b == nil {
-		return "?"
-	}
-	return b.Round()
-}
-
 // onGPU shortens a name in the table: others choose it, and must not widen the table.
 func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
-
-func memoryWords(b gpu.Bytes) string { return memoryOf(schema.AtLeast(b, 0)) }
 
 // watch redraws the table until Ctrl-C.
 func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() (schema.GPUs, error)) error {

@@ -130,7 +130,7 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 			start = "by " + clock(*r.Start)
 		}
 		cells = append(cells, []string{
-			strconv.Itoa(r.Position), who, clock(r.Since), gpusHeld(r.Holds), asksFor(&r), start, terminal.CleanText(said(r.Text)),
+			strconv.Itoa(r.Position), who, clock(r.Since), gpusHeld(r.Holds), asksFor(&r), start, terminal.CleanText(schema.Value(r.Text)),
 		})
 	}
 	table(w, cells)

@@ -160,8 +160,8 @@ func cells(j *schema.Job, now time.Time) []string {
 	mem, a := "", j.Attempt
 	if len(a.GPUs) > 0 && terminal.Elsewhere(j) == "" {
 		granted, used := a.Memory()
-		if mem = memoryWords(granted); used >= 0 {
-			mem = memoryWords(used) + " of " + mem
+		if mem = granted.Round(); used >= 0 {
+			mem = used.Round() + " of " + mem
 		}
 	}
 	row := terminal.Frame{Now: now}.Job(j).Cells

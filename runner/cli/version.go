@@ -55,9 +55,9 @@ func (c *versionCmd) Run(a *app) error {
 	if c.JSON {
 		return writeJSON(a.out, v)
 	}
-	nvml := said(v.NVML)
+	nvml := schema.Value(v.NVML)
 	if nvml == "" {
-		nvml = "NVML not available: " + said(v.Error)
+		nvml = "NVML not available: " + schema.Value(v.Error)
 	}
 	host := "no host rules (" + session.HostRulesAt.Path + ")"
 	if v.Rules != nil {

@@ -157,7 +157,8 @@ func failure(a schema.Alike, w int) string {
 	} else if a.Count > n {
 		who += fmt.Sprintf(" and %d more", a.Count-n)
 	}
-	head, cause := fmt.Sprintf(" %d ", a.Count), CleanText(a.Cause.Text)
+	cause, _, _ := strings.Cut(CleanText(a.Cause.Text), "; no retry: ") // the line of its end says why
+	head := fmt.Sprintf(" %d ", a.Count)
 	w -= len(head + " ()")
 	who = FitMiddle(CleanText(who), max(w/2, w-Width(cause)))
 	return head + Fit(cause, w-Width(who)) + " (" + who + ")"

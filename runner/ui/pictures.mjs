@@ -13,7 +13,7 @@ mkdirSync(images, { recursive: true });
 // Bob holds one GPU for a while; one setting fails, and one job runs out of memory once.
 const machine = `gpus:
   - {memory: 24GiB, count: 3, name: NVIDIA GeForce RTX 4090}
-  - {memory: 24GiB, name: NVIDIA GeForce RTX 4090, load: [{to: 9s, user: bob, command: python, pid: 4711, memory: 19GiB, util: 93}]}
+  - {memory: 24GiB, name: NVIDIA GeForce RTX 4090, load: [{to: 15s, user: bob, command: python, pid: 4711, memory: 19GiB, util: 93}]}
 jobs: {memory: 10GiB, util: 87, take: 1s}
 `;
 const jobs = `settings: {poll: 1s}
@@ -30,14 +30,14 @@ jobs:
 const python = `#!/bin/sh
 case $* in
 table.py) sleep 1; exit ;;
-*svhn*vit*1 | *svhn*vit*2) sleep 1; echo 'Traceback (most recent call last):'; echo 'ValueError: the loss is not a number'; exit 1 ;;
+*cifar10*vit*1 | *cifar10*vit*2) sleep 1; echo 'Traceback (most recent call last):'; echo 'ValueError: the loss is not a number'; exit 1 ;;
 *mixer*2) [ $GPURUN_ATTEMPT -gt 1 ] || { sleep 1; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB'; exit 1; } ;;
 esac
 h=$(printf %s "$*" | cksum | cut -c1-2)
 for e in 1 2 3 4 5 6 7 8; do
   echo "epoch $e/8  loss 0.$((99 - e * 9 - h / 20))"
   echo "{\\"step\\": $e, \\"loss\\": 0.$((99 - e * 9 - h / 20))}" >>$GPURUN_RESULT
-  sleep 0.$((3 + h % 3))
+  sleep 0.$((5 + h % 3))
 done
 echo "acc = 0.9$((h % 70 / 10))$((h % 10))"
 `;
@@ -133,8 +133,8 @@ try {
   type("PS1='$ '; stty -echoctl; clear");
   await until(() => /^\$ ?$/m.test(screen()), 'a prompt');
   type('gpurun jobs.yaml');
-  await shoot(7);
-  await until(() => /epoch/.test(screen()), 'the live view');
+  await shoot(11);
+  await until(() => /✗\S* 2 /.test(screen()), 'the failures in the live view');
   keep('terminal.svg', screen()); // the picture of the README
   await home.serve('jobs.yaml');
   const id = (await home.api('/batches', 'view')).batches[0].id;
@@ -167,7 +167,7 @@ try {
   rmSync(film, { recursive: true });
 
   // What is left when it is over.
-  type('clear; gpurun results --pivot model');
+  type('clear; gpurun results --metric acc --pivot model');
   await until(() => /sample standard/.test(screen()), 'the results');
   keep('results.svg', screen());
   home.gpurun('report', '-o', 'report.html');

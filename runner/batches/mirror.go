@@ -140,6 +140,7 @@ func (m *Mirror) load() error {
 	}
 	v.Status.Jobs = nil
 	m.view, m.again, m.loaded = v, false, l
+	schema.Tried(v.Status.Alike, m.attempts)
 	m.live = live{make([]*schema.Job, len(v.Jobs)), map[string]map[string]any{}, l.at.Add(askLeast)}
 	return nil
 }
@@ -241,6 +242,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	}
 	if changed {
 		st.Alike, _ = schema.Failures(v.Jobs)
+		schema.Tried(st.Alike, m.attempts)
 	}
 	if st.Sum(); changed || live != nil && !sameStatus(&m.view.Status, st) {
 		m.view = v

@@ -76,12 +76,16 @@ func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {
 	if err := m.ready(); err != nil {
 		return nil, err
 	}
+	return m.attempts(), nil
+}
+
+func (m *Mirror) attempts() []schema.AttemptRow {
 	c, now := m.runLog(), time.Now()
 	rows := make([]schema.AttemptRow, len(c.Attempts))
 	for i, x := range c.Attempts {
 		rows[i] = c.Attempt(x, now)
 	}
-	return rows, nil
+	return rows
 }
 
 // ready reads the batch if that has not been done.

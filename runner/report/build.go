@@ -162,6 +162,7 @@ const maxTails = 200
 // failures adds the groups of jobs that failed, with the last lines of the first one's log.
 func failures(r *schema.Report, k *Known) {
 	groups, of := k.Status.Failures()
+	schema.Tried(groups, func() []schema.AttemptRow { return k.Attempts })
 	logs := make([]*schema.Log, len(groups))
 	for i, g := range of {
 		if g < 0 {

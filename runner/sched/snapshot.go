@@ -144,13 +144,25 @@ func (a *attempt) phase() state.Phase {
 	return state.Running
 }
 
+// stalled says what a stalled attempt does not do, and which job waits for it; "" if it is not stalled.
+func (c *Core) stalled(a *attempt) string {
+	told := a.watch.Told()
+	if told != "" && a.job >= 0 && len(c.graph.needers(a.job)) > 0 {
+		told += "; " + c.name(c.graph.needers(a.job)[0]) + " waits for it"
+		if n := len(c.graph.needers(a.job)) - 1; n > 0 {
+			told += fmt.Sprintf(", and %d more", n)
+		}
+	}
+	return told
+}
+
 // public returns the public view of a live attempt.
 func (c *Core) public(a *attempt) *schema.Attempt {
 	takes, _ := c.seedGroup(a.job).Took()
 	s := &schema.Attempt{
 		UniID: schema.Known(a.uniID), N: int(a.n), State: a.phase(), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
 		Seconds: schema.AtLeast(c.now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
-		Closeness: schema.Known(a.grant.Close), Stalled: schema.Known(a.watch.Told()), Background: []schema.BackgroundJob{},
+		Closeness: schema.Known(a.grant.Close), Stalled: schema.Known(c.stalled(a)), Background: []schema.BackgroundJob{},
 		Stopping: schema.Known(a.stop), Takes: schema.Known(takes.Seconds()),
 	}
 	if a.log != "" {

@@ -126,7 +126,7 @@ func rowID(j *schema.Job, file int) string {
 func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 	r := &schema.JobRow{
 		ID: id, Index: index, File: file, Line: j.Line, Name: j.Name, Params: j.Params, Tags: j.Tags, Queue: j.Queue, Priority: j.Priority,
-		Needs: len(j.Needs), State: j.State, Since: j.Since, Cause: j.Cause, Attempts: j.Attempts, GPUs: []int{}, Metrics: j.Metrics,
+		Needs: len(j.Needs), State: j.State, Since: j.Since, Cause: j.Cause, Kind: schema.KindOf(j), Attempts: j.Attempts, GPUs: []int{}, Metrics: j.Metrics,
 	}
 	if w := j.Wait; w != nil {
 		r.Wait = &schema.Reason{Code: w.Code, Text: w.Text}

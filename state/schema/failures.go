@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/bits"
 	"slices"
@@ -34,14 +35,14 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 	var members [][]int
 	at := map[string]int{}
 	for i, j := range jobs {
-		if of[i] = -1; !j.State.Bad() || j.State == state.Blocked || j.State == state.Cancelled || j.Cause == nil || j.Attempt == nil {
+		kind := KindOf(j)
+		if of[i] = -1; kind == nil {
 			continue
 		}
-		f := state.Failure{State: j.State, ErrorType: string(j.Cause.Code), ExitCode: j.Attempt.ExitCode, Reason: j.Cause.Text}
-		g, known := at[f.Kind()]
+		g, known := at[*kind]
 		if !known {
 			g = len(members)
-			at[f.Kind()], members = g, append(members, nil)
+			at[*kind], members = g, append(members, nil)
 		}
 		members[g] = append(members[g], i)
 	}
@@ -52,7 +53,7 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 		for n, i := range ids {
 			list[n], of[i] = jobs[i], g
 		}
-		a := Alike{Cause: *list[0].Cause, State: list[0].State, Count: len(list), Jobs: []string{}, UniID: list[0].Attempt.UniID}
+		a := Alike{Kind: KindOf(list[0]), Cause: *list[0].Cause, State: list[0].State, Count: len(list), Jobs: []string{}, UniID: list[0].Attempt.UniID}
 		if l := list[0].Attempt.Log; l != nil {
 			a.Log = Known(l.Path)
 		}
@@ -65,6 +66,42 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 		groups[g] = a
 	}
 	return groups, of
+}
+
+// KindOf returns what is equal for jobs that failed with the same error; nil for one that did not fail.
+func KindOf(j *Job) *string {
+	if !j.State.Bad() || j.State == state.Blocked || j.State == state.Cancelled || j.Cause == nil || j.Attempt == nil {
+		return nil
+	}
+	f, h := state.Failure{State: j.State, ErrorType: string(j.Cause.Code), ExitCode: j.Attempt.ExitCode, Reason: j.Cause.Text}, fnv.New64a()
+	h.Write([]byte(f.Kind()))
+	return Known(fmt.Sprintf("%x", h.Sum64()))
+}
+
+// Tried has single failures name all GPUs on which their last run tried them: "GPU 1, then GPU 4".
+func Tried(groups []Alike, attempts func() []AttemptRow) {
+	var all []AttemptRow
+	for i := range groups {
+		g, on, last := &groups[i], "", ""
+		if g.Count > 1 || !strings.Contains(Value(g.Apart), "attempts") {
+			continue
+		}
+		if all == nil {
+			all = attempts()
+		}
+		for _, a := range all {
+			switch name := onGPU(&a.Attempt); {
+			case a.Job != g.Jobs[0] || name == "" || a.N > 1 && name == last:
+			case a.N == 1:
+				on, last = name, name
+			default:
+				on, last = on+", then "+name, name
+			}
+		}
+		if last != "" {
+			g.Apart = Known(strings.Replace(*g.Apart, last, on, 1))
+		}
+	}
 }
 
 // apart adds what sets a group apart: the smallest combination of parameters that its jobs
@@ -87,8 +124,8 @@ func (a *Alike) apart(list, all []*Job) {
 		if words = []string{with}; having == len(list) {
 			words[0] = "all jobs with " + with
 		}
-	} else if g := onGPU(list[0]); g != "" && !slices.ContainsFunc(list, func(j *Job) bool { return onGPU(j) != g }) &&
-		(len(list) == 1 || slices.ContainsFunc(all, succeeded) && !slices.ContainsFunc(all, func(j *Job) bool { return succeeded(j) && onGPU(j) == g })) {
+	} else if g := onGPU(list[0].Attempt); g != "" && !slices.ContainsFunc(list, func(j *Job) bool { return onGPU(j.Attempt) != g }) &&
+		(len(list) == 1 || slices.ContainsFunc(all, succeeded) && !slices.ContainsFunc(all, func(j *Job) bool { return succeeded(j) && onGPU(j.Attempt) == g })) {
 		if words = []string{g}; len(list) > 1 {
 			words[0] = "all on " + g
 		}
@@ -112,13 +149,13 @@ func (a *Alike) apart(list, all []*Job) {
 	a.Apart = Known(strings.Join(words, "; "))
 }
 
-// onGPU names the GPUs of a job's last attempt.
-func onGPU(j *Job) string {
-	if j.Attempt == nil || len(j.Attempt.GPUs) == 0 {
+// onGPU names the GPUs of an attempt.
+func onGPU(a *Attempt) string {
+	if a == nil || len(a.GPUs) == 0 {
 		return ""
 	}
-	name := gpu.List(j.Attempt.Indices())
-	if h := j.Attempt.Host; h != nil && j.Attempt.JobID != nil {
+	name := gpu.List(a.Indices())
+	if h := a.Host; h != nil && a.JobID != nil {
 		name = *h + ", " + name
 	}
 	return name

@@ -89,3 +89,18 @@ func indexOf(of []int, group int) int {
 	}
 	return -1
 }
+
+func TestTried(t *testing.T) {
+	j := failed("s=1", state.Failed, "SIGSEGV", 4)
+	j.Attempts = 2
+	groups, _ := Failures([]*Job{j})
+	on := func(job string, n, gpu int) AttemptRow {
+		return AttemptRow{Job: job, Attempt: Attempt{N: n, GPUs: []AttemptGPU{{Index: gpu}}}}
+	}
+	Tried(groups, func() []AttemptRow {
+		return []AttemptRow{on("s=1", 1, 7), on("s=1", 1, 1), on("s=2", 1, 3), on("s=1", 2, 4)}
+	})
+	if got := Value(groups[0].Apart); got != "GPU 1, then GPU 4; 2 attempts" {
+		t.Errorf("got %q", got)
+	}
+}

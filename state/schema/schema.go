@@ -237,6 +237,7 @@ type BackgroundJob struct {
 
 // Alike is a group of jobs that failed with the same error.
 type Alike struct {
+	Kind   *string           `json:"kind"`  // the same as of its jobs on the page; null in history
 	Cause  Cause             `json:"cause"` // of the first
 	State  state.Phase       `json:"state"`
 	Count  int               `json:"count"`  // how many jobs

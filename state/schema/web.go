@@ -87,6 +87,7 @@ type JobRow struct {
 	Since    *time.Time        `json:"since"` // since when it is in that state
 	Cause    *Cause            `json:"cause"`
 	Wait     *Reason           `json:"wait"`
+	Kind     *string           `json:"kind"` // of jobs that failed with the same error; null unless it failed
 	Attempts int               `json:"attempts"`
 	Stalled  *string           `json:"stalled"`          // while it has done nothing for too long, of what and for how long
 	Progress *float64          `json:"progress"`         // how much of its work is done, from 0 to 1, by its log

@@ -109,8 +109,26 @@ test('the report has the same table and the same curves', async () => {
     await shoot(page, 'results-report', look, true);
     assert.deepEqual(await wide(page), []);
     assert.deepEqual(await faultsOf(page), []);
-    await page.click('.results a');
+    await page.evaluate(() => document.querySelector('.results a').click());
     await page.waitForFunction(() => document.querySelectorAll('#jobs [data-row]').length === 3);
+    assert.deepEqual(faults, []);
+    await page.close();
+  }
+});
+
+test('running jobs show their newest metrics, memory, utilization, or the last line of the log', { timeout: 120_000 }, async () => {
+  for (const look of looks) {
+    const { page, faults } = await visit(`#/batch/${id}`, look);
+    const says = (name) => page.waitForFunction((n) => [...document.querySelectorAll('.jobs tbody tr:not(.gap)')].find((r) => r.querySelector('.c-name')?.innerText === n)?.querySelector('.c-says')?.innerText, { timeout: 20_000 }, name).then((h) => h.jsonValue());
+    await page.waitForSelector('.jobs .sparkline');
+    assert.match(await says('resnet18-lr0.01-s3'), /loss 0.3000/);
+    assert.equal(await says('vit-lr0.1-s3'), 'warming up');
+    if (look.width > 720) await page.waitForFunction(() => /3 GiB\s*\d+ %/.test(document.querySelector('.jobs .c-left:not(th)').innerText.replaceAll('\n', ' ')), { timeout: 20_000 });
+    await shoot(page, 'results-jobs', look);
+    await page.emulateVisionDeficiency('achromatopsia');
+    if (!look.dark) await shoot(page, 'results-jobs-gray', look);
+    assert.deepEqual(await wide(page), []);
+    assert.deepEqual(await faultsOf(page), []);
     assert.deepEqual(faults, []);
     await page.close();
   }

@@ -62,6 +62,12 @@ export function path(values: (number | null)[], x: (i: number) => number, y: (v:
   return d;
 }
 
+/** A small line without axes. */
+export function Line({ values, label }: { values: (number | null)[]; label: string }) {
+  const known = values.filter((v): v is number => v != null), lo = Math.min(...known), hi = Math.max(...known), w = 56, h = 14;
+  return <svg class="sparkline" viewBox={`0 0 ${w} ${h}`} role="img" aria-label={label}><path d={path(values, (i) => 1 + (i / Math.max(values.length - 1, 1)) * (w - 2), (v) => (hi > lo ? 1 + (1 - (v - lo) / (hi - lo)) * (h - 2) : h / 2))} /></svg>;
+}
+
 // Round values between two, about so many.
 function scale(from: number, to: number, about: number, least = 0): number[] {
   const raw = Math.max((to - from) / Math.max(about, 1), least), ten = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((m) => m * ten >= raw * 0.999)! * ten;

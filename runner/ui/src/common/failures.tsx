@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { clean } from './format';
 import { stateWords } from './states';
-import type { Alike, Cause } from './types';
+import type { Alike } from './types';
 
 interface Props<T> {
   groups: T[];
@@ -12,10 +12,6 @@ interface Props<T> {
   all?: (group: T) => ComponentChildren; // a link to all its jobs
   actions?: (group: T) => ComponentChildren;
 }
-
-// Numbers and paths vary between errors that are the same.
-const general = (text: string) => text.replace(/0x[0-9a-f]+|[\w.~-]*(\/[\w.~-]*)+|\d+([.,:]\d+)*/g, '#');
-export const sameError = (a: Cause | null, b: Cause) => a != null && a.code === b.code && general(a.text) === general(b.text);
 
 const first = 5, named = 3;
 

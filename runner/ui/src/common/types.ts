@@ -7,6 +7,7 @@ export interface Alike {
   cause: Cause;
   count: number;
   jobs: (string)[];
+  kind: string | null;
   log: string | null;
   params: Record<string, string>;
   state: string;
@@ -351,6 +352,7 @@ export interface JobRow {
   gpus: (number)[];
   id: string;
   index: number;
+  kind: string | null;
   line: number | null;
   metrics: Record<string, unknown>;
   name: string;
@@ -527,6 +529,7 @@ export interface ReportFailure {
   cause: Cause;
   count: number;
   jobs: (string)[];
+  kind: string | null;
   lines: (string)[];
   log: string | null;
   params: Record<string, string>;

@@ -74,5 +74,5 @@ function Top({ s, chosen }: { s: Summary; chosen?: string }) {
 
 // The jobs of a group, by what sets them apart, else by their error.
 const failed = (id: string, g: Alike) => batchPath(id, 'jobs', {
-  show: 'failed', q: g.params ? searchOf(g.params) : `"${g.cause.text.split(/\d/)[0].trim()}"`,
+  show: 'failed', q: g.params ? searchOf(g.params) : `error:${g.kind}`,
 });

@@ -3,7 +3,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { base, clean, count } from '../common/format';
-import { sameError } from '../common/failures';
 import { get, post, Refused } from './api';
 import { changed, now } from './live';
 import { Dialog, narrow, Text, tell, useMedia } from './parts';
@@ -152,7 +151,7 @@ const rerun = (s: Summary, word: string, only: string[] = []): Verb => ({
 
 /** Retries the jobs of a group of failures. */
 export function RetryGroup({ batch, group }: { batch: BatchStore; group: Alike }) {
-  const jobs = batch.jobs.filter((j) => j.state === group.state && sameError(j.cause, group.cause));
+  const jobs = batch.jobs.filter((j) => j.kind === group.kind);
   const retry = verbsFor(batch.id, batch.summary, jobs).filter((v) => v.word === 'Retry').map((v) => ({ ...v, word: `Retry ${jobs.length}`, loss: undefined }));
   return <Verbs small label={`Actions for ${clean(group.cause.text)}`} verbs={retry} />;
 }

@@ -29,6 +29,7 @@ function wordTest(word: string, jobs: JobRow[], alive: boolean): Test {
   const [, key, is, quoted] = /^([\w.-]+)([:=])(.*)$/.exec(word) ?? [], value = quoted?.replaceAll('"', '');
   if (is === ':' && key === 'state') return (r) => !value || r.state === value || r.state.startsWith(value) || !!statesOf(value, alive)?.includes(r.state);
   if (is === ':' && key === 'gpu') return (r) => !value || r.gpus.includes(Number(value));
+  if (is === ':' && key === 'error') return (r) => r.kind === value;
   if (is === '=') {
     const names = new Set(jobs.flatMap((r) => Object.keys(r.params ?? {}))), name = [...names].find((n) => n.toLowerCase() === key);
     if (name !== undefined) return (r) => !value || r.params?.[name]?.toLowerCase() === value;

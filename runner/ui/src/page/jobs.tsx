@@ -1,6 +1,7 @@
 // The jobs of a batch: filters, a list of which only what is in sight is drawn, and what
 // can be done with those that are chosen.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { Line } from '../common/chart';
 import { bytes, clean, duration, measured, ranges, timeExact } from '../common/format';
 import { look, State, stateWords } from '../common/states';
 import { useWindow } from '../common/virtual';
@@ -10,6 +11,7 @@ import { useKeys } from './keys';
 import { now, useLive } from './live';
 import { Empty, Loading, Meter, narrow, say, Text, useMedia } from './parts';
 import { Preview } from './preview';
+import { busy, useReported, type Reported } from './reported';
 import { go, jobPath, setQuery } from './route';
 import type { BatchStore } from './store';
 import type { JobRow } from '../common/types';
@@ -111,6 +113,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   });
   const open = (r: JobRow) => { if (roomy.matches) setAt(r.id); else go(jobPath(batch.id, batch.keyOf(r))); };
   const all = rows.length > 0 && chosen.size >= rows.length && rows.every((r) => chosen.has(r.id));
+  const reported = useReported(batch, rows.slice(win.from, win.to).filter((r) => r.state === 'running'));
   const clock = now(), running = rows.some((r) => r.state === 'running');
   return (
     <div class="card jobs scroll" ref={scroller} style={{ '--row': `${height}px` }}>
@@ -120,7 +123,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
           <Head by="state" sort={sort} cls="c-state">State</Head><Head by="name" sort={sort} cls="c-name">Job</Head>
           <th role="columnheader" class="c-gpu">GPU</th>{running && <th role="columnheader" class="c-left">Progress</th>}<Head by="lasted" sort={sort} cls="c-time num">Time</Head><th role="columnheader" class="c-try num">Tries</th>
           {metrics.map((m) => <Head by={`metric:${m}`} sort={sort} cls="c-metric num">{m}</Head>)}
-          <th role="columnheader" class="c-says">Why</th>
+          <th role="columnheader" class="c-says">{running ? 'Newest, or why' : 'Why'}</th>
         </tr></thead>
         <tbody role="rowgroup">
           {win.above > 0 && <tr role="none" class="gap" style={{ height: `${win.above}px` }} />}
@@ -134,7 +137,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
               <td role="cell" class="c-time num" title={r.started ? `${timeExact(r.started)} – ${timeExact(r.ended)}` : ''}>{lasted(r, clock)}</td>
               <td role="cell" class="c-try num">{r.attempts > 1 ? r.attempts : ''}</td>
               {metrics.map((m) => <td role="cell" class="c-metric num">{measured(r.metrics?.[m])}</td>)}
-              <td role="cell" class={`c-says ${look(r.state).tone}`} title={says(r)}>{says(r)}</td>
+              <td role="cell" class={`c-says ${look(r.state).tone}`} title={says(r)}>{says(r) || (r.state === 'running' && <Newest of={reported.get(r.uni_id!)} />)}</td>
             </tr>
           ))}
           {win.below > 0 && <tr role="none" class="gap" style={{ height: `${win.below}px` }} />}
@@ -147,8 +150,14 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
 // How far a running job is, by its log, else by the time that jobs like it took.
 function Left({ row: r, clock }: { row: JobRow; clock: number }) {
   const ran = (clock - Date.parse(r.started ?? '')) / 1000, part = r.progress ?? (r.expected_seconds ? Math.min(ran / r.expected_seconds, 0.99) : null);
-  const left = part ? ran / part - ran : null;
-  return <>{part != null && <Meter label={`Progress of ${clean(r.name)}`} value={Math.round(part * 100)} max={100} />}<span>{left != null && isFinite(left) && !r.stalled ? `${duration(left)} left` : ''}</span>{r.used_bytes != null && <span class="muted">{bytes(r.used_bytes)}</span>}</>;
+  const left = part ? ran / part - ran : null, use = busy(r);
+  return <>{part != null && <Meter label={`Progress of ${clean(r.name)}`} value={Math.round(part * 100)} max={100} />}<span>{left != null && isFinite(left) && !r.stalled ? `${duration(left)} left` : ''}</span>{r.used_bytes != null && <span class="muted">{bytes(r.used_bytes)}</span>}{use != null && <span class="muted" title="utilization of its GPUs">{use} %</span>}</>;
+}
+
+// The newest numbers of a running job with their lines; without any, the last line of its log.
+function Newest({ of }: { of?: Reported }) {
+  if (!of?.curves.length) return <span class="mono"><Text of={of?.line} /></span>;
+  return <>{of.curves.slice(0, 2).map((c) => <span class="newest" key={c.metric}><span class="muted"><Text of={c.metric} /></span> {measured(c.values[c.values.length - 1])} <Line values={c.values.slice(-60)} label={`${clean(c.metric)} so far`} /></span>)}</>;
 }
 
 const lasted = (r: JobRow, clock: number) => r.started ? duration(((r.ended ? Date.parse(r.ended) : r.state === 'running' ? clock : NaN) - Date.parse(r.started)) / 1000) : '';

@@ -1,5 +1,6 @@
 // The last hour of a GPU: utilization as an area, memory as a line.
 import { useMemo } from 'preact/hooks';
+import { path } from '../common/chart';
 import { time } from '../common/format';
 import type { Past } from '../common/types';
 
@@ -20,23 +21,7 @@ export function Spark({ past, hour, label }: { past: Past | null; hour?: Past['g
   );
 }
 
-// One path for each: a gap in the readings is a gap in the picture.
-function draw(hour: Past['gpus'][number]) {
-  const n = Math.max(hour.utilization_percent.length, 2);
-  const x = (i: number) => ((i / (n - 1)) * w).toFixed(1);
-  let area = '', line = '', last = -1;
-  hour.utilization_percent.forEach((v, i) => {
-    if (v == null) { if (last >= 0) area += `L${x(last)} ${h}Z`; last = -1; return; }
-    if (last < 0) area += `M${x(i)} ${h}`;
-    area += `L${x(i)} ${(h - (v / 100) * (h - 1)).toFixed(1)}`;
-    last = i;
-  });
-  if (last >= 0) area += `L${x(last)} ${h}Z`;
-  let pen = false;
-  hour.memory_used_bytes.forEach((v, i) => {
-    if (v == null || !hour.memory_total_bytes) { pen = false; return; }
-    line += `${pen ? 'L' : 'M'}${x(i)} ${(h - 1 - (v / hour.memory_total_bytes) * (h - 2)).toFixed(1)}`;
-    pen = true;
-  });
-  return { area, line };
+function draw({ utilization_percent: util, memory_used_bytes: used, memory_total_bytes: total }: Past['gpus'][number]) {
+  const x = (i: number) => (i / Math.max(util.length - 1, 1)) * w;
+  return { area: path(util, x, (v) => h - (v / 100) * (h - 1), () => h), line: total ? path(used, x, (v) => h - 1 - (v / total) * (h - 2)) : '' };
 }

@@ -17,6 +17,7 @@ import { batchPath, go, jobPath, tabs, type Tab } from './route';
 import { RunsTab } from './runs';
 import type { BatchStore } from './store';
 import { TimelineTab } from './timeline';
+import { UsageTab } from './usage';
 import type { Alike, Summary } from '../common/types';
 
 export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; query: URLSearchParams }) {
@@ -40,6 +41,7 @@ export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; 
       {tab === 'log' && <LogTab batch={batch} query={query} />}
       {tab === 'timeline' && <TimelineTab batch={batch} />}
       {tab === 'results' && <ResultsTab batch={batch} query={query} />}
+      {tab === 'usage' && <UsageTab batch={batch} />}
       {tab === 'runs' && <RunsTab batch={batch} />}
     </main>
   );

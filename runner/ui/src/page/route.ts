@@ -1,13 +1,13 @@
 // Which page is shown, kept in the URL's fragment, which is never sent to a server.
 
-export type Tab = 'jobs' | 'log' | 'results' | 'timeline' | 'runs';
+export type Tab = 'jobs' | 'log' | 'results' | 'timeline' | 'usage' | 'runs';
 
 export type Route =
   | { page: 'home' }
   | { page: 'batch'; id: string; tab: Tab; query: URLSearchParams }
   | { page: 'job'; id: string; job: string; query: URLSearchParams };
 
-export const tabs: [Tab, string][] = [['jobs', 'Jobs'], ['log', 'Log'], ['timeline', 'Timeline'], ['results', 'Results'], ['runs', 'Runs']];
+export const tabs: [Tab, string][] = [['jobs', 'Jobs'], ['log', 'Log'], ['timeline', 'Timeline'], ['results', 'Results'], ['usage', 'Usage'], ['runs', 'Runs']];
 
 export function parse(hash: string): Route {
   const [path, search = ''] = hash.replace(/^#\/?/, '').split('?');

@@ -9,7 +9,8 @@ import { count, duration } from '../common/format';
 import { ResultsTable } from '../common/results';
 import { given, stateWords } from '../common/states';
 import { Timeline } from '../common/timeline';
-import { Failures, LostTime } from './failures';
+import { Usage } from '../common/usage';
+import { Failures } from './failures';
 import { GPUs, Lazy } from './gpus';
 import { JobDialog } from './job';
 import { Jobs, type Choice } from './jobs';
@@ -58,7 +59,7 @@ function App({ r }: { r: Report }) {
   if (r.readings) parts.push(['gpus', 'GPUs', <GPUs r={r} />]);
   if (results?.rows.length) parts.push(['results', 'Results', <ResultsTable doc={results} sort={sort} sortBy={setSort} copies={async () => r.copies as Copies} jobs={(params) => ({ href: '#jobs', onClick: () => choose({ params }) })} />]);
   if (r.curves.length) parts.push(['curves', 'Curves', <Lazy height={380}><Curves curves={r.curves} results={results} params={(c) => r.jobs[named.get(c.job)!]?.params} /></Lazy>]);
-  if (r.runs.some((x) => x.gpu_seconds > 0 || x.lost.length)) parts.push(['lost', 'Where GPU time went', <LostTime r={r} />]);
+  if (r.usage?.parts.length) parts.push(['lost', 'Where GPU time went', <Usage of={r.usage} />]);
   parts.push(['jobs', 'Jobs', <Jobs r={r} choice={choice} choose={choose} open={setJob} />]);
   if (r.runs.length) parts.push(['runs', 'Runs', <Runs r={r} />, count(r.runs.length, 'run')]);
   return (

@@ -128,8 +128,7 @@ func (p *printer) folded(f *File, jobs []Job) string {
 		}
 		table[i].Run = [][]fold.Word{words}
 	}
-	text, _ := fold.Write(fold.Fold(table, false), nil)
-	return text
+	return fold.Write(fold.Fold(table))
 }
 
 func indented(by, lines string) string {

@@ -1,5 +1,5 @@
 // Package fold turns a table of commands into the entries of a job file: what the commands have
-// in common becomes a text with {variables}, what differs becomes a matrix, a zip or a CSV file.
+// in common becomes a text with {variables}, what differs becomes a matrix or a zip.
 // It is pure, and its entries expand to the table again.
 package fold
 
@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"gpurun/jobspec/source"
 	"path"
-	"slices"
 	"strings"
-
-	"al.essio.dev/pkg/shellescape"
 )
 
 // A Word is a word of a command.
@@ -30,10 +27,11 @@ func Words(argv []string) (words []Word) {
 // A Job is one job before folding.
 type Job struct {
 	Run                 [][]Word // commands in turn
-	Dir                 string   // "" for the folder of the job file
+	Dir                 string   // "" or "." for the folder of the job file
 	Env                 []string // NAME=value; a $NAME at the end of the value inherits
 	Log, Stdout, Stderr string
 	Keys                []string // what an entry's jobs have in common, in YAML: "gpus: 2"
+	Queue               string   // a job in a queue is an entry of its own
 }
 
 // An Entry is one entry of a job file.
@@ -144,7 +142,7 @@ func (j *Job) cells() (list []cell) {
 		add(Word{Text: value}, "env "+name, strings.ToLower(name))
 	}
 	for i, text := range []string{j.Dir, j.Log, j.Stdout, j.Stderr} {
-		if text != "" {
+		if text != "" && text != "." {
 			add(Word{Text: text}, []string{"work_dir", "log", "stdout", "stderr"}[i], "dir")
 		}
 	}
@@ -153,9 +151,6 @@ func (j *Job) cells() (list []cell) {
 
 // inShell reports whether a cell is part of a command.
 func (c *cell) inShell() bool { return c.kind == "value" || c.kind[0] == '=' }
-
-// flags are words that only some rows have.
-const flags = "=raw flags"
 
 type table struct {
 	rows [][]cell
@@ -171,94 +166,27 @@ func kinds(row []cell) string {
 	return s
 }
 
-// Fold returns the entries for a table of jobs, in the order of their first ones. With csv, more
-// than a few rows of one entry become a file.
-func Fold(jobs []Job, csv bool) (entries []Entry) {
+// Fold returns the entries for a table of jobs, in the order of their first ones.
+func Fold(jobs []Job) (entries []Entry) {
 	var tables []*table
 	byKind := map[string]*table{}
 	for i := range jobs {
 		row := jobs[i].cells()
 		k := kinds(row) + strings.Join(jobs[i].Keys, "\x00")
+		if jobs[i].Queue != "" {
+			k = fmt.Sprint(i)
+		}
 		if byKind[k] == nil {
 			byKind[k] = &table{}
 			tables = append(tables, byKind[k])
 		}
 		byKind[k].rows, byKind[k].jobs = append(byKind[k].rows, row), append(byKind[k].jobs, i)
 	}
-	for i := 0; i < len(tables); i++ {
-		for k := i + 1; k < len(tables); k++ {
-			a, b := jobs[tables[i].jobs[0]], jobs[tables[k].jobs[0]]
-			if !slices.Equal(a.Keys, b.Keys) || !slices.EqualFunc(a.Run, b.Run, func(x, y []Word) bool { return slices.Equal(Program(x), Program(y)) }) {
-				continue
-			}
-			if t := join(tables[i], tables[k]); t != nil {
-				tables[i], tables = t, slices.Delete(tables, k, k+1)
-				k--
-			}
-		}
-	}
 	taken := map[string]bool{}
 	for _, t := range tables {
-		e := t.entry(base(jobs[t.jobs[0]].Run[0], taken), csv)
-		e.Keys = jobs[t.jobs[0]].Keys
+		e := t.entry(base(jobs[t.jobs[0]].Run[0], taken))
+		e.Keys, e.Queue = jobs[t.jobs[0]].Keys, jobs[t.jobs[0]].Queue
 		entries = append(entries, e)
 	}
 	return entries
-}
-
-// join puts the rows of two tables into one, where what differs in kind is a run of words: some
-// have them, some do not. It returns nil if the tables have too little in common.
-func join(a, b *table) *table {
-	x, y := a.rows[0], b.rows[0]
-	short := min(len(x), len(y))
-	head := 0
-	for head < short && x[head].kind == y[head].kind && x[head].kind != flags {
-		head++
-	}
-	tail := 0
-	for tail < short-head && x[len(x)-1-tail].kind == y[len(y)-1-tail].kind && x[len(x)-1-tail].kind != flags {
-		tail++
-	}
-	if head+tail < 3 || 2*(head+tail) < short {
-		return nil
-	}
-	t := &table{}
-	add := func(from *table) bool {
-		for i, row := range from.rows {
-			var words []string
-			for k, c := range row[head : len(row)-tail] {
-				if !c.inShell() || k == 0 && c.kind == "value" || strings.HasPrefix(c.kind, "=raw") && c.kind != flags {
-					return false
-				}
-				if c.Text != "" || c.kind != flags {
-					words = append(words, c.shell())
-				}
-			}
-			gap := cell{Word{strings.Join(words, " "), true}, flags, "flags"}
-			t.rows = append(t.rows, slices.Concat(row[:head], []cell{gap}, row[len(row)-tail:]))
-			t.jobs = append(t.jobs, from.jobs[i])
-		}
-		return true
-	}
-	if !add(a) || !add(b) {
-		return nil
-	}
-	order := make([]int, len(t.jobs))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return t.jobs[a] - t.jobs[b] })
-	sorted := &table{}
-	for _, o := range order {
-		sorted.rows, sorted.jobs = append(sorted.rows, t.rows[o]), append(sorted.jobs, t.jobs[o])
-	}
-	return sorted
-}
-
-// shell spells a cell for the shell.
-func (c *cell) shell() string {
-	if c.Raw {
-		return c.Text
-	}
-	return shellescape.Quote(c.Text)
 }

@@ -19,21 +19,15 @@ import (
 // expanded loads what Fold and Write make of a table, and returns what each job does.
 func expanded(t *testing.T, jobs []fold.Job) (text string, got []string) {
 	t.Helper()
-	text, files := fold.Write(fold.Fold(jobs, true), func(n int) string { return fmt.Sprintf("rows%d.csv", n) })
+	text = fold.Write(fold.Fold(jobs))
 	dir := t.TempDir()
-	for name, data := range files {
-		text += "# " + name + "\n" // for messages
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	path := filepath.Join(dir, "jobs.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	b, err := jobspec.Load([]string{path}, jobspec.Options{})
 	if err != nil {
-		t.Fatalf("%v\n%s\n%q", err, text, files)
+		t.Fatalf("%v\n%s", err, text)
 	}
 	script := "rec() { printf '%s\\0' \"$@\"; printf '\\n\\0'; }\n"
 	for i := range b.Jobs {

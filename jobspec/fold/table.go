@@ -33,7 +33,7 @@ type folding struct {
 }
 
 // entry makes the entry of a table.
-func (t *table) entry(base string, csv bool) Entry {
+func (t *table) entry(base string) Entry {
 	f := &folding{n: len(t.rows)}
 	f.columns(t.rows)
 	if rest := f.count(f.cols); rest < f.n {
@@ -52,9 +52,6 @@ func (t *table) entry(base string, csv bool) Entry {
 	}
 	for i, set := range e.params {
 		e.params[i] = f.distinct(set)
-	}
-	if csv { // the longest of those that need one
-		slices.SortStableFunc(e.params, func(a, b []*column) int { return rows(b) - rows(a) })
 	}
 	f.fill(&e, t.rows[0])
 	return e
@@ -94,8 +91,7 @@ func (f *folding) distinct(set []*column) []*column {
 	return out
 }
 
-// sets splits the columns into the smallest sets that seem independent, and puts those together
-// again that are not: the product of all sets is the table.
+// sets splits the columns into sets whose product is the table: independent in pairs, or all in one.
 func (f *folding) sets() (out [][]*column) {
 	var sets [][]*column
 	for _, c := range f.cols {
@@ -111,17 +107,12 @@ func (f *folding) sets() (out [][]*column) {
 		})
 		sets = append(sets, set)
 	}
-	var lump []*column
-	for i, s := range sets {
-		rest := slices.Concat(slices.Concat(sets[:i]...), slices.Concat(sets[i+1:]...))
-		if f.count(s)*f.count(rest) == f.count(f.cols) {
-			out = append(out, s)
-		} else {
-			lump = append(lump, s...)
-		}
+	product := 1
+	for _, s := range sets {
+		product *= f.count(s)
 	}
-	if lump != nil {
-		out = append(out, lump)
+	if out = sets; product != f.count(f.cols) {
+		out = [][]*column{slices.Clone(f.cols)}
 	}
 	for _, s := range out {
 		slices.SortFunc(s, func(a, b *column) int { return slices.Index(f.cols, a) - slices.Index(f.cols, b) })
@@ -313,10 +304,7 @@ func (f *folding) name(e *Entry) {
 				}
 				values[r] = seen[id]
 			}
-			parts = []*column{{name: append([]string{"i", "run", "trial", "worker"}, make([]string, s)...)[s], values: values}}
-			if parts[0].name == "" {
-				parts[0].name = fmt.Sprint("i", s)
-			}
+			parts = []*column{{name: fmt.Sprint([]string{"i", "run", "trial", "worker"}[s%4], strings.Repeat("_", s/4)), values: values}}
 			e.params[s] = append(parts, set...)
 		}
 		for _, c := range parts {

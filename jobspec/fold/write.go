@@ -10,14 +10,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// few is how many rows a zip may have beside which a CSV file is no better, and width how long
-// lines may be.
-const (
-	few   = 12
-	width = 100
-)
-
-func rows(set []*column) int { return len(set[0].values) }
+const width = 100 // of a line
 
 // names returns the names of an entry's parameters.
 func (e *Entry) names() (names []string) {
@@ -27,24 +20,16 @@ func (e *Entry) names() (names []string) {
 	return names
 }
 
-// Write spells entries as the jobs of a job file. file names the CSV file of the n-th entry that
-// has one; nil for none.
-func Write(entries []Entry, file func(n int) string) (text string, files map[string]string) {
-	files = map[string]string{}
-	text = "jobs:\n"
+// Write spells entries as the jobs of a job file.
+func Write(entries []Entry) string {
+	text := "jobs:\n"
 	for _, e := range entries {
 		var lines, matrix []string
 		var zips [][]string
 		for _, set := range e.params {
-			axes := spelled(set, e.names())
-			switch {
-			case len(set) == 1:
+			if axes := spelled(set, e.names()); len(set) == 1 {
 				matrix = append(matrix, axes...)
-			case file != nil && rows(set) > few && (len(matrix) == 0 || !strings.HasPrefix(matrix[0], "from: ")):
-				name := file(len(files))
-				files[name] = csv(set, e.names())
-				matrix = append([]string{"from: " + source.Spell(name)}, matrix...)
-			default:
+			} else {
 				zips = append(zips, axes)
 			}
 		}
@@ -60,7 +45,7 @@ func Write(entries []Entry, file func(n int) string) (text string, files map[str
 			}
 		}
 		if len(e.Needs) > 0 {
-			line("needs: [" + strings.Join(quoted(e.Needs), ", ") + "]")
+			line("needs: " + strings.ReplaceAll(fmt.Sprintf("%q", e.Needs), `" "`, `", "`))
 		}
 		if e.Queue != "" {
 			line("queue: " + e.Queue)
@@ -91,14 +76,7 @@ func Write(entries []Entry, file func(n int) string) (text string, files map[str
 		}
 		text += "  - " + strings.Join(lines, "\n    ") + "\n"
 	}
-	return text, files
-}
-
-func quoted(list []string) (out []string) {
-	for _, s := range list {
-		out = append(out, strconv.Quote(s))
-	}
-	return out
+	return text
 }
 
 // mapping spells a key's mapping, on one line if it is short.
@@ -166,25 +144,6 @@ func step(values []string) (by int) {
 	return by
 }
 
-// csv spells rows that come from a file.
-func csv(set []*column, names []string) string {
-	text := ""
-	for r := -1; r < rows(set); r++ {
-		for i, c := range set {
-			v := c.name
-			if r >= 0 {
-				v = expand.Escape(c.values[r], names...)
-			}
-			if strings.TrimSpace(v) != v || strings.ContainsAny(v, "\",\r\n") || v == "" {
-				v = `"` + strings.ReplaceAll(v, `"`, `""`) + `"`
-			}
-			text += map[bool]string{true: ","}[i > 0] + v
-		}
-		text += "\n"
-	}
-	return text
-}
-
 // spell spells a text so that braces at its beginning are no mapping.
 func spell(s string) string {
 	if strings.Contains(s, "{") {
@@ -192,6 +151,8 @@ func spell(s string) string {
 	}
 	return source.Spell(s)
 }
+
+var wrapped = source.Regexp(`\S.{0,92}(?: |$)|\S+ ?`) // what goes on one line of a long command
 
 // command spells a command, a long one on several lines.
 func command(key, indent, s string) []string {
@@ -204,20 +165,8 @@ func command(key, indent, s string) []string {
 		}
 		return []string{key + strconv.Quote(s)}
 	}
-	lines := []string{""}
-	for i, w := range strings.Split(s, " ") {
-		last := &lines[len(lines)-1]
-		switch {
-		case i == 0:
-			*last = w
-		case len(*last)+len(w) > width-8:
-			*last += ` \`
-			lines = append(lines, "  "+w)
-		default:
-			*last += " " + w
-		}
-	}
-	head, block := source.SpellScript(strings.Join(lines, "\n") + "\n")
+	lines := wrapped().FindAllString(s, -1)
+	head, block := source.SpellScript(strings.Join(lines, "\\\n  ") + "\n")
 	if block == nil {
 		return []string{key + strconv.Quote(s)}
 	}

@@ -23,6 +23,7 @@ type grammar struct {
 	Plan       planCmd       `cmd:"" group:"Run" help:"Show which jobs would run, and why."`
 	Check      checkCmd      `cmd:"" group:"Run" help:"Report every mistake in job files."`
 	Convert    convertCmd    `cmd:"" group:"Run" help:"Print a job file of any format as native YAML."`
+	Capture    captureCmd    `cmd:"" group:"Run" help:"Turn a launcher into a job file; trains nothing."`
 	Exec       execCmd       `cmd:"" group:"Run" help:"Run one command as soon as GPUs are free."`
 	Wait       waitCmd       `cmd:"" group:"Run" help:"Wait for a run, or some of its jobs, to end."`
 	Status     statusCmd     `cmd:"" group:"Look" help:"Show the progress of a batch."`

@@ -20,6 +20,7 @@ import (
 
 	"gpurun/gpu/probe"
 	"gpurun/runner/batches"
+	"gpurun/runner/capture"
 	"gpurun/runner/engine/local/keeper"
 	"gpurun/runner/notify"
 	"gpurun/runner/session"
@@ -29,6 +30,9 @@ import (
 // Main runs the command in args, which do not include the program's name, and returns
 // the exit status.
 func Main(args []string) int {
+	if capture.Stands(os.Args[0]) {
+		return capture.Recorder(os.Args)
+	}
 	if err := enoughFiles(); err != nil {
 		return newApp().report(err)
 	}
@@ -41,6 +45,8 @@ func Main(args []string) int {
 			return keeper.Main(args[1:], keeper.Usual)
 		case "__probe":
 			return probe.ChildMain(args[1:])
+		case capture.ChildArg:
+			return capture.Host(args[1:])
 		case notify.ChildArg:
 			return notify.ChildMain(os.Stdin, os.Stdout)
 		}

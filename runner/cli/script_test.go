@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gpurun/gpu/hostrules"
+	"gpurun/runner/capture"
 	"gpurun/runner/codecopy"
 	"gpurun/runner/files"
 	"gpurun/runner/notify"
@@ -23,7 +24,7 @@ import (
 
 // TestMain makes the test binary act as gpurun, including its keeper and NVML child.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "__keeper" || os.Args[1] == "__probe" || os.Args[1] == notify.ChildArg) {
+	if capture.Stands(os.Args[0]) || len(os.Args) > 1 && (os.Args[1] == capture.ChildArg || os.Args[1] == "__keeper" || os.Args[1] == "__probe" || os.Args[1] == notify.ChildArg) {
 		os.Exit(Main(os.Args[1:]))
 	}
 	// Not the rules of the machine that the tests run on, and this user instead of root.
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if d, err := time.ParseDuration(os.Getenv("TEST_LOOK")); err == nil {
 		files.LookOne = d
 	}
+	capture.Limit, capture.Most = 20*time.Second, 100
 	testscript.Main(m, map[string]func(){
 		"gpurun": func() { os.Exit(Main(os.Args[1:])) },
 	})

@@ -1,0 +1,212 @@
+package fold
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Command is a command that a launcher started, and when. In each capture, commands ended one by one,
+// each when nothing else went on: Began counts those before this one began, Ended is its own number.
+type Command struct {
+	Job
+	Began, Ended []int // in each capture; Began is -1 in one that lacks it
+}
+
+// before reports whether b waited for a in every capture, in whatever order commands ended.
+func before(a, b *Command) bool {
+	for i := range a.Ended {
+		if a.Ended[i] > b.Began[i] && a.Began[i] >= 0 && b.Began[i] >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+const longest = 12 // commands of a round
+
+// A round is one job of several commands, or of one.
+type round []*Command
+
+func (r round) before(o round) bool { return before(r[len(r)-1], o[0]) }
+
+func (r round) programs() (s string) {
+	for _, c := range r {
+		s += fmt.Sprint(Program(c.Run[0]), "\x00")
+	}
+	return s
+}
+
+// several reports whether a round has several programs.
+func (r round) several() bool {
+	return slices.ContainsFunc(r, func(c *Command) bool { return r[:1].programs() != round{c}.programs() })
+}
+
+// job joins the commands of a round; ok is false if they differ in what a job has only once.
+func (r round) job() (j Job, ok bool) {
+	if j = r[0].Job; len(r) == 1 {
+		return j, true
+	}
+	j.Run, j.Log, j.Stdout, j.Stderr = nil, "", "", ""
+	for _, c := range r {
+		if c.Dir != j.Dir || !slices.Equal(c.Env, j.Env) || !slices.Equal(c.Keys, j.Keys) {
+			return j, false
+		}
+		cmd := slices.Clip(c.Run[0])
+		for i, file := range []string{c.Log + c.Stdout, c.Stderr} {
+			if file != "" {
+				cmd = append(cmd, Word{[]string{">", "2>"}[i], true}, Word{Text: file})
+			}
+		}
+		if c.Log != "" {
+			cmd = append(cmd, Word{"2>&1", true})
+		}
+		j.Run = append(j.Run, cmd)
+	}
+	return j, true
+}
+
+// chains returns runs of commands in which each waited for the one before, and for what that one waited for.
+func chains(list []*Command) (out []round) {
+	done, later := make([]int, len(list)), make([]int, len(list)) // how many come before, and after
+	for i, a := range list {
+		for k, b := range list {
+			if i != k && before(a, b) {
+				later[i]++
+				done[k]++
+			}
+		}
+	}
+	next, linked := slices.Repeat([]int{-1}, len(list)), make([]bool, len(list))
+	for i, a := range list {
+		for k, b := range list {
+			if done[k] == done[i]+1 && later[i] == later[k]+1 && before(a, b) {
+				next[i], linked[k] = k, true
+			}
+		}
+	}
+	for i := range list {
+		var chain round
+		for at := i; at >= 0 && !linked[i]; at = next[at] {
+			chain = append(chain, list[at])
+		}
+		if chain != nil {
+			out = append(out, chain)
+		}
+	}
+	return out
+}
+
+// rounds finds commands that repeat in turn: in one chain, or once in each of several.
+func rounds(list []*Command) (out []round) {
+	all, count, repeats := chains(list), map[string]int{}, map[string]int{}
+	for _, chain := range all {
+		if count[chain.programs()]++; count[chain.programs()] > 1 && chain.several() {
+			repeats[chain.programs()] = len(chain)
+		}
+		for i, n := 0, 1; i < len(chain); i, n = i+n, 1 {
+			for size := 2; n == 1 && size <= longest && i+2*size <= len(chain); size++ {
+				if r := chain[i : i+size]; r.several() && r.programs() == chain[i+size:i+2*size].programs() {
+					repeats[r.programs()], n = size, size
+				}
+			}
+		}
+	}
+	for _, chain := range all {
+		for len(chain) > 0 {
+			n := 1
+			for size := 2; n == 1 && size <= min(longest, len(chain)); size++ {
+				if _, ok := chain[:size].job(); ok && repeats[chain[:size].programs()] == size {
+					n = size
+				}
+			}
+			out, chain = append(out, chain[:n]), chain[n:]
+		}
+	}
+	slices.SortFunc(out, func(a, b round) int { return slices.Index(list, a[0]) - slices.Index(list, b[0]) })
+	return out
+}
+
+// Plan folds the commands of a launcher. Its order becomes needs, or a queue where needs cannot say it.
+func Plan(list []*Command) (entries []Entry, warnings []string) {
+	warn := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !slices.Contains(warnings, text) {
+			warnings = append(warnings, text)
+		}
+	}
+	rs := rounds(list)
+	jobs := make([]Job, len(rs))
+	for i, r := range rs {
+		jobs[i], _ = r.job()
+		names := ""
+		for _, c := range r {
+			names += " ; " + Script(c.Run[0])
+		}
+		if len(r) > 1 {
+			warn("%s repeat in this order: each round is one job, which runs them in turn", names[3:])
+		}
+	}
+	entries = Fold(jobs)
+	after, leads := waits(rs, entries)
+	queued := 0
+	for y, e := range entries {
+		for _, i := range e.Jobs {
+			if leads[y][y] {
+				jobs[i].Queue = "launcher"
+				queued++
+			}
+		}
+	}
+	if queued > 0 {
+		entries = Fold(jobs)
+		after, leads = waits(rs, entries)
+		warn("needs cannot say the order of %d jobs: they run one by one, in a queue", queued)
+	}
+	for y, e := range entries {
+		if e.Queue == "" && len(e.Jobs) > 1 && rs[e.Jobs[0]].before(rs[e.Jobs[1]]) {
+			warn("the launcher runs %d × %s one after another; these jobs may run side by side", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]))
+		}
+		for x, other := range entries {
+			direct := after[y][x] > 0
+			for k := range entries {
+				direct = direct && !(k != x && after[y][k] > 0 && leads[k][x])
+			}
+			if direct {
+				entries[y].Needs = append(entries[y].Needs, other.Glob)
+			}
+			if direct && after[y][x] < len(e.Jobs)*len(other.Jobs) {
+				warn("some jobs of %s waited for some of %s: all of them wait for all", e.Glob, other.Glob)
+			}
+		}
+	}
+	return entries, warnings
+}
+
+// waits counts the pairs of jobs of two entries that waited, and returns which entries lead to which, also through
+// others. Jobs of the same programs need not wait for each other, nor those of one queue.
+func waits(rs []round, entries []Entry) (after [][]int, leads [][]bool) {
+	n := len(entries)
+	for y, b := range entries {
+		after, leads = append(after, make([]int, n)), append(leads, make([]bool, n))
+		for x, a := range entries {
+			if x == y || a.Queue != "" && b.Queue != "" || rs[a.Jobs[0]].programs() == rs[b.Jobs[0]].programs() {
+				continue
+			}
+			for _, i := range a.Jobs {
+				for _, k := range b.Jobs {
+					if rs[i].before(rs[k]) {
+						after[y][x]++
+						leads[y][x] = true
+					}
+				}
+			}
+		}
+	}
+	for k := range n {
+		for y := range n {
+			for x := range n {
+				leads[y][x] = leads[y][x] || leads[y][k] && leads[k][x]
+			}
+		}
+	}
+	return after, leads
+}

@@ -1,0 +1,73 @@
+# sbatch hands its script over, once for each index of an array; srun runs its command in place
+set -f
+option() {
+  case $1 in
+    --array | -a) array=$2 ;;
+    --chdir | -D) dir=$2 ;;
+    --cpus-per-task | -c) cpus=$2 ;;
+    --dependency | -d) after=$2 ;;
+    --export) export=$2 ;;
+    --gpus | -G | --gres | --gpus-per-node | --gpus-per-task) gpus=${2##*:} ;;
+    --job-name | -J) name=$2 ;;
+    --mem) mem=$2 ;;
+    --parsable) parsable=1 ;;
+    --time | -t) time=$2 ;;
+    --wrap) wrap=$2 ;;
+  esac
+}
+options() { # and left is how many words follow them
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --*=*) option "${1%%=*}" "${1#*=}" ;;
+      --parsable | --exclusive | --requeue | --no-requeue | --wait | --hold | --overlap | --exact | --unbuffered | --pty | --verbose | --quiet | --test-only | --label | --no-kill) option "$1" ;;
+      --* | -[aJoeptnNcGAdDwxqC]) option "$1" "$2"; [ $# = 1 ] || shift ;;
+      -[aJoeptnNcGAdDwxqC]*) value=${1#-?}; option "${1%"$value"}" "${value#=}" ;;
+      -*) ;;
+      *) break ;;
+    esac
+    shift
+  done
+  left=$#
+}
+array= dir=. cpus= after= export= gpus= name= mem= parsable= time= wrap=
+options "$@"
+skip=$(($# - left)) command=${0##*/}
+if [ "$command" = sbatch ] && [ -z "$wrap" ]; then
+  script=$(shift $skip; echo "$1")
+  [ -r "$script" ] || { echo "sbatch: error: cannot read the script: $script" >&2; exit 1; }
+  options $(sed -n 's/^#SBATCH[[:space:]]*//p' "$script" | sed "s/[[:space:]]#.*//; s/[\"']//g")
+  options "$@" # these win
+fi
+shift $skip
+
+asks=
+ask() { asks="$asks${asks:+
+}$1"; }
+case $gpus in *[!0-9]* | "" | 0 | 1) ;; *) ask "gpus: $gpus" ;; esac
+mem=$(echo "$mem" | tr a-z A-Z | sed -n 's/B$//; s/[0-9]$/&M/; s/^[1-9][0-9]*[KMGT]$/memory: &iB/p')
+[ -z "$mem" ] || ask "$mem"
+case $cpus in *[!0-9]* | "" | 0) ;; *) ask "cpus: $cpus" ;; esac
+minutes=$(echo "$time" | awk -F: '{ if (split($1, d, "-") > 1) print d[1] * 1440 + d[2] * 60 + $2; else print NF == 3 ? $1 * 60 + $2 : $1 + 0 }')
+case $minutes in *[!0-9]* | "" | 0) ;; *) ask "timeout: ${minutes}m" ;; esac
+if [ "$command" = srun ]; then
+  [ -z "$asks" ] || export GPURUN_CAPTURE_ASKS="$asks"
+  exec "$@"
+fi
+
+[ -z "$wrap" ] || set -- sh -c "$wrap"
+[ "$wrap" ] || case $(head -n 1 "$1") in "#!"*) set -- $(sed -n '1s/^#!//p' "$1") "$@" ;; *) set -- bash "$@" ;; esac
+export GPURUN_CAPTURE_ASKS="$asks" SLURM_JOB_NAME="$name" SLURM_NTASKS=1 SLURM_CPUS_PER_TASK="$cpus" SLURM_JOB_NODELIST=localhost SLURM_NNODES=1 SLURM_SUBMIT_DIR="$PWD"
+IFS=,
+for kv in $export; do case $kv in *=*) export "$kv" ;; esac; done
+unset IFS
+cd "$dir" || exit 1
+indexes=$(echo "${array%%%*}" | awk -F, '{ for (i = 1; i <= NF; i++) { split($i, p, ":"); n = split(p[1], r, "-"); for (k = r[1] + 0; k <= (n > 1 ? r[2] : r[1]) + 0; k += p[2] ? p[2] : 1) print k } }')
+id=0
+submit() { id=$("${GPURUN_CAPTURE:-/dev/gpurun-capture}/bin/gpurun-submit" "$id" "$after" "$@"); }
+[ "$indexes" ] || submit "$@"
+SLURM_ARRAY_TASK_COUNT=$(set -- $indexes; echo $#)
+for SLURM_ARRAY_TASK_ID in $indexes; do
+  export SLURM_ARRAY_TASK_ID SLURM_ARRAY_TASK_COUNT
+  submit "$@"
+done
+[ "$parsable" ] && echo "$id" || echo "Submitted batch job $id"

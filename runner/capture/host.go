@@ -1,0 +1,404 @@
+package capture
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+	"golang.org/x/sys/unix"
+
+	"gpurun/jobspec"
+	"gpurun/jobspec/fold"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/procs"
+)
+
+// host is the state of the child that answers recorders.
+type host struct {
+	Config
+	report   Report
+	overlays int
+	listen   int
+	log      *os.File // the launcher's output
+
+	launcher     int          // its pid
+	running      map[int]bool // programs of this host
+	jobs         []*job       // of a batch system
+	paths        map[procs.ID][]procs.ID
+	held, sleeps []*held
+	records      []*held   // all commands that were not run
+	step         int       // how many commands were let go
+	polls        int       // how many sleeps ended since the last command began
+	clock        float64   // the launcher's, in seconds
+	changed      time.Time // when something last happened
+	blind        bool      // the kernel does not say where threads sleep
+}
+
+// A held recorder waits for leave to end, a sleep for its time.
+type held struct {
+	hello
+	conn  *os.File
+	until float64
+	path  []procs.ID // of a command in records
+}
+
+// A job is one that a batch system was told to run, or one of its tasks.
+type job struct {
+	hello
+	pid int // 0 before it begins, -1 when it has ended
+}
+
+const (
+	maxHeld    = 500
+	maxThreads = 4000
+	maxRecords = 5000
+	maxWhole   = 15 * time.Minute
+	maxPolls   = 3 // of each sleeper, before a command ends
+)
+
+// serve starts the programs and answers recorders until all have ended.
+func (h *host) serve() (err error) {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // nobody writes to what this process has open
+	h.running, h.paths, h.changed = map[int]bool{}, map[procs.ID][]procs.ID{}, time.Now()
+	if h.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
+		err = unix.Bind(h.listen, &unix.SockaddrUnix{Name: h.Home + "/sock"})
+	}
+	if err == nil {
+		h.log, err = os.OpenFile(h.Home+"/log", os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	_ = unix.Listen(h.listen, 4096)
+	all, _ := filepath.Glob("/proc/self/task/*/wchan")
+	h.blind = !slices.ContainsFunc(all, func(f string) bool { where, _ := os.ReadFile(f); return string(where) != "0" })
+	defer h.end()
+	for start, n := time.Now(), 0; h.report.Stopped == ""; {
+		for ; n < len(h.Programs) && len(h.running) < 4; n++ {
+			if h.launcher, err = h.start(h.Programs[n]); err != nil {
+				return err
+			}
+		}
+		fds := []unix.PollFd{{Fd: int32(h.listen), Events: unix.POLLIN}, {Fd: 0}}
+		if _, _ = unix.Poll(fds, 2); fds[1].Revents != 0 {
+			return nil // gpurun has ended
+		}
+		if fi, err := h.log.Stat(); err == nil && fi.Size() > 1<<20 {
+			_ = h.log.Truncate(0)
+		}
+		switch one, count := h.look(); {
+		case count > h.Most+2*min(len(h.held), maxHeld):
+			h.report.Stopped = fmt.Sprintf("the launcher runs more than %d processes at once: stopped", h.Most)
+		case time.Since(h.changed) > h.Limit:
+			h.report.Stopped = fmt.Sprintf("the launcher started nothing new for %v: stopped", h.Limit)
+		case len(h.records) > maxRecords || time.Since(start) > maxWhole:
+			h.report.Stopped = fmt.Sprintf("the launcher started %d commands and did not end: stopped", len(h.records))
+		case h.drain() || h.reap():
+		default:
+			// All slept when the first look was over if both are the same. The kernel shows that a process has
+			// ended a moment before it wakes its parent, with a lock that waiting takes, too.
+			if two, _ := h.look(); one == "" || one != two || h.reap() || h.drain() {
+				continue
+			} else if len(h.running)+len(h.held)+len(h.sleeps) == 0 && n == len(h.Programs) && !slices.ContainsFunc(h.jobs, func(j *job) bool { return j.pid == 0 }) {
+				return nil
+			}
+			h.act()
+		}
+	}
+	return nil
+}
+
+// drain hears what recorders have to say, if any has.
+func (h *host) drain() (some bool) {
+	for {
+		fd, _, err := unix.Accept4(h.listen, unix.SOCK_CLOEXEC)
+		if err != nil {
+			return some
+		}
+		_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+		x := &held{conn: os.NewFile(uintptr(fd), "recorder")}
+		if some = true; json.NewDecoder(x.conn).Decode(&x.hello) == nil {
+			h.hear(x)
+		} else {
+			x.conn.Close()
+		}
+	}
+}
+
+func (x *held) answer(a hello) {
+	_ = json.NewEncoder(x.conn).Encode(a)
+	x.conn.Close()
+}
+
+func (h *host) hear(x *held) {
+	switch argv := x.Record.Argv; {
+	case x.Op == "sleep" && !h.Proof:
+		x.until = h.clock + max(0, x.Seconds)
+		h.sleeps = append(h.sleeps, x)
+	case x.Op == "submit":
+		h.changed = time.Now()
+		j, id := &job{hello: x.hello}, len(h.jobs)+1
+		h.jobs, j.Group = append(h.jobs, j), cmp.Or(j.Group, id)
+		j.Record.Env = append(j.Record.Env, fmt.Sprint("SLURM_JOB_ID=", id), fmt.Sprint("SLURM_JOBID=", id), fmt.Sprint("SLURM_ARRAY_JOB_ID=", j.Group))
+		x.answer(hello{Group: j.Group})
+	case x.Op == "command" && len(argv) > 0:
+		h.changed, h.polls = time.Now(), 0
+		x.Record.Began = h.step
+		if h.real(x) {
+			x.answer(hello{Real: true})
+		} else if h.held = append(h.held, x); h.Proof {
+			h.record(x)
+			h.letGo(x)
+		}
+	default:
+		if x.Op == "refuse" {
+			h.report.Stopped = fmt.Sprintf("the launcher uses %s, which gpurun capture cannot follow: start its commands directly", filepath.Base(argv[0]))
+		}
+		x.answer(hello{})
+	}
+}
+
+func match(globs []string, argv []string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool { return jobspec.Glob(g).MatchString(strings.Join(argv, " ")) })
+}
+
+// real reports whether a command runs for real, as far as it says so itself.
+func (h *host) real(x *held) bool {
+	argv, l := x.Record.Argv, h.Programs[0].Argv
+	k, script := min(len(argv), len(l)), strings.HasSuffix(x.Record.Stdin, " (deleted)") && (len(argv) == 1 || argv[1] == "-") // a here-document
+	a, b := argv[len(argv)-k:], l[len(l)-k:]
+	return x.PID == h.launcher && !h.Proof && filepath.Base(a[0]) == filepath.Base(b[0]) && slices.Equal(a[1:], b[1:]) ||
+		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || python(argv[0]) && plumbing.MatchString(strings.Join(argv[1:], " ")))
+}
+
+// reap takes the status of what has ended, and starts what waited for that.
+func (h *host) reap() (some bool) {
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
+		if err != nil || pid <= 0 {
+			break
+		}
+		if delete(h.running, pid); pid == h.launcher {
+			h.launcher = 0
+			if h.report.Status = ws.ExitStatus(); ws.Signaled() {
+				h.report.Status = 128 + int(ws.Signal())
+			}
+		}
+		for _, j := range h.jobs {
+			if j.pid == pid {
+				j.pid = -1
+			}
+		}
+		some = true
+	}
+	for _, j := range h.jobs {
+		waits := slices.ContainsFunc(h.jobs, func(o *job) bool { return o.pid >= 0 && slices.Contains(j.After, o.Group) })
+		if j.pid == 0 && !waits {
+			j.pid, some = -1, true
+			if pid, err := h.start(Program{j.Record.Argv, j.Record.Env, j.Record.Dir}); err == nil {
+				j.pid = pid
+			}
+		}
+	}
+	return some
+}
+
+// start starts a program of this host.
+func (h *host) start(p Program) (int, error) {
+	if h.Sandbox {
+		_ = os.MkdirAll(p.Dir, 0o755) // the launcher may have made it, in another sandbox
+	}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `exec "$0" "$@"`}, p.Argv...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.Dir, h.log, h.log, &syscall.SysProcAttr{Setsid: true}
+	// Bash shall put here-documents into files: of those a recorder knows that no program writes them.
+	cmd.Env = append(p.Env, "GPURUN_CAPTURE="+h.Home, "GPURUN_CAPTURE_GPUS="+strconv.Itoa(h.GPUs), "BASH_COMPAT=5.0")
+	for name, dir := range map[string]string{"PATH": h.Home + "/bin", "PYTHONPATH": h.Home + "/py"} {
+		if old := engine.Variable(p.Env, name); !strings.HasPrefix(old+":", dir+":") {
+			cmd.Env = append(cmd.Env, name+"="+strings.TrimSuffix(dir+":"+old, ":"))
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	pid := cmd.Process.Pid
+	h.running[pid] = true
+	_ = unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: maxThreads, Max: maxThreads}, nil)
+	return pid, cmd.Process.Release()
+}
+
+// tree returns the processes below the host, also those that are about to end.
+func (h *host) tree() (list []procs.ID) {
+	table, set := procs.Read(), map[int]bool{os.Getpid(): true}
+	table.Children().Add(set)
+	delete(set, os.Getpid())
+	for pid := range set {
+		list = append(list, table[pid].ID)
+	}
+	slices.SortFunc(list, procs.ID.Compare)
+	return list
+}
+
+// look spells how often each thread has gone to sleep, "" if one has not. Equal looks mean that all slept in
+// between: one that ran would have gone to sleep once more. Held recorders do nothing.
+func (h *host) look() (sleeping string, count int) {
+	known, list := map[int]bool{}, h.tree()
+	for _, x := range slices.Concat(h.held, h.sleeps) {
+		known[x.PID] = true
+	}
+	b, awake := "asleep", false
+	for _, id := range list {
+		if known[id.PID] {
+			continue
+		}
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", id.PID))
+		for _, t := range tasks {
+			data, _ := os.ReadFile(t + "/status")
+			_, state, _ := strings.Cut(string(data), "\nState:\t")
+			_, switches, _ := strings.Cut(state, "\nvoluntary_ctxt_switches:")
+			where, _ := os.ReadFile(t + "/wchan")
+			// X: about to end. A thread off which the kernel took the CPU on its way to sleep is in state S, but nowhere.
+			awake = awake || state == "" || strings.Contains("RDX", state[:1]) || state[0] == 'S' && string(where) == "0" && !h.blind
+			b += t + state[:min(1, len(state))] + switches
+		}
+	}
+	return map[bool]string{false: b}[awake], len(list)
+}
+
+// path returns the processes and threads from the host to a process, as they were when it was first seen.
+func (h *host) path(pid int) []procs.ID {
+	p, ok := procs.One(pid)
+	if !ok || pid == os.Getpid() {
+		return nil
+	}
+	if h.paths[p.ID] == nil {
+		path := slices.Clip(h.path(p.Parent))
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.Parent))
+		for _, list := range lists { // a thread of the parent other than the first
+			tid, _ := strconv.Atoi(filepath.Base(filepath.Dir(list)))
+			data, _ := os.ReadFile(list)
+			if t, ok := procs.One(tid); ok && tid != p.Parent && p.Parent != os.Getpid() && slices.Contains(strings.Fields(string(data)), strconv.Itoa(pid)) {
+				path = append(path, t.ID)
+			}
+		}
+		h.paths[p.ID] = append(path, p.ID)
+	}
+	return h.paths[p.ID]
+}
+
+// inOrder orders commands as a launcher starts them.
+func inOrder(a, b *held) int { return slices.CompareFunc(a.path, b.path, procs.ID.Compare) }
+
+// act lets one sleep, one command or one that runs for real go on, when nothing else happens.
+func (h *host) act() {
+	for i, x := range h.held {
+		if x.path == nil && h.record(x) {
+			h.held = slices.Delete(h.held, i, i+1)
+			x.answer(hello{Real: true})
+			return
+		}
+	}
+	slices.SortStableFunc(h.sleeps, func(a, b *held) int { return cmp.Compare(a.until, b.until) })
+	slices.SortStableFunc(h.held, inOrder)
+	if n := len(h.held); len(h.sleeps) > 0 && (h.polls < maxPolls*len(h.sleeps) || n == 0) {
+		x := h.sleeps[0]
+		h.sleeps, h.clock, h.polls = h.sleeps[1:], max(h.clock, x.until), h.polls+1
+		x.answer(hello{})
+	} else if n > 0 {
+		h.letGo(h.held[map[bool]int{false: n - 1}[h.Oldest]])
+	}
+}
+
+// letGo lets a command end.
+func (h *host) letGo(x *held) {
+	h.held = slices.DeleteFunc(h.held, func(y *held) bool { return y == x })
+	h.step++
+	x.Record.Ended, h.polls, h.changed = h.step, 0, time.Now()
+	x.answer(hello{})
+}
+
+// record records a command, unless it runs for real because a shell waits for its output.
+func (h *host) record(x *held) (real bool) {
+	r, text := &x.Record, strings.Join(x.Record.Argv, " ")
+	for i, to := range []*string{&r.Stdin, &r.Stdout, &r.Stderr} {
+		pipe := *to
+		if filepath.IsAbs(pipe) && !strings.HasPrefix(pipe, "/dev/") && !strings.HasPrefix(pipe, h.Home) && !strings.Contains(pipe, " (deleted)") {
+			continue
+		}
+		if *to = ""; i > 0 && !h.Proof && strings.HasPrefix(pipe, "pipe:") {
+			shell, read, file := h.reader(x.PID, pipe)
+			if *to = file; read && shell && i == 1 && python(r.Argv[0]) && !match(h.Record, r.Argv) {
+				note(&h.report.Warnings, "ran for real: "+text+"; --record "+shellescape.Quote(text)+" makes it a job")
+				return true
+			} else if read && i == 1 {
+				note(&h.report.Warnings, "the launcher reads the output of "+fold.Script(fold.Words(r.Argv))+": it got nothing")
+			}
+		}
+	}
+	// A process that was a shell with children in the background before comes behind those.
+	x.path = append(slices.Clip(h.path(x.PID)), procs.ID{PID: x.PID, Start: 1 << 62})
+	h.records = append(h.records, x)
+	return false
+}
+
+// readers are programs of which one that waits for the output of its child takes that for words.
+var readers = strings.Fields("sh bash dash zsh ksh make gmake")
+
+// reader finds out who reads a pipe: a shell that started the writer, some program, or tee, which writes a file.
+func (h *host) reader(writer int, pipe string) (shell, read bool, file string) {
+	for _, id := range h.tree() {
+		at := fmt.Sprintf("/proc/%d/", id.PID)
+		fds, _ := os.ReadDir(at + "fd")
+		words := strings.Split(procs.Cmdline(id.PID), "\x00")
+		name := strings.TrimPrefix(filepath.Base(words[0]), "-")
+		for _, fd := range fds {
+			info, _ := os.ReadFile(at + "fdinfo/" + fd.Name())
+			_, flags, _ := strings.Cut(string(info), "flags:")
+			if flags, _, _ = strings.Cut(flags, "\n"); link(at+"fd/"+fd.Name()) != pipe || !strings.HasSuffix(flags, "0") {
+				continue // it writes
+			}
+			if i := slices.IndexFunc(words[1:], func(w string) bool { return w != "" && w[0] != '-' }); name == "tee" && i >= 0 {
+				return false, false, pathIn(link(at+"cwd"), words[1+i])
+			} else if id.PID != writer && slices.Contains(h.path(writer), id) {
+				return slices.Contains(readers, name), true, ""
+			} else if out := link(at + "fd/1"); strings.HasPrefix(out, "pipe:") && out != pipe {
+				_, _, file = h.reader(id.PID, out) // through a filter
+			}
+			return false, file == "", file
+		}
+	}
+	return false, false, ""
+}
+
+// end puts the commands in the launcher's order, and ends everything that is left.
+func (h *host) end() {
+	slices.SortStableFunc(h.records, inOrder)
+	for _, x := range h.records {
+		if x.Record.Ended == 0 {
+			x.Record.Ended = maxRecords * 2
+		}
+		h.report.Commands = append(h.report.Commands, x.Record)
+	}
+	data, _ := os.ReadFile(h.Home + "/log")
+	text := strings.TrimSpace(string(data))
+	h.report.Last = text[strings.LastIndexByte(text, '\n')+1:]
+	// In the sandbox, all end with this process.
+	for list, until := h.tree(), time.Now().Add(10*time.Second); !h.Sandbox && len(list) > 0 && time.Now().Before(until); list = h.tree() {
+		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // what is stopped starts no others
+			for _, id := range list {
+				_ = procs.Signal(id, sig)
+			}
+		}
+		h.reap()
+	}
+}

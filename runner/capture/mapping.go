@@ -1,0 +1,178 @@
+package capture
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/jobspec/fold"
+	"gpurun/runner/engine"
+)
+
+// A Mapping turns records into what a job file says, and notes what it leaves out.
+type Mapping struct {
+	Base []string // the environment of the launcher
+	Dir  string   // of the job file, without links
+
+	pinned, left []string
+}
+
+var (
+	cudaDevice = regexp.MustCompile(`\bcuda:\d+\b`)
+	gpuOption  = regexp.MustCompile(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
+	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
+	secretName = regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASSWORD`)
+	// What a shell, make or Slurm changes by itself.
+	ownName = regexp.MustCompile(`^(?:_|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
+)
+
+// numbered numbers a list of GPUs from 0.
+func numbered(list string) (s string, n int) {
+	for n = range strings.Count(list, ",") + 1 {
+		s += "," + strconv.Itoa(n)
+	}
+	return s[1:], n + 1
+}
+
+// argv returns a command's words with GPUs as a job sees them, from 0, and how many it names.
+func argv(words []string) (out []string, gpus int) {
+	for i := 0; i < len(words); i++ {
+		w := cudaDevice.ReplaceAllString(words[i], "cuda:0")
+		if g := gpuOption.FindStringSubmatch(w); g != nil && gpuList.MatchString(g[1]) {
+			list := ""
+			list, gpus = numbered(g[1])
+			w = strings.TrimSuffix(w, g[1]) + list
+		} else if i > 0 && gpuList.MatchString(w) && gpuOption.MatchString(words[i-1]) {
+			w, gpus = numbered(w)
+		} else if words[0] == "deepspeed" && w == "--include" && i+1 < len(words) {
+			i++
+			_, gpus = numbered(words[i])
+			continue
+		}
+		out = append(out, w)
+	}
+	return out, gpus
+}
+
+func note(list *[]string, text string) {
+	if !slices.Contains(*list, text) {
+		*list = append(*list, text)
+	}
+}
+
+// env returns the variables that differ from the launcher's.
+func (m *Mapping) env(list []string) (out []string) {
+	without := func(list string) string {
+		return strings.Join(slices.DeleteFunc(filepath.SplitList(list), func(d string) bool { return strings.Contains(d, "gpurun-capture") }), ":")
+	}
+	for _, kv := range list {
+		name, v, _ := strings.Cut(kv, "=")
+		old := engine.Variable(m.Base, name)
+		if name == "PATH" || name == "PYTHONPATH" {
+			if v, old = without(v), without(old); old != "" && strings.HasSuffix(v, ":"+old) {
+				v = strings.TrimSuffix(v, old) + "$" + name
+			}
+		}
+		switch {
+		case ownName.MatchString(name) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
+		case secretName.MatchString(name):
+			note(&m.left, "the launcher sets a secret ("+name+"): left out, set it where gpurun is started")
+		default:
+			out = append(out, name+"="+v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Key spells what a command does, for comparing what two runs have recorded.
+func (m *Mapping) Key(r *Record) string {
+	words, _ := argv(r.Argv)
+	return fmt.Sprintf("%q in %q with %q", words, r.Dir, m.env(r.Env))
+}
+
+// relative spells a path as seen from dir.
+func relative(dir, path string) string {
+	rel, err := filepath.Rel(dir, path)
+	if err != nil || strings.Count(rel, "../") > 2 {
+		return path
+	}
+	return rel
+}
+
+// Commands returns what captures of the same commands have recorded, for folding, and what is left out.
+func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings []string) {
+	logs := map[string]int{}
+	for _, r := range captures[0] {
+		if logs[r.Stdout]++; r.Stderr != r.Stdout {
+			logs[r.Stderr]++
+		}
+	}
+	for i, r := range captures[0] {
+		words, gpus := argv(r.Argv)
+		if !slices.Equal(words, r.Argv) {
+			note(&m.left, "commands name a GPU in their arguments: renumbered from 0, as a job sees its GPUs")
+		}
+		c := &fold.Command{Job: fold.Job{Run: [][]fold.Word{fold.Words(words)}, Env: m.env(r.Env), Dir: relative(m.Dir, r.Dir)}}
+		for _, list := range captures {
+			c.Began, c.Ended = append(c.Began, list[i].Began), append(c.Ended, list[i].Ended)
+		}
+		if asks := engine.Variable(r.Env, "GPURUN_CAPTURE_ASKS"); asks != "" {
+			c.Keys = strings.Split(asks, "\n")
+		}
+		if v := engine.Variable(r.Env, "CUDA_VISIBLE_DEVICES"); v != engine.Variable(m.Base, "CUDA_VISIBLE_DEVICES") {
+			if _, gpus = numbered(v); v == "" || v == "-1" {
+				gpus = -1
+			}
+			note(&m.pinned, v)
+		}
+		if gpus != 0 && gpus != 1 && !strings.HasPrefix(strings.Join(c.Keys, ""), "gpus:") {
+			c.Keys = append(c.Keys, fmt.Sprintf("gpus: %d", max(gpus, 0)))
+		}
+		at := func(path string) string {
+			if path == "" || strings.ContainsAny(path, "$~") {
+				return ""
+			} else if logs[path] > 1 {
+				note(&m.left, "several jobs have one log ("+relative(m.Dir, path)+"): left out, each job has its own")
+				return ""
+			}
+			return relative(r.Dir, path)
+		}
+		if r.Stdout == r.Stderr {
+			c.Log = at(r.Stdout)
+		} else {
+			c.Stdout, c.Stderr = at(r.Stdout), at(r.Stderr)
+		}
+		if r.Stdin != "" {
+			note(&m.left, "a job reads no standard input: "+fold.Script(c.Run[0])+" < "+relative(r.Dir, r.Stdin)+" left out")
+		}
+		out = append(out, c)
+	}
+	if m.pinned != nil {
+		note(&m.left, "the launcher sets CUDA_VISIBLE_DEVICES ("+strings.Join(m.pinned, ", ")+"): left out, gpurun chooses the GPUs")
+	}
+	return out, m.left
+}
+
+// Same puts the second capture's records in the order of the first one's.
+func (m *Mapping) Same(one, two []Record) []Record {
+	by, sorted, differ := map[string][]Record{}, make([]Record, len(one)), 0
+	for i := range two {
+		k := m.Key(&two[i])
+		by[k] = append(by[k], two[i])
+	}
+	for i := range one {
+		if k := m.Key(&one[i]); len(by[k]) > 0 {
+			sorted[i], by[k] = by[k][0], by[k][1:]
+		} else {
+			sorted[i].Began = -1
+			if differ++; differ == 1 {
+				note(&m.left, "two captures differ: "+strings.Join(one[i].Argv, " ")+"; kept as first seen")
+			}
+		}
+	}
+	return sorted
+}

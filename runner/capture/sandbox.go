@@ -1,0 +1,217 @@
+package capture
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+)
+
+// sandboxed returns how to start the host in namespaces of its own, as the user that we are.
+func sandboxed(network bool) *syscall.SysProcAttr {
+	flags := unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if !network {
+		flags |= unix.CLONE_NEWNET
+	}
+	uid, gid, n := os.Getuid(), os.Getgid(), 1
+	if uid == 0 {
+		gid, n = 0, 1<<31
+	}
+	return &syscall.SysProcAttr{
+		Setsid: true, Cloneflags: uintptr(flags), UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: n}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: n}},
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER},
+	}
+}
+
+// build makes a tree in which all is read-only, except overlays over the folders that the user may write to.
+func (h *host) build() (root string, err error) {
+	root = "/proc/root"                                                // a file system in memory covers /proc, for what the launcher writes; the sandbox has another
+	interpreters, tops, mounts := h.interpreters(), h.tops(), mounts() // while /proc still is what it was
+	do := func(what string, errs ...error) {
+		if e := errors.Join(errs...); err == nil && e != nil {
+			err = fmt.Errorf("%s: %w", what, e)
+		}
+	}
+	do("private mounts", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	do("tmpfs", unix.Mount("tmpfs", "/proc", "tmpfs", unix.MS_NOSUID, "size=2g,mode=755"), os.MkdirAll(root, 0o755))
+	do("root", unix.Mount("/", root, "", unix.MS_BIND|unix.MS_REC, ""), readOnly(root))
+	if err != nil {
+		return "", err
+	}
+	for i, dir := range tops {
+		if e := h.cover(dir, root+dir, mounts); i == 0 {
+			do("overlay", e) // of the launcher's folder; the others stay read-only
+		}
+	}
+	do("proc", unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""))
+	do("run", unix.Mount("tmpfs", root+"/run", "tmpfs", unix.MS_RDONLY, ""))                  // no sockets of services that start programs
+	do("dev", unix.Mount("tmpfs", root+"/dev", "tmpfs", unix.MS_NOSUID, "size=64m,mode=755")) // no GPUs
+	do("home", os.MkdirAll(root+h.Home, 0o755), os.Mkdir(root+"/dev/shm", 0o700))
+	for _, name := range strings.Fields("null zero full random urandom tty") {
+		_ = bind("/dev/"+name, root+"/dev/"+name)
+	}
+	for name, to := range map[string]string{"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"} {
+		do("dev", os.Symlink("/proc/self/fd"+to, root+"/dev/"+name))
+	}
+	self := h.Home + "/gpurun"
+	do("gpurun", bind(h.Self, root+self))
+	h.Self, h.Originals = self, map[string]string{}
+	for i, path := range interpreters {
+		original := fmt.Sprintf("%s/real%d/%s", h.Home, i, filepath.Base(path))
+		if bind(path, root+original) == nil && unix.Mount(root+self, root+path, "", unix.MS_BIND, "") == nil {
+			h.Originals[path] = original
+		}
+	}
+	return root, err
+}
+
+// mounts returns where file systems are mounted.
+func mounts() (list []string) {
+	data, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(data)) {
+		list = append(list, strings.ReplaceAll(strings.Fields(line)[4], `\040`, " "))
+	}
+	return list
+}
+
+// tops returns the topmost folders that this user may write to, the launcher's first.
+func (h *host) tops() (tops []string) {
+	p, special := h.Programs[0], regexp.MustCompile(`^/(proc|dev|sys|run)?(/|$)`)
+	list := append([]string{p.Dir, engine.Variable(p.Env, "HOME"), cmp.Or(engine.Variable(p.Env, "TMPDIR"), "/tmp"), "/tmp", "/var/tmp"}, mounts()...)
+	for _, glob := range []string{"/*", "/*/" + engine.Variable(p.Env, "USER"), "/*/*/" + engine.Variable(p.Env, "USER")} {
+		found, _ := filepath.Glob(glob)
+		list = append(list, found...)
+	}
+	for _, dir := range list {
+		real, err := filepath.EvalSymlinks(dir)
+		for ; err != nil; real, err = filepath.EvalSymlinks(dir) {
+			dir = filepath.Dir(dir) // the launcher made it
+		}
+		top := ""
+		for at := real; !special.MatchString(at); at = filepath.Dir(at) {
+			if fi, err := os.Stat(at); err == nil && fi.IsDir() && unix.Access(at, unix.W_OK) == nil {
+				top = at
+			}
+		}
+		if top != "" && !slices.Contains(tops, top) {
+			tops = append(tops, top)
+		}
+	}
+	return tops
+}
+
+// cover puts an overlay over a folder, or over its entries if something is mounted below it.
+func (h *host) cover(from, to string, mounts []string) error {
+	if !slices.ContainsFunc(mounts, func(m string) bool { return strings.HasPrefix(m, from+"/") }) {
+		h.overlays++
+		return overlay(from, to, fmt.Sprint("/proc/", h.overlays))
+	}
+	entries, err := os.ReadDir(from)
+	err = errors.Join(err, unix.Mount("tmpfs", to, "tmpfs", unix.MS_NOSUID, "size=2g,mode=1777"))
+	for _, e := range entries {
+		from, to := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		if target, err := os.Readlink(from); err == nil {
+			_ = os.Symlink(target, to)
+		} else if e.Type().IsRegular() {
+			_ = errors.Join(bind(from, to), readOnly(to))
+		} else if e.IsDir() && os.Mkdir(to, 0o755) == nil && h.cover(from, to, mounts) != nil {
+			_ = errors.Join(unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""), readOnly(to))
+		}
+	}
+	return err
+}
+
+func readOnly(path string) error {
+	return unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// bind shows a file under another name.
+func bind(from, to string) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, nil, 0o755), unix.Mount(from, to, "", unix.MS_BIND, ""))
+}
+
+// overlay covers what is at from, and shows that at to.
+func overlay(from, to, with string) error {
+	up, mode := with+"/up", fs.FileMode(0o755)
+	if fi, err := os.Stat(from); err == nil {
+		mode = fi.Mode() & (fs.ModePerm | fs.ModeSticky)
+	}
+	if err := errors.Join(os.MkdirAll(up, 0o755), os.Mkdir(with+"/work", 0o755), os.Chmod(up, mode)); err != nil {
+		return err
+	}
+	options := "lowerdir=" + strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace(from) + ",upperdir=" + up + ",workdir=" + with + "/work"
+	if unix.Mount("overlay", to, "overlay", 0, options+",userxattr") == nil {
+		return nil
+	}
+	return unix.Mount("overlay", to, "overlay", 0, options)
+}
+
+// spelled matches the path of an interpreter in a script.
+var spelled = regexp.MustCompile(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
+
+// interpreters are the files that the recorder covers: on PATH, in environments, or spelled by launcher or --record.
+func (h *host) interpreters() (list []string) {
+	p, names, text := h.Programs[0], h.names(), strings.Join(h.Programs[0].Argv, "\n")
+	globs := strings.Fields("bin/* */bin/* .venv/bin/* ../*/bin/* ../.venv/bin/* ~/*/bin/* ~/*/envs/*/bin/* ~/.pyenv/versions/*/bin/* ~/.virtualenvs/*/bin/* ~/.venvs/*/bin/* ~/.conda/envs/*/bin/* ~/.local/share/mamba/envs/*/bin/* ~/.local/share/uv/python/*/bin/* /opt/*/bin/* /opt/*/envs/*/bin/*")
+	for _, dir := range filepath.SplitList(engine.Variable(p.Env, "PATH")) {
+		globs = append(globs, dir+"/*")
+	}
+	for _, w := range p.Argv {
+		if fi, err := os.Stat(pathIn(p.Dir, w)); err == nil && fi.Mode().IsRegular() && fi.Size() < 1<<20 {
+			data, _ := os.ReadFile(pathIn(p.Dir, w))
+			text += "\n" + string(data)
+		}
+	}
+	globs = append(globs, spelled.FindAllString(text, -1)...)
+	for _, g := range h.Record {
+		word, _, _ := strings.Cut(g, " ")
+		globs = append(globs, word)
+	}
+	for _, g := range globs {
+		found, _ := filepath.Glob(pathIn(p.Dir, strings.NewReplacer("~", engine.Variable(p.Env, "HOME"), "$HOME", engine.Variable(p.Env, "HOME")).Replace(g)))
+		for _, f := range found {
+			name := filepath.Base(f)
+			if known := python(name) || name != "sleep" && slices.Contains(names, name); strings.HasSuffix(g, "/*") && !known { // sleep may be one file with all other tools
+				continue
+			}
+			real, err := filepath.EvalSymlinks(f)
+			if fi, e := os.Stat(real); err == nil && e == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 && real != h.Self && !slices.Contains(list, real) {
+				list = append(list, real)
+			}
+		}
+	}
+	return list
+}
+
+// pathIn returns a path as seen from dir.
+func pathIn(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// enter makes the tree the root, gives up all privileges, and goes on there.
+func (h *host) enter(root string) error {
+	runtime.LockOSThread() // what follows is of one thread, and execve keeps that one
+	err := errors.Join(os.Chdir(root), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH), os.Chdir("/"))
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+	}
+	err = errors.Join(err, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(h.Self, []string{"gpurun", ChildArg, h.Home}, os.Environ())
+}

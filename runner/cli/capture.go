@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"gpurun/jobspec"
+	"gpurun/jobspec/fold"
+	"gpurun/runner/batches"
+	"gpurun/runner/capture"
+	"gpurun/runner/engine"
+	"gpurun/runner/terminal"
+)
+
+type captureCmd struct {
+	Output    string   `short:"o" default:"jobs.yaml" placeholder:"FILE" help:"The job file to write (${default})."`
+	Record    []string `sep:"none" placeholder:"GLOB" help:"Record commands like this, instead of running them."`
+	RunReal   []string `name:"run" sep:"none" placeholder:"GLOB" help:"Run commands like this for real."`
+	GPUs      int      `name:"gpus" short:"g" default:"8" placeholder:"N" help:"How many idle GPUs nvidia-smi shows (${default})."`
+	Network   bool     `help:"Let the launcher use the network."`
+	Partial   bool     `help:"Write what was captured even if the launcher fails."`
+	NoSandbox bool     `help:"Run the launcher without a sandbox: it really writes and removes files."`
+	Command   []string `arg:"" passthrough:"partial" name:"launcher" help:"The launcher and its arguments, after --."`
+}
+
+// Help returns the command's description and examples.
+func (captureCmd) Help() string {
+	return `Training programs are recorded instead of run, and the job file is proved to start the same commands.
+
+Examples:
+
+    gpurun capture -- bash run_all.sh
+    gpurun capture --record './train*' --run 'python count.py*' -- make -j4 all`
+}
+
+// Run captures a launcher, twice, to tell what waits from what only comes later, and proves the job file.
+func (c *captureCmd) Run(a *app) error {
+	if c.Command[0] == "--" {
+		c.Command = c.Command[1:]
+	}
+	if len(c.Command) == 0 {
+		return &batches.Failure{Code: batches.ExitUsage, Text: "no launcher given", Hint: "try gpurun capture -- bash run_all.sh"}
+	} else if _, err := os.Lstat(c.Output); err == nil {
+		return &batches.Failure{Code: batches.ExitUsage, Text: c.Output + " exists", Hint: "choose another file with -o"}
+	}
+	here, err := os.Getwd()
+	file, err2 := filepath.Abs(c.Output)
+	dir, err3 := filepath.EvalSymlinks(filepath.Dir(file))
+	if err = errors.Join(err, err2, err3); err != nil {
+		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
+	}
+	config := capture.Config{Programs: []capture.Program{{Argv: c.Command, Env: os.Environ(), Dir: here}}, Sandbox: !c.NoSandbox, Network: c.Network, GPUs: c.GPUs, Record: c.Record, Run: c.RunReal}
+	r, err := capture.Run(config)
+	if errors.Is(err, capture.ErrNoSandbox) {
+		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error() + ": the launcher would really remove and write files", Hint: "--no-sandbox accepts that", Err: err}
+	} else if err != nil {
+		return err
+	}
+	text, n := r.Stopped, batches.Count(len(r.Commands), "command")
+	if text == "" && r.Status != 0 {
+		text = fmt.Sprintf("the launcher ended with status %d after %s: %s", r.Status, n, terminal.CleanText(r.Last))
+	}
+	if len(r.Commands) == 0 {
+		return &batches.Failure{Code: batches.ExitFailed, Text: cmp.Or(text, "the launcher started no command; if it trains by itself, it is one job")}
+	} else if text != "" && !c.Partial {
+		return &batches.Failure{Code: batches.ExitFailed, Text: text + " (--partial writes what was captured)"}
+	}
+	m := &capture.Mapping{Base: os.Environ(), Dir: dir}
+	captures := [][]capture.Record{r.Commands}
+	if !c.NoSandbox { // what the launcher did for real it would do again
+		config.Oldest = true
+		again, err := capture.Run(config)
+		if err != nil {
+			return err
+		}
+		captures = append(captures, m.Same(r.Commands, again.Commands))
+	}
+	commands, warnings := m.Commands(captures...)
+	entries, order := fold.Plan(commands)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		_, err = f.WriteString(fold.Write(entries))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return err
+	}
+	jobs := 0
+	for _, e := range entries {
+		jobs += len(e.Jobs)
+	}
+	fmt.Fprintf(a.out, "%s recorded, none run: %s in %s\n", n, batches.Count(jobs, "job"), batches.Count(len(entries), "entry"))
+	warnings = slices.Concat(warnings, order, r.Warnings)
+	if c.NoSandbox {
+		warnings = append(warnings, "there was no sandbox: the launcher ran for real, and only programs found on PATH were recorded")
+	}
+	a.Warn(warnings...)
+	if err := c.prove(m, config, r.Commands); err != nil {
+		_ = os.Remove(file)
+		return &batches.Failure{Code: batches.ExitInternal, Text: "proof failed, " + c.Output + " was removed: " + err.Error(), Err: err}
+	}
+	fmt.Fprintf(a.out, "proof: %s starts the same %s: arguments, folder, environment\n", c.Output, n)
+	return nil
+}
+
+// prove runs the commands of every job, with recorders in place, and compares what they start.
+func (c *captureCmd) prove(m *capture.Mapping, config capture.Config, want []capture.Record) error {
+	batch, err := jobspec.Load([]string{c.Output}, jobspec.Options{})
+	if err != nil {
+		return err
+	}
+	shell, _ := exec.LookPath("bash") // a job's own PATH may lack it
+	config.Proof, config.Programs = true, nil
+	for i := range batch.Jobs {
+		r, err := batch.Render(&batch.Jobs[i], jobspec.Runtime{Environ: os.Environ(), Port: 29500})
+		if err != nil {
+			return err
+		}
+		for _, command := range r.Commands {
+			config.Programs = append(config.Programs, capture.Program{Argv: []string{shell, "-e", "-o", "pipefail", "-c", command}, Env: engine.Layered(os.Environ(), r.Env), Dir: r.WorkDir})
+		}
+	}
+	got, err := capture.Run(config)
+	if err != nil {
+		return err
+	}
+	keys := map[string]int{}
+	for i := range want {
+		keys[m.Key(&want[i])]++
+	}
+	for i := range got.Commands {
+		keys[m.Key(&got.Commands[i])]--
+	}
+	for k, n := range keys {
+		if n != 0 {
+			return fmt.Errorf("%+d × %s %s", -n, k, cmp.Or(got.Stopped, got.Last))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,399 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpurun/jobspec"
+)
+
+// launcherIn makes a folder with a launcher, which is also the user's home.
+func launcherIn(t *testing.T, launcher string) string {
+	t.Helper()
+	if exec.Command("unshare", "-U", "--map-user=4321", "true").Run() != nil {
+		t.Skip("no user namespaces")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"launch.sh": launcher, "keep/a": "a", "keep/b": "b", "main.py": "print(1)"} {
+		_ = os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// capturing returns the command that captures a launcher.
+func capturing(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", append(append([]string{"capture", "-o", "jobs.yaml"}, args...), "--", "bash", "launch.sh")...)
+	cmd.Args[0] = "gpurun"
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "CAPTURE_TEST="+dir)
+	return cmd
+}
+
+// treeHash is of all names and contents below a folder.
+func treeHash(t *testing.T, dir string) string {
+	t.Helper()
+	h := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(h, path)
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			fmt.Fprintf(h, "%x\n", sha256.Sum256(data))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// leftover returns the processes that a capture in dir has started and that are still there.
+func leftover(dir string) (list []string) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range environs {
+		env, _ := os.ReadFile(file)
+		if bytes.Contains(env, []byte("CAPTURE_TEST="+dir+"\x00")) {
+			list = append(list, filepath.Dir(file))
+		}
+	}
+	return list
+}
+
+func TestHostileLaunchersChangeNothing(t *testing.T) {
+	bystander := exec.Command("sleep", "600")
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	for name, launcher := range map[string]string{
+		"rm":       "rm -rf ~ .; rm -rf ~/*; rm -rf keep",
+		"kill":     fmt.Sprintf("kill -9 %d; kill -9 -1; pkill -9 sleep", bystander.Process.Pid),
+		"write":    "for f in ~/new keep/a launch.sh main.py ../x /etc/passwd; do echo bad >> $f; done; chmod 777 ~; ln -s / ~/root",
+		"mount":    "umount -l ~; umount -a; mount -t tmpfs x keep; echo x > keep/c",
+		"network":  "exec 3<>/dev/tcp/127.0.0.1/22 && touch ~/net; curl -sm 2 http://127.0.0.1",
+		"bomb":     "f() { [ $1 = 8 ] || { f $(($1 + 1)) & f $(($1 + 1)) & }; tail -f /dev/null; }; f 1",
+		"endless":  "while :; do :; done",
+		"daemon":   "setsid nohup tail -f /dev/null & python main.py",
+		"no env":   "env -i $(readlink -f $(command -v bash)) -c 'PATH=/usr/bin:/bin; rm -rf keep; python3 main.py; touch ran'",
+		"recorder": "rm -rf $GPURUN_CAPTURE /tmp; echo x > keep/a; python main.py",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := launcherIn(t, launcher)
+			before := treeHash(t, dir)
+			start := time.Now()
+			out, _ := capturing(dir).CombinedOutput()
+			if d := time.Since(start); d > 90*time.Second {
+				t.Errorf("took %v", d)
+			}
+			_ = os.Remove(filepath.Join(dir, "jobs.yaml"))
+			if treeHash(t, dir) != before {
+				files, _ := exec.Command("find", dir).Output()
+				t.Errorf("the launcher changed something: %s\n%s", files, out)
+			}
+			if left := leftover(dir); len(left) > 0 {
+				t.Errorf("left: %v\n%s", left, out)
+			}
+			if bystander.Process.Signal(syscall.Signal(0)) != nil {
+				t.Error("the launcher killed a process outside")
+			}
+		})
+	}
+}
+
+// Whatever stands before or behind a command, it does not run: a program that did would leave a file in the
+// sandbox, and then the launcher fails.
+func TestNothingRecordedRuns(t *testing.T) {
+	lines := []string{
+		"cat keep/a | python main.py", "cat main.py | python -", "python - < main.py", "python < main.py", "echo print | python",
+		"python main.py | while read l; do $l; done", "(python main.py) | cat", "{ python main.py | sort; } | sh", "python main.py | tee keep/log | sh", "python main.py > >(cat)",
+		"python main.py 2>&1 | xargs -r touch", "n=$(python main.py | head -1)", "(cd keep; python ../main.py | grep -c x) || true", "f() { python main.py; }; f | cat",
+		"echo main.py | xargs python", "printf '1\n2\n3\n' | xargs -P3 -I{} sh -c 'python main.py {} | cat'", "find . -name main.py -exec python {} \\;", "find . -name main.py | xargs -n1 python",
+		"sh -c 'exec python main.py'", "bash -c 'python main.py' &", "nohup setsid python main.py > keep/log 2>&1 &", "timeout 9 nice -n3 python main.py", "env python main.py",
+		"$PWD/bin/python main.py", "env -i $PWD/bin/python main.py", "PATH=/usr/bin:/bin $PWD/bin/python main.py", "(export PATH=$PWD/bin; python main.py)", "./script --x", "bin/../bin/python main.py",
+		"./link main.py",
+		"unset GPURUN_CAPTURE PYTHONPATH; python main.py", "GPURUN_CAPTURE=/nowhere python main.py", "export GPURUN_CAPTURE=", "python -u main.py", "python -m main", "torchrun main.py",
+		"perl -e 'system(\"python main.py\")'", "awk 'BEGIN { system(\"python main.py\") }'", "make -s -f - all <<< $'all:\\n\\tpython main.py'", "wait", "[ ! -e RAN ] || exit 9", "exec python main.py",
+	}
+	dir := launcherIn(t, strings.Join(lines, "\n")+"\n")
+	for name, text := range map[string]string{"bin/python": "#!/bin/sh\ntouch " + dir + "/RAN\n", "bin/torchrun": "#!/bin/sh\ntouch " + dir + "/RAN\n", "script": "#!" + dir + "/bin/python\n"} {
+		_ = os.MkdirAll(filepath.Join(dir, "bin"), 0o755)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("bin/python", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := capturing(dir)
+	cmd.Env = append(cmd.Env, "PATH="+dir+"/bin:"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "for real") || !regexp.MustCompile(`^41 commands recorded`).Match(out) {
+		text, _ := os.ReadFile(filepath.Join(dir, "jobs.yaml"))
+		t.Errorf("%v\n%s\n%s", err, out, text)
+	}
+}
+
+func TestKilledCaptureLeavesNothing(t *testing.T) {
+	for _, sandbox := range []bool{true, false} {
+		t.Run(fmt.Sprint("sandbox ", sandbox), func(t *testing.T) {
+			dir := launcherIn(t, "python main.py; touch started; while :; do sleep 1; done")
+			var args []string
+			if !sandbox {
+				args = []string{"--no-sandbox"}
+			}
+			mounts, _ := os.ReadFile("/proc/self/mountinfo")
+			cmd := capturing(dir, args...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the launcher to start", func() bool { return len(leftover(dir)) >= 3 })
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			eventually(t, "all processes to end", func() bool { return len(leftover(dir)) == 0 })
+			if after, _ := os.ReadFile("/proc/self/mountinfo"); bytes.Contains(after, []byte("gpurun-capture")) && !bytes.Contains(mounts, []byte("gpurun-capture")) {
+				t.Errorf("a mount is left:\n%s", after)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "jobs.yaml")); err == nil {
+				t.Error("a job file was written")
+			}
+		})
+	}
+}
+
+// The guide's example does what the guide says.
+func TestGuideOfCapture(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/guide/capture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string) string {
+		_, rest, _ := strings.Cut(string(guide), "```"+kind+"\n")
+		text, _, _ := strings.Cut(rest, "```")
+		return text
+	}
+	dir := launcherIn(t, block("sh"))
+	if err := os.Mkdir(filepath.Join(dir, "logs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := capturing(dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got, _ := os.ReadFile(filepath.Join(dir, "jobs.yaml")); string(got) != block("yaml") {
+		t.Errorf("the job file is\n%s", got)
+	}
+	for line := range strings.Lines(block("console")) {
+		if line[0] != '$' && !strings.Contains(string(out), line) {
+			t.Errorf("not printed: %s\n%s", line, out)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute for %s", what)
+		}
+	}
+}
+
+// A shellProgram is a random shell program whose commands are numbered, and which of them a real run
+// ends before it starts others.
+type shellProgram struct {
+	text   string
+	n      int
+	before map[[2]int]bool
+	r      *rand.Rand
+}
+
+// list writes a list of commands for one shell. done have ended when it starts, and open run in the
+// background; it returns both as they are when it ends.
+func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
+	ended, left = slices.Clone(done), slices.Clone(open)
+	for range 1 + p.r.IntN(3) {
+		own := ended
+		switch k := p.r.IntN(6); {
+		case k == 0 && depth > 0:
+			p.text += "( "
+			own, _ = p.list(depth-1, ended, nil) // nobody waits for what a subshell leaves behind
+			p.text += ") "
+		case k == 1 && len(left) > 0:
+			p.text += "wait; "
+			ended, left = append(slices.Clone(ended), left...), nil
+			continue
+		case k == 2 && depth > 0:
+			name := fmt.Sprintf("f%d_%d", p.n, len(p.text))
+			p.text += name + "() { "
+			ended, left = p.list(depth-1, ended, left)
+			p.text += "}; " + name + "; "
+			continue
+		default:
+			p.n++
+			p.text += fmt.Sprintf("python p%d.py ", p.n)
+			for _, e := range ended {
+				p.before[[2]int{e, p.n}] = true
+			}
+			own = append(slices.Clone(ended), p.n)
+		}
+		switch p.r.IntN(3) {
+		case 0:
+			p.text += "& "
+			for _, c := range own {
+				if !slices.Contains(ended, c) {
+					left = append(left, c)
+				}
+			}
+		case 1:
+			p.text += "&& true; "
+			ended = own
+		default:
+			p.text += "; "
+			ended = own
+		}
+	}
+	return ended, left
+}
+
+// Launchers of many shapes become files that check finds no fault with, and whose run starts each command.
+func TestLaunchersOfManyShapes(t *testing.T) {
+	const helper = "import subprocess, sys, threading, itertools, concurrent.futures as f, os, time\n"
+	for name, l := range map[string]struct {
+		text     string
+		commands int
+		want     string // what the file has
+	}{
+		"grid":        {"for d in a b; do for s in 1 2 3; do python train.py --data $d --seed $s; done; done", 6, "matrix: {data: [a, b], seed: 1..3}"},
+		"background":  {"for s in 1 2 3 4; do CUDA_VISIBLE_DEVICES=$s python train.py $s > $s.log 2>&1 & done; wait; python eval.py", 5, `needs: ["train-*"]`},
+		"jobs -r":     {"for s in 1 2 3 4 5; do while [ $(jobs -rp | wc -l) -ge 2 ]; do sleep 5; done; python train.py --seed $s & done; wait", 5, "matrix: {seed: 1..5}"},
+		"wait -n":     {"n=0; for s in 1 2 3 4; do python train.py --seed $s & n=$((n+1)); [ $n -lt 2 ] || { wait -n; n=$((n-1)); }; done; wait", 4, "matrix: {seed: 1..4}"},
+		"xargs":       {"seq 6 | xargs -P 3 -I{} python train.py --seed {}", 6, "matrix: {seed: 1..6}"},
+		"while read":  {"printf 'a 1\\nb 2\\nc 9\\n' | while read d s; do python train.py --data $d --seed $s < /dev/null; done", 3, "zip: {data: [a, b, c], seed: [1, 2, 9]}"},
+		"function":    {"run() { python train.py --lr $1 && python eval.py --lr $1; }; run 0.1; run 0.01; run 0.5", 6, "matrix: {lr: [0.1, 0.01, 0.5]}"},
+		"arrays":      {"declare -A b=([p]=1 [q]=2); for k in p q; do python train.py --model $k --bs ${b[$k]}; done", 2, "zip: {model: [p, q], bs: [1, 2]}"},
+		"nested":      {"echo 'python train.py --seed $1' > one.sh; for s in 1 2 3; do bash one.sh $s; done", 3, "matrix: {seed: 1..3}"},
+		"cd":          {"mkdir -p sub; cd sub; python ../train.py; cd ..; python eval.py", 2, "work_dir: sub"},
+		"env":         {"for s in 1 2; do SEED=$s python train.py; done", 2, "SEED: \"{seed}\""},
+		"tee":         {"for s in 1 2; do python train.py --seed $s 2>&1 | tee log_$s.txt; done", 2, `log: "log_{seed}.txt"`},
+		"subprocess":  {"/usr/bin/python3 - <<'END'\n" + helper + "for lr, s in itertools.product(['0.1', '0.2'], '12'): subprocess.run(['python', 'train.py', '--lr', lr, '--seed', s], check=True)\nEND", 4, "matrix: {lr: [0.1, 0.2], seed: [1, 2]}"},
+		"os.system":   {"/usr/bin/python3 -c \"import os\nfor s in range(3): os.system(f'python train.py --seed {s}')\"", 3, "matrix: {seed: 0..2}"},
+		"threads":     {"/usr/bin/python3 - <<'END'\n" + helper + "with f.ThreadPoolExecutor(2) as p: list(p.map(lambda s: [subprocess.run(['python', x, '--seed', str(s)]) for x in ('train.py', 'eval.py')], range(4)))\nEND", 8, "- \"python eval.py --seed {seed}\""},
+		"Popen":       {"/usr/bin/python3 - <<'END'\n" + helper + "ps = [subprocess.Popen('python train.py --seed %d' % s, shell=True) for s in range(3)]\nwhile any(p.poll() is None for p in ps): time.sleep(10)\nsubprocess.call(['python', 'eval.py'])\nEND", 4, `needs: ["train-*"]`},
+		"heredoc":     {"N=$(cat <<END | wc -l\n1\n2\nEND\n); for s in $(seq $N); do python train.py --seed $s; done", 2, "seed: [1, 2]"},
+		"sbatch":      {"printf '#!/bin/bash\\n#SBATCH --array=1-3 --gres=gpu:2\\nsrun python train.py --seed $SLURM_ARRAY_TASK_ID\\n' > j.sh; sbatch j.sh", 3, "gpus: 2"},
+		"sbatch loop": {"echo 'python train.py --lr $LR' > j.sh; for lr in 1 2 3; do sbatch --export=ALL,LR=$lr -t 2:00:00 j.sh; done", 3, "timeout: 120m"},
+		"dependency":  {"a=$(sbatch --parsable --wrap 'python train.py'); sbatch -d afterok:$a --wrap 'python eval.py'", 2, `needs: ["train"]`},
+		"scheduler":   {"for s in 1 2 3; do echo python train.py --seed $s; done | simple_gpu_scheduler --gpus 0 1", 3, "matrix: {seed: 1..3}"},
+		"make -j":     {"printf 'all: 1 2 3;\\n%%:\\n\\tpython train.py --seed $@\\n' > M; make -s -j3 -f M 1 2 3", 3, "matrix: {seed: 1..3}"},
+		"GPU number":  {"for g in 0 1 2; do python train.py --device cuda:$g --seed $g & done; wait", 3, "--device cuda:0"},
+		"two GPUs":    {"CUDA_VISIBLE_DEVICES=4,5 python train.py", 1, "gpus: 2"},
+		"repeat":      {"for i in 1 2 3; do python train.py; done", 3, "matrix: {rep: 1..3}"},
+		"groups":      {"for d in a b; do (python train.py --data $d; python eval.py --data $d) & done; wait; python plot.py", 5, `needs: ["train-*"]`},
+		"names":       {"python train.py --text 'a  b {x} $HOME \"q\"' 'it'\\''s'", 1, "train.py"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := launcherIn(t, l.text+"\n")
+			stub := fmt.Sprintf("#!/bin/sh\necho \"$PWD $*\" >> %s/started\n", dir)
+			for file, text := range map[string]string{"bin/python": stub, "train.py": "", "eval.py": "", "plot.py": "", "sub/x": ""} {
+				_ = os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755)
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := capturing(dir)
+			cmd.Env = append(cmd.Env, "PATH="+dir+"/bin:"+os.Getenv("PATH"), "GPURUN_SIM=8x24GiB")
+			out, err := cmd.CombinedOutput()
+			text, _ := os.ReadFile(filepath.Join(dir, "jobs.yaml"))
+			if err != nil || !strings.HasPrefix(string(out), fmt.Sprintf("%d command", l.commands)) || !strings.Contains(string(text), l.want) {
+				t.Fatalf("%v\n%s\n%s", err, out, text)
+			}
+			for _, args := range [][]string{{"check", "jobs.yaml"}, {"jobs.yaml"}} {
+				run := exec.Command("/proc/self/exe", args...)
+				run.Args[0], run.Dir, run.Env = "gpurun", dir, cmd.Env
+				if out, err := run.CombinedOutput(); err != nil {
+					t.Fatalf("gpurun %s: %v\n%s\n%s", args, err, out, text)
+				}
+			}
+			if started, _ := os.ReadFile(filepath.Join(dir, "started")); bytes.Count(started, []byte("\n")) != l.commands {
+				t.Errorf("started %s\n%s", started, text)
+			}
+		})
+	}
+}
+
+func TestCapturedOrderIsThatOfTheShell(t *testing.T) {
+	for seed := range uint64(15) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			p := &shellProgram{before: map[[2]int]bool{}, r: rand.New(rand.NewPCG(seed, 7))}
+			p.list(2, nil, nil)
+			p.text += "\n"
+			dir := launcherIn(t, p.text)
+			out, err := capturing(dir).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s\n%s", err, p.text, out)
+			}
+			b, err := jobspec.Load([]string{filepath.Join(dir, "jobs.yaml")}, jobspec.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[[2]int]bool{}
+			number := func(id int) (n int) {
+				fmt.Sscanf(b.Commands(&b.Jobs[id])[0], "python p%d.py", &n)
+				return n
+			}
+			for i := range b.Jobs {
+				after := slices.Clone(b.Jobs[i].Needs)
+				for k := range i {
+					if b.Jobs[i].Queue >= 0 && b.Jobs[k].Queue == b.Jobs[i].Queue {
+						after = append(after, int32(k))
+					}
+				}
+				for _, a := range after {
+					got[[2]int{number(int(a)), number(i)}] = true
+				}
+			}
+			for k := 1; k <= p.n; k++ {
+				for i := 1; i <= p.n; i++ {
+					for j := 1; j <= p.n; j++ {
+						if got[[2]int{i, k}] && got[[2]int{k, j}] {
+							got[[2]int{i, j}] = true
+						}
+					}
+				}
+			}
+			warned := bytes.Contains(out, []byte("in a queue")) || bytes.Contains(out, []byte("wait for all"))
+			for i := 1; i <= p.n; i++ {
+				for j := 1; j <= p.n; j++ {
+					pair := [2]int{i, j}
+					if p.before[pair] && !got[pair] || got[pair] && !p.before[pair] && !warned {
+						text, _ := os.ReadFile(filepath.Join(dir, "jobs.yaml"))
+						t.Errorf("p%d before p%d: %v in the shell, %v in the job file\n%s\n%s\n%s", i, j, p.before[pair], got[pair], p.text, text, out)
+						return
+					}
+				}
+			}
+		})
+	}
+}

@@ -17,7 +17,7 @@ export function useReported(batch: BatchStore, rows: JobRow[]): Map<string, Repo
     const stop = new AbortController();
     const ask = async () => {
       if (document.visibilityState !== 'visible') return;
-      if (list.some((r) => r.state === 'running')) void get<GPUs>('/host', stop.signal).then((d) => { app.gpus = d; }, () => {});
+      if (list.some((r) => r.state === 'running' && r.gpus.length)) void get<GPUs>('/host', stop.signal).then((d) => { app.gpus = d; }, () => {});
       let changed = false;
       for (const r of list) {
         const id = r.uni_id!, over = r.state !== 'running';

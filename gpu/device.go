@@ -14,7 +14,7 @@ const (
 	backFor = 30 * time.Second
 )
 
-// A device is the pool's state of one Device.
+// A device is the pool's state for one Device.
 type device struct {
 	Device
 	position int    // in PCI order

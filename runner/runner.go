@@ -58,7 +58,7 @@ type Config struct {
 type HostRules func(users []int) (*gpu.HostRules, []string)
 
 // Run runs the batch to its end and returns the outcome. It returns when nothing is
-// running any more, or when ctx is done; then running jobs keep running.
+// running, or when ctx is done, in which case running jobs keep running.
 func Run(ctx context.Context, c Config) schema.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	l := newLoop(ctx, c)

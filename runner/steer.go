@@ -93,13 +93,13 @@ func (l *loop) staysSo(op string, id int, p state.Phase) string {
 		return ""
 	}
 	if cause := l.Core.Blocked(id); p == state.Pruned && cause != nil {
-		return cause.Text + ": retry that, and it runs then"
+		return cause.Text + "; retry that job first"
 	}
 	switch p {
 	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Pruned, state.Lost, state.Cancelled, state.Interrupted, state.Waiting:
 		return ""
 	case state.Blocked:
-		return "blocked: retry what failed before it, and it runs then"
+		return "blocked; retry the job that failed before it"
 	case state.Running, state.Queued, state.Pending:
 		return "already " + string(p)
 	}

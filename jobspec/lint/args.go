@@ -31,7 +31,7 @@ func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 		src.Problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", source.Clip(text))
 	case experiment: // its program is in the settings, once for all jobs
 	case sign || quote == 0 && closesBlock.MatchString(text):
-		src.Warning(line, col, "end the script with the command they belong to, or write them into it", "args go after %q as a whole: only its last command gets them", source.Clip(text))
+		src.Warning(line, col, "put the command that takes the args last, or write the args into that command", "args go after %q as a whole: only its last command gets them", source.Clip(text))
 	}
 }
 

@@ -29,7 +29,7 @@ var exitRows = []row{
 	{strconv.Itoa(batches.ExitDone), "All jobs succeeded, or there was nothing to do."},
 	{strconv.Itoa(batches.ExitFailed), "A job failed, or a run refused a request such as gpurun stop."},
 	{strconv.Itoa(batches.ExitUsage), "The files or the arguments have mistakes; nothing was started."},
-	{strconv.Itoa(batches.ExitState), "The state cannot be used: another gpurun runs this file, the disk is full, the run is on another host."},
+	{strconv.Itoa(batches.ExitState), "The state cannot be used: another gpurun is running this file, the disk is full, or the run is on another host."},
 	{strconv.Itoa(batches.ExitInternal), "gpurun itself failed."},
 	{strconv.Itoa(batches.ExitNotYet), "Not yet: no GPU was free (--no-wait), or the run was still running (wait --timeout)."},
 	{strconv.Itoa(batches.ExitGaveUp), "No GPU within max_wait. exec: the host's max_timeout stopped the command."},

@@ -30,7 +30,7 @@ func (c *forgetCmd) Run(a *app) error {
 type doneCmd struct {
 	batchFlag      `embed:""`
 	WithoutOutputs bool     `help:"Record them even if outputs are missing, until their command changes."`
-	From           string   `placeholder:"FILE" help:"Copy successes from the old name of a renamed job file."`
+	From           string   `placeholder:"FILE" help:"Copy successes recorded under FILE, the job file's old name."`
 	Jobs           []string `arg:"" optional:"" name:"job" help:"Jobs or globs; with --from, none means all."`
 }
 

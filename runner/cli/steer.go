@@ -72,12 +72,12 @@ func (c *retryCmd) Run(a *app) error {
 type setCmd struct {
 	batchFlag `embed:""`
 	Values    []string `arg:"" name:"key=value" help:"Settings, e.g. max_concurrent=4; with --job, keys of jobs, e.g. gpu_memory=30GiB or before=JOB."`
-	Job       []string `placeholder:"GLOB" sep:"none" help:"Jobs that change (repeatable)."`
+	Job       []string `placeholder:"GLOB" sep:"none" help:"Change these jobs, not the run (repeatable)."`
 }
 
 // Help returns the command's description and examples.
 func (setCmd) Help() string {
-	return `Holds until the run ends; running jobs and the job file stay as they are.
+	return `The changes last until the run ends; running jobs and the job file are not affected.
 
 Examples:
 

@@ -290,7 +290,7 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	return res, nil
 }
 
-// indexed reports whether jobs may get the host's indices, since no device is hidden and none in MIG mode.
+// indexed reports whether jobs may get the host's indices: no device is hidden or in MIG mode.
 func indexed(p probe.Prober) bool { return p == nil || p.Complete() }
 
 // listen lets other commands reach the run, through the folder of every file.

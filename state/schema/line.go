@@ -19,7 +19,7 @@ type Tally struct {
 	NotRun  int `json:"did_not_run"` // blocked, cancelled or interrupted, and all that is left without a run
 }
 
-// TallyOf adds up counts of jobs. alive says whether a run is, which can still start what is left.
+// TallyOf adds up counts of jobs. alive says whether a run is alive that can still start the rest.
 func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
 	for p, n := range counts {
 		t.Total += n

@@ -193,8 +193,8 @@ const (
 	CheckTerminal   CheckCode = "terminal"   // for the live view
 )
 
-// News is what `notify` sends as JSON, to URLs of no known service and to commands. What looks
-// like a secret is left out of it.
+// News is what `notify` sends as JSON, to URLs of no known service and to commands. Anything that
+// looks like a secret is left out.
 type News struct {
 	Head
 	Title   string              `json:"title"`

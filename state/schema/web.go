@@ -156,7 +156,7 @@ type Matches struct {
 	At    []int64 `json:"at"` // offsets of the last 1000 in the attempt's part of the log
 }
 
-// Answer is what has become of a request to change something.
+// Answer is the result of a request to change something.
 type Answer struct {
 	Head
 	Said []string `json:"said"` // in words, a line each

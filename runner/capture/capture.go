@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -149,7 +150,9 @@ var programs = strings.Fields("python python2 python3 python3.6 python3.7 python
 var (
 	pythonName = regexp.MustCompile(`^(?:python|pypy)[0-9.]*$`)
 	// plumbing matches the arguments of Python that is part of the launcher: code, tools, and questions about Python.
-	plumbing = regexp.MustCompile(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit)(?: |$))`)
+	plumbing = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit)(?: |$))`)
+	})
 )
 
 func python(path string) bool { return pythonName.MatchString(filepath.Base(path)) }

@@ -178,7 +178,7 @@ func (h *host) real(x *held) bool {
 	k, script := min(len(argv), len(l)), strings.HasSuffix(x.Record.Stdin, " (deleted)") && (len(argv) == 1 || argv[1] == "-") // a here-document
 	a, b := argv[len(argv)-k:], l[len(l)-k:]
 	return x.PID == h.launcher && !h.Proof && filepath.Base(a[0]) == filepath.Base(b[0]) && slices.Equal(a[1:], b[1:]) ||
-		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || python(argv[0]) && plumbing.MatchString(strings.Join(argv[1:], " ")))
+		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || python(argv[0]) && plumbing().MatchString(strings.Join(argv[1:], " ")))
 }
 
 // reap takes the status of what has ended, and starts what waited for that.

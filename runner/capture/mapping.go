@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpurun/jobspec/fold"
 	"gpurun/runner/engine"
@@ -26,7 +27,9 @@ var (
 	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
 	secretName = regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASSWORD`)
 	// What a shell, make or Slurm changes by itself.
-	ownName = regexp.MustCompile(`^(?:_|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
+	ownName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:_|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
+	})
 )
 
 // numbered numbers a list of GPUs from 0.
@@ -77,7 +80,7 @@ func (m *Mapping) env(list []string) (out []string) {
 			}
 		}
 		switch {
-		case ownName.MatchString(name) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
+		case ownName().MatchString(name) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
 		case secretName.MatchString(name):
 			note(&m.left, "the launcher sets a secret ("+name+"): left out, set it where gpurun is started")
 		default:

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -158,7 +159,9 @@ func overlay(from, to, with string) error {
 }
 
 // spelled matches the path of an interpreter in a script.
-var spelled = regexp.MustCompile(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
+var spelled = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
+})
 
 // interpreters are the files that the recorder covers: on PATH, in environments, or spelled by launcher or --record.
 func (h *host) interpreters() (list []string) {
@@ -173,7 +176,7 @@ func (h *host) interpreters() (list []string) {
 			text += "\n" + string(data)
 		}
 	}
-	globs = append(globs, spelled.FindAllString(text, -1)...)
+	globs = append(globs, spelled().FindAllString(text, -1)...)
 	for _, g := range h.Record {
 		word, _, _ := strings.Cut(g, " ")
 		globs = append(globs, word)

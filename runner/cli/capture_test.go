@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -46,6 +47,26 @@ func capturing(dir string, args ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "HOME="+dir, "CAPTURE_TEST="+dir)
 	return cmd
 }
+
+// unraced has a capture use gpurun without the race detector, which each recorder would start with.
+func unraced(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	path, err := unracedPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Path = path
+	return cmd
+}
+
+var unracedPath = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "gpurun-unraced-")
+	path := filepath.Join(dir, "gpurun")
+	if err == nil {
+		err = exec.Command("go", "build", "-o", path, "gpurun").Run()
+	}
+	return path, err
+})
 
 // treeHash is of all names and contents below a folder.
 func treeHash(t *testing.T, dir string) string {
@@ -82,11 +103,12 @@ func leftover(dir string) (list []string) {
 }
 
 func TestHostileLaunchersChangeNothing(t *testing.T) {
+	t.Parallel()
 	bystander := exec.Command("sleep", "600")
 	if err := bystander.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	t.Cleanup(func() { _ = bystander.Process.Kill(); _ = bystander.Wait() })
 	for name, launcher := range map[string]string{
 		"rm":       "rm -rf ~ .; rm -rf ~/*; rm -rf keep",
 		"kill":     fmt.Sprintf("kill -9 %d; kill -9 -1; pkill -9 sleep", bystander.Process.Pid),
@@ -97,9 +119,10 @@ func TestHostileLaunchersChangeNothing(t *testing.T) {
 		"endless":  "while :; do :; done",
 		"daemon":   "setsid nohup tail -f /dev/null & python main.py",
 		"no env":   "env -i $(readlink -f $(command -v bash)) -c 'PATH=/usr/bin:/bin; rm -rf keep; python3 main.py; touch ran'",
-		"recorder": "rm -rf $GPURUN_CAPTURE /tmp; echo x > keep/a; python main.py",
+		"recorder": "rm -rf $GPURUN_CAPTURE /var/tmp; echo x > keep/a; python main.py",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := launcherIn(t, launcher)
 			before := treeHash(t, dir)
 			start := time.Now()
@@ -125,6 +148,7 @@ func TestHostileLaunchersChangeNothing(t *testing.T) {
 // Whatever stands before or behind a command, it does not run: a program that did would leave a file in the
 // sandbox, and then the launcher fails.
 func TestNothingRecordedRuns(t *testing.T) {
+	t.Parallel()
 	lines := []string{
 		"cat keep/a | python main.py", "cat main.py | python -", "python - < main.py", "python < main.py", "echo print | python",
 		"python main.py | while read l; do $l; done", "(python main.py) | cat", "{ python main.py | sort; } | sh", "python main.py | tee keep/log | sh", "python main.py > >(cat)",
@@ -146,7 +170,7 @@ func TestNothingRecordedRuns(t *testing.T) {
 	if err := os.Symlink("bin/python", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := capturing(dir)
+	cmd := unraced(t, capturing(dir))
 	cmd.Env = append(cmd.Env, "PATH="+dir+"/bin:"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "for real") || !regexp.MustCompile(`^41 commands recorded`).Match(out) {
@@ -156,6 +180,7 @@ func TestNothingRecordedRuns(t *testing.T) {
 }
 
 func TestKilledCaptureLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for _, sandbox := range []bool{true, false} {
 		t.Run(fmt.Sprint("sandbox ", sandbox), func(t *testing.T) {
 			dir := launcherIn(t, "python main.py; touch started; while :; do sleep 1; done")
@@ -184,6 +209,7 @@ func TestKilledCaptureLeavesNothing(t *testing.T) {
 
 // The guide's example does what the guide says.
 func TestGuideOfCapture(t *testing.T) {
+	t.Parallel()
 	guide, err := os.ReadFile("../../docs/guide/capture.md")
 	if err != nil {
 		t.Fatal(err)
@@ -279,6 +305,7 @@ func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 
 // Launchers of many shapes become files that check finds no fault with, and whose run starts each command.
 func TestLaunchersOfManyShapes(t *testing.T) {
+	t.Parallel()
 	const helper = "import subprocess, sys, threading, itertools, concurrent.futures as f, os, time\n"
 	for name, l := range map[string]struct {
 		text     string
@@ -322,7 +349,7 @@ func TestLaunchersOfManyShapes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := capturing(dir)
+			cmd := unraced(t, capturing(dir))
 			cmd.Env = append(cmd.Env, "PATH="+dir+"/bin:"+os.Getenv("PATH"), "GPURUN_SIM=8x24GiB")
 			out, err := cmd.CombinedOutput()
 			text, _ := os.ReadFile(filepath.Join(dir, "jobs.yaml"))
@@ -330,8 +357,8 @@ func TestLaunchersOfManyShapes(t *testing.T) {
 				t.Fatalf("%v\n%s\n%s", err, out, text)
 			}
 			for _, args := range [][]string{{"check", "jobs.yaml"}, {"jobs.yaml"}} {
-				run := exec.Command("/proc/self/exe", args...)
-				run.Args[0], run.Dir, run.Env = "gpurun", dir, cmd.Env
+				run := exec.Command(cmd.Path, args...)
+				run.Dir, run.Env = dir, cmd.Env
 				if out, err := run.CombinedOutput(); err != nil {
 					t.Fatalf("gpurun %s: %v\n%s\n%s", args, err, out, text)
 				}
@@ -344,13 +371,14 @@ func TestLaunchersOfManyShapes(t *testing.T) {
 }
 
 func TestCapturedOrderIsThatOfTheShell(t *testing.T) {
-	for seed := range uint64(15) {
+	t.Parallel()
+	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			p := &shellProgram{before: map[[2]int]bool{}, r: rand.New(rand.NewPCG(seed, 7))}
 			p.list(2, nil, nil)
 			p.text += "\n"
 			dir := launcherIn(t, p.text)
-			out, err := capturing(dir).CombinedOutput()
+			out, err := unraced(t, capturing(dir)).CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s\n%s", err, p.text, out)
 			}

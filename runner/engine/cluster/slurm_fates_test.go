@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +22,8 @@ var slurmFates = []Fate{
 		Job: "{name: limited, timeout: 1h, run: 'echo x >limited.up; sleep 300'}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of slurm)",
 		Meet: func(b *Bench) {
 			b.Wait("limited.up")
-			b.Command("scontrol", "update", "jobid="+b.JobID("limited"), "endtime=now")
+			id := b.JobID("limited") // its end must be after its start, which Slurm knows in whole seconds
+			b.Until("slurm takes its end", time.Minute, func() bool { return exec.Command("scontrol", "update", "jobid="+id, "endtime=now").Run() == nil })
 		},
 	},
 	{

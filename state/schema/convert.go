@@ -8,7 +8,7 @@ import (
 	"gpurun/state"
 )
 
-// Ended returns the attempt that a record is the end of.
+// Ended returns the attempt that ended with r.
 func Ended(r *state.Record) *Attempt {
 	a := attempt(&r.Fact, r.Start)
 	if r.Engine != "" {
@@ -31,7 +31,7 @@ func Ended(r *state.Record) *Attempt {
 	return a
 }
 
-// Open returns an attempt that has not ended, as its ledger has it.
+// Open returns an attempt that has not ended.
 func Open(o *state.Attempt, now time.Time) *Attempt {
 	a := attempt(&o.Start, o.Start.Time)
 	a.State, a.Stopping = state.Running, Known(o.Stop)
@@ -50,7 +50,7 @@ func Open(o *state.Attempt, now time.Time) *Attempt {
 	return a
 }
 
-// attempt returns what the start of an attempt says, which f has.
+// attempt returns an attempt with the data of its start, which f contains.
 func attempt(f *state.Fact, started time.Time) *Attempt {
 	a := &Attempt{
 		UniID: Known(f.UniID), N: f.Attempt, Started: Time(started),
@@ -58,14 +58,14 @@ func attempt(f *state.Fact, started time.Time) *Attempt {
 	}
 	if f.Log != "" {
 		a.Log = &Log{Path: f.Log}
-		if from := f.LogFrom; from > 0 || f.LogTo > 0 || f.Attempt == 1 { // older ledgers do not say where others begin
+		if from := f.LogFrom; from > 0 || f.LogTo > 0 || f.Attempt == 1 { // older ledgers lack the offset, and the log may contain earlier attempts
 			a.Log.From = &from
 		}
 	}
 	return a
 }
 
-// Granted returns the GPUs of a grant. A cluster may not say more of them than their numbers.
+// Granted returns the GPUs of a grant. On a cluster, only their numbers may be known.
 func Granted(ids []gpu.UUID, indices []int, memory gpu.Bytes) []AttemptGPU {
 	list := []AttemptGPU{}
 	for i, index := range indices {
@@ -78,7 +78,7 @@ func Granted(ids []gpu.UUID, indices []int, memory gpu.Bytes) []AttemptGPU {
 	return list
 }
 
-// Words returns the code and the text, unless the text begins with the code.
+// Words returns the code and the text, or only the text if it begins with the code.
 func (c *Cause) Words() string {
 	if strings.HasPrefix(c.Text, string(c.Code)) || c.Code == state.CauseNeedFailed {
 		return c.Text
@@ -86,7 +86,7 @@ func (c *Cause) Words() string {
 	return string(c.Code) + ": " + c.Text
 }
 
-// GitOf returns the state of the code that a run fact names.
+// GitOf returns the state of the code recorded in a run fact.
 func GitOf(run *state.Fact) *Git {
 	if run.Commit == "" {
 		return nil
@@ -94,7 +94,7 @@ func GitOf(run *state.Fact) *Git {
 	return &Git{run.Commit, run.Dirty}
 }
 
-// AlikeOf returns groups of failures as programs see them.
+// AlikeOf converts groups of failures to JSON types.
 func AlikeOf(groups []state.Alike) []Alike {
 	list := make([]Alike, len(groups))
 	for i, g := range groups {
@@ -103,7 +103,7 @@ func AlikeOf(groups []state.Alike) []Alike {
 	return list
 }
 
-// GPUOf returns a device without a verdict.
+// GPUOf converts a device, without a verdict.
 func GPUOf(s *gpu.DeviceView) GPU {
 	g := GPU{
 		Index: s.Index, UUID: s.UUID, Name: s.Name, PCI: s.PCI, MIG: s.MIG,

@@ -23,8 +23,7 @@ const (
 	beginMark = "<!-- The rest is made from the types of state/schema: go test ./state/schema -update -->\n"
 )
 
-// The reference is made from the types, their tags and their comments.
-func TestReference(t *testing.T) {
+func TestReferenceMatchesTypes(t *testing.T) {
 	doc, err := os.ReadFile(reference)
 	if err != nil {
 		t.Fatal(err)
@@ -77,10 +76,10 @@ func describe(t *testing.T) string {
 	return out.String()
 }
 
-// factTypes are the types of package state that events have.
+// factTypes are the types of package state that occur in events.
 var factTypes = []string{"Fact", "Input", "Loss", "GPUUse"}
 
-// names are what the reference calls types of codes.
+// names are the names of code types in the reference.
 var names = map[string]string{
 	"RunPhase": "phase", "OutcomeCode": "outcome.code", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code", "Kind": "kind", "UseKind": "parts[].kind", "Phase": "state",
 }
@@ -152,13 +151,13 @@ func comment(c *ast.CommentGroup) string {
 
 func sentence(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// samples of docs/reference/json.md by the type that they are of.
+// samples has the type of each sample in docs/reference/json.md.
 var samples = map[string]any{
 	"Status": Status{}, "Problems": Problems{}, "Plan": Plan{}, "Wait": Wait{}, "Event": Event{},
 }
 
-// The samples in docs/reference/json.md have every field of their type, and no other.
-func TestSamples(t *testing.T) {
+// Samples in docs/reference/json.md must have exactly the fields of their type.
+func TestSamplesMatchTypes(t *testing.T) {
 	doc, err := os.ReadFile(reference)
 	if err != nil {
 		t.Fatal(err)
@@ -197,8 +196,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Names end in their unit, and no list or object may be left out.
-func TestNames(t *testing.T) {
+// The unit must be part of the name, and no list or object may be omitted.
+func TestNamesIncludeUnits(t *testing.T) {
 	done := map[reflect.Type]bool{}
 	var check func(t *testing.T, typ reflect.Type)
 	check = func(t *testing.T, typ reflect.Type) {

@@ -12,14 +12,14 @@ import (
 	"gpurun/state"
 )
 
-// Bounds of what failures are examined for.
+// These bound the work of analyzing failures.
 const (
 	maxAlikeJobs = 20 // named per group
-	maxApart     = 20 // groups for which it is examined what sets them apart
-	maxShared    = 12 // parameters of which combinations are tried
+	maxApart     = 20 // groups for which Apart is determined
+	maxShared    = 12 // parameters whose combinations are tried
 )
 
-// Failures groups the jobs that failed: see there.
+// Failures groups the jobs that failed; see the function Failures.
 func (st *Status) Failures() (groups []Alike, of []int) {
 	jobs := make([]*Job, len(st.Jobs))
 	for i := range jobs {
@@ -28,8 +28,8 @@ func (st *Status) Failures() (groups []Alike, of []int) {
 	return Failures(jobs)
 }
 
-// Failures groups jobs that failed with the same error, the largest group first. of has the
-// group of each job, or -1.
+// Failures groups jobs that failed with the same error, largest group first. of has the group index
+// of each job, or -1.
 func Failures(jobs []*Job) (groups []Alike, of []int) {
 	of = make([]int, len(jobs))
 	var members [][]int
@@ -68,7 +68,8 @@ func Failures(jobs []*Job) (groups []Alike, of []int) {
 	return groups, of
 }
 
-// KindOf returns what is equal for jobs that failed with the same error; nil for one that did not fail.
+// KindOf returns a string that is equal for jobs that failed with the same error; nil for a job
+// that did not fail.
 func KindOf(j *Job) *string {
 	if !j.State.Bad() || j.State == state.Blocked || j.State == state.Cancelled || j.Cause == nil || j.Attempt == nil {
 		return nil
@@ -78,7 +79,8 @@ func KindOf(j *Job) *string {
 	return Known(fmt.Sprintf("%x", h.Sum64()))
 }
 
-// Tried has single failures name all GPUs on which their last run tried them: "GPU 1, then GPU 4".
+// Tried sets Apart of groups with a single job to all GPUs that its last run tried: "GPU 1, then
+// GPU 4".
 func Tried(groups []Alike, attempts func() []AttemptRow) {
 	var all []AttemptRow
 	for i := range groups {
@@ -104,9 +106,9 @@ func Tried(groups []Alike, attempts func() []AttemptRow) {
 	}
 }
 
-// apart adds what sets a group apart: the smallest combination of parameters that its jobs
-// share and no success has, else the GPU that they share and no success had. One job is
-// named, and every combination of its own would tell nothing more.
+// apart sets what distinguishes the jobs of a group: the smallest combination of parameters that
+// they share and no success has, else the GPU that they share and no success used. A single job is
+// skipped: its name says as much as any combination.
 func (a *Alike) apart(list, all []*Job) {
 	var words []string
 	succeeded := func(j *Job) bool { return j.State == state.Succeeded || j.State == state.UpToDate }
@@ -149,7 +151,7 @@ func (a *Alike) apart(list, all []*Job) {
 	a.Apart = Known(strings.Join(words, "; "))
 }
 
-// onGPU names the GPUs of an attempt.
+// onGPU returns the names of an attempt's GPUs.
 func onGPU(a *Attempt) string {
 	if a == nil || len(a.GPUs) == 0 {
 		return ""
@@ -161,7 +163,7 @@ func onGPU(a *Attempt) string {
 	return name
 }
 
-// has reports whether a job has some values of parameters.
+// has reports whether a job has all of these parameter values.
 func has(j *Job, params map[string]string) bool {
 	for k, v := range params {
 		if is, known := j.Params[k]; !known || is != v {
@@ -171,8 +173,8 @@ func has(j *Job, params map[string]string) bool {
 	return true
 }
 
-// combination returns the fewest parameters that some jobs share and no success has; nil if
-// there are none, or no success to compare with.
+// combination returns the smallest set of parameters that some jobs share and no success has. It
+// returns nil if there is none, or no success to compare with.
 func combination(list, all []*Job, succeeded func(*Job) bool) map[string]string {
 	if len(list) < 2 {
 		return nil
@@ -184,7 +186,7 @@ func combination(list, all []*Job, succeeded func(*Job) bool) map[string]string 
 			names = append(names, k)
 		}
 	}
-	found := map[uint]bool{} // which of these parameters successes have
+	found := map[uint]bool{} // parameters that successes share with the jobs, as bit sets
 	for _, j := range all {
 		if !succeeded(j) {
 			continue

@@ -9,7 +9,8 @@ import (
 	"gpurun/state"
 )
 
-// failed returns a job by its parameters, "model=vit lr=0.1", its end, and the GPU of its last attempt.
+// failed returns a job with parameters such as "model=vit lr=0.1", its end, and the GPU of its last
+// attempt.
 func failed(params string, end state.Phase, cause string, gpus ...int) *Job {
 	j := &Job{Name: strings.ReplaceAll(params, " ", "-"), Params: map[string]string{}, State: end, Attempts: 1, Attempt: &Attempt{UniID: Known("of " + params)}}
 	for _, pair := range strings.Fields(params) {
@@ -25,7 +26,7 @@ func failed(params string, end state.Phase, cause string, gpus ...int) *Job {
 	return j
 }
 
-func TestFailures(t *testing.T) {
+func TestFailuresWithTheSameErrorShareAGroup(t *testing.T) {
 	const nan, ok = "ValueError: loss is nan", state.Succeeded
 	oom := func(params string, peak gpu.Bytes) *Job {
 		j := failed(params, state.OOM, "CUDA out of memory", 3)
@@ -90,7 +91,7 @@ func indexOf(of []int, group int) int {
 	return -1
 }
 
-func TestTried(t *testing.T) {
+func TestTriedNamesEachGPU(t *testing.T) {
 	j := failed("s=1", state.Failed, "SIGSEGV", 4)
 	j.Attempts = 2
 	groups, _ := Failures([]*Job{j})

@@ -8,18 +8,18 @@ import (
 	"gpurun/state"
 )
 
-// Tally is the jobs of a batch in five words.
+// Tally counts the jobs of a batch in five groups.
 type Tally struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`        // succeeded, up_to_date, not_needed or pruned
 	Failed  int `json:"failed"`      // failed, timeout, oom, stalled or lost
 	Running int `json:"running"`     //
-	Stalled int `json:"stalled"`     // of the running ones
+	Stalled int `json:"stalled"`     // running jobs that have stalled
 	Waiting int `json:"waiting"`     // pending, waiting or queued while a run is alive
-	NotRun  int `json:"did_not_run"` // blocked, cancelled or interrupted, and all that is left without a run
+	NotRun  int `json:"did_not_run"` // blocked, cancelled or interrupted, and all remaining jobs if no run is alive
 }
 
-// TallyOf adds up counts of jobs. alive says whether a run is alive that can still start the rest.
+// TallyOf adds up counts of jobs. alive means that a live run can still start the remaining jobs.
 func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
 	for p, n := range counts {
 		t.Total += n
@@ -45,7 +45,7 @@ func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
 // String returns "38 of 60 done, 10 failed, 6 running (1 stalled), 5 waiting, 1 did not run".
 func (t Tally) String() string { return t.words("", "waiting") }
 
-// words returns that with what follows the failed ones, and what becomes of those that wait.
+// words is String with causes inserted after the failed jobs, and another word for waiting.
 func (t Tally) words(causes, wait string) string {
 	s := fmt.Sprintf("%d of %d done", t.Done, t.Total)
 	for _, x := range []struct {
@@ -62,12 +62,12 @@ func (t Tally) words(causes, wait string) string {
 	return s
 }
 
-// End is when a live run is expected to end.
+// End is the expected end of a live run.
 type End struct {
-	From    *time.Time `json:"from"`    // null if that is unknown
-	To      *time.Time `json:"to"`      // the same as from, unless that is too uncertain
-	Unknown *string    `json:"unknown"` // why, if it is
-	Without []string   `json:"without"` // stalled jobs that are left out
+	From    *time.Time `json:"from"`    // null if unknown
+	To      *time.Time `json:"to"`      // the same as from, unless the end is uncertain
+	Unknown *string    `json:"unknown"` // why the end is unknown
+	Without []string   `json:"without"` // stalled jobs, which the estimate ignores
 }
 
 // words returns "done 08:51–08:56".
@@ -89,7 +89,7 @@ func (e *End) words(now time.Time, verb string) string {
 	return s
 }
 
-// clock returns the time of day, with the day if that is not today.
+// clock returns the time of day, with the day unless it is today.
 func clock(now, t time.Time) string {
 	if now, t = now.Local(), t.Local(); now.Format(time.DateOnly) != t.Format(time.DateOnly) {
 		return t.Format("2 Jan 15:04")
@@ -97,8 +97,8 @@ func clock(now, t time.Time) string {
 	return t.Format("15:04")
 }
 
-// Sum adds the outcome, the tally and the state line, which follow from the rest: "running: 38
-// of 60 done, 6 running, 16 waiting · all 6 usable GPUs run this batch · done 08:51–08:56".
+// Sum sets the outcome, the tally and the state line, which follow from the rest: "running: 38 of
+// 60 done, 6 running, 16 waiting · all 6 usable GPUs run this batch · done 08:51–08:56".
 func (s *Status) Sum() {
 	s.Outcome = OutcomeOf(s.Run, s.Counts)
 	alive := s.Run != nil && s.Run.Alive
@@ -143,7 +143,7 @@ func (o *Outcome) word() string {
 	return string(o.Code)
 }
 
-// Spell returns a duration as people say it: "40 s", "7 min", "3 h 5 min".
+// Spell formats a duration for people: "40 s", "7 min", "3 h 5 min".
 func Spell(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-func TestStateLine(t *testing.T) {
+func TestStateLineOfEachSituation(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 	at := func(minutes int) *time.Time { return Time(noon.Add(time.Duration(minutes) * time.Minute)) }
 	counts := map[state.Phase]int{state.Succeeded: 30, state.UpToDate: 8, state.Failed: 9, state.OOM: 1, state.Running: 6, state.Pending: 4, state.Waiting: 1, state.Blocked: 1}

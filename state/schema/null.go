@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Known returns a pointer to v, or nil for the zero value, where that stands for unknown.
+// Known returns a pointer to v, or nil if v is the zero value and so unknown.
 func Known[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -22,8 +22,7 @@ func Value[T any](p *T) (v T) {
 	return v
 }
 
-// AtLeast returns a pointer to v, or nil if it is below least: numbers that are unknown are
-// below all others.
+// AtLeast returns a pointer to v, or nil if v is below least, which means that it is unknown.
 func AtLeast[T ~int | ~int64 | ~float64](v, least T) *T {
 	if v < least {
 		return nil
@@ -31,7 +30,7 @@ func AtLeast[T ~int | ~int64 | ~float64](v, least T) *T {
 	return &v
 }
 
-// Finite returns a pointer to x, or nil for NaN and the infinities, which JSON lacks.
+// Finite returns a pointer to x, or nil for NaN and infinities, which JSON cannot represent.
 func Finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -48,7 +47,7 @@ func Time(t time.Time) *time.Time {
 	return &t
 }
 
-// List returns a list that is not nil.
+// List returns list, or an empty list instead of nil.
 func List[T any](list []T) []T {
 	if list == nil {
 		return []T{}

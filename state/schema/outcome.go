@@ -6,29 +6,29 @@ import (
 	"gpurun/state"
 )
 
-// Outcome is how a batch is as a whole. It goes by the counts of its jobs: a last run that ended
-// well does not make up for jobs that failed in an earlier one.
+// Outcome is the overall result of a batch. It depends on the counts of its jobs: a successful last
+// run does not hide jobs that failed in an earlier one.
 type Outcome struct {
 	Code   OutcomeCode `json:"code"`
 	Failed int         `json:"failed"` // jobs that failed, timed out, stalled, ran out of memory, were lost or are blocked
 	Text   string      `json:"text"`
 }
 
-// OutcomeCode is that in a word. While a run is alive, it is the run's phase, or silent.
+// OutcomeCode is the outcome in one word. While a run is alive, it is the run's phase, or silent.
 type OutcomeCode string
 
-// The outcomes of a batch of which no run is alive.
+// These are the outcomes of a batch without a live run.
 const (
 	OutcomeNone       OutcomeCode = "never_ran"
 	OutcomeFailed     OutcomeCode = "failed"     // some jobs failed
-	OutcomeKilled     OutcomeCode = "killed"     // jobs are left, and the last run recorded no end
-	OutcomeStopped    OutcomeCode = "stopped"    // jobs are left: a person or a signal ended the last run
-	OutcomeUnfinished OutcomeCode = "unfinished" // jobs are left for another reason
+	OutcomeKilled     OutcomeCode = "killed"     // jobs remain, and the last run did not record its end
+	OutcomeStopped    OutcomeCode = "stopped"    // jobs remain because a user or a signal ended the last run
+	OutcomeUnfinished OutcomeCode = "unfinished" // jobs remain for another reason
 	OutcomeDone       OutcomeCode = "done"
-	OutcomeSilent     OutcomeCode = "silent" // a run is alive and does not answer
+	OutcomeSilent     OutcomeCode = "silent" // a run is alive but does not respond
 )
 
-// OutcomeOf returns the outcome of a batch by its live or last run, which may be nil, and the
+// OutcomeOf returns the outcome of a batch from its live or last run, which may be nil, and the
 // counts of its jobs.
 func OutcomeOf(run *Run, counts map[state.Phase]int) Outcome {
 	o, left := Outcome{}, 0

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestOutcome(t *testing.T) {
+func TestOutcomeFollowsFromCounts(t *testing.T) {
 	exit := func(code int) *Run { return &Run{Started: Known(time.Unix(1, 0)), Exit: &code} }
 	alive := func(p RunPhase) *Run { return &Run{Alive: true, Phase: Known(p)} }
 	done, failed := map[state.Phase]int{state.Succeeded: 1, state.UpToDate: 1, state.NotNeeded: 1}, map[state.Phase]int{state.Succeeded: 7, state.Blocked: 1, state.Lost: 1}

@@ -7,8 +7,8 @@ import (
 	"gpurun/state"
 )
 
-// Report is what `gpurun report --json` prints: all that is known of a batch. Values of
-// variables, arguments and parameters whose names say that they are secret are ***.
+// Report is what `gpurun report --json` prints: everything known about a batch. Values of
+// variables, arguments and parameters with secret names are ***.
 type Report struct {
 	Head
 	Batch    Batch               `json:"batch"`
@@ -18,8 +18,8 @@ type Report struct {
 	Tally    Tally               `json:"tally"`
 	Line     string              `json:"line"`   // the state line, as in status
 	Runs     []RunRow            `json:"runs"`   // oldest first, as in history
-	Jobs     []ReportJob         `json:"jobs"`   // in the order of the job files, then those that are no longer there
-	Config   map[string]string   `json:"config"` // what the configs of all jobs that have one agree in
+	Jobs     []ReportJob         `json:"jobs"`   // in the order of the job files, followed by jobs that were removed from them
+	Config   map[string]string   `json:"config"` // config values shared by all jobs that have a config
 	Failures []ReportFailure     `json:"failures"`
 	Usage    *BatchUsage         `json:"usage"`    // as in usage FILE
 	Readings *Readings           `json:"readings"` // null if there are none
@@ -29,53 +29,54 @@ type Report struct {
 	Warnings []Problem           `json:"warnings"`
 }
 
-// ReportJob is a job with all its attempts and where its results come from.
+// ReportJob is a job with all of its attempts and the source of its results.
 type ReportJob struct {
-	Job                        // without the last attempt; wait is without the GPUs
-	Former   bool              `json:"former"`   // it is no longer in the job files, does something else now, or had other -p values
-	Failure  *int              `json:"failure"`  // its group: index in failures
-	Config   map[string]string `json:"config"`   // of its last attempt: where it differs from others
+	Job                        // without the last attempt; without the GPUs in wait
+	Former   bool              `json:"former"`   // it was removed from the job files, does something else now, or had other -p values
+	Failure  *int              `json:"failure"`  // index of its group in failures
+	Config   map[string]string `json:"config"`   // config of its last attempt, where it differs from other jobs
 	Inputs   []state.Input     `json:"inputs"`   // as they were when its last attempt began
-	Attempts []Attempt         `json:"attempts"` // oldest first, of all runs; without metrics
+	Attempts []Attempt         `json:"attempts"` // oldest first, from all runs; without metrics
 }
 
 // ReportFailure is a group of jobs that failed with the same error.
 type ReportFailure struct {
 	Alike
-	Lines []string `json:"lines"` // the last ones of the log; empty if it is gone
+	Lines []string `json:"lines"` // the last lines of the log; empty if it is gone
 }
 
-// Readings are how full and busy the GPUs were while a run was alive, in steps of equal length.
+// Readings are how full and how busy the GPUs were while a run was alive, in steps of equal length.
 type Readings struct {
 	Step float64         `json:"step_seconds"`
-	Time []time.Time     `json:"time"` // of each step; gaps where no run was alive
+	Time []time.Time     `json:"time"` // start of each step; gaps where no run was alive
 	GPUs []ReadingsOfGPU `json:"gpus"`
 }
 
-// ReadingsOfGPU are those of one GPU, a value for each step. Memory is the highest of the step,
-// utilization the mean.
+// ReadingsOfGPU are the readings of one GPU, with a value for each step. Memory is the maximum of
+// the step, utilization the mean.
 type ReadingsOfGPU struct {
 	Index  int          `json:"index"`
 	UUID   gpu.UUID     `json:"uuid"`
 	Name   *string      `json:"name"`
 	Total  *gpu.Bytes   `json:"memory_total_bytes"`
 	Used   []*gpu.Bytes `json:"memory_used_bytes"`
-	Ours   []*gpu.Bytes `json:"memory_ours_bytes"` // the batch's part of it
+	Ours   []*gpu.Bytes `json:"memory_ours_bytes"` // the part used by the batch's jobs
 	Util   []*float64   `json:"utilization_percent"`
-	Jobs   []int        `json:"jobs"`   // of the batch, that were on it
-	Others []bool       `json:"others"` // so was somebody else
-	Waits  []GPUWait    `json:"waits"`  // when jobs waited for it in vain
+	Jobs   []int        `json:"jobs"`   // number of the batch's jobs on it
+	Others []bool       `json:"others"` // whether anyone else used it
+	Waits  []GPUWait    `json:"waits"`  // when jobs waited for it without success
 }
 
-// GPUWait is a time in which a GPU could not be used although a job waited.
+// GPUWait is a period during which a job waited but could not use a GPU.
 type GPUWait struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	Code gpu.Code  `json:"code"` // why, else what the first job waited for: wait.code, host_memory or too_few_gpus
-	User *string   `json:"user"` // because of whom
+	Code gpu.Code  `json:"code"` // why; else the code for which the first job waited: wait.code, host_memory or too_few_gpus
+	User *string   `json:"user"` // the user who caused it
 }
 
-// ReportCurve is what an attempt has reported of a metric, step by step; long ones are thinned out.
+// ReportCurve is the series of values that an attempt reported for a metric; long ones are thinned
+// out.
 type ReportCurve struct {
 	Job    string `json:"job"`
 	UniID  string `json:"uni_id"`

@@ -1,11 +1,11 @@
 package schema
 
-// A View is a batch at one moment. Nobody changes it.
+// A View is a batch at one moment. It is immutable.
 type View struct {
 	Status Status // without Jobs
-	Jobs   []*Job // a job in which nothing has changed is the one of the View before
+	Jobs   []*Job // unchanged jobs are shared with the previous View
 
-	Secrets []string // that texts may have in them
+	Secrets []string // secrets that may occur in texts
 }
 
 // A LogPart is an attempt's part of a log file.

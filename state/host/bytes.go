@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// The kernel's strings are bytes, and JSON's are text: a path or a variable that is not
-// UTF-8 travels as its bytes, one character for each, behind a NUL, which no string of
-// the kernel contains.
+// Kernel strings are bytes, but JSON strings are text. So a path or variable that is not UTF-8 is
+// encoded as a NUL, which no kernel string contains, followed by one character per byte.
 const asBytes = "\x00"
 
-// Legible returns a string that survives JSON; Exact undoes it.
+// Legible returns a string that survives JSON. Exact reverses it.
 func Legible(s string) string {
 	if utf8.ValidString(s) && !strings.HasPrefix(s, asBytes) {
 		return s
@@ -22,7 +21,7 @@ func Legible(s string) string {
 	return string(text)
 }
 
-// Exact undoes Legible.
+// Exact reverses Legible.
 func Exact(s string) string {
 	text, ok := strings.CutPrefix(s, asBytes)
 	if !ok {

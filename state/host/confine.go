@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confined are the folders to which this process is kept; nil for none.
+// confined are the folders this process is restricted to; nil means no restriction.
 var confined []string
 
-// Confine keeps this process to some folders, absolute and without links: what job files and
-// ledgers name elsewhere is not read, not listed and not asked for. Whoever acts for somebody
-// who may only see these folders calls it before anything else.
+// Confine restricts this process to some folders, given as absolute paths without links. Files
+// elsewhere that job files and ledgers name are not read, listed or checked for existence. A
+// process that acts for a client with access to these folders only must call it first.
 func Confine(folders []string) { confined = folders }
 
-// Confined reports whether this process is kept to some folders.
+// Confined reports whether Confine was called.
 func Confined() bool { return confined != nil }
 
-// An OutsideError is the error for a path that leads out of the folders of Confine.
+// An OutsideError is the error for a path outside the folders given to Confine.
 type OutsideError struct{ Path string }
 
 func (e *OutsideError) Error() string {
 	return fmt.Sprintf("%s leads out of %s, and nothing else may be read", e.Path, strings.Join(confined, " and "))
 }
 
-// Within returns an OutsideError if a path leads out of the folders of Confine, by its links
-// too. It need not exist: what does of it decides.
+// Within returns an OutsideError if a path is outside the folders given to Confine, also after
+// following its links. If the path does not exist, its longest existing part decides.
 func Within(path string) error {
 	if confined == nil {
 		return nil
@@ -46,12 +46,12 @@ func Within(path string) error {
 		case err == nil:
 			return inside(path, filepath.Join(real, rest))
 		case link == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
-			return &OutsideError{path} // a link to nowhere, or it cannot be seen
+			return &OutsideError{path} // a dangling link, or one that cannot be followed
 		}
 	}
 }
 
-// opened is Within for a file that is open: whatever its name means by now.
+// opened is Within for an open file, wherever its name leads now.
 func opened(f *os.File) error {
 	if confined == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWithin(t *testing.T) {
+func TestWithinRefusesPathsAndLinksOutside(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestWithin(t *testing.T) {
 		t.Error("OpenOwn has made a file outside")
 	}
 
-	// A link that is replaced after it was looked at.
+	// A link may be replaced after it was checked.
 	f, err := Open(base + "/in/out/file")
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxCores is how many a unix.CPUSet has room for.
+// maxCores is the capacity of a unix.CPUSet.
 const maxCores = 1024
 
-// ParseCores reads a list of CPU cores as the kernel writes it, "0-3,8".
+// ParseCores parses a list of CPU cores in the kernel's format, "0-3,8".
 func ParseCores(list string) (set unix.CPUSet, err error) {
 	for _, part := range strings.Split(strings.TrimSpace(list), ",") {
 		first, last, isRange := strings.Cut(part, "-")

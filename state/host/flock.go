@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flock locks a file, with LOCK_SH or LOCK_EX, within a limit. Its error names who holds the lock. A
-// file system without locks is no error.
+// Flock locks a file with LOCK_SH or LOCK_EX, waiting at most limit. Its error names the process
+// that holds the lock. On a file system without locks, it succeeds without locking.
 func Flock(f *os.File, how int, limit time.Duration) error {
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
@@ -35,7 +35,7 @@ func NoLocks(err error) bool {
 	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }
 
-// A HeldError reports that a lock was not free in time.
+// A HeldError reports that another process held a lock for the whole waiting time.
 type HeldError struct {
 	Name   string // of the lock file
 	Holder string // "process 4711 of alice"
@@ -46,7 +46,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is locked by %s, after a wait of %v", e.Name, e.Holder, e.Limit)
 }
 
-// held names the process that holds a flock on an open file.
+// held returns a HeldError that names the process that holds a flock on an open file.
 func held(f *os.File, limit time.Duration) error {
 	e := &HeldError{filepath.Base(f.Name()), "a process that cannot be seen from here", limit}
 	var st unix.Stat_t
@@ -60,14 +60,13 @@ func held(f *os.File, limit time.Duration) error {
 	return e
 }
 
-// LockHolder returns the process that holds a flock on a file, given by device and
-// inode, or 0 if there is none or it is in a PID namespace that is not visible from here.
+// LockHolder returns the process that holds a flock on a file, given by device and inode. It
+// returns 0 if there is none, or if its PID namespace is not visible from here.
 func LockHolder(dev, ino uint64) int {
 	return holder(func(l lock) bool { return l.on(dev) && l.ino == ino })
 }
 
-// UserLock returns a process of the given user that holds a flock on any file of a
-// file system, or 0.
+// UserLock returns a process of a user that holds a flock on any file of a file system, or 0.
 func UserLock(dev uint64, uid int) int {
 	return holder(func(l lock) bool {
 		owner, known := Owner(l.pid)
@@ -75,7 +74,7 @@ func UserLock(dev uint64, uid int) int {
 	})
 }
 
-// holder returns the process that holds the first lock that is wanted, or 0.
+// holder returns the process that holds the first matching lock, or 0.
 func holder(wanted func(lock) bool) int {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
@@ -99,8 +98,8 @@ type lock struct {
 
 func (l lock) on(dev uint64) bool { return l.major == unix.Major(dev) && l.minor == unix.Minor(dev) }
 
-// parseLock parses one line of /proc/locks, proc_locks(5). ok is false for other kinds
-// of locks, waiting processes, and holders not visible from here.
+// parseLock parses one line of /proc/locks, proc_locks(5). ok is false for other kinds of locks,
+// waiting processes, and holders that are not visible from here.
 func parseLock(line []byte) (l lock, ok bool) {
 	field := bytes.Fields(line)
 	if len(field) < 6 || string(field[1]) != "FLOCK" {

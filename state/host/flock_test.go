@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestLockHolder(t *testing.T) {
+func TestLockHolderIsTheLockingProcess(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestLockHolder(t *testing.T) {
 	}
 }
 
-func TestParseLock(t *testing.T) {
+func TestParseLockSkipsOtherKinds(t *testing.T) {
 	const dev = 0x08<<8 | 0x1f
 	for line, want := range map[string]int{
 		"1: FLOCK  ADVISORY  WRITE 4711 08:1f:99 0 EOF":    4711,

@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// With -tags lagging, for tests, the files of attempts are seen as through the caches of a network
-// file system: GPURUN_LAG says for how long what was read once, or found missing, is seen so
-// again, and GPURUN_LAG_DIR in which folder that is kept, which is one host's cache. What this
-// host writes it sees.
+// With -tags lagging, tests see the files of attempts as through the caches of a network file
+// system. For the time in GPURUN_LAG, files that were read or found missing look unchanged.
+// GPURUN_LAG_DIR is the folder of the cache, one per host. A host sees its own writes immediately.
 func init() {
 	lag, err := time.ParseDuration(os.Getenv("GPURUN_LAG"))
 	dir := os.Getenv("GPURUN_LAG_DIR")

@@ -1,5 +1,5 @@
-// Package host knows which machine, boot, process and user this is, and what the
-// kernel tells of others: processes, their locks, the far end of a socket.
+// Package host identifies this machine, boot, process and user, and reads what the kernel reports
+// about others: processes, their locks, the peer of a socket.
 package host
 
 import (
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Boottime returns CLOCK_BOOTTIME, which keeps counting while the machine sleeps and is
-// never set.
+// Boottime returns CLOCK_BOOTTIME, which keeps running while the machine sleeps and is never
+// adjusted.
 func Boottime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -21,11 +21,10 @@ func Boottime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// BootID identifies this boot of the machine: pids and boottimes mean nothing in any
-// other.
+// BootID identifies this boot of the machine. PIDs and boottimes are meaningless in any other.
 var BootID = sync.OnceValue(func() string { return line("/proc/sys/kernel/random/boot_id") })
 
-// MachineID identifies the machine; it is empty if it has none.
+// MachineID identifies the machine, or is empty if the machine has no ID.
 var MachineID = sync.OnceValue(func() string { return line("/etc/machine-id") })
 
 // PIDNamespace returns the name of this PID namespace, "pid:[4026531836]", or "" if

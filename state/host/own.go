@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrIrregular is the error for a path that holds something other than a file's content.
+// ErrIrregular is the error for a path that is not a regular file.
 var ErrIrregular = errors.New("not a regular file")
 
-// Exists reports whether a path can be looked up.
+// Exists reports whether a path exists and can be looked up.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// Open opens a file of somebody else for reading. It does not block: a pipe without a writer
-// would do so forever.
+// Open opens another user's file for reading. It does not block, not even on a pipe without a
+// writer.
 func Open(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 }
 
-// OpenReachable is Open as far as Confine allows it.
+// OpenReachable is Open within the limits of Confine.
 func OpenReachable(path string) (*os.File, error) {
 	if err := Within(path); err != nil {
 		return nil, err
@@ -60,9 +60,9 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// OpenOwn opens one of gpurun's own files. It refuses links and anything else that
-// is not a regular file: a planted link could make us overwrite somebody's data, and
-// a pipe would block forever. It goes nowhere that Confine forbids.
+// OpenOwn opens one of gpurun's own files. It refuses links and anything else that is not a regular
+// file: a planted link could make gpurun overwrite another user's data, and a pipe would block
+// forever. It also refuses paths that Confine forbids.
 func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	if err := Within(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Cause returns an error without the path that it names, for messages that name it already.
+// Cause returns an error without its path, for messages that already name it.
 func Cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -99,12 +99,12 @@ func Cause(err error) error {
 	return err
 }
 
-// Strange returns the error for a path that holds something gpurun did not create.
+// Strange returns the error for a path with something that gpurun did not create.
 func Strange(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
 }
 
-// ownUsual is the usual size limit of gpurun's own files.
+// ownUsual is the usual maximum size of gpurun's own files.
 const ownUsual = 8 << 10
 
 // ReadOwn reads at most limit bytes of one of gpurun's own files.
@@ -116,13 +116,13 @@ func ReadOwn(path string, limit int64) ([]byte, error) {
 		}
 		defer f.Close()
 		var b bytes.Buffer
-		b.Grow(int(min(limit, ownUsual)) + bytes.MinRead) // most are read at once
+		b.Grow(int(min(limit, ownUsual)) + bytes.MinRead) // usually enough for a single read
 		_, err = b.ReadFrom(io.LimitReader(f, limit))
 		return b.Bytes(), err
 	})
 }
 
-// What reading and writing own files goes through: in tests a cache that lags (lagging.go).
+// These functions read and write own files. Tests replace them with a cache that lags (lagging.go).
 var (
 	lagging = func(_ string, read func() ([]byte, error)) ([]byte, error) { return read() }
 	wrote   = func(string) {}

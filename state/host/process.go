@@ -17,13 +17,13 @@ type Stat struct {
 	Parent  int
 	Session int // pid of the session leader, dead or alive
 	Threads int
-	Start   uint64 // in clock ticks after boot: with the pid, it identifies a process
+	Start   uint64 // in clock ticks after boot; with the PID, it identifies a process
 	Flags   uint64 // PF_*
-	CPU     uint64 // clock ticks, its own and those of children that it waited for
-	EnvEnd  uint64 // 0 while it executes another program, or if hidden
+	CPU     uint64 // clock ticks, including those of children it has waited for
+	EnvEnd  uint64 // 0 during an exec, or if hidden
 }
 
-// StatOf returns the stat of a process; ok is false if /proc does not show it.
+// StatOf returns the stat of a process. ok is false if /proc does not show the process.
 func StatOf(pid int) (s Stat, ok bool) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -38,13 +38,13 @@ func StatOf(pid int) (s Stat, ok bool) {
 	return ParseStat(buf[:n])
 }
 
-// ParseStat parses a line of /proc/PID/stat, at least up to the start time.
+// ParseStat parses a line of /proc/PID/stat, which must reach at least to the start time.
 func ParseStat(line []byte) (s Stat, ok bool) {
 	open, shut := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || shut < open {
 		return s, false
 	}
-	f := bytes.Fields(line[shut+1:]) // from field 3 of proc(5) on
+	f := bytes.Fields(line[shut+1:]) // fields from number 3 of proc(5) on
 	if len(f) < 20 {
 		return s, false
 	}
@@ -65,12 +65,12 @@ func number(b []byte) uint64 {
 	return n
 }
 
-// Over reports whether a process has ended. The state is also Z if only its first
-// thread has ended and others keep running.
+// Over reports whether a process has ended. State Z alone is not enough: it may mean that the first
+// thread has ended while others keep running.
 func (s *Stat) Over() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
-// Status returns the command and real uid of the process whose folder in /proc is dir.
-// The uid is -1 if unknown.
+// Status returns the command and real uid of the process with the given folder in /proc. The uid is
+// -1 if unknown.
 func Status(dir string) (command string, uid int, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {
@@ -97,8 +97,7 @@ func Alive(pid int) bool {
 	return err == nil || err == unix.EPERM
 }
 
-// Owner returns the user a process runs as; ok is false if the process is gone or
-// hidden.
+// Owner returns the user that a process runs as. ok is false if the process has ended or is hidden.
 func Owner(pid int) (uid int, ok bool) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestStat(t *testing.T) {
+func TestParseStatOfOddCommandNames(t *testing.T) {
 	s, ok := StatOf(os.Getpid())
 	if !ok || s.PID != os.Getpid() || s.Parent != os.Getppid() || s.Start == 0 || s.EnvEnd == 0 || s.Over() {
 		t.Errorf("this process: %+v, %v", s, ok)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SameUser reports whether this user or root is at the other end of a Unix connection.
+// SameUser reports whether the peer of a Unix connection runs as this user or as root.
 func SameUser(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
@@ -27,8 +27,8 @@ func SameUser(c net.Conn) bool {
 	return err == nil && same
 }
 
-// ShortPath calls f with a short name for a file, however long its path is: a socket's
-// address has room for only 107 bytes. The name works only during the call.
+// ShortPath calls f with a short name for a file with a path of any length, because a socket
+// address has room for only 107 bytes. The name is valid only during the call.
 func ShortPath(path string, f func(name string) error) error {
 	dir, err := os.OpenFile(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// A Stamp distinguishes versions of a file; all missing files have the same stamp.
+// A Stamp identifies a version of a file; all missing files have the same stamp.
 type Stamp struct {
 	dev, ino uint64
 	size     int64
-	ctime    syscall.Timespec // also of its mode
+	ctime    syscall.Timespec // also changes with the mode
 }
 
 // StampOf returns the stamp of a file.

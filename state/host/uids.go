@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// In a rootless container, the kernel shows other uids than the host has. What runs tell
-// each other is about the host's.
+// In a rootless container, the kernel shows other uids than on the host. Runs exchange host uids
+// with each other.
 
-// uidMap is /proc/self/uid_map: which uids are which on the host.
+// uidMap is /proc/self/uid_map, which maps uids in this namespace to host uids.
 var uidMap = sync.OnceValue(func() uidRanges {
 	b, err := os.ReadFile("/proc/self/uid_map")
 	if _, missing := os.Stat("/proc/self"); errors.Is(err, os.ErrNotExist) && missing == nil {
-		return uidRanges{{count: 1 << 32}} // a kernel that cannot translate
+		return uidRanges{{count: 1 << 32}} // a kernel without user namespaces
 	}
 	return parseUIDMap(string(b))
 })
@@ -35,7 +35,7 @@ func parseUIDMap(text string) (ranges uidRanges) {
 	return ranges
 }
 
-// outside returns the host's uid for one that this process sees, -1 if there is none.
+// outside returns the host uid for a uid that this process sees; -1 if there is none.
 func (m uidRanges) outside(uid int) int {
 	for _, r := range m {
 		if uid >= r.inside && uid < r.inside+r.count {
@@ -45,10 +45,10 @@ func (m uidRanges) outside(uid int) int {
 	return -1
 }
 
-// HostUID returns the host's uid for one that this process sees; -1 if that is unknown.
+// HostUID returns the host uid for a uid that this process sees; -1 if unknown.
 func HostUID(seen int) int { return uidMap().outside(seen) }
 
-// UID returns this user's uid on the host. If known is false, it is what this process sees.
+// UID returns this user's host uid. If known is false, it is the uid that this process sees.
 func UID() (uid int, known bool) {
 	if uid = HostUID(os.Getuid()); uid >= 0 {
 		return uid, true
@@ -56,14 +56,14 @@ func UID() (uid int, known bool) {
 	return os.Getuid(), false
 }
 
-// Me returns this user's uid on the host, as far as it is known.
+// Me returns this user's host uid, or the uid that this process sees if the host's is unknown.
 func Me() int {
 	uid, _ := UID()
 	return uid
 }
 
-// UserName is Login for a uid of the host. Where uids are translated, only this user's name
-// is known: the same number may be somebody else in the container's list of users.
+// UserName is Login for a host uid. Where uids are mapped, it returns only this user's name,
+// because the container's list of users may give the same number to another user.
 func UserName(uid int) string {
 	switch {
 	case uid == Me():

@@ -31,8 +31,8 @@ func Users() []int {
 
 var logins sync.Map // by uid
 
-// Login returns a user's login name, or "" if it has none. An unresponsive directory
-// service costs a moment, once per user.
+// Login returns a user's login name, or "" if there is none. A directory service that does not
+// respond delays the first call for each user briefly.
 func Login(uid int) string {
 	if name, known := logins.LoadOrStore(uid, ""); known {
 		return name.(string)

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// identifiers are the keys of a document by which programs address jobs and files: they stay.
+// identifiers are the keys of a document that identify jobs and files for programs, so their values
+// are kept.
 var identifiers = map[string]bool{
 	"name": true, "job": true, "jobs": true, "running": true, "needs": true, "key": true, "id": true, "uni_id": true,
 	"file": true, "files": true, "path": true, "log": true, "stderr": true, "snapshot": true, "work_dir": true, "state_dir": true,
 }
 
-// Document returns a document as others may see it: hide is applied to every text in it, and values are
-// hidden whose names say that they are secret. It shares with the original what has no secrets.
+// Document returns a document that is safe to show to others. hide is applied to every text in it,
+// and values with secret names are masked. Parts without secrets are shared with the original.
 func Document[T any](doc T, hide func(string) string) T {
 	w := walker{hide, map[reflect.Type][]bool{}}
 	if v, changed := w.walk(reflect.ValueOf(&doc).Elem()); changed {
@@ -23,14 +24,14 @@ func Document[T any](doc T, hide func(string) string) T {
 
 type walker struct {
 	hide func(string) string
-	open map[reflect.Type][]bool // which fields of a struct may have secrets
+	open map[reflect.Type][]bool // which fields of a struct may contain secrets
 }
 
 var text = reflect.TypeFor[string]()
 
-// walk returns a value without secrets, and whether that is another one.
+// walk returns a value without secrets, and whether it differs from the original.
 func (w *walker) walk(v reflect.Value) (out reflect.Value, changed bool) {
-	// first returns the copy that takes the parts that have changed.
+	// first makes the copy when the first part changes.
 	first := func(copy func() reflect.Value) reflect.Value {
 		if !changed {
 			out, changed = copy(), true
@@ -95,21 +96,21 @@ func (w *walker) walk(v reflect.Value) (out reflect.Value, changed bool) {
 	return out, changed
 }
 
-// fields returns which fields of a struct may have secrets.
+// fields returns which fields of a struct may contain secrets.
 func (w *walker) fields(t reflect.Type) []bool {
 	if w.open[t] == nil {
 		open := make([]bool, t.NumField())
 		for i := range open {
 			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			open[i] = t.Field(i).IsExported() && !(identifiers[name] && ofNames(t.Field(i).Type))
+			open[i] = t.Field(i).IsExported() && !(identifiers[name] && isNames(t.Field(i).Type))
 		}
 		w.open[t] = open
 	}
 	return w.open[t]
 }
 
-// ofNames reports whether a value of a type names something, or some things.
-func ofNames(t reflect.Type) bool {
+// isNames reports whether values of a type are names or lists of names.
+func isNames(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}

@@ -1,7 +1,7 @@
-// Package redact takes secrets out of what others will read: reports, web pages, news. A
-// secret is the value of whatever has a name like KEY, TOKEN, SECRET or PASSWORD, the
-// password in a URL, and what looks like a well-known service's token. It never changes
-// what runs.
+// Package redact removes secrets from output that other users will read: reports, web pages,
+// notifications. A secret is the value of a name like KEY, TOKEN, SECRET or PASSWORD, the password
+// in a URL, or a token in the format of a well-known service. The package never changes what jobs
+// run.
 package redact
 
 import (
@@ -15,21 +15,21 @@ import (
 	"unicode"
 )
 
-// Mask stands where a secret stood.
+// Mask replaces a secret.
 const Mask = "***"
 
-// Words that make the value of a name secret: strong ones wherever they are in it, weak
-// ones at its end, or anywhere in the name of an environment variable, for key_dim and
-// token_type are what people want to read.
+// These words mark a name's value as secret. Strong words do so anywhere in the name. Weak ones do
+// so at its end, or anywhere in the name of an environment variable, because key_dim and token_type
+// are not secret.
 var (
 	strong = []string{"secret", "password", "passwd", "passphrase", "credential", "apikey", "accesskey", "privatekey", "authtoken", "accesstoken"}
 	weak   = []string{"key", "token", "pass"}
 )
 
-// innocent words end like a weak one.
+// innocent words end like a weak word but are not secret.
 var innocent = []string{"monkey", "donkey", "turkey", "hockey", "bypass", "compass"}
 
-// Named reports whether a variable, argument or parameter of this name has a secret value.
+// Named reports whether the value of a variable, argument or parameter with this name is secret.
 func Named(name string) bool {
 	words := wordsOf(name)
 	joined := strings.Join(words, "")
@@ -49,7 +49,7 @@ func isWeak(word string) bool {
 	return !slices.Contains(innocent, word) && slices.ContainsFunc(weak, func(s string) bool { return strings.HasSuffix(word, s) })
 }
 
-// wordsOf splits --hfToken2 or HF_TOKEN_2 into hf and token.
+// wordsOf splits a name into words: both --hfToken2 and HF_TOKEN_2 become hf and token.
 func wordsOf(name string) []string {
 	var words []string
 	var last rune
@@ -66,7 +66,7 @@ func wordsOf(name string) []string {
 	return words
 }
 
-// Value returns the value of the variable or parameter of this name as others may see it.
+// Value returns the value of a variable or parameter, or Mask if its name makes it secret.
 func Value(name, value string) string {
 	if value == "" || reference().MatchString(value) {
 		return value
@@ -77,11 +77,11 @@ func Value(name, value string) string {
 	return Text(value)
 }
 
-// leastKnown is the length from which a value is a secret wherever it stands: a shorter one may
-// be part of any word.
+// leastKnown is the minimum length of a secret that is hidden wherever it occurs. A shorter one
+// could be part of any word.
 const leastKnown = 6
 
-// Secrets returns the secret values among some variables or parameters.
+// Secrets returns the secret values of some variables or parameters.
 func Secrets(values map[string]string) (secrets []string) {
 	for name, value := range values {
 		if len(value) >= leastKnown && Named(name) && !reference().MatchString(value) {
@@ -91,15 +91,15 @@ func Secrets(values map[string]string) (secrets []string) {
 	return secrets
 }
 
-// Hiding returns Text that also hides these secrets, wherever they stand: in a command,
-// {api_key} has lost its name. Of the env of an earlier attempt the ledger has no value but the first
-// 8 digits of its hash; that hides a word which has this hash.
+// Hiding returns a version of Text that also hides these secrets wherever they occur: a command
+// with {api_key} no longer shows the name. For the env of an earlier attempt, the ledger has only
+// the first 8 digits of each value's hash; Hiding then hides words with this hash.
 func Hiding(secrets []string) func(string) string {
 	if len(secrets) == 0 {
 		return Text
 	}
 	secrets = slices.Clone(secrets)
-	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // one may contain another
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // longest first, because a secret may contain another
 	secrets = slices.Compact(secrets)
 	var pairs []string
 	for _, s := range secrets {
@@ -121,23 +121,23 @@ func Hiding(secrets []string) func(string) string {
 }
 
 var (
-	// reference is a value that only names a variable.
+	// reference matches a value that only names a variable.
 	reference = pattern(`^\$(\w+|\{\w+\}|\(.*)$`)
 	hashed    = pattern(`^[0-9a-f]{8}$`)
 	word      = pattern(`[\w+/~.\-]{6,}`)
 	name      = pattern(`[A-Za-z_][A-Za-z0-9_.\-]*`)
 	userinfo  = pattern(`([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/@"'?#]+)@`)
 	bearer    = pattern(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=\-]{8,}`)
-	// issued are tokens that say themselves what they are.
+	// issued matches tokens whose format identifies them.
 	issued = pattern(`\b(sk-[A-Za-z0-9_\-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}|xox[a-z]-[A-Za-z0-9\-]{10,}|AKIA[0-9A-Z]{16}|eyJ[\w\-]{10,}\.[\w\-]{10,}\.[\w\-]+)`)
 )
 
-// pattern is compiled when it is used first: most commands show nothing to others.
+// pattern compiles an expression on first use, because most commands redact nothing.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// Text returns a command, a message or a line of a log as others may see it.
+// Text returns a command, a message or a log line with its secrets hidden.
 func Text(s string) string {
 	if strings.Contains(s, "://") {
 		s = userinfo().ReplaceAllStringFunc(s, hideUserinfo)
@@ -155,13 +155,13 @@ func Text(s string) string {
 	return s
 }
 
-// hasAny is asked before an expression is tried, which takes a hundred times as long.
+// hasAny avoids trying an expression, which takes a hundred times as long.
 func hasAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(s, word) })
 }
 
-// hideUserinfo leaves the user's name where there is a password beside it, and where it is
-// no token: git in ssh://git@host.
+// hideUserinfo hides the password in a URL. It keeps the user's name if there is a password next to
+// it, or if the name is not a token: git in ssh://git@host.
 func hideUserinfo(s string) string {
 	scheme, rest, _ := strings.Cut(s, "://")
 	user, _, found := strings.Cut(strings.TrimSuffix(rest, "@"), ":")
@@ -196,7 +196,7 @@ func named(s string) string {
 	return out.String() + s[done:]
 }
 
-// valueAfter returns where the value of the name s[begin:end] stands, if it has one.
+// valueAfter returns the position of the value that follows the name s[begin:end], if there is one.
 func valueAfter(s string, begin, end int) (from, to int) {
 	quoted := begin > 0 && end < len(s) && (s[end] == '"' || s[end] == '\'') && s[begin-1] == s[end]
 	if from = end; quoted {
@@ -221,8 +221,8 @@ func valueAfter(s string, begin, end int) (from, to int) {
 	return from, to
 }
 
-// valueLen returns how long the value at the beginning of s is: as the shell would read
-// it, quotes and all.
+// valueLen returns the length of the value at the beginning of s, as the shell would parse it,
+// including quotes.
 func valueLen(s string) int {
 	var quote byte
 	for i := 0; i < len(s); i++ {

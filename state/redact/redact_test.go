@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestText(t *testing.T) {
+func TestTextHidesOnlySecrets(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"python train.py --api-key sk-abc --lr 0.1", "python train.py --api-key *** --lr 0.1"},
 		{"python train.py --token=abc --lr=0.1", "python train.py --token=*** --lr=0.1"},
@@ -25,11 +25,11 @@ func TestText(t *testing.T) {
 		{"login with hf_abcdefghijklmnopqrstuvwx done", "login with *** done"},
 		{"password: hunter2", "password: ***"},
 		{"--authToken abc", "--authToken ***"},
-		// What only says where the secret is, may stay.
+		// A reference to a secret may stay.
 		{"train --token $HF_TOKEN", "train --token $HF_TOKEN"},
 		{`train --token "${HF_TOKEN}"`, `train --token "${HF_TOKEN}"`},
 		{"TOKEN=$(cat ~/.token) train", "TOKEN=$(cat ~/.token) train"},
-		// No secrets.
+		// These contain no secrets.
 		{"train --max-tokens 4096 --tokenizer gpt2 --key_dim 64 --token_type bpe", "train --max-tokens 4096 --tokenizer gpt2 --key_dim 64 --token_type bpe"},
 		{"KeyError: 'lr'", "KeyError: 'lr'"},
 		{"Unexpected key: fc.weight", "Unexpected key: fc.weight"},
@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestValue(t *testing.T) {
+func TestValueHidesSecretNames(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"WANDB_API_KEY", "abc", Mask},
 		{"apiKey2", "abc", Mask},
@@ -63,8 +63,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// A secret that was given one of the usual ways must be gone, whatever stands around it,
-// and what is left must stay as it is when it is read again.
+// A secret that was given in one of the usual ways must be hidden in any context, and redacting the
+// result again must not change it.
 func FuzzText(f *testing.F) {
 	f.Add("python ", " --lr 0.1")
 	f.Add("a='b c", "' x")
@@ -90,7 +90,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-func TestHiding(t *testing.T) {
+func TestHidingHidesSecretsAnywhere(t *testing.T) {
 	hide := Hiding(Secrets(map[string]string{"api_key": "k3yk3y", "hf_token": "k3yk3yk3y", "pass": "1", "lr": "0.100000", "WANDB_API_KEY": "$WANDB_API_KEY"}))
 	for in, want := range map[string]string{
 		"python x.py k3yk3yk3y k3yk3y 1": "python x.py *** *** 1", "echo 0.100000 $WANDB_API_KEY": "echo 0.100000 $WANDB_API_KEY", "--token=x ak3yk3y-b": "--token=*** a***-b",

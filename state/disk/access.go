@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whoever may read all job files of a batch may read its state, and whoever may write to them may
-// open its locks, for a lock that can be opened can be held. The mode of the batch's folder closes
-// all that is in it.
+// Users who can read all job files of a batch can read its state. Users who can write to them can
+// open its locks, because opening a lock is enough to hold it. The mode of the batch's folder
+// protects everything inside.
 
-// An access is what other users may do with a batch.
+// An access is what other users can do with a batch.
 type access struct {
-	mode     os.FileMode // the permissions that all its job files give
+	mode     os.FileMode // the permissions that all of its job files grant
 	uid, gid int         // of the job files; -1 if they differ
 }
 
-// access returns the access to the batch, as far as its state is in dir.
+// access returns the access to the batch, for state that is kept in dir.
 func (s *State) access(dir string) (a access, err error) {
 	for i, f := range s.files {
 		real, err := RealPath(f.job)
@@ -33,7 +33,7 @@ func (s *State) access(dir string) (a access, err error) {
 			return a, err
 		}
 		of := access{os.FileMode(st.Mode & 0o777), int(st.Uid), int(st.Gid)}
-		for d := filepath.Dir(real); !isBelow(dir, d); d = filepath.Dir(d) { // nobody else gets to the file
+		for d := filepath.Dir(real); !isBelow(dir, d); d = filepath.Dir(d) { // other users need search permission on each folder above the job file
 			if unix.Stat(d, &st) != nil || st.Mode&0o001 == 0 {
 				of.mode &^= 0o007
 			}
@@ -45,7 +45,7 @@ func (s *State) access(dir string) (a access, err error) {
 			a = of
 			continue
 		}
-		if of.gid != a.gid { // a member of one group is anybody else to the other file
+		if of.gid != a.gid { // a member of one group has only the permissions of others on the other file
 			of.mode, a.gid = of.mode&(0o707|a.mode<<3)&(0o707|of.mode<<3), -1
 		}
 		if a.mode &= of.mode; of.uid != a.uid {
@@ -60,8 +60,8 @@ func isBelow(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// share gives a file or a folder its mode, if it is there: its owner has owner, and group and
-// others have bits if the job files give them need.
+// share sets the mode of a file or folder, if it exists. The owner gets owner. Group and others get
+// bits if the job files grant them need.
 func (a access) share(path string, owner, bits, need os.FileMode) error {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {
@@ -74,7 +74,7 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 		}
 	}
 	if os.Geteuid() == 0 && st.Uid == 0 && a.uid > 0 {
-		uid = a.uid // who owns the job files has their state also after sudo gpurun
+		uid = a.uid // after sudo gpurun, the state belongs to the owner of the job files, too
 	}
 	if mode&0o070>>3 != mode&0o007 || uid >= 0 {
 		if unix.Chown(path, uid, a.gid) != nil || a.gid < 0 {
@@ -89,18 +89,18 @@ func (a access) share(path string, owner, bits, need os.FileMode) error {
 	if err := os.Chmod(path, mode); err != nil && os.FileMode(st.Mode)&^mode&(bits<<3|bits) != 0 {
 		return err
 	}
-	return nil // or it gives nobody more than it should
+	return nil // or the mode grants no more than it should
 }
 
-// ConfigCopy returns the lock of a config file that jobs of a file get, and what its mode has at most.
-// The lock is the same for the job files that have their state in one place.
+// ConfigCopy returns the lock for a generated config file, and the most permissive mode for the
+// file. Job files that keep their state in one place share the lock.
 func (s *State) ConfigCopy(file int, path string) (lock string, mode os.FileMode) {
 	f, sum := s.files[file], sha256.Sum256([]byte(path))
 	return filepath.Join(filepath.Dir(f.dir), configsName, hex.EncodeToString(sum[:16])), 0o600 | f.access.mode&0o066
 }
 
-// Share gives what the batch keeps on disk its modes, when it is about to run: the job files may have
-// others than when it ran last.
+// Share sets the modes of the batch's files on disk before a run, because the modes of the job
+// files may have changed since the last one.
 func (s *State) Share() {
 	for _, f := range s.files {
 		a, err := s.access(f.dir)

@@ -14,19 +14,20 @@ import (
 	"gpurun/state/host"
 )
 
-// A journal gives slots to the attempts of this run, and knows which of earlier runs are open.
+// A journal assigns slots to this run's attempts, and tracks which attempts of earlier runs are
+// open.
 type journal struct {
 	mu      sync.Mutex
 	path    string
-	slots   map[string]int // of open attempts, by uni_id; -1 for those in a journal that is gone
+	slots   map[string]int // of open attempts, by uni_id; -1 if the attempt's journal was removed
 	free    []int
-	size    int             // how many slots there are
+	size    int             // total number of slots
 	earlier map[string]bool // attempts of earlier runs whose files are still needed
 }
 
-// NewAttempt makes a new attempt, with a slot for its record or, if it is to be apart, with
-// a folder. Its uni_id sorts by time and is unique without coordination. It consists of
-// letters, digits and one dash, so it is safe in file names and arguments.
+// NewAttempt creates an attempt with a slot for its record or, if apart is set, with a folder. Its
+// uni_id sorts by time and is unique without coordination. It consists of letters, digits and one
+// dash, so it is safe in file names and arguments.
 func (s *State) NewAttempt(file int, apart bool) (uniID string, slot state.Slot, err error) {
 	uniID = newUniID(time.Now())
 	dir := s.AttemptDir(file, uniID)
@@ -36,7 +37,7 @@ func (s *State) NewAttempt(file int, apart bool) (uniID string, slot state.Slot,
 	j := &s.files[file].journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, err := os.Lstat(j.path); err != nil { // there was none, or somebody removed it
+	if _, err := os.Lstat(j.path); err != nil { // it does not exist yet, or someone removed it
 		j.path, j.size, j.free = dir+state.JournalSuffix, 0, nil
 		for id := range j.slots {
 			j.slots[id] = -1
@@ -75,8 +76,8 @@ func AttemptDir(dir, uniID string) string {
 	return filepath.Join(dir, triesName, filepath.Base(uniID))
 }
 
-// RemoveAttempt gives up an attempt's files once every end appended so far is on disk.
-// It does not wait for that.
+// RemoveAttempt removes an attempt's files once every end appended so far is on disk. It does not
+// wait for that.
 func (s *State) RemoveAttempt(file int, uniID string) {
 	s.sync.then(func() {
 		dir, j := s.AttemptDir(file, uniID), &s.files[file].journal
@@ -89,14 +90,13 @@ func (s *State) RemoveAttempt(file int, uniID string) {
 		}
 		delete(j.slots, uniID)
 		if delete(j.earlier, uniID); !ours {
-			_ = os.RemoveAll(dir) // what cannot be removed now is swept when the state is next opened
+			_ = os.RemoveAll(dir) // if this fails, the next Open removes the folder
 		}
 	})
 }
 
-// sweep removes the journals of a batch's folder if no attempt needs one: those that this run
-// has ended, and those of earlier runs. What keeps attempts from beginning goes last: none
-// begins without its journal.
+// sweep removes the journals in a batch's folder if no attempt needs one, neither of this run nor
+// of earlier runs. Void files go last: without its journal, no attempt can begin.
 func (f *fileState) sweep() {
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
@@ -141,7 +141,7 @@ func attemptsLeft(dir string) (map[string]bool, error) {
 	return left, nil
 }
 
-// short returns 8 hex digits of a hash, to tell long names apart.
+// short returns 8 hex digits of a hash, which distinguish long names.
 func short(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:4])

@@ -15,10 +15,9 @@ type Batch struct {
 	Used time.Time // when its ledger last changed
 }
 
-// Batches returns the job files in a folder that have a ledger, most recently used
-// first. A link in the folder stands for its target. Parent folders and subfolders
-// are not searched. stateDir is where the ledgers are; "" means .gpurun next to each
-// job file.
+// Batches returns the job files in a folder that have a ledger, most recently used first. A link in
+// the folder stands for its target. Parent folders and subfolders are not searched. stateDir is the
+// folder with the ledgers; "" means .gpurun next to each job file.
 func Batches(dir, stateDir string) []Batch {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -70,8 +69,8 @@ func linked(dir string) []string {
 	return links
 }
 
-// Near returns the job files with a ledger in dir's direct subfolders and in its
-// nearest parent that has any: for a hint when there is none in dir.
+// Near returns the job files with a ledger in dir's direct subfolders and in its nearest parent
+// that has any. It is for a hint when dir has none.
 func Near(dir, stateDir string) []Batch {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-// FuzzDecode: a line means to decode what it means to encoding/json.
+// FuzzDecode checks that decode and encoding/json agree on every line.
 func FuzzDecode(f *testing.F) {
 	for _, fact := range []state.Fact{
 		{Kind: state.KindStart, Time: noon.Add(123 * time.Microsecond), Job: "train-ü", Key: "k", UniID: "20261121t120000-abc", Attempt: 2,

@@ -19,8 +19,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func exit(n int) *int { return &n }
 
-// facts are the lines of a small batch: one job succeeded, one failed, one is still
-// running.
+// facts are the ledger lines of a small batch: one job succeeded, one failed, one is still running.
 func facts() []state.Fact {
 	run := Host()
 	run.Time = noon
@@ -81,7 +80,7 @@ func ledgerOf(t *testing.T) []byte {
 	return b
 }
 
-func TestWriteAndRead(t *testing.T) {
+func TestReloadedLedgerGivesTheSameHistory(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	write(t, s, facts())
@@ -106,9 +105,9 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// A crash can cut a ledger at any byte. All complete lines are still loaded, including
-// one that lacks only its newline, and the next line goes after the torn one.
-func TestTruncatedAtEveryByte(t *testing.T) {
+// A crash can cut a ledger at any byte. All complete lines must still be loaded, including one that
+// lacks only its newline, and the next line must start after the torn one.
+func TestLedgerTruncatedAtAnyByteLoads(t *testing.T) {
 	whole := ledgerOf(t)
 	job := jobFile(t)
 	if err := os.MkdirAll(Folder(job, ""), 0o755); err != nil {
@@ -139,7 +138,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestBrokenLines(t *testing.T) {
+func TestBrokenLinesAreReportedAndSkipped(t *testing.T) {
 	good := strings.SplitAfter(string(ledgerOf(t)), "\n")
 	tests := map[string]struct{ line, want string }{
 		"garbage":      {"\x00\xff garbage\n", "line 2 is broken"},
@@ -170,7 +169,7 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
-func TestNewerLedger(t *testing.T) {
+func TestNewerLedgerIsRefused(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	write(t, s, []state.Fact{{Kind: state.KindRun, Version: state.Version + 1, Gpurun: "v9.1.0", Time: noon}})
@@ -184,7 +183,7 @@ func TestNewerLedger(t *testing.T) {
 			t.Errorf("%q lacks %q", err, want)
 		}
 	}
-	// A refusal releases the lock.
+	// A refused Open releases the lock.
 	if _, alive, err := Running(job, ""); alive || err != nil {
 		t.Error("the lock is still held")
 	}
@@ -198,7 +197,7 @@ func TestSecondRunIsRefused(t *testing.T) {
 	if !errors.As(err, &held) || held.PID != os.Getpid() || held.File != b || time.Since(held.Since) > time.Minute {
 		t.Fatalf("got %v", err)
 	}
-	// None of the batch's locks was kept.
+	// The refused run must not keep any of the batch's locks.
 	open(t, a).Close()
 	if r, alive, err := Running(b, ""); !alive || err != nil || r.PID != os.Getpid() || !r.Here || r.UID != os.Getuid() {
 		t.Errorf("got %+v, %v, %v", r, alive, err)
@@ -207,7 +206,7 @@ func TestSecondRunIsRefused(t *testing.T) {
 	open(t, a, b).Close()
 }
 
-func TestLongLines(t *testing.T) {
+func TestLongLinesAreShortened(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	huge := strings.Repeat("x", 200<<10)
@@ -228,7 +227,7 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-func TestFolder(t *testing.T) {
+func TestLinkAndJobFileShareAStateFolder(t *testing.T) {
 	job := jobFile(t)
 	if got, want := Folder(job, ""), filepath.Join(filepath.Dir(job), ".gpurun", "jobs.yaml"); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -245,11 +244,11 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// attemptFiles lists what a batch keeps for its attempts.
+// attemptFiles lists the files that a batch keeps for its attempts.
 func attemptFiles(s *State) []string { return names(filepath.Join(s.files[0].dir, triesName)) }
 
-// The attempts of a run have slots in one journal. One whose end is on disk leaves its slot to
-// another, and the journal goes with the last.
+// Attempts of a run have slots in one journal. Once an attempt's end is on disk, another attempt
+// can use its slot. The journal is removed with its last attempt.
 func TestAttemptsShareOneJournal(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -287,9 +286,9 @@ func TestAttemptsShareOneJournal(t *testing.T) {
 	}
 }
 
-// A journal stays as long as one of its attempts is open, whichever run ends it. Attempts that no
-// ledger knows never ran.
-func TestJournalOfAnEarlierRun(t *testing.T) {
+// A journal stays as long as one of its attempts is open, whichever run ends that attempt. Attempts
+// that are in no ledger never ran.
+func TestJournalStaysWhileAnAttemptIsOpen(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	id, slot, err := s.NewAttempt(0, false)
@@ -324,8 +323,9 @@ func TestJournalOfAnEarlierRun(t *testing.T) {
 	}
 }
 
-// Whoever removes the journal of a live run takes nothing else away: what starts next gets another.
-func TestJournalRemoved(t *testing.T) {
+// If someone removes the journal of a live run, its attempts continue and the next ones get a new
+// journal.
+func TestRemovedJournalIsReplaced(t *testing.T) {
 	s := open(t, jobFile(t))
 	defer s.Close()
 	first, slot, err := s.NewAttempt(0, false)
@@ -339,15 +339,15 @@ func TestJournalRemoved(t *testing.T) {
 	if err != nil || next.Journal == slot.Journal || next.N != 0 {
 		t.Fatalf("got %+v, %v", next, err)
 	}
-	s.RemoveAttempt(0, first) // its slot was in the other one
+	s.RemoveAttempt(0, first) // its slot was in the removed journal
 	s.sync.flush()
 	if _, third, err := s.NewAttempt(0, false); err != nil || third.N != 1 {
 		t.Errorf("got %+v, %v, want slot 1", third, err)
 	}
 }
 
-// The attempts of a cluster, and those of older versions, have folders.
-func TestAttemptFolders(t *testing.T) {
+// Attempts on a cluster, and attempts of older versions, have folders instead of slots.
+func TestClusterAttemptsHaveFolders(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	id, slot, err := s.NewAttempt(0, true)
@@ -362,7 +362,7 @@ func TestAttemptFolders(t *testing.T) {
 	if _, err := os.Stat(s.AttemptDir(0, id)); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)
 	}
-	// Attempts no ledger knows never ran; open ones stay.
+	// Attempts that are in no ledger never ran; open ones stay.
 	s = open(t, job)
 	keep, _, _ := s.NewAttempt(0, true)
 	write(t, s, []state.Fact{{Kind: state.KindStart, UniID: keep, Key: "k"}})
@@ -375,7 +375,7 @@ func TestAttemptFolders(t *testing.T) {
 	}
 }
 
-func TestFreshLog(t *testing.T) {
+func TestFreshLogKeepsThePreviousOne(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "a.log")
 	fresh := func(path string, want bool) {
@@ -401,8 +401,8 @@ func TestFreshLog(t *testing.T) {
 	fresh("/dev/null", false)
 }
 
-// A file that somebody else has under the name of the previous log is not replaced by it.
-func TestForeignPreviousLog(t *testing.T) {
+// If the name of the previous log is taken by a file that gpurun did not create, that file is kept.
+func TestFreshLogKeepsForeignFile(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "result")
 	write := func(path, text string) {
@@ -435,7 +435,7 @@ func TestForeignPreviousLog(t *testing.T) {
 	kept(false, true, "log")
 }
 
-func TestElsewhere(t *testing.T) {
+func TestOpenAttemptOnAnotherHostIsRefused(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	there := Host()
@@ -458,8 +458,9 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// The end of a cluster's job ends the attempts that a run inside it started, not those that it reattached to.
-func TestElsewhereWithin(t *testing.T) {
+// When a cluster job ends, so do the attempts that a run inside it started, but not those it
+// reattached to.
+func TestClusterJobEndsOnlyItsOwnAttempts(t *testing.T) {
 	for _, within := range []string{"", "slurm/12/0/c"} {
 		job := jobFile(t)
 		s := open(t, job)
@@ -480,7 +481,7 @@ func TestElsewhereWithin(t *testing.T) {
 	}
 }
 
-func TestReadOnlyFolder(t *testing.T) {
+func TestReadOnlyFolderIsNamedInTheError(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root can write everywhere")
 	}
@@ -497,7 +498,7 @@ func TestReadOnlyFolder(t *testing.T) {
 }
 
 // /dev/full behaves like a full disk.
-func TestFullDisk(t *testing.T) {
+func TestAppendToFullDiskFails(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -509,7 +510,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-func TestBatches(t *testing.T) {
+func TestBatchesListsOnlyThisFolder(t *testing.T) {
 	for _, stateDir := range []string{"", t.TempDir()} {
 		t.Run("state-dir="+filepath.Base(stateDir), func(t *testing.T) { batches(t, stateDir) })
 	}
@@ -531,7 +532,7 @@ func batches(t *testing.T, stateDir string) {
 		os.Chtimes(filepath.Join(Folder(job, stateDir), ledgerName), at, at)
 		return job
 	}
-	mk(t.TempDir(), "new.yaml", time.Second) // of another project
+	mk(t.TempDir(), "new.yaml", time.Second) // a batch of another project
 	old := mk(root, "old.yaml", time.Hour)
 	gone := mk(root, "gone.yaml", 2*time.Hour)
 	sub := mk(filepath.Join(root, "jobs"), "new.yaml", time.Minute)
@@ -579,7 +580,8 @@ func FuzzLedger(f *testing.F) {
 		} else if !errors.Is(err, ErrNewer) {
 			t.Fatal(err)
 		}
-		// Who follows it as it grows gets each whole line once, with its number.
+		// A Follower that reads the file as it grows must pass each complete line once, with its
+		// number.
 		var once, grown []int64
 		count := func(to *[]int64) func(int64, state.Fact) {
 			return func(seq int64, _ state.Fact) { *to = append(*to, seq) }
@@ -595,7 +597,7 @@ func FuzzLedger(f *testing.F) {
 		if end := Follow(filepath.Dir(path)); all == nil && (end.Line != tail.Line || end.Offset != tail.Offset) {
 			t.Fatalf("the end is after %d lines and %d bytes, not %d and %d", end.Line, end.Offset, tail.Line, tail.Offset)
 		}
-		// Whatever the content, the next line counts.
+		// Whatever the content, the next line must be readable.
 		l, err := openLedger(path, r.torn)
 		if err != nil {
 			t.Fatal(err)

@@ -1,75 +1,72 @@
-// Package disk keeps a batch's state on disk. No other package knows its file names:
-// the folder, lock, ledger, logs and attempt folders.
+// Package disk keeps a batch's state on disk. File names in the state folder are private to it: the
+// lock, the ledger, the logs and the attempt folders.
 //
 // # The ledger
 //
-// .gpurun/<job file>/ledger.jsonl is append-only: one JSON object per line, at most 64 KiB
-// each, appended with a single write. A torn last line is dropped with a warning; a broken line
-// elsewhere is reported and skipped. No line is ever deleted. Ends reach the disk within a
-// second, with one fsync for all that came together. An attempt's own record is removed only
-// after that, so whatever crashes and whenever, either the ledger or the attempt's record has
-// the end.
+// .gpurun/<job file>/ledger.jsonl is append-only: one JSON object per line, at most 64 KiB each,
+// appended with a single write. A torn last line is dropped with a warning. A broken line elsewhere
+// is reported and skipped. No line is ever deleted. Ends reach the disk within a second, and ends
+// close together share one fsync. An attempt's own record is removed only after that, so after any
+// crash either the ledger or the attempt's record has the end.
 //
-// Before each append, and once a second, the ledger is compared with what was written to it:
-// device and inode of its name, and its size (state/disk/taken.go). If somebody removed,
-// replaced or truncated it, this run restores what it recorded (every line if the ledger is
-// gone, from the file that is still open), starts nothing more, and exits with 4. If somebody
-// only appended to it, or wrote the same lines to a new file, no harm is done and the run
-// continues.
+// Before each append, and once a second, the ledger is compared with what this run wrote: the
+// device and inode of its name, and its size (state/disk/taken.go). If someone removed, replaced or
+// truncated it, this run restores its lines, starts nothing more, and exits with 4. If the file is
+// gone, it restores every line from the file that is still open. If someone only appended to the
+// ledger, or wrote the same lines to a new file, the run continues.
 //
 // An attempt's status record also contains its start (job, key, needs, GPUs, log, host). If the
-// ledger has neither start nor end of an attempt that began, the start is restored from there
-// and the attempt adopted like any other (engine.Kind.Trace). If the whole folder was removed,
-// a keeper whose socket is gone keeps the run from starting.
+// ledger has neither start nor end of an attempt that began, the run restores the start from the
+// record and adopts the attempt like any other (engine.Kind.Trace). If the whole folder was
+// removed, a keeper whose socket is gone prevents the run from starting.
 //
-// A run locks lock in the state folder of each job file, and the job file itself. Who may not
-// open lock learns from /proc/locks whether it is held. Another state folder, a hard link, a
-// bind mount or removing .gpurun does not get around that. The lock on the job file is a flock,
-// which also works on a read-only file. If another user holds it, it is ignored: anyone who can
-// read a file can lock it, and people may share a job file. The lock held by flock FILE gpurun
-// FILE counts as this run's own.
+// A run locks two files for each job file: lock in its state folder, and the job file itself. The
+// second lock works across state folders, hard links, bind mounts and the removal of .gpurun. It is
+// a flock, which also works on a read-only file. If another user holds it, the run ignores it:
+// anyone who can read a file can lock it, and users may share a job file. The lock held by flock
+// FILE gpurun FILE counts as this run's own. Users who cannot open lock find in /proc/locks whether
+// it is held.
 //
 // gpurun opens its own files with host.OpenOwn: never through a link, and only regular files.
-// .gpurun, the batch folder, logs and attempts must belong to this user (or to root; for root,
-// also to the job file's owner, whose commands it runs anyway), and nobody else may have write
-// access. A group with its owner's name or number counts as the owner, so umask 002 with
-// private groups works. A run gives the batch folder and its locks their modes
-// (state/disk/access.go, reliability.md). On a file system without owners or modes a folder may
-// only look open: creating a file in it tells (state/disk/trust.go). logs must not be a link.
-// .gpurun and the batch folder may be, if the link is the user's own.
+// .gpurun, the batch folder, logs and attempts must belong to this user or to root; for root, they
+// may also belong to the job file's owner, whose commands it runs anyway. Nobody else may have
+// write access. A group with its owner's name or number counts as the owner, so umask 002 with
+// private groups works. A run sets the modes of the batch folder and its locks
+// (state/disk/access.go, reliability.md). On a file system without owners or modes, a folder may
+// look writable by everyone when it is not: creating a file in it gives the answer
+// (state/disk/trust.go). logs must not be a link. .gpurun and the batch folder may be links that
+// this user owns.
 //
-// gpurun mcp acts for somebody who may see only some folders. Each of its calls is a process of
-// its own, gpurun __confined DIR… -- VERB …, in which host.Confine keeps everything that is
-// opened by a name from a job file or a ledger to these folders, by the path of the open
-// descriptor, so that no link can be replaced in between. outside (runner/batches/confined.go)
-// refuses job files with paths that are only asked for, such as outputs. Whatever newly opens
-// such a file goes through host.OpenReachable, host.OpenRegular or source.ReadRegular;
-// runner/cli/mcpattack_test.go tries to get out.
+// gpurun mcp acts for a client that may see only some folders. Each of its calls is a separate
+// process, gpurun __confined DIR… -- VERB …. In it, host.Confine restricts every file opened by a
+// name from a job file or a ledger to these folders. It checks the path of the open descriptor, so
+// replacing a link in between has no effect. outside (runner/batches/confined.go) refuses job files
+// with paths that are only checked for existence, such as outputs. New code that opens such files
+// must use host.OpenReachable, host.OpenRegular or source.ReadRegular; runner/cli/mcpattack_test.go
+// tries to escape.
 //
-// What is kept of a ledger is, for each key, the offsets of its last end and of that attempt's
-// start; a record is read from there when somebody asks for it (state/disk/past.go).
-// ledger.index has these offsets, and when each success that counts ended, with a checksum of
-// itself and one of the lines it covers, so that a batch of 100,000 jobs with nothing to do does
-// not decode 300,000 lines: a job needs none if its outputs are there, and no newer than that. One that is
-// deleted, broken or of another ledger is ignored. A run that added more than a little rewrites
-// it at the end.
+// In memory, each key of a ledger has the offsets of its last end and of that attempt's start, and
+// a record is read from there on demand (state/disk/past.go). ledger.index stores these offsets and
+// the time of each valid success. With it, a batch of 100,000 jobs with nothing to do does not
+// decode 300,000 lines: a job needs no line if its outputs exist and are no newer than its success.
+// The index has a checksum of itself and one of the lines it covers, and is ignored if it is
+// missing, broken or belongs to another ledger. A run that added many lines rewrites it at the end.
 //
 // Consecutive facts of one step are one write, and all are in the ledger before anything that
-// depends on them happens. An end that cannot be written stays in the attempt's own record, and
-// is tried again until the run is over.
+// depends on them happens. An end that cannot be written stays in the attempt's own record, and the
+// run keeps retrying until it is over.
 //
-// A start names its job's seed group (Job.SeedGroup: the jobs that differ only in seeds). The
-// history adds up what the last 20 successes of each took (state/seedgroup.go), for at most
-// 4,096 groups; the index has them, so no line is read again. runner/sched/usagestats.go uses
-// it.
+// A start names its job's seed group (Job.SeedGroup: jobs that differ only in seeds). For at most
+// 4,096 groups, the history keeps the time and memory of the last 20 successes
+// (state/seedgroup.go), which runner/sched/usagestats.go uses. The index includes them, so no line
+// is read twice.
 //
 // A run fact begins a run in each ledger, and an over fact ends it, unless the run was killed.
-// Starts and over facts carry the GPU time that was lost since the start before
-// (runner/sched/waste.go). state.RunHistory adds up runs and attempts for gpurun history.
-// batches.jsonl, of which gpurun ls knows a user's batches, is outside the state folders
-// (state/disk/used.go); nothing depends on it.
+// Starts and over facts carry the GPU time lost since the previous start (runner/sched/waste.go).
+// state.RunHistory collects runs and attempts for gpurun history. batches.jsonl, the list of a
+// user's batches for gpurun ls, is outside the state folders (state/disk/used.go); nothing depends
+// on it.
 //
-// History is looked up by key, a hash of what a job does; names are only labels. jobfile.md
-// says what the key includes. The recipe has a version, so a later gpurun never reruns old work
-// because the recipe changed.
+// History is looked up by key, a hash of what a job does; names are only labels. jobfile.md lists
+// what the key includes. The recipe is versioned, so that a change to it does not rerun old work.
 package disk

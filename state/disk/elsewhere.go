@@ -8,8 +8,8 @@ import (
 	"gpurun/state/host"
 )
 
-// An ElsewhereError reports that an attempt on another machine or in another PID
-// namespace may still be running, which cannot be checked from here.
+// An ElsewhereError reports that an attempt on another machine or in another PID namespace may
+// still be running, which this process cannot check.
 type ElsewhereError struct {
 	Host  string
 	Job   string
@@ -26,8 +26,8 @@ func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("%s may still be running on %s, started %s: run gpurun there, or gpurun run --abandon %s if that is gone", e.Job, e.Host, since, e.Host)
 }
 
-// OnThisHost reports whether a run's PIDs are valid here: it was on this machine and
-// in this PID namespace, or nothing indicates otherwise.
+// OnThisHost reports whether a run's PIDs are valid here: it ran on this machine and in this PID
+// namespace, as far as is known.
 func OnThisHost(run state.Fact) bool {
 	here := Host()
 	sameSpace := run.BootID != here.BootID || run.PIDNS == here.PIDNS || run.PIDNS == "" || here.PIDNS == ""
@@ -41,27 +41,27 @@ func sameMachine(run state.Fact) bool {
 	return run.MachineID == here.MachineID && !clone && (run.MachineID != "" || run.Host == here.Host)
 }
 
-// elsewhere checks the open attempts of one ledger against the host of its last run. Those that ended
-// with the cluster's job around their run, and those that Options.Abandon gives up, are over: the
-// returned facts must go into the ledger, because the next run will see this host as the last
-// one. A machine that has rebooted since is handled by the engine.
+// elsewhere checks the open attempts of one ledger against the host of its last run. It returns
+// ends for attempts that were cut off with the cluster job around their run, and for those that
+// Options.Abandon gives up. These ends must be written to the ledger, because the next run will see
+// this host as the last one. The engine handles a machine that has rebooted since.
 func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, error) {
 	here := OnThisHost(run)
 	var given []state.Fact
 	for _, a := range s.history.Attempts() {
-		if a.Ledger != file || a.Start.Engine != "" { // any login node of a cluster will do
+		if a.Ledger != file || a.Start.Engine != "" { // a cluster's attempts can be checked from any login node
 			continue
 		}
 		end := state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key, UniID: a.Start.UniID, Attempt: a.Start.Attempt}
 		var recorded, cut bool
-		if run.Within = a.Within; o.Over != nil && (run.Within != "" || !here) { // its keeper was in that, not in the last run's
+		if run.Within = a.Within; o.Over != nil && (run.Within != "" || !here) { // the cluster job of the attempt's own run matters, not that of the last run
 			recorded, cut = o.Over(run, s.AttemptDir(file, a.Start.UniID), a.Start.UniID)
 		}
 		switch {
 		case cut:
 			end.State, end.Why, end.Cause = state.Interrupted, state.WhyInterrupted, state.CauseInterrupted
 			end.Reason = "cut off: its run was in a job of a cluster that has ended"
-		case here, recorded: // the engine knows
+		case here, recorded: // the engine determines how it ended
 			continue
 		case o.Abandon == "" || o.Abandon != run.Host:
 			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time, Here: sameMachine(run)}
@@ -73,8 +73,8 @@ func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, er
 	return given, nil
 }
 
-// Host returns a run fact that identifies this machine and PID namespace, the only
-// place where its PIDs are valid.
+// Host returns a run fact that identifies this machine and PID namespace, outside which its PIDs
+// are not valid.
 func Host() state.Fact {
 	return state.Fact{
 		Kind: state.KindRun, Version: state.Version,

@@ -16,7 +16,7 @@ import (
 	"gpurun/state"
 )
 
-// mount mounts a small tmpfs on a new folder, because file modes do not stop root.
+// mount mounts a small tmpfs on a new folder, because root ignores file modes.
 func mount(t *testing.T, flags uintptr, data string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func mount(t *testing.T, flags uintptr, data string) string {
 	return dir
 }
 
-func TestReadOnlyFileSystem(t *testing.T) {
+func TestReadOnlyFileSystemIsNamedInTheError(t *testing.T) {
 	dir := mount(t, unix.MS_RDONLY, "")
 	job := filepath.Join(dir, "jobs.yaml")
 	_, err := Open([]string{job}, Options{})
@@ -39,9 +39,9 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	}
 }
 
-// When a disk fills up, the fact that does not fit is refused. Once there is room
-// again, every accepted fact is there, and so are later ones.
-func TestDiskFillsUp(t *testing.T) {
+// On a full disk, facts that do not fit are refused. Once there is room again, every accepted fact
+// must be in the ledger, and so must later ones.
+func TestFullDiskLosesNoAcceptedFact(t *testing.T) {
 	for _, together := range []int{1, 7} {
 		t.Run(fmt.Sprint(together), func(t *testing.T) { diskFillsUp(t, together) })
 	}
@@ -88,8 +88,8 @@ func diskFillsUp(t *testing.T, together int) {
 	}
 }
 
-// A job starts only while the disk has room for its end and that of the run.
-func TestRoomForTheEnds(t *testing.T) {
+// A job starts only if the disk has room for its end and for that of the run.
+func TestNoStartWithoutRoomForItsEnd(t *testing.T) {
 	dir := mount(t, 0, "size=256k")
 	s, err := Open([]string{filepath.Join(dir, "jobs.yaml")}, Options{})
 	if err != nil {
@@ -120,9 +120,9 @@ func TestRoomForTheEnds(t *testing.T) {
 	t.Error("nothing was refused")
 }
 
-// An abandoned attempt stays abandoned: the run that abandoned it is now the ledger's
-// last, and its host is this one.
-func TestAbandonedForGood(t *testing.T) {
+// An abandoned attempt must stay abandoned: the run that abandoned it is now the last in the
+// ledger, and its host is this one.
+func TestAbandonedAttemptStaysAbandoned(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	there := Host()
@@ -144,9 +144,9 @@ func TestAbandonedForGood(t *testing.T) {
 	}
 }
 
-// An attempt whose start is a broken line may be running: its folder and status are
-// not swept.
-func TestBegunWithoutStartStays(t *testing.T) {
+// An attempt whose start line is broken may still be running, so its folder and status must not be
+// removed.
+func TestAttemptWithBrokenStartIsKept(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	ids := map[string]string{}
@@ -184,9 +184,8 @@ func TestBegunWithoutStartStays(t *testing.T) {
 	}
 }
 
-// If the file system has no locks, a name left in the lock file would lock out every
-// other host forever.
-func TestHolderIsClearedWithoutFlock(t *testing.T) {
+// Without file locks, a name left in the lock file would lock out all other hosts forever.
+func TestLockFileIsClearedWithoutFlock(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), lockName))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +211,7 @@ func TestHolderIsClearedWithoutFlock(t *testing.T) {
 }
 
 // A failed sync is reported once, by the next Append, and folders stay.
-func TestFailedSyncIsTold(t *testing.T) {
+func TestFailedSyncIsReportedOnce(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	id, _, err := s.NewAttempt(0, true)
@@ -242,8 +241,8 @@ func TestFailedSyncIsTold(t *testing.T) {
 	s.Close()
 }
 
-// No Append follows a run's last sync, so Sync reports it.
-func TestLastSyncIsTold(t *testing.T) {
+// No Append follows a run's last sync, so Sync must report a failure.
+func TestLastSyncFailureIsReported(t *testing.T) {
 	s := open(t, jobFile(t))
 	whole := s.files[0].ledger.f
 	s.files[0].ledger.f = os.NewFile(^uintptr(0), "none")
@@ -268,7 +267,7 @@ func TestLogsStayInTheirFolder(t *testing.T) {
 }
 
 // Reading a line of any length takes no more memory than the longest valid line.
-func TestHugeLine(t *testing.T) {
+func TestHugeLineNeedsLittleMemory(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "before", State: state.Succeeded}})
@@ -291,9 +290,9 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-// Wherever a write of several facts is cut short, exactly those reported as written
-// are in the ledger, once, even after the next ones follow.
-func TestShortWriteAtEveryByte(t *testing.T) {
+// However short a write of several facts is, exactly the facts reported as written are in the
+// ledger, once, even after the next ones follow.
+func TestShortWriteKeepsExactlyTheReportedFacts(t *testing.T) {
 	signal.Ignore(unix.SIGXFSZ)
 	defer signal.Reset(unix.SIGXFSZ)
 	var all unix.Rlimit

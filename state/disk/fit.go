@@ -14,16 +14,16 @@ import (
 	"gpurun/state/host"
 )
 
-// A Place is where the state of job files would be kept, as Fit found it.
+// A Place is where the state of job files would be kept, as determined by Fit.
 type Place struct {
 	Dir   string        // the folder, or the first above it that exists
 	Free  gpu.Bytes     // -1 if unknown
-	Files int64         // that can still be made; -1 if unknown
-	Ahead time.Duration // of its clock before this host's; a file server has its own
+	Files int64         // number of files that can still be created; -1 if unknown
+	Ahead time.Duration // how far its clock is ahead of this host's, since a file server has its own
 }
 
-// Fit returns why the state of job files in a folder cannot be kept. It judges as Open
-// does, and leaves nothing behind.
+// Fit returns why the state of job files in a folder cannot be kept there, or nil. It uses the same
+// checks as Open and leaves no files behind.
 func Fit(dir, stateDir string) (p Place, err error) {
 	parent := cmp.Or(stateDir, filepath.Join(dir, hidden))
 	if parent, err = filepath.Abs(parent); err != nil {
@@ -49,7 +49,7 @@ func Fit(dir, stateDir string) (p Place, err error) {
 	defer os.Remove(f.Name())
 	defer f.Close()
 	before := time.Now()
-	_, err = f.Write(make([]byte, 4096)) // a full disk, or a quota, shows only now
+	_, err = f.Write(make([]byte, 4096)) // a full disk or an exceeded quota shows only now
 	if err == nil {
 		err = f.Sync()
 	}
@@ -62,8 +62,8 @@ func Fit(dir, stateDir string) (p Place, err error) {
 	return p, nil
 }
 
-// apart returns how far a time is outside of a span; a file's time may be a tick of the
-// kernel's clock old.
+// apart returns how far a time is outside a span. File times may lag by one tick of the kernel's
+// clock.
 func apart(t, from, to time.Time) time.Duration {
 	switch {
 	case t.Before(from):
@@ -74,14 +74,14 @@ func apart(t, from, to time.Time) time.Duration {
 	return 0
 }
 
-// Room returns how many bytes and files still fit where dir is, -1 if unknown.
+// Room returns how many bytes and files still fit in dir's file system; -1 if unknown.
 func Room(dir string) (free gpu.Bytes, files int64) {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {
 		return -1, -1
 	}
 	free, files = gpu.Bytes(st.Bavail)*gpu.Bytes(st.Bsize), int64(st.Ffree)
-	if st.Files == 0 { // the file system makes them as needed
+	if st.Files == 0 { // the file system creates inodes on demand
 		files = -1
 	}
 	return free, files

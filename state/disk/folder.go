@@ -15,7 +15,7 @@ import (
 	"gpurun/state/host"
 )
 
-// Names within a batch's folder.
+// These are names within a batch's folder.
 const (
 	hidden       = ".gpurun"
 	ledgerName   = "ledger.jsonl"
@@ -29,12 +29,12 @@ const (
 	copiesName   = "snapshots"
 	readingsName = "gpus.jsonl"
 
-	configsName = "config.locks" // beside the folders
+	configsName = "config.locks" // next to the batch folders
 )
 
-// Folder returns where the state of a job file is kept, whether or not it exists:
-// .gpurun/NAME next to the file, or NAME-HASH under stateDir. The hash of the real
-// path keeps files with the same name apart there.
+// Folder returns the state folder of a job file, whether or not it exists: .gpurun/NAME next to the
+// file, or NAME-HASH under stateDir. The hash of the real path distinguishes files with the same
+// name.
 func Folder(jobFile, stateDir string) string {
 	if real, err := RealPath(jobFile); err == nil {
 		jobFile = real
@@ -49,8 +49,8 @@ func Folder(jobFile, stateDir string) string {
 	return filepath.Join(stateDir, name+"-"+short(jobFile))
 }
 
-// RealPath returns the absolute path of a job file without links. That the file is gone, or
-// never was one, is no error: its ledger can still be read.
+// RealPath returns the absolute path of a job file with links resolved. A missing file is not an
+// error, because its ledger can still be read.
 func RealPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (e *FolderError) Error() string {
 
 func (e *FolderError) Unwrap() error { return e.Err }
 
-// in returns the error of something that failed in a state folder, if it did.
+// in wraps an error in a FolderError; nil stays nil.
 func in(dir string, err error) error {
 	if err == nil {
 		return nil
@@ -145,8 +145,8 @@ func KeepOutOfGit(dir string) {
 	_, _ = f.WriteString("*\n")
 }
 
-// syncDir syncs a folder's entries to disk. Errors are ignored: file systems that do
-// not support it do not need it.
+// syncDir syncs a folder's entries to disk. It ignores errors, because file systems without support
+// for this do not need it.
 func syncDir(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// addEnds appends n ends of about a KiB each, for jobs numbered from first.
+// addEnds appends n ends of about 1 KiB each, for jobs numbered from first.
 func addEnds(t *testing.T, s *State, first, n int) {
 	t.Helper()
 	for i := first; i < first+n; i++ {
@@ -25,7 +25,8 @@ func addEnds(t *testing.T, s *State, first, n int) {
 	}
 }
 
-// coverage returns how much of a job file's ledger its index covers; 0 without one.
+// coverage returns how many bytes of a job file's ledger its index covers, 0 without an index, and
+// the ledger's size.
 func coverage(t *testing.T, job string) (bytes, of int64) {
 	t.Helper()
 	path := filepath.Join(Folder(job, ""), ledgerName)
@@ -45,10 +46,9 @@ func coverage(t *testing.T, job string) (bytes, of int64) {
 	return c.Offset, fi.Size()
 }
 
-// A run that has added a lot writes the index at its end, which saves the next one
-// reading it. A little is not worth it, and an open attempt is better read from the
-// ledger.
-func TestCloseIndexesWhatTheRunHasAdded(t *testing.T) {
+// A run that has added many lines writes the index when it closes, so that the next run need not
+// read them. A few lines are not worth it, and an open attempt must be read from the ledger.
+func TestCloseIndexesLinesTheRunAdded(t *testing.T) {
 	job := jobFile(t)
 	run := func(do func(s *State)) (bytes, of int64) {
 		s := open(t, job)
@@ -101,7 +101,7 @@ func TestCloseIndexesWhatTheRunHasAdded(t *testing.T) {
 	}
 	fmt.Fprintln(f, "broken")
 	f.Close()
-	for range 2 { // is named each time, whoever reads it
+	for range 2 { // the warning repeats for every reader
 		bytes, of = run(func(s *State) {
 			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "is broken and was skipped: invalid JSON") {
 				t.Errorf("got the warnings %q, want one", w)

@@ -9,24 +9,23 @@ import (
 	"gpurun/state/host"
 )
 
-// A GPUReadingFile keeps the readings of GPUs of a batch: state.GPUReadings as text. Nothing depends
-// on it.
+// A GPUReadingFile stores a batch's state.GPUReadings as text. Nothing depends on it.
 type GPUReadingFile struct{ path string }
 
-// maxReadingFile is more than what state.GPUReadings can become.
+// maxReadingFile is larger than state.GPUReadings can become.
 const maxReadingFile = 8 << 20
 
-// GPUReadings returns the file of a batch, which is in the folder of its first file.
+// GPUReadings returns the batch's file of readings, which is in the folder of its first job file.
 func (s *State) GPUReadings() GPUReadingFile {
 	return GPUReadingFile{filepath.Join(s.files[0].dir, readingsName)}
 }
 
-// GPUReadings returns the readings that are kept in a batch's folder.
+// GPUReadings returns the readings stored in a batch's folder.
 func GPUReadings(dir string) *state.GPUReadings {
 	return GPUReadingFile{filepath.Join(dir, readingsName)}.Load()
 }
 
-// Load returns what the file has; nothing, if it cannot be read.
+// Load returns the readings in the file, or none if it cannot be read.
 func (f GPUReadingFile) Load() *state.GPUReadings {
 	text, err := host.ReadOwn(f.path, maxReadingFile)
 	if err != nil {
@@ -35,7 +34,7 @@ func (f GPUReadingFile) Load() *state.GPUReadings {
 	return state.ParseGPUReadings(string(text))
 }
 
-// Append adds to the end. A file that is gone is an error.
+// Append appends text to the file. It fails if the file is gone.
 func (f GPUReadingFile) Append(text []byte) error {
 	file, err := host.OpenOwn(f.path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -45,5 +44,5 @@ func (f GPUReadingFile) Append(text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// Replace writes the whole file.
+// Replace replaces the whole file.
 func (f GPUReadingFile) Replace(text []byte) error { return Replace(f.path, text) }

@@ -16,31 +16,31 @@ import (
 	"gpurun/state/host"
 )
 
-// indexName is a file next to the ledger with what its lines add up to, up to some
-// point, so that a batch of 100,000 jobs with nothing to do need not read 300,000 lines.
-// It is derived: if it is missing, broken or of another ledger, all lines are read. It
-// has the past's entries, as gob writes them, after a checksum of that.
+// indexName is the name of a file next to the ledger that summarizes the ledger's first part, so
+// that a batch of 100,000 jobs with nothing to do need not read 300,000 lines. If it is missing,
+// broken or belongs to another ledger, all lines are read. It has a checksum, then the entries of
+// the past, encoded by gob.
 const indexName = "ledger.index"
 
-// When it is worth writing an index, in ledger bytes since the last one.
+// These limits decide when to write an index, in bytes of the ledger.
 const (
-	indexFrom  = 4 << 20 // less is read quickly anyway
-	indexShare = 8       // and at least 1/indexShare of what is already covered
-	indexClose = 1 << 30 // at the end of a run, leave more than this to the next run
+	indexFrom  = 4 << 20 // below this, reading all lines is fast enough
+	indexShare = 8       // and the new part must be at least 1/indexShare of the covered part
+	indexClose = 1 << 30 // at the end of a run: more than this is left to the next run
 )
 
-// indexFormat tells indexes apart that mean something else: of another, all lines are read.
+// indexFormat is the version of the format. An index of another version is ignored.
 const indexFormat = 2
 
-// manyWarnings is more than a person reads; an index does not store that many.
+// manyWarnings is the maximum number of warnings in an index, more than anyone reads.
 const manyWarnings = 100
 
-// An index has the entries field by field, since gob is quick with long lists. What is
-// covered is JSON, since gob takes a pointer to 0, an exit status, for none.
+// An index has the entries field by field, because gob is fast with long slices. What is covered is
+// JSON, because gob does not distinguish a pointer to 0, such as an exit status, from nil.
 type index struct {
-	Format       int // indexFormat: gob leaves out what it does not know, and zero what it does not find
+	Format       int // must be indexFormat; gob ignores unknown fields and leaves missing ones zero
 	CoveredJSON  []byte
-	Sum          uint32 // of the ledger's bytes that are covered: anybody may have edited them
+	Sum          uint32 // of the covered bytes of the ledger, which anyone may have edited
 	IDs          []byte
 	Starts, Ends []int64
 	Forgotten    []bool
@@ -48,10 +48,10 @@ type index struct {
 	Families     []state.SeedGroup
 }
 
-// castagnoli makes its table once, when it is needed.
+// castagnoli builds its table once, on first use.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// readIndex returns what the index of an open ledger says; nothing if it is not valid.
+// readIndex returns the content of an open ledger's index, or nothing if the index is invalid.
 func readIndex(ledger string, f *os.File) (covered, []entry, []state.SeedGroup) {
 	b, err := host.ReadOwn(indexPath(ledger), 1<<40)
 	if err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli()) {

@@ -18,7 +18,7 @@ import (
 	"gpurun/state"
 )
 
-// someFact returns a random fact, with few different keys so that they collide.
+// someFact returns a random fact. Keys are few, so that they collide.
 func someFact(r *rand.Rand, i int) state.Fact {
 	key := fmt.Sprintf("%032x", r.IntN(12))
 	if r.IntN(10) == 0 {
@@ -57,7 +57,7 @@ func someFact(r *rand.Rand, i int) state.Fact {
 	return f
 }
 
-// fold reads a ledger, with its index if that is valid.
+// fold reads a ledger, with its index if the index is valid.
 func fold(t *testing.T, path string) (*state.History, *reader) {
 	t.Helper()
 	h, r := state.NewHistory(), newReader(path)
@@ -67,7 +67,7 @@ func fold(t *testing.T, path string) (*state.History, *reader) {
 	return h, r
 }
 
-// plainly applies every line of a ledger that can be read to a history, one by one.
+// plainly applies every readable line of a ledger to a history, one by one.
 func plainly(t *testing.T, path string) *state.History {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -85,7 +85,7 @@ func plainly(t *testing.T, path string) *state.History {
 	return h
 }
 
-// writeIndexOf writes the index of a ledger, whether or not it is worth it.
+// writeIndexOf writes the index of a ledger, however small.
 func writeIndexOf(t *testing.T, path string) {
 	t.Helper()
 	r := newReader(path)
@@ -95,7 +95,7 @@ func writeIndexOf(t *testing.T, path string) {
 	}
 	defer f.Close()
 	h, p := state.NewHistory(), newPast(f, 0, 1)
-	h.Found(0, p, 0)
+	h.SetBase(0, p, 0)
 	if err := r.read(f, func(f *state.Fact, at int64) { h.ApplyAt(0, 1+at, *f); h.Settle(0, p.put) }); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func writeIndexOf(t *testing.T, path string) {
 	}
 }
 
-// same compares every query of two histories.
+// same checks that two histories give the same answer to every query.
 func same(t *testing.T, got, want *state.History) {
 	t.Helper()
 	if !reflect.DeepEqual(got.Open, want.Open) || got.Empty() != want.Empty() {
@@ -140,8 +140,8 @@ func same(t *testing.T, got, want *state.History) {
 	}
 }
 
-// The last run and how it ended are read from an index as from the ledger.
-func TestIndexKeepsExitStatus(t *testing.T) {
+// An index must preserve the last run and how it ended.
+func TestIndexKeepsLastExitStatus(t *testing.T) {
 	for _, code := range []int{0, 1} {
 		path := filepath.Join(t.TempDir(), "ledger.jsonl")
 		at := time.Unix(1_700_000_000, 0).UTC()
@@ -165,7 +165,7 @@ func readIndexOf(t *testing.T, path string) (covered, []entry, []state.SeedGroup
 	return readIndex(path, f)
 }
 
-// writeFacts creates a ledger with some broken lines.
+// writeFacts creates a ledger of facts with some broken lines between them.
 func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	t.Helper()
 	var text bytes.Buffer
@@ -184,9 +184,9 @@ func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	}
 }
 
-// An index plus the lines after it gives the same result as all lines, wherever it
-// was written, and whether it was built from lines or from another index.
-func TestIndexAndTailAreTheLedger(t *testing.T) {
+// Wherever an index ends, the index plus the lines after it must give the same result as all lines,
+// whether it was built from lines or from another index.
+func TestIndexPlusTailEqualsLedger(t *testing.T) {
 	for seed := range uint64(75) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		path := filepath.Join(t.TempDir(), ledgerName)
@@ -197,7 +197,7 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 		for cut := 0; cut < len(facts); cut += 1 + r.IntN(60) {
 			writeFacts(t, path, facts[:cut])
 			if h, _ := fold(t, path); len(h.Open) > 0 {
-				continue // never written then
+				continue // a run would not write an index here
 			}
 			writeIndexOf(t, path)
 		}
@@ -216,7 +216,7 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 				t.Fatalf("%+v began with %+v, %v", r, f, ok)
 			}
 		}
-		for i := range 20 { // and as a run continues
+		for i := range 20 { // also while a run continues
 			f := someFact(r, 1000+i)
 			got.ApplyAt(0, int64(1e6+i), f)
 			want.ApplyAt(0, int64(1e6+i), f)
@@ -225,7 +225,7 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 	}
 }
 
-// rewriteIndex replaces the index of a ledger, with a checksum that is right.
+// rewriteIndex changes the index of a ledger and gives it a valid checksum.
 func rewriteIndex(t *testing.T, path string, change func(*index) any) {
 	t.Helper()
 	b, err := os.ReadFile(indexPath(path))
@@ -247,7 +247,7 @@ func rewriteIndex(t *testing.T, path string, change func(*index) any) {
 }
 
 // An index that does not match its ledger is ignored.
-func TestStaleIndex(t *testing.T) {
+func TestStaleIndexIsIgnored(t *testing.T) {
 	end := func(key, job string) state.Fact {
 		return state.Fact{Kind: state.KindEnd, Key: key, Job: job, State: state.Succeeded, Time: time.Unix(1, 0).UTC()}
 	}
@@ -317,7 +317,7 @@ func TestStaleIndex(t *testing.T) {
 	}
 }
 
-// FuzzIndex: whatever a file contains, it is either refused or answers every query.
+// FuzzIndex checks that an index file with any content is either refused or answers every query.
 func FuzzIndex(f *testing.F) {
 	ledger := filepath.Join(f.TempDir(), ledgerName)
 	var text bytes.Buffer
@@ -348,7 +348,7 @@ func FuzzIndex(f *testing.F) {
 	f.Add(whole, true)
 	f.Add(whole, false)
 	f.Fuzz(func(t *testing.T, b []byte, sum bool) {
-		if sum && len(b) >= 4 { // past the checksum
+		if sum && len(b) >= 4 { // skip the checksum
 			b = bytes.Clone(b)
 			binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli()))
 		}
@@ -369,7 +369,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// count returns how many records a history has.
+// count returns the number of records in a history.
 func count(h *state.History) (n int) {
 	for range h.Records() {
 		n++
@@ -377,9 +377,8 @@ func count(h *state.History) (n int) {
 	return n
 }
 
-// Jobs that were not started quite in the order of the batch are found without a map, and
-// others with one.
-func TestFindNearItsTurn(t *testing.T) {
+// Jobs that started nearly in the order of the batch are found without a map; the rest with one.
+func TestFindNeedsNoMapForJobsInOrder(t *testing.T) {
 	const jobs = 10_000
 	id := func(i int) keyID { return keyID{14: byte(i >> 8), 15: byte(i)} }
 	for _, far := range []int{1, 2, near, 3 * near, jobs} {
@@ -401,7 +400,7 @@ func TestFindNearItsTurn(t *testing.T) {
 	}
 }
 
-// shuffled returns the numbers up to n, shuffled within blocks of this size.
+// shuffled returns the numbers below n, shuffled within blocks.
 func shuffled(n, block int) (order []int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for from := 0; from < n; from += block {

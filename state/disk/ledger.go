@@ -20,23 +20,23 @@ import (
 // maxLine is the maximum length of a ledger line, including the newline.
 const maxLine = 64 << 10
 
-// endsRoom is how many bytes the disk must have left for the ends of what runs, and of the
-// run itself, when a job starts.
+// endsRoom is how many bytes must be free on disk before a job starts, so that the ends of running
+// jobs and of the run still fit.
 const endsRoom = 16 << 10
 
-// A ledger is open for appending.
+// A ledger is a ledger file open for appending.
 type ledger struct {
-	mu     sync.Mutex // the loop appends while the syncer syncs and checks
+	mu     sync.Mutex // the core appends while the syncer syncs and checks
 	path   string
 	f      *os.File
-	size   int64  // of the file, as written by this run
+	size   int64  // size of the file, according to this run's writes
 	began  int64  // size when this run opened it
 	room   int64  // size up to which the disk has blocks for it
-	recent []byte // lines written by this run, see remember
-	torn   bool   // the last line has no newline: write one before the next
-	taken  error  // somebody changed the file: nothing starts any more
+	recent []byte // lines written by this run; see remember
+	torn   bool   // the last line has no newline, so write one before the next line
+	taken  error  // set if someone changed the file; then nothing more starts
 	buf    []byte
-	ends   []int // of the lines in buf
+	ends   []int // end offsets of the lines in buf
 }
 
 func openLedger(path string, torn bool) (*ledger, error) {
@@ -56,9 +56,9 @@ func openLedger(path string, torn bool) (*ledger, error) {
 	return &ledger{path: path, f: f, torn: torn, size: fi.Size(), began: fi.Size()}, nil
 }
 
-// append writes one line per fact, all in a single write, and returns how many are in
-// the ledger. If a short write leaves part of a line it is truncated away; failing
-// that, it stays as a torn line, which the next append terminates.
+// append writes one line per fact, all in a single write, and returns how many are in the ledger.
+// It cuts off the partial line of a short write. If that fails, the line stays torn and the next
+// append terminates it.
 func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	full := l.keepRoom()
 	if slices.ContainsFunc(facts, func(f state.Fact) bool { return f.Kind == state.KindStart }) {
 		if l.taken != nil {
-			return 0, l.taken // the syncer noticed it first, and the run may not know yet
+			return 0, l.taken // the syncer found it first, and the run may not have seen it
 		}
 		if full != nil {
 			return 0, full
@@ -82,7 +82,7 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	for i := range facts {
 		b, err := encode(&facts[i])
 		if err != nil {
-			failed = err // the facts before it are still fine
+			failed = err // the facts before it can still be written
 			break
 		}
 		l.buf = append(append(l.buf, b...), '\n')
@@ -117,8 +117,8 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	return n, err
 }
 
-// keepRoom has the disk set blocks aside for the next lines. It returns an error if there are
-// none; file systems that cannot do this report a full disk only when it is written.
+// keepRoom reserves disk blocks for the next lines. It returns an error if there are none. Some
+// file systems do not support this, and report a full disk only on write.
 func (l *ledger) keepRoom() error {
 	if l.size+endsRoom <= l.room {
 		return nil
@@ -128,24 +128,23 @@ func (l *ledger) keepRoom() error {
 		l.room = l.size + 2*endsRoom
 	case unix.ENOSPC, unix.EDQUOT:
 		return &os.PathError{Op: "write", Path: l.path, Err: err}
-	case unix.EINTR: // the next append tries again
+	case unix.EINTR: // the next append retries
 	default:
 		l.room = math.MaxInt64
 	}
 	return nil
 }
 
-// cut truncates the last n bytes, an incomplete line. A line that lacks only its
-// newline would count as written once the next one follows it, though the caller was
-// told it was not.
+// cut removes the last n bytes, an incomplete line. A line that lacks only its newline would become
+// valid once the next one follows, although append reported it as not written.
 func (l *ledger) cut(n int) bool {
-	l.room = 0 // it frees the blocks beyond
+	l.room = 0 // truncating frees the reserved blocks
 	info, err := l.f.Stat()
 	return err == nil && l.f.Truncate(info.Size()-int64(n)) == nil
 }
 
-// encode returns a fact's line without its newline. If it is too long it loses what can
-// be found elsewhere: commands, settings, metrics.
+// encode returns a fact's line without its newline. If the line is too long, encode drops data that
+// is stored elsewhere: commands, settings, metrics.
 func encode(fact *state.Fact) ([]byte, error) {
 	f := *fact
 	inPaths(&f, host.Legible)
@@ -158,7 +157,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 	}
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
-		func(f *state.Fact) { f.Inputs = nil }, // then changes are detected by time alone
+		func(f *state.Fact) { f.Inputs = nil }, // then changes are detected by modification time alone
 		func(f *state.Fact) { f.Params, f.Settings, f.Traits = nil, nil, nil },
 		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
 		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics too long for the ledger"} },
@@ -172,14 +171,14 @@ func encode(fact *state.Fact) ([]byte, error) {
 	return nil, fmt.Errorf("%q fact of job %q is longer than 64 KiB", f.Kind, f.Job)
 }
 
-// inPaths changes the paths of a fact that are opened again.
+// inPaths changes those paths in a fact that are opened again later.
 func inPaths(f *state.Fact, change func(string) string) {
 	for _, path := range []*string{&f.Log, &f.Stderr, &f.Snapshot} {
 		*path = change(*path)
 	}
 }
 
-// shortened truncates each text to n bytes and marks that it did.
+// shortened truncates each text to n bytes and marks truncated ones.
 func shortened(texts []string, n int) []string {
 	out := make([]string, len(texts))
 	for i, t := range texts {
@@ -191,8 +190,7 @@ func shortened(texts []string, n int) []string {
 	return out
 }
 
-// fsync syncs the ledger to disk, and checks that it is still where the next run will
-// look for it.
+// fsync syncs the ledger to disk, and checks that the next run will find it.
 func (l *ledger) fsync() error {
 	l.mu.Lock()
 	err := l.guard()
@@ -201,7 +199,7 @@ func (l *ledger) fsync() error {
 	return errors.Join(err, f.Sync())
 }
 
-// look checks that nobody else has changed the ledger.
+// look checks that no other process has changed the ledger.
 func (l *ledger) look() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

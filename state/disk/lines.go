@@ -10,10 +10,10 @@ import (
 	"gpurun/state/host"
 )
 
-// MaxLines bounds what is kept of a list of commands that is no file.
+// MaxLines bounds the size of a stored list of commands that did not come from a file.
 const MaxLines = 64 << 20
 
-// Lines returns what KeepLines kept; nil for nothing, and for what cannot be read.
+// Lines returns the data that KeepLines stored, or nil.
 func Lines(jobFile, stateDir string) []byte {
 	data, err := host.ReadOwn(linesPath(Folder(jobFile, stateDir)), 2*MaxLines) // base64 makes it longer
 	if err != nil {
@@ -22,8 +22,8 @@ func Lines(jobFile, stateDir string) []byte {
 	return data
 }
 
-// KeepLines keeps how a run reads a job file, where that is not to be seen from the file
-// itself; nil for nothing.
+// KeepLines stores how a run reads a job file, if the file itself does not show that. A nil data
+// removes it.
 func (s *State) KeepLines(file int, data []byte) error {
 	dir := s.files[file].dir
 	path := linesPath(dir)

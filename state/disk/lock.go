@@ -23,15 +23,15 @@ type LockedError struct {
 	PID       int    // 0 when unknown
 	Host      string
 	Since     time.Time
-	Elsewhere bool // its state is in another folder, or the file has another name there
-	Space     bool // PID is from another PID namespace, such as a container's
+	Elsewhere bool // it is locked through another state folder or another name of the file
+	Space     bool // PID belongs to another PID namespace, such as a container's
 }
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is already running as process %d on %s since %s", e.File, e.PID, e.Host, e.Since.Local().Format(time.DateTime))
 }
 
-// A holder is the content of a lock file: who holds it.
+// A holder is the content of a lock file, and identifies the process that holds the lock.
 type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
@@ -46,9 +46,9 @@ func (h holder) foreign() bool {
 	return h.Boot == host.BootID() && h.PIDNS != "" && here != "" && h.PIDNS != here
 }
 
-// takeLock locks a batch folder for this process. The lock ends with the process,
-// however that ends. The file's content is only for messages, unless the file system
-// has no locks: then another host's name in it counts as a lock.
+// takeLock locks a batch folder for this process. The kernel releases the lock when the process
+// ends. The file's content is only for messages, unless the file system has no locks: then the name
+// of another host in it counts as a lock.
 func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	for {
@@ -58,7 +58,7 @@ func takeLock(jobFile, dir string) (*os.File, error) {
 		}
 		err = lockFile(f, jobFile)
 		if err == nil && !sameFile(f, path) {
-			f.Close() // removed or replaced before it was locked
+			f.Close() // someone removed or replaced it before it was locked
 			continue
 		}
 		if err == nil {
@@ -89,26 +89,26 @@ func lockFile(f *os.File, jobFile string) error {
 	case got:
 		return nil
 	}
-	if was.PID == 0 { // a run names itself; whoever else holds the lock is named by the kernel
+	if was.PID == 0 { // a run writes its name; the kernel identifies other holders
 		return host.Flock(f, unix.LOCK_EX, 0)
 	}
 	return &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since, Space: was.foreign()}
 }
 
-// sameFile reports whether path still names an open file.
+// sameFile reports whether path still refers to an open file.
 func sameFile(f *os.File, path string) bool {
 	var st, at unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &st) == nil && unix.Lstat(path, &at) == nil && st.Dev == at.Dev && st.Ino == at.Ino
 }
 
-// How long to retry a lock.
+// These limit how long tryLock retries.
 const (
 	lockLook = 10 * time.Millisecond
-	askWait  = 50 * time.Millisecond // checking whether a run is alive takes a shared lock for microseconds
+	askWait  = 50 * time.Millisecond // a check whether a run is alive holds a shared lock for microseconds
 	deadWait = 2 * time.Second       // a child of a killed run holds the lock until it execs
 )
 
-// tryLock retries briefly, and for longer while the run that holds the lock is dead.
+// tryLock retries briefly, or longer while the run that holds the lock is dead.
 func tryLock(f *os.File, dead func() bool) (bool, error) {
 	for began := time.Now(); ; time.Sleep(lockLook) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -125,8 +125,9 @@ func tryLock(f *os.File, dead func() bool) (bool, error) {
 	}
 }
 
-// dead reports whether h was a process on this host that is gone. What is not visible
-// from here is not; this very process is, unless self says that it may be the holder.
+// dead reports whether h was a process on this host that has ended. It is false for processes that
+// cannot be seen from here. This process counts as ended, unless self is set, because it may be the
+// holder.
 func (h holder) dead(self bool) bool {
 	switch {
 	case h.Host != host.Name() || h.foreign():
@@ -141,12 +142,11 @@ func readHolder(f *os.File) holder {
 	var h holder
 	b := make([]byte, holderSize)
 	n, _ := f.ReadAt(b, 0)
-	_ = json.Unmarshal(b[:n], &h) // fails while the holder is writing it: left unnamed
+	_ = json.Unmarshal(b[:n], &h) // fails while the holder is writing; then h is empty
 	return h
 }
 
-// holderSize is the fixed length of a lock file. Rewriting it in place works even if
-// the disk is full.
+// holderSize is the fixed length of a lock file. Rewriting it in place works even on a full disk.
 const holderSize = 512
 
 // writeHolder writes this process's identity to its lock file.
@@ -161,11 +161,11 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// editsWait is how long another gpurun may take to change a job file.
+// editsWait is the maximum time to wait for another gpurun that is changing a job file.
 const editsWait = 20 * time.Second
 
-// LockEdits waits until no other gpurun is changing the text of a job file, and keeps
-// others from doing so until unlock is called. On a file system without locks it does not.
+// LockEdits waits until no other gpurun is changing the text of a job file, and keeps others from
+// changing it until unlock is called. On a file system without locks, it does nothing.
 func LockEdits(jobFile, stateDir string) (unlock func(), err error) {
 	dir := Folder(jobFile, stateDir)
 	for _, prepare := range []func(dir, jobFile string) error{above, func(dir, _ string) error { return makeFolder(dir) }, within} {
@@ -184,16 +184,16 @@ func LockEdits(jobFile, stateDir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// clearHolder erases the identity from a lock file that is being released.
+// clearHolder erases the identity from a lock file before it is released.
 func clearHolder(f *os.File) {
 	_, _ = f.WriteAt(bytes.Repeat([]byte{' '}, holderSize), 0)
 }
 
-// lockJobFile locks the job file itself, so one job file never runs twice at once,
-// even if its state folder is removed or a second run uses another. It returns nil
-// for what cannot be locked: no file, a pipe, a file system that requires write
-// access. A lock held by another user is ignored: anybody who can read the file can
-// lock it, and it may be a shared job file that both are running.
+// lockJobFile locks the job file itself, so that it never runs twice at once, even if its state
+// folder is removed or a second run uses another. It returns nil if the file cannot be locked: it
+// is missing, a pipe, or on a file system that requires write access. It ignores a lock held by
+// another user: anyone who can read the file can lock it, and both users may be running a shared
+// job file.
 func lockJobFile(jobFile string) (*os.File, error) {
 	f, info, err := host.OpenRegular(jobFile)
 	if err != nil {
@@ -222,8 +222,8 @@ func foreign(pid int) bool {
 	return pid != 0 && ok && uid != os.Geteuid() && uid != 0
 }
 
-// inherited reports whether this process inherited the lock, as under
-// "flock jobs.yaml gpurun jobs.yaml", which holds it in its own open file.
+// inherited reports whether this process inherited the lock. "flock jobs.yaml gpurun jobs.yaml"
+// passes it on as an open file.
 func inherited(st *syscall.Stat_t) bool {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -236,7 +236,7 @@ func inherited(st *syscall.Stat_t) bool {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
-			continue // ours
+			continue // opened by this process
 		}
 		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			return true
@@ -254,10 +254,9 @@ type Runner struct {
 	UID   int       `json:"-"` // owner of the process; -1 if unknown
 }
 
-// Running returns who is running a job file, judging by its lock. A run that is
-// stopped, hung or owned by another user is alive. An error means it cannot be
-// determined. Of a run that is not alive, a PID means that it died: a run that ends
-// erases its name.
+// Running returns the process that is running a job file, judging by its lock. A run that is
+// stopped, hung or owned by another user is alive. An error means that this cannot be determined.
+// If the run is not alive but r has a PID, it was killed: a run that ends normally erases its name.
 func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	path := filepath.Join(Folder(jobFile, stateDir), lockName)
 	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
@@ -265,7 +264,7 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 		return Runner{}, false, nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return seen(path)
+		return runningFromLocks(path)
 	}
 	if err != nil {
 		return Runner{}, false, err
@@ -276,7 +275,7 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	switch {
 	case err == nil:
 		return h.runner(path), false, nil
-	case err == unix.EWOULDBLOCK: // somebody holds it
+	case err == unix.EWOULDBLOCK: // another process holds it
 	case host.NoLocks(err):
 		if h.PID == 0 || h.dead(true) {
 			return Runner{}, false, nil
@@ -287,8 +286,9 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	return h.runner(path), true, nil
 }
 
-// seen is Running for users who may not open the lock: the kernel tells who holds it on this host.
-func seen(path string) (Runner, bool, error) {
+// runningFromLocks is Running for users who may not open the lock. The kernel lists the process that holds it
+// on this host.
+func runningFromLocks(path string) (Runner, bool, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return Runner{}, false, os.NewSyscallError("stat", err)
@@ -300,7 +300,7 @@ func seen(path string) (Runner, bool, error) {
 func (h holder) runner(lock string) Runner {
 	r := Runner{PID: h.PID, Host: h.Host, Since: h.Since, UID: -1}
 	r.Here = h.Boot == host.BootID() && h.Boot != ""
-	of := lock // the runner owns its lock file; other hosts' processes are not visible here
+	of := lock // the runner owns its lock file, and processes of other hosts are not visible here
 	if r.Here && h.PID != 0 {
 		of = "/proc/" + strconv.Itoa(h.PID)
 	}

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// If a run is killed while starting a child, that child holds the lock until it execs.
-// A new run started meanwhile must not report that a dead process runs the file.
-func TestLockOfADeadRun(t *testing.T) {
+// If a run is killed while it starts a child, the child holds the lock until its exec. A new run
+// started in that time must not report that a dead process is running the file.
+func TestLockOfDeadRunIsAwaited(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestLockOfADeadRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			fd := int(f.Fd())
-			if c.want { // a child of the dead one lets go
+			if c.want { // the dead run's child releases the lock
 				defer time.AfterFunc(10*askWait, func() { _ = unix.Flock(fd, unix.LOCK_UN) }).Stop()
 			}
 			l, err := takeLock("jobs.yaml", dir)

@@ -12,15 +12,14 @@ import (
 	"gpurun/state/host"
 )
 
-// keptMark is an extended attribute of a log that was moved aside, for the next time:
-// what else has that name is somebody's file.
+// keptMark is an extended attribute of a log that FreshLog renamed. Next time, it shows that gpurun
+// may replace the file; without it, the file belongs to someone else.
 const keptMark = "user.gpurun.kept"
 
-// FreshLog makes room for a new log, keeping the old one as LOG.1. Only a nonempty
-// regular file is moved; links and special files are opened as they are. It reports
-// whether the log is now a missing or empty regular file. Nothing is moved where LOG.1
-// exists and is no log that was moved there, as far as the file system can tell; in
-// gpurun's own folder (own) it is one.
+// FreshLog makes room for a new log by renaming the old one to LOG.1. It renames only a nonempty
+// regular file; links and special files are opened as they are. It reports whether the log is now a
+// missing or empty regular file. If LOG.1 exists and FreshLog did not create it, as far as the file
+// system can show that, nothing is renamed. In gpurun's own folder (own), LOG.1 is always replaced.
 func FreshLog(path string, own bool) (empty bool, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +44,7 @@ func FreshLog(path string, own bool) (empty bool, err error) {
 	return true, nil
 }
 
-// mayKeep reports whether a log may be moved to a name, and marks it for that.
+// mayKeep reports whether a log may be renamed to name, and marks the log if so.
 func mayKeep(log, name string) bool {
 	_, err := os.Lstat(name)
 	if err == nil {
@@ -65,16 +64,16 @@ func (s *State) LogPath(file int, job string) string {
 	return logPath(s.files[file].dir, job)
 }
 
-// CurvePath returns where the points of an attempt's curves are.
+// CurvePath returns the file with the points of an attempt's curves.
 func (s *State) CurvePath(file int, uniID string) string { return CurvePath(s.files[file].dir, uniID) }
 
-// CurvePath returns where the points of an attempt's curves are within a batch's folder.
+// CurvePath returns the file with the points of an attempt's curves within a batch's folder.
 func CurvePath(dir, uniID string) string {
 	return filepath.Join(dir, curvesName, filepath.Base(uniID)+".jsonl")
 }
 
-// TakeCurve has another batch's folder hold the points of an attempt's curves too, if there
-// are any. They are extra: a failure is ignored.
+// TakeCurve copies the points of an attempt's curves, if there are any, to another batch's folder.
+// They are optional, so it ignores errors.
 func TakeCurve(from, to, uniID string) {
 	old, path := CurvePath(from, uniID), CurvePath(to, uniID)
 	if _, err := os.Lstat(old); err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
@@ -88,7 +87,7 @@ func TakeCurve(from, to, uniID string) {
 	}
 }
 
-// maxName is the maximum length of a file name (NAME_MAX), less room for ".log.1".
+// maxName is the maximum length of a file name (NAME_MAX), minus room for ".log.1".
 const maxName = unix.NAME_MAX - 8
 
 func logPath(dir, job string) string {

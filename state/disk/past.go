@@ -11,16 +11,16 @@ import (
 	"gpurun/state"
 )
 
-// A past is what the lines of a ledger add up to, as a state.Base: for each key, where
-// the lines of its last end and of that attempt's start are. Records are read from there
-// when somebody asks, so a million of them fit in memory.
+// A past is a state.Base for the lines of a ledger. For each key it has the offsets of the last end
+// and of that attempt's start. Records are read from there on demand, so a million of them fit in
+// memory.
 type past struct {
 	f       *os.File
 	ledger  int   // index in the batch
 	first   int64 // sequence number of the line at offset 0
 	entries []entry
 	at      map[keyID]int32 // index in entries; nil until find needs it
-	next    int             // the entry after the one found last
+	next    int             // index after that of the last entry found
 }
 
 type entry struct {
@@ -34,11 +34,11 @@ func newPast(f *os.File, ledger int, first int64) *past {
 	return &past{f: f, ledger: ledger, first: first}
 }
 
-// settleEach is how many facts a history takes before their records become entries.
+// settleEach is how many facts a history collects before their records become entries.
 const settleEach = 8 << 10
 
-// A keyID stands for a key: the 16 bytes whose hexadecimal form it is, or a hash of one
-// that is nothing of the kind.
+// A keyID identifies a key: the 16 bytes that the key is in hexadecimal, or a hash of any other
+// key.
 type keyID [16]byte
 
 func idOf(key string) (id keyID) {
@@ -54,9 +54,9 @@ func idOf(key string) (id keyID) {
 	return keyID(sum[:])
 }
 
-// load adds a ledger to a history to which nothing of it has been applied yet, with the
-// help of its index unless ended is set: that is called for each attempt that has ended.
-// If it took long, and save is set, it writes an index for the next time.
+// load adds a ledger to a history that has none of its facts. It uses the ledger's index, unless
+// ended is set, which it calls for each attempt that has ended. If save is set and many lines were
+// read, it writes an index for the next time.
 func (r *reader) load(h *state.History, file int, ended func(uniID string), save bool) error {
 	f, err := r.open()
 	if f == nil || err != nil {
@@ -69,7 +69,7 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 		r.from = r.Offset
 		h.SetSeedGroups(file, groups)
 	}
-	h.Found(file, p, p.first+r.Offset)
+	h.SetBase(file, p, p.first+r.Offset)
 	err = r.read(f, func(fact *state.Fact, at int64) {
 		h.ApplyAt(file, p.first+at, *fact)
 		if a := h.Open[fact.UniID]; a != nil && fact.Kind == state.KindStart {
@@ -89,12 +89,12 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 	h.Settle(file, p.put)
 	added, open := r.Offset-r.from, slices.ContainsFunc(h.Attempts(), func(a *state.Attempt) bool { return a.Ledger == file })
 	if save && added >= indexFrom && added >= r.from/indexShare && !r.torn && !open && len(r.Warnings) <= manyWarnings {
-		_ = writeIndex(r.path, f, r.covered, p.entries, h.SeedGroups(file)) // everything works without it, only slower
+		_ = writeIndex(r.path, f, r.covered, p.entries, h.SeedGroups(file)) // without an index, loading is only slower
 	}
 	return nil
 }
 
-// put makes a record its key's entry.
+// put sets the entry of a record's key.
 func (p *past) put(r *state.Record) {
 	e := entry{idOf(r.Key), r.StartSeq - p.first, r.EndSeq - p.first, r.Forgotten, r.Plain()}
 	if r.StartSeq == 0 {
@@ -108,12 +108,13 @@ func (p *past) put(r *state.Record) {
 	p.entries[i] = e
 }
 
-// near is how far from its turn a job may have been started, as several are at once.
+// near is how far from its position in the batch a job may have started, since several start at
+// once.
 const near = 64
 
-// find returns the index of a key's entry. Jobs are asked for in the order of the batch, in
-// which most were started: then it needs no map, which for a million jobs takes a fifth of
-// the time.
+// find returns the index of a key's entry. Jobs are usually looked up in the order of the batch, in
+// which most of them started. Then find needs no map, which would take a fifth of the time for a
+// million jobs.
 func (p *past) find(id keyID) (int32, bool) {
 	is := func(i int) bool { return 0 <= i && i < len(p.entries) && p.entries[i].id == id }
 	switch {

@@ -17,32 +17,32 @@ import (
 	"gpurun/state/host"
 )
 
-// A reader reads a ledger line by line, in bounded memory whatever its content.
+// A reader reads a ledger line by line, in bounded memory whatever the ledger contains.
 type reader struct {
 	path string
-	live bool // a run may be writing: do not warn about an incomplete last line
+	live bool // a run may be writing, so an incomplete last line is normal
 
-	covered            // what has been read
-	from    int64      // bytes skipped thanks to an index
+	covered            // the part read so far
+	from    int64      // bytes skipped because of an index
 	torn    bool       // the last line has no newline
-	fact    state.Fact // the current one
+	fact    state.Fact // the current fact
 }
 
-// covered is what a reader knows of the lines up to some point, besides the past.
+// covered describes the lines up to some point, apart from the past.
 type covered struct {
 	Offset   int64 // bytes of complete lines
 	Line     int
-	Run      state.Fact // the last one
-	Over     state.Fact // how that ended
+	Run      state.Fact // the last run
+	Over     state.Fact // how that run ended
 	Warnings []string
 }
 
 func newReader(path string) *reader { return &reader{path: path} }
 
-// tooManyWarnings is how many broken lines a reader reports one by one.
+// tooManyWarnings is how many broken lines a reader reports individually.
 const tooManyWarnings = 20
 
-// open opens the ledger; nil if there is none.
+// open opens the ledger, or returns nil if there is none.
 func (r *reader) open() (*os.File, error) {
 	f, err := host.OpenOwn(r.path, os.O_RDONLY, 0)
 	if isNotExist(err) {
@@ -51,9 +51,9 @@ func (r *reader) open() (*os.File, error) {
 	return f, in(filepath.Dir(r.path), err)
 }
 
-// read passes each fact from the current offset on to take, with the offset of its
-// line. The fact is valid until take returns. It fails only if the ledger cannot be read
-// at all or a newer gpurun wrote it.
+// read passes each fact from the current offset on to take, with the offset of its line. The fact
+// is valid until take returns. read fails only if the ledger is unreadable or was written by a
+// newer gpurun.
 func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 	if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
 		return in(filepath.Dir(r.path), err)
@@ -70,8 +70,8 @@ func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 		}
 		r.Line++
 		r.torn = !whole
-		// A line that lacks only its newline is complete, and would count as soon as
-		// the next one follows it. So it counts now.
+		// A line that lacks only its newline is complete, and becomes valid once the next one
+		// follows. Treat it as valid now.
 		switch err := r.line(text, take); {
 		case errors.Is(err, ErrNewer):
 			return fmt.Errorf("%s: %w", r.path, err)
@@ -100,7 +100,7 @@ func (r *reader) warn(format string, args ...any) {
 // line processes the line at the current offset.
 func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 	if len(text) == 0 {
-		return nil // the newline that terminated a torn line
+		return nil // the newline that terminates a torn line
 	}
 	if err := decode(text, &r.fact); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 	return nil
 }
 
-// readable returns an ErrNewer if a run of a later format wrote the lines that follow.
+// readable returns an ErrNewer if a run with a newer format wrote the lines that follow.
 func readable(f *state.Fact) error {
 	if f.Version <= state.Version {
 		return nil
@@ -126,13 +126,13 @@ func readable(f *state.Fact) error {
 	return fmt.Errorf("%w: version %d, by gpurun %s; this gpurun reads up to version %d (use gpurun %[3]s or later)", ErrNewer, f.Version, cmp.Or(f.Gpurun, "of unknown version"), state.Version)
 }
 
-// decode parses a line. Unknown kinds are ignored when facts are applied.
+// decode parses a line. Facts of unknown kinds are ignored when they are applied.
 func decode(text []byte, f *state.Fact) error {
 	if len(text) > maxLine {
 		return errors.New("longer than 64 KiB")
 	}
 	*f = state.Fact{}
-	if fastjson.Unmarshal(text, f) != nil { // encoding/json decides, and knows where the mistake is
+	if fastjson.Unmarshal(text, f) != nil { // encoding/json decides, and reports the position of the mistake
 		*f = state.Fact{}
 		if err := json.Unmarshal(text, f); err != nil {
 			var syntax *json.SyntaxError
@@ -149,8 +149,8 @@ func decode(text []byte, f *state.Fact) error {
 	return nil
 }
 
-// nextLine returns the next line without its newline, truncated to a little more than
-// maxLine, and how many bytes it takes. whole is false for a last line without newline.
+// nextLine returns the next line without its newline, truncated to slightly more than maxLine, and
+// the line's full size. whole is false if the last line has no newline.
 func nextLine(in *bufio.Reader) (text []byte, size int64, whole bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -170,14 +170,14 @@ func nextLine(in *bufio.Reader) (text []byte, size int64, whole bool, err error)
 	}
 }
 
-// lineAt decodes the line at an offset; ok is false if somebody has changed it.
+// lineAt decodes the line at an offset. ok is false if someone has changed the line.
 func lineAt(f io.ReaderAt, at int64) (fact state.Fact, ok bool) {
 	in := bufio.NewReaderSize(io.NewSectionReader(f, at, maxLine+1), 1<<10)
 	text, _, _, err := nextLine(in)
 	return fact, (err == nil || errors.Is(err, io.EOF)) && decode(text, &fact) == nil
 }
 
-// A Follower reads a ledger as a run appends to it.
+// A Follower reads a ledger while a run appends to it.
 type Follower struct{ reader }
 
 // Follow starts at the current end of the ledger in a batch's folder.
@@ -197,14 +197,14 @@ func Follow(dir string) *Follower {
 	}
 }
 
-// FromStart starts at the beginning of that ledger.
+// FromStart starts at the beginning of the ledger in a batch's folder.
 func FromStart(dir string) *Follower {
 	return &Follower{reader{path: filepath.Join(dir, ledgerName), live: true}}
 }
 
-// Next passes the facts added since the last call to take, each with the number of its
-// line. An incomplete last line is left for the next call; broken lines are skipped. The
-// error is an ErrNewer; a ledger that cannot be opened has no facts.
+// Next passes the facts added since the last call to take, each with its line number. It leaves an
+// incomplete last line for the next call, and skips broken lines. It returns only ErrNewer; a
+// ledger that cannot be opened has no facts.
 func (r *Follower) Next(take func(seq int64, fact state.Fact)) error {
 	f, err := r.open()
 	if f == nil || err != nil {

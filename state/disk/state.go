@@ -18,21 +18,22 @@ import (
 // Options configure where state is kept and how it is opened.
 type Options struct {
 	StateDir string // "" for .gpurun next to the job file
-	Abandon  string // host whose open attempts are given up as lost
+	Abandon  string // host whose open attempts are recorded as lost
 
-	// Trace reads an attempt's start from its folder, for a ledger that has lost it; nil if
-	// nothing can have begun. An error makes Open fail.
+	// Trace reads an attempt's start from its folder, for a ledger that has lost it. Nil means that
+	// no attempt can have begun. If Trace fails, Open fails.
 	Trace func(dir, uniID string) (state.Trace, error)
 
-	// Over reports whether an attempt of a run is over, wherever that was: its end is on record, or it
-	// was cut off with the cluster's job that the run was in. Nil if that is never known.
+	// Over reports whether an attempt of a run has ended, on whatever host it ran: its end was
+	// recorded, or it was cut off with the cluster job around the run. Nil means that this is never
+	// known.
 	Over func(run state.Fact, dir, uniID string) (recorded, cut bool)
 
 	Go func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
 
-// State is the open state of a batch: locked for this process, with its ledgers
-// loaded. Append and the methods for attempt folders are safe for concurrent use.
+// State is the open state of a batch: locked for this process, with its ledgers loaded. Append and
+// the methods for attempts are safe for concurrent use.
 type State struct {
 	files    []*fileState
 	history  *state.History
@@ -43,11 +44,11 @@ type State struct {
 
 // A fileState is the state of one job file.
 type fileState struct {
-	job, dir string   // the file and its folder
-	lock     *os.File // the folder's lock file
-	jobLock  *os.File // the job file itself; nil if it cannot be locked, or is under another name
+	job, dir string   // the job file and its state folder
+	lock     *os.File // the lock file in the state folder
+	jobLock  *os.File // the job file; nil if it cannot be locked, or is locked under another name
 	ledger   *ledger
-	access   access // once it is shared
+	access   access // set by Share
 	journal  journal
 }
 
@@ -73,7 +74,7 @@ func Open(files []string, o Options) (*State, error) {
 	return s, nil
 }
 
-// open locks and reads. It returns, by file, the attempts that are over.
+// open locks the files and reads the ledgers. It returns, by file, the attempts that have ended.
 func (s *State) open(o Options) (over [][]string, err error) {
 	byFolder := slices.SortedFunc(slices.Values(s.files), func(a, b *fileState) int { return strings.Compare(a.dir, b.dir) })
 	for _, f := range byFolder {
@@ -107,16 +108,16 @@ func (s *State) lock(f *fileState) error {
 	}
 	for _, other := range s.files {
 		if other.jobLock != nil && sameFile(other.jobLock, f.job) {
-			return nil // one file under two names
+			return nil // the same file under two names
 		}
 	}
 	f.jobLock, err = lockJobFile(f.job)
 	return err
 }
 
-// Relock locks job files that have been replaced since they were locked, as editors do. One
-// that another run has locked meanwhile stays that run's: the lock on the state folder
-// keeps the two apart, unless it uses another.
+// Relock locks job files that have been replaced since they were locked, as editors do. If another
+// run has locked one in the meantime, that run keeps it; the lock on the state folder still
+// separates the two, unless the other run uses another folder.
 func (s *State) Relock() {
 	for _, f := range s.files {
 		if f.jobLock == nil || sameFile(f.jobLock, f.job) {
@@ -146,13 +147,12 @@ func (s *State) unlock() error {
 	return errors.Join(errs...)
 }
 
-// read loads one ledger and opens it for appending. It returns the attempts that have files
-// and are over: those whose end the ledger has, and those that it does not know and that
-// never began.
+// read loads one ledger and opens it for appending. It returns the attempts whose files can be
+// removed: those with an end in the ledger, and those that are not in the ledger and never began.
 func (s *State) read(i int, o Options) (over []string, err error) {
 	dir := s.files[i].dir
 	r := newReader(filepath.Join(dir, ledgerName))
-	left, err := attemptsLeft(dir) // before the ledger is read, so none of them is known to be over
+	left, err := attemptsLeft(dir) // list them before reading the ledger, which then marks those that ended
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (s *State) read(i int, o Options) (over []string, err error) {
 	if err := r.load(s.history, i, ended, true); err != nil {
 		return nil, err
 	}
-	s.history.Ran(i, r.Run, r.Over)
+	s.history.SetRun(i, r.Run, r.Over)
 	s.warnings = append(s.warnings, r.Warnings...)
 	facts, err := s.recover(i, r, left, o)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *State) read(i int, o Options) (over []string, err error) {
 		if _, err := l.append(f); err != nil {
 			return nil, in(dir, err)
 		}
-		if f.Kind != state.KindStart { // recover has applied the starts
+		if f.Kind != state.KindStart { // recover has already applied the starts
 			s.history.Apply(i, f)
 		}
 	}
@@ -203,10 +203,10 @@ func (s *State) read(i int, o Options) (over []string, err error) {
 	return over, nil
 }
 
-// recover finds attempts that began but have neither start nor end in the ledger,
-// because somebody truncated, edited or removed it, or its line is broken. They may be
-// running. It returns their starts, which must be written to the ledger again. The folder
-// of one whose start cannot be restored stays, and a warning names it.
+// recover finds attempts that began but have neither start nor end in the ledger, because someone
+// truncated, edited or removed it, or because the line is broken. They may be running. It returns
+// their starts, which must be written to the ledger again. If a start cannot be restored, its
+// folder stays and a warning names it.
 func (s *State) recover(i int, r *reader, left map[string]bool, o Options) (found []state.Fact, err error) {
 	for id, over := range left {
 		dir := s.AttemptDir(i, id)
@@ -236,8 +236,8 @@ func (s *State) recover(i int, r *reader, left map[string]bool, o Options) (foun
 	return found, nil
 }
 
-// Load reads the ledgers of files as they are now. It takes no lock and creates
-// nothing; a line that a live run is still writing is skipped.
+// Load reads the current ledgers of files. It takes no lock and creates nothing. It skips a line
+// that a live run is still writing.
 func Load(files []string, o Options) (*state.History, []string, error) {
 	h := state.NewHistory()
 	var warnings []string
@@ -248,25 +248,26 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 			return nil, nil, err
 		}
 		warnings = append(warnings, r.Warnings...)
-		h.Ran(i, r.Run, r.Over)
+		h.SetRun(i, r.Run, r.Over)
 	}
 	return h, warnings, nil
 }
 
-// History returns the ledgers' history as of Open. The caller owns it from then on.
+// History returns the ledgers' history when Open read them. The caller owns it from then on.
 func (s *State) History() *state.History { return s.history }
 
-// Warnings returns broken lines and other things the user should know about.
+// Warnings returns warnings for the user, such as broken lines.
 func (s *State) Warnings() []string { return s.warnings }
 
-// Dir returns the folder of a file's state.
+// Dir returns the state folder of a file.
 func (s *State) Dir(file int) string { return s.files[file].dir }
 
-// RunLog returns the batch's rotated run.log, in the first file's folder.
+// RunLog returns the batch's run.log, in the first file's folder, which is rotated.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
-// Copies returns the folders that may have copies of the code that jobs of a file run in. New ones go to
-// the first, which is on the file system of their work dir: in .gpurun there, if that is this user's.
+// Copies returns the folders for copies of the code that a file's jobs run in. New copies go to the
+// first one, which is on the file system of the jobs' work dir: in .gpurun there, if this user owns
+// that.
 func (s *State) Copies(file int, workDir string) []string {
 	f, hide := s.files[file], filepath.Join(workDir, hidden)
 	dirs := []string{filepath.Join(f.dir, copiesName)}
@@ -277,12 +278,12 @@ func (s *State) Copies(file int, workDir string) []string {
 	return dirs
 }
 
-// Output returns the path of what a detached run prints, in the first file's folder.
+// Output returns the path of a detached run's output, in the first file's folder.
 func (s *State) Output() string { return filepath.Join(s.files[0].dir, outputName) }
 
-// Append writes facts to a file's ledger in a single write. An end is on disk within a
-// second. After an error, the first n facts are in the ledger; the error may be about
-// earlier facts that a failing disk did not sync.
+// Append writes facts to a file's ledger in a single write. Ends are on disk within a second. After
+// an error, the first n facts are in the ledger. The error may concern earlier facts that could not
+// be synced.
 func (s *State) Append(file int, facts ...state.Fact) (n int, err error) {
 	if err := s.sync.failure(); err != nil {
 		return 0, in(s.files[file].dir, err)
@@ -294,8 +295,8 @@ func (s *State) Append(file int, facts ...state.Fact) (n int, err error) {
 	return n, in(s.files[file].dir, err)
 }
 
-// Failure returns why the state is no longer reliable, once per cause: a sync failed,
-// or somebody removed, replaced or truncated the ledger or lock.
+// Failure returns why the state is no longer reliable, once per cause: a sync failed, or someone
+// removed, replaced or truncated the ledger or lock.
 func (s *State) Failure() error { return in(s.files[0].dir, s.sync.failure()) }
 
 // look checks that the locks and ledgers are still the files that were opened.
@@ -322,8 +323,8 @@ func (s *State) fsync() error {
 	return errors.Join(errs...)
 }
 
-// Sync syncs everything to disk after the last Append. Some file systems report only
-// then that they are full.
+// Sync syncs everything to disk after the last Append. Some file systems report only then that they
+// are full.
 func (s *State) Sync() error { return in(s.files[0].dir, s.sync.close()) }
 
 // Close syncs everything to disk and releases the locks.
@@ -333,7 +334,7 @@ func (s *State) Close() error {
 		if err == nil {
 			f.sweep()
 		}
-		l := f.ledger // the next run is saved reading what this one has written
+		l := f.ledger // spare the next run reading the lines of this one
 		if added := l.size - l.began; added >= indexFrom && added < indexClose {
 			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
 		}

@@ -8,17 +8,17 @@ import (
 	"gpurun/state"
 )
 
-// A Success is the last success of a key, with what it measured.
+// A Success is the last success of a key, with its metrics.
 type Success struct {
 	UniID    string
-	Metrics  map[string]any    // test.acc, if they are nested
+	Metrics  map[string]any    // flat: nested metrics have names like test.acc
 	Measured map[string]string // as in the ledger
 
-	Run            *state.Fact // which started it; empty if the ledger lacks that
+	Run            *state.Fact // the run that started it; empty if the ledger lacks that run
 	startAt, endAt int64
 }
 
-// Flat returns metrics as they stand in the ledger or a result file, with test.acc for what is nested.
+// Flat flattens metrics from the ledger or a result file: nested ones get names like test.acc.
 func Flat(all map[string]any) map[string]any {
 	for name, value := range all {
 		if nested, is := value.(map[string]any); is {
@@ -31,9 +31,9 @@ func Flat(all map[string]any) map[string]any {
 	return all
 }
 
-// Successes reads the ledger in a batch's folder: the last success of each key that was not
-// forgotten since, whatever has come after it. Broken lines are passed over. A missing ledger
-// is an empty one. given are the -p values of its runs.
+// Successes reads the ledger in a batch's folder. It returns the last success of each key that was
+// not forgotten since, even if other ends followed, and the -p values of the runs. It skips broken
+// lines. A missing ledger has no successes.
 func Successes(dir string) (last map[string]*Success, given []map[string]string, err error) {
 	r := newReader(filepath.Join(dir, ledgerName))
 	f, err := r.open()
@@ -63,7 +63,7 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 			}
 			switch {
 			case started:
-			case f.From != "": // with what its start and its run said
+			case f.From != "": // includes the data of its start and its run
 				fact := *f
 				s = &Success{Run: &fact, startAt: at}
 			default:
@@ -76,8 +76,8 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 	return last, given, err
 }
 
-// Lines returns the lines of a success in the ledger of the batch's folder: its start, whose
-// kind is "" if the ledger lacks it, and its end, which are one if it was taken over.
+// Lines returns the lines of a success in the ledger of a batch's folder: its start, whose kind is
+// "" if the ledger lacks it, and its end. A success copied from another ledger has only an end.
 func (s *Success) Lines(dir string) (start, end state.Fact) {
 	f, err := newReader(filepath.Join(dir, ledgerName)).open()
 	if f == nil || err != nil {
@@ -89,7 +89,7 @@ func (s *Success) Lines(dir string) (start, end state.Fact) {
 	}
 	end, _ = lineAt(f, s.endAt)
 	for _, x := range []*state.Fact{&start, &end} {
-		if x.UniID != s.UniID { // somebody has changed the ledger
+		if x.UniID != s.UniID { // someone has changed the ledger
 			*x = state.Fact{}
 		}
 	}

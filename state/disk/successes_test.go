@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What counts is the last success of a key that was not forgotten, whatever came after it.
+// The last success of a key counts unless it was forgotten, even if other ends followed.
 func TestSuccesses(t *testing.T) {
 	dir := t.TempDir()
 	lines := `{"kind":"run","version":1,"git_commit":"one"}

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// syncEvery is how long an end may be in the ledger before it is synced to disk, so
-// that ends close together share one fsync. Every lookEach times, it is also checked
-// whether somebody changed the state.
+// syncEvery is the maximum time before an end in the ledger is synced to disk. Ends close together
+// share one fsync. At every lookEach-th tick, the syncer also checks whether someone changed the
+// state.
 const (
 	syncEvery = 300 * time.Millisecond
 	lookEach  = 3
 )
 
-// syncer syncs ends to disk and then gives up the attempts' files, in its own goroutine,
-// so the loop never waits for a disk.
+// syncer syncs ends to disk and then releases the attempts' files, in its own goroutine, so that
+// the core never waits for a disk.
 type syncer struct {
 	fsync func() error
-	look  func() error // checks whether somebody changed the state
+	look  func() error // checks whether someone changed the state
 	end   chan struct{}
 	done  chan struct{}
-	once  sync.Once // of close
+	once  sync.Once // for close
 
 	mu     sync.Mutex
 	wanted bool
-	thens  []func() // to do after the next sync
+	thens  []func() // to call after the next sync
 	err    error
 	untold error // the part of err that has not been reported yet
 }
@@ -70,8 +70,8 @@ func (s *syncer) run() {
 	}
 }
 
-// flush syncs, then does what was waiting when the sync began. If the sync fails nothing is
-// removed, because the attempt's own record may be the only one.
+// flush syncs, then calls the functions that were waiting when the sync began. If the sync fails it
+// calls none, because an attempt's own record may be the only one.
 func (s *syncer) flush() {
 	s.mu.Lock()
 	wanted, thens := s.wanted, s.thens
@@ -88,8 +88,8 @@ func (s *syncer) flush() {
 	}
 }
 
-// failed keeps an error for the next call of failure. An error that every look finds
-// again is reported once.
+// failed stores an error for the next call of failure. An error that every look repeats is reported
+// once.
 func (s *syncer) failed(err error) {
 	if err == nil {
 		return
@@ -101,7 +101,7 @@ func (s *syncer) failed(err error) {
 	}
 }
 
-// failure returns why the last sync or look failed, once: the run then stops starting jobs.
+// failure returns why the last sync or look failed, once. The run then starts no more jobs.
 func (s *syncer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"gpurun/state/host"
 )
 
-// A TakenError reports that somebody changed a run's state while it was running.
+// A TakenError reports that someone changed a run's state while it was running.
 type TakenError struct {
 	What string // "removed ledger.jsonl"
-	Err  error  // why what this run had recorded could not be restored; nil if it was
+	Err  error  // why the run's records could not be restored; nil if they were
 }
 
 func (e *TakenError) Error() string {
@@ -29,8 +29,8 @@ func (e *TakenError) Error() string {
 	return text
 }
 
-// intact checks that the ledger's path still leads to the same file and that its size
-// is what this run has written. It returns what happened if not. l.mu is held.
+// intact checks that the ledger's path still leads to the same file, and that the file has the size
+// this run expects. If not, it returns what happened. The caller holds l.mu.
 func (l *ledger) intact() (what string) {
 	var st, at unix.Stat_t
 	if unix.Fstat(int(l.f.Fd()), &st) != nil {
@@ -40,7 +40,7 @@ func (l *ledger) intact() (what string) {
 	case err == unix.ENOENT || err == unix.ENOTDIR:
 		return "removed " + ledgerName
 	case err != nil:
-		return "" // unknown: do not guess
+		return "" // unknown
 	case at.Dev != st.Dev || at.Ino != st.Ino:
 		return "replaced " + ledgerName
 	case st.Size < l.size:
@@ -51,9 +51,9 @@ func (l *ledger) intact() (what string) {
 	return ""
 }
 
-// guard returns an error if somebody has changed the ledger, once per change. Before
-// that it restores what is missing: every line if the ledger is gone, this run's lines
-// if it was changed. l.mu is held.
+// guard returns an error if someone has changed the ledger, once per change. First it restores
+// missing lines: all lines if the ledger is gone, this run's lines if it was changed. The caller
+// holds l.mu.
 func (l *ledger) guard() error {
 	what := l.intact()
 	if what == "" {
@@ -61,14 +61,14 @@ func (l *ledger) guard() error {
 	}
 	put, err := l.putBack()
 	if err == nil && put == 0 && l.intact() == "" {
-		return nil // somebody appended to it; nothing is lost
+		return nil // someone appended to it; nothing is lost
 	}
 	l.taken = &TakenError{What: what, Err: err}
 	return l.taken
 }
 
-// putBack reopens the ledger by its path and appends the lines it lacks. It returns
-// how many bytes those were.
+// putBack reopens the ledger by its path and appends the lines it lacks. It returns their size in
+// bytes.
 func (l *ledger) putBack() (n int, err error) {
 	if err := makeFolder(filepath.Dir(l.path)); err != nil {
 		return 0, err
@@ -107,9 +107,9 @@ func (l *ledger) putBack() (n int, err error) {
 	return len(lacking), nil
 }
 
-// lines returns the lines that the ledger must have: all of them if it is gone, else
-// this run's. If another file is now at its path, the open one still has them; if it
-// was edited in place, only the remembered lines are left.
+// lines returns the lines that the ledger must have: all of them if it is gone, else this run's. If
+// another file has taken its path, they are read from the open file. If it was edited in place,
+// only the remembered lines are left.
 func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
 	fi, err := l.f.Stat()
 	if err != nil {
@@ -130,8 +130,8 @@ func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
 	return b, err
 }
 
-// missing returns the lines of own that a ledger lacks, ready to be appended, and
-// whether the ledger's last line lacks its newline.
+// missing returns the lines in own that a ledger lacks, ready to be appended, and whether the
+// ledger's last line has no newline.
 func missing(f *os.File, own []byte) (out []byte, torn bool, err error) {
 	seed := maphash.MakeSeed()
 	has := map[uint64]bool{}
@@ -159,10 +159,10 @@ func missing(f *os.File, own []byte) (out []byte, torn bool, err error) {
 	return out, torn, nil
 }
 
-// maxRecent bounds how many bytes of this run's lines a ledger remembers.
+// maxRecent bounds how many bytes of its own lines a run remembers.
 const maxRecent = 16 << 20
 
-// remember keeps the newest of the written lines.
+// remember keeps the most recent lines written by this run.
 func (l *ledger) remember(lines []byte) {
 	if len(l.recent)+len(lines) > maxRecent {
 		half := l.recent[len(l.recent)/2:]

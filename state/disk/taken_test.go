@@ -14,14 +14,14 @@ import (
 	"gpurun/state"
 )
 
-// Things people do to the ledger of a live run. Whatever they do, what the run
-// recorded is there once in the end, and it is reported unless nothing was lost.
-func TestLedgerTouched(t *testing.T) {
+// Users may do any of this to the ledger of a live run. Whatever they do, the run's records must
+// end up in the ledger once, and the change is reported unless nothing was lost.
+func TestChangedLedgerGetsTheRunsLinesBack(t *testing.T) {
 	truncate := func(path string) error { return os.Truncate(path, 0) }
 	for name, c := range map[string]struct {
 		touch func(path string) error
 		told  string
-		old   bool // what was there before this run is there, too
+		old   bool // lines from before this run are there, too
 	}{
 		"removed":   {os.Remove, "removed ledger.jsonl", true},
 		"moved":     {func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") }, "removed", true},
@@ -84,8 +84,8 @@ func TestLedgerTouched(t *testing.T) {
 	}
 }
 
-// A run that writes nothing also notices within seconds, and takes the lock again.
-func TestTouchedWhileNothingIsWritten(t *testing.T) {
+// A run that writes nothing must also notice within seconds, and take the lock again.
+func TestIdleRunNoticesChangedState(t *testing.T) {
 	for _, name := range []string{ledgerName, lockName} {
 		s := open(t, jobFile(t))
 		write(t, s, []state.Fact{{Kind: state.KindRun}})
@@ -106,15 +106,16 @@ func TestTouchedWhileNothingIsWritten(t *testing.T) {
 	}
 }
 
-// Whoever notices first, nothing starts after somebody has changed the ledger; ends are written.
-func TestNoStartInALedgerThatWasTouched(t *testing.T) {
+// Whether the syncer or a caller notices first, nothing starts after someone has changed the
+// ledger, but ends are still written.
+func TestNothingStartsAfterLedgerWasChanged(t *testing.T) {
 	s := open(t, jobFile(t))
 	write(t, s, []state.Fact{{Kind: state.KindRun}})
 	path := filepath.Join(s.Dir(0), ledgerName)
 	if err := errors.Join(os.WriteFile(path+".new", nil, 0o644), os.Rename(path+".new", path)); err != nil {
 		t.Fatal(err)
 	}
-	for s.Failure() == nil { // the syncer looks for itself
+	for s.Failure() == nil { // the syncer checks on its own
 		time.Sleep(time.Millisecond)
 	}
 	if _, err := s.Append(0, state.Fact{Kind: state.KindEnd, Key: "a", State: state.Succeeded}); err != nil {
@@ -126,9 +127,9 @@ func TestNoStartInALedgerThatWasTouched(t *testing.T) {
 	s.Close()
 }
 
-// A job file is never run twice at once, whatever its state folder or the name it is
-// given by. But it may be run under a lock inherited from whoever started gpurun.
-func TestJobFileIsLocked(t *testing.T) {
+// A job file never runs twice at once, under whatever state folder or name. It may run under a lock
+// inherited from the process that started gpurun.
+func TestJobFileNeverRunsTwiceAtOnce(t *testing.T) {
 	job := jobFile(t)
 	if err := os.WriteFile(job, []byte("jobs: []\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -167,14 +168,13 @@ func TestJobFileIsLocked(t *testing.T) {
 	if _, err := Open([]string{job}, Options{}); !errors.As(err, new(*LockedError)) {
 		t.Errorf("under a lock of another process: %v", err)
 	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil { // as if it came from flock(1)
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil { // like a descriptor inherited from flock(1)
 		t.Fatal(err)
 	}
 	open(t, job).Close()
 }
 
-// Another user's lock on a job file does not stop anybody from running it.
-func TestJobFileLockedByAnother(t *testing.T) {
+func TestAnotherUsersLockIsIgnored(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}
@@ -204,9 +204,9 @@ func TestJobFileLockedByAnother(t *testing.T) {
 	open(t, job).Close()
 }
 
-// Machines cloned from one image share a machine-id, but not host names and boot IDs.
-// A machine that was renamed, or rebooted, is still the same.
-func TestClonedMachine(t *testing.T) {
+// Machines cloned from one image share a machine-id, but not host names and boot IDs. A machine
+// that was renamed or rebooted is still the same machine.
+func TestClonedMachineIsAnotherMachine(t *testing.T) {
 	for _, c := range []struct {
 		host, boot string
 		elsewhere  bool
@@ -233,8 +233,8 @@ func TestClonedMachine(t *testing.T) {
 	}
 }
 
-// FuzzTouched: whatever somebody writes over a live run's ledger, in place or as a new
-// file, what the run recorded is there afterwards.
+// FuzzTouched checks that the run's records survive whatever is written over its ledger, in place
+// or as a new file.
 func FuzzTouched(f *testing.F) {
 	f.Add([]byte("{\"kind\":\"end\"}\n"), true, uint8(0))
 	f.Add([]byte("{\"kind\":\"e"), false, uint8(30))
@@ -256,7 +256,7 @@ func FuzzTouched(f *testing.F) {
 		}
 		b = append(was[:min(int(keep), len(was)):min(int(keep), len(was))], b...)
 		if len(b) == len(was) {
-			return // an edit of equal length in the last second goes unnoticed
+			return // an edit of equal length within the last second goes unnoticed
 		}
 		if anew {
 			os.Remove(path)
@@ -292,9 +292,9 @@ func FuzzTouched(f *testing.F) {
 	})
 }
 
-// State that stays broken is checked every second: its error neither grows nor is
-// reported again.
-func TestRepeatedFailure(t *testing.T) {
+// State that stays broken is checked every second, but its error must neither grow nor be reported
+// again.
+func TestRepeatedFailureIsReportedOnce(t *testing.T) {
 	var s syncer
 	for range 3 {
 		s.failed(&TakenError{What: "removed ledger.jsonl"})

@@ -14,11 +14,11 @@ import (
 	"gpurun/state/host"
 )
 
-// tokenSize is that of a token in bytes.
+// tokenSize is the length of a token in bytes.
 const tokenSize = 32
 
-// Token returns a secret of this user's by name, and the file it is in, which it makes if
-// there is none: beside the list of batches, and for nobody else to read.
+// Token returns a secret of this user by name, and its file. It creates the file, which only this
+// user can read, next to the list of batches if there is none.
 func Token(name string) (token, path string, err error) {
 	dir, err := usedFolder()
 	if err != nil {
@@ -49,7 +49,7 @@ func Token(name string) (token, path string, err error) {
 	return token, path, nil
 }
 
-// newToken makes a token's file, complete or not at all, unless there is one.
+// newToken creates a token's file atomically, unless it exists.
 func newToken(path string) error {
 	fresh := make([]byte, tokenSize)
 	if _, err := rand.Read(fresh); err != nil {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whoever comes first makes the token; all others find the same, and nobody else can read it.
-func TestToken(t *testing.T) {
+// Whichever process comes first creates the token. All others get the same one, and only the user
+// can read it.
+func TestTokenIsTheSameForAllProcesses(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)
 	tokens := make([]string, 20)
@@ -63,8 +64,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// On a full disk no half of a token is left, which would have to be removed by hand.
-func TestTokenOnAFullDisk(t *testing.T) {
+// A partly written token would have to be removed by hand, so a full disk must leave none.
+func TestFullDiskLeavesNoPartialToken(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)
 	signal.Ignore(unix.SIGXFSZ)

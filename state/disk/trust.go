@@ -15,14 +15,14 @@ import (
 	"gpurun/state/host"
 )
 
-// Anybody who can write to a state folder can make this user's gpurun append to other
-// files or believe in attempts that never existed, and can remove its ledger. So the
-// folder must belong to this user, and nobody else may have write permission. Root may
-// also use the folder of the job file's owner, whose commands it runs anyway. A group
-// with the owner's name or number is the owner's own (umask 002 with private groups).
+// A user who can write to a state folder can make this user's gpurun append to other files or
+// believe in attempts that never existed, and can remove its ledger. So the folder must belong to
+// this user, and no one else may have write permission. Root may also use the folder of the job
+// file's owner, whose commands it runs anyway. A group with the owner's name or number counts as
+// the owner (umask 002 with private groups).
 
-// above checks .gpurun, whose owner could replace the folders in it. A folder given
-// with --state-dir is the caller's choice.
+// above checks .gpurun, because its owner could replace the folders in it. A folder given with
+// --state-dir is the caller's choice.
 func above(dir, jobFile string) error {
 	parent := filepath.Dir(dir)
 	if filepath.Base(parent) != hidden {
@@ -31,8 +31,8 @@ func above(dir, jobFile string) error {
 	return in(dir, trusted(parent, jobFile, unix.S_ISVTX))
 }
 
-// OnlyOurs returns why somebody else than this user has a say in what a file contains, or
-// nil: its owner, who may write to it, and who may replace it in its folder.
+// OnlyOurs returns why another user can decide what a file contains, or nil. It checks the file's
+// owner, who can write to it, and who can replace it in its folder.
 func OnlyOurs(file string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil {
@@ -66,8 +66,8 @@ func within(dir, jobFile string) error {
 	return in(dir, err)
 }
 
-// trusted returns why a folder is not safe to use; nil if it is safe or missing. If
-// its mode has a bit of harmless set, it does not matter who can write to it.
+// trusted returns why a folder is not safe to use; nil if it is safe or missing. Write access for
+// others is accepted if the mode has a bit of harmless.
 func trusted(dir, jobFile string, harmless uint32) error {
 	var link, st unix.Stat_t
 	if err := unix.Lstat(dir, &link); errors.Is(err, unix.ENOENT) {
@@ -87,7 +87,7 @@ func trusted(dir, jobFile string, harmless uint32) error {
 	if ours && !open {
 		return nil
 	}
-	// Some file systems (CIFS, drvfs, squashed NFS) give every file the same owner or mode.
+	// Some file systems (CIFS, drvfs, squashed NFS) report the same owner or mode for every file.
 	if uid, mode, ok := probe(dir); ok && link.Mode&unix.S_IFMT == unix.S_IFDIR {
 		ours = ours || uid == st.Uid
 		open = open && mode&0o022 == 0
@@ -101,13 +101,13 @@ func trusted(dir, jobFile string, harmless uint32) error {
 	return nil
 }
 
-// may reports whether a folder owned by uid may be used.
+// may reports whether this user may use a folder owned by uid.
 func may(uid uint32, jobFile string) bool {
 	var job unix.Stat_t
 	return int(uid) == os.Geteuid() || uid == 0 || os.Geteuid() == 0 && unix.Stat(jobFile, &job) == nil && job.Uid == uid
 }
 
-// privateGroup reports whether a folder's group is its owner's own.
+// privateGroup reports whether a folder's group is the private group of its owner.
 func privateGroup(st *unix.Stat_t) bool {
 	if st.Gid == st.Uid {
 		return true
@@ -117,7 +117,8 @@ func privateGroup(st *unix.Stat_t) bool {
 	return err1 == nil && err2 == nil && u.Username == g.Name
 }
 
-// probe creates a file that only its owner can write, and returns its owner and mode.
+// probe creates a file that only its owner can write, and returns the owner and mode that the file
+// gets.
 func probe(dir string) (uid, mode uint32, ok bool) {
 	f, err := os.CreateTemp(dir, ".probe-")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Which owners and permissions of state folders are accepted.
-func TestTrusted(t *testing.T) {
+func TestOnlyFoldersOfTrustedOwnersAreAccepted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make folders of other users")
 	}

@@ -16,19 +16,19 @@ import (
 	"gpurun/state/host"
 )
 
-// A Used is a batch that this user has run: of one run of several files, one of them.
+// A Used is a batch that this user has run. A run of several files has one for each.
 type Used struct {
-	File     string    `json:"file"` // links resolved
-	Dir      string    `json:"dir"`  // its folder of state
+	File     string    `json:"file"` // with links resolved
+	Dir      string    `json:"dir"`  // its state folder
 	StateDir string    `json:"state_dir,omitempty"`
 	Host     string    `json:"host"`
-	Started  time.Time `json:"started"` // its last run
+	Started  time.Time `json:"started"` // when its last run started
 }
 
-// The list of what a user has run: for convenience only, so everything works without it.
+// The list of a user's batches is only a convenience: everything works without it.
 const (
 	usedName = "batches.jsonl"
-	usedWait = 200 * time.Millisecond // for another gpurun that is writing it
+	usedWait = 200 * time.Millisecond // wait for another gpurun that is writing it
 	maxUsed  = 16 << 20
 )
 
@@ -43,7 +43,7 @@ func Remember(some ...Used) error {
 	})
 }
 
-// Remembered returns what this user has run on this host, last started first.
+// Remembered returns the batches that this user has run on this host, last started first.
 func Remembered() []Used {
 	dir, err := usedFolder()
 	if err != nil {
@@ -51,7 +51,7 @@ func Remembered() []Used {
 	}
 	list := readUsed(dir)
 	if slices.ContainsFunc(list, gone) {
-		_ = changeUsed(func(list []Used) []Used { return list }) // the next one tries again
+		_ = changeUsed(func(list []Used) []Used { return list }) // if this fails, the next call retries
 	}
 	list = slices.DeleteFunc(list, func(u Used) bool { return u.Host != Host().Host || gone(u) })
 	slices.SortStableFunc(list, func(a, b Used) int { return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.File, b.File)) })
@@ -60,15 +60,15 @@ func Remembered() []Used {
 
 func (u Used) same(o Used) bool { return u.Dir == o.Dir && u.Host == o.Host }
 
-// gone reports whether a batch of this host has no state any more. What other hosts have
-// cannot be seen from here.
+// gone reports whether the state of a batch on this host was removed. The state of other hosts
+// cannot be checked from here.
 func gone(u Used) bool {
 	_, err := os.Stat(filepath.Join(u.Dir, ledgerName))
 	return u.Host == Host().Host && isNotExist(err)
 }
 
-// OpenLock opens a lock file of this user's by name: beside the list of batches, for all hosts that
-// share the home folder. It is not locked yet.
+// OpenLock opens a lock file of this user by name, without locking it. It is next to the list of
+// batches and shared by all hosts with the same home folder.
 func OpenLock(name string) (*os.File, error) {
 	dir, err := usedFolder()
 	if err != nil {
@@ -80,7 +80,7 @@ func OpenLock(name string) (*os.File, error) {
 	return host.OpenOwn(filepath.Join(dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-// changeUsed replaces the list by what change makes of it, without what is gone.
+// changeUsed replaces the list with the result of change, minus the batches that are gone.
 func changeUsed(change func([]Used) []Used) error {
 	lock, err := OpenLock("batches")
 	if err != nil {
@@ -102,7 +102,7 @@ func changeUsed(change func([]Used) []Used) error {
 	return Replace(filepath.Join(dir, usedName), text.Bytes())
 }
 
-// readUsed reads the list; lines that are broken are skipped.
+// readUsed reads the list and skips broken lines.
 func readUsed(dir string) (list []Used) {
 	b, err := host.ReadOwn(filepath.Join(dir, usedName), maxUsed)
 	if err != nil {
@@ -117,8 +117,8 @@ func readUsed(dir string) (list []Used) {
 	return list
 }
 
-// usedFolder returns where the list is. A home that belongs to somebody else, as after su or
-// sudo, is left alone.
+// usedFolder returns the folder of the list. It fails if another user owns the home folder, as
+// after su or sudo.
 func usedFolder() (string, error) {
 	home := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(home) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// used returns a batch with state, for the list of this test.
+// used returns a batch with state, for this test's list.
 func used(t *testing.T, name string, at int) Used {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -29,7 +29,7 @@ func files(list []Used) (names []string) {
 	return names
 }
 
-func TestRemember(t *testing.T) {
+func TestRememberedIsSortedByLastStart(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	a, b := used(t, "a", 1), used(t, "b", 2)
 	elsewhere := Used{File: "/exp/c", Dir: "/none", Host: "another", Started: time.Unix(9, 0).UTC()}
@@ -61,8 +61,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// Whatever the list holds, the next run replaces it.
-func TestRememberedBroken(t *testing.T) {
+func TestBrokenListIsReplaced(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir, _ := usedFolder()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -80,7 +79,7 @@ func TestRememberedBroken(t *testing.T) {
 	}
 }
 
-func TestRememberAtOnce(t *testing.T) {
+func TestConcurrentRememberLosesNothing(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	var all []Used
 	for i := range 12 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What varies between log lines that mean the same thing: addresses, paths, numbers.
+// These patterns match the parts of a log line that vary between otherwise equal errors.
 var (
 	addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8}[0-9a-f-]*\b`)
 	paths     = regexp.MustCompile(`[\w.~+@=-]*(/[\w.~+@=-]*)+`)
@@ -15,7 +15,7 @@ var (
 	numbers   = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*([eE][+-]?[0-9]+)?`)
 )
 
-// A Failure is how an attempt failed, in terms that can be compared across attempts.
+// A Failure describes how an attempt failed, in terms that can be compared across attempts.
 type Failure struct {
 	State     Phase
 	ErrorType string
@@ -27,8 +27,8 @@ type Failure struct {
 	NoRetry   string
 }
 
-// Failure returns how the attempt that f ends failed. How one ended that gpurun stopped says
-// nothing beyond why.
+// Failure returns how the attempt that ended with f failed. If gpurun stopped the attempt, its exit
+// code and signal are left out, because they only follow from the stop.
 func (f *Fact) Failure() Failure {
 	code, signal := f.ExitCode, f.Signal
 	if StopCause(f.Why) != "" {
@@ -37,29 +37,29 @@ func (f *Fact) Failure() Failure {
 	return Failure{f.State, f.ErrorType, code, signal, f.Reason, f.Line, f.CauseCode(), f.NoRetry}
 }
 
-// Kind returns a string that is equal for failures with the same error: same state, error
-// type, exit code or signal, and same text once numbers, paths and addresses are removed. All
-// or none of them have retries left that do not follow.
+// Kind returns the same string for failures with the same error: same state, error type, exit code
+// or signal, and the same text once numbers, paths and addresses are removed. NoRetry is included,
+// so all failures of a kind have the same reason for not being retried.
 func (f Failure) Kind() string {
 	code := ""
 	if f.ExitCode != nil {
 		code = strconv.Itoa(*f.ExitCode)
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s\n%s", f.State, f.ErrorType, code, f.Signal, general(f.Reason), general(f.Line), f.NoRetry)
+	return fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s\n%s", f.State, f.ErrorType, code, f.Signal, generalize(f.Reason), generalize(f.Line), f.NoRetry)
 }
 
-func general(s string) string {
+func generalize(s string) string {
 	s = addresses.ReplaceAllString(s, "#")
 	s = paths.ReplaceAllString(s, "/")
 	s = durations.ReplaceAllString(s, "#")
 	return numbers.ReplaceAllString(s, "#")
 }
 
-// speaking matches log lines that name an error. Of others, the exit status says more.
-var speaking = regexp.MustCompile(`(?i)error|exception|not found|no such|denied|panic|fault|assert|killed|abort|interrupt|cannot|can't|memory|no space`)
+// errorLine matches log lines that name an error. For other lines, the exit status is more useful.
+var errorLine = regexp.MustCompile(`(?i)error|exception|not found|no such|denied|panic|fault|assert|killed|abort|interrupt|cannot|can't|memory|no space`)
 
-// Cause returns a short explanation of the failure: the reason gpurun gives, else the
-// signal, else the error in the log, else the exit status and the last line.
+// Cause returns a short explanation of the failure: gpurun's own reason, else the signal, else the
+// error in the log, else the exit status and the last line.
 func (f Failure) Cause() string {
 	failed := f.ExitCode != nil && *f.ExitCode != 0
 	switch {
@@ -69,7 +69,7 @@ func (f Failure) Cause() string {
 		return f.Signal + " " + f.Line
 	case f.Signal != "":
 		return strings.TrimSuffix(f.Signal+": "+f.Line, ": ")
-	case failed && !speaking.MatchString(f.Line):
+	case failed && !errorLine.MatchString(f.Line):
 		return strings.TrimSuffix(fmt.Sprintf("exit %d: %s", *f.ExitCode, f.Line), ": ")
 	case f.Line != "":
 		return f.Line
@@ -77,11 +77,11 @@ func (f Failure) Cause() string {
 	return string(f.State)
 }
 
-// Ending returns how the process ended, where Cause does not say so, to go after that:
-// " (exit status 1)", " (SIGSEGV)".
+// Ending returns how the process ended, as a suffix for Cause: " (exit status 1)", " (SIGSEGV)". It
+// is empty if Cause already includes this.
 func (f Failure) Ending() string {
 	switch {
-	case f.Reason == "" && (f.Signal != "" || !speaking.MatchString(f.Line)):
+	case f.Reason == "" && (f.Signal != "" || !errorLine.MatchString(f.Line)):
 	case f.Signal != "":
 		return " (" + f.Signal + ")"
 	case f.ExitCode != nil && *f.ExitCode != 0:
@@ -100,8 +100,8 @@ type Alike struct {
 	Log   string    `json:"log,omitempty"` // of the first job that has one
 }
 
-// AlikeWords counts a group's jobs: "12 failed with the same error". Jobs that a person stopped did not
-// fail.
+// AlikeWords describes a group's jobs: "12 failed with the same error". Cancelled and interrupted
+// jobs did not fail.
 func AlikeWords(p Phase, count int) string {
 	if p == Cancelled || p == Interrupted {
 		return fmt.Sprintf("%d %s", count, p)
@@ -109,7 +109,7 @@ func AlikeWords(p Phase, count int) string {
 	return fmt.Sprintf("%d failed with the same error", count)
 }
 
-// Bounds on memory for batches in which every job fails its own way.
+// These limits bound memory in batches whose jobs all fail differently.
 const (
 	maxGroups    = 1000
 	maxAlikeJobs = 20 // named per group
@@ -122,8 +122,8 @@ type Grouping struct {
 	at     map[string]int // index in Groups, by kind
 }
 
-// Add records one job's failure and returns the index of its group, or -1 if it
-// would start a new group and there is no room for one.
+// Add records one job's failure and returns the index of its group, or -1 if the failure would
+// start a new group and there is no room for one.
 func (g *Grouping) Add(job, log string, f Failure) int {
 	if g.at == nil {
 		g.at = map[string]int{}

@@ -2,7 +2,7 @@ package state
 
 import "testing"
 
-func TestAlike(t *testing.T) {
+func TestKindIsEqualForTheSameError(t *testing.T) {
 	one, two := 1, 2
 	base := Failure{State: Failed, ErrorType: ErrExit, ExitCode: &one, Line: "FileNotFoundError: [Errno 2] No such file or directory: '/data/cifar10/seed1.npz'"}
 	tests := []struct {
@@ -30,7 +30,7 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-func TestGeneral(t *testing.T) {
+func TestGeneralizeRemovesWhatVaries(t *testing.T) {
 	for text, want := range map[string]string{
 		"CUDA out of memory. Tried to allocate 2.50 GiB (GPU 3; 23.69 GiB total)": "CUDA out of memory. Tried to allocate # GiB (GPU #; # GiB total)",
 		"segfault at 0x7ffde1c0 in model-1e-05":                                   "segfault at # in model-#",
@@ -38,13 +38,13 @@ func TestGeneral(t *testing.T) {
 		"output runs/a-3/best.pt missing":                                         "output / missing",
 		"ModuleNotFoundError: No module named 'torchh'":                           "ModuleNotFoundError: No module named 'torchh'",
 	} {
-		if got := general(text); got != want {
+		if got := generalize(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
-func TestGroupingCountsJobs(t *testing.T) {
+func TestGroupingCountsJobsWithTheSameError(t *testing.T) {
 	var g Grouping
 	for i, line := range []string{"a 1", "b", "a 2"} {
 		g.Add([]string{"x", "y", "z"}[i], []string{"", "/y.log", "/z.log"}[i], Failure{Line: line})
@@ -54,7 +54,7 @@ func TestGroupingCountsJobs(t *testing.T) {
 	}
 }
 
-func TestCancelledDidNotFail(t *testing.T) {
+func TestCancelledJobsAreNotCountedAsFailed(t *testing.T) {
 	var g Grouping
 	for _, job := range []string{"x", "y"} {
 		g.Add(job, "", Failure{State: Cancelled, Signal: "SIGTERM"})
@@ -65,7 +65,7 @@ func TestCancelledDidNotFail(t *testing.T) {
 	}
 }
 
-func TestCause(t *testing.T) {
+func TestCauseIsTheMostSpecificKnown(t *testing.T) {
 	one, three, zero := 1, 3, 0
 	for _, tt := range []struct {
 		f            Failure

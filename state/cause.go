@@ -1,47 +1,46 @@
 package state
 
-// A CauseCode says why an attempt, or a job without one, ended without success. Ledgers and
-// programs rely on the words: never change them.
+// A CauseCode is why an attempt, or a job that never started, did not succeed. Ledgers and other
+// programs rely on these strings: never change them.
 type CauseCode string
 
-// Why attempts end without success.
 const (
-	CauseExit          CauseCode = "exit"           // a command failed, by its exit code
-	CauseSignal        CauseCode = "signal"         // a signal ended it that gpurun did not send
-	CauseNotFound      CauseCode = "not_found"      // a command does not exist or cannot be executed (exit 126, 127)
-	CauseOOMGPU        CauseCode = "oom_gpu"        // GPU memory ran out
-	CauseOOMHost       CauseCode = "oom_host"       // the kernel killed it because host memory ran out
-	CauseOOMNeighbour  CauseCode = "oom_neighbour"  // GPU memory ran out because somebody else took what it was promised
-	CauseTimeout       CauseCode = "timeout"        //
-	CauseStalled       CauseCode = "stalled"        // it did nothing for too long
-	CausePruned        CauseCode = "pruned"         // it was behind others that differ in a few parameters, or needs a job that was
+	CauseExit          CauseCode = "exit"          // a command failed, by its exit code
+	CauseSignal        CauseCode = "signal"        // a signal ended it that gpurun did not send
+	CauseNotFound      CauseCode = "not_found"     // a command does not exist or cannot be executed (exit 126, 127)
+	CauseOOMGPU        CauseCode = "oom_gpu"       // the GPU ran out of memory
+	CauseOOMHost       CauseCode = "oom_host"      // the host ran out of memory and the kernel killed the job
+	CauseOOMNeighbour  CauseCode = "oom_neighbour" // the GPU ran out of memory because another process used the job's share
+	CauseTimeout       CauseCode = "timeout"
+	CauseStalled       CauseCode = "stalled"        // it made no progress for too long
+	CausePruned        CauseCode = "pruned"         // it was worse than comparable jobs, or needs a job that was pruned
 	CauseLost          CauseCode = "lost"           // how it ended is unknown
 	CauseOutputMissing CauseCode = "output_missing" // it exited with 0, but without an output that it declares
-	CauseInputMissing  CauseCode = "input_missing"  // an input matches no file
+	CauseInputMissing  CauseCode = "input_missing"  // no file matches one of its inputs
 	CauseLeftRunning   CauseCode = "left_running"   // its commands left processes in the background
 	CauseStrayGPU      CauseCode = "stray_gpu"      // it used a GPU that it was not given
 	CauseStartFailed   CauseCode = "start_failed"   // it could not be started
 	CauseNeedFailed    CauseCode = "need_failed"    // a job that it needs ended without success
-	CauseCancelled     CauseCode = "cancelled"      // by a person, this job alone
+	CauseCancelled     CauseCode = "cancelled"      // a user cancelled this job
 	CauseInterrupted   CauseCode = "interrupted"    // its run was stopped
 	CauseFailFast      CauseCode = "fail_fast"      // another job failed, and fail_fast is set
-	CausePreempted     CauseCode = "preempted"      // it gave way to another run, or the hours ended
-	CauseResized       CauseCode = "resized"        // it starts again on another number of GPUs
-	CauseGPUTaken      CauseCode = "gpu_taken"      // a person took its GPU away (gpurun stop --gpu)
-	CauseBreaker       CauseCode = "breaker"        // jobs like it failed with the same error, so it was not started
+	CausePreempted     CauseCode = "preempted"      // it was preempted by another run, or the run's hours ended
+	CauseResized       CauseCode = "resized"        // it restarts with a different number of GPUs
+	CauseGPUTaken      CauseCode = "gpu_taken"      // a user took its GPU away (gpurun stop --gpu)
+	CauseBreaker       CauseCode = "breaker"        // it did not start because similar jobs failed with the same error
 )
 
-// ofStop are the causes of ends by why the attempt was stopped.
-var ofStop = map[string]CauseCode{
+// stopCauses maps the reason for a stop to the cause of the attempt's end.
+var stopCauses = map[string]CauseCode{
 	WhyCancelled: CauseCancelled, WhyInterrupted: CauseInterrupted, WhyTimeout: CauseTimeout, WhyStalled: CauseStalled, WhyPruned: CausePruned, WhyFailFast: CauseFailFast,
 	WhyGPU: CauseGPUTaken, WhyStray: CauseStrayGPU, WhyPreempted: CausePreempted, WhyResize: CauseResized,
 }
 
-// StopCause returns the cause of an end by why the attempt was stopped.
-func StopCause(why string) CauseCode { return ofStop[why] }
+// StopCause returns the cause that follows from the reason for a stop; "" if there is none.
+func StopCause(why string) CauseCode { return stopCauses[why] }
 
-// CauseCode returns why the attempt that f ends did so; "" for a success. Ledgers of older
-// versions do not have the code, but what it was decided by.
+// CauseCode returns why the attempt that ended with f did not succeed; "" for a success. Ledgers of
+// older versions lack the code, so it is derived from other fields.
 func (f *Fact) CauseCode() CauseCode {
 	switch {
 	case f.State == Succeeded || f.Kind != KindEnd:
@@ -54,14 +53,14 @@ func (f *Fact) CauseCode() CauseCode {
 		return CauseNotFound
 	case f.ErrorType != "":
 		return CauseCode(f.ErrorType) // exit, signal, timeout, stalled, lost, stray_gpu, left_running
-	case ofStop[f.Why] != "":
-		return ofStop[f.Why]
+	case stopCauses[f.Why] != "":
+		return stopCauses[f.Why]
 	}
 	return CauseCode(f.State) // cancelled, interrupted
 }
 
-// Unrunnable reports whether a command could not be executed or does not exist: that is
-// what 126 and 127 mean.
+// Unrunnable reports whether a command was not found or could not be executed, which shells report
+// with exit status 127 and 126.
 func (f *Fact) Unrunnable() bool {
 	return f.ErrorType == ErrExit && f.ExitCode != nil && (*f.ExitCode == 126 || *f.ExitCode == 127)
 }

@@ -2,7 +2,6 @@ package state
 
 import "testing"
 
-// Ledgers of older versions have no codes: they follow from what was recorded.
 func TestCauseCodeOfOlderLedgers(t *testing.T) {
 	code := func(n int) *int { return &n }
 	for _, tt := range []struct {

@@ -7,18 +7,18 @@ import (
 	"sort"
 )
 
-// A Point is what a job has reported at one step. The value is +Inf for whatever is not finite.
+// A Point is a value that a job reported at one step. Value is +Inf for NaN and both infinities.
 type Point struct{ Step, Value float64 }
 
-// A Curve is what a job has reported, by ascending steps, without what tells neither the best value up to a step, nor
-// the last step, nor that values are not finite.
+// A Curve is a series of points by ascending step. It leaves out points that affect neither the
+// best value up to any step, nor the last step, nor which values are finite.
 type Curve []Point
 
-// mostPoints bounds what a line of the ledger has of a curve.
+// mostPoints is the maximum number of points of a curve in a ledger line.
 const mostPoints = 1000
 
-// Add returns the curve with later points. A job that goes back to an earlier step, as after a restart from a
-// checkpoint, takes back what it has reported from there on.
+// Add returns the curve with more points. If a job returns to an earlier step, as after a restart
+// from a checkpoint, its new points replace all points from that step on.
 func (c Curve) Add(points ...Point) Curve {
 	c = slices.Clone(c)
 	for _, p := range points {
@@ -89,7 +89,7 @@ func (p Point) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *Point) UnmarshalJSON(text []byte) error {
-	pair := [2]float64{1: math.Inf(1)} // which null leaves
+	pair := [2]float64{1: math.Inf(1)} // null leaves the default, +Inf
 	err := json.Unmarshal(text, &pair)
 	*p = Point{pair[0], pair[1]}
 	return err

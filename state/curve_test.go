@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCurveRewindsAndThins(t *testing.T) {
+func TestAddRewindsAndThinsCurve(t *testing.T) {
 	nan := math.NaN()
 	inf := math.Inf(1)
 	for _, x := range []struct {
@@ -27,9 +27,7 @@ func TestCurveRewindsAndThins(t *testing.T) {
 	}
 }
 
-// What a curve leaves out changes neither the best value up to any step, nor whether it is broken, and it does not
-// matter in how many parts it was added.
-func TestThinCurveTellsTheSame(t *testing.T) {
+func TestThinnedCurveGivesTheSameAnswers(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for range 2000 {
 		var all, whole, parts Curve
@@ -53,7 +51,7 @@ func TestThinCurveTellsTheSame(t *testing.T) {
 		}
 		whole = Curve{}.Add(whole...)
 		if !reflect.DeepEqual(whole, parts) && len(whole) > 0 {
-			// A rewind may meet points that an earlier part has dropped; what they tell must agree.
+			// A rewind may reach points that an earlier call dropped. Only the answers must agree.
 			whole = parts
 		}
 		for s := 0.0; s < 40; s++ {

@@ -6,8 +6,8 @@ import (
 	"gpurun/gpu"
 )
 
-// An End is how an attempt ended: no process of it is left, or it never began. Its JSON is part
-// of the records of attempts, which later versions read.
+// An End describes how an attempt ended, or that it never began. None of its processes are left.
+// Its JSON is part of attempt records, which later versions must read.
 type End struct {
 	ExitCode    int           `json:"exit"`             // of the command that ended it; -1 if killed by a signal or unknown
 	Signal      string        `json:"signal,omitempty"` // "SIGKILL"
@@ -23,15 +23,15 @@ type End struct {
 	LeftOver    int           `json:"left_over,omitempty"`    // processes ended by the engine after the last command
 	LeftRunning string        `json:"left_running,omitempty"` // why its leftover processes count as a failure
 	Stuck       []int         `json:"stuck,omitempty"`        // PIDs that survived SIGKILL for 30 s; they may hold GPUs
-	Uncharged   string        `json:"uncharged,omitempty"`    // why the job is not to blame for the failure, so it spends no retry
-	Displaced   bool          `json:"displaced,omitempty"`    // with Uncharged: it was preempted or its node was unfit; happens any number of times
+	Uncharged   string        `json:"uncharged,omitempty"`    // why the failure is not the job's fault, so it spends no retry
+	Displaced   bool          `json:"displaced,omitempty"`    // with Uncharged: it was preempted or its node was unfit, which may happen any number of times
 
 	PeakHost gpu.Bytes  `json:"peak_host_memory_bytes,omitempty"` // of its largest process; 0 if unknown
-	Peaks    []gpu.Peak `json:"peaks,omitempty"`                  // of its GPUs, if only the engine can read them
-	Readings int        `json:"peak_readings,omitempty"`          // number of readings in which it used any of them
+	Peaks    []gpu.Peak `json:"peaks,omitempty"`                  // on each GPU, if only the engine can read it
+	Readings int        `json:"peak_readings,omitempty"`          // number of readings that showed the attempt's use
 
-	// Of no record.
-	Refused bool   `json:",omitempty"` // with Err: the cluster refuses it, and would refuse it again
+	// The fields below are not written to the record.
+	Refused bool   `json:",omitempty"` // with Err: the cluster refuses the job and would refuse it again
 	NoRoom  bool   `json:",omitempty"` // with Err: the disk is full, so nothing ran
 	Unsaved string `json:",omitempty"` // why its status record could not be written
 }

@@ -19,22 +19,22 @@ const (
 	KindStart   Kind = "start"   // an attempt is about to begin
 	KindQueued  Kind = "queued"  // a cluster has it in its queue
 	KindRunning Kind = "running" // its process exists
-	KindStalled Kind = "stalled" // it has done nothing for too long, and goes on
-	KindPoints  Kind = "points"  // it has reported steps of the metric of its prune
-	KindStop    Kind = "stop"    // it is about to be signaled, and why
+	KindStalled Kind = "stalled" // it has made no progress for too long, but is still running
+	KindPoints  Kind = "points"  // it has reported values of its prune metric
+	KindStop    Kind = "stop"    // it is about to be signaled
 	KindEnd     Kind = "end"     // it is over
 	KindForget  Kind = "forget"  // the last success of Key no longer counts
 	KindOver    Kind = "over"    // a run ended, other than by being killed
 )
 
-// A Fact is one line of a ledger. The comments below say which kinds set which
-// fields; JSON names include the unit.
+// A Fact is one line of a ledger. The comments below name the kinds that set each field. JSON names
+// include the unit.
 type Fact struct {
 	Kind Kind      `json:"kind"`
 	Time time.Time `json:"time"`
 
-	// Run. Params are those of the command line.
-	RunID     string            `json:"run_id,omitempty"`  // what gpurun queue calls it, too
+	// Run facts. Params are those given on the command line.
+	RunID     string            `json:"run_id,omitempty"`  // also its name in gpurun queue
 	Version   int               `json:"version,omitempty"` // of the format
 	Gpurun    string            `json:"gpurun,omitempty"`  // program version
 	MachineID string            `json:"machine_id,omitempty"`
@@ -46,17 +46,18 @@ type Fact struct {
 	Settings  map[string]string `json:"settings,omitempty"`
 	Sim       string            `json:"sim,omitempty"` // simulated GPUs it ran with
 	Driver    string            `json:"driver,omitempty"`
-	Usable    int               `json:"usable_gpus,omitempty"` // that it could use
-	Within    string            `json:"within,omitempty"`      // the job of a cluster in which it is, as the engine of that cluster knows it again
+	Usable    int               `json:"usable_gpus,omitempty"` // GPUs that the run could use
+	Within    string            `json:"within,omitempty"`      // the cluster job that the run is part of, as that cluster's engine identifies it
 
-	// Start. Job, Key, UniID and Attempt are also set on running, stop and end; Job and Key on forget.
+	// Start facts. Job, Key, UniID and Attempt are also set on running, stop and end; Job and Key
+	// on forget.
 	Job        string            `json:"job,omitempty"`
 	Key        string            `json:"key,omitempty"`
 	UniID      string            `json:"uni_id,omitempty"`
 	Attempt    int               `json:"attempt,omitempty"`
 	Params     map[string]string `json:"params,omitempty"`
 	Commands   []string          `json:"commands,omitempty"`
-	Traits     map[string]string `json:"traits,omitempty"` // what else defines it, for comparison: jobspec's Traits
+	Traits     map[string]string `json:"traits,omitempty"` // other properties to compare jobs by: jobspec's Traits
 	GPUs       []int             `json:"gpus,omitempty"`
 	GPUUUIDs   []gpu.UUID        `json:"gpu_uuids,omitempty"`
 	Memory     gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
@@ -65,31 +66,32 @@ type Fact struct {
 	LogFrom    int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
 	Stderr     string            `json:"stderr,omitempty"`         // where that is not part of Log
 	Inputs     []Input           `json:"inputs,omitempty"`
-	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; also run: the one that it began with
-	Needs      string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
+	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; on run: the copy that the run began with
+	Needs      string            `json:"needs,omitempty"`         // hash of the sorted keys of the jobs it needs
 	SeedGroup  string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds
-	Free       int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
-	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // over: GPU time that the run's attempts had
-	Lost       []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
-	NoPrune    bool              `json:"no_prune,omitempty"`      // also end: a person asked for it to run to its end
+	Free       int               `json:"free_attempts,omitempty"` // earlier attempts in this run that spent no retry
+	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // on over: GPU time that the run's attempts used
+	Lost       []Loss            `json:"lost,omitempty"`          // GPU time lost since the previous start; also on over
+	NoPrune    bool              `json:"no_prune,omitempty"`      // a user exempted it from pruning; also on end
 
-	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running and
-	// end also have the Host, GPUs and GPUUUIDs then, and end has the ID and when it began there.
+	// Start: the engine, unless this host runs the attempt. Queued: the job's ID on the cluster.
+	// With such an engine, running and end also set Host, GPUs and GPUUUIDs, and end sets JobID and
+	// Began.
 	Engine string    `json:"engine,omitempty"` // slurm
 	JobID  string    `json:"job_id,omitempty"`
 	Began  time.Time `json:"began,omitzero"`
 
-	// Running.
+	// Running facts.
 	PID      int    `json:"pid,omitempty"`
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
-	// Points; end: what counts of all points of its job.
+	// Points facts. On end: the points that are kept for the job.
 	Points Curve `json:"points,omitempty"`
 
-	// Stop and end; over: what stopped the run, "SIGTERM", or what else it ended with.
+	// Stop and end facts. On over: what ended the run, such as "SIGTERM".
 	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, stalled, pruned, fail-fast, gpu, resize, stray, preempted, left-over
 
-	// End.
+	// End facts.
 	State        Phase             `json:"state,omitempty"`
 	ExitCode     *int              `json:"exit_code,omitempty"`
 	Signal       string            `json:"signal,omitempty"`     // "SIGKILL"
@@ -98,33 +100,33 @@ type Fact struct {
 	Reason       string            `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
 	Line         string            `json:"line,omitempty"`       // for a failure: the log line that explains it
 	Uncharged    string            `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"
-	NoRetry      string            `json:"no_retry,omitempty"`   // for a failure of a job with retries left: why none follows
+	NoRetry      string            `json:"no_retry,omitempty"`   // for a failure with retries left: why there is no retry
 	Seconds      float64           `json:"seconds,omitempty"`
 	PeakMemory   gpu.Bytes         `json:"peak_gpu_memory_bytes,omitempty"`
 	PeakEach     []gpu.Bytes       `json:"peak_each_gpu_bytes,omitempty"`    // on each, if there are several
 	PeakReadings int               `json:"peak_readings,omitempty"`          // number of readings behind PeakMemory
-	Preallocated bool              `json:"preallocated,omitempty"`           // PeakMemory says what the GPU has, not what the job needs
+	Preallocated bool              `json:"preallocated,omitempty"`           // PeakMemory is what the job preallocated, not what it needs
 	PeakHost     gpu.Bytes         `json:"peak_host_memory_bytes,omitempty"` // of its largest process
 	Metrics      map[string]any    `json:"metrics,omitempty"`
-	Measured     map[string]string `json:"measured,omitempty"`     // which of them were read from the log or a file, by which rule: jobspec's Metric.Sum
+	Measured     map[string]string `json:"measured,omitempty"`     // metrics read from the log or a file, with the rule for each: jobspec's Metric.Sum
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // where in the log the attempt's part ends; 0 also if unknown
-	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: marked by a person, nothing ran
-	From         string            `json:"from,omitempty"`         // for a success copied from another ledger, with what its start said: that job file
+	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: a user marked it as done, and nothing ran
+	From         string            `json:"from,omitempty"`         // for a success copied from another ledger, with the data of its start: that job file
 }
 
-// Grant returns what a start granted its attempt, as far as the ledger has it.
+// Grant returns what a start fact granted its attempt, as far as the ledger has it.
 func (f *Fact) Grant() gpu.Grant {
 	return gpu.Grant{UUIDs: f.GPUUUIDs, Indices: f.GPUs, Memory: f.Memory, Close: f.Close, Since: f.Time}
 }
 
-// Values of Fact.By, for a success that no attempt produced.
+// Values of Fact.By for successes without an attempt.
 const (
 	ByDone        = "done"
 	ByDoneWithout = "done without outputs" // counts even though outputs are missing
 )
 
-// BeganAt returns when the attempt of an end began on a cluster, zero if it did not. Earlier versions
-// recorded only for how long it ran.
+// BeganAt returns when the attempt that ended began on a cluster, or zero if it never began.
+// Earlier versions recorded only how long it ran.
 func (f *Fact) BeganAt() time.Time {
 	if f.Began.IsZero() && f.Host != "" {
 		return f.Time.Add(-time.Duration(f.Seconds * float64(time.Second)))
@@ -132,14 +134,14 @@ func (f *Fact) BeganAt() time.Time {
 	return f.Began
 }
 
-// Withdrawn reports whether an attempt left the queue of a cluster with its run, before it began: it
-// counts for nothing.
+// Withdrawn reports whether an attempt left a cluster's queue with its run before it began. Such an
+// attempt counts for nothing.
 func (f *Fact) Withdrawn(start *Fact) bool {
 	return start.Engine != "" && f.State == Interrupted && f.Why == WhyInterrupted && f.ExitCode == nil && f.BeganAt().IsZero()
 }
 
-// TakenOver returns a success as another ledger has it: one fact, with what its start and its
-// run said that is asked for later.
+// TakenOver returns a success for another ledger as a single fact: the end, plus what later
+// commands need from its start and its run.
 func TakenOver(file string, run, start, end Fact) Fact {
 	f := end
 	f.From, f.Commit, f.Dirty, f.Sim = file, run.Commit, run.Dirty, run.Sim
@@ -157,11 +159,11 @@ func TakenOver(file string, run, start, end Fact) Fact {
 // A Loss is GPU time that a run could not use although jobs waited for GPUs.
 type Loss struct {
 	Code    gpu.Code `json:"code"`           // why not
-	User    string   `json:"user,omitempty"` // whose jobs or processes were there
+	User    string   `json:"user,omitempty"` // whose jobs or processes held the GPU
 	Seconds float64  `json:"gpu_seconds"`
 }
 
-// AddTo adds it to what was lost for the same reason.
+// AddTo adds l to the loss in sum with the same code and user.
 func (l Loss) AddTo(sum []Loss) []Loss {
 	i := slices.IndexFunc(sum, func(o Loss) bool { return o.Code == l.Code && o.User == l.User })
 	if i < 0 {
@@ -171,7 +173,7 @@ func (l Loss) AddTo(sum []Loss) []Loss {
 	return sum
 }
 
-// An Input is a file the job reads, as it was when the job started.
+// An Input is an input file of a job, as it was when the job started.
 type Input struct {
 	Path  string    `json:"path"`
 	Size  int64     `json:"size_bytes"`
@@ -184,14 +186,14 @@ const (
 	WhyCancelled   = "cancelled"   // gpurun stop JOB
 	WhyInterrupted = "interrupted" // the run was stopped
 	WhyTimeout     = "timeout"
-	WhyStalled     = "stalled" // did nothing for too long
-	WhyPruned      = "pruned"  // is behind others
+	WhyStalled     = "stalled" // made no progress for too long
+	WhyPruned      = "pruned"  // worse than comparable jobs
 	WhyFailFast    = "fail-fast"
 	WhyGPU         = "gpu"       // stop --gpu: requeued, uncharged
 	WhyStray       = "stray"     // used a GPU it was not granted
-	WhyPreempted   = "preempted" // gave way to another run, or its hours ended: requeued, uncharged
-	WhyCluster     = "cluster"   // only in an attempt's own record: its cluster signalled it, and knows why
-	WhyResize      = "resize"    // an elastic job starts again on another number of GPUs
+	WhyPreempted   = "preempted" // preempted by another run, or its hours ended: requeued, uncharged
+	WhyCluster     = "cluster"   // only in an attempt's own record: its cluster signaled it, and knows the reason
+	WhyResize      = "resize"    // an elastic job restarts with a different number of GPUs
 )
 
 // Kinds of failure, Fact.ErrorType and jobspec's retry.on.
@@ -203,5 +205,5 @@ const (
 	ErrExit        = "exit"
 	ErrLost        = "lost"
 	ErrStray       = "stray_gpu"    // never retried
-	ErrLeftRunning = "left_running" // its commands left behind processes that were not its work
+	ErrLeftRunning = "left_running" // its commands left processes running that were not part of its work
 )

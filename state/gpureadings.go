@@ -9,18 +9,18 @@ import (
 	"gpurun/gpu"
 )
 
-// GPUReadings are how full and busy each GPU was over the life of a batch, and what kept jobs off
-// it. They have a bounded size: when they are full, every two rows become one.
+// GPUReadings record how full and how busy each GPU was during a batch, and what kept jobs off it.
+// Their size is bounded: when they are full, each pair of rows is merged into one.
 //
-// Their text is a line of JSON for the devices and the step, and a line for each row. The
-// last line of a file may be cut off.
+// The text form has one JSON line for the devices and the step, and one for each row. The last line
+// of a file may be cut off.
 type GPUReadings struct {
 	Devices []GPUReadingDevice
-	Step    time.Duration   // each row stands for so long
+	Step    time.Duration   // the time that a row covers
 	Rows    []GPUReadingRow // oldest first; gaps where no run was alive
 }
 
-// A GPUReadingDevice is a device of which there are readings.
+// A GPUReadingDevice is a device that has readings.
 type GPUReadingDevice struct {
 	UUID  gpu.UUID  `json:"uuid"`
 	Index int       `json:"index"`
@@ -28,38 +28,38 @@ type GPUReadingDevice struct {
 	Total gpu.Bytes `json:"memory_total_bytes,omitempty"`
 }
 
-// A GPUReadingRow is what was read of all devices in one step.
+// A GPUReadingRow is the readings of all devices in one step.
 type GPUReadingRow struct {
-	Unix int64        `json:"time"` // its begin, a multiple of the step
-	GPUs []GPUReading `json:"gpus"` // as in Devices; short for devices that came later
+	Unix int64        `json:"time"` // start of the step, a multiple of Step
+	GPUs []GPUReading `json:"gpus"` // in the order of Devices; shorter if devices were added later
 }
 
-// A GPUReading is what was read of one device. Memory is that of the
-// moment of the step when most was in use, in MiB so that a row stays short; utilization is
-// the mean. What is unknown is null.
+// A GPUReading is the reading of one device. Memory is from the moment of highest use in the step,
+// in MiB to keep rows short; utilization is the mean. Unknown values are null.
 type GPUReading struct {
 	Used   *int     `json:"used_mib,omitempty"`
-	Ours   *int     `json:"ours_mib,omitempty"` // part of it that jobs of the batch had
+	Ours   *int     `json:"ours_mib,omitempty"` // the part used by the batch's jobs
 	Util   *float64 `json:"util,omitempty"`     // percent
-	Jobs   int      `json:"jobs,omitempty"`     // of the batch, on it
-	Others bool     `json:"others,omitempty"`   // so was somebody else
-	Code   gpu.Code `json:"code,omitempty"`     // why the first waiting job could not have it
-	User   string   `json:"user,omitempty"`     // because of whom
-	Looks  int      `json:"n,omitempty"`        // rows of the first step behind Util, if more than one
-	Idle   bool     `json:"-"`                  // as Of finds out: a job had it for long, and hardly used it
+	Jobs   int      `json:"jobs,omitempty"`     // the batch's jobs on the device
+	Others bool     `json:"others,omitempty"`   // whether anyone else used it
+	Code   gpu.Code `json:"code,omitempty"`     // why the first waiting job could not use it
+	User   string   `json:"user,omitempty"`     // who kept that job off it
+	Looks  int      `json:"n,omitempty"`        // readings at the shortest step that Util averages, if more than one
+	Idle   bool     `json:"-"`                  // set by Of: a job held it for a long time and hardly used it
 }
 
-// Bounds of GPUReadings: a step at first, and the number of readings kept, at about 70 bytes each.
+// These bound GPUReadings: the initial step, and the maximum number of readings, about 70 bytes
+// each.
 const (
 	firstStep   = 5 * time.Second
 	maxReadings = 12000
 )
 
-// maxDevices bounds how many devices a file may name.
+// maxDevices is the maximum number of devices in a file.
 const maxDevices = 256
 
-// Add adds readings. It returns the row that they complete, if they begin a new one, and
-// whether what was said before has changed: then the whole text must be written anew.
+// Add adds readings. It returns the row that they complete, if any, and whether earlier rows have
+// changed, so that the whole text must be rewritten.
 func (g *GPUReadings) Add(at time.Time, levels []Pressure) (done *GPUReadingRow, anew bool) {
 	if g.Step == 0 {
 		g.Step, anew = firstStep, true
@@ -78,10 +78,10 @@ func (g *GPUReadings) Add(at time.Time, levels []Pressure) (done *GPUReadingRow,
 		row.GPUs[k] = levels[i].reading()
 	}
 	if !slices.ContainsFunc(row.GPUs, func(one GPUReading) bool { return one != GPUReading{} }) {
-		return nil, anew // nothing is read while nothing runs or waits
+		return nil, anew // there are no readings while nothing runs or waits
 	}
 	n := len(g.Rows)
-	if n > 0 && g.Rows[n-1].Unix >= row.Unix { // also if the clock was set back
+	if n > 0 && g.Rows[n-1].Unix >= row.Unix { // true also after the clock was set back
 		g.Rows[n-1].merge(&row, false)
 		return nil, anew
 	}
@@ -97,13 +97,13 @@ func (g *GPUReadings) Add(at time.Time, levels []Pressure) (done *GPUReadingRow,
 	return done, anew
 }
 
-// slot returns the begin of the row that a time is in.
+// slot returns the start of the step that contains a time.
 func (g *GPUReadings) slot(unix int64) int64 {
 	step := int64(g.Step / time.Second)
 	return unix - unix%step
 }
 
-// halve doubles the step.
+// halve doubles the step, which halves the number of rows.
 func (g *GPUReadings) halve() {
 	g.Step *= 2
 	rows := g.Rows[:0]
@@ -118,8 +118,8 @@ func (g *GPUReadings) halve() {
 	g.Rows = rows
 }
 
-// merge adds what a later row says of the same step. Two rows of a shorter step weigh
-// alike; of readings within the shortest, the last one stands for utilization.
+// merge merges a later row of the same step into r. When rows of a shorter step are merged, both
+// have equal weight; within the shortest step, the last reading gives the utilization.
 func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	for i := range o.GPUs {
 		if i == len(r.GPUs) {
@@ -127,7 +127,7 @@ func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 		}
 		a, b := &r.GPUs[i], o.GPUs[i]
 		if a.Used == nil || b.Used != nil && *b.Used > *a.Used {
-			a.Used, a.Ours = b.Used, b.Ours // of one moment, so that the one is part of the other
+			a.Used, a.Ours = b.Used, b.Ours // both from one moment, so Ours is part of Used
 		}
 		switch {
 		case b.Util == nil:
@@ -145,8 +145,8 @@ func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	}
 }
 
-// A Pressure is the level of a device, and why the first waiting job cannot have it, or does
-// not take it; "" if none waits.
+// A Pressure is the level of a device, and why the first waiting job cannot or does not use it;
+// Code is "" if no job waits.
 type Pressure struct {
 	gpu.Level
 	Code gpu.Code
@@ -170,14 +170,14 @@ func (p *Pressure) reading() GPUReading {
 	return g
 }
 
-// readingsHead is the first line of the text.
+// readingsHead is the first line of the text form.
 type readingsHead struct {
 	Version int                `json:"version"`
 	Step    float64            `json:"step_seconds"`
 	Devices []GPUReadingDevice `json:"devices"`
 }
 
-// Text returns all of it but the last row, which is not complete unless over is set.
+// Text returns the text form. The last row is incomplete, so it is left out unless over is set.
 func (g *GPUReadings) Text(over bool) []byte {
 	text, _ := json.Marshal(readingsHead{Version, g.Step.Seconds(), g.Devices})
 	text = append(text, '\n')
@@ -189,13 +189,13 @@ func (g *GPUReadings) Text(over bool) []byte {
 	return text
 }
 
-// Line returns a row's line.
+// Line returns the row as a line of the text form.
 func (r *GPUReadingRow) Line() []byte {
 	line, _ := json.Marshal(r)
 	return append(line, '\n')
 }
 
-// ParseGPUReadings returns what a text says, as far as it can be read.
+// ParseGPUReadings parses as much of a text as it can read.
 func ParseGPUReadings(text string) *GPUReadings {
 	g, head := &GPUReadings{}, true
 	for line := range strings.Lines(text) {

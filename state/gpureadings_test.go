@@ -17,8 +17,8 @@ func level(i, used, util int) Pressure {
 	return Pressure{Level: gpu.Level{UUID: gpu.UUID(fmt.Sprint("GPU-", i)), Index: i, Used: gpu.Bytes(used) * gpu.MiB, Ours: -1, Util: util}}
 }
 
-// Readings of one step are one row; memory is its highest, and what is unknown stays so.
-func TestReadingsOfAStep(t *testing.T) {
+// Readings within one step share a row; memory is the maximum, and unknown values stay unknown.
+func TestReadingsOfOneStepShareARow(t *testing.T) {
 	var g GPUReadings
 	for i, used := range []int{100, 300, 200} {
 		g.Add(noon.Add(time.Duration(i)*time.Second), []Pressure{level(0, used, 10*i)})
@@ -29,9 +29,7 @@ func TestReadingsOfAStep(t *testing.T) {
 	}
 }
 
-// For days, whatever the number of devices, they stay within their bounds, with rows in
-// order that have not lost what stood out.
-func TestReadingsAreBounded(t *testing.T) {
+func TestReadingsStayBoundedAndKeepPeaks(t *testing.T) {
 	for gpus, hours := range map[int]int{1: 48, 8: 24, 64: 2} {
 		var g GPUReadings
 		largest := 0
@@ -69,8 +67,7 @@ func TestReadingsAreBounded(t *testing.T) {
 	}
 }
 
-// A device that joins later, a clock that was set back, and time without a run are all fine.
-func TestReadingsContinueAfterLoading(t *testing.T) {
+func TestReadingsContinueAfterReload(t *testing.T) {
 	var g GPUReadings
 	g.Add(noon, []Pressure{level(0, 1, 1)})
 	again := ParseGPUReadings(string(g.Text(true)))
@@ -86,8 +83,7 @@ func TestReadingsContinueAfterLoading(t *testing.T) {
 	}
 }
 
-// A text that was cut off anywhere gives the rows before the cut.
-func TestReadingsCutOff(t *testing.T) {
+func TestTruncatedReadingsKeepCompleteRows(t *testing.T) {
 	var g GPUReadings
 	for i := range 20 {
 		g.Add(noon.Add(time.Duration(i)*time.Minute), []Pressure{level(0, i, i)})

@@ -9,14 +9,13 @@ import (
 	"gpurun/gpu"
 )
 
-// A GPUTime adds up for how long attempts held GPUs. Time on a shared GPU counts once,
-// however many of them shared it. Each GPU has the times at which it was held: apart, in
-// order.
+// A GPUTime adds up how long attempts held GPUs. Time on a shared GPU counts once, however many
+// attempts shared it. For each GPU it keeps disjoint spans in order.
 type GPUTime map[gpu.UUID][]span
 
 type span struct{ from, to int64 } // Unix nanoseconds
 
-// Add counts an attempt that ended. It is quick if attempts come in the order of their ends.
+// Add adds an attempt that ended. It is fast if attempts are added in the order of their ends.
 func (t GPUTime) Add(ids []gpu.UUID, from, to time.Time) {
 	if !to.After(from) {
 		return
@@ -33,11 +32,11 @@ func (t GPUTime) Add(ids []gpu.UUID, from, to time.Time) {
 	}
 }
 
-// AddAttempt counts an attempt by its start and its end. On a cluster it has GPUs once it began; if only
-// their numbers are known, they are told apart by these and the node.
+// AddAttempt adds an attempt given by its start and end facts. On a cluster, an attempt holds GPUs
+// only from when it began. GPUs without a UUID are identified by node and number.
 func (t GPUTime) AddAttempt(start, end *Fact) {
 	ids, from := start.GPUUUIDs, start.Time
-	if end.Host != "" { // a cluster chose them, after the start
+	if end.Host != "" { // a cluster chose the GPUs after the start
 		ids, from = slices.Clip(end.GPUUUIDs), end.BeganAt()
 		for _, n := range end.GPUs[min(len(ids), len(end.GPUs)):] {
 			ids = append(ids, gpu.UUID(fmt.Sprintf("%s %d", end.Host, n)))
@@ -46,10 +45,10 @@ func (t GPUTime) AddAttempt(start, end *Fact) {
 	t.Add(ids, from, end.Time)
 }
 
-// Total returns the sum.
+// Total returns the total time.
 func (t GPUTime) Total() time.Duration { return t.Since(time.Unix(0, 0)) }
 
-// Since returns what of it is after some time.
+// Since returns the time after some.
 func (t GPUTime) Since(some time.Time) time.Duration {
 	var sum int64
 	for _, held := range t {

@@ -7,7 +7,7 @@ import (
 	"gpurun/gpu"
 )
 
-func TestGPUTimeSince(t *testing.T) {
+func TestGPUTimeSinceLeavesOutEarlierTime(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
 	total := GPUTime{}
 	total.Add([]gpu.UUID{"a", "b"}, at(10), at(20))
@@ -19,7 +19,7 @@ func TestGPUTimeSince(t *testing.T) {
 	}
 }
 
-func TestGPUTime(t *testing.T) {
+func TestSharedGPUTimeCountsOnce(t *testing.T) {
 	one, both := []gpu.UUID{"a"}, []gpu.UUID{"a", "b"}
 	type stay struct {
 		ids      []gpu.UUID
@@ -51,8 +51,8 @@ func TestGPUTime(t *testing.T) {
 	}
 }
 
-// Earlier versions recorded of an attempt on a cluster only for how long it ran, not when it began.
-func TestGPUTimeOfAnEarlierVersion(t *testing.T) {
+// Earlier versions recorded how long an attempt on a cluster ran, but not when it began.
+func TestGPUTimeOfLedgerWithoutBegan(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	total := GPUTime{}
 	total.AddAttempt(&Fact{Time: at}, &Fact{Time: at.Add(time.Hour), Host: "node1", GPUUUIDs: []gpu.UUID{"a"}, Seconds: 60})

@@ -8,39 +8,41 @@ import (
 	"gpurun/gpu"
 )
 
-// UseKind is what GPU time went to.
+// UseKind is a way in which GPU time was used or lost.
 type UseKind string
 
 const (
-	UseUseful  UseKind = "useful"                 // attempts that succeeded, or continued on another number of GPUs
+	UseUseful  UseKind = "useful"                 // attempts that succeeded, or continued with a different number of GPUs
 	UseRunning UseKind = "running"                // attempts that have not ended
 	UsePruned  UseKind = "pruned"                 // attempts that prune stopped
-	UseIdle    UseKind = "stalled_or_idle"        // attempts of any kind while stalled, or less than 5% busy for more than 5 minutes
+	UseIdle    UseKind = "stalled_or_idle"        // attempts of any kind while stalled, or while a GPU was less than 5% busy for over 5 minutes
 	UseFailed  UseKind = "failed_and_retried"     // attempts that failed, were stopped or had to start over
-	UseWaiting UseKind = "free_while_jobs_waited" // no one, although a job was ready to start
-	UseFree    UseKind = "free_otherwise"         // no one
+	UseWaiting UseKind = "free_while_jobs_waited" // unused, although a job was ready to start
+	UseFree    UseKind = "free_otherwise"         // unused for any other reason
 	UseOthers  UseKind = "others"                 // other users, and programs outside the run
 )
 
-// GPUUse is GPU time that went to one thing.
+// GPUUse is an amount of GPU time of one kind.
 type GPUUse struct {
 	Kind    UseKind  `json:"kind"`
-	Code    gpu.Code `json:"code"` // of waiting: why, as in waits of readings; of free: unread where no one looked, as no job waited; else ""
-	User    string   `json:"user"` // of others, if known; else ""
+	Code    gpu.Code `json:"code"` // for waiting: the reason, as in waits of readings; for free: unread where there are no readings because no job waited; else ""
+	User    string   `json:"user"` // for others, if known; else ""
 	Seconds float64  `json:"gpu_seconds"`
 }
 
-// A GPUHolding is a time, in nanoseconds since 1970, for which an attempt held GPUs, or a run could use so many.
+// A GPUHolding is a period, in nanoseconds since 1970, during which an attempt held GPUs or a run
+// could use some number of them.
 type GPUHolding struct {
 	From, To int64
 	GPUs     []gpu.UUID
-	Kind     UseKind // of the time in which it worked
-	Stalled  int64   // since when it was reported as stalled; 0 or less for never
-	Usable   int     // of a run
+	Kind     UseKind // kind of the time that was not stalled or idle
+	Stalled  int64   // when it was reported as stalled; 0 or less if never
+	Usable   int     // for a run: how many GPUs it could use
 }
 
-// GPUUses adds up where the time of all usable GPUs in some runs went, which do not overlap, and that
-// of GPUs held outside. Attempts that share a GPU share its time in equal parts.
+// GPUUses adds up how the time of all usable GPUs was used during some runs, which must not
+// overlap, and the time of GPUs held outside of runs. Attempts that share a GPU split its time
+// equally.
 func GPUUses(runs, held []GPUHolding, g *GPUReadings) (list []GPUUse, seconds float64) {
 	sums, unread, holds := map[GPUUse]int64{}, map[int]int64{}, map[gpu.UUID][]GPUHolding{}
 	for i, r := range runs {
@@ -64,7 +66,7 @@ func GPUUses(runs, held []GPUHolding, g *GPUReadings) (list []GPUUse, seconds fl
 		}
 		slices.Sort(cuts)
 		slices.SortStableFunc(held, func(x, y GPUHolding) int { return cmp.Compare(x.From, y.From) })
-		for i := range max(1, len(cuts)) - 1 { // nothing begins or ends within a piece
+		for i := range max(1, len(cuts)) - 1 { // no holding begins or ends within a piece
 			at, length := cuts[i], cuts[i+1]-cuts[i]
 			for ; len(held) > 0 && held[0].From <= at; held = held[1:] {
 				on = append(on, held[0])
@@ -108,12 +110,12 @@ func GPUUses(runs, held []GPUHolding, g *GPUReadings) (list []GPUUse, seconds fl
 	return list, seconds
 }
 
-const idleBelow, idleAfter = 5, 5 * time.Minute // a GPU that a job has counts as idle: percent, for longer
+const idleBelow, idleAfter = 5, 5 * time.Minute // a job's GPU is idle if it is below idleBelow percent busy for longer than idleAfter
 
-// Of returns the readings of a GPU by the begin of their step, in nanoseconds since 1970.
+// Of returns a GPU's readings by the start of their step, in nanoseconds since 1970.
 func (g *GPUReadings) Of(id gpu.UUID) map[int64]GPUReading {
 	d := slices.IndexFunc(g.Devices, func(d GPUReadingDevice) bool { return d.UUID == id })
-	rows, quiet := map[int64]GPUReading{}, []int64(nil) // steps one after the other in which a job hardly used it
+	rows, quiet := map[int64]GPUReading{}, []int64(nil) // quiet are consecutive steps in which a job hardly used the GPU
 	for _, row := range g.Rows {
 		if d < 0 || d >= len(row.GPUs) {
 			continue
@@ -135,7 +137,8 @@ func (g *GPUReadings) Of(id gpu.UUID) map[int64]GPUReading {
 	return rows
 }
 
-// Holding returns when the attempt held which GPUs, and what that was good for: until now if it has not ended.
+// Holding returns when the attempt held which GPUs, and the kind of that time. An open attempt
+// holds them until now.
 func (x *AttemptRecord) Holding(now time.Time) GPUHolding {
 	h, end, held := GPUHolding{Kind: UseFailed, Stalled: x.Stalled.UnixNano()}, x.Fact, GPUTime{}
 	switch {

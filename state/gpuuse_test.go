@@ -11,15 +11,15 @@ import (
 	"gpurun/gpu"
 )
 
-// minutes returns what so many minutes of one kind are.
+// minutes returns n minutes of GPU time of a kind.
 func minutes(kind UseKind, code gpu.Code, user string, n float64) GPUUse {
 	return GPUUse{kind, code, user, n * 60}
 }
 
-// minute returns noon and some minutes.
+// minute returns the Unix time n minutes after noon.
 func minute(n float64) int64 { return noon.UnixNano() + int64(n*60e9) }
 
-// readings returns rows of a minute with what f says of each GPU.
+// readings returns rows one minute apart, with the reading that f returns for each GPU.
 func readings(gpus, rows int, f func(gpu, row int) GPUReading) *GPUReadings {
 	g := &GPUReadings{Step: time.Minute}
 	for i := range gpus {
@@ -35,7 +35,7 @@ func readings(gpus, rows int, f func(gpu, row int) GPUReading) *GPUReadings {
 	return g
 }
 
-func TestGPUUses(t *testing.T) {
+func TestGPUUsesByKind(t *testing.T) {
 	util := func(v float64) *float64 { return &v }
 	hold := func(kind UseKind, from, to float64, ids ...gpu.UUID) GPUHolding {
 		return GPUHolding{GPUs: ids, From: minute(from), To: minute(to), Kind: kind}
@@ -118,8 +118,9 @@ func TestGPUUses(t *testing.T) {
 	}
 }
 
-// Whatever happened, the sums are that of all GPUs in all windows and of what was held outside, to the nanosecond.
-func TestGPUUsesSumUp(t *testing.T) {
+// Whatever happens, the uses add up to the time of all GPUs in all runs plus that of GPUs held
+// outside, to the nanosecond.
+func TestGPUUsesAddUpToAllGPUTime(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		gpus, end := 1+r.IntN(4), 40+r.IntN(60)

@@ -11,18 +11,18 @@ import (
 	"gpurun/gpu"
 )
 
-// A History is the state that results from the facts in a batch's ledgers. Only
-// Apply changes it, both while a ledger is loaded and during a run.
+// A History is the state that follows from the facts in a batch's ledgers. Only Apply changes it,
+// both when a ledger is loaded and during a run.
 //
-// It keeps only the last end of each key, and nothing else about attempts that
-// have ended, so a million jobs fit in memory.
+// It keeps only the last end of each key and nothing else about ended attempts, so a million jobs
+// fit in memory.
 type History struct {
 	Open map[string]*Attempt // by uni_id: started, not yet ended
 
-	last  map[ledgerKey]*Record // by key: its last end, if that was applied
+	last  map[ledgerKey]*Record // by key: its last end, if applied since the ledger was read
 	base  map[int]Base          // by ledger: older records
 	named map[ledgerKey]newest  // by job name; nil until Named is called
-	runs  map[int]Fact          // by ledger: the last run fact, see Ran
+	runs  map[int]Fact          // by ledger: the last run fact; see SetRun
 	overs map[int]Fact          // by ledger: how that run ended
 
 	seedGroups map[ledgerKey]*SeedGroup // by name
@@ -30,8 +30,8 @@ type History struct {
 	seq int64
 }
 
-// A Base is what one ledger had when it was read, in a form from which records are made
-// on demand: a million of them would not fit in memory.
+// A Base holds the records that one ledger had when it was read, in a form that creates each Record
+// on demand: a million Records would not fit in memory.
 type Base interface {
 	Find(key string) *Record     // a new Record on each call, or nil
 	Fact(seq int64) (Fact, bool) // the fact with this sequence number
@@ -40,27 +40,27 @@ type Base interface {
 	Len() int
 }
 
-// WhyLeftOver is the reason for a stop that affects only processes an attempt left
-// behind. It has no bearing on how the attempt ended.
+// WhyLeftOver is the reason for a stop that affects only the leftover processes of an attempt. It
+// does not change how the attempt ended.
 const WhyLeftOver = "left-over"
 
-// A ledgerKey is a key, or a name, in one ledger.
+// A ledgerKey is a key or a name within one ledger.
 type ledgerKey struct {
 	ledger int
 	text   string
 }
 
-// The newest record of a name is that of a key.
+// A newest identifies the newest record of a job name.
 type newest struct {
 	key string
 	end int64 // its EndSeq
 }
 
-// A Record is the last end of one key, with what its attempt's start says
-// of needs, inputs, log, commands (nil if the job succeeded) and GPUs.
+// A Record is the last end of one key, with data from its attempt's start: needs, inputs, log, GPUs
+// and, unless the job succeeded, commands.
 type Record struct {
 	Fact
-	Start     time.Time // zero if the ledger has no start for it (done)
+	Start     time.Time // zero if the ledger has no start for it (gpurun done)
 	StartSeq  int64     // sequence number of the start; 0 if there is none
 	EndSeq    int64     // sequence number of the end
 	Ledger    int       // index of the batch's file whose ledger has it
@@ -72,18 +72,18 @@ type Attempt struct {
 	Start      Fact
 	Seq        int64
 	Running    *Fact  // PID and its start time, once known
-	JobID      string // in the queue of a cluster, once known
+	JobID      string // in a cluster's queue, once known
 	Stop       string // why it is being stopped, or ""
-	StopReason string // in words, if there are any
-	Points     Curve  // that it has reported
-	Within     string // the cluster's job around the run that started it, as in that run's fact
+	StopReason string // the reason as text, if any
+	Points     Curve  // reported so far
+	Within     string // the cluster job that the run which started it is part of, from that run's fact
 	Ledger     int    // index of the batch's file whose ledger has it
 }
 
-// A Trace is what is left of an attempt whose start no ledger has.
+// A Trace is the remaining record of an attempt whose start is in no ledger.
 type Trace struct {
-	Began bool // some command of it began
-	Start Fact // without a Kind if nothing of it is running and nothing identifies its job
+	Began bool // at least one of its commands began
+	Start Fact // has no Kind if the attempt is not running and its job is unknown
 	Run   Fact // the machine it ran on
 }
 
@@ -95,16 +95,16 @@ func NewHistory() *History {
 	}
 }
 
-// Found sets the base of a ledger to which nothing has been applied yet. Facts after
-// the base's last line arrive through Apply; seq is that line's sequence number.
-func (h *History) Found(ledger int, b Base, seq int64) {
+// SetBase sets the base of a ledger to which no fact has been applied yet. seq is the sequence
+// number of the base's last line; later facts arrive through Apply.
+func (h *History) SetBase(ledger int, b Base, seq int64) {
 	h.base[ledger] = b
 	h.seq = max(h.seq, seq)
 }
 
-// Settle passes the records that were applied of one ledger to take, which adds them to
-// the ledger's base, and forgets them: in the order of the starts, in which the jobs will
-// be asked for again.
+// Settle moves the records applied since the ledger was read out of h: it passes them to take,
+// which adds them to the ledger's base. They come in the order of their starts, the order in which
+// jobs are usually looked up.
 func (h *History) Settle(ledger int, take func(*Record)) {
 	var records []*Record
 	for at, r := range h.last {
@@ -121,30 +121,28 @@ func (h *History) Settle(ledger int, take func(*Record)) {
 	}
 }
 
-// Ran sets the last run fact of a ledger, as its reader found it, and the fact that ended
-// that run, if there is one.
-func (h *History) Ran(ledger int, run, over Fact) { h.runs[ledger], h.overs[ledger] = run, over }
+// SetRun sets the last run fact of a ledger, and the fact that ended that run, if any.
+func (h *History) SetRun(ledger int, run, over Fact) { h.runs[ledger], h.overs[ledger] = run, over }
 
 // LastRun returns the last run fact of a ledger when it was loaded; its Kind is empty
 // if there was none.
 func (h *History) LastRun(ledger int) Fact { return h.runs[ledger] }
 
-// LastOver returns the fact that ended the last run; its Kind is empty if that was killed,
-// is alive, or was one of an older gpurun.
+// LastOver returns the fact that ended the last run. Its Kind is empty if that run was killed, is
+// alive, or belonged to an older gpurun.
 func (h *History) LastOver(ledger int) Fact { return h.overs[ledger] }
 
 // Seq returns the sequence number of the last fact applied.
 func (h *History) Seq() int64 { return h.seq }
 
-// Apply adds one fact from the ledger of a batch's file, given by index. Facts of
-// one ledger must come in order; different ledgers may be interleaved. A fact that
-// makes no sense is ignored.
+// Apply adds one fact from the ledger of a batch's file, given by index. Facts of one ledger must
+// come in order; ledgers may be interleaved. Facts that make no sense are ignored.
 func (h *History) Apply(ledger int, f Fact) {
 	h.ApplyAt(ledger, h.seq+1, f)
 }
 
-// ApplyAt is like Apply for a fact that was there before others that have been applied:
-// seq is its sequence number.
+// ApplyAt is Apply for a fact with a known sequence number, which may be lower than that of facts
+// already applied.
 func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 	h.seq = max(h.seq, seq)
 	switch f.Kind {
@@ -164,7 +162,7 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 	}
 }
 
-// apply adds a fact about an attempt that is open, unless it is nil.
+// apply adds a fact to an open attempt. A nil attempt ignores it.
 func (a *Attempt) apply(f *Fact) {
 	switch {
 	case a == nil:
@@ -175,13 +173,13 @@ func (a *Attempt) apply(f *Fact) {
 	case f.Kind == KindPoints:
 		a.Points = a.Points.Add(f.Points...)
 	case f.Kind == KindStop && (a.Stop == "" || a.Stop == WhyResize) && f.Why != WhyLeftOver:
-		// The first reason wins: its signal is the one that ended the attempt. But one that
-		// is to be resized may be stopped for good.
+		// The first reason is kept, because its signal ended the attempt. Only a resize may become
+		// a real stop.
 		a.Stop, a.StopReason = f.Why, f.Reason
 	}
 }
 
-// end records an end and drops the open attempt.
+// end records an end and removes the open attempt.
 func (h *History) end(ledger int, seq int64, f Fact) {
 	a := h.Open[f.UniID]
 	if a != nil && f.Withdrawn(&a.Start) {
@@ -205,8 +203,8 @@ func (h *History) end(ledger int, seq int64, f Fact) {
 	}
 }
 
-// NewRecord returns the record of an end with this sequence number; a is its attempt, or
-// nil if it has no start.
+// NewRecord returns the record of an end with a sequence number. a is its attempt, or nil if it has
+// no start.
 func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	if a == nil {
 		a = &Attempt{Ledger: ledger}
@@ -218,7 +216,7 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	r := &Record{Fact: f, Start: a.Start.Time, StartSeq: a.Seq, EndSeq: seq, Ledger: a.Ledger}
 	r.Key, r.Job, r.Attempt = cmp.Or(f.Key, s.Key), cmp.Or(f.Job, s.Job), cmp.Or(f.Attempt, s.Attempt)
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs, r.GPUUUIDs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs, s.GPUUUIDs
-	if f.Host != "" { // a cluster chose them, after the start
+	if f.Host != "" { // a cluster chose the GPUs after the start
 		r.GPUs, r.GPUUUIDs = f.GPUs, f.GPUUUIDs
 	}
 	r.LogFrom, r.Memory, r.Close, r.Snapshot, r.Engine = s.LogFrom, s.Memory, s.Close, s.Snapshot, s.Engine
@@ -232,8 +230,8 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 // Simulated reports whether the attempt ran on simulated GPUs.
 func (r *Record) Simulated() bool { return slices.ContainsFunc(r.GPUUUIDs, gpu.UUID.Simulated) }
 
-// Of returns a key's last record in the ledger of one of the batch's files, or nil.
-// Files in different folders may contain identical jobs, which count separately.
+// Of returns a key's last record in the ledger of one of the batch's files, or nil. Identical jobs
+// in files of different folders have separate records.
 func (h *History) Of(ledger int, key string) *Record {
 	if r := h.last[ledgerKey{ledger, key}]; r != nil {
 		return r
@@ -244,8 +242,8 @@ func (h *History) Of(ledger int, key string) *Record {
 	return nil
 }
 
-// StartOf returns the whole start of the attempt that ended with r, if r was there when its
-// ledger was read. A Record has only part of it.
+// StartOf returns the complete start of the attempt that ended with r, of which a Record keeps only
+// part. It works only for records that were in the ledger when it was read.
 func (h *History) StartOf(r *Record) (f Fact, ok bool) {
 	if b := h.base[r.Ledger]; b != nil && r.StartSeq > 0 {
 		f, ok = b.Fact(r.StartSeq)
@@ -253,8 +251,8 @@ func (h *History) StartOf(r *Record) (f Fact, ok bool) {
 	return f, ok && f.Kind == KindStart && f.UniID == r.UniID
 }
 
-// MetricsOf returns the metrics of the attempt that ended with r, if r was there when its
-// ledger was read. A Record does without them.
+// MetricsOf returns the metrics of the attempt that ended with r, which a Record leaves out. It
+// works only for records that were in the ledger when it was read.
 func (h *History) MetricsOf(r *Record) map[string]any {
 	if b := h.base[r.Ledger]; b != nil {
 		if f, ok := b.Fact(r.EndSeq); ok && f.Kind == KindEnd && f.UniID == r.UniID {
@@ -264,12 +262,12 @@ func (h *History) MetricsOf(r *Record) map[string]any {
 	return nil
 }
 
-// A Plain is when the last end of a key was, in nanoseconds since 1970, if that was a success that
-// counts, by an attempt whose job has no needs; or 0.
+// A Plain is the time of a key's last end, in nanoseconds since 1970, if that end is a valid
+// success of a job without needs; else 0.
 type Plain int64
 
-// Plain reads no record, which makes it the fast path for large batches that are up to date. 0 is
-// inconclusive: ask Of. The key has 32 hex digits.
+// Plain is the fast path for large batches that are up to date, because it reads no record. 0 means
+// unknown: use Of. The key has 32 hex digits.
 func (h *History) Plain(ledger int, key [16]byte) Plain {
 	b := h.base[ledger]
 	if b == nil || len(h.last) > 0 && h.last[ledgerKey{ledger, hex.EncodeToString(key[:])}] != nil {
@@ -278,7 +276,7 @@ func (h *History) Plain(ledger int, key [16]byte) Plain {
 	return b.Plain(key)
 }
 
-// Plain returns when r ended if that is all that is to be known of it.
+// Plain returns when r ended, if that is all that a caller needs to know about it.
 func (r *Record) Plain() Plain {
 	if r.State != Succeeded || r.Forgotten || r.Simulated() || r.Needs != "" || r.By != "" {
 		return 0
@@ -314,9 +312,9 @@ func (h *History) Records() iter.Seq[*Record] {
 	}
 }
 
-// Named returns the newest record of a job name in one ledger, whatever its key, or
-// nil. A job with history under its name but not under its key has been changed. The
-// index is built on first use, since a batch that is up to date never needs it.
+// Named returns the newest record of a job name in one ledger, whatever its key, or nil. If a name
+// has history but the job's key has none, the job has changed. The index is built on first use,
+// because a batch that is up to date never needs it.
 func (h *History) Named(ledger int, name string) *Record {
 	if h.named == nil {
 		h.named = map[ledgerKey]newest{}
@@ -347,8 +345,8 @@ func (h *History) Attempts() []*Attempt {
 	return open
 }
 
-// NewerThan reports whether r ended after other began: by line order if both are in
-// one ledger, else by time.
+// NewerThan reports whether r ended after other started: by line number if both are in one ledger,
+// else by time.
 func (r *Record) NewerThan(other *Record) bool {
 	if other.StartSeq > 0 && r.Ledger == other.Ledger {
 		return r.EndSeq > other.StartSeq

@@ -17,7 +17,7 @@ import (
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// at sets a fact's time, in seconds after t0.
+// at returns f with its time set to sec seconds after t0.
 func at(sec int, f Fact) Fact {
 	f.Time = t0.Add(time.Duration(sec) * time.Second)
 	return f
@@ -37,8 +37,9 @@ func fold(facts ...Fact) *History {
 	return h
 }
 
-// What left the queue of a cluster before it began leaves its job as it was; what had begun was interrupted.
-func TestWithdrawnAttemptCountsForNothing(t *testing.T) {
+// An attempt withdrawn from a cluster's queue leaves its job unchanged; one that had begun was
+// interrupted.
+func TestWithdrawnAttemptLeavesJobUnchanged(t *testing.T) {
 	for began, want := range map[bool]Phase{false: Failed, true: Interrupted} {
 		again, end := started("k", "train", "u2"), ended("u2", Interrupted)
 		again.Engine, end.Why = "slurm", WhyInterrupted
@@ -85,7 +86,7 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 	}
 }
 
-func TestHistoryDoneAndForget(t *testing.T) {
+func TestForgetInvalidatesTheLastSuccess(t *testing.T) {
 	h := fold(
 		Fact{Kind: KindEnd, Key: "k", Job: "train", State: Succeeded, By: "done"},
 		Fact{Kind: KindForget, Key: "other"},
@@ -103,7 +104,7 @@ func TestHistoryDoneAndForget(t *testing.T) {
 	}
 }
 
-func TestHistoryFilesWithTheSameKey(t *testing.T) {
+func TestSameKeyInTwoLedgersIsSeparate(t *testing.T) {
 	h := NewHistory()
 	h.Apply(0, ended2("k", "a", Succeeded))
 	h.Apply(1, ended2("k", "b", Failed))
@@ -123,7 +124,7 @@ func ended2(key, job string, p Phase) Fact {
 	return Fact{Kind: KindEnd, Key: key, Job: job, State: p}
 }
 
-func TestHistoryNamed(t *testing.T) {
+func TestNamedReturnsTheNewestRecord(t *testing.T) {
 	h := fold(ended2("k1", "train", Succeeded), ended2("k2", "train", Failed), ended2("k3", "eval", Failed))
 	if got := h.Named(0, "train"); got == nil || got.Key != "k2" {
 		t.Errorf("got %+v, want the newer of the two", got)
@@ -137,7 +138,7 @@ func TestHistoryNamed(t *testing.T) {
 	}
 }
 
-func TestNewerThan(t *testing.T) {
+func TestNewerThanComparesEndWithStart(t *testing.T) {
 	h := fold(started("need", "need", "u1"), started("job", "job", "u2"), ended("u2", Succeeded), ended("u1", Succeeded))
 	need, job := h.Of(0, "need"), h.Of(0, "job")
 	if !need.NewerThan(job) {
@@ -155,7 +156,7 @@ func TestNewerThan(t *testing.T) {
 	}
 }
 
-func TestAttemptsInOrder(t *testing.T) {
+func TestAttemptsAreInStartOrder(t *testing.T) {
 	h := NewHistory()
 	for i := range 50 {
 		h.Apply(0, started(fmt.Sprint(i), "j", fmt.Sprint("u", i)))
@@ -167,8 +168,7 @@ func TestAttemptsInOrder(t *testing.T) {
 	}
 }
 
-// FuzzApply feeds arbitrary facts: nothing may panic, and no attempt may be both open
-// and ended.
+// FuzzApply applies arbitrary facts. It must not panic, and no attempt may be both open and ended.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte(`[{"kind":"start","uni_id":"u","key":"k"},{"kind":"end","uni_id":"u","state":"succeeded"}]`))
 	f.Add([]byte(`[{"kind":"end"},{"kind":"forget","key":"k"},{"kind":"running","uni_id":"x"},{"kind":"end","key":"k"}]`))
@@ -193,10 +193,10 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// packedAway is a base that keeps plain records.
-type packedAway map[string]*Record
+// mapBase is a Base that keeps plain records.
+type mapBase map[string]*Record
 
-func (b packedAway) Find(key string) *Record {
+func (b mapBase) Find(key string) *Record {
 	if r := b[key]; r != nil {
 		c := *r
 		return &c
@@ -204,21 +204,21 @@ func (b packedAway) Find(key string) *Record {
 	return nil
 }
 
-func (b packedAway) Fact(int64) (f Fact, ok bool) { return f, false }
+func (b mapBase) Fact(int64) (f Fact, ok bool) { return f, false }
 
-func (b packedAway) Plain(key [16]byte) Plain {
+func (b mapBase) Plain(key [16]byte) Plain {
 	if r := b[hex.EncodeToString(key[:])]; r != nil {
 		return r.Plain()
 	}
 	return 0
 }
 
-func (b packedAway) All() iter.Seq[*Record] { return maps.Values(b) }
-func (b packedAway) Len() int               { return len(b) }
+func (b mapBase) All() iter.Seq[*Record] { return maps.Values(b) }
+func (b mapBase) Len() int               { return len(b) }
 
-// baseOf returns a base of a ledger's records in a history.
+// baseOf returns a Base with a history's records of one ledger.
 func baseOf(h *History, ledger int) Base {
-	b := packedAway{}
+	b := mapBase{}
 	for r := range h.Records() {
 		if r.Ledger == ledger {
 			b[r.Key] = r
@@ -227,9 +227,7 @@ func baseOf(h *History, ledger int) Base {
 	return b
 }
 
-// What was read from a base and what has been applied since add up to the same as if all
-// of it had been applied.
-func TestBaseChangesNothing(t *testing.T) {
+func TestBasePlusAppliedFactsEqualsAllFacts(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		want, before, got := NewHistory(), NewHistory(), NewHistory()
@@ -248,7 +246,7 @@ func TestBaseChangesNothing(t *testing.T) {
 			}
 			if i == cut {
 				for ledger := range ledgers {
-					got.Found(ledger, baseOf(before, ledger), before.Seq())
+					got.SetBase(ledger, baseOf(before, ledger), before.Seq())
 				}
 			}
 			got.Apply(ledger, f)
@@ -281,8 +279,8 @@ func TestBaseChangesNothing(t *testing.T) {
 	}
 }
 
-// A success that is taken over has the GPUs that it ran on, whoever chose them.
-func TestTakenOverGPUs(t *testing.T) {
+// A success copied from another ledger has the GPUs that it ran on, even if a cluster chose them.
+func TestTakenOverKeepsGPUsChosenByACluster(t *testing.T) {
 	for name, c := range map[string]struct{ start, end Fact }{
 		"here":    {Fact{Kind: KindStart, GPUs: []int{2}, GPUUUIDs: []gpu.UUID{"GPU-2"}}, Fact{}},
 		"cluster": {Fact{Kind: KindStart, Engine: "slurm"}, Fact{Host: "node1", GPUs: []int{2}, GPUUUIDs: []gpu.UUID{"GPU-2"}}},

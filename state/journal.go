@@ -2,27 +2,28 @@ package state
 
 import "bytes"
 
-// A Slot is the place of an attempt's record in a journal. A run has one journal for the attempts of
-// a job file, and so makes no file for each of them. Slots have one size, and are overwritten: a
-// record that was made can be replaced on a full disk, too. When the end of an attempt is on disk,
-// another one gets its slot.
+// A Slot is the position of an attempt's record in a journal. A run has one journal for all
+// attempts of a job file, so it does not create a file for each. Slots have a fixed size and are
+// overwritten in place, so a record can be replaced even on a full disk. Once the end of an attempt
+// is on disk, another attempt can use its slot.
 type Slot struct {
-	Journal string // "" for a file of the attempt's own, in its folder: on a cluster each node writes its own
+	Journal string // "" for a file in the attempt's own folder: on a cluster, each node writes its own
 	N       int
 }
 
 const (
 	// SlotSize is the length of a record.
 	SlotSize = 4096
-	// JournalSuffix ends the name of a journal.
+	// JournalSuffix is the suffix of a journal's file name.
 	JournalSuffix = ".journal"
-	// ResultSuffix ends the name of the file that GPURUN_RESULT names, next to an attempt's folder.
+	// ResultSuffix is the suffix of the file named by GPURUN_RESULT, next to an attempt's folder.
 	ResultSuffix = ".result"
-	// VoidSuffix ends the name of a file that keeps what has not begun of an attempt from beginning.
+	// VoidSuffix is the suffix of a file that prevents an attempt from beginning if it has not
+	// begun yet.
 	VoidSuffix = ".void"
 )
 
-// Slots returns the slots of the attempts that a journal names, by uni_id.
+// Slots returns the slots of all attempts in a journal, by uni_id.
 func Slots(journal []byte) map[string]int {
 	slots := map[string]int{}
 	for n := 0; len(journal) > 0; n++ {

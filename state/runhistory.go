@@ -6,40 +6,41 @@ import (
 	"time"
 )
 
-// RunHistory has every run and every attempt that the facts of some ledgers tell of. A History
-// has only the last end of each job. Facts must be added in the order of their ledger.
+// RunHistory has every run and every attempt in some ledgers, whereas a History has only the last
+// end of each job. Facts of a ledger must be added in order.
 type RunHistory struct {
 	Runs     []*PastRun
-	Attempts []*AttemptRecord // in the order of their ends; those that are open last
+	Attempts []*AttemptRecord // in the order of their ends; open ones last
 
 	open   map[string]*AttemptRecord
 	latest map[int]*PastRun // by ledger
 }
 
-// A PastRun is one run: of several files, that of all of them.
+// A PastRun is one run, of all its files.
 type PastRun struct {
-	Run, Over Fact      // Over has no Kind if nothing says how the run ended
+	Run, Over Fact      // Over has no Kind if the run was killed or is alive
 	Last      time.Time // of its last fact
 	Lost      []Loss
-	Starts    int // attempts that it started
-	Retries   int // starts of jobs that it had started before
+	Starts    int // number of attempts that it started
+	Retries   int // number of starts of jobs that it had started before
 
 	tried map[ledgerKey]bool
-	in    map[int]bool // ledgers
+	in    map[int]bool // ledgers that have it
 }
 
-// An AttemptRecord is one attempt, with the run that started it and the one that recorded its end.
+// An AttemptRecord is one attempt, with the run that started it and the run that recorded its end.
 type AttemptRecord struct {
 	Record
-	Open            *Attempt  // while it has not ended
-	Began, Recorded *PastRun  // nil if no fact tells
+	Open            *Attempt  // set until the attempt ends
+	Began, Recorded *PastRun  // nil if unknown
 	Stalled         time.Time // when it was first reported as stalled
 }
 
-// together is how close the beginnings of a run are in the ledgers of its files.
+// together is the maximum time between the run facts that one run writes to the ledgers of its
+// files.
 const together = time.Second
 
-// Add adds a fact of the ledger of a batch's file, given by index.
+// Add adds a fact from the ledger of a batch's file, given by index.
 func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 	if a.open == nil {
 		a.open, a.latest = map[string]*AttemptRecord{}, map[int]*PastRun{}
@@ -81,7 +82,7 @@ func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 	}
 }
 
-// run begins a run, unless another ledger has it already.
+// run adds a run, unless another ledger already has it.
 func (a *RunHistory) run(ledger int, f Fact) {
 	var same *PastRun
 	apart := func(e *PastRun) time.Duration { return f.Time.Sub(e.Run.Time).Abs() }
@@ -97,8 +98,8 @@ func (a *RunHistory) run(ledger int, f Fact) {
 	same.in[ledger], a.latest[ledger] = true, same
 }
 
-// end records the end of an attempt, or of a job that never started. What a person marked
-// as done is no attempt, and what was taken over is one of another ledger.
+// end records the end of an attempt, or of a job that never started. It skips jobs that a user
+// marked as done, and successes copied from another ledger.
 func (a *RunHistory) end(ledger int, seq int64, f Fact, e *PastRun) {
 	if f.By != "" || f.From != "" {
 		return
@@ -110,13 +111,13 @@ func (a *RunHistory) end(ledger int, seq int64, f Fact, e *PastRun) {
 	delete(a.open, f.UniID)
 	x.Record = *NewRecord(ledger, seq, f, x.Open)
 	x.Open, x.Recorded, x.Metrics = nil, e, f.Metrics
-	if e != nil { // an attempt of an earlier run counts as tried by the one that saw its end
+	if e != nil { // an attempt of an earlier run counts for the run that recorded its end
 		e.tried[ledgerKey{ledger, x.Key}] = true
 	}
 	a.Attempts = append(a.Attempts, x)
 }
 
-// Clone returns a copy of the history so far, to which more may be added, as to a.
+// Clone returns a copy of the history so far, which is independent of facts added to a later.
 func (a *RunHistory) Clone() RunHistory {
 	c := RunHistory{Runs: slices.Clone(a.Runs), Attempts: slices.Clone(a.Attempts), open: map[string]*AttemptRecord{}, latest: a.latest}
 	for id, x := range a.open {
@@ -126,8 +127,8 @@ func (a *RunHistory) Clone() RunHistory {
 	return c
 }
 
-// Close adds the attempts that are still open, in the order of their starts, and sorts the
-// others by their ends: those of several ledgers were added one after the other.
+// Close adds the attempts that are still open, in the order of their starts. It sorts the others by
+// their ends, because ledgers were added one after another.
 func (a *RunHistory) Close() {
 	slices.SortStableFunc(a.Attempts, func(x, y *AttemptRecord) int { return x.Time.Compare(y.Time) })
 	slices.SortStableFunc(a.Runs, func(x, y *PastRun) int { return x.Run.Time.Compare(y.Run.Time) })
@@ -142,7 +143,7 @@ func (a *RunHistory) Close() {
 	a.Attempts = append(a.Attempts, open...)
 }
 
-// GPUSeconds adds up for how long some attempts that ended held GPUs.
+// GPUSeconds returns for how long some attempts that ended held GPUs.
 func GPUSeconds(attempts []*AttemptRecord) float64 {
 	t := GPUTime{}
 	for _, x := range attempts {

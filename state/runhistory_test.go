@@ -7,7 +7,7 @@ import (
 	"gpurun/gpu"
 )
 
-func TestRunHistory(t *testing.T) {
+func TestRunHistoryOfSeveralLedgers(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(1000, 0).Add(time.Duration(s) * time.Second) }
 	code := 1
 	var a RunHistory
@@ -64,7 +64,7 @@ func TestRunHistory(t *testing.T) {
 	if open := a.Attempts[4]; open.Open == nil || open.Job != "b" {
 		t.Errorf("what has not ended: %+v", open)
 	}
-	if got := GPUSeconds(a.Attempts); got != 21 { // from 1 to 22: a and b shared the GPU
+	if got := GPUSeconds(a.Attempts); got != 21 { // from 1 to 22: a and b share the GPU
 		t.Errorf("%v GPU seconds, want 21", got)
 	}
 }

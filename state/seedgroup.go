@@ -11,31 +11,31 @@ import (
 	"gpurun/gpu"
 )
 
-// A SeedGroup is what the ends of jobs that differ only in their seeds say of the next.
+// A SeedGroup summarizes the ended jobs that differ only in their seeds, to predict the next ones.
 type SeedGroup struct {
 	Name    string
-	Ended   int64       // of the last end, Unix time
-	Seconds []float32   // that the last successes took, oldest first
-	Peaks   []gpu.Bytes // of GPU memory on one device, those that say something
-	Short   gpu.Bytes   // the most that was promised to one that ran out of memory
-	Hogs    int         // successes that took nearly all of a GPU because they were alone there
+	Ended   int64       // Unix time of the last end
+	Seconds []float32   // durations of the last successes, oldest first
+	Peaks   []gpu.Bytes // peak GPU memory on one device, where the readings are meaningful
+	Short   gpu.Bytes   // the most memory reserved for a job of the group that ran out of it
+	Hogs    int         // successes that filled nearly a whole GPU because they were alone on it
 }
 
-// How much is remembered: what the last of a group took, and the groups that ended last.
-// A batch whose jobs all differ must not make the history large.
+// These limit what is kept: the last successes of a group, and the groups that ended last. A batch
+// whose jobs all differ must not make the history large.
 const (
 	keptOfGroup = 20
 	keptGroups  = 2048
 )
 
-// How much it takes to learn the memory of a group: jobs, and readings of each, as a
-// short job may have been read before it took the most.
+// The memory of a group is known after this many jobs with this many readings each. A short job may
+// end before a reading shows its peak.
 const (
 	LearnFrom     = 3
 	learnReadings = 3
 )
 
-// SeedGroupName names a group in facts, apart from others that ran on simulated GPUs.
+// SeedGroupName returns a group's name in facts. Jobs on simulated GPUs have groups of their own.
 func SeedGroupName(hash uint64, simulated bool) string {
 	if simulated {
 		return fmt.Sprintf("%016x sim", hash)
@@ -43,15 +43,15 @@ func SeedGroupName(hash uint64, simulated bool) string {
 	return fmt.Sprintf("%016x", hash)
 }
 
-// addToSeedGroup adds an end to its group.
+// addToSeedGroup adds an attempt's end to its group.
 func (h *History) addToSeedGroup(ledger int, start, end *Fact) {
-	short := end.ErrorType == ErrOOM && end.Uncharged == "" && start.Memory > 0 // and nobody else is to blame
+	short := end.ErrorType == ErrOOM && end.Uncharged == "" && start.Memory > 0 // no other process is to blame
 	if start.SeedGroup == "" || !short && (end.State != Succeeded || end.Seconds <= 0) {
 		return
 	}
 	f := h.seedGroups[ledgerKey{ledger, start.SeedGroup}]
 	if f == nil {
-		f = &SeedGroup{Name: strings.Clone(start.SeedGroup)} // the rest of the ledger's line is not kept
+		f = &SeedGroup{Name: strings.Clone(start.SeedGroup)} // cloned to release the rest of the ledger's line
 		h.seedGroups[ledgerKey{ledger, f.Name}] = f
 	}
 	f.Ended = end.Time.Unix()
@@ -62,7 +62,7 @@ func (h *History) addToSeedGroup(ledger int, start, end *Fact) {
 		return
 	case end.Preallocated:
 		f.Hogs++
-	case end.PeakMemory == start.Memory: // it took what it was told, as jobs on simulated GPUs do
+	case end.PeakMemory == start.Memory: // it reported exactly what it was granted, as jobs on simulated GPUs do
 	case end.PeakMemory > 0 && end.PeakReadings >= learnReadings:
 		f.Peaks = last(append(f.Peaks, end.PeakMemory))
 	}
@@ -73,7 +73,7 @@ func last[T any](list []T) []T {
 	return slices.Delete(list, 0, max(0, len(list)-keptOfGroup))
 }
 
-// forgetSeedGroups forgets those that ended first, once there are twice too many.
+// forgetSeedGroups drops the groups that ended first, once there are twice too many.
 func (h *History) forgetSeedGroups() {
 	if len(h.seedGroups) <= 2*keptGroups {
 		return
@@ -91,12 +91,12 @@ func (h *History) forgetSeedGroups() {
 	}
 }
 
-// SeedGroup returns what is known of a group in one ledger, or nil.
+// SeedGroup returns a group in one ledger, or nil.
 func (h *History) SeedGroup(ledger int, name string) *SeedGroup {
 	return h.seedGroups[ledgerKey{ledger, name}]
 }
 
-// SeedGroups returns what is known of all groups in one ledger, the last that ended first.
+// SeedGroups returns all groups in one ledger, the last that ended first.
 func (h *History) SeedGroups(ledger int) []SeedGroup {
 	var all []SeedGroup
 	for at, f := range h.seedGroups {
@@ -110,15 +110,15 @@ func (h *History) SeedGroups(ledger int) []SeedGroup {
 	return all
 }
 
-// SetSeedGroups sets what a ledger's index knows of groups.
+// SetSeedGroups sets the groups that a ledger's index contains.
 func (h *History) SetSeedGroups(ledger int, groups []SeedGroup) {
 	for i := range groups {
 		h.seedGroups[ledgerKey{ledger, groups[i].Name}] = &groups[i]
 	}
 }
 
-// Took returns how long a job of the group takes: the median, and what nine of ten do not
-// exceed; 0 if that is unknown.
+// Took returns how long jobs of the group take: the median and the 90th percentile, or 0 if
+// unknown.
 func (f *SeedGroup) Took() (median, most time.Duration) {
 	if f == nil {
 		return 0, 0
@@ -126,8 +126,7 @@ func (f *SeedGroup) Took() (median, most time.Duration) {
 	return Quantile(f.Seconds, 0.5), Quantile(f.Seconds, 0.9)
 }
 
-// Quantile returns the least of some durations in seconds that a part of them does not
-// exceed; 0 for none.
+// Quantile returns a quantile of some durations in seconds; 0 if there are none.
 func Quantile(seconds []float32, part float64) time.Duration {
 	if len(seconds) == 0 {
 		return 0
@@ -138,7 +137,7 @@ func Quantile(seconds []float32, part float64) time.Duration {
 }
 
 // Memory returns the memory to reserve on each GPU for a job of the group, and the number of runs
-// it is based on; 0 if there are too few.
+// this is based on; 0 if there are too few.
 func (f *SeedGroup) Memory() (memory gpu.Bytes, runs int) {
 	if f == nil || len(f.Peaks) < LearnFrom {
 		return 0, 0

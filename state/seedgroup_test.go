@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu"
 )
 
-// ran applies an attempt of a group to a history.
+// ran adds an attempt of a group to a history.
 func ran(h *History, n int, group string, start, end Fact) {
 	uni, at := fmt.Sprint("u", n), time.Unix(int64(1000+n), 0)
 	start.Kind, start.Time, start.UniID, start.Key, start.SeedGroup = KindStart, at, uni, fmt.Sprint("k", n), group
@@ -18,8 +18,7 @@ func ran(h *History, n int, group string, start, end Fact) {
 	h.Apply(0, end)
 }
 
-// The last 20 successes of a group count, and the memory of those that were read often
-// enough.
+// Only the last 20 successes of a group count, and for memory only those with enough readings.
 func TestSeedGroupKeepsTheLastSuccesses(t *testing.T) {
 	h, name := NewHistory(), SeedGroupName(7, false)
 	for i := range 30 {
@@ -53,9 +52,7 @@ func TestSeedGroupKeepsTheLastSuccesses(t *testing.T) {
 	}
 }
 
-// A batch in which all jobs differ does not make the history large; the groups that ended
-// last stay.
-func TestOldSeedGroupsAreForgotten(t *testing.T) {
+func TestOldestSeedGroupsAreForgotten(t *testing.T) {
 	h := NewHistory()
 	for i := range 10 * keptGroups {
 		ran(h, i, SeedGroupName(uint64(i), false), Fact{}, Fact{State: Succeeded, Seconds: 1})

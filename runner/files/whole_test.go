@@ -66,7 +66,7 @@ func TestRecordsThatEvidenceReads(t *testing.T) {
 				}
 			}
 			h := state.NewHistory()
-			h.Found(0, indexed{ended, &asked}, 0)
+			h.SetBase(0, indexed{ended, &asked}, 0)
 			if got := Evidence(b, h, sched.Options{}); len(got) > 0 || asked != c.asked {
 				t.Errorf("%d records were read, want %d; %v", asked, c.asked, got)
 			}

@@ -189,7 +189,7 @@ func TestUnchargedIsPending(t *testing.T) {
 	w.job("a", "true", jobspec.Spec{}, "")
 	for uncharged, want := range map[string]state.Phase{"": state.Failed, "GPU 0 may be at fault": state.Pending} {
 		h := state.NewHistory()
-		h.Ran(0, state.Fact{Kind: state.KindRun, Time: w.now.Wall}, state.Fact{})
+		h.SetRun(0, state.Fact{Kind: state.KindRun, Time: w.now.Wall}, state.Fact{})
 		h.Apply(0, state.Fact{Kind: state.KindEnd, Time: w.now.Wall, Job: "a", Key: w.b.Jobs[0].Key.String(), State: state.Failed, Uncharged: uncharged})
 		if got := Phases(w.b, h)[0]; got != want {
 			t.Errorf("uncharged %q: %s, want %s", uncharged, got, want)

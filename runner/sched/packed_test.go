@@ -47,7 +47,7 @@ func (w *world) checkPacked() {
 				b[r.Key] = r
 			}
 		}
-		h.Found(i, b, all.Seq())
+		h.SetBase(i, b, all.Seq())
 	}
 	other := w.new(h)
 	for id := range w.b.Jobs {

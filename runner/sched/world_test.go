@@ -249,7 +249,7 @@ func (w *world) checkPhases() {
 		h.Apply(r.File, r.Fact)
 	}
 	for i := range w.b.Files {
-		h.Ran(i, state.Fact{Kind: state.KindRun, Time: began}, state.Fact{})
+		h.SetRun(i, state.Fact{Kind: state.KindRun, Time: began}, state.Fact{})
 	}
 	for id, after := range Phases(w.b, h) {
 		if was := w.core.Phase(id); w.opts.Selected == nil && was != "" && was.Ended() && after != was {

@@ -1,6 +1,6 @@
-// Package control lets other commands reach a live run: a socket in the batch's folder,
-// with one request and one reply per connection, for processes of the same user only. It
-// defines the requests, not what they do.
+// Package control lets commands talk to a live run over a socket in the batch's folder. Each
+// connection carries one request and one reply, and only processes of the same user may connect.
+// The package defines the requests; the run carries them out.
 package control
 
 import (
@@ -23,58 +23,58 @@ import (
 
 // The operations of a Request.
 const (
-	OpStatus  = "status"   // the run's Status, and the state of Jobs
-	OpStop    = "stop"     // Jobs, or the whole run if there are none
-	OpStopGPU = "stop-gpu" // the jobs on GPU; do not use it again
-	OpDrain   = "drain"    // start nothing more
-	OpForget  = "forget"   // Jobs: their last success no longer counts
+	OpStatus  = "status"   // the run's Status, and the state of each of Jobs
+	OpStop    = "stop"     // Jobs, or the whole run if Jobs is empty
+	OpStopGPU = "stop-gpu" // the jobs on GPU, and use that GPU no more
+	OpDrain   = "drain"    // start no more jobs
+	OpForget  = "forget"   // Jobs: ignore their last success
 	OpDone    = "done"     // Jobs: record them as succeeded without running them
-	OpPause   = "pause"    // start none of Jobs, or nothing at all if there are none
+	OpPause   = "pause"    // start none of Jobs, or no job at all if Jobs is empty
 	OpResume  = "resume"   // undo a pause
-	OpRetry   = "retry"    // Jobs: run the failed ones again, immediately
+	OpRetry   = "retry"    // Jobs: rerun the failed ones immediately
 	OpWait    = "wait"     // the state of Jobs, which may be globs
 	OpReload  = "reload"   // read the job files again
-	OpSet     = "set"      // Set: settings, or with Jobs keys of theirs
+	OpSet     = "set"      // Set: settings of the run, or keys of Jobs
 )
 
 // A Request is a command's request to a live run.
 type Request struct {
 	Op   string   `json:"op"`
-	Jobs []string `json:"jobs,omitempty"` // names or globs; status: names
-	File string   `json:"file,omitempty"` // status: the job file of Jobs, links resolved; "" for all
+	Jobs []string `json:"jobs,omitempty"` // names or globs; only names for status
+	File string   `json:"file,omitempty"` // status: the job file of Jobs, symlinks resolved; "" for all files
 	GPU  int      `json:"gpu,omitempty"`  // index
 
-	Whole bool `json:"whole,omitempty"` // status: of all jobs
+	Whole bool `json:"whole,omitempty"` // status: include all jobs
 
-	Without bool         `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
-	Facts   []state.Fact `json:"facts,omitempty"`           // done: of File, the successes to record
+	Without bool         `json:"without_outputs,omitempty"` // done: record Jobs even if their outputs are missing
+	Facts   []state.Fact `json:"facts,omitempty"`           // done: the successes to record, all from File
 
-	Set map[string]string `json:"set,omitempty"` // by setting
+	Set map[string]string `json:"set,omitempty"` // value by setting or key
 }
 
 // A Reply is the run's answer to a Request.
 type Reply struct {
 	Err          string         `json:"err,omitempty"`     // why the request failed, or ""
-	Refused      bool           `json:"refused,omitempty"` // with Err: the request is right, but the run cannot carry it out
-	Lines        []string       `json:"lines,omitempty"`   // with Err: the mistakes in the job files
-	Said         []string       `json:"said,omitempty"`    // what has become of the request, if it is not about jobs
-	Done         []string       `json:"done,omitempty"`    // names of the jobs that the request reached
-	Kept         []Kept         `json:"kept,omitempty"`    // those that it left alone
-	PID          int            `json:"pid,omitempty"`     // of the runner
-	Silent       []string       `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
-	Jobs         []schema.Job   `json:"jobs,omitempty"`    // status, wait: those in the request
-	Status       *schema.Status `json:"status,omitempty"`  // without Whole, Jobs are those that are running or queued, and the next retries
-	StatusGroups []StatusGroup  `json:"crowds,omitempty"`  // with Status: jobs without an attempt; Do adds them to it
+	Refused      bool           `json:"refused,omitempty"` // with Err: the request is valid, but the run cannot carry it out
+	Lines        []string       `json:"lines,omitempty"`   // with Err: the errors in the job files
+	Said         []string       `json:"said,omitempty"`    // what the request did, if it is not about jobs
+	Done         []string       `json:"done,omitempty"`    // names of the jobs that the request changed
+	Kept         []Kept         `json:"kept,omitempty"`    // jobs left unchanged
+	PID          int            `json:"pid,omitempty"`     // the runner's
+	Silent       []string       `json:"silent,omitempty"`  // keepers that do not answer, so their jobs cannot be stopped
+	Jobs         []schema.Job   `json:"jobs,omitempty"`    // status, wait: the jobs in the request
+	Status       *schema.Status `json:"status,omitempty"`  // unless Whole is set, Jobs lists only running and queued jobs and the next retries
+	StatusGroups []StatusGroup  `json:"crowds,omitempty"`  // with Status: jobs without an attempt; Do merges them into it
 }
 
 // Kept lists jobs that a request left unchanged, with the reason.
 type Kept struct {
 	Why     string   `json:"why"`
 	Jobs    []string `json:"jobs"`
-	Refused bool     `json:"refused,omitempty"` // the request cannot be carried out for them
+	Refused bool     `json:"refused,omitempty"` // the run cannot carry out the request for these jobs
 }
 
-// Keep records why a job is left alone.
+// Keep records why the request leaves a job unchanged.
 func (r *Reply) Keep(why, job string) {
 	for i := range r.Kept {
 		if r.Kept[i].Why == why && !r.Kept[i].Refused {
@@ -85,7 +85,7 @@ func (r *Reply) Keep(why, job string) {
 	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}})
 }
 
-// Refuse records why the request cannot be carried out for a job.
+// Refuse records why the run cannot carry out the request for a job.
 func (r *Reply) Refuse(why, job string) {
 	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}, Refused: true})
 }
@@ -95,17 +95,17 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// ErrNoRun means that no run is alive.
+// ErrNoRun means that the batch has no live run.
 var ErrNoRun = errors.New("no run is alive")
 
 const (
 	maxRequest = 1 << 20
-	maxReply   = 1 << 30          // of a run with a million jobs
-	patience   = 10 * time.Second // for each side to answer the other
+	maxReply   = 1 << 30          // fits a run with a million jobs
+	patience   = 10 * time.Second // how long each side waits for the other
 )
 
-// Do sends one request to the run whose folder is dir, and waits for the reply. It
-// returns ErrNoRun if no run is listening.
+// Do sends one request to the run in the batch folder dir and waits for the reply. It returns
+// ErrNoRun if no run is listening.
 func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	c, err := dial(ctx, dir)
 	if err != nil {
@@ -116,16 +116,16 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	defer stop()
 	reply, err := talk(c, dir, r)
 	if err != nil && errors.Is(err, net.ErrClosed) {
-		err = cmp.Or(context.Cause(ctx), err) // the end of ctx closed the connection
+		err = cmp.Or(context.Cause(ctx), err) // the connection was closed because ctx ended
 	}
 	return reply, err
 }
 
-// dial connects to the run, wherever it listens.
+// dial connects to the run on whichever of its socket paths it listens.
 func dial(ctx context.Context, dir string) (net.Conn, error) {
 	own := filepath.Join(dir, socketName)
 	var failed error
-	for _, path := range append([]string{own}, elsewhere(dir)...) {
+	for _, path := range append([]string{own}, fallbackPaths(dir)...) {
 		var c net.Conn
 		err := host.ShortPath(path, func(name string) (err error) {
 			c, err = new(net.Dialer).DialContext(ctx, "unix", name)
@@ -147,13 +147,13 @@ func dial(ctx context.Context, dir string) (net.Conn, error) {
 func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	var reply Reply
 	if err := json.NewEncoder(c).Encode(r); errors.Is(err, syscall.EPIPE) {
-		return reply, ErrNoRun // it is exiting
+		return reply, ErrNoRun // the run is exiting
 	} else if err != nil {
 		return reply, fmt.Errorf("cannot ask the run in %s: %w", dir, err)
 	}
 	err := json.NewDecoder(io.LimitReader(c, maxReply)).Decode(&reply)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return reply, ErrNoRun // it exited before it could answer
+		return reply, ErrNoRun // the run exited before it could answer
 	}
 	if err != nil {
 		return reply, fmt.Errorf("the run in %s did not answer: %w", dir, err)

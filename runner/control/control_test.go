@@ -18,7 +18,7 @@ import (
 
 func plain(f func()) { go f() }
 
-// listen starts a server whose run answers with f.
+// listen starts a server for a run that answers every request with f.
 func listen(t *testing.T, dir string, f func(Request) Reply) *Server {
 	t.Helper()
 	calls := make(chan *Call)
@@ -40,7 +40,7 @@ func listen(t *testing.T, dir string, f func(Request) Reply) *Server {
 
 func nothing(Request) Reply { return Reply{} }
 
-func TestRequestAndReply(t *testing.T) {
+func TestReplyReachesTheClientUnchanged(t *testing.T) {
 	dirs := map[string]string{
 		"short path": t.TempDir(),
 		"long path":  filepath.Join(t.TempDir(), strings.Repeat("a-long-name/", 20)),
@@ -61,8 +61,7 @@ func TestRequestAndReply(t *testing.T) {
 	}
 }
 
-// A run that accepts a connection but sends nothing has not answered in time.
-func TestNoAnswerInTime(t *testing.T) {
+func TestDoFailsWithoutAnswer(t *testing.T) {
 	dir, calls := t.TempDir(), make(chan *Call)
 	s, err := Listen(dir, calls, plain)
 	if err != nil {
@@ -76,7 +75,7 @@ func TestNoAnswerInTime(t *testing.T) {
 	}
 }
 
-func TestRefusalIsAnError(t *testing.T) {
+func TestRefusedRequestReturnsError(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, func(Request) Reply { return Reply{Err: `no job "x"`} })
 	if _, err := Do(context.Background(), dir, Request{Op: OpStop}); err == nil || err.Error() != `no job "x"` {
@@ -84,7 +83,7 @@ func TestRefusalIsAnError(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoListenerReturnsErrNoRun(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, nothing).Close()
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
@@ -109,8 +108,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A peer that connects and sends nothing blocks neither other requests nor Close.
-func TestSilentPeer(t *testing.T) {
+func TestSilentPeerBlocksNothing(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, nothing)
 	silent, err := net.Dial("unix", filepath.Join(dir, socketName))
@@ -125,7 +123,7 @@ func TestSilentPeer(t *testing.T) {
 	silent.Close()
 }
 
-func TestGarbageIsDropped(t *testing.T) {
+func TestServerDropsInvalidRequests(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, nothing)
 	c, err := net.Dial("unix", filepath.Join(dir, socketName))
@@ -140,9 +138,8 @@ func TestGarbageIsDropped(t *testing.T) {
 	}
 }
 
-// If the folder cannot hold a socket, here because a folder is in its place, the run
-// listens in the runtime folder.
-func TestSocketElsewhere(t *testing.T) {
+// The batch folder cannot hold a socket because a folder already has the socket's name.
+func TestRunListensInRuntimeFolder(t *testing.T) {
 	runtime, dir := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
 	if err := os.MkdirAll(filepath.Join(dir, socketName, "x"), 0o755); err != nil {

@@ -6,22 +6,22 @@ import (
 	"gpurun/state/schema"
 )
 
-// A StatusGroup lists jobs with the same status, as most waiting jobs have. Each contributes only
-// its name and key, which makes a large status small.
+// A StatusGroup lists jobs with the same status, which most waiting jobs share. Each job adds only
+// its name and key, so the status of a large batch stays small.
 type StatusGroup struct {
-	schema.Job          // without name and key
+	schema.Job          // without Name and Key
 	Names      []string `json:"names"`
 	Keys       []string `json:"keys"`
 }
 
-// pack moves the jobs of a status without an attempt into groups, and drops those that
-// the run has not selected. A run of 50,000 jobs sends a twentieth of the bytes.
+// pack moves jobs without an attempt from the status into groups and drops jobs that are not
+// selected. For 50,000 jobs, the reply shrinks to a twentieth.
 func (r *Reply) pack() {
 	if r.Status == nil {
 		return
 	}
-	index, jobs := map[string]int{}, []schema.Job{} // groups, by their common fields as JSON
-	last, at := &schema.Job{}, -1                   // the previous job and its group
+	index, jobs := map[string]int{}, []schema.Job{} // index of each group by the JSON of its common fields
+	last, at := &schema.Job{}, -1                   // the previous job and its group's index
 	for i := range r.Status.Jobs {
 		j := &r.Status.Jobs[i]
 		switch {
@@ -48,7 +48,7 @@ func (r *Reply) pack() {
 	status.Jobs, r.Status = jobs, &status
 }
 
-// unpack undoes pack. A run of an earlier gpurun sends every job by itself.
+// unpack undoes pack. Replies of earlier gpurun versions contain no groups.
 func (r *Reply) unpack() {
 	for _, c := range r.StatusGroups {
 		if r.Status == nil || len(c.Names) != len(c.Keys) {

@@ -14,7 +14,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// sent returns a reply as it arrives.
+// sent returns a reply as the client receives it, and its size in bytes.
 func sent(t *testing.T, r Reply) (got Reply, size int) {
 	t.Helper()
 	r.pack()
@@ -30,8 +30,8 @@ func sent(t *testing.T, r Reply) (got Reply, size int) {
 	return got, len(text)
 }
 
-// A packed status arrives complete, with one group for all jobs with the same status.
-func TestStatusArrives(t *testing.T) {
+// A packed status has one group for all jobs with the same status.
+func TestPackedStatusArrivesComplete(t *testing.T) {
 	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	full := func() *schema.Wait {
 		return &schema.Wait{Code: "gpu", Text: "needs 40 GiB", Since: &since, Jobs: []string{}, GPUs: []schema.WaitGPU{{Index: 1, UUID: gpu.UUID("GPU-1")}}}
@@ -56,19 +56,18 @@ func TestStatusArrives(t *testing.T) {
 		}
 		jobs = append(jobs, j)
 	}
-	const crowds = 4 // all that wait alike, and jobs 5, 6 and 7 with 8
+	const groups = 4 // all jobs with the common wait; jobs 5 and 6; jobs 7 and 8
 	r := Reply{Status: &schema.Status{Jobs: jobs}}
 	got, size := sent(t, r)
 	if !reflect.DeepEqual(got.Status.Jobs, jobs) {
 		t.Errorf("got %+v", got.Status.Jobs)
 	}
-	if r.pack(); len(r.StatusGroups) != crowds || size > 80*len(jobs) {
-		t.Errorf("%d crowds in %d bytes, want %d in less", len(r.StatusGroups), size, crowds)
+	if r.pack(); len(r.StatusGroups) != groups || size > 80*len(jobs) {
+		t.Errorf("%d groups in %d bytes, want %d in less", len(r.StatusGroups), size, groups)
 	}
 }
 
-// A run of an earlier gpurun sends each job by itself, without the jobs it has not selected.
-func TestStatusOfAnEarlierRun(t *testing.T) {
+func TestUngroupedStatusIsAccepted(t *testing.T) {
 	r := Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "a", State: state.Pending}}}}
 	if r.unpack(); len(r.Status.Jobs) != 1 || r.Status.Jobs[0].Name != "a" {
 		t.Errorf("got %+v", r.Status.Jobs)
@@ -78,9 +77,8 @@ func TestStatusOfAnEarlierRun(t *testing.T) {
 	}
 }
 
-// If every job has a wait of its own there are as many groups as jobs, and packing still takes
-// linear time.
-func TestManyStatusGroups(t *testing.T) {
+// Packing takes linear time even if every job has its own wait, and so its own group.
+func TestPackingTakesLinearTime(t *testing.T) {
 	pack := func(n int) time.Duration {
 		best := time.Hour
 		for range 3 {
@@ -97,7 +95,7 @@ func TestManyStatusGroups(t *testing.T) {
 		}
 		return best
 	}
-	if few, many := pack(1_000), pack(20_000); many > 100*few { // 400 times, were it quadratic
+	if few, many := pack(1_000), pack(20_000); many > 100*few { // quadratic time would give 400
 		t.Errorf("1,000 groups took %v, 20,000 took %v", few, many)
 	}
 }

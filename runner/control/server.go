@@ -15,15 +15,15 @@ import (
 	"gpurun/state/host"
 )
 
-// A Call is a request that is waiting for its reply.
+// A Call is a request that waits for its reply.
 type Call struct {
 	Request
-	Reply chan<- Reply // has room for one
+	Reply chan<- Reply // buffered for one reply
 }
 
-// A Server listens for the run of a batch.
+// A Server receives the requests to a batch's run.
 type Server struct {
-	path  string // of the socket
+	path  string // the socket's
 	l     *net.UnixListener
 	calls chan<- *Call
 	ctx   context.Context
@@ -32,14 +32,14 @@ type Server struct {
 	start func(func())
 }
 
-// Listen opens the socket of the batch folder dir, and replaces one that a dead run left:
-// the caller holds the batch's lock, so it cannot belong to a live one. Requests arrive on
-// calls. start starts a goroutine and handles its panics.
+// Listen opens the socket in the batch folder dir and sends requests to calls. It replaces an
+// existing socket: the caller holds the batch's lock, so that socket belongs to a dead run. start
+// starts a goroutine and handles its panics.
 func Listen(dir string, calls chan<- *Call, start func(func())) (*Server, error) {
 	s := &Server{path: filepath.Join(dir, socketName), calls: calls, start: start}
 	var err error
 	if s.l, err = bind(s.path); err != nil {
-		s.path = elsewhere(dir)[0]
+		s.path = fallbackPaths(dir)[0]
 		other := makeFolder(s.path)
 		if other == nil {
 			s.l, other = bind(s.path)
@@ -53,7 +53,7 @@ func Listen(dir string, calls chan<- *Call, start func(func())) (*Server, error)
 	return s, nil
 }
 
-// bind opens a socket, and replaces a leftover one.
+// bind opens a socket in place of any leftover one.
 func bind(path string) (*net.UnixListener, error) {
 	var l *net.UnixListener
 	err := host.ShortPath(path, func(name string) (err error) {
@@ -68,14 +68,14 @@ func bind(path string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // its path uses a descriptor that is closed by then
+	l.SetUnlinkOnClose(false) // the path goes through a descriptor that is closed by then
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
 	return l, nil
 }
 
-// Close stops listening and removes the socket. It drops calls that the run has not received.
+// Close stops listening and removes the socket. It drops requests that the run has not received.
 func (s *Server) Close() error {
 	if s.ctx.Err() != nil {
 		return nil
@@ -106,12 +106,13 @@ func (s *Server) accept() {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-time.After(100 * time.Millisecond): // e.g. out of descriptors
+		case <-time.After(100 * time.Millisecond): // for example, out of file descriptors
 		}
 	}
 }
 
-// serve passes one request to the run, and its reply back. It drops a silent peer.
+// serve passes one request to the run and sends back the reply. It disconnects a peer that sends
+// nothing.
 func (s *Server) serve(c *net.UnixConn) {
 	defer c.Close()
 	if !host.SameUser(c) {
@@ -133,7 +134,7 @@ func (s *Server) serve(c *net.UnixConn) {
 	select {
 	case r := <-reply:
 		r.PID = os.Getpid()
-		r.pack() // here, not in the run's loop
+		r.pack() // here rather than in the run's loop, which must not block
 		c.SetDeadline(time.Now().Add(patience))
 		_ = json.NewEncoder(c).Encode(r)
 	case <-s.ctx.Done():

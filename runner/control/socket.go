@@ -16,10 +16,10 @@ import (
 // socketName is the socket's name in the batch folder.
 const socketName = "control.sock"
 
-// elsewhere returns alternative socket paths for a batch folder whose file system does not
-// support sockets: in the user's runtime folder or in /tmp, by a hash of the batch folder.
-// A run uses the first. A client may have another environment, so it tries them all.
-func elsewhere(dir string) (paths []string) {
+// fallbackPaths returns socket paths for a batch folder whose file system does not support sockets.
+// They are in the user's runtime folder and in /tmp, named by a hash of the batch folder. A run
+// listens on the first that works; a client's environment may differ, so it tries all of them.
+func fallbackPaths(dir string) (paths []string) {
 	uid := strconv.Itoa(os.Geteuid())
 	sum := sha256.Sum256([]byte(dir))
 	name := hex.EncodeToString(sum[:8]) + ".sock"
@@ -29,8 +29,8 @@ func elsewhere(dir string) (paths []string) {
 	return append(paths, filepath.Join("/tmp/gpurun-"+uid, name), filepath.Join("/run/user", uid, "gpurun", name))
 }
 
-// makeFolder makes the folder of a socket outside the batch folder. Only this user can
-// write there.
+// makeFolder creates a folder that only this user can write to, for a socket outside the batch
+// folder.
 func makeFolder(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

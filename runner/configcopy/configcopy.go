@@ -1,10 +1,10 @@
-// Package configcopy writes the config files that jobs get, and prevents one that a
-// running job is using from being replaced.
+// Package configcopy writes the config files of jobs, and never replaces one that a running job is
+// using.
 //
-// An attempt holds a shared flock on its copy's lock file for as long as it lives. Whoever wants to
-// replace the content must first get the exclusive lock. The kernel drops a lock with its
-// process, so a crash leaves nothing behind. The lock is not on the copy itself, which others may
-// read and so could lock.
+// An attempt holds a shared flock on its copy's lock file until it ends. Replacing the content
+// takes the exclusive lock. The kernel releases the lock with the process, so a crash leaves
+// nothing behind. The lock is on a separate file because anyone who can read the copy could lock
+// it.
 package configcopy
 
 import (
@@ -26,23 +26,23 @@ import (
 // holdWait is how long Hold waits for a Write in progress.
 const holdWait = 2 * time.Second
 
-// A Copy is a config file that a job gets.
+// A Copy is a job's config file.
 type Copy struct {
 	Path    string
-	Lock    string      // its lock file; "" for a file that is never replaced, as its name is made from its content
-	Mode    os.FileMode // the most permissions it may have
+	Lock    string      // its lock file; "" if the name is a hash of the content, so the file is never replaced
+	Mode    os.FileMode // the most permissive mode that the file may have
 	Content []byte
 }
 
-// Sum returns the digest by which Hold recognizes content.
+// Sum returns the digest that Hold compares content with.
 func Sum(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// Write puts the copy in its place by rename; a file that has its content already keeps it. Other
-// content is replaced unless a running attempt holds it. A file without a lock is not replaced: it
-// was changed by hand, and the jobs started with it may still be reading it.
+// Write puts the copy in place by rename, unless the file already has the same content. It does not
+// replace other content while a running attempt holds it. Without a lock it never replaces other
+// content: the file was edited by hand, and jobs started with it may still be reading it.
 func (c *Copy) Write() error {
 	sum, err := sumOf(c.Path)
 	switch {
@@ -52,7 +52,7 @@ func (c *Copy) Write() error {
 		return fmt.Errorf("cannot read config %q: %w", c.Path, err)
 	case sum == Sum(c.Content):
 		fi, err := os.Stat(c.Path)
-		if err == nil && fi.Mode().Perm()&^c.Mode != 0 { // the job files have become private
+		if err == nil && fi.Mode().Perm()&^c.Mode != 0 { // the job files have since become private
 			err = os.Chmod(c.Path, fi.Mode().Perm()&c.Mode)
 		}
 		return err
@@ -81,7 +81,7 @@ func (c *Copy) put() error {
 	return nil
 }
 
-// lock locks a lock file, which it makes.
+// lock opens and locks a lock file, creating it if needed.
 func lock(path string, how int, limit time.Duration) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func lock(path string, how int, limit time.Duration) (*os.File, error) {
 	return f, nil
 }
 
-// Hold keeps the file at path from being replaced until the result is closed. It fails if
-// the content does not match sum: another run has replaced it. A file without a lock is never replaced.
+// Hold keeps the file at path from being replaced until the result is closed. It fails if the
+// content does not match sum, which means that another run has replaced the file.
 func Hold(path, lockFile, sum string) (held io.Closer, err error) {
 	held = io.NopCloser(nil)
 	if lockFile != "" {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write writes a copy, as one that may be replaced or not.
+// write writes a copy; with byContent, one that is never replaced.
 func write(path, content string, byContent bool) error {
 	c := Copy{Path: path, Lock: lockOf(path), Mode: 0o644, Content: []byte(content)}
 	if byContent {
@@ -31,7 +31,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-func TestWrite(t *testing.T) {
+func TestWriteReplacesOnlyUnlessNamedByContent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "temp", "a.yaml")
 	for _, content := range []string{"seed: 1\n", "seed: 1\n", "seed: 2\n"} {
 		if err := write(path, content, false); err != nil || read(t, path) != content {
@@ -77,7 +77,7 @@ func TestHeldFileIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestHoldKnowsItsContent(t *testing.T) {
+func TestHoldRefusesOtherContent(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.yaml")
 	if err := write(path, "seed: 2\n", false); err != nil {

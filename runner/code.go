@@ -128,9 +128,9 @@ func (l *loop) bring(at *attempt) func() []string {
 			return nil
 		}
 		paths := written(at.outputs, at.metrics)
-		err := at.code.Bring(paths)
+		err := at.code.MoveOutputs(paths)
 		if now != nil && now != at.code {
-			err = errors.Join(err, now.Show(paths...))
+			err = errors.Join(err, now.Link(paths...))
 		}
 		if err != nil {
 			return []string{fmt.Sprintf("%s: its outputs are still in the copy of the code, %s: %v", at.launch.Job, at.code.Home(), err)}

@@ -173,7 +173,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 		p.notes = append(p.notes, job.Name+": "+err.Error())
 	}
 	if code != nil {
-		if err := code.Show(slices.Concat(written(r.Outputs, r.Metrics), r.Inputs)...); err != nil {
+		if err := code.Link(slices.Concat(written(r.Outputs, r.Metrics), r.Inputs)...); err != nil {
 			return nil, state.Fact{}, err
 		}
 	}

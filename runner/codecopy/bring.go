@@ -18,9 +18,9 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// Show has the copy show what is at home, and that it lacks: the folders of a job's outputs, for one,
-// and what has come since. For a pattern, its fixed part counts.
-func (t *Tree) Show(paths ...string) error {
+// Link makes the paths accessible in the copy: it links those that exist only in the work dir, such
+// as output folders. For a pattern, it uses the fixed part.
+func (t *Tree) Link(paths ...string) error {
 	t.Lock()
 	defer t.Unlock()
 	for _, path := range paths {
@@ -44,11 +44,12 @@ func (t *Tree) Show(paths ...string) error {
 	return nil
 }
 
-// Bring brings home what an ended job declares and has made in the copy, over what is there.
-func (t *Tree) Bring(patterns []string) error {
+// MoveOutputs moves the declared outputs of an ended job from the copy to the work dir, overwriting what
+// is there.
+func (t *Tree) MoveOutputs(patterns []string) error {
 	t.Lock()
 	defer t.Unlock()
-	b := bringing{Tree: t}
+	b := mover{Tree: t}
 	for _, p := range patterns {
 		base, rest := doublestar.SplitPattern(p)
 		if !inside(t.Root, t.real(base)) {
@@ -59,32 +60,33 @@ func (t *Tree) Bring(patterns []string) error {
 			names, _ = doublestar.Glob(os.DirFS(t.Map(base)), rest, doublestar.WithNoFollow())
 		}
 		for _, name := range names {
-			if rel, _ := below(t.Dir, t.Map(filepath.Join(base, name))); !t.leaves(filepath.Dir(rel)) {
-				b.bring(rel, true)
+			if rel, _ := below(t.Dir, t.Map(filepath.Join(base, name))); !t.leadsOut(filepath.Dir(rel)) {
+				b.move(rel, true)
 			}
 		}
 	}
 	return errors.Join(b.errs...)
 }
 
-// leaves reports whether a path leads out of the copy.
-func (t *Tree) leaves(rel string) bool {
+// leadsOut reports whether a path leads out of the copy.
+func (t *Tree) leadsOut(rel string) bool {
 	real, err := filepath.EvalSymlinks(t.at(rel))
 	return err != nil || !inside(t.Dir, real)
 }
 
-// Settle brings home all that jobs have made in a copy, and with remove, removes that then. The caller
-// has locked the copy, and no attempt is in it. While another process is, nothing is moved: it is not done.
-// What stays is said: what could not be moved, and what the work dir has in another version by now.
+// Settle moves everything that jobs wrote in a copy to the work dir, and with remove, then removes
+// the copy. The caller has locked the copy, and no attempt uses it. While another process is in the
+// copy, Settle moves nothing and returns done=false. The notes name files that stay: those that
+// failed to move, and those of which the work dir has another version by now.
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
 		return []string{fmt.Sprintf("process %d is still in the copy of the code %s: files that jobs made there move to the work dir once it has ended, also with a later run", pid, t.Home())}, false
 	}
-	b := bringing{Tree: t}
-	b.bring(".", false)
+	b := mover{Tree: t}
+	b.move(".", false)
 	t.Unlock()
-	for _, dir := range b.linked { // where links may have been made that lead to the copy
+	for _, dir := range b.linked { // jobs may have made links to the copy there
 		b.relink(dir, MaxFiles)
 	}
 	switch err := errors.Join(b.errs...); {
@@ -98,13 +100,13 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 		notes = append(notes, fmt.Sprintf("jobs have written %s%s, but the work dir has another version by now: merge them if both matter, then remove what is in the copy", b.kept[0], more))
 	case remove && os.RemoveAll(t.Dir) == nil:
 		os.Remove(list(t.Dir))
-		os.Remove(t.Dir + moving) // of a run that was killed
+		os.Remove(t.Dir + movingSuffix) // left by a killed run
 	}
 	return notes, true
 }
 
-// Remove removes the copies in a folder that are not used, after it has brought home what jobs have
-// made there. One that is used, but by nobody now (false), is kept, and one with something that stays.
+// Remove settles and removes the copies in folder that are not in used. It keeps copies that are in
+// use (true), known but idle (false), or still hold files that could not be moved.
 func Remove(folder string, used map[string]bool) (notes []string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
@@ -113,7 +115,7 @@ func Remove(folder string, used map[string]bool) (notes []string) {
 		case !e.IsDir():
 			continue
 		case strings.HasSuffix(dir, unfinished):
-			os.RemoveAll(dir) // nothing has run in it
+			os.RemoveAll(dir) // no job has run in it
 			continue
 		}
 		t, err := Load(dir)
@@ -130,15 +132,15 @@ func Remove(folder string, used map[string]bool) (notes []string) {
 	return notes
 }
 
-type bringing struct {
+type mover struct {
 	*Tree
-	kept   []string // in the copy
-	linked []string // folders of the work dir that the copy leads to
+	kept   []string // in the copy, because the work dir has another version
+	linked []string // folders of the work dir that the copy links to
 	errs   []error
 }
 
-// bring brings home what jobs have made at a path; with over, in place of what is there.
-func (b *bringing) bring(rel string, over bool) {
+// move moves what jobs wrote at a path to the work dir. With over, it overwrites what is there.
+func (b *mover) move(rel string, over bool) {
 	fi, err := os.Lstat(b.at(rel))
 	if errors.Is(err, fs.ErrNotExist) || filepath.Base(rel) == "__pycache__" {
 		return
@@ -163,29 +165,29 @@ func (b *bringing) bring(rel string, over bool) {
 	}
 }
 
-// configCopy matches what gpurun has put there: the copy of a job's config.
+// configCopy matches the names of gpurun's own files in the copy: config files of jobs.
 var configCopy = regexp.MustCompile(`^\..*\.[0-9a-f]{16}\.gpurun(\..*)?$`)
 
-func (b *bringing) folder(rel string, over bool) error {
+func (b *mover) folder(rel string, over bool) error {
 	if to := b.original(rel); !b.Items[rel].Folder {
 		b.relink(b.at(rel), 0)
 		fresh := !exists(to)
 		if err := os.MkdirAll(to, 0o777); err != nil {
 			return err
 		}
-		if fresh && unix.Rename(b.at(rel), to) == nil { // it is empty yet
+		if fresh && unix.Rename(b.at(rel), to) == nil { // the folder is still empty
 			return b.link(rel)
 		}
 	}
 	entries, err := os.ReadDir(b.at(rel))
 	for _, e := range entries {
-		b.bring(filepath.Join(rel, e.Name()), over)
+		b.move(filepath.Join(rel, e.Name()), over)
 	}
 	return err
 }
 
-// file brings home a file or link that a job has made or changed.
-func (b *bringing) file(rel string, over bool) (err error) {
+// file moves a file or link that a job made or changed to the work dir.
+func (b *mover) file(rel string, over bool) (err error) {
 	from, to, was := b.at(rel), b.original(rel), b.Items[rel].Sum
 	mine, now, how := "", "", uint(unix.RENAME_NOREPLACE)
 	there := exists(to)
@@ -206,30 +208,31 @@ func (b *bringing) file(rel string, over bool) (err error) {
 		return fs.ErrExist
 	}
 	b.relink(from, 0)
-	return b.move(rel, how, was)
+	return b.moveFile(rel, how, was)
 }
 
-// moving is how a second name ends that a file has for a moment.
-const moving = ".moving"
+// movingSuffix is the suffix of the second name that a file has while move moves it.
+const movingSuffix = ".moving"
 
-// move moves a file home; with RENAME_EXCHANGE, over the version was. Until a link takes its place, both
-// paths lead to the file: a process that has it open, or opens it now, goes on writing to it.
-func (t *Tree) move(rel string, how uint, was string) error {
-	from, to, tmp := t.at(rel), t.original(rel), t.Dir+moving
+// moveFile moves a file to the work dir; with RENAME_EXCHANGE, it replaces the version was. The copy's
+// path then becomes a link. Until it does, both paths lead to the same file, so a process that has
+// it open keeps writing to it.
+func (t *Tree) moveFile(rel string, how uint, was string) error {
+	from, to, tmp := t.at(rel), t.original(rel), t.Dir+movingSuffix
 	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 		return err
 	}
 	os.Remove(tmp)
 	defer os.Remove(tmp)
 	if os.Link(from, tmp) != nil {
-		tmp = from // a file system without hard links
+		tmp = from // the file system has no hard links
 	}
 	err := rename(tmp, to, how)
-	if errors.Is(err, unix.EXDEV) { // another file system within the root
+	if errors.Is(err, unix.EXDEV) { // the destination is on another file system within the root
 		err = exec.Command("mv", "-f", "--", tmp, to).Run()
 	}
 	if err == nil && how == unix.RENAME_EXCHANGE {
-		if now, lost := t.content(rel, tmp); lost == nil && now != was { // somebody has just written another version
+		if now, lost := t.content(rel, tmp); lost == nil && now != was { // another process has just written a new version
 			err = cmp.Or(rename(tmp, to, how), error(fs.ErrExist))
 		}
 	}
@@ -239,7 +242,7 @@ func (t *Tree) move(rel string, how uint, was string) error {
 	return t.link(rel)
 }
 
-// rename is renameat2(2) where the file system knows that.
+// rename calls renameat2(2), and falls back to rename(2) on file systems without it.
 func rename(from, to string, how uint) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, how)
 	switch {
@@ -251,15 +254,15 @@ func rename(from, to string, how uint) error {
 	return unix.Rename(from, to)
 }
 
-// link makes a path of the copy a link home, without a moment between.
+// link atomically replaces a path of the copy by a link to the original.
 func (t *Tree) link(rel string) error {
 	t.Items[rel] = item{Original: true}
 	return renameio.Symlink(t.original(rel), t.at(rel))
 }
 
-// relink has links in a folder lead home that lead to the copy. It looks at the first most files
-// only; 0 is for all.
-func (b *bringing) relink(dir string, most int) {
+// relink redirects links in a folder from the copy to the work dir. It stops after most files,
+// unless most is 0.
+func (b *mover) relink(dir string, most int) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if most--; most == 0 {
 			return fs.SkipAll

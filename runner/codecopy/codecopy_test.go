@@ -46,7 +46,7 @@ func isLink(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSymlink != 0
 }
 
-// take copies lab, below a folder of its own.
+// take copies a folder lab with the given files, in a new folder.
 func take(t *testing.T, files map[string]string, o Options) (lab string, tree *Tree) {
 	t.Helper()
 	t.Setenv("GIT_CEILING_DIRECTORIES", "/")
@@ -62,7 +62,7 @@ func take(t *testing.T, files map[string]string, o Options) (lab string, tree *T
 	return lab, tree
 }
 
-// settle brings home what is in a copy, which nobody is in.
+// settle settles a copy that no process is in.
 func settle(t *testing.T, tree *Tree, remove bool) []string {
 	t.Helper()
 	tree.Lock()
@@ -73,7 +73,7 @@ func settle(t *testing.T, tree *Tree, remove bool) []string {
 	return notes
 }
 
-func TestWhatJobsWriteComesHome(t *testing.T) {
+func TestJobFilesMoveToWorkDir(t *testing.T) {
 	lab, tree := take(t, map[string]string{"train.py": "1", "all.csv": "x", "empty/": "", "kept/.gitkeep": "", "pkg/a.py": "a", ".gpurun-code": "1"}, Options{})
 	home := tree.Home()
 	put(t, lab, map[string]string{"train.py": "2"})
@@ -124,8 +124,7 @@ func TestWhatJobsWriteComesHome(t *testing.T) {
 	}
 }
 
-// Links that jobs make lead home, also in folders that are there, once the copy is gone.
-func TestLinksLeadHome(t *testing.T) {
+func TestLinksSurviveTheCopy(t *testing.T) {
 	lab, tree := take(t, map[string]string{"a": "1", "runs/": "", "../data/d": "d"}, Options{})
 	home := tree.Home()
 	if err := os.Symlink(filepath.Join(lab, "a"), filepath.Join(lab, "last")); err != nil {
@@ -156,7 +155,7 @@ func TestLinksLeadHome(t *testing.T) {
 	if err := os.RemoveAll(tree.Dir); err != nil {
 		t.Fatal(err)
 	}
-	// One of the code that a job has made lead elsewhere replaces that.
+	// A code file that the job replaced by a link to another place becomes that link.
 	tree, err := Take(context.Background(), Options{WorkDir: lab, Folder: filepath.Dir(tree.Dir), Name: "now"})
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +169,7 @@ func TestLinksLeadHome(t *testing.T) {
 	}
 }
 
-func TestBothVersionsStay(t *testing.T) {
+func TestConflictKeepsBothVersions(t *testing.T) {
 	lab, tree := take(t, map[string]string{"all.csv": "x"}, Options{})
 	put(t, tree.Home(), map[string]string{"all.csv": "job", "new": "job"})
 	put(t, lab, map[string]string{"all.csv": "mine", "new": "mine"})
@@ -183,13 +182,13 @@ func TestBothVersionsStay(t *testing.T) {
 	}
 }
 
-func TestOutputsWin(t *testing.T) {
+func TestOutputsOverwriteOtherVersions(t *testing.T) {
 	var o Options
 	lab, tree := take(t, map[string]string{"train.py": "1", "sub/x.txt": "old", "sub/code.py": "1"}, o)
 	home := tree.Home()
 	outputs := []string{filepath.Join(lab, "res"), filepath.Join(lab, "dir"), filepath.Join(lab, "sub/*.txt"), filepath.Join(lab, "out/model.pt")}
-	put(t, lab, map[string]string{"out/": ""}) // as for outputs before the start
-	if err := tree.Show(outputs...); err != nil {
+	put(t, lab, map[string]string{"out/": ""}) // gpurun creates output folders before the start
+	if err := tree.Link(outputs...); err != nil {
 		t.Fatal(err)
 	}
 	put(t, home, map[string]string{"out/model.pt": "job"})
@@ -203,7 +202,7 @@ func TestOutputsWin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	if err := tree.Bring(outputs); err != nil {
+	if err := tree.MoveOutputs(outputs); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"res", "dir/a/b", "sub/x.txt"} {
@@ -220,7 +219,8 @@ func TestOutputsWin(t *testing.T) {
 	if exists(filepath.Join(lab, "sub/y.md")) {
 		t.Error("what matches no output is brought")
 	}
-	// Files that are there are links in the next copy, and what takes the place of one is meant for it.
+	// In the next copy, existing outputs are links. If a job replaces such a link, the new file is
+	// an output too.
 	o = Options{WorkDir: lab, Folder: filepath.Dir(tree.Dir), Name: "now", Outputs: map[string]bool{outputs[0]: true, filepath.Join(lab, "out"): false, lab: false}}
 	if tree, err = Take(context.Background(), o); err != nil {
 		t.Fatal(err)
@@ -239,8 +239,8 @@ func TestOutputsWin(t *testing.T) {
 	}
 }
 
-// Nothing is moved while a process is in the copy, whether or not it works there.
-func TestNothingMovesWhileAProcessLives(t *testing.T) {
+// Working in the copy and merely having it open both count.
+func TestSettleWaitsForProcesses(t *testing.T) {
 	lab, tree := take(t, map[string]string{"a": "1"}, Options{})
 	for name, cmd := range map[string]*exec.Cmd{
 		"works there":       {Dir: tree.Home()},
@@ -283,8 +283,7 @@ func TestNothingMovesWhileAProcessLives(t *testing.T) {
 	}
 }
 
-// A copy that another run has made is as good as one's own.
-func TestLoad(t *testing.T) {
+func TestLoadedCopyWorksLikeOriginal(t *testing.T) {
 	lab, made := take(t, map[string]string{"a": "1"}, Options{})
 	put(t, made.Home(), map[string]string{"b": "2"})
 	tree, err := Load(made.Dir)
@@ -299,9 +298,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Two runs bring home what their jobs have written under one name, at the same moment: one of
-// the two stays in its copy.
-func TestTwoCopiesAtOnce(t *testing.T) {
+// Two copies settle the same file name at the same time. One version must stay in its copy.
+func TestConcurrentSettleLosesNothing(t *testing.T) {
 	const files = 300
 	code := map[string]string{}
 	for i := range files {

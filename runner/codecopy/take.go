@@ -17,31 +17,31 @@ import (
 	"time"
 )
 
-// large is what a file of code has at most: a larger one is linked.
-const large = 16 << 20
+// maxCopied is the largest file that is copied; larger ones are linked.
+const maxCopied = 16 << 20
 
-// What a copy may be. Tests have less to copy.
+// Limits of a copy. Variables, so that tests can lower them.
 var (
 	MaxFiles       = 100_000
 	MaxBytes int64 = 1 << 30
 )
 
-// Options say what to copy.
+// Options configure Take.
 type Options struct {
 	WorkDir string
-	State   string          // the folder of all state, which is never part of the code
-	Folder  string          // where copies are kept, on the work dir's file system
-	Name    string          // of the copy
-	Outputs map[string]bool // without links: what jobs say they write, and as false, the folders of that
+	State   string          // the folder of all state, which is never copied
+	Folder  string          // where copies are kept; on the work dir's file system
+	Name    string          // the copy's name
+	Outputs map[string]bool // symlinks resolved; true: declared outputs; false: folders that contain them
 }
 
-// unfinished is how the name of a copy ends that is being made: one that is there is complete.
+// unfinished is the suffix of a copy in progress. Copies without it are complete.
 const unfinished = ".unfinished"
 
-// Take copies the code as it is now.
+// Take copies the code in its present state.
 func Take(ctx context.Context, o Options) (t *Tree, err error) {
 	t = &Tree{Named: o.WorkDir, Items: map[string]item{}}
-	c := &copier{Options: o, ctx: ctx, tree: t, most: map[string]int64{}}
+	c := &copier{Options: o, ctx: ctx, tree: t, folderBytes: map[string]int64{}}
 	if err := c.find(); err != nil {
 		return nil, err
 	}
@@ -73,13 +73,13 @@ func Take(ctx context.Context, o Options) (t *Tree, err error) {
 
 type copier struct {
 	Options
-	ctx  context.Context
-	tree *Tree
-	code map[string]bool  // with git: its files and their folders, by path below the root's folder; true: tracked
-	most map[string]int64 // bytes by first folder below the root
+	ctx         context.Context
+	tree        *Tree
+	code        map[string]bool  // with git: code files and their folders by path, starting with the root's name; true if tracked
+	folderBytes map[string]int64 // bytes by folder directly below the root
 }
 
-// find finds the root, and with git, what belongs to the code.
+// find finds the root and, with git, lists the code.
 func (c *copier) find() (err error) {
 	t := c.tree
 	if t.Work, err = filepath.EvalSymlinks(c.WorkDir); err != nil {
@@ -97,7 +97,7 @@ func (c *copier) find() (err error) {
 	return c.listed(filepath.Base(t.Root))
 }
 
-// listed adds what git knows of a repository: the root, or one within it.
+// listed adds git's list of files in a repository: the root or one inside it.
 func (c *copier) listed(rel string) error {
 	text, err := c.ask(c.tree.original(rel), "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard")
 	for line := range strings.SplitSeq(text, "\x00") {
@@ -123,11 +123,11 @@ func (c *copier) ask(dir string, args ...string) (string, error) {
 	return strings.TrimRight(string(out), "\n"), err
 }
 
-// skipped are names that no copy has: jobs make them anew, or they are no code.
+// skipped reports whether a name is never copied: jobs recreate it, or it is not code.
 func skipped(name string) bool { return name == ".git" || name == ".gpurun" || name == "__pycache__" }
 
-// copy copies the root, and links to what is beside it, for jobs that use ../data. A folder that may
-// not be read has nothing that they could name.
+// copy copies the root and links its siblings, for jobs that use paths such as ../data. It ignores
+// an unreadable parent, whose entries jobs cannot use either.
 func (c *copier) copy() error {
 	t := c.tree
 	if err := os.Mkdir(t.Dir, 0o755); err != nil {
@@ -145,7 +145,7 @@ func (c *copier) copy() error {
 	return c.folder(filepath.Base(t.Root))
 }
 
-// folder copies a folder. One in which there is no code becomes a link, unless the work dir is in it.
+// folder copies a folder. A folder without code becomes a link, unless it contains the work dir.
 func (c *copier) folder(rel string) error {
 	t, files := c.tree, c.tree.Files
 	entries, err := os.ReadDir(t.original(rel))
@@ -173,7 +173,7 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 	t, path := c.tree, c.tree.original(rel)
 	fi, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // gone since it was listed
+		return nil // removed since it was listed
 	}
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 	switch mode := fi.Mode(); {
 	case !c.belongs(rel, path, mode):
 	case mode.IsDir():
-		if c.code != nil && exists(filepath.Join(path, ".git")) { // a repository within this one
+		if c.code != nil && exists(filepath.Join(path, ".git")) { // a nested repository
 			if err := c.listed(rel); err != nil {
 				return err
 			}
@@ -192,7 +192,7 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 			break
 		}
 		text, err := os.Readlink(path)
-		if inside(t.Root, text) { // the copy's own
+		if inside(t.Root, text) { // keep links within the code inside the copy
 			text, err = filepath.Rel(filepath.Dir(path), text)
 		}
 		if err == nil {
@@ -200,9 +200,9 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 		}
 		t.Items[rel] = item{Sum: t.home(rel, text)}
 		return err
-	case mode.IsRegular() && fi.Size() <= large:
+	case mode.IsRegular() && fi.Size() <= maxCopied:
 		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) { // somebody has just removed it
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 			return nil
 		}
 		if errors.Is(err, fs.ErrPermission) {
@@ -221,7 +221,7 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 	return t.link(rel)
 }
 
-// belongs reports whether something is code, and not an output or an environment.
+// belongs reports whether a path is code, not an output or a virtual environment.
 func (c *copier) belongs(rel, path string, mode fs.FileMode) bool {
 	declared, output := c.Outputs[path]
 	if output && (declared || !c.code[rel]) && !inside(path, c.tree.Work) {
@@ -241,7 +241,7 @@ func (c *copier) belongs(rel, path string, mode fs.FileMode) bool {
 	return filepath.Base(path) != "node_modules"
 }
 
-// count counts a file of code. What only has git keep a folder is none.
+// count adds a code file to the totals. Placeholders that make git keep a folder do not count.
 func (c *copier) count(rel string, size int64) error {
 	switch filepath.Base(rel) {
 	case ".gitkeep", ".gitignore", ".keep":
@@ -250,12 +250,14 @@ func (c *copier) count(rel string, size int64) error {
 	c.tree.Files++
 	c.tree.Bytes += size
 	parts := strings.SplitN(rel, string(filepath.Separator), 3)
-	c.most[parts[min(1, len(parts)-1)]] += size + 4096
+	c.folderBytes[parts[min(1, len(parts)-1)]] += size + 4096
 	if c.tree.Files <= MaxFiles && c.tree.Bytes <= MaxBytes {
 		return nil
 	}
-	most := slices.MaxFunc(slices.Collect(maps.Keys(c.most)), func(a, b string) int { return cmp.Or(cmp.Compare(c.most[a], c.most[b]), strings.Compare(b, a)) })
-	return &TooMuch{Root: c.tree.Root, Most: most}
+	most := slices.MaxFunc(slices.Collect(maps.Keys(c.folderBytes)), func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.folderBytes[a], c.folderBytes[b]), strings.Compare(b, a))
+	})
+	return &TooLarge{Root: c.tree.Root, Most: most}
 }
 
 func exists(path string) bool {

@@ -1,10 +1,10 @@
-// Package codecopy keeps a copy of the code that jobs run in, as it was at one moment, and
-// brings what they write there to the work dir: nothing that a job has made is lost with a copy.
+// Package codecopy keeps a copy of the code as it was at one moment, for jobs to run in. It moves
+// the files that jobs write there to the work dir, so that removing a copy loses nothing.
 //
 // A copy has the folders and files of the code. Everything else (ignored and large files, data,
-// folders of outputs, what lies beside the root) is a link home, to the original: what a job writes
-// there is home at once. What a job declares and makes in the copy is brought home at its end, all
-// else that jobs make there once nobody is in the copy. A link takes its place.
+// output folders, siblings of the root) is a link to the original, so writes go straight to the
+// work dir. Declared outputs that a job creates in the copy move to the work dir when the job ends,
+// other files once no job uses the copy. A link replaces each file that has moved.
 package codecopy
 
 import (
@@ -19,32 +19,32 @@ import (
 	"sync"
 )
 
-// A Tree is one copy, which several attempts may be in at once. Whoever holds its lock keeps new
-// ones out: the methods that they begin and end with take it.
+// A Tree is one copy, which several attempts may share. Its lock keeps new attempts from entering:
+// the methods that begin and end an attempt take it.
 type Tree struct {
 	sync.Mutex
 
-	Root  string `json:"root"`  // what was copied: the repository, or without one the work dir
-	Named string `json:"named"` // the work dir as the job file has it
-	Work  string `json:"work"`  // and without links
-	Dir   string `json:"-"`     // the folder that has the copy under the root's own name, beside links to what is beside the root
+	Root  string `json:"root"`  // the folder that was copied: the repository, or the work dir without git
+	Named string `json:"named"` // the work dir as written in the job file
+	Work  string `json:"work"`  // Named with symlinks resolved
+	Dir   string `json:"-"`     // the folder that contains the copy, under the root's name, and links to the root's siblings
 
-	Items map[string]item `json:"items"` // by path below the folder of the root; "." is that
+	Items map[string]item `json:"items"` // by path relative to the root's parent, which is "."
 	Bytes int64           `json:"bytes"`
 	Files int             `json:"files"`
 }
 
-// An item is a part of the copy as it was made.
+// An item is an entry of the copy as Take made it.
 type item struct {
 	Folder   bool   `json:"folder,omitempty"`
-	Original bool   `json:"original,omitempty"` // a link home: what a job puts in its place is meant for that
-	Sum      string `json:"sum,omitempty"`      // of code: the digest of a file, or where a link leads
+	Original bool   `json:"original,omitempty"` // a link to the original: a job that replaces it means to replace the original
+	Sum      string `json:"sum,omitempty"`      // of code: a file's digest, or a link's target
 }
 
-// Home returns the copy of the root.
+// Home returns the path of the root in the copy.
 func (t *Tree) Home() string { return filepath.Join(t.Dir, filepath.Base(t.Root)) }
 
-// Map returns where a path of the root is in the copy; other paths are as they are.
+// Map returns the path in the copy for a path in the root. It returns other paths unchanged.
 func (t *Tree) Map(path string) string {
 	rel, inside := below(t.Root, t.real(path))
 	if _, there := below(t.Home(), path); !inside || there {
@@ -53,7 +53,7 @@ func (t *Tree) Map(path string) string {
 	return filepath.Join(t.Home(), rel)
 }
 
-// real returns a path of the work dir without the links that lead to that.
+// real resolves the symlinks that lead to the work dir in a path below it.
 func (t *Tree) real(path string) string {
 	if rel, inside := below(t.Named, path); inside {
 		return filepath.Join(t.Work, rel)
@@ -61,7 +61,7 @@ func (t *Tree) real(path string) string {
 	return path
 }
 
-// Back returns a path of the copy as it is at home, as the job file has that; other paths are as they are.
+// Back is the inverse of Map: it returns a path in the copy as the job file would spell it.
 func (t *Tree) Back(path string) string {
 	if rel, inside := below(t.Home(), path); inside {
 		path = filepath.Join(t.Root, rel)
@@ -72,10 +72,10 @@ func (t *Tree) Back(path string) string {
 	return path
 }
 
-// Unmap returns a text that names paths of the copy as it would be without one.
+// Unmap replaces the copy's path by the root's in a text.
 func (t *Tree) Unmap(text string) string { return strings.ReplaceAll(text, t.Home(), t.Root) }
 
-// below returns path relative to dir, if it is dir or inside.
+// below returns path relative to dir, and whether it is dir or inside it.
 func below(dir, path string) (rel string, inside bool) {
 	rel, err := filepath.Rel(dir, path)
 	return rel, err == nil && filepath.IsLocal(rel)
@@ -86,7 +86,7 @@ func inside(dir, path string) bool {
 	return is
 }
 
-// home returns where the link with a text leads, or will from home.
+// home returns the target of a link, with paths in the copy replaced by the originals.
 func (t *Tree) home(rel, text string) string {
 	if !filepath.IsAbs(text) {
 		text = filepath.Join(filepath.Dir(t.original(rel)), text)
@@ -97,7 +97,7 @@ func (t *Tree) home(rel, text string) string {
 	return text
 }
 
-// content returns what tells versions of a file or link apart.
+// content returns a digest of a file, or the target of a link, for comparing versions.
 func (t *Tree) content(rel, path string) (string, error) {
 	if text, err := os.Readlink(path); err == nil {
 		return t.home(rel, text), nil
@@ -112,16 +112,16 @@ func (t *Tree) content(rel, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// original returns where an item of the copy, or what a job has put beside one, belongs.
+// original returns the path in the work dir for a path in the copy.
 func (t *Tree) original(rel string) string { return filepath.Join(filepath.Dir(t.Root), rel) }
 
 func (t *Tree) at(rel string) string { return filepath.Join(t.Dir, rel) }
 
-// list is the file that says what a copy consists of. It is beside the copy, whose folder may
-// have anything.
+// list returns the path of the file that lists a copy's items. It is beside the copy, because code
+// may use any name inside.
 func list(dir string) string { return dir + ".json" }
 
-// Load returns the copy in a folder.
+// Load returns the existing copy in a folder.
 func Load(dir string) (*Tree, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -138,11 +138,11 @@ func Load(dir string) (*Tree, error) {
 	return t, nil
 }
 
-// A TooMuch is what does not fit into a copy.
-type TooMuch struct {
-	Root, Most string // what was to be copied, and what in it has the most
+// A TooLarge error means that the code exceeds the limits of a copy.
+type TooLarge struct {
+	Root, Most string // the folder that was to be copied, and the largest entry in it
 }
 
-func (e *TooMuch) Error() string {
+func (e *TooLarge) Error() string {
 	return fmt.Sprintf("the code in %s is more than %d files or %d MiB, most of it in %s", e.Root, MaxFiles, MaxBytes>>20, e.Most)
 }

@@ -60,7 +60,7 @@ func (r *Run) prepareCopies() error {
 // copyFailure reports why the code was not copied, and how to fix it.
 func copyFailure(file string, err error) error {
 	f := &batches.Failure{Code: batches.ExitState, Text: file + ": the code could not be copied (snapshot: true): " + err.Error(), Err: err, Hint: "fix that, or run without: --no-snapshot"}
-	if much := (*codecopy.TooMuch)(nil); errors.As(err, &much) {
+	if much := (*codecopy.TooLarge)(nil); errors.As(err, &much) {
 		f.Code = batches.ExitUsage
 		f.Hint = "have git ignore it (.gitignore, in a git repository): what git ignores is linked, not copied; or run without: --no-snapshot"
 	}

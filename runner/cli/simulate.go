@@ -88,7 +88,7 @@ type prediction struct {
 
 // add adds the forecast to the jobs of a plan.
 func (f *prediction) add(jobs []schema.Job) {
-	for _, s := range f.Stays {
+	for _, s := range f.Spans {
 		if s.Job >= 0 {
 			jobs[s.Job].Plan.Simulate = &schema.Simulated{
 				Start: s.Start.Seconds(), End: s.End.Seconds(), GPUs: append([]int{}, s.GPUs...), By: f.expected[s.Job].by,
@@ -108,7 +108,7 @@ func (p *planning) forecast() (*prediction, error) {
 			f.expected[id] = p.expect(id)
 		}
 	}
-	f.Forecast = forecast.Play(forecast.Config{
+	f.Forecast = forecast.Simulate(forecast.Config{
 		Batch: p.batch, Core: p.Core, Pool: p.pool, Now: runner.Now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
 		Takes: func(id int) time.Duration {
 			if e, ok := f.expected[id]; ok {
@@ -127,7 +127,7 @@ const gantt = 40
 func (p *planning) printForecast(w io.Writer, f *prediction) {
 	fmt.Fprintf(w, "simulated, on %s as they are now:\n", batches.Count(f.Capacity, "GPU"))
 	rows := [][]string{{"  JOB", "GPU", "START", "END", "KNOWN BY", "|" + strings.Repeat(" ", gantt) + "|"}}
-	for _, s := range f.Stays {
+	for _, s := range f.Spans {
 		name, by := "an attempt of an earlier run", ""
 		if s.Job >= 0 {
 			name, by = p.batch.Jobs[s.Job].Name, f.expected[s.Job].by
@@ -150,14 +150,14 @@ func (p *planning) printForecast(w io.Writer, f *prediction) {
 		bound = "the longest chain of jobs"
 	}
 	fmt.Fprintf(w, "%s, %.2f GPU hours in %s; no order takes less than %s (%s)\n",
-		batches.Count(len(f.Stays), "job"), f.GPUTime.Hours(), terminal.Duration(f.Wall), terminal.Duration(f.Bound()), bound)
+		batches.Count(len(f.Spans), "job"), f.GPUTime.Hours(), terminal.Duration(f.Wall), terminal.Duration(f.Bound()), bound)
 	p.printBasis(w, f)
 }
 
 // printBasis says what the times of a forecast are worth.
 func (p *planning) printBasis(w io.Writer, f *prediction) {
 	var median, guess []int
-	for _, s := range f.Stays {
+	for _, s := range f.Spans {
 		switch {
 		case s.Job < 0:
 		case f.expected[s.Job].by == byBatch:
@@ -180,7 +180,7 @@ func (p *planning) some(ids []int) string {
 }
 
 // bar draws a job's time among that of the batch.
-func bar(s forecast.Stay, wall time.Duration) string {
+func bar(s forecast.Span, wall time.Duration) string {
 	at := func(t time.Duration) int { return int(int64(t) * gantt / max(int64(wall), 1)) }
 	from, to := min(at(s.Start), gantt-1), max(at(s.End), at(s.Start)+1)
 	to = min(to, gantt)

@@ -13,18 +13,20 @@ import (
 )
 
 const (
-	// leastDone is how much of its work an attempt must have done before that says how long the rest takes.
-	leastDone = 0.03
-	// trusted is when that alone counts.
-	trusted = 0.25
-	// spreadOfProgress is how far off the rest may be then, as a part of it.
-	spreadOfProgress = 0.05
-	// maxPlayed bounds the jobs that are played one by one. Of more, the sum says enough.
-	maxPlayed = 1000
+	// minProgress is the share of its work that an attempt must have done before its log predicts the
+	// rest.
+	minProgress = 0.03
+	// trustedProgress is the share from which on the log alone predicts the rest.
+	trustedProgress = 0.25
+	// progressError is the relative error of a prediction from a log.
+	progressError = 0.05
+	// maxSimulated is how many jobs End simulates at most. For more, it divides the work among the
+	// lanes.
+	maxSimulated = 1000
 )
 
-// End says when what is left of a run will be done, by what the logs of its attempts say they have
-// done (by uni_id, from 0 to 1), else by what jobs like them took. It is nil if nothing is left.
+// End estimates when a run will end. It uses the progress in its attempts' logs (done, by uni_id,
+// from 0 to 1), or else the durations of similar jobs. It returns nil if no jobs remain.
 func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	jobs := r.Batch.Jobs
 	if len(jobs) == 0 {
@@ -62,8 +64,8 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 		work, unsure = work+rest.Seconds(), unsure+rest.Seconds()*spread
 	}
 	wall, never := time.Duration(work/float64(max(lanes, 1))*1e9), ""
-	if len(jobs) <= maxPlayed {
-		wall, never = played(r, takes)
+	if len(jobs) <= maxSimulated {
+		wall, never = simulate(r, takes)
 	}
 	if wall == 0 || never != "" && len(e.Without) == 0 {
 		why := never + " cannot start as things are"
@@ -77,7 +79,7 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	if work > 0 {
 		off = unsure / work / math.Sqrt(max(1, float64(len(jobs))/float64(max(lanes, 1))))
 	}
-	if off < 0.05 { // a range of a tenth of what is left
+	if off < 0.05 { // the range would be less than a tenth of the remaining time
 		off = 0
 	}
 	at := func(part float64) *time.Time { return schema.Time(r.Now.Wall.Add(time.Duration(float64(wall) * part))) }
@@ -85,37 +87,37 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 	return e
 }
 
-// remaining returns how long a job still takes, and how far off that may be, as a part of it; 0 if
-// nothing is known. o is its attempt, or nil.
+// remaining returns how much longer a job takes, and the relative error of that; 0 if nothing is
+// known. o is the job's attempt, or nil.
 func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[string]float64) (rest time.Duration, spread float64) {
 	switch mean, off := sched.Mean(known, ran); {
 	case mean > 0:
 		rest, spread = max(mean-ran, time.Second), off
-	case len(known) > 0: // it takes longer than all
+	case len(known) > 0: // it has run longer than all the others
 		rest, spread = max(ran/10, time.Second), 1
 	}
 	if o == nil {
 		return rest, spread
 	}
-	if p := done[o.Start.UniID]; p >= leastDone && p < 1 {
+	if p := done[o.Start.UniID]; p >= minProgress && p < 1 {
 		own := max(time.Duration(float64(ran)*(1-p)/p), time.Second)
-		if sure := min(p/trusted, 1); rest > 0 { // the first steps are few, and may be slow
+		if sure := min(p/trustedProgress, 1); rest > 0 { // the first steps are few and may be slow
 			own = time.Duration(sure*float64(own) + (1-sure)*float64(rest))
 		}
-		return own, spreadOfProgress
+		return own, progressError
 	}
 	return rest, spread
 }
 
-// played plays what is left, and returns how long that takes without stalled attempts, and a job
-// that does not start.
-func played(r *sched.Remaining, takes []time.Duration) (wall time.Duration, never string) {
+// simulate runs the remaining jobs in virtual time. It returns how long they take without stalled
+// attempts, and the name of a job that never starts, or "".
+func simulate(r *sched.Remaining, takes []time.Duration) (wall time.Duration, never string) {
 	index := map[string]int{}
 	for i := range r.Batch.Jobs {
 		index[r.Batch.Jobs[i].Key.String()] = i
 	}
 	core := r.Core()
-	f := Play(Config{
+	f := Simulate(Config{
 		Batch: r.Batch, Core: core, Pool: r.Pool, Now: r.Now, Seen: r.Seen,
 		Takes: func(job int) time.Duration { return takes[job] },
 		Find:  func(a *state.Attempt) int { return index[a.Start.Key] },

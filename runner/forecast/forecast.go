@@ -1,6 +1,6 @@
-// Package forecast plays a batch in virtual time: the core that a run has, on GPUs as they
-// are now, with jobs that take what they are expected to take. It starts nothing and reads
-// nothing; everybody else's processes and claims stay as they are.
+// Package forecast simulates a batch in virtual time. It feeds the scheduler core the GPUs as they
+// are now and the expected duration of each job. It starts nothing and reads nothing; other users'
+// processes and claims stay as they are.
 package forecast
 
 import (
@@ -15,77 +15,78 @@ import (
 	"gpurun/state"
 )
 
-// A Stay is one job of the forecast. Times count from its beginning.
-type Stay struct {
+// A Span is the time that one job occupies its GPUs, counted from the forecast's start.
+type Span struct {
 	Job        int
 	GPUs       []int
-	Memory     gpu.Bytes // set aside on each
+	Memory     gpu.Bytes // reserved on each GPU
 	Start, End time.Duration
-	Running    bool // it was running already
+	Running    bool // the job was already running
 }
 
-// A Forecast is how a batch goes.
+// A Forecast is the outcome of a simulated batch.
 type Forecast struct {
-	Stays    []Stay // in the order of their starts
+	Spans    []Span // in order of start
 	Wall     time.Duration
-	GPUTime  time.Duration // of all GPUs together; that of a shared one counts once
-	Never    int           // how many jobs do not start
-	Why      string        // the reason for the first of them
-	Work     time.Duration // of all GPUs together, those of a shared one by their part of its memory
+	GPUTime  time.Duration // summed over GPUs; time on a shared GPU counts once
+	Never    int           // number of jobs that never start
+	Why      string        // why the first of those does not start
+	Work     time.Duration // summed over GPUs; a job on a shared GPU counts with its share of the memory
 	Longest  time.Duration // the longest chain of jobs that wait for each other
 	Capacity int           // number of GPUs
 }
 
-// Bound returns what no order of the jobs could be quicker than.
+// Bound returns a lower bound on the time that any order of the jobs would take.
 func (f *Forecast) Bound() time.Duration {
 	return max(f.Work/time.Duration(max(f.Capacity, 1)), f.Longest)
 }
 
-// A Config is what a forecast starts from.
+// A Config describes the state that a forecast starts from.
 type Config struct {
 	Batch *jobspec.Batch
-	Core  *sched.Core // that has not begun
-	Pool  *gpu.Pool   // the core's; nil without
+	Core  *sched.Core // not yet begun
+	Pool  *gpu.Pool   // the core's; nil without GPUs
 	Now   sched.Now
 	Seen  gpu.Observation             // a reading of all GPUs
 	Takes func(job int) time.Duration // how long a job takes
-	Find  func(*state.Attempt) int    // the job of an attempt that is running already, or -1
-	Hangs func(uniID string) bool     // whether an attempt that is running never ends; nil for none
+	Find  func(*state.Attempt) int    // the job of a running attempt, or -1
+	Hangs func(uniID string) bool     // whether a running attempt never ends; nil if none does
 }
 
-// stuck is how long nothing may start while nothing runs: a week has every opening hour.
+// stuck is how long a simulation continues while no job runs or starts. A week includes all opening
+// hours.
 const stuck = 8 * 24 * time.Hour
 
-// idle is how long that may take while an attempt hangs, which nothing waits for.
+// idle replaces stuck while an attempt hangs, since no job waits for that attempt.
 const idle = time.Hour
 
-// world is what surrounds the core.
-type world struct {
+// simulation is the world around the core: time, GPUs and attempts.
+type simulation struct {
 	Config
-	now   sched.Now
-	queue []sched.Event
-	ends  []end // in the order of their times
-	wake  time.Duration
-	given map[int]gpu.Grant // by job: of attempts being prepared
-	made  int               // attempts so far
-	stays []Stay
-	calm  bool // nothing has changed since all GPUs were read
-	owed  bool // an answer to a reading of all GPUs
-	over  bool
-	hangs bool                       // some attempt does not end
-	left  map[gpu.UUID]time.Duration // when a job left it
+	now         sched.Now
+	queue       []sched.Event
+	ends        []end // in order of time
+	wake        time.Duration
+	grants      map[int]gpu.Grant // by job: grants of attempts being prepared
+	attempts    int               // number of attempts so far
+	spans       []Span
+	unchanged   bool // nothing has changed since the last reading of all GPUs
+	readPending bool // the core waits for a reading of all GPUs
+	over        bool
+	hangs       bool                       // some attempt never ends
+	released    map[gpu.UUID]time.Duration // when a job last left each GPU
 }
 
-// An end is the end of an attempt that is to come.
+// An end is a scheduled end of an attempt.
 type end struct {
 	at    time.Duration
 	uniID string
-	stay  int
+	span  int
 }
 
-// Play plays the batch to its end.
-func Play(c Config) *Forecast {
-	w := &world{Config: c, now: c.Now, given: map[int]gpu.Grant{}, left: map[gpu.UUID]time.Duration{}}
+// Simulate simulates the batch until every job has ended or no more can start.
+func Simulate(c Config) *Forecast {
+	w := &simulation{Config: c, now: c.Now, grants: map[int]gpu.Grant{}, released: map[gpu.UUID]time.Duration{}}
 	w.send(sched.Began{})
 	for began := w.now.Boot; !w.over; {
 		switch {
@@ -103,41 +104,41 @@ func Play(c Config) *Forecast {
 	return w.result()
 }
 
-// pass lets time pass.
-func (w *world) pass(to time.Duration) {
+// pass advances the clock.
+func (w *simulation) pass(to time.Duration) {
 	if d := to - w.now.Boot; d > 0 {
 		w.now.Boot, w.now.Wall = to, w.now.Wall.Add(d)
 	}
 }
 
-// end ends the attempt that ends first, and has the core see what it left.
-func (w *world) end() {
+// end ends the attempt that is due first, and sends the core a reading of its GPUs.
+func (w *simulation) end() {
 	e := w.ends[0]
 	w.ends = w.ends[1:]
 	w.pass(e.at)
-	s := &w.stays[e.stay]
+	s := &w.spans[e.span]
 	s.End = w.now.Boot - w.Now.Boot
-	w.calm = false
+	w.unchanged = false
 	for _, d := range w.devices() {
 		if slices.Contains(s.GPUs, d.Index) {
-			w.left[d.UUID] = w.now.Boot
+			w.released[d.UUID] = w.now.Boot
 		}
 	}
 	w.send(sched.Ended{UniID: e.uniID, Good: true, End: state.End{At: w.now.Wall, Elapsed: s.End - s.Start}})
-	if w.owed && !w.over {
+	if w.readPending && !w.over {
 		w.send(w.reading(sched.Read{}))
 	}
 }
 
-func (w *world) devices() []gpu.Device {
+func (w *simulation) devices() []gpu.Device {
 	if w.Pool == nil {
 		return nil
 	}
 	return w.Pool.Devices()
 }
 
-// send sends the core one event, and then the answers to what it does.
-func (w *world) send(ev sched.Event) {
+// send sends the core an event, and then the results of the actions that it returns.
+func (w *simulation) send(ev sched.Event) {
 	w.queue = append(w.queue, ev)
 	for len(w.queue) > 0 {
 		ev := w.queue[0]
@@ -148,14 +149,14 @@ func (w *world) send(ev sched.Event) {
 	}
 }
 
-func (w *world) do(a sched.Action) {
+func (w *simulation) do(a sched.Action) {
 	switch a := a.(type) {
 	case sched.Prepare:
-		w.given[a.Job] = a.Grant
-		w.made++
-		w.queue = append(w.queue, sched.Prepared{Job: a.Job, Start: state.Fact{UniID: fmt.Sprint("forecast.", w.made)}})
+		w.grants[a.Job] = a.Grant
+		w.attempts++
+		w.queue = append(w.queue, sched.Prepared{Job: a.Job, Start: state.Fact{UniID: fmt.Sprint("forecast.", w.attempts)}})
 	case sched.Launch:
-		w.stay(a.UniID, a.Job, w.given[a.Job], w.Takes(a.Job), false)
+		w.run(a.UniID, a.Job, w.grants[a.Job], w.Takes(a.Job), false)
 		w.queue = append(w.queue, sched.Started{UniID: a.UniID, PID: 1, PIDStart: 1})
 	case sched.Adopt:
 		s := &a.Attempt.Start
@@ -167,7 +168,7 @@ func (w *world) do(a sched.Action) {
 		if w.Hangs != nil && w.Hangs(s.UniID) {
 			w.hangs = true
 		} else {
-			w.stay(s.UniID, job, s.Grant(), max(takes-w.now.Wall.Sub(s.Time), 0), true)
+			w.run(s.UniID, job, s.Grant(), max(takes-w.now.Wall.Sub(s.Time), 0), true)
 		}
 		w.queue = append(w.queue, sched.Started{UniID: s.UniID, PID: 1, PIDStart: 1})
 	case sched.Read:
@@ -179,44 +180,44 @@ func (w *world) do(a sched.Action) {
 	}
 }
 
-// stay has an attempt run for some time.
-func (w *world) stay(uniID string, job int, g gpu.Grant, takes time.Duration, running bool) {
+// run schedules the end of an attempt that starts now.
+func (w *simulation) run(uniID string, job int, g gpu.Grant, takes time.Duration, running bool) {
 	at := w.now.Boot - w.Now.Boot
-	w.stays = append(w.stays, Stay{Job: job, GPUs: g.Indices, Memory: g.Memory, Start: at, End: at + takes, Running: running})
-	e := end{w.now.Boot + takes, uniID, len(w.stays) - 1}
-	// Those that end together do so in the order of their starts.
+	w.spans = append(w.spans, Span{Job: job, GPUs: g.Indices, Memory: g.Memory, Start: at, End: at + takes, Running: running})
+	e := end{w.now.Boot + takes, uniID, len(w.spans) - 1}
+	// Attempts that end together do so in order of start.
 	i := sort.Search(len(w.ends), func(i int) bool { return w.ends[i].at > e.at })
 	w.ends = slices.Insert(w.ends, i, e)
 }
 
-// handOver is how long after an end the core reads a GPU in quick succession.
+// handOver is how long after an attempt's end the core keeps reading its GPUs in quick succession.
 const handOver = time.Minute
 
-// read answers a reading that can show something new. Others would: that jobs are where
-// they are. Once a second, they would make a forecast of a week take a minute.
-func (w *world) read(r sched.Read) {
+// read answers a reading only if it can show something new. Answering every reading, once a second,
+// would make the forecast of a week take a minute.
+func (w *simulation) read(r sched.Read) {
 	if len(r.UUIDs) == 0 {
-		if w.owed = w.calm; !w.owed {
+		if w.readPending = w.unchanged; !w.readPending {
 			w.queue = append(w.queue, w.reading(r))
 		}
 		return
 	}
 	for _, id := range r.UUIDs {
-		if at, ok := w.left[id]; ok && w.now.Boot-at <= handOver {
+		if at, ok := w.released[id]; ok && w.now.Boot-at <= handOver {
 			w.queue = append(w.queue, w.reading(r))
 			return
 		}
 	}
 }
 
-// reading returns what everybody else has on the GPUs, now as at the beginning.
-func (w *world) reading(r sched.Read) sched.Event {
+// reading returns what other users have on the GPUs, which the forecast takes to be constant.
+func (w *simulation) reading(r sched.Read) sched.Event {
 	o := sched.Observed{Observation: w.Seen, Quick: len(r.UUIDs) > 0 && !r.Processes}
 	o.At, o.Wishes, o.Readings = w.now.Boot, nil, slices.Clone(w.Seen.Readings)
 	if len(r.UUIDs) > 0 {
 		o.Readings = slices.DeleteFunc(o.Readings, func(g gpu.Reading) bool { return !slices.Contains(r.UUIDs, g.UUID) })
 	} else {
-		w.calm, w.owed = true, false
+		w.unchanged, w.readPending = true, false
 	}
 	for i := range o.Readings {
 		g := &o.Readings[i]

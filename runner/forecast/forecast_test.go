@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// machine has GPUs of 24 GiB, on which others have some memory.
+// machine returns GPUs of 24 GiB, with the given memory of each used by others.
 func machine(used ...gpu.Bytes) (*gpu.Pool, gpu.Observation) {
 	var devs []gpu.Device
 	seen := gpu.Observation{At: time.Hour}
@@ -29,12 +29,12 @@ func machine(used ...gpu.Bytes) (*gpu.Pool, gpu.Observation) {
 	return pool, seen
 }
 
-func play(b *jobspec.Batch, h *state.History, pool *gpu.Pool, seen gpu.Observation, minutes ...int) *Forecast {
+func simulateJobs(b *jobspec.Batch, h *state.History, pool *gpu.Pool, seen gpu.Observation, minutes ...int) *Forecast {
 	b.Files = []jobspec.File{{}}
 	b.Settings.Poll, b.Settings.Patience, b.Settings.MinGPUs, b.Settings.MaxGPUs = 5*time.Second, 10*time.Minute, -1, -1
 	core := sched.New(b, h, sched.Options{})
 	core.Use(pool)
-	return Play(Config{
+	return Simulate(Config{
 		Batch: b, Core: core, Pool: pool, Seen: seen, Now: sched.Now{Boot: time.Hour, Wall: time.Unix(1e9, 0)},
 		Takes: func(id int) time.Duration { return time.Duration(minutes[id]) * time.Minute },
 		Find:  func(a *state.Attempt) int { return int(a.Start.Key[0] - 'a') },
@@ -51,21 +51,21 @@ func job(b *jobspec.Batch, gpus int, share bool, needs ...int32) {
 }
 
 func (f *Forecast) words() (s string) {
-	for _, y := range f.Stays {
+	for _, y := range f.Spans {
 		s += fmt.Sprintf("%c%v %v-%v ", 'a'+y.Job, y.GPUs, y.Start.Minutes(), y.End.Minutes())
 	}
 	return s
 }
 
-// Jobs start as they would: on free GPUs, after their needs, two on one GPU if they share it.
-func TestJobsStartAsTheyWould(t *testing.T) {
+// Jobs start on free GPUs, after their needs, and share a GPU if they allow that.
+func TestForecastSchedulesLikeARun(t *testing.T) {
 	b := &jobspec.Batch{}
 	job(b, 1, false)
 	job(b, 1, false)
 	job(b, 2, false, 0)
 	job(b, 0, false, 2)
 	pool, seen := machine(0, 0)
-	f := play(b, state.NewHistory(), pool, seen, 10, 20, 5, 1)
+	f := simulateJobs(b, state.NewHistory(), pool, seen, 10, 20, 5, 1)
 	if got := f.words(); got != "a[0] 0-10 b[1] 0-20 c[0 1] 20-25 d[] 25-26 " {
 		t.Error(got)
 	}
@@ -78,7 +78,7 @@ func TestJobsStartAsTheyWould(t *testing.T) {
 		job(b, 1, true)
 	}
 	pool, seen = machine(0)
-	f = play(b, state.NewHistory(), pool, seen, 10, 10, 10, 10)
+	f = simulateJobs(b, state.NewHistory(), pool, seen, 10, 10, 10, 10)
 	if got := f.words(); got != "a[0] 0-10 b[0] 0-10 c[0] 0-10 d[0] 10-20 " {
 		t.Error(got)
 	}
@@ -87,36 +87,35 @@ func TestJobsStartAsTheyWould(t *testing.T) {
 	}
 }
 
-// What others hold, they keep: a job that needs it never starts.
-func TestOthersStay(t *testing.T) {
+// A job never starts if it needs a GPU that others use.
+func TestForecastLeavesOthersGPUsAlone(t *testing.T) {
 	b := &jobspec.Batch{}
 	job(b, 2, false)
 	job(b, 1, false)
 	job(b, 1, false, 0)
 	pool, seen := machine(20*gpu.GiB, 0)
-	f := play(b, state.NewHistory(), pool, seen, 10, 10, 10)
+	f := simulateJobs(b, state.NewHistory(), pool, seen, 10, 10, 10)
 	if got := f.words(); got != "b[1] 0-10 " || f.Never != 2 || f.Why == "" {
 		t.Errorf("%s, %d never: %s", got, f.Never, f.Why)
 	}
 }
 
-// What is running already takes as long as it has left.
-func TestRunningJobsAreContinued(t *testing.T) {
+func TestRunningJobTakesItsRemainingTime(t *testing.T) {
 	b := &jobspec.Batch{}
 	job(b, 1, false)
 	job(b, 1, false)
 	h := state.NewHistory()
 	h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Unix(1e9, 0).Add(-4 * time.Minute), UniID: "u", Key: "a", Job: "gone", GPUs: []int{0}, GPUUUIDs: []gpu.UUID{"GPU-0"}, Memory: 8 * gpu.GiB})
 	pool, seen := machine(0)
-	f := play(b, h, pool, seen, 10, 10)
-	if got := f.words(); got != "a[0] 0-6 a[0] 6-16 b[0] 16-26 " || !f.Stays[0].Running {
+	f := simulateJobs(b, h, pool, seen, 10, 10)
+	if got := f.words(); got != "a[0] 0-6 a[0] 6-16 b[0] 16-26 " || !f.Spans[0].Running {
 		t.Error(got)
 	}
 }
 
-// Weeks are played in seconds, and no GPU stands idle in them: readings that show nothing
-// new are not answered.
-func TestLongForecasts(t *testing.T) {
+// Readings without news are not answered, so that weeks take seconds. No GPU may idle because of
+// that.
+func TestLongForecastKeepsGPUsBusy(t *testing.T) {
 	b, minutes := &jobspec.Batch{}, []int{}
 	for i := range 2000 {
 		job(b, 1, false)
@@ -124,8 +123,8 @@ func TestLongForecasts(t *testing.T) {
 		minutes = append(minutes, 30+i%60)
 	}
 	pool, seen := machine(0, 0, 0, 0)
-	f := play(b, state.NewHistory(), pool, seen, minutes...)
-	if len(f.Stays) != 2000 || f.Wall > f.Bound()*101/100 {
-		t.Errorf("%d started; %v, at least %v", len(f.Stays), f.Wall, f.Bound())
+	f := simulateJobs(b, state.NewHistory(), pool, seen, minutes...)
+	if len(f.Spans) != 2000 || f.Wall > f.Bound()*101/100 {
+		t.Errorf("%d started; %v, at least %v", len(f.Spans), f.Wall, f.Bound())
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// What logs say of how much is done: an epoch, else a count as progress bars have it, else a share.
+// Progress in a log: an epoch, else a count as in progress bars, else a percentage.
 var (
 	epochs = regexp.MustCompile(`(?i)\b(?:epoch|ep|round|step|iter(?:ation)?)s?\b[\s:=\[(#]*(\d+)\s*(?:/|of)\s*(\d+)`)
 	counts = regexp.MustCompile(`(?:^|[\s|\[(])(\d+)/(\d+)(?:[\s\])|,:]|$)`)
 	shares = regexp.MustCompile(`(?:^|[\s|(\[])(\d{1,3}(?:\.\d+)?) ?%`)
 )
 
-// Progress returns how much is done by the end of a log, from 0 to 1; ok is false if it does not
-// say. The last thing of the coarsest kind counts: epochs have bars of their own.
+// Progress returns the progress at the end of a log, from 0 to 1; ok is false if the log shows
+// none. The last match of the coarsest kind wins: each epoch may have a progress bar of its own.
 func Progress(log string) (done float64, ok bool) {
 	number := func(s string) float64 {
 		x, _ := strconv.ParseFloat(s, 64)

@@ -2,7 +2,7 @@ package forecast
 
 import "testing"
 
-func TestProgressOfLogs(t *testing.T) {
+func TestProgressFindsCoarsestMeasure(t *testing.T) {
 	for log, want := range map[string]float64{
 		"":                       -1,
 		"loss 0.3 on 2026/03/01": -1,

@@ -7,14 +7,14 @@ import (
 	"gpurun/state"
 )
 
-// result adds up what happened.
-func (w *world) result() *Forecast {
-	f := &Forecast{Stays: w.stays, Capacity: len(w.devices())}
-	for _, s := range w.stays {
+// result computes the forecast from the simulated spans.
+func (w *simulation) result() *Forecast {
+	f := &Forecast{Spans: w.spans, Capacity: len(w.devices())}
+	for _, s := range w.spans {
 		f.Wall = max(f.Wall, s.End)
 		f.Work += w.work(s)
 	}
-	f.GPUTime = used(w.stays)
+	f.GPUTime = used(w.spans)
 	f.Longest = w.longest()
 	for id := range w.Batch.Jobs {
 		p := w.Core.Phase(id)
@@ -28,9 +28,9 @@ func (w *world) result() *Forecast {
 	return f
 }
 
-// work returns how much of all GPUs a job takes at least: of one that it shares, its part
-// of the memory of the largest.
-func (w *world) work(s Stay) time.Duration {
+// work returns the least GPU time that a job takes. On a GPU that it shares, only its share of the
+// largest GPU's memory counts.
+func (w *simulation) work(s Span) time.Duration {
 	takes := (s.End - s.Start) * time.Duration(len(s.GPUs))
 	if total := gpu.Largest(w.devices()); s.Job >= 0 && w.Batch.Jobs[s.Job].Spec.Request.Share && total > 0 {
 		return time.Duration(float64(takes) * min(1, float64(s.Memory)/float64(total)))
@@ -38,10 +38,10 @@ func (w *world) work(s Stay) time.Duration {
 	return takes
 }
 
-// used returns for how long GPUs were in use, all together.
-func used(stays []Stay) (sum time.Duration) {
+// used returns the time that GPUs were in use, summed over GPUs.
+func used(stays []Span) (sum time.Duration) {
 	until := map[int]time.Duration{}
-	for _, s := range stays { // in the order of their starts
+	for _, s := range stays { // in order of start
 		for _, id := range s.GPUs {
 			from := max(s.Start, until[id])
 			sum += max(s.End-from, 0)
@@ -51,18 +51,18 @@ func used(stays []Stay) (sum time.Duration) {
 	return sum
 }
 
-// longest returns how long the longest chain of jobs takes that run one after another,
-// because of their needs or in a queue. They start in that order.
-func (w *world) longest() (longest time.Duration) {
-	chain := make([]time.Duration, len(w.Batch.Jobs)) // by job: that ends with it
+// longest returns the duration of the longest chain of jobs that run one after another, because of
+// needs or a queue. Spans are in order of start, so each follows the ones it waited for.
+func (w *simulation) longest() (longest time.Duration) {
+	chain := make([]time.Duration, len(w.Batch.Jobs)) // by job: duration of the chain that ends with it
 	queues := make([]time.Duration, len(w.Batch.Queues))
-	for _, s := range w.stays {
+	for _, s := range w.spans {
 		if s.Job < 0 {
 			longest = max(longest, s.End)
 			continue
 		}
 		j := &w.Batch.Jobs[s.Job]
-		before := chain[s.Job] // of an earlier attempt
+		before := chain[s.Job] // the chain includes earlier attempts
 		for _, n := range j.Needs {
 			before = max(before, chain[n])
 		}

@@ -19,8 +19,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// session is a client's session with a server whose commands are shell scripts. The script
-// finds the folder of the test in $1.
+// session connects a client to a server whose commands are the given shell script. The script gets
+// the test's folder as $1.
 func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, leave func() error) {
 	t.Helper()
 	dir = t.TempDir()
@@ -43,23 +43,23 @@ func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, lea
 	if err != nil {
 		t.Fatal(err)
 	}
-	leave = func() error { // without a word, as a client that has crashed
+	leave = func() error { // disconnects without notice, like a crashed client
 		fromClient.Close()
 		<-done
 		return ended
 	}
-	t.Cleanup(func() { // its calls are over before the next test
+	t.Cleanup(func() { // its calls must end before the next test
 		s.Close()
 		_ = leave()
 	})
 	return s, dir, leave
 }
 
-// hangs is a command that ignores SIGTERM, and says which process it is.
+// hangs is a command that ignores SIGTERM and writes its PID to a file.
 const hangs = `trap "" TERM; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; while :; do sleep 1 & wait $!; done`
 
-// begun waits for the command's process.
-func begun(t *testing.T, dir string) int {
+// awaitStart waits for the command to start and returns its PID.
+func awaitStart(t *testing.T, dir string) int {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if b, err := os.ReadFile(filepath.Join(dir, "pid")); err == nil {
@@ -74,8 +74,8 @@ func begun(t *testing.T, dir string) int {
 	return 0
 }
 
-// gone waits until a process has ended.
-func gone(t *testing.T, pid int) {
+// awaitExit waits until a process has ended.
+func awaitExit(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if syscall.Kill(pid, 0) != nil {
@@ -85,16 +85,16 @@ func gone(t *testing.T, pid int) {
 	t.Fatalf("process %d is still there", pid)
 }
 
-func briefly(t *testing.T, patient, polite time.Duration) {
-	p, f := patience, farewell
-	patience, farewell = patient, polite
-	t.Cleanup(func() { patience, farewell = p, f })
+func setTimeouts(t *testing.T, patient, polite time.Duration) {
+	p, f := maxRunTime, exitWait
+	maxRunTime, exitWait = patient, polite
+	t.Cleanup(func() { maxRunTime, exitWait = p, f })
 }
 
 var onJobs = &mcp.CallToolParams{Name: "status", Arguments: map[string]any{"file": "jobs.yaml"}}
 
-func TestCommandThatHangs(t *testing.T) {
-	briefly(t, 200*time.Millisecond, 50*time.Millisecond)
+func TestHungCommandTimesOut(t *testing.T) {
+	setTimeouts(t, 200*time.Millisecond, 50*time.Millisecond)
 	s, dir, _ := session(t, hangs)
 	res, err := s.CallTool(t.Context(), onJobs)
 	if err != nil {
@@ -104,11 +104,11 @@ func TestCommandThatHangs(t *testing.T) {
 	if text := res.Content[0].(*mcp.TextContent).Text; !res.IsError || json.Unmarshal([]byte(text), &doc) != nil || doc.Problems[0].Code != "timeout" {
 		t.Errorf("got %v", text)
 	}
-	gone(t, begun(t, dir))
+	awaitExit(t, awaitStart(t, dir))
 }
 
-func TestCancelledCall(t *testing.T) {
-	briefly(t, time.Minute, 50*time.Millisecond)
+func TestCancelledCallKillsItsCommand(t *testing.T) {
+	setTimeouts(t, time.Minute, 50*time.Millisecond)
 	s, dir, _ := session(t, hangs)
 	ctx, cancel := context.WithCancel(t.Context())
 	answered := make(chan error, 1)
@@ -116,28 +116,27 @@ func TestCancelledCall(t *testing.T) {
 		_, err := s.CallTool(ctx, onJobs)
 		answered <- err
 	}()
-	pid := begun(t, dir)
+	pid := awaitStart(t, dir)
 	cancel()
 	<-answered
-	gone(t, pid)
+	awaitExit(t, pid)
 	if err := s.Ping(t.Context(), nil); err != nil {
 		t.Errorf("the session did not go on: %v", err)
 	}
 }
 
-func TestClientThatIsGone(t *testing.T) {
-	briefly(t, time.Minute, 50*time.Millisecond)
+func TestDisconnectKillsCommands(t *testing.T) {
+	setTimeouts(t, time.Minute, 50*time.Millisecond)
 	s, dir, leave := session(t, hangs)
 	go s.CallTool(t.Context(), onJobs)
-	pid := begun(t, dir)
+	pid := awaitStart(t, dir)
 	if err := leave(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	gone(t, pid)
+	awaitExit(t, pid)
 }
 
-// What is too much is cut where a reader can tell.
-func TestMuch(t *testing.T) {
+func TestLongLogsAndListsAreCut(t *testing.T) {
 	s, _, _ := session(t, `i=0
 case $2 in
 log) while [ $i -lt 3000 ]; do echo "line $i é"; i=$((i+1)); done;;
@@ -190,13 +189,13 @@ func jobsOf(n, failed int) map[string]any {
 	return map[string]any{"jobs": list}
 }
 
-func TestTidy(t *testing.T) {
+func TestTidyMasksSecretsAndControlCharacters(t *testing.T) {
 	s := &server{Config: Config{Clean: func(s string) string { return strings.ReplaceAll(s, "\x1b", "") }}}
 	doc := map[string]any{
 		"key": "abc", "params": map[string]any{"hf_token": "***", "lr": "0.1"}, "commands": []any{"WANDB_API_KEY=x python a.py *** --password y"},
 		"na\x1bme": "a\x1bb\nc", "long": strings.Repeat("é", maxText), "n": json.Number("1"), "none": nil,
 	}
-	got := s.tidy(doc).(map[string]any)
+	got := s.sanitize(doc).(map[string]any)
 	want := map[string]any{
 		"key": "abc", "params": map[string]any{"hf_token": "***", "lr": "0.1"}, "commands": []any{"WANDB_API_KEY=*** python a.py *** --password ***"},
 		"name": "ab\nc", "long": strings.Repeat("é", maxText/2) + "…", "n": json.Number("1"), "none": nil,

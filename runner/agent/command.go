@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// How long a command may take, since some clients give up on a call after a minute, and how long
-// it has to end once it was asked to. Tests cannot wait for that.
-var patience, farewell = 55 * time.Second, 3 * time.Second
+// Limits of a command's run time, since some clients give up on a call after a minute, and of its
+// exit after SIGTERM. Tests shorten them.
+var maxRunTime, exitWait = 55 * time.Second, 3 * time.Second
 
-// maxOutput bounds a command's output.
+// maxOutput is the most output in bytes that a command may print.
 const maxOutput = 64 << 20
 
 // An answer is a command's output and exit status.
@@ -25,16 +25,16 @@ type answer struct {
 	out, err []byte
 }
 
-// run runs a command of gpurun. The call's end, or the session's, ends it.
+// run runs a gpurun command until it ends, or the call or the session does.
 func (s *server) run(ctx context.Context, free bool, args []string) (answer, error) {
 	s.calls.Add(1)
 	defer s.calls.Done()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, maxRunTime)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	select {
-	case s.free <- struct{}{}:
-		defer func() { <-s.free }()
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
 	case <-ctx.Done():
 		return answer{}, problem("busy", "too many calls at once", "call again once another has been answered")
 	}
@@ -42,13 +42,13 @@ func (s *server) run(ctx context.Context, free bool, args []string) (answer, err
 	out, messages := &limited{most: maxOutput}, &limited{most: 64 << 10}
 	cmd.Stdout, cmd.Stderr = out, messages
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = farewell
+	cmd.WaitDelay = exitWait
 	err := cmd.Run()
 	a := answer{cmd.ProcessState.ExitCode(), out.Bytes(), messages.Bytes()}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return a, problem("timeout", fmt.Sprintf("gpurun %s has not ended within %v and was stopped", args[0], patience), "call again; if that does not help, ask the user to run gpurun doctor")
+		return a, problem("timeout", fmt.Sprintf("gpurun %s has not ended within %v and was stopped", args[0], maxRunTime), "call again; if that does not help, ask the user to run gpurun doctor")
 	case ctx.Err() != nil:
 		return a, problem("cancelled", "the call was cancelled", "")
 	case out.cut:
@@ -75,7 +75,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.Buffer.Write(b)
 }
 
-// document runs a command that prints a document, and returns that as a tool's output.
+// document runs a command that prints a JSON document, and returns it cut and cleaned.
 func (s *server) document(ctx context.Context, args []string, show listing) (map[string]any, error) {
 	a, err := s.run(ctx, false, args)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *server) document(ctx context.Context, args []string, show listing) (map
 	return doc, nil
 }
 
-// said runs a command that reports its effect in words.
+// said runs a command that reports its effect as text.
 func (s *server) said(ctx context.Context, free bool, args []string) (Said, error) {
 	a, err := s.run(ctx, free, args)
 	if err != nil {
@@ -100,18 +100,17 @@ func (s *server) said(ctx context.Context, free bool, args []string) (Said, erro
 	return Said{s.text(a.out)}, nil
 }
 
-// Said describes a command's effect in words.
+// Said is the text that reports a command's effect.
 type Said struct {
 	Said string `json:"said" jsonschema:"what was done, in words"`
 }
 
-// text returns a command's output as text.
+// text returns a command's output as clean text.
 func (s *server) text(printed []byte) string {
-	return strings.TrimSpace(s.tidy(string(printed)).(string))
+	return strings.TrimSpace(s.sanitize(string(printed)).(string))
 }
 
-// parse returns as much as is to be shown of the document that a command has printed, tidied; nil
-// if it is none.
+// parse returns the JSON document that a command printed, cut and cleaned, or nil if there is none.
 func (s *server) parse(a answer, show listing) map[string]any {
 	d := json.NewDecoder(bytes.NewReader(a.out))
 	d.UseNumber()
@@ -119,13 +118,13 @@ func (s *server) parse(a answer, show listing) map[string]any {
 	if d.Decode(&doc) != nil {
 		return nil
 	}
-	return s.tidy(show.cut(doc)).(map[string]any)
+	return s.sanitize(show.cut(doc)).(map[string]any)
 }
 
-// codes name exit statuses in problems, as gpurun does.
+// codes name exit statuses in problems like gpurun itself.
 var codes = map[int]string{1: "failed", 2: "usage", 4: "state", 70: "internal", 75: "not_yet", 124: "gave_up", 130: "interrupted", 143: "interrupted"}
 
-// failed returns why a command has failed: its problems, or else its text.
+// failed returns a failed command's problems, or else its output as a problem.
 func (s *server) failed(a answer) error {
 	if doc := s.parse(a, listing{}); doc["problems"] != nil {
 		b, err := json.Marshal(doc)

@@ -12,12 +12,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// lines passes on the lines that are messages. It answers all others, which would end the session.
+// lines passes on valid messages. It answers other lines itself, because the library would end the
+// session.
 type lines struct {
 	io.Closer
 	in   *bufio.Scanner
 	out  io.Writer
-	rest []byte // of a line
+	rest []byte // rest of the current line
 }
 
 func newLines(in io.ReadCloser, out io.Writer) *lines {
@@ -51,7 +52,7 @@ func (l *lines) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// refuse answers a line whose sender is unknown.
+// refuse answers an invalid line, which has no known request ID.
 func (l *lines) refuse(code int, text string) error {
 	_, err := fmt.Fprintf(l.out, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`+"\n", code, text)
 	return err

@@ -8,8 +8,8 @@ import (
 	"testing/iotest"
 )
 
-// What is not a message is answered, however long it is, and what is one goes on as it is.
-func TestLinesThatAreNoMessages(t *testing.T) {
+// Valid messages pass unchanged; other lines of any length get an error.
+func TestInvalidLinesGetErrors(t *testing.T) {
 	const good = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for in, want := range map[string]int{
 		good: 0, good + "\r\n": 0, good + "\nx" + good: 1, "\x00\xff\n": 1, `{"id":` + "\n": 1, good + good + "\n": 1, "[" + good + "]\n": 1, "\n \n": 0,

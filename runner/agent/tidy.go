@@ -8,23 +8,23 @@ import (
 	"gpurun/state/redact"
 )
 
-// maxText bounds one text of a document: no name, command or message needs more.
+// maxText is the longest string in a document, in bytes. No name, command or message needs more.
 const maxText = 4096
 
-// tidy makes everything in a document fit for a reader that believes what it reads. Commands have hidden
-// the secrets that they know; here, what looks like one.
-func (s *server) tidy(v any) any {
+// sanitize cleans all strings of a document, because an agent may act on them. Commands mask the
+// secrets that they recognize; tidy also masks strings that look like secrets.
+func (s *server) sanitize(v any) any {
 	switch v := v.(type) {
 	case string:
 		return shorten(redact.Text(s.clean(v)))
 	case []any:
 		for i := range v {
-			v[i] = s.tidy(v[i])
+			v[i] = s.sanitize(v[i])
 		}
 	case map[string]any:
 		for key, value := range v {
 			delete(v, key)
-			v[s.Clean(key)] = s.tidy(value)
+			v[s.Clean(key)] = s.sanitize(value)
 		}
 	}
 	return v
@@ -37,23 +37,23 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// A listing says how much of a document's list is shown.
+// A listing selects the rows of a document's main list.
 type listing struct {
-	key    string   // of the list; "" shows all
-	most   int      // 0 for the usual number
-	last   bool     // the last ones, else the first, bad ones before others
+	key    string   // the list's key; "" for none
+	most   int      // the most rows; 0 for the default
+	last   bool     // keep the last rows, not the worst
 	states []string // only jobs in these states; nil for all
 }
 
-// usual is how many rows a list has unless the caller says otherwise.
-const usual = 50
+// defaultRows is the default number of rows.
+const defaultRows = 50
 
-// cut shortens the document's list, and says how much is left out. Other lists have their first
-// rows: nobody reads a thousand warnings.
+// cut shortens the document's main list and records how many rows it left out. Other lists keep
+// their first rows.
 func (l listing) cut(doc map[string]any) map[string]any {
 	for key, v := range doc {
-		if list, is := v.([]any); is && key != l.key && len(list) > usual {
-			doc[key], doc[key+"_left_out"] = list[:usual], len(list)-usual
+		if list, is := v.([]any); is && key != l.key && len(list) > defaultRows {
+			doc[key], doc[key+"_left_out"] = list[:defaultRows], len(list)-defaultRows
 		}
 	}
 	list, is := doc[l.key].([]any)
@@ -66,7 +66,7 @@ func (l listing) cut(doc map[string]any) map[string]any {
 	}
 	most := l.most
 	if most <= 0 {
-		most = usual
+		most = defaultRows
 	}
 	switch {
 	case len(list) <= most:
@@ -87,7 +87,7 @@ func stateOf(row any) string {
 	return state
 }
 
-// rank orders jobs by how much they need a look.
+// rank orders jobs by how much they need attention.
 func rank(row any) int {
 	p := state.Phase(stateOf(row))
 	switch {

@@ -1,9 +1,10 @@
-// Package capture runs a launcher with recorders in place of the programs that it starts. A child
-// of gpurun, the host, makes a sandbox, starts the launcher in it, and answers the recorders:
-// gpurun under the names of other programs. What is recorded never runs.
+// Package capture runs a launcher with recorders in place of the programs that it starts. The
+// recorders are gpurun under the names of those programs. The host, a child process of gpurun,
+// creates a sandbox, starts the launcher there and answers the recorders. Recorded commands never
+// run.
 //
-// A recorder stays until the host lets it go, and the host lets one go only when nothing else
-// happens: every other thread sleeps. So what overlaps does not depend on how busy the machine is.
+// A recorder waits until the host releases it. The host does so only while every other thread
+// sleeps, so which commands overlap does not depend on the load of the machine.
 package capture
 
 import (
@@ -23,19 +24,19 @@ import (
 	"time"
 )
 
-// Config says what to run, and what to do with what it starts.
+// Config tells the host which programs to run and which of their commands to record.
 type Config struct {
-	Programs         []Program // the launcher, or the jobs of a proof, side by side
-	Proof            bool      // everything is recorded, and nothing held
-	Oldest           bool      // let the oldest command go first, not the youngest
+	Programs         []Program // the launcher, or the jobs of a proof, which run concurrently
+	Proof            bool      // record everything and hold nothing
+	Oldest           bool      // release the oldest held command first, not the newest
 	Sandbox, Network bool
 	GPUs             int
-	Record, Run      []string          // globs of whole commands
-	Limit            time.Duration     // for a launcher that starts nothing new
-	Most             int               // processes at once, besides those that are recorded
-	Home             string            // where the recorders are
-	Self             string            // gpurun
-	Originals        map[string]string // where those are that recorders cover
+	Record, Run      []string          // globs that match whole command lines
+	Limit            time.Duration     // how long the launcher may start nothing new
+	Most             int               // the most processes at once, not counting recorders
+	Home             string            // the folder of the recorders
+	Self             string            // path of the gpurun executable
+	Originals        map[string]string // where to find the programs that recorders cover
 }
 
 // A Program is a command to run.
@@ -44,30 +45,31 @@ type Program struct {
 	Dir       string
 }
 
-// A Record is one command that was not run.
+// A Record is a command that was recorded instead of run.
 type Record struct {
 	Argv, Env             []string
 	Dir                   string
-	Stdin, Stdout, Stderr string // files; "" for those of the launcher
+	Stdin, Stdout, Stderr string // files; "" for the launcher's own
 	Began, Ended          int    // see fold.Command
 }
 
-// A Report is what happened.
+// A Report is the result of a capture.
 type Report struct {
-	Commands []Record // in the order of the launcher, whatever raced
-	Status   int      // of the launcher; 128 and more for a signal
-	Stopped  string   // why it was stopped, if it was
-	Last     string   // the last line of its output
+	Commands []Record // in the launcher's order, regardless of races
+	Status   int      // the launcher's; 128 plus the number for a signal
+	Stopped  string   // why gpurun stopped the launcher, or ""
+	Last     string   // last line of the launcher's output
 	Warnings []string
-	Err      string // why there was no sandbox
+	Err      string // why there is no sandbox, or ""
 }
 
 const ChildArg = "__capture" // the first argument of the host
 
-// ErrNoSandbox means that the system allows no user namespaces.
+// ErrNoSandbox means that the system does not allow user namespaces.
 var ErrNoSandbox = errors.New("no user namespaces here")
 
-// Limit bounds a launcher that starts nothing new, and Most how many processes it has at once.
+// Limit is how long a launcher may start nothing new, and Most how many processes it may have at
+// once.
 var Limit, Most = time.Minute, 300
 
 // Run runs the programs of a config and returns what they started.
@@ -81,7 +83,7 @@ func Run(c Config) (*Report, error) {
 	if cmd.Stderr, cmd.SysProcAttr = os.Stderr, (&syscall.SysProcAttr{Setsid: true}); c.Sandbox {
 		cmd.SysProcAttr = sandboxed(c.Network)
 	}
-	config, err2 := cmd.StdinPipe() // the host ends when this process does
+	config, err2 := cmd.StdinPipe() // the host ends when this pipe closes
 	out, err3 := cmd.StdoutPipe()
 	if err = errors.Join(err, err2, err3); err != nil {
 		return nil, err
@@ -100,7 +102,8 @@ func Run(c Config) (*Report, error) {
 	return &r, nil
 }
 
-// Host is the child that Run starts: first outside, then, with its home as argument, in the sandbox.
+// Host is the main function of the child that Run starts. It runs first outside the sandbox, then,
+// with its home as argument, inside.
 func Host(args []string) int {
 	var h host
 	var err error
@@ -120,7 +123,7 @@ func Host(args []string) int {
 	return 0
 }
 
-// prepare makes the sandbox, and the folder of recorders.
+// prepare creates the sandbox and the folder of recorders.
 func (h *host) prepare() (err error) {
 	root := ""
 	if h.Sandbox {
@@ -129,7 +132,7 @@ func (h *host) prepare() (err error) {
 		}
 	}
 	bin, py := root+h.Home+"/bin/", root+h.Home+"/py"
-	brief, _ := scripts.ReadFile("fakes/sitecustomize.py") // for Python that runs for real: the host says when a sleep is over
+	brief, _ := scripts.ReadFile("fakes/sitecustomize.py") // lets the host end the sleeps of Python that runs for real
 	data, err := json.Marshal(h.Config)
 	err = errors.Join(err, os.MkdirAll(bin, 0o755), os.MkdirAll(py, 0o755), os.WriteFile(py+"/sitecustomize.py", brief, 0o644), os.WriteFile(root+h.Home+"/config", data, 0o644))
 	for _, name := range h.names() {
@@ -143,21 +146,22 @@ func (h *host) prepare() (err error) {
 	return err
 }
 
-// programs are recorded by name, besides the fakes and what --record names.
+// programs are the names to record, in addition to the fakes and --record.
 var programs = strings.Fields("python python2 python3 python3.6 python3.7 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 pypy3 torchrun accelerate deepspeed mpirun mpiexec horovodrun " +
 	"docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
 
 var (
 	pythonName = regexp.MustCompile(`^(?:python|pypy)[0-9.]*$`)
-	// plumbing matches the arguments of Python that is part of the launcher: code, tools, and questions about Python.
-	plumbing = sync.OnceValue(func() *regexp.Regexp {
+	// launcherPython matches the arguments of Python calls that are part of the launcher: inline code,
+	// tools, and queries such as --version.
+	launcherPython = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit)(?: |$))`)
 	})
 )
 
 func python(path string) bool { return pythonName.MatchString(filepath.Base(path)) }
 
-// names returns the names under which gpurun stands in for others.
+// names returns the program names that gpurun stands in for.
 func (h *host) names() []string {
 	list := slices.AppendSeq(slices.Clone(programs), maps.Keys(fakes))
 	for _, g := range h.Record {

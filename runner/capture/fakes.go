@@ -14,7 +14,7 @@ import (
 //go:embed fakes
 var scripts embed.FS
 
-// fakes stand in for programs that wait, look at GPUs or start others.
+// fakes replace programs that wait, look at GPUs or start other programs.
 var fakes map[string]func(argv []string) int
 
 func init() {
@@ -22,7 +22,7 @@ func init() {
 		"sbatch": script, "srun": script, "gpurun-submit": submit, "ts": refuse, "tsp": refuse, "screen": refuse, "tmux": refuse}
 }
 
-// script runs the fake that is a shell script.
+// script runs a fake that is a shell script.
 func script(argv []string) int {
 	name := filepath.Base(argv[0])
 	if name == "sbatch" || name == "srun" {
@@ -32,13 +32,13 @@ func script(argv []string) int {
 	return runs(append([]string{"sh", "-c", string(text)}, argv...), false)
 }
 
-// refuse stops the launcher: nobody would see what it starts with this program.
+// refuse stops the launcher, because gpurun cannot see what this program starts.
 func refuse(argv []string) int {
-	ask(hello{Op: "refuse", Record: Record{Argv: argv}})
+	ask(message{Op: "refuse", Record: Record{Argv: argv}})
 	return 1
 }
 
-// sleep passes the time between two looks.
+// sleep lets virtual time pass, as between two polls.
 func sleep(argv []string) int {
 	s := 0.0
 	for _, w := range argv[1:] {
@@ -46,14 +46,15 @@ func sleep(argv []string) int {
 		d, _ := source.ParseDuration(w)
 		s += min(n, 1e9) + d.Seconds()
 	}
-	ask(hello{Op: "sleep", PID: os.Getpid(), Seconds: s})
+	ask(message{Op: "sleep", PID: os.Getpid(), Seconds: s})
 	return 0
 }
 
-// submit has the host start a command on its own, after others. It says the ID of the job, or of its array.
+// submit tells the host to start a command after other jobs. It prints the ID of the job, or of its
+// array.
 func submit(argv []string) int {
 	group, _ := strconv.Atoi(argv[1])
-	h := hello{Op: "submit", Group: group, Record: Record{Argv: argv[3:], Env: os.Environ(), Dir: link("/proc/self/cwd")}}
+	h := message{Op: "submit", Group: group, Record: Record{Argv: argv[3:], Env: os.Environ(), Dir: link("/proc/self/cwd")}}
 	for _, n := range regexp.MustCompile(`\d+`).FindAllString(argv[2], -1) {
 		id, _ := strconv.Atoi(n)
 		h.After = append(h.After, id)

@@ -22,7 +22,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// host is the state of the child that answers recorders.
+// host is the state of the child that answers the recorders.
 type host struct {
 	Config
 	report   Report
@@ -30,30 +30,30 @@ type host struct {
 	listen   int
 	log      *os.File // the launcher's output
 
-	launcher     int          // its pid
-	running      map[int]bool // programs of this host
-	jobs         []*job       // of a batch system
+	launcher     int          // PID
+	running      map[int]bool // PIDs of programs that the host started
+	jobs         []*job       // submitted to the fake batch system
 	paths        map[procs.ID][]procs.ID
 	held, sleeps []*held
-	records      []*held   // all commands that were not run
-	step         int       // how many commands were let go
-	polls        int       // how many sleeps ended since the last command began
-	clock        float64   // the launcher's, in seconds
+	records      []*held   // all commands that did not run
+	step         int       // number of commands released so far
+	polls        int       // number of sleeps that ended since the last command began
+	clock        float64   // the launcher's virtual time, in seconds
 	changed      time.Time // when something last happened
-	blind        bool      // the kernel does not say where threads sleep
+	blind        bool      // the kernel does not report where threads sleep
 }
 
-// A held recorder waits for leave to end, a sleep for its time.
+// A held recorder waits for the host: a command until it may end, a sleep until its time.
 type held struct {
-	hello
+	message
 	conn  *os.File
 	until float64
-	path  []procs.ID // of a command in records
+	path  []procs.ID // of a recorded command
 }
 
-// A job is one that a batch system was told to run, or one of its tasks.
+// A job is a job, or an array task, submitted to the fake batch system.
 type job struct {
-	hello
+	message
 	pid int // 0 before it begins, -1 when it has ended
 }
 
@@ -62,13 +62,13 @@ const (
 	maxThreads = 4000
 	maxRecords = 5000
 	maxWhole   = 15 * time.Minute
-	maxPolls   = 3 // of each sleeper, before a command ends
+	maxPolls   = 3 // per sleeper, before a command is released
 )
 
-// serve starts the programs and answers recorders until all have ended.
+// serve starts the programs and answers the recorders until all of them have ended.
 func (h *host) serve() (err error) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // nobody writes to what this process has open
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // no other process may write to our open files
 	h.running, h.paths, h.changed = map[int]bool{}, map[procs.ID][]procs.ID{}, time.Now()
 	if h.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
 		err = unix.Bind(h.listen, &unix.SockaddrUnix{Name: h.Home + "/sock"})
@@ -91,12 +91,12 @@ func (h *host) serve() (err error) {
 		}
 		fds := []unix.PollFd{{Fd: int32(h.listen), Events: unix.POLLIN}, {Fd: 0}}
 		if _, _ = unix.Poll(fds, 2); fds[1].Revents != 0 {
-			return nil // gpurun has ended
+			return nil // gpurun has exited
 		}
 		if fi, err := h.log.Stat(); err == nil && fi.Size() > 1<<20 {
 			_ = h.log.Truncate(0)
 		}
-		switch one, count := h.look(); {
+		switch one, count := h.sleepCounts(); {
 		case count > h.Most+2*min(len(h.held), maxHeld):
 			h.report.Stopped = fmt.Sprintf("the launcher runs more than %d processes at once: stopped", h.Most)
 		case time.Since(h.changed) > h.Limit:
@@ -105,20 +105,21 @@ func (h *host) serve() (err error) {
 			h.report.Stopped = fmt.Sprintf("the launcher started %d commands and did not end: stopped", len(h.records))
 		case h.drain() || h.reap():
 		default:
-			// All slept when the first look was over if both are the same. The kernel shows that a process has
-			// ended a moment before it wakes its parent, with a lock that waiting takes, too.
-			if two, _ := h.look(); one == "" || one != two || h.reap() || h.drain() {
+			// Two equal results mean that every thread slept when the first was complete. Reap
+			// and drain come last: the kernel reports a process as ended a moment before it wakes
+			// the parent.
+			if two, _ := h.sleepCounts(); one == "" || one != two || h.reap() || h.drain() {
 				continue
 			} else if len(h.running)+len(h.held)+len(h.sleeps) == 0 && n == len(h.Programs) && !slices.ContainsFunc(h.jobs, func(j *job) bool { return j.pid == 0 }) {
 				return nil
 			}
-			h.act()
+			h.releaseNext()
 		}
 	}
 	return nil
 }
 
-// drain hears what recorders have to say, if any has.
+// drain handles all pending messages of recorders, and reports whether there were any.
 func (h *host) drain() (some bool) {
 	for {
 		fd, _, err := unix.Accept4(h.listen, unix.SOCK_CLOEXEC)
@@ -127,44 +128,44 @@ func (h *host) drain() (some bool) {
 		}
 		_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
 		x := &held{conn: os.NewFile(uintptr(fd), "recorder")}
-		if some = true; json.NewDecoder(x.conn).Decode(&x.hello) == nil {
-			h.hear(x)
+		if some = true; json.NewDecoder(x.conn).Decode(&x.message) == nil {
+			h.handle(x)
 		} else {
 			x.conn.Close()
 		}
 	}
 }
 
-func (x *held) answer(a hello) {
+func (x *held) answer(a message) {
 	_ = json.NewEncoder(x.conn).Encode(a)
 	x.conn.Close()
 }
 
-func (h *host) hear(x *held) {
+func (h *host) handle(x *held) {
 	switch argv := x.Record.Argv; {
 	case x.Op == "sleep" && !h.Proof:
 		x.until = h.clock + max(0, x.Seconds)
 		h.sleeps = append(h.sleeps, x)
 	case x.Op == "submit":
 		h.changed = time.Now()
-		j, id := &job{hello: x.hello}, len(h.jobs)+1
+		j, id := &job{message: x.message}, len(h.jobs)+1
 		h.jobs, j.Group = append(h.jobs, j), cmp.Or(j.Group, id)
 		j.Record.Env = append(j.Record.Env, fmt.Sprint("SLURM_JOB_ID=", id), fmt.Sprint("SLURM_JOBID=", id), fmt.Sprint("SLURM_ARRAY_JOB_ID=", j.Group))
-		x.answer(hello{Group: j.Group})
+		x.answer(message{Group: j.Group})
 	case x.Op == "command" && len(argv) > 0:
 		h.changed, h.polls = time.Now(), 0
 		x.Record.Began = h.step
 		if h.real(x) {
-			x.answer(hello{Real: true})
+			x.answer(message{Real: true})
 		} else if h.held = append(h.held, x); h.Proof {
 			h.record(x)
-			h.letGo(x)
+			h.release(x)
 		}
 	default:
 		if x.Op == "refuse" {
 			h.report.Stopped = fmt.Sprintf("the launcher uses %s, which gpurun capture cannot follow: start its commands directly", filepath.Base(argv[0]))
 		}
-		x.answer(hello{})
+		x.answer(message{})
 	}
 }
 
@@ -172,16 +173,17 @@ func match(globs []string, argv []string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return jobspec.Glob(g).MatchString(strings.Join(argv, " ")) })
 }
 
-// real reports whether a command runs for real, as far as it says so itself.
+// real reports whether a command runs for real, judging by its own properties.
 func (h *host) real(x *held) bool {
 	argv, l := x.Record.Argv, h.Programs[0].Argv
-	k, script := min(len(argv), len(l)), strings.HasSuffix(x.Record.Stdin, " (deleted)") && (len(argv) == 1 || argv[1] == "-") // a here-document
+	k, script := min(len(argv), len(l)), strings.HasSuffix(x.Record.Stdin, " (deleted)") && (len(argv) == 1 || argv[1] == "-") // standard input is a here-document
 	a, b := argv[len(argv)-k:], l[len(l)-k:]
 	return x.PID == h.launcher && !h.Proof && filepath.Base(a[0]) == filepath.Base(b[0]) && slices.Equal(a[1:], b[1:]) ||
-		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || python(argv[0]) && plumbing().MatchString(strings.Join(argv[1:], " ")))
+		match(h.Run, argv) || !h.Proof && !match(h.Record, argv) && (script || python(argv[0]) && launcherPython().MatchString(strings.Join(argv[1:], " ")))
 }
 
-// reap takes the status of what has ended, and starts what waited for that.
+// reap collects ended processes and starts the jobs that waited for them. It reports whether it did
+// anything.
 func (h *host) reap() (some bool) {
 	for {
 		var ws unix.WaitStatus
@@ -214,14 +216,15 @@ func (h *host) reap() (some bool) {
 	return some
 }
 
-// start starts a program of this host.
+// start starts a program as a child of the host.
 func (h *host) start(p Program) (int, error) {
 	if h.Sandbox {
-		_ = os.MkdirAll(p.Dir, 0o755) // the launcher may have made it, in another sandbox
+		_ = os.MkdirAll(p.Dir, 0o755) // the launcher may have created it in another sandbox
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `exec "$0" "$@"`}, p.Argv...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.Dir, h.log, h.log, &syscall.SysProcAttr{Setsid: true}
-	// Bash shall put here-documents into files: of those a recorder knows that no program writes them.
+	// Make Bash write here-documents to files, so that recorders can tell them from pipes between
+	// programs.
 	cmd.Env = append(p.Env, "GPURUN_CAPTURE="+h.Home, "GPURUN_CAPTURE_GPUS="+strconv.Itoa(h.GPUs), "BASH_COMPAT=5.0")
 	for name, dir := range map[string]string{"PATH": h.Home + "/bin", "PYTHONPATH": h.Home + "/py"} {
 		if old := engine.Variable(p.Env, name); !strings.HasPrefix(old+":", dir+":") {
@@ -237,7 +240,7 @@ func (h *host) start(p Program) (int, error) {
 	return pid, cmd.Process.Release()
 }
 
-// tree returns the processes below the host, also those that are about to end.
+// tree returns the processes below the host, including those that are exiting.
 func (h *host) tree() (list []procs.ID) {
 	table, set := procs.Read(), map[int]bool{os.Getpid(): true}
 	table.Children().Add(set)
@@ -249,9 +252,10 @@ func (h *host) tree() (list []procs.ID) {
 	return list
 }
 
-// look spells how often each thread has gone to sleep, "" if one has not. Equal looks mean that all slept in
-// between: one that ran would have gone to sleep once more. Held recorders do nothing.
-func (h *host) look() (sleeping string, count int) {
+// sleepCounts returns a string of how often each thread has gone to sleep, or "" if one is awake. If two
+// looks are equal, no thread ran in between, since it would have gone to sleep once more. look
+// skips held recorders.
+func (h *host) sleepCounts() (sleeping string, count int) {
 	known, list := map[int]bool{}, h.tree()
 	for _, x := range slices.Concat(h.held, h.sleeps) {
 		known[x.PID] = true
@@ -267,7 +271,8 @@ func (h *host) look() (sleeping string, count int) {
 			_, state, _ := strings.Cut(string(data), "\nState:\t")
 			_, switches, _ := strings.Cut(state, "\nvoluntary_ctxt_switches:")
 			where, _ := os.ReadFile(t + "/wchan")
-			// X: about to end. A thread off which the kernel took the CPU on its way to sleep is in state S, but nowhere.
+			// X means exiting. A thread preempted on its way to sleep is in state S, but has no
+			// wait channel yet.
 			awake = awake || state == "" || strings.Contains("RDX", state[:1]) || state[0] == 'S' && string(where) == "0" && !h.blind
 			b += t + state[:min(1, len(state))] + switches
 		}
@@ -275,7 +280,8 @@ func (h *host) look() (sleeping string, count int) {
 	return map[bool]string{false: b}[awake], len(list)
 }
 
-// path returns the processes and threads from the host to a process, as they were when it was first seen.
+// path returns the processes and threads from the host down to a process, as they were when it was
+// first seen.
 func (h *host) path(pid int) []procs.ID {
 	p, ok := procs.One(pid)
 	if !ok || pid == os.Getpid() {
@@ -284,7 +290,7 @@ func (h *host) path(pid int) []procs.ID {
 	if h.paths[p.ID] == nil {
 		path := slices.Clip(h.path(p.Parent))
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.Parent))
-		for _, list := range lists { // a thread of the parent other than the first
+		for _, list := range lists { // find the thread of the parent that started it, if not the main thread
 			tid, _ := strconv.Atoi(filepath.Base(filepath.Dir(list)))
 			data, _ := os.ReadFile(list)
 			if t, ok := procs.One(tid); ok && tid != p.Parent && p.Parent != os.Getpid() && slices.Contains(strings.Fields(string(data)), strconv.Itoa(pid)) {
@@ -296,15 +302,16 @@ func (h *host) path(pid int) []procs.ID {
 	return h.paths[p.ID]
 }
 
-// inOrder orders commands as a launcher starts them.
+// inOrder compares commands by the order in which a launcher starts them.
 func inOrder(a, b *held) int { return slices.CompareFunc(a.path, b.path, procs.ID.Compare) }
 
-// act lets one sleep, one command or one that runs for real go on, when nothing else happens.
-func (h *host) act() {
+// releaseNext releases one sleep, or one command, or lets a command run for real. Nothing else is happening
+// at that time.
+func (h *host) releaseNext() {
 	for i, x := range h.held {
 		if x.path == nil && h.record(x) {
 			h.held = slices.Delete(h.held, i, i+1)
-			x.answer(hello{Real: true})
+			x.answer(message{Real: true})
 			return
 		}
 	}
@@ -313,21 +320,21 @@ func (h *host) act() {
 	if n := len(h.held); len(h.sleeps) > 0 && (h.polls < maxPolls*len(h.sleeps) || n == 0) {
 		x := h.sleeps[0]
 		h.sleeps, h.clock, h.polls = h.sleeps[1:], max(h.clock, x.until), h.polls+1
-		x.answer(hello{})
+		x.answer(message{})
 	} else if n > 0 {
-		h.letGo(h.held[map[bool]int{false: n - 1}[h.Oldest]])
+		h.release(h.held[map[bool]int{false: n - 1}[h.Oldest]])
 	}
 }
 
-// letGo lets a command end.
-func (h *host) letGo(x *held) {
+// release releases a command, which then ends.
+func (h *host) release(x *held) {
 	h.held = slices.DeleteFunc(h.held, func(y *held) bool { return y == x })
 	h.step++
 	x.Record.Ended, h.polls, h.changed = h.step, 0, time.Now()
-	x.answer(hello{})
+	x.answer(message{})
 }
 
-// record records a command, unless it runs for real because a shell waits for its output.
+// record records a command, unless a shell reads its output, in which case it runs for real.
 func (h *host) record(x *held) (real bool) {
 	r, text := &x.Record, strings.Join(x.Record.Argv, " ")
 	for i, to := range []*string{&r.Stdin, &r.Stdout, &r.Stderr} {
@@ -345,16 +352,17 @@ func (h *host) record(x *held) (real bool) {
 			}
 		}
 	}
-	// A process that was a shell with children in the background before comes behind those.
+	// The process may have been a shell with background children. Sort it after those.
 	x.path = append(slices.Clip(h.path(x.PID)), procs.ID{PID: x.PID, Start: 1 << 62})
 	h.records = append(h.records, x)
 	return false
 }
 
-// readers are programs of which one that waits for the output of its child takes that for words.
+// readers are programs that use the output of a child as text.
 var readers = strings.Fields("sh bash dash zsh ksh make gmake")
 
-// reader finds out who reads a pipe: a shell that started the writer, some program, or tee, which writes a file.
+// reader finds what reads a pipe: a shell that started the writer, another program, or tee, which
+// writes a file.
 func (h *host) reader(writer int, pipe string) (shell, read bool, file string) {
 	for _, id := range h.tree() {
 		at := fmt.Sprintf("/proc/%d/", id.PID)
@@ -365,14 +373,14 @@ func (h *host) reader(writer int, pipe string) (shell, read bool, file string) {
 			info, _ := os.ReadFile(at + "fdinfo/" + fd.Name())
 			_, flags, _ := strings.Cut(string(info), "flags:")
 			if flags, _, _ = strings.Cut(flags, "\n"); link(at+"fd/"+fd.Name()) != pipe || !strings.HasSuffix(flags, "0") {
-				continue // it writes
+				continue // it is the write end
 			}
 			if i := slices.IndexFunc(words[1:], func(w string) bool { return w != "" && w[0] != '-' }); name == "tee" && i >= 0 {
 				return false, false, pathIn(link(at+"cwd"), words[1+i])
 			} else if id.PID != writer && slices.Contains(h.path(writer), id) {
 				return slices.Contains(readers, name), true, ""
 			} else if out := link(at + "fd/1"); strings.HasPrefix(out, "pipe:") && out != pipe {
-				_, _, file = h.reader(id.PID, out) // through a filter
+				_, _, file = h.reader(id.PID, out) // it may be a filter in front of another reader
 			}
 			return false, file == "", file
 		}
@@ -380,7 +388,7 @@ func (h *host) reader(writer int, pipe string) (shell, read bool, file string) {
 	return false, false, ""
 }
 
-// end puts the commands in the launcher's order, and ends everything that is left.
+// end sorts the commands in the launcher's order and kills all remaining processes.
 func (h *host) end() {
 	slices.SortStableFunc(h.records, inOrder)
 	for _, x := range h.records {
@@ -392,9 +400,9 @@ func (h *host) end() {
 	data, _ := os.ReadFile(h.Home + "/log")
 	text := strings.TrimSpace(string(data))
 	h.report.Last = text[strings.LastIndexByte(text, '\n')+1:]
-	// In the sandbox, all end with this process.
+	// In the sandbox, they die with this process.
 	for list, until := h.tree(), time.Now().Add(10*time.Second); !h.Sandbox && len(list) > 0 && time.Now().Before(until); list = h.tree() {
-		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // what is stopped starts no others
+		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // a stopped process starts no others
 			for _, id := range list {
 				_ = procs.Signal(id, sig)
 			}

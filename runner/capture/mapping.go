@@ -13,10 +13,10 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A Mapping turns records into what a job file says, and notes what it leaves out.
+// A Mapping converts records to job commands, and notes what it leaves out.
 type Mapping struct {
-	Base []string // the environment of the launcher
-	Dir  string   // of the job file, without links
+	Base []string // the launcher's environment
+	Dir  string   // the job file's folder, symlinks resolved
 
 	pinned, left []string
 }
@@ -26,33 +26,34 @@ var (
 	gpuOption  = regexp.MustCompile(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
 	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
 	secretName = regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASSWORD`)
-	// What a shell, make or Slurm changes by itself.
+	// Variables that a shell, make or Slurm sets by itself.
 	ownName = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:_|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
 	})
 )
 
-// numbered numbers a list of GPUs from 0.
-func numbered(list string) (s string, n int) {
+// renumber renumbers a list of GPUs from 0, and returns their number.
+func renumber(list string) (s string, n int) {
 	for n = range strings.Count(list, ",") + 1 {
 		s += "," + strconv.Itoa(n)
 	}
 	return s[1:], n + 1
 }
 
-// argv returns a command's words with GPUs as a job sees them, from 0, and how many it names.
+// argv returns a command's words with its GPUs renumbered from 0, as a job sees them, and their
+// number.
 func argv(words []string) (out []string, gpus int) {
 	for i := 0; i < len(words); i++ {
 		w := cudaDevice.ReplaceAllString(words[i], "cuda:0")
 		if g := gpuOption.FindStringSubmatch(w); g != nil && gpuList.MatchString(g[1]) {
 			list := ""
-			list, gpus = numbered(g[1])
+			list, gpus = renumber(g[1])
 			w = strings.TrimSuffix(w, g[1]) + list
 		} else if i > 0 && gpuList.MatchString(w) && gpuOption.MatchString(words[i-1]) {
-			w, gpus = numbered(w)
+			w, gpus = renumber(w)
 		} else if words[0] == "deepspeed" && w == "--include" && i+1 < len(words) {
 			i++
-			_, gpus = numbered(words[i])
+			_, gpus = renumber(words[i])
 			continue
 		}
 		out = append(out, w)
@@ -66,7 +67,7 @@ func note(list *[]string, text string) {
 	}
 }
 
-// env returns the variables that differ from the launcher's.
+// env returns the variables that differ from those of the launcher.
 func (m *Mapping) env(list []string) (out []string) {
 	without := func(list string) string {
 		return strings.Join(slices.DeleteFunc(filepath.SplitList(list), func(d string) bool { return strings.Contains(d, "gpurun-capture") }), ":")
@@ -91,13 +92,13 @@ func (m *Mapping) env(list []string) (out []string) {
 	return out
 }
 
-// Key spells what a command does, for comparing what two runs have recorded.
+// Key returns a string that is equal for records of the same command in two captures.
 func (m *Mapping) Key(r *Record) string {
 	words, _ := argv(r.Argv)
 	return fmt.Sprintf("%q in %q with %q", words, r.Dir, m.env(r.Env))
 }
 
-// relative spells a path as seen from dir.
+// relative returns a path relative to dir, unless dir is too far away.
 func relative(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || strings.Count(rel, "../") > 2 {
@@ -106,7 +107,8 @@ func relative(dir, path string) string {
 	return rel
 }
 
-// Commands returns what captures of the same commands have recorded, for folding, and what is left out.
+// Commands converts captures of the same commands for folding. It returns warnings about what it
+// left out.
 func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings []string) {
 	logs := map[string]int{}
 	for _, r := range captures[0] {
@@ -127,7 +129,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			c.Keys = strings.Split(asks, "\n")
 		}
 		if v := engine.Variable(r.Env, "CUDA_VISIBLE_DEVICES"); v != engine.Variable(m.Base, "CUDA_VISIBLE_DEVICES") {
-			if _, gpus = numbered(v); v == "" || v == "-1" {
+			if _, gpus = renumber(v); v == "" || v == "-1" {
 				gpus = -1
 			}
 			note(&m.pinned, v)
@@ -160,7 +162,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 	return out, m.left
 }
 
-// Same puts the second capture's records in the order of the first one's.
+// Same sorts the second capture's records like the first one's.
 func (m *Mapping) Same(one, two []Record) []Record {
 	by, sorted, differ := map[string][]Record{}, make([]Record, len(one)), 0
 	for i := range two {

@@ -12,22 +12,24 @@ import (
 	"syscall"
 )
 
-// fixedHome is where the recorders are in a sandbox, also for those whose environment is empty.
+// fixedHome is the folder of the recorders in a sandbox. It is fixed because a recorder's
+// environment may be empty.
 const fixedHome = "/dev/gpurun-capture"
 
-// A hello is what a recorder says of itself, and what the host answers.
-type hello struct {
+// A message is the message of a recorder to the host, and the host's answer.
+type message struct {
 	Op      string // "command", "sleep", "submit", "refuse"
 	Record  Record
 	PID     int
 	Seconds float64
-	After   []int // of one that is submitted
+	After   []int // IDs of the jobs that a submitted one waits for
 	Group   int   // 0 for a new one
-	Real    bool  // the command shall run
+	Real    bool  // answer: run the command for real
 }
 
-// Stands reports whether this process stands in for another program: there is a host, and its name is not gpurun.
-func Stands(argv0 string) bool {
+// IsRecorder reports whether this process stands in for another program: a host exists, and the name is
+// not gpurun.
+func IsRecorder(argv0 string) bool {
 	name := filepath.Base(argv0)
 	_, err := os.Stat(home() + "/sock")
 	return err == nil && name != "gpurun" && !strings.HasSuffix(name, ".test") && (len(os.Args) < 2 || os.Args[1] != ChildArg)
@@ -41,8 +43,8 @@ func home() string {
 	return h
 }
 
-// ask says something to the host, and returns its answer once it has one.
-func ask(h hello) (a hello) {
+// ask sends a message to the host and waits for the answer.
+func ask(h message) (a message) {
 	conn, err := net.Dial("unix", home()+"/sock")
 	if err == nil {
 		err = errors.Join(json.NewEncoder(conn).Encode(h), json.NewDecoder(conn).Decode(&a))
@@ -53,7 +55,7 @@ func ask(h hello) (a hello) {
 	return a
 }
 
-// Recorder is gpurun under another name.
+// Recorder is the main function of gpurun under another name.
 func Recorder(argv []string) int {
 	if strings.HasPrefix(argv[0], home()+"/") {
 		argv[0] = filepath.Base(argv[0])
@@ -61,14 +63,14 @@ func Recorder(argv []string) int {
 	if f := fakes[filepath.Base(argv[0])]; f != nil {
 		return f(argv)
 	}
-	h := hello{Op: "command", PID: os.Getpid(), Record: Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}}
+	h := message{Op: "command", PID: os.Getpid(), Record: Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}}
 	if !ask(h).Real {
 		return 0
 	}
 	return runs(argv, true)
 }
 
-// runs starts a program in this one's place; a real one is what the recorder covers.
+// runs replaces this process by a program. With real, that is the program that the recorder covers.
 func runs(argv []string, real bool) int {
 	env := os.Environ()
 	if real {

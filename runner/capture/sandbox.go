@@ -19,7 +19,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// sandboxed returns how to start the host in namespaces of its own, as the user that we are.
+// sandboxed returns attributes that start the host in its own namespaces, as the current user.
 func sandboxed(network bool) *syscall.SysProcAttr {
 	flags := unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if !network {
@@ -35,10 +35,11 @@ func sandboxed(network bool) *syscall.SysProcAttr {
 	}
 }
 
-// build makes a tree in which all is read-only, except overlays over the folders that the user may write to.
+// build creates the sandbox's file tree: read-only, with overlays over the folders that the user
+// can write to.
 func (h *host) build() (root string, err error) {
-	root = "/proc/root"                                                // a file system in memory covers /proc, for what the launcher writes; the sandbox has another
-	interpreters, tops, mounts := h.interpreters(), h.tops(), mounts() // while /proc still is what it was
+	root = "/proc/root"                                                // the launcher's writes go to a tmpfs that hides /proc here; the sandbox gets its own /proc
+	interpreters, tops, mounts := h.interpreters(), h.tops(), mounts() // while the old /proc is visible
 	do := func(what string, errs ...error) {
 		if e := errors.Join(errs...); err == nil && e != nil {
 			err = fmt.Errorf("%s: %w", what, e)
@@ -52,11 +53,11 @@ func (h *host) build() (root string, err error) {
 	}
 	for i, dir := range tops {
 		if e := h.cover(dir, root+dir, mounts); i == 0 {
-			do("overlay", e) // of the launcher's folder; the others stay read-only
+			do("overlay", e) // required for the launcher's folder; others stay read-only without one
 		}
 	}
 	do("proc", unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""))
-	do("run", unix.Mount("tmpfs", root+"/run", "tmpfs", unix.MS_RDONLY, ""))                  // no sockets of services that start programs
+	do("run", unix.Mount("tmpfs", root+"/run", "tmpfs", unix.MS_RDONLY, ""))                  // hides the sockets of services that could start programs
 	do("dev", unix.Mount("tmpfs", root+"/dev", "tmpfs", unix.MS_NOSUID, "size=64m,mode=755")) // no GPUs
 	do("home", os.MkdirAll(root+h.Home, 0o755), os.Mkdir(root+"/dev/shm", 0o700))
 	for _, name := range strings.Fields("null zero full random urandom tty") {
@@ -77,7 +78,7 @@ func (h *host) build() (root string, err error) {
 	return root, err
 }
 
-// mounts returns where file systems are mounted.
+// mounts returns all mount points.
 func mounts() (list []string) {
 	data, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(data)) {
@@ -86,7 +87,7 @@ func mounts() (list []string) {
 	return list
 }
 
-// tops returns the topmost folders that this user may write to, the launcher's first.
+// tops returns the topmost folders that this user can write to, the launcher's first.
 func (h *host) tops() (tops []string) {
 	p, special := h.Programs[0], regexp.MustCompile(`^/(proc|dev|sys|run)?(/|$)`)
 	list := append([]string{p.Dir, engine.Variable(p.Env, "HOME"), cmp.Or(engine.Variable(p.Env, "TMPDIR"), "/tmp"), "/tmp", "/var/tmp"}, mounts()...)
@@ -97,7 +98,7 @@ func (h *host) tops() (tops []string) {
 	for _, dir := range list {
 		real, err := filepath.EvalSymlinks(dir)
 		for ; err != nil; real, err = filepath.EvalSymlinks(dir) {
-			dir = filepath.Dir(dir) // the launcher made it
+			dir = filepath.Dir(dir) // the launcher created it
 		}
 		top := ""
 		for at := real; !special.MatchString(at); at = filepath.Dir(at) {
@@ -112,7 +113,8 @@ func (h *host) tops() (tops []string) {
 	return tops
 }
 
-// cover puts an overlay over a folder, or over its entries if something is mounted below it.
+// cover mounts an overlay over a folder, or over each of its entries if there are mount points
+// below it.
 func (h *host) cover(from, to string, mounts []string) error {
 	if !slices.ContainsFunc(mounts, func(m string) bool { return strings.HasPrefix(m, from+"/") }) {
 		h.overlays++
@@ -137,12 +139,12 @@ func readOnly(path string) error {
 	return unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// bind shows a file under another name.
+// bind bind-mounts a file on a new path.
 func bind(from, to string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, nil, 0o755), unix.Mount(from, to, "", unix.MS_BIND, ""))
 }
 
-// overlay covers what is at from, and shows that at to.
+// overlay mounts at to an overlay of from. Its changes go to the folder with.
 func overlay(from, to, with string) error {
 	up, mode := with+"/up", fs.FileMode(0o755)
 	if fi, err := os.Stat(from); err == nil {
@@ -158,12 +160,13 @@ func overlay(from, to, with string) error {
 	return unix.Mount("overlay", to, "overlay", 0, options)
 }
 
-// spelled matches the path of an interpreter in a script.
-var spelled = sync.OnceValue(func() *regexp.Regexp {
+// interpreterPath matches interpreter paths in a script.
+var interpreterPath = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
 })
 
-// interpreters are the files that the recorder covers: on PATH, in environments, or spelled by launcher or --record.
+// interpreters returns the files that a recorder covers: those on PATH, in environments, or named
+// by the launcher or --record.
 func (h *host) interpreters() (list []string) {
 	p, names, text := h.Programs[0], h.names(), strings.Join(h.Programs[0].Argv, "\n")
 	globs := strings.Fields("bin/* */bin/* .venv/bin/* ../*/bin/* ../.venv/bin/* ~/*/bin/* ~/*/envs/*/bin/* ~/.pyenv/versions/*/bin/* ~/.virtualenvs/*/bin/* ~/.venvs/*/bin/* ~/.conda/envs/*/bin/* ~/.local/share/mamba/envs/*/bin/* ~/.local/share/uv/python/*/bin/* /opt/*/bin/* /opt/*/envs/*/bin/*")
@@ -176,7 +179,7 @@ func (h *host) interpreters() (list []string) {
 			text += "\n" + string(data)
 		}
 	}
-	globs = append(globs, spelled().FindAllString(text, -1)...)
+	globs = append(globs, interpreterPath().FindAllString(text, -1)...)
 	for _, g := range h.Record {
 		word, _, _ := strings.Cut(g, " ")
 		globs = append(globs, word)
@@ -185,7 +188,7 @@ func (h *host) interpreters() (list []string) {
 		found, _ := filepath.Glob(pathIn(p.Dir, strings.NewReplacer("~", engine.Variable(p.Env, "HOME"), "$HOME", engine.Variable(p.Env, "HOME")).Replace(g)))
 		for _, f := range found {
 			name := filepath.Base(f)
-			if known := python(name) || name != "sleep" && slices.Contains(names, name); strings.HasSuffix(g, "/*") && !known { // sleep may be one file with all other tools
+			if known := python(name) || name != "sleep" && slices.Contains(names, name); strings.HasSuffix(g, "/*") && !known { // sleep may be a link to a multi-call binary such as busybox
 				continue
 			}
 			real, err := filepath.EvalSymlinks(f)
@@ -197,7 +200,7 @@ func (h *host) interpreters() (list []string) {
 	return list
 }
 
-// pathIn returns a path as seen from dir.
+// pathIn resolves a path relative to dir.
 func pathIn(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -205,9 +208,9 @@ func pathIn(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// enter makes the tree the root, gives up all privileges, and goes on there.
+// enter makes the tree the root, drops all privileges and re-executes gpurun there.
 func (h *host) enter(root string) error {
-	runtime.LockOSThread() // what follows is of one thread, and execve keeps that one
+	runtime.LockOSThread() // capabilities belong to a thread, and execve keeps this one
 	err := errors.Join(os.Chdir(root), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH), os.Chdir("/"))
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)

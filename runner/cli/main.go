@@ -30,7 +30,7 @@ import (
 // Main runs the command in args, which do not include the program's name, and returns
 // the exit status.
 func Main(args []string) int {
-	if capture.Stands(os.Args[0]) {
+	if capture.IsRecorder(os.Args[0]) {
 		return capture.Recorder(os.Args)
 	}
 	if err := enoughFiles(); err != nil {

@@ -24,7 +24,7 @@ import (
 
 // TestMain makes the test binary act as gpurun, including its keeper and NVML child.
 func TestMain(m *testing.M) {
-	if capture.Stands(os.Args[0]) || len(os.Args) > 1 && (os.Args[1] == capture.ChildArg || os.Args[1] == "__keeper" || os.Args[1] == "__probe" || os.Args[1] == notify.ChildArg) {
+	if capture.IsRecorder(os.Args[0]) || len(os.Args) > 1 && (os.Args[1] == capture.ChildArg || os.Args[1] == "__keeper" || os.Args[1] == "__probe" || os.Args[1] == notify.ChildArg) {
 		os.Exit(Main(os.Args[1:]))
 	}
 	// Not the rules of the machine that the tests run on, and this user instead of root.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -400,6 +401,13 @@ func (h *host) end() {
 	data, _ := os.ReadFile(h.Home + "/log")
 	text := strings.TrimSpace(string(data))
 	h.report.Last = text[strings.LastIndexByte(text, '\n')+1:]
+	places := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^(\S+: (?:line )?\d+): .*`).FindAllStringSubmatch(text, -1) {
+		if !places[m[1]] && len(places) < 5 {
+			places[m[1]] = true
+			note(&h.report.Warnings, "the launcher's shell reports an error: "+m[0])
+		}
+	}
 	// In the sandbox, they die with this process.
 	for list, until := h.tree(), time.Now().Add(10*time.Second); !h.Sandbox && len(list) > 0 && time.Now().Before(until); list = h.tree() {
 		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // a stopped process starts no others

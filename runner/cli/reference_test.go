@@ -88,9 +88,14 @@ func commandsPage(app *kong.Application) string {
 		}
 		say("\n%s", flagTable(own, nil))
 	}
+	shared = slices.DeleteFunc(shared, func(f *kong.Flag) bool {
+		return slices.ContainsFunc(groups["lines"], func(g *kong.Flag) bool { return g.Name+g.Help == f.Name+f.Help })
+	})
 	say("\n## Shared flags\n\nFlags of several commands:\n%s\nFlags of every command:\n%s", flagTable(shared, users), flagTable(app.Flags, nil))
 	for _, g := range groupTitles {
-		if len(groups[g.Key]) > 0 {
+		if g.Key == "settings" {
+			say("\nSettings: every [setting](jobfile.md#settings) except `notify` is a flag, such as `--max-concurrent 2` (`-j 2`). Flags override the job files.\n")
+		} else if len(groups[g.Key]) > 0 {
 			say("\n%s\n%s", g.Title, flagTable(groups[g.Key], nil))
 		}
 	}

@@ -22,8 +22,8 @@ type cheat struct {
 const cheater = 1004
 
 var cheats = []cheat{
-	{"never gives way, comes last", true, false, 1.25, 100, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
-	{"never gives way, and found all GPUs empty", true, true, 4.1, 44000, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
+	{"never yields, and came last", true, false, 1.25, 100, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
+	{"never yields, and found all GPUs empty", true, true, 4.1, 44000, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
 	{"has eight runs instead of one", true, false, 1.25, 100, func(h *host, jobs []job) {
 		for i := range 8 {
 			h.gpurun(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
@@ -56,7 +56,7 @@ var cheats = []cheat{
 			h.behind(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
 		}
 	}},
-	{"wishes and never takes", false, false, 1.25, 300, func(h *host, _ []job) { h.wish("ghost", h.ghost("ghost", h.wall())) }},
+	{"wishes for GPUs but never takes them", false, false, 1.25, 300, func(h *host, _ []job) { h.wish("ghost", h.ghost("ghost", h.wall())) }},
 	{"renews such a wish every 5 s", false, false, 1.25, 400, func(h *host, _ []job) {
 		n := 0
 		var renew func()
@@ -75,11 +75,11 @@ var cheats = []cheat{
 			h.wish(id, h.ghost(id, epoch))
 		}
 	}},
-	{"takes each offer and does nothing with it", false, false, 1.25, 14400, func(h *host, _ []job) {
+	{"takes each offer but starts nothing", false, false, 1.25, 14400, func(h *host, _ []job) {
 		h.wish("ghost", h.ghost("ghost", epoch))
 		h.grab("ghost")
 	}},
-	{"gathers all GPUs and starts nothing", false, false, 1.25, 10000, func(h *host, _ []job) {
+	{"gathers all GPUs but starts nothing", false, false, 1.25, 10000, func(h *host, _ []job) {
 		w := h.ghost("ghost", epoch)
 		w.Gathers, w.Requests[0].Min = true, 8
 		h.wish("ghost", w)
@@ -99,11 +99,11 @@ var cheats = []cheat{
 		}
 		toggle()
 	}},
-	{"makes his folder unreadable for 10 s an hour", false, false, 1.25, 200, func(h *host, _ []job) {
+	{"makes the folder of claims unreadable for 10 s an hour", false, false, 1.25, 200, func(h *host, _ []job) {
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
 	}},
 	// As many files as are read of a user, and then some.
-	{"fills his folder, so that each look takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
+	{"fills that folder, so that each look takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
 		h.looks = [2]time.Duration{ms(100), ms(250)}
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
 	}},

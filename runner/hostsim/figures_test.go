@@ -145,10 +145,10 @@ func randomDays(t *testing.T, text *strings.Builder) {
 		}
 		text.WriteByte('\n')
 	}
-	row("GPU seconds a day of jobs on a GPU on which a stranger visibly was first", "0", "%.0f", 0, false, func(o outcome) float64 { return o.beside })
-	row("GPU hours a day of two jobs on one GPU", "0", "%.1f", 0, false, func(o outcome) float64 { return o.double / 3600 })
-	row("time until all jobs are over / its lower bound", "1.10", "%.3f", 1.10, false, func(o outcome) float64 { return o.makespan })
-	row("used of the GPU time that was free and asked for", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
+	row("GPU seconds per day of jobs on a GPU with a stranger's visible process", "0", "%.0f", 0, false, func(o outcome) float64 { return o.beside })
+	row("GPU hours per day of two jobs on one GPU", "0", "%.1f", 0, false, func(o outcome) float64 { return o.double / 3600 })
+	row("time until all jobs have ended / its lower bound", "1.10", "%.3f", 1.10, false, func(o outcome) float64 { return o.makespan })
+	row("fraction used of the free GPU time that jobs waited for", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })
 	for i, o := range list {
 		if !o[0].over {
 			t.Errorf("seed %d: jobs are left after four days", *first+uint64(i))
@@ -200,9 +200,9 @@ func mixedDays(t *testing.T, text *strings.Builder) {
 	}
 	row("a user's GPU time, compared with a central scheduler without delay", "3%", "%.2f%%", 3, func(o mixture) float64 { return 100 * o.off })
 	row("longest time that a GPU was idle while a job could use it", "200 ms", "%.0f ms", 200, func(o mixture) float64 { return o.longest })
-	row("4-GPU jobs of 40 that never started", "0", "%.0f", 0, func(o mixture) float64 { return float64(o.never) })
+	row("of 40 4-GPU jobs, how many never started", "0", "%.0f", 0, func(o mixture) float64 { return float64(o.never) })
 	longest := hours(3.0 / 60).Seconds()
-	row("until an 8-GPU job starts among endless ones of one to three minutes, after `patience`", fmt.Sprintf("%.0f s", longest+10), "%.0f s", longest+10, func(o mixture) float64 { return o.wide })
+	row("time until an 8-GPU job starts among endless jobs of one to three minutes, after `patience`", fmt.Sprintf("%.0f s", longest+10), "%.0f s", longest+10, func(o mixture) float64 { return o.wide })
 }
 
 func cheaters(t *testing.T, text *strings.Builder) {
@@ -218,8 +218,8 @@ func cheaters(t *testing.T, text *strings.Builder) {
 		m := &h.meter
 		return figures{honest[k][c.works] - h.honest(), m.idle.Seconds(), m.double.Seconds(), m.byUser[cheater].Seconds() / fair}
 	})
-	fmt.Fprintf(text, "Two hours of three honest users with endless work on 8 GPUs, and a fourth who (%s; a fourth of the GPUs is %.0f GPU seconds):\n\n", seedsFrom(*seeds), fair)
-	fmt.Fprintf(text, "| | costs the others, GPU s | bound | idle, GPU s | gets of his share |\n|---|---:|---:|---:|---:|\n")
+	fmt.Fprintf(text, "Two hours of three honest users with endless work on 8 GPUs, and a fourth user who cheats (%s; a fourth of the GPUs is %.0f GPU seconds):\n\n", seedsFrom(*seeds), fair)
+	fmt.Fprintf(text, "| the fourth user | cost to the others, GPU s | bound | idle, GPU s | fraction of a fair share |\n|---|---:|---:|---:|---:|\n")
 	for i, c := range cheats {
 		worst := func(f func(x figures) float64) (v float64) {
 			for k := i; k < len(list); k += len(cheats) {

@@ -59,7 +59,7 @@ func describe(t *testing.T) string {
 			switch s := g.Specs[0].(type) {
 			case *ast.TypeSpec:
 				if fields, ok := s.Type.(*ast.StructType); ok && (!strings.Contains(path, "/") || slices.Contains(factTypes, s.Name.Name)) {
-					fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| | | |\n|---|---|---|\n", s.Name.Name, sentence(g.Doc.Text()))
+					fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| | | |\n|---|---|---|\n", s.Name.Name, sentence(g.Doc.Text(), s.Name.Name))
 					describeFields(&out, fields)
 				}
 			case *ast.ValueSpec:
@@ -88,7 +88,9 @@ func describeFields(out *strings.Builder, fields *ast.StructType) {
 	for _, f := range fields.Fields.List {
 		typ := typeWords(f.Type)
 		if len(f.Names) == 0 {
-			fmt.Fprintf(out, "| | | the fields of %s |\n", typ)
+			if typ != words("Head") {
+				fmt.Fprintf(out, "| | | the fields of %s |\n", typ)
+			}
 			continue
 		}
 		if f.Tag == nil {
@@ -149,7 +151,11 @@ func comment(c *ast.CommentGroup) string {
 	return strings.ReplaceAll(strings.TrimSpace(c.Text()), "|", `\|`)
 }
 
-func sentence(s string) string { return strings.Join(strings.Fields(s), " ") }
+// sentence returns a doc comment without the name that the heading above it already has.
+func sentence(doc, name string) string {
+	s := regexp.MustCompile("^(A |An )?"+name+" (is|are) ").ReplaceAllString(strings.Join(strings.Fields(doc), " "), "")
+	return strings.ToUpper(s[:1]) + s[1:]
+}
 
 // samples has the type of each sample in docs/reference/json.md.
 var samples = map[string]any{

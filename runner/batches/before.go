@@ -86,7 +86,7 @@ func (r *Reader) Redone(b *jobspec.Batch, h *state.History, core *sched.Core) (t
 	if p, ok := pasts[first]; ok {
 		reason = p.reason(reason, b, j)
 	}
-	return fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", Count(jobs, "job"), hours, j.Name, reason), "gpurun plan shows why for each; gpurun done JOB… keeps a result", true
+	return fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", state.Count(jobs, "job"), hours, j.Name, reason), "gpurun plan shows why for each; gpurun done JOB… keeps a result", true
 }
 
 // signature is the same for what may be one job: the file, the parameters, and the

@@ -3,7 +3,6 @@ package batches
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -104,15 +103,4 @@ func ExitOf(r schema.Result, noWait bool) int {
 		return ExitFailed
 	}
 	return ExitDone
-}
-
-// Count returns "1 job" or "3 jobs".
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if stem, is := strings.CutSuffix(noun, "y"); is {
-		noun = stem + "ie"
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -229,7 +229,7 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 
 // Words reports the results of a file that is gone.
 func (m moved) Words() string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", Count(m.Jobs, "job"), m.from, m.hours)
+	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
 }
 
 // Cure returns how to keep them.

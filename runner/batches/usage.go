@@ -55,7 +55,7 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	shorter := max(wall/time.Duration(n), longest)
 	if set := p.ref.Batch != nil && p.ref.Batch.Settings.Slots > 0; !set && n > 1 && 4*shorter <= 3*wall {
 		if !p.ref.Alive {
-			text += fmt.Sprintf(", at best %s instead of %s", schema.Spell(shorter), schema.Spell(wall))
+			text += fmt.Sprintf(", at best %s instead of %s", state.Spell(shorter), state.Spell(wall))
 		}
 		u.Advice = append(u.Advice, text)
 	}
@@ -102,7 +102,7 @@ func (p *runLog) adviseMemory(u *schema.BatchUsage) {
 	}
 	for at, m := range all {
 		if asked, peak := gpu.Bytes(at.asked), gpu.Bytes(m.peak); 2*asked > 3*peak && asked > peak.Ample() && m.readings >= 10 && m.jobs > most {
-			most, u.Advice = m.jobs, []string{fmt.Sprintf("%s asked for %s, peaked at %s: `gpu_memory: %s`", Count(int(m.jobs), "job"), asked.Asked(), peak.Round(), peak.Ample())}
+			most, u.Advice = m.jobs, []string{fmt.Sprintf("%s asked for %s, peaked at %s: `gpu_memory: %s`", state.Count(int(m.jobs), "job"), asked.Asked(), peak.Round(), peak.Ample())}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"gpurun/runner/capture"
 	"gpurun/runner/engine"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 )
 
 type captureCmd struct {
@@ -61,7 +62,7 @@ func (c *captureCmd) Run(a *app) error {
 	} else if err != nil {
 		return err
 	}
-	text, n := r.Stopped, batches.Count(len(r.Commands), "command")
+	text, n := r.Stopped, state.Count(len(r.Commands), "command")
 	if text == "" && r.Status != 0 {
 		text = fmt.Sprintf("the launcher ended with status %d after %s: %s", r.Status, n, terminal.CleanText(r.Last))
 	}
@@ -94,7 +95,7 @@ func (c *captureCmd) Run(a *app) error {
 	for _, e := range entries {
 		jobs += len(e.Jobs)
 	}
-	fmt.Fprintf(a.out, "%s recorded, none run: %s in %s\n", n, batches.Count(jobs, "job"), batches.Count(len(entries), "entry"))
+	fmt.Fprintf(a.out, "%s recorded, none run: %s in %s\n", n, state.Count(jobs, "job"), state.Count(len(entries), "entry"))
 	warnings = slices.Concat(warnings, order, r.Warnings)
 	if c.NoSandbox {
 		warnings = append(warnings, "there was no sandbox: the launcher ran for real, and only programs found on PATH were recorded")

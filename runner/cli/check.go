@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"gpurun/jobspec"
-	"gpurun/runner/batches"
 	"gpurun/runner/session"
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -47,10 +47,10 @@ func (c *checkCmd) Run(a *app) error {
 		printLines(w, problemLines(p))
 	}
 	for _, f := range batch.Files {
-		fmt.Fprintf(w, "%s: %s, %s, ok\n", f.Path, f.Dialect, batches.Count(f.Count, "job"))
+		fmt.Fprintf(w, "%s: %s, %s, ok\n", f.Path, f.Dialect, state.Count(f.Count, "job"))
 	}
 	if n := len(batch.Warnings); n > 0 {
-		fmt.Fprintln(w, batches.Count(n, "warning"))
+		fmt.Fprintln(w, state.Count(n, "warning"))
 	}
 	if later := judgedLater(batch); later != "" {
 		fmt.Fprintln(w, later)

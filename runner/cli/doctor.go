@@ -19,6 +19,7 @@ import (
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
 )
@@ -193,7 +194,7 @@ func (d *diagnosis) gpus() string {
 			d.wrong(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip it until it answers; nvidia-smi and dmesg may show why")
 		}
 	}
-	return batches.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
+	return state.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
 }
 
 // claims claims a device that nobody has, where a run would claim GPUs, and reads what others

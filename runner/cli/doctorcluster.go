@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/runner/batches"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/state"
 )
 
 // commands finds those of the cluster.
@@ -36,7 +36,7 @@ func (d *diagnosis) controller() string {
 	if err != nil {
 		d.wrong(err.Error(), "ask the site's staff whether the controller is down")
 	}
-	return fmt.Sprintf("answers in %s; your jobs ask for %s", time.Since(began).Round(time.Millisecond), batches.Count(gpus, "GPU"))
+	return fmt.Sprintf("answers in %s; your jobs ask for %s", time.Since(began).Round(time.Millisecond), state.Count(gpus, "GPU"))
 }
 
 // partition asks the cluster whether it would take a job with a GPU.

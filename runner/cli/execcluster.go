@@ -21,6 +21,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/session"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -136,7 +137,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, diale
 			why = "another gpurun of yours is submitting: " + err.Error()
 		} else if have, err = cluster.RequestedGPUs(dialect, u.Username); err != nil {
 			return nil, &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
-		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, batches.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
+		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, state.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
 			return func() {
 				defer lock.Close()
 				for range 30 { // seconds; it is listed at once, unless the cluster does not answer

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gpurun/jobspec"
-	"gpurun/runner/batches"
+	"gpurun/state"
 )
 
 // headline is the first line of a run: file, dialect, work dir, number of jobs and of
@@ -54,7 +54,7 @@ func (h *headline) abandon() {
 
 // fileWords returns "native, work dir /home/me/exp, 24 jobs".
 func fileWords(f jobspec.File) string {
-	return fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, batches.Count(f.Count, "job"))
+	return fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, state.Count(f.Count, "job"))
 }
 
 // unlessStopped runs f after some time, unless stop is called before. stop reports

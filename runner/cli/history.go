@@ -102,7 +102,7 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	if len(parts) == 0 {
 		parts = []string{"no job ended"}
 	}
-	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", strings.Join(parts, ", "), batches.Count(r.Attempts, "attempt"), batches.Count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
+	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", strings.Join(parts, ", "), state.Count(r.Attempts, "attempt"), state.Count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
 	for _, f := range r.Alike {
 		which := ""
 		if f.Count > 1 {

@@ -15,6 +15,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 )
 
 // A want is a GPU request that some jobs have in common.
@@ -103,7 +104,7 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 		fmt.Fprintf(to, "  %s: %s\n", jobWords([]string{w.first}, 1, w.jobs), terminal.CleanText(text))
 	}
 	if more > 0 {
-		fmt.Fprintf(to, "  and %s with other requests\n", batches.Count(more, "job"))
+		fmt.Fprintf(to, "  and %s with other requests\n", state.Count(more, "job"))
 	}
 	if words := rules.Endless(p.batch, p.runs); words != "" {
 		fmt.Fprintln(to, words)

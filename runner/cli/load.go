@@ -3,6 +3,7 @@ package cli
 import (
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
+	"gpurun/state"
 )
 
 // flagged returns how to read job files, from the command line and the machine.
@@ -38,7 +39,7 @@ func (a *app) warnings(b *jobspec.Batch) {
 	list := gathered(b.Warnings)
 	for i, p := range list {
 		if i == maxWarnings {
-			a.Warn(batches.Count(len(list)-i, "more warning") + ": gpurun check shows all")
+			a.Warn(state.Count(len(list)-i, "more warning") + ": gpurun check shows all")
 			return
 		}
 		a.Warn(p.Place() + p.Message())

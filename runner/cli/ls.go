@@ -7,6 +7,7 @@ import (
 
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/schema"
 )
@@ -82,9 +83,9 @@ func runWords(r *schema.Run) string {
 	case r == nil || r.Started == nil:
 		return ""
 	case r.Alive:
-		return "since " + clock(*r.Started)
+		return "since " + state.Clock(*r.Started, time.Now())
 	case r.Ended != nil:
-		return clock(*r.Started) + " to " + clock(*r.Ended)
+		return state.Clock(*r.Started, time.Now()) + " to " + state.Clock(*r.Ended, time.Now())
 	}
-	return "of " + clock(*r.Started) + ", cut off"
+	return "of " + state.Clock(*r.Started, time.Now()) + ", cut off"
 }

@@ -5,6 +5,7 @@ import (
 
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
+	"gpurun/state"
 )
 
 type forgetCmd struct {
@@ -113,6 +114,6 @@ func refusal(ref *batches.Ref, kept []control.Kept) error {
 	if n > maxRefused {
 		lines = append(lines[:maxRefused], fmt.Sprintf("    and %d more", n-maxRefused))
 	}
-	return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s not recorded as done", ref.Name(), batches.Count(n, "job")), Lines: lines,
+	return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s not recorded as done", ref.Name(), state.Count(n, "job")), Lines: lines,
 		Hint: "create the outputs, let the next run create them, or add --without-outputs to record the jobs anyway"}
 }

@@ -21,6 +21,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 )
 
 // report prints err and returns its exit status.
@@ -127,7 +128,7 @@ func summed(err error) (head string, lines []string) {
 		}
 		lines = append(lines, problemLines(p)...)
 	}
-	return batches.Count(len(ps), "problem"), lines
+	return state.Count(len(ps), "problem"), lines
 }
 
 // maxProblems bounds a report: a mistake in the defaults may hit 100,000 jobs.

@@ -9,6 +9,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 )
 
 // nodes shows the nodes of a cluster, and the GPUs that are free by partition.
@@ -39,13 +40,13 @@ func (c *gpusCmd) nodes(a *app) error {
 		}
 		var users []string
 		for _, o := range n.Occupants {
-			users = append(users, fmt.Sprintf("%s: %s, %s", terminal.CleanText(o.User), batches.Count(o.Jobs, "job"), batches.Count(o.GPUs, "GPU")))
+			users = append(users, fmt.Sprintf("%s: %s, %s", terminal.CleanText(o.User), state.Count(o.Jobs, "job"), state.Count(o.GPUs, "GPU")))
 		}
 		rows = append(rows, []string{strings.Join(n.Parts, ","), n.Name, n.State, fmt.Sprint(n.GPUs - n.Used), fmt.Sprint(n.GPUs), strings.Join(users, "; ")})
 	}
 	table(a.out, rows)
 	for _, p := range parts {
-		fmt.Fprintf(a.out, "%s: %d of %s free\n", p, free[p], batches.Count(all[p], "GPU"))
+		fmt.Fprintf(a.out, "%s: %d of %s free\n", p, free[p], state.Count(all[p], "GPU"))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -95,7 +96,7 @@ func (c *planCmd) Run(a *app) error {
 	run, live := p.print(w)
 	w.Flush() // a driver may take seconds to answer
 	if impossible := p.look(w); len(impossible) > 0 {
-		fmt.Fprintf(w, "%s: none can run because of %s\n", batches.Count(len(batch.Jobs), "job"), batches.Count(len(impossible), "problem"))
+		fmt.Fprintf(w, "%s: none can run because of %s\n", state.Count(len(batch.Jobs), "job"), state.Count(len(impossible), "problem"))
 		w.Flush()
 		return jobspec.Report(impossible)
 	}
@@ -244,7 +245,7 @@ func (p *planning) print(w io.Writer) (run, live int) {
 
 // printCount prints how many jobs would run, and in which order.
 func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
-	text := fmt.Sprintf("%s: %d would run, %d would not", batches.Count(len(b.Jobs), "job"), run, len(b.Jobs)-run-live)
+	text := fmt.Sprintf("%s: %d would run, %d would not", state.Count(len(b.Jobs), "job"), run, len(b.Jobs)-run-live)
 	if live > 0 {
 		text += fmt.Sprintf(", %d running now", live)
 	}
@@ -298,7 +299,7 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(w, "logs or outputs of %s already exist (%s, …); if that work is done, record it with: gpurun done --file %s JOB…\n",
-			batches.Count(len(left), "job"), left[0], b.Files[0].Path)
+			state.Count(len(left), "job"), left[0], b.Files[0].Path)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -81,7 +82,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 		if i == 0 {
 			fmt.Fprintf(to, "on %s, jobs that ask for the same are submitted together:\n", name)
 		}
-		fmt.Fprintf(to, "  %s (%s): %s\n", batches.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.asks(name)))
+		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.asks(name)))
 		if s.Limit > 0 {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}

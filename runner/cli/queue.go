@@ -11,9 +11,9 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
-	"gpurun/runner/batches"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/host"
 	"gpurun/state/schema"
 )
@@ -95,7 +95,7 @@ func whyWaiting(i int, p *gpu.Place) string {
 	var parts []string
 	switch {
 	case a.Room < a.Min:
-		parts = append(parts, fmt.Sprintf("limits leave it %s", batches.Count(a.Room, "GPU")))
+		parts = append(parts, fmt.Sprintf("limits leave it %s", state.Count(a.Room, "GPU")))
 	case free >= a.Min && i == 0:
 		parts = append(parts, "its turn")
 	case free >= a.Min:
@@ -127,10 +127,10 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 		case r.Start != nil && time.Until(*r.Start) <= 0:
 			start = "now"
 		case r.Start != nil:
-			start = "by " + clock(*r.Start)
+			start = "by " + state.Clock(*r.Start, time.Now())
 		}
 		cells = append(cells, []string{
-			strconv.Itoa(r.Position), who, clock(r.Since), gpusHeld(r.Holds), asksFor(&r), start, terminal.CleanText(schema.Value(r.Text)),
+			strconv.Itoa(r.Position), who, state.Clock(r.Since, time.Now()), gpusHeld(r.Holds), asksFor(&r), start, terminal.CleanText(schema.Value(r.Text)),
 		})
 	}
 	table(w, cells)
@@ -139,7 +139,7 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 // asksFor says what the next job needs: "2 GPUs with 40 GiB each, and other jobs".
 func asksFor(r *schema.Waiter) string {
 	a := r.Asks[0]
-	s := batches.Count(a.GPUs, "GPU") + " with " + a.Memory.Round()
+	s := state.Count(a.GPUs, "GPU") + " with " + a.Memory.Round()
 	switch {
 	case a.GPUs == 0:
 		s = "cores, memory"
@@ -155,15 +155,6 @@ func asksFor(r *schema.Waiter) string {
 // gpusHeld returns a load for people: whole GPUs, or shares of them.
 func gpusHeld(load float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(load, 'f', 1, 64), ".0")
-}
-
-// clock returns a moment as people say it today.
-func clock(t time.Time) string {
-	t = t.Local()
-	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
-		return t.Format("15:04")
-	}
-	return t.Format("Jan 2 15:04")
 }
 
 // waitingRuns returns the runs that wait, in their order. If none of this user's does, the
@@ -207,7 +198,7 @@ func printNext(w io.Writer, list []schema.Waiter) {
 			name = "you"
 		}
 		if n.Run != nil {
-			name += fmt.Sprintf(" (holds %s, waits since %s)", gpusHeld(n.Holds), clock(n.Since))
+			name += fmt.Sprintf(" (holds %s, waits since %s)", gpusHeld(n.Holds), state.Clock(n.Since, time.Now()))
 		}
 		if i < maxNext || n.You {
 			names = append(names, name)

@@ -14,6 +14,7 @@ import (
 	"gpurun/runner/forecast"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -36,7 +37,7 @@ func (p *planning) expect(id int) expectation {
 	e := expectation{takes, byBatch}
 	switch {
 	case runs > 0:
-		e.by = batches.Count(runs, "run")
+		e.by = state.Count(runs, "run")
 	case takes == 0:
 		e = expectation{sched.Unknown, byGuess}
 	}
@@ -49,7 +50,7 @@ func (p *planning) expect(id int) expectation {
 // printLearned prints what is known of a job from runs of jobs like it.
 func (p *planning) printLearned(w io.Writer, id int) {
 	if m, runs := p.Core.Learned(id); runs > 0 {
-		fmt.Fprintf(w, "          gpu memory %s, learned from %s\n", m.Round(), batches.Count(runs, "run"))
+		fmt.Fprintf(w, "          gpu memory %s, learned from %s\n", m.Round(), state.Count(runs, "run"))
 	}
 	if e := p.expect(id); p.runs(id) && e.by != byGuess {
 		fmt.Fprintf(w, "          takes about %s (%s)\n", terminal.Duration(e.takes), e.by)
@@ -125,7 +126,7 @@ const gantt = 40
 
 // printForecast prints when each job starts and ends, and how good that is.
 func (p *planning) printForecast(w io.Writer, f *prediction) {
-	fmt.Fprintf(w, "simulated, on %s as they are now:\n", batches.Count(f.Capacity, "GPU"))
+	fmt.Fprintf(w, "simulated, on %s as they are now:\n", state.Count(f.Capacity, "GPU"))
 	rows := [][]string{{"  JOB", "GPU", "START", "END", "KNOWN BY", "|" + strings.Repeat(" ", gantt) + "|"}}
 	for _, s := range f.Spans {
 		name, by := "an attempt of an earlier run", ""
@@ -143,14 +144,14 @@ func (p *planning) printForecast(w io.Writer, f *prediction) {
 	}
 	table(w, rows)
 	if f.Never > 0 {
-		fmt.Fprintf(w, "%s would not start, since jobs and processes of other users stay in the simulation: %s\n", batches.Count(f.Never, "job"), terminal.CleanText(f.Why))
+		fmt.Fprintf(w, "%s would not start, since jobs and processes of other users stay in the simulation: %s\n", state.Count(f.Never, "job"), terminal.CleanText(f.Why))
 	}
-	bound := fmt.Sprintf("%.2f GPU hours on %s", f.Work.Hours(), batches.Count(f.Capacity, "GPU"))
+	bound := fmt.Sprintf("%.2f GPU hours on %s", f.Work.Hours(), state.Count(f.Capacity, "GPU"))
 	if f.Longest >= f.Bound() {
 		bound = "the longest chain of jobs"
 	}
 	fmt.Fprintf(w, "%s, %.2f GPU hours in %s; no order takes less than %s (%s)\n",
-		batches.Count(len(f.Spans), "job"), f.GPUTime.Hours(), terminal.Duration(f.Wall), terminal.Duration(f.Bound()), bound)
+		state.Count(len(f.Spans), "job"), f.GPUTime.Hours(), terminal.Duration(f.Wall), terminal.Duration(f.Bound()), bound)
 	p.printBasis(w, f)
 }
 

@@ -107,7 +107,7 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	case len(c.Jobs) > 0:
 		left, err = c.leftDead(a, ref)
 	case n > 0:
-		left = fmt.Sprintf("its run is gone, but %s %s still running", batches.Count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
+		left = fmt.Sprintf("its run is gone, but %s %s still running", state.Count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
 	default:
 		fmt.Fprintln(a.out, terminal.CleanText(ref.Name()+": "+s.Line))
 		return "", batches.Exit(s.Exit())

@@ -59,7 +59,7 @@ func (d *collector) collect(facts []event, s *schema.Status) (items []item) {
 			items = append(items, d.jobItem("stalled", f.job, f.Job, state.Stalled, f.Reason, f.Log, math.Inf(1)))
 		case state.KindEnd:
 			if len(d.targets(f.job)) > 0 {
-				items = append(items, d.jobItem("success", f.job, f.Job, state.Succeeded, "after "+spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
+				items = append(items, d.jobItem("success", f.job, f.Job, state.Succeeded, "after "+state.Spell(time.Duration(f.Seconds*1e9)), f.Log, f.Seconds))
 			}
 		}
 	}
@@ -224,7 +224,7 @@ func compose(r Run, items []item, s *schema.Status, ran time.Duration, how strin
 		if !slices.Contains(n.On, "done") {
 			tail = append(tail, schema.TallyOf(s.Counts, true).String())
 		}
-		tail = append(tail, "after "+spell(ran))
+		tail = append(tail, "after "+state.Spell(ran))
 	}
 	if r.Look != "" {
 		tail = append(tail, clean(r.Look))
@@ -248,14 +248,4 @@ func shorten(lines, tail []string) string {
 		}
 		lines, end = lines[:len(lines)-1], append([]string{fmt.Sprintf("… and %d lines more", left)}, tail...)
 	}
-}
-
-func spell(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return d.Round(time.Second).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	}
-	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 }

@@ -91,8 +91,8 @@ func TestWhoGetsWhat(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		tr.check(
-			"1m0s all: f on h: 3 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | 0 of 2 done, 2 running | after 1m",
-			"1m0s first: f on h: a: failed, ValueError: bad | 0 of 2 done, 2 running | after 1m",
+			"1m0s all: f on h: 3 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | 0 of 2 done, 2 running | after 60 s",
+			"1m0s first: f on h: a: failed, ValueError: bad | 0 of 2 done, 2 running | after 60 s",
 		)
 		for _, g := range []gpu.Level{{Index: 0, Open: true}, {Index: 1, Jobs: 1}} {
 			tr.snap.Live.GPUs = append(tr.snap.Live.GPUs, state.Pressure{Level: g})
@@ -101,16 +101,16 @@ func TestWhoGetsWhat(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		tr.check(
-			"10m0s late: f on h: 4 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | e: failed, ValueError: bad | 0 of 2 done, 2 running | after 10m",
-			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits, and GPU 0 is free again | 0 of 2 done, 2 running | after 2m",
+			"10m0s late: f on h: 4 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | e: failed, ValueError: bad | 0 of 2 done, 2 running | after 10 min",
+			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits, and GPU 0 is free again | 0 of 2 done, 2 running | after 2 min",
 		)
 		tr.End(&schema.Status{Counts: map[state.Phase]int{state.Succeeded: 3, state.Failed: 4}, Live: &schema.Live{Failed: 4}}, "jobs failed")
 		if err := tr.Close(t.Context()); err != nil || len(tr.said) > 0 {
 			t.Error(err, tr.said)
 		}
 		tr.check(
-			"10m0s all: f on h: jobs failed, 3 of 7 done, 4 failed | after 10m",
-			"10m0s late: f on h: jobs failed, 3 of 7 done, 4 failed | after 10m",
+			"10m0s all: f on h: jobs failed, 3 of 7 done, 4 failed | after 10 min",
+			"10m0s late: f on h: jobs failed, 3 of 7 done, 4 failed | after 10 min",
 		)
 	})
 }
@@ -173,8 +173,8 @@ func TestShortRun(t *testing.T) {
 			t.Error(err)
 		}
 		tr.check(
-			"1m0s now: f on h: jobs failed, 0 of 2 done, 2 running | a: failed, ValueError: bad | after 1m",
-			"1m0s only: f on h: a: failed, ValueError: bad | 0 of 2 done, 2 running | after 1m",
+			"1m0s now: f on h: jobs failed, 0 of 2 done, 2 running | a: failed, ValueError: bad | after 60 s",
+			"1m0s only: f on h: a: failed, ValueError: bad | 0 of 2 done, 2 running | after 60 s",
 		)
 	})
 }
@@ -203,10 +203,10 @@ func TestNewsOfJobs(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		tr.check(
-			"1m0s late: f on h: 1 failed, 1 succeeded | a: succeeded, after 59s | a: failed, bad | 0 of 2 done, 2 running | after 1m",
-			"1m0s long: f on h: a: failed, bad | 0 of 2 done, 2 running | after 1m",
-			"1m0s own: f on h: 1 failed, 1 succeeded | a: succeeded, after 59s | a: failed, bad | 0 of 2 done, 2 running | after 1m",
-			"1m0s team: f on h: 2 failed, 1 succeeded | a: succeeded, after 59s | a: failed, bad | b: failed, bad | 0 of 2 done, 2 running | after 1m",
+			"1m0s late: f on h: 1 failed, 1 succeeded | a: succeeded, after 59 s | a: failed, bad | 0 of 2 done, 2 running | after 60 s",
+			"1m0s long: f on h: a: failed, bad | 0 of 2 done, 2 running | after 60 s",
+			"1m0s own: f on h: 1 failed, 1 succeeded | a: succeeded, after 59 s | a: failed, bad | 0 of 2 done, 2 running | after 60 s",
+			"1m0s team: f on h: 2 failed, 1 succeeded | a: succeeded, after 59 s | a: failed, bad | b: failed, bad | 0 of 2 done, 2 running | after 60 s",
 		)
 		tr.Continue(&jobspec.Batch{Jobs: []jobspec.Job{{Spec: &jobspec.Spec{}}, {Spec: &jobspec.Spec{Notify: []jobspec.Notify{to("new", news...)}}}}})
 		for id, name := range []string{"a", "b"} {
@@ -216,7 +216,7 @@ func TestNewsOfJobs(t *testing.T) {
 		if err := tr.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		tr.check("1m0s new: f on h: b: stalled, silent | 0 of 2 done, 2 running | after 1m")
+		tr.check("1m0s new: f on h: b: stalled, silent | 0 of 2 done, 2 running | after 60 s")
 	})
 }
 
@@ -292,7 +292,7 @@ func TestMessageIsBounded(t *testing.T) {
 		s.Live.Fresh = append(s.Live.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 k3yk3y \x1b[31m" + strings.Repeat("é", 300)}})
 	}
 	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.collect(nil, s), s, time.Hour, "", time.Now())
-	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n0 of 100 done, 100 failed\nafter 1h00m\ngpurun status f") {
+	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n0 of 100 done, 100 failed\nafter 1 h 0 min\ngpurun status f") {
 		t.Errorf("%d bytes: %s", len(n.Message), n.Message)
 	}
 	if strings.Contains(n.Message, "hunter2") || strings.Contains(n.Message, "k3yk3y") || strings.Contains(n.Message, "\x1b") || strings.Contains(n.Jobs[0].Text, "hunter2") {

@@ -186,7 +186,7 @@ func (s queueState) wait(now Now) *schema.Wait {
 	case s.queued && s.onHold:
 		return waits(schema.WaitPaused, "queued %s: paused, and held there until gpurun resume", s.jobID)
 	case s.queued && s.expected.After(now.Wall):
-		w := waits(schema.WaitCluster, "%s; the cluster expects it to start at %s", s, clock(s.expected, now.Wall))
+		w := waits(schema.WaitCluster, "%s; the cluster expects it to start at %s", s, state.Clock(s.expected, now.Wall))
 		w.Expected, w.Reason = schema.Time(s.expected), schema.Known(s.reason)
 		return w
 	case s.queued:
@@ -202,14 +202,6 @@ func (s queueState) wait(now Now) *schema.Wait {
 // String describes an attempt's wait.
 func (s queueState) String() string {
 	return strings.TrimSuffix(strings.TrimSpace("queued "+s.jobID)+": "+s.reason, ": ")
-}
-
-// clock formats a time of day, with the day if it is not today.
-func clock(at, now time.Time) string {
-	if at = at.Local(); at.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
-		return at.Format("15:04 on 2 January")
-	}
-	return at.Format("15:04")
 }
 
 // onPool reports whether an attempt holds devices of the pool.

@@ -10,6 +10,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/source"
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -252,7 +253,7 @@ func (c *Core) exceedsAllocation(id int32) *schema.Wait {
 	if takes == 0 || !c.now.Wall.Add(takes).After(c.opts.Ends) {
 		return nil
 	}
-	w := waits(schema.WaitAllocation, "left: jobs like it take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, clock(c.opts.Ends, c.now.Wall))
+	w := waits(schema.WaitAllocation, "left: jobs like it take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, state.Clock(c.opts.Ends, c.now.Wall))
 	w.Until = schema.Time(c.opts.Ends)
 	return w
 }
@@ -282,11 +283,11 @@ func (c *Core) warnExceeding() {
 		}
 	}
 	if n > 1 {
-		text += fmt.Sprintf("; so are %s more", plural(n-1, "job"))
+		text += fmt.Sprintf("; so are %s more", state.Count(n-1, "job"))
 	}
 	if n > 0 {
 		c.do(Warn{Text: text})
-		c.draining = cmp.Or(c.draining, c.opts.Within+" ends at "+clock(c.opts.Ends, c.now.Wall)) // no job has failed
+		c.draining = cmp.Or(c.draining, c.opts.Within+" ends at "+state.Clock(c.opts.Ends, c.now.Wall)) // no job has failed
 	}
 }
 

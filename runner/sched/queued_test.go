@@ -148,7 +148,7 @@ func TestClusterEstimateIsShownUntilPast(t *testing.T) {
 	}{
 		{time.Time{}, ""},
 		{at.Add(time.Minute), "; the cluster expects it to start at " + at.Add(time.Minute).Local().Format("15:04")},
-		{at.Add(48 * time.Hour), "; the cluster expects it to start at " + at.Add(48*time.Hour).Local().Format("15:04 on 2 January")},
+		{at.Add(48 * time.Hour), "; the cluster expects it to start at " + at.Add(48*time.Hour).Local().Format("2 Jan 15:04")},
 		{at, ""},
 	} {
 		w.send(Queued{UniID: a, JobID: "17_0", Reason: "Resources", Expected: tt.expected})

@@ -119,12 +119,12 @@ func (c *Core) classOf(id int32) *class {
 func (c *Core) impossible(cl *class) string {
 	switch {
 	case c.opts.CPUs > 0 && cl.CPUs > c.opts.CPUs:
-		return fmt.Sprintf("needs %s, this run has %d", plural(cl.CPUs, "core"), c.opts.CPUs)
+		return fmt.Sprintf("needs %s, this run has %d", state.Count(cl.CPUs, "core"), c.opts.CPUs)
 	case c.opts.Memory > 0 && cl.RAM > c.opts.Memory:
 		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.RAM.Asked(), c.opts.Memory.Round())
 	}
 	if most, by := c.maxRequested(); most >= 0 && c.requestedGPUs(cl) > most {
-		return fmt.Sprintf("needs %s, %s is %d", plural(c.requestedGPUs(cl), "GPU"), by, most)
+		return fmt.Sprintf("needs %s, %s is %d", state.Count(c.requestedGPUs(cl), "GPU"), by, most)
 	}
 	switch {
 	case !cl.gpus:
@@ -232,14 +232,6 @@ func (c *Core) whyQueue(id int32) *schema.Wait {
 	return waits(schema.WaitQueue, "queue %s: %s is running", name, c.inQueue(q)).On(c.inQueue(q))
 }
 
-// plural formats a count: "1 core", "2 cores".
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
 // room returns why the limits of this run keep a ready job from starting now, or nil.
 func (c *Core) room(id int32) *schema.Wait {
 	if w := c.full(id); w != nil {
@@ -257,13 +249,13 @@ func (c *Core) quota(id int32) *schema.Wait {
 		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h.id)).On(c.name(h.id))
 	}
 	if most := c.opts.CPUs; most > 0 && cl.CPUs > 0 && own.CPUs+cl.CPUs > most {
-		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", plural(cl.CPUs, "core"), max(0, most-own.CPUs), most)
+		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", state.Count(cl.CPUs, "core"), max(0, most-own.CPUs), most)
 	}
 	if most := c.opts.Memory; most > 0 && cl.RAM > 0 && own.RAM+cl.RAM > most {
 		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
 	}
 	if most := c.opts.MaxTotal; most > 0 && c.requestedGPUs(cl) > 0 && c.live.asks+c.requestedGPUs(cl) > most {
-		return waits(schema.WaitGPUs, "jobs with %s are submitted and cluster.max_gpus_total is %d", plural(c.live.asks, "GPU"), most)
+		return waits(schema.WaitGPUs, "jobs with %s are submitted and cluster.max_gpus_total is %d", state.Count(c.live.asks, "GPU"), most)
 	}
 	return nil
 }

@@ -242,7 +242,7 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 		spares := c.spares(a)
 		p.ids = append(p.ids, spares[:min(len(spares), c.spec(a.job).Request.Max-p.least)]...)
 	}
-	f.Reason = join(fmt.Sprintf("from %s to %d", plural(had, "GPU"), len(p.ids)), why)
+	f.Reason = join(fmt.Sprintf("from %s to %d", state.Count(had, "GPU"), len(p.ids)), why)
 	return p
 }
 

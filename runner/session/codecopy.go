@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/codecopy"
 	"gpurun/runner/files"
+	"gpurun/state"
 	"gpurun/state/disk"
 )
 
@@ -41,7 +42,7 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
 		trees = append(trees, t)
 		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside folders of data and outputs move to the work dir once no job is in it",
-			batches.Count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, batches.Shown(t.Home())))
+			state.Count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, batches.Shown(t.Home())))
 	}
 	r.code = trees
 	return trees, said, nil

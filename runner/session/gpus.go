@@ -16,6 +16,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/jobspec"
 	"gpurun/runner/batches"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -57,7 +58,7 @@ func (f *GPUs) check(ctx context.Context) error {
 	text, hint := "", "omit --sim to use them, or add --sim-here to let the jobs use them unchecked"
 	switch {
 	case err == nil:
-		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and might use GPUs that others are using", batches.Count(len(p.Devices()), "GPU"), p.Version())
+		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and might use GPUs that others are using", state.Count(len(p.Devices()), "GPU"), p.Version())
 		p.Close()
 	case ctx.Err() != nil:
 		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real, and might use its GPUs"

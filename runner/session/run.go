@@ -388,7 +388,7 @@ func (r *Run) GPUs() string {
 	if r.Prober == nil {
 		return "no GPU needed"
 	}
-	text := batches.Count(len(r.Prober.Devices()), "GPU")
+	text := state.Count(len(r.Prober.Devices()), "GPU")
 	if r.usable < len(r.Prober.Devices()) {
 		text = fmt.Sprintf("%d of %s", r.usable, text)
 	}

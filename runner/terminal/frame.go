@@ -99,11 +99,11 @@ func (f Frame) Job(j *schema.Job) Row {
 	default:
 		ran := max(f.Now.Sub(*a.Started), 0)
 		if part := schema.Value(a.Progress); part > 0 {
-			end = fmt.Sprintf("%.0f%% %s left", 100*part, schema.Spell(time.Duration(float64(ran)*(1-part)/part)))
+			end = fmt.Sprintf("%.0f%% %s left", 100*part, state.Spell(time.Duration(float64(ran)*(1-part)/part)))
 		} else if a.Takes != nil {
-			end = schema.Spell(max(time.Duration(*a.Takes*1e9)-ran, ran/99)) + " left"
+			end = state.Spell(max(time.Duration(*a.Takes*1e9)-ran, ran/99)) + " left"
 		} else {
-			end = "for " + schema.Spell(ran)
+			end = "for " + state.Spell(ran)
 		}
 	}
 	return row(j.Name, end, strings.TrimSuffix(log, "; "), color)

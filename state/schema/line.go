@@ -75,8 +75,8 @@ func (e *End) words(now time.Time, verb string) string {
 	if e.From == nil {
 		return "end unknown: " + Value(e.Unknown)
 	}
-	s := verb + " " + clock(now, *e.From)
-	if to := clock(now, *e.To); !strings.HasSuffix(s, to) {
+	s := verb + " " + state.Clock(*e.From, now)
+	if to := state.Clock(*e.To, now); !strings.HasSuffix(s, to) {
 		s += "–" + to
 	}
 	switch n := len(e.Without); n {
@@ -87,14 +87,6 @@ func (e *End) words(now time.Time, verb string) string {
 		s += fmt.Sprintf(" without %s and %d more", e.Without[0], n-1)
 	}
 	return s
-}
-
-// clock returns the time of day, with the day unless it is today.
-func clock(now, t time.Time) string {
-	if now, t = now.Local(), t.Local(); now.Format(time.DateOnly) != t.Format(time.DateOnly) {
-		return t.Format("2 Jan 15:04")
-	}
-	return t.Format("15:04")
 }
 
 // Sum sets the outcome, the tally and the state line, which follow from the rest: "running: 38 of
@@ -124,7 +116,7 @@ func (s *Status) Sum() {
 			parts = append(parts, e.words(s.Now, map[bool]string{true: "ends about", false: "done"}[ending]))
 		}
 	case s.Run != nil && s.Run.Started != nil && s.Run.Ended != nil:
-		took := Spell(s.Run.Ended.Sub(*s.Run.Started))
+		took := state.Spell(s.Run.Ended.Sub(*s.Run.Started))
 		if hours := Value(s.Run.GPUSeconds) / 3600; hours >= 0.005 {
 			took += fmt.Sprintf(", %.2f GPU hours", hours)
 		}
@@ -141,15 +133,4 @@ func (o *Outcome) word() string {
 		return word
 	}
 	return string(o.Code)
-}
-
-// Spell formats a duration for people: "40 s", "7 min", "3 h 5 min".
-func Spell(d time.Duration) string {
-	switch d = d.Round(time.Second); {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	}
-	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }

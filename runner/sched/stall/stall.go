@@ -8,7 +8,6 @@
 package stall
 
 import (
-	"fmt"
 	"time"
 
 	"gpurun/gpu"
@@ -95,11 +94,11 @@ func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) st
 	seen := !gpus || w.told != "" || now-w.read <= s.After
 	switch {
 	case s.After > 0 && w.quiet >= s.After && seen && gpus:
-		w.told = "no output, CPU or GPU use for " + spell(w.quiet)
+		w.told = "no output, CPU or GPU use for " + state.Spell(w.quiet)
 	case s.After > 0 && w.quiet >= s.After && seen:
-		w.told = "no output or CPU use for " + spell(w.quiet)
+		w.told = "no output or CPU use for " + state.Spell(w.quiet)
 	case s.Output > 0 && w.mute >= s.Output:
-		w.told = "no output for " + spell(w.mute)
+		w.told = "no output for " + state.Spell(w.mute)
 	default:
 		w.told = ""
 	}
@@ -108,14 +107,3 @@ func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) st
 
 // Told returns what Look returned last.
 func (w *Watch) Told() string { return w.told }
-
-// spell returns a time as people say it: 31 min.
-func spell(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
-}

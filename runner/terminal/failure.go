@@ -8,7 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// FailureLines describes a failure in at most width columns, except the path of its log.
+// FailureLines describes a failure in lines of at most width columns. Only the path of its log may
+// be longer.
 func FailureLines(f state.FailedJob, width int) []string {
 	lines, first := failureHead(f, width), ""
 	if f.Alike.Count > 1 {
@@ -48,7 +49,7 @@ func failureHead(f state.FailedJob, width int) []string {
 	return painted(Red, string(f.End.State), head, width)
 }
 
-// noRetry says why a retry that a job had left did not follow; "" if it had none.
+// noRetry says why a job with retries left was not retried; "" if none were left.
 func noRetry(f state.FailedJob) string {
 	if f.End.NoRetry == "" {
 		return ""
@@ -56,10 +57,10 @@ func noRetry(f state.FailedJob) string {
 	return "; no retry: " + CleanText(f.End.NoRetry)
 }
 
-// maxAlike bounds how many of the jobs that failed with the same error are named.
+// maxAlike is how many jobs of a failure group are named.
 const maxAlike = 3
 
-// alikeHead returns the head of jobs that failed with the same error: their common cause, and their names.
+// alikeHead returns the headline of a failure group: the common cause and the jobs' names.
 func alikeHead(f state.FailedJob, width int) []string {
 	count := state.AlikeWords(f.Alike.State, f.Alike.Count)
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
@@ -77,7 +78,8 @@ func alikeHead(f state.FailedJob, width int) []string {
 	return append(painted(Red, count, count+": "+CleanText(f.Alike.Cause), width), Wrap("    "+who, width, 4)...)
 }
 
-// when returns "2026-11-21 02:11:09 to 02:14:12 (3m03s), GPU 2".
+// when returns the time and place of an attempt, such as "2026-11-21 02:11:09 to 02:14:12 (3m03s),
+// GPU 2".
 func when(f state.FailedJob) string {
 	if f.End.Time.IsZero() {
 		return ""

@@ -11,21 +11,21 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Frame is everything that the live view shows at one moment.
+// A Frame is one drawing of the live view.
 type Frame struct {
 	Snap *schema.Status
 	Now  time.Time
-	Last func(log string) string // returns the last line of a log, cleaned; nil shows none
-	Hint string                  // what a key press does now: "Ctrl-C again stops the running jobs"
+	Last func(log string) string // returns the last line of a log, cleaned; nil if logs are not shown
+	Hint string                  // what the next key press does: "Ctrl-C again stops the running jobs"
 }
 
-// Rows draws the frame in at most size.Height-1 lines of at most size.Width-1 columns,
-// so that no terminal wraps or scrolls: the state line, the GPUs with what is on them, other
-// jobs, failures, and what else the user must know.
+// Rows draws the frame in at most size.Height-1 lines of at most size.Width-1 columns, so that no
+// terminal wraps or scrolls. From top to bottom: the state line, each GPU with its jobs, other
+// jobs, failures, and notices.
 func (f Frame) Rows(size Size) []string {
 	w, h := max(size.Width-1, 10), max(size.Height-1, 2)
 	head := Wrap(CleanText(f.Snap.Line), w, 2)
-	head = head[max(len(head)-h, 0):] // its end says when all is done
+	head = head[max(len(head)-h, 0):] // keep its end, which has the estimated end of the run
 	for i := range head {
 		head[i] = FitMiddle(head[i], w)
 	}
@@ -34,7 +34,7 @@ func (f Frame) Rows(size Size) []string {
 	return slices.Concat(head, Layout(rows, w, h-len(head)-len(foot)), foot)
 }
 
-// rows returns a row for each job that is running or queued, and for each GPU.
+// rows returns rows for each GPU, and one for each other running or queued job.
 func (f Frame) rows() (rows []Row) {
 	jobs := f.Snap.In(state.Running, state.Queued)
 	shown := map[*schema.Job]bool{}
@@ -42,7 +42,7 @@ func (f Frame) rows() (rows []Row) {
 		g, on := &f.Snap.GPUs[i], []Row(nil)
 		for _, j := range jobs {
 			if Elsewhere(j) == "" && slices.ContainsFunc(j.Attempt.GPUs, func(a schema.AttemptGPU) bool { return a.Index == g.Index && a.UUID == g.UUID }) {
-				if on, shown[j] = append(on, f.Job(j)), true; j.Attempt.Stalled != nil { // seen also if there is room for one
+				if on, shown[j] = append(on, f.Job(j)), true; j.Attempt.Stalled != nil { // a stalled job first, in case only one row fits
 					on[0], on[len(on)-1] = on[len(on)-1], on[0]
 				}
 			}
@@ -58,7 +58,7 @@ func (f Frame) rows() (rows []Row) {
 	return rows
 }
 
-// Where says where a job runs, if it does.
+// Where returns where a job runs, or "queued".
 func Where(j *schema.Job) string {
 	if j.State == state.Queued {
 		return "queued"
@@ -66,7 +66,7 @@ func Where(j *schema.Job) string {
 	return place(Elsewhere(j), j.Attempt.Indices())
 }
 
-// Elsewhere names the node of a cluster that runs a job; "" for this host.
+// Elsewhere returns the cluster node that runs a job, or "" for this host.
 func Elsewhere(j *schema.Job) string {
 	if j.Attempt.Submitted == nil {
 		return ""
@@ -74,8 +74,7 @@ func Elsewhere(j *schema.Job) string {
 	return schema.Value(j.Attempt.Host)
 }
 
-// Job returns the row of a job: how far it is, when it is done or why it is not, and what its log
-// says.
+// Job returns the row of a job: its name, its progress or problem, and the last line of its log.
 func (f Frame) Job(j *schema.Job) Row {
 	a, log, color, end := j.Attempt, "", None, ""
 	if f.Last != nil && a.Log != nil {
@@ -89,7 +88,7 @@ func (f Frame) Job(j *schema.Job) Row {
 	}
 	switch {
 	case j.State == state.Queued:
-		// where it runs says so
+		// colWhere already says "queued".
 	case a.Stopping != nil:
 		end, log, color = "stopping", cmp.Or(saving[*a.Stopping], *a.Stopping), Yellow
 	case a.Stalled != nil:
@@ -109,7 +108,7 @@ func (f Frame) Job(j *schema.Job) Row {
 	return row(j.Name, end, strings.TrimSuffix(log, "; "), color)
 }
 
-// Note returns what else is to be said of a job that has an attempt, or "".
+// Note returns a further remark about a job that has an attempt, or "".
 func Note(j *schema.Job) string {
 	switch b := j.Attempt.Background; {
 	case j.Wait != nil:
@@ -120,10 +119,10 @@ func Note(j *schema.Job) string {
 	return schema.Value(j.Attempt.Note)
 }
 
-// saving is why an attempt is being stopped that another follows.
+// saving describes why an attempt stops that another will follow.
 var saving = map[string]string{state.WhyResize: "saving its work, for a resize", state.WhyPreempted: "saving its work; it runs again later"}
 
-// foot returns everything below the running jobs.
+// foot returns everything below the rows of GPUs and jobs.
 func (f Frame) foot(w, h int) []string {
 	s := f.Snap
 	lines := failures(s, w, max(h/4, 1))
@@ -136,7 +135,7 @@ func (f Frame) foot(w, h int) []string {
 	return lines
 }
 
-// failures returns a row for each of the first groups of jobs that failed.
+// failures returns a row for each of the first failure groups.
 func failures(s *schema.Status, w, room int) (rows []string) {
 	for i, a := range s.Alike[:min(len(s.Alike), room)] {
 		rest := ""
@@ -148,8 +147,8 @@ func failures(s *schema.Status, w, room int) (rows []string) {
 	return rows
 }
 
-// failure describes a group in at most w columns: how many jobs, the cause, and what sets them
-// apart, else their names.
+// failure describes a failure group in at most w columns: the number of jobs, the cause, and what
+// sets the jobs apart, or else their names.
 func failure(a schema.Alike, w int) string {
 	who, n := item(a.Jobs)
 	if apart := schema.Value(a.Apart); a.Count > 1 && apart != "" {
@@ -157,20 +156,20 @@ func failure(a schema.Alike, w int) string {
 	} else if a.Count > n {
 		who += fmt.Sprintf(" and %d more", a.Count-n)
 	}
-	cause, _, _ := strings.Cut(CleanText(a.Cause.Text), "; no retry: ") // the line of its end says why
+	cause, _, _ := strings.Cut(CleanText(a.Cause.Text), "; no retry: ") // the line of the attempt's end has the reason
 	head := fmt.Sprintf(" %d ", a.Count)
 	w -= len(head + " ()")
 	who = FitMiddle(CleanText(who), max(w/2, w-Width(cause)))
 	return head + Fit(cause, w-Width(who)) + " (" + who + ")"
 }
 
-// maxReason bounds the rows of a reason in the live view, maxHeld the reasons that jobs are held.
+// maxReason is the most rows of a notice, and maxHeld the most held groups, in the live view.
 const (
 	maxReason = 4
 	maxHeld   = 2
 )
 
-// wrapped returns s in a few rows that no terminal wraps.
+// wrapped breaks s into at most maxReason rows.
 func wrapped(c Color, s string, w int) []string {
 	rows := Wrap(s, w, 2)
 	if len(rows) > maxReason {
@@ -183,7 +182,7 @@ func wrapped(c Color, s string, w int) []string {
 	return rows
 }
 
-// notices returns what the user must know about the run as a whole.
+// notices returns messages about the run as a whole.
 func notices(s *schema.Status, hint string) []string {
 	l := s.Live
 	if l == nil {

@@ -37,8 +37,8 @@ func golden(t *testing.T, name string, lines []string) {
 	}
 }
 
-// busy returns a frame with n running jobs, named as by a matrix.
-func busy(n int, name func(i int) string) Frame {
+// busyFrame returns a frame with n running jobs whose names look like those of a matrix.
+func busyFrame(n int, name func(i int) string) Frame {
 	s := &schema.Status{
 		Head: schema.At(noon), Live: &schema.Live{},
 		Counts: map[state.Phase]int{state.Running: n, state.Succeeded: 10, state.UpToDate: 2, state.Failed: 1, state.Pending: max(48-13-n, 0)},
@@ -77,10 +77,10 @@ func longName(i int) string {
 
 func shortName(i int) string { return fmt.Sprintf("train-s%d", i) }
 
-// night is a batch on 8 GPUs: a job that hangs, two that share a GPU, names that differ in the middle,
-// somebody else's job and process, and three failures.
-func night() Frame {
-	f := busy(7, func(i int) string {
+// eventfulFrame returns a frame of a batch on 8 GPUs, with a stalled job, two jobs on one GPU, names that
+// differ in the middle, another user's job and process, and three failure groups.
+func eventfulFrame() Frame {
+	f := busyFrame(7, func(i int) string {
 		if i == 5 {
 			return "cifar100-resnet152-lr0.1-momentum0.9-s1"
 		}
@@ -113,33 +113,33 @@ func night() Frame {
 }
 
 func TestFramesMatchTheirGoldenFiles(t *testing.T) {
-	waits := busy(4, shortName)
+	waits := busyFrame(4, shortName)
 	waits.Snap.Live.Bottleneck = schema.Known("big needs 40 GiB: 3 free, GPU 2: held by alice, python 4711, 37 GiB, since 06:10")
 	waits.Snap.Live.Kept = schema.Known("kept for big: 3 of 4")
 	waits.Snap.Jobs = append(waits.Snap.Jobs, schema.Job{Name: "q1-3", State: state.Waiting, Attempts: 3, Wait: &schema.Wait{Until: schema.Time(noon.Add(500 * time.Second))}})
 	waits.Snap.Counts[state.Waiting] = 3
 	waits.Snap.Counts[state.Pending] -= 3
-	long := busy(2, shortName)
+	long := busyFrame(2, shortName)
 	long.Snap.Live.Bottleneck = schema.Known(longName(7) + " needs 40 GiB: 3 free")
-	draining := busy(3, shortName)
+	draining := busyFrame(3, shortName)
 	draining.Snap.Live.Draining = schema.Known("Ctrl-C")
 	draining.Snap.Live.Stale = schema.Known(40.0)
 	draining.Snap.Jobs[1].Attempt.Stopping = schema.Known("timeout")
 	draining.Hint = "nothing more starts; Ctrl-C again stops the running jobs"
-	cluster := busy(3, shortName)
+	cluster := busyFrame(3, shortName)
 	cluster.Snap.GPUs, cluster.Snap.Jobs[2].State = nil, state.Queued
 	for i := range cluster.Snap.Jobs {
 		a := cluster.Snap.Jobs[i].Attempt
 		a.Submitted, a.Host = schema.Time(noon.Add(-time.Hour)), schema.Known(fmt.Sprint("node", i))
 	}
 	frames := map[string]Frame{
-		"night":    night(),
+		"night":    eventfulFrame(),
 		"cluster":  cluster,
-		"sixteen":  busy(16, longName),
+		"sixteen":  busyFrame(16, longName),
 		"four":     waits,
 		"long":     long,
 		"draining": draining,
-		"wide":     busy(3, func(i int) string { return fmt.Sprintf("训练-数据集-%d-非常长的名字-非常长的名字", i) }),
+		"wide":     busyFrame(3, func(i int) string { return fmt.Sprintf("训练-数据集-%d-非常长的名字-非常长的名字", i) }),
 		"idle":     {Snap: &schema.Status{Run: &schema.Run{Alive: true, Phase: schema.Known(schema.RunWaiting)}, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon},
 	}
 	for name, f := range frames {
@@ -154,7 +154,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	}
 }
 
-// fits checks that nothing wraps or scrolls.
+// fits checks that a terminal of the given size neither wraps nor scrolls.
 func fits(t *testing.T, rows []string, size Size) {
 	t.Helper()
 	if len(rows) > max(size.Height-1, 2) {
@@ -171,7 +171,7 @@ func TestFramesFitEveryTerminal(t *testing.T) {
 	for w := 10; w < 130; w += 3 {
 		for h := 2; h < 30; h += 5 {
 			for _, n := range []int{0, 1, 16, 100} {
-				fits(t, busy(n, longName).Rows(Size{w, h}), Size{w, h})
+				fits(t, busyFrame(n, longName).Rows(Size{w, h}), Size{w, h})
 			}
 		}
 	}

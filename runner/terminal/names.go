@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Names lists jobs after a head that counts them, in at most the given number of lines:
-// "31 succeeded: prep, train-s{1..30}". Names that differ in one number form one item;
-// what does not fit is counted.
+// Names lists job names after a head with their count, in at most the given number of lines: "31
+// succeeded: prep, train-s{1..30}". Names that differ in one number form one item. Names that do
+// not fit are counted.
 func Names(head string, names []string, width, lines int) []string {
 	var rows []string
 	row := head + ":"
@@ -20,7 +20,7 @@ func Names(head string, names []string, width, lines int) []string {
 		rest := 0
 		if shown+n < len(names) {
 			text += ","
-			if len(rows) == lines-1 { // room for what is left out
+			if len(rows) == lines-1 { // leave room for " and N more"
 				rest = Width(fmt.Sprintf(" and %d more", len(names)))
 			}
 		}
@@ -37,10 +37,10 @@ func Names(head string, names []string, width, lines int) []string {
 	return append(rows, row)
 }
 
-// item returns the first name or, if more than two from the first on differ only in the
-// same number, all of these as one: "train-s{1..30}".
+// item returns the first name. If at least three names from the first on differ only in the same
+// number, it returns one item for all of them: "train-s{1..30}".
 func item(names []string) (text string, n int) {
-	head, tail, ok := differ(names)
+	head, tail, ok := aroundNumber(names)
 	if !ok {
 		return names[0], 1
 	}
@@ -61,9 +61,9 @@ func item(names []string) (text string, n int) {
 
 var parts = regexp.MustCompile(`\d+|\D+`)
 
-// differ finds the one number in which the first two names differ, and returns what
-// surrounds it.
-func differ(names []string) (head, tail string, ok bool) {
+// aroundNumber finds the single number in which the first two names differ, and returns the text around
+// it.
+func aroundNumber(names []string) (head, tail string, ok bool) {
 	if len(names) < 2 {
 		return "", "", false
 	}
@@ -77,10 +77,10 @@ func differ(names []string) (head, tail string, ok bool) {
 	return "", "", false
 }
 
-// maxRanges bounds how many ranges of an item are shown.
+// maxRanges is how many ranges an item shows.
 const maxRanges = 6
 
-// ranges returns "1..30" for consecutive numbers, "1..6,8,10" if some are missing.
+// ranges returns "1..30" for consecutive numbers and "1..6,8,10" for numbers with gaps.
 func ranges(numbers []string) string {
 	var list []string
 	for len(numbers) > 0 {
@@ -102,7 +102,7 @@ func ranges(numbers []string) string {
 	return strings.Join(list, ",")
 }
 
-// follows reports whether b is the number after a, written the same way.
+// follows reports whether b is a plus one, in the same format.
 func follows(a, b string) bool {
 	x, err1 := strconv.Atoi(a)
 	y, err2 := strconv.Atoi(b)
@@ -111,15 +111,16 @@ func follows(a, b string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// Distinct cuts names to w columns, so that those that differ still do: words go first that others share, then
-// middles; what would look like another name begins where it differs, or is numbered.
+// Distinct cuts names to w columns and keeps different names different. It first drops words that
+// all names share, then cuts middles. A name that would still look like another starts where it
+// differs, or gets a number.
 func Distinct(names []string, w int) []string {
-	cut, taken := apart(names, w), map[string]int{}
+	cut, taken := dropSharedWords(names, w), map[string]int{}
 	for i, name := range names {
 		cut[i] = FitMiddle(cut[i], w)
 		if k, is := taken[cut[i]]; is && names[k] != name {
 			n := 0
-			for at := range name { // a rune begins there
+			for at := range name { // at is a rune boundary
 				if strings.HasPrefix(names[k], name[:at]) {
 					n = at
 				}
@@ -137,8 +138,9 @@ func Distinct(names []string, w int) []string {
 
 var words = regexp.MustCompile(`[^-_/ ]*[-_/ ]*`)
 
-// apart leaves words out of names that do not fit: those that all others of as many words have in the same place.
-func apart(names []string, w int) []string {
+// dropSharedWords drops words from names that are too wide: those that all names with as many words have in
+// the same place.
+func dropSharedWords(names []string, w int) []string {
 	split, out, others := make([][]string, len(names)), slices.Clone(names), map[int]int{}
 	for i, name := range names {
 		if split[i] = words.FindAllString(name, -1); !slices.Contains(names[:i], name) {

@@ -13,7 +13,7 @@ func numbered(format string, from, to int) (names []string) {
 	return names
 }
 
-func TestNames(t *testing.T) {
+func TestNamesCollapseRanges(t *testing.T) {
 	long := numbered("a-rather-long-name-of-one-experiment-%d-x", 1, 2)
 	var matrix []string
 	for i := range 40 {
@@ -42,8 +42,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Names that differ still do when they are cut, however narrow the column.
-func TestDistinct(t *testing.T) {
+func TestDistinctKeepsCutNamesDifferent(t *testing.T) {
 	for _, tt := range []struct {
 		names []string
 		w     int

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// StartLine reports the start of an attempt.
+// StartLine reports that an attempt started.
 func StartLine(f state.Fact) string {
 	if f.Engine != "" && f.Kind == state.KindStart {
 		return "submit      " + name(f.Job, f.Attempt)
@@ -26,12 +26,12 @@ func StartLine(f state.Fact) string {
 	return s
 }
 
-// StalledLine reports that an attempt does nothing any more.
+// StalledLine reports that an attempt stalled.
 func StalledLine(f state.Fact) string {
 	return Paint(Yellow, Pad(string(f.Kind), 12)) + name(f.Job, f.Attempt) + ": " + CleanText(f.Reason)
 }
 
-// place says where an attempt runs: "GPU 2", or "node1, GPU 2" in a cluster.
+// place returns where an attempt runs: "GPU 2", or "node1, GPU 2" in a cluster.
 func place(host string, gpus []int) string {
 	if host != "" {
 		return CleanText(host) + ", " + gpu.List(gpus)
@@ -39,7 +39,7 @@ func place(host string, gpus []int) string {
 	return gpu.List(gpus)
 }
 
-// EndLine reports how an attempt ended; start is its start, as far as known.
+// EndLine reports how an attempt ended. start is its start fact, which may be incomplete.
 func EndLine(f, start state.Fact) string {
 	c, word := Green, string(f.State)
 	if f.State != state.Succeeded {
@@ -60,7 +60,7 @@ func EndLine(f, start state.Fact) string {
 		parts = append(parts, "copied from "+CleanText(f.From))
 	case f.UniID != "":
 		parts = append(parts, Seconds(f.Seconds))
-		if start.Engine == "" || start.Host != "" { // otherwise it never had a place
+		if start.Engine == "" || start.Host != "" { // the cluster never started it otherwise
 			parts = append(parts, place(start.Host, start.GPUs))
 		}
 	}
@@ -80,12 +80,12 @@ func EndLine(f, start state.Fact) string {
 	return strings.TrimSuffix(line, ": ")
 }
 
-// Ending describes how an attempt ended: "exit 1", "SIGKILL", "output X missing"; ""
-// if the state says it all.
+// Ending describes how an attempt ended: "exit 1", "SIGKILL", "output X missing"; "" if its state
+// says enough.
 func Ending(f state.Fact) string {
 	var parts []string
 	switch {
-	case state.StopCause(f.Why) != "" && f.Signal == "SIGTERM": // ours
+	case state.StopCause(f.Why) != "" && f.Signal == "SIGTERM": // gpurun stopped it
 	case f.Signal != "":
 		parts = append(parts, f.Signal)
 	case f.ExitCode != nil && *f.ExitCode != 0:
@@ -104,7 +104,7 @@ func name(job string, attempt int) string {
 	return CleanText(job)
 }
 
-// MinuteLine returns the summary line that is printed every minute without a live view.
+// MinuteLine returns the summary line that a run prints every minute if it has no live view.
 func MinuteLine(s *schema.Status, now time.Time) string {
 	line := "so far      " + CleanText(s.Line)
 	if text := retries(s, now); text != "" {
@@ -116,8 +116,7 @@ func MinuteLine(s *schema.Status, now time.Time) string {
 	return line
 }
 
-// retries reports when the next job that is backing off starts its attempt, and how
-// many more are backing off; "" if none is.
+// retries reports when the next retry starts and how many others are waiting; "" if none are.
 func retries(s *schema.Status, now time.Time) string {
 	next := Retries(s)
 	if len(next) == 0 {
@@ -130,19 +129,19 @@ func retries(s *schema.Status, now time.Time) string {
 	return text
 }
 
-// Retries returns the jobs that are backing off, in the order of their next attempts.
+// Retries returns the jobs that wait to be retried, by the time of their next attempt.
 func Retries(s *schema.Status) []*schema.Job {
 	jobs := slices.DeleteFunc(s.In(state.Waiting), func(j *schema.Job) bool { return j.Wait == nil || j.Wait.Until == nil })
 	slices.SortStableFunc(jobs, func(a, b *schema.Job) int { return a.Wait.Until.Compare(*b.Wait.Until) })
 	return jobs
 }
 
-// Retry says when a job that is backing off starts its next attempt.
+// Retry reports when a job's next attempt starts.
 func Retry(j *schema.Job, now time.Time) string {
 	return fmt.Sprintf("%s: attempt %d in %s", CleanText(j.Name), j.Attempts+1, Duration(j.Wait.Until.Sub(now)))
 }
 
-// HeldLine describes jobs that are held because jobs like them failed with the same error.
+// HeldLine describes jobs that are held because similar jobs failed with the same error.
 func HeldLine(h schema.Held) string {
 	who, on := CleanText(h.First), ""
 	if h.Jobs > 1 {

@@ -12,30 +12,30 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Row shows a GPU with the first of what is on it, another thing on the same GPU,
-// or a job without a GPU of this host.
+// A Row shows a GPU with the first of its jobs, another job on the same GPU, or a job that has no
+// GPU on this host.
 type Row struct {
 	Cells [7]string
 	color Color
 }
 
-// What a row shows, from left to right.
+// Columns of a row, from left to right.
 const (
-	colWhere = iota // index of the GPU, or where the job runs
+	colWhere = iota // GPU index, or where the job runs
 	colBar
 	colMemory // in GiB
 	colUtil
-	ColName // who is there
-	ColEnd  // how it goes
-	ColMore // what else is known
+	ColName // job or process
+	ColEnd  // progress or state
+	ColMore // remarks
 )
 
 func row(name, end, more string, c Color) Row {
 	return Row{[7]string{ColName: CleanText(name), ColEnd: CleanText(end), ColMore: CleanText(more)}, c}
 }
 
-// OnGPU returns the rows of a GPU: jobs of this run, claims and processes of others, and why it
-// is not used.
+// OnGPU returns the rows of a GPU: jobs of this run (on), claims and processes of others, and why
+// the GPU is not used.
 func OnGPU(g *schema.GPU, on []Row) []Row {
 	whose := func(user *string, what string) string {
 		return FitMiddle(CleanText(cmp.Or(schema.Value(user), "?")+": "+cmp.Or(what, "?")), 36)
@@ -66,36 +66,36 @@ func OnGPU(g *schema.GPU, on []Row) []Row {
 		word := "free"
 		if g.Used == nil {
 			word = "unused"
-		} else if *g.Used > gpu.GiB { // its processes cannot be seen
+		} else if *g.Used > gpu.GiB { // processes that are not visible here
 			word = "in use"
 		}
 		on = append(on, row(word, "", schema.Value(g.Text), Dim))
 	}
 	used, total, busy, full := "?", schema.Value(g.Total), "?", 0
 	if g.Used != nil && total > 0 {
-		used, full = gib(*g.Used), min(int(math.Ceil(bars*float64(*g.Used)/float64(total))), bars)
+		used, full = gib(*g.Used), min(int(math.Ceil(barWidth*float64(*g.Used)/float64(total))), barWidth)
 	}
 	if g.Util != nil {
 		busy = fmt.Sprintf("%d%%", *g.Util)
 	}
 	c := &on[0].Cells
-	c[colWhere], c[colBar] = strconv.Itoa(g.Index), Paint(Green, strings.Repeat("█", full))+strings.Repeat("░", bars-full)
+	c[colWhere], c[colBar] = strconv.Itoa(g.Index), Paint(Green, strings.Repeat("█", full))+strings.Repeat("░", barWidth-full)
 	c[colMemory], c[colUtil] = used+"/"+gib(total), busy
 	return on
 }
 
-// bars is how many columns a bar has.
-const bars = 6
+// barWidth is the width of a memory bar.
+const barWidth = 6
 
 // gib returns a size in GiB.
 func gib(b gpu.Bytes) string { return fmt.Sprintf("%.0f", float64(b)/float64(gpu.GiB)) }
 
-// Layout draws rows in at most w columns and room lines. If they are too narrow, bars go first, then
-// utilizations, then names are cut; if there are too many, the further jobs of each GPU go first.
+// Layout draws rows in at most w columns and room lines. If width is short, it drops bars, then
+// utilizations, then memory, and then cuts names. If lines are short, it keeps one row per GPU.
 func Layout(rows []Row, w, room int) []string {
 	rest := ""
 	if len(rows) > room {
-		rows, rest = fewer(rows, room)
+		rows, rest = dropRows(rows, room)
 	}
 	var cols [7]int
 	names := make([]string, len(rows))
@@ -106,7 +106,7 @@ func Layout(rows []Row, w, room int) []string {
 		names[i] = p.Cells[ColName]
 	}
 	cols[colWhere] = min(cols[colWhere], w/2)
-	free := func() int { // for names and more
+	free := func() int { // width left for names and remarks
 		n := w - cols[ColEnd] - 4
 		for _, c := range cols[:ColName] {
 			n -= min(c, 1) + c
@@ -118,7 +118,7 @@ func Layout(rows []Row, w, room int) []string {
 			cols[c] = 0
 		}
 	}
-	if free()-w*2/5 >= 24 { // room for what the log says, too
+	if free()-w*2/5 >= 24 { // leave room for log lines too
 		cols[ColName] = min(cols[ColName], w*2/5)
 	}
 	cols[ColName] = max(min(cols[ColName], free()+2), 4)
@@ -158,10 +158,10 @@ func Layout(rows []Row, w, room int) []string {
 	return lines
 }
 
-// fewer leaves out rows for which there is no room, and counts them.
-func fewer(rows []Row, room int) (list []Row, rest string) {
+// dropRows drops rows until they fit into room, and describes the dropped ones.
+func dropRows(rows []Row, room int) (list []Row, rest string) {
 	also, gpus := 0, 0
-	for i, p := range rows { // of each GPU the first
+	for i, p := range rows { // keep the first row of each GPU
 		if also++; p.Cells[colWhere] != "" {
 			list, also = append(list, p), 0
 		} else if i+1 == len(rows) || rows[i+1].Cells[colWhere] != "" {

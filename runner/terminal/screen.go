@@ -12,8 +12,8 @@ import (
 // Size is a terminal's size in columns and rows.
 type Size struct{ Width, Height int }
 
-// CurrentSize asks the terminal. Everything is laid out anew at every redraw, so resizing
-// needs no signal.
+// CurrentSize returns the terminal's present size. Each redraw calls it, so resizing needs no
+// signal handler.
 func CurrentSize() Size {
 	w, h, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || w <= 0 || h <= 0 {
@@ -22,21 +22,21 @@ func CurrentSize() Size {
 	return Size{Width: w, Height: h}
 }
 
-// A Screen is the part of a terminal that is redrawn: the rows above the cursor. It does
-// not switch screens, hide the cursor or change terminal modes, so there is nothing to
-// restore, however the process ends.
+// A Screen redraws the rows above the cursor in place. It does not switch to the alternate screen,
+// hide the cursor or change terminal modes, so nothing needs to be restored, however the process
+// ends.
 //
-// Every update is one write: move up over the old rows, erase, write the lines that stay,
-// write the new rows. That leaves the cursor below them.
+// Every update is a single write: move up over the old rows, erase them, write permanent lines,
+// write the new rows. The cursor ends up below them.
 type Screen struct {
 	Out   io.Writer
-	Live  bool // Out is a terminal that can be redrawn; otherwise drawings follow each other
+	Live  bool // Out is a terminal that supports redrawing; otherwise drawings are appended
 	Color bool
 
-	widths []int // columns of each row drawn now
+	widths []int // width of each row on the screen
 }
 
-// Draw replaces the rows drawn before. Rows that do not fit are cut or left out.
+// Draw replaces the previous rows. Rows that do not fit are cut or dropped.
 func (s *Screen) Draw(rows []string) error {
 	size := CurrentSize()
 	if !s.Live {
@@ -54,7 +54,7 @@ func (s *Screen) Draw(rows []string) error {
 	return s.update(nil, cut, size)
 }
 
-// update writes lines, which scroll away, and draws rows below them.
+// update writes permanent lines and draws rows below them.
 func (s *Screen) update(lines, rows []string, size Size) error {
 	var b strings.Builder
 	b.WriteString(s.erase(size))
@@ -80,8 +80,8 @@ func (s *Screen) update(lines, rows []string, size Size) error {
 	return err
 }
 
-// erase returns what to write to erase the rows. A terminal that has become narrower has
-// wrapped them.
+// erase returns the escape sequence that erases the rows. It allows for rows that the terminal has
+// wrapped since because it became narrower.
 func (s *Screen) erase(size Size) string {
 	if len(s.widths) == 0 {
 		return ""

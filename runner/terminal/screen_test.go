@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Without redrawing, drawings are plain text, one after another.
-func TestScreenWithoutTerminal(t *testing.T) {
+func TestScreenAppendsPlainTextWithoutTerminal(t *testing.T) {
 	var out strings.Builder
 	p := Screen{Out: &out}
 	for _, rows := range [][]string{{"a much longer row", "b", "c"}, {"d"}, nil} {

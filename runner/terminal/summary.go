@@ -12,22 +12,22 @@ import (
 // A Summary is what a run prints at its end.
 type Summary struct {
 	schema.Result
-	Rest   string // the command that runs what is left, or ""
-	Anyway string // the command that also runs what is held
+	Rest   string // the command that runs the remaining jobs, or ""
+	Anyway string // the command that also runs the held jobs
 	Code   int    // the exit status
 }
 
-// maxDemands bounds the list: the jobs of a matrix all ask for the same amount.
+// maxDemands is how many demands are listed; jobs of a matrix all ask for the same amount.
 const maxDemands = 8
 
-// Lines returns the summary, failures first, in at most width columns. Paths and
-// commands are never cut, so that they can be copied.
+// Lines returns the summary, failures first, in lines of at most width columns. It never breaks
+// paths and commands, which users copy.
 func (s Summary) Lines(width int) []string {
 	var out []string
 	for _, f := range s.Failures {
 		out = append(out, FailureLines(f, width)...)
 	}
-	if n := s.unshown(); n > 0 {
+	if n := s.unlisted(); n > 0 {
 		out = append(out, fmt.Sprintf("… and %d more failed", n))
 	}
 	held := []schema.Held(nil)
@@ -39,7 +39,7 @@ func (s Summary) Lines(width int) []string {
 	}
 	if len(held) > 0 {
 		advice := "    fix the cause and rerun, or run them anyway: "
-		if Width(advice+s.Anyway) > width { // keep the command on its own line, for copying
+		if Width(advice+s.Anyway) > width { // put the command on its own line, for copying
 			advice = strings.TrimRight(advice, " ") + "\n        "
 		}
 		out = append(out, advice+s.Anyway)
@@ -64,8 +64,9 @@ func (s Summary) Lines(width int) []string {
 	return out
 }
 
-// unshown counts the failures not shown; blocked jobs are shown with what blocked them.
-func (s Summary) unshown() int {
+// unlisted returns the number of failures not listed. Blocked jobs are listed with the failure that
+// blocks them.
+func (s Summary) unlisted() int {
 	n := 0
 	for _, p := range []state.Phase{state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost} {
 		n += s.Final.Counts[p]
@@ -78,7 +79,7 @@ func (s Summary) unshown() int {
 	return n
 }
 
-// demandLines names the jobs whose memory is far off, and what to set instead.
+// demandLines names the jobs whose gpu_memory is far off, with better values.
 func demandLines(ds []state.Demand) []string {
 	var out []string
 	for i, d := range ds {
@@ -94,7 +95,7 @@ func demandLines(ds []state.Demand) []string {
 	return out
 }
 
-// last returns the state line of the run, which is over.
+// last returns the final state line of the run.
 func (s Summary) last(width int) []string {
 	st, hours := *s.Final, s.GPUHours*3600
 	st.Run, st.Alike = &schema.Run{Exit: &s.Code, GPUSeconds: &hours}, nil

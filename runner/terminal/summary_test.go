@@ -10,7 +10,7 @@ import (
 	"gpurun/state/schema"
 )
 
-func TestSummary(t *testing.T) {
+func TestSummaryLines(t *testing.T) {
 	_, failed := facts("train-a", 1)
 	oom := state.Fact{Job: "train-b", State: state.OOM, ErrorType: state.ErrOOM, Attempt: 3, Signal: "SIGKILL"}
 	s := Summary{Rest: "gpurun jobs.yaml", Code: 1, Result: schema.Result{
@@ -40,7 +40,7 @@ func TestSummary(t *testing.T) {
 	golden(t, "up-to-date", Summary{Result: schema.Result{Final: &schema.Status{Counts: map[state.Phase]int{state.UpToDate: 24}}}}.Lines(80))
 }
 
-// A job that was cancelled, or whose run was stopped before its retry, is listed but has not failed.
+// A cancelled job, or one whose run stopped before its retry, is listed but has not failed.
 func TestSummaryCountsFailuresNotShown(t *testing.T) {
 	s := Summary{Result: schema.Result{
 		Final: &schema.Status{Counts: map[state.Phase]int{state.Failed: 50, state.Stalled: 1, state.Cancelled: 7, state.Interrupted: 2}},

@@ -6,7 +6,7 @@ import (
 	"gpurun/state/host"
 )
 
-// tailBytes is how much of a log's end is searched for its last line.
+// tailBytes is how far from its end a log is searched for the last line.
 const tailBytes = 4096
 
 // LastLine returns the last non-empty line of the log at path, cleaned, or "".

@@ -11,14 +11,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures text as terminals show it. Characters of ambiguous width take one
-// column, as everywhere except in CJK locales.
+// columns measures the width of text on a terminal. Characters of ambiguous width take one column,
+// as in all locales except CJK.
 var columns = &runewidth.Condition{}
 
-// Width returns the number of columns that s takes, without its colors.
+// Width returns the number of columns that s takes, ignoring colors.
 func Width(s string) int { return columns.StringWidth(Plain(s)) }
 
-// Fit cuts s to w columns, with "…" for what is cut off.
+// Fit cuts s to w columns and marks the cut with "…".
 func Fit(s string, w int) string {
 	if w <= 0 {
 		return ""
@@ -26,11 +26,11 @@ func Fit(s string, w int) string {
 	return columns.Truncate(s, w, "…")
 }
 
-// Pad returns s in exactly w columns, left-aligned.
+// Pad returns s left-aligned in exactly w columns.
 func Pad(s string, w int) string { return columns.FillRight(Fit(s, w), w) }
 
-// FitMiddle cuts s to w columns in its middle. Both ends of a name matter: those of a
-// matrix differ only at their ends.
+// FitMiddle cuts s to w columns in the middle, because names in a matrix often differ only at their
+// ends.
 func FitMiddle(s string, w int) string {
 	if Width(s) <= w || w < 8 {
 		return Fit(s, w)
@@ -39,8 +39,8 @@ func FitMiddle(s string, w int) string {
 	return head + columns.TruncatePrefix(s, w-Width(head), "…")
 }
 
-// Wrap breaks s between words into lines of at most w columns, indented from the second
-// on. A longer word stays whole: paths must stay copyable.
+// Wrap breaks s between words into lines of at most w columns, with indent from the second line on.
+// It never breaks words, so that paths can be copied.
 func Wrap(s string, w, indent int) []string {
 	var lines []string
 	line := s[:len(s)-len(strings.TrimLeft(s, " "))]
@@ -58,19 +58,18 @@ func Wrap(s string, w, indent int) []string {
 	return append(lines, line)
 }
 
-// Clean makes a log line or a name safe to show. It removes escape sequences, control
-// characters and whatever changes the direction of text, and keeps only the last state
-// of a progress bar.
+// Clean makes a log line or a name safe to show. It removes escape sequences, control characters
+// and bidirectional controls, and keeps only the last state of a progress bar.
 func Clean(line string) string {
 	line = strings.TrimRight(line, "\r\n \t")
 	return CleanText(line[strings.LastIndexByte(line, '\r')+1:])
 }
 
-// An escape sequence is CSI up to its final byte, OSC and other strings up to BEL or ST,
-// else two characters.
+// escape matches an escape sequence: CSI up to its final byte, OSC and other strings up to BEL or
+// ST, or else two characters.
 var escape = regexp.MustCompile(`(?s)\x1b(\[[^@-~]*[@-~]?|[\]P^_X].*?(\x07|\x1b\\|$)|.?)`)
 
-// CleanText is Clean for text that was never on a terminal: it keeps what precedes a \r.
+// CleanText is Clean for text that is not terminal output: it keeps the text before a \r.
 func CleanText(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s
@@ -91,7 +90,7 @@ func CleanText(s string) string {
 	}, s)
 }
 
-// Duration formats d for people: "8s", "3m05s", "2h07m", "4d03h".
+// Duration formats d as "8s", "3m05s", "2h07m" or "4d03h".
 func Duration(d time.Duration) string {
 	s := int64(max(d, 0).Round(time.Second) / time.Second)
 	switch {
@@ -105,13 +104,13 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
 }
 
-// Seconds is Duration for the ledger's seconds.
+// Seconds formats a duration in seconds like Duration.
 func Seconds(s float64) string { return Duration(time.Duration(s * float64(time.Second))) }
 
 // A Color is an ANSI color.
 type Color int
 
-// The colors in use; every terminal has them.
+// Colors that every terminal supports.
 const (
 	None   Color = 0
 	Red    Color = 31
@@ -122,7 +121,7 @@ const (
 	Dim    Color = 2
 )
 
-// Paint colors s. Everything here returns colored text; Plain is for outputs without.
+// Paint colors s.
 func Paint(c Color, s string) string {
 	if c == None || s == "" {
 		return s
@@ -140,7 +139,7 @@ func Plain(s string) string {
 	return colors.ReplaceAllString(s, "")
 }
 
-// painted wraps text and colors its beginning, as far as that is on the first line.
+// painted wraps text and colors its beginning on the first line.
 func painted(c Color, beginning, text string, width int) []string {
 	rows := Wrap(text, width, 4)
 	switch {
@@ -152,5 +151,6 @@ func painted(c Color, beginning, text string, width int) []string {
 	return rows
 }
 
-// clock returns the timestamp of lines outside a live view, with the date for logs read later.
+// clock formats the timestamp of a line outside the live view. It has the date because logs are
+// read later.
 func clock(t time.Time) string { return t.Local().Format(time.DateTime) }

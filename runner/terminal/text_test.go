@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-func TestCleanLeavesWhatATerminalWouldShow(t *testing.T) {
+func TestCleanKeepsWhatTerminalWouldShow(t *testing.T) {
 	cases := map[string]struct{ in, want string }{
 		"plain":        {"epoch 1 loss=0.2", "epoch 1 loss=0.2"},
 		"colors":       {"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"},
@@ -55,7 +55,7 @@ func FuzzCleanIsSafeToShow(f *testing.F) {
 	})
 }
 
-func TestDuration(t *testing.T) {
+func TestDurationFormats(t *testing.T) {
 	cases := map[time.Duration]string{
 		0: "0s", 999 * time.Millisecond: "1s", 59 * time.Second: "59s", 185 * time.Second: "3m05s",
 		2*time.Hour + 7*time.Minute: "2h07m", 99 * time.Hour: "4d03h", -time.Second: "0s",

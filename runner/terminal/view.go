@@ -1,14 +1,12 @@
-// Package terminal is what the user sees of a run: on a terminal, a live view of the
-// running jobs with a bar for the batch; elsewhere, a line for every start and end; and
-// the summary at the end.
+// Package terminal shows a run to the user. On a terminal, it shows a live view of the running
+// jobs; elsewhere, a line for each start and end. Both end with a summary.
 //
-// A View is an observer: it receives facts and snapshots, and never asks. It only stores
-// them; its own goroutine reads logs and writes, so a blocked terminal (Ctrl-S, a slow
-// connection) holds up nothing. A terminal that disappears is not an error: the run
-// continues without it.
+// A View only receives facts and snapshots, and stores them. Its own goroutine reads logs and
+// writes to the terminal, so a blocked terminal (Ctrl-S, a slow connection) does not block the run.
+// A terminal that disappears is not an error: the run continues without it.
 //
-// Pure functions turn a width and a Frame or a Fact into lines of text. Names and log
-// lines are cleaned before they are shown.
+// Pure functions format a Frame or a Fact in lines of a given width. They clean names and log
+// lines.
 package terminal
 
 import (
@@ -22,44 +20,44 @@ import (
 	"gpurun/state/schema"
 )
 
-// Config describes how a view shows a run.
+// Config configures a View.
 type Config struct {
-	Screen              // shows the live view; if it is not live, a line for every event
-	Open   []state.Fact // starts of earlier runs that have no end yet
+	Screen              // shows the live view; unless it is live, a line for every event
+	Open   []state.Fact // starts of attempts from earlier runs that have not ended
 	Go     func(func()) // starts the writer and handles its panics
 }
 
-// A View shows one run. It is a runner.Sink.
+// A View shows a run. It implements runner.Sink.
 type View struct {
-	screen  Screen        // the writer's
-	live    bool          // whether it is redrawn
-	wake    chan struct{} // capacity 1: there is something to write
+	screen  Screen        // used only by the writer
+	live    bool          // the screen is redrawn
+	wake    chan struct{} // capacity 1; signals that there is something to write
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed when the writer has exited
 
 	mu sync.Mutex
 	unwritten
-	gone   bool                  // the output is gone
-	minute time.Time             // of the last summary line
-	starts map[string]state.Fact // of live attempts, by uni_id
+	gone   bool                  // writing to the output has failed
+	minute time.Time             // when the last MinuteLine was printed
+	starts map[string]state.Fact // of open attempts, by uni_id
 	alike  state.Grouping
-	last   *schema.Status  // the one before; nil for none
+	last   *schema.Status  // the previous snapshot, or nil
 	held   map[string]bool // causes for which held groups were reported
 }
 
-// unwritten is what the writer takes to write at once.
+// unwritten is the state that the writer takes for its next write.
 type unwritten struct {
 	lines  []string
-	lost   int            // lines dropped for lack of room
-	snap   *schema.Status // the newest
+	lost   int            // lines dropped because the queue was full
+	snap   *schema.Status // the newest snapshot
 	hint   string
 	closed bool
 }
 
-// maxLines bounds the lines queued for a terminal that is blocked.
+// maxLines is how many lines are queued for a blocked terminal.
 const maxLines = 20000
 
-// New starts a view; Close ends it.
+// New starts a view, which Close ends.
 func New(c Config) *View {
 	v := &View{
 		screen: c.Screen, live: c.Live, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
@@ -72,7 +70,7 @@ func New(c Config) *View {
 	return v
 }
 
-// Fact records a fact.
+// Fact receives a fact.
 func (v *View) Fact(job int, f state.Fact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -95,19 +93,19 @@ func (v *View) Fact(job int, f state.Fact) {
 	case state.KindEnd:
 		start := v.starts[f.UniID]
 		delete(v.starts, f.UniID)
-		if !v.oneMore(f, start) {
+		if !v.repeats(f, start) {
 			v.line(f.Time, EndLine(f, start))
 		}
 	}
 }
 
-// enoughAlike is how many ends that are alike the live view prints; it counts the rest.
-const enoughAlike = 3
+// maxEqualEnds is how many equal failures the live view prints before it only counts them.
+const maxEqualEnds = 3
 
-// oneMore reports whether enough ends like this one have had a line. What a cluster refuses is the
-// same for all that it refuses.
-func (v *View) oneMore(f, start state.Fact) bool {
-	enough := enoughAlike
+// repeats reports whether enough ends like this one have been printed. A job that a cluster refuses
+// is printed only once per reason, since others get the same answer.
+func (v *View) repeats(f, start state.Fact) bool {
+	enough := maxEqualEnds
 	if refused := f.Cause == state.CauseStartFailed && start.Engine != "" && start.Host == ""; refused {
 		enough = 1
 	} else if !v.live || f.ErrorType == "" {
@@ -117,7 +115,7 @@ func (v *View) oneMore(f, start state.Fact) bool {
 	return i >= 0 && v.alike.Groups[i].Count > enough
 }
 
-// Snapshot records the state of the run.
+// Snapshot receives the state of the run.
 func (v *View) Snapshot(s *schema.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +134,7 @@ func (v *View) Snapshot(s *schema.Status) {
 	v.notify()
 }
 
-// changes prints what only a snapshot tells, if nothing is redrawn. The caller holds mu.
+// changes prints changes that have no fact, for outputs without a live view. The caller holds mu.
 func (v *View) changes(s *schema.Status, now time.Time) {
 	last := v.last
 	if last == nil {
@@ -169,7 +167,7 @@ func (v *View) changes(s *schema.Status, now time.Time) {
 	}
 }
 
-// Hint shows what a key press does now, until the next hint.
+// Hint shows what the next key press does, until the next call.
 func (v *View) Hint(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -180,18 +178,18 @@ func (v *View) Hint(text string) {
 	v.notify()
 }
 
-// Print shows a line above the live view.
+// Print prints a line above the live view.
 func (v *View) Print(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.line(time.Now(), text)
 }
 
-// Warn shows a warning.
+// Warn prints a warning.
 func (v *View) Warn(text string) { v.Print(Paint(Yellow, Pad("warning", 12)) + CleanText(text)) }
 
-// Close writes what is left, erases the live view and releases the terminal. It waits
-// at most a second for one that is blocked, or for a machine that is too busy.
+// Close writes the remaining lines, erases the live view and releases the terminal. If the terminal
+// is blocked or the machine is busy, it gives up after a second.
 func (v *View) Close() {
 	v.mu.Lock()
 	if !v.closed {
@@ -206,10 +204,10 @@ func (v *View) Close() {
 	}
 }
 
-// Wait waits, after Close, until everything is written, or nobody reads it any more.
+// Wait blocks, after Close, until everything is written or the output has failed.
 func (v *View) Wait() { <-v.done }
 
-// line queues a line with its time, and the date unless somebody watches. The caller holds mu.
+// line queues a line with the time, and outside the live view the date. The caller holds mu.
 func (v *View) line(t time.Time, text string) {
 	if v.gone {
 		return
@@ -244,12 +242,10 @@ func (v *View) take() unwritten {
 	return u
 }
 
-// redrawPause bounds how often the live view is drawn: thousands of short jobs may end
-// in a second.
+// redrawPause is the least time between redraws: thousands of short jobs may end in one second.
 const redrawPause = 50 * time.Millisecond
 
-// write is the goroutine that owns the output. It ends after Close, or when the output
-// is gone.
+// write is the goroutine that owns the output. It ends after Close, or when writing fails.
 func (v *View) write() {
 	defer close(v.done)
 	for range v.wake {
@@ -261,7 +257,7 @@ func (v *View) write() {
 		}
 		if err := v.screen.update(u.lines, rows, size); err != nil {
 			v.mu.Lock()
-			v.gone, v.lines = true, nil // drop everything from now on
+			v.gone, v.lines = true, nil // discard further lines
 			v.mu.Unlock()
 			return
 		}

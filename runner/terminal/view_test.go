@@ -18,7 +18,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// emulator is as much of a terminal as the view uses, and holds its contents.
+// emulator implements the terminal functions that the view uses, and keeps the screen's contents.
 type emulator struct {
 	mu    sync.Mutex
 	rows  []string
@@ -91,13 +91,13 @@ func facts(job string, code int) (start, end state.Fact) {
 	return start, end
 }
 
-func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
+func TestCloseErasesLiveView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &emulator{}
 		v := New(Config{Screen: Screen{Out: e, Live: true}, Go: plainly})
 		start, end := facts("a", 0)
 		v.Fact(0, start)
-		f := busy(3, shortName)
+		f := busyFrame(3, shortName)
 		v.Snapshot(f.Snap)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -117,7 +117,7 @@ func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
 	})
 }
 
-func TestManyFactsAreFewWrites(t *testing.T) {
+func TestViewBatchesWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &emulator{}
 		v := New(Config{Screen: Screen{Out: e, Live: true}, Go: plainly})
@@ -136,8 +136,7 @@ func TestManyFactsAreFewWrites(t *testing.T) {
 	})
 }
 
-// What a cluster refuses has one line, however many jobs it refuses alike.
-func TestRefusedAlike(t *testing.T) {
+func TestEachClusterRefusalIsPrintedOnce(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		e := &emulator{}
 		v := New(Config{Screen: Screen{Out: e, Live: live}, Go: plainly})
@@ -184,19 +183,19 @@ func TestStalledTerminalDoesNotBlockRun(t *testing.T) {
 	v.Close()
 }
 
-// late is an output whose reader, or whose machine, takes its time.
-type late struct{ text []byte }
+// slow is a slow output.
+type slow struct{ text []byte }
 
-func (l *late) Write(p []byte) (int, error) {
+func (l *slow) Write(p []byte) (int, error) {
 	time.Sleep(3 * time.Second)
 	l.text = append(l.text, p...)
 	return len(p), nil
 }
 
-// What follows the lines of a run must not overtake them.
-func TestNothingIsLostOnALateOutput(t *testing.T) {
+// Text that the caller prints after Wait must not overtake the run's lines.
+func TestWaitLosesNothingOnSlowOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &late{}
+		out := &slow{}
 		v := New(Config{Screen: Screen{Out: out}, Go: plainly})
 		for _, job := range []string{"a", "b"} {
 			start, end := facts(job, 0)
@@ -216,7 +215,7 @@ type broken struct{}
 
 func (broken) Write(p []byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestAnOutputThatIsGoneIsNoError(t *testing.T) {
+func TestViewSurvivesBrokenOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := New(Config{Screen: Screen{Out: broken{}}, Go: plainly})
 		for i := range 100 {
@@ -233,7 +232,7 @@ func TestAnOutputThatIsGoneIsNoError(t *testing.T) {
 	})
 }
 
-func TestPlainLines(t *testing.T) {
+func TestViewWithoutTerminalPrintsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		before, since := facts("adopted", 4)
@@ -245,7 +244,7 @@ func TestPlainLines(t *testing.T) {
 		v.Fact(0, since)
 		v.Fact(1, state.Fact{Kind: state.KindEnd, Time: noon, Job: "b", State: state.Succeeded, By: "done"})
 		time.Sleep(61 * time.Second)
-		f := busy(2, shortName)
+		f := busyFrame(2, shortName)
 		v.Snapshot(f.Snap)
 		v.Snapshot(f.Snap)
 		v.Close()
@@ -266,8 +265,7 @@ func TestPlainLines(t *testing.T) {
 	})
 }
 
-// A batch whose jobs are all backing off shows that, and until when.
-func TestMinuteLineOfABackoff(t *testing.T) {
+func TestMinuteLineShowsNextRetry(t *testing.T) {
 	s := schema.Status{Run: &schema.Run{Alive: true}, Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
 	for _, tt := range []struct {
 		waiting []schema.Job
@@ -287,7 +285,7 @@ func TestMinuteLineOfABackoff(t *testing.T) {
 	}
 }
 
-func TestScreenForgetsRowsThatANarrowerTerminalHasWrapped(t *testing.T) {
+func TestScreenErasesRowsWrappedByNarrowerTerminal(t *testing.T) {
 	s := Screen{Out: io.Discard, Live: true}
 	s.update(nil, []string{strings.Repeat("x", 79), "short"}, Size{80, 24})
 	if got, want := s.erase(Size{40, 24}), "\r\x1b[3A\x1b[J"; got != want {
@@ -295,7 +293,7 @@ func TestScreenForgetsRowsThatANarrowerTerminalHasWrapped(t *testing.T) {
 	}
 }
 
-func TestTheLastLineOfALog(t *testing.T) {
+func TestLastLineOfLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	steps := []struct{ add, want string }{
 		{"", ""},

@@ -9,13 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// Visible forwards text to a terminal, and makes control sequences visible as cat -v
-// does: a log contains whatever a job printed, which may come from anywhere. Line breaks,
-// tabs, carriage returns and colors pass through.
+// Visible writes text to a terminal and makes control sequences visible like cat -v, because a log
+// may contain untrusted output. Line breaks, tabs, carriage returns and colors pass through.
 type Visible struct {
 	w       io.Writer
 	colors  bool   // whether colors pass through
-	rest    []byte // the beginning of an incomplete sequence or character
+	rest    []byte // start of an incomplete sequence or character
 	painted bool   // a color is on
 }
 
@@ -23,8 +22,8 @@ type Visible struct {
 func NewVisible(w io.Writer, colors bool) *Visible { return &Visible{w: w, colors: colors} }
 
 var (
-	// A color, or one character. Like what may become a color, it is compiled once it is used:
-	// few commands show what jobs print.
+	// A color sequence or one special character. Both regexps are compiled on first use, since few
+	// commands show job output.
 	special    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[0-9;:]{0,61}m|[^ -~\n\t\r]") })
 	unfinished = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b(\\[[0-9;:]{0,61})?$") })
 )
@@ -51,7 +50,7 @@ func (v *Visible) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close shows the rest of an incomplete sequence, and resets the color.
+// Close shows the rest of an incomplete sequence and resets the color.
 func (v *Visible) Close() error {
 	out := special().ReplaceAllFunc(v.rest, v.show)
 	v.rest = nil
@@ -62,7 +61,7 @@ func (v *Visible) Close() error {
 	return err
 }
 
-// show returns what to show for a color or a character.
+// show returns the visible form of a color or character.
 func (v *Visible) show(text []byte) []byte {
 	r, size := utf8.DecodeRune(text)
 	switch {
@@ -72,14 +71,14 @@ func (v *Visible) show(text []byte) []byte {
 		v.painted = string(text) != "\x1b[m" && string(text) != "\x1b[0m"
 	case r < ' ' || r == 0x7f:
 		return []byte{'^', text[0] ^ 0x40}
-	case r == utf8.RuneError && size == 1 && text[0] < 0xa0: // C1, if the terminal is not in UTF-8 mode
+	case r == utf8.RuneError && size == 1 && text[0] < 0xa0: // C1 control, for a terminal that is not in UTF-8 mode
 		return fmt.Appendf(nil, "<%02X>", text[0])
-	case obeyed(r):
+	case isControl(r):
 		return fmt.Appendf(nil, "<U+%04X>", r)
 	}
 	return text
 }
 
-// obeyed reports whether a terminal acts on the non-ASCII character r instead of showing
-// it: C1 controls, and whatever changes the direction of text.
-func obeyed(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+// isControl reports whether a terminal acts on the non-ASCII character r instead of showing it: C1
+// controls and bidirectional controls.
+func isControl(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

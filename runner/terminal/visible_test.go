@@ -23,7 +23,7 @@ func visible(t *testing.T, colors bool, parts ...string) string {
 	return b.String()
 }
 
-func TestVisible(t *testing.T) {
+func TestVisibleShowsControlCharacters(t *testing.T) {
 	for _, row := range []struct{ in, want string }{
 		{"epoch 1\tloss 0.5\r 10%\n", "epoch 1\tloss 0.5\r 10%\n"},
 		{"\x1b[1;31mred\x1b[0m\x1b[38:2::1:2:3mx\x1b[m", "\x1b[1;31mred\x1b[0m\x1b[38:2::1:2:3mx\x1b[m"},
@@ -38,7 +38,7 @@ func TestVisible(t *testing.T) {
 		{"zürich 训练 👩‍🔬 caf\xe9", "zürich 训练 👩‍🔬 caf\xe9"},
 		{"\x1b", "^["},
 		{"\x1b[3", "^[[3"},
-		{"\xe8\x9b", "\xe8<9B>"}, // ends in the middle of a character
+		{"\xe8\x9b", "\xe8<9B>"}, // the input ends in the middle of a character
 	} {
 		if got := visible(t, true, row.in); got != row.want {
 			t.Errorf("%q: got %q, want %q", row.in, got, row.want)
@@ -52,7 +52,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// Whatever a log contains, and wherever a read ends, only colors reach the terminal.
+// Only colors reach the terminal, whatever the log contains and wherever a read ends.
 func FuzzVisible(f *testing.F) {
 	for _, s := range []string{"\x1b[31mred\x1b[K\u009b2J\u202e", "\x1b]0;t\x07", "caf\xe9 训练\x1b["} {
 		f.Add(s, 3)
@@ -66,7 +66,7 @@ func FuzzVisible(f *testing.F) {
 		}
 		for rest := colors.ReplaceAllString(got, ""); rest != ""; {
 			r, n := utf8.DecodeRuneInString(rest)
-			if strings.ContainsRune("\n\t\r", r) || r >= ' ' && r < 0x7f || r > 0x9f && !obeyed(r) && r != utf8.RuneError ||
+			if strings.ContainsRune("\n\t\r", r) || r >= ' ' && r < 0x7f || r > 0x9f && !isControl(r) && r != utf8.RuneError ||
 				r == utf8.RuneError && (n > 1 || rest[0] >= 0xa0) {
 				rest = rest[n:]
 				continue

@@ -86,7 +86,7 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	if err := ref.Read(); err != nil {
 		return nil, err
 	}
-	k := &report.Known{Starts: map[report.ID]*state.Fact{}, Lines: logLines}
+	k := &report.Input{Starts: map[report.ID]*state.Fact{}, Lines: logLines}
 	if ref.Batch != nil {
 		if m, err := ref.Measure(ref.Files(), ref.Which); err == nil && len(m.Data.Metrics) > 0 {
 			k.Results, _ = m.Table(results.Options{})

@@ -9,32 +9,32 @@ import (
 	"gpurun/state/schema"
 )
 
-// Known is all that the command line has found out about a batch.
-type Known struct {
+// Input is the data about a batch that the command line collects for a report.
+type Input struct {
 	Status   *schema.Status
 	Runs     []schema.RunRow
 	Attempts []schema.AttemptRow // oldest first
-	Starts   map[ID]*state.Fact  // the last one of each job
+	Starts   map[ID]*state.Fact  // the last start of each job
 	Readings *state.GPUReadings
 	Usage    *schema.BatchUsage
-	Results  *results.Table // nil if nothing was measured
+	Results  *results.Table // nil without measurements
 	Curves   []Curves
-	Lines    func(log *schema.Log) []string // the last ones of an attempt's part of its log
-	Secrets  []string                       // that texts may have in them
+	Lines    func(log *schema.Log) []string // returns the last lines of an attempt's log
+	Secrets  []string                       // to be masked in all texts
 }
 
 // ID identifies a job in a batch's ledgers.
 type ID struct{ File, Key string }
 
-// Curves are what one attempt has reported.
+// Curves are the metrics that one attempt reported.
 type Curves struct {
 	Job, UniID string
 	Pruned     bool // it was stopped early
 	List       []schema.Curve
 }
 
-// Build returns the report, without secrets.
-func Build(k *Known) *schema.Report {
+// Build returns the report with all secrets masked.
+func Build(k *Input) *schema.Report {
 	st := k.Status
 	r := &schema.Report{
 		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, Tally: st.Tally, Line: st.Line, Runs: k.Runs,
@@ -73,19 +73,19 @@ func Build(k *Known) *schema.Report {
 	return redact.Document(r, redact.Hiding(k.Secrets))
 }
 
-// describe returns what the status says of a job.
+// describe returns a job of the status as a report job.
 func describe(j *schema.Job) schema.ReportJob {
 	d := schema.ReportJob{Job: *j, Inputs: []state.Input{}}
 	if d.Attempt = nil; j.Wait != nil {
 		w := *j.Wait
-		w.GPUs = nil // the GPUs are as of a moment that is over
+		w.GPUs = nil // only valid at the time of the status
 		d.Wait = &w
 	}
 	return d
 }
 
-// former returns a job of which only the ledger knows: its first attempt, all of them, and
-// its last start or nil.
+// former returns a job that only the ledger has, from its first attempt, all its attempts, and its
+// last start or nil.
 func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fact) schema.ReportJob {
 	last := &attempts[len(attempts)-1]
 	j := schema.ReportJob{Former: true, Inputs: []state.Input{}, Attempts: attempts, Job: schema.Job{
@@ -98,8 +98,9 @@ func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fa
 	return j
 }
 
-// provenance adds what each job's last attempt was made of. What all configs agree in is said once.
-func provenance(r *schema.Report, k *Known) {
+// provenance adds the config, inputs and commands of each job's last start. Values that all configs
+// share move to the report.
+func provenance(r *schema.Report, k *Input) {
 	all, having := map[string]*common{}, 0
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -139,13 +140,13 @@ func provenance(r *schema.Report, k *Known) {
 	}
 }
 
-// common is a value, and how many configs have it.
+// common is a config value and the number of configs that have it.
 type common struct {
 	value string
 	n     int
 }
 
-// configOf returns the values in the config that an attempt started with, by their names.
+// configOf returns the config values that an attempt started with, by name.
 func configOf(start *state.Fact) map[string]string {
 	found := map[string]string{}
 	for trait, value := range start.Traits {
@@ -156,11 +157,11 @@ func configOf(start *state.Fact) map[string]string {
 	return found
 }
 
-// maxTails bounds for how many groups of failures logs are read.
+// maxTails is how many failure groups get lines of a log.
 const maxTails = 200
 
-// failures adds the groups of jobs that failed, with the last lines of the first one's log.
-func failures(r *schema.Report, k *Known) {
+// failures adds the failure groups, with the end of one log each.
+func failures(r *schema.Report, k *Input) {
 	groups, of := k.Status.Failures()
 	schema.Tried(groups, func() []schema.AttemptRow { return k.Attempts })
 	logs := make([]*schema.Log, len(groups))

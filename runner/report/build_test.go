@@ -19,7 +19,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// hostile is what a job might be named or write.
+// hostile is a malicious job name or output.
 const hostile = `</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>`
 
 func attempt(name, key string, n int, end state.Phase, cause schema.Cause) schema.AttemptRow {
@@ -31,10 +31,10 @@ func attempt(name, key string, n int, end state.Phase, cause schema.Cause) schem
 	return a
 }
 
-// known returns what is known of a batch: two jobs that failed with the same error, one that failed
-// otherwise, one that succeeded, and one that the file no longer has.
-func known() *Known {
-	k := &Known{
+// exampleInput returns a batch with two jobs that failed with the same error, one with another error, one
+// success, and one job that is no longer in the job file.
+func exampleInput() *Input {
+	k := &Input{
 		Secrets: []string{"s3cret"},
 		Status:  &schema.Status{Head: schema.At(noon), Batch: schema.Batch{Files: []schema.File{{Path: "/j.yaml"}}}, Run: &schema.Run{Params: map[string]string{"api_key": "s3cret"}}},
 		Starts:  map[ID]*state.Fact{}, Lines: func(l *schema.Log) []string { return []string{"of " + l.Path, "token=s3cret " + hostile} },
@@ -46,7 +46,7 @@ func known() *Known {
 		}
 		k.Starts[ID{"/j.yaml", key}] = &state.Fact{Commands: []string{"python t.py --token s3cret s3cret"}, Traits: config, Params: map[string]string{"hf_token": "s3cret", "lr": "0.1"}}
 		if !present {
-			k.Starts[ID{"/j.yaml", key}].Params = nil // a job without any
+			k.Starts[ID{"/j.yaml", key}].Params = nil // no parameters
 		}
 		row := attempt(name, key, 1, end, schema.Cause{})
 		if c := schema.CauseOf(f); c != nil {
@@ -66,13 +66,13 @@ func known() *Known {
 	return k
 }
 
-func TestBuild(t *testing.T) {
-	r := Build(known())
+func TestBuildGroupsFailuresAndMasksSecrets(t *testing.T) {
+	r := Build(exampleInput())
 	var got []string
 	for _, f := range r.Failures {
 		got = append(got, fmt.Sprint(f.Count, f.Jobs, f.Lines[0]))
 	}
-	if want := []string{"2 [two three]of /logs/k2", "1 [one]of /logs/k1"}; !reflect.DeepEqual(got, want) { // the largest first
+	if want := []string{"2 [two three]of /logs/k2", "1 [one]of /logs/k1"}; !reflect.DeepEqual(got, want) { // the largest group first
 		t.Errorf("failures: got %q, want %q", got, want)
 	}
 	if j := r.Jobs; len(j) != 5 || *j[0].Failure != 1 || *j[2].Failure != 0 || j[3].Failure != nil || !j[4].Former || j[4].Name != hostile || j[4].Failure != nil {
@@ -95,10 +95,9 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// The page runs its own script and nothing else, whatever the data is, and however it is
-// written.
-func TestHTML(t *testing.T) {
-	k := known()
+// The page runs only its own script, whatever the data contains.
+func TestPageRunsNoInjectedScript(t *testing.T) {
+	k := exampleInput()
 	for _, jobs := range []int{1, 3000} {
 		for i := range jobs {
 			k.Status.Jobs = append(k.Status.Jobs, schema.Job{Name: fmt.Sprint(hostile, i), Commands: []string{hostile}})
@@ -143,7 +142,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-func TestReadings(t *testing.T) {
+func TestReadingsMergeEqualWaits(t *testing.T) {
 	var g state.GPUReadings
 	for i, code := range []gpu.Code{"", gpu.Claimed, gpu.Claimed, "", gpu.Busy} {
 		p := state.Pressure{Level: gpu.Level{UUID: "GPU-0", Used: 2 * gpu.GiB, Ours: gpu.GiB, Util: 10 * i, Jobs: 1}, Code: code}
@@ -170,8 +169,7 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// What stands out of a long curve stays, and so do its ends.
-func TestThin(t *testing.T) {
+func TestThinKeepsExtremesAndEnds(t *testing.T) {
 	steps, values := make([]float64, 100_000), make([]*float64, 100_000)
 	for i := range values {
 		steps[i], values[i] = float64(i), schema.Finite(math.Sin(float64(i)/1000))

@@ -4,15 +4,15 @@ import (
 	"gpurun/state/schema"
 )
 
-// Bounds on the points of one curve, and of all, that keep the page fast.
+// Limits on the points of a curve, and of all curves, that keep the page fast.
 const (
 	maxPoints    = 400
 	minPoints    = 16
 	maxAllPoints = 400_000
 )
 
-// thin returns curves as programs see them. Of long ones, of each stretch the lowest and
-// the highest point are kept, so that what stands out still does.
+// thin converts curves for the report. It keeps the lowest and highest point of each stretch of a
+// long curve, so that outliers remain.
 func thin(all []Curves) []schema.ReportCurve {
 	n := 0
 	for _, c := range all {
@@ -31,8 +31,8 @@ func thin(all []Curves) []schema.ReportCurve {
 	return list
 }
 
-// kept returns which of some values are shown, at most about so many: the first, the last,
-// and of each stretch the extremes.
+// kept returns the indices of about most values: the first, the last, and the extremes of each
+// stretch.
 func kept(values []*float64, most int) []int {
 	n := len(values)
 	if n <= most {

@@ -16,7 +16,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// What the browser runs; see runner/ui.
+// Built from runner/ui.
 var (
 	//go:embed bundle/report.js
 	script string
@@ -24,12 +24,12 @@ var (
 	style string
 )
 
-// plainUpTo is how long the data may be in the open, for people who search the file. More
-// is compressed, so that a large batch still fits into a mail.
-const plainUpTo = 1 << 20
+// maxPlain is the largest data in bytes that stays readable, so that users can search the file.
+// Larger data is compressed, to fit in an email.
+const maxPlain = 1 << 20
 
-// The page asks for nothing and runs nothing but the script with this hash: whatever a job
-// has named itself or written to its log is text.
+// The page loads nothing and runs only the script with this hash. Job names and logs are always
+// text.
 const page = `<!doctype html>
 <html lang="en">
 <head>
@@ -51,14 +51,14 @@ const page = `<!doctype html>
 </html>
 `
 
-// HTML writes a report as a page of one file.
+// HTML writes a report as a single-file page.
 func HTML(w io.Writer, r *schema.Report) error {
-	data, err := json.Marshal(r) // which escapes <, > and &
+	data, err := json.Marshal(r) // Marshal escapes <, > and &
 	if err != nil {
 		return err
 	}
 	kind, text := "application/json", string(data)
-	if len(data) > plainUpTo {
+	if len(data) > maxPlain {
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)
 		_, _ = z.Write(data)
@@ -74,7 +74,7 @@ func HTML(w io.Writer, r *schema.Report) error {
 	return err
 }
 
-// hash returns what a Content-Security-Policy calls an inline script or style.
+// hash returns the Content-Security-Policy source of an inline script or style.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Readings returns those of a batch; nil if there are none.
+// Readings converts the GPU readings of a batch; nil if there are none.
 func Readings(g *state.GPUReadings) *schema.Readings {
 	if g == nil || len(g.Rows) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func memory(mib *int) *gpu.Bytes {
 	return &b
 }
 
-// extend adds a time to those before it: the same for longer, if nothing lies between.
+// extend appends a wait, or lengthens the last one if it is the same and adjacent.
 func extend(list []schema.GPUWait, w schema.GPUWait) []schema.GPUWait {
 	if n := len(list); n > 0 {
 		last := &list[n-1]

@@ -1,7 +1,7 @@
-// Package report shows what happened in a batch: as one file for a browser, and as data. It
-// also keeps the readings of GPUs that are shown there, while a run is alive.
+// Package report shows what happened in a batch, as a single HTML file and as JSON. During a run,
+// it also records the GPU readings that the report shows.
 //
-// It reads no state: the command line hands it what it knows.
+// It reads no state: the command line passes in what the report needs.
 package report
 
 import (
@@ -11,95 +11,95 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Store keeps the readings of a batch.
+// A Store persists the GPU readings of a batch.
 type Store interface {
 	Load() *state.GPUReadings
 	Append(text []byte) error
 	Replace(text []byte) error
 }
 
-// A Recorder follows a run, and keeps what is read of the GPUs. It never blocks, and what it
-// cannot write it does without.
+// A Recorder records the GPU readings of a run. It never blocks, and drops readings that it cannot
+// write.
 type Recorder struct {
-	store Store
-	say   func(error)
-	news  chan news
-	done  chan struct{}
-	last  time.Time // of the latest news
+	store    Store
+	onError  func(error)
+	readings chan reading
+	done     chan struct{}
+	last     time.Time // when the last reading was taken
 }
 
-type news struct {
+type reading struct {
 	at   time.Time
 	gpus []state.Pressure
 }
 
-// every is how often something is noted.
-const every = time.Second
+// interval is the least time between two readings.
+const interval = time.Second
 
-// closeFor is how long the end of a run waits for a disk that does not answer.
-const closeFor = time.Second
+// closeTimeout is how long Close waits for a disk that does not respond.
+const closeTimeout = time.Second
 
-// NewRecorder returns a sink; Close ends it. start starts a goroutine and handles its
-// panics, and say is told, once, why the readings cannot be kept.
+// NewRecorder returns a sink, which Close ends. start starts a goroutine and handles its panics.
+// The recorder calls say once if it cannot write.
 func NewRecorder(store Store, start func(func()), say func(error)) *Recorder {
-	r := &Recorder{store: store, say: say, news: make(chan news, 4), done: make(chan struct{})}
+	r := &Recorder{store: store, onError: say, readings: make(chan reading, 4), done: make(chan struct{})}
 	start(r.run)
 	return r
 }
 
-// Snapshot notes the state of the GPUs, unless the disk is still busy with earlier ones.
+// Snapshot records the state of the GPUs, unless the disk is still busy with earlier readings.
 func (r *Recorder) Snapshot(s *schema.Status) {
-	if apart := s.Now.Sub(r.last); len(s.Live.GPUs) == 0 || apart >= 0 && apart < every {
+	if apart := s.Now.Sub(r.last); len(s.Live.GPUs) == 0 || apart >= 0 && apart < interval {
 		return
 	}
 	select {
-	case r.news <- news{s.Now, s.Live.GPUs}:
+	case r.readings <- reading{s.Now, s.Live.GPUs}:
 		r.last = s.Now
 	default:
 	}
 }
 
-// Fact does nothing: GPUs are no facts.
+// Fact does nothing: readings come with snapshots.
 func (r *Recorder) Fact(int, state.Fact) {}
 
-// Close writes what is left. No snapshot may follow.
+// Close writes the remaining readings. Do not call Snapshot after it.
 func (r *Recorder) Close() {
-	close(r.news)
+	close(r.readings)
 	select {
 	case <-r.done:
-	case <-time.After(closeFor):
+	case <-time.After(closeTimeout):
 	}
 }
 
 func (r *Recorder) run() {
 	defer close(r.done)
 	g := r.store.Load()
-	stale := true // whether the file lacks more than the last row
-	for n := range r.news {
+	stale := true // the file lacks more than the last row
+	for n := range r.readings {
 		stale = r.add(g, n, stale)
 	}
 	if len(g.Rows) > 0 {
-		r.told(r.store.Replace(g.Text(true)))
+		r.succeeded(r.store.Replace(g.Text(true)))
 	}
 }
 
-// add adds readings, and reports whether the file lacks more than the last row.
-func (r *Recorder) add(g *state.GPUReadings, n news, stale bool) bool {
+// add adds a reading, and reports whether the file lacks more than the last row.
+func (r *Recorder) add(g *state.GPUReadings, n reading, stale bool) bool {
 	done, anew := g.Add(n.at, n.gpus)
 	switch {
 	case anew, stale && done != nil:
-		return !r.told(r.store.Replace(g.Text(false)))
+		return !r.succeeded(r.store.Replace(g.Text(false)))
 	case done != nil:
-		return !r.told(r.store.Append(done.Line()))
+		return !r.succeeded(r.store.Append(done.Line()))
 	}
 	return stale
 }
 
-// told reports whether something worked, and says why not the first time.
-func (r *Recorder) told(err error) bool {
-	if err != nil && r.say != nil {
-		r.say(err)
-		r.say = nil
+// succeeded reports whether a write succeeded, and passes the first error to say.
+func (r *Recorder) succeeded(err error) bool {
+	if err != nil && r.onError != nil {
+		r.onError(err)
+		r.onError = nil
 	}
 	return err == nil
 }

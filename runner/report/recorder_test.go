@@ -13,7 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// store keeps a text in memory. It fails with err, or waits for free.
+// store keeps text in memory. It fails with err, or blocks on free.
 type store struct {
 	mu   sync.Mutex
 	text string
@@ -44,7 +44,7 @@ func (s *store) Replace(text []byte) error { return s.write(string(text), true) 
 
 func plain(f func()) { go f() }
 
-// snapshots returns what a run of some minutes shows.
+// snapshots returns the snapshots of a run that lasts some minutes.
 func snapshots(from time.Time, minutes int) (list []*schema.Status) {
 	for i := range minutes {
 		p := state.Pressure{Level: gpu.Level{UUID: "GPU-0", Used: gpu.Bytes(i+1) * gpu.GiB, Ours: 0, Util: i}}
@@ -55,7 +55,7 @@ func snapshots(from time.Time, minutes int) (list []*schema.Status) {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// feed hands over snapshots, each when the one before has been taken.
+// feed passes snapshots to a recorder, each after it has taken the previous one.
 func feed(r *Recorder, list []*schema.Status) {
 	for _, s := range list {
 		r.Snapshot(s)
@@ -63,8 +63,7 @@ func feed(r *Recorder, list []*schema.Status) {
 	}
 }
 
-// What two runs have read is all there, and a run that was killed has lost a row at most.
-func TestRecorder(t *testing.T) {
+func TestKilledRunLosesAtMostOneReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		first := NewRecorder(s, plain, nil)
@@ -84,8 +83,7 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
-// A disk that is full is told once, and one that has room again gets all.
-func TestRecorderWithoutRoom(t *testing.T) {
+func TestFullDiskIsReportedOnceAndCatchesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, said := &store{err: errors.New("no space left on device")}, 0
 		r := NewRecorder(s, plain, func(error) { said++ })
@@ -100,8 +98,7 @@ func TestRecorderWithoutRoom(t *testing.T) {
 	})
 }
 
-// A disk that hangs keeps neither the run waiting nor, for long, its end.
-func TestRecorderOnADiskThatHangs(t *testing.T) {
+func TestHungDiskBlocksNeitherRunNorClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{free: make(chan struct{})}
 		r := NewRecorder(s, plain, nil)
@@ -109,7 +106,7 @@ func TestRecorderOnADiskThatHangs(t *testing.T) {
 		for _, n := range snapshots(noon, 1000) {
 			r.Snapshot(n)
 		}
-		if r.Close(); time.Since(began) > closeFor {
+		if r.Close(); time.Since(began) > closeTimeout {
 			t.Errorf("took %v", time.Since(began))
 		}
 		close(s.free)

@@ -19,9 +19,8 @@ import (
 	"gpurun/state"
 )
 
-// Evidence checks the files of the jobs that last succeeded, if they are selected and not
-// forced, and returns what it found, by ID. It reads nothing for jobs that declare no
-// outputs, inputs or log.
+// Evidence checks the files of selected jobs that last succeeded and are not forced, and returns
+// its findings by job ID. It reads nothing for jobs without outputs, inputs or log.
 func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
 	w, found := witness{batch: b, history: h, search: NewLook()}, map[int]sched.Evidence{}
 	whole := w.whole()
@@ -41,9 +40,9 @@ func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched
 	return found
 }
 
-// whole finds the jobs whose last success left all that is to be there, and as it is now. It does
-// so without their records, which are two lines of the ledger each: for 100,000 jobs, to read
-// them takes longer than all else. About other jobs it says nothing.
+// whole finds the jobs whose outputs and logs are as their last success left them. It does so
+// without their records, which are two ledger lines each and take most of the time for 100,000
+// jobs. For other jobs, the result says nothing.
 func (w *witness) whole() []bool {
 	whole, ended := make([]bool, len(w.batch.Jobs)), make([]state.Plain, len(w.batch.Jobs))
 	for id := range ended {
@@ -63,8 +62,8 @@ func (w *witness) whole() []bool {
 	return whole
 }
 
-// untouched reports whether a job's outputs, or else its log, are there, and no output was
-// written after the job ended.
+// untouched reports whether a job's outputs, or else its log, exist and no output was written after
+// the job ended.
 func (w *witness) untouched(j *jobspec.Job, ended time.Time) bool {
 	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: unknown, Attempt: math.MinInt, Log: unknown, Started: unknown, Later: func(string) string { return unknown }})
 	paths := got.Outputs
@@ -81,12 +80,12 @@ func (w *witness) untouched(j *jobspec.Job, ended time.Time) bool {
 	return err == nil
 }
 
-// unknown stands in a path for what only the record has.
+// unknown stands in a path for a part that only the record has.
 const unknown = "\x01"
 
 func declares(s *jobspec.Spec) bool { return s.HasOutputs || s.HasInputs || s.LogNamed }
 
-// EvidenceOf checks the files of one job by the record of its success.
+// EvidenceOf checks the files of one job against the record of its success.
 func EvidenceOf(b *jobspec.Batch, j *jobspec.Job, r *state.Record) sched.Evidence {
 	if !declares(j.Spec) {
 		return sched.Evidence{}
@@ -116,7 +115,7 @@ func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
 
 type witness struct {
 	batch   *jobspec.Batch
-	history *state.History // for Overwritten; nil for none
+	history *state.History // for Overwritten; may be nil
 	search  *Search
 }
 
@@ -125,7 +124,7 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	gpus := make([]int, len(r.GPUs))
 	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
 	if err != nil {
-		// Cannot tell whether it is there. The attempt will report why.
+		// The output may exist. The attempt will report the error.
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}
 	}
 	dir, outputs := got.WorkDir, got.Outputs
@@ -144,12 +143,11 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	return e
 }
 
-// outputs returns the first missing output, or else the first one written by the
-// newest attempt of the job's name, if that had another key and came after r: the
-// command was changed, run, and changed back. The latter checks only regular files
-// that are named individually: many others may change a folder or what a glob
-// matches. A pattern whose search was cut short is not missing: a recorded success
-// counts until its output is known to be gone.
+// outputs returns the first missing output, or else the first one overwritten by a newer attempt of
+// the same job name with another key: the command was changed, run, and changed back. Only
+// individually named regular files count as overwritten, because other jobs may also change a
+// folder or the matches of a glob. If a search was cut short, its pattern does not count as
+// missing: a recorded success stays valid until its output is known to be gone.
 func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string, unsure *GaveUp) {
 	for _, p := range patterns {
 		fi, err := os.Stat(p)
@@ -172,23 +170,23 @@ func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (m
 
 func (w *witness) writtenByAnother(j *jobspec.Job, r *state.Record, written time.Time) bool {
 	other := w.history.Named(j.File, j.Name)
-	if other == nil || other.Key == r.Key || other.Start.Before(r.Time) { // zero of what a person called done
+	if other == nil || other.Key == r.Key || other.Start.Before(r.Time) { // Start is zero for jobs that a user marked done
 		return false
 	}
 	return !written.Before(other.Start.Add(-tick)) && !written.After(other.Time)
 }
 
-// tick is how far the clock of file times may lag behind.
+// tick is how far file times may lag behind the clock.
 const tick = 10 * time.Millisecond
 
-// logGone reports whether both the log that the job file names now and the one that
-// was written are gone. A job that a person marked done has written none.
+// logGone reports whether both the log in the job file and the recorded log are missing. Jobs that
+// a user marked done have no log.
 func logGone(path string, r *state.Record) bool {
 	return r.Log != "" && !slices.ContainsFunc([]string{path, r.Log}, func(p string) bool { _, err := os.Stat(p); return err == nil })
 }
 
-// changedInput returns the first input that changed since the attempt of r
-// started. A deleted input has not changed: an up-to-date job has already read it.
+// changedInput returns the first input that changed since the attempt of r started. A deleted input
+// does not count: the job has already read it.
 func (w *witness) changedInput(patterns []string, r *state.Record) (path string, unsure *GaveUp) {
 	began := r.Start
 	if began.IsZero() {
@@ -206,8 +204,8 @@ func (w *witness) changedInput(patterns []string, r *state.Record) (path string,
 	return "", unsure
 }
 
-// match returns the current matches of a pattern, with sizes and times but no
-// hashes; summed up as one input if that is how the start recorded them.
+// match returns the matches of a pattern with sizes and times but without hashes. It sums them up
+// as one input if the recorded start did.
 func (s *Search) match(pattern string, r *state.Record) ([]state.Input, error) {
 	paths, err := s.glob(pattern)
 	if err != nil || len(paths) == 0 {
@@ -240,8 +238,7 @@ func wasSummed(pattern string, paths []string, r *state.Record) bool {
 	return !literal && slices.ContainsFunc(r.Inputs, func(in state.Input) bool { return in.Path == pattern })
 }
 
-// differs is changed, but reads the content only if the time does not settle it: a
-// file with an unchanged time is never read.
+// differs is like changed, but avoids reading content: never if the time is unchanged.
 func (s *Search) differs(now state.Input, before []state.Input, start time.Time) bool {
 	if !changed(now, before, start) {
 		return false

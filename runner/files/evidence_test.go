@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// A world is a batch of three successful jobs in its own folder, with their outputs,
-// inputs, log and history.
+// world returns a batch of three successful jobs in a new folder, with outputs, inputs, log and
+// history.
 func world(t *testing.T) (dir string, b *jobspec.Batch, h *state.History) {
 	t.Helper()
 	dir = t.TempDir()
@@ -43,7 +43,7 @@ jobs:
 	return dir, b, h
 }
 
-func TestEvidence(t *testing.T) {
+func TestEvidenceFindsChangedFiles(t *testing.T) {
 	const train, read, talk = 0, 1, 2
 	remove := func(path string) func(*testing.T, string, *state.History, *jobspec.Batch) {
 		return func(t *testing.T, dir string, _ *state.History, _ *jobspec.Batch) {
@@ -60,8 +60,8 @@ func TestEvidence(t *testing.T) {
 			h.Apply(0, f)
 		}
 	}
-	// another runs a job named train from the third to the fifth second, whose
-	// output is written in the given second.
+	// another adds a run of a job named train from second 3 to second 5, with its output written in
+	// the given second.
 	another := func(written int, phase state.Phase, change func(start, end *state.Fact)) func(*testing.T, string, *state.History, *jobspec.Batch) {
 		return func(t *testing.T, dir string, h *state.History, b *jobspec.Batch) {
 			ended := h.Of(0, b.Jobs[train].Key.String()).Time

@@ -2,7 +2,7 @@ package files
 
 import "testing"
 
-func TestDeviceFault(t *testing.T) {
+func TestDeviceFaultSignatures(t *testing.T) {
 	for _, row := range []struct {
 		name, log string
 		want      bool

@@ -1,10 +1,9 @@
-// Package files collects what the file system knows about a job: which outputs
-// exist, what its inputs contained when it started and contain now, how its log
-// ends, and what its result file says. It decides nothing.
+// Package files inspects the files of jobs: whether outputs exist, what inputs contain, how logs
+// end, and which metrics they report. It decides nothing.
 //
-// Patterns are absolute paths or globs (** crosses folders). A path that exists
-// exactly as written is taken literally, whatever characters it has. So is the
-// folder that a pattern begins with.
+// Patterns are absolute paths or globs (** matches any number of folders). A path that exists
+// exactly as written is taken literally, whatever characters it contains, and so is the folder at
+// the start of a pattern.
 package files
 
 import (
@@ -18,8 +17,8 @@ import (
 	"gpurun/state/host"
 )
 
-// split splits a glob into its base folder and the pattern below it. A work dir may
-// be named "runs [old]", and that folder is taken literally.
+// split splits a glob into its base folder and the rest. A folder that exists is taken literally,
+// such as a work dir named "runs [old]".
 func split(pattern string) (base, rest string) {
 	base, rest = doublestar.SplitPattern(pattern)
 	for {
@@ -34,8 +33,7 @@ func split(pattern string) (base, rest string) {
 
 func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[{\`) }
 
-// Short returns path the way people write it: relative to dir if it is inside. It leaves
-// "" alone.
+// Short returns path relative to dir if it is inside, as users write it. It returns "" unchanged.
 func Short(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -44,8 +42,8 @@ func Short(dir, path string) string {
 	return rel
 }
 
-// Tail returns the end of a log, at most most bytes and nothing before offset from;
-// nil if there is no file or nothing in that part.
+// Tail returns at most most bytes from the end of a log, and nothing before offset from. It returns
+// nil if the file does not exist or that part is empty.
 func Tail(path string, from int64, most int) []byte {
 	f, info, err := host.OpenRegular(path)
 	if err != nil {

@@ -19,7 +19,7 @@ func write(t *testing.T, path, content string) string {
 	return path
 }
 
-func TestMissingOutput(t *testing.T) {
+func TestMissingFindsFirstUnmatchedPattern(t *testing.T) {
 	dir := t.TempDir()
 	at := func(p string) string { return filepath.Join(dir, p) }
 	write(t, at("ckpt/a.pt"), "x")
@@ -66,7 +66,7 @@ func TestMissingOutput(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
+func TestTailStaysAfterOffset(t *testing.T) {
 	dir := t.TempDir()
 	log := write(t, filepath.Join(dir, "log"), "0123456789")
 	pipe := filepath.Join(dir, "pipe")
@@ -100,7 +100,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-func TestShort(t *testing.T) {
+func TestShortPaths(t *testing.T) {
 	for _, row := range []struct{ path, want string }{
 		{"/w/ckpt/a.pt", "ckpt/a.pt"},
 		{"/elsewhere/a.pt", "/elsewhere/a.pt"},

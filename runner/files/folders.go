@@ -6,10 +6,9 @@ import (
 	"path/filepath"
 )
 
-// MakeFolders creates the folders that outputs go into; for a glob, only its fixed
-// part. It never creates the work dir: without one the job should fail, not run in an
-// empty folder. Nor does it create an output, whose existence means that the job has
-// done its work.
+// MakeFolders creates the folders that contain the outputs; for a glob, only the fixed part. It
+// never creates the work dir, because a job without one should fail rather than run in an empty
+// folder. Nor does it create an output itself, whose existence would mean that the job is done.
 func MakeFolders(workDir string, patterns []string) error {
 	if len(patterns) == 0 {
 		return nil
@@ -25,7 +24,7 @@ func MakeFolders(workDir string, patterns []string) error {
 	return nil
 }
 
-// FolderOf returns the folder that an output goes into; for a glob, its fixed part.
+// FolderOf returns the folder that contains an output; for a glob, the fixed part.
 func FolderOf(pattern string) string {
 	if isGlob(pattern) {
 		dir, _ := split(pattern)

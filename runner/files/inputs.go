@@ -16,21 +16,21 @@ import (
 	"gpurun/state/host"
 )
 
-// maxHashed is the largest input that is hashed. Above it, size and time stand in
-// for the content.
+// maxHashed is the largest input in bytes that is hashed. Larger ones are compared by size and
+// time.
 const maxHashed = 64 << 20
 
-// maxListed is how many inputs a start lists one by one. Beyond it, the matches of a
-// pattern are summed up, so that the start fits its line of the ledger.
+// maxListed is the most inputs that a start lists one by one. Beyond that, each pattern's matches
+// are summed up, so that the start fits in a ledger line.
 const maxListed = 100
 
-// Inputs returns the current content of a job's inputs. A folder is one input, and so
-// is a pattern that matches very many files. A pattern without a match is an error.
+// Inputs returns the current state of a job's inputs. A folder is a single input, and so is a
+// pattern with very many matches. A pattern without a match is an error.
 func Inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
 	return newSearch().inputs(ctx, patterns)
 }
 
-// NoMatch is the error for an input that does not exist.
+// NoMatch means that an input does not exist.
 type NoMatch struct{ Pattern string }
 
 func (e *NoMatch) Error() string { return "input " + e.Pattern + " matches nothing" }
@@ -64,7 +64,7 @@ func (s *Search) inputs(ctx context.Context, patterns []string) ([]state.Input, 
 	return out, nil
 }
 
-// content describes what is at a path, with a hash if it is small enough.
+// content describes the file or folder at a path, with a hash unless it is too large.
 func (s *Search) content(ctx context.Context, path string) (state.Input, error) {
 	if in, ok := s.seen[path]; ok {
 		return in, nil
@@ -103,14 +103,14 @@ func (s *Search) folder(ctx context.Context, path string) (state.Input, error) {
 	return s.sum(ctx, path, paths)
 }
 
-// sum makes one input of many files: total size, newest time, and one hash over
-// names and contents unless there is too much to read.
+// sum combines many files into one input: total size, newest time, and a hash of names and contents
+// unless they are too large.
 func (s *Search) sum(ctx context.Context, name string, paths []string) (state.Input, error) {
 	sum := state.Input{Path: name}
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			continue // gone meanwhile, or a dangling link
+			continue // removed meanwhile, or a dangling link
 		}
 		sum.Size += info.Size()
 		if t := info.ModTime().UTC(); t.After(sum.MTime) {
@@ -129,7 +129,7 @@ func (s *Search) sum(ctx context.Context, name string, paths []string) (state.In
 		fmt.Fprintf(h, "%d:%s\n", len(rel), rel)
 		info, err := os.Stat(p)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // the name must do
+			continue // only the name counts
 		}
 		content, err := hashFile(ctx, p)
 		if err != nil {
@@ -156,10 +156,9 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// changed reports whether an input differs from what the start recorded. If the start
-// recorded nothing by that name (inputs declared later, or the batch's folder moved),
-// it counts as changed only if it is newer than the start and the start recorded
-// nothing with the same base name and content.
+// changed reports whether an input differs from the one recorded at the start. Without a record of
+// that name (inputs declared later, or the batch's folder moved), an input has changed only if it
+// is newer than the start and no recorded input has the same base name and content.
 func changed(now state.Input, before []state.Input, start time.Time) bool {
 	newer := now.MTime.After(start)
 	for _, b := range before {

@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// start is when the jobs of these tests started: after their inputs were written.
+// started returns the inputs and start time of a job that starts after they were written.
 func started(t *testing.T, dir string, patterns ...string) (in []state.Input, start time.Time) {
 	t.Helper()
 	in, err := Inputs(context.Background(), absolute(dir, patterns))
@@ -30,7 +30,7 @@ func absolute(dir string, patterns []string) []string {
 	return out
 }
 
-// rewrite changes a file and makes it newer, whatever the clock's resolution.
+// rewrite changes a file and sets a later time, whatever the clock's resolution.
 func rewrite(t *testing.T, path, content string, age time.Duration) {
 	t.Helper()
 	write(t, path, content)
@@ -40,7 +40,7 @@ func rewrite(t *testing.T, path, content string, age time.Duration) {
 	}
 }
 
-func TestInputsNameWhatTheySaw(t *testing.T) {
+func TestInputsRecordContent(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "data.csv"), "abc")
 	in, _ := started(t, dir, "data.csv")
@@ -78,7 +78,7 @@ func TestManyInputsFitTheLedger(t *testing.T) {
 	}
 }
 
-func TestChangedInput(t *testing.T) {
+func TestChangedInputIsFound(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		pattern string
@@ -130,7 +130,7 @@ func sparse(t *testing.T, path string, size int64, age time.Duration) {
 	}
 }
 
-func TestMovedFolderHasTheSameInputs(t *testing.T) {
+func TestMovingFolderChangesNoInput(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "old")
 	write(t, old+"/data.csv", "a")
 	in, start := started(t, old, "data.csv")

@@ -16,34 +16,35 @@ import (
 	"gpurun/state/host"
 )
 
-// A LogPart is one attempt's part of a log: bytes From to To; To is 0 for its end.
+// A LogPart is the part of a log that one attempt wrote: bytes From to To, or to the end if To is
+// 0.
 type LogPart struct {
 	Path     string
 	From, To int64
-	JSON     bool // it has an object in each line
+	JSON     bool // each line is a JSON object
 }
 
-// Limits bound how much is read of each log and file, and for how long; 0 for no limit.
+// Limits bound how much of each log and file is read, and until when. Zero values mean no limit.
 type Limits struct {
 	Bytes int64
 	Until time.Time
 }
 
-// AtEnd are the limits for what is read while a job's GPUs wait to be handed over. What
-// takes more is left in the log and the file, and read when somebody asks for it.
+// AtEnd returns the limits for reading metrics at the end of a job, while its GPUs wait to be
+// released. Metrics beyond the limits are read later, on demand.
 func AtEnd() Limits { return Limits{4 << 20, time.Now().Add(measureFor)} }
 
 const measureFor = 200 * time.Millisecond
 
-// Measured is what was found of a job's metrics.
+// Measured holds the metrics found for a job.
 type Measured struct {
-	Values  map[string]any    // a number, or "NaN" and the like, as the ledger has them
-	Sums    map[string]string // by which rule each was read: Metric.Sum
-	Missing map[string]string // in a few words, why there is no value
+	Values  map[string]any    // a number, or a string such as "NaN", as in the ledger
+	Sums    map[string]string // the rule by which each was read: Metric.Sum
+	Missing map[string]string // why there is no value
 }
 
-// Measure reads the metrics that a job has left in its logs and in files. The log is read
-// from its end: most jobs print what counts last.
+// Measure reads the metrics of a job from its logs and files. It searches a log from the end,
+// because most jobs print the final value last.
 func Measure(list []jobspec.Metric, logs []LogPart, limits Limits) Measured {
 	m := Measured{map[string]any{}, map[string]string{}, map[string]string{}}
 	var inLog []jobspec.Metric
@@ -72,7 +73,7 @@ func Measure(list []jobspec.Metric, logs []LogPart, limits Limits) Measured {
 	return m
 }
 
-// found notes the text of a value.
+// found stores the text of a value.
 func (m *Measured) found(x jobspec.Metric, text string) {
 	value, err := parseNumber(text)
 	if err != nil {
@@ -91,7 +92,8 @@ func (m *Measured) found(x jobspec.Metric, text string) {
 	}
 }
 
-// parseNumber parses a number as programs print it. One that is too large is infinite.
+// parseNumber parses a number as programs print it. It returns an infinity if the number is too
+// large.
 func parseNumber(text string) (float64, error) {
 	value, err := strconv.ParseFloat(strings.TrimRight(strings.TrimSpace(text), ".,;%"), 64)
 	if errors.Is(err, strconv.ErrRange) {
@@ -100,14 +102,14 @@ func parseNumber(text string) (float64, error) {
 	return value, err
 }
 
-// How much of a log is read at once, and the length from which a line is cut.
+// Size of a read from a log, and the length at which lines are cut.
 const (
 	logChunk = 256 << 10
 	logLong  = 1 << 20
 )
 
-// fromLog looks for metrics in the lines of a log, the last first, and returns those that
-// no line matches. first is false for another log of the same job.
+// fromLog looks for metrics in the lines of a log, from the last to the first, and returns the
+// metrics that it did not find. first is false for a further log of the same job.
 func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, first bool) []jobspec.Metric {
 	missing := func(why string) []jobspec.Metric {
 		for _, x := range list {
@@ -134,7 +136,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 	if cut {
 		least = end - limits.Bytes
 	}
-	var rest []byte // the end of a line that begins before it
+	var rest []byte // the end of a line whose beginning has not been read
 	for end > least && len(list) > 0 {
 		if !limits.Until.IsZero() && time.Now().After(limits.Until) {
 			return missing("its log is long")
@@ -164,7 +166,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 	return missing("no line of its log matches")
 }
 
-// inLine looks for metrics in one line and returns those that it does not have.
+// inLine looks for metrics in one line and returns those that it did not find.
 func (m *Measured) inLine(list []jobspec.Metric, line []byte) []jobspec.Metric {
 	if len(line) == 0 {
 		return list

@@ -14,7 +14,7 @@ import (
 	"gpurun/jobspec"
 )
 
-func TestMeasureInLog(t *testing.T) {
+func TestMeasureTakesLastValueInLog(t *testing.T) {
 	acc := `acc = ([0-9.]+|nan)`
 	for _, row := range []struct {
 		name, re, text string
@@ -52,8 +52,8 @@ func TestMeasureInLog(t *testing.T) {
 	}
 }
 
-// Several metrics share one pass, and what stdout lacks may be on stderr.
-func TestMeasureSeveral(t *testing.T) {
+// Several metrics share one pass. Metrics missing from stdout may be on stderr.
+func TestMeasureReadsStderrForMissing(t *testing.T) {
 	dir := t.TempDir()
 	out := write(t, filepath.Join(dir, "out"), "loss 3\nacc 1\nacc 2\n")
 	errs := write(t, filepath.Join(dir, "err"), "speed 7\nacc 9\n")
@@ -104,13 +104,13 @@ func TestMeasureWithinLimits(t *testing.T) {
 	}
 }
 
-// fileMetric is a metric named m; at is like "max val".
+// fileMetric returns a metric named m; at is, for example, "max val".
 func fileMetric(path, key, at string) jobspec.Metric {
 	goal, column, _ := strings.Cut(at, " ")
 	return jobspec.Metric{Name: "m", Path: path, Key: key, At: column, AtMax: goal == "max"}
 }
 
-func TestMeasureInFile(t *testing.T) {
+func TestMeasureReadsFileFormats(t *testing.T) {
 	csv := "epoch,val_acc,test_acc\n1,0.5,0.4\n2, 0.9,0.8\n3,0.7,0.6\n"
 	lightning := "step,train_loss,val_acc\n1,0.5,\n2,,0.7\n3,0.4,\n"
 	for _, row := range []struct {
@@ -171,8 +171,8 @@ func TestMeasureInFile(t *testing.T) {
 	}
 }
 
-// FuzzMetric looks for a number with every reader. Each must come to an end, agree with
-// itself, and yield what the ledger can hold.
+// FuzzMetric looks for a number with every reader. Each must terminate, be consistent, and return a
+// value that fits the ledger.
 func FuzzMetric(f *testing.F) {
 	f.Add(`acc (\S+)`, []byte("acc 1\r\x1b[1macc 2\n"), "a.b", "v")
 	f.Add(`(.*)`, []byte(`{"a": {"b": [1, NaN]}}`), "a.b.1", "")

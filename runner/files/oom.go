@@ -1,17 +1,17 @@
 package files
 
-// What frameworks print when GPU memory runs out. Each pattern matches the error
-// message itself, not advice that mentions it ("lower the batch size if CUDA runs
-// out of memory"), names of tests, or running out of host memory.
+// outOfMemory matches the messages of frameworks when GPU memory runs out. It matches the error
+// itself, not advice ("lower the batch size if CUDA runs out of memory"), test names, or exhausted
+// host memory.
 var outOfMemory = pattern(`(?m)` +
-	// PyTorch, also on ROCm, and its older spelling of the CUDA error.
+	// PyTorch, also on ROCm, and its older wording of the CUDA error.
 	`(CUDA|HIP) out of memory\. Tried to allocate` +
 	`|Error: (CUDA|HIP) out of memory([.! ]|\r?$)` +
 	`|^torch\.(cuda\.)?OutOfMemoryError\b` +
 	`|(CUDA|HIP)( driver| runtime)? [Ee]rror( \(?\d+\)? ?)?: ['"]?out of memory` +
 	`|cuda runtime error \(2\) ?: out of memory` +
 	`|CU(DNN|BLAS|SOLVER|SPARSE|FFT)_(STATUS_)?ALLOC_FAILED` +
-	// The words alone, after nothing but a logger's prefix.
+	// The bare message, after at most a logger's prefix.
 	`|^[ \t]*(` + loggerPrefix + `)*(CUDA|HIP) out of memory[.!]?\s*$` +
 	// TensorFlow, PaddlePaddle.
 	`|OOM when allocating tensor` +
@@ -30,18 +30,15 @@ var outOfMemory = pattern(`(?m)` +
 	// Thrust: an uncaught system_error. The host's bad_alloc reads differently.
 	`|what\(\): +([\w ]+: )?out of memory\s*$`)
 
-// loggerPrefix matches one part of the prefix of a logged message: "[rank0]:", a
-// time, a level.
+// loggerPrefix matches one part of a log message's prefix: "[rank0]:", a time, a level.
 const loggerPrefix = `\[[^\]\n]*\]:?[ \t]*|\d[-\d:.,/TZ+]*[ \t]+|\w*(?i:error|exception|fatal|critical|failed):?[ \t]+`
 
-// noFailure matches lines that sound like a failure but are none: TensorFlow and XLA
-// warn about failed allocations that they can do without, and test runners print
-// names of tests.
+// noFailure matches lines that only look like failures. TensorFlow and XLA warn about failed
+// allocations from which they recover, and test runners print test names.
 var noFailure = pattern(`(?mi)^.*(not a failure|will retry|trying again|falling back|\bpassed\b|\bxfail|\.\.\. ok\s*$).*$`)
 
-// OutOfMemory reports whether the end of a log shows that GPU memory ran out, as
-// PyTorch, TensorFlow, JAX or CUDA report it. Call it only for failed jobs, with only
-// the attempt's own part of the log.
+// OutOfMemory reports whether the end of a log shows that GPU memory ran out. Call it only for
+// failed jobs, and only with the attempt's own part of the log.
 func OutOfMemory(tail []byte) bool {
 	if !outOfMemory().Match(tail) {
 		return false

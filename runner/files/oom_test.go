@@ -2,7 +2,7 @@ package files
 
 import "testing"
 
-func TestOutOfMemory(t *testing.T) {
+func TestOutOfMemoryMessages(t *testing.T) {
 	for _, row := range []struct {
 		name, log string
 		want      bool

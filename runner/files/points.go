@@ -12,19 +12,20 @@ import (
 	"gpurun/state/host"
 )
 
-// A Place is how far the logs of an attempt have been read for what it reports step by step.
+// A Place is the position up to which an attempt's logs have been read for the points of a metric.
 type Place struct {
-	Log  int      // the number of the log that has the metric, from 1; 0 while none had it
-	At   [3]int64 // by log: offset of the next byte
-	Step float64  // the last
+	Log  int      // number of the log that has the metric, from 1; 0 if none has had it yet
+	At   [3]int64 // offset of the next byte in each log
+	Step float64  // step of the last point
 }
 
-// mostAtOnce bounds how many points are in memory before the curve drops those that tell nothing.
+// mostAtOnce is the most points in memory before the curve drops the least informative ones.
 const mostAtOnce = 20_000
 
-// Points reads what a job has reported of a metric since a place in its logs: the last match of each line. The step is
-// what matches last in this line or before it; without an expression for that, matches are counted. In a log of JSON, it
-// is the objects with a step. Only the first log that has the metric counts. over is set if nothing more will be written.
+// Points reads the points of a metric that a job has logged since a place: the last match of each
+// line. A point's step is the last match of the step expression up to that line; without one,
+// matches are counted. In a JSON log, points are the objects with a step. Only the first log that
+// has the metric counts. over means that the attempt has ended and its logs are final.
 func Points(m jobspec.Metric, logs []LogPart, at Place, over bool) (state.Curve, Place) {
 	for i, p := range logs {
 		if at.Log > 0 && at.Log != i+1 || m.Log == nil && !p.JSON {
@@ -38,14 +39,14 @@ func Points(m jobspec.Metric, logs []LogPart, at Place, over bool) (state.Curve,
 	return nil, at
 }
 
-// read reads on in one log.
+// read continues reading one log.
 func (at *Place) read(m jobspec.Metric, i int, p LogPart, over bool) (points state.Curve) {
 	f, info, err := host.OpenRegular(p.Path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	if at.At[i] = max(at.At[i], p.From); info.Size() < at.At[i] { // it was started afresh
+	if at.At[i] = max(at.At[i], p.From); info.Size() < at.At[i] { // the log was truncated
 		at.At[i], at.Step = 0, 0
 	}
 	lines := bufio.NewScanner(io.NewSectionReader(f, at.At[i], info.Size()-at.At[i]))
@@ -55,7 +56,7 @@ func (at *Place) read(m jobspec.Metric, i int, p LogPart, over bool) (points sta
 		if n == 0 && (end && over || len(text) >= logLong) {
 			n = len(text)
 		}
-		if n == 0 { // the rest of the line has yet to be read, or written
+		if n == 0 { // the rest of the line has not been read or written yet
 			return 0, nil, nil
 		}
 		at.At[i] += int64(n)

@@ -19,7 +19,7 @@ func pointsOf(pairs ...float64) (list state.Curve) {
 	return list
 }
 
-func TestPoints(t *testing.T) {
+func TestPointsFindSteps(t *testing.T) {
 	acc := jobspec.Metric{Name: "acc", Log: regexp.MustCompile(`acc=([0-9.a-z-]+)`)}
 	named := acc
 	named.Step = regexp.MustCompile(`epoch ([0-9]+)`)
@@ -50,7 +50,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// Read in parts of any size, as a log grows, a log says the same.
+// Points do not depend on where each read of a growing log ends.
 func TestPointsInParts(t *testing.T) {
 	metric := jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`), Step: regexp.MustCompile(`epoch ([0-9]+)`)}
 	log := "start\nepoch 1\nacc=0.1\nepoch 2\nacc=0.2\nepoch 3 acc=0.3\n"
@@ -82,18 +82,18 @@ func TestPointsOfTwoLogs(t *testing.T) {
 	if !reflect.DeepEqual(got, pointsOf(1, 0.5)) || at.Log != 2 || at.At[1] != 8 {
 		t.Fatalf("%v at %+v", got, at)
 	}
-	write(t, logs[0].Path, "old\nepoch\nacc=0.1\n") // the other one counts from now on
+	write(t, logs[0].Path, "old\nepoch\nacc=0.1\n") // the other log counts from now on
 	write(t, logs[1].Path, "acc=0.5\nacc=0.6\n")
 	if got, at = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(2, 0.6)) {
 		t.Errorf("%v at %+v", got, at)
 	}
-	write(t, logs[1].Path, "acc=0.7\n") // started afresh
+	write(t, logs[1].Path, "acc=0.7\n") // truncated
 	if got, at = Points(metric, logs, at, false); !reflect.DeepEqual(got, pointsOf(1, 0.7)) {
 		t.Errorf("%v at %+v", got, at)
 	}
 }
 
-// A log that is longer than what is in memory at once is read to its end, and no line is lost between two parts.
+// A log with more points than fit in memory is read to its end, and no line is lost between reads.
 func TestPointsOfLongLog(t *testing.T) {
 	path, metric := filepath.Join(t.TempDir(), "log"), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
 	const lines = 10_000
@@ -104,7 +104,7 @@ func TestPointsOfLongLog(t *testing.T) {
 	}
 }
 
-// What a job reports in its result file counts like its log: objects with a step.
+// The objects with a step in a result file are points too.
 func TestPointsOfResult(t *testing.T) {
 	path, logs := filepath.Join(t.TempDir(), "x.result"), []LogPart{{Path: filepath.Join(t.TempDir(), "log")}}
 	write(t, logs[0].Path, "started\n")

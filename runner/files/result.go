@@ -19,30 +19,28 @@ import (
 	"gpurun/state/host"
 )
 
-// Limits of a result file: how much of it is read, and how much of the end's line in
-// the ledger its metrics may take.
+// Limits of a result file: how much of it is read, and how long its metrics may be in the ledger.
 const (
 	maxResult  = 16 << 20
 	maxMetrics = 32 << 10
 )
 
-// MetricsFile is the metric that replaces all others if they are too long for the
-// ledger. Its value is the path of the file that has them.
+// MetricsFile is the metric that replaces all others if they do not fit in the ledger. Its value is
+// the path of a file with the metrics.
 const MetricsFile = "gpurun_metrics_file"
 
-// A Left is what a job has left in its GPURUN_RESULT.
+// A Left is the content of a job's GPURUN_RESULT.
 type Left struct {
 	Metrics   map[string]any
-	ErrorType string // "oom", if the job says so
+	ErrorType string // "oom" if the job reports it
 }
 
-// Result reads what a job left in its GPURUN_RESULT: a sequence of JSON objects, in
-// which later values replace earlier ones. error_type is removed from the metrics, if a
-// job may report it. Objects with a step are points of curves, and are written to the file
-// curve as well, one a line, unless it is "". If the metrics do not fit the ledger,
-// the file is copied to keep, and the only metric is MetricsFile, which names it. A
-// missing or empty file is not an error. With an error, Result still returns what it
-// could read.
+// Result reads the GPURUN_RESULT file of a job: a sequence of JSON objects, in which later values
+// replace earlier ones. error_type is not a metric if it is a value that jobs may report. Objects
+// with a step are points of curves; Result also writes them to the file curve, one per line, unless
+// curve is "". If the metrics do not fit in the ledger, it copies the file to keep, and MetricsFile
+// is the only metric. A missing or empty file is not an error. If there is an error, Result still
+// returns what it could read.
 func Result(path, keep, curve string) (left Left, err error) {
 	data, err := readResult(path)
 	if errors.Is(err, errTooLong) {
@@ -75,18 +73,18 @@ func Result(path, keep, curve string) (left Left, err error) {
 	return left, err
 }
 
-// Kept reads the metrics of a file that MetricsFile names.
+// Kept reads the metrics from the file that MetricsFile names.
 func Kept(path string) (map[string]any, error) {
 	data, err := readResult(path)
 	if err != nil {
 		return nil, err
 	}
-	all, _, _ := merge(data) // the objects before a broken one count
+	all, _, _ := merge(data) // use the objects before an invalid one
 	return all, nil
 }
 
-// writeCurve writes the points of an attempt's curves. It need not survive a crash of the
-// machine: nothing depends on it.
+// writeCurve writes the points of an attempt's curves. It does not sync, since nothing depends on
+// the file after a crash.
 func writeCurve(path string, points []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("curves: %w", err)
@@ -114,8 +112,8 @@ func readResult(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxResult))
 }
 
-// merge reads objects up to the first invalid one, which may be cut short because the
-// job was killed while writing. points has the objects with a step, one a line.
+// merge reads objects up to the first invalid one, which may be incomplete because the job was
+// killed while writing. points contains the objects with a step, one per line.
 func merge(data []byte) (all map[string]any, points []byte, err error) {
 	data = quoteNaN(data)
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -139,7 +137,7 @@ func merge(data []byte) (all map[string]any, points []byte, err error) {
 	}
 }
 
-// kept copies a result file that is too long for the ledger to the path keep.
+// kept copies a result file whose metrics do not fit in the ledger to the path keep.
 func kept(path, keep string) (map[string]any, error) {
 	if err := copyFile(path, keep); err != nil {
 		return nil, fmt.Errorf("metrics are too long for the ledger and could not be saved: %w", err)
@@ -167,11 +165,11 @@ func copyFile(from, to string) error {
 	return dst.CloseAtomicallyReplace()
 }
 
-// notJSON matches strings, to skip them, and the numbers that JSON lacks.
+// notJSON matches the numbers that JSON lacks, and strings in order to skip them.
 var notJSON = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"?|NaN|-?Infinity`)
 
-// quoteNaN quotes NaN and the infinities, which Python's json.dumps writes: a diverged
-// loss is a result like any other.
+// quoteNaN quotes NaN and the infinities, which Python's json.dumps writes. A diverged loss is a
+// valid result.
 func quoteNaN(data []byte) []byte {
 	return notJSON.ReplaceAllFunc(data, func(word []byte) []byte {
 		if word[0] == '"' {

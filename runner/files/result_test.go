@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestResult(t *testing.T) {
+func TestResultMergesObjects(t *testing.T) {
 	num := func(s string) json.Number { return json.Number(s) }
 	for _, row := range []struct {
 		name, text string
@@ -46,7 +46,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-func TestResultThatIsNoFile(t *testing.T) {
+func TestResultMustBeRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	if left, err := Result(filepath.Join(dir, "none"), "", ""); left.Metrics != nil || left.ErrorType != "" || err != nil {
 		t.Errorf("got %v %v without a file, want nothing", left, err)
@@ -60,7 +60,7 @@ func TestResultThatIsNoFile(t *testing.T) {
 	}
 }
 
-func TestResultTooLongForTheLedger(t *testing.T) {
+func TestLongResultIsKeptInFile(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		size      int
@@ -91,8 +91,7 @@ func TestResultTooLongForTheLedger(t *testing.T) {
 	}
 }
 
-// Points of curves are kept one a line, however the job has written them.
-func TestCurve(t *testing.T) {
+func TestResultPointsAreOnePerLine(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "result"), `{"step": 1, "loss": 0.5}
 {"note": "no point"} {"step":2,

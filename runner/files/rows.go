@@ -15,16 +15,16 @@ import (
 	"gpurun/jobspec"
 )
 
-// maxTable bounds a file of metrics.
+// maxTable is the largest file of metrics, in bytes.
 const maxTable = 1 << 30
 
-// maxDocument bounds one that has to be in memory whole.
+// maxDocument is the largest file that must be in memory as a whole, in bytes.
 const maxDocument = 64 << 20
 
 // A cell is the text of a metric's value, or why there is none.
 type cell struct{ text, why string }
 
-// formats read files of metrics by their ending.
+// formats are the readers of metrics files by file extension.
 var formats = map[string]func(io.Reader, []jobspec.Metric) ([]cell, error){
 	".json": readJSON, ".jsonl": readJSON, ".ndjson": readJSON,
 	".yaml": readYAML, ".yml": readYAML,
@@ -32,13 +32,13 @@ var formats = map[string]func(io.Reader, []jobspec.Metric) ([]cell, error){
 	".tsv": func(r io.Reader, list []jobspec.Metric) ([]cell, error) { return readCSV(r, '\t', list) },
 }
 
-// A picker picks a metric's value from the rows of a file: from the last that has one, or
-// from the one in which another column is best.
+// A picker picks a metric's value from the rows of a file: from the last row that has one, or from
+// the row in which another column is best.
 type picker struct {
 	metric jobspec.Metric
 	cell   cell
 	best   float64
-	any    bool // some row has counted
+	any    bool // a row has been picked
 }
 
 func pickers(list []jobspec.Metric) []picker {
@@ -60,7 +60,7 @@ func cellsOf(all []picker) []cell {
 	return cells
 }
 
-// row looks at one row; get returns the text of a column that has a value.
+// row considers one row. get returns the text of a column, if it has a value.
 func (p *picker) row(get func(column string) (string, bool)) {
 	text, there := get(p.metric.Key)
 	if p.metric.At == "" {
@@ -81,7 +81,7 @@ func (p *picker) row(get func(column string) (string, bool)) {
 	}
 }
 
-// readCSV reads a table whose first line names the columns.
+// readCSV reads a table whose first line has the column names.
 func readCSV(in io.Reader, comma rune, list []jobspec.Metric) ([]cell, error) {
 	buf := bufio.NewReaderSize(in, 64<<10)
 	first, _ := buf.Peek(4 << 10)
@@ -119,7 +119,7 @@ func readCSV(in io.Reader, comma rune, list []jobspec.Metric) ([]cell, error) {
 			all[i].row(func(column string) (string, bool) {
 				at, known := columns[column]
 				if !known || at >= len(fields) || strings.TrimSpace(fields[at]) == "" || strings.TrimSpace(fields[at]) == column {
-					return "", false // also where a job has written the header again
+					return "", false // a job may have repeated the header
 				}
 				return strings.Clone(fields[at]), true
 			})
@@ -131,7 +131,7 @@ func readCSV(in io.Reader, comma rune, list []jobspec.Metric) ([]cell, error) {
 	return cellsOf(all), nil
 }
 
-// readJSON reads one document, or several after each other: JSON Lines.
+// readJSON reads one document, or several in sequence (JSON Lines).
 func readJSON(in io.Reader, list []jobspec.Metric) ([]cell, error) {
 	data, err := readWhole(in)
 	if err != nil {
@@ -152,8 +152,8 @@ func readYAML(in io.Reader, list []jobspec.Metric) ([]cell, error) {
 	return documents(d, "is not YAML", list)
 }
 
-// documents picks values from all documents of a file. Those before a broken one count: it was
-// cut short, or mended by hand.
+// documents picks values from all documents of a file up to the first invalid one. The file may be
+// incomplete or edited by hand.
 func documents(d interface{ Decode(any) error }, broken string, list []jobspec.Metric) ([]cell, error) {
 	var docs []any
 	for {
@@ -176,8 +176,8 @@ func readWhole(in io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// fromDocs picks values from documents. A list of objects, like several documents, is a
-// table.
+// fromDocs picks values from documents. Both a list of objects and a sequence of documents are
+// tables.
 func fromDocs(docs []any, list []jobspec.Metric) ([]cell, error) {
 	if len(docs) == 0 {
 		return nil, errors.New("is empty")
@@ -187,7 +187,7 @@ func fromDocs(docs []any, list []jobspec.Metric) ([]cell, error) {
 		rows = rest
 		for i := range all {
 			if text, ok := at(docs[0], all[i].metric.Key); ok && all[i].metric.At == "" {
-				all[i].metric.Key, all[i].cell = "", cell{text: text} // nothing to look for in its rows
+				all[i].metric.Key, all[i].cell = "", cell{text: text} // its rows need no search
 			}
 		}
 	}
@@ -201,8 +201,8 @@ func fromDocs(docs []any, list []jobspec.Metric) ([]cell, error) {
 	return cellsOf(all), nil
 }
 
-// at returns the text of the value at a dotted path. A key may itself contain dots; a
-// number is an index of a list, from its end if it is negative.
+// at returns the text of the value at a dotted path. A key may itself contain dots. A number is an
+// index into a list; a negative one counts from the end.
 func at(doc any, path string) (text string, ok bool) {
 	switch x := doc.(type) {
 	case map[string]any:
@@ -242,7 +242,7 @@ func at(doc any, path string) (text string, ok bool) {
 	return "", false
 }
 
-// scalar returns the text of a single value that is not null.
+// scalar returns the text of a single value other than null.
 func scalar(value any) (string, bool) {
 	switch value.(type) {
 	case nil, map[string]any, map[any]any, []any:

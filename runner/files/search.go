@@ -15,19 +15,19 @@ import (
 	"gpurun/state/host"
 )
 
-// A pattern such as /**/x crosses the whole file system, where links can form loops.
-// So every search has a time limit.
+// A pattern such as /**/x covers the whole file system, where links can form loops, so every search
+// has a time limit.
 const (
-	searchOne = 30 * time.Second       // for one pattern, when a job starts or has ended
-	lookAll   = 15 * time.Second       // for all searches of that kind that time out, in total
-	lookLeast = 100 * time.Millisecond // for one pattern once lookAll is used up
+	searchOne = 30 * time.Second       // per pattern, when a job starts or ends
+	lookAll   = 15 * time.Second       // total for searches of that kind that time out
+	lookLeast = 100 * time.Millisecond // per pattern after lookAll is used up
 )
 
-// LookOne is the limit for one pattern when all jobs are judged before anything starts. Tests cannot
-// wait for that, and set it.
+// LookOne is the limit per pattern when all jobs are checked before anything starts. Tests lower
+// it.
 var LookOne = 5 * time.Second
 
-// GaveUp is the error for a search that ran out of time before finding anything.
+// GaveUp means that a search ran out of time without a match.
 type GaveUp struct {
 	Pattern string
 	After   time.Duration
@@ -37,29 +37,29 @@ func (e *GaveUp) Error() string {
 	return fmt.Sprintf("%s: no match after searching for %s; name the folder that it is in", e.Pattern, e.After)
 }
 
-// short is the message with the pattern as people write it.
+// short returns the message with the pattern relative to dir.
 func (e *GaveUp) short(dir string) string {
 	return (&GaveUp{Short(dir, e.Pattern), e.After}).Error()
 }
 
-// A Search finds matches of patterns, each within a time limit, and reads inputs, each path
-// once: thousands of jobs may share them. It is not safe for concurrent use.
+// A Search finds matches of patterns within time limits. It reads each input path only once, since
+// thousands of jobs may share it. It is not safe for concurrent use.
 type Search struct {
 	one  time.Duration
 	all  time.Duration // total for searches that give up; 0 for no limit
-	lost time.Duration // spent on searches that gave up
+	lost time.Duration // time spent on searches that gave up
 	seen map[string]state.Input
 }
 
 func newSearch() *Search { return &Search{one: searchOne, seen: map[string]state.Input{}} }
 
-// NewLook returns a Search for judging many jobs before anything starts.
+// NewLook returns a Search for checking many jobs before anything starts.
 func NewLook() *Search {
 	return &Search{one: LookOne, all: lookAll, seen: map[string]state.Input{}}
 }
 
-// limit returns how long the next search may take. Once earlier ones have used up the
-// time, that is little, but enough for an ordinary pattern.
+// limit returns how long the next search may take. After earlier searches have used up the total,
+// it is short, but enough for an ordinary pattern.
 func (s *Search) limit() time.Duration {
 	if s.all == 0 {
 		return s.one
@@ -67,14 +67,14 @@ func (s *Search) limit() time.Duration {
 	return max(lookLeast, min(s.one, s.all-s.lost))
 }
 
-// MissingOutput returns the first pattern that matches nothing, or "". A search that
-// gave up counts as no match.
+// MissingOutput returns the first pattern without a match, or "". A search that gives up counts as
+// no match.
 func MissingOutput(patterns []string) (pattern string, err error) {
 	return newSearch().Missing(patterns)
 }
 
-// Missing returns the first pattern that matches nothing, or "", with GaveUp if the
-// search was not exhaustive.
+// Missing returns the first pattern without a match, or "". The error is GaveUp if a search was
+// incomplete.
 func (s *Search) Missing(patterns []string) (pattern string, err error) {
 	for _, p := range patterns {
 		if ok, err := s.matches(p); !ok {
@@ -84,7 +84,7 @@ func (s *Search) Missing(patterns []string) (pattern string, err error) {
 	return "", nil
 }
 
-// matches reports whether a pattern has a match. A dangling link is not one.
+// matches reports whether a pattern has a match. Dangling links do not count.
 func (s *Search) matches(pattern string) (bool, error) {
 	if _, err := os.Stat(pattern); err == nil {
 		return true, nil
@@ -100,7 +100,7 @@ func (s *Search) matches(pattern string) (bool, error) {
 	return found, err
 }
 
-// glob returns every path that a pattern matches, sorted.
+// glob returns the sorted paths that a pattern matches.
 func (s *Search) glob(pattern string) ([]string, error) {
 	if _, err := os.Stat(pattern); err == nil {
 		return []string{pattern}, nil
@@ -139,8 +139,8 @@ func (s *Search) walk(pattern string, f func(path string) error) error {
 
 var errTime = errors.New("search timed out")
 
-// timed is a file system that reads no folder after end. A folder that cannot be read, or
-// that a link leads to where this process may not look, counts as empty.
+// timed is a file system that stops reading folders after end. A folder that cannot be read, or
+// that a link into an inaccessible place leads to, counts as empty.
 type timed struct {
 	fs.FS
 	base string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// circles returns a folder in which links make a search endless.
+// circles returns a folder whose links make a search endless.
 func circles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -20,7 +20,7 @@ func circles(t *testing.T) string {
 	return dir
 }
 
-func TestSearchEnds(t *testing.T) {
+func TestEndlessSearchGivesUp(t *testing.T) {
 	pattern := filepath.Join(circles(t), "**", "never")
 	s := &Search{one: 50 * time.Millisecond}
 	var gaveUp *GaveUp
@@ -32,8 +32,7 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// Thousands of jobs with such a pattern do not each get the time of one.
-func TestSearchesTogetherEnd(t *testing.T) {
+func TestSearchesShareTimeLimit(t *testing.T) {
 	s := &Search{one: time.Hour, all: time.Hour}
 	s.lost = 2 * time.Hour
 	if got := s.limit(); got != lookLeast {

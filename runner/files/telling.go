@@ -10,18 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// How telling a line is about why a job failed. The highest weight wins; among equals,
-// the last line.
+// How well a line explains a failure. The highest weight wins, and the last line among equals.
 const (
-	silent  = iota // says nothing: blank, a rule, a launcher's epilogue
-	plain          // the last thing printed
+	silent  = iota // explains nothing: blank, a rule, a launcher's epilogue
+	plain          // the last line printed
 	warned         // mentions an error
-	wrapped        // only says that something else failed: a launcher's exception, a shell's "Aborted"
-	fatal          // a traceback's exception, a crash, a missing command
+	wrapped        // only reports that something else failed: a launcher's exception, a shell's "Aborted"
+	fatal          // the exception of a traceback, a crash, a missing command
 )
 
-// pattern compiles a regular expression when it is used first: most commands, and jobs that
-// succeed, need none of those that look for causes, which would be a tenth of every start.
+// pattern compiles a regular expression on first use. Most commands and all successful jobs need
+// none of them, and compiling takes a tenth of each start.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
@@ -29,8 +28,8 @@ func pattern(text string) func() *regexp.Regexp {
 var (
 	escapes = pattern(`\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b.`)
 
-	// Prefixes that launchers use to tell ranks apart ("[rank0]: ", "[default1]:", "0: "),
-	// and the margin that Python draws next to the tracebacks of an exception group.
+	// Prefixes that launchers add for each rank ("[rank0]: ", "[default1]:", "0: "), and the margin
+	// that Python draws beside the tracebacks of an exception group.
 	margin = pattern(`^((\[(rank|default)?\d+\]:?|\d+:) ?| *[|+] )`)
 
 	traceback = pattern(`^(Exception Group )?Traceback \(most recent call last\):`)
@@ -38,10 +37,10 @@ var (
 	// The exception below a traceback: "pkg.mod.SomeError: text", "KeyboardInterrupt".
 	exception = pattern(`^[A-Za-z_][\w.]*(:( .*)?)?$`)
 
-	// Exceptions with which a launcher only says that its worker failed.
+	// Exceptions by which a launcher only reports that its worker failed.
 	launcher = pattern(`ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|^SystemExit`)
 
-	// Lines that a program prints last, whatever the program.
+	// Final messages of any program.
 	deadly = pattern(`(?i)^\S+: (line \d+: )?.*: (command )?not found$` +
 		`|: (can't|cannot) open (file )?['"]|: No such file or directory$|: Permission denied$|cannot execute` +
 		`|segmentation fault|bus error|illegal instruction|floating point exception` +
@@ -50,36 +49,36 @@ var (
 		`|(?-i:\bKilled\b)|oom-kill|no space left on device|disk quota exceeded` +
 		`|^\S+: error: (unrecognized|the following|argument|ambiguous|invalid|unknown)`)
 
-	// What a shell prints about an aborted program, after the program's own message.
+	// A shell's message about an aborted program, after the program's own message.
 	aborted = pattern(`\bAborted\b`)
 
-	// Lines that mention an error, used if there is nothing better.
+	// Lines that mention an error, used if nothing better is found.
 	mention = pattern(`(\b|_)(error|ERROR|Error|errors|fatal|FATAL|Fatal|CRITICAL|failed|FAILED|failure|Exception|exception|cannot|can't|not found|No such|Usage|usage)\b|\w(Error|Exception|Failure)\b`)
 
-	// Lines that mention one but say nothing: epilogues of launchers, loggers and make.
+	// Lines that mention an error but explain nothing: epilogues of launchers, loggers and make.
 	epilogue = pattern(`^(srun|slurmstepd|make|ninja)(\[\d+\])?: |^wandb: |HYDRA_FULL_ERROR|^Error executing job with overrides` +
 		`|^\s*(error_file|traceback|exitcode|rank|host|time)\s*:|torch/distributed/elastic|torch\.distributed\.elastic|elastic_launch` +
 		`|^\[?[\d/: TIWEF,.-]*\]?\s*(INFO|DEBUG|WARNING)\b|UserWarning:|DeprecationWarning:|FutureWarning:` +
 		`|(?i)\b(0|no) errors?\b|^-{3,}|^={3,}|^#{3,}|` + bar)
 
-	// How far a job was that printed no error.
+	// Progress of a job that printed no error.
 	step = pattern(`(?i)\b(epoch|step|iter(ation)?|batch|round)\b[ :=\[]*\d+ ?/ ?\d+`)
 )
 
-// bar matches progress bars: of tqdm, of Keras, and of rich and pip.
+// bar matches progress bars of tqdm, Keras, rich and pip.
 const bar = `\d+%\s?\||\d+/\d+ \[[^\]]*[=>.#]|[━█▏▎▍▌▋▊▉]{2,}`
 
-// maxTelling bounds a telling line, in bytes: it goes into the ledger and onto one
-// line of a terminal.
+// maxTelling is the longest telling line in bytes. It must fit in the ledger and on one line of a
+// terminal.
 const maxTelling = 300
 
-// TellingLine returns the line of a failed job's log that best explains the failure:
-// the exception of the last traceback, a crash, an error message, else the last line;
-// "" if the log says nothing. Of a job that a signal ended, other last lines are no
-// explanation: then it is how far the job was, "at epoch 7/20".
+// TellingLine returns the line of a failed job's log that best explains the failure: the exception
+// of the last traceback, a crash, an error message, or else the last line; "" if nothing helps. For
+// a job that a signal killed, an ordinary last line explains nothing, so TellingLine returns the
+// job's progress: "at epoch 7/20".
 func TellingLine(tail []byte, killed bool) string {
 	best, weight, at := "", silent, ""
-	inside := false // a traceback whose exception is still to come
+	inside := false // in a traceback whose exception follows
 	for raw := range bytes.Lines(tail) {
 		line := logLine(raw)
 		bare := margin().ReplaceAllString(line, "")
@@ -97,7 +96,7 @@ func TellingLine(tail []byte, killed bool) string {
 			if launcher().MatchString(bare) {
 				w = wrapped
 			}
-		case inside && strings.HasPrefix(bare, "  "): // a frame, above the exception
+		case inside && strings.HasPrefix(bare, "  "): // a frame above the exception
 		default:
 			inside = false
 			w = weigh(bare)
@@ -127,8 +126,8 @@ func weigh(line string) int {
 	return plain
 }
 
-// logLine returns a line as a terminal finally shows it: without colors, and with only
-// the last state of a progress bar.
+// logLine returns a line as a terminal would finally show it: without colors, and with only the
+// last state of a progress bar.
 func logLine(raw []byte) string {
 	line := strings.TrimRight(string(raw), "\r\n\t ")
 	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
@@ -146,7 +145,7 @@ func logLine(raw []byte) string {
 	}, line)
 }
 
-// shorten cuts a line to maxTelling bytes, between characters.
+// shorten cuts a line to maxTelling bytes without splitting a character.
 func shorten(line string) string {
 	line = strings.ReplaceAll(line, "\t", " ")
 	if len(line) <= maxTelling {

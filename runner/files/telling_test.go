@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestTellingLine(t *testing.T) {
+func TestTellingLineExplainsFailure(t *testing.T) {
 	tests := []struct{ name, log, want string }{
 		{"import", `loading
 Traceback (most recent call last):

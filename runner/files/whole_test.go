@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// An indexed history has successes that need no record, and counts the records that are asked for.
+// indexed is a history whose success needs no record. It counts the records that are requested.
 type indexed struct {
 	ended time.Time
 	asked *int
@@ -24,13 +24,13 @@ func (x indexed) Plain([16]byte) state.Plain  { return state.Plain(x.ended.UnixN
 func (indexed) All() iter.Seq[*state.Record]  { return func(func(*state.Record) bool) {} }
 func (indexed) Len() int                      { return 1 }
 
-// A record is read only of a job whose outputs or log are not as its success left them, or whose
-// paths depend on what only the record has.
-func TestRecordsThatEvidenceReads(t *testing.T) {
+// Evidence reads a record only if outputs or logs have changed since the success, or if a path
+// depends on the record.
+func TestEvidenceReadsFewRecords(t *testing.T) {
 	for name, c := range map[string]struct {
 		job   string
 		files []string
-		late  string // of these, written after the end
+		late  string // of these, one written after the end
 		asked int
 	}{
 		"outputs there":            {"outputs: [a, b]", []string{"a", "b"}, "", 0},

@@ -10,16 +10,16 @@ import (
 	"gpurun/jobspec"
 )
 
-// A Choice is the setting with the best mean, among those for which nothing is missing.
+// A Choice is the setting with the best mean among the complete ones.
 type Choice struct {
 	Metric Metric
-	Values []string // of the parameters among which it was chosen
-	Of     int      // settings
-	Full   int      // of which nothing is missing
-	By     float64  // how much better it is than the next; NaN if there is none
+	Values []string // of the parameters that form a setting
+	Of     int      // number of settings
+	Full   int      // number of complete settings
+	By     float64  // lead over the second best; NaN if there is none
 }
 
-// Words says what was chosen among: "1 of 5, by 0.003".
+// Words describes the choice: "1 of 5, by 0.003".
 func (c *Choice) Words() string {
 	if c == nil {
 		return ""
@@ -42,7 +42,7 @@ func (c *Choice) Words() string {
 	return fmt.Sprintf("1 of %d, by %s", c.Of, number(by, digits))
 }
 
-// A chosen is a choice for one row and column, while it is made.
+// A chosen is the best setting so far for one row and column.
 type chosen struct {
 	Choice
 	bucket *bucket
@@ -53,8 +53,7 @@ func (b *build) place(x *bucket) string {
 	return idKey(x.ids[:len(x.ids)-len(b.others)])
 }
 
-// settle chooses the best setting for each row and column. Without Options.Best there is
-// nothing to choose.
+// settle chooses the best setting for each row and column. It does nothing without Options.Best.
 func (b *build) settle(t *Table, buckets []*bucket) error {
 	if b.best < 0 {
 		return nil
@@ -100,14 +99,14 @@ func (b *build) settle(t *Table, buckets []*bucket) error {
 	return nil
 }
 
-// marks marks the best cells: in a pivoted row among its columns, else among the rows that agree
-// in Within, or in all parameters but the last, unless Best has chosen settings for them that
-// differ, too. Only what is complete is compared.
+// marks marks the best cells among complete ones. With a pivot, it compares the columns of a row.
+// Otherwise it compares rows that agree in Within, or by default in all parameters but the last,
+// unless their settings were chosen by Best and differ too.
 func (b *build) marks(t *Table) {
 	for i, c := range t.Columns {
 		alike := func(o Column) bool { return o.metric == c.metric && !o.Versus }
 		if c.Goal == jobspec.NoGoal || c.Versus || slices.ContainsFunc(t.Columns[:i], alike) {
-			continue // or its columns have been compared
+			continue // or this metric has been compared
 		}
 		groups := map[string][]*Row{}
 		for r := range t.Rows {
@@ -136,7 +135,7 @@ func (b *build) marks(t *Table) {
 	}
 }
 
-// differ counts the parameters in which rows differ.
+// differ counts the parameters whose values differ between rows.
 func differ(rows []*Row) (n int) {
 	for k := range rows[0].Values {
 		if slices.ContainsFunc(rows, func(r *Row) bool { return r.Values[k] != rows[0].Values[k] }) {
@@ -146,7 +145,7 @@ func differ(rows []*Row) (n int) {
 	return n
 }
 
-// mark marks the best of some cells, and those whose intervals overlap its own.
+// mark marks the best of some cells, and those whose intervals overlap with it.
 func mark(cells []*Cell, c Column) {
 	var best *Cell
 	full := 0
@@ -166,11 +165,11 @@ func mark(cells []*Cell, c Column) {
 	}
 }
 
-// datasets are the names of parameters within whose values settings are compared, not across.
+// datasets are names of parameters that identify a data set. Settings are compared only within one.
 var datasets = []string{"dataset", "data", "task", "benchmark", "env"}
 
-// headline names the best setting on each data set: "best so far: resnet18, lr 0.1: 92.45 ± 0.42 on
-// cifar10; 3 settings incomplete". It is empty if there is nothing to compare.
+// headline returns the best setting on each data set: "best so far: resnet18, lr 0.1: 92.45 ± 0.42
+// on cifar10; 3 settings incomplete". It is empty if there is nothing to compare.
 func (b *build) headline(t *Table) string {
 	m := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Goal != jobspec.NoGoal && (b.best < 0 || c.metric == b.best) })
 	on := slices.IndexFunc(b.factors[:b.params], func(f *factor) bool { return slices.Contains(datasets, strings.ToLower(f.name)) })

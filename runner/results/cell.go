@@ -6,53 +6,53 @@ import (
 	"strings"
 )
 
-// A Cell is what the jobs of a row have measured of one metric.
+// A Cell summarizes one metric of the jobs of a row.
 type Cell struct {
 	Summary
-	Err    float64  // what stands behind ±; NaN if n < 2
-	Of     int      // how many units there would be
-	Values []Sample // of the units that count
+	Err    float64  // the number after ±; NaN if n < 2
+	Of     int      // number of units when complete
+	Values []Sample // of complete units
 	Gaps   []Gap
-	Best   bool   // of those that it is compared with
-	Note   string // of a difference: "baseline", or "no pair"
+	Best   bool   // best of the cells that it was compared with
+	Note   string // of a difference: "baseline" or "no pair"
 }
 
-// A Sample is one value that a mean is of.
+// A Sample is one value that goes into a mean.
 type Sample struct {
 	Unit  string  `json:"unit"` // s42
 	Value float64 `json:"value"`
 
-	set string // what was averaged within the unit; "" if nothing was
+	set string // the jobs averaged within the unit; "" if it has only one
 }
 
-// A Gap is a job whose value is missing, or is not what it would be now.
+// A Gap is a job whose value is missing or outdated.
 type Gap struct {
 	Unit    string `json:"unit"`    // s42, or s42/f3
 	Why     string `json:"why"`     // failed, running, nan
-	Counted bool   `json:"counted"` // its value is from before
+	Counted bool   `json:"counted"` // an outdated value is included in the mean
 }
 
-// Full reports whether nothing is missing.
+// Full reports whether no value is missing.
 func (c *Cell) Full() bool { return c.Of > 0 && c.N == c.Of }
 
-// A bucket is the jobs of one row, column and setting, in the order of the batch.
+// A bucket holds the jobs of one row, column and setting, in the order of the batch.
 type bucket struct {
-	ids   []int32  // of the row, the column and the setting
-	jobs  []int    // in the grid
-	units []int    // by job: the value of the outermost of what is averaged over
-	names []string // of the units
-	sets  []string // of each: what is averaged within it; nil if nothing is
+	ids   []int32  // IDs of the values of row, column and setting
+	jobs  []int    // indices in the grid
+	units []int    // unit of each job
+	names []string // name of each unit
+	sets  []string // jobs averaged within each unit; nil if every unit has one job
 }
 
-// A place is the value of the outermost of what is averaged over, and which of the jobs that
-// no parameter tells apart.
+// A place identifies a unit: a value of the outermost averaged parameter, and a count of jobs with
+// the same parameters.
 type place struct {
 	id  int32
 	nth int
 }
 
-// split groups the jobs of a bucket into units: the values of the outermost parameter that
-// is averaged over. Jobs that no parameter tells apart are repeats, units of their own.
+// split groups the jobs of a bucket into units, one for each value of the outermost parameter that
+// is averaged over. Jobs with the same parameters are repeats, which are units of their own.
 func (b *bucket) split(g *grid, over []int) {
 	b.units = make([]int, len(b.jobs))
 	seen, index := g.seen, g.index
@@ -82,7 +82,7 @@ func (b *bucket) split(g *grid, over []int) {
 	}
 }
 
-// label names a job among those that are averaged: s42, or s42/f3.
+// label names a job among the averaged jobs: s42, or s42/f3.
 func (g *grid) label(n int, over []int) string {
 	var parts []string
 	for _, f := range over {
@@ -92,7 +92,7 @@ func (g *grid) label(n int, over []int) string {
 	return strings.Join(parts, "/")
 }
 
-// cell summarizes one metric of a bucket. A unit counts once all of its jobs have a value.
+// cell summarizes one metric of a bucket. A unit counts only if all its jobs have a value.
 func (b *bucket) cell(g *grid, metric int, over []int, e Err) Cell {
 	g.units = append(g.units[:0], make([]unit, len(b.names))...)
 	c, units := Cell{}, g.units
@@ -131,7 +131,7 @@ func (b *bucket) cell(g *grid, metric int, over []int, e Err) Cell {
 	return c
 }
 
-// summarize sums up the values.
+// summarize computes mean and deviation of the values.
 func (c *Cell) summarize(e Err) {
 	x := make([]float64, len(c.Values))
 	for i, v := range c.Values {
@@ -141,14 +141,14 @@ func (c *Cell) summarize(e Err) {
 	c.Err = c.Summary.Err(e)
 }
 
-// A unit adds up the jobs of one value of what is averaged over.
+// A unit sums up the jobs with one value of the outermost averaged parameter.
 type unit struct {
 	sum  float64
 	jobs int
-	bad  bool // one of them has no value
+	bad  bool // one of the jobs has no value
 }
 
-// why says what is wrong with a job's value, or returns "".
+// why returns why a job has no valid value of a metric, or "".
 func (j *Job) why(metric int) string {
 	switch v := j.value(metric); {
 	case v.Is && v.X != v.X:
@@ -161,7 +161,7 @@ func (j *Job) why(metric int) string {
 	return "missing"
 }
 
-// value returns what a job has measured of a metric.
+// value returns a job's value of a metric.
 func (j *Job) value(metric int) Value {
 	if metric < len(j.Values) {
 		return j.Values[metric]
@@ -169,10 +169,10 @@ func (j *Job) value(metric int) Value {
 	return Value{}
 }
 
-// Stale is the state of a job that is done but would run again.
+// Stale is the state of a job that has succeeded but would run again.
 const Stale = "stale"
 
-// gaps says in a few words what is missing: "s42 nan, s43 failed", or "8 pending".
+// gaps describes missing values: "s42 nan, s43 failed", or "8 pending".
 func gaps(list []Gap) string {
 	var words []string
 	byWhy := map[string][]string{}

@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// maxPoint bounds a line of a file of points.
+// maxPoint is the longest line in a file of points.
 const maxPoint = 1 << 20
 
-// ReadCurves reads the points of an attempt's curves: JSON objects with a step, one a line.
-// What cannot be read is passed over. The metrics are in the order of their names, points
-// in that of the file.
+// ReadCurves reads the points of an attempt's curves, which are JSON objects with a step, one per
+// line. It skips invalid lines. The curves are sorted by metric, and points are in file order.
 func ReadCurves(r io.Reader) ([]schema.Curve, error) {
 	index := map[string]int{}
 	curves := []schema.Curve{}
@@ -51,8 +50,8 @@ func ReadCurves(r io.Reader) ([]schema.Curve, error) {
 	return curves, lines.Err()
 }
 
-// Number returns the number that a value of the ledger's metrics stands for. JSON has no
-// NaN, so that is a text there.
+// Number converts a metric's value in the ledger to a number. JSON has no NaN, so the ledger stores
+// it as a string.
 func Number(value any) (x float64, ok bool) {
 	switch v := value.(type) {
 	case float64:

@@ -9,13 +9,13 @@ import (
 	"unicode"
 )
 
-// Text returns the rows of the table, the head first. word cleans what users wrote, and
-// bold marks what is best.
+// Text returns the rows of the table, starting with the header. word cleans text from users, and
+// bold marks the best values.
 func (t *Table) Text(word, bold func(string) string) [][]string {
 	return t.cells(spelling{value: plusMinus(bold), word: word})
 }
 
-// text writes what a cell has measured: "92.45 ± 0.42".
+// text formats the value of a cell: "92.45 ± 0.42".
 func (c *Column) text(x *Cell) string {
 	switch x.N {
 	case 0:
@@ -26,7 +26,7 @@ func (c *Column) text(x *Cell) string {
 	return c.number(x.Mean) + " ± " + c.err(x.Err)
 }
 
-// plusMinus writes values as plain text.
+// plusMinus formats a mean and its error as plain text.
 func plusMinus(bold func(string) string) func(mean, err string, best bool) string {
 	return func(mean, err string, best bool) string {
 		if err != "" {
@@ -39,7 +39,7 @@ func plusMinus(bold func(string) string) func(mean, err string, best bool) strin
 	}
 }
 
-// Markdown writes the table with its caption and notes.
+// Markdown formats the table with its caption and notes.
 func (t *Table) Markdown() string {
 	rows := t.cells(spelling{value: plusMinus(func(s string) string { return "**" + s + "**" }), word: mdEscaped})
 	var b strings.Builder
@@ -58,7 +58,7 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// Remarks are the lines below a table. One of jobs has none.
+// Remarks returns the lines below the table. Raw tables have none.
 func (t *Table) Remarks() []string {
 	if t.Raw {
 		return nil
@@ -74,7 +74,7 @@ var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, 
 
 func mdEscaped(s string) string { return mdEscapes.Replace(clean(s)) }
 
-// clean removes control characters: names and values may have any.
+// clean removes control characters, which names and values may contain.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -84,7 +84,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// LaTeX writes the table for the package booktabs, with its caption and notes as comments.
+// LaTeX formats the table for the booktabs package, with caption and notes as comments.
 func (t *Table) LaTeX() string {
 	n, uniform := t.uniform()
 	rows := t.cells(spelling{value: texValue, word: texEscaped, nSaid: uniform})
@@ -112,7 +112,7 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// ofUnits is where a caption says what the numbers in parentheses are.
+// ofUnits matches the part of a caption that explains the numbers in parentheses.
 var ofUnits = regexp.MustCompile(`, \(n( of [^)]*)?\)`)
 
 func texValue(mean, err string, best bool) string {
@@ -148,7 +148,7 @@ var texEscapes = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\
 
 func texEscaped(s string) string { return texEscapes.Replace(clean(s)) }
 
-// CSV writes the numbers as they are, not rounded and not as percentages.
+// CSV returns the unrounded numbers, with fractions instead of percentages.
 func (t *Table) CSV() string {
 	var b strings.Builder
 	out := csv.NewWriter(&b)
@@ -189,7 +189,7 @@ func (t *Table) CSV() string {
 	return b.String()
 }
 
-// exact formats a number so that it can be read back, "" for none.
+// exact formats a number without loss of precision; "" for none.
 func exact(x float64) string {
 	if math.IsNaN(x) {
 		return ""

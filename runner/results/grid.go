@@ -8,14 +8,13 @@ import (
 	"gpurun/jobspec"
 )
 
-// Names that stand for the job of the file, and for the file, where parameters do not tell
-// jobs apart.
+// Names of the factors for the job and the file, which tell jobs apart where parameters do not.
 const (
 	byJob  = "job"
 	byFile = "file"
 )
 
-// A factor is a parameter with the values that jobs have, in the order of the batch.
+// A factor is a parameter and its values in the jobs, in the order of the batch.
 type factor struct {
 	name   string
 	values []string
@@ -32,21 +31,21 @@ func (f *factor) id(value string) int32 {
 	return id
 }
 
-// A grid is the jobs that count, with the values of their factors as numbers.
+// A grid holds the selected jobs and the IDs of their factors' values.
 type grid struct {
 	data    Data
 	jobs    []*Job
 	factors []*factor
-	params  int       // how many factors are parameters, which come first
+	params  int       // number of factors that are parameters, which come first
 	at      [][]int32 // by job, by factor
 	has     map[uint64][]bool
-	units   []unit // room for one cell
+	units   []unit // reused for each cell
 
-	seen  map[string]int // room for splitting one bucket
+	seen  map[string]int // reused for each bucket that is split
 	index map[place]int
 }
 
-// newGrid selects the jobs that measure something and pass the filters.
+// newGrid selects the jobs that measure a metric and pass the filters.
 func newGrid(d Data, where []filter) (*grid, error) {
 	g := &grid{data: d, has: map[uint64][]bool{}, seen: map[string]int{}, index: map[place]int{}}
 	for i := range d.Jobs {
@@ -86,7 +85,7 @@ func newGrid(d Data, where []filter) (*grid, error) {
 	return g, nil
 }
 
-// number gives the values of each factor of the jobs their numbers.
+// number assigns an ID to each value of each factor.
 func (g *grid) number() {
 	g.factors, g.at = nil, make([][]int32, len(g.jobs))
 	index := map[string]int{}
@@ -99,7 +98,7 @@ func (g *grid) number() {
 		}
 		return i
 	}
-	for _, j := range g.jobs { // parameters first: they may have these names
+	for _, j := range g.jobs { // parameters first, because they may use the other factors' names
 		for _, p := range j.Params {
 			find(p.Name)
 		}
@@ -136,7 +135,7 @@ func (g *grid) number() {
 	}
 }
 
-// find returns the index of a factor; what says which option names it.
+// find returns the index of a factor. what is the option that names it, for errors.
 func (g *grid) find(name, what string) (int, error) {
 	if i := slices.IndexFunc(g.factors, func(f *factor) bool { return f.name == name }); i >= 0 {
 		return i, nil
@@ -167,7 +166,7 @@ func (g *grid) findAll(names []string, what string) ([]int, error) {
 	return list, nil
 }
 
-// filter drops the jobs that a filter does not keep.
+// filter removes the jobs that a filter rejects.
 func (g *grid) filter(f filter) error {
 	at, err := g.find(f.name, "--where")
 	if err != nil {
@@ -193,7 +192,7 @@ func (g *grid) filter(f filter) error {
 	return nil
 }
 
-// list joins the first few of some words.
+// list joins the first few words.
 func list(words []string, most int) string {
 	if more := len(words) - most; more > 0 {
 		return strings.Join(words[:most], ", ") + ", …"
@@ -201,10 +200,10 @@ func list(words []string, most int) string {
 	return strings.Join(words, ", ")
 }
 
-// varies reports whether a factor tells jobs apart.
+// varies reports whether jobs differ in a factor.
 func (g *grid) varies(i int) bool { return len(g.factors[i].values) > 1 }
 
-// metrics returns the indices of the metrics to show: those named, else all that jobs have.
+// metrics returns the indices of the named metrics, or by default of all that jobs have.
 func (g *grid) metrics(names []string) ([]int, error) {
 	var show, known []int
 	for m := range g.data.Metrics {
@@ -236,12 +235,12 @@ func (g *grid) metric(name string, known []int, what string) (int, error) {
 	return 0, refuse("metrics: "+list(words, 12), "%s: no job has the metric %q", what, name)
 }
 
-// better reports whether a value is better than another.
+// better reports whether a is better than b.
 func better(goal jobspec.Goal, a, b float64) bool {
 	return goal == jobspec.Max && a > b || goal == jobspec.Min && a < b
 }
 
-// ids returns the values of some factors of a job.
+// ids returns the value IDs of a job for some factors.
 func (g *grid) ids(job int, factors []int) []int32 {
 	ids := make([]int32, len(factors))
 	for i, f := range factors {

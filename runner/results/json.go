@@ -6,8 +6,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Document is a table for programs. Unknown numbers are null; none is rounded, and none is
-// a percentage.
+// A Document is a table for programs. Unknown numbers are null; numbers are neither rounded nor
+// converted to percentages.
 type Document struct {
 	schema.Head
 	Files    []string    `json:"files"`
@@ -15,16 +15,16 @@ type Document struct {
 	Over     []string    `json:"over"`
 	Pivot    *string     `json:"pivot"`
 	Versus   *string     `json:"versus"`
-	Headline *string     `json:"headline"` // the best setting so far, of what has a goal; null if there is nothing to compare
+	Headline *string     `json:"headline"` // the best setting so far; null without a metric that has a goal
 	Caption  string      `json:"caption"`
 	Notes    []string    `json:"notes"`
 	Warnings []string    `json:"warnings"`
 	Metrics  []DocMetric `json:"metrics"`
-	Columns  []string    `json:"columns"` // heads of the cells, as people read them
+	Columns  []string    `json:"columns"` // headers of the cells, as in the printed table
 	Rows     []DocRow    `json:"rows"`
 }
 
-// Copies are a table in other formats.
+// Copies holds the table in other formats.
 type Copies struct {
 	schema.Head
 	LaTeX    string `json:"latex"`
@@ -32,7 +32,7 @@ type Copies struct {
 	CSV      string `json:"csv"`
 }
 
-// Copies returns the table in the formats that people paste.
+// Copies returns the table in the formats that users paste.
 func (t *Table) Copies(now time.Time) Copies {
 	return Copies{schema.At(now), t.LaTeX(), t.Markdown(), t.CSV()}
 }
@@ -41,7 +41,7 @@ func (t *Table) Copies(now time.Time) Copies {
 type DocMetric struct {
 	Name    string  `json:"name"`
 	Goal    *string `json:"goal"`    // "max" or "min"
-	Percent bool    `json:"percent"` // people read it as a percentage; here it is a fraction
+	Percent bool    `json:"percent"` // shown to users as a percentage; here a fraction
 }
 
 func (m *Metric) document() DocMetric {
@@ -52,27 +52,27 @@ func (m *Metric) document() DocMetric {
 type DocRow struct {
 	Params map[string]string `json:"params"`
 	Cells  []DocCell         `json:"cells"`
-	Best   *DocBest          `json:"best"` // what its setting was chosen among
+	Best   *DocBest          `json:"best"` // how the setting was chosen
 }
 
 // A DocCell is one cell of a table.
 type DocCell struct {
 	Metric  string   `json:"metric"`
 	Pivot   *string  `json:"pivot"`  // value of the pivot
-	Versus  bool     `json:"versus"` // a difference from the baseline
+	Versus  bool     `json:"versus"` // the difference from the baseline
 	Mean    *float64 `json:"mean"`
 	SD      *float64 `json:"sd"`
 	SEM     *float64 `json:"sem"`
-	CI95    *float64 `json:"ci95"` // half its width
+	CI95    *float64 `json:"ci95"` // half-width of the interval
 	N       int      `json:"n"`
 	Of      int      `json:"of"`
-	Best    bool     `json:"best"` // or its interval overlaps the best one's
-	Text    string   `json:"text"` // as people read it, without n: "92.45 ± 0.42"; "" without a value
+	Best    bool     `json:"best"` // this cell is the best, or their intervals overlap
+	Text    string   `json:"text"` // as shown to users, without n: "92.45 ± 0.42"; "" without a value
 	Values  []Sample `json:"values"`
 	Missing []Gap    `json:"missing"`
 }
 
-// A DocBest says what a setting was chosen among.
+// A DocBest describes how a setting was chosen.
 type DocBest struct {
 	Metric   string   `json:"metric"`
 	Of       int      `json:"of"`
@@ -80,7 +80,7 @@ type DocBest struct {
 	By       *float64 `json:"by"`
 }
 
-// A RawDocument is what each job has measured, for programs.
+// A RawDocument lists the metrics of each job, for programs.
 type RawDocument struct {
 	schema.Head
 	Files   []string    `json:"files"`
@@ -88,15 +88,15 @@ type RawDocument struct {
 	Jobs    []RawJob    `json:"jobs"`
 }
 
-// A RawJob is a job and what it has measured.
+// A RawJob is a job and its metrics.
 type RawJob struct {
 	Job    string              `json:"job"`
-	State  string              `json:"state"` // "done" if nothing is wrong with its values
+	State  string              `json:"state"` // "done" if all values are valid
 	Params map[string]string   `json:"params"`
-	Values map[string]*float64 `json:"metrics"` // null for a value that is missing or no number
+	Values map[string]*float64 `json:"metrics"` // null if the value is missing or not a finite number
 }
 
-// Document returns the table for programs: a Document or, of jobs, a RawDocument.
+// Document returns the table for programs: a RawDocument if the table is raw, otherwise a Document.
 func (t *Table) Document(now time.Time) any {
 	d := Document{
 		Head: schema.At(now), Files: t.Files, By: schema.List(t.Params), Over: schema.List(t.Over), Pivot: schema.Known(t.Pivot), Versus: schema.Known(t.Versus),

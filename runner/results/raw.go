@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// raw makes a row for each job, with every number as it was measured.
+// raw makes a row for each job with its unrounded values.
 func (b *build) raw() (*Table, error) {
 	t := &Table{Raw: true, Params: []string{"job", "state"}}
 	for _, f := range b.factors[:b.params] {
@@ -38,7 +38,7 @@ func (b *build) raw() (*Table, error) {
 	return t, t.sort(b.o.Sort)
 }
 
-// raw formats the one value of a cell as it was measured, "" for none.
+// raw formats the single value of a cell without rounding; "" for none.
 func (c *Cell) raw() string {
 	if len(c.Values) == 0 {
 		return ""

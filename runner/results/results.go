@@ -1,6 +1,6 @@
-// Package results makes tables of what jobs have measured, averaged over their seeds: the
-// rows and cells, what is missing and why, which is best, and what differs from a baseline.
-// It is pure: it gets the values, and returns tables as data or as text.
+// Package results makes tables of the metrics of jobs, averaged over their seeds. It computes rows
+// and cells, missing values, the best settings, and differences from a baseline. It has no side
+// effects: its input is values, and its output is tables as data or text.
 package results
 
 import (
@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// Data is what a batch has measured.
+// Data holds the metrics of a batch.
 type Data struct {
 	Metrics []Metric
 	Jobs    []Job // in the batch's order
@@ -20,73 +20,73 @@ type Data struct {
 type Metric struct {
 	Name    string
 	Goal    jobspec.Goal
-	Percent bool // fractions that people read as percentages
+	Percent bool // fractions that users read as percentages
 }
 
-// A Job is one job and what it measured.
+// A Job is a job with its metrics.
 type Job struct {
 	Name    string
 	Entry   Entry
-	Kind    uint64 // the same for jobs that run the same program, and so measure the same
-	Named   []bool // by metric, whether the job file names it; nil for none
+	Kind    uint64 // equal for jobs that run the same program, and so have the same metrics
+	Named   []bool // by metric: the job file names it; nil for none
 	Params  []Param
 	Values  []Value  // by metric; nil for none
-	Partial []Value  // by metric, what one had measured that was stopped early; averaged never
-	State   string   // why it has none, or none that is up to date: "failed", "running", "stale"; "" if it is done
-	Commit  string   // of the code it ran with, "+" if that had been changed
-	Sim     bool     // it ran on simulated GPUs
-	Why     []string // by metric, why a job that is done has no value; nil if that is unknown
+	Partial []Value  // by metric: last values of a job that was pruned; never averaged
+	State   string   // why values are missing or outdated: "failed", "running", "stale"; "" if the job is done
+	Commit  string   // of the code that the job ran; ends in "+" if there were uncommitted changes
+	Sim     bool     // the job ran on simulated GPUs
+	Why     []string // by metric: why a job that is done has no value; nil if unknown
 }
 
-// An Entry is the job of a file that a job was expanded from.
+// An Entry is an entry of the job file, which may expand to several jobs.
 type Entry struct {
 	File string
 	Line int
 	Name string // as written: train-{dataset}-s{seed}
 }
 
-// A Param is a parameter, or whatever else tells one job from another.
+// A Param is a parameter, or another property that tells jobs apart.
 type Param struct{ Name, Value string }
 
-// A Value is what a job measured, which may be NaN or infinite.
+// A Value is a measured value, which may be NaN or infinite.
 type Value struct {
 	X  float64
-	Is bool // there is one
+	Is bool // the value exists
 }
 
-// Options choose what a table shows.
+// Options select what a table shows.
 type Options struct {
 	Metrics []string // to show; nil for all
-	By      []string // parameters that make the rows; nil for all that vary
-	Over    []string // parameters to average over, the outermost first; nil for a seed, if there is one
-	Best    string   // metric by which to choose among settings of all other parameters
-	Pivot   string   // parameter whose values are columns
-	Within  []string // mark the best among the rows that agree in these; nil: among those that differ in the last parameter only
+	By      []string // parameters that identify the rows; nil for all that vary
+	Over    []string // parameters to average over, the outermost first; nil for the seed, if there is one
+	Best    string   // metric by which to choose settings of all other parameters
+	Pivot   string   // parameter whose values become columns
+	Within  []string // mark the best among rows that agree in these; nil for all but the last parameter
 	Versus  string   // PARAM=VALUE: baseline for paired differences
-	Where   []string // PARAM=VALUE,… or PARAM!=VALUE,…: only jobs that have, or lack, one of the values
+	Where   []string // PARAM=VALUE,… or PARAM!=VALUE,…: only jobs with, or without, these values
 	Err     Err
-	Sort    string // metric or parameter to sort the rows by; "-" before it reverses
-	Raw     bool   // a row for each job; of the others, only Metrics, Where and Sort count
+	Sort    string // metric or parameter to sort the rows by; a leading "-" reverses the order
+	Raw     bool   // a row for each job; uses only Metrics, Where and Sort
 }
 
-// A filter keeps jobs by a parameter.
+// A filter selects jobs by a parameter.
 type filter struct {
 	name   string
 	values []string
 	not    bool
 }
 
-// An Err is what stands behind ±.
+// An Err selects the number after ±.
 type Err string
 
-// What can stand behind ±.
+// Values of Err.
 const (
 	SD   Err = "sd"
 	SEM  Err = "sem"
 	CI95 Err = "ci95"
 )
 
-// Words says what ± is.
+// Words describes the number after ±.
 func (e Err) Words() string {
 	switch e {
 	case SEM:
@@ -97,11 +97,11 @@ func (e Err) Words() string {
 	return "sample standard deviation (n−1)"
 }
 
-// Seeds are the parameters that are averaged over unless others are named: the first of
-// them that jobs have.
+// Seeds are the names of parameters to average over by default. The first one that the jobs have is
+// used.
 var Seeds = []string{"seed", "random_seed", "rep", "repeat", "trial", "run"}
 
-// A Refusal is an option that does not fit the data.
+// A Refusal means that an option does not fit the data.
 type Refusal struct{ Text, Hint string }
 
 func (r *Refusal) Error() string { return r.Text }
@@ -110,8 +110,8 @@ func refuse(hint, format string, args ...any) *Refusal {
 	return &Refusal{fmt.Sprintf(format, args...), hint}
 }
 
-// parseFilters reads dataset=svhn,cifar10,algorithm!=ours: a value without a name belongs to
-// the name before it.
+// parseFilters parses filters such as dataset=svhn,cifar10,algorithm!=ours. A value without a name
+// belongs to the preceding name.
 func parseFilters(texts []string) ([]filter, error) {
 	var list []filter
 	for _, text := range texts {

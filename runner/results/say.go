@@ -10,14 +10,14 @@ import (
 	"gpurun/jobspec"
 )
 
-// say writes the caption, the notes and the warnings.
+// say adds the caption, the notes and the warnings.
 func (b *build) say(t *Table) {
 	t.Caption = b.caption(t)
 	b.note(t)
 	b.warn(t)
 }
 
-// caption says what the numbers are.
+// caption describes the numbers.
 func (b *build) caption(t *Table) string {
 	text := "one job each"
 	switch {
@@ -56,7 +56,7 @@ func (b *build) caption(t *Table) string {
 	return text
 }
 
-// note says what a reader of the table must know.
+// note adds the notes that help to read the table.
 func (b *build) note(t *Table) {
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
 	if b.best >= 0 {
@@ -126,7 +126,7 @@ func (b *build) noteChoices(t *Table, note func(string, ...any)) {
 	}
 }
 
-// warn says what may be wrong with the numbers.
+// warn adds warnings about suspicious numbers.
 func (b *build) warn(t *Table) {
 	warn := func(format string, args ...any) { t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...)) }
 	if len(t.Over) > 0 {
@@ -167,13 +167,13 @@ func (b *build) warn(t *Table) {
 	}
 }
 
-// enoughAlike is how many seeds must have given what another has given: two accuracies on the
-// same small test set may be equal by chance.
+// enoughAlike is how many seeds must repeat another's result before a warning. A few equal
+// accuracies on a small test set may be chance.
 const enoughAlike = 2
 
-// alike returns the rows in which all seeds have given exactly the same, how many rows could
-// tell, and how many seeds repeat another. What has a goal matters; if nothing has one,
-// everything does.
+// alike returns the rows in which all seeds have identical results, the number of rows with several
+// seeds, and the number of seeds that repeat another. It looks only at metrics with a goal, if
+// there are any.
 func (b *build) alike(t *Table) (rows []string, of, same int) {
 	judged := func(c *Column) bool { return !c.Versus && c.Goal != jobspec.NoGoal }
 	if !slices.ContainsFunc(t.Columns, func(c Column) bool { return judged(&c) }) {
@@ -181,7 +181,7 @@ func (b *build) alike(t *Table) (rows []string, of, same int) {
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		byID := map[int32][3]int{} // of each value of the pivot: cells that could tell, that are alike, and their seeds
+		byID := map[int32][3]int{} // by value of the pivot: cells with several seeds, those with identical results, and their seeds
 		var ids []int32
 		for k := range t.Columns {
 			c, x := &t.Columns[k], &r.Cells[k]
@@ -217,7 +217,7 @@ func (b *build) alike(t *Table) (rows []string, of, same int) {
 	return rows, of, same
 }
 
-// of says how many of how many jobs.
+// of returns "N of ALL jobs", or "all jobs".
 func of(n, all int) string {
 	if n == all {
 		return "all jobs"
@@ -225,7 +225,7 @@ func of(n, all int) string {
 	return strconv.Itoa(n) + " of " + strconv.Itoa(all) + " jobs"
 }
 
-// sort sorts the rows by a metric, the best or the largest first, or by a parameter.
+// sort sorts the rows by a metric, with the best or largest value first, or by a parameter.
 func (t *Table) sort(by string) error {
 	by, reverse := strings.CutPrefix(by, "-")
 	if by == "" {
@@ -243,10 +243,10 @@ func (t *Table) sort(by string) error {
 	if at < 0 {
 		return refuse("columns: "+list(slices.Concat(t.Params, slices.Compact(names)), 12), "--sort: there is no column %q", by)
 	}
-	up := t.Columns[at].Goal == jobspec.Min // the least is the best
+	up := t.Columns[at].Goal == jobspec.Min // smaller is better
 	slices.SortStableFunc(t.Rows, func(x, y Row) int {
 		a, b := &x.Cells[at], &y.Cells[at]
-		if a.N == 0 || b.N == 0 { // those without a value come last, whatever the order
+		if a.N == 0 || b.N == 0 { // rows without a value come last in either order
 			return b.N - a.N
 		}
 		return turned(cmp.Compare(a.Mean, b.Mean), reverse == up)
@@ -261,7 +261,7 @@ func turned(c int, reverse bool) int {
 	return c
 }
 
-// natural compares values as numbers, if they are numbers.
+// natural compares values as numbers if possible.
 func natural(a, b string) int {
 	x, err1 := strconv.ParseFloat(a, 64)
 	y, err2 := strconv.ParseFloat(b, 64)

@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// A reference is what numpy and scipy say: testdata/reference.py.
+// A reference is the result of numpy and scipy, from testdata/reference.py.
 type reference struct {
 	Jobs []struct {
 		Params    map[string]string
@@ -56,7 +56,7 @@ func loadReference(t *testing.T) (r reference, d Data) {
 	return r, d
 }
 
-// close12 compares with a reference value; nil is NaN.
+// close12 compares a value with a reference; nil stands for NaN.
 func close12(got float64, want *float64) bool {
 	if want == nil || math.IsNaN(got) {
 		return want == nil && math.IsNaN(got)
@@ -72,7 +72,7 @@ func (e *expected) check(t *testing.T, what string, s Summary) {
 	}
 }
 
-func TestSummariesAreThoseOfNumpy(t *testing.T) {
+func TestSummariesMatchNumpy(t *testing.T) {
 	r, _ := loadReference(t)
 	for i, x := range r.Summaries {
 		x.check(t, "set "+strconv.Itoa(i), Summarize(x.Values))
@@ -88,7 +88,7 @@ func TestSummariesAreThoseOfNumpy(t *testing.T) {
 	}
 }
 
-func TestTablesAreThoseOfNumpy(t *testing.T) {
+func TestTablesMatchNumpy(t *testing.T) {
 	r, d := loadReference(t)
 	for _, row := range []struct {
 		name string
@@ -120,7 +120,7 @@ func TestTablesAreThoseOfNumpy(t *testing.T) {
 	}
 }
 
-// find returns a cell by the parameters of a reference value.
+// find returns the cell for the parameters of a reference value.
 func (t *Table) find(e expected, versus bool) *Cell {
 	for i := range t.Rows {
 		is := map[string]string{}

@@ -8,15 +8,15 @@ import (
 	"gpurun/jobspec"
 )
 
-// A Table is what a person reads.
+// A Table is a table for users.
 type Table struct {
-	Raw      bool     // a row for each job, and every number as it was measured
-	Params   []string // that name the rows, in order
+	Raw      bool     // a row for each job, with unrounded numbers
+	Params   []string // that identify the rows, in order
 	Columns  []Column
 	Rows     []Row
-	Over     []string // parameters that are averaged over, the outermost first
+	Over     []string // parameters averaged over, the outermost first
 	Pivot    string   // parameter whose values are columns, or ""
-	Versus   string   // "algorithm=fedavg": what differences are from, or ""
+	Versus   string   // baseline of the differences, such as "algorithm=fedavg", or ""
 	Err      Err
 	Headline string // the best setting so far, or ""
 	Files    []string
@@ -25,12 +25,12 @@ type Table struct {
 	Warnings []string
 }
 
-// A Column is one metric, or the paired difference of one metric from a baseline.
+// A Column is one metric, or the paired difference of a metric from the baseline.
 type Column struct {
 	Metric
 	Value  string // of the pivot
 	Versus bool
-	Digits int // behind the point
+	Digits int // after the decimal point
 
 	metric int
 	id     int32 // of the pivot's value; -1 without a pivot
@@ -45,23 +45,23 @@ type Row struct {
 	ids []int32
 }
 
-// build collects what a table is made of.
+// build is the state of building a table.
 type build struct {
 	*grid
 	o       Options
 	where   []filter
 	metrics []int
 	over    []int
-	rows    []int // factors that name the rows
-	others  []int // factors among which the best is chosen
+	rows    []int // factors that identify the rows
+	others  []int // factors that form the settings to choose from
 	pivot   int   // -1 for none
 	versus  int
 	base    int32              // the baseline's value
-	best    int                // metric; -1 for none
-	settled map[string]*chosen // with best: the choice by row and column
+	best    int                // metric to choose by; -1 for none
+	settled map[string]*chosen // chosen setting by row and column, with best
 }
 
-// Build makes the table of what jobs have measured.
+// Build makes a table of the metrics of jobs.
 func Build(d Data, o Options) (*Table, error) {
 	if !slices.Contains([]Err{"", SD, SEM, CI95}, o.Err) {
 		return nil, refuse("sd, sem or ci95", "err: %q is unknown", o.Err)
@@ -94,7 +94,7 @@ func Build(d Data, o Options) (*Table, error) {
 	return b.table(buckets)
 }
 
-// choose finds out what the options mean for these jobs.
+// choose resolves the options for these jobs.
 func (b *build) choose() (err error) {
 	if b.o.Best != "" {
 		all, _ := b.grid.metrics(nil)
@@ -124,7 +124,7 @@ func (b *build) choose() (err error) {
 	return b.chooseRows()
 }
 
-// overs returns what to average over.
+// overs returns the factors to average over.
 func (b *build) overs() ([]int, error) {
 	if b.o.Over != nil {
 		return b.findAll(b.o.Over, "--over")
@@ -165,10 +165,10 @@ func (b *build) baseline() error {
 	return nil
 }
 
-// chooseRows decides which parameters name the rows.
+// chooseRows selects the factors that identify the rows.
 func (b *build) chooseRows() error {
 	taken := func(i int) bool { return i == b.pivot || slices.Contains(b.over, i) }
-	var rest []int // that vary, but are not named
+	var rest []int // factors that vary but are not named
 	for i := range b.params {
 		if !taken(i) && b.varies(i) {
 			rest = append(rest, i)
@@ -250,8 +250,8 @@ func (b *build) buckets() []*bucket {
 	return list
 }
 
-// collides reports whether a bucket has two jobs, of different jobs of a file, that measure
-// the same with the same parameters.
+// collides reports whether a bucket has jobs from different entries with the same metric and the
+// same parameters.
 func (b *build) collides(buckets []*bucket) bool {
 	first := b.jobs[0].Entry
 	if !slices.ContainsFunc(b.jobs, func(j *Job) bool { return j.Entry != first }) {
@@ -281,7 +281,7 @@ func (b *build) collides(buckets []*bucket) bool {
 	return false
 }
 
-// table makes the rows and columns.
+// table builds the rows and columns.
 func (b *build) table(buckets []*bucket) (*Table, error) {
 	t := &Table{Params: b.names(b.rows), Over: b.names(b.over), Err: b.o.Err}
 	if t.Err == "" {
@@ -324,7 +324,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 	return t, t.sort(b.o.Sort)
 }
 
-// columns makes the columns: each metric, for each value of the pivot.
+// columns builds the columns: each metric for each value of the pivot.
 func (b *build) columns(t *Table) {
 	ids := []int32{-1}
 	if b.pivot >= 0 {

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected tables")
 
-// data reads jobs, one a line: parameters, metrics and a state, each part behind a bar. A
-// line that begins with a metric's name and a colon says what is better of it.
+// data parses one job per line: parameters, metrics and state, separated by bars. A line of a
+// metric's name and a colon sets the metric's goal.
 func data(t *testing.T, text string) (d Data) {
 	t.Helper()
 	index := map[string]int{}
@@ -119,7 +119,7 @@ a&b_c%: max
 p#1=x_1&2 \q{}=~^$<>¦"% | a&b_c%=1
 p#1=–Δ±≠ \q{}=\input{x} | a&b_c%=2`
 
-// tables are what testdata/tables.txt shows.
+// tables are the cases in testdata/tables.txt.
 var tables = []struct {
 	name, data string
 	o          Options
@@ -160,7 +160,7 @@ var tables = []struct {
 	{"hostile names", hostile, Options{}},
 }
 
-func TestTables(t *testing.T) {
+func TestTablesMatchGoldenFile(t *testing.T) {
 	var got strings.Builder
 	for _, row := range tables {
 		fmt.Fprintf(&got, "== %s\n", row.name)
@@ -182,7 +182,7 @@ func TestTables(t *testing.T) {
 	golden(t, "tables.txt", got.String())
 }
 
-// golden compares with a file of testdata.
+// golden compares text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -197,7 +197,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestFormats(t *testing.T) {
+func TestFormatsMatchGoldenFiles(t *testing.T) {
 	d := data(t, federated)
 	table, err := Build(d, Options{Pivot: "algorithm", Metrics: []string{"acc"}, Versus: "algorithm=fedavg"})
 	if err != nil {
@@ -250,7 +250,7 @@ func indented(t *testing.T, doc any) string {
 	return b.String()
 }
 
-func TestRefusals(t *testing.T) {
+func TestUnfitOptionsAreRefused(t *testing.T) {
 	for _, row := range []struct {
 		data, want, hint string
 		o                Options
@@ -295,7 +295,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What LaTeX gets compiles, whatever the names.
+// LaTeX output compiles even with hostile names.
 func TestLaTeXCompiles(t *testing.T) {
 	tex, err := exec.LookPath("pdflatex")
 	if err != nil {
@@ -329,7 +329,7 @@ func TestLaTeXCompiles(t *testing.T) {
 	}
 }
 
-func TestCurves(t *testing.T) {
+func TestReadCurvesSkipsInvalidLines(t *testing.T) {
 	curves, err := ReadCurves(strings.NewReader("{\"step\":1,\"loss\":0.5,\"note\":\"x\"}\nbroken\n{\"step\":2,\"loss\":\"NaN\",\"acc\":0.25}\n{\"loss\":1}\n{\"step\":\"3\",\"loss\":1}\n"))
 	want := `[{"metric":"acc","steps":[2],"values":[0.25]},{"metric":"loss","steps":[1,2],"values":[0.5,null]}]`
 	if got, _ := json.Marshal(curves); err != nil || string(got) != want {
@@ -337,8 +337,8 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// The sample in docs/reference/results.md is what a program gets.
-func TestSample(t *testing.T) {
+// The sample in docs/reference/results.md matches the actual output.
+func TestDocumentedSampleIsActualOutput(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/results.md")
 	if err != nil {
 		t.Fatal(err)
@@ -357,7 +357,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// The best settings of two algorithms for two data sets.
+// sets has two algorithms on two data sets, each with its own best setting.
 const sets = `m: max
 data=x algo=p lr=1|m=1
 data=x algo=p lr=2|m=2

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// number formats a value with so many digits behind the point; below 0, as 1.2e-09.
+// number formats a value with that many digits after the decimal point; with digits < 0, as
+// 1.2e-09.
 func number(x float64, digits int) string {
 	if digits < 0 {
 		return strconv.FormatFloat(x, 'e', -digits, 64)
 	}
 	s := strconv.FormatFloat(x, 'f', digits, 64)
 	if strings.Trim(s, "-0.") == "" {
-		s = strings.TrimPrefix(s, "-") // not -0.00
+		s = strings.TrimPrefix(s, "-") // no -0.00
 	}
 	return s
 }
 
-// shown returns a value as it is shown: a percentage, if it is one.
+// shown returns a value as a percentage if the metric is one.
 func (c *Column) shown(x float64) float64 {
 	if c.Percent {
 		return x * 100
@@ -36,12 +37,12 @@ func (c *Column) number(x float64) string {
 	return s
 }
 
-// err formats what stands behind ±.
+// err formats the number after ±.
 func (c *Column) err(x float64) string {
 	return number(c.shown(x), max(c.Digits, -1))
 }
 
-// Title is the head of a column.
+// Title returns the column's header.
 func (c *Column) Title(alone bool) string {
 	unit := ""
 	if c.Percent {
@@ -59,19 +60,19 @@ func (c *Column) Title(alone bool) string {
 	return name
 }
 
-// alone reports whether all columns are of one metric, so that the values of the pivot
-// suffice as their heads.
+// alone reports whether all columns belong to one metric, so that the values of the pivot suffice
+// as headers.
 func (t *Table) alone() bool {
 	return !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name != t.Columns[0].Name })
 }
 
-// chosen reports whether rows tell what their setting was chosen among.
+// chosen reports whether some row has a choice to describe.
 func (t *Table) chosen() bool {
 	return slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Choice != nil })
 }
 
-// digits decides how many digits behind the point each column shows: two of the median
-// deviation, or four of the values if none deviate.
+// digits sets the number of digits of each column: two digits of the median deviation, or four of
+// the values if none deviate.
 func (t *Table) digits() {
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -100,10 +101,10 @@ func (t *Table) digits() {
 	}
 }
 
-// noise is how much of a value a deviation is that comes from rounding alone.
+// noise is the relative size of deviations that are only rounding errors.
 const noise = 1e-9
 
-// Beyond these powers of ten, values are written with an exponent.
+// Outside these powers of ten, values have an exponent.
 const (
 	leastPlain = -6
 	mostPlain  = 12
@@ -129,8 +130,8 @@ func digitsFor(mean, err float64, whole bool) int {
 	return min(max(3-big, 0), 12)
 }
 
-// magnitude is the power of ten of a positive number once it is rounded to so many digits:
-// 0.9996 has that of 1.
+// magnitude returns the power of ten of a positive number rounded to that many digits: 0.9996
+// becomes 1.
 func magnitude(x float64, digits int) int {
 	_, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', digits-1, 64), "e")
 	n, _ := strconv.Atoi(power)
@@ -148,14 +149,14 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// A spelling is how a format writes what cells consist of.
+// A spelling defines how a format writes the parts of a cell.
 type spelling struct {
-	value func(mean, err string, best bool) string // err is "" for one value
+	value func(mean, err string, best bool) string // err is "" for a single value
 	word  func(string) string
-	nSaid bool // the caption says how many values are behind complete cells
+	nSaid bool // the caption gives n for complete cells
 }
 
-// cell writes one cell: "0.912 ± 0.004 (2/3: s42 nan)".
+// cell formats one cell: "0.912 ± 0.004 (2/3: s42 nan)".
 func (s spelling) cell(x *Cell, c *Column) string {
 	if x.Of == 0 || x.Note != "" {
 		return s.word(x.Note)
@@ -186,7 +187,7 @@ func (s spelling) cell(x *Cell, c *Column) string {
 	return text
 }
 
-// cells returns the table as text, the head first.
+// cells returns the table as text, starting with the header.
 func (t *Table) cells(s spelling) [][]string {
 	rows := make([][]string, 0, len(t.Rows)+1)
 	var head []string
@@ -197,7 +198,7 @@ func (t *Table) cells(s spelling) [][]string {
 	for i := range t.Columns {
 		title := t.Columns[i].Title(alone)
 		if t.Raw {
-			title = t.Columns[i].Name // its numbers are no percentages
+			title = t.Columns[i].Name // raw numbers are not percentages
 		}
 		head = append(head, s.word(title))
 	}

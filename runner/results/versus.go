@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// compare fills the columns that tell the difference from the baseline.
+// compare fills the columns of differences from the baseline.
 func (b *build) compare(t *Table) {
 	t.Versus = b.factors[b.versus].name + "=" + b.factors[b.versus].values[b.base]
-	at := slices.Index(b.rows, b.versus) // in a row's values; -1 if it is the pivot
+	at := slices.Index(b.rows, b.versus) // position in a row's values; -1 if it is the pivot
 	index := map[string]int{}
 	for i := range t.Rows {
 		index[idKey(t.Rows[i].ids)] = i
@@ -46,10 +46,10 @@ func (b *build) compare(t *Table) {
 
 const unmatched = "unmatched"
 
-// difference pairs the units of two cells. Those of only one of them have no pair.
+// difference subtracts the paired units of two cells. Units in only one of them have no pair.
 func difference(own, base *Cell) Cell {
 	d := Cell{}
-	left := slices.Clone(base.Values) // that have no pair yet
+	left := slices.Clone(base.Values) // base values without a pair so far
 	for _, v := range own.Values {
 		d.Of++
 		i := slices.IndexFunc(left, func(w Sample) bool { return w.Unit == v.Unit && w.set == v.set })
@@ -71,7 +71,7 @@ func difference(own, base *Cell) Cell {
 	return d
 }
 
-// unmatched names the rows that have no pair.
+// unmatched returns the names of rows without a pair.
 func (t *Table) unmatched() (names []string) {
 	for i := range t.Rows {
 		r := &t.Rows[i]

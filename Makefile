@@ -105,7 +105,7 @@ readme: build
 # node. --ignore-scripts: no package runs anything of its own here.
 UI := runner/ui
 web: $(UI)/node_modules/.package-lock.json
-	@$(GO) test -count=1 -run '^TestTypeScript$$' ./runner/web -update >/dev/null
+	@$(GO) test -count=1 -run '^TestTypeScriptIsCurrent$$' ./runner/web -update >/dev/null
 	@cd $(UI) && node build.mjs
 
 $(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json

@@ -17,26 +17,26 @@ import (
 	"gpurun/state/schema"
 )
 
-// base is where the API is.
+// base is the path prefix of the API.
 const base = "/api/v1"
 
-// An operation is a method and a path of the API. The routes and the OpenAPI document are
-// made from the same list.
+// An operation is a method and path of the API. Both the routes and the OpenAPI document are
+// generated from the list of operations.
 type operation struct {
-	method, path string // {batch}, {job} and {uni_id} are looked up, never used as paths
+	method, path string // {batch}, {job} and {uni_id} are looked up, never used as file paths
 	says         string
 	right        Right
 	query        []param
-	body, answer any    // values of their types; nil for none
-	media        string // of an answer that is not JSON
+	body, answer any    // values of the body's and answer's types; nil for none
+	media        string // media type of an answer that is not JSON
 	json         func(*call) (any, error)
 	raw          func(*call, http.ResponseWriter) error
 }
 
-// A param is a parameter in the query.
+// A param is a query parameter.
 type param struct {
 	name, says string
-	kind       any // a value of its type: "", 0 or false
+	kind       any // a zero value of its type: "", 0 or false
 	usual      string
 	max        int
 }
@@ -68,7 +68,7 @@ var resultParams = []param{
 	{name: "sort", says: "a metric or parameter; - before it reverses", kind: ""},
 }
 
-// operations is the API.
+// operations returns all operations of the API.
 func operations() []operation {
 	const batch = "/batches/{batch}"
 	ops := []operation{
@@ -100,7 +100,7 @@ func operations() []operation {
 	return append(ops, verbs()...)
 }
 
-// routes returns what answers requests that guard lets through.
+// routes returns the handler for requests that guard accepts.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, op := range operations() {
@@ -123,7 +123,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// allowed returns why a token does not allow something on this server, or nil.
+// allowed returns nil if the right has permits what needs requires on this server, or else a
+// Failure.
 func (s *Server) allowed(has, needs Right) error {
 	switch {
 	case has >= needs:
@@ -138,7 +139,7 @@ func (s *Server) allowed(has, needs Right) error {
 	return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this token is for reading", Hint: "use the one for control"}
 }
 
-// answer answers the call, unless it returns why not.
+// answer writes the answer, or returns why the request failed.
 func (c *call) answer(w http.ResponseWriter) error {
 	if err := c.server.allowed(c.right, c.op.right); err != nil {
 		return err
@@ -172,13 +173,13 @@ func (c *call) answer(w http.ResponseWriter) error {
 	return nil
 }
 
-// ready is an answer that has been encoded.
+// ready is an encoded answer.
 type ready struct {
 	json []byte
-	etag string // "" for none
+	etag string // "" for no ETag
 }
 
-// check returns what is wrong with the query.
+// check validates the query.
 func (c *call) check() error {
 	for name, values := range c.URL.Query() {
 		i := slices.IndexFunc(c.op.query, func(p param) bool { return p.name == name })
@@ -212,7 +213,7 @@ func (c *call) known() string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// text returns a parameter of the query; number returns one that check has found to be one.
+// text returns a query parameter. number returns one that check has found to be a number.
 func (c *call) text(name string) string {
 	if v := c.URL.Query().Get(name); v != "" {
 		return v
@@ -230,7 +231,7 @@ func (c *call) number(name string) int {
 	return n
 }
 
-// list returns a parameter that is a list.
+// list returns a query parameter as a list.
 func (c *call) list(name string) []string {
 	if c.text(name) == "" {
 		return nil
@@ -238,7 +239,7 @@ func (c *call) list(name string) []string {
 	return strings.Split(c.text(name), ",")
 }
 
-// input reads the body of a request.
+// input decodes the body of a request.
 func (c *call) input(to any) error {
 	if kind, _, _ := mime.ParseMediaType(c.Header.Get("Content-Type")); kind != "application/json" {
 		return &Failure{Status: http.StatusUnsupportedMediaType, Code: "usage", Text: "the body must be JSON", Hint: "send Content-Type: application/json"}
@@ -260,7 +261,7 @@ func (c *call) input(to any) error {
 	return nil
 }
 
-// edition returns the present edition of the batch in the path.
+// edition returns the current edition of the batch in the path.
 func (c *call) edition() (*feed, *edition, error) {
 	f, err := c.server.feed(c.PathValue("batch"))
 	if err != nil {

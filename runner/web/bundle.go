@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// The page, made by make web.
+// The page, built by make web.
 //
 //go:embed bundle
 var files embed.FS
 
-// bundle serves the page. It has nothing of the user's in it, and needs no token.
+// bundle serves the page. It contains no user data and needs no token.
 func bundle() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path[1:]
 		if host, port, _ := net.SplitHostPort(r.Host); name == "" && strings.EqualFold(host, "localhost") && r.TLS == nil {
-			if at, ok := reached(r).(*net.TCPAddr); ok { // another user may listen on this port of ::1, which is localhost as well
+			if at, ok := reached(r).(*net.TCPAddr); ok { // "localhost" may be ::1, where another user may listen on the same port
 				http.Redirect(w, r, "http://"+net.JoinHostPort(at.IP.String(), port)+"/", http.StatusTemporaryRedirect)
 				return
 			}
@@ -45,11 +45,11 @@ func bundle() http.Handler {
 			w.Header().Set("Content-Encoding", "gzip")
 			b = packed()[name]
 		}
-		_, _ = w.Write(b) // who asked may be gone
+		_, _ = w.Write(b) // the client may have disconnected
 	})
 }
 
-// packed returns the page's files compressed.
+// packed returns the page's files, compressed.
 var packed = sync.OnceValue(func() map[string][]byte {
 	all := map[string][]byte{}
 	entries, _ := files.ReadDir("bundle")
@@ -64,7 +64,7 @@ var packed = sync.OnceValue(func() map[string][]byte {
 	return all
 })
 
-// types are fixed: those of the machine might be others.
+// types are media types by file extension. They are fixed, because the system's table may differ.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }

@@ -7,9 +7,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// What a batch can be asked to do: the verbs of the command line. Jobs are names or globs.
+// Requests that change a batch, one for each verb of the command line. Jobs are names or globs.
 type (
-	// Stop ends jobs, or the whole run if there are none; or gives a GPU back; or drains.
+	// Stop stops jobs, or the whole run if there are none, or gives back a GPU, or drains the run.
 	Stop struct {
 		Jobs  []string `json:"jobs"`
 		GPU   *int     `json:"gpu"`
@@ -18,11 +18,11 @@ type (
 	onJobs struct {
 		Jobs []string `json:"jobs"`
 	}
-	// Retry has failed jobs start again.
+	// Retry restarts failed jobs.
 	Retry onJobs
-	// Pause lets none of some jobs start, or nothing.
+	// Pause keeps some jobs, or all jobs if there are none, from starting.
 	Pause onJobs
-	// Resume undoes Pause, and without jobs a drain.
+	// Resume undoes Pause and, without jobs, a drain.
 	Resume onJobs
 	// Forget makes jobs run again.
 	Forget onJobs
@@ -36,14 +36,14 @@ type (
 		Set  map[string]string `json:"set"`
 		Jobs []string          `json:"jobs"`
 	}
-	// Reload has the run read its files again.
+	// Reload makes the run read its files again.
 	Reload struct{}
-	// Add appends a job to the file.
+	// Add appends a job to the job file.
 	Add struct {
 		Command []string `json:"command"`
 	}
-	// Start starts job files. Options are those of the command line that StartOptions lists.
-	// Without Yes, what would repeat much work is refused.
+	// Start starts job files. Options are command-line options from StartOptions. Without Yes, it
+	// refuses to rerun expensive successes.
 	Start struct {
 		Files   []string            `json:"files"`
 		Options map[string][]string `json:"options"`
@@ -51,14 +51,14 @@ type (
 	}
 )
 
-// StartOptions are the options of gpurun run that may be given by others than its own
-// user's shell: none that names a library, a program, a folder or a file.
+// StartOptions are the options of gpurun run that clients may set. None of them names a library, a
+// program, a folder or a file.
 var StartOptions = []string{
 	"only", "skip", "tag", "force", "param", "max-concurrent", "min-memory", "max-util", "max-wait", "gpu-ids", "reserve", "min-gpus", "max-gpus",
 	"hours", "background", "share", "slots", "others", "pick", "order", "shuffle-seed", "patience", "fail-fast", "breaker", "learn",
 }
 
-// verbs are the operations that change something.
+// verbs returns the operations that change something.
 func verbs() []operation {
 	verb := func(name, says string, right Right, body any) operation {
 		return operation{method: http.MethodPost, path: "/batches/{batch}/" + name, says: says, right: right, body: body, answer: schema.Answer{}, json: (*call).do}
@@ -77,7 +77,7 @@ func verbs() []operation {
 	}
 }
 
-// do carries out a request that changes something.
+// do performs a request that changes something.
 func (c *call) do() (any, error) {
 	body := reflect.New(reflect.TypeOf(c.op.body))
 	if err := c.input(body.Interface()); err != nil {

@@ -12,8 +12,8 @@ import (
 
 const eventStream = "text/event-stream"
 
-// A stream sends events to one client. Nothing is kept for it: a client that is slow, or
-// was away, gets what is true when it reads again.
+// A stream sends events to one client. It queues nothing: a client that is slow or was disconnected
+// gets the current state when it reads again.
 type stream struct {
 	c    *call
 	w    http.ResponseWriter
@@ -22,14 +22,14 @@ type stream struct {
 
 func (c *call) stream(w http.ResponseWriter) *stream {
 	s := &stream{c, w, http.NewResponseController(w)}
-	_ = s.ctrl.SetReadDeadline(time.Time{}) // a recorder in tests has none
+	_ = s.ctrl.SetReadDeadline(time.Time{}) // a ResponseRecorder has no deadline
 	w.Header().Set("Content-Type", eventStream)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	return s
 }
 
-// eventOf encodes an event. Its data is JSON, on one line.
+// eventOf encodes an event whose data is JSON on a single line.
 func eventOf(name, id string, data []byte) []byte {
 	var b bytes.Buffer
 	b.Grow(len(data) + 64)
@@ -43,10 +43,10 @@ func eventOf(name, id string, data []byte) []byte {
 	return b.Bytes()
 }
 
-// alive is no event: it shows that the server lives.
+// alive is a comment that shows that the server is alive.
 var alive = []byte(": alive\n\n")
 
-// send sends events, and reports whether the client took them.
+// send sends events and reports whether the client accepted them.
 func (s *stream) send(events ...[]byte) bool {
 	for _, b := range events {
 		_ = s.ctrl.SetWriteDeadline(time.Now().Add(s.c.server.Limits.Write))
@@ -57,8 +57,8 @@ func (s *stream) send(events ...[]byte) bool {
 	return s.ctrl.Flush() == nil
 }
 
-// wait waits for news, and shows signs of life meanwhile. It returns false if the client
-// has gone, or the server ends.
+// wait waits for a change and sends signs of life meanwhile. It returns false if the client
+// disconnects or the server closes.
 func (s *stream) wait(news ...<-chan struct{}) bool {
 	news = append(news, nil, nil)
 	for {
@@ -83,10 +83,10 @@ func (s *stream) wait(news ...<-chan struct{}) bool {
 	}
 }
 
-// maxRows is how many rows an event has at most.
+// maxRows is the most rows in one event.
 const maxRows = 1000
 
-// batchEvents sends a batch as it changes.
+// batchEvents sends a batch and its changes.
 func (c *call) batchEvents(w http.ResponseWriter) error {
 	f, e, err := c.edition()
 	if err != nil {
@@ -125,8 +125,8 @@ func (e *edition) jobs() schema.Jobs {
 
 func (e *edition) reset() []byte { return eventOf("reset", e.token(), []byte("{}")) }
 
-// since returns the events for a client that knows a version: the summary, and the jobs that
-// have changed. Most know the version before, so theirs are encoded once.
+// since returns the events for a client with a given version: the summary and the jobs that
+// changed. Events for the previous version, which most clients have, are encoded only once.
 func (e *edition) since(version uint64) [][]byte {
 	if version != e.before {
 		return e.changes(version)
@@ -135,8 +135,8 @@ func (e *edition) since(version uint64) [][]byte {
 	return e.news
 }
 
-// changes encodes them. Only the last event has an ID: who misses it begins again where it
-// began.
+// changes encodes the events since a version. Only the last event has an ID, so a client that
+// misses part of them gets all of them again.
 func (e *edition) changes(since uint64) [][]byte {
 	events, list := [][]byte{eventOf("summary", "", e.summary)}, [][]byte(nil)
 	for i := range e.rows {
@@ -155,7 +155,7 @@ func (e *edition) changes(since uint64) [][]byte {
 	return events
 }
 
-// hostEvents sends the host and the list of batches as they change.
+// hostEvents sends the host, the list of batches, and their changes.
 func (c *call) hostEvents(w http.ResponseWriter) error {
 	s, host, list := c.stream(w), c.server.host.watch, c.server.list
 	var was *schema.GPUs

@@ -18,7 +18,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A listener is a client that listens to events.
+// A listener is a client that receives events.
 type listener struct {
 	t      testing.TB
 	lines  *bufio.Scanner
@@ -26,7 +26,7 @@ type listener struct {
 	lastID string
 }
 
-// event is one of them.
+// event is an event as the client receives it.
 type event struct {
 	kind, id string
 	schema.Jobs
@@ -82,7 +82,7 @@ func (l *listener) next() (e event) {
 	return e
 }
 
-// until returns the names of the jobs that changed until an event of them has an ID.
+// until returns the names of changed jobs up to the first event with an ID.
 func (l *listener) until() (names []string) {
 	l.t.Helper()
 	for {
@@ -106,18 +106,18 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// A client sees every job that changes, also those that changed while it was away, and
-// after a restart of the server.
-func TestEventsGoOn(t *testing.T) {
+// A client gets every changed job, including those that changed while it was disconnected or the
+// server restarted.
+func TestEventsResumeAfterDisconnect(t *testing.T) {
 	f := newFake(t, 3)
 	s := serve(t, f, Read)
 	l := s.listen("")
-	expect(t, l.until()) // only where we are
+	expect(t, l.until()) // only the current position
 	f.set(fakeJob(1, state.Running))
 	expect(t, l.until(), "train-s1 running")
 	l.close()
 
-	f.set(fakeJob(1, state.Succeeded)) // while nobody listens
+	f.set(fakeJob(1, state.Succeeded)) // while no client listens
 	f.set(fakeJob(2, state.Running))
 	l = s.listen(l.lastID)
 	expect(t, l.until(), "train-s1 succeeded", "train-s2 running")
@@ -128,13 +128,12 @@ func TestEventsGoOn(t *testing.T) {
 	}
 	f.set(fakeJob(2, state.Failed))
 	l = serve(t, f, Read).listen(l.lastID)
-	if got := l.until(); len(got) != 3 || got[2] != "train-s2 failed" { // it cannot know what the client has
+	if got := l.until(); len(got) != 3 || got[2] != "train-s2 failed" { // the server cannot tell what the client has
 		t.Errorf("after a restart: %v", got)
 	}
 }
 
-// If the list of jobs is another, the client is told so.
-func TestEventsReset(t *testing.T) {
+func TestNewJobListResetsEvents(t *testing.T) {
 	f := newFake(t, 3)
 	s := serve(t, f, Read)
 	l := s.listen("")
@@ -148,7 +147,7 @@ func TestEventsReset(t *testing.T) {
 	for _, bad := range []string{"0123-4", "x", "-", "-1", strings.Repeat("9", 100), l.lastID + "x"} {
 		expect(t, s.listen(bad).until(), "reset")
 	}
-	expect(t, s.listen(l.lastID[:strings.IndexByte(l.lastID, '-')]+"-99999999999999999").until(), "train-s0 pending", "train-s1 pending", "train-s7 pending") // of a clock that was ahead
+	expect(t, s.listen(l.lastID[:strings.IndexByte(l.lastID, '-')]+"-99999999999999999").until(), "train-s0 pending", "train-s1 pending", "train-s7 pending") // from a clock that was ahead
 	res, page := s.get("/api/v1/batches/" + batchA + "/jobs?offset=1&limit=1")
 	if !strings.Contains(page, `"total":3,"offset":1`) || !strings.Contains(page, "train-s1") || strings.Contains(page, "train-s0") {
 		t.Errorf("a page: %s", page)
@@ -160,8 +159,9 @@ func TestEventsReset(t *testing.T) {
 	}
 }
 
-// Many rows come in parts, of which only the last has an ID: who misses it gets all again.
-func TestEventsInParts(t *testing.T) {
+// Many rows come in several events, and only the last one has an ID, so a client that misses one
+// gets all of them again.
+func TestOnlyLastEventHasID(t *testing.T) {
 	f := newFake(t, 2500)
 	s := serve(t, f, Read)
 	first := s.listen("")
@@ -182,8 +182,7 @@ func TestEventsInParts(t *testing.T) {
 	}
 }
 
-// A client that takes nothing is dropped, and holds up neither the others nor the server.
-func TestSlowEventClient(t *testing.T) {
+func TestSlowClientIsDroppedAndBlocksNobody(t *testing.T) {
 	f := newFake(t, 5000)
 	s := serve(t, f, Read)
 	address := strings.TrimPrefix(s.url, "http://")
@@ -197,7 +196,7 @@ func TestSlowEventClient(t *testing.T) {
 	l := s.listen("")
 	l.until()
 	dropped := make(chan struct{})
-	go func() { // the connection is reset once the server has given up
+	go func() { // the connection is reset when the server gives up
 		defer close(dropped)
 		for {
 			if _, err := c.Write([]byte("x")); err != nil {
@@ -229,8 +228,8 @@ func TestSlowEventClient(t *testing.T) {
 	}
 }
 
-// 1,000 clients all hear of a change, by one reader, and nothing of them is left.
-func TestManyEventClients(t *testing.T) {
+// One reader serves 1,000 clients, and no goroutine or connection remains afterwards.
+func TestManyClientsShareOneReader(t *testing.T) {
 	before := runtime.NumGoroutine()
 	f := newFake(t, 100)
 	s := serve(t, f, Read)
@@ -271,8 +270,7 @@ func TestManyEventClients(t *testing.T) {
 	t.Logf("looked %d times", looked)
 }
 
-// Nobody looks, so nothing is read.
-func TestReadsOnlyWhileSomebodyLooks(t *testing.T) {
+func TestServerReadsOnlyForClients(t *testing.T) {
 	f := newFake(t, 1)
 	limits := quick
 	limits.Idle = 50 * time.Millisecond
@@ -307,8 +305,7 @@ func TestReadsOnlyWhileSomebodyLooks(t *testing.T) {
 	}
 }
 
-// However long the names, a summary stays small.
-func TestSummaryIsSmall(t *testing.T) {
+func TestLongNamesFitSummary(t *testing.T) {
 	v := newFake(t, 10000).view
 	long := strings.Repeat("ä", 3000)
 	for i := range 100 {

@@ -10,12 +10,12 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Failure is why a request is not answered.
+// A Failure is an error that a client gets.
 type Failure struct {
-	Status     int // of HTTP
+	Status     int // HTTP status
 	Code       string
 	Text, Hint string
-	More       []schema.Problem // mistakes in job files
+	More       []schema.Problem // errors in job files
 }
 
 func (f *Failure) Error() string { return f.Text }
@@ -35,13 +35,13 @@ func (s *Server) explained(err error) error {
 	return s.Explain(err)
 }
 
-// fail answers with what went wrong.
+// fail answers with an error.
 func fail(w http.ResponseWriter, err error) {
 	f := &Failure{Status: http.StatusInternalServerError, Code: "internal", Text: err.Error()}
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
 		f = &Failure{Status: http.StatusRequestEntityTooLarge, Code: "usage", Text: "the request is larger than 1 MiB"}
 	} else if !errors.As(err, &f) && errors.Is(err, context.Canceled) {
-		return // nobody is there
+		return // the client has disconnected
 	}
 	doc := schema.Problems{Head: schema.At(time.Now()), Problems: f.More, Warnings: []schema.Problem{}, Files: []schema.File{}}
 	if len(doc.Problems) == 0 {
@@ -59,5 +59,5 @@ func send(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // who asked may be gone
+	_, _ = w.Write(b) // the client may have disconnected
 }

@@ -27,14 +27,14 @@ const (
 	batchA       = "00000000000000aa"
 )
 
-// A fake is a source with one batch, which a test changes.
+// fake is a source with one batch, which tests can change.
 type fake struct {
 	dir string
 
 	mu     sync.Mutex
 	view   *schema.View
 	looked int
-	asked  []string // what reached the batch from paths and bodies
+	asked  []string // what requests passed to the batch
 }
 
 func newFake(t testing.TB, jobs int) *fake {
@@ -57,7 +57,7 @@ func fakeJob(i int, s state.Phase) *schema.Job {
 	}
 }
 
-// set changes some jobs.
+// set changes jobs.
 func (f *fake) set(jobs ...*schema.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *fake) Row() (*schema.BatchRow, error) {
 	return &schema.BatchRow{Batch: f.view.Status.Batch, Counts: f.view.Status.Counts}, nil
 }
 
-// looks returns how often a batch was looked at.
+// looks returns the number of calls of Look.
 func (f *fake) looks() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +137,7 @@ func (f *fake) Results(a results.Options) (*results.Table, error) {
 	return &results.Table{Raw: a.Raw, Params: a.By}, nil
 }
 
-// Log has one log, of the attempt "good".
+// Log returns the log of the attempt "good", the only one.
 func (f *fake) Log(uniID string) (schema.LogPart, error) {
 	f.note("log %s", uniID)
 	path := filepath.Join(f.dir, "log")
@@ -179,7 +179,7 @@ var quick = Limits{
 	Look: time.Millisecond, Host: time.Millisecond, Past: 100 * time.Millisecond, Idle: time.Minute,
 }
 
-// A served is a server on a port of its own.
+// served is a running server and its source.
 type served struct {
 	*Server
 	t      testing.TB
@@ -205,7 +205,7 @@ func serve(t testing.TB, src Source, allow Right) *served {
 	return s
 }
 
-// do sends a request; change may change it.
+// do sends a request, which change may modify.
 func (s *served) do(method, path, token, body string, change func(*http.Request)) (*http.Response, string) {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))

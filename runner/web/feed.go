@@ -16,24 +16,25 @@ import (
 	"gpurun/state/schema"
 )
 
-// A feed is what the server knows of a batch: one reader for all who look at it.
+// A feed reads a batch once for all its clients.
 type feed struct {
 	*watch[*edition]
 	batch Batch
 }
 
-// An edition is a batch at one moment, ready to be sent. Nobody changes it but since.
+// An edition is an encoded snapshot of a batch. It is immutable, except that since caches events in
+// it.
 type edition struct {
 	view    *schema.View
-	epoch   string // changes with the list of jobs
-	version uint64 // of the newest row
+	epoch   string // changes when the list of jobs changes
+	version uint64 // of the latest changed row
 	rows    []row
 	hide    func(string) string
 	summary []byte
 
-	before uint64 // the version of the edition before
+	before uint64 // the version of the previous edition
 	once   sync.Once
-	news   [][]byte // the events for those who know that one
+	news   [][]byte // cached events for clients with the previous version
 }
 
 type row struct {
@@ -43,7 +44,7 @@ type row struct {
 	json    []byte
 }
 
-// feeds are the feeds by batch.
+// feeds holds the feeds by batch.
 type feeds struct {
 	mu  sync.Mutex
 	all map[string]*feed
@@ -74,8 +75,8 @@ func (s *Server) feed(id string) (*feed, error) {
 	return nil, missing("no batch " + id + " of yours on this host")
 }
 
-// next returns the edition of a view that follows another, which may be nil. Versions are
-// times in microseconds, or more: so they go on after a restart of the server, however soon that comes.
+// next returns the edition after old, which may be nil, for a view. Versions are at least the time
+// in microseconds, so they keep increasing when the server restarts.
 func next(old *edition, v *schema.View, now time.Time) *edition {
 	e := &edition{view: v, version: uint64(now.UnixMicro()), rows: make([]row, len(v.Jobs)), hide: redact.Hiding(v.Secrets)}
 	files := map[string]int{}
@@ -92,7 +93,7 @@ func next(old *edition, v *schema.View, now time.Time) *edition {
 			*r = old.rows[i]
 		} else {
 			*r = row{job: j, id: rowID(j, files[j.File]), version: e.version}
-			r.json, _ = json.Marshal(redact.Document(rowOf(j, i, files[j.File], r.id), e.hide)) // has numbers and texts only
+			r.json, _ = json.Marshal(redact.Document(rowOf(j, i, files[j.File], r.id), e.hide)) // cannot fail: it has only numbers and strings
 			changed = changed || old.rows[i].id != r.id || old.rows[i].job.Name != j.Name
 		}
 	}
@@ -105,7 +106,7 @@ func next(old *edition, v *schema.View, now time.Time) *edition {
 	return e
 }
 
-// epochOf returns what a list of jobs is known by.
+// epochOf returns a hash of the list of jobs.
 func epochOf(rows []row) string {
 	list := sha256.New()
 	for i := range rows {
@@ -114,7 +115,7 @@ func epochOf(rows []row) string {
 	return hex.EncodeToString(list.Sum(nil)[:6])
 }
 
-// rowID identifies a job of a batch.
+// rowID returns the ID of a job within its batch.
 func rowID(j *schema.Job, file int) string {
 	if file == 0 {
 		return j.Key
@@ -122,7 +123,7 @@ func rowID(j *schema.Job, file int) string {
 	return fmt.Sprintf("%s.%d", j.Key, file)
 }
 
-// rowOf returns a job as a row.
+// rowOf converts a job to a row.
 func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 	r := &schema.JobRow{
 		ID: id, Index: index, File: file, Line: j.Line, Name: j.Name, Params: j.Params, Tags: j.Tags, Queue: j.Queue, Priority: j.Priority,
@@ -143,23 +144,23 @@ func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 	return r
 }
 
-// token names an edition for those who want what came after it.
+// token identifies an edition, for clients that request later changes.
 func (e *edition) token() string { return fmt.Sprintf("%s-%d", e.epoch, e.version) }
 
-// versionOf returns the version that a token names. ok is false if the list of jobs is another.
+// versionOf returns the version in a token. ok is false if the token is for another list of jobs.
 func (e *edition) versionOf(token string) (version uint64, ok bool) {
 	epoch, number, _ := strings.Cut(token, "-")
 	version, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || epoch != e.epoch {
 		return 0, false
 	}
-	if version > e.version { // of a server whose clock was ahead
+	if version > e.version { // the clock was ahead when the token was made
 		return 0, true
 	}
 	return version, true
 }
 
-// Bounds of what a summary says, so that it stays below maxSummary.
+// Limits of the parts of a summary, which keep it below maxSummary.
 const (
 	maxSummary  = 16 << 10
 	maxNames    = 20
@@ -167,7 +168,7 @@ const (
 	maxText     = 400
 )
 
-// summaryOf returns the batch without its jobs.
+// summaryOf encodes the batch without its jobs.
 func summaryOf(e *edition) []byte {
 	st := redact.Document(e.view.Status, e.hide)
 	s := schema.Summary{
@@ -179,7 +180,7 @@ func summaryOf(e *edition) []byte {
 			s.Running = append(s.Running, e.rows[i].job.Name)
 		}
 	}
-	for names := maxNames; ; names /= 2 { // long names leave room for fewer of them
+	for names := maxNames; ; names /= 2 { // if names are long, include fewer of them
 		s.Running = s.Running[:min(len(s.Running), names)]
 		s.Alike, s.Warnings = s.Alike[:0], s.Warnings[:0]
 		for _, a := range st.Alike[:min(len(st.Alike), names)] {

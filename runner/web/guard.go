@@ -18,16 +18,16 @@ import (
 	"time"
 )
 
-// Tokens are what clients must know. Whoever has the one for control may also read.
+// Tokens authenticate clients. The Control token includes the right to read.
 type Tokens struct{ Read, Control string }
 
-// maxBody bounds what a client sends.
+// maxBody is the largest request body in bytes.
 const maxBody = 1 << 20
 
-// csp lets the page have its own script and style, and nothing else from anywhere.
+// csp allows the page's own scripts and styles, and nothing from other origins.
 const csp = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// headers are those of every answer.
+// headers are sent with every answer.
 var headers = [][2]string{
 	{"Content-Security-Policy", csp},
 	{"X-Content-Type-Options", "nosniff"},
@@ -37,8 +37,8 @@ var headers = [][2]string{
 	{"X-Frame-Options", "DENY"},
 }
 
-// guard refuses requests for another name than the server's, which a page of somebody else
-// sends whose name has been bound to this address, and those from pages of others.
+// guard rejects requests with a foreign Host header, which another site's page can send after DNS
+// rebinding, and requests from pages of other origins.
 func (s *Server) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -53,7 +53,7 @@ func (s *Server) guard(h http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		deadline := time.Now().Add(s.Limits.Request)
 		c := http.NewResponseController(w)
-		_, _ = c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline) // a recorder in tests has none
+		_, _ = c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline) // a ResponseRecorder has no deadline
 		switch {
 		case !s.mine(r.Host, r):
 			fail(w, &Failure{Status: http.StatusForbidden, Code: "host", Text: fmt.Sprintf("this server's name is not %q", r.Host), Hint: "open it as http://localhost:PORT, or start gpurun web --listen with that name"})
@@ -67,9 +67,9 @@ func (s *Server) guard(h http.Handler) http.Handler {
 	})
 }
 
-// mine reports whether a host of a request is this server, on any port: one may have been
-// forwarded. Of an address that is not loopback, its number is as good as its name: no
-// name can be bound to it.
+// mine reports whether the host of a request is this server, on any port, since the port may be
+// forwarded. For an address other than loopback, the number itself is accepted: DNS rebinding needs
+// a name.
 func (s *Server) mine(host string, r *http.Request) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -84,7 +84,7 @@ func (s *Server) mine(host string, r *http.Request) bool {
 	return ok && ip != nil && len(s.Names) > 0 && tcp.IP.Equal(ip)
 }
 
-// sameOrigin reports whether a request is from no page, or from this server's.
+// sameOrigin reports whether a request comes from this server's page or from no page.
 func (s *Server) sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
@@ -97,7 +97,7 @@ func (s *Server) sameOrigin(r *http.Request) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host)
 }
 
-// right returns what the token of a request allows on this server.
+// right returns the rights of a request's token on this server.
 func (s *Server) right(r *http.Request) Right {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
@@ -111,21 +111,22 @@ func (s *Server) right(r *http.Request) Right {
 	return None
 }
 
-// knows reports whether a client has sent this token, or what pages send instead: another user's
-// program that listens here after this server learns nothing from that which a later one accepts.
+// knows reports whether a client sent this token, or the derived value that pages send instead.
+// That value is valid for one server only, so another user's program that later listens on the port
+// cannot reuse it.
 func (s *Server) knows(token, sent string) bool {
 	return token != "" && (same(sent, token) || same(sent, hex.EncodeToString(mac(token, "session "+s.session))))
 }
 
-// same compares secrets, and tells nothing by how long it takes.
+// same compares secrets in constant time.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// proof shows a client that this server knows the token, before the client sends it:
-// another user may have taken the port since. It has the address at which the server was
-// reached, so that nobody gets it here and shows it elsewhere.
+// proof shows that this server knows the token, before the client sends it, because another user
+// may have taken over the port. It includes the address of the server, so that it cannot be relayed
+// from another one.
 func proof(token, nonce, address string) []byte { return mac(token, nonce+" "+address) }
 
 func mac(token, text string) []byte {
@@ -134,13 +135,13 @@ func mac(token, text string) []byte {
 	return m.Sum(nil)
 }
 
-// reached returns this server's end of a request's connection, nil if that is unknown.
+// reached returns the local address of a request's connection, or nil if it is unknown.
 func reached(r *http.Request) net.Addr {
 	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return at
 }
 
-// caught reports a panic of a goroutine. It must be deferred.
+// caught reports a panic in a goroutine. It must be deferred.
 func (s *Server) caught() {
 	if p := recover(); p != nil {
 		s.report(p)
@@ -153,5 +154,5 @@ func (s *Server) report(p any) {
 	}
 }
 
-// quiet drops what net/http says of clients that misbehave.
+// quiet discards net/http's messages about misbehaving clients.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

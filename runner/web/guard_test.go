@@ -18,9 +18,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// A name that somebody has bound to this address, as DNS rebinding does, reaches nothing;
-// nor does the page of another site, which another user may serve on another port.
-func TestOnlyItsOwnPage(t *testing.T) {
+// A foreign name that DNS rebinding points at this address is refused, and so is the page of
+// another site, even on another port of this host.
+func TestForeignNamesAndPagesAreRefused(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	port := s.url[strings.LastIndexByte(s.url, ':'):]
 	for _, c := range []struct {
@@ -29,14 +29,14 @@ func TestOnlyItsOwnPage(t *testing.T) {
 	}{
 		{host: "127.0.0.1" + port, status: 200},
 		{host: "localhost" + port, status: 200},
-		{host: "LOCALHOST:1", status: 200}, // a port that ssh forwards
+		{host: "LOCALHOST:1", status: 200}, // a port forwarded by ssh
 		{host: "[::1]" + port, status: 200},
 		{host: "evil.example" + port, status: 403},
 		{host: "evil.example", status: 403},
 		{host: "127.0.0.1.evil.example" + port, status: 403},
 		{host: "localhost.", status: 403},
 		{host: "10.1.2.3" + port, status: 403},
-		{host: "gpu01", status: 403}, // it listens on loopback only
+		{host: "gpu01", status: 403}, // the server listens on loopback only
 		{host: "127.0.0.1" + port, origin: "http://127.0.0.1" + port, status: 200},
 		{host: "127.0.0.1" + port, origin: "http://127.0.0.1:1", status: 403},
 		{host: "127.0.0.1" + port, origin: "http://localhost" + port, status: 403},
@@ -59,7 +59,7 @@ func TestOnlyItsOwnPage(t *testing.T) {
 			})
 			want := c.status
 			if want == 200 && path == "/" && strings.HasPrefix(strings.ToLower(c.host), "localhost:") {
-				want = 307 // TestLocalhostIsANumber
+				want = 307 // TestPageRedirectsFromLocalhost
 			}
 			if res.StatusCode != want {
 				t.Errorf("%s, %+v: status %d", path, c, res.StatusCode)
@@ -74,8 +74,8 @@ func TestOnlyItsOwnPage(t *testing.T) {
 	}
 }
 
-// What every operation needs, from a table of all of them: so a new one is covered.
-func TestWhoMayDoWhat(t *testing.T) {
+// The table lists every operation, so a new one must be added to it.
+func TestOperationsRequireTheirRight(t *testing.T) {
 	ids := strings.NewReplacer("{batch}", batchA, "{job}", fmt.Sprintf("%032x", 0), "{uni_id}", "good")
 	for _, allow := range []Right{Read, Control, Run} {
 		f := newFake(t, 1)
@@ -84,7 +84,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		for _, op := range operations() {
 			path := base + ids.Replace(op.path)
 			if op.media == eventStream {
-				path = base // has the same check before it
+				path = base // an earlier check of the path does the same
 			}
 			body := ""
 			if op.body != nil {
@@ -128,12 +128,11 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// A token is in nothing that the server sends or says, whatever it is sent.
-func TestTokenIsNowhere(t *testing.T) {
+func TestServerNeverSendsToken(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	for _, path := range []string{"/", "/api/v1", "/api/v1/nothing?x=" + readToken, "/api/v1/batches?" + readToken, "/" + readToken, "/api/v1/openapi.json", "/metrics", "/api/v1/hello?nonce=0123456789abcdef"} {
 		res, body := s.get(path)
-		asked := strings.Contains(path, readToken) // then it may be repeated to whoever sent it
+		asked := strings.Contains(path, readToken) // the server may repeat it to its sender
 		for _, token := range []string{readToken, controlToken} {
 			if strings.Contains(fmt.Sprint(res.Header), token) || strings.Contains(body, token) && !asked {
 				t.Errorf("%s: the token is in the answer", path)
@@ -145,8 +144,7 @@ func TestTokenIsNowhere(t *testing.T) {
 	}
 }
 
-// Nothing in a path leads out of what the server looks up.
-func TestTraversal(t *testing.T) {
+func TestPathsCannotEscape(t *testing.T) {
 	f := newFake(t, 1)
 	write(t, filepath.Join(f.dir, "log"), "0123456789")
 	outside := filepath.Join(t.TempDir(), "secret")
@@ -182,8 +180,7 @@ func TestTraversal(t *testing.T) {
 	}
 }
 
-// A log is sent as text, whatever is in it, and only the attempt's part of it.
-func TestLog(t *testing.T) {
+func TestLogIsPlainTextOfOneAttempt(t *testing.T) {
 	f := newFake(t, 1)
 	text := "head:<script>0123456789</script>tail"
 	write(t, filepath.Join(f.dir, "log"), text)
@@ -217,9 +214,9 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestSearchOfLog(t *testing.T) {
+func TestLogSearch(t *testing.T) {
 	f := newFake(t, 1)
-	write(t, filepath.Join(f.dir, "log"), "head:Error one\nfine\nan ERROR\ntail error") // of which 20 bytes are the attempt's
+	write(t, filepath.Join(f.dir, "log"), "head:Error one\nfine\nan ERROR\ntail error") // 20 of these bytes are the attempt's
 	s := serve(t, f, Read)
 	path := "/api/v1/batches/" + batchA + "/attempts/good/search?text="
 	for text, want := range map[string]string{"ERROR": `"count":1,"at":[0]`, "n": `"count":3,"at":[0,10,15]`, "head": `"count":0,"at":[]`, "": `"count":0,"at":[]`} {
@@ -227,7 +224,7 @@ func TestSearchOfLog(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	// A line that no buffer holds counts once, and only the last matches are located.
+	// A line longer than any buffer counts once, and only the last matches are located.
 	write(t, filepath.Join(f.dir, "link"), strings.Repeat("x error ", 50_000)+"\n"+strings.Repeat("error\n", 3000))
 	_, got := s.get("/api/v1/batches/" + batchA + "/attempts/link/search?text=error")
 	var doc schema.Matches
@@ -236,8 +233,7 @@ func TestSearchOfLog(t *testing.T) {
 	}
 }
 
-// What others write is data: it is never markup, wherever it is.
-func TestMarkupIsData(t *testing.T) {
+func TestUserTextIsNeverMarkup(t *testing.T) {
 	f := newFake(t, 2)
 	evil := `</script><img src=x onerror="fetch('//evil.example')">`
 	j := fakeJob(0, state.Failed)
@@ -260,8 +256,7 @@ func TestMarkupIsData(t *testing.T) {
 	}
 }
 
-// Secrets are hidden in whatever leaves the server.
-func TestSecretsAreHidden(t *testing.T) {
+func TestServerSendsNoSecrets(t *testing.T) {
 	f := newFake(t, 1)
 	j := fakeJob(0, state.Failed)
 	j.Params, j.Commands = map[string]string{"api_key": "hushhush"}, []string{"HF_TOKEN=hushhush python train.py --password hushhush", "echo hushhush"}
@@ -276,13 +271,13 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
-// Clients that send slowly, or too much, are dropped, and keep nobody else from being served.
-func TestFloods(t *testing.T) {
+// Clients that send slowly or too much are dropped, while others are served.
+func TestFloodingClientsAreDropped(t *testing.T) {
 	f := newFake(t, 1)
 	s := serve(t, f, Control)
 	address := strings.TrimPrefix(s.url, "http://")
 	var slow []net.Conn
-	for range 200 { // none of them ever finishes its header, or its body
+	for range 200 { // none of them completes its header or body
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -334,8 +329,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// The proof says that the server knows the token, and not what it is.
-func TestHello(t *testing.T) {
+func TestHelloProvesTokenWithoutRevealingIt(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	_, one := s.do("GET", "/api/v1/hello?nonce=0123456789abcdef", "", "", nil)
 	if want := fmt.Sprintf("%x", proof(readToken, "0123456789abcdef", strings.TrimPrefix(s.url, "http://"))); !strings.Contains(one, want) {
@@ -346,8 +340,9 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// What a page sends in place of its token is good for one server, with the right of that token.
-func TestTokenOfOneServer(t *testing.T) {
+// The value that a page sends instead of its token is valid for one server and has the token's
+// rights.
+func TestPageSecretIsValidForOneServer(t *testing.T) {
 	s, later := serve(t, newFake(t, 1), Control), serve(t, newFake(t, 1), Control)
 	var h schema.Hello
 	_, text := s.do("GET", "/api/v1/hello?nonce=0123456789abcdef", "", "", nil)
@@ -365,9 +360,9 @@ func TestTokenOfOneServer(t *testing.T) {
 	}
 }
 
-// Another user on the port of a server that has ended passes hello on to the new one, which listens
-// elsewhere. What it gets is no proof for the address that an open page knows.
-func TestRelayedHello(t *testing.T) {
+// Another user listens on the port of a server that has exited, and relays hello to a new server on
+// another port. The proof must not be valid for the address that an open page uses.
+func TestRelayedHelloProvesNothing(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		res, err := http.Get(s.url + r.URL.String())
@@ -400,8 +395,9 @@ func TestRelayedHello(t *testing.T) {
 	}
 }
 
-// A page is at a number: localhost may be ::1 as well, where another user listens.
-func TestLocalhostIsANumber(t *testing.T) {
+// The page is served at a numeric address, because localhost may also be ::1, where another user
+// may listen.
+func TestPageRedirectsFromLocalhost(t *testing.T) {
 	s := serve(t, newFake(t, 1), Read)
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
 	r, err := http.NewRequest("GET", s.url+"/", nil)
@@ -419,7 +415,7 @@ func TestLocalhostIsANumber(t *testing.T) {
 	}
 }
 
-// lines returns the lines of a stream.
+// lines returns a scanner for the lines of a stream.
 func lines(r io.Reader) *bufio.Scanner {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, 16<<20)

@@ -13,7 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A hostWatch reads the GPUs of this host, and keeps the readings of the last hour.
+// A hostWatch reads this host's GPUs and keeps the readings of the last hour.
 type hostWatch struct {
 	*watch[*schema.GPUs]
 	step  time.Duration
@@ -22,7 +22,7 @@ type hostWatch struct {
 	mu   sync.Mutex
 	gpus []schema.PastGPU
 	at   time.Time // of the last reading
-	n    int       // readings kept
+	n    int       // number of readings kept
 }
 
 // hour is how long readings are kept.
@@ -56,8 +56,8 @@ func (s *Server) watchHost() *hostWatch {
 	return h
 }
 
-// recall fills the last hour from the readings that a batch's runs have kept, so that it
-// survives a restart of the server.
+// recall restores the last hour from the readings that a batch's runs recorded, after a restart of
+// the server.
 func (h *hostWatch) recall(r *schema.Readings, at time.Time) {
 	if r == nil || len(r.Time) == 0 || at.Sub(r.Time[len(r.Time)-1]) > hour {
 		return
@@ -83,7 +83,7 @@ func (h *hostWatch) recall(r *schema.Readings, at time.Time) {
 	}
 }
 
-// keep adds a reading. What could not be read is a gap.
+// keep adds a reading. A failed reading leaves a gap.
 func (h *hostWatch) keep(d *schema.GPUs, err error, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +111,7 @@ func (h *hostWatch) keep(d *schema.GPUs, err error, at time.Time) {
 	}
 }
 
-// lastHour returns the readings that were kept.
+// lastHour returns the readings of the last hour.
 func (h *hostWatch) lastHour(ctx context.Context) (*schema.Past, error) {
 	select {
 	case <-h.begun:
@@ -128,7 +128,7 @@ func (h *hostWatch) lastHour(ctx context.Context) (*schema.Past, error) {
 	return p, nil
 }
 
-// A listing is the list of batches, encoded.
+// A listing is the encoded list of batches.
 type listing struct{ json, rows []byte }
 
 func (s *Server) watchList() *watch[*listing] {
@@ -148,7 +148,7 @@ func (s *Server) watchList() *watch[*listing] {
 	})
 }
 
-// rows describes all batches. Files that run together are one.
+// rows describes all batches. Files that run together are one batch.
 func (s *Server) rows() (rows []schema.BatchRow) {
 	together := map[string]bool{}
 	for _, b := range s.Source.Batches() {

@@ -18,7 +18,7 @@ import (
 
 const plainText = "text/plain; charset=utf-8"
 
-// part opens an attempt's part of a log.
+// part opens the part of a log that an attempt wrote.
 func (c *call) part() (*io.SectionReader, *os.File, schema.LogPart, error) {
 	f, _, err := c.edition()
 	if err != nil {
@@ -62,10 +62,10 @@ func (c *call) log(w http.ResponseWriter) error {
 	return nil
 }
 
-// maxMatches bounds how many matches are located: the last ones.
+// maxMatches is how many matches are located. Earlier ones are only counted.
 const maxMatches = 1000
 
-// search finds the lines of an attempt's log that contain a text, in either case.
+// search finds the lines of an attempt's log that contain a text, ignoring case.
 func (c *call) search() (any, error) {
 	part, file, _, err := c.part()
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *call) search() (any, error) {
 			doc.Count, doc.At, found = doc.Count+1, append(doc.At, begin), true
 		}
 		if at += int64(len(line)); errors.Is(err, bufio.ErrBufferFull) {
-			err = nil // the line goes on
+			err = nil // the line is longer than the buffer
 		} else {
 			begin, found = at, len(text) == 0
 		}
@@ -93,7 +93,7 @@ func (c *call) search() (any, error) {
 	return doc, nil
 }
 
-// slowly gives a client time to take each part of a long answer.
+// slowly extends the client's deadline for each part of a long answer.
 type slowly struct {
 	http.ResponseWriter
 	c     *http.ResponseController
@@ -101,12 +101,12 @@ type slowly struct {
 }
 
 func (s *slowly) Write(b []byte) (int, error) {
-	_ = s.c.SetWriteDeadline(time.Now().Add(s.limit)) // a recorder in tests has none
+	_ = s.c.SetWriteDeadline(time.Now().Add(s.limit)) // a ResponseRecorder has no deadline
 	return s.ResponseWriter.Write(b)
 }
 
-// open opens a file of this user's that a ledger of his names. Its folder is the root: a
-// link in it leads nowhere else.
+// open opens one of this user's files that a ledger names. Its folder is the root, so that links
+// inside cannot lead out of it.
 func open(path string) (*os.File, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {

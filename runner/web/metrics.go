@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// A figure is one series of Prometheus' text format.
+// A figure is one series in Prometheus' text format.
 type figure struct {
 	labels string
 	value  float64
 }
 
-// metrics answers Prometheus. Series are few: one for each GPU, and one for each state of
-// each batch.
+// metrics answers Prometheus with few series: one for each GPU, and one for each state of each
+// batch.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	if err := s.allowed(s.right(r), Read); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	put("gpurun_run_alive", "Whether a batch is running.", alive)
 	put("gpurun_jobs", "Jobs of a batch by state.", jobs)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // who asked may be gone
+	_, _ = w.Write(b.Bytes()) // the client may have disconnected
 	return nil
 }
 

@@ -11,10 +11,10 @@ import (
 	"gpurun/state/schema"
 )
 
-// object is a part of the OpenAPI document.
+// object is an object in the OpenAPI document.
 type object = map[string]any
 
-// Document returns the API in the form of OpenAPI 3.0.
+// Document returns the OpenAPI 3.0 document of the API.
 func (s *Server) Document() object {
 	schemas := object{}
 	failed := object{"description": "Why not.", "content": object{"application/json": object{"schema": shape(reflect.TypeFor[schema.Problems](), schemas)}}}
@@ -72,7 +72,7 @@ func (s *Server) Document() object {
 	}
 }
 
-// operationID returns getBatchesJobs.
+// operationID returns an ID such as getBatchesJobs.
 func operationID(op *operation) string {
 	id := strings.ToLower(op.method)
 	for _, part := range strings.FieldsFunc(op.path, func(r rune) bool { return r == '/' || r == '.' || r == '_' }) {
@@ -109,24 +109,24 @@ func shape(t reflect.Type, schemas object) object {
 	case reflect.Map:
 		return object{"type": "object", "additionalProperties": shape(t.Elem(), schemas), "nullable": true}
 	case reflect.Interface:
-		return object{} // anything
+		return object{} // any value
 	}
 	ref := object{"$ref": "#/components/schemas/" + t.Name()}
 	if schemas[t.Name()] != nil {
 		return ref
 	}
 	fields, required := object{}, []string{}
-	schemas[t.Name()] = object{} // for types that contain themselves
+	schemas[t.Name()] = object{} // breaks cycles
 	addFields(t, fields, &required, schemas)
 	o := object{"type": "object", "properties": fields}
-	if len(required) > 0 && !strings.HasSuffix(t.PkgPath(), "/web") { // a request need not have all
+	if len(required) > 0 && !strings.HasSuffix(t.PkgPath(), "/web") { // fields of requests are optional
 		o["required"] = required
 	}
 	schemas[t.Name()] = o
 	return ref
 }
 
-// addFields adds the fields of a struct, and of those embedded in it.
+// addFields adds the fields of a struct and its embedded structs.
 func addFields(t reflect.Type, fields object, required *[]string, schemas object) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -25,8 +25,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// The document is valid OpenAPI, and every answer of every operation is as it says.
-func TestDocument(t *testing.T) {
+// The document is valid OpenAPI, and every answer of every operation matches it.
+func TestAnswersMatchOpenAPIDocument(t *testing.T) {
 	f := newFake(t, 2)
 	write(t, filepath.Join(f.dir, "log"), "0123456789")
 	s := serve(t, f, Run)
@@ -47,7 +47,7 @@ func TestDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for _, op := range operations() {
 		if op.media == eventStream {
-			continue // has no end
+			continue // never ends
 		}
 		path := base + ids.Replace(op.path)
 		if op.path == "/hello" {
@@ -87,8 +87,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// Prometheus' own parser reads what Prometheus is told, whatever the names in it.
-func TestMetrics(t *testing.T) {
+// Prometheus' own parser accepts the metrics, whatever names they contain.
+func TestPrometheusParsesMetrics(t *testing.T) {
 	f := newFake(t, 2)
 	f.view.Status.Batch.Files[0].Path = "/home/\"me\"\\\n{x}\xff.yaml"
 	s := serve(t, f, Read)
@@ -112,9 +112,8 @@ func TestMetrics(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite the types of runner/ui")
 
-// The page and the report have the types of the documents that they are given: make web
-// renews them.
-func TestTypeScript(t *testing.T) {
+// The TypeScript types of the page and the report match the documents. make web updates them.
+func TestTypeScriptIsCurrent(t *testing.T) {
 	s := serve(t, newFake(t, 0), Run)
 	schemas := s.Document()["components"].(object)["schemas"].(object)
 	shape(reflect.TypeFor[schema.Report](), schemas)
@@ -143,7 +142,8 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
-// typeScript returns the type of a field. Lists and maps that are known are never null.
+// typeScript returns the TypeScript type of a field. Lists and maps without a null type are never
+// null.
 func typeScript(o object) string {
 	kind := "unknown"
 	all, _ := o["allOf"].([]any)

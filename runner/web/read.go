@@ -34,7 +34,7 @@ func (c *call) session() (any, error) {
 	if c.right == Run {
 		doc.Roots = schema.List(s.Roots)
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), promptLimit) // a driver may take seconds to begin
+	ctx, cancel := context.WithTimeout(c.Context(), promptLimit) // a driver may take seconds to start
 	defer cancel()
 	if d, err := s.host.read(ctx); err == nil && d.Rules != nil {
 		doc.Prompt = d.Rules.Prompt
@@ -42,7 +42,7 @@ func (c *call) session() (any, error) {
 	return doc, nil
 }
 
-// promptLimit is how long the page waits for the rules of the host, which also come with the GPUs.
+// promptLimit is how long session waits for the host rules, which also come later with the GPUs.
 const promptLimit = 500 * time.Millisecond
 
 func (c *call) host() (any, error) { return c.server.host.read(c.Context()) }
@@ -95,7 +95,7 @@ func (c *call) jobs() (any, error) {
 	return ready{json: page(schema.Jobs{Head: now(), Version: e.token(), Total: total, Offset: offset}, rows), etag: etag}, nil
 }
 
-// page encodes rows that have been encoded one by one.
+// page inserts encoded rows into a page of jobs.
 func page(head schema.Jobs, rows [][]byte) []byte {
 	head.Jobs = []schema.JobRow{}
 	b, _ := json.Marshal(head) // ends in "jobs":[]}
@@ -165,13 +165,13 @@ func (c *call) timeline() (any, error) {
 	if doc.Readings = f.batch.Readings(); doc.Readings != nil {
 		for i := range doc.Readings.GPUs {
 			g := &doc.Readings.GPUs[i]
-			g.Used, g.Ours, g.Util, g.Jobs = nil, nil, nil, nil // which no timeline shows
+			g.Used, g.Ours, g.Util, g.Jobs = nil, nil, nil, nil // timelines do not show these
 		}
 	}
 	return doc, nil
 }
 
-// of returns what a method of the batch does.
+// of calls a method of the batch in the path.
 func of[T any](c *call, read func(Batch) (T, error)) (any, error) {
 	f, e, err := c.edition()
 	if err != nil {
@@ -181,7 +181,7 @@ func of[T any](c *call, read func(Batch) (T, error)) (any, error) {
 	return redact.Document(doc, e.hide), err
 }
 
-// results answers with a table of what the jobs have measured, as it is or in other formats.
+// results answers with a table of metrics, also in other formats if copies is set.
 func (c *call) results(raw, copies bool) (any, error) {
 	f, e, err := c.edition()
 	if err != nil {

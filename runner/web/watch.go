@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// A watch is something that is read as long as somebody asks for it: once for all who do.
+// A watch reads a value while clients ask for it, once for all of them.
 type watch[T comparable] struct {
 	server *Server
 	get    func(context.Context) (T, error)
 	every  time.Duration
 
-	one sync.Mutex // held while it is read
+	one sync.Mutex // held during a reading
 
 	mu      sync.Mutex
-	asked   time.Time // when somebody last did
+	asked   time.Time // time of the last request
 	reading bool
-	first   chan struct{} // closed once it has been read since reading began
-	news    chan struct{} // closed when there is another value
+	first   chan struct{} // closed after the first reading since run started
+	news    chan struct{} // closed when the value changes
 	now     T
-	err     error // of the last reading
+	err     error // from the last reading
 }
 
-// restFor bounds what reading costs, as a multiple of the time that it takes. One that is long
-// once, such as the first, which reads everything, is followed by shorter ones.
+// restFor is the pause after a reading as a multiple of the shorter of the last two readings. So a
+// single long reading, such as the first one, is not followed by a long pause.
 const restFor = 10
 
 func newWatch[T comparable](s *Server, every time.Duration, get func(context.Context) (T, error)) *watch[T] {
 	return &watch[T]{server: s, get: get, every: every, news: make(chan struct{})}
 }
 
-// read returns the present value. It is about as old as the time between two readings.
+// read returns the current value, which is at most about one interval old.
 func (w *watch[T]) read(ctx context.Context) (T, error) {
 	w.mu.Lock()
 	w.asked = time.Now()
@@ -52,7 +52,7 @@ func (w *watch[T]) read(ctx context.Context) (T, error) {
 	return w.now, w.err
 }
 
-// next returns a channel that is closed when there is another value than v.
+// next returns a channel that is closed when the value is no longer v.
 func (w *watch[T]) next(v T) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,14 +63,14 @@ func (w *watch[T]) next(v T) <-chan struct{} {
 	return w.news
 }
 
-// last returns the value that was read last.
+// last returns the latest value.
 func (w *watch[T]) last() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// run reads until nobody asks.
+// run reads until no client asks any more.
 func (w *watch[T]) run() {
 	for first, before, took := true, time.Duration(0), time.Duration(0); ; first = false {
 		before, took = took, w.look()
@@ -91,7 +91,7 @@ func (w *watch[T]) run() {
 	}
 }
 
-// look reads once.
+// look reads the value once.
 func (w *watch[T]) look() (took time.Duration) {
 	w.one.Lock()
 	defer w.one.Unlock()
@@ -108,7 +108,8 @@ func (w *watch[T]) look() (took time.Duration) {
 	return took
 }
 
-// fresh reads if nobody else does, and waits for the first value of somebody who does.
+// fresh reads the value, unless a reading is in progress. It waits for the first value if there is
+// none.
 func (w *watch[T]) fresh() (T, error) {
 	w.mu.Lock()
 	reading, first := w.reading, w.first

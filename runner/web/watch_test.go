@@ -10,8 +10,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// The first reading of a large batch takes long. The next does not wait ten times as long.
-func TestALongReadingDelaysNothing(t *testing.T) {
+// The first reading of a large batch takes long. The pause after it must not be ten times as long.
+func TestLongFirstReadingDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Config: Config{Limits: Limits{Idle: time.Minute}}}
 		s.ctx, s.end = context.WithCancel(t.Context())
@@ -35,8 +35,7 @@ func TestALongReadingDelaysNothing(t *testing.T) {
 	})
 }
 
-// What is asked for during the first reading is its value, not none.
-func TestFreshWaitsForTheFirst(t *testing.T) {
+func TestFreshWaitsForFirstReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Config: Config{Limits: Limits{Idle: time.Minute}}}
 		s.ctx, s.end = context.WithCancel(t.Context())
@@ -53,8 +52,7 @@ func TestFreshWaitsForTheFirst(t *testing.T) {
 	})
 }
 
-// The last hour of the GPUs survives a restart of the server, as far as runs have read them.
-func TestPastIsRecalled(t *testing.T) {
+func TestPastSurvivesServerRestart(t *testing.T) {
 	at := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	used, busy := 3*gpu.GiB, 40.6
 	r := &schema.Readings{Step: 20, Time: []time.Time{at.Add(-2 * time.Hour), at.Add(-60 * time.Second), at.Add(-20 * time.Second)}, GPUs: []schema.ReadingsOfGPU{
@@ -62,7 +60,7 @@ func TestPastIsRecalled(t *testing.T) {
 	}}
 	h := &hostWatch{step: 10 * time.Second}
 	h.recall(nil, at)
-	h.recall(&schema.Readings{Time: r.Time[:1], GPUs: r.GPUs}, at) // longer ago
+	h.recall(&schema.Readings{Time: r.Time[:1], GPUs: r.GPUs}, at) // earlier readings
 	if h.n != 0 {
 		t.Fatalf("%d readings", h.n)
 	}

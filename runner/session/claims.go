@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu/probe"
 )
 
-// A claimSet persists this user's GPU usage of a set of devices for later runs.
+// A claimSet saves this user's GPU usage of a set of devices for later runs.
 type claimSet struct {
 	roots []string
 	set   string
@@ -18,8 +18,8 @@ type claimSet struct {
 	kept gpu.Spent
 }
 
-// claimsOf returns the claimSet of the prober's devices; nil if no other run can use them. dir is
-// as for ClaimRoots.
+// claimsOf returns the claimSet of the prober's devices, or nil if no other run can use them. For
+// dir, see ClaimRoots.
 func claimsOf(p probe.Prober, dir string) *claimSet {
 	if p == nil || p.Private() {
 		return nil
@@ -27,7 +27,7 @@ func claimsOf(p probe.Prober, dir string) *claimSet {
 	return &claimSet{roots: ClaimRoots(p, dir), set: claim.Set(p.Devices())}
 }
 
-// open adds the users' past usage to a pool.
+// open adds the past usage of all users to a pool.
 func (m *claimSet) open(pool *gpu.Pool) {
 	if m == nil {
 		return
@@ -40,8 +40,8 @@ func (m *claimSet) open(pool *gpu.Pool) {
 	pool.Recall(users, u.Idle)
 }
 
-// spend saves a run's usage so far. If that fails, the next call tries again: usage only breaks
-// ties, so no run fails for it.
+// spend saves a run's usage so far. If that fails, the next call tries again. No run fails because
+// of it, since usage only breaks ties.
 func (m *claimSet) spend(s gpu.Spent) {
 	if m == nil {
 		return
@@ -53,8 +53,8 @@ func (m *claimSet) spend(s gpu.Spent) {
 	}
 }
 
-// ClaimRoots returns the folders that hold this run's claims and those of others;
-// none if no other run can use the same GPUs. dir is the run's own folder, or "".
+// ClaimRoots returns the folders with the claims of this run and of others, or none if no other run
+// can use the same GPUs. dir is the run's own folder, or "".
 func ClaimRoots(p probe.Prober, dir string) []string {
 	if p != nil && p.Private() {
 		return nil
@@ -62,13 +62,13 @@ func ClaimRoots(p probe.Prober, dir string) []string {
 	return claim.Roots("", dir)
 }
 
-// Neighbors reads what other runs on this host have published. engine.Claims implements it.
+// Neighbors reads the published state of other runs on this host. engine.Claims implements it.
 type Neighbors interface {
 	// Others returns the claims of other runs, and warnings. It may use the readings.
 	Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
-	// Quarantines returns all users' quarantines, as of the latest Others.
+	// Quarantines returns the quarantines of all users, as of the last call of Others.
 	Quarantines() []gpu.Quarantine
-	// Wishes returns the wishes of other runs, as of the latest Others.
+	// Wishes returns the wishes of other runs, as of the last call of Others.
 	Wishes() []gpu.Wish
 }
 
@@ -85,10 +85,10 @@ func Observe(ctx context.Context, p probe.Prober, h HostRules, n Neighbors, warn
 	return snap
 }
 
-// ReadOnlyClaims reads what runs on this host have published, and publishes nothing.
+// ReadOnlyClaims reads the claims of runs on this host without publishing any.
 type ReadOnlyClaims struct{ *claim.Reader }
 
-// ReadOnlyClaimsOf returns the claims of runs that may hold the prober's devices.
+// ReadOnlyClaimsOf returns the claims of runs that may use the prober's devices.
 func ReadOnlyClaimsOf(p probe.Prober) ReadOnlyClaims {
 	return ReadOnlyClaims{claim.NewReader(ClaimRoots(p, "")).Of(p.Devices())}
 }

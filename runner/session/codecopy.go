@@ -16,11 +16,11 @@ import (
 	"gpurun/state/disk"
 )
 
-// copyCode copies the code of a batch's jobs and returns the copies by file; nil if jobs run in
-// the original folders. It reports each copy.
+// copyCode copies the code of a batch's jobs and returns the copies by file, or nil if jobs run in
+// the original folders. said describes each copy.
 func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
 	if !b.Settings.Snapshot {
-		r.code = nil // the run removes them when no process uses them
+		r.code = nil // keep what removeCopies would delete: the run removes the copies once no process uses them
 		return nil, nil, nil
 	}
 	commits := commitsOf(b)
@@ -48,7 +48,7 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 	return trees, said, nil
 }
 
-// prepareCopies makes the copies that the run begins with, in place of those of earlier runs.
+// prepareCopies removes the copies of earlier runs and makes those of this run.
 func (r *Run) prepareCopies() error {
 	r.removeCopies()
 	_, said, err := r.copyCode(r.Batch)
@@ -58,7 +58,7 @@ func (r *Run) prepareCopies() error {
 	return err
 }
 
-// copyFailure reports why the code was not copied, and how to fix it.
+// copyFailure returns an error that explains why the code was not copied, and prints a hint.
 func copyFailure(file string, err error) error {
 	f := &batches.Failure{Code: batches.ExitState, Text: file + ": the code could not be copied (snapshot: true): " + err.Error(), Err: err, Hint: "fix that, or run without: --no-snapshot"}
 	if much := (*codecopy.TooLarge)(nil); errors.As(err, &much) {
@@ -68,7 +68,8 @@ func copyFailure(file string, err error) error {
 	return f
 }
 
-// outputsOf returns the paths that the jobs of a file write, and as false, the folders that these are in.
+// outputsOf returns the paths that the jobs of a file write (true) and the folders of those
+// (false).
 func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string, declared bool) {
@@ -88,8 +89,9 @@ func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 	return all
 }
 
-// removeCopies removes the code copies of earlier runs. A copy with an attempt whose end is not
-// recorded yet stays. If that attempt is over, its output files are moved back for the next copy.
+// removeCopies removes the code copies of earlier runs. It keeps a copy used by an attempt without
+// a recorded end. If that attempt is over, its output files are moved to the work dir for the next
+// copy.
 func (r *Run) removeCopies() {
 	used, look := map[string]bool{}, batches.Looker()
 	for _, at := range r.State.History().Attempts() {
@@ -104,7 +106,7 @@ func (r *Run) removeCopies() {
 	}
 }
 
-// copies returns the folders with copies of the code of a file.
+// copies returns the folders that contain code copies of a file.
 func (r *Run) copies(file int) []string {
 	dir := r.Batch.Files[file].WorkDir
 	if real, err := filepath.EvalSymlinks(dir); err == nil {

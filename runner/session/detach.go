@@ -18,20 +18,20 @@ import (
 	"gpurun/state/schema"
 )
 
-// A detached run (run -d) is the same command in a session of its own. Its parent shows its first
-// output. Once the run has its state folder, all its output goes to run.out there.
+// A detached run (run -d) is the same command in its own session. Its parent prints its first
+// output. Once the run has a state folder, all its output goes to run.out there.
 
-// detachedFD names the descriptor on which a detached run reports that it has begun.
+// detachedFD is the variable with the descriptor on which a detached run reports that it has begun.
 const detachedFD = "GPURUN_DETACHED_FD"
 
-// Lines that a detached run writes to it.
+// Lines that a detached run writes to that descriptor.
 const (
-	saidOutput = "output " // and the path of run.out
+	saidOutput = "output " // followed by the path of run.out
 	saidBegun  = "begun"
 )
 
-// Detach starts this command in a session of its own, with standard input if requested. It
-// returns once the run has printed its first status, or has ended.
+// Detach starts this command in its own session, with standard input if requested. It returns when
+// the run has printed its first status or has ended.
 func (p *Process) Detach(input bool, out io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Process) Detach(input bool, out io.Writer) error {
 	}
 	p.Go(func() {
 		<-ctx.Done()
-		_ = cmd.Process.Signal(syscall.SIGTERM) // no effect once it has been released
+		_ = cmd.Process.Signal(syscall.SIGTERM) // has no effect once the process is released
 	})
 	path, begun := "", false
 	for lines := bufio.NewScanner(said); !begun && lines.Scan(); {
@@ -108,7 +108,7 @@ func Detached() *Detachment {
 	if err != nil {
 		return nil
 	}
-	os.Unsetenv(detachedFD) // jobs inherit the environment
+	os.Unsetenv(detachedFD) // jobs must not inherit it
 	syscall.CloseOnExec(fd)
 	d := &Detachment{report: os.NewFile(uintptr(fd), "starter")}
 	d.begun = sync.OnceFunc(func() {
@@ -136,7 +136,7 @@ func (d *Detachment) settle(path string) error {
 			return &batches.Failure{Code: batches.ExitState, Text: "cannot save the output of the run: " + err.Error(), Err: err}
 		}
 	}
-	_, _ = fmt.Fprintln(d.report, saidOutput+path) // the parent may be gone
+	_, _ = fmt.Fprintln(d.report, saidOutput+path) // the parent may have exited
 	return nil
 }
 

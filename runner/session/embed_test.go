@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ended keeps which jobs have ended, in that order.
+// ended records the names of jobs in the order in which they ended.
 type ended struct{ jobs []string }
 
 func (e *ended) Fact(_ int, f state.Fact) {
@@ -35,15 +35,14 @@ func (e *ended) Fact(_ int, f state.Fact) {
 
 func (*ended) Snapshot(*schema.Status) {}
 
-// said is what a run shows while it lasts.
+// said records the messages of a run.
 type said struct{ bytes.Buffer }
 
 func (s *said) Hint(text string)  { s.WriteString(text + "\n") }
 func (s *said) Print(text string) { s.WriteString(text + "\n") }
 func (s *said) Warn(text string)  { s.WriteString(text + "\n") }
 
-// A program that embeds gpurun runs a job file on simulated GPUs and receives its facts.
-func TestRunFromGo(t *testing.T) {
+func TestGoProgramRunsJobFile(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "GPURUN_CLAIMS_DIR"} {
 		t.Setenv(name, filepath.Join(dir, name))

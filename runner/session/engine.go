@@ -1,4 +1,4 @@
-// Package session runs a batch, or one command, from its flags to its exit.
+// Package session runs a batch or a single command, from parsed flags to exit status.
 package session
 
 import (
@@ -18,12 +18,13 @@ import (
 	"gpurun/state/host"
 )
 
-// OpenEngine opens the engine of a batch folder. Without a folder, it only makes claims.
+// OpenEngine opens the engine of a batch folder. Without a folder, the engine can only make claims.
 func (p *Process) OpenEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster) (engine.Opened, error) {
 	return kind.Open(engine.Config{Environ: runner.Environ(), Bound: batches.Allocation().ID != "", Dir: dir, Log: log, Claims: claims, Run: RunID(), Go: p.Go, Cluster: c})
 }
 
-// LockOf opens the file that this user's runs and commands lock while they submit to a cluster.
+// LockOf opens the file that this user's runs and commands lock while they submit jobs to a
+// cluster.
 func LockOf(engine string) (*os.File, error) {
 	f, err := disk.OpenLock(engine)
 	if err != nil {
@@ -35,7 +36,7 @@ func LockOf(engine string) (*os.File, error) {
 // RunID returns this run's ID, which is unique on the host.
 var RunID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:16]) })
 
-// openOwn opens the engine of this run. Closing leave ends all waits of its Close.
+// openOwn opens this run's engine. Closing leave interrupts its Close.
 func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	s, leave := &r.Batch.Settings, make(chan struct{})
 	theirs := engine.Cluster{Options: s.Cluster, Poll: s.Poll, Leave: leave}
@@ -51,7 +52,7 @@ func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 	return e, leave, err
 }
 
-// CloseEngine closes an engine, which may wait for a cluster.
+// CloseEngine closes an engine, which may have to wait for a cluster.
 func (p *Process) CloseEngine(e engine.Opened, kind engine.Kind) {
 	if does := kind.Abilities(); does.Queues {
 		late := time.AfterFunc(2*time.Second, func() {
@@ -64,7 +65,7 @@ func (p *Process) CloseEngine(e engine.Opened, kind engine.Kind) {
 	}
 }
 
-// detectAllocation detects the cluster job that this run is part of, if any.
+// detectAllocation detects the cluster job that this run is in, if any.
 func (r *Run) detectAllocation() {
 	job := batches.Allocation()
 	if job.ID == "" || r.opts.Elsewhere {

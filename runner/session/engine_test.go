@@ -12,8 +12,7 @@ import (
 	"gpurun/runner/sched"
 )
 
-// Reloaded files are checked against their cluster's abilities, as at the start of the run.
-func TestReadAgainOnACluster(t *testing.T) {
+func TestReloadChecksClusterAbilities(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
 	if err := os.WriteFile(path, []byte("settings: {engine: slurm}\njobs: [{name: a, run: x}, {name: b, run: x, gpu_ids: 1}]\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -21,11 +21,11 @@ import (
 	"gpurun/state/host"
 )
 
-// An Exec is one command that runs as soon as GPUs are free. A keeper holds its claim on
-// them, so the claim lasts as long as the command even if gpurun itself is killed first.
+// An Exec is a single command that starts as soon as GPUs are free. A keeper holds its claim on
+// them, so the claim lasts until the command ends, even if gpurun is killed.
 type Exec struct {
 	*Process
-	Name     string // shown to other users
+	Name     string // as shown to other users
 	Source   *GPUs
 	Request  gpu.Request
 	Needs    gpu.HostResources
@@ -34,20 +34,20 @@ type Exec struct {
 	Opened   func(HostRules)   // called with the host rules
 	Answered func()            // called after each reading of the GPUs
 	Tell     func(text string) // reports the reason for a wait
-	GaveUp   time.Duration     // set to the wait after which it gave up; 0 if it did not
+	GaveUp   time.Duration     // how long Exec waited before it gave up; 0 if it did not
 
 	uniID  string
 	grant  gpu.Grant
-	lost   int // races for GPUs in a row
+	lost   int // consecutive claims lost to other runs
 	pool   *gpu.Pool
 	spent  *claimSet
 	engine engine.Opened // without an Engine if there are no GPUs
-	host   HostRules     // as they were when the GPUs were claimed
-	timer  *time.Timer   // of the host's max_timeout; nil for none
+	host   HostRules     // as of the claim
+	timer  *time.Timer   // for the host's max_timeout, or nil
 	over   chan struct{} // closed when the timer has ended the command
 }
 
-// execPrefix precedes the name of a command in claims.
+// execPrefix precedes the command's name in claims.
 const execPrefix = "exec "
 
 // Run waits for GPUs and runs the command on them.
@@ -66,9 +66,9 @@ func (e *Exec) Run(path string, argv []string) error {
 	return e.ended(Foreground(e.Process, cmd, stop, e.bindClaim))
 }
 
-// wait reads the GPUs until enough are free and claimed. It reports whether indices identify them
-// reliably. It closes the driver before the command starts, because an open driver blocks a GPU
-// reset.
+// wait reads the GPUs until enough are free, and claims them. indices reports whether indices
+// identify the GPUs reliably. wait closes the driver before the command starts, because an open
+// driver prevents a GPU reset.
 func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	if e.Request.Min == 0 {
 		return true, nil
@@ -140,11 +140,11 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	}
 }
 
-// wishAgain is how often an unchanged wish is published, in case its file was removed. Each time
+// wishAgain is how often an unchanged wish is republished in case its file was removed. Each time
 // wakes all waiting runs.
 const wishAgain = 30 * time.Second
 
-// wishRequests returns the request to publish, or nil while limits forbid this user as many GPUs.
+// wishRequests returns the request to publish, or nil if limits forbid this user so many GPUs.
 func wishRequests(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.WishRequest {
 	if a := pool.WishRequest(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
 		a.HostResources = need
@@ -153,7 +153,7 @@ func wishRequests(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu
 	return nil
 }
 
-// offeredPause is how soon an offered GPU is read again.
+// offeredPause is the time until an offered GPU is read again.
 const offeredPause = 20 * time.Millisecond
 
 // try claims GPUs, or returns why it could not and when to try again.
@@ -177,7 +177,7 @@ func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why stri
 		return lost == "", lost, gpu.RaceBackoff(e.uniID, e.lost, pause)
 	}
 	e.lost = 0
-	if len(pool.Offered()) > 0 { // the driver is still freeing its memory
+	if len(pool.Offered()) > 0 { // the driver is still freeing the GPU's memory
 		pause = min(pause, offeredPause)
 	}
 	var parts []string
@@ -192,8 +192,8 @@ func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why stri
 	return false, strings.Join(parts, "; "), pause
 }
 
-// StopExec ends this user's running and waiting commands of a name, and returns the number of
-// processes it ended.
+// StopExec ends this user's running and waiting commands with a name, and returns the number of
+// ended processes.
 func StopExec(name string) (stopped int) {
 	r := claim.NewReader(ClaimRoots(nil, execFolder()))
 	claims, _ := r.Others(context.Background())

@@ -9,12 +9,12 @@ import (
 	"gpurun/state/host"
 )
 
-// passFor is how long an ended command keeps GPUs for the runs it offers them to. After that,
-// those runs notice free GPUs anyway.
+// passFor is how long an ended command holds its GPUs for the runs to which it offers them. Later,
+// those runs detect free GPUs themselves.
 const passFor = time.Second
 
-// offerGPUs offers the GPUs of an ended command to the runs whose turn it is, and waits for them,
-// because the offers end with this process.
+// offerGPUs offers the GPUs of an ended command to the next runs in line. It waits until they
+// accept, because the offers end with this process.
 func (e *Exec) offerGPUs() {
 	if e.engine.Engine == nil {
 		return

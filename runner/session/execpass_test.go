@@ -11,7 +11,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A queue is an engine, and its claims, on a host where bob waits for GPUs and takes offers.
+// queue is an engine with claims on a host where bob waits for GPUs and accepts offers.
 type queue struct {
 	engine.Engine
 	engine.Claims
@@ -31,8 +31,8 @@ func (q *queue) Offer(_ string, id gpu.UUID, to string) {
 	q.events <- engine.Event{ClaimsChanged: true}
 }
 
-// A command that ends offers its GPUs to a waiting run, but no more than that run wants.
-func TestExecOffersWhatItLeaves(t *testing.T) {
+// An ended command offers a waiting run no more GPUs than it wants.
+func TestExecOffersItsGPUs(t *testing.T) {
 	devs := []gpu.Device{{Index: 0, UUID: "GPU-0", Total: 24 * gpu.GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * gpu.GiB}}
 	for _, waits := range []bool{true, false} {
 		pool := gpu.NewPool(devs, gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, UID: 1000, Run: "exec"})

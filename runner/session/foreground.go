@@ -34,12 +34,12 @@ func (e *Exec) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	return err
 }
 
-// execFolder is the last choice of a folder for a command's claims.
+// execFolder returns the last-resort folder for a command's claims.
 func execFolder() string {
 	return filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
 }
 
-// take claims a grant. It returns why it could not, or "".
+// take claims a grant. It returns why it failed, or "".
 func (e *Exec) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
 	if limit := pool.Host().MaxTimeout; limit > 0 {
 		g.Ends = time.Now().Add(limit)
@@ -63,7 +63,7 @@ func (e *Exec) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
 	return why
 }
 
-// bindClaim binds the claim to the process pid, and ends the command at the host's time limit.
+// bindClaim binds the claim to the process pid, and starts the timer of the host's time limit.
 func (e *Exec) bindClaim(pid int) {
 	if e.engine.Engine == nil {
 		return
@@ -79,14 +79,14 @@ func (e *Exec) bindClaim(pid int) {
 	}
 }
 
-// execGrace is the time between SIGTERM and SIGKILL.
+// execGrace is the time from SIGTERM to SIGKILL.
 const execGrace = 10 * time.Second
 
-// endCommand ends the processes of an exec's command, and returns how many there were.
+// endCommand ends the processes of an exec's command and returns their number.
 func endCommand(uniID string) (found int) {
 	signal := func(sig unix.Signal) (left int) {
 		ids := procs.Named(uniID)
-		// Parents first: a shell whose child has ended continues with its next command.
+		// Parents first, because a shell continues with its next command when a child ends.
 		slices.SortFunc(ids, func(a, b procs.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
 		for _, id := range ids {
 			_ = procs.Signal(id, sig)
@@ -103,7 +103,7 @@ func endCommand(uniID string) (found int) {
 	return found
 }
 
-// ended returns the command's end: a timeout, or err.
+// ended returns a timeout error if the timer ended the command, or else err.
 func (e *Exec) ended(err error) error {
 	if e.timer == nil || e.timer.Stop() {
 		return err
@@ -116,17 +116,17 @@ func (e *Exec) release() {
 	if e.engine.Engine != nil {
 		e.pool.AdvanceTo(host.Boottime())
 		s := e.pool.Spent()
-		s.Others = nil // it read nothing while its command ran
+		s.Others = nil // stale, because nothing was read while the command ran
 		e.spent.spend(s)
 		e.engine.Claims.Withdraw(e.uniID)
 		e.engine.Close()
 	}
 }
 
-// Foreground runs a command in the foreground, and passes its pid to started.
-// Keyboard signals reach the command directly. Others are forwarded; a signal that the command
-// ignores is forwarded as SIGINT. If interrupted, called once signals are caught, returns an
-// error, the command does not start.
+// Foreground runs a command in the foreground and passes its PID to started. Signals from the
+// keyboard reach the command directly. Others are forwarded; one that the command would ignore is
+// forwarded as SIGINT. Foreground calls interrupted once it catches signals, and does not start the
+// command if that returns an error.
 func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -142,7 +142,7 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 		return &batches.Failure{Code: batches.ExitCannotExecute, Text: "cannot execute " + cmd.Path + ": " + why, Err: err}
 	}
 	started(cmd.Process.Pid)
-	var ended atomic.Int32 // by a signal that the command would not have heard; its status says nothing
+	var ended atomic.Int32 // by a signal that the command would have ignored, so its status is meaningless
 	p.Go(func() {
 		for sig := range in {
 			switch {
@@ -167,7 +167,8 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 	return batches.Exit(cmd.ProcessState.ExitCode())
 }
 
-// CannotExecute returns the failure of a command that cannot run, with the status that shells use.
+// CannotExecute returns the error for a command that cannot run, with the exit status that shells
+// use.
 func CannotExecute(name string, err error) error {
 	f := &batches.Failure{Code: batches.ExitNotFound, Err: err}
 	switch {
@@ -184,7 +185,7 @@ func CannotExecute(name string, err error) error {
 	return f
 }
 
-// reason returns err without the path that it is about.
+// reason returns err without its path.
 func reason(err error) string {
 	var no syscall.Errno
 	if errors.As(err, &no) {

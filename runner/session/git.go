@@ -15,24 +15,24 @@ import (
 	"gpurun/state/schema"
 )
 
-// commit is the git state of a work dir.
+// A commit is the git state of a work dir.
 type commit struct {
 	id    string // "" outside a repository
 	dirty bool
 }
 
-// gitLimit bounds the wait for git, e.g. on a slow network home.
+// gitLimit bounds the wait for git, which may be slow on a network file system.
 const gitLimit = 2 * time.Second
 
-// askGit asks git for the commit of every file's work dir, while the GPUs start.
-// git takes no lock for that.
+// askGit asks git for the commit of each file's work dir while the GPUs start. It does not take
+// git's lock.
 func (r *Run) askGit() <-chan []commit {
 	answer := make(chan []commit, 1)
 	r.Go(func() { answer <- commitsOf(r.Batch) })
 	return answer
 }
 
-// commitsOf returns the commit of every file's work dir.
+// commitsOf returns the commit of each file's work dir.
 func commitsOf(b *jobspec.Batch) []commit {
 	return inWorkDirs(b, func(ctx context.Context, dir string) commit {
 		id := gitHead(ctx, dir)
@@ -44,7 +44,7 @@ func commitsOf(b *jobspec.Batch) []commit {
 	})
 }
 
-// inWorkDirs calls ask for the work dir of every file, once for each dir.
+// inWorkDirs calls ask for the work dir of each file, but only once per dir.
 func inWorkDirs[T any](b *jobspec.Batch, ask func(ctx context.Context, dir string) T) []T {
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
@@ -59,7 +59,7 @@ func inWorkDirs[T any](b *jobspec.Batch, ask func(ctx context.Context, dir strin
 	return out
 }
 
-// gitHead returns the commit that is checked out, "" outside a repository.
+// gitHead returns the commit that is checked out, or "" outside a repository.
 func gitHead(ctx context.Context, dir string) string {
 	id, err := git(ctx, dir, "rev-parse", "--verify", "-q", "HEAD")
 	if err != nil {
@@ -73,15 +73,15 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// CodeChanged reports code that has changed since the last run. That alone reruns
-// nothing, but the user may want it to.
+// CodeChanged reports that the code has changed since the last run. Changed code alone reruns no
+// job, but the user may want that.
 func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	was := make([]string, len(b.Files))
 	for i := range was {
 		was[i] = h.LastRun(i).Commit
 	}
 	if strings.Join(was, "") == "" {
-		return // nothing to compare with
+		return // there is nothing to compare with
 	}
 	for i, now := range inWorkDirs(b, gitHead) {
 		if was[i] != "" && now != "" && now != was[i] {
@@ -90,8 +90,8 @@ func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	}
 }
 
-// recordValues records a run that had nothing to do if its -p values differ from those of the
-// last run, so that commands show the new values.
+// recordValues records a run with nothing to do if its -p values differ from those of the last run,
+// so that commands show the new values.
 func (r *Run) recordValues(res *schema.Result) {
 	same := true
 	for i := range r.Batch.Files {
@@ -109,7 +109,7 @@ func (r *Run) recordValues(res *schema.Result) {
 	r.recordOver(res)
 }
 
-// runFacts returns the facts that begin this run in each file's ledger.
+// runFacts returns the facts that begin this run in the ledger of each file.
 func (r *Run) runFacts(commits []commit) []state.Fact {
 	settings := map[string]string{}
 	for _, s := range r.Batch.Settings.Sources {

@@ -20,11 +20,11 @@ import (
 	"gpurun/state/host"
 )
 
-// A GPUs selects the source of the GPUs.
+// GPUs selects the source of the GPUs.
 type GPUs struct {
-	Sim     string // a specification of simulated ones; "" for real ones
-	Here    bool   // also on a machine with GPUs
-	Library string // NVML, if not the usual one
+	Sim     string // specification of simulated GPUs; "" for real ones
+	Here    bool   // allow simulation on a machine with GPUs
+	Library string // path of NVML, or "" for the default
 }
 
 // Open opens the GPUs, real or simulated.
@@ -43,11 +43,11 @@ func (f *GPUs) Open(ctx context.Context, log zerolog.Logger) (probe.Prober, erro
 	return nil, cannot
 }
 
-// simLimit bounds how long --sim waits for a driver to report whether there are GPUs.
+// simLimit bounds how long --sim waits for a driver to report its GPUs.
 const simLimit = 30 * time.Second
 
-// check refuses --sim on a machine with GPUs: the jobs are real and would use GPUs that the
-// simulation does not check.
+// check refuses --sim on a machine with GPUs: the jobs are real and could use GPUs that the
+// simulation ignores.
 func (f *GPUs) check(ctx context.Context) error {
 	if f.Sim == "" || f.Here {
 		return nil
@@ -63,7 +63,7 @@ func (f *GPUs) check(ctx context.Context) error {
 	case ctx.Err() != nil:
 		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real, and might use its GPUs"
 	default:
-		return nil // no driver, or none that works
+		return nil // no working driver
 	}
 	if os.Getenv("GPURUN_SIM") != "" {
 		hint = "unset GPURUN_SIM to use them, or add --sim-here to let the jobs use them unchecked"
@@ -80,10 +80,11 @@ func OpenSim(spec string) (*probe.Sim, error) {
 	return s, nil
 }
 
-// OpenLimit bounds the driver's start, which takes seconds without persistence mode.
+// OpenLimit bounds how long the driver may take to start. Without persistence mode, it takes
+// seconds.
 const OpenLimit = 2 * time.Minute
 
-// Rules completes the rules about which of a prober's devices a run may use.
+// Rules completes the rules for the prober's devices with those of the host.
 func (h *HostRules) Rules(r gpu.Rules, devs []gpu.Device, sim bool) (gpu.Rules, error) {
 	in := InheritedGPUs(sim)
 	var err error
@@ -92,14 +93,14 @@ func (h *HostRules) Rules(r gpu.Rules, devs []gpu.Device, sim bool) (gpu.Rules, 
 	return r, err
 }
 
-// Inherited holds the variables in gpurun's own environment that select its GPUs.
+// Inherited holds the variables in gpurun's environment that select its GPUs.
 type Inherited struct {
 	set     bool   // CUDA_VISIBLE_DEVICES is set
 	visible string // its value
 	pci     bool   // CUDA_DEVICE_ORDER=PCI_BUS_ID
 }
 
-// InheritedGPUs reads the environment, which does not apply to simulated GPUs.
+// InheritedGPUs reads the environment. It ignores it for simulated GPUs.
 func InheritedGPUs(sim bool) Inherited {
 	if sim {
 		return Inherited{}
@@ -108,8 +109,8 @@ func InheritedGPUs(sim bool) Inherited {
 	return Inherited{set: ok, visible: v, pci: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}
 }
 
-// Managed returns the devices that a run may use, as gpu.Rules.IDs: those of gpu_ids
-// that the inherited variable leaves. Nil means all.
+// Managed returns the devices that a run may use, in the form of gpu.Rules.IDs: those in gpu_ids
+// that the inherited variable also allows. Nil means all devices.
 func (in Inherited) Managed(devs []gpu.Device, ids []string) ([]string, error) {
 	allowed, err := gpu.Select(devs, ids)
 	if err != nil {
@@ -138,8 +139,8 @@ func (in Inherited) Managed(devs []gpu.Device, ids []string) ([]string, error) {
 	return out, nil
 }
 
-// devices reads the variable as CUDA does: the list ends at the first entry that is
-// not a device.
+// devices parses CUDA_VISIBLE_DEVICES like CUDA: the list ends at the first entry that is not a
+// device.
 func (in Inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 	mixed := slices.ContainsFunc(devs, func(d gpu.Device) bool { return !d.MIG && d.Name != devs[0].Name })
 	for _, word := range strings.Split(in.visible, ",") {
@@ -164,13 +165,13 @@ func (in Inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 	return out, nil
 }
 
-// WantsGPU reports whether one of the jobs that runs selects needs a GPU.
+// WantsGPU reports whether any job selected by runs needs a GPU.
 func WantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
 	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Request.Min > 0 && runs(j.ID) })
 }
 
-// PoolFor returns a pool of the devices that a batch may use. The error lists the jobs selected
-// by runs that none of the devices could ever run.
+// PoolFor returns a pool of the devices that a batch may use. The problems list jobs selected by
+// runs that could never run on any of them.
 func PoolFor(b *jobspec.Batch, p probe.Prober, h HostRules, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
 	rules, err := RulesOf(b.Settings, p.Devices(), h, sim)
 	if err != nil {
@@ -182,15 +183,14 @@ func PoolFor(b *jobspec.Batch, p probe.Prober, h HostRules, sim, atOnce bool, ru
 	return pool, b.CheckDevices(pool, runs), nil
 }
 
-// RulesOf returns a batch's settings and the rules of the host that decide which GPUs may be used.
+// RulesOf returns the GPU rules from a batch's settings and the host.
 func RulesOf(s jobspec.Settings, devs []gpu.Device, h HostRules, sim bool) (gpu.Rules, error) {
 	return h.Rules(gpu.Rules{
 		IDs: s.GPUIDs, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs, Others: s.Others, Pick: s.Pick, Poll: s.Poll, Background: s.Background,
 	}, devs, sim)
 }
 
-// Endless returns a warning about jobs that hold GPUs without a timeout, or "". It considers the
-// jobs that runs selects.
+// Endless returns a warning about GPU jobs without a timeout among those selected by runs, or "".
 func (h *HostRules) Endless(b *jobspec.Batch, runs func(id int) bool) string {
 	limit := h.TimeLimit()
 	if limit == "" || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) }) {

@@ -12,8 +12,8 @@ import (
 	"gpurun/runner/batches"
 )
 
-// Readings two minutes apart do not interrupt the watch of a GPU.
-func TestRulesKnowThePoll(t *testing.T) {
+// Readings two minutes apart still count as continuous.
+func TestRulesAllowForSlowPoll(t *testing.T) {
 	const poll = 2 * time.Minute
 	devs := []gpu.Device{{UUID: "GPU-a", Total: 24 * gpu.GiB}}
 	rules, err := RulesOf(jobspec.Settings{Poll: poll, MinGPUs: -1, MaxGPUs: -1}, devs, HostRules{}, true)
@@ -40,7 +40,7 @@ func devices(models ...string) []gpu.Device {
 	return devs
 }
 
-func TestInheritedDevicesLimitTheManagedOnes(t *testing.T) {
+func TestInheritedVariableLimitsDevices(t *testing.T) {
 	same, mixed := devices("A100", "A100", "A100"), devices("A100", "T4")
 	cases := map[string]struct {
 		in   Inherited
@@ -78,7 +78,7 @@ func TestInheritedDevicesLimitTheManagedOnes(t *testing.T) {
 	}
 }
 
-func TestLogoutKillsOnlyWhereLogindIsToldSo(t *testing.T) {
+func TestLogoutKillsOnlyWithKillUserProcesses(t *testing.T) {
 	session := "0::/user.slice/user-1000.slice/session-3.scope\n"
 	cases := map[string]struct {
 		cgroup   string

@@ -13,16 +13,16 @@ import (
 // HostRulesAt is the path of the host rules. Tests replace it.
 var HostRulesAt = hostrules.Etc
 
-// HostRules are the rules of this host, and how to read them again.
+// HostRules holds the rules of this host, and reads them again on request.
 type HostRules struct {
 	*gpu.HostRules
 	read     runner.HostRules
 	Warnings []string
-	blind    bool // this user's uid on the host is unknown, and so are their processes
+	blind    bool // this user's UID on the host is unknown, so its processes cannot be told from others'
 }
 
-// HostRulesOf reads the host rules for a prober's devices; a nil prober has none. Private
-// simulated devices have no host rules.
+// HostRulesOf reads the host rules for a prober's devices. A nil prober and private simulated
+// devices have none.
 func HostRulesOf(p probe.Prober) (h HostRules) {
 	if p != nil && p.Private() {
 		h.HostRules = gpu.NoHostRules()
@@ -44,7 +44,7 @@ func HostRulesOf(p probe.Prober) (h HostRules) {
 	return h
 }
 
-// others returns the rule about other users' processes, which a run may have to tighten.
+// others returns the rule about other users' processes, tightened if their owners are unknown.
 func (h *HostRules) others(given gpu.Others) gpu.Others {
 	if h.blind {
 		return gpu.OthersAvoid
@@ -52,7 +52,7 @@ func (h *HostRules) others(given gpu.Others) gpu.Others {
 	return given
 }
 
-// mismatches warns of devices in the rules that this host does not have.
+// mismatches warns about devices in the rules that this host does not have.
 func (h *HostRules) mismatches(devs []gpu.Device) {
 	check := func(key string, ids []string) {
 		if _, err := gpu.Select(devs, ids); err != nil {

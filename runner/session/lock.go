@@ -6,8 +6,8 @@ import (
 	"gpurun/runner/batches"
 )
 
-// noStrayKeeper refuses to start next to jobs that cannot be tracked: their state
-// folder was removed while they kept running without their runner.
+// noStrayKeeper refuses to start while stray jobs run: their state folder was removed and they have
+// no runner.
 func (r *Run) noStrayKeeper() error {
 	for i := range r.Batch.Files {
 		if pid := batches.Engines["local"].Stray(r.State.Dir(i)); pid != 0 {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// logindFiles hold logind's settings, weaker ones first.
+// logindFiles are logind's settings files, from lowest to highest priority.
 var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
 
-// LogoutKills warns, with a fix, if logging out ends this process's children. A hang-up does not
-// end them, but logind can be set to kill all processes of a session.
+// LogoutKills returns a warning and a fix if logging out kills this process's children. A hang-up
+// does not, but logind can be configured to kill all processes of a session.
 func LogoutKills() (warning, cure string) {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup")
 	var settings []string
@@ -29,7 +29,7 @@ func LogoutKills() (warning, cure string) {
 	return "logging out ends this run and its jobs: logind kills leftover processes of a session (KillUserProcesses=yes)", "run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …"
 }
 
-// killedAtLogout judges the contents of /proc/self/cgroup and logind's settings.
+// killedAtLogout evaluates the contents of /proc/self/cgroup and logind's settings.
 func killedAtLogout(cgroup string, settings []string) bool {
 	if !strings.Contains(cgroup, "/session-") || !strings.Contains(cgroup, ".scope") {
 		return false

@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// LacksCommand reports that this host lacks the command that submits jobs to their cluster.
+// LacksCommand reports jobs whose cluster's submit command does not exist on this host.
 func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	kind := batches.EngineOf(b)
 	for id := range b.Jobs {
@@ -30,8 +30,8 @@ func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	return nil
 }
 
-// CheckEngine returns the requests of jobs and settings that their engine cannot fulfil, and
-// reports settings that have no effect there.
+// CheckEngine returns the requests of jobs and settings that their engine cannot fulfill, and notes
+// about settings that have no effect there.
 func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
 	kind := batches.EngineOf(b).Abilities()
 	if !kind.Places {
@@ -66,7 +66,7 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 				} else {
 					notes = append(notes, k.Note)
 				}
-				break // the first job stands for all
+				break // one job is enough
 			}
 		}
 	}

@@ -10,8 +10,7 @@ import (
 	"gpurun/jobspec/settings"
 )
 
-// CheckEngine reports each key without a counterpart or effect.
-func TestSaidOnACluster(t *testing.T) {
+func TestCheckEngineReportsUnsupportedKeys(t *testing.T) {
 	for _, tt := range []struct {
 		settings, job string
 		refused       bool
@@ -66,8 +65,7 @@ func TestSaidOnACluster(t *testing.T) {
 	}
 }
 
-// clusters.md lists every key that works differently on a cluster.
-func TestClustersPageHasEveryKey(t *testing.T) {
+func TestClustersPageListsEveryMappedKey(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/clusters.md")
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A panic in any goroutine exits with 70 and prints what the user needs to know.
-func TestPanicInAGoroutine(t *testing.T) {
+func TestPanicExits70WithReport(t *testing.T) {
 	var said, log bytes.Buffer
 	a := &Process{Err: &said, Done: make(chan int, 1), runLog: &log}
 	a.Say = func(kind, text string) { fmt.Fprintf(&said, "gpurun: %s: %s\n", kind, text) }
@@ -39,8 +38,8 @@ func TestPanicInAGoroutine(t *testing.T) {
 	}
 }
 
-// The parts of a run start their goroutines through the function that catches panics.
-func TestGoroutinesOfARun(t *testing.T) {
+// Every part of a run starts its goroutines through the function that catches panics.
+func TestAllGoroutinesCatchPanics(t *testing.T) {
 	dir, started := t.TempDir(), 0
 	count := func(f func()) {
 		started++

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/term"
 )
 
-// A Process ends an invocation that cannot continue, and reports to its user.
+// A Process is one invocation of gpurun: its output, its exit status and its panic handler.
 type Process struct {
 	Err     io.Writer
-	OutTTY  bool // whether standard output is a terminal
+	OutTTY  bool // standard output is a terminal
 	ErrTTY  bool
 	Say     func(kind, text string) // prints an error, a warning, a hint or a note
-	Done    chan int                // exit status, at the end or if the invocation cannot continue
+	Done    chan int                // receives the exit status, at the end or when the invocation cannot continue
 	OnPanic func()                  // restores the terminal before a panic is reported
-	runLog  io.Writer               // receives goroutine dumps; nil means err
+	runLog  io.Writer               // receives goroutine dumps; nil means standard error
 }
 
-// NewProcess returns this process; say prints what it reports.
+// NewProcess returns this process. It reports messages through say.
 func NewProcess(say func(kind, text string)) *Process {
 	return &Process{
 		Err: os.Stderr, Say: say, Done: make(chan int, 1),
@@ -30,15 +30,15 @@ func NewProcess(say func(kind, text string)) *Process {
 	}
 }
 
-// Guard runs f, and returns early if the invocation cannot continue. Whatever f is
-// still doing then ends with the process.
+// Guard runs f, but returns early if the invocation cannot continue. In that case, f ends with the
+// process.
 func (p *Process) Guard(f func() int) int {
 	p.Go(func() { p.Done <- f() })
 	return <-p.Done
 }
 
-// Go starts a goroutine whose panic is an internal error, exit status 70: Go's 2
-// would mean that nothing ran.
+// Go starts a goroutine. A panic in it exits with status 70, because Go's own status 2 would mean
+// that no job ran.
 func (p *Process) Go(f func()) {
 	go func() {
 		defer func() {
@@ -66,7 +66,7 @@ func (p *Process) crashed(what any, stack []byte) {
 	}
 }
 
-// Hint reports what to do about an error, unless it is "".
+// Hint prints how to fix an error, unless text is "".
 func (p *Process) Hint(text string) {
 	if text != "" {
 		p.Say("hint", text)

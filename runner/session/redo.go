@@ -11,8 +11,8 @@ import (
 	"gpurun/runner/batches"
 )
 
-// confirm reports the successes that would rerun although nobody asked for that, if that costs more
-// than a little, and asks on a terminal. An answer other than yes ends the command.
+// confirm lists the successes that would rerun although the user did not ask for that. If they are
+// expensive, it asks for confirmation on a terminal, and a detached run refuses to start.
 func (r *Run) confirm() error {
 	text, cure, much := r.Redone(r.Batch, r.State.History(), r.core)
 	if text != "" {

@@ -8,13 +8,13 @@ import (
 	"gpurun/state/disk"
 )
 
-// remember has the run's files listed by gpurun ls. It neither slows nor fails the run.
+// remember adds the run's files to the list of gpurun ls. It neither delays nor fails the run.
 func (r *Run) remember() {
 	var list []disk.Used
 	for i, f := range r.Batch.Files {
 		list = append(list, disk.Used{File: f.Real, Dir: r.State.Dir(i), StateDir: Absolute(r.StateDir), Host: disk.Host().Host, Started: time.Now().UTC()})
 	}
-	slices.Reverse(list) // so that the first is the newest
+	slices.Reverse(list) // newest first
 	done := make(chan struct{})
 	r.Go(func() {
 		defer close(done)
@@ -25,7 +25,7 @@ func (r *Run) remember() {
 	r.Later(func() { <-done })
 }
 
-// Absolute returns a path that holds in every folder; "" stays.
+// Absolute makes a path absolute, except "".
 func Absolute(path string) string {
 	if path == "" {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"gpurun/runner/batches"
 )
 
-// ruler finds out what settings mean for the GPUs of this run. It may use what the core
-// uses: the runner calls it between two events.
+// ruler applies settings to the GPUs of this run. It may use the core's data, because the runner
+// calls it between two events.
 func (r *Run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
 	if fresh != nil {
 		refused, _ := CheckEngine(b, wanted, false, false)
@@ -39,7 +39,7 @@ func (r *Run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rule
 	return rules, r.mistake(jobspec.Report(b.CheckDevices(pool, wanted)))
 }
 
-// reread reads the job files again. It is called beside the loop.
+// reread reads the job files again. It runs beside the runner's loop.
 func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	paths, o, err := r.Files()
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	if err := r.keepLines(b); err != nil {
 		return runner.Reading{}, err
 	}
-	b.Settings.DrawShuffleSeed(func() int64 { return r.Batch.Settings.ShuffleSeed }) // the order stays
+	b.Settings.DrawShuffleSeed(func() int64 { return r.Batch.Settings.ShuffleSeed }) // keep the order
 	late, err := r.readAtStart(&b.Settings)
 	if err != nil {
 		return runner.Reading{}, err
@@ -75,8 +75,8 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	return runner.Reading{Batch: b, Code: code, Said: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
 }
 
-// readAtStart says what of changed settings the run cannot take over. Jobs that are meant for
-// another engine must not run here.
+// readAtStart describes changed settings that the run cannot apply. It returns an error for jobs of
+// another engine, which must not run here.
 func (r *Run) readAtStart(now *jobspec.Settings) (said []string, err error) {
 	was := &r.Batch.Settings
 	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {
@@ -88,7 +88,7 @@ func (r *Run) readAtStart(now *jobspec.Settings) (said []string, err error) {
 	return said, nil
 }
 
-// mistake returns what is wrong with job files that a run reads again, or nil.
+// mistake formats an error in job files that a run reads again.
 func (r *Run) mistake(err error) error {
 	if err == nil {
 		return nil

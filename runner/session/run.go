@@ -34,81 +34,81 @@ import (
 type Config struct {
 	*Process
 	*batches.Reader
-	Out      io.Writer                                   // for people
-	Files    func() ([]string, jobspec.Options, error)   // the job files, and how to read them, each time that they are read
-	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run; nil for all
+	Out      io.Writer                                   // messages for the user
+	Files    func() ([]string, jobspec.Options, error)   // the job files and how to read them; called before each reading
+	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run; nil runs all
 	Source   *GPUs
-	Abandon  string // a host whose run is given up
-	Watch    bool   // run what the job files say when they change
+	Abandon  string // host whose run to give up
+	Watch    bool   // run the jobs that change in the job files
 	NoWait   bool
-	Yes      bool // do not ask before much is run again
+	Yes      bool // rerun expensive successes without asking
 	LogLevel string
-	Version  string      // of gpurun
-	Detached *Detachment // nil if its output goes where it was started
+	Version  string      // gpurun's
+	Detached *Detachment // nil for a run that is not detached
 
-	Summed  func(error) (head string, lines []string) // what is wrong with job files; nil for plain words
-	Read    func(*jobspec.Batch)                      // is told what the files say; may be nil
+	Summed  func(error) (head string, lines []string) // formats errors in job files; nil for plain text
+	Read    func(*jobspec.Batch)                      // called with each batch that was read; may be nil
 	Observe func(*Run) Observers
 }
 
-// A Viewer shows a run while it lasts.
+// A Viewer shows a run to the user.
 type Viewer interface {
 	hinter
 	Print(text string)
 	Warn(text string)
 }
 
-// Observers receive a run's progress.
+// Observers follow a run's progress.
 type Observers struct {
 	View   Viewer
 	Sinks  []runner.Sink
-	Report func(job int, uniID string) (end, errorType string) // as runner.Config.Report
-	Over   func(res *schema.Result, words string)              // is told how the run ended, before the ledger is
-	End    func()                                              // closes what shows the run; may be nil
+	Report func(job int, uniID string) (end, errorType string) // see runner.Config.Report
+	Over   func(res *schema.Result, words string)              // called with the outcome, before it is recorded in the ledger
+	End    func()                                              // closes the view; may be nil
 }
 
-// A Run is one run, from its setup to its end.
+// A Run is a single run, from setup to end.
 type Run struct {
 	Config
 	Batch  *jobspec.Batch
 	State  *disk.State
 	core   *sched.Core
 	opts   sched.Options
-	Prober probe.Prober // nil if no GPU is needed
-	Rules  HostRules    // once known
-	usable int          // devices that the run may use
-	claims *claimSet    // nil if no other run can use them
+	Prober probe.Prober // nil if no job needs a GPU
+	Rules  HostRules    // set by Open
+	usable int          // number of devices that the run may use
+	claims *claimSet    // nil if no other run can use the GPUs
 	Log    zerolog.Logger
 	git    <-chan []commit
-	Began  bool // jobs could start
+	Began  bool // jobs could have started
 
-	within string // the cluster's job in which it is, for ledgers; or ""
+	within string // ID of the surrounding cluster job, for ledgers, or ""
 
 	Notes   []string
 	closers []func()
 
-	code     []*codecopy.Tree                       // by file, that jobs run in; nil without snapshot
+	code     []*codecopy.Tree                       // code copies by file; nil without snapshot
 	changes  *fileWatch                             // nil without --watch
-	over     func(res *schema.Result, words string) // nil before the jobs start
+	over     func(res *schema.Result, words string) // nil before jobs start
 	Shuffled bool
 }
 
-// New returns a run that opens nothing yet.
+// New returns a run. Open reads its files.
 func New(c Config) *Run { return &Run{Config: c} }
 
 // sim reports whether the GPUs are simulated.
 func (r *Run) sim() bool { return r.Source.Sim != "" }
 
-// Skip records a run that has nothing to do.
+// Skip records a run with nothing to do.
 func (r *Run) Skip() schema.Result {
 	r.removeCopies()
-	r.core.Step(runner.Now(), sched.Began{}) // decides every job, and finishes
+	r.core.Step(runner.Now(), sched.Began{}) // decides all jobs and finishes
 	res := schema.Result{Final: r.core.Snapshot(runner.Now())}
 	r.recordValues(&res)
 	return res
 }
 
-// Close releases what the run has opened, the last first.
+// Close releases the run's resources in reverse order.
 func (r *Run) Close() {
 	for i := len(r.closers) - 1; i >= 0; i-- {
 		r.closers[i]()
@@ -116,11 +116,11 @@ func (r *Run) Close() {
 	r.closers = nil
 }
 
-// Later registers a function that Close calls.
+// Later registers a function for Close to call.
 func (r *Run) Later(f func()) { r.closers = append(r.closers, f) }
 
-// open reads the files, locks the state and finds out what would run. It opens the GPUs
-// only if something that would run needs one.
+// Open reads the files, locks the state and determines which jobs would run. It opens the GPUs only
+// if one of those jobs needs one.
 func (r *Run) Open() error {
 	var err error
 	if err := r.load(); err != nil {
@@ -173,7 +173,7 @@ func (r *Run) Open() error {
 	r.git = r.askGit()
 	pool, err := r.openPool()
 	if err != nil && r.Watch && !WantsGPU(r.Batch, r.Runs) {
-		return nil // there are none for later jobs either
+		return nil // jobs added later cannot get GPUs either
 	}
 	if err != nil {
 		return err
@@ -182,15 +182,15 @@ func (r *Run) Open() error {
 	return nil
 }
 
-// logger returns the logger of run.log.
+// logger returns the logger that writes run.log.
 func (r *Run) logger() zerolog.Logger {
 	zerolog.ErrorHandler = func(error) {} // a full disk under run.log must not flood the terminal
 	level, _ := zerolog.ParseLevel(r.LogLevel)
 	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
 
-// Steady is how long GPUs must have been busy, idle or free for a resize; "" for the default.
-// Tests set it, some at link time.
+// Steady is how long GPUs must be busy, idle or free before a resize; "" for the default. Tests set
+// it, some at link time.
 var Steady string
 
 // options returns which jobs of a batch to run.
@@ -204,12 +204,12 @@ func (r *Run) options(b *jobspec.Batch) (sched.Options, error) {
 // Runs reports whether a job would run.
 func (r *Run) Runs(id int) bool { return r.core.Verdict(id).Run }
 
-// NothingToRun reports whether there is nothing to run and nothing to adopt.
+// NothingToRun reports whether there are neither jobs to run nor attempts to reattach to.
 func (r *Run) NothingToRun() bool {
 	return len(r.State.History().Open) == 0 && !slices.ContainsFunc(r.Batch.Jobs, func(j jobspec.Job) bool { return r.Runs(j.ID) })
 }
 
-// openPool opens the GPUs, and reports jobs that could never run on any of them.
+// openPool opens the GPUs and reports jobs that could never run on them.
 func (r *Run) openPool() (*gpu.Pool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), OpenLimit)
 	defer cancel()
@@ -265,10 +265,10 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	r.over = o.Over
 	sig := r.catchSignals(o.View, r.onTerminal(), leave)
 	r.Later(sig.close)
-	// From here on nearly everything waits for the loop, and idle wake-ups of threads would
-	// cost a run of short jobs a tenth of its time, the jobs' own included.
+	// From here on, almost everything waits for the loop. With more threads, idle wake-ups would
+	// cost a run of short jobs a tenth of its time.
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
+	debug.SetGCPercent(400) // the heap is small, or bounded by softMemory
 	c := runner.Config{
 		Batch: r.Batch, Core: r.core, Code: r.code, Ledger: r.State, Starts: r.runFacts(<-r.git), Prober: r.Prober, Engine: engine, Does: batches.EngineOf(r.Batch).Abilities(), Host: r.Rules.read, Spent: r.claims.spend, Rules: r.ruler, Reread: r.reread, Taken: r.State.Relock, Say: o.View.Print, Warn: o.View.Warn, Report: o.Report,
 		Log: r.Log, Stops: sig.stops, Reloads: sig.again, Control: calls,
@@ -290,10 +290,11 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	return res, nil
 }
 
-// indexed reports whether jobs may get the host's indices: no device is hidden or in MIG mode.
+// indexed reports whether jobs may use the host's GPU indices, because no device is hidden or in
+// MIG mode.
 func indexed(p probe.Prober) bool { return p == nil || p.Complete() }
 
-// listen lets other commands reach the run, through the folder of every file.
+// listen opens a control socket in the folder of each file.
 func (r *Run) listen() <-chan *control.Call {
 	calls := make(chan *control.Call)
 	for i := range r.Batch.Files {
@@ -326,7 +327,7 @@ func (r *Run) load() error {
 	return err
 }
 
-// recordOver records the end of the run in every ledger.
+// recordOver records the end of the run in each ledger.
 func (r *Run) recordOver(res *schema.Result) {
 	code := batches.ExitOf(*res, r.NoWait)
 	if r.over != nil {
@@ -337,11 +338,11 @@ func (r *Run) recordOver(res *schema.Result) {
 		if _, err := r.State.Append(i, f); err != nil {
 			r.Log.Warn().Err(err).Msg("cannot record the end of the run")
 		}
-		f.Lost = nil // what the run lost counts once
+		f.Lost = nil // count the run's lost attempts only once
 	}
 }
 
-// endWords describes the end of a run: "all done", "stopped by SIGTERM".
+// endWords describes how a run ended: "all done", "stopped by SIGTERM".
 func endWords(res *schema.Result, code int) string {
 	switch {
 	case res.Stopped != "":
@@ -360,7 +361,8 @@ func endWords(res *schema.Result, code int) string {
 	return "all done"
 }
 
-// Lacking names a job that could not run because one that it needs was left out, or is "".
+// Lacking returns the name of a job that could not run because a job that it needs was left out, or
+// "".
 func (r *Run) Lacking() string {
 	for id := range r.Batch.Jobs {
 		if r.core.Verdict(id).Code == schema.PlanNeedMissing {
@@ -370,7 +372,7 @@ func (r *Run) Lacking() string {
 	return ""
 }
 
-// Finished reports whether no job is left or was interrupted.
+// Finished reports whether all jobs ended and none was interrupted.
 func Finished(s *schema.Status) bool {
 	for phase, n := range s.Counts {
 		if n > 0 && (!phase.Ended() || phase == state.Interrupted) {
@@ -380,7 +382,7 @@ func Finished(s *schema.Status) bool {
 	return true
 }
 
-// GPUs returns the end of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
+// GPUs returns the GPU part of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
 func (r *Run) GPUs() string {
 	if r.opts.Elsewhere {
 		return "on " + batches.EngineOf(r.Batch).Abilities().Name
@@ -395,7 +397,7 @@ func (r *Run) GPUs() string {
 	return text + ", " + r.Prober.Version()
 }
 
-// keepLines records the flags with which this run read its files, for later commands.
+// keepLines saves the flags with which this run read its files, for later commands.
 func (r *Run) keepLines(b *jobspec.Batch) error {
 	for i, f := range b.Files {
 		var data []byte

@@ -18,29 +18,29 @@ import (
 	"gpurun/runner/sched"
 )
 
-// signals turns signals into stops.
+// signals converts signals to stop requests.
 //
 //	Ctrl-C on a terminal   drain, then stop, then kill
 //	SIGTERM, SIGUSR2       stop, then kill; so does SIGINT without a terminal. Grid Engine
 //	                       sends SIGUSR2 before it kills a job (qsub -notify)
-//	the third of these     gpurun exits within a second, whatever it waits for
+//	the third of these     gpurun exits within a second, even if it is blocked
 //	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
-//	SIGUSR1                the job files are read again
-//	SIGQUIT                a dump of all goroutines in run.log, exit 70
+//	SIGUSR1                gpurun reads the job files again
+//	SIGQUIT                gpurun dumps all goroutines to run.log and exits with 70
 type signals struct {
 	in    chan os.Signal
 	stops chan sched.StopRequested
-	again chan struct{} // asks to read the job files again
+	again chan struct{} // requests a reload of the job files
 	leave chan<- struct{}
 	gone  sync.WaitGroup
-	code  atomic.Int32 // exit status by the first signal; 0 for none
+	code  atomic.Int32 // exit status for the first signal; 0 if there was none
 }
 
 // hinter shows what the next key press does.
 type hinter interface{ Hint(text string) }
 
-// catchSignals starts handling signals. tty means that SIGINT comes from a keyboard. leave is
-// closed when gpurun must exit without waiting.
+// catchSignals starts handling signals. tty means that SIGINT comes from a keyboard. It closes
+// leave when gpurun must exit without waiting.
 func (p *Process) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
 	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
 	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
@@ -59,8 +59,9 @@ func (s *signals) close() {
 	s.gone.Wait()
 }
 
-// OutliveReader prevents a closed stdout, a hang-up or an early reload request from ending the
-// run. It catches the signals because jobs would inherit ignored ones.
+// OutliveReader keeps the run alive when stdout is closed, the terminal hangs up, or a reload
+// request comes early. It catches those signals rather than ignoring them, because jobs would
+// inherit ignored signals.
 func OutliveReader() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGUSR1)
 }
@@ -84,7 +85,7 @@ func (s *signals) run(p *Process, view hinter, tty bool) {
 		case syscall.SIGUSR1:
 			select {
 			case s.again <- struct{}{}:
-			default: // it will be done
+			default: // a reload is already pending
 			}
 			continue
 		case syscall.SIGQUIT:
@@ -100,18 +101,18 @@ func (s *signals) run(p *Process, view hinter, tty bool) {
 		view.Hint(hint)
 		select {
 		case s.stops <- stop:
-		default: // the queue is full: the loop is stuck, and has been told enough
+		default: // the queue is full, so the loop is stuck and has requests enough
 		}
 	}
 }
 
 const (
-	leaveAt    = 3                      // this many signals end gpurun itself
-	leaveAfter = 600 * time.Millisecond // for an orderly exit
+	leaveAt    = 3                      // number of signals that end gpurun itself
+	leaveAfter = 600 * time.Millisecond // time for an orderly exit
 )
 
-// leave ends gpurun even if it is waiting. The report has a time limit too, because the reader of
-// stderr may be what blocks.
+// leave ends gpurun even while it is blocked. Its report has a time limit, because the reader of
+// stderr may be the cause.
 func (p *Process) leave(code int, text string) {
 	said := make(chan struct{})
 	p.Go(func() {
@@ -129,8 +130,8 @@ func (p *Process) leave(code int, text string) {
 	p.Done <- code
 }
 
-// dump writes all goroutine stacks, for a run that seems to hang, and ends gpurun. The
-// jobs keep running under their keeper.
+// dump writes all goroutine stacks to run.log and ends gpurun, for diagnosing a hung run. The jobs
+// keep running under their keeper.
 func (p *Process) dump() {
 	buf := make([]byte, 4<<20)
 	buf = buf[:runtime.Stack(buf, true)]
@@ -142,8 +143,8 @@ func (p *Process) dump() {
 	p.leave(batches.ExitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
 }
 
-// interrupt returns the request of the n-th SIGINT, and its hint. Without a terminal, the first
-// one stops.
+// interrupt returns the stop request for the n-th SIGINT, and its hint. On a terminal, the first
+// one only drains.
 func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	switch {
 	case !tty:
@@ -156,7 +157,7 @@ func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
 }
 
-// stopAll returns the request of the n-th signal to a run, and its hint.
+// stopAll returns the stop request for the n-th other signal, and its hint.
 func stopAll(name string, n int) (sched.StopRequested, string) {
 	if n == 1 {
 		return sched.StopRequested{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"
@@ -164,9 +165,9 @@ func stopAll(name string, n int) (sched.StopRequested, string) {
 	return sched.StopRequested{All: true, Kill: true, Why: name}, name + ": killing the running jobs"
 }
 
-// UntilSignal returns a context that SIGINT or SIGTERM cancels, with an error that
-// carries the exit status as its cause. stop releases the signals and returns that
-// error, or nil: each signal reaches either this context or an earlier handler.
+// UntilSignal returns a context that SIGINT or SIGTERM cancels. The cause is an error with the exit
+// status. stop releases the signals and returns that error or nil, so that each signal goes either
+// to this context or to the next handler.
 func (p *Process) UntilSignal() (ctx context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	in, gone := make(chan os.Signal, 1), make(chan struct{})

@@ -18,26 +18,26 @@ import (
 	"gpurun/state/schema"
 )
 
-// LookAtFiles is how often a run with --watch checks its job files, and files they name, for
-// changes, which a network file system does not report. Tests check more often.
+// LookAtFiles is how often a run with --watch checks its files for changes, which a network file
+// system does not report. Tests shorten it.
 var LookAtFiles = time.Second
 
-// fileWatch detects changes to the files of a batch: job files, parameter tables, config bases,
+// A fileWatch detects changes to the files of a batch: job files, parameter tables, config bases,
 // settings.
 type fileWatch struct {
 	jobFiles []string
 	again    chan<- struct{}
 	say      func(string)
-	idle     bool // that all is done has been said
+	idle     bool // the message that all jobs are done has been printed
 
 	mu    sync.Mutex
-	known map[string]host.Stamp // how the files were just before they were last read
-	noted map[string]host.Stamp // those that are being read now
+	known map[string]host.Stamp // state of each file just before it was last read
+	noted map[string]host.Stamp // the same for the reading in progress
 }
 
-// Callers call begin before they read files, note before each one, and end after the last, so
-// that changes during the reading count. After a mistake some may be unread, so the earlier ones
-// stay watched.
+// begin starts a reading. Callers call note before they read each file, and end after the last one,
+// so that changes during the reading are detected. After a failed reading, earlier files stay
+// watched, since some may not have been read.
 func (w *fileWatch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +67,8 @@ func (w *fileWatch) end(failed bool) (read []string) {
 	return slices.Sorted(maps.Keys(w.known))
 }
 
-// run watches until done is closed. It reports a change once the file has stayed the same for one
-// check, since it may still be being written.
+// run watches until done is closed. It reports a change only after the file has stayed the same for
+// one check, since it may still be written.
 func (w *fileWatch) run(done <-chan struct{}) {
 	before := map[string]host.Stamp{}
 	for {
@@ -80,14 +80,14 @@ func (w *fileWatch) run(done <-chan struct{}) {
 		if w.changed(before) {
 			select {
 			case w.again <- struct{}{}:
-			default: // it will be done
+			default: // a reload is already pending
 			}
 		}
 	}
 }
 
-// changed reports whether a file differs from when it was read, but not from the previous check.
-// It reports each change once.
+// changed reports whether a file differs from its last reading but not from the previous check. It
+// reports each change once.
 func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 // Fact does nothing.
 func (w *fileWatch) Fact(int, state.Fact) {}
 
-// Snapshot reports once that all jobs are done, and what happens next.
+// Snapshot prints a message when all jobs are done.
 func (w *fileWatch) Snapshot(s *schema.Status) {
 	if s.Is(schema.RunWatching) && !w.idle {
 		var files []string
@@ -124,7 +124,7 @@ func (w *fileWatch) Snapshot(s *schema.Status) {
 	w.idle = s.Is(schema.RunWatching)
 }
 
-// watchFiles begins to watch the job files, before they are read.
+// watchFiles starts watching the job files before they are read.
 func (r *Run) watchFiles(paths []string) error {
 	if !r.Watch {
 		return nil
@@ -140,8 +140,8 @@ func atStart(err error) error {
 	return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "nothing was started; without --watch the files are read once, as you see them now", Err: err}
 }
 
-// load loads a batch and watches its files from then on; a nil w only loads. It refuses files
-// that other users can modify, since they could start any command as this user.
+// load loads a batch and from then on watches its files; with a nil w, it only loads. It refuses
+// files that other users can modify, since those could run any command as this user.
 func (w *fileWatch) load(paths []string, o jobspec.Options, load func([]string, jobspec.Options) (*jobspec.Batch, error)) (*jobspec.Batch, error) {
 	if w == nil {
 		return load(paths, o)
@@ -165,7 +165,7 @@ func onlyOurs(paths []string) error {
 	return nil
 }
 
-// sinks adds to the sinks of a run those that its settings and flags ask for, and begins to watch its files.
+// sinks adds the sinks that the run's settings and flags require, and starts watching its files.
 func (r *Run) sinks(sinks []runner.Sink, sig *signals, view Viewer) []runner.Sink {
 	if r.Detached != nil {
 		sinks = append(sinks, r.Detached)

@@ -33,12 +33,15 @@ type Sim struct {
 	uids    map[string]int
 	me      string
 	placed  []placement // in start order
+	claimed []placement // jobs of other runs
 }
 
-// A placement is a job of this run on its devices.
+// A placement is a job on its devices.
 type placement struct {
-	uniID string
+	uniID string // of an attempt of this run
 	pid   int
+	uid   int
+	user  string
 	grant gpu.Grant
 	from  time.Duration
 	to    time.Duration // -1 while it runs
@@ -120,7 +123,20 @@ func (s *Sim) Placed(uniID string, pid int, g gpu.Grant) {
 			return
 		}
 	}
-	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, grant: g, from: s.now(), to: -1})
+	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, uid: host.Me(), user: s.me, grant: g, from: s.now(), to: -1})
+}
+
+// Claimed puts the jobs of other runs on the devices that they claim.
+func (s *Sim) Claimed(claims []gpu.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claimed = nil
+	for _, c := range claims {
+		if !c.Gathering && c.To == "" {
+			g := gpu.Grant{UUIDs: []gpu.UUID{c.UUID}, Memory: c.Memory}
+			s.claimed = append(s.claimed, placement{pid: c.PID, uid: c.UID, user: c.User, grant: g, from: s.now() - time.Since(c.Since), to: -1})
+		}
+	}
 }
 
 // Removed records that an attempt has ended.
@@ -209,13 +225,13 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 			procs = append(procs, gpu.Process{PID: pid, UID: s.uids[l.User], User: s.names(l.User), Command: l.Command, Memory: gpu.Bytes(l.Memory)})
 		}
 	}
-	for _, p := range s.placed {
+	for _, p := range slices.Concat(s.placed, s.claimed) {
 		if !p.on(s.devs[i].UUID) {
 			continue
 		}
 		used = min(used+s.taken(p, now), 1<<61)
 		if p.lives(now) {
-			procs = append(procs, gpu.Process{PID: p.pid, UID: host.Me(), User: s.me, Command: "job", Memory: s.taken(p, now), Attempt: p.uniID})
+			procs = append(procs, gpu.Process{PID: p.pid, UID: p.uid, User: p.user, Command: "job", Memory: s.taken(p, now), Attempt: p.uniID})
 		}
 	}
 	return procs, used
@@ -266,7 +282,7 @@ func (s *Sim) util(i int, at time.Duration) int {
 			percent += l.Util
 		}
 	}
-	for _, p := range s.placed {
+	for _, p := range slices.Concat(s.placed, s.claimed) {
 		if p.lives(at) && p.on(s.devs[i].UUID) {
 			percent += s.spec.Jobs.Util
 		}

@@ -78,6 +78,12 @@ func Observe(ctx context.Context, p probe.Prober, h HostRules, n Neighbors, warn
 	snap := p.Read(ctx, probe.Query{Processes: true})
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
+	if sim, is := p.(*probe.Sim); is && snap.Err == "" {
+		if _, looks := n.(ReadOnlyClaims); looks { // a run has its own jobs on simulated GPUs, and rejects those of others by their claims
+			sim.Claimed(snap.Claims)
+			snap.Readings = sim.Read(ctx, probe.Query{Processes: true}).Readings
+		}
+	}
 	snap.Quarantines, snap.Wishes = n.Quarantines(), n.Wishes()
 	rules, more := h.read(snap.Users())
 	snap.Host = rules

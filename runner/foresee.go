@@ -16,6 +16,7 @@ type foresight struct {
 	end   *schema.End
 	fail  []schema.Alike     // by error
 	done  map[string]float64 // by uni_id: how much of their work attempts have done, by their logs
+	steps map[string]int     // and of how many steps, if they count them
 	most  map[string]float64 // the most that they ever had; one that begins anew says nothing
 	busy  bool
 	next  time.Time       // when to look again at the logs
@@ -48,10 +49,10 @@ func (l *loop) foresee() {
 	}
 	f.busy = true
 	l.beside(func() func() {
-		reading, end, fail, done := time.Now(), f.end, f.fail, map[string]float64{}
+		reading, end, fail, done, steps := time.Now(), f.end, f.fail, map[string]float64{}, map[string]int{}
 		for id, log := range logs {
-			if p, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
-				done[id], most[id] = p, p
+			if p, n, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
+				done[id], most[id], steps[id] = p, p, n
 			} else if ok {
 				most[id] = 2 // it begins anew, as bars of epochs do
 			}
@@ -67,7 +68,7 @@ func (l *loop) foresee() {
 			if f.next = wall.Add(max(readEvery, foreseeShare*read)); all {
 				f.again = wall.Add(max(foreseeEvery, foreseeShare*took))
 			}
-			f.busy, f.end, f.fail, f.done, f.most = false, end, fail, done, most
+			f.busy, f.end, f.fail, f.done, f.steps, f.most = false, end, fail, done, steps, most
 			l.shown.dirty = true
 		}
 	})
@@ -104,7 +105,7 @@ func (f *foresight) foreseen(st *schema.Status) {
 func (f *foresight) progress(st *schema.Status) {
 	for i := range st.Jobs {
 		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
-			a.Progress = schema.Known(f.done[*a.UniID])
+			a.Progress, a.Steps = schema.Known(f.done[*a.UniID]), schema.Known(f.steps[*a.UniID])
 		}
 	}
 }

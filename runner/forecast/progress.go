@@ -12,9 +12,10 @@ var (
 	shares = regexp.MustCompile(`(?:^|[\s|(\[])(\d{1,3}(?:\.\d+)?) ?%`)
 )
 
-// Progress returns the progress at the end of a log, from 0 to 1; ok is false if the log shows
-// none. The last match of the coarsest kind wins: each epoch may have a progress bar of its own.
-func Progress(log string) (done float64, ok bool) {
+// Progress returns the progress at the end of a log, from 0 to 1, and how many steps the log counts,
+// 0 if it counts none; ok is false if the log shows none. The last match of the coarsest kind wins: each
+// epoch may have a progress bar of its own.
+func Progress(log string) (done float64, steps int, ok bool) {
 	number := func(s string) float64 {
 		x, _ := strconv.ParseFloat(s, 64)
 		return x
@@ -23,15 +24,15 @@ func Progress(log string) (done float64, ok bool) {
 		all := re.FindAllStringSubmatch(log, -1)
 		for i := len(all) - 1; i >= 0; i-- {
 			if n, m := number(all[i][1]), number(all[i][2]); m > 1 && n <= m {
-				return n / m, true
+				return n / m, int(m), true
 			}
 		}
 	}
 	all := shares.FindAllStringSubmatch(log, -1)
 	for i := len(all) - 1; i >= 0; i-- {
 		if p := number(all[i][1]); p <= 100 {
-			return p / 100, true
+			return p / 100, 0, true
 		}
 	}
-	return 0, false
+	return 0, 0, false
 }

@@ -14,7 +14,7 @@ func TestProgressFindsCoarsestMeasure(t *testing.T) {
 		"step 300 of 400":                  0.75,
 		"saved /data/10/20/model":          -1,
 	} {
-		got, ok := Progress(log)
+		got, _, ok := Progress(log)
 		if !ok {
 			got = -1
 		}

@@ -208,6 +208,7 @@ type Attempt struct {
 	Stopping   *string         `json:"stopping"`         // why it is being stopped
 	Note       *string         `json:"note"`             // how it continues without its run
 	Progress   *float64        `json:"progress"`         // completed part of its work, from 0 to 1, according to its log
+	Steps      *int            `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Takes      *float64        `json:"expected_seconds"` // how long similar jobs took
 	Metrics    map[string]any  `json:"metrics"`
 }

@@ -91,6 +91,7 @@ type JobRow struct {
 	Attempts int               `json:"attempts"`
 	Stalled  *string           `json:"stalled"`          // while it makes no progress for too long: what shows that, and for how long
 	Progress *float64          `json:"progress"`         // completed part of its work, from 0 to 1, according to its log
+	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Expected *float64          `json:"expected_seconds"` // how long similar jobs took
 	Used     *gpu.Bytes        `json:"used_bytes"`       // GPU memory in use now, on the GPU where it uses most
 	UniID    *string           `json:"uni_id"`           // last attempt, like the fields that follow

@@ -49,6 +49,7 @@ export interface Attempt {
   stalled: string | null;
   started: string | null;
   state: string;
+  steps: number | null;
   stopping: string | null;
   submitted: string | null;
   uni_id: string | null;
@@ -87,6 +88,7 @@ export interface AttemptRow {
   stalled: string | null;
   started: string | null;
   state: string;
+  steps: number | null;
   stopping: string | null;
   submitted: string | null;
   uni_id: string | null;
@@ -365,6 +367,7 @@ export interface JobRow {
   stalled: string | null;
   started: string | null;
   state: string;
+  steps: number | null;
   tags: (string)[];
   uni_id: string | null;
   used_bytes: number | null;

@@ -24,14 +24,27 @@ type Frame struct {
 // jobs, failures, and notices.
 func (f Frame) Rows(size Size) []string {
 	w, h := max(size.Width-1, 10), max(size.Height-1, 2)
-	head := Wrap(CleanText(f.Snap.Line), w, 2)
+	foot, rows := f.foot(w, h), f.rows()
+	head := f.head(w, max(h-len(foot)-len(rows), 3))
 	head = head[max(len(head)-h, 0):] // keep its end, which has the estimated end of the run
 	for i := range head {
 		head[i] = FitMiddle(head[i], w)
 	}
-	foot, rows := f.foot(w, h), f.rows()
 	foot = foot[:min(len(foot), max(h-len(head)-min(len(rows), 1), 0))]
 	return slices.Concat(head, Layout(rows, w, h-len(head)-len(foot)), foot)
+}
+
+// head returns the state line; to keep it in so many lines, it cuts the bottleneck, down to 12 columns.
+func (f Frame) head(w, room int) []string {
+	line, whole := CleanText(f.Snap.Line), ""
+	if l := f.Snap.Live; l != nil {
+		whole = CleanText(schema.Value(l.Bottleneck))
+	}
+	rows := Wrap(line, w, 2)
+	for n := Width(whole); len(rows) > room && n > 12; n-- {
+		rows = Wrap(strings.Replace(line, whole, Fit(whole, n), 1), w, 2)
+	}
+	return rows
 }
 
 // rows returns rows for each GPU, and one for each other running or queued job.
@@ -98,7 +111,10 @@ func (f Frame) Job(j *schema.Job) Row {
 	default:
 		ran := max(f.Now.Sub(*a.Started), 0)
 		if part := schema.Value(a.Progress); part > 0 {
-			end = fmt.Sprintf("%.0f%% %s left", 100*part, state.Spell(time.Duration(float64(ran)*(1-part)/part)))
+			if end = fmt.Sprintf("%.0f%%", 100*part); a.Steps != nil && *a.Steps < 1000 {
+				end = fmt.Sprintf("%.0f/%d", part*float64(*a.Steps), *a.Steps)
+			}
+			end += fmt.Sprintf(" %s left", state.Spell(time.Duration(float64(ran)*(1-part)/part)))
 		} else if a.Takes != nil {
 			end = state.Spell(max(time.Duration(*a.Takes*1e9)-ran, ran/99)) + " left"
 		} else {

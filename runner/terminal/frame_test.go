@@ -96,6 +96,7 @@ func eventfulFrame() Frame {
 			s.Jobs[i].Attempt.Stalled, s.Live.Stalled = schema.Known("no output, CPU or GPU use for 31 min"), []string{"nccl-probe"}
 		}
 	}
+	s.Jobs[1].Attempt.Steps, s.Jobs[5].Attempt.Steps = schema.Known(20), schema.Known(1000)
 	s.Jobs[6].Attempt.GPUs[0].Index = 1
 	on := s.Jobs[3].Attempt
 	on.GPUs, on.Progress, on.Takes = append(on.GPUs, schema.AttemptGPU{Index: 4}), nil, schema.Known(1000.0)

@@ -176,5 +176,9 @@ func dropRows(rows []Row, room int) (list []Row, rest string) {
 		gpus += min(len(p.Cells[colBar]), 1)
 	}
 	rest = fmt.Sprintf("+%d GPUs +%d more", gpus, len(list)-room-gpus)
-	return list[:room], strings.TrimSuffix(strings.TrimPrefix(rest, "+0 GPUs "), " +0 more")
+	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "+0 GPUs "), " +0 more")
+	if gpus == 1 {
+		rest = strings.Replace(rest, "GPUs", "GPU", 1)
+	}
+	return list[:room], rest
 }

@@ -13,18 +13,18 @@ import (
 	"gpurun/state/host"
 )
 
-// askLimit bounds the wait for a run that does not answer, and readLimit for one that reads
-// its files first, which may be huge.
+// askLimit bounds the wait for an answer from a run, and readLimit the wait for one that first
+// reads its files, which may be huge.
 const (
 	askLimit  = 5 * time.Second
 	readLimit = time.Minute
 )
 
-// exitLimit is how long a run may take between its last answer and its end.
+// exitLimit is how long a run may take from its last answer to its exit.
 const exitLimit = 2 * time.Second
 
-// Ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
-// and a failure that tells why if one is but does not answer.
+// Ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive, or a failure
+// with the reason if a live run does not answer.
 func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
 	if ref.past {
 		return control.Reply{}, control.ErrNoRun
@@ -39,7 +39,7 @@ func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	rep, err := control.Do(ctx, ref.Dir, req)
-	shows := req.Op == control.OpStatus || req.Op == control.OpWait // again, if need be
+	shows := req.Op == control.OpStatus || req.Op == control.OpWait // read-only, so it can be repeated
 	for began := time.Now(); errors.Is(err, control.ErrNoRun) && ref.Alive && !shows && time.Since(began) < exitLimit; {
 		time.Sleep(50 * time.Millisecond)
 		rep, err = control.Do(ctx, ref.Dir, req)
@@ -56,7 +56,7 @@ func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
 	return rep, ref.Silent(err)
 }
 
-// Silent returns the reason why the run does not answer.
+// Silent returns a failure that explains why the run does not answer.
 func (ref *Ref) Silent(err error) error {
 	e := &Failure{Code: ExitState, Err: err}
 	pid := ref.Runner.PID
@@ -79,7 +79,7 @@ func (ref *Ref) Silent(err error) error {
 	return e
 }
 
-// Unreached returns the failure of a request that a run did not carry out.
+// Unreached returns the failure for a request that a run did not carry out.
 func (ref *Ref) Unreached(rep control.Reply, err error) error {
 	var silent *Failure
 	switch {

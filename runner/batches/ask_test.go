@@ -8,8 +8,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// A run on a host that shares the folder cannot be asked from here.
-func TestRunOnAnotherHost(t *testing.T) {
+// A run on another host that shares the folder cannot be reached from here.
+func TestAskNamesHostOfRemoteRun(t *testing.T) {
 	r := &Ref{Dir: t.TempDir(), Alive: true, Runner: disk.Runner{PID: 7, Host: "gpu01", UID: -1}}
 	_, err := r.Ask(control.Request{Op: control.OpStop})
 	var silent *Failure

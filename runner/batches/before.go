@@ -13,20 +13,18 @@ import (
 	"gpurun/state"
 )
 
-// A former is what a job was before it changed.
+// A former is an earlier version of a job.
 type former struct {
-	start state.Fact    // of the last attempt
-	was   *state.Record // its end, if the job had another name
+	start state.Fact    // of its last attempt
+	was   *state.Record // its end, if the job had another name; else nil
 }
 
-// maxReplaced bounds how many jobs that never ran are compared with what is gone from
-// the job files.
+// maxReplaced is how many new jobs are compared with jobs that have left the job files.
 const maxReplaced = 10000
 
-// formers finds out what jobs were before: the last attempt of the same name if only the
-// command has changed. A job that never ran was given a new name and a new command at
-// once if the same program ran with the same parameters, for a job that is gone from the
-// file, and nothing else fits either of them.
+// formers finds the earlier versions of jobs: the last attempt of the same name if only the command
+// has changed. A new job replaces one that has left the file, with a new name and command, if both
+// ran the same program with the same parameters and neither fits any other job.
 func formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]former {
 	found := map[int]former{}
 	for id := range b.Jobs {
@@ -57,12 +55,12 @@ func formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]forme
 	return found
 }
 
-// muchRedone is how many GPU hours of successes may rerun without asking.
+// muchRedone is how many GPU hours of successes may rerun without confirmation.
 const muchRedone = 1.0
 
-// Redone tells of successes that would rerun although nobody asked for that with --force or forget, or
-// that a renamed file has left behind, and what to do about it; "" if there are none, or few. much is
-// whether to ask first.
+// Redone describes successes that would rerun although the user did not use --force or forget, or
+// that belong to a renamed file, and how to avoid that. text is "" if there are none or few. much
+// means to ask for confirmation.
 func (r *Reader) Redone(b *jobspec.Batch, h *state.History, core *sched.Core) (text, cure string, much bool) {
 	pasts := formers(b, h, core)
 	jobs, first, hours := 0, 0, 0.0
@@ -89,14 +87,14 @@ func (r *Reader) Redone(b *jobspec.Batch, h *state.History, core *sched.Core) (t
 	return fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", state.Count(jobs, "job"), hours, j.Name, reason), "gpurun plan shows why for each; gpurun done JOB… keeps a result", true
 }
 
-// signature is the same for what may be one job: the file, the parameters, and the
-// program with the first word that it gets.
+// signature is equal for possible versions of one job: the file, the parameters, and the program
+// with its first argument.
 func signature(file int, params map[string]string, commands []string) string {
 	words := strings.Fields(strings.Join(commands, " "))
-	return fmt.Sprintf("%d %q %q", file, words[:min(2, len(words))], params) // a map is printed in order
+	return fmt.Sprintf("%d %q %q", file, words[:min(2, len(words))], params) // maps print in sorted order
 }
 
-// reason completes the reason why a job runs by what has changed.
+// reason adds the changes to the reason why a job runs.
 func (p former) reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
 	if p.was != nil {
 		reason = "command changed"
@@ -110,11 +108,11 @@ func (p former) reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
 	return reason
 }
 
-// maxDifferences bounds how many differences of a job are shown.
+// maxDifferences is how many differences of a job are shown.
 const maxDifferences = 4
 
-// difference describes how a job differs from an attempt: "param seed 1 → 2, args:
-// +--lr 0.2"; "" if nothing does.
+// difference describes how a job differs from an attempt: "param seed 1 → 2, args: +--lr 0.2"; ""
+// if it does not.
 func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 	var parts []string
 	for _, p := range j.Params() {
@@ -131,7 +129,7 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 			parts = append(parts, "param -"+name)
 		}
 	}
-	if len(parts) == 0 { // otherwise the parameters explain the commands
+	if len(parts) == 0 { // otherwise the parameters explain the change
 		parts = commandDifference(was.Commands, b.Commands(j))
 	}
 	parts = append(parts, traitDifference(was.Traits, b.Traits(j))...)
@@ -141,8 +139,8 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 	return strings.Join(parts, ", ")
 }
 
-// traitDifference compares environment, config and the rest, unless the attempt's start
-// is too old to record them.
+// traitDifference compares environment, config and other traits, unless the attempt's start is too
+// old to have recorded them.
 func traitDifference(was, now map[string]string) []string {
 	if was == nil {
 		return nil
@@ -171,8 +169,8 @@ func traitDifference(was, now map[string]string) []string {
 	return parts
 }
 
-// commandDifference compares commands word by word. A word with a {variable} of the
-// attempt matches any value.
+// commandDifference compares commands word by word. A word with a {variable} that the attempt
+// filled in matches any value.
 func commandDifference(was, now []string) []string {
 	old, fresh := strings.Fields(strings.Join(was, " ")), strings.Fields(strings.Join(now, " "))
 	for len(old) > 0 && len(fresh) > 0 && sameWord(old[0], fresh[0]) {
@@ -181,7 +179,7 @@ func commandDifference(was, now []string) []string {
 	for len(old) > 0 && len(fresh) > 0 && sameWord(old[len(old)-1], fresh[len(fresh)-1]) {
 		old, fresh = old[:len(old)-1], fresh[:len(fresh)-1]
 	}
-	if len(old) == 0 { // a variable may have been empty, like {gpu} of a CPU job
+	if len(old) == 0 { // a variable may have been empty, such as {gpu} in a CPU job
 		fresh = slices.DeleteFunc(fresh, func(w string) bool { return sameWord("", w) })
 	}
 	if len(old) == 0 && len(fresh) == 0 {
@@ -209,7 +207,7 @@ func sameWord(old, fresh string) bool {
 	return len(old) >= len(head)+len(tail) && strings.HasPrefix(old, head) && strings.HasSuffix(old, tail)
 }
 
-// clipped joins words, and cuts a long result.
+// clipped joins words and shortens a long result.
 func clipped(words []string) string {
 	text := []rune(strings.Join(words, " "))
 	if len(text) > 60 {

@@ -15,8 +15,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Load reads job files. In a confined command, they and what they are made of must be this
-// user's alone, and name nothing that is out of reach.
+// Load reads job files. In a confined command, the files must belong to this user alone and name
+// only paths within reach.
 func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
 	if !host.Confined() {
 		return jobspec.Load(paths, o)
@@ -43,7 +43,7 @@ func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error)
 	}
 	list := jobspec.Problems(err)
 	for i := range list {
-		if list[i].File == o.UserConfig { // whose lines are not for everybody
+		if list[i].File == o.UserConfig { // these lines may be private
 			list[i] = jobspec.Problem{File: list[i].File, Text: "the user's own defaults have a mistake", Hint: "ask the user to run gpurun check"}
 		}
 	}
@@ -52,7 +52,8 @@ func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error)
 
 const askUser = "ask the user, who can use gpurun itself for this, or start gpurun mcp with another --root"
 
-// Reachable returns why a confined command may not use a job file or its state folder.
+// Reachable returns nil if a confined command may use a job file and its state folder, or else the
+// reason.
 func (r *Reader) Reachable(file string) error {
 	if !host.Confined() {
 		return nil
@@ -70,10 +71,10 @@ func (r *Reader) Reachable(file string) error {
 	return nil
 }
 
-// maxOutside bounds how many paths are reported.
+// maxOutside is how many paths are reported.
 const maxOutside = 200
 
-// outside reports the paths of jobs that lead where a confined command may not look.
+// outside reports paths in jobs that a confined command must not access.
 func outside(b *jobspec.Batch) []jobspec.Problem {
 	var found []jobspec.Problem
 	folders := map[string]error{}
@@ -96,7 +97,7 @@ func outside(b *jobspec.Batch) []jobspec.Problem {
 		j := &b.Jobs[i]
 		r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
 		if err != nil {
-			continue // the run says why
+			continue // the run reports the reason
 		}
 		check := func(key string, paths ...string) {
 			for _, path := range paths {
@@ -118,5 +119,5 @@ func outside(b *jobspec.Batch) []jobspec.Problem {
 	return found
 }
 
-// globLetters make a path a pattern.
+// globLetters are the characters that make a path a pattern.
 const globLetters = `*?[{\`

@@ -18,9 +18,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// Document returns a batch as programs see it: what the job files and the ledgers say, and
-// what the live run has answered, which may be nil. m is how attempts that the ledgers left
-// open have fared.
+// Document returns a batch for programs, from the job files, the ledgers, and the live run's
+// answer, which may be nil. m describes the attempts that the ledgers leave open.
 func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	now := time.Now()
 	b, h := ref.Batch, ref.History
@@ -32,7 +31,7 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 	if ref.Alive && !ref.past || live != nil {
 		st.Run = liveRun(ref, st.Run, live)
 	}
-	rest, answered := []*schema.Job(nil), map[jobPlace]*schema.Job{} // of the run
+	rest, answered := []*schema.Job(nil), map[jobPlace]*schema.Job{} // from the run
 	if live != nil {
 		for i := range live.Jobs {
 			answered[placeOf(&live.Jobs[i])] = &live.Jobs[i]
@@ -57,7 +56,7 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 			j.answer(l)
 			delete(answered, placeOf(&j.Job))
 		} else if live != nil {
-			st.Counts[j.State]++ // added to its file since
+			st.Counts[j.State]++ // added to the file since the run answered
 		}
 		j.settle()
 		st.Jobs = append(st.Jobs, j.Job)
@@ -76,7 +75,7 @@ func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
 			}
 		}
 	}
-	for _, l := range rest { // of the run, but no longer in its files
+	for _, l := range rest { // known to the run, but no longer in its files
 		j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, State: state.Running, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
 		j.record(ref, h.Of(fileOf(b, l.File), l.Key), open[l.Key], m, now)
 		j.answer(l)
@@ -98,10 +97,10 @@ func fileOf(b *jobspec.Batch, real string) int {
 	return slices.IndexFunc(b.Files, func(f jobspec.File) bool { return f.Real == real })
 }
 
-// A jobDoc is a job that is being described.
+// A jobDoc is the description of a job while it is put together.
 type jobDoc struct{ schema.Job }
 
-// describe returns what the job file says of a job.
+// describe returns a job as the job file describes it.
 func describe(b *jobspec.Batch, id int) jobDoc {
 	j := &b.Jobs[id]
 	d := schema.Job{
@@ -118,8 +117,7 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 	return jobDoc{d}
 }
 
-// record adds what the ledger has of a job: the last end of its key, or the attempt that is
-// open.
+// record adds a job's record from the ledger: the last end of its key, or the open attempt.
 func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m aftermath, now time.Time) {
 	h := ref.History
 	j.Plan = nil
@@ -155,10 +153,10 @@ func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m afterm
 	}
 }
 
-// answer adds what the live run knows of a job.
+// answer adds the live run's data about a job.
 func (j *jobDoc) answer(l *schema.Job) {
 	if l.State == "" {
-		return // it was not selected
+		return // the run has not selected it
 	}
 	j.State, j.Cause, j.Wait = l.State, l.Cause, l.Wait
 	if l.Attempt != nil {
@@ -172,7 +170,7 @@ func (j *jobDoc) answer(l *schema.Job) {
 	}
 }
 
-// settle adds what follows from the rest.
+// settle adds what follows from the other fields.
 func (j *jobDoc) settle() {
 	a := j.Attempt
 	if a == nil {
@@ -206,13 +204,13 @@ func (ref *Ref) Describe() schema.Batch {
 	return d
 }
 
-// batchID returns what identifies some job files on this host.
+// batchID returns the ID of a set of job files on this host.
 func batchID(files []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append(files, host.MachineID()), "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// describeRun describes the run that is shown, as if it were not alive; nil if there is none.
+// describeRun describes the run that is shown as if it were over; nil if there is none.
 func describeRun(ref *Ref) *schema.Run {
 	f, over := ref.run, ref.over
 	if f.Kind == "" {
@@ -227,7 +225,7 @@ func describeRun(ref *Ref) *schema.Run {
 	return r
 }
 
-// liveRun completes the description of a run that is alive.
+// liveRun completes the description of a live run.
 func liveRun(ref *Ref, last *schema.Run, live *schema.Status) *schema.Run {
 	if last == nil {
 		last = &schema.Run{}
@@ -239,7 +237,7 @@ func liveRun(ref *Ref, last *schema.Run, live *schema.Status) *schema.Run {
 	if live != nil && live.Run != nil {
 		last.Phase, last.Snapshot = live.Run.Phase, live.Run.Snapshot
 		if n := len(live.Run.Settings); n > 0 {
-			s := make(map[string]string, len(last.Settings)+n) // the other is the ledger's
+			s := make(map[string]string, len(last.Settings)+n) // copy, since last belongs to the ledger
 			maps.Copy(s, last.Settings)
 			maps.Copy(s, live.Run.Settings)
 			last.Settings = s

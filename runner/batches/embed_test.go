@@ -13,8 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A program that embeds gpurun finds a batch that has run here, reads it, and explains a job.
-func TestExplainFromGo(t *testing.T) {
+func TestGoProgramExplainsJob(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")

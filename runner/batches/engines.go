@@ -19,10 +19,11 @@ import (
 	"gpurun/state/disk"
 )
 
-// Clusters are those that gpurun knows. The names of their engines are also in settings.Engines.
+// Clusters are the supported cluster schedulers. settings.Engines has the names of their engines
+// too.
 var Clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
 
-// Engines are the kinds of engines, by the value of the setting engine.
+// Engines are the kinds of engines by the value of the engine setting.
 var Engines = func() map[string]engine.Kind {
 	all := map[string]engine.Kind{"local": local.Kind{}}
 	for _, d := range Clusters {
@@ -31,11 +32,11 @@ var Engines = func() map[string]engine.Kind {
 	return all
 }()
 
-// EngineOf returns the kind of engine that runs the jobs of a batch.
+// EngineOf returns the engine kind of a batch.
 func EngineOf(b *jobspec.Batch) engine.Kind { return Engines[b.Settings.Engine] }
 
-// kindOf returns the kind of engine that an attempt's folder belongs to. All clusters' are
-// alike.
+// kindOf returns the engine kind to which an attempt's folder belongs. All clusters use the same
+// one.
 func kindOf(dir string) engine.Kind {
 	if cluster.Submitted(dir) {
 		return cluster.Kind{}
@@ -43,10 +44,10 @@ func kindOf(dir string) engine.Kind {
 	return Engines["local"]
 }
 
-// trace reads what an attempt's folder says of its start.
+// trace reads the start data in an attempt's folder.
 func trace(dir, uniID string) (state.Trace, error) { return kindOf(dir).Trace(dir, uniID) }
 
-// Looker returns a function that finds out how the attempt in a folder is doing.
+// Looker returns a function that inspects the attempt in a folder.
 func Looker() func(dir, uniID string) engine.Found {
 	looks := map[engine.Kind]func(dir, uniID string) engine.Found{}
 	return func(dir, uniID string) engine.Found {
@@ -58,8 +59,8 @@ func Looker() func(dir, uniID string) engine.Found {
 	}
 }
 
-// SameEngine refuses to take on attempts that another engine started and that may not be over:
-// this one could neither see them nor stop them.
+// SameEngine refuses to run while attempts of another engine may still be running, since this
+// engine could neither see nor stop them.
 func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string) error {
 	look, name := Looker(), kind.Abilities().Name
 	for _, at := range h.Attempts() {
@@ -75,8 +76,9 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 	return nil
 }
 
-// Remains returns a batch of what a dead run left, one job per attempt, and the engine of the attempts
-// that one of them stands for. It ignores the job file, which may have changed or be gone.
+// Remains returns a batch with one job for each attempt that a dead run left open, and the engine
+// of the attempts that one represents. It does not use the job file, which may have changed or been
+// removed.
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {
@@ -90,7 +92,7 @@ func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engi
 	return b, kind, SameEngine(kind, s.History(), s.Dir)
 }
 
-// engineName returns the name of the engine that an attempt was started on.
+// engineName returns the name of an attempt's engine.
 func engineName(at *state.Attempt) string {
 	if at.Start.Engine == "" {
 		return "local"
@@ -98,7 +100,7 @@ func engineName(at *state.Attempt) string {
 	return at.Start.Engine
 }
 
-// SetLimits sets what the core knows of the place where jobs run.
+// SetLimits tells the core the resources of the place where jobs run.
 func SetLimits(o *sched.Options, b *jobspec.Batch) {
 	does := EngineOf(b).Abilities()
 	if !does.Places {
@@ -112,7 +114,7 @@ func SetLimits(o *sched.Options, b *jobspec.Batch) {
 	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
 }
 
-// Resources returns what this run may use of the host; 0 is unknown.
+// Resources returns the host resources that this run may use; 0 means unknown.
 func Resources() gpu.HostResources {
 	has, given := gpu.HostResources{CPUs: probe.Cores(), RAM: probe.Memory()}, Allocation()
 	if given.CPUs > 0 {
@@ -124,10 +126,10 @@ func Resources() gpu.HostResources {
 	return has
 }
 
-// Allocation returns the job of a cluster in which this process runs.
+// Allocation returns the cluster job in which this process runs.
 var Allocation = sync.OnceValue(func() cluster.Allocation { return Clusters.Allocation() })
 
-// CheckHost reports jobs that need more than this host has, if they run here.
+// CheckHost reports jobs that need more than this host has, unless they run elsewhere.
 func CheckHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	if EngineOf(b).Abilities().Places {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// An explanation is all that is known of the jobs of a batch.
+// An explanation has everything known about the jobs of a batch.
 type explanation struct {
 	Status *schema.Status
 	Log    *runLog
@@ -21,8 +21,8 @@ type explanation struct {
 	history *state.History
 }
 
-// Explain finds out how the jobs of a batch are, what became of their attempts, and what the
-// next run would do.
+// Explain collects the state of a batch's jobs, the outcome of their attempts, and what the next
+// run would do.
 func (ref *Ref) Explain() *explanation {
 	readable := ref.Batch != nil
 	doc := ref.Status()
@@ -33,8 +33,8 @@ func (ref *Ref) Explain() *explanation {
 	return explained(doc, ref.RunLog(), ref.History, verdicts)
 }
 
-// explained puts together what is known of the jobs of a batch. It adds what the next run
-// would do to doc; verdicts are of the first jobs.
+// explained combines the data about a batch's jobs. It adds what the next run would do to doc;
+// verdicts belong to doc's first jobs.
 func explained(doc *schema.Status, past *runLog, history *state.History, verdicts []verdict) *explanation {
 	w := &explanation{Status: doc, Log: past, named: make(map[string]*schema.Job, len(doc.Jobs)), history: history}
 	for i := range doc.Jobs {
@@ -53,10 +53,10 @@ func (ref *Ref) verdicts() []verdict {
 	return ref.Judge(ref.Batch, ref.History, sched.Options{Sim: ref.History.LastRun(0).Sim != ""}).Verdicts
 }
 
-// maxChain bounds how far a chain of jobs that wait for each other is followed.
+// maxChain limits how far Chain follows jobs that wait for each other.
 const maxChain = 20
 
-// Chain explains a job: it itself, then the jobs that it waits for, back to the one that
+// Chain explains a job: first the job itself, then the jobs for which it waits, back to one that
 // waits for none.
 func (w *explanation) Chain(j *schema.Job) []string {
 	lines := append([]string{stateWords(j)}, w.detail(j)...)
@@ -69,7 +69,7 @@ func (w *explanation) Chain(j *schema.Job) []string {
 	return append(lines, w.outlook(j)...)
 }
 
-// behind returns the job that keeps another from running or kept it, or nil.
+// behind returns the job that keeps another from running, or kept it, or nil.
 func (w *explanation) behind(j *schema.Job) *schema.Job {
 	of := func(name string) *schema.Job { return w.named[j.File+"\x00"+name] }
 	if j.Wait != nil && len(j.Wait.Jobs) > 0 {
@@ -86,7 +86,7 @@ func (w *explanation) behind(j *schema.Job) *schema.Job {
 	return nil
 }
 
-// Place returns "train-3 (jobs.yaml:12)".
+// Place returns a job's name and position: "train-3 (jobs.yaml:12)".
 func Place(j *schema.Job) string {
 	if j.Line == nil {
 		return fmt.Sprintf("%s (%s)", j.Name, Shown(j.File))
@@ -94,10 +94,10 @@ func Place(j *schema.Job) string {
 	return fmt.Sprintf("%s (%s:%d)", j.Name, Shown(j.File), *j.Line)
 }
 
-// over are the states that begin with an end.
+// over are the phases that start when an attempt ends.
 var over = []state.Phase{state.Succeeded, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Pruned, state.Cancelled, state.Interrupted, state.Lost}
 
-// stateWords says how a job is: "failed since 03:12:07, exit: ValueError: bad lr".
+// stateWords describes a job's state: "failed since 03:12:07, exit: ValueError: bad lr".
 func stateWords(j *schema.Job) string {
 	s := j.State.String()
 	if j.Since != nil {
@@ -117,7 +117,7 @@ func stateWords(j *schema.Job) string {
 	return s
 }
 
-// detail tells of the attempts in the run that last tried a job, and names the log.
+// detail describes the attempts in the run that last tried a job, and gives the path of the log.
 func (w *explanation) detail(j *schema.Job) (lines []string) {
 	var tried []*state.AttemptRecord
 	for _, x := range w.Log.Attempts {
@@ -145,7 +145,7 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 	return lines
 }
 
-// attemptWords says how an attempt went: "attempt 1 on GPU 1, 02:10:00 to 03:12:07: timeout".
+// attemptWords describes an attempt: "attempt 1 on GPU 1, 02:10:00 to 03:12:07: timeout".
 func attemptWords(x *state.AttemptRecord) string {
 	s := fmt.Sprintf("attempt %d", max(1, x.Attempt))
 	if len(x.GPUs) > 0 {
@@ -169,7 +169,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	return s
 }
 
-// outlook says what comes next: the retry, or what the next run would do.
+// outlook describes what comes next: a retry, or what the next run would do.
 func (w *explanation) outlook(j *schema.Job) []string {
 	p := j.Plan
 	switch {

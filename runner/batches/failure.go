@@ -9,15 +9,15 @@ import (
 	"gpurun/state/schema"
 )
 
-// Exit statuses. If several apply, the first in the order of statusOf counts; never 0
-// if anything failed.
+// Exit statuses. If several apply, statusOf decides by its order. The status is never 0 if anything
+// failed.
 const (
 	ExitDone     = 0   // all done, or nothing to do
 	ExitFailed   = 1   // a job failed
-	ExitUsage    = 2   // bad files or arguments; nothing ran
+	ExitUsage    = 2   // invalid files or arguments; nothing ran
 	ExitState    = 4   // the state cannot be used
 	ExitInternal = 70  // internal error
-	ExitNotYet   = 75  // no GPU free right away, with --no-wait; gpurun wait --timeout: what it waits for has not ended
+	ExitNotYet   = 75  // --no-wait: no GPU is free; wait --timeout: not ended yet
 	ExitGaveUp   = 124 // no GPU within max_wait
 	ExitInt      = 130 // interrupted: Ctrl-C
 	ExitTerm     = 143 // interrupted: SIGTERM, gpurun stop
@@ -26,11 +26,11 @@ const (
 	ExitNotFound      = 127 // gpurun exec: command not found
 )
 
-// A Failure ends a command, with a message and an exit status.
+// A Failure ends a command with a message and an exit status.
 type Failure struct {
 	Code  int
 	Text  string
-	Hint  string   // what to do about it, or ""
+	Hint  string   // how to fix it, or ""
 	Lines []string // lines below the text, verbatim
 	Err   error    // the cause, for errors.Is; may be nil
 }
@@ -39,7 +39,7 @@ func (f *Failure) Error() string { return f.Text }
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Exit returns a failure that needs no message.
+// Exit returns a failure without a message.
 func Exit(code int) error {
 	if code == ExitDone {
 		return nil
@@ -47,7 +47,7 @@ func Exit(code int) error {
 	return &Failure{Code: code}
 }
 
-// StateFailure reports why the state cannot be used, and who is using it.
+// StateFailure explains why the state cannot be used, and who uses it.
 func StateFailure(err error) error {
 	var held *disk.LockedError
 	if !errors.As(err, &held) {
@@ -98,7 +98,7 @@ func ExitOf(r schema.Result, noWait bool) int {
 	}
 	switch {
 	case left && r.Final.Live != nil && r.Final.Live.Draining != nil:
-		return ExitTerm // gpurun stop --drain, or the cluster's job ends first
+		return ExitTerm // gpurun stop --drain, or the surrounding cluster job ends first
 	case left:
 		return ExitFailed
 	}

@@ -10,16 +10,16 @@ import (
 	"gpurun/state/schema"
 )
 
-// A runLog is what the ledgers of a batch tell, and what has become since of the attempts
-// that they leave open.
+// A runLog has the runs and attempts in a batch's ledgers, and the outcome of the attempts that the
+// ledgers leave open.
 type runLog struct {
 	state.RunHistory
 	ref     *Ref
 	after   aftermath
-	Secrets []string // of the jobs as they are, and of all that have started
+	Secrets []string // of the current jobs, and of all that have started
 }
 
-// A readLog is every run and attempt of a batch, as far as its ledgers have been read.
+// A readLog is the part of a batch's ledgers that has been read.
 type readLog struct {
 	files   []string
 	tails   []*disk.Follower
@@ -27,7 +27,7 @@ type readLog struct {
 	secrets []string
 }
 
-// read reads on where it stopped the last time.
+// read continues where the previous call stopped.
 func (l *readLog) read(ref *Ref, after aftermath) *runLog {
 	if !slices.Equal(l.files, ref.Files()) {
 		*l = readLog{files: ref.Files(), secrets: SecretsOf(ref.Batch)}
@@ -53,18 +53,18 @@ func (l *readLog) read(ref *Ref, after aftermath) *runLog {
 	return p
 }
 
-// RunLog reads the ledgers of a batch from their beginnings.
+// RunLog reads the ledgers of a batch from the start.
 func (ref *Ref) RunLog() *runLog {
 	ref.unread()
 	return new(readLog).read(ref, ref.Settle())
 }
 
-// SecretsIn returns the secrets that an attempt began with, as far as its start has them.
+// SecretsIn returns the secrets of an attempt that its start recorded.
 func SecretsIn(start *state.Fact) []string {
 	return append(redact.Secrets(start.Params), redact.Secrets(start.Traits)...)
 }
 
-// Rows returns the digests of the runs that were seen since some time.
+// Rows returns the digests of the runs since some time.
 func (p *runLog) Rows(since time.Time) []schema.RunRow {
 	rows := []schema.RunRow{}
 	for i, e := range p.Runs {
@@ -138,10 +138,10 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 	return row
 }
 
-// maxAlikeRows is how many kinds of failures of a run are told apart.
+// maxAlikeRows is how many failure groups of a run are distinguished.
 const maxAlikeRows = 10
 
-// UntilTime returns a time that stands beside another, without the date if that is the same.
+// UntilTime formats t for display next to from, without the date if both have the same.
 func UntilTime(from, t time.Time) string {
 	if from.Local().Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
 		return t.Local().Format(time.TimeOnly)

@@ -17,14 +17,14 @@ import (
 	"gpurun/state/disk"
 )
 
-// Lines returns how a file's last run read it, if that was as a list of commands.
+// Lines returns how a file's last run read it, if it read a list of commands.
 func (r *Reader) Lines(path string) (l jobspec.Lines, ok bool) {
 	data := disk.Lines(path, r.StateDir)
 	l.Kept = true
 	return l, data != nil && json.Unmarshal(data, &l) == nil
 }
 
-// Options returns how to read job files that have run, as their last runs did.
+// Options returns the options with which the last runs of some files read them.
 func (r *Reader) Options(paths []string) jobspec.Options {
 	o := jobspec.Options{Lines: map[string]jobspec.Lines{}, Reading: r.reading}
 	o.UserConfig, _ = UserConfig()
@@ -36,8 +36,8 @@ func (r *Reader) Options(paths []string) jobspec.Options {
 	return o
 }
 
-// Reload reads the job files of a batch that has run, as it did: with the parameters that its
-// command line gave, unless the files have changed too much for that.
+// Reload reads the job files of a batch like its last run did, with that run's -p values unless the
+// files no longer accept them.
 func (r *Reader) Reload(given map[string]string, paths ...string) (*jobspec.Batch, error) {
 	o := r.Options(paths)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -51,8 +51,8 @@ func (r *Reader) Reload(given map[string]string, paths ...string) (*jobspec.Batc
 	return b, err
 }
 
-// UserConfig finds the user's own defaults. HOME may be somebody else's, as after su or
-// sudo: an unreadable file there is not this user's.
+// UserConfig returns the path of the user's own defaults. HOME may belong to another user, as after
+// su or sudo, so an unreadable file there is ignored.
 func UserConfig() (path, warning string) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -77,8 +77,8 @@ func (r *Reader) Lock(paths []string, abandon string) (*disk.State, error) {
 	return s, nil
 }
 
-// endedElsewhere returns a function that reports whether an attempt is over that may have run elsewhere: its end
-// is on record, or nothing of it is left since the cluster's job around its run has ended.
+// endedElsewhere returns a function that reports whether an attempt that may have run elsewhere is
+// over: its end was recorded, or the cluster job around its run has ended and left nothing of it.
 func endedElsewhere() func(run state.Fact, dir, uniID string) (recorded, cut bool) {
 	gone, look := map[string]bool{"": false}, Looker()
 	return func(run state.Fact, dir, uniID string) (recorded, cut bool) {

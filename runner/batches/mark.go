@@ -10,10 +10,10 @@ import (
 	"gpurun/state/schema"
 )
 
-// marked is what is to become of jobs that need no mark.
+// marked maps each operation to the verdict of jobs for which it changes nothing.
 var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
 
-// Mark records the user's verdict on jobs of a batch that is not running.
+// Mark records that the user marked jobs of a batch without a run as done or forgotten.
 func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 	history, _, err := ref.ReadHistory([]string{ref.Real})
 	if err != nil {

@@ -31,7 +31,7 @@ func Match(b *jobspec.Batch, globs []string) ([]bool, error) {
 	return in, nil
 }
 
-// Matching returns which of the names of jobs match names or globs.
+// Matching returns the indices of names that match names or globs.
 func (ref *Ref) Matching(globs, names []string) ([]int, error) {
 	return matching(ref.File, globs, names)
 }
@@ -44,10 +44,10 @@ func matching(file string, globs, names []string) ([]int, error) {
 	return ids, err
 }
 
-// noSuchJob reports that no job of a file matches, and suggests the nearest name, or
-// the glob of the names that begin with it.
+// noSuchJob reports that no job of a file matches. It suggests the nearest name, or a glob for
+// names with that prefix.
 func noSuchJob(file, glob string, names []string) error {
-	names = names[:min(len(names), 20000)] // the distance to a million names is not worth a second
+	names = names[:min(len(names), 20000)] // comparing with a million names would take a second
 	best := source.Closest(glob, names, func(string) int { return max(1, len(glob)/3) })
 	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, glob+"-") }) {
 		best = "'" + glob + "-*'"

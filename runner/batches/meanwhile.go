@@ -11,15 +11,15 @@ import (
 	"gpurun/state/disk"
 )
 
-// An aftermath tells how the attempts that a ledger left open have fared.
+// An aftermath describes the attempts that a ledger leaves open.
 type aftermath struct {
-	found map[string]engine.Found // by uni_id: those still alive
-	ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
-	Away  map[string]string       // by uni_id: the host that ran them; unknown from here
-	ends  []state.Fact            // of those that have ended since
+	found map[string]engine.Found // by uni_id: attempts that are still alive
+	ended map[string]bool         // by uni_id: attempts that have ended since; the history has their ends
+	Away  map[string]string       // by uni_id: the host on which they run, whose state is unknown here
+	ends  []state.Fact            // the ends of attempts that have ended since
 }
 
-// Settle settles the history of a batch, once: the second time, nothing would be open.
+// Settle settles the history of a batch, on the first call only: later, nothing would be open.
 func (ref *Ref) Settle() aftermath {
 	if ref.after == nil {
 		m := settle(ref.Batch, ref.History, ref.Folder, ref.Alive)
@@ -28,9 +28,9 @@ func (ref *Ref) Settle() aftermath {
 	return *ref.after
 }
 
-// settle looks at what a history's open attempts left on this host, and completes the
-// history as the next run would. It writes nothing. alive means that a run exists but
-// does not answer: then only recorded ends count.
+// settle inspects the traces of a history's open attempts on this host, and completes the history
+// like the next run would. It writes nothing. alive means that a run exists but does not answer;
+// then only recorded ends count.
 func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
 	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, Away: map[string]string{}}
 	look := Looker()

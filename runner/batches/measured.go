@@ -19,16 +19,16 @@ import (
 	"gpurun/state/schema"
 )
 
-// A measurement is a batch with what its jobs have measured.
+// A measurement is a batch with the metrics of its jobs.
 type measurement struct {
 	*Reader
 	batch   *jobspec.Batch
 	history *state.History
-	index   map[string]int // of data.Metrics
+	index   map[string]int // index in data.Metrics
 	Data    results.Data
-	note    string // which -p values are shown, if any were given
+	note    string // the -p values that are shown, if there are any
 
-	successes []*disk.Success // by job, the last; nil for none
+	successes []*disk.Success // last success of each job; nil for none
 }
 
 // Files returns the job files as given.
@@ -40,9 +40,9 @@ func (m *measurement) Files() []string {
 	return files
 }
 
-// Measure reads what the jobs of some files have measured, from the ledgers and, for what
-// is not there, from logs and files: by the -p values of the last run, and of others where these
-// have successes; or by those of the run that which names.
+// Measure reads the metrics of the jobs in some files, from the ledgers or else from logs and
+// files. It uses the -p values of the last run, and those of other runs with successes of their
+// own. With which, it uses those of that run.
 func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	type ledger struct {
 		last  map[string]*disk.Success
@@ -50,7 +50,7 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 		err   error
 	}
 	ledgers := make([]chan ledger, len(paths))
-	for i := range paths { // beside reading the job files
+	for i := range paths { // while the job files are read
 		ledgers[i] = make(chan ledger, 1)
 		r.Start(func() {
 			var l ledger
@@ -125,8 +125,8 @@ func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	return m, nil
 }
 
-// others adds the jobs that the files have with other -p values and that have run, and returns
-// verdicts on them. The first of given is what the batch was read with.
+// others adds jobs with other -p values that have run, and returns their verdicts. The batch was
+// read with given[0].
 func (m *measurement) others(given []map[string]string, paths []string) (verdicts []verdict) {
 	known := map[jobPlace]bool{}
 	at := func(j *jobspec.Job) jobPlace { return jobPlace{paths[j.File], j.Key.String(), ""} }
@@ -159,7 +159,7 @@ func (m *measurement) others(given []map[string]string, paths []string) (verdict
 	return verdicts
 }
 
-// Table makes the table, and has it say which values it shows.
+// Table makes the table, and adds the -p values to its notes.
 func (m *measurement) Table(o results.Options) (*results.Table, error) {
 	t, err := results.Build(m.Data, o)
 	if r, ok := err.(*results.Refusal); ok {
@@ -174,7 +174,7 @@ func (m *measurement) Table(o results.Options) (*results.Table, error) {
 	return t, nil
 }
 
-// divide has all cores work on parts of a list of n.
+// divide splits a list of length n among all cores.
 func (r *Reader) divide(n int, f func(from, to int)) {
 	var all sync.WaitGroup
 	for cores, i := runtime.GOMAXPROCS(0), 0; i < cores; i++ {
@@ -187,8 +187,8 @@ func (r *Reader) divide(n int, f func(from, to int)) {
 	all.Wait()
 }
 
-// metrics finds out which metrics there are: those that the job file names, in its order,
-// then those that jobs have said themselves.
+// metrics lists the metrics: those in the job file, in its order, then those that jobs reported
+// themselves.
 func (m *measurement) metrics(successes []*disk.Success) {
 	add := func(x jobspec.Metric) {
 		i, known := m.index[x.Name]
@@ -197,14 +197,14 @@ func (m *measurement) metrics(successes []*disk.Success) {
 			m.Data.Metrics = append(m.Data.Metrics, results.Metric{Name: x.Name, Goal: x.Goal, Percent: x.Percent})
 			return
 		}
-		own := &m.Data.Metrics[i] // of another job of the file
+		own := &m.Data.Metrics[i] // may belong to another entry of the file
 		own.Goal, own.Percent = cmp.Or(own.Goal, x.Goal), own.Percent || x.Percent
 	}
 	var last []jobspec.Metric
 	for id := range m.batch.Jobs {
 		list := m.batch.Jobs[id].Metrics()
 		if len(list) == 0 || sameList(list, last) {
-			continue // of the same matrix
+			continue // expanded from the same matrix
 		}
 		for _, x := range list {
 			add(x)
@@ -234,10 +234,10 @@ func (m *measurement) metrics(successes []*disk.Success) {
 	}
 }
 
-// sameList reports whether two lists are the same, not only alike.
+// sameList reports whether two slices are the same one, not merely equal.
 func sameList[T any](a, b []T) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
-// job sets what a job is and has measured, by its last success.
+// job sets a job's identity and its metrics from its last success.
 func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 	j, to := &m.batch.Jobs[id], &m.Data.Jobs[id]
 	line, name := j.Entry()
@@ -247,7 +247,7 @@ func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 	for i, p := range factors {
 		to.Params[i] = results.Param{Name: p.Name, Value: p.Text}
 	}
-	rules := map[string]string{} // of the metrics that are read from logs and files
+	rules := map[string]string{} // of metrics that are read from logs and files
 	if declared := j.Metrics(); len(declared) > 0 {
 		to.Named = make([]bool, len(m.Data.Metrics))
 		for _, x := range declared {
@@ -266,7 +266,7 @@ func (m *measurement) job(id int, s *disk.Success, values []results.Value) {
 	}
 }
 
-// state says why a job has no value, or none that is up to date; "" if it has one.
+// state returns why a job's values are missing or outdated, or "".
 func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 	switch {
 	case v.Live:
@@ -287,17 +287,17 @@ func (m *measurement) state(j *jobspec.Job, s *disk.Success, v verdict) string {
 		return string(state.Pending)
 	case r.State != state.Succeeded:
 		return string(r.State)
-	case s == nil, v.Code == schema.PlanOutputMissing, v.Code == schema.PlanLogDeleted: // what it measured is still true
+	case s == nil, v.Code == schema.PlanOutputMissing, v.Code == schema.PlanLogDeleted: // its values are still valid
 		return ""
 	}
 	return results.Stale
 }
 
-// lateLimit bounds how much of a log is read when somebody asks for it.
+// lateLimit is how much of a log is read on demand.
 const lateLimit = 1 << 30
 
-// traces returns the lines of a job's success in the ledger, its paths, and its logs as far as they are still those of
-// this success: over says that a later attempt has written them, or does.
+// traces returns the start and end of a job's success, its paths, and the parts of its logs from
+// this success. over means that a later attempt has overwritten the logs, or is doing so.
 func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start, end state.Fact, r jobspec.Rendered, logs []files.LogPart, over bool) {
 	start, end = s.Lines(disk.Folder(m.batch.Files[j.File].Real, m.StateDir))
 	r, err := m.batch.Paths(j, jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log})
@@ -319,8 +319,8 @@ func (m *measurement) traces(j *jobspec.Job, s *disk.Success, live bool) (start,
 	return start, end, r, logs, over
 }
 
-// read reads what the ledger lacks from the log and the files of a job, if they are still
-// those of its last success: the metric was named later, or reading it took too long.
+// read reads metrics that the ledger lacks from the logs and files of a job's last success: metrics
+// added to the job file later, or not read in time.
 func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
 	_, end, r, logs, over := m.traces(j, s, live)
 	to.Why = make([]string, len(m.Data.Metrics))

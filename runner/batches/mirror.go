@@ -14,16 +14,15 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Mirror is a batch as gpurun web shows it, kept up to date by what its run appends to the
-// ledgers. It asks the run seldom, however many look, and so seldom that the run does not
-// notice.
+// A Mirror is a batch as gpurun web shows it. It follows the ledgers to which the batch's run
+// appends. It queries the run too seldom to slow it, however many clients there are.
 type Mirror struct {
 	*Reader
-	File string // the job file, links resolved
+	File string // the job file, symlinks resolved
 
 	mu    sync.Mutex
 	view  *schema.View
-	again bool // everything must be read
+	again bool // everything must be read again
 	loaded
 	live
 
@@ -32,39 +31,39 @@ type Mirror struct {
 	judge judged
 }
 
-// loaded is a batch as it was read as a whole. What is appended to its ledgers then is
-// applied to its history.
+// loaded is a batch that was read completely. Later facts in its ledgers are applied to its
+// history.
 type loaded struct {
 	ref      *Ref
 	after    aftermath
-	readable bool                  // its files are
-	known    map[string]host.Stamp // the files that decide what the jobs are
-	index    map[jobPlace]int      // of the jobs in the view
-	tails    []*disk.Follower      // of the ledgers
+	readable bool                  // its files can be read
+	known    map[string]host.Stamp // files that determine the jobs
+	index    map[jobPlace]int      // index of each job in the view
+	tails    []*disk.Follower      // one for each ledger
 	at       time.Time
 }
 
-// live is what came since then.
+// live has changes since the batch was loaded.
 type live struct {
-	answers []*schema.Job             // of the run, by index; nil if a fact has come since
+	answers []*schema.Job             // the run's answers by index; nil for jobs with a later fact
 	metrics map[string]map[string]any // by uni_id
-	ask     time.Time                 // when the run may be asked again
+	ask     time.Time                 // earliest time of the next query
 }
 
-// What a live run is asked costs it one part in so many of its time at most; but once in a
-// second is nothing.
+// A live run spends at most one part in so many of its time on queries. Once a second is always
+// allowed.
 const (
 	askShare = 50
 	askLeast = time.Second
-	// lookAgain is when a batch is read again of which nobody tells that it changes: attempts
-	// that go on without their run.
+	// lookAgain is how often a batch is reloaded that changes without new facts: attempts that
+	// outlive their run.
 	lookAgain = 5 * time.Second
 )
 
-// ID identifies the batch: by its first file, also while it runs with others.
+// ID identifies the batch by its first file, even if it runs together with others.
 func (m *Mirror) ID() string { return batchID([]string{m.File}) }
 
-// Look returns what is known of the batch.
+// Look returns the current view of the batch.
 func (m *Mirror) Look() (*schema.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +85,7 @@ func (m *Mirror) Look() (*schema.View, error) {
 	return m.view, nil
 }
 
-// stale reports whether the batch must be read as a whole.
+// stale reports whether the batch must be reloaded.
 func (m *Mirror) stale() bool {
 	if m.view == nil || m.again {
 		return true
@@ -103,8 +102,8 @@ func (m *Mirror) stale() bool {
 	return !alive && len(m.after.found) > 0 && time.Since(m.at) > lookAgain
 }
 
-// load reads the batch as a whole. Jobs in which nothing has changed keep their place in
-// memory, by which others see that.
+// load reads the whole batch. Unchanged jobs keep their address, by which others detect that they
+// are unchanged.
 func (m *Mirror) load() error {
 	l := loaded{known: map[string]host.Stamp{}, index: map[jobPlace]int{}}
 	ref, err := m.In(m.StateDir, l.note).Open(m.File)
@@ -118,7 +117,7 @@ func (m *Mirror) load() error {
 	for _, path := range ref.Files() {
 		l.note(path)
 	}
-	for i := range l.tails { // before they are read: a fact that comes twice does no harm
+	for i := range l.tails { // before reading the ledgers, because reading a fact twice is harmless
 		l.tails[i] = disk.Follow(ref.Folder(i))
 	}
 	if err := ref.Read(); err != nil {
@@ -145,11 +144,11 @@ func (m *Mirror) load() error {
 	return nil
 }
 
-// note keeps how a file is that is about to be read.
+// note records the state of a file before it is read.
 func (l *loaded) note(path string) { l.known[path] = host.StampOf(path) }
 
-// facts reads what has been appended to the ledgers: of which jobs, or that everything must
-// be read again.
+// facts reads new facts from the ledgers. It returns the jobs that they touch, or all if everything
+// must be read again.
 func (m *Mirror) facts() (touched map[int]bool, all bool) {
 	touched = map[int]bool{}
 	for ledger, tail := range m.tails {
@@ -175,7 +174,7 @@ func (m *Mirror) facts() (touched map[int]bool, all bool) {
 	return touched, all || len(touched) > 0 && !m.ref.Alive
 }
 
-// place returns the job that a fact is about.
+// place returns the job that a fact belongs to.
 func (m *Mirror) place(ledger int, f *state.Fact) jobPlace {
 	at := jobPlace{m.ref.Files()[ledger], f.Key, f.Job}
 	if a := m.ref.History.Open[f.UniID]; a != nil && at.key == "" {
@@ -184,7 +183,7 @@ func (m *Mirror) place(ledger int, f *state.Fact) jobPlace {
 	return at
 }
 
-// asks asks the run what only it knows.
+// asks queries the run for data that the ledgers lack.
 func (m *Mirror) asks() *schema.Status {
 	began := time.Now()
 	rep, err := m.ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
@@ -195,8 +194,7 @@ func (m *Mirror) asks() *schema.Status {
 	return rep.Status
 }
 
-// update makes a new view of the jobs that facts are about, and of what the run has
-// answered.
+// update makes a new view from the jobs with new facts and the run's answers.
 func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	v := &schema.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs), Secrets: m.view.Secrets}
 	st, now := &v.Status, time.Now()
@@ -208,7 +206,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 			l := &live.Jobs[k]
 			i, known := m.index[placeOf(l)]
 			if !known {
-				m.again = true // it has read its files again
+				m.again = true // the run has reloaded its files
 				continue
 			}
 			if was := m.answers[i]; was == nil || !sameJob(was, l) {
@@ -217,7 +215,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 		}
 		for i, j := range v.Jobs {
 			if m.answers[i] == nil {
-				st.Counts[j.State]++ // added to its file since
+				st.Counts[j.State]++ // added to the file since
 			}
 		}
 	} else {
@@ -249,7 +247,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	}
 }
 
-// anew describes a job again, by the ledger and what the run has answered.
+// anew describes a job again from the ledger and the run's answer.
 func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
 	j := jobDoc{*old}
 	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = state.Pending, nil, nil, nil, 0, nil, nil
@@ -271,7 +269,7 @@ func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, 
 	return &j.Job
 }
 
-// sameJob reports whether a job looks as before, but for the time that goes by.
+// sameJob reports whether two descriptions of a job are equal, apart from elapsed time.
 func sameJob(a, b *schema.Job) bool {
 	if a.State != b.State || a.Attempts != b.Attempts || (a.Attempt == nil) != (b.Attempt == nil) {
 		return false
@@ -285,7 +283,7 @@ func sameJob(a, b *schema.Job) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// sameStatus does that for what is no job.
+// sameStatus is sameJob for the rest of a status.
 func sameStatus(a, b *schema.Status) bool {
 	x, y := *a, *b
 	x.Head, y.Head = schema.Head{}, schema.Head{}

@@ -18,24 +18,25 @@ var (
 	ErrOverwritten = errors.New("overwritten")
 )
 
-// A listRow is a mirror's row in the list of batches, and of what it was made.
+// A listRow is a mirror's row in the list of batches, with the data from which it was made.
 type listRow struct {
 	ref     *Ref
 	row     *schema.BatchRow
 	changed time.Time
 }
 
-// judged is what the next run of a mirror's batch would do, at some time.
+// judged has the verdicts of a mirror's batch, and when they were made.
 type judged struct {
 	at       time.Time
 	history  *state.History
 	verdicts []verdict
 }
 
-// judgeAgain is how long verdicts hold, which depend on what is in the file system.
+// judgeAgain is how long verdicts are valid, since they depend on the file system.
 const judgeAgain = 10 * time.Second
 
-// Row describes the batch for a list. It reads no more than it must: a user may have many.
+// Row describes the batch for a list. It reads as little as possible, because a user may have many
+// batches.
 func (m *Mirror) Row() (*schema.BatchRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +89,7 @@ func (m *Mirror) attempts() []schema.AttemptRow {
 	return rows
 }
 
-// ready reads the batch if that has not been done.
+// ready loads the batch unless it is loaded.
 func (m *Mirror) ready() error {
 	if m.view == nil {
 		return m.load()
@@ -108,7 +109,7 @@ func (m *Mirror) Runs() (*schema.History, error) {
 	return redact.Document(doc, redact.Hiding(c.Secrets)), nil
 }
 
-// GPUUsage adds up where the GPU time went.
+// GPUUsage returns how the GPU time was used.
 func (m *Mirror) GPUUsage() (*schema.BatchUsage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +119,7 @@ func (m *Mirror) GPUUsage() (*schema.BatchUsage, error) {
 	return m.runLog().Usage(m.ref.Readings(), time.Now()), nil
 }
 
-// Because explains a job, and lists its attempts.
+// Because explains a job and lists its attempts.
 func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +173,7 @@ func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
 	if l.Path == "" {
 		return l, &Failure{Code: ExitUsage, Text: "this attempt has no log", Err: ErrNotFound}
 	}
-	moved := 0 // a job that starts afresh moves its old log to LOG.1
+	moved := 0 // number of logs that later attempts have moved to LOG.1
 	for _, y := range all {
 		if y != x && y.Log == l.Path && y.LogFrom == 0 && y.Start.After(x.Start) && x.Open == nil {
 			moved++
@@ -200,7 +201,7 @@ func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRe
 	return all[i], all, nil
 }
 
-// Curves reads what an attempt has reported step by step.
+// Curves reads the metrics that an attempt reported by step.
 func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,7 +212,7 @@ func (m *Mirror) Curves(uniID string) ([]schema.Curve, error) {
 	return m.ref.Curves(x), nil
 }
 
-// Results makes a table of what the jobs have measured.
+// Results makes a table of the jobs' metrics.
 func (m *Mirror) Results(o results.Options) (*results.Table, error) {
 	m.mu.Lock()
 	err := m.ready()

@@ -9,7 +9,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Progress returns how the batch is, for people.
+// Progress returns the state of the batch for display.
 func (ref *Ref) Progress() *Progress {
 	s := &Progress{Status: ref.Status(), File: ref.Name(), Command: ref.Command(), Runner: ref.Runner, LastRun: ref.run.Time, Changed: disk.Changed(ref.Dir), Lists: map[state.Phase][]*schema.Job{}}
 	s.Alive, s.Died = s.Run != nil && s.Run.Alive, !ref.Alive && !ref.past && ref.Runner.PID != 0
@@ -20,8 +20,8 @@ func (ref *Ref) Progress() *Progress {
 	return s
 }
 
-// ended lists the jobs by phase, and those that failed with details of their last attempts. It
-// reports whether some attempt has ended since its run was killed.
+// ended lists the jobs by phase and details the last attempts of failed ones. It reports whether
+// any attempt has ended since its run was killed.
 func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 	b := ref.Batch
 	for i := range s.Jobs {
@@ -53,23 +53,24 @@ func (s *Progress) ended(ref *Ref) (meanwhile bool) {
 	return meanwhile
 }
 
-// Forgotten jobs of a live run have ended in it, and run in the next one.
+// Forgotten is the phase of forgotten jobs in a live run: they have ended in it, and run in the
+// next one.
 const Forgotten state.Phase = "forgotten, for the next run"
 
-// A Progress is a status, and what people are told beyond it.
+// A Progress is a status with details for display.
 type Progress struct {
 	*schema.Status
 	File    string
-	Command string // what runs the rest
-	Alive   bool   // whether a run holds the lock
+	Command string // the command that runs the rest
+	Alive   bool   // a run holds the lock
 	Runner  disk.Runner
 	LastRun time.Time
 
-	Earlier  []string                      // jobs that failed before the last run, whose summary does without them
-	Lists    map[state.Phase][]*schema.Job // in the order of the batch
+	Earlier  []string                      // jobs that failed before the last run, which its summary lacks
+	Lists    map[state.Phase][]*schema.Job // in batch order
 	Failures []state.FailedJob             // as displayed
 	Changed  time.Time                     // the ledger's last change
-	Died     bool                          // the last run did not get to its end
+	Died     bool                          // the last run did not reach its end
 	Summary  *summary                      // the last run's summary, unless something has happened since
 }
 

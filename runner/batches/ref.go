@@ -1,12 +1,12 @@
-// Package batches shows a batch from outside, live or not: it finds, reads, asks, explains and measures it.
+// Package batches finds, reads, queries, explains and measures a batch from outside its run.
 //
-// status asks the run, for what the ledgers and the job files do not say. Jobs of which it says
-// the same travel as one (runner/control/pack.go): most of 50,000 jobs wait alike. If no run is
-// alive (its lock is free), or it does not answer, status reads the ledger instead: the
-// engine's Looker inspects each open attempt without changing anything, runner.Meanwhile turns
-// the result into the end that the next run would record, and sched.Phases derives each job's
-// state, which a test compares with the states in which the run left the jobs. plan uses the
-// same code.
+// status asks the live run for data that the ledgers and job files lack. Jobs with the same answer
+// travel as one group (runner/control/pack.go), because most of 50,000 jobs wait for the same
+// reason. If no run is alive (its lock is free) or it does not answer, status reads the ledger
+// instead. The engine's Looker inspects each open attempt without changing anything,
+// runner.Meanwhile converts the result to the end that the next run would record, and sched.Phases
+// derives each job's state. A test compares those states with the ones in which the run left the
+// jobs. plan uses the same code.
 package batches
 
 import (
@@ -32,45 +32,45 @@ import (
 type Reader struct {
 	StateDir string            // --state-dir
 	Start    func(f func())    // starts a goroutine
-	Note     func(text string) // tells the user what was assumed
-	reading  func(path string) // called before a file that decides what the jobs are is read; may be nil
+	Note     func(text string) // prints an assumption that was made
+	reading  func(path string) // called before reading a file that determines the jobs; may be nil
 }
 
-// In returns a reader of batches whose state is in another folder.
+// In returns a reader for batches with their state in another folder.
 func (r *Reader) In(stateDir string, reading func(path string)) *Reader {
 	return &Reader{stateDir, r.Start, r.Note, reading}
 }
 
-// A Ref is the batch that a command like status or stop is about: one job file,
-// or those that one live run runs together.
+// A Ref is the batch that a command refers to: one job file, or the files of one live run.
 type Ref struct {
 	*Reader
-	File string   // its job file, as displayed
-	Real string   // absolute, links resolved
-	Dir  string   // its folder of state
-	More []string // real paths of the other files of a live run
+	File string   // the job file, as displayed
+	Real string   // absolute, symlinks resolved
+	Dir  string   // the state folder
+	More []string // real paths of the live run's other files
 
-	Alive  bool        // whether a run holds the lock
-	Runner disk.Runner // that run
+	Alive  bool        // a run holds the lock
+	Runner disk.Runner // the live run
 	doubt  error       // why it is unknown whether a run is alive
 
 	Which     string     // --run
 	run, over state.Fact // the run that is shown, and its end; without a Kind if there is none
-	past      bool       // it is not the last one
+	past      bool       // the run that is shown is not the last one
 
 	Batch   *jobspec.Batch // nil if the file can no longer be read
 	History *state.History
-	after   *aftermath // what settle found out; nil before
+	after   *aftermath // result of settle; nil before
 }
 
-// Find returns the batches that a command means to show: that of the job file if one is
-// given, else the live ones of this folder, else the one that ran last here or, where nothing
-// has run, nearby, with a note. There are several only if alone is "": else it says how to name one.
+// Find returns the batches that a command should show: the one of the given job file, or else the
+// live ones of this folder, or else the one that ran last here. If nothing has run here, it looks
+// nearby and prints a note. It returns more than one batch only if alone is "". Otherwise, alone
+// tells the user how to select one.
 func (r *Reader) Find(file, alone string) ([]*Ref, error) {
 	return r.find(file, alone, false)
 }
 
-// FindToChange returns the batch that a command means to change: exactly one, without guessing.
+// FindToChange returns the one batch that a command should change. It never guesses.
 func (r *Reader) FindToChange(file string) (*Ref, error) {
 	refs, err := r.find(file, "--file ", true)
 	if err != nil {
@@ -114,8 +114,8 @@ func (r *Reader) find(file, alone string, change bool) ([]*Ref, error) {
 	return refs, nil
 }
 
-// FindJobs returns the batches that a command means which shows jobs, and reads them. Jobs are
-// looked for in the newest batch of this folder, then in the others. alone is as for Find.
+// FindJobs returns the batches in which a command should show jobs, and reads them. It looks for
+// the jobs in the newest batch of this folder, then in the others. For alone, see Find.
 func (r *Reader) FindJobs(file string, jobs []string, alone string) ([]*Ref, error) {
 	if len(jobs) > 0 {
 		alone = ""
@@ -145,10 +145,10 @@ func (r *Reader) FindJobs(file string, jobs []string, alone string) ([]*Ref, err
 			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches here have %s: %s", len(others), strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + others[0].File}
 		}
 	}
-	return refs[:1], nil // if it has no such job, it says so
+	return refs[:1], nil // the caller reports a missing job
 }
 
-// having returns the batches of this folder that have all of some jobs.
+// having returns the batches of this folder that have all the given jobs.
 func (r *Reader) having(jobs []string, former bool) (found []*Ref) {
 	for _, b := range disk.Batches(".", r.StateDir) {
 		ref, err := r.Open(b.File)
@@ -159,7 +159,7 @@ func (r *Reader) having(jobs []string, former bool) (found []*Ref) {
 	return found
 }
 
-// has reports whether the batch has, or also with former ones had, all of some jobs.
+// has reports whether the batch has all the given jobs, or with former, had them.
 func (ref *Ref) has(jobs []string, former bool) bool {
 	known := slices.Collect(maps.Keys(ref.JobNames()))
 	if former {
@@ -171,7 +171,8 @@ func (ref *Ref) has(jobs []string, former bool) bool {
 	return err == nil
 }
 
-// JobNamed returns a failure if a word that should be a file is a job of a batch in this folder.
+// JobNamed returns a failure if a word given as a file is the name of a job in a batch of this
+// folder.
 func (r *Reader) JobNamed(word string) error {
 	if found := r.having([]string{word}, false); len(found) > 0 {
 		return &Failure{Code: ExitUsage, Text: "\"" + word + "\"" + " is a job of " + found[0].Name() + ", not a file", Hint: "gpurun why " + shellescape.Quote(word)}
@@ -179,7 +180,7 @@ func (r *Reader) JobNamed(word string) error {
 	return nil
 }
 
-// liveOf returns the batches that are running; files of one run count once.
+// liveOf returns the live batches. Files of the same run are one batch.
 func (r *Reader) liveOf(batches []disk.Batch) ([]*Ref, error) {
 	var refs []*Ref
 	for _, b := range batches {
@@ -194,7 +195,7 @@ func (r *Reader) liveOf(batches []disk.Batch) ([]*Ref, error) {
 	return refs, nil
 }
 
-// namesOf joins the batches' job files.
+// namesOf joins the names of the batches' job files.
 func namesOf(refs []*Ref) string {
 	var names []string
 	for _, ref := range refs {
@@ -203,7 +204,7 @@ func namesOf(refs []*Ref) string {
 	return strings.Join(names, " and ")
 }
 
-// Name returns the job file, or those of one run, as displayed, with the -p values that are shown.
+// Name returns the job files of the batch for display, with the -p values that are shown.
 func (ref *Ref) Name() string {
 	return strings.Join(ref.shownFiles(), ", ") + ref.Params()
 }
@@ -216,12 +217,12 @@ func (ref *Ref) shownFiles() []string {
 	return files
 }
 
-// Command returns what runs the batch with the values that are shown.
+// Command returns the command that runs the batch with the -p values that are shown.
 func (ref *Ref) Command() string {
 	return "gpurun " + shellescape.QuoteCommand(ref.shownFiles()) + ref.Params()
 }
 
-// Params returns the -p values that are shown as they are given.
+// Params returns the -p values that are shown, as flags.
 func (ref *Ref) Params() string {
 	if ref.Batch == nil {
 		return ""
@@ -229,7 +230,7 @@ func (ref *Ref) Params() string {
 	return ParamFlags(ref.Batch.Params)
 }
 
-// ParamFlags returns " -p epochs=5 -p lr=0.1".
+// ParamFlags formats -p values: " -p epochs=5 -p lr=0.1".
 func ParamFlags(params map[string]string) (flags string) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		flags += " -p " + shellescape.Quote(name+"="+params[name])
@@ -272,10 +273,10 @@ func (r *Reader) Open(file string) (*Ref, error) {
 	return ref, nil
 }
 
-// Look finds out whether a run is alive.
+// Look determines whether a run is alive.
 func (ref *Ref) Look() { ref.Runner, ref.Alive, ref.doubt = disk.Running(ref.Real, ref.StateDir) }
 
-// Shown returns a path as a user would type it from here.
+// Shown returns a path as a user would type it here.
 func Shown(path string) string {
 	wd, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) {
@@ -287,8 +288,7 @@ func Shown(path string) string {
 	return path
 }
 
-// Read loads the job files and the ledgers. A file that now has errors still has a
-// ledger.
+// Read loads the job files and the ledgers. A file with errors still has a ledger.
 func (ref *Ref) Read() error {
 	if err := ref.recall(); err != nil {
 		return err
@@ -299,8 +299,9 @@ func (ref *Ref) Read() error {
 	return nil
 }
 
-// recall loads the ledgers, and takes the run that is shown: the last one, unless --run names
-// another by its number in gpurun history or by its ID. Run 0 is none: the files' own values.
+// recall loads the ledgers and selects the run that is shown: the last one, or the one that --run
+// names by its number in gpurun history or its ID. Run 0 means no run, and shows the files' own
+// values.
 func (ref *Ref) recall() (err error) {
 	if ref.History, _, err = ref.ReadHistory(ref.Files()); err != nil {
 		return err
@@ -325,8 +326,8 @@ func (ref *Ref) recall() (err error) {
 	return nil
 }
 
-// Present returns a function that gives the present name of the job with a key, "" if there is
-// none: it may have run under another.
+// Present returns a function that maps a key to the job's current name, or "". The job may have run
+// under another name.
 func (ref *Ref) Present() func(ledger int, key string) string {
 	now, find := map[jobPlace]string{}, func(ledger int, key string) jobPlace { return jobPlace{fmt.Sprint(ledger), key, ""} }
 	for i := 0; ref.Batch != nil && i < len(ref.Batch.Jobs); i++ {
@@ -336,7 +337,7 @@ func (ref *Ref) Present() func(ledger int, key string) string {
 	return func(ledger int, key string) string { return now[find(ledger, key)] }
 }
 
-// JobNames returns the names that a batch's jobs have now; nil if its file cannot be read.
+// JobNames returns the current names of a batch's jobs, or nil if its file cannot be read.
 func (ref *Ref) JobNames() map[string]bool {
 	if ref.Batch == nil {
 		return nil
@@ -348,7 +349,7 @@ func (ref *Ref) JobNames() map[string]bool {
 	return names
 }
 
-// SecretsOf returns the secrets among the parameters and the env of a batch's jobs; b may be nil.
+// SecretsOf returns the secrets in the parameters and env of a batch's jobs. b may be nil.
 func SecretsOf(b *jobspec.Batch) (secrets []string) {
 	if b == nil {
 		return nil
@@ -360,7 +361,7 @@ func SecretsOf(b *jobspec.Batch) (secrets []string) {
 	return secrets
 }
 
-// addJob adds a job of which only the ledger tells.
+// addJob adds a job that is only in the ledger.
 func addJob(b *jobspec.Batch, name string, file int, recorded string) {
 	key, _ := jobspec.ParseKey(recorded)
 	b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, File: file, Key: key, Spec: &jobspec.Spec{When: jobspec.OnSuccess}, Queue: -1})

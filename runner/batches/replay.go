@@ -13,7 +13,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A past job ran to its end. Its points came at even intervals.
+// A past job ran to its end. Its points are assumed to be evenly spaced in time.
 type past struct {
 	group                uint64
 	rule                 jobspec.Prune
@@ -21,7 +21,8 @@ type past struct {
 	points               []state.Point
 }
 
-// ReplayPrune returns a table of what prune would have done to jobs that are done: with the share of the job file, and others.
+// ReplayPrune returns a table of what prune would have done to finished jobs, with the share in the
+// job file and with others.
 func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	m, err := r.Measure(paths, "")
 	if err != nil {
@@ -55,7 +56,7 @@ func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	return rows, nil
 }
 
-// replay applies the rules of past jobs with another share to them, at the times at which they ran.
+// replay applies prune with another share to past jobs, at the times at which they ran.
 func replay(jobs []past, keep float64) []string {
 	type report struct {
 		at    float64

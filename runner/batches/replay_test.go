@@ -8,9 +8,9 @@ import (
 	"gpurun/state"
 )
 
-// Of six jobs of ten steps that ran at once, on two GPUs each, the two worst would have stopped at the first step that
-// counts. In another group, the job that is best in the end begins badly.
-func TestReplay(t *testing.T) {
+// Six jobs of ten steps ran at once on two GPUs each. The two worst would have stopped at the first
+// step that counts. In another group, the job that ends best starts badly.
+func TestReplayStopsWorstJobs(t *testing.T) {
 	rule := jobspec.Prune{Metric: "acc", Goal: jobspec.Max, After: 5, Min: 5}
 	job := func(group uint64, gpus float64, of func(step int) float64) past {
 		p := past{group: group, rule: rule, gpus: gpus, start: 100, seconds: 3600}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Row describes a batch. A live run is asked; otherwise, the ledger tells.
+// Row describes a batch. It asks the live run, or else reads the ledger.
 func (ref *Ref) Row() (row schema.BatchRow) {
 	if err := ref.Read(); err != nil {
 		row.StateDir, row.Files, row.Error = ref.Dir, []schema.File{{Path: ref.Real}}, schema.Known(err.Error())
@@ -30,7 +30,8 @@ func (ref *Ref) Row() (row schema.BatchRow) {
 	return row
 }
 
-// brief asks a live run how it is as a whole; there are no counts if it does not answer.
+// brief asks a live run for a status without jobs. If the run does not answer, the status has no
+// counts.
 func (ref *Ref) brief(run *schema.Run) *schema.Status {
 	st := &schema.Status{Head: schema.At(time.Now()), Run: run}
 	if rep, err := ref.Ask(control.Request{Op: control.OpStatus}); err == nil {

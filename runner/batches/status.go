@@ -12,8 +12,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// unread returns why the jobs of a batch are not those of its files, which have errors or
-// are gone: then they are those in its ledgers. "" if they can be read.
+// unread returns why the batch's jobs come from its ledgers: its files have errors or are gone. It
+// returns "" if they can be read.
 func (ref *Ref) unread() string {
 	if ref.Batch != nil && len(ref.Batch.Params) == 0 && len(ref.run.Params) > 0 {
 		return ref.Name() + " no longer takes" + ParamFlags(ref.run.Params) + "; these are its own values"
@@ -28,8 +28,8 @@ func (ref *Ref) unread() string {
 	return ref.Name() + " has errors (gpurun check " + ref.Name() + " shows them); these are the jobs in its ledger"
 }
 
-// Status returns the status for programs. It asks the run, and reads the rest from the
-// ledger; all of it if there is no run or it does not answer.
+// Status returns the status for programs. It asks the run and reads the rest from the ledger, or
+// everything if no run answers.
 func (ref *Ref) Status() *schema.Status {
 	m, unread := aftermath{}, ref.unread()
 	rep, err := ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
@@ -50,8 +50,7 @@ func (ref *Ref) Status() *schema.Status {
 // Folder returns the state folder of one of the batch's files.
 func (ref *Ref) Folder(i int) string { return disk.Folder(ref.Files()[i], ref.StateDir) }
 
-// known returns a batch of the jobs in the ledgers, for a job file that is gone or now
-// has errors.
+// known returns a batch of the jobs in the ledgers, for a job file that is gone or has errors.
 func known(ref *Ref) *jobspec.Batch {
 	b := &jobspec.Batch{}
 	for _, f := range ref.Files() {

@@ -16,25 +16,25 @@ const (
 	maxSummary  = 1 << 20
 )
 
-// summaryHead is the first line of summary.txt: when the run took place, and its exit status.
+// summaryHead is the first line of summary.txt: the time of the run and its exit status.
 const summaryHead = "run of %s to %s, exit status %d"
 
-// WriteSummary saves the summary of a run that took some time and has just ended.
+// WriteSummary saves the summary of a run that has just ended, if it took some time.
 func WriteSummary(dir string, wall time.Duration, code int, text string) error {
 	end := time.Now()
 	head := fmt.Sprintf(summaryHead, end.Add(-wall).Format(time.DateTime), end.Format(time.DateTime), code)
 	return disk.Replace(filepath.Join(dir, summaryName), []byte(head+"\n\n"+text+"\n"))
 }
 
-// A summary is the last run's summary.
+// A summary is the saved summary of a run.
 type summary struct {
 	Head string
 	Text string
 	code int // exit status
 }
 
-// readSummary reads the summary of a batch's last run. It ignores one older than the
-// ledger: a later run was killed, or somebody has marked jobs since.
+// readSummary reads the summary of a batch's last run. It ignores one that is older than the
+// ledger: a later run was killed, or the user has marked jobs since.
 func readSummary(dir string) (k summary, ok bool) {
 	path := filepath.Join(dir, summaryName)
 	fi, err := os.Stat(path)

@@ -17,11 +17,11 @@ import (
 	"gpurun/state/host"
 )
 
-// maxTaken bounds the bytes of facts in one request to a run.
+// maxTaken is the most bytes of facts in one request to a run.
 const maxTaken = 256 << 10
 
-// successesOf reads what succeeded in a batch that no run is working on, by key, and the jobs
-// that may take it over. Attempts that outlived their run must have ended.
+// successesOf reads the successes of a batch without a run, by key, and the jobs that may take them
+// over. It refuses while attempts of the batch's last run are still running.
 func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, error) {
 	h, _, err := ref.ReadHistory([]string{old.Real})
 	if err != nil {
@@ -77,15 +77,15 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	return batch, last, nil
 }
 
-// moved is what succeeded under the name of a job file that is gone, of a batch that has never
-// run under its own: most likely it was renamed.
+// moved describes successes recorded under the name of a job file that is gone. It was probably
+// renamed to a file that has never run.
 type moved struct {
 	from, to string
 	Jobs     int
 	hours    float64
 }
 
-// Moved finds the results of a batch that never ran under its file's former name.
+// Moved finds results under the former name of a batch that has not run under its current one.
 func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) bool) (most moved) {
 	if len(b.Files) != 1 || !h.Empty() || len(h.Open) > 0 {
 		return most
@@ -112,7 +112,7 @@ func (r *Reader) Moved(b *jobspec.Batch, h *state.History, runs func(id int) boo
 	return most
 }
 
-// record has the batch's run record the facts, or without one, its ledger.
+// record passes facts to the batch's run or, without one, writes them to its ledger.
 func (ref *Ref) record(facts []state.Fact, rep *control.Reply) error {
 	for from := 0; from < len(facts); {
 		size, to := 0, from
@@ -173,7 +173,7 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 	return nil
 }
 
-// TakeOver records in a batch's ledger what succeeded in another.
+// TakeOver records the successes of another batch in this batch's ledger.
 func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error) {
 	switch {
 	case old.Real == ref.Real:
@@ -201,7 +201,7 @@ func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error)
 	return rep, nil
 }
 
-// chosenSuccesses returns the successes of the jobs that are meant, under the names that these have now.
+// chosenSuccesses returns the successes of the selected jobs, under their current names.
 func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, jobs []string) (rep control.Reply, facts []state.Fact, err error) {
 	in := slices.Repeat([]bool{true}, len(b.Jobs))
 	if len(jobs) > 0 {
@@ -227,12 +227,12 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 	return rep, facts, nil
 }
 
-// Words reports the results of a file that is gone.
+// Words describes the results of the missing file.
 func (m moved) Words() string {
 	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
 }
 
-// Cure returns how to keep them.
+// Cure returns the command that keeps them.
 func (m moved) Cure() string {
 	return "if it was renamed, keep its results: gpurun done --from " + m.from + " --file " + m.to
 }

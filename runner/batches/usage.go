@@ -11,7 +11,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// Readings returns what was read of the GPUs: a run of several files keeps it with the first.
+// Readings returns the GPU readings of the batch. A run of several files keeps them with the first
+// one.
 func (ref *Ref) Readings() *state.GPUReadings {
 	g := &state.GPUReadings{}
 	for i := range ref.Files() {
@@ -22,7 +23,7 @@ func (ref *Ref) Readings() *state.GPUReadings {
 	return g
 }
 
-// Usage adds up where the GPU time of the batch went.
+// Usage returns how the batch's GPU time was used.
 func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	var runs, held []state.GPUHolding
 	var wall, longest time.Duration
@@ -62,7 +63,8 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	return u
 }
 
-// slotsFor returns how many jobs could share a GPU by what was read while each had one of its own and used it.
+// slotsFor returns how many jobs could share a GPU, based on the readings while each job had a GPU
+// of its own and used it.
 func slotsFor(g *state.GPUReadings) (n int, text string) {
 	var util, read float64
 	var peak, total gpu.Bytes
@@ -85,7 +87,8 @@ func slotsFor(g *state.GPUReadings) (n int, text string) {
 	return n, fmt.Sprintf("%.0f%% busy, %s of %s: `slots: %d`", util, peak.Round(), total.Round(), n)
 }
 
-// adviseMemory adds what jobs of an entry should ask for, if that is far less; of several the one with most jobs.
+// adviseMemory adds the gpu_memory that jobs of an entry should request, if they request far more
+// than they use. It picks the entry with the most jobs.
 func (p *runLog) adviseMemory(u *schema.BatchUsage) {
 	type entry struct{ file, line, asked int64 }
 	type measured struct{ jobs, readings, peak int64 }

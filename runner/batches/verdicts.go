@@ -13,7 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A verdict is the core's, plus what happens while plan is asking.
+// A verdict is the core's verdict on a job, with its current attempt.
 type verdict struct {
 	sched.Verdict
 	Live bool // an attempt has not ended
@@ -23,12 +23,12 @@ type verdict struct {
 type Judgment struct {
 	Verdicts []verdict
 	Core     *sched.Core // that judged the jobs
-	Ref      *Ref        // the batch, and who is running it
-	After    aftermath   // of an earlier run's jobs
+	Ref      *Ref        // the batch and its live run
+	After    aftermath   // of an earlier run's attempts
 }
 
-// Judge judges all jobs by history and file system, and by what a live run or the jobs of a
-// dead one have done since.
+// Judge judges all jobs by the history and the file system, and by what a live run or a dead run's
+// jobs have done since.
 func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judgment {
 	dir := func(i int) string { return disk.Folder(b.Files[i].Real, r.StateDir) }
 	j := Judgment{Ref: &Ref{Reader: r, File: Shown(b.Files[0].Path), Real: b.Files[0].Real, Dir: dir(0), Batch: b, History: h, run: h.LastRun(0), over: h.LastOver(0)}}
@@ -68,7 +68,7 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 	return j
 }
 
-// Running says who is running the batch, or is "".
+// Running describes who runs the batch, or is "".
 func (j *Judgment) Running() string {
 	if !j.Ref.Alive {
 		return ""

@@ -11,11 +11,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ErrNoPlace means that a text is not one to whose end a job can be added: jobs is not its
-// last key, or is not a list with a line for each "-".
+// ErrNoPlace means that no job can be appended to a text, because jobs is not its last key or not a
+// list with a line for each "-".
 var ErrNoPlace = errors.New("jobs is not the last list of the file")
 
-// An AlreadyThere reports that the file already has the job.
+// An AlreadyThere error reports that the file already has the job.
 type AlreadyThere struct{ Line int }
 
 func (k *AlreadyThere) Error() string { return fmt.Sprintf("already there, on line %d", k.Line) }
@@ -33,18 +33,18 @@ type Addition struct {
 }
 
 type (
-	// PlainValue is a value that needs no quotes, even if it looks like a number.
+	// A PlainValue is printed without quotes, even if it looks like a number.
 	PlainValue string
-	// OneLine is a text that stays on one line.
+	// A OneLine is a text that is printed on one line.
 	OneLine string
 )
 
-// MarshalYAML is for package yaml.
+// MarshalYAML implements yaml.Marshaler.
 func (p PlainValue) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(p)}, nil
 }
 
-// MarshalYAML is for package yaml.
+// MarshalYAML implements yaml.Marshaler.
 func (l OneLine) MarshalYAML() (any, error) {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(l)}
 	if strings.ContainsAny(string(l), "\n\r\t\u0085\u2028\u2029") {
@@ -53,7 +53,7 @@ func (l OneLine) MarshalYAML() (any, error) {
 	return n, nil
 }
 
-// ListItem returns a job as an element of a list.
+// ListItem returns a job as YAML for an element of a list.
 func ListItem(j Addition) string {
 	text, err := yaml.Marshal(j)
 	if err != nil {
@@ -62,8 +62,8 @@ func ListItem(j Addition) string {
 	return "- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ")
 }
 
-// Append returns a job file's text with one more job at its end, and the job's line; every
-// other byte stays. The error is ErrNoPlace, an *AlreadyThere, or what the YAML parser says.
+// Append appends a job to a job file's text, and returns the text and the job's line. It changes no
+// other byte. The error is ErrNoPlace, an *AlreadyThere, or one from the YAML parser.
 func Append(data []byte, j Addition) (text []byte, line int, err error) {
 	jobs, err := lastJob(data)
 	if err != nil {
@@ -92,7 +92,7 @@ func Append(data []byte, j Addition) (text []byte, line int, err error) {
 	return text, line, nil
 }
 
-// lastJob returns the list of jobs, if it is the last block sequence of the text.
+// lastJob returns the list of jobs if it is the last block sequence of the text.
 func lastJob(data []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(data))

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func TestAppend(t *testing.T) {
+func TestAppendKeepsEveryOtherByte(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"plain":        {"jobs:\n  - run: a\n", "jobs:\n  - run: a\n  - run: x\n"},
 		"no indent":    {"jobs:\n- run: a\n", "jobs:\n- run: a\n- run: x\n"},
@@ -41,7 +41,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-func TestAppendWithKeys(t *testing.T) {
+func TestAppendWritesGivenKeys(t *testing.T) {
 	j := Addition{Name: "007", GPUs: "2", Timeout: "1h", Needs: []string{"a", "b-*"}, Run: "x"}
 	want := "jobs:\n  - run: x\n  - name: \"007\"\n    gpus: 2\n    timeout: 1h\n    needs: [a, b-*]\n    run: x\n"
 	got, line, err := Append([]byte("jobs:\n  - run: x\n"), j)
@@ -58,7 +58,7 @@ func TestAppendWithKeys(t *testing.T) {
 	}
 }
 
-// FuzzAppend: what is there stays, byte for byte, and the new job is what was asked for.
+// FuzzAppend checks that Append keeps the existing bytes and adds the requested job.
 func FuzzAppend(f *testing.F) {
 	f.Add("jobs:\n  - run: a\n", "echo {x} 'b c' # d: e")
 	f.Add("jobs:\n- run: |\n    a\n# end", "- \"\n\ttab\\")
@@ -72,7 +72,7 @@ func FuzzAppend(f *testing.F) {
 		}
 		var items []map[string]string
 		if err := yaml.Unmarshal([]byte(ListItem(Addition{Run: OneLine(run)})), &items); err != nil || len(items) != 1 {
-			return // no text of a file can say it, such as one with a zero byte
+			return // cannot be expressed in the text of a file, such as a zero byte
 		}
 		if strings.ToValidUTF8(run, "") == run && items[0]["run"] != run {
 			t.Fatalf("%q is written as %q and read as %q", run, ListItem(Addition{Run: OneLine(run)}), items[0]["run"])

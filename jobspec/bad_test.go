@@ -10,8 +10,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected messages")
 
-// Every file in testdata/bad has the problems a user sees beside it.
-func TestBadFiles(t *testing.T) {
+// Next to each file in testdata/bad are the problems that a user sees.
+func TestBadFilesReportExpectedProblems(t *testing.T) {
 	t.Chdir("testdata/bad")
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) == 0 {

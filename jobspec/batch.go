@@ -22,13 +22,13 @@ type Batch struct {
 	Jobs     []Job
 	Queues   []string // "path\x00queue", for messages and identity; the same name in two files is two queues
 	Settings Settings
-	Params   map[string]string // that the command line gave, as typed
-	Sweep    string            // of a W&B sweep without jobs: the job file that it becomes
-	Warnings []Problem         // nothing that keeps the batch from running
+	Params   map[string]string // given on the command line, as typed
+	Sweep    string            // the job file converted from a W&B sweep without jobs
+	Warnings []Problem         // problems that do not prevent a run
 
-	clashing map[string]bool // log paths that are also where another job's previous log is kept
+	clashing map[string]bool // log paths at which another job's previous log is kept
 
-	bases map[string]*configedit.File // config files that jobs copy, as read when the keys were made
+	bases map[string]*configedit.File // base configs that jobs copy, as read when the keys were computed
 }
 
 // QueueName returns the name of a job's queue as its file spells it, or "" for no queue.
@@ -56,19 +56,19 @@ type File struct {
 
 // Options are the command line's options for reading job files.
 type Options struct {
-	Command    string            // "gpurun check": what reads the files, for hints; "" for a run
+	Command    string            // the command that reads the files, for hints, such as "gpurun check"; "" for a run
 	Format     string            // one of Formats; "" to detect it
-	Lines      map[string]Lines  // the files that are lists of commands, by path as given
-	Config     string            // --config: the block dialect's settings file; "" for config.yaml beside the job file
+	Lines      map[string]Lines  // which files are lists of commands, by path as given
+	Config     string            // --config: the block dialect's settings file; "" for config.yaml next to the job file
 	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is MiB, a bare time seconds
-	Params     []string          // -p KEY=VALUE: what replaces the jobs' own parameters
-	UserConfig string            // path of the user's own defaults; "" for none; may be missing
-	Lint       bool              // also lint the batch, because it is going to run
-	Reading    func(path string) // is told each file that decides what the jobs are, just before it is read; nil for nobody
+	Params     []string          // -p KEY=VALUE: replaces the jobs' own parameters
+	UserConfig string            // path of the user's defaults; "" for none; may be missing
+	Lint       bool              // also lint the batch, because it will run
+	Reading    func(path string) // called with each file that determines the jobs, just before it is read; may be nil
 }
 
-// A Problem is an error or a warning in a job file, and Settings apply to the batch, as its Pools
-// do, and those whom it notifies.
+// These types are part of a Batch: problems in job files, and settings, pools and notification
+// targets.
 type (
 	Problem  = source.Problem
 	Settings = settings.Settings
@@ -79,14 +79,14 @@ type (
 // Mail is the service of a Notify with an smtp URL.
 const Mail = settings.Mail
 
-// ServiceOf returns the service that the URL of a Notify is for, and the URL to ask.
+// ServiceOf returns the service that a Notify's URL belongs to, and the URL to call.
 func ServiceOf(url string) (service, address string, err error) { return settings.ServiceOf(url) }
 
-// Labels names those who get news, without their secrets.
+// Labels returns a name for each target, without its secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
-// Targets returns all who get news: those of the run, all of it or only a long one, and then
-// whom only jobs notify, with nothing of the run.
+// Targets returns all, the targets of the run, followed by those that only jobs have, which get no
+// events of the run.
 func (b *Batch) Targets(all []Notify) []Notify {
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Spec.Notify {
@@ -101,7 +101,7 @@ func (b *Batch) Targets(all []Notify) []Notify {
 // LongestFirst orders jobs by the durations of similar jobs.
 const LongestFirst = settings.LongestFirst
 
-// RealPaths returns the batch's files with links resolved, as the state names them.
+// RealPaths returns the batch's files with links resolved, as the state records them.
 func (b *Batch) RealPaths() []string {
 	paths := make([]string, len(b.Files))
 	for i, f := range b.Files {
@@ -119,7 +119,7 @@ func (b *Batch) NeedNames(j *Job) []string {
 	return names
 }
 
-// Report returns all problems as one error, a *multierror.Error; nil if there are none.
+// Report returns all problems as one *multierror.Error; nil if there are none.
 func Report(problems []Problem) error {
 	var all *multierror.Error
 	for _, p := range problems {
@@ -128,7 +128,7 @@ func Report(problems []Problem) error {
 	return all.ErrorOrNil()
 }
 
-// Problems returns the problems that an error of Report's has, nil for another error.
+// Problems returns the problems in an error from Report; nil for other errors.
 func Problems(err error) []Problem {
 	var all *multierror.Error
 	if !errors.As(err, &all) {
@@ -141,15 +141,15 @@ func Problems(err error) []Problem {
 	return list
 }
 
-// A Param is one parameter of a job, and a Runtime what is known only to an attempt.
+// A Param is one parameter of a job. A Runtime has values that are known only during an attempt.
 type (
 	Param   = expand.Param
 	Runtime = expand.Runtime
 )
 
-// FitDefaults lowers the default min_memory of jobs that do not set gpu_memory to 90%
-// of the largest device, so that a small GPU is usable without a setting. devs are
-// all managed devices. It must be called once, before anything looks at the jobs.
+// FitDefaults lowers the default min_memory of jobs without gpu_memory to 90% of the largest
+// device, so that a small GPU works without a setting. devs are all managed devices. It must be
+// called once, before the jobs are used.
 func (b *Batch) FitDefaults(devs []gpu.Device) {
 	most := defaultMost(devs)
 	for i := range b.Jobs {
@@ -159,7 +159,7 @@ func (b *Batch) FitDefaults(devs []gpu.Device) {
 	}
 }
 
-// defaultMost is the most that a job without gpu_memory requests.
+// defaultMost returns the most memory that a job without gpu_memory requests.
 func defaultMost(devs []gpu.Device) gpu.Bytes {
 	if most := gpu.Largest(devs); most > 0 {
 		return most / 10 * 9
@@ -167,8 +167,8 @@ func defaultMost(devs []gpu.Device) gpu.Bytes {
 	return 1 << 60
 }
 
-// CheckDevices reports jobs that no device of pool could ever take, or not for as long as
-// they may run, among those that wanted selects.
+// CheckDevices reports jobs that no device in pool could ever run, or not for their whole duration.
+// It checks only jobs selected by wanted.
 func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem {
 	devs := pool.Devices()
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
@@ -190,8 +190,8 @@ func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem
 	})
 }
 
-// CheckHost reports jobs that ask for more cores or host memory than this machine
-// grants jobs, among those that wanted selects. 0 means unknown.
+// CheckHost reports jobs that request more cores or host memory than this machine can grant; 0
+// means unknown. It checks only jobs selected by wanted.
 func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool) []Problem {
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
 		switch {
@@ -208,7 +208,7 @@ func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool)
 	})
 }
 
-// judge reports once for each Spec why its jobs could never run.
+// judge reports, once per Spec, why jobs can never run.
 func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint string)) []Problem {
 	var out source.Report
 	judged := map[*Spec]bool{}
@@ -233,10 +233,10 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 	return out.Problems
 }
 
-// Continue returns the batch of a run whose files have been read again. Jobs keep their IDs:
-// a job of next that does what one of b does, in the same file, is that job, with the
-// resources, needs and name that it has now. at is the place of each job in next; -1 for
-// those that are no longer there, which stay as they are.
+// Continue returns the batch of a run after its files were read again. Jobs keep their IDs: a job
+// in next with the same file and key as one in b is the same job, with its new resources, needs and
+// name. at has the index of each job in next. It is -1 for jobs that were removed, which stay
+// unchanged.
 func (b *Batch) Continue(next *Batch) (merged *Batch, at []int32) {
 	type place struct {
 		file int
@@ -246,7 +246,7 @@ func (b *Batch) Continue(next *Batch) (merged *Batch, at []int32) {
 	for i := range b.Jobs {
 		known[place{b.Jobs[i].File, b.Jobs[i].Key}] = int32(i)
 	}
-	ids := make([]int32, len(next.Jobs)) // in the merged batch
+	ids := make([]int32, len(next.Jobs)) // IDs in the merged batch
 	at = slices.Repeat([]int32{-1}, len(b.Jobs))
 	for i := range next.Jobs {
 		id, ok := known[place{next.Jobs[i].File, next.Jobs[i].Key}]
@@ -269,7 +269,7 @@ func (b *Batch) Continue(next *Batch) (merged *Batch, at []int32) {
 	}
 	m.Jobs = make([]Job, len(at))
 	copy(m.Jobs, b.Jobs)
-	needs := map[*int32][]int32{} // expansions that need the same jobs share one slice
+	needs := map[*int32][]int32{} // expansions with the same needs share one slice
 	for i := range next.Jobs {
 		j := next.Jobs[i]
 		j.ID = int(ids[i])

@@ -84,13 +84,13 @@ func bipartite(n int) string {
 func BenchmarkLoadBipartite1000(b *testing.B) { benchmarkLoad(b, 2000, bipartite(1000)) }
 func BenchmarkLoadBipartite707(b *testing.B)  { benchmarkLoad(b, 1414, bipartite(707)) }
 
-// One pattern per job must not be matched against every name.
+// With one pattern per job, not every pattern may be matched against every name.
 const patterned = "jobs:\n- {name: \"a-{i}-x\", matrix: {i: 1..20000}, run: \"echo {i}\"}\n- {name: \"b-{i}\", matrix: {i: 1..20000}, run: \"echo {i}\", needs: [\"a-{i}-*\"]}\n"
 
 func BenchmarkLoadPatterns20k(b *testing.B) { benchmarkLoad(b, 40_000, patterned) }
 
-// Jobs of a matrix take at most 700 bytes each.
-func TestMemoryOfManyJobs(t *testing.T) {
+// Each job of a matrix may take at most 700 bytes.
+func TestManyJobsTakeLittleMemory(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", matrixFile(100_000))
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whatever config.yaml contains, a block file gives jobs or problems, and every problem
-// has a text.
+// FuzzBlockConfig checks that a block file with any config.yaml gives either jobs or problems with
+// a text.
 func FuzzBlockConfig(f *testing.F) {
 	f.Add("check_time: 5\nretry_config: {backoff_duration: 600}\ntimeout: 6h\nretries: 2\n")
 	f.Add("poll: 5s\nshell: bash\nenv: {A: \"{name}\"}\nlog: \"logs/{name}.log\"\ncpus: 2\n")

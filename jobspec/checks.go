@@ -16,8 +16,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// eachJob calls f for each job until it returns true for one, then leaves out the other
-// expansions of that job of the file.
+// eachJob calls f for each job. Once f returns true for a job, the other expansions of the same job
+// in the file are skipped.
 func (l *loader) eachJob(f func(j *Job) (told bool)) {
 	told := map[*expand.Job]bool{}
 	for i := range l.batch.Jobs {
@@ -27,8 +27,8 @@ func (l *loader) eachJob(f func(j *Job) (told bool)) {
 	}
 }
 
-// path returns where a job has a file; "" if that is not given, not usable, which has been
-// reported, or different for each attempt.
+// path returns the absolute path of a job's file. It returns "" if the path is not given, was
+// reported as unusable, or differs between attempts.
 func (l *loader) path(j *Job, t *expand.Text) string {
 	if t == nil || t.Uses(expand.VarUniID) {
 		return ""
@@ -44,7 +44,7 @@ func (l *loader) path(j *Job, t *expand.Text) string {
 // checkLogs refuses two jobs that would write to the same log.
 func (l *loader) checkLogs() {
 	owner := map[string]*Job{}
-	var kept []func() // checks of logs that are named as one kept from the previous run
+	var kept []func() // deferred checks of logs that are named like a previous log
 	l.eachJob(func(j *Job) bool {
 		for n, t := range j.Spec.text.Logs() {
 			path := l.path(j, t)
@@ -60,7 +60,7 @@ func (l *loader) checkLogs() {
 				continue
 			}
 			line, col := t.Line, t.Col
-			if l.files[j.File].style == ofBlocks { // the config file has it
+			if l.files[j.File].style == ofBlocks { // the config file sets the path
 				line, col = j.Spec.text.Line, j.Spec.text.Col
 			}
 			l.files[j.File].src.Problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], other.Name, j.Name, path)
@@ -76,7 +76,7 @@ func (l *loader) checkLogs() {
 // keptLog is the suffix of a log kept from the previous run.
 const keptLog = ".1"
 
-// logClash reports a log at the path where another job's previous log would be kept.
+// logClash reports a log whose path another job would use for its previous log.
 func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
 	if other == nil {
 		return
@@ -89,12 +89,11 @@ func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
 	}
 }
 
-// ClashingLog reports whether a path is both the log of a job of the batch and where
-// another job's previous log would be kept.
+// ClashingLog reports whether a path is a job's log as well as the place for another job's previous
+// log.
 func (b *Batch) ClashingLog(path string) bool { return b.clashing[path] }
 
-// checkConfigUse refuses {config} in a job without a config: it would be replaced by
-// nothing.
+// checkConfigUse refuses {config} in a job without a config, where it would be empty.
 func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
@@ -111,7 +110,7 @@ func (p *proto) checkConfigUse(given bool) {
 	}
 }
 
-// A configCopy is the copy of a config that a job writes to a path of its own choice.
+// A configCopy is a config copy that a job writes to a path given in the job file.
 type configCopy struct {
 	job        *Job
 	base       *configedit.File
@@ -119,7 +118,7 @@ type configCopy struct {
 	perAttempt bool
 }
 
-// differs reports whether two copies differ in content, which mostly the changes tell.
+// differs reports whether two copies differ in content. Comparing their changes is usually enough.
 func (c *configCopy) differs(o *configCopy) bool {
 	if c.perAttempt || o.perAttempt {
 		return true
@@ -180,7 +179,7 @@ func (p *proto) checkPaths() {
 	}
 }
 
-// lint checks one job of the file, all expansions at once. params are its own.
+// lint checks one job of the file, for all expansions at once. params are the job's own.
 func (p *proto) lint(params *yaml.Node) {
 	if !p.file.opts.Lint {
 		return
@@ -192,7 +191,7 @@ func (p *proto) lint(params *yaml.Node) {
 	})
 }
 
-// mostGPUs returns the largest number of GPUs any expansion can be granted.
+// mostGPUs returns the maximum number of GPUs that any expansion can be granted.
 func (p *proto) mostGPUs() int {
 	most := -1
 	for _, s := range p.specs {
@@ -216,7 +215,7 @@ func (l *loader) lintBatch() {
 	l.lints.CheckBatch(b)
 }
 
-// lintConcurrent warns about max_concurrent: 0, which means no limit.
+// lintConcurrent warns about max_concurrent: 0, because it means no limit.
 func (l *loader) lintConcurrent(g settings.Given) {
 	n, err := source.ParseCount(g.Text, 0)
 	if !l.opts.Lint || g.Name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lint.Concurrent) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What is written of a cluster is what it says, on a flag, in a file, and in a file that is printed.
-func TestCluster(t *testing.T) {
+// The setting must survive parsing and printing, from a flag and from a file.
+func TestClusterSettingSurvivesPrinting(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, flag string
 		want             map[string]string
@@ -49,8 +49,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// A job's own keys survive being printed, and a timeout that is set later must fit into its time.
-func TestClusterOfJob(t *testing.T) {
+// A job's own keys must survive printing, and a timeout that is set later must fit into its time.
+func TestClusterKeysOfJobSurvivePrinting(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", `
 settings: {engine: slurm, cluster: {account: vision}}
 defaults: {cluster: {qos: low}}

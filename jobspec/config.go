@@ -81,8 +81,8 @@ func (p *proto) readSets(c *expand.Config, under []string, add bool, n *yaml.Nod
 	})
 }
 
-// open returns the base, which is read once for all jobs, and the changes of one job. Before
-// it reads, it tells note.
+// open returns the base config, which is read once for all jobs, and the changes of one job. It
+// calls note before it reads the base.
 func (b *Batch) open(c *expand.Config, v *expand.Values, note func(path string)) (base *configedit.File, sets []configedit.Set, problems []Problem) {
 	path, err := c.BasePath(v)
 	if err != nil {
@@ -107,7 +107,7 @@ func (b *Batch) open(c *expand.Config, v *expand.Values, note func(path string))
 	return base, sets, nil
 }
 
-// config returns the copy that one attempt gets.
+// config returns the copy for one attempt.
 func (b *Batch) config(c *expand.Config, v *expand.Values) (*Config, error) {
 	base, sets, problems := b.open(c, v, func(string) {})
 	var content []byte

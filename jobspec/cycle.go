@@ -1,9 +1,9 @@
 package jobspec
 
-// findCycles looks for jobs that wait for each other, among n. needs returns what a job waits
-// for; a slice that many jobs share is a node of its own, so that the search is linear in
-// what is stored, not in the number of pairs. before returns the job before it in its queue,
-// or -1. It calls tell for each cycle until that returns false.
+// findCycles searches n jobs for cycles. needs returns the jobs that a job waits for. A slice
+// shared by many jobs is a node of its own, so the search is linear in the memory used, not in the
+// number of pairs. before returns the previous job in the same queue, or -1. findCycles calls tell
+// for each cycle until tell returns false.
 func findCycles(n int, needs func(id int32) []int32, before func(id int32) int32, tell func(jobs []int32) bool) {
 	s := &cycleSearch{n: int32(n), needs: needs, before: before, sets: map[*int32]int32{}, state: make([]visitState, n)}
 	for id := range s.n {
@@ -30,13 +30,13 @@ type cycleSearch struct {
 	state   []visitState     // of jobs, then of sets
 }
 
-// A pathStep of a path is a node and those of its edges that are still to follow.
+// A pathStep is a node on the current path, with the edges that have not been followed yet.
 type pathStep struct {
 	at    int32
 	edges []int32
 }
 
-// walk searches from one node. It keeps its own stack: chains may have a million jobs.
+// walk searches from one node. It is iterative, because a chain may have a million jobs.
 func (s *cycleSearch) walk(start int32, tell func([]int32) bool) bool {
 	s.state[start] = onPath
 	path := []pathStep{{start, s.edges(start)}}

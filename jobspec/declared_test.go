@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// The file system is checked for whether a job is up to date only if its Spec declares
-// something to check.
-func TestSpecSaysWhatIsDeclared(t *testing.T) {
+// The scheduler checks files only if a job's Spec declares outputs or inputs.
+func TestSpecDeclaresOutputsAndInputs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	text := `
 defaults: {inputs: [d.csv]}

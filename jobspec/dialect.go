@@ -9,9 +9,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A dialect is a way to write job files: how to read its settings and its jobs.
+// A dialect is a format of job files, with functions that read its settings and its jobs.
 type dialect struct {
-	format   string // the word of --format
+	format   string // its name for --format
 	read     func(f *fileJobs)
 	settings func(f *fileJobs) []settings.Given
 	jobs     func(f *fileJobs)
@@ -23,16 +23,17 @@ var (
 	lineList   = dialect{"lines", (*fileJobs).readLines, func(*fileJobs) []settings.Given { return nil }, (*fileJobs).lineJobs}
 )
 
-// Formats are the words of --format.
+// Formats are the valid values of --format.
 var Formats = []string{yamlFormat.format, blocks.format, lineList.format}
 
-// A style is the defaults of a kind of jobs. A YAML file may have both native jobs and experiments.
+// A style is the defaults for one kind of jobs. A YAML file may contain both native jobs and
+// experiments.
 type style struct {
-	name    string // of the dialect, for display
-	share   bool   // they may share GPUs
-	anyUtil bool   // they take GPUs however busy
-	ownUtil bool   // max_util counts on shared GPUs too
-	spec    Spec   // before its keys are read
+	name    string // name of the dialect, for display
+	share   bool   // jobs may share GPUs
+	anyUtil bool   // jobs may use GPUs however busy they are
+	ownUtil bool   // max_util applies to shared GPUs, too
+	spec    Spec   // before the job's keys are read
 }
 
 var (
@@ -42,8 +43,8 @@ var (
 	ofBlocks   = &style{name: "block", anyUtil: true, spec: Spec{When: OnSuccess, Tree: true, Retry: Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}}}
 )
 
-// dialectOf returns the dialect of a file, which the user may have named. A list of lines is
-// never guessed: nearly every text would pass as one.
+// dialectOf returns a file's dialect, which the user may have specified. It never guesses that a
+// file is a list of lines, because almost any text would qualify.
 func (l *loader) dialectOf(s *source.Source) *dialect {
 	format := l.opts.Format
 	set, listed := l.opts.Lines[s.Path]

@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// expand makes the jobs of one proto.
+// expand creates the jobs of one proto.
 func (f *fileJobs) expand(p *proto) {
 	b, n := f.batch, p.Matrix.Count()
 	if len(b.Jobs)+n > expand.MaxJobs {
@@ -44,8 +44,8 @@ func (f *fileJobs) expand(p *proto) {
 	}
 }
 
-// distinguish appends to the name the values of the parameters that it lacks, if two
-// expansions would have the same name without them.
+// distinguish appends the values of unused parameters to the name if expansions would otherwise
+// have the same name.
 func (p *proto) distinguish() {
 	lacks := slices.DeleteFunc(p.Matrix.Named(), func(param string) bool {
 		return slices.ContainsFunc(p.Name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param })
@@ -82,7 +82,7 @@ func (p *proto) named(v *expand.Values, spell func(string) string) string {
 	return name
 }
 
-// brief shortens a long value in a name, and tells it apart from others by a hash.
+// brief shortens a long value for use in a name, and adds a hash to keep it unique.
 func brief(spelt, value string) string {
 	const most = 40
 	if len(spelt) <= most {
@@ -91,7 +91,7 @@ func brief(spelt, value string) string {
 	return strings.TrimRight(spelt[:most], "_") + "-" + shortHash(value)
 }
 
-// safe spells a value with the characters allowed in names.
+// safe replaces characters that are not allowed in names.
 func safe(value string) string {
 	b := []byte(value)
 	for i, c := range b {
@@ -106,10 +106,11 @@ func nameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-+=,@/", c) >= 0
 }
 
-// maxSegment is the maximum length of one segment of a name: a log can be named by it.
+// maxSegment is the maximum length of one segment of a name, because it may become a log's file
+// name.
 const maxSegment = 200
 
-// badName says what is wrong with a name; "" if nothing is.
+// badName returns what is wrong with a name, or "".
 func badName(name string) string {
 	for seg := range strings.SplitSeq(name, "/") {
 		for i, r := range seg {
@@ -129,7 +130,7 @@ func badName(name string) string {
 	return ""
 }
 
-// refuseName reports a bad name once for all expansions of a job.
+// refuseName reports an invalid name, once for all expansions of a job.
 func (p *proto) refuseName(name, bad string) {
 	if p.Told {
 		return

@@ -1,24 +1,24 @@
-// Package jobspec turns job files into a Batch: plain, fully expanded jobs in the
-// file's order, with their dependency graph. It reads four dialects (native YAML,
-// experiment lists, blocks, lines of commands). Nothing in a Batch depends on the dialect, except for a
-// few rules that are fields.
+// Package jobspec turns job files into a Batch: plain, fully expanded jobs in the order of the
+// file, with their dependency graph. It reads four dialects: native YAML, experiment lists, blocks
+// and lists of commands. A Batch does not depend on the dialect, except for a few rules that are
+// fields.
 //
-// A Job is immutable. What thousands of expansions share is stored once, in a Spec.
-// Texts with {variables} are rendered only when a job is looked at or starts, so that
-// a batch of a million jobs fits in memory.
+// A Job is immutable. Data shared by thousands of expansions is stored once, in a Spec. Texts with
+// {variables} are rendered only when a job is displayed or starts, so that a batch of a million
+// jobs fits in memory.
 //
-// Load reports every problem in every file at once, and never returns half a batch.
+// Load reports all problems in all files at once, and never returns a partial batch.
 //
-// # Another dialect
+// # Adding a dialect
 //
-// A dialect in jobspec/dialect.go says how to recognize a file, and how to read it,
-// its settings and its jobs; a style beside it says what holds for its jobs. dialectOf must try
-// it, and Load (load.go) and --format (runner/cli/grammar.go) must know its word. The four
-// functions go into a file of their own, like plain.go: reading fills fileJobs (load.go), and
-// each job becomes a proto (proto.go), of which expand (expand.go) makes jobs with names, keys
-// and specs. A parser that is more than a few lines is a package that knows no jobs, like
-// jobspec/block, with a row of allowed imports in runner/house_test.go. docs/reference/jobfile.md
-// describes the dialect, and jobs/ gets an example.
+// Define a dialect in jobspec/dialect.go, with functions that recognize a file and read the file,
+// its settings and its jobs, and a style with the defaults of its jobs. dialectOf must try it, and
+// Load (load.go) and --format (runner/cli/grammar.go) need its name. Put the four functions into a
+// file of their own, like plain.go: reading fills a fileJobs (load.go), and each job becomes a
+// proto (proto.go), which expand (expand.go) turns into jobs with names, keys and specs. A parser
+// of more than a few lines is a package of its own that does not use jobs, like jobspec/block, with
+// its allowed imports listed in runner/house_test.go. Describe the dialect in
+// docs/reference/jobfile.md, and add an example to jobs/.
 package jobspec
 
 import (
@@ -29,13 +29,13 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// A Key is the hash of what a job does, and its identity in the ledger.
+// A Key is the hash of what a job does, and identifies it in the ledger.
 type Key [16]byte
 
-// String returns the key as the ledger has it: 32 hex digits.
+// String returns the key as in the ledger: 32 hex digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// ParseKey parses what String returns.
+// ParseKey parses the result of String.
 func ParseKey(s string) (Key, bool) {
 	var k Key
 	if len(s) != 2*len(k) {
@@ -45,29 +45,29 @@ func ParseKey(s string) (Key, bool) {
 	return k, err == nil
 }
 
-// When selects the outcomes of a job's needs that let it run.
+// When is the condition on a job's needs under which the job runs.
 type When string
 
 const (
 	OnSuccess When = "success" // all needs succeeded
-	OnFailure When = "failure" // some need failed and all have ended
+	OnFailure When = "failure" // at least one need failed and all have ended
 	Always    When = "always"  // all needs have ended
 )
 
 // A TimeoutSignal is the signal that a job gets when its timeout expires.
 type TimeoutSignal struct {
-	Signal string        // to those of its processes that catch it: "USR1"; "" or "TERM" for SIGTERM to all
-	Grace  time.Duration // until SIGKILL
+	Signal string        // for processes that catch it, such as "USR1"; "" or "TERM" for SIGTERM to all processes
+	Grace  time.Duration // time until SIGKILL
 }
 
 // Stall defines when a job counts as stalled.
 type Stall struct {
-	After  time.Duration // after so long without output, CPU and GPU use; 0 for never
-	Output time.Duration // after so long without output; 0 for never
-	Kill   bool          // and that it is then ended
+	After  time.Duration // time without output, CPU use and GPU use; 0 for never
+	Output time.Duration // time without output; 0 for never
+	Kill   bool          // stop the job then
 }
 
-// A PoolUse is how much of a pool a job takes. N is 0 without one.
+// A PoolUse is how much of a pool a job uses. N is 0 if it uses none.
 type PoolUse struct {
 	Name string
 	N    int
@@ -76,7 +76,7 @@ type PoolUse struct {
 // Retry defines whether and when a failed attempt is retried.
 type Retry struct {
 	Max          int           // retries after the first attempt; -1 for no limit
-	Delay        time.Duration // before each
+	Delay        time.Duration // before each retry
 	BackoffAfter int           // Backoff replaces Delay after every BackoffAfter failures; 0 for never
 	Backoff      time.Duration
 	On           []string // kinds of failure: oom, timeout, stalled, signal, exit, lost, and exit codes; empty for all
@@ -95,7 +95,7 @@ type Job struct {
 	combo int32   // which expansion of its matrix it is
 }
 
-// text returns the job as its file has it; of one that no file has, nothing but the name.
+// text returns the job as written in its file. A job that is in no file has only a name.
 func (j *Job) text() *expand.Job {
 	if j.Spec == nil || j.Spec.text == nil {
 		return &expand.Job{Name: expand.Literal(j.Name, 0, 0), Matrix: &expand.Matrix{}}
@@ -103,13 +103,13 @@ func (j *Job) text() *expand.Job {
 	return j.Spec.text
 }
 
-// Line returns the line of the job file where the job is written; 0 if it is not known.
+// Line returns the line where the job is defined in its file; 0 if unknown.
 func (j *Job) Line() int { return j.text().Line }
 
-// Params returns the job's parameters in the file's order. Callers must not modify them.
+// Params returns the job's parameters in the order of the file. Callers must not modify them.
 func (j *Job) Params() []Param { return j.values().Resolved() }
 
-// values returns the job's variables that are known before it starts.
+// values returns the variables that are known before the job starts.
 func (j *Job) values() *expand.Values { return j.text().Matrix.Values(int(j.combo), j.Name) }
 
 // A Spec is the scheduler's view of a job, shared by all expansions with equal specs. Its texts are
@@ -120,7 +120,7 @@ type Spec struct {
 	CPUsGiven  bool        // the job file sets cpus
 	Affinity   bool        // bind the job to the cores of its GPUs' NUMA node
 	Memory     gpu.Bytes   // host memory to reserve
-	Pool       PoolUse     // of settings.pools
+	Pool       PoolUse     // use of a pool from settings.pools
 	Priority   int         // higher first
 	When       When
 	Timeout    time.Duration // 0 for none
@@ -130,27 +130,27 @@ type Spec struct {
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Retry      Retry
 	Resize     Resize
-	Tree       bool   // block dialect: the job ends when its process tree is empty, and uni_id.json decides how
+	Tree       bool   // block dialect: the job ends when its process tree is empty, and uni_id.json determines the outcome
 	Leftovers  string // what to do with processes that outlive the last command: auto, wait, kill, fail; "" with Tree
 	LogNamed   bool   // the job file names a log
 	HasOutputs bool
 	HasInputs  bool
-	Template   uint64 // equal for jobs that differ only in parameters
+	Template   uint64 // equal for jobs that differ only in their parameters
 	Tags       []string
-	Allow      []string // lints switched off that only a running job can raise: "stray"
+	Allow      []string // disabled lints that only a running job can trigger: "stray"
 	Desc       string
-	Notify     []Notify // who gets news of the job, beside those of the settings
+	Notify     []Notify // targets notified about the job, in addition to those in the settings
 
-	Cluster     map[string]string // settings.cluster with the job's own keys instead; nil if it runs here
-	ClusterTime time.Duration     // after which the cluster is to end it; 0 for soon after its timeout
+	Cluster     map[string]string // settings.cluster, overridden by the job's own keys; nil for jobs on this host
+	ClusterTime time.Duration     // time after which the cluster ends the job; 0 for shortly after its timeout
 
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
-	LeastMemory   bool // Request.Memory is the min_memory of somebody: the least for jobs that do not say what they need
+	LeastMemory   bool // Request.Memory is a min_memory set by the user: the minimum for jobs that do not specify their memory
 
-	text *expand.Job // unrendered strings; only for this package
+	text *expand.Job // unrendered strings, private to this package
 }
 
-// Rendered is a job with every variable replaced: what an attempt runs.
+// Rendered is a job with all variables replaced, as an attempt runs it.
 type Rendered struct {
 	Commands []string // in order, each in its own shell
 	Shell    []string // argv before the command; nil for the default (bash if installed)
@@ -160,14 +160,14 @@ type Rendered struct {
 	Stderr   string   // absolute; same as Stdout unless they are separate
 	Outputs  []string // absolute paths or globs
 	Inputs   []string // absolute paths or globs
-	Metrics  []Metric // numbers that it leaves in its log, in files or in its result
+	Metrics  []Metric // numbers to read from its log, files or result
 	Config   *Config  // nil if there is none
 }
 
 // A Config is a copy of a config file with some values changed; see docs/reference/jobfile.md.
 type Config struct {
 	Base      string // absolute
-	Path      string // absolute, where the copy belongs
+	Path      string // absolute path for the copy
 	Content   []byte
 	ByContent bool // the name contains a hash of the content, so the content never changes
 }

@@ -14,18 +14,18 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// recipe is the version of the key. Change it only together with code that still
-// recognizes what older recipes recorded as done.
+// recipe is the version of the key. Change it only together with code that still recognizes jobs
+// recorded as done under older recipes.
 //
-// The key covers commands and args with parameters put in and run-time variables left
-// as names, parameters, env, shell, the values of the rendered config, the work dir
-// as written and, for jobs equal in all this, their number within the file. It does
-// not cover name (unless a text uses {name}), resources, retries, log, needs, or the
-// location of the file. docs/reference/jobfile.md tells users so.
+// The key covers commands and args with parameters filled in and run-time variables left as names,
+// parameters, env, shell, the values of the rendered config, the work dir as written and, for jobs
+// equal in all this, their number within the file. It does not cover name (unless a text uses
+// {name}), resources, retries, log, needs, or the location of the file. docs/reference/jobfile.md
+// documents this.
 const recipe = "gpurun key 1"
 
-// A digest is what a hash covers, encoded so that different lists of strings never look
-// alike.
+// A digest is the input of a hash, encoded so that different lists of strings never have the same
+// encoding.
 type digest []byte
 
 func (d digest) count(n int) digest { return binary.AppendUvarint(d, uint64(n)) }
@@ -34,8 +34,8 @@ func (d digest) str(s string) digest {
 	return append(binary.BigEndian.AppendUint32(d, uint32(len(s))), s...)
 }
 
-// key hashes what the job rendered by v does. Jobs of the file that do the same are
-// numbered, so that their keys differ.
+// key hashes what the job rendered with v does. Identical jobs in a file are numbered, so that
+// their keys differ.
 func (p *proto) key(v *expand.Values) Key {
 	d := make(digest, 0, 512).str(recipe).count(len(p.Commands))
 	for _, c := range p.Commands {
@@ -45,7 +45,7 @@ func (p *proto) key(v *expand.Values) Key {
 	for _, a := range p.Args {
 		d = append(d.str(a.Key), a.Kind(v)).str(a.Value.Render(v))
 	}
-	params := slices.Clone(v.Params) // by name: their order in the file does not matter
+	params := slices.Clone(v.Params) // sorted by name, because their order in the file does not matter
 	slices.SortFunc(params, func(a, b *Param) int { return strings.Compare(a.Name, b.Name) })
 	d = d.count(len(params))
 	for _, param := range params {
@@ -77,13 +77,13 @@ func (p *proto) key(v *expand.Values) Key {
 	return key
 }
 
-// configValues returns the values of a job's copy of its config.
+// configValues returns the values in a job's copy of its config.
 func (p *proto) configValues(v *expand.Values) any {
 	c := p.Config
 	at := *v
 	var err error
 	if at.WorkDir, err = p.Dir(p.file.workDir, v); err != nil || c.Bad {
-		return nil // has been reported
+		return nil // already reported
 	}
 	base, sets, problems := p.file.batch.open(c, &at, p.file.out.Note)
 	var values any
@@ -101,7 +101,7 @@ func (p *proto) configValues(v *expand.Values) any {
 	return values
 }
 
-// value encodes a value of a config by meaning alone.
+// value encodes a config value by its meaning, not its spelling.
 func (d digest) value(value any) digest {
 	switch x := value.(type) {
 	case map[string]any:
@@ -120,10 +120,10 @@ func (d digest) value(value any) digest {
 	return d
 }
 
-// templateOf returns a hash shared by jobs that differ only in parameters. It covers
-// the commands before values are put in, the names of args, the shell, the work dir
-// as written and the number of GPUs. Files without parameters write them out, mostly
-// as numbers, so numbers and the values of args are not part of it.
+// templateOf returns a hash shared by jobs that differ only in their parameters. It covers the
+// commands before parameters are filled in, the names of args, the shell, the work dir as written
+// and the number of GPUs. It leaves out numbers and the values of args, because files without
+// parameters write them out.
 func (p *proto) templateOf(r gpu.Request) uint64 {
 	var d digest
 	for _, c := range p.Commands {
@@ -145,7 +145,7 @@ func (p *proto) templateOf(r gpu.Request) uint64 {
 	return d.sum64()
 }
 
-// withoutNumbers replaces every number by one placeholder: 1e-05, 0.1 and the like.
+// withoutNumbers replaces every number, such as 1e-05 or 0.1, with a placeholder.
 func withoutNumbers(s string) string {
 	is := func(at int, of string) bool { return at < len(s) && strings.IndexByte(of, s[at]) >= 0 }
 	const digits = "0123456789"
@@ -170,16 +170,16 @@ func withoutNumbers(s string) string {
 	return out.String()
 }
 
-// SeedGroup returns a hash shared by jobs that differ only in their seeds: what one of them
-// took, the next will take. It covers the template with its numbers, and what parameters,
-// args and changes to the config are, all as written, except for seeds.
+// SeedGroup returns a hash shared by jobs that differ only in their seeds, so that one predicts the
+// time and memory of the others. It covers the template with its numbers, and the parameters, args
+// and config changes as written, except for seeds.
 func (j *Job) SeedGroup() uint64 {
 	return j.written(func(name, value string) (string, bool) {
 		return seed.ReplaceAllString(value, "$1#"), !strings.Contains(strings.ToLower(name), "seed")
 	}).sum64()
 }
 
-// written hashes the template and what take returns for the parts that are in a job as written.
+// written hashes the template and the values that take returns for the parts of a job, as written.
 func (j *Job) written(take func(name, value string) (string, bool)) digest {
 	t := j.text()
 	d := digest(binary.AppendUvarint(nil, j.Spec.Template))
@@ -208,7 +208,7 @@ func (j *Job) written(take func(name, value string) (string, bool)) digest {
 	return d
 }
 
-// seed matches a seed that is written out: --seed 42, seed=42, x_seed42.yaml.
+// seed matches a seed in a text: --seed 42, seed=42, x_seed42.yaml.
 var seed = regexp.MustCompile(`(?i)(seeds?["']?[-_=:, ]{0,3})[0-9]+`)
 
 func (d digest) sum64() uint64 {

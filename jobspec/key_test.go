@@ -22,9 +22,9 @@ func keyOf(t *testing.T, content string) Key {
 	return b.Jobs[len(b.Jobs)-1].Key
 }
 
-// What the key covers decides what is run twice. Each case loads in its own folder: the
-// location of a file never counts.
-func TestKey(t *testing.T) {
+// The key decides which jobs run again. Each case is loaded in its own folder, because the location
+// of a file must not matter.
+func TestKeyDependsOnlyOnWhatAJobDoes(t *testing.T) {
 	const base = "jobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n"
 	for _, test := range []struct {
 		name, content string
@@ -55,8 +55,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// The recipe is a promise: a new gpurun version must not rerun a month of work. If this
-// fails, give the recipe a new version, and make history under the old one still count.
+// The recipe is a promise: a new version of gpurun must not rerun a month of work. If this test
+// fails, give the recipe a new version, and keep history under the old one valid.
 func TestKeyIsStable(t *testing.T) {
 	for content, want := range map[string]string{
 		"jobs: [{run: \"true\"}]\n": "a13c4b5c",
@@ -68,9 +68,9 @@ func TestKeyIsStable(t *testing.T) {
 	}
 }
 
-// Jobs that do the same are distinguished by their count within the file. This is part
-// of the key's recipe, which no later version may change.
-func TestEqualKeys(t *testing.T) {
+// Identical jobs are numbered within the file. This is part of the key's recipe, which no later
+// version may change.
+func TestIdenticalJobsGetDifferentKeys(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs:\n- {name: \"a{i}\", matrix: {i: 1..50}, run: x}\n- {name: b, run: x}\n- {name: c, run: x}\n- {name: d, run: x}\n"))
 	first := b.Jobs[50].Key
 	for n, j := range b.Jobs[51:] {

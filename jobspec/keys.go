@@ -10,30 +10,31 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A JobKey is a key of a job: how its value becomes a part of the job's Spec, and how it maps to a
-// cluster. A key in a mapping is prefixed with the mapping's name: retry.max.
+// A JobKey is a key of a job: how its value is stored in the job's Spec, and how it maps to a
+// cluster. Keys in a mapping are prefixed with the mapping's name: retry.max.
 type JobKey struct {
 	Name    string
 	list    bool                                    // its value may be a list
 	mapping bool                                    // its value is, or may be, a mapping
-	only    bool                                    // for experiment lists
-	read    func(s *Spec, values []string) error    // nil if more than the scheduler reads it
-	Used    func(j *Job, s *settings.Settings) bool // with Note or Cure: whether a job makes use of it
-	Note    string                                  // what to say if it has no effect on a cluster; "" if it has
-	Cure    string                                  // if it has no counterpart there, what to do instead
+	only    bool                                    // only for experiment lists
+	read    func(s *Spec, values []string) error    // nil if it is read outside the scheduler's part, too
+	Used    func(j *Job, s *settings.Settings) bool // whether a job uses the key; for keys with Note or Cure
+	Note    string                                  // the note if the key has no effect on a cluster; "" if it has
+	Cure    string                                  // what to do instead if clusters have no counterpart
 }
 
-// single is a key with one value.
+// single returns a key with one value.
 func single[T any](key string, parse func(string) (T, error), at func(*Spec) *T) JobKey {
 	return JobKey{Name: key, read: func(s *Spec, v []string) (err error) { *at(s), err = parse(v[0]); return err }}
 }
 
-// several is a key whose value may be a list.
+// several returns a key whose value may be a list.
 func several[T any](key string, parse func([]string) (T, error), at func(*Spec) *T) JobKey {
 	return JobKey{Name: key, list: true, read: func(s *Spec, v []string) (err error) { *at(s), err = parse(v); return err }}
 }
 
-// forCluster is a key of a job's own cluster. The values of a list become one text.
+// forCluster returns a key of a job's own cluster mapping. A list of values becomes one text,
+// joined by between.
 func forCluster(key, between string) JobKey {
 	return JobKey{Name: "cluster." + key, list: between != "", read: func(s *Spec, v []string) error {
 		if s.Cluster == nil {
@@ -44,19 +45,20 @@ func forCluster(key, between string) JobKey {
 	}}
 }
 
-// in is a mapping that is read as a whole.
+// in returns a key whose mapping is read as a whole.
 func in(key string) JobKey { return JobKey{Name: key, mapping: true} }
 
-// or has a key be a mapping, too.
+// or allows a mapping as the key's value, too.
 func (k JobKey) or() JobKey { k.mapping = true; return k }
 
-// lost sets the note or the alternative for a key without effect on a cluster.
+// lost sets the note or the alternative for a key that has no effect on a cluster.
 func (k JobKey) lost(note, cure string, used func(*Job, *settings.Settings) bool) JobKey {
 	k.Note, k.Cure, k.Used = note, cure, used
 	return k
 }
 
-// JobKeys are all keys of a job, in the order of the reference, in which they also apply.
+// JobKeys are all keys of a job, in the order of the reference, which is also the order of
+// evaluation.
 var JobKeys = []JobKey{
 	{Name: "name"}, {Name: "run"}, in("matrix"), in("zip"), in("sample"), in("params"), in("args"), {Name: "needs"},
 	single("when", source.OneOf(OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
@@ -135,7 +137,7 @@ var JobKeys = []JobKey{
 	{Name: "algorithm", only: true}, {Name: "log_path", only: true}, {Name: "extra_args", only: true, mapping: true},
 }
 
-// jobKeys are the names of keys that every job may have, and listKeys those that only an experiment list has.
+// jobKeys are the keys that every job may have. listKeys are those only for experiment lists.
 var jobKeys, listKeys = names(false), names(true)
 
 func names(only bool) (all []string) {
@@ -147,7 +149,7 @@ func names(only bool) (all []string) {
 	return all
 }
 
-// keyNamed returns a key; nil if there is none of that name.
+// keyNamed returns the key with a name, or nil.
 func keyNamed(name string) *JobKey {
 	for i := range JobKeys {
 		if JobKeys[i].Name == name {

@@ -13,11 +13,11 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A commandLine is one job: a command, which may continue on further lines of the file.
+// A commandLine is one job: a command, which may continue on the next lines of the file.
 type commandLine struct {
-	Name      string // the same wherever the line stands; unique in the file
+	Name      string // independent of the position in the file; unique in the file
 	Text      string
-	Line, Col int // of its first character, 1-based, in characters
+	Line, Col int // position of its first character, 1-based, in characters
 }
 
 // A lineReader reads one file.
@@ -25,14 +25,14 @@ type lineReader struct {
 	file     string
 	problems []source.Problem
 	lines    []commandLine
-	names    map[string]int // how many lines have the same name
-	taken    []string       // what was taken off, each once
-	trimmed  int            // lines from which something was taken off
-	first    commandLine    // of those
+	names    map[string]int // number of lines with each name
+	taken    []string       // what was removed from lines, without duplicates
+	trimmed  int            // number of lines from which something was removed
+	first    commandLine    // the first of those lines
 }
 
-// parseLines reads a list of commands. Every line that is no comment becomes a job or a problem.
-// note reports the prefixes that were removed, if any.
+// parseLines parses a list of commands. Every line except comments becomes a job or a problem. note
+// reports prefixes that were removed, if any.
 func parseLines(file string, data []byte) (jobs []commandLine, problems []source.Problem, note source.Problem) {
 	r := &lineReader{file: file, names: map[string]int{}}
 	for _, l := range splitLines(data) {
@@ -58,11 +58,11 @@ func (r *lineReader) words() string {
 	return text
 }
 
-// splitLines joins what a backslash at the end of a line continues, and leaves out blank lines
-// and comments.
+// splitLines joins lines that end in a backslash with the next one, and drops blank lines and
+// comments.
 func splitLines(data []byte) []commandLine {
 	var all []commandLine
-	var l *commandLine // being continued
+	var l *commandLine // the line being continued
 	for n, raw := range strings.Split(string(data), "\n") {
 		text, more := continues(raw)
 		if l != nil {
@@ -83,8 +83,7 @@ func splitLines(data []byte) []commandLine {
 	return all
 }
 
-// continues reports whether a line ends in a backslash that nothing escapes, and returns it
-// without that.
+// continues reports whether a line ends in an unescaped backslash, and returns the line without it.
 func continues(line string) (string, bool) {
 	bare := strings.TrimRight(line, `\`)
 	if (len(line)-len(bare))%2 == 0 {
@@ -136,19 +135,20 @@ func (r *lineReader) took(l commandLine, what []string) {
 	}
 }
 
-// Longest parts of a line in a name: its beginning names the program, its end the arguments.
+// These limit the parts of a line in a name: the beginning identifies the program, the end the
+// arguments.
 const (
 	headLength = 20
 	tailLength = 28
 )
 
-// lineName names a line by its text and its hash.
+// lineName returns a name for a line from its text and its hash.
 func lineName(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return cmp.Or(shortened(slugOf(text)), "line") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// slugOf spells text with the characters of a name.
+// slugOf replaces characters of a text that are not allowed in names.
 func slugOf(text string) string {
 	var b strings.Builder
 	gap := false
@@ -173,11 +173,12 @@ func shortened(slug string) string {
 	return slug
 }
 
-// renameApart renames long lines by the words in which they differ from others with the same
-// first word. names has the slugs that lines keep, by hash, and gets those of all long lines;
-// apart is false for a list whose lines were named by their ends before names were kept.
+// renameApart renames long lines after the words in which they differ from other lines with the
+// same first word. names has the slugs that lines keep, by hash; it is filled in for all long
+// lines. apart is false for a list that was named before names were kept: its lines are named by
+// their ends.
 func renameApart(list []commandLine, names map[string]string, apart bool) {
-	have := map[[2]string]int{} // how many lines with a first word have each word
+	have := map[[2]string]int{} // number of lines with a first word that contain each word
 	for _, l := range list {
 		words := strings.Fields(l.Text)
 		first := words[0]
@@ -204,8 +205,7 @@ func renameApart(list []commandLine, names map[string]string, apart bool) {
 	}
 }
 
-// telling spells the first words of a line, and those that are not common, each behind its
-// option.
+// telling returns the first words of a line followed by its uncommon words, each after its option.
 func telling(words []string, common func(word string) bool) string {
 	text, at := "", 0
 	for i, w := range words {
@@ -220,8 +220,8 @@ func telling(words []string, common func(word string) bool) string {
 	return shortened(slugOf(text))
 }
 
-// looksLikeLines reports whether a file that is of no other kind may be a list of commands: every
-// line is a command by itself, and none looks like YAML or like the numbers of a block.
+// looksLikeLines reports whether a file of unknown format may be a list of commands: each line is a
+// complete command, and none looks like YAML or like the numbers in a block file.
 func looksLikeLines(data []byte) bool {
 	list := splitLines(data)
 	for _, l := range list[:min(len(list), 1000)] {

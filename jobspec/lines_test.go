@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestParseLinesOfCommands(t *testing.T) {
 	cases := map[string]struct {
 		file string
-		want []string // the commands; of a problem "!" and its beginning
+		want []string // the commands; for a problem, "!" and the beginning of its text
 		note string
 	}{
 		"comments and blank lines": {"#!/bin/bash\n\n  # why\na 1\n\tb 2 # two\n", []string{"a 1", "b 2 # two"}, ""},
@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestLinesAreNamedAfterTheirText(t *testing.T) {
 	file := "python train.py --lr 0.1\npython train.py --lr 0.1 &\n./x.sh\n'$?!'\npython train.py --dataset cifar10 --algorithm scaffold --seed 350234\n"
 	want := []string{"python-train.py-lr-0.1-HASH", "python-train.py-lr-0.1-HASH-2", "x.sh-HASH", "line-HASH", "python-train.py-data..gorithm-scaffold-seed-350234-HASH"}
 	jobs, _, _ := parseLines("f", []byte(file))
@@ -71,8 +71,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Long lines are told apart by the words in which they differ, and keep the names that they
-// have had.
+// Long lines are distinguished by the words in which they differ, and keep their names when lines
+// are added.
 func TestLongLinesGetDistinctNames(t *testing.T) {
 	const common = "python /home/me/project/train.py --dataset cifar10 --config configs/"
 	first := common + "a.yaml --lr 0.1 --epochs=200 --seed 1 --workers 8\n" + common + "a.yaml --lr 0.01 --epochs=200 --seed 1 --workers 8\n"
@@ -99,7 +99,7 @@ func TestLongLinesGetDistinctNames(t *testing.T) {
 	check("alone", common+"a.yaml", map[string]string{}, true, "python-home-me-proje..ifar10-config-configs-a.yaml")
 }
 
-func TestLooksLikeLines(t *testing.T) {
+func TestOnlyListsOfCommandsLookLikeLines(t *testing.T) {
 	cases := map[string]bool{
 		"python a.py\npython b.py --x\n":         true,
 		"#!/bin/sh\ncd x\npython a.py &\nwait\n": true,
@@ -120,8 +120,8 @@ func TestLooksLikeLines(t *testing.T) {
 	}
 }
 
-// FuzzLines holds whatever the file: every line that is no comment is a job or a problem,
-// and names are unique, usable, and the same in any order of the lines.
+// FuzzLines checks that every line that is not a comment is a job or a problem, and that names are
+// unique, valid, and independent of the order of the lines.
 func FuzzLines(f *testing.F) {
 	for _, file := range []string{
 		"nohup a > log 2>&1 &\nb &\n# c\nd \\\n e\n\nd  e\n", "for i in 1 2; do\n a $i\ndone\nwait\n", "cd x && nohup nohup y & z\na & b &\n", "echo \"\\\na\n'\x00\xff\\",
@@ -152,7 +152,7 @@ func FuzzLines(f *testing.F) {
 		var turned strings.Builder
 		for _, l := range slices.Backward(parts) {
 			if strings.HasSuffix(l.Text, `\`) {
-				return // would go on with the line before it
+				return // would continue the line before it
 			}
 			turned.WriteString(l.Text + "\n")
 		}

@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// link puts jobs into their queues, resolves their needs and refuses cycles.
+// link assigns jobs to queues, resolves needs and refuses cycles.
 func (l *loader) link() {
 	l.queues()
 	g := &grapher{loader: l, sets: map[string]*needSet{}, sorted: make([][]int32, len(l.files))}
@@ -24,11 +24,10 @@ func (l *loader) link() {
 	l.cycles()
 }
 
-// cycles reports jobs that wait for each other: for their needs, and for the job before them
-// in their queue.
+// cycles reports jobs that wait for each other, through needs or through the order of a queue.
 func (l *loader) cycles() {
 	jobs := l.batch.Jobs
-	last := make([]int32, len(l.batch.Queues)) // the last job of each queue so far, plus one
+	last := make([]int32, len(l.batch.Queues)) // the last job of each queue plus one
 	before := make([]int32, len(jobs))
 	for i := range jobs {
 		before[i] = -1
@@ -82,23 +81,23 @@ func (l *loader) queues() {
 	}
 }
 
-// A grapher resolves needs. A list of needs that many jobs have in common is resolved
-// once, and they share the slice.
+// A grapher resolves needs. A list of needs shared by many jobs is resolved once into a shared
+// slice.
 type grapher struct {
 	*loader
 	sets   map[string]*needSet // by file and patterns
 	sorted [][]int32           // IDs of each file sorted by name, built when a glob needs it
 }
 
-// A needSet is what a list of patterns resolves to in one file.
+// A needSet is the set of jobs that a list of patterns matches in one file.
 type needSet struct {
 	ids  []int32
 	self int32 // the first job of the set that itself needs the set, or -1
 	told bool
 }
 
-// needs resolves what a job needs. A pattern never matches the job itself; but two
-// jobs of one set that both need the set wait for each other.
+// needs resolves a job's needs. A pattern never matches the job itself. But two jobs that both
+// match a list and both need it wait for each other.
 func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 	set := g.set(j, v)
 	at, self := slices.BinarySearch(set.ids, int32(j.ID))
@@ -135,7 +134,7 @@ func (g *grapher) set(j *Job, v *expand.Values) *needSet {
 	return set
 }
 
-// pattern returns the jobs that one entry of needs refers to.
+// pattern returns the jobs that one entry of needs matches.
 func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 	f := g.files[j.File]
 	name := spelt
@@ -149,7 +148,7 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 	}
 	id, ok := f.called[name]
 	if f.partial && (isGlob(name) || !ok) {
-		return nil // what is missing has been reported
+		return nil // the missing file was reported
 	}
 	if !isGlob(name) {
 		switch {
@@ -208,8 +207,8 @@ func (g *grapher) otherFile(f *fileJobs, path string) *fileJobs {
 	return found
 }
 
-// glob returns the jobs of a file whose names match. What every match begins with narrows
-// the search, so that one pattern per job does not make it quadratic.
+// glob returns the jobs in a file whose names match. It narrows the search by the pattern's literal
+// prefix, so that one pattern per job does not take quadratic time.
 func (g *grapher) glob(f *fileJobs, pattern string) []int32 {
 	name := func(id int32) string { return g.batch.Jobs[id].Name }
 	ids := g.sorted[f.index]

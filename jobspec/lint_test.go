@@ -9,9 +9,8 @@ import (
 	"gpurun/jobspec/lint"
 )
 
-// Every file in testdata/lint has its findings beside it: errors or, if there are none,
-// warnings.
-func TestLints(t *testing.T) {
+// Next to each file in testdata/lint are its findings: errors or, if there are none, warnings.
+func TestLintsFindExpectedProblems(t *testing.T) {
 	t.Chdir("testdata/lint")
 	t.Setenv("BASH_ENV", "")
 	t.Setenv("CONDA_EXE", "")

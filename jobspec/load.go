@@ -14,8 +14,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Load reads the job files of one batch. If there is any problem it returns no batch, and
-// all problems as Report does.
+// Load reads the job files of one batch. If there are problems, it returns them all as an error
+// from Report, and no batch.
 func Load(paths []string, opts Options) (*Batch, error) {
 	l := newLoader(opts)
 	if opts.Format != "" {
@@ -67,7 +67,7 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
-// UserSettings returns the settings of a user whose defaults are in this file, overridden by flags.
+// UserSettings returns the settings in the user's defaults file, overridden by flags.
 func UserSettings(path string, flags map[string]string) (Settings, error) {
 	l := newLoader(Options{})
 	s, _ := settings.Merge(settings.Defaults(), settings.FromFlags(flags, &l.out), nil, settings.FromUser(path, ourKeys(), jobKeys, &l.out), &l.out)
@@ -79,29 +79,29 @@ type fileJobs struct {
 	*loader
 	src     *source.Source
 	dialect *dialect
-	style   *style     // as shown: that of experiments if there are any
+	style   *style     // for display: that of experiments if there are any
 	root    *yaml.Node // YAML; nil if its jobs are not usable
 	blocks  []block.Block
 	config  block.Config
 	lines   []commandLine
-	names   map[string]string // of lines, as Lines has them
-	partial bool              // some of its jobs could not be made
+	names   map[string]string // names of lines, as in Lines.Names
+	partial bool              // some of its jobs are invalid
 	index   int               // in Batch.Files
 
 	workDir  string // absolute
 	dirKey   string // the work dir as written, for the key
-	dirFrom  string // where it was set
+	dirFrom  string // where the work dir was set
 	settings *Settings
 	given    map[string]settings.Given
 
-	params []string       // of all jobs
-	among  []*expand.Text // of prune in the defaults
+	params []string       // parameters of all jobs
+	among  []*expand.Text // the parameters of prune in defaults
 
 	called map[string]int32 // IDs of its jobs by name
-	alike  map[Key]int32    // how many of its jobs do the same
+	alike  map[Key]int32    // number of identical jobs by key
 }
 
-// read reads one file as far as possible without knowing the others.
+// read reads one file, as far as possible without the others.
 func (l *loader) read(path string) {
 	src := l.source(path)
 	if src == nil {
@@ -122,7 +122,7 @@ func (l *loader) read(path string) {
 	l.files = append(l.files, f)
 }
 
-// settings merges flags, the files' settings and the user's own defaults.
+// settings merges flags, the files' settings and the user's defaults.
 func (l *loader) settings() {
 	flags := settings.FromFlags(l.opts.Flags, &l.out)
 	byFile := make([][]settings.Given, len(l.files))
@@ -145,8 +145,8 @@ func (l *loader) settings() {
 	}
 }
 
-// configUse refuses a --config that nothing reads: it holds the settings of block
-// files. A missing file is a mistake in any case.
+// configUse refuses a --config that no file uses, since only block files have one. A missing config
+// file is always an error.
 func (l *loader) configUse() {
 	if l.opts.Config == "" || len(l.files) == 0 || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect == &blocks }) {
 		return
@@ -158,8 +158,8 @@ func (l *loader) configUse() {
 	l.out.Add(Problem{File: "--config", Text: "is for block files, and " + l.files[0].src.Path + " is not one", Hint: "write settings: in the job file, or use flags"})
 }
 
-// placeWorkDir determines the file's work dir: relative to the current folder if a
-// flag gives it, otherwise to the folder of the job file.
+// placeWorkDir sets the file's work dir. A path from a flag is relative to the current folder, any
+// other to the folder of the job file.
 func (f *fileJobs) placeWorkDir(flags, file, user []settings.Given) {
 	for i, list := range [][]settings.Given{flags, file, user} {
 		at := slices.IndexFunc(list, func(g settings.Given) bool { return g.Name == "work_dir" })
@@ -180,7 +180,7 @@ func (f *fileJobs) placeWorkDir(flags, file, user []settings.Given) {
 	}
 }
 
-// expandAll makes the file's jobs.
+// expandAll creates the file's jobs.
 func (f *fileJobs) expandAll() {
 	b := f.batch
 	first := len(b.Jobs)
@@ -191,8 +191,8 @@ func (f *fileJobs) expandAll() {
 	f.root, f.blocks, f.lines, f.alike = nil, nil, nil, nil
 }
 
-// sources completes what plan -v shows once all files are read: each file's own work
-// dir, and the defaults that depend on the dialect.
+// sources completes the output of plan -v once all files are read: each file's work dir, and
+// defaults that depend on the dialect.
 func (l *loader) sources() {
 	experiments := slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.style == experiment })
 	var all []settings.Setting

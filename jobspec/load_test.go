@@ -20,7 +20,7 @@ func namesOf(b *Batch) string {
 	return strings.Join(names, " ")
 }
 
-func TestMatrix(t *testing.T) {
+func TestMatrixExpandsInOrder(t *testing.T) {
 	for _, test := range []struct{ name, job, want string }{
 		{"product, last fastest", "matrix: {a: [x, y], b: [1, 2]}", "j-x-1 j-x-2 j-y-1 j-y-2"},
 		{"ranges", "matrix: {a: 8..11}", "j-8 j-9 j-10 j-11"},
@@ -49,8 +49,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// Whatever a path refers to, the error is clean and immediate.
-func TestUnreadableFiles(t *testing.T) {
+// The error must be clean and immediate, whatever the path refers to.
+func TestUnreadableFilesFailImmediately(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := unix.Mkfifo(at("fifo.yaml"), 0o600); err != nil {
@@ -78,7 +78,7 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-func TestAcceptedEncodings(t *testing.T) {
+func TestBOMAndCRLFAreAccepted(t *testing.T) {
 	for name, content := range map[string]string{
 		"byte order mark": "\ufeffjobs:\n  - run: echo a\n",
 		"CRLF":            "jobs:\r\n  - run: |\r\n      echo a\r\n",
@@ -92,7 +92,7 @@ func TestAcceptedEncodings(t *testing.T) {
 	}
 }
 
-func TestSettingsPrecedence(t *testing.T) {
+func TestFlagsOverrideFilesOverUserDefaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -120,7 +120,7 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
-func TestSmallBareSizeOfAFlag(t *testing.T) {
+func TestSmallBareSizeInFlagIsWarnedAbout(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", "jobs: [{run: x}]\n")
 	for text, want := range map[string]string{"8": "--min-memory: 8 means 8MiB, which nearly every GPU has free; if you mean GiB, write 8GiB", "8000": "", "8MiB": "", "0": ""} {
 		b, problems := load([]string{path}, Options{Flags: map[string]string{"min-memory": text}})
@@ -133,7 +133,7 @@ func TestSmallBareSizeOfAFlag(t *testing.T) {
 	}
 }
 
-func TestNeedsAcrossFiles(t *testing.T) {
+func TestNeedsInAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	a, c := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "c.yaml")
 	for path, content := range map[string]string{

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// isGlob reports whether a name in needs, --only and the like is a pattern.
+// isGlob reports whether a name in needs, --only and similar lists is a pattern.
 func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
 var (
@@ -14,8 +14,8 @@ var (
 	nothing   = regexp.MustCompile(`[^\s\S]`)
 )
 
-// Glob returns what matches the names of a pattern: * is any text, slashes included; ? one
-// character; [ab] or [a-c] one of a set; [!a] any other.
+// Glob compiles a pattern for names: * matches any text including slashes; ? one character; [ab] or
+// [a-c] one character in a set; [!a] one outside it.
 func Glob(pattern string) *regexp.Regexp {
 	expr := globToken.ReplaceAllStringFunc(pattern, func(s string) string {
 		switch {
@@ -37,7 +37,7 @@ func Glob(pattern string) *regexp.Regexp {
 	})
 	re, err := regexp.Compile("^(?s:" + expr + ")$")
 	if err != nil {
-		return nothing // a range backwards
+		return nothing // an inverted range
 	}
 	return re
 }

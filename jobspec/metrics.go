@@ -12,13 +12,13 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Metric is one number that a job leaves behind, and a Goal which of two is better.
+// A Metric is a number that a job produces. A Goal is whether higher or lower is better.
 type (
 	Metric = expand.Metric
 	Goal   = expand.Goal
 )
 
-// What is best of a metric.
+// These are the goals.
 const (
 	NoGoal = expand.NoGoal
 	Max    = expand.Max
@@ -28,14 +28,14 @@ const (
 // Metrics returns the metrics that the job file declares, without paths.
 func (j *Job) Metrics() []Metric { return j.text().Metrics }
 
-// Entry returns where the job is in its file, the same for all jobs of one matrix: its line
-// and its name as written.
+// Entry returns the position of the job in its file: its line and its name as written, both shared
+// by all jobs of one matrix.
 func (j *Job) Entry() (line int, name string) {
 	t := j.text()
 	return t.Line, t.Name.Raw
 }
 
-// metricsOf returns the metrics of one job, with the paths of their files.
+// metricsOf returns one job's metrics, with the paths of their files.
 func metricsOf(t *expand.Job, v *expand.Values) ([]Metric, error) {
 	list := slices.Clone(t.Metrics)
 	for i := range list {
@@ -51,10 +51,10 @@ func metricsOf(t *expand.Job, v *expand.Values) ([]Metric, error) {
 	return list, nil
 }
 
-// metricKeys are the keys of one metric.
+// metricKeys are the keys of a metric.
 var metricKeys = []string{"log", "step", "file", "key", "at", "goal", "percent"}
 
-// metricFiles are the endings of files that hold metrics.
+// metricFiles are the extensions of files that can contain metrics.
 var metricFiles = []string{".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".csv", ".tsv"}
 
 // readMetrics reads metrics: {acc: 'regex', loss: {file: out.json, key: test.loss}}.
@@ -92,7 +92,7 @@ func (p *proto) readMetrics() {
 	})
 }
 
-// metric reads one metric that is a mapping.
+// metric reads one metric given as a mapping.
 func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 	if hint := source.QuoteHint(n); hint != "" && len(n.Content) <= 2 && !slices.Contains(metricKeys, n.Content[0].Value) {
 		p.src.Problem(n.Line, n.Column, hint, "metrics: %q must be a regular expression or a mapping with log or file", m.Name)
@@ -159,7 +159,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 	return ok
 }
 
-// pattern reads a regular expression of a metric.
+// pattern reads a metric's regular expression.
 func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) {
 	text, _, ok := p.src.Scalar(n, "metrics: "+what)
 	if !ok {
@@ -185,10 +185,10 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 	return re, ok
 }
 
-// digits is what matches a number in a regular expression.
+// digits matches the part of a regular expression that matches a number.
 var digits = regexp.MustCompile(`(?:-\?)?(?:(?:\[[^\]]*\d[^\]]*\]|\\d)[+*?]?(?:\\\.)?)+`)
 
-// grouped puts the last number of a regular expression into a group, or appends such a group.
+// grouped puts the last number in a regular expression into a group, or appends a group for one.
 func grouped(text string) string {
 	if found := digits.FindAllStringIndex(text, -1); found != nil {
 		at := found[len(found)-1]
@@ -197,10 +197,10 @@ func grouped(text string) string {
 	return strings.TrimRight(text, " ") + " ([0-9.]+)"
 }
 
-// Factors are what tells the results of one job from those of another: its parameters, but
-// not those made of others. A job without any has what is written out in its place: for an
-// experiment its config, algorithm, seed and arguments, else its arguments and what it sets
-// in a config.
+// Factors are the values that distinguish a job's results from those of other jobs: its parameters,
+// except those derived from others. For a job without parameters, they are its written-out values:
+// for an experiment, its config, algorithm, seed and arguments; otherwise its arguments and config
+// changes.
 func (j *Job) Factors() []Param {
 	v := j.values()
 	if own := v.Own(); len(own) > 0 {

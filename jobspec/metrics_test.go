@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestMetrics(t *testing.T) {
+func TestMetricsAreReadAndChecked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	write := func(metrics string) *Batch {
 		t.Helper()
@@ -45,8 +45,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The fix for a pattern without a group is a pattern with one.
-func TestGrouped(t *testing.T) {
+// The suggested fix for a pattern without a group must have one.
+func TestGroupedAddsAGroup(t *testing.T) {
 	for text, want := range map[string]string{
 		`acc = [0-9.]+`:         `acc = ([0-9.]+)`,
 		`acc: -?\d+\.\d+ of 10`: `acc: (-?\d+\.\d+) of 10`,

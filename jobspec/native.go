@@ -20,13 +20,13 @@ import (
 
 var jobsAtTop = regexp.MustCompile(`(?m)^["']?jobs["']?[ \t]*:`)
 
-// isYAML reports whether a file of unknown kind has jobs at its top, in YAML or JSON.
+// isYAML reports whether a file of unknown format has jobs at its top level, in YAML or JSON.
 func isYAML(s *source.Source) bool {
 	return jobsAtTop.Match(s.Data) || bytes.HasPrefix(bytes.TrimSpace(s.Data), []byte("{"))
 }
 
-// readYAML reads a file of native jobs and experiments. If its jobs are not usable, its
-// settings may be.
+// readYAML reads a file of native jobs and experiments. Its settings may be usable even if its jobs
+// are not.
 func (f *fileJobs) readYAML() {
 	f.root = f.src.Parse(ourKeys())
 	f.partial = f.root == nil || !f.src.Resolve(f.root)
@@ -43,7 +43,7 @@ func (f *fileJobs) yamlSettings() []settings.Given {
 	return nil
 }
 
-// yamlJobs makes the jobs of a YAML file.
+// yamlJobs creates the jobs of a YAML file.
 func (f *fileJobs) yamlJobs() {
 	f.style = native
 	if f.partial {
@@ -74,8 +74,8 @@ func (f *fileJobs) yamlJobs() {
 	}
 }
 
-// checkTop refuses unknown keys at the top of a file. Keys that begin with x- are free,
-// as a place for anchors.
+// checkTop refuses unknown keys at the top of a file, except keys that begin with x-, which are a
+// place for anchors.
 func checkTop(s *source.Source, root *yaml.Node) bool {
 	if root.Kind != yaml.MappingNode {
 		s.Problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", source.Describe(root))
@@ -153,7 +153,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	if !slices.ContainsFunc(p.Resources, func(r expand.Resource) bool {
 		return slices.ContainsFunc(r.Texts, func(t *expand.Text) bool { return !t.Constant() })
 	}) {
-		p.spec(&expand.Values{}) // for the problems it reports
+		p.spec(&expand.Values{}) // reports its problems
 	}
 }
 
@@ -172,7 +172,7 @@ func (p *proto) readName(i int) {
 	}
 }
 
-// readRest reads what the YAML dialects have in common.
+// readRest reads the keys that the YAML dialects share.
 func (p *proto) readRest() {
 	p.readEnv()
 	p.WorkDir = p.optional("work_dir", expand.InJob)
@@ -241,8 +241,8 @@ func (p *proto) experiment() {
 	lint.ArgsPlace(p.src, p.Job, true)
 }
 
-// seededCopy sets the seed in a copy of the config and returns the copy's path:
-// configs/SVHN.yaml becomes configs/temp/SVHN_seed42.yaml.
+// seededCopy sets the seed in a copy of the config and returns the copy's path: configs/SVHN.yaml
+// becomes configs/temp/SVHN_seed42.yaml.
 func (p *proto) seededCopy(base *expand.Text, seed *yaml.Node) *expand.Text {
 	value, ok := p.text(seed, "extra_args: seed", expand.InJob)
 	if !ok {

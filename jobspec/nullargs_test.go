@@ -2,9 +2,9 @@ package jobspec
 
 import "testing"
 
-// An argument without a value is no argument: the job does the same without it, and has
-// the same key.
-func TestNullArgs(t *testing.T) {
+// An argument without a value is not passed: the job does the same without it, and has the same
+// key.
+func TestNullArgumentDoesNotChangeKey(t *testing.T) {
 	with := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{name: a, run: x, args: {seed: 1, verbose: null}}]\n"))
 	without := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{name: a, run: x, args: {seed: 1}}]\n"))
 	if with.Jobs[0].Key != without.Jobs[0].Key {

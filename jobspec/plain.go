@@ -1,6 +1,6 @@
 package jobspec
 
-// Dialects whose files have commands and hardly more: blocks, and lists of lines.
+// This file has the dialects whose files contain little but commands: blocks, and lists of lines.
 
 import (
 	"cmp"
@@ -21,12 +21,12 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// isBlocks reports whether a file of unknown kind is a block file.
+// isBlocks reports whether a file of unknown format is a block file.
 func isBlocks(s *source.Source) bool {
 	return !isYAML(s) && (strings.ToLower(filepath.Ext(s.Path)) == ".txt" || block.Looks(s.Data))
 }
 
-// readBlocks reads a file of the block dialect and the config.yaml beside it.
+// readBlocks reads a block file and the config.yaml next to it.
 func (f *fileJobs) readBlocks() {
 	var problems []Problem
 	f.blocks, problems = block.Parse(f.src.Path, f.src.Data)
@@ -40,7 +40,7 @@ func (f *fileJobs) readBlocks() {
 
 func (f *fileJobs) blockSettings() []settings.Given { return f.config.Settings }
 
-// blockJobs makes a job of each block.
+// blockJobs creates a job for each block.
 func (f *fileJobs) blockJobs() {
 	f.style, f.partial = ofBlocks, len(f.out.Problems) > 0
 	f.batch.Files[f.index].UniID = filepath.Join(filepath.Dir(f.src.Real), "logs", "uni_id.json")
@@ -71,7 +71,7 @@ func (f *fileJobs) blockJobs() {
 	}
 }
 
-// asks gives a block the resources that it and its config file ask for.
+// asks sets the resources that a block and its config file request.
 func (p *proto) asks(bl *block.Block) {
 	p.ask("gpus", strconv.Itoa(bl.GPUs))
 	p.ask("gpu_memory", source.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
@@ -81,15 +81,15 @@ func (p *proto) asks(bl *block.Block) {
 	}
 }
 
-// ask gives a job a resource that is not among its keys; "" for none.
+// ask sets a job's resource that is not among its keys, unless value is "".
 func (p *proto) ask(key, value string) {
 	if value != "" {
 		p.Resources = append(p.Resources, expand.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, p.Line, p.Col)}})
 	}
 }
 
-// guardWorkDir refuses an unquoted {work_dir} whose value needs quotes: rm -rf
-// {work_dir}/x must not see half a path.
+// guardWorkDir refuses an unquoted {work_dir} whose value needs quotes: rm -rf {work_dir}/x must
+// not see half of a path.
 func (p *proto) guardWorkDir(t *expand.Text) {
 	dir := p.file.workDir
 	if shellescape.Quote(dir) == dir {
@@ -110,7 +110,7 @@ func (p *proto) guardWorkDir(t *expand.Text) {
 	}
 }
 
-// common gives a block the job keys of its config file.
+// common applies the job keys in the config file to a block.
 func (p *proto) common() {
 	c := p.file.config
 	if c.Job == nil {
@@ -125,11 +125,11 @@ func (p *proto) common() {
 	p.Log, p.Stdout, p.Stderr = p.ownFile("log"), p.ownFile("stdout"), p.ownFile("stderr")
 	p.checkPaths()
 	p.checkConfigUse(false)
-	p.spec(&expand.Values{Name: p.Name.Raw}) // its problems are in this file
+	p.spec(&expand.Values{Name: p.Name.Raw}) // reports problems at their position in this file
 	p.src = src
 }
 
-// ownFile reads the path of a log, which must differ from block to block.
+// ownFile reads the path of a log, which must be different for each block.
 func (p *proto) ownFile(key string) *expand.Text {
 	blocks := len(p.file.blocks)
 	t := p.optional(key, expand.InLog)
@@ -140,21 +140,21 @@ func (p *proto) ownFile(key string) *expand.Text {
 	return t
 }
 
-// Lines is what the command line says about the jobs of a lines file, whose own text has
-// only their commands.
+// Lines has the keys that the command line sets for all jobs of a lines file, which itself contains
+// only commands.
 type Lines struct {
-	GPUs      string `json:"gpus,omitempty"` // as in a job file; "" for what a job has that does not say
+	GPUs      string `json:"gpus,omitempty"` // as in a job file; "" for the default
 	GPUMemory string `json:"gpu_memory,omitempty"`
 	Timeout   string `json:"timeout,omitempty"`
 	Retry     string `json:"retry,omitempty"`
 	Setup     string `json:"setup,omitempty"` // runs before each line, in the same shell
 	Input     []byte `json:"input,omitempty"` // the lines themselves, if they came from standard input
 
-	Names map[string]string `json:"names"` // what long lines are called, by hash; nil if a run before names were kept read the list
-	Kept  bool              `json:"-"`     // as an earlier run read it: if it is a job file by now, it is none of lines
+	Names map[string]string `json:"names"` // names of long lines, by hash; nil if a run before names were kept read the list
+	Kept  bool              `json:"-"`     // recorded by an earlier run: ignored if the file has become a job file
 }
 
-// source reads a job file, or takes its place: what came from standard input is no file.
+// source reads a job file, or returns the lines from standard input.
 func (l *loader) source(path string) *source.Source {
 	if input := l.opts.Lines[path].Input; input != nil {
 		return source.Given(path, input, &l.out)
@@ -162,7 +162,7 @@ func (l *loader) source(path string) *source.Source {
 	return source.Read(path, &l.out)
 }
 
-// offerLines reports a file of unknown kind that seems to be a list of commands.
+// offerLines reports that a file of unknown format looks like a list of commands.
 func (f *fileJobs) offerLines() bool {
 	if isYAML(f.src) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.src.Path)) || !looksLikeLines(f.src.Data) {
 		return false
@@ -190,7 +190,7 @@ func (f *fileJobs) readLines() {
 	}
 }
 
-// lineJobs makes a job of each line.
+// lineJobs creates a job for each line.
 func (f *fileJobs) lineJobs() {
 	f.style = ofLines
 	set := f.opts.Lines[f.src.Path]

@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// poolOf reads pool: {disk: 2}, which is pool: disk=2.
+// poolOf reads pool: {disk: 2}, which is the same as pool: disk=2.
 func (p *proto) poolOf(n *yaml.Node) {
 	if len(n.Content) != 2 {
 		p.src.Problem(n.Line, n.Column, "write pool: disk, or pool: {disk: 2}", "pool must name one pool")
@@ -37,7 +37,7 @@ func parsePool(s string) (use PoolUse, err error) {
 	return use, err
 }
 
-// checkPool refuses a pool that the batch does not have, or that is too small for the job.
+// checkPool refuses a pool that does not exist, or that is too small for the job.
 func (p *proto) checkPool(d *draft) {
 	t, use, pools := d.given["pool"], d.Pool, p.file.settings.Pools
 	if t == nil || use.N == 0 {

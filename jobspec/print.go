@@ -14,10 +14,10 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Print writes a batch as native YAML, with every job spelled out. Parsed again it
-// gives jobs with the same names, keys, needs and resources; printed again it gives the
-// same text. Only a list of commands is folded, into jobs named after their parameters. Several files become several documents. Unlike says what native YAML cannot
-// express.
+// Print writes a batch as native YAML, with every job spelled out. Parsing the result gives jobs
+// with the same names, keys, needs and resources, and printing those gives the same text. Only a
+// list of commands is folded, into jobs named after their parameters. Several files become several
+// documents. Unlike lists what native YAML cannot express.
 func Print(b *Batch) []byte {
 	p := &printer{b: b}
 	for i := range b.Files {
@@ -29,7 +29,7 @@ func Print(b *Batch) []byte {
 	return p.out.Bytes()
 }
 
-// Unlike names what is different in what Print makes of a dialect's files.
+// Unlike lists what Print changes in files of a dialect.
 func Unlike(dialect string) []string {
 	switch dialect {
 	case ofBlocks.name:
@@ -44,7 +44,7 @@ type printer struct {
 	b   *Batch
 	out bytes.Buffer
 
-	entries []string // of the job being printed: each key with its value
+	entries []string // keys of the job being printed, with their values
 }
 
 func (p *printer) line(indent int, format string, args ...any) {
@@ -53,7 +53,7 @@ func (p *printer) line(indent int, format string, args ...any) {
 	p.out.WriteByte('\n')
 }
 
-// entry begins a key of a job, and under adds a line below it.
+// entry starts a key of a job; under adds a line to it.
 func (p *printer) entry(format string, args ...any) {
 	p.entries = append(p.entries, fmt.Sprintf(format, args...)+"\n")
 }
@@ -62,10 +62,10 @@ func (p *printer) under(indent int, format string, args ...any) {
 	p.entries[len(p.entries)-1] += strings.Repeat(" ", indent) + fmt.Sprintf(format, args...) + "\n"
 }
 
-// ownKeys belong to one job, even if all have the same.
+// ownKeys are never moved to defaults, even if all jobs have the same value.
 var ownKeys = []string{"name", "run", "matrix", "params", "args", "config", "needs"}
 
-// file prints one file. What all its jobs have in common goes into defaults.
+// file prints one file. Keys that all of its jobs share go into defaults.
 func (p *printer) file(f *File) {
 	p.settings(f)
 	jobs := p.b.Jobs[f.First : f.First+f.Count]
@@ -107,7 +107,8 @@ func (p *printer) file(f *File) {
 	}
 }
 
-// folded returns the entries for a list of commands; "" if that has {variables} of its own.
+// folded returns the entries for a list of commands, or "" if the list contains {variables} of its
+// own.
 func (p *printer) folded(f *File, jobs []Job) string {
 	if f.Dialect != ofLines.name || len(jobs) < 2 {
 		return ""
@@ -135,8 +136,8 @@ func indented(by, lines string) string {
 	return by + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n"+by) + "\n"
 }
 
-// settings prints the settings that were given and those whose default differs from
-// the native dialect's.
+// settings prints the settings that were given, and those whose default differs from the native
+// dialect's.
 func (p *printer) settings(f *File) {
 	base := settings.Defaults()
 	head := "settings:\n"
@@ -151,12 +152,12 @@ func (p *printer) settings(f *File) {
 	}
 	for i, d := range settings.Table {
 		if slices.Contains([]string{"work_dir", "program", "seed_as"}, d.Name) || i >= len(p.b.Settings.Sources) {
-			continue // the last two are in the jobs
+			continue // the last two are printed with the jobs
 		}
 		if d.Name == "notify" {
-			from := p.b.Settings.Sources[i].Source // with its line
+			from := p.b.Settings.Sources[i].Source // the source, which includes its line
 			if slices.ContainsFunc(p.b.Files, func(f File) bool { return strings.HasPrefix(from, f.Path+":") }) {
-				raw(d.Name, settings.SpellNotify(p.b.Settings.Notify)) // not the user's own
+				raw(d.Name, settings.SpellNotify(p.b.Settings.Notify)) // without the user's own targets
 			}
 			continue
 		}
@@ -187,7 +188,7 @@ func (p *printer) list(key string, list []*expand.Text) {
 	}
 }
 
-// job returns the keys of a job, its name first.
+// job returns the keys of a job, starting with its name.
 func (p *printer) job(j *Job) []string {
 	p.entries = nil
 	t := j.Spec.text
@@ -224,7 +225,7 @@ func (p *printer) job(j *Job) []string {
 	return p.entries
 }
 
-// run prints the commands: a script as one, not as a list of one.
+// run prints the commands. A single script is printed as such, not as a list.
 func (p *printer) run(t *expand.Job) {
 	setup, commands := t.Setup, slices.Clone(t.Commands[t.Activation():])
 	for _, c := range t.Commands[:t.Activation()] {
@@ -250,8 +251,8 @@ func (p *printer) run(t *expand.Job) {
 	}
 }
 
-// params prints parameters. A null one goes into a one-value matrix, because null in
-// params removes the parameter.
+// params prints parameters. A null one goes into a matrix with one value, because null in params
+// would remove the parameter.
 func (p *printer) params(list []*Param) {
 	print := func(head string, null bool) {
 		if !slices.ContainsFunc(list, func(v *Param) bool { return (v.Tag == "!!null") == null }) {
@@ -283,7 +284,7 @@ func (p *printer) args(t *expand.Job) {
 	}
 }
 
-// resources prints what the job file sets, and what its dialect implies.
+// resources prints the resources set in the job file, and those implied by its dialect.
 func (p *printer) resources(j *Job, t *expand.Job) {
 	implied := p.implied(j)
 	for _, rk := range JobKeys {
@@ -314,7 +315,7 @@ func (p *printer) resources(j *Job, t *expand.Job) {
 	}
 }
 
-// implied returns what holds for jobs of a dialect that do not say otherwise.
+// implied returns the defaults of a job's dialect that differ from those of native jobs.
 func (p *printer) implied(j *Job) map[string]string {
 	all := map[string]string{}
 	if j.Spec.Tree {
@@ -326,7 +327,7 @@ func (p *printer) implied(j *Job) map[string]string {
 	return all
 }
 
-// retry prints the retries of a block, whose defaults are others.
+// retry prints the retries of a block, because blocks have other defaults.
 func (p *printer) retry(r *Retry) {
 	most := strconv.Itoa(r.Max)
 	if r.Max < 0 {
@@ -362,7 +363,7 @@ func (p *printer) resource(indent int, key string, r *expand.Resource) {
 	}
 }
 
-// metrics prints what the job file says of the numbers that a job leaves.
+// metrics prints the metrics of a job.
 func (p *printer) metrics(list []Metric) {
 	if len(list) > 0 {
 		p.entry("metrics:")
@@ -416,7 +417,7 @@ func (p *printer) config(j *Job, c *expand.Config) {
 	}
 }
 
-// lacks reports whether the base of a job's config has no such top-level key.
+// lacks reports whether the base of a job's config has no such key at its top level.
 func (b *Batch) lacks(j *Job, c *expand.Config, key string) bool {
 	v := j.values()
 	dir, err := j.Spec.text.Dir(b.Files[j.File].WorkDir, v)

@@ -15,7 +15,7 @@ import (
 	"gpurun/jobspec/lint"
 )
 
-// A range of thousands makes thousands of jobs, which would find no bugs.
+// A range of thousands makes thousands of jobs, which only slow the fuzzer down.
 var rangeInText = regexp.MustCompile(`\d{4,}`)
 
 const nativeSample = `
@@ -84,7 +84,7 @@ jobs:
 
 const blockSample = "python train.py --seed 1\npython eval.py\n1,20\n\n2 #queue\n\"bash {work_dir}/a.sh --uni_id {uni_id}\"\n2 #GPUs\n10 #GB\n\npython b.py\n1,5\n"
 
-// printed loads content, prints it, loads the result, and compares the two.
+// printed loads content, prints it, loads the result, and compares both batches.
 func printed(t *testing.T, name, content string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func printed(t *testing.T, name, content string) {
 	same(t, again, b)
 }
 
-// same compares the jobs of a batch that was printed and read again with those that it had.
+// same compares the jobs of a batch with those that were printed and read again.
 func same(t *testing.T, printed, b *Batch) {
 	t.Helper()
 	rt := Runtime{UniID: "u", Attempt: 1, GPUs: []int{3}, Port: 30000, Log: "/log"}
@@ -142,11 +142,11 @@ func same(t *testing.T, printed, b *Batch) {
 		}
 		is, err1 := printed.Render(got, rt)
 		was, err2 := b.Render(want, rt)
-		slices.Sort(is.Env) // a parameter that is null comes first
+		slices.Sort(is.Env) // a null parameter comes first
 		slices.Sort(was.Env)
 		for _, list := range [][]Metric{is.Metrics, was.Metrics} {
 			for i := range list {
-				list[i].File = nil // knows its line; Path is what counts
+				list[i].File = nil // File includes its line; only Path matters
 			}
 		}
 		if !reflect.DeepEqual(is, was) || (err1 == nil) != (err2 == nil) {
@@ -155,7 +155,7 @@ func same(t *testing.T, printed, b *Batch) {
 	}
 }
 
-// comparable leaves out what native YAML cannot say: see Unlike.
+// comparable clears what native YAML cannot express; see Unlike.
 func comparable(s *Spec) Spec {
 	c := *s
 	if c.Tree {
@@ -167,8 +167,8 @@ func comparable(s *Spec) Spec {
 
 const lineSample = "python a.py --lr 1e-5 \\\n  --out {uni_id}\npython a.py &\npython a.py\necho \"it's\" '{{name}}' # {gpu}\n"
 
-// Whom a job file names is printed, whatever the file is called.
-func TestPrintNotify(t *testing.T) {
+// Targets in a job file are printed, whatever the file is called.
+func TestPrintKeepsNotificationTargets(t *testing.T) {
 	for _, name := range []string{"jobs.yaml", "a:b.yaml"} {
 		b := mustLoad(t, writeJobFile(t, name, "settings: {notify: $TEAM}\njobs: [{name: a, run: x, notify: [{command: 'say \"hi\"', on: [failure], min_duration: 10m}, $TEAM]}]\n"))
 		if text := string(Print(b)); !strings.Contains(text, `notify: [{url: "$TEAM"`) {
@@ -181,8 +181,8 @@ func TestPrintNotify(t *testing.T) {
 	}
 }
 
-// Every job file of the repository means the same when it is printed.
-func TestPrintedFilesAreTheSame(t *testing.T) {
+// Printing must not change the meaning of any job file in the repository.
+func TestPrintedJobsAreTheSame(t *testing.T) {
 	for name, files := range everyFolder(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -232,7 +232,7 @@ func TestPrintedFilesAreTheSame(t *testing.T) {
 	}
 }
 
-// linesOf returns what the jobs of a list are to the shell, whatever they are called.
+// linesOf returns the jobs of a list as the shell sees them, without their names.
 func linesOf(t *testing.T, b *Batch) (list []string) {
 	for i := range b.Jobs {
 		r, err := b.Render(&b.Jobs[i], Runtime{})
@@ -246,7 +246,7 @@ func linesOf(t *testing.T, b *Batch) (list []string) {
 	return list
 }
 
-// everyFolder returns the files of jobs/ and of every script of the command line.
+// everyFolder returns the files in jobs/ and in every script of the command line.
 func everyFolder(t *testing.T) map[string]map[string][]byte {
 	all := map[string]map[string][]byte{"lines": {"cmds.txt": []byte(lineSample)}, "jobs": {}}
 	root := filepath.Join("..", "jobs")
@@ -279,7 +279,7 @@ func everyFolder(t *testing.T) map[string]map[string][]byte {
 	return all
 }
 
-func TestPrintIsAFixedPoint(t *testing.T) {
+func TestPrintingTwiceChangesNothing(t *testing.T) {
 	for _, test := range []struct{ name, file, content string }{
 		{"native", "jobs.yaml", nativeSample},
 		{"nested", "jobs.yaml", nestedSample},

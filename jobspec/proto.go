@@ -13,7 +13,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A proto is one job of the file before expansion.
+// A proto is one job in a file before expansion.
 type proto struct {
 	*expand.Job
 	src       *source.Source
@@ -23,14 +23,14 @@ type proto struct {
 	scope     expand.Scope
 	inherited map[string]bool // keys taken from defaults
 	notify    []Notify
-	specs     map[string]*Spec // by rendered resources
+	specs     map[string]*Spec // by their rendered resources
 }
 
 func (f *fileJobs) newProto(s *style, line, col int) *proto {
 	return &proto{Job: &expand.Job{Line: line, Col: col, Matrix: &expand.Matrix{}}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}}
 }
 
-// get returns the value of a key, nil if it is not given.
+// get returns the value of a key, or nil.
 func (p *proto) get(key string) *yaml.Node { return source.Child(p.keys, key) }
 
 // text reads a value that may contain variables.
@@ -46,8 +46,8 @@ func (p *proto) text(n *yaml.Node, what string, known expand.VarSet) (*expand.Te
 	return p.compile(s, n.Line, n.Column, what, known)
 }
 
-// compile parses a string, reports unknown and forbidden variables, and warns about
-// words that look like variables but are not.
+// compile parses a string. It reports unknown and forbidden variables, and warns about words that
+// look like variables but are not.
 func (p *proto) compile(s string, line, col int, what string, known expand.VarSet) (*expand.Text, bool) {
 	p.scope.Known, p.scope.Where = known, what
 	t, ok := p.scope.Compile(p.src, s, line, col)
@@ -55,7 +55,7 @@ func (p *proto) compile(s string, line, col int, what string, known expand.VarSe
 	return t, ok
 }
 
-// checkFormats tries each number format on every value of its parameter.
+// checkFormats applies each number format to every value of its parameter.
 func (p *proto) checkFormats(t *expand.Text, what string) {
 	for _, g := range t.Segs {
 		if g.Kind != expand.VarParam || g.Format == "" || g.Format == "q" {
@@ -112,7 +112,7 @@ func (p *proto) textList(key string, known expand.VarSet) []*expand.Text {
 	return list
 }
 
-// spec returns the Spec of one expansion; those with equal resources share one.
+// spec returns the Spec of one expansion. Expansions with equal resources share it.
 func (p *proto) spec(v *expand.Values) *Spec {
 	key := ""
 	for _, r := range p.Resources {
@@ -128,7 +128,7 @@ func (p *proto) spec(v *expand.Values) *Spec {
 	return p.specs[key]
 }
 
-// shares reports whether jobs that do not set share may share GPUs.
+// shares reports whether jobs without the key share may share GPUs.
 func (p *proto) shares() bool {
 	if _, given := p.file.given["share"]; given {
 		return p.file.settings.Share
@@ -136,7 +136,7 @@ func (p *proto) shares() bool {
 	return p.style.share
 }
 
-// util returns the limit for a job that does not set one.
+// util returns the utilization limit for a job that does not set one.
 func (p *proto) util(share bool) int {
 	if _, given := p.file.given["max_util"]; given {
 		return p.file.settings.MaxUtil
@@ -147,8 +147,8 @@ func (p *proto) util(share bool) int {
 	return p.file.settings.MaxUtil
 }
 
-// nestedName refuses a name that uses a parameter containing the name itself, or a
-// path that differs from machine to machine.
+// nestedName refuses a name with a parameter that contains the name itself, or a path that differs
+// between machines.
 func (p *proto) nestedName() {
 	for _, g := range p.Name.Segs {
 		reach := p.Matrix.Reach[g.Param]
@@ -169,7 +169,7 @@ func (p *proto) nestedName() {
 	}
 }
 
-// nestedFormats checks number formats in parameters' values.
+// nestedFormats checks number formats in the values of parameters.
 func (p *proto) nestedFormats() {
 	for _, name := range slices.Concat(p.Matrix.Always, p.Matrix.Partial) {
 		for _, t := range p.Matrix.Made(name) {
@@ -178,11 +178,11 @@ func (p *proto) nestedFormats() {
 	}
 }
 
-// canonicalKeys gives a job's mapping canonical keys and refuses unknown ones.
+// canonicalKeys replaces the keys in a job's mapping with canonical ones and refuses unknown keys.
 func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Tag: "!!map"}
 	spelt := map[string]*yaml.Node{}
-	empty := "" // the last key that needs a mapping and has no value
+	empty := "" // the last key without a value that needs a mapping
 	s.Pairs(n, what, func(k, v *yaml.Node) {
 		word := source.OwnKey(k.Value)
 		key := keyNamed(word)
@@ -210,8 +210,8 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	return out
 }
 
-// overlay lays a job over the defaults: mappings merge key by key, everything else
-// replaces, null removes. Where null is a value (config.set) it stays.
+// overlay merges a job over the defaults: mappings merge key by key, other values are replaced, and
+// null removes a value. With nulls set, as for config.set, null is a value.
 func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 	out := *over
 	out.Content = nil
@@ -240,7 +240,7 @@ func ourKeys() []string {
 	return slices.Concat(source.TopKeys, jobKeys, listKeys, settings.Names())
 }
 
-// keyHint answers a word that is not a job key.
+// keyHint returns a hint for a word that is not a job key.
 func keyHint(word string, v *yaml.Node) string {
 	if hint := source.ForeignHint(word, v); hint != "" {
 		return hint

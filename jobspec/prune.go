@@ -12,17 +12,17 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Prune tells when a job is not worth running to its end. Metric is "" for never.
+// Prune defines when a job is not worth running to its end. It is off if Metric is "".
 type Prune struct {
 	Metric string
-	Goal   Goal     // of the metric
-	Among  []string // the parameters in which jobs differ that are compared
-	After  float64  // the first step at which they are
-	Keep   float64  // the share of the best that continue
-	Min    int      // how many others must have reached a job's step
+	Goal   Goal     // whether a higher or lower metric is better
+	Among  []string // the parameters in which compared jobs differ
+	After  float64  // the first step at which jobs are compared
+	Keep   float64  // the share of jobs that continue, best first
+	Min    int      // how many other jobs must have reached a job's step
 }
 
-// between parses a number that is at least from and less than to.
+// between returns a parser for numbers of at least from and below to.
 func between(from, to float64, hint, what string) func(string) (float64, error) {
 	return func(s string) (float64, error) {
 		n, err := strconv.ParseFloat(s, 64)
@@ -33,8 +33,8 @@ func between(from, to float64, hint, what string) func(string) (float64, error) 
 	}
 }
 
-// checkPrune checks prune against the metrics and parameters of its job. A job that has it from the defaults and has
-// none of its parameters does without.
+// checkPrune checks prune against the job's metrics and parameters. If prune comes from defaults
+// and the job has none of its parameters, the job is not pruned.
 func (p *proto) checkPrune(d *draft) {
 	r, n := &d.Prune, p.get("prune")
 	params := slices.Concat(p.Matrix.Always, p.Matrix.Partial)
@@ -49,7 +49,7 @@ func (p *proto) checkPrune(d *draft) {
 	case !p.inherited["prune"]:
 		p.file.checkAmong("the job has no parameter", p.Resources[among].Texts, params)
 	default:
-		p.file.among = p.Resources[among].Texts // some other job may have them
+		p.file.among = p.Resources[among].Texts // another job may have them
 		if !slices.ContainsFunc(r.Among, func(name string) bool { return slices.Contains(params, name) }) {
 			*r = Prune{}
 			return
@@ -73,7 +73,7 @@ func (p *proto) checkPrune(d *draft) {
 	}
 }
 
-// checkAmong reports parameters that do not exist.
+// checkAmong reports parameters that no job has.
 func (f *fileJobs) checkAmong(what string, among []*expand.Text, params []string) {
 	for _, t := range among {
 		if !slices.Contains(params, t.Raw) {
@@ -82,7 +82,7 @@ func (f *fileJobs) checkAmong(what string, among []*expand.Text, params []string
 	}
 }
 
-// PruneMetric returns the metric that prune goes by, or nil.
+// PruneMetric returns the metric for prune, or nil.
 func (j *Job) PruneMetric() *Metric {
 	list := j.Metrics()
 	i := slices.IndexFunc(list, func(m Metric) bool { return m.Name == j.Spec.Prune.Metric })
@@ -92,8 +92,8 @@ func (j *Job) PruneMetric() *Metric {
 	return &list[i]
 }
 
-// PruneGroup returns a hash shared by the jobs that are compared with each other: they differ only in the parameters
-// of their prune.
+// PruneGroup returns a hash shared by the jobs that are compared with each other, which differ only
+// in the parameters of their prune.
 func (b *Batch) PruneGroup(id int) uint64 {
 	j := &b.Jobs[id]
 	return j.written(func(name, value string) (string, bool) {
@@ -101,7 +101,8 @@ func (b *Batch) PruneGroup(id int) uint64 {
 	}).count(j.File).str(j.Spec.Prune.Metric).sum64()
 }
 
-// NeedsByName reports whether a job needs another one by its name, not by a pattern that matches several.
+// NeedsByName reports whether a job names another job in its needs, rather than matching it with a
+// pattern.
 func (b *Batch) NeedsByName(id, need int32) bool {
 	j := &b.Jobs[id]
 	return slices.ContainsFunc(j.text().Needs, func(t *expand.Text) bool {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPrune(t *testing.T) {
+func TestPruneGroupsAndProblems(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "jobs.yaml", `
 defaults:
   metrics: {acc: {log: 'acc=([0-9.]+)', step: 'epoch ([0-9]+)', goal: max}}

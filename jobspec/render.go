@@ -13,13 +13,13 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// Render replaces every variable. It fails only if a path refers to an unset $VAR, or
-// if the base of a config file is unreadable or lacks a key.
+// Render replaces every variable. It fails only if a path contains an unset $VAR, or if the base of
+// a config is unreadable or lacks a key.
 func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, true) }
 
-// Paths is like Render but returns only where files are: no commands, no environment,
-// and no config unless the log's name depends on it. It is for looking at thousands of
-// jobs that will not run.
+// Paths is like Render, but returns only the paths of files: no commands, no environment, and no
+// config unless the log's name depends on it. It is for examining thousands of jobs that will not
+// run.
 func (b *Batch) Paths(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, false) }
 
 func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
@@ -63,7 +63,7 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	if r.Metrics, err = metricsOf(t, v); err != nil {
 		return Rendered{}, err
 	}
-	if rt.Copy != nil { // from here on, only the job itself
+	if rt.Copy != nil { // from here on, only the job's own paths
 		v.WorkDir = rt.Copy(v.WorkDir)
 	}
 	if whole {
@@ -84,12 +84,13 @@ func pathList(texts []*expand.Text, v *expand.Values) ([]string, error) {
 	return list, nil
 }
 
-// plan returns what is known of a job before it starts, with its work dir.
+// plan returns what is known about a job before it starts, with its work dir.
 func (b *Batch) plan(j *Job) (*expand.Values, error) {
 	return j.text().Plan(b.Files[j.File].WorkDir, int(j.combo), j.Name)
 }
 
-// Variables returns what a job's params and env set, by name. $NAME in env is what environ says.
+// Variables returns the variables set by a job's params and env, by name. $NAME in env is expanded
+// from environ.
 func (b *Batch) Variables(j *Job, environ []string) map[string]string {
 	v, named := j.values(), map[string]string{}
 	for _, p := range j.Params() {
@@ -102,17 +103,17 @@ func (b *Batch) Variables(j *Job, environ []string) map[string]string {
 	return named
 }
 
-// Commands returns what a job runs, as far as that is known before it starts. What only
-// an attempt knows, such as {gpu}, stays by name, as does {work_dir}.
+// Commands returns a job's commands as known before it starts. Variables that only an attempt has,
+// such as {gpu}, stay as names, as does {work_dir}.
 func (b *Batch) Commands(j *Job) []string { return j.text().Script(j.values()) }
 
-// Planned returns a job's commands as it would run them now. What is known only to an
-// attempt, such as {gpu} or {uni_id}, stays by name; later lists those names.
+// Planned returns a job's commands as it would run them now. Variables that only an attempt has,
+// such as {gpu} or {uni_id}, stay as names, which later lists.
 func (b *Batch) Planned(j *Job) (commands, later []string) {
 	t := j.text()
 	v, err := b.plan(j)
 	if err != nil {
-		return b.Commands(j), nil // the attempt will report why
+		return b.Commands(j), nil // the attempt will report the error
 	}
 	if t.Config != nil && !t.Config.StartsLater() {
 		if c, err := b.config(t.Config, v); err == nil {
@@ -133,16 +134,16 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 	return t.Script(v), later
 }
 
-// Bounds of what a start records of a config: more of it is one hash.
+// These limit how much of a config a start records; the rest is one hash.
 const (
 	maxTraits     = 200
 	maxTraitValue = 60
 )
 
-// Traits are what a job does besides its commands and parameters, in a form in which
-// two attempts can be compared: "env NAME", "shell" and "work_dir" with a hash,
-// since values of the environment are recorded nowhere, and "config model.depth" with
-// its value. Run-time variables are left as names.
+// Traits returns what a job does apart from its commands and parameters, in a form that can be
+// compared between attempts: "config model.depth" with its value, and "env NAME", "shell" and
+// "work_dir" with a hash, because environment values must not be recorded. Run-time variables stay
+// as names.
 func (b *Batch) Traits(j *Job) map[string]string {
 	t := j.text()
 	traits := map[string]string{}
@@ -179,7 +180,7 @@ func (b *Batch) Traits(j *Job) map[string]string {
 	return traits
 }
 
-// flatten names every value below node by its keys: "config model.depth".
+// flatten names every value below node by its path: "config model.depth".
 func flatten(flat map[string]string, at string, node any) {
 	sep := "."
 	if at == "config" {

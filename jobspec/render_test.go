@@ -10,7 +10,7 @@ import (
 	"gpurun/gpu"
 )
 
-func TestRender(t *testing.T) {
+func TestRenderReplacesAllVariables(t *testing.T) {
 	t.Setenv("DATA", "/data")
 	path := writeJobFile(t, "jobs.yaml", `
 settings: {work_dir: ..}
@@ -47,8 +47,8 @@ jobs:
 	}
 }
 
-// plan shows parameters and args filled in, and leaves what only an attempt knows.
-func TestCommands(t *testing.T) {
+// plan fills in parameters and args, and leaves variables that only an attempt has.
+func TestCommandsKeepRuntimeVariables(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{name: \"j-{s}\", params: {s: 007}, run: [\"cd {work_dir}\", \"x {s} {gpu} {name}\"], args: {lr: 1e-5, amp: true}}]\n"))
 	got, want := b.Commands(&b.Jobs[0]), []string{"cd {work_dir}", "x 007 {gpu} j-007 --lr 1e-5 --amp"}
 	if !reflect.DeepEqual(got, want) {
@@ -56,7 +56,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func TestExperiment(t *testing.T) {
+func TestExperimentBuildsItsCommand(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", listSample)
 	base := "lr: 0.1\nseed: 1 # of all\n"
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "SVHN.yaml"), []byte(base), 0o666); err != nil {
@@ -90,7 +90,7 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
-func TestWorkDirInConfigBase(t *testing.T) {
+func TestConfigBaseMayUseWorkDir(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", "jobs: [{name: a, run: \"x {config}\", config: {base: \"{work_dir}/c.yaml\", path: \"{work_dir}/o/{name}.yaml\", set: {lr: 2}}}]\n")
 	dir := filepath.Dir(path)
 	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("lr: 1\n"), 0o666); err != nil {
@@ -103,7 +103,7 @@ func TestWorkDirInConfigBase(t *testing.T) {
 	}
 }
 
-func TestConfigCopyBesideItsBase(t *testing.T) {
+func TestConfigCopyIsNextToItsBase(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", "jobs: [{name: a, params: {lr: 1e-5}, run: \"x {config}\", config: {base: c.yaml, set: {lr: \"{lr}\"}}}]\n")
 	dir := filepath.Dir(path)
 	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("lr: 1 # rate\n"), 0o666); err != nil {
@@ -122,7 +122,7 @@ func TestConfigCopyBesideItsBase(t *testing.T) {
 	}
 }
 
-func TestCheckDevices(t *testing.T) {
+func TestCheckDevicesReportsImpossibleJobs(t *testing.T) {
 	devs := []gpu.Device{
 		{Index: 0, UUID: "GPU-a", Name: "NVIDIA A100", Total: 40 * gpu.GiB},
 		{Index: 1, UUID: "GPU-b", Name: "NVIDIA T4", Total: 16 * gpu.GiB},

@@ -7,19 +7,19 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Resize tells when a running job gets more or fewer GPUs, and how it is asked to save its
-// work before. Every resize ends its attempt and starts another.
+// Resize defines when a running job gets more or fewer GPUs, and how it is asked to save its work
+// first. Every resize ends the attempt and starts another.
 type Resize struct {
-	Up, Down int           // percent of its GPUs' time, on average over a minute; Up is 0 for a job that is never resized
-	Signal   string        // that asks it to save its work: "USR1"
-	Grace    time.Duration // to do so
-	Every    time.Duration // at most one resize in this time
+	Up, Down int           // average use of its GPUs in percent over a minute; Up is 0 for a job that is never resized
+	Signal   string        // signal that asks it to save its work: "USR1"
+	Grace    time.Duration // time it has to save its work
+	Every    time.Duration // minimum time between two resizes
 }
 
-// resizing is what a job that sets resize does not say.
+// resizing has the defaults for a job that sets resize.
 var resizing = Resize{Up: 80, Down: 30, Signal: "USR1", Grace: time.Minute, Every: 10 * time.Minute}
 
-// resized is a key in resize. It makes the job elastic.
+// resized returns a key in resize. Setting it makes the job elastic.
 func resized[T any](key string, parse func(string) (T, error), at func(*Resize) *T) JobKey {
 	return single("resize."+key, parse, func(s *Spec) *T {
 		if s.Resize.Up == 0 {
@@ -29,7 +29,7 @@ func resized[T any](key string, parse func(string) (T, error), at func(*Resize) 
 	})
 }
 
-// parseResize parses resize: true, which is the defaults, and false.
+// parseResize parses resize: true, which selects the defaults, and false.
 func parseResize(s string) (Resize, error) {
 	on, err := source.ParseBool(s)
 	if err != nil {
@@ -41,7 +41,7 @@ func parseResize(s string) (Resize, error) {
 	return Resize{}, nil
 }
 
-// parseShare parses a percentage as people write one in resize, with the sign.
+// parseShare parses a percentage in resize, which is written with the sign.
 func parseShare(s string) (int, error) {
 	n, err := source.ParsePercent(strings.TrimSuffix(s, "%"))
 	if err == nil && n == 0 {
@@ -50,12 +50,12 @@ func parseShare(s string) (int, error) {
 	return n, err
 }
 
-// parseSignal parses a signal that a job can catch and that nothing else sends it by itself.
+// parseSignal parses a signal that a job can catch and that nothing else sends.
 func parseSignal(s string) (string, error) {
 	return source.ParseWord(strings.TrimPrefix(s, "SIG"), "USR1", "USR2", "HUP", "INT", "TERM")
 }
 
-// checkResize reports what makes a resize impossible.
+// checkResize reports settings that make a resize impossible.
 func (p *proto) checkResize(d *draft) {
 	r := &d.Resize
 	if r.Up == 0 {

@@ -14,7 +14,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// onlyShell matches an item of run that affects only its own shell, and so does nothing.
+// onlyShell matches an item of run that affects only its own shell, and so has no effect.
 var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|module\s+load|set)(\s+[^;&|]*)?$`)
 
 func (p *proto) warnOnlyShell(t *expand.Text, hint string) {
@@ -40,7 +40,7 @@ func (p *proto) run() {
 	lint.ArgsPlace(p.src, p.Job, p.style == experiment)
 }
 
-// readArgs reads all arguments but one.
+// readArgs reads all arguments except skip.
 func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 	if n == nil {
 		return
@@ -65,7 +65,7 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 			p.src.Problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
 			return
 		}
-		if tag == "!!null" { // passes no argument: the job is the same without it
+		if tag == "!!null" { // passes no argument, so the job is the same without it
 			if name, rest, ok := strings.Cut(k.Value, ":"); ok {
 				p.src.Problem(k.Line, k.Column, "add a space after the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
 			}
@@ -80,7 +80,7 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// ownEnv are variables that gpurun sets for every job.
+// ownEnv are the variables that gpurun sets for every job.
 var ownEnv = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT"}
 
 func (p *proto) readEnv() {
@@ -102,7 +102,7 @@ func (p *proto) readEnv() {
 			return
 		}
 		if source.IsNull(v) {
-			return // removes a default, and does nothing if there is none
+			return // removes a default, if there is one
 		}
 		s, _, ok := p.src.Scalar(v, "env: "+k.Value)
 		if !ok {
@@ -114,7 +114,8 @@ func (p *proto) readEnv() {
 	})
 }
 
-// checkInherited looks at what a value of env takes over from gpurun's own environment.
+// checkInherited checks the variables in a value of env that are inherited from gpurun's
+// environment.
 func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 	if strings.HasPrefix(v.Value, "~/") || v.Value == "~" && v.Style != 0 {
 		p.src.Warning(v.Line, v.Column, "write $HOME", "env: %s: %q is passed as written: ~ is not expanded there", name, source.Clip(v.Value))
@@ -131,16 +132,15 @@ func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 	}
 }
 
-// shells are programs that take a command after an option; without the option they take
-// it for a script's name. People name them alone, as in GitHub Actions, and it is clear
-// what they mean.
+// shells are programs that take a command after an option; without it they treat the command as a
+// script's name. Users write the name alone, as in GitHub Actions, and the intent is clear.
 var shells = map[string][]string{
 	"bash": {"bash", "-e", "-o", "pipefail", "-c"}, "sh": {"sh", "-e", "-c"}, "dash": {"dash", "-e", "-c"},
 	"zsh": {"zsh", "-e", "-o", "pipefail", "-c"}, "ksh": {"ksh", "-e", "-o", "pipefail", "-c"}, "fish": {"fish", "-c"},
 }
 
-// readShell reads argv as a list or as a text of words. A shell's name alone stands for
-// its argv.
+// readShell reads argv as a list or as a text of words. The name of a known shell stands for its
+// argv.
 func (p *proto) readShell() {
 	n := p.get("shell")
 	if n == nil {
@@ -151,7 +151,7 @@ func (p *proto) readShell() {
 		p.Shell = strings.Fields(strings.Join(p.Shell, ""))
 	}
 	switch {
-	case len(p.Shell) == 0 && n.Kind != yaml.ScalarNode: // has been reported
+	case len(p.Shell) == 0 && n.Kind != yaml.ScalarNode: // already reported
 	case len(p.Shell) == 0 || p.Shell[0] == "":
 		p.src.Problem(n.Line, n.Column, "try [bash, -c]", "shell names no program")
 	case len(p.Shell) == 1 && n.Kind == yaml.ScalarNode && shells[p.Shell[0]] != nil:
@@ -162,7 +162,7 @@ func (p *proto) readShell() {
 	}
 }
 
-// readSetup has each command begin with setup.
+// readSetup makes each command begin with setup.
 func (p *proto) readSetup() {
 	p.Setup = p.optional("setup", expand.AtStart)
 	if p.Setup == nil {
@@ -176,8 +176,8 @@ func (p *proto) readSetup() {
 	}
 }
 
-// takesFile reports whether a shell would treat its next argument as a script's name,
-// because none of its options ends in c.
+// takesFile reports whether a shell would treat its next argument as a script's name, because none
+// of its options ends in c.
 func takesFile(argv []string) bool {
 	if shells[filepath.Base(argv[0])] == nil {
 		return false

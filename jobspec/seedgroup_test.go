@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Jobs of one template differ only in parameters, however the file spells them.
-func TestTemplate(t *testing.T) {
+// Jobs with one template differ only in their parameters, however the file writes them.
+func TestJobsThatDifferInParametersShareATemplate(t *testing.T) {
 	const base = "jobs:\n  - {name: 'a-{x}', run: 'python t.py --x {x}', matrix: {x: [1, b]}}\n"
 	for _, test := range []struct {
 		name, content string
@@ -27,8 +27,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// If the dialect has no parameters, the values of args and all numbers count as such.
-func TestTemplateWithoutParameters(t *testing.T) {
+// In a dialect without parameters, the values of args and all numbers count as parameters.
+func TestTemplateIgnoresNumbersWithoutParameters(t *testing.T) {
 	for name, content := range map[string]string{
 		"jobs.yaml": "jobs:\n" +
 			"  - {name: a, config: c/x.yaml, algorithm: ours, extra_args: {seed: 42, gamma: 0.1}}\n" +
@@ -71,8 +71,8 @@ func loadAmongConfigs(t *testing.T, name, content string) *Batch {
 	return mustLoad(t, path)
 }
 
-// Jobs that differ only in their seeds take the same; what else differs is another group.
-func TestSeedsDoNotMatter(t *testing.T) {
+// Jobs that differ only in their seeds are in one group; any other difference separates them.
+func TestJobsThatDifferInSeedsShareAGroup(t *testing.T) {
 	for _, test := range []struct {
 		name, content string
 		same          bool
@@ -96,7 +96,7 @@ func TestSeedsDoNotMatter(t *testing.T) {
 	}
 }
 
-// Ledgers have the groups, so what counts as a number stays as it is.
+// Ledgers contain the groups, so what counts as a number must not change.
 func FuzzWithoutNumbers(f *testing.F) {
 	number := regexp.MustCompile(`[0-9](?:\.?[0-9]|[eE][-+]?[0-9])*`)
 	for _, s := range []string{"--lr 1e-05 x0.1", "1.", "1..2", "1e", "1e+", "1E+5e3.4", "v1.2.3-4", "é9", "12e.3"} {

@@ -20,8 +20,8 @@ func warningsOf(t *testing.T, content string) []string {
 	return list
 }
 
-// These would run, but not as intended.
-func TestSlipsAreWarnedOf(t *testing.T) {
+// These jobs would run, but not as intended.
+func TestLikelyMistakesAreWarnedAbout(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
 		{"continued lines that YAML joins", "run: python t.py \\\n  --lr 1 \\\n  --seed 2", `:3:22: "\ " makes the next word begin with a space`},
 		{"space after the backslash", "run: \"python t.py \\\\ \\n  --lr 1\"", `"\ " makes the next word`},
@@ -68,8 +68,8 @@ func TestSlipsAreWarnedOf(t *testing.T) {
 	}
 }
 
-// These look similar but are intended.
-func TestNoSlips(t *testing.T) {
+// These look like mistakes but are intended.
+func TestIntendedTextsGiveNoWarning(t *testing.T) {
 	for _, test := range []struct{ name, keys string }{
 		{"a script with continued lines", "run: |\n  python t.py \\\n    --lr 1 \\\n    --seed 2\n  echo done"},
 		{"lines that YAML joins", "run: >\n  python t.py\n  --lr 1\n  model=a"},
@@ -107,15 +107,15 @@ func TestNoSlips(t *testing.T) {
 	}
 }
 
-func TestBlockCommandThatDoesNothing(t *testing.T) {
+func TestBlockCommandWithoutEffectIsWarnedAbout(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "command.txt", "cd src\npython t.py\n1,20\n\ncd src && python t.py\n1,20\n"))
 	if len(b.Warnings) != 1 || b.Warnings[0].Line != 1 || !strings.Contains(b.Warnings[0].Text, "has no effect on the next command") {
 		t.Errorf("warnings %v, want one, of line 1", b.Warnings)
 	}
 }
 
-// Checking all values for each of them would take minutes.
-func TestNoSlipsAmongManyValues(t *testing.T) {
+// Checking all values against each other would take minutes.
+func TestManyValuesAreCheckedQuickly(t *testing.T) {
 	var values []string
 	for i := range 20_000 {
 		values = append(values, fmt.Sprintf("%d-%d", i, i+5))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sourceLines returns the lines of plan -v that a test is about.
+// sourceLines returns the lines of plan -v for some settings.
 func sourceLines(b *Batch, names ...string) string {
 	var lines []string
 	for _, s := range b.Settings.Sources {
@@ -20,7 +20,7 @@ func sourceLines(b *Batch, names ...string) string {
 	return strings.Join(lines, "; ")
 }
 
-func TestSourcesOfSettings(t *testing.T) {
+func TestSourcesNameWhereSettingsWereSet(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "jobs"), 0o755); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestSourcesOfSettings(t *testing.T) {
 	}
 }
 
-func TestUserConfigThatSaysNothing(t *testing.T) {
+func TestEmptyUserConfigIsValid(t *testing.T) {
 	file := writeJobFile(t, "jobs.yaml", "jobs: [{run: x}]\n")
 	for _, content := range []string{"", "\n", "# poll: 9s\n", "---\n"} {
 		user := writeJobFile(t, "config.yaml", content)
@@ -70,7 +70,7 @@ func TestUserConfigThatSaysNothing(t *testing.T) {
 	}
 }
 
-func TestFormat(t *testing.T) {
+func TestFormatOverridesDetection(t *testing.T) {
 	for _, test := range []struct{ name, content, format, want string }{
 		{"jobs.txt", "x\n1,2\n", "", "block"},
 		{"jobs.yaml", "x\n1,2\n", "", "block"},

@@ -18,10 +18,10 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Changeable are the keys of a job that a user may change while a run goes on.
+// Changeable are the keys of a job that a user may change during a run.
 var Changeable = []string{"gpus", "gpu_memory", "max_util", "timeout", "retry", "priority"}
 
-// Change returns what a job asks for with other values of some keys, spelled as in a job file.
+// Change returns the spec with new values for some keys, written as in a job file.
 func (s *Spec) Change(values map[string]string) (*Spec, error) {
 	n := *s
 	for _, rk := range JobKeys {
@@ -116,7 +116,7 @@ type draft struct {
 	given map[string]*expand.Text
 }
 
-// build reads the resources of one job, with its parameters put in.
+// build reads the resources of one job, with its parameters filled in.
 func (p *proto) build(v *expand.Values) *Spec {
 	d := &draft{p.style.spec, map[string]*expand.Text{}}
 	d.text, d.Notify = p.Job, p.notify
@@ -144,7 +144,7 @@ func (p *proto) build(v *expand.Values) *Spec {
 	return &d.Spec
 }
 
-// finish fills in the batch's settings for what the job does not set.
+// finish applies the batch's settings to what the job does not set.
 func (p *proto) finish(d *draft) {
 	s := p.file.settings
 	if d.Grace = s.Grace; d.given["timeout.grace"] == nil {
@@ -174,7 +174,7 @@ func (p *proto) finish(d *draft) {
 			if r.Part = r.Slots > 0 && !given; r.Part {
 				r.Memory, d.DefaultMemory = 0, false
 			}
-			if t := d.given["memory"]; t != nil && s.Engine == "local" { // a cluster gives whole GPUs
+			if t := d.given["memory"]; t != nil && s.Engine == "local" { // a cluster assigns whole GPUs
 				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
 			}
 		}
@@ -192,7 +192,7 @@ func (p *proto) finish(d *draft) {
 	}
 }
 
-// onCluster fills in settings.cluster for what the job does not set, if a cluster runs it.
+// onCluster applies settings.cluster to what the job does not set, if a cluster runs the job.
 func (p *proto) onCluster(d *draft) {
 	s, own := p.file.settings, d.Cluster
 	if d.Cluster = nil; s.Engine == "local" {
@@ -205,7 +205,7 @@ func (p *proto) onCluster(d *draft) {
 	d.Cluster = map[string]string{}
 	maps.Copy(d.Cluster, s.Cluster)
 	maps.Copy(d.Cluster, own)
-	d.ClusterTime, _ = source.ParseDuration(d.Cluster["time"]) // was checked
+	d.ClusterTime, _ = source.ParseDuration(d.Cluster["time"]) // already checked
 	if err := d.overTime(); err != nil {
 		at := cmp.Or(d.given["cluster.time"], d.given["timeout"], d.given["timeout.after"])
 		p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col}.Because(err))
@@ -223,8 +223,8 @@ func (s *Spec) overTime() error {
 		"cluster.time is %s, less than timeout (%s) plus grace (%s)", source.FormatDuration(s.ClusterTime), source.FormatDuration(s.Timeout), source.FormatDuration(s.AtTimeout.Grace))
 }
 
-// slots decides whether a job shares its GPUs, and with how many others. To name slots is
-// to share, unless the same place says share: false.
+// slots decides whether a job shares its GPUs, and with how many other jobs. Setting slots implies
+// sharing, unless the same place sets share: false.
 func (p *proto) slots(d *draft) {
 	r := &d.Request
 	share, slots := d.given["share"], d.given["slots"]
@@ -259,8 +259,7 @@ func (p *proto) readResources() {
 	}
 }
 
-// readMapping reads those of the scheduler's keys that are in a mapping: retry, resize, stall,
-// timeout, prune.
+// readMapping reads the scheduler's keys in a mapping: retry, resize, stall, timeout, prune.
 func (p *proto) readMapping(key string, n *yaml.Node) {
 	var valid []string
 	for _, rk := range JobKeys {

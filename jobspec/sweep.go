@@ -22,7 +22,7 @@ var (
 	sweepKeys      = []string{"program", "method", "parameters", "command", "name", "description", "project", "entity", "run_cap", "metric", "early_terminate"}
 	sweepParamKeys = []string{"value", "values", "distribution", "min", "max", "mu", "sigma", "q", "parameters"}
 	argMacros      = []string{"${args}", "${args_no_hyphens}", "${args_no_boolean_flags}", "${args_json}"}
-	// Our words for W&B's distributions. On a logarithmic scale, 1/X is even if X is.
+	// These are our names for W&B's distributions. On a logarithmic scale, 1/X is uniform if X is.
 	distributions = map[string]string{
 		"int_uniform": "int", "uniform": "uniform", "q_uniform": "uniform", "normal": "normal", "q_normal": "normal", "log_normal": "lognormal", "q_log_normal": "lognormal",
 		"log_uniform": "log", "q_log_uniform": "log", "log_uniform_values": "log", "q_log_uniform_values": "log", "inv_log_uniform": "log", "inv_log_uniform_values": "log",
@@ -31,13 +31,13 @@ var (
 		"early_terminate": "no job is stopped early", "metric": "results come from a job's log and files; add metrics",
 		"method bayes": "parameters are drawn at random, and no draw learns from results", "run_cap grid": "the whole grid runs",
 	}
-	oldBools  = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"} // in YAML 1.1, as W&B reads it
+	oldBools  = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"} // bools in YAML 1.1, which W&B uses
 	envMacro  = regexp.MustCompile(`\$\{envvar:([A-Z_][A-Z0-9_]*)\}`)
 	notWord   = regexp.MustCompile(`\W+`)
-	jsonToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[,:]`) // of JSON, but for numbers and brackets
+	jsonToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[,:]`) // JSON tokens except numbers and brackets
 )
 
-// isSweep reports whether a file is a sweep of W&B.
+// isSweep reports whether a file is a W&B sweep.
 func isSweep(root *yaml.Node) bool {
 	return source.Child(root, "jobs") == nil && source.Child(root, "method") != nil && source.Child(root, "parameters") != nil
 }
@@ -59,12 +59,12 @@ type sweepConverter struct {
 	sweepJob
 	grid   bool
 	macro  string          // how the command passes parameters
-	names  []string        // of parameters so far
-	known  []string        // and of the pass before: {name} in a text would be one
-	quoted map[string]bool // those with values that need quotes in a command
+	names  []string        // parameters so far
+	known  []string        // parameters of the previous pass: {name} in a text would refer to one
+	quoted map[string]bool // parameters with values that need quotes in a command
 }
 
-// convertSweep returns the job file of a sweep. It reports what a job file cannot express.
+// convertSweep returns the job file for a sweep. It reports keys that a job file cannot express.
 func convertSweep(s *source.Source, root *yaml.Node) string {
 	c := &sweepConverter{Source: s, quoted: map[string]bool{}}
 	c.refuse(root, sweepKeys)
@@ -78,7 +78,7 @@ func convertSweep(s *source.Source, root *yaml.Node) string {
 		s.Problem(times.Line, times.Column, "write run_cap: 20", "run_cap is not a number above 0: %q", times.Value)
 	}
 	c.grid = method.Value == "grid"
-	c.read(root) // for the names
+	c.read(root) // collect the names
 	c.known, c.names = c.names, nil
 	c.read(root)
 	if len(c.Sample.Params) > 0 {
@@ -113,7 +113,7 @@ func (c *sweepConverter) refuse(n *yaml.Node, keys []string) {
 	}
 }
 
-// read reads the command, and the parameters that it passes.
+// read reads the command and the parameters passed to it.
 func (c *sweepConverter) read(root *yaml.Node) {
 	c.sweepJob, c.macro = sweepJob{Args: nodes{}, Env: nodes{}, Params: nodes{}, Matrix: nodes{}}, ""
 	c.Sample.Params = nodes{}
@@ -140,9 +140,9 @@ func (c *sweepConverter) read(root *yaml.Node) {
 	}
 }
 
-// quote returns a word of the command.
+// quote quotes a word of the command.
 func (c *sweepConverter) quote(word string) string {
-	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // the name itself if there is no such variable
+	word = envMacro.ReplaceAllString(shellescape.Quote(word), `'"$${$1-$1}"'`) // the macro itself if the variable is not set
 	return expand.Escape(word, c.known...)
 }
 
@@ -161,7 +161,7 @@ func (c *sweepConverter) arguments(params *yaml.Node) {
 	})
 }
 
-// name returns a new name for a parameter.
+// name returns a unique name for a parameter.
 func (c *sweepConverter) name(path string) string {
 	name := notWord.ReplaceAllString(path, "_")
 	for !expand.Free(name) || slices.ContainsFunc(c.names, func(other string) bool { return strings.EqualFold(other, name) }) {
@@ -171,7 +171,7 @@ func (c *sweepConverter) name(path string) string {
 	return name
 }
 
-// mapping adds a parameter that is a mapping of others, as Python or JSON spells it.
+// mapping adds a parameter that is a mapping of others, spelled for Python or JSON.
 func (c *sweepConverter) mapping(path string, params *yaml.Node, quote string) string {
 	var items []string
 	c.Pairs(params, "parameters", func(k, v *yaml.Node) {
@@ -214,7 +214,7 @@ func (c *sweepConverter) value(k *yaml.Node, path string, v *yaml.Node, quote st
 			item.Tag, item.Value, item.Style = "!!str", expand.Escape(item.Value, c.known...), yaml.DoubleQuotedStyle
 		}
 		if c.macro == "${args_no_boolean_flags}" && quote == "" && tag == "!!bool" {
-			c.Args[k.Value] = scalar("{" + name + "}") // true adds a bare flag, and false nothing
+			c.Args[k.Value] = scalar("{" + name + "}") // true adds a bare flag, false adds nothing
 		}
 		list.Content = append(list.Content, item)
 	}
@@ -226,7 +226,7 @@ func (c *sweepConverter) value(k *yaml.Node, path string, v *yaml.Node, quote st
 	return name
 }
 
-// draw returns how sample draws a parameter, or in a grid its range.
+// draw returns the draw for a parameter of sample or, in a grid, its range.
 func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	var err error
 	number := func(key string, f float64) float64 {
@@ -251,7 +251,7 @@ func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	if strings.HasSuffix(word, "normal") {
 		low, high, between = number("mu", 0), number("sigma", 1), "±"
 	} else if low, high = number("min", math.NaN()), number("max", math.NaN()); strings.HasSuffix(dist, "log_uniform") {
-		if low, high, digits = math.Exp(low), math.Exp(high), 6; dist[0] == 'i' { // of 1/X
+		if low, high, digits = math.Exp(low), math.Exp(high), 6; dist[0] == 'i' { // bounds of 1/X
 			low, high = 1/high, 1/low
 		}
 	}
@@ -276,8 +276,8 @@ func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	return word + " " + span
 }
 
-// spelled returns a value as W&B's agent, a Python program, puts it into an argument. Inside a list or
-// mapping a text is in quotes, for JSON in those of JSON.
+// spelled returns a value as W&B's agent, a Python program, passes it as an argument. A text in a
+// list or mapping is quoted, with double quotes in JSON.
 func (c *sweepConverter) spelled(n *yaml.Node, quote string) string {
 	tag := n.ShortTag()
 	if quote == "" && n.Kind == yaml.ScalarNode && tag != "!!bool" && tag != "!!null" {

@@ -14,7 +14,7 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// convertText returns the job file of a sweep, or what is wrong with it.
+// convertText returns the job file for a sweep, or the problems.
 func convertText(t testing.TB, dir, text string) (string, error) {
 	path := filepath.Join(dir, "sweep.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -27,9 +27,9 @@ func convertText(t testing.TB, dir, text string) (string, error) {
 	return b.Sweep, nil
 }
 
-// Every distribution of W&B's documentation, in its words: what is drawn from 100,000 random numbers
-// is, by chi-square, what W&B draws.
-func TestDistributions(t *testing.T) {
+// For every distribution in W&B's documentation, 100,000 draws must match W&B's by a chi-square
+// test.
+func TestSweepDrawsMatchWandbDistributions(t *testing.T) {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	between := func(low, high float64) func(x float64) float64 {
 		return func(x float64) float64 { return (x - low) / (high - low) }
@@ -39,7 +39,7 @@ func TestDistributions(t *testing.T) {
 	}
 	for _, row := range []struct {
 		param, draw string
-		q           float64                 // draws are multiples; 0 if they are from a line
+		q           float64                 // draws are multiples of q; 0 for a continuous distribution
 		below       func(x float64) float64 // the share of draws below x
 	}{
 		{"distribution: int_uniform, min: -3, max: 12", "int -3..12", 1, between(-3.5, 12.5)},
@@ -97,7 +97,7 @@ func TestDistributions(t *testing.T) {
 				} else if k >= 0 && k < parts {
 					share = 1.0 / parts
 				}
-				if share*n < 5 { // too few for the test; what is impossible must not come
+				if share*n < 5 { // too few for the test, but impossible values must not occur
 					if math.IsNaN(share) || share < 1e-9 && count[k] > 0 {
 						t.Errorf("drew %v times %v", count[k], k)
 					}
@@ -113,7 +113,7 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// What a job file cannot express is refused by name, with its place and a fix.
+// What a job file cannot express is refused by name, with its position and a fix.
 func TestUnsupportedSweepKeysAreRefused(t *testing.T) {
 	for _, row := range []struct{ name, sweep, want string }{
 		{"method", "{method: optuna, program: t.py, parameters: {x: {value: 1}}}", `1:10: unknown method "optuna"; write grid, random or bayes`},
@@ -154,7 +154,7 @@ func TestUnsupportedSweepKeysAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzSweep: what a sweep becomes is a job file without problems.
+// FuzzSweep checks that every converted sweep is a job file without problems.
 func FuzzSweep(f *testing.F) {
 	for _, s := range []string{
 		"{method: random, program: t.py, parameters: {x: {min: 1, max: 2.5}, y: {values: [a, 1, true, null, [1, b], {c: d}]}}}",

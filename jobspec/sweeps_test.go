@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Sweeps as people publish them, which took a script each: parameters made of others, rows
-// of a file, random search, values from the command line. Each is a few lines long, and
-// beside it is what it runs. A first line "# -p …" is the command line.
-func TestSweeps(t *testing.T) {
+// These are published sweeps that each needed a script of their own: parameters derived from
+// others, rows of a file, random search, values from the command line. Each file is a few lines
+// long, and next to it is what it runs. A first line "# -p …" is the command line.
+func TestPublishedSweepsExpandAsExpected(t *testing.T) {
 	t.Chdir("testdata/sweeps")
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) < 15 {

@@ -18,37 +18,36 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Config is what a config.yaml says about the block file beside it.
+// A Config is the config.yaml of a block file.
 type Config struct {
-	Path     string // of the file, whether or not there is one
+	Path     string // path of the file, whether or not it exists
 	Settings []settings.Given
 	WorkDir  string // absolute
 	DirKey   string // the work dir as written: absolute, or relative to the job file
-	DirFrom  string // where it was set
+	DirFrom  string // where the work dir was set
 	Retry    *Retry // nil if retry_config is not given
 
 	Job  *yaml.Node     // a mapping of the job keys that apply to all blocks; nil if there are none
-	File *source.Source // where they are
+	File *source.Source // the file that contains them
 }
 
-// Retry says when to wait before another attempt.
+// Retry defines when to wait before another attempt.
 type Retry struct {
 	BackoffAfter int
 	Backoff      time.Duration
 }
 
-// settingOf maps the keys of the block dialect's config file to the native settings
-// they stand for; "" if there is none.
+// settingOf maps the keys of a block file's config to native settings, or to "" if there is none.
 var settingOf = map[string]string{
 	"check_time": "poll", "maximize_resource_utilization": "share", "memory_save_mode": "pick",
 	"compete_gpus": "gpu_ids", "use_all_gpus": "", "gpu_left": "reserve",
 	"min_gpu": "min_gpus", "max_gpu": "max_gpus", "retry_config": "", "work_dir": "",
 }
 
-// ReadConfig reads path or, if that is "", the config.yaml beside the job file, if any. A
-// file with none of our keys belongs to another program and is ignored; one named
-// explicitly counts as soon as it has native settings. keys are the words that may begin a
-// line, for hints, and jobKeys all keys of a job.
+// ReadConfig reads path or, if that is "", the config.yaml next to the job file, if any. A file
+// without gpurun's keys belongs to another program and is ignored; one given explicitly needs only
+// native settings. keys are the words that may begin a line, for hints. jobKeys are all keys of a
+// job.
 func ReadConfig(job *source.Source, path string, keys, jobKeys []string, out *source.Report) Config {
 	c := Config{Path: cmp.Or(path, filepath.Join(filepath.Dir(job.Path), "config.yaml")), WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
 	out.Note(c.Path)
@@ -128,8 +127,7 @@ func (r *reader) read(root *yaml.Node) {
 	})
 }
 
-// set records a setting. The same setting under both its names is a contradiction
-// that gpurun must not guess about.
+// set records a setting. Setting it under both of its names is ambiguous and refused.
 func (r *reader) set(k *yaml.Node, name, value string) {
 	if first := r.at[name]; first != nil {
 		r.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
@@ -141,8 +139,8 @@ func (r *reader) set(k *yaml.Node, name, value string) {
 	}
 }
 
-// other accepts native settings and refuses near misses of known keys. Everything
-// else is left alone: such files also hold the settings of the scripts.
+// other accepts native settings and refuses misspelled keys. Everything else is ignored, because
+// such files also contain the settings of the scripts.
 func (r *reader) other(k, v *yaml.Node) {
 	if slices.Contains(r.native, k.Value) {
 		if text, ok := settings.Text(r.Source, k.Value, v); ok {
@@ -183,7 +181,8 @@ func isTrue(v *yaml.Node) bool {
 	return v != nil && (strings.EqualFold(v.Value, "true") || strings.EqualFold(v.Value, "yes") || strings.EqualFold(v.Value, "on"))
 }
 
-// yesNo returns yes or no. Programs that read these files also accept on and yes.
+// yesNo converts a bool to yes or no. Like other programs that read these files, it accepts on and
+// yes.
 func (r *reader) yesNo(k, v *yaml.Node, yes, no string) string {
 	text, _, ok := r.Scalar(v, k.Value)
 	switch strings.ToLower(text) {

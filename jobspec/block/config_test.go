@@ -11,10 +11,10 @@ import (
 	"gpurun/jobspec/source"
 )
 
-func TestReadBlockConfig(t *testing.T) {
+func TestBlockConfigMapsToSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
-		want       Config // WorkDir relative to the folder of the job file; the default if empty
+		want       Config // WorkDir is relative to the folder of the job file; "" for the default
 		ignored    bool
 	}{
 		{"all keys", "check_time: 5\nmaximize_resource_utilization: false\nmemory_save_mode: true\ncompete_gpus: [0, 1]\nuse_all_gpus: false\ngpu_left: 1\nmin_gpu: 3\nmax_gpu: 8\nretry_config: {max_retry_before_backoff: 3, backoff_duration: 600}\nwork_dir: null\nlr: 0.1\n",
@@ -61,7 +61,7 @@ func readConfig(t *testing.T, dir, path string) (Config, *source.Report) {
 	return ReadConfig(source.Read(job, out), path, nil, append(ofBlocks, vagueKeys...), out), out
 }
 
-func TestReadBlockConfigPlace(t *testing.T) {
+func TestBlockConfigIsFoundNextToJobFile(t *testing.T) {
 	dir := t.TempDir()
 	got, out := readConfig(t, dir, "")
 	want := Config{Path: filepath.Join(dir, "config.yaml"), WorkDir: filepath.Dir(dir), DirKey: "..", DirFrom: "default"}
@@ -81,7 +81,7 @@ func TestReadBlockConfigPlace(t *testing.T) {
 	}
 }
 
-func TestReadBlockConfigProblems(t *testing.T) {
+func TestInvalidBlockConfigIsRefused(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{"misspelt", "gpu_left: 1\nchek_time: 5\n", `unknown key "chek_time"; did you mean "check_time"?`},
 		{"both words", "poll: 5s\ncheck_time: 5\n", `"check_time" and "poll" (line 1) are the same setting; keep only one`},

@@ -8,15 +8,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ofBlocks are the job keys allowed in a block file's config.yaml, where they
-// apply to all blocks.
+// ofBlocks are the job keys allowed in a block file's config.yaml. They apply to all blocks.
 var ofBlocks = []string{"timeout", "stall", "on_stall", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
 
-// vagueKeys are job keys that a script's own config.yaml may well have too.
+// vagueKeys are job keys that a script's own config.yaml may use for something else.
 var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
 
-// jobKey takes a job key, or refuses one that a block cannot have: nothing written
-// for gpurun is silently dropped.
+// jobKey accepts a job key, or refuses one that blocks cannot have, so that no key meant for gpurun
+// is silently ignored.
 func (r *reader) jobKey(k, v *yaml.Node) bool {
 	word := source.OwnKey(k.Value)
 	switch {

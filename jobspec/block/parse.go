@@ -1,4 +1,4 @@
-// Package block reads the block dialect: a file of blocks, and the config.yaml beside it.
+// Package block parses the block dialect: a file of blocks, and the config.yaml next to it.
 package block
 
 import (
@@ -24,10 +24,10 @@ type Block struct {
 // A Command is one line of a block without its surrounding double quotes.
 type Command struct {
 	Text      string
-	Line, Col int // of its first character, 1-based, in characters
+	Line, Col int // position of its first character, 1-based, in characters
 }
 
-// Bounds for numbers that can plausibly be meant.
+// These bound numbers that can plausibly be intended.
 const (
 	maxBlockGPUs  = 1024
 	maxBlockGiB   = 65536
@@ -37,7 +37,7 @@ const (
 var (
 	// "1,20", "1, 20GB # both"
 	queueAndGB = regexp.MustCompile(`^(-?\d+)\s*,\s*(-?\d+(?:\.\d+)?)\s*(?i:GiB|GB|G)?\s*(?:#.*)?$`)
-	// the same, with a character that looks like a comma
+	// the same with a character that looks like a comma
 	wrongComma = regexp.MustCompile(`^(\d+)\s*[，、､;；]\s*(\d+(?:\.\d+)?)\s*(?i:GiB|GB|G)?\s*(?:#.*)?$`)
 	// "2 #GPUs", "20", "20 GB of memory"
 	numberLine = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\s*(?i:GiB|GB|G|GPUs?)?(?:\s*#.*|\s.*)?$`)
@@ -45,15 +45,13 @@ var (
 	commandBehind = regexp.MustCompile(`^-?[0-9.]+\s+"?((?:python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed|cd|export|source|rm|\./\S*|[A-Z_]+=\S*|\S+\.(?:py|sh))(?:\s.*)?)$`)
 )
 
-// A line is a line that is neither blank nor a comment, with the space around
-// it trimmed.
+// A line is a line that is neither blank nor a comment, without surrounding space.
 type line struct {
 	text      string
 	line, col int
 }
 
-// Parse reads a file of blocks. Every block becomes a job or a problem; none
-// is dropped.
+// Parse parses a file of blocks. Every block becomes a job or a problem.
 func Parse(file string, data []byte) ([]Block, []source.Problem) {
 	p := &parser{file: file}
 	for _, lines := range split(data) {
@@ -62,8 +60,8 @@ func Parse(file string, data []byte) ([]Block, []source.Problem) {
 	return p.blocks, p.problems
 }
 
-// Looks reports whether a file of unknown kind is a block file. One valid
-// block is enough, so that errors in the others are reported in this dialect's terms.
+// Looks reports whether a file of unknown format is a block file. One valid block is enough, so
+// that errors in the others are reported as errors in blocks.
 func Looks(data []byte) bool {
 	blocks, _ := Parse("", data)
 	return len(blocks) > 0
@@ -104,7 +102,7 @@ func (p *parser) problem(l line, hint, format string, args ...any) {
 	p.problems = append(p.problems, source.Problem{File: p.file, Line: l.line, Col: l.col, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// block reads one block; its first and last lines tell the layout.
+// block parses one block. Its first and last lines determine the layout.
 func (p *parser) block(lines []line) {
 	p.bad = false
 	first, last := lines[0], lines[len(lines)-1]
@@ -142,7 +140,7 @@ func (p *parser) optimised(b *Block, lines []line) {
 	b.Commands = p.commands(middle)
 }
 
-// neither explains why a block fits neither layout, as far as its lines show.
+// neither explains why a block fits neither layout.
 func (p *parser) neither(lines []line) {
 	for i, l := range lines {
 		if m := wrongComma.FindStringSubmatch(l.text); m != nil {
@@ -166,8 +164,8 @@ func (p *parser) neither(lines []line) {
 	p.problem(first, hint, "%s a job: expected commands and then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
 }
 
-// number returns the number on a line. What follows it is a comment, unless it is a
-// command, which must not be dropped.
+// number returns the number on a line. The rest of the line must be a comment: a command there must
+// not be dropped.
 func (p *parser) number(l line) string {
 	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
 		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", source.Clip(m[1]))
@@ -219,16 +217,16 @@ func (p *parser) commands(lines []line) []Command {
 	return list
 }
 
-// bareNumber distinguishes a number, with or without a comment, from a command whose
-// name begins with one.
+// bareNumber distinguishes a number, with or without a comment, from a command whose name begins
+// with a number.
 func bareNumber(text string) bool {
 	number, _, _ := strings.Cut(text, "#")
 	_, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	return err == nil
 }
 
-// command strips one pair of double quotes around the whole line. A line with more
-// quotes is left to the shell, except where no shell would read it as intended.
+// command strips one pair of double quotes around the whole line. A line with more quotes is left
+// to the shell, unless no shell would parse it as intended.
 func (p *parser) command(l line) Command {
 	c := Command{l.text, l.line, l.col}
 	if l.text[0] != '"' {
@@ -250,7 +248,7 @@ func (p *parser) command(l line) Command {
 	return c
 }
 
-// closingQuote returns the index of the quote that closes the one text begins with, or -1.
+// closingQuote returns the index of the quote that closes the one at the beginning of text, or -1.
 func closingQuote(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {

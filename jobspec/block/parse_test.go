@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParseBlocks(t *testing.T) {
+func TestParseBothBlockLayouts(t *testing.T) {
 	one := func(b Block) []Block { return []Block{b} }
 	for _, tt := range []struct {
 		name, file string
@@ -28,7 +28,7 @@ func TestParseBlocks(t *testing.T) {
 	}
 }
 
-func TestParseBlocksProblems(t *testing.T) {
+func TestInvalidBlocksAreReported(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{"neither", "ls\npwd\n", `f:1:1: lines 1-2 are not a job: expected commands and then queue,GB, or queue, commands and GB: "ls"; end it with a line "queue,GB", for example 1,20`},
 		{"queue only", "1\nls", `f:1:1: lines 1-2 are not a job: expected commands and then queue,GB, or queue, commands and GB: "1"; end it with a line giving the GB of memory it needs, for example 20`},
@@ -59,7 +59,7 @@ func TestParseBlocksProblems(t *testing.T) {
 	}
 }
 
-func TestLooksLikeBlocks(t *testing.T) {
+func TestLooksRecognizesBlockFiles(t *testing.T) {
 	for file, want := range map[string]bool{
 		"ls\n1,20\n": true, "1\nls\n20\n\nbroken\n": true, "# nothing\n": false,
 		"jobs:\n  - run: ls\n": false, "ls\n": false,
@@ -70,8 +70,8 @@ func TestLooksLikeBlocks(t *testing.T) {
 	}
 }
 
-// FuzzParseBlocks checks that every block becomes a job or a problem, and that jobs
-// written back as blocks parse to the same.
+// FuzzParseBlocks checks that every block becomes a job or a problem, and that jobs written back as
+// blocks parse to the same jobs.
 func FuzzParseBlocks(f *testing.F) {
 	for _, seed := range []string{"ls\n1,20", "1 #q\n\"ls\"\n2\n20 #GB", "1，20\n\nls", "\"\n1,2", "9\n9\n9\n9"} {
 		f.Add(seed)

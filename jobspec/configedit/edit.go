@@ -11,14 +11,14 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// An edit makes changes in the tree of a file and, if it has the text, in that too.
+// An edit applies changes to the tree of a file and, if the text is known, to the text.
 type edit struct {
 	file     *File
 	format   format
 	root     *yaml.Node
 	withText bool
 	text     []byte
-	undo     []func() // puts the tree back
+	undo     []func() // restores the tree
 	problems []source.Problem
 }
 
@@ -28,7 +28,7 @@ func (e *edit) problem(s Set, hint, format string, args ...any) bool {
 	return false
 }
 
-// apply makes all changes: first to the values that exist, in one pass, then the additions.
+// apply makes all changes: first those of existing values, in one pass, then additions.
 func (e *edit) apply(sets []Set) {
 	var spans []span
 	var later []Set
@@ -50,7 +50,7 @@ func (e *edit) apply(sets []Set) {
 		default:
 			value, err := e.node(s.Value)
 			if err == nil && f.node.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(f.node.Tag, "!!") {
-				value.Tag, value.Style = f.node.Tag, yaml.TaggedStyle // a program's own tag stays
+				value.Tag, value.Style = f.node.Tag, yaml.TaggedStyle // keep a program's own tag
 			}
 			var more []span
 			if err == nil && e.withText {
@@ -76,7 +76,7 @@ func (e *edit) apply(sets []Set) {
 	}
 }
 
-// add inserts one key that is missing.
+// add inserts one missing key.
 func (e *edit) add(s Set) bool {
 	f, ok := e.find(s)
 	if !ok {
@@ -100,7 +100,7 @@ func (e *edit) add(s Set) bool {
 	return e.swap(s, spans)
 }
 
-// pair spells a path and a value that can be spelled: a: {b: 1}.
+// pair spells a nested key with its value: a: {b: 1}.
 func (e *edit) pair(keys []string, v Value) string {
 	text, _ := e.format.spell(v)
 	for i, key := range slices.Backward(keys) {
@@ -121,7 +121,7 @@ func textNode(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
-// node returns a value as a parser of the format reads it.
+// node returns a value as a parser of the format would.
 func (e *edit) node(v Value) (*yaml.Node, error) {
 	if v.isText() {
 		return textNode(v.Text), nil
@@ -145,7 +145,8 @@ func (e *edit) put(n *yaml.Node, to yaml.Node) {
 	*n = to
 }
 
-// swap changes the text, and accepts it if its values are those of the changed tree.
+// swap changes the text, and accepts the change if the text then has the values of the changed
+// tree.
 func (e *edit) swap(s Set, spans []span) bool {
 	if !e.withText {
 		return true

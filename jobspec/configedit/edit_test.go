@@ -18,7 +18,7 @@ func changeOf(key, value, tag string) Set {
 	return Set{Path: strings.Split(strings.TrimPrefix(key, "+"), "."), Add: add, Value: Value{Text: value, Tag: tag}, Line: 7, Col: 3}
 }
 
-func TestEditConfig(t *testing.T) {
+func TestEditChangesOnlyTheNamedValue(t *testing.T) {
 	for _, tt := range []struct{ name, file, key, value, tag, want string }{
 		{"plain", "# head\na: 1 # one\nb:  é x # two\n", "b", "new", "!!str", "# head\na: 1 # one\nb:  new # two\n"},
 		{"float for YAML 1.1", "lr: 0.1\n", "lr", "1e-5", "!!float", "lr: 1.0e-05\n"},
@@ -78,7 +78,7 @@ func TestEditConfig(t *testing.T) {
 	}
 }
 
-// sameValues checks that the values of a copy are those that its text has.
+// sameValues checks that the values of a copy match its text.
 func sameValues(t *testing.T, name, file string, edited []byte, sets ...Set) {
 	t.Helper()
 	want, err := parseValues(name, edited)
@@ -87,7 +87,7 @@ func sameValues(t *testing.T, name, file string, edited []byte, sets ...Set) {
 	}
 }
 
-func TestEditConfigJSON(t *testing.T) {
+func TestEditJSONChangesOnlyTheNamedValue(t *testing.T) {
 	base := "{\n\t\"a\": {\"b\" : 1, \"c\": [1, \"x\\u00e9\"]},\n\t\"d\": null\n}\n"
 	for _, tt := range []struct{ name, key, value, tag, want string }{
 		{"number", "a.b", "1e-5", "!!float", strings.Replace(base, `: 1,`, `: 1e-5,`, 1)},
@@ -108,7 +108,7 @@ func TestEditConfigJSON(t *testing.T) {
 	}
 }
 
-func TestEditConfigSeveral(t *testing.T) {
+func TestEditAppliesSeveralChanges(t *testing.T) {
 	got, problems := Open("f.yaml", []byte("b: 2\na: {x: 1}\n")).Edit([]Set{
 		changeOf("+k.m", "1", "!!int"), changeOf("a.x", "longer", "!!str"), changeOf("+k.o", "2", "!!int"), changeOf("b", "3", "!!int"),
 	})
@@ -117,7 +117,7 @@ func TestEditConfigSeveral(t *testing.T) {
 	}
 }
 
-func TestEditConfigProblems(t *testing.T) {
+func TestImpossibleEditsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, file, key, want string }{
 		{"nearest", "optim:\n  lr: 1\n", "optim.lrr", `config f.yaml: no key "optim.lrr"; did you mean "optim.lr"?`},
 		{"nothing near", "a: 1\n", "wholly", `config f.yaml: no key "wholly"; to add it, write "+wholly"`},
@@ -140,7 +140,7 @@ func TestEditConfigProblems(t *testing.T) {
 	}
 }
 
-func TestConfigValues(t *testing.T) {
+func TestValuesAreThoseOfTheParser(t *testing.T) {
 	same := [][2]string{
 		{"a: 1 # c\nb: 'x'\n", "b: x\na: 1\n"},
 		{"a: &x {c: 1}\nb: *x\n", "{a: {c: 1}, b: {c: 1}}"},
@@ -175,10 +175,10 @@ func valuesText(t *testing.T, name, data string) string {
 	return string(b)
 }
 
-// parseValues returns the values of a config file as the parsers give them. Several YAML
-// documents come as a slice.
+// parseValues returns the values in a config file, as parsed by the format's parser. Several YAML
+// documents are returned as a slice.
 func parseValues(name string, data []byte) (values any, err error) {
-	defer func() { // the YAML parser is known to panic on some malformed input
+	defer func() { // the YAML parser may panic on malformed input
 		if r := recover(); r != nil {
 			values, err = nil, fmt.Errorf("yaml: %v", r)
 		}
@@ -217,8 +217,7 @@ func parseValues(name string, data []byte) (values any, err error) {
 	return documents, nil
 }
 
-// FuzzEditConfig checks that an edit changes the named value and no other byte of the
-// file.
+// FuzzEditConfig checks that an edit changes the named value and no other byte of the file.
 func FuzzEditConfig(f *testing.F) {
 	for _, seed := range []string{
 		"a: 1\nb: 2\n", "b: {a: }\na: |\n  x\n", "a: &x !!str 1\nb: 'c'\n", "{\"a\": [1, null]}", "a:\r\n  b\r\nc: >-\r\n d\r\n", "? a\n: b\n", "a: \"\\\n x\"\n", "- a: 1\n",

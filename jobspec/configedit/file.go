@@ -1,5 +1,5 @@
-// Package configedit reads config files, YAML or JSON, and replaces values in them by dotted
-// key. Everything else stays as it was written, comments included.
+// Package configedit replaces values in YAML or JSON config files by dotted key. The rest of the
+// file, including comments, is unchanged.
 package configedit
 
 import (
@@ -17,7 +17,7 @@ import (
 // A Set is one change to a config file.
 type Set struct {
 	Path      []string // the dotted key, split
-	Add       bool     // the key may be missing
+	Add       bool     // the key may be missing; then it is added
 	Value     Value
 	Line, Col int // in the job file
 }
@@ -30,8 +30,8 @@ type Value struct {
 
 func (v Value) isText() bool { return v.Tag == "" || v.Tag == "!!str" }
 
-// A format reads and edits one format. Both formats are read as the nodes of a YAML
-// document; the positions in them are the format's own business.
+// A format reads and edits one file format. Both formats are represented as YAML nodes; each format
+// defines the meaning of their positions.
 type format interface {
 	parse(data []byte) (*yaml.Node, error)
 	values(root *yaml.Node) (any, error)
@@ -40,7 +40,7 @@ type format interface {
 	insert(n *yaml.Node, pair string) ([]span, error)
 }
 
-// A span is a piece of text to replace, in bytes.
+// A span is a range of bytes to replace, with its replacement.
 type span struct {
 	from, to int
 	text     string
@@ -57,14 +57,14 @@ func applySpans(data []byte, spans []span) []byte {
 	return append(out, data[at:]...)
 }
 
-// A File is a config file as read, of which any number of changed copies can be made.
+// A File is a parsed config file, from which any number of changed copies can be made.
 type File struct {
-	Name string // its path: for messages, and the extension tells the format
+	Name string // its path, for messages; the extension determines the format
 
 	data []byte
-	root *yaml.Node      // nil if it cannot be parsed: Edit tells why
-	top  map[string]any  // its values, if it is a mapping without mistakes
-	sure map[string]bool // paths that Edit has been seen to set
+	root *yaml.Node      // nil if the file cannot be parsed; Edit returns the reason
+	top  map[string]any  // its values, if the file is a valid mapping
+	sure map[string]bool // paths that Edit has set successfully before
 }
 
 var byteOrderMark = []byte("\ufeff")
@@ -90,13 +90,13 @@ func (f *File) format() format {
 	return &yamlFormat{}
 }
 
-// Has reports whether the file has a key at its top.
+// Has reports whether the file has a top-level key.
 func (f *File) Has(key string) bool {
 	_, there := f.top[key]
 	return there
 }
 
-// Edit changes the named values and nothing else.
+// Edit returns the file with the named values changed and nothing else.
 func (f *File) Edit(sets []Set) ([]byte, []source.Problem) {
 	text, marked := bytes.CutPrefix(f.data, byteOrderMark)
 	e := &edit{file: f, format: f.format(), withText: true, text: text}
@@ -115,10 +115,10 @@ func (f *File) Edit(sets []Set) ([]byte, []source.Problem) {
 	return e.text, nil
 }
 
-// Values returns the values of the copy that Edit makes, without what no program sees:
-// comments, key order, quotes, anchors. They consist of maps by string, slices, strings,
-// numbers, bools and nil. The copy itself is made only for the first of many with the same
-// paths, for the problems that this reports. It is not safe for concurrent use.
+// Values returns the values of the copy that Edit would make, without the parts that no program
+// sees: comments, key order, quotes, anchors. They consist of maps by string, slices, strings,
+// numbers, bools and nil. The first call for a set of paths makes the copy in order to report its
+// problems; later calls do not. Values is not safe for concurrent use.
 func (f *File) Values(sets []Set) (any, []source.Problem) {
 	var paths []string
 	for _, s := range sets {
@@ -142,11 +142,11 @@ func (f *File) Values(sets []Set) (any, []source.Problem) {
 	return values, e.problems
 }
 
-// values returns the values of the changed tree. Below the keys at its top that no change
-// concerns they are the file's, as far as that is plain.
+// values returns the values of the changed tree. Below top-level keys without changes, it returns
+// the file's own values if they are plain.
 func (e *edit) values(sets []Set) (any, error) {
 	values := maps.Clone(e.file.top)
-	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // an anchor carries a change to other places
+	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // an anchor makes a change visible in other places
 	for k, v := range source.Each(e.root) {
 		changed := slices.ContainsFunc(sets, func(s Set) bool { return strings.HasPrefix(k.Value+".", s.Path[0]+".") })
 		if plain = plain && (!changed || k.ShortTag() == "!!str"); plain && changed {

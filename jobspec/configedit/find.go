@@ -11,13 +11,13 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A finding is where a path leads: a value, or the deepest node that exists.
+// A finding is the result of following a path: a value, or the deepest existing node.
 type finding struct {
 	node, parent *yaml.Node
 	rest         []string // keys missing below node
 }
 
-// find follows a path. A key that itself contains dots is found too.
+// find follows a path. It also finds keys that contain dots themselves.
 func (e *edit) find(s Set) (finding, bool) {
 	f := finding{node: e.root, rest: s.Path}
 	for len(f.rest) > 0 {
@@ -46,7 +46,7 @@ func (e *edit) find(s Set) (finding, bool) {
 	return f, true
 }
 
-// merged reports whether a mapping gets a key through "<<".
+// merged reports whether a mapping has a key through "<<".
 func (e *edit) merged(n *yaml.Node, key string) bool {
 	values, _ := e.format.values(n)
 	pairs, _ := values.(map[string]any)
@@ -98,7 +98,7 @@ func dotted(n *yaml.Node, prefix string, list []string) []string {
 	return list
 }
 
-// aliasOf returns the last alias below at that refers to n, or nil.
+// aliasOf returns the last alias within at that refers to n, or nil.
 func aliasOf(n, at *yaml.Node) (last *yaml.Node) {
 	if at.Kind == yaml.AliasNode && at.Alias == n {
 		return at

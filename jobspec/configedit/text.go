@@ -18,7 +18,7 @@ var (
 	jsonFloat = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )
 
-// yamlWords are plain texts that some YAML reader does not read as text.
+// yamlWords are unquoted texts that some YAML parsers do not read as text.
 var yamlWords = map[string]bool{
 	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true,
 	"true": true, "false": true, "null": true, "nan": true, "inf": true,
@@ -47,9 +47,9 @@ func yamlText(p Value, quote byte) string {
 	return quoted(p.Text)
 }
 
-// withoutZeros turns a padded whole number such as 010 into the decimal that commands
-// and ranges read. Some YAML readers read it as 8, and 08 as text or 8.0. No YAML 1.1
-// reader knows 0o17.
+// withoutZeros turns a zero-padded whole number such as 010 into the decimal number that commands
+// and ranges mean. Some YAML parsers read it as 8, and 08 as text or 8.0. No YAML 1.1 parser
+// supports 0o17.
 func withoutZeros(p Value) Value {
 	if p.Tag != "!!int" && p.Tag != "!!float" {
 		return p
@@ -62,8 +62,8 @@ func withoutZeros(p Value) Value {
 	return p
 }
 
-// yamlFloat spells a float so that YAML 1.1 reads it as one too: there 1e-5 is text,
-// because it lacks a point and a sign after the e.
+// yamlFloat spells a float so that YAML 1.1 also reads it as one: there, 1e-5 is text, because it
+// lacks a point and a sign after the e.
 func yamlFloat(s string) string {
 	m := floatText.FindStringSubmatch(s)
 	if m == nil {
@@ -112,7 +112,7 @@ func unprintable(r rune) bool {
 	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == utf8.RuneError
 }
 
-// quoted returns s in double quotes, with only escapes that JSON and YAML share.
+// quoted returns s in double quotes, using only escapes that both JSON and YAML support.
 func quoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

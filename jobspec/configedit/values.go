@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// plainValues replaces what JSON cannot represent. A string that stands in for a
-// number is marked, so that it never equals a string of the file.
+// plainValues replaces values that JSON cannot represent. A string that stands for a number is
+// marked, so that it never equals a string in the file.
 func plainValues(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -16,11 +16,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// yamlFormat edits YAML. The parser reports where a value begins, in lines and
-// characters; this code finds where it ends.
+// yamlFormat edits YAML. The parser reports where a value begins, in lines and characters, but not
+// where it ends, which this code finds.
 type yamlFormat struct {
 	data  []byte
-	empty bool // the file has no value at all
+	empty bool // the file has no value
 }
 
 func (c *yamlFormat) parse(data []byte) (*yaml.Node, error) {
@@ -33,7 +33,7 @@ func (c *yamlFormat) parse(data []byte) (*yaml.Node, error) {
 }
 
 func (*yamlFormat) values(root *yaml.Node) (v any, err error) {
-	defer func() { // the parser is known to panic on some malformed input
+	defer func() { // the parser may panic on malformed input
 		if r := recover(); r != nil {
 			v, err = nil, fmt.Errorf("yaml: %v", r)
 		}
@@ -44,7 +44,7 @@ func (*yamlFormat) values(root *yaml.Node) (v any, err error) {
 
 func (*yamlFormat) spell(v Value) (string, error) { return yamlText(v, 0), nil }
 
-// offset returns the byte at which a node begins. YAML has more line breaks than \n.
+// offset returns the byte offset of a node. YAML has more line breaks than \n.
 func (c *yamlFormat) offset(n *yaml.Node) int {
 	at := 0
 	for line, column := 1, 1; at < len(c.data) && (line < n.Line || line == n.Line && column < n.Column); column++ {
@@ -62,7 +62,7 @@ const (
 	blockStyles = yaml.LiteralStyle | yaml.FoldedStyle
 )
 
-// What stands at a position.
+// These match the text at a position.
 var (
 	property    = regexp.MustCompile(`^[&!][^ \t\r\n,\]}]*`)
 	space       = regexp.MustCompile(`^(?:[ \t\r\n]|#[^\n]*)*`)
@@ -71,11 +71,11 @@ var (
 	firstIndent = regexp.MustCompile(`^[ \t\r\n]*[\r\n]( *)[ \t]*[^ \t\r\n]`)
 )
 
-// A place is where a value stands in the text.
+// A place is the position of a value in the text.
 type place struct {
-	properties int  // the end of its anchor and tag
-	tag        span // of YAML's own (!!int), which goes away with the value it was for
-	from, to   int  // the value; to is -1 if its end cannot be found
+	properties int  // the end of the value's anchor and tag
+	tag        span // a standard tag (!!int), which is removed with its value
+	from, to   int  // the value; to is -1 if its end is unknown
 }
 
 func (c *yamlFormat) place(n *yaml.Node) place {
@@ -111,8 +111,8 @@ func (c *yamlFormat) place(n *yaml.Node) place {
 	return p
 }
 
-// plainEnd follows a plain value through its text, whose line breaks and spaces may
-// differ from those of the value.
+// plainEnd follows a plain value through its text, in which line breaks and spaces may differ from
+// those of the value.
 func (c *yamlFormat) plainEnd(at int, value string) int {
 	for _, r := range value {
 		if unicode.IsSpace(r) {
@@ -156,13 +156,14 @@ func (c *yamlFormat) write(n, parent *yaml.Node, p place, text string) (spans []
 	return append(spans, span{p.from, p.to, text}), nil
 }
 
-// What may precede an empty value: nothing need be between that and a new one, or a space.
+// These match text that may precede an empty value, after which a new value needs no separator, or
+// a space.
 var (
 	separated = regexp.MustCompile(`(?:^|[ \t\n{\[,])$`)
 	named     = regexp.MustCompile(`(?:[:-]|[&!][^ \t\r\n]*)$`)
 )
 
-// gap returns what must separate the text at a position from a value that was empty.
+// gap returns the separator needed at a position before a value that was empty.
 func (c *yamlFormat) gap(at int) string {
 	switch before := c.data[:at]; {
 	case separated.Match(before):
@@ -173,8 +174,8 @@ func (c *yamlFormat) gap(at int) string {
 	return ": "
 }
 
-// block replaces a | or > value by text and removes its lines. A comment after the
-// indicator stays.
+// block replaces a | or > value with text and removes its lines. A comment after the indicator
+// stays.
 func (c *yamlFormat) block(n, parent *yaml.Node, at int, text string) []span {
 	header := blockHeader.Find(c.data[at:])
 	from := c.breakBefore(at)
@@ -194,7 +195,7 @@ func (c *yamlFormat) breakBefore(at int) int {
 	return len(c.data)
 }
 
-// indentOf returns the 0-based column that the lines of a block value must exceed.
+// indentOf returns the 0-based column that the lines of a block value must be indented beyond.
 func (c *yamlFormat) indentOf(parent *yaml.Node, n *yaml.Node) int {
 	if i := slices.Index(parent.Content, n); parent.Kind == yaml.MappingNode && i > 0 {
 		return parent.Content[i-1].Column - 1
@@ -225,8 +226,8 @@ func (c *yamlFormat) insert(n *yaml.Node, pair string) ([]span, error) {
 	return []span{c.besideLast(n, pair)}, nil
 }
 
-// besideLast puts a pair after the last value of a block mapping if its end is known,
-// otherwise before the last key, whose column all keys share.
+// besideLast inserts a pair after the last value of a block mapping if the end of that value is
+// known, otherwise before the last key, since all keys share a column.
 func (c *yamlFormat) besideLast(n *yaml.Node, pair string) span {
 	k, last := n.Content[len(n.Content)-2], n.Content[len(n.Content)-1]
 	nl := "\n"

@@ -10,8 +10,8 @@ import (
 	"al.essio.dev/pkg/shellescape"
 )
 
-// conda activate needs a shell function that startup files define, and a job's shell reads
-// none: conda's hook defines it.
+// conda activate needs a shell function that is normally defined by startup files, which a job's
+// shell does not read. conda's hook defines it instead.
 
 var (
 	activates    = regexp.MustCompile(`(?m)(?:^|[;&])\s*conda\s+activate\s`)
@@ -20,15 +20,15 @@ var (
 	onlyActivate = regexp.MustCompile(`^\s*conda\s+activate\s+[^\s;&|]+\s*$`)
 )
 
-// Sh reports whether the commands are scripts of a shell like sh.
+// Sh reports whether the commands are scripts for a shell like sh.
 func (t *Job) Sh() bool {
 	return len(t.Shell) == 0 || slices.ContainsFunc(t.Shell, func(word string) bool {
 		return slices.Contains([]string{"bash", "sh", "zsh", "dash", "ksh"}, filepath.Base(word))
 	})
 }
 
-// Activation returns how many of a block's commands are its setup: those at its beginning
-// that only activate an environment.
+// Activation returns how many of a block's first commands only activate an environment. They are
+// its setup.
 func (t *Job) Activation() (n int) {
 	for t.Block && t.Sh() && n < len(t.Commands)-1 && onlyActivate.MatchString(t.Commands[n].Raw) {
 		n++
@@ -36,13 +36,13 @@ func (t *Job) Activation() (n int) {
 	return n
 }
 
-// Hooked reports whether a command gets conda's hook before it: one that defines the
-// function itself does not.
+// Hooked reports whether conda's hook is inserted before a command. It is not if the command
+// defines the function itself.
 func (t *Job) Hooked(command string) bool {
 	return t.Sh() && !defines.MatchString(command) && ((t.Setup != nil || t.Activation() > 0) && activates.MatchString(command+"\n") || activateThen.MatchString(command))
 }
 
-// CondaHook returns the line that defines conda's function, in any of these shells.
+// CondaHook returns the line that defines conda's function, for all supported shells.
 func CondaHook() string {
 	program, home := "conda", os.Getenv("HOME")
 	for _, path := range []string{os.Getenv("CONDA_EXE"), "conda", home + "/miniconda3/bin/conda", home + "/anaconda3/bin/conda", home + "/miniforge3/bin/conda", "/opt/conda/bin/conda"} {

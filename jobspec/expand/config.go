@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// Kind returns the YAML type of the value: that of the variable if it is a single
-// variable, text if variables are mixed with other text, otherwise its own.
+// Kind returns the YAML type of the value: the variable's type if the value is a single variable,
+// text if it mixes variables and text, otherwise its own.
 func (s *Set) Kind(v *Values) string {
 	g := s.Value.Sole()
 	switch {
@@ -21,8 +21,7 @@ func (s *Set) Kind(v *Values) string {
 	return "!!str"
 }
 
-// BasePath returns the path of the base. It may contain {work_dir}, even while a key
-// is made.
+// BasePath returns the path of the base. It may use {work_dir}, even while a key is computed.
 func (c *Config) BasePath(v *Values) (string, error) {
 	at := *v
 	if at.Runtime == nil {
@@ -38,8 +37,8 @@ func (c *Config) PerAttempt() bool {
 	})
 }
 
-// StartsLater reports whether a config's path depends on something known only to an
-// attempt. Without a path, the file is named by its content.
+// StartsLater reports whether a config's path depends on a value that only an attempt has. A config
+// without a path is named after its content.
 func (c *Config) StartsLater() bool {
 	texts := c.Texts()
 	if c.Path != nil {

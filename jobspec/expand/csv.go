@@ -15,8 +15,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// csv reads a header and rows. Spaces around values that are not quoted are for the eye; a
-// row without any value, as spreadsheets leave them behind, is none.
+// csv reads a header and rows. It ignores spaces around unquoted values, and rows without any
+// value, which spreadsheets often add.
 func (r *tableReader) csv() {
 	c := csv.NewReader(strings.NewReader(string(r.Data)))
 	c.TrimLeadingSpace, c.FieldsPerRecord = true, -1
@@ -98,13 +98,13 @@ func plain(text string) tableValue {
 	return tableValue{text, tag}
 }
 
-// rest returns what follows a column, counted in bytes.
+// rest returns the part of a line from a byte column on.
 func (r *tableReader) rest(line, col int) string {
 	text := r.Line(line)
 	return text[min(max(0, col-1), len(text)):]
 }
 
-// column turns a column in bytes into one in characters.
+// column converts a column from bytes to characters.
 func (r *tableReader) column(line, col int) int {
 	text := r.Line(line)
 	return 1 + utf8.RuneCountInString(text[:min(max(0, col-1), len(text))])

@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// from reads the rows of a file as one axis: a parameter for each column.
+// from reads the rows of a file as one axis, with a parameter for each column.
 func (r *matrixReader) from(k, v *yaml.Node) {
 	path, err := Absolute(r.Dir, v.Value)
 	if err == nil && v.Value == "" {
@@ -61,10 +61,10 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 	}
 }
 
-// notText are extensions of tables that are no text.
+// notText are extensions of tables that are not text files.
 var notText = []string{".xlsx", ".xls", ".ods", ".parquet", ".feather", ".pkl", ".pickle", ".npy", ".npz", ".db", ".sqlite"}
 
-// beside spells a path that a job file names as the user would from here.
+// beside returns a path from a job file relative to the current folder.
 func beside(jobFile, path string) string {
 	if filepath.IsAbs(path) || strings.ContainsAny(path[:1], "~$") {
 		return path
@@ -72,7 +72,7 @@ func beside(jobFile, path string) string {
 	return filepath.Join(filepath.Dir(jobFile), path)
 }
 
-// otherPlace says where a missing file of rows is, or which one may have been meant, or "".
+// otherPlace returns where a missing file of rows is, or which file may have been meant, or "".
 func (r *matrixReader) otherPlace(name, path string) string {
 	if !source.Reachable(path) {
 		return ""

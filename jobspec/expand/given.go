@@ -9,22 +9,22 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Given is a parameter that the command line sets: -p lr=0.1, -p seed=1,2,3 or -p seed=0..4.
+// A Given is a parameter set on the command line: -p lr=0.1, -p seed=1,2,3 or -p seed=0..4.
 type Given struct {
 	Name   string
 	Text   string // as typed
 	values []*Param
-	met    bool // some job has it
+	met    bool // at least one job has it
 }
 
-// Givens are all of them.
+// Givens are all parameters set on the command line.
 type Givens struct {
 	List  []*Given
 	known *[]string // the parameters of all jobs
 }
 
-// ParseGivens parses KEY=VALUE, several values separated by commas; in quotes a comma is part of
-// a value. It reports what is wrong with them.
+// ParseGivens parses KEY=VALUE arguments, whose values may be separated by commas. A comma in
+// quotes is part of a value. It reports invalid arguments.
 func ParseGivens(texts []string, out *source.Report) Givens {
 	givens := Givens{known: new([]string)}
 	for _, text := range texts {
@@ -73,7 +73,7 @@ func parseGiven(text string) (*Given, error) {
 	return g, nil
 }
 
-// givenValues splits a text at commas outside of quotes. A value in quotes is text.
+// givenValues splits a text at commas outside of quotes. A quoted value is text.
 func givenValues(text string) (list []*yaml.Node) {
 	from, quote := 0, byte(0)
 	add := func(s string) {
@@ -100,7 +100,7 @@ func givenValues(text string) (list []*yaml.Node) {
 	return list
 }
 
-// of returns what is given for a parameter, or nil.
+// of returns the values given for a parameter, or nil.
 func (l Givens) of(name string) *Given {
 	if i := slices.IndexFunc(l.List, func(g *Given) bool { return g.Name == name }); i >= 0 {
 		return l.List[i]
@@ -108,7 +108,7 @@ func (l Givens) of(name string) *Given {
 	return nil
 }
 
-// Texts returns them as typed, by name; nil if there are none.
+// Texts returns the parameters as typed, by name; nil if there are none.
 func (l Givens) Texts() map[string]string {
 	if len(l.List) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (l Givens) Texts() map[string]string {
 	return texts
 }
 
-// copies returns the values for one job: what they refer to is that job's.
+// copies returns values for one job, because references in them are resolved for that job.
 func (g *Given) copies() []*Param {
 	list := make([]*Param, len(g.values))
 	for i, p := range g.values {
@@ -142,7 +142,7 @@ func (l Givens) meet(name string) {
 	}
 }
 
-// Unmet reports what no job has a parameter for.
+// Unmet reports parameters that no job has.
 func (l Givens) Unmet(out *source.Report) {
 	for _, g := range l.List {
 		if g.met {
@@ -156,8 +156,8 @@ func (l Givens) Unmet(out *source.Report) {
 	}
 }
 
-// group adds parameters whose values go side by side, as one axis. What the command line sets
-// leaves the group; what then is the same twice is there once.
+// group adds parameters that vary together, as one axis. Parameters set on the command line are
+// left out. Points that are then identical are merged, and counted in twice.
 func (r *matrixReader) group(names []string, lists [][]*Param, what string) (twice int) {
 	left := axis{}
 	for i, name := range names {
@@ -182,7 +182,7 @@ func (r *matrixReader) group(names []string, lists [][]*Param, what string) (twi
 	return twice
 }
 
-// distinct removes the points of an axis that are the same as one before, and counts them.
+// distinct removes points of an axis that equal an earlier one, and returns their number.
 func (a *axis) distinct() (removed int) {
 	seen := map[string]bool{}
 	values := make([][]*Param, len(a.values))

@@ -9,20 +9,20 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// An entry is one item of include or exclude, as the matrix sees it.
+// An entry is one item of include or exclude, interpreted for the matrix.
 type entry struct {
 	node   *yaml.Node
-	given  []*Param // everything in it, in order
-	agrees []*Param // what combinations must have; numbers compare by value
-	extra  []*Param // parameters that the matrix does not have
+	given  []*Param // all of its parameters, in order
+	agrees []*Param // parameters that a combination must match; numbers are compared by value
+	extra  []*Param // parameters that are not in the matrix
 	used   bool
-	other  bool // for values that the command line rules out
+	other  bool // it is for values that the command line rules out
 }
 
-// choose applies exclude, then include, as GitHub Actions does. An exclude entry
-// removes the combinations that agree with all its values. An include entry adds its
-// new parameters to each combination it would not otherwise change; if there is none,
-// it becomes a combination of its own.
+// choose applies exclude, then include, as GitHub Actions does. An exclude entry removes the
+// combinations that match all of its values. An include entry adds its new parameters to every
+// combination whose values it does not change. If there is none, it becomes a combination of its
+// own.
 func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	excludes := r.entries(exclude, "exclude")
 	includes := r.entries(include, "include")
@@ -52,7 +52,7 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 	}
 	n := m.size()
 	if len(m.axes) == 0 && len(includes) > 0 {
-		n = 0 // include alone: only what it lists
+		n = 0 // without axes, include lists all combinations
 	}
 	rows := [][]*Param{}
 	for i := range n {
@@ -60,7 +60,7 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 		if len(matching(excludes, row)) > 0 {
 			continue
 		}
-		var extra []*Param // later entries win
+		var extra []*Param // later entries override earlier ones
 		for _, e := range matching(includes, row) {
 			for _, p := range e.extra {
 				if i := slices.IndexFunc(extra, func(q *Param) bool { return q.Name == p.Name }); i >= 0 {
@@ -83,14 +83,14 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 	m.rows = rows
 }
 
-// record notes values that parameters have.
+// record records the values of parameters.
 func (m *Matrix) record(values ...*Param) {
 	for _, p := range values {
 		m.values[p.Name] = append(m.values[p.Name], p)
 	}
 }
 
-// matching returns the entries that agree with a combination, and marks them as used.
+// matching returns the entries that match a combination, and marks them as used.
 func matching(entries []*entry, row []*Param) (list []*entry) {
 	for _, e := range entries {
 		if !slices.ContainsFunc(e.agrees, func(want *Param) bool {

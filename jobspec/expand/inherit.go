@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// inherited matches what stands for gpurun's own environment in a value of env.
+// inherited matches references to gpurun's own environment in a value of env.
 var inherited = regexp.MustCompile(`\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 
-// RenderEnv is Render for a value of env: $NAME and ${NAME} are what the job inherits, and $$ a
-// dollar. What parameters put in stays as it is, and so does everything before an attempt, as in
-// the key.
+// RenderEnv is Render for a value of env: $NAME and ${NAME} are replaced by inherited variables,
+// and $$ by a dollar sign. Text from parameters is not expanded. Without an attempt, as for the
+// key, nothing is.
 func (t *Text) RenderEnv(v *Values) string {
 	if v.Runtime == nil {
 		return t.Render(v)
@@ -40,7 +40,7 @@ func (rt *Runtime) inherits(name string) string {
 	return rt.Environ[at][len(name)+1:]
 }
 
-// Inherits returns the names of the variables that a value of env takes over.
+// Inherits returns the names of the variables that a value of env inherits.
 func (t *Text) Inherits() (names []string) {
 	for _, g := range t.Segs {
 		if g.Kind != VarLiteral {

@@ -4,16 +4,16 @@ import (
 	"slices"
 )
 
-// A Job holds the strings of one job of a file, shared by all its expansions and
-// rendered anew for each that is looked at.
+// A Job holds the strings of one job in a file. All its expansions share them and render them on
+// demand.
 type Job struct {
-	Line, Col int // where the job is in its file
+	Line, Col int // position of the job in its file
 	Matrix    *Matrix
 	Name      *Text
 	Suffix    []string // parameters whose values are appended to the name
 	Commands  []*Text
-	Setup     *Text // with which each command begins; nil for none
-	Block     bool  // of the block dialect
+	Setup     *Text // each command begins with it; nil for none
+	Block     bool  // it is in the block dialect
 	Args      []Arg
 	Env       []Env
 	Shell     []string
@@ -28,15 +28,15 @@ type Job struct {
 	Queue     *Text
 	Needs     []*Text
 
-	Told      bool       // one of its names was refused, which is reported only once
-	Resources []Resource // what the scheduler reads, as given
+	Told      bool       // an invalid name was reported, which happens only once
+	Resources []Resource // keys for the scheduler, as given
 }
 
 // An Arg is one --key value appended to the last command.
 type Arg struct {
 	Key   string
 	Value *Text
-	Tag   string // of a value without variables
+	Tag   string // type of a value without variables
 }
 
 // An Env is one NAME=value.
@@ -48,7 +48,7 @@ type Env struct {
 // A Config is a copy of a config file with some values changed.
 type Config struct {
 	Base *Text
-	Path *Text // where the copy goes; nil for beside the base
+	Path *Text // path of the copy; nil for next to the base
 	Sets []Set
 	Bad  bool // a problem with it was reported
 }
@@ -57,18 +57,18 @@ type Config struct {
 type Set struct {
 	Path  []string
 	Add   bool // a new key
-	Place bool // replace it if present, otherwise add it: the seed of an experiment list
+	Place bool // replace the key if present, otherwise add it: the seed of an experiment list
 	Value *Text
 	Tag   string
 }
 
-// A Resource is one of the keys that the scheduler reads, its values as text.
+// A Resource is a key for the scheduler, with its values as text.
 type Resource struct {
 	Key   string
 	Texts []*Text
 }
 
-// Run returns the texts of what the job runs: commands, args and env.
+// Run returns the texts that the job runs: commands, args and env.
 func (j *Job) Run() []*Text {
 	texts := slices.Clone(j.Commands)
 	for _, a := range j.Args {
@@ -80,15 +80,15 @@ func (j *Job) Run() []*Text {
 	return texts
 }
 
-// Logs returns the paths of its output: log, stdout and stderr, nil where not given.
+// Logs returns the paths of log, stdout and stderr; nil if not given.
 func (j *Job) Logs() []*Text { return []*Text{j.Log, j.Stdout, j.Stderr} }
 
-// LogsUse reports whether the path of a log uses a variable.
+// LogsUse reports whether the path of a log contains a variable.
 func (j *Job) LogsUse(k VarKind) bool {
 	return slices.ContainsFunc(j.Logs(), func(t *Text) bool { return t.Uses(k) })
 }
 
-// Texts returns all texts of a config, if there is one.
+// Texts returns all texts of a config; c may be nil.
 func (c *Config) Texts() []*Text {
 	if c == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// jsonLines reads one JSON object a line.
+// jsonLines reads one JSON object per line.
 func (r *tableReader) jsonLines() {
 	for i, text := range strings.Split(string(r.Data), "\n") {
 		if strings.TrimSpace(text) == "" {
@@ -29,7 +29,7 @@ func (r *tableReader) jsonLines() {
 	}
 }
 
-// object reads the keys of one JSON object in their order, and numbers as they are spelled.
+// object reads the keys of one JSON object in order, with numbers as spelled.
 func (r *tableReader) object(line int, text string) (list []cell, ok bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -59,7 +59,7 @@ func (r *tableReader) object(line int, text string) (list []cell, ok bool) {
 			}
 			return list, true
 		}
-		name, _ := t.(string) // a key, so it is one
+		name, _ := t.(string) // keys are always strings
 		c := cell{name: column{name, line, at()}}
 		if t, err = token(); err != nil {
 			return bad("this line is not valid JSON: " + err.Error())
@@ -82,7 +82,7 @@ func (r *tableReader) object(line int, text string) (list []cell, ok bool) {
 	}
 }
 
-// list reads a list of mappings in YAML, which JSON is too.
+// list reads a list of mappings in YAML, which includes JSON.
 func (r *tableReader) list() {
 	root, err := source.ParseYAML(r.Data)
 	switch {

@@ -6,34 +6,34 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// An axis is one dimension of a matrix: a parameter, or several whose values go side by
-// side, each with as many.
+// An axis is one dimension of a matrix: a parameter, or several with equally many values that vary
+// together.
 type axis struct {
 	names  []string
-	values [][]*Param // of each
+	values [][]*Param // values of each parameter
 }
 
 func (a *axis) size() int { return len(a.values[0]) }
 
-// A Matrix is all expansions of one job of the file. They share the values of parameters.
+// A Matrix has all expansions of one job in a file. They share the values of parameters.
 type Matrix struct {
 	Always  []string          // parameters that every expansion has, in order
 	Partial []string          // parameters that only some have
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
 
 	axes   []axis
-	rows   [][]*Param          // the parameters of each expansion, if they are not the product
+	rows   [][]*Param          // parameters of each expansion, unless they are the product of the axes
 	consts []*Param            // params: the same in every expansion
-	values map[string][]*Param // every value that each parameter has anywhere
+	values map[string][]*Param // every value of each parameter in any expansion
 	at     map[string]*yaml.Node
 }
 
-// A Param is one parameter of a job, its value spelled as in the file.
+// A Param is one parameter of a job, with its value as spelled in the file.
 type Param struct {
 	Name string
 	Text string
 	Tag  string // YAML's short tag: !!str, !!int, !!float, !!bool, !!null
-	made *Text  // the value, if it refers to variables
+	made *Text  // the parsed value, if it refers to variables
 }
 
 // size returns the number of points of the product.
@@ -56,8 +56,8 @@ func (m *Matrix) Count() int {
 	return m.size()
 }
 
-// row returns the parameters of the i-th expansion. In the product of all axes the last one
-// is the fastest; the constants follow.
+// row returns the parameters of the i-th expansion. In the product of the axes, the last one varies
+// fastest. The constants follow.
 func (m *Matrix) row(i int) []*Param {
 	if m.rows != nil {
 		return m.rows[i]
@@ -73,7 +73,7 @@ func (m *Matrix) row(i int) []*Param {
 	return append(row, m.consts...)
 }
 
-// Values returns the variables of the i-th expansion; run-time variables stay as names.
+// Values returns the variables of the i-th expansion. Run-time variables stay as names.
 func (m *Matrix) Values(i int, name string) *Values {
 	return &Values{Params: m.row(i), Name: name}
 }
@@ -86,7 +86,7 @@ func (m *Matrix) names() (names []string) {
 	return names
 }
 
-// Named returns the parameters that distinguish expansions.
+// Named returns the parameters that distinguish expansions from each other.
 func (m *Matrix) Named() []string {
 	names := m.names()
 	for _, n := range slices.Concat(m.Always, m.Partial) {
@@ -125,9 +125,9 @@ func (m *Matrix) Formatted(name string, f func(Param) bool) {
 	}
 }
 
-// Points returns the points of a parameter's axis, each with the values of all its
-// parameters, or the expansions that have it if only include entries set it. A parameter
-// with the same value everywhere has none.
+// Points returns the points of a parameter's axis, each with the values of all parameters on the
+// axis. If only include entries set the parameter, it returns the expansions that have it. A
+// parameter with a constant value has no points.
 func (m *Matrix) Points(name string) (points [][]*Param) {
 	for _, a := range m.axes {
 		for i := range a.size() {
@@ -147,7 +147,7 @@ func (m *Matrix) Points(name string) (points [][]*Param) {
 	return slices.DeleteFunc(slices.Clone(m.rows), func(row []*Param) bool { return find(row, name) == nil })
 }
 
-// At returns where a parameter is written in the job file, 0 if that is unknown.
+// At returns where a parameter is defined in the job file; 0 if unknown.
 func (m *Matrix) At(name string) (line, col int) {
 	if n := m.at[name]; n != nil {
 		return n.Line, n.Column
@@ -155,7 +155,7 @@ func (m *Matrix) At(name string) (line, col int) {
 	return 0, 0
 }
 
-// find returns the parameter of a name, or nil.
+// find returns the parameter with a name, or nil.
 func find(row []*Param, name string) *Param {
 	for _, p := range row {
 		if p.Name == name {

@@ -7,23 +7,23 @@ import (
 	"regexp"
 )
 
-// A Metric is one number that a job leaves behind: in its log, in a file, or, without
-// either, in its GPURUN_RESULT.
+// A Metric is a number that a job produces: in its log, in a file, or, if neither is set, in its
+// GPURUN_RESULT.
 type Metric struct {
 	Name    string
-	Log     *regexp.Regexp // its group, where it last matches a line of the log
-	Step    *regexp.Regexp // its group names the step of what Log matches in the same line or later; nil to count
+	Log     *regexp.Regexp // the value is its group in the last matching line of the log
+	Step    *regexp.Regexp // its group is the step of the values in the same and later lines; nil to count values
 	File    *Text
-	Path    string // the file, absolute; only of a rendered job
-	Key     string // where in the file: a dotted path, or the name of a column
-	At      string // of a file's rows the one in which this column is best; "" for the last
-	AtMax   bool   // what is best there
+	Path    string // the absolute path of the file; only set for a rendered job
+	Key     string // position in the file: a dotted path, or the name of a column
+	At      string // choose the row of a file in which this column is best; "" for the last row
+	AtMax   bool   // whether the highest value of At is best
 	Goal    Goal
-	Percent bool   // people read it as a percentage
-	Sum     string // identifies where the value comes from; "" for what the job says itself
+	Percent bool   // display it as a percentage
+	Sum     string // identifies the rule that reads the value; "" for values that the job reports itself
 }
 
-// A Goal tells which of two values is better.
+// A Goal is which of two values is better.
 type Goal string
 
 const (
@@ -32,7 +32,7 @@ const (
 	Min    Goal = "min"
 )
 
-// SetSum sets Sum: a value that was read by another rule is another value.
+// SetSum sets Sum, so that values read by different rules are not compared.
 func (m *Metric) SetSum() {
 	rule := ""
 	switch {

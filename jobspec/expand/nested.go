@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A parameter's value may refer to other parameters: out: "runs/{scene}". Such values
-// are parsed once and rendered when a job is looked at.
+// A parameter's value may refer to other parameters: out: "runs/{scene}". Such values are parsed
+// once and rendered on demand.
 
-// maxNested bounds the length of a value: ten parameters that double each other may be
-// a slip, but thirty would fill memory.
+// maxNested bounds the length of a value. Ten parameters that each double another may be a mistake,
+// but thirty would fill memory.
 const maxNested = 1 << 20
 
 // resolve renders a value that refers to other parameters.
@@ -33,7 +33,7 @@ func (v *Values) Resolved() []Param {
 	return list
 }
 
-// nest parses the values that refer to variables and refuses circular references.
+// nest parses values that refer to variables, and refuses circular references.
 func (r *matrixReader) nest() {
 	m := &r.m
 	sc := Scope{Params: m.Always, Partial: m.Partial, Known: setOf(VarWorkDir)}
@@ -60,7 +60,7 @@ func (r *matrixReader) nest() {
 	}
 }
 
-// toParse reports whether a value may refer to variables and has not been parsed.
+// toParse reports whether a value may refer to variables and has not been parsed yet.
 func (r *matrixReader) toParse(p *Param) bool { return !r.nested[p] && strings.Contains(p.Text, "{") }
 
 func (r *matrixReader) nestValues(sc Scope, values []*Param) {
@@ -82,8 +82,8 @@ func (r *matrixReader) nestValues(sc Scope, values []*Param) {
 	}
 }
 
-// circles refuses parameters defined in terms of themselves, and finds out which of
-// the job's variables each of the others contains.
+// circles refuses parameters defined in terms of themselves, and records which of the job's
+// variables every other parameter contains.
 func (r *matrixReader) circles() {
 	c := &circleFinder{m: &r.m, size: map[string]int{}}
 	c.m.Reach = map[string]VarSet{}
@@ -102,7 +102,7 @@ func (r *matrixReader) circles() {
 
 type circleFinder struct {
 	m      *Matrix
-	size   map[string]int // the longest value of each; -1 while being computed
+	size   map[string]int // length of each parameter's longest value; -1 while being computed
 	path   []string
 	circle []string
 }
@@ -128,7 +128,7 @@ func (c *circleFinder) visit(name string) int {
 	return longest
 }
 
-// length returns an upper bound for the length of a value, and notes what it contains.
+// length returns an upper bound for the length of a value, and records the variables in it.
 func (c *circleFinder) length(p *Param) int {
 	if p.made == nil {
 		return len(p.Text)

@@ -17,7 +17,7 @@ const MaxJobs = 10_000_000
 
 var rangeForm = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?:\.\.(-?\d+(?:\.\d+)?))?$`)
 
-// isRange reports whether a node is written 0..9 or 0..1..0.25. In quotes it is text.
+// isRange reports whether a node is a range such as 0..9 or 0..1..0.25. In quotes it is text.
 func isRange(n *yaml.Node, quoted bool) bool {
 	return n.Kind == yaml.ScalarNode && (quoted || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0) && rangeForm.MatchString(n.Value)
 }
@@ -40,9 +40,9 @@ func rangeHint(s string) string {
 	return "write " + cmp.Or(m[1], "0") + ".." + strconv.FormatInt(end-1, 10)
 }
 
-// expandRange lists the values of a range, both ends included. It counts in whole numbers
-// of its last decimal, so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads all
-// values to the same width, as in a shell.
+// expandRange lists the values of a range, including both ends. It counts in units of the last
+// decimal, so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads all values to the same
+// width, as in a shell.
 func expandRange(s, name string) ([]*Param, error) {
 	m := rangeForm.FindStringSubmatch(s)
 	digits := max(fraction(m[1]), fraction(m[2]), fraction(m[3]))
@@ -82,14 +82,14 @@ func expandRange(s, name string) ([]*Param, error) {
 	return values, nil
 }
 
-// decimal returns a decimal in units of its last of digits decimals.
+// decimal returns a decimal number as an integer, scaled by the given number of digits.
 func decimal(s string, digits int) *big.Int {
 	whole, rest, _ := strings.Cut(s, ".")
-	n, _ := new(big.Int).SetString(whole+rest+strings.Repeat("0", digits-len(rest)), 10) // rangeForm admits only decimals
+	n, _ := new(big.Int).SetString(whole+rest+strings.Repeat("0", digits-len(rest)), 10) // rangeForm guarantees that this is valid
 	return n
 }
 
-// spell writes what decimal returned, without zeros at the end, padded to width.
+// spell formats a scaled integer without trailing zeros, padded to width.
 func spell(n *big.Int, digits, width int) string {
 	s, negative := strings.CutPrefix(n.String(), "-")
 	if digits > 0 {
@@ -114,7 +114,8 @@ func padded(s string) bool {
 	return len(s) > 1 && s[0] == '0' && s[1] != '.'
 }
 
-// canonical is the form that exclude and include compare: numbers by value, the rest as spelled.
+// canonical returns the form that exclude and include compare: numbers by value, the rest as
+// spelled.
 func canonical(p *Param) string {
 	switch p.Tag {
 	case "!!int", "!!float":

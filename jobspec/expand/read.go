@@ -13,13 +13,13 @@ import (
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Keys are the values of the keys of one job that give it parameters, nil where not given.
+// Keys are the keys of one job that define its parameters; nil if not given.
 type Keys struct{ Matrix, Zip, Sample, Params *yaml.Node }
 
 // A matrixReader reads matrix, zip, sample and params of one job.
 type matrixReader struct {
 	*source.Source
-	given  Givens // by the command line
+	given  Givens // from the command line
 	m      Matrix
 	at     map[string]*yaml.Node // where each parameter is defined
 	envs   map[string]string     // GPURUN_PARAM_ name → parameter
@@ -30,15 +30,14 @@ type matrixReader struct {
 	loose  bool // some parameters may be missing from the axes
 }
 
-// A place is where a value is that does not stand in the job file.
+// A place is the position of a value outside the job file.
 type place struct {
 	in        *source.Source
 	line, col int
 }
 
-// Read returns a single expansion if there is no matrix. What the command line gives
-// replaces what the file has. If whole is false a problem was reported, and only the
-// parameters' names are known.
+// Read returns a single expansion if there is no matrix. Values from the command line replace those
+// in the file. If whole is false, a problem was reported, and only the parameters' names are valid.
 func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 	r := &matrixReader{Source: s, given: given, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
 	r.m.values, r.rowAt = map[string][]*Param{}, map[*Param]place{}
@@ -95,7 +94,7 @@ func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 	return &r.m, true
 }
 
-// names returns a matrix without values, enough to check the rest of the job.
+// names returns a matrix without values, which is enough to check the rest of the job.
 func (r *matrixReader) names() *Matrix { return &Matrix{Always: r.order} }
 
 func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
@@ -103,7 +102,7 @@ func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 	r.Problem(n.Line, n.Column, hint, format, args...)
 }
 
-// Free reports whether a parameter may have a name.
+// Free reports whether a name may be used for a parameter.
 func Free(name string) bool {
 	return identifier.MatchString(name) && builtin(name) == VarLiteral && name != "include" && name != "exclude"
 }
@@ -113,8 +112,8 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 	return r.declares(k.Value, k, r.Source, k.Line, k.Column)
 }
 
-// declares records the name of a new parameter that the node at gives, and reports what is wrong
-// with the name where it stands.
+// declares records the name of a new parameter that the node at defines. It reports an invalid name
+// at its position.
 func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, line, col int) bool {
 	env := ParamEnv(name)
 	fail := func(hint, format string, args ...any) bool {
@@ -142,7 +141,7 @@ func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, li
 	return true
 }
 
-// ParamEnv returns the environment variable by which a program reads a parameter.
+// ParamEnv returns the environment variable that has a parameter's value.
 func ParamEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(name) }
 
 func (r *matrixReader) axis(k, v *yaml.Node) {

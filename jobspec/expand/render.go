@@ -8,7 +8,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Output returns where output goes, and makes that the value of {log}.
+// Output returns the paths of stdout and stderr, and sets {log}.
 func (t *Job) Output(v *Values) (stdout, stderr string, err error) {
 	stdout, stderr = v.Log, v.Log
 	place := func(t *Text, at *string) {
@@ -26,8 +26,7 @@ func (t *Job) Output(v *Values) (stdout, stderr string, err error) {
 	return stdout, stderr, err
 }
 
-// Script renders the commands, with args after the last one and conda's hook where one
-// needs it.
+// Script renders the commands, with args after the last one and conda's hook where it is needed.
 func (t *Job) Script(v *Values) []string {
 	list := make([]string, len(t.Commands))
 	for i, c := range t.Commands {
@@ -52,15 +51,15 @@ func (t *Job) Script(v *Values) []string {
 	return list[n:]
 }
 
-// How an argument is passed: --key, not at all, or --key value.
+// These are the ways to pass an argument: --key, not at all, or --key value.
 const (
 	argNone  = 'n'
 	argFlag  = 'f'
 	argValue = 'v'
 )
 
-// Kind follows the value's YAML type; a value that is a single variable has the
-// variable's type.
+// Kind returns the way to pass the argument, which depends on its value's YAML type. A value that
+// is a single variable has the variable's type.
 func (a *Arg) Kind(v *Values) byte {
 	tag := a.Tag
 	value := a.Value.Raw
@@ -83,7 +82,7 @@ func (a *Arg) Kind(v *Values) byte {
 	return argValue
 }
 
-// spell returns the argument as the shell gets it, behind a space.
+// spell returns the argument as passed to the shell, with a leading space.
 func (a *Arg) spell(v *Values) string {
 	key := " " + a.Key
 	if !strings.HasPrefix(a.Key, "-") {
@@ -120,7 +119,7 @@ func (t *Job) Dir(batch string, v *Values) (string, error) {
 	return Absolute(batch, t.WorkDir.Render(&own))
 }
 
-// Plan returns what is known of an expansion before it starts, with its work dir.
+// Plan returns what is known about an expansion before it starts, with its work dir.
 func (t *Job) Plan(batch string, combo int, name string) (*Values, error) {
 	v := t.Matrix.Values(combo, name)
 	v.Planned = true

@@ -12,37 +12,37 @@ import (
 // lineColumn is the name of the only column of a plain text file.
 const lineColumn = "line"
 
-// A table has the rows of one file. Every row has a value for each column.
+// A table has the rows of a file. Every row has a value for each column.
 type table struct {
 	Names []column
 	Rows  []row
 }
 
-// A column is the name of one, and where it stands.
+// A column is the name of a column and its position.
 type column struct {
 	Text      string
 	Line, Col int
 }
 
-// A row is one row, and the line it is on.
+// A row is one row and its line number.
 type row struct {
 	Values []tableValue
 	Line   int
 }
 
-// A tableValue is one value, spelled as in the file.
+// A tableValue is a value as spelled in the file.
 type tableValue struct{ Text, Tag string }
 
-// formats are told apart by the extension; any other file is plain text.
+// formats maps extensions to formats. Any other file is plain text.
 var formats = map[string]func(*tableReader){
 	".csv": (*tableReader).csv, ".tsv": (*tableReader).csv,
 	".jsonl": (*tableReader).jsonLines, ".ndjson": (*tableReader).jsonLines,
 	".yaml": (*tableReader).list, ".yml": (*tableReader).list, ".json": (*tableReader).list,
 }
 
-// readTable reads a table of parameters: CSV with a header, JSON Lines, a list of mappings in
-// YAML or JSON, or the lines of a plain text file. It reports every mistake with its place in
-// that file, and returns nil after one.
+// readTable reads a table of parameters: CSV with a header, JSON Lines, a list of mappings in YAML
+// or JSON, or the lines of a plain text file. It reports every mistake at its position in that
+// file, and returns nil if there is one.
 func readTable(s *source.Source) *table {
 	r := &tableReader{Source: s, first: map[string]int{}}
 	read := formats[strings.ToLower(filepath.Ext(s.Path))]
@@ -62,7 +62,7 @@ func readTable(s *source.Source) *table {
 type tableReader struct {
 	*source.Source
 	table
-	first  map[string]int // the line of each row, by its values
+	first  map[string]int // line of each row, by the row's values
 	failed bool
 }
 
@@ -71,7 +71,8 @@ func (r *tableReader) fail(line, col int, hint, format string, args ...any) {
 	r.Problem(line, col, hint, format, args...)
 }
 
-// maxColumns bounds how many parameters a job may have: each takes a name, and each name a look at the others.
+// maxColumns bounds the number of parameters of a job, because each name is compared with all
+// others.
 const maxColumns = 1000
 
 // wide reports a table that has too many columns.
@@ -82,7 +83,7 @@ func (r *tableReader) wide(line, n int) bool {
 	return n > maxColumns
 }
 
-// row adds a row. The same row twice would be the same job twice.
+// row adds a row. A duplicate row is refused, because it would duplicate a job.
 func (r *tableReader) row(line int, values []tableValue) {
 	id := fmt.Sprintf("%q", values)
 	if before, ok := r.first[id]; ok {
@@ -93,7 +94,7 @@ func (r *tableReader) row(line int, values []tableValue) {
 	r.Rows = append(r.Rows, row{values, line})
 }
 
-// text reads one value a line. Blank lines and those that begin with # are not rows.
+// text reads one value per line. Blank lines and lines that begin with # are skipped.
 func (r *tableReader) text() {
 	r.Names = []column{{Text: lineColumn}}
 	for i, text := range strings.Split(string(r.Data), "\n") {
@@ -103,13 +104,13 @@ func (r *tableReader) text() {
 	}
 }
 
-// A cell is one value under its name.
+// A cell is a value with its name.
 type cell struct {
 	name  column
 	value tableValue
 }
 
-// cells adds a row of named values in any order. The first row says which there are.
+// cells adds a row of named values in any order. The first row defines the columns.
 func (r *tableReader) cells(line, col int, list []cell) {
 	if r.Names == nil {
 		if r.wide(line, len(list)) {

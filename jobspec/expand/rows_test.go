@@ -8,7 +8,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// read returns a table as one text, or what is wrong with it.
+// read returns a table as text, or its problems.
 func read(name, data string) string {
 	var out source.Report
 	s := source.OfRows(name, []byte(data), &out)
@@ -32,7 +32,7 @@ func read(name, data string) string {
 	return b.String()
 }
 
-func TestRead(t *testing.T) {
+func TestReadTables(t *testing.T) {
 	const swap = "a row is a job, and a column a parameter: swap the two, or keep data in a file that the job reads"
 	var wide strings.Builder
 	for i := range 2000 {

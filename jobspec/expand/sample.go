@@ -18,9 +18,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A sample is so many random draws, as one axis. Draw i of a parameter depends on rng, the
-// parameter's name and i alone: with a larger n, or one more parameter, the earlier draws
-// stay what they were, in this and every later version.
+// A sample is a number of random draws, as one axis. Draw i of a parameter depends only on rng, the
+// parameter's name and i. So a larger n, another parameter or a later version must not change
+// earlier draws.
 
 // sampleKeys are the keys of sample.
 var sampleKeys = []string{"n", "rng", "params"}
@@ -96,7 +96,7 @@ func bitsOf(rng, name string, i int) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// A drawer turns random bits into a value.
+// A drawer converts random bits to a value.
 type drawer func(bits uint64) *Param
 
 var (
@@ -107,8 +107,8 @@ var (
 	})
 )
 
-// drawing reads how a parameter is drawn: from a list or a range as in a matrix, or by one of
-// five words. It returns nil after a problem.
+// drawing parses how to draw a parameter: from a list or a range, as in a matrix, or from one of
+// five distributions. It returns nil after reporting a problem.
 func (r *matrixReader) drawing(name string, v *yaml.Node) drawer {
 	draw, err := ParseDraw(v.Value, name)
 	switch {
@@ -127,7 +127,7 @@ func (r *matrixReader) drawing(name string, v *yaml.Node) drawer {
 	return nil
 }
 
-// drawHint translates a draw of W&B, Ray, NumPy or Optuna.
+// drawHint translates a distribution from W&B, Ray, NumPy or Optuna.
 func drawHint(s string) string {
 	m := otherDraw().FindStringSubmatch(s)
 	if m == nil {
@@ -139,13 +139,13 @@ func drawHint(s string) string {
 			step = cmp.Or(step, "1")
 		}
 	}
-	if n, err := strconv.Atoi(high); err == nil && strings.Contains(s, "lograndint") { // Ray leaves out the end
+	if n, err := strconv.Atoi(high); err == nil && strings.Contains(s, "lograndint") { // Ray excludes the upper end
 		high = strconv.Itoa(n - 1)
 	}
 	return fmt.Sprintf("write %q", strings.TrimSuffix(cmp.Or(word, "uniform")+" "+m[3]+".."+high+".."+step, ".."))
 }
 
-// ParseDraw returns how to draw a number as a text says, nil if it does not say how.
+// ParseDraw parses the distribution of a number; it returns nil if text is not one.
 func ParseDraw(text, name string) (func(bits uint64) *Param, error) {
 	m := drawForm.FindStringSubmatch(text)
 	switch {
@@ -157,13 +157,13 @@ func ParseDraw(text, name string) (func(bits uint64) *Param, error) {
 	return between(m[1], m[2], m[4], m[5], name)
 }
 
-// pick draws each value as often as every other.
+// pick draws all values with equal probability.
 func pick(values []*Param) drawer {
 	return func(bits uint64) *Param { return values[below(bits, uint64(len(values)))] }
 }
 
-// stepwise returns how to draw one of the values from, from+step, …, to. log gives each the weight
-// of the numbers nearest to it on a logarithmic scale, as Optuna does for whole numbers.
+// stepwise returns a drawer for the values from, from+step, …, to. log weights each by the numbers
+// nearest to it on a logarithmic scale, as Optuna does for whole numbers.
 func stepwise(word, from, to, step, name string) (drawer, error) {
 	span := from + ".." + to + ".." + step
 	low, _ := strconv.ParseFloat(from, 64)
@@ -182,15 +182,16 @@ func stepwise(word, from, to, step, name string) (drawer, error) {
 		return nil, source.Faultf("begin at "+step+", or write uniform", "log needs numbers above half the step %s, not %s", step, from)
 	}
 	low /= width
-	share := func(i int) float64 { return math.Log((low + float64(i) + 0.5) / (low - 0.5)) } // of values[:i+1]: the sum telescopes
+	share := func(i int) float64 { return math.Log((low + float64(i) + 0.5) / (low - 0.5)) } // share of values[:i+1]: the sum telescopes
 	return func(bits uint64) *Param {
 		u := float64(bits>>11) / (1 << 53) * share(len(values)-1)
 		return values[sort.Search(len(values)-1, func(i int) bool { return share(i) > u })]
 	}, nil
 }
 
-// between returns how to draw a number between two, as one of three words says, or from a normal
-// distribution with a mean and a deviation: the number or its logarithm, rounded to a step.
+// between returns a drawer for a number between from and to, for one of three words. It also draws
+// from normal distributions with a mean and a deviation, for the number or its logarithm. Draws are
+// rounded to a step.
 func between(word, from, to, step, name string) (drawer, error) {
 	if word == "int" {
 		low, errLow := strconv.ParseInt(from, 10, 64)
@@ -232,7 +233,7 @@ func between(word, from, to, step, name string) (drawer, error) {
 		u := float64(bits>>11) / (1 << 53)
 		x := low + u*(high-low)
 		if normal {
-			x = low + high*math.Sqrt2*math.Erfinv(2*u-1+1.0/(1<<53)) // the middle of 2^-53, never infinite
+			x = low + high*math.Sqrt2*math.Erfinv(2*u-1+1.0/(1<<53)) // middle of an interval of 2^-53, so never infinite
 		}
 		switch {
 		case word == "log":
@@ -249,11 +250,11 @@ func between(word, from, to, step, name string) (drawer, error) {
 
 // Plain spells a number without an exponent.
 func Plain(x float64, digits int) string {
-	x, _ = strconv.ParseFloat(strconv.FormatFloat(x+0, 'g', digits, 64), 64) // +0: no -0
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x+0, 'g', digits, 64), 64) // +0 turns -0 into 0
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
-// below returns a number below n. n is 0 for 2^64.
+// below returns a random number below n. n is 0 for 2^64.
 func below(random, n uint64) uint64 {
 	if n == 0 {
 		return random
@@ -262,8 +263,8 @@ func below(random, n uint64) uint64 {
 	return high
 }
 
-// digits4 spells a number between two with 4 significant digits, and so that every reader of YAML
-// takes it for a float.
+// digits4 formats a number between low and high with 4 significant digits, so that every YAML
+// parser reads it as a float.
 func digits4(x, low, high float64) string {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'e', 3, 64), 64)
 	x = min(max(x, low), high)

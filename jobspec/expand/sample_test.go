@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// expansions returns the parameters of every expansion of one job, or what is wrong.
+// expansions returns the parameters of every expansion of a job, or its problems.
 func expansions(t *testing.T, text string, given ...string) []string {
 	t.Helper()
 	var out source.Report
@@ -45,8 +45,8 @@ func check(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// These draws are in people's ledgers: another version must never make others.
-func TestDrawsAreForEver(t *testing.T) {
+// Users' ledgers contain these draws, so no later version may change them.
+func TestDrawsNeverChange(t *testing.T) {
 	check(t, expansions(t, `sample: {n: 4, rng: 7, params: {lr: log 1e-4..1e-1, depth: int 2..8, opt: [sgd, adam, lion], x: uniform -1..1, y: 0..1..0.25}}`),
 		"lr=0.002454 depth=7 opt=sgd x=-0.7914 y=0.5",
 		"lr=0.01129 depth=3 opt=sgd x=-0.9889 y=1",
@@ -61,20 +61,21 @@ func TestDrawsAreForEver(t *testing.T) {
 	)
 }
 
-// A step of 1 changes no draw of whole numbers, and other steps pick as from a list.
+// A step of 1 must not change draws of whole numbers, and other steps pick as from a list.
 func TestStepsPickAsFromLists(t *testing.T) {
 	for with, without := range map[string]string{"int 2..8..1": "int 2..8", "int 64..256..64": "[64, 128, 192, 256]", "uniform 0..1..0.25": "0..1..0.25"} {
 		check(t, expansions(t, "sample: {n: 30, params: {a: "+with+", i: int 1..1000000}}"), expansions(t, "sample: {n: 30, params: {a: "+without+", i: int 1..1000000}}")...)
 	}
 }
 
-// Chi-square of 100,000 draws against the exact weight of each value, or of each part of a line.
+// 100,000 draws are compared with the exact weight of each value, or interval, by a chi-square
+// test.
 func TestDrawsHaveTheirDistribution(t *testing.T) {
 	logWeight := func(step float64) func(v float64) float64 {
 		return func(v float64) float64 { return math.Log((v + step/2) / (v - step/2)) }
 	}
 	even := func(float64) float64 { return 1 }
-	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 } // the share below x
+	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 } // share below x
 	rounded := func(mu, sigma, q float64) func(v float64) float64 {
 		return func(v float64) float64 { return normal((v+q/2-mu)/sigma) - normal((v-q/2-mu)/sigma) }
 	}
@@ -82,7 +83,7 @@ func TestDrawsHaveTheirDistribution(t *testing.T) {
 		draw            string
 		low, high, step float64
 		weight          func(v float64) float64
-		part            func(x float64) float64 // of a line: the share of draws below x
+		part            func(x float64) float64 // for continuous draws: the share below x
 	}{
 		{"int 64..1024..64", 64, 1024, 64, even, nil},
 		{"int -7..5", -7, 5, 1, even, nil},
@@ -142,7 +143,7 @@ func TestDrawsHaveTheirDistribution(t *testing.T) {
 	}
 }
 
-func TestEarlierDrawsStay(t *testing.T) {
+func TestLargerSampleKeepsEarlierDraws(t *testing.T) {
 	few := expansions(t, `sample: {n: 3, params: {lr: log 1e-4..1e-1}}`)
 	many := expansions(t, `sample: {n: 30, params: {lr: log 1e-4..1e-1}}`)
 	check(t, many[:3], few...)
@@ -157,11 +158,11 @@ func TestEarlierDrawsStay(t *testing.T) {
 	}
 }
 
-func TestDrawsAreSpread(t *testing.T) {
+func TestDrawsAreSpreadEvenly(t *testing.T) {
 	const n = 20000
 	for _, row := range []struct {
 		word, from, to string
-		below          float64 // where half of them are
+		below          float64 // the median
 	}{
 		{"log", "1e-4", "1e-1", math.Sqrt(1e-5)},
 		{"uniform", "-3", "5", 1},
@@ -197,7 +198,7 @@ func TestDrawsAreSpread(t *testing.T) {
 	}
 }
 
-func TestSample(t *testing.T) {
+func TestSampleDrawsAndProblems(t *testing.T) {
 	for _, row := range []struct {
 		name, in string
 		want     []string
@@ -244,7 +245,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-func TestGivenParameters(t *testing.T) {
+func TestGivenParametersReplaceThoseOfTheFile(t *testing.T) {
 	const file = `{matrix: {data: [a, b], seed: [1, 2], include: [{data: b, seed: 2, extra: 5}, {data: c, seed: 9}]}, params: {out: "runs/{data}", lr: 0.1}}`
 	const zip = `zip: {model: [r, v], lr: [1, 2]}`
 	for _, row := range []struct {
@@ -274,7 +275,7 @@ func TestGivenParameters(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := expansions(t, row.in, row.given...)
-			if len(row.want) > 0 && row.want[len(row.want)-1] == "-p" { // what follows from it does not matter
+			if len(row.want) > 0 && row.want[len(row.want)-1] == "-p" { // later problems follow from this one
 				got, row.want = got[:1], row.want[:1]
 			}
 			check(t, got, row.want...)
@@ -296,7 +297,7 @@ func FuzzGiven(f *testing.F) {
 	})
 }
 
-// FuzzDraw: a draw is refused with a reason, or draws numbers from low to high.
+// FuzzDraw checks that a draw is either refused with a reason, or draws numbers from low to high.
 func FuzzDraw(f *testing.F) {
 	for _, s := range []string{"log 1..64..1", "int 64..1024..64", "uniform -0.5..0.5..0.05", "log 1e-4..1e-1", "normal 0±1..0.5", "lognormal -4+-1", "int 08..64..8", "uniform 0...5"} {
 		f.Add(s, uint64(1<<63+12345))

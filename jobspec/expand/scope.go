@@ -14,27 +14,27 @@ const variable = `\{([A-Za-z_][A-Za-z0-9_]*)(?::(q|0?[0-9]{0,2}(?:\.[0-9]{1,2})?
 var (
 	// Variable matches a {variable} at the beginning of a text.
 	Variable = regexp.MustCompile(`^` + variable)
-	// What the shell or another tool expands, {{literal}}, and {variable}.
+	// text that the shell or another tool expands, {{literal}}, and {variable}
 	braced       = regexp.MustCompile(`\$\{\{[^{}]*\}\}|\$\{|\{` + variable + `\}|` + variable)
 	numberFormat = regexp.MustCompile(`^(0?)([0-9]{0,2})(\.[0-9]{1,2})?([dfeEgGxX])$`)
 )
 
-// A Scope is what a text may refer to.
+// A Scope is the set of variables that a text may use.
 type Scope struct {
 	Params  []string // in the order jobs have them
 	Partial []string // parameters that only some expansions have
 	Known   VarSet
-	Where   string // "outputs", for messages
+	Where   string // part of the job, for messages: "outputs"
 }
 
-// wordError is a {word} that is refused.
+// A wordError explains why a {word} is refused.
 type wordError struct{ spelt, text, hint string }
 
-// words calls f with each {word} of s that is not the shell's, and what it stands for. In s it may
-// be escaped: {{word}}.
+// words calls f with each {word} in s that does not belong to the shell, and with its meaning. A
+// word in s may be escaped: {{word}}.
 func (sc *Scope) words(s string, f func(from, to int, word string, escaped bool, seg *Segment, e *wordError)) {
 	if !strings.Contains(s, "{") {
-		return // as in most of 100,000 commands
+		return // the common case, even among 100,000 commands
 	}
 	for _, at := range braced.FindAllStringIndex(s, -1) {
 		word, escaped := strings.CutPrefix(s[at[0]:at[1]], "{{")
@@ -48,8 +48,8 @@ func (sc *Scope) words(s string, f func(from, to int, word string, escaped bool,
 	}
 }
 
-// parse parses s. Words that look like variables but are not are returned in left,
-// those that must be refused in bad.
+// parse parses s. It returns words that look like variables but are not in left, and refused words
+// in bad.
 func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	t = &Text{Raw: s}
 	from := 0
@@ -80,8 +80,8 @@ func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	return t, left, bad
 }
 
-// Escape returns the text that stands for s itself in a job with some parameters: it doubles the
-// braces of what would be a variable, or be refused as one.
+// Escape returns a text that renders as s in a job with some parameters. It doubles the braces of
+// words that would be variables, or would be refused as such.
 func Escape(s string, params ...string) string {
 	sc := &Scope{Params: params, Known: AtStart, Where: "run"}
 	var out strings.Builder
@@ -141,7 +141,7 @@ func (sc *Scope) near(word string) string {
 	return ""
 }
 
-// Compile parses a text of a file, reports unknown and forbidden variables, and warns about
+// Compile parses a text in a file. It reports unknown and forbidden variables, and warns about
 // words that look like variables but are not.
 func (sc *Scope) Compile(s *source.Source, raw string, line, col int) (*Text, bool) {
 	t, left, bad := sc.parse(raw)

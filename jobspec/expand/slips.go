@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// What looks like several values but is one.
+// This file warns about text that looks like several values but is one.
 
 var rangeCall = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
 
@@ -32,7 +32,7 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 	}
 }
 
-// nearlyRange recognizes 1-5, 1 - 5, 0...9 and 1e-5..1e-3.
+// nearlyRange matches texts such as 1-5, 1 - 5, 0...9 and 1e-5..1e-3.
 func nearlyRange(s string) bool {
 	for _, sign := range []string{"...", "..", "-"} {
 		if from, to, ok := strings.Cut(s, sign); ok {
@@ -51,8 +51,8 @@ func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 	}
 }
 
-// amongNumbers reports whether a list has a single value, or numbers too: age groups
-// such as 0-9, 10-19 are not ranges.
+// amongNumbers reports whether a list has a single value, or also contains numbers. Otherwise,
+// texts such as the age groups 0-9, 10-19 are not meant as ranges.
 func amongNumbers(list *yaml.Node) bool {
 	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return source.IsNumber(n.Value) })
 }

@@ -1,16 +1,16 @@
-// Package expand turns one job of a file, as written, into its expansions: the matrix and its
-// tables of parameters into values, and texts with {variables} into what they say for one of
-// them. It knows no dialect.
+// Package expand turns one job in a file into its expansions: a matrix and tables of parameters
+// into values, and texts with {variables} into the text for each expansion. It does not depend on
+// the dialect.
 package expand
 
 import (
 	"slices"
 )
 
-// Texts with {variables} are parsed once and rendered for each job that is looked at: a
-// Text is a list of segments, each literal or a variable.
+// Texts with {variables} are parsed once and rendered on demand. A Text is a list of segments, each
+// literal or a variable.
 
-// A VarKind is what a piece of a text is: literal, a parameter, or a variable of every job.
+// A VarKind is the kind of a segment: literal, a parameter, or a variable that every job has.
 type VarKind uint8
 
 const (
@@ -42,7 +42,7 @@ func setOf(kinds ...VarKind) (s VarSet) {
 // Has reports whether a kind is in the set.
 func (s VarSet) Has(k VarKind) bool { return s&(1<<k) != 0 }
 
-// What each place of a job can use besides the job's parameters.
+// These are the variables that each part of a job can use in addition to the job's parameters.
 var (
 	InName   = setOf()
 	InJob    = setOf(VarName, VarWorkDir)
@@ -75,14 +75,14 @@ type Segment struct {
 	Param  string // name, for VarParam
 }
 
-// A Text is a string of the job file, parsed. A nil one is not given.
+// A Text is a parsed string of the job file, or nil if not given.
 type Text struct {
 	Segs      []Segment
 	Raw       string
 	Line, Col int
 }
 
-// Sole returns the variable that makes up the whole text, or nil.
+// Sole returns the variable if the text consists of only that variable, else nil.
 func (t *Text) Sole() *Segment {
 	if len(t.Segs) == 1 && t.Segs[0].Kind != VarLiteral && t.Segs[0].Format == "" {
 		return &t.Segs[0]
@@ -95,12 +95,12 @@ func (t *Text) Constant() bool {
 	return !slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind != VarLiteral })
 }
 
-// Uses reports whether a variable of a kind is in the text.
+// Uses reports whether the text contains a variable of a kind.
 func (t *Text) Uses(k VarKind) bool {
 	return t != nil && slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind == k })
 }
 
-// Below returns t on the lines below another text.
+// Below returns t, moved to the lines below another text.
 func (t *Text) Below(other *Text) *Text {
 	return &Text{Segs: slices.Concat(other.Segs, []Segment{{Kind: VarLiteral, Lit: "\n"}}, t.Segs), Raw: other.Raw + "\n" + t.Raw, Line: t.Line, Col: t.Col}
 }

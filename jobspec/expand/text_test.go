@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestVariables(t *testing.T) {
+func TestParsesVariables(t *testing.T) {
 	sc := Scope{Params: []string{"seed", "lr", "model"}, Known: AtStart, Where: "run"}
 	v := &Values{
 		Params:  []*Param{{Name: "seed", Text: "007", Tag: "!!int"}, {Name: "lr", Text: "1e-5", Tag: "!!float"}, {Name: "model", Text: "a b", Tag: "!!str"}},
@@ -40,7 +40,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-func TestInherited(t *testing.T) {
+func TestEnvInheritsVariables(t *testing.T) {
 	sc := Scope{Params: []string{"x"}, Known: AtStart, Where: "env"}
 	v := &Values{Params: []*Param{{Name: "x", Text: "$HOME"}}, Runtime: &Runtime{Environ: []string{"HOME=/h", "HOMES=/no", "A=x=$B"}}}
 	for _, test := range []struct{ in, want, key string }{
@@ -60,20 +60,20 @@ func TestInherited(t *testing.T) {
 	}
 }
 
-func TestMisspeltVariables(t *testing.T) {
+func TestMisspelledVariablesAreRefused(t *testing.T) {
 	sc := Scope{Params: []string{"seed", "learning_rate"}, Known: InJob, Where: "outputs"}
 	for _, test := range []struct {
 		in   string
-		want []string // words to be refused
+		want []string // refused words
 	}{
 		{"{seeds}", []string{"{seeds}"}},
 		{"{sed}", []string{"{sed}"}},
 		{"{se}", nil},
-		{"{sead}", nil}, // four letters, a different word
+		{"{sead}", nil}, // four letters, but a different word
 		{"{learning_rat}", []string{"{learning_rat}"}},
 		{"{learning_raet}", []string{"{learning_raet}"}},
 		{"{work_dri}", []string{"{work_dri}"}},
-		{"{uni_id}", []string{"{uni_id}"}}, // known, but not here
+		{"{uni_id}", []string{"{uni_id}"}}, // a known variable, but not allowed here
 		{"{prot}", nil},
 		{"{seeds} {seeds:03d} {sed:q}", []string{"{seeds}", "{seeds:03d}", "{sed:q}"}},
 	} {

@@ -8,32 +8,33 @@ import (
 	"al.essio.dev/pkg/shellescape"
 )
 
-// A Runtime holds what is known only to an attempt.
+// A Runtime has values that are known only during an attempt.
 type Runtime struct {
 	UniID   string
 	Attempt int    // 1, 2, …
 	GPUs    []int  // host indices
 	Port    int    // {port}
 	Started string // {started}: when the run began, 20261121-140500
-	Log     string // absolute path of the log if the job file names none
+	Log     string // absolute path of the log, unless the job file names one
 
-	Copy func(path string) string // where the job finds a path of the code, if it runs in a copy; nil if it does not
+	Copy func(path string) string // translates a path of the code to the copy that the job runs in; nil if it does not run in a copy
 
 	Environ []string // gpurun's own environment, which jobs inherit
 
-	// Later returns what stands for gpu, gpu_list, ngpus and port, if only the node knows them.
+	// Later returns a placeholder for gpu, gpu_list, ngpus and port, if only the node has their
+	// values.
 	Later func(name string) string
 }
 
-// Values are what variables stand for while one job is rendered.
+// Values are the values of variables while one job is rendered.
 type Values struct {
 	Params  []*Param // as spelled in the file
 	Name    string
 	WorkDir string
 	Config  string
 	Log     string
-	Runtime *Runtime // nil: run-time variables and {work_dir} stay as names, as in the key
-	Planned bool     // work dir and config are known, though there is no attempt yet
+	Runtime *Runtime // if nil, run-time variables and {work_dir} stay as names, as for the key
+	Planned bool     // work dir and config are known although there is no attempt yet
 }
 
 // isLater reports whether a variable has no value before an attempt.
@@ -62,7 +63,7 @@ func (v *Values) Later(t *Text) (spelt []string) {
 	return spelt
 }
 
-// Render returns the text with its variables replaced, "" if it is not given.
+// Render returns the text with its variables replaced; "" if the text is not given.
 func (t *Text) Render(v *Values) string {
 	switch {
 	case t == nil:
@@ -99,7 +100,7 @@ func (g *Segment) render(v *Values) string {
 	return value
 }
 
-// Param returns the value of a parameter, null if there is none.
+// Param returns the value of a parameter; null if there is none.
 func (v *Values) Param(name string) Param {
 	if p := find(v.Params, name); p != nil {
 		return v.resolve(p)
@@ -107,7 +108,7 @@ func (v *Values) Param(name string) Param {
 	return Param{Name: name, Tag: "!!null"}
 }
 
-// onNode are the variables that only the place knows where the job runs.
+// onNode are the variables that are known only on the node that runs the job.
 var onNode = map[VarKind]string{VarGPU: "gpu", VarGPUList: "gpu_list", varNGPUs: "ngpus", varPort: "port"}
 
 // known returns the value of a variable that is not a parameter.
@@ -147,7 +148,7 @@ func (v *Values) known(k VarKind) string {
 	return v.Log
 }
 
-// FormatNumber formats a number as 03d, .2f, e and the like.
+// FormatNumber formats a number with a format such as 03d, .2f or e.
 func FormatNumber(format, value string) (string, error) {
 	m := numberFormat.FindStringSubmatch(format)
 	if m == nil {
@@ -171,7 +172,7 @@ func FormatNumber(format, value string) (string, error) {
 	return fmt.Sprintf("%"+format, f), nil
 }
 
-// Own returns the parameters whose values are not made of other variables.
+// Own returns the parameters whose values do not refer to other variables.
 func (v *Values) Own() []Param {
 	list := make([]Param, 0, len(v.Params))
 	for _, p := range v.Params {

@@ -1,6 +1,6 @@
-// Package fold turns a table of commands into the entries of a job file: what the commands have
-// in common becomes a text with {variables}, what differs becomes a matrix or a zip.
-// It is pure, and its entries expand to the table again.
+// Package fold turns a table of commands into entries of a job file: the common parts become texts
+// with {variables}, and the differences become a matrix or a zip. It is pure, and its entries
+// expand to the original table.
 package fold
 
 import (
@@ -13,7 +13,7 @@ import (
 // A Word is a word of a command.
 type Word struct {
 	Text string
-	Raw  bool // in the shell's own spelling, such as a redirection, or "$HOME"/x
+	Raw  bool // in shell syntax, such as a redirection or "$HOME"/x
 }
 
 // Words returns arguments as the words of a command.
@@ -26,33 +26,33 @@ func Words(argv []string) (words []Word) {
 
 // A Job is one job before folding.
 type Job struct {
-	Run                 [][]Word // commands in turn
-	Dir                 string   // "" or "." for the folder of the job file
-	Env                 []string // NAME=value; a $NAME at the end of the value inherits
+	Run                 [][]Word // commands in sequence
+	Dir                 string   // "" or "." for the job file's folder
+	Env                 []string // NAME=value; a $NAME at the end of the value is inherited
 	Log, Stdout, Stderr string
-	Keys                []string // what an entry's jobs have in common, in YAML: "gpus: 2"
+	Keys                []string // keys shared by the entry's jobs, in YAML: "gpus: 2"
 	Queue               string   // a job in a queue is an entry of its own
 }
 
 // An Entry is one entry of a job file.
 type Entry struct {
 	Name  string
-	Glob  string // matches the names of its jobs, and of no others
+	Glob  string // matches the names of exactly its jobs
 	Needs []string
 	Queue string
 	Keys  []string
-	Jobs  []int // the rows of the table that it stands for
+	Jobs  []int // indices of the rows that it replaces
 
-	params [][]*column // each set is independent of the others
+	params [][]*column // sets of columns, independent of each other
 	run    []string
 	env    []string
 	keys   [][2]string // work_dir, log, stdout and stderr
 }
 
-// A cell is one text of a job, and kind what must be equal for jobs to be of one entry.
+// A cell is one text of a job. Only jobs whose cells have equal kinds can share an entry.
 type cell struct {
 	Word
-	kind, hint string // a parameter in its place is called after the hint
+	kind, hint string // a parameter for the cell is named after the hint
 }
 
 var (
@@ -62,7 +62,7 @@ var (
 	unnamable  = source.Regexp(`[^A-Za-z0-9._-]+`)
 )
 
-// Program returns the words of a command up to the one that says which program runs.
+// Program returns the first words of a command, up to the one that identifies the program.
 func Program(cmd []Word) []Word {
 	for i := 1; i < len(cmd) && (i < 4 || strings.HasPrefix(path.Base(cmd[0].Text), "python")); i++ {
 		if prev := cmd[i-1].Text; scriptName().MatchString(cmd[i].Text) || prev == "-m" || prev == "--module" {
@@ -72,7 +72,7 @@ func Program(cmd []Word) []Word {
 	return cmd[:min(1, len(cmd))]
 }
 
-// Script names a program by its script.
+// Script returns the name of a program, or of the script it runs.
 func Script(cmd []Word) string {
 	p := Program(cmd)
 	if len(p) == 0 {
@@ -81,8 +81,8 @@ func Script(cmd []Word) string {
 	return path.Base(p[len(p)-1].Text)
 }
 
-// base returns the beginning of names for jobs of a program: none that is taken begins with it,
-// nor it with one of those.
+// base returns a prefix for the names of a program's jobs. No taken name may be a prefix of it, or
+// begin with it.
 func base(cmd []Word, taken map[string]bool) string {
 	base := Script(cmd)
 	if p := Program(cmd); len(p) > 1 && p[len(p)-2].Text == "-m" {
@@ -105,7 +105,7 @@ func base(cmd []Word, taken map[string]bool) string {
 	}
 }
 
-// cells returns a job's texts.
+// cells returns the texts of a job.
 func (j *Job) cells() (list []cell) {
 	add := func(w Word, kind, hint string) {
 		if w.Raw {
@@ -157,7 +157,7 @@ type table struct {
 	jobs []int
 }
 
-// kinds spells what rows of one table have in common.
+// kinds returns a string that rows of the same table share.
 func kinds(row []cell) string {
 	s := ""
 	for _, c := range row {
@@ -166,7 +166,7 @@ func kinds(row []cell) string {
 	return s
 }
 
-// Fold returns the entries for a table of jobs, in the order of their first ones.
+// Fold returns the entries for a table of jobs, in the order of their first jobs.
 func Fold(jobs []Job) (entries []Entry) {
 	var tables []*table
 	byKind := map[string]*table{}

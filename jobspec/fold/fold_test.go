@@ -16,7 +16,7 @@ import (
 	"gpurun/jobspec/fold"
 )
 
-// expanded loads what Fold and Write make of a table, and returns what each job does.
+// expanded loads the file written for a table, and returns what each of its jobs does.
 func expanded(t *testing.T, jobs []fold.Job) (text string, got []string) {
 	t.Helper()
 	text = fold.Write(fold.Fold(jobs))
@@ -63,7 +63,7 @@ func quotes(list []string) (out []string) {
 	return out
 }
 
-// does spells a job as the script of expanded does.
+// does returns what a job does, in the form that expanded returns.
 func does(j fold.Job) string {
 	s := ""
 	for _, c := range j.Run {
@@ -112,7 +112,7 @@ func text(r *rand.Rand, n int) string {
 	return s
 }
 
-// randomTable returns jobs of a few programs whose arguments are drawn from small sets.
+// randomTable returns jobs of a few programs with arguments drawn from small sets.
 func randomTable(r *rand.Rand) (jobs []fold.Job) {
 	for p := range 1 + r.IntN(3) {
 		n, width := 1+r.IntN(20), 1+r.IntN(5)
@@ -128,7 +128,7 @@ func randomTable(r *rand.Rand) (jobs []fold.Job) {
 			at := k
 			for i, c := range choices {
 				v := c[r.IntN(len(c))]
-				if width < 4 { // a grid
+				if width < 4 { // a full grid
 					v = c[at%len(c)]
 					at /= len(c)
 				}
@@ -156,7 +156,7 @@ func randomTable(r *rand.Rand) (jobs []fold.Job) {
 	return jobs
 }
 
-func TestRandomTablesExpandToTheSame(t *testing.T) {
+func TestFoldedTableExpandsToTheSameJobs(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			same(t, randomTable(rand.New(rand.NewPCG(seed, 1))))

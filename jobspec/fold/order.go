@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// A Command is a command that a launcher started, and when. In each capture, commands ended one by one,
-// each when nothing else went on: Began counts those before this one began, Ended is its own number.
+// A Command is a command that a launcher started, with its times. In a capture, commands ended one
+// at a time, each when nothing else was happening: Began is the number of commands that ended
+// before it began, Ended its own position in that order.
 type Command struct {
 	Job
-	Began, Ended []int // in each capture; Began is -1 in one that lacks it
+	Began, Ended []int // per capture; Began is -1 if the command is not in it
 }
 
 // before reports whether b waited for a in every capture, in whatever order commands ended.
@@ -22,9 +23,9 @@ func before(a, b *Command) bool {
 	return true
 }
 
-const longest = 12 // commands of a round
+const longest = 12 // maximum number of commands in a round
 
-// A round is one job of several commands, or of one.
+// A round is a job of one or more commands.
 type round []*Command
 
 func (r round) before(o round) bool { return before(r[len(r)-1], o[0]) }
@@ -36,12 +37,13 @@ func (r round) programs() (s string) {
 	return s
 }
 
-// several reports whether a round has several programs.
+// several reports whether a round has more than one program.
 func (r round) several() bool {
 	return slices.ContainsFunc(r, func(c *Command) bool { return r[:1].programs() != round{c}.programs() })
 }
 
-// job joins the commands of a round; ok is false if they differ in what a job has only once.
+// job joins the commands of a round. ok is false if they differ in a property that a job has only
+// once.
 func (r round) job() (j Job, ok bool) {
 	if j = r[0].Job; len(r) == 1 {
 		return j, true
@@ -65,9 +67,10 @@ func (r round) job() (j Job, ok bool) {
 	return j, true
 }
 
-// chains returns runs of commands in which each waited for the one before, and for what that one waited for.
+// chains returns runs of commands in which each waited for the previous one, and for everything
+// that one waited for.
 func chains(list []*Command) (out []round) {
-	done, later := make([]int, len(list)), make([]int, len(list)) // how many come before, and after
+	done, later := make([]int, len(list)), make([]int, len(list)) // number of commands before and after each
 	for i, a := range list {
 		for k, b := range list {
 			if i != k && before(a, b) {
@@ -96,7 +99,7 @@ func chains(list []*Command) (out []round) {
 	return out
 }
 
-// rounds finds commands that repeat in turn: in one chain, or once in each of several.
+// rounds finds commands that repeat in turn: within a chain, or once in each of several chains.
 func rounds(list []*Command) (out []round) {
 	all, count, repeats := chains(list), map[string]int{}, map[string]int{}
 	for _, chain := range all {
@@ -126,7 +129,8 @@ func rounds(list []*Command) (out []round) {
 	return out
 }
 
-// Plan folds the commands of a launcher. Its order becomes needs, or a queue where needs cannot say it.
+// Plan folds the commands of a launcher. Their order becomes needs, or a queue where needs cannot
+// express it.
 func Plan(list []*Command) (entries []Entry, warnings []string) {
 	warn := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(warnings, text) {
@@ -181,8 +185,9 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	return entries, warnings
 }
 
-// waits counts the pairs of jobs of two entries that waited, and returns which entries lead to which, also through
-// others. Jobs of the same programs need not wait for each other, nor those of one queue.
+// waits returns how many pairs of jobs of two entries waited, and which entries lead to others,
+// directly or indirectly. Jobs of the same programs, or in the same queue, need not wait for each
+// other.
 func waits(rs []round, entries []Entry) (after [][]int, leads [][]bool) {
 	n := len(entries)
 	for y, b := range entries {

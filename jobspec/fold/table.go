@@ -19,20 +19,20 @@ type column struct {
 	raw    bool
 }
 
-// A part of a text is literal, or a column.
+// A part is a piece of a text: a literal or a column.
 type part struct {
 	lit string
 	col *column
 }
 
-// folding is the state of one table.
+// folding is the state of folding one table.
 type folding struct {
-	n     int // rows
+	n     int // number of rows
 	cols  []*column
-	texts [][]part // of each cell
+	texts [][]part // parts of each cell's text
 }
 
-// entry makes the entry of a table.
+// entry creates the entry for a table.
 func (t *table) entry(base string) Entry {
 	f := &folding{n: len(t.rows)}
 	f.columns(t.rows)
@@ -65,7 +65,7 @@ func rowOf(set []*column, r int) string {
 	return s
 }
 
-// count returns how many distinct rows some columns have.
+// count returns the number of distinct rows of some columns.
 func (f *folding) count(set []*column) int {
 	seen := map[string]bool{}
 	for r := range f.n {
@@ -74,7 +74,7 @@ func (f *folding) count(set []*column) int {
 	return len(seen)
 }
 
-// distinct returns columns of the distinct rows, in the order in which they come first.
+// distinct returns columns with only the distinct rows, in order of first occurrence.
 func (f *folding) distinct(set []*column) []*column {
 	out, seen := make([]*column, len(set)), map[string]bool{}
 	for i, c := range set {
@@ -91,7 +91,8 @@ func (f *folding) distinct(set []*column) []*column {
 	return out
 }
 
-// sets splits the columns into sets whose product is the table: independent in pairs, or all in one.
+// sets splits the columns into sets whose product is the table. They are pairwise independent, or
+// there is only one.
 func (f *folding) sets() (out [][]*column) {
 	var sets [][]*column
 	for _, c := range f.cols {
@@ -121,7 +122,7 @@ func (f *folding) sets() (out [][]*column) {
 	return out
 }
 
-// express returns a text of columns that says what each row says, or nil.
+// express returns a text of columns that expands to each row's value, or nil.
 func (f *folding) express(values []string) (text []part) {
 	for _, c := range f.cols {
 		if !c.raw && slices.Equal(c.values, values) {
@@ -178,7 +179,8 @@ var atom = source.Regexp(`[^/=:,_]+|[/=:,_]`)
 
 var extension = source.Regexp(`\.[A-Za-z][A-Za-z0-9]*$`)
 
-// split divides texts with the same separators into pieces. What goes together stays one.
+// split divides texts with the same separators into pieces. Pieces that vary together stay one
+// piece.
 func (f *folding) split(values []string) (pieces [][]string) {
 	ext := extension().FindString(values[0])
 	var rows [][]string
@@ -214,7 +216,7 @@ func (f *folding) split(values []string) (pieces [][]string) {
 	return append(pieces, slices.Repeat([]string{ext}, f.n))
 }
 
-// reserved are words that no parameter may be called.
+// reserved are words that cannot be names of parameters.
 var reserved = strings.Fields("name work_dir uni_id attempt gpu_list gpu ngpus port config log started include exclude from zip sample rep i run trial worker")
 
 func (f *folding) add(c *cell, values []string) *column {
@@ -232,8 +234,8 @@ func (f *folding) add(c *cell, values []string) *column {
 	return f.cols[len(f.cols)-1]
 }
 
-// columns makes the parameters of a table: simple texts first, so that others say themselves by
-// them.
+// columns creates the parameters of a table, those of simple texts first, so that the rest can be
+// expressed with them.
 func (f *folding) columns(rows [][]cell) {
 	first := rows[0]
 	values, order, rank := make([][]string, len(first)), []int{}, make([]int, len(first))
@@ -282,11 +284,11 @@ func (f *folding) columns(rows [][]cell) {
 	slices.SortStableFunc(f.cols, func(a, b *column) int { return place[a] - place[b] })
 }
 
-// label matches a value that may be part of a job's name.
+// label matches a value that can be part of a job's name.
 var label = source.Regexp(`^[A-Za-z0-9+=@,_.-]{1,40}$`)
 
-// name adds to an entry's name what tells its jobs apart. A set that its values would not name
-// is numbered.
+// name appends what distinguishes an entry's jobs to its name. If the values of a set cannot be
+// used in a name, its rows are numbered.
 func (f *folding) name(e *Entry) {
 	for s, set := range e.params {
 		var parts []*column
@@ -313,10 +315,10 @@ func (f *folding) name(e *Entry) {
 	}
 }
 
-// plainWord matches a text that the shell takes as it is.
+// plainWord matches a text that needs no quotes in a shell.
 var plainWord = source.Regexp(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// fill spells the cells of a table as the entry's texts.
+// fill sets the entry's texts from the cells of the table.
 func (f *folding) fill(e *Entry, row []cell) {
 	names := e.names()
 	for i := range row {

@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-const width = 100 // of a line
+const width = 100 // maximum length of a line
 
 // names returns the names of an entry's parameters.
 func (e *Entry) names() (names []string) {
@@ -20,7 +20,7 @@ func (e *Entry) names() (names []string) {
 	return names
 }
 
-// Write spells entries as the jobs of a job file.
+// Write formats entries as the jobs of a job file.
 func Write(entries []Entry) string {
 	text := "jobs:\n"
 	for _, e := range entries {
@@ -79,7 +79,7 @@ func Write(entries []Entry) string {
 	return text
 }
 
-// mapping spells a key's mapping, on one line if it is short.
+// mapping formats a key with a mapping, on one line if it is short.
 func mapping(key string, list []string) []string {
 	if len(list) == 0 {
 		return nil
@@ -101,7 +101,7 @@ var (
 	constant = source.Regexp(`(?i)^(?:null|true|false|~)$`)
 )
 
-// spelled spells columns as name: values, where values that are a range are one.
+// spelled formats columns as name: values, and writes values that form a range as one.
 func spelled(set []*column, names []string) (out []string) {
 	for _, c := range set {
 		list := make([]string, len(c.values))
@@ -124,8 +124,7 @@ func spelled(set []*column, names []string) (out []string) {
 	return out
 }
 
-// step returns by how much each of at least three whole numbers is larger than the one before; 0
-// if they are something else.
+// step returns the constant difference between at least three whole numbers; 0 if there is none.
 func step(values []string) (by int) {
 	last := 0
 	for i, v := range values {
@@ -144,7 +143,7 @@ func step(values []string) (by int) {
 	return by
 }
 
-// spell spells a text so that braces at its beginning are no mapping.
+// spell formats a text so that braces at its beginning do not start a mapping.
 func spell(s string) string {
 	if strings.Contains(s, "{") {
 		return strconv.Quote(s)
@@ -152,9 +151,9 @@ func spell(s string) string {
 	return source.Spell(s)
 }
 
-var wrapped = source.Regexp(`\S.{0,92}(?: |$)|\S+ ?`) // what goes on one line of a long command
+var wrapped = source.Regexp(`\S.{0,92}(?: |$)|\S+ ?`) // one line of a long command
 
-// command spells a command, a long one on several lines.
+// command formats a command, on several lines if it is long.
 func command(key, indent, s string) []string {
 	if plain := key + source.Spell(s); strings.HasPrefix(plain, key+s) && len(plain) <= width {
 		return []string{plain}

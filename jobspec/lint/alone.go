@@ -9,22 +9,22 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A CommandLine is a line that is to run as a job of its own, in a shell of its own.
+// A CommandLine is a line that will run as a job of its own, in its own shell.
 type CommandLine struct {
-	Text  string   // without what a job does not need: nohup, and the & at its end
-	Taken []string // what was taken off: "nohup", "&"
-	Idle  string   // its command, if it does nothing but change its own shell, or wait: "cd"
-	Err   string   // why it is no complete command
+	Text  string   // without parts that a job does not need: nohup, and the & at its end
+	Taken []string // what was removed: "nohup", "&"
+	Idle  string   // its command, if it only changes its own shell or waits: "cd"
+	Err   string   // why it is not a complete command
 }
 
-// Alone judges a line of commands. Text that is too long or nested too deep to be parsed
-// passes as it is.
+// Alone analyzes a line of commands. Text that is too long or nested too deeply to be parsed is
+// accepted unchanged.
 func Alone(text string) (l CommandLine) {
 	l.Text = text
 	if len(text) > maxScript || tooDeep(text) {
 		return l
 	}
-	defer func() { // as in check
+	defer func() { // see check
 		if recover() != nil {
 			l = CommandLine{Text: text}
 		}
@@ -43,15 +43,15 @@ func Alone(text string) (l CommandLine) {
 	return l
 }
 
-// A Word is a word of a line, or the text between two words.
+// A Word is a word in a line, or the text between two words.
 type Word struct {
 	Text string
-	Raw  bool // in the shell's own spelling: an operator, or what the shell expands
+	Raw  bool // in shell syntax: an operator, or text that the shell expands
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
 
-// Words splits a line. The words, with blanks between, are the same line to the shell.
+// Words splits a line into words. Joined with spaces, they are the same line to the shell.
 func Words(text string) (words []Word) {
 	whole := []Word{{text, true}}
 	parse := func(text string) (*syntax.File, string) {
@@ -105,7 +105,7 @@ func Words(text string) (words []Word) {
 	return words
 }
 
-// literal returns what a word is if the shell only takes off its quotes.
+// literal returns the value of a word, if the shell only removes its quotes.
 func literal(parts []syntax.WordPart) (text string, ok bool) {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -133,8 +133,8 @@ func literal(parts []syntax.WordPart) (text string, ok bool) {
 	return text, ok
 }
 
-// take takes off what would take the work out of sight of its job. Several commands in the
-// background are more than a sign at the end: they stay, and lint judges them.
+// take removes what would detach the work from its job. If several commands run in the background,
+// they stay, and lint reports them.
 func (l *CommandLine) take(file *syntax.File) {
 	type span struct{ from, to uint }
 	var cuts []span
@@ -158,13 +158,13 @@ func (l *CommandLine) take(file *syntax.File) {
 	l.Text = strings.TrimSpace(l.Text)
 }
 
-// idlers are commands that change only the shell that runs them.
+// idlers are commands that affect only the shell that runs them.
 var idlers = []string{
 	"cd", "pushd", "popd", "source", ".", "set", "unset", "shopt", "alias", "umask", "ulimit", "module", "ml", "workon",
 	"deactivate", "wait", "exit", "trap", "disown",
 }
 
-// idle returns the first command of a list that does no work at all, or "".
+// idle returns the first command of a list that does no work, or "".
 func idle(list []*syntax.Stmt) string {
 	first := ""
 	for _, s := range list {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The words of a line, joined again, are the same to the shell; literal ones come without quotes.
-func TestWords(t *testing.T) {
+// The words of a line, joined again, must mean the same to the shell. Literal words have no quotes.
+func TestJoinedWordsMeanTheSame(t *testing.T) {
 	for line, want := range map[string]string{
 		`python train.py --lr 0.1`:                `python train.py --lr 0.1`,
 		`A=1 "x" 'y z' "p $q" ~/d a*b > log 2>&1`: `{A=1} x y z {"p $q"} {~/d} {a*b} {>} log {2>&1}`,

@@ -8,12 +8,12 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// closesBlock matches a line that closes something and takes no arguments.
+// closesBlock matches a line that ends a block and takes no arguments.
 var closesBlock = regexp.MustCompile(`^(?:done|fi|esac|wait|exit|\}|\))(?:\s|$)`)
 
-// ArgsPlace checks where args would land: after the last line of the last command.
-// In a comment they would be lost, and the job would run without them; after some
-// other command, that one would get them.
+// ArgsPlace checks the place of args: after the last line of the last command. In a comment they
+// would be lost, and the job would run without them. After another command, that command would get
+// them.
 func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	if len(j.Args) == 0 || len(j.Commands) == 0 {
 		return
@@ -29,14 +29,14 @@ func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	switch {
 	case comment:
 		src.Problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", source.Clip(text))
-	case experiment: // its program is in the settings, once for all jobs
+	case experiment: // its program is a setting shared by all jobs
 	case sign || quote == 0 && closesBlock.MatchString(text):
 		src.Warning(line, col, "put the command that takes the args last, or write the args into that command", "args go after %q as a whole: only its last command gets them", source.Clip(text))
 	}
 }
 
-// outsideQuotes reports whether a line of a script ends in a comment, and whether it
-// holds more than one command. quote is the quote left open by earlier lines, or 0.
+// outsideQuotes reports whether a line of a script ends in a comment, and whether it contains
+// several commands. quote is the quote that earlier lines left open, or 0.
 func outsideQuotes(line string, quote byte) (comment, several bool) {
 	unquoted(line, quote, func(i int) bool {
 		before, after := byte(' '), byte(' ')
@@ -57,14 +57,14 @@ func outsideQuotes(line string, quote byte) (comment, several bool) {
 	return comment, several
 }
 
-// QuoteAfter returns the quote that a shell has open after s, or 0. quote is the one open
-// before.
+// QuoteAfter returns the quote that is open after s in a shell, or 0. quote is the one open before
+// s.
 func QuoteAfter(s string, quote byte) byte {
 	return unquoted(s, quote, func(int) bool { return true })
 }
 
-// unquoted calls f for each byte of s that is neither quoted nor a quote, until f returns
-// false, and returns the quote that is open then.
+// unquoted calls f for each byte of s that is neither quoted nor a quote, until f returns false. It
+// returns the quote that is open at that point.
 func unquoted(s string, quote byte, f func(i int) bool) byte {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

@@ -19,8 +19,8 @@ var shells = []string{"bash", "sh", "zsh", "dash", "ksh"}
 // wrappers run the command that follows their own options.
 var wrappers = []string{"nohup", "time", "nice", "ionice", "env", "sudo", "exec", "command", "builtin", "stdbuf", "timeout", "setsid", "numactl", "taskset", "chrt", "srun"}
 
-// unwrap evaluates the words of a command and strips what precedes the program that does
-// the work: nohup, timeout 5h, env NAME=value.
+// unwrap evaluates the words of a command and strips what precedes the actual program: nohup,
+// timeout 5h, env NAME=value.
 func (l *linter) unwrap(words []*syntax.Word) []arg {
 	args := make([]arg, len(words))
 	for i, w := range words {
@@ -78,7 +78,7 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 	}
 }
 
-// environment checks the NAME=value words of env, and what env -u removes.
+// environment checks the NAME=value words of env, and variables removed by env -u.
 func (l *linter) environment(c *syntax.CallExpr, wrapped int, maybe bool) {
 	for i, w := range c.Args[:wrapped] {
 		v := l.eval(w)
@@ -97,7 +97,7 @@ func (v value) cut() (name string, rest value, ok bool) {
 	return name, v.from(len(name) + 1), ok
 }
 
-// from returns a value without its first n bytes, which are certain.
+// from returns a value without its first n bytes, which must be certain.
 func (v value) from(n int) value {
 	if n > len(v.prefix) {
 		return value{kind: v.kind, host: v.host}
@@ -114,10 +114,10 @@ type option struct {
 	name  string
 	value value
 	at    syntax.Node // the option with its value
-	rest  []arg       // the words after it; none if the value is joined to it
+	rest  []arg       // the words after it; none if the value is part of the option
 }
 
-// options returns the options of a command that have a value and match one of names.
+// options returns the options of a command that have a value and are in names.
 func options(args []arg, names ...string) (found []option) {
 	for i, a := range args {
 		name, v, joined := a.cut()
@@ -220,7 +220,7 @@ func firstFile(args []arg, ext string) string {
 	return ""
 }
 
-// moduleScript returns the script after python -m torch.distributed.run, or the module's
+// moduleScript returns the script that follows python -m torch.distributed.run, or the module's
 // own.
 func moduleScript(args []arg) (own string) {
 	for i, a := range args {

@@ -9,7 +9,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Batch is the jobs that run, in their order, by ID.
+// A Batch has the jobs to run, in order, by ID.
 type Batch struct {
 	Files []File
 	Len   int
@@ -30,14 +30,14 @@ type Expansion struct {
 	Name  string
 	Needs []int32 // ascending
 	Queue int32   // -1 for none
-	Combo int     // which expansion of its matrix it is
+	Combo int     // index of the expansion in its matrix
 }
 
 // A batchChecker runs the checks that need the whole batch.
 type batchChecker struct {
 	*Checker
 	Batch
-	steps int // through the needs of jobs
+	steps int // steps taken so far through the needs of jobs
 	made  *producers
 }
 
@@ -53,8 +53,8 @@ func (c *Checker) CheckBatch(batch Batch) {
 	}
 }
 
-// jobs calls f for each job until it returns true for one, then leaves out the other
-// expansions of that job of the file.
+// jobs calls f for each job. Once f returns true for a job, the other expansions of the same job in
+// the file are skipped.
 func (b *batchChecker) jobs(f func(e *Expansion) (told bool)) {
 	told := map[*expand.Job]bool{}
 	for id := range int32(b.Len) {
@@ -72,7 +72,7 @@ func (b *batchChecker) find(e *Expansion, lint string, at *expand.Text, warn boo
 
 func isGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
 
-// path returns a path of a job; what only an attempt knows stays by name.
+// path returns a path of a job. Variables that only an attempt has stay as names.
 func (b *batchChecker) path(e *Expansion, t *expand.Text) (string, error) {
 	v, err := e.Plan(b.Files[e.File].WorkDir, e.Combo, e.Name)
 	if err != nil {
@@ -81,18 +81,18 @@ func (b *batchChecker) path(e *Expansion, t *expand.Text) (string, error) {
 	return expand.Absolute(v.WorkDir, t.Render(v))
 }
 
-// sameOutput reports two jobs that may run at the same time and write the same file.
+// sameOutput reports two jobs that may run at the same time and write to the same file.
 func (b *batchChecker) sameOutput() {
 	if b.distinct() {
 		return
 	}
-	first := map[string]int32{} // that writes each path
+	first := map[string]int32{} // the first job that writes each path
 	told := map[*expand.Job]bool{}
 	for id := range int32(b.Len) {
 		e := b.Job(id)
 		for _, t := range e.Outputs {
 			path, err := b.path(&e, t)
-			if isGlob(t.Raw) || err != nil { // reported before
+			if isGlob(t.Raw) || err != nil { // already reported
 				continue
 			}
 			other, taken := first[path]
@@ -109,8 +109,8 @@ func (b *batchChecker) sameOutput() {
 	}
 }
 
-// distinct reports whether no two outputs can be the same, because the only text for them
-// in the batch contains {name}.
+// distinct reports whether all outputs differ because the only text for them in the batch contains
+// {name}.
 func (b *batchChecker) distinct() bool {
 	var last *expand.Job
 	only := ""
@@ -133,11 +133,11 @@ func (b *batchChecker) distinct() bool {
 	return true
 }
 
-// maxSteps bounds the walks through the needs of a whole batch; beyond it jobs are assumed
-// to be in order.
+// maxSteps bounds the walks through the needs of a whole batch. Beyond it, jobs are assumed to be
+// in order.
 const maxSteps = 2_000_000
 
-// ordered reports whether after starts only when before has ended.
+// ordered reports whether after starts only once before has ended.
 func (b *batchChecker) ordered(before, after *Expansion) bool {
 	if before.Queue >= 0 && before.Queue == after.Queue && before.ID < after.ID {
 		return true
@@ -161,7 +161,7 @@ func (b *batchChecker) ordered(before, after *Expansion) bool {
 	return false
 }
 
-// workDirs warns about work dirs that do not exist and that no job can have made.
+// workDirs warns about work dirs that do not exist and that no job can create.
 func (b *batchChecker) workDirs() {
 	for _, f := range b.Files {
 		if !b.exists(f.WorkDir) {
@@ -182,8 +182,7 @@ func (b *batchChecker) workDirs() {
 	})
 }
 
-// oneNeed warns about a need that is one of several expansions of its job, when probably
-// all were meant.
+// oneNeed warns about a need on one of several expansions of a job, when probably all were meant.
 func (b *batchChecker) oneNeed() {
 	b.jobs(func(e *Expansion) bool {
 		for _, need := range e.Job.Needs {

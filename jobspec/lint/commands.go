@@ -12,15 +12,15 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A commandChecker checks the commands of one job, as templates.
+// A commandChecker checks the commands of one job as templates.
 type commandChecker struct {
 	*jobChecker
 	job   scriptJob
-	index map[string]int // holes by spelling
-	risky bool           // some hole has values that the shell does not take literally
+	index map[string]int // index of each hole by its spelling
+	risky bool           // some hole has values that the shell would interpret
 }
 
-// maxValues bounds how many values of a parameter are checked.
+// maxValues bounds how many values of each parameter are checked.
 const maxValues = 256
 
 func (j *jobChecker) commands() {
@@ -56,7 +56,8 @@ func (j *jobChecker) commands() {
 	}
 }
 
-// hasConda reports whether the shell reads startup files, or inherits conda's function.
+// hasConda reports whether conda's function is defined, because the shell reads startup files or
+// inherits it.
 func (j *jobChecker) hasConda() bool {
 	_, inherited := os.LookupEnv("BASH_FUNC_conda%%")
 	return inherited || os.Getenv("BASH_ENV") != "" || slices.ContainsFunc(j.Shell, func(word string) bool {
@@ -64,7 +65,7 @@ func (j *jobChecker) hasConda() bool {
 	})
 }
 
-// template returns a text as the shell sees it, with a hole for each variable.
+// template returns a text as the shell would see it, with a hole for each variable.
 func (c *commandChecker) template(t *expand.Text, quoted bool) string {
 	var b strings.Builder
 	for _, g := range t.Segs {
@@ -114,7 +115,7 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 	from := len(c.job.Holes)
 	template := c.template(t, false)
 	list := []string{template}
-	for n, h := range c.job.Holes[from:] { // a value may itself be a command
+	for n, h := range c.job.Holes[from:] { // a value may be a command of its own
 		for _, v := range h.Values[:min(len(h.Values), 64)] {
 			if worthChecking(v) {
 				list = append(list, strings.ReplaceAll(template, string(holeRune(from+n)), v))
@@ -142,7 +143,7 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 	}
 }
 
-// value checks a value that reaches the program as one word, whatever it contains.
+// value checks a value that is passed to the program as a single word.
 func (c *commandChecker) value(before string, t *expand.Text) {
 	if !worthChecking(before + t.Raw) {
 		return
@@ -161,8 +162,8 @@ func (c *commandChecker) tell(t *expand.Text, f finding) {
 	c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
 }
 
-// script checks a file that a command runs. The file may be run differently, so all
-// its findings are warnings.
+// script checks a file that a command runs. All findings are warnings, because the file may be run
+// in another way.
 func (c *commandChecker) script(t *expand.Text, p program) {
 	python := strings.HasSuffix(p.name, ".py")
 	if !worthChecking(p.text) {

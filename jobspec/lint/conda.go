@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// conda warns about conda activate where conda is only a program: activate needs a shell
-// function that startup files define, and a job's shell reads none.
+// conda warns about conda activate without conda's shell function, which startup files define but a
+// job's shell does not read.
 func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 	if len(args) == 0 || args[0].prefix != "activate" || l.hooked || l.job.Conda == "" || l.funcs[name] != nil {
 		return
@@ -20,7 +20,8 @@ func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 		"move it to setup, or add this line before it: "+line)
 }
 
-// hook records what defines the function: source …/conda.sh, eval "$(conda shell.bash hook)".
+// hook records commands that define the function: source …/conda.sh, eval "$(conda shell.bash
+// hook)".
 func (l *linter) hook(args []arg) {
 	for _, a := range args {
 		s := l.spelt(a.word)

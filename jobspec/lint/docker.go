@@ -12,7 +12,7 @@ import (
 var dockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
 	"--sig-proxy", "--publish-all", "--disable-content-trust", "--quiet", "--help", "--no-hosts", "--replace", "--tls-verify", "--http-proxy"}
 
-// docker checks docker run. All words after the image belong to the container.
+// docker checks docker run. All words after the image are for the container.
 func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	if len(args) > 0 && args[0].prefix == "container" {
 		args = args[1:]
@@ -42,8 +42,8 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	}
 }
 
-// dockerOption reads the option that args begin with. Short options may be combined; if -d
-// is among them, it is the one returned.
+// dockerOption parses the first option in args. Short options may be combined; if -d is one of
+// them, dockerOption returns it.
 func dockerOption(args []arg) (opt option, ok bool) {
 	a, rest := args[0], args[1:]
 	word := a.prefix
@@ -57,7 +57,7 @@ func dockerOption(args []arg) (opt option, ok bool) {
 		}
 		return valued(name, args)
 	}
-	switch short := strings.TrimLeft(word[1:], "ditqP"); { // after those that take no value
+	switch short := strings.TrimLeft(word[1:], "ditqP"); { // options without a value
 	case short == "" && strings.Contains(word, "d"):
 		return option{"-d", value{}, a.word, rest}, true
 	case short == "":
@@ -69,7 +69,7 @@ func dockerOption(args []arg) (opt option, ok bool) {
 	}
 }
 
-// dockerEnv checks -e NAME=value; -e NAME alone passes on the job's value.
+// dockerEnv checks -e NAME=value. -e NAME passes on the job's own value.
 func (l *linter) dockerEnv(o option, maybe bool) {
 	name, v, ok := o.value.cut()
 	if ok && grantedName(name) && v.kind == constant && !v.hides() {

@@ -10,8 +10,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// gpurun chooses a job's GPUs and passes them in CUDA_VISIBLE_DEVICES; inside the job they
-// are numbered from 0. This file finds commands that choose for themselves.
+// gpurun assigns a job's GPUs and passes them in CUDA_VISIBLE_DEVICES; inside the job they are
+// numbered from 0. This file finds commands that choose GPUs themselves.
 
 const keepVisible = "remove it: gpurun sets CUDA_VISIBLE_DEVICES to the GPUs it grants; to use specific GPUs, set gpu_ids"
 
@@ -26,7 +26,7 @@ func (l *linter) visible(v value, maybe bool, at syntax.Node) {
 	}
 }
 
-// hides reports whether every value hides all GPUs: empty, -1, NoDevFiles. CUDA stops
+// hides reports whether every possible value hides all GPUs: empty, -1, NoDevFiles. CUDA stops
 // reading the list at the first entry that is not a device.
 func (v value) hides() bool {
 	return len(v.texts) > 0 && !slices.ContainsFunc(v.texts, func(s string) bool {
@@ -67,7 +67,7 @@ var (
 	portOptions = []string{"--master_port", "--master-port", "--main_process_port", "--main-process-port"}
 )
 
-// devices checks the words that tell a program which GPU to use.
+// devices checks options that select a program's GPU.
 func (l *linter) devices(args []arg, maybe bool) {
 	for _, a := range args {
 		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
@@ -88,7 +88,7 @@ func (l *linter) devices(args []arg, maybe bool) {
 			continue
 		}
 		most := largest(o.value.texts)
-		for _, a := range o.rest { // --gpu_ids 0 1 2; --gpu takes one
+		for _, a := range o.rest { // --gpu_ids 0 1 2, but --gpu takes one
 			n := largest(a.texts)
 			if n < 0 || most < 0 || !strings.HasSuffix(o.name, "ids") {
 				break
@@ -113,7 +113,7 @@ func largest(texts []string) int {
 
 const numbersFrom0 = "inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids"
 
-// beyond reports a GPU that the job does not have.
+// beyond reports a GPU number that the job does not have.
 func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
 	if l.job.GPUs < 0 || n < l.job.GPUs {
 		return
@@ -128,14 +128,14 @@ func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
 	l.find(Pinned, maybe, at, what+text, hint)
 }
 
-// launchers choose devices, which are the host's, by these options.
+// launchers have options that select devices by the host's numbers.
 var launchers = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
 
 // launcher refuses a constant list of devices.
 func (l *linter) launcher(name string, args []arg, maybe bool) {
 	for _, o := range options(launcherOptions(args), launchers[name]...) {
 		n := largest(o.value.texts)
-		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // out-of-range numbers are reported by devices
+		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // devices reports numbers out of range
 			continue
 		}
 		l.find(Pinned, maybe, o.at, fmt.Sprintf("%s %s pins the job to these GPUs, no matter which GPUs gpurun grants it", name, l.short(o.at)),
@@ -143,8 +143,8 @@ func (l *linter) launcher(name string, args []arg, maybe bool) {
 	}
 }
 
-// launcherOptions returns a launcher's words up to the program it starts, whose options
-// may have the same names.
+// launcherOptions returns a launcher's words up to the program it starts, whose own options may
+// have the same names.
 func launcherOptions(args []arg) []arg {
 	for i, a := range args {
 		if a.prefix == "-m" || a.prefix == "--module" || !strings.HasPrefix(a.prefix, "-") && strings.HasSuffix(a.prefix, ".py") {
@@ -154,7 +154,7 @@ func launcherOptions(args []arg) []arg {
 	return args
 }
 
-// ports warns about a port that two jobs would both use.
+// ports warns about a fixed port, which two jobs would both use.
 func (l *linter) ports(args []arg) {
 	for _, o := range options(args, portOptions...) {
 		l.port(o.value, o.at)

@@ -8,13 +8,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Work that continues after the command that started it has ended.
+// This file finds work that continues after the command that started it has ended.
 
-// trivial commands end at once: after a command in the background they wait for nothing.
+// trivial commands end immediately, so they do not wait for a command in the background.
 var trivial = []string{"echo", "printf", "true", ":", "date", "disown", "exit", "return", "sleep", "cd", "set", "unset", "export", "shift", "let"}
 
-// background reports a script that ends with work in the background and does not wait for
-// it.
+// background reports a script that ends with work in the background without waiting for it.
 func (l *linter) background() {
 	waits := slices.ContainsFunc([]string{"wait", "fg", "kill -0", "jobs", "tail", "pgrep", "pwait"}, func(c string) bool { return l.commands[c] })
 	if waits || l.commands["trap"] && strings.Contains(l.src, "wait") {
@@ -55,7 +54,7 @@ func isTrivial(s *syntax.Stmt) bool {
 	return false
 }
 
-// ends returns the lists of commands with which a command may end.
+// ends returns the lists of commands that may come last in a command.
 func (l *linter) ends(c syntax.Command) (lists [][]*syntax.Stmt) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
@@ -90,9 +89,9 @@ func (l *linter) ends(c syntax.Command) (lists [][]*syntax.Stmt) {
 	return lists
 }
 
-// away reports work that leaves the job, unless another command of the script waits for
-// it. If the script continues with work of its own, what it starts may be a service for
-// that work (a database, a container for docker exec), hence a warning.
+// away reports work that leaves the job, unless another command in the script waits for it. If the
+// script does work of its own afterwards, the detached work may be a service for it (a database, a
+// container for docker exec), so away only warns.
 func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
@@ -100,10 +99,10 @@ func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...stri
 	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends immediately and its GPUs go to the next one", hint)
 }
 
-// onlyLooks are commands that do no work of their own after work that left the job.
+// onlyLooks are commands that do no work of their own after other work has left the job.
 var onlyLooks = []string{"tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "nvidia-smi", "squeue", "qstat", "ps"}
 
-// worksAfter reports whether a command that does work follows c.
+// worksAfter reports whether c is followed by a command that does work.
 func (l *linter) worksAfter(c *syntax.CallExpr) (works bool) {
 	syntax.Walk(l.file, func(n syntax.Node) bool {
 		if n, ok := n.(*syntax.CallExpr); ok && n.Pos().After(c.End()) {
@@ -126,8 +125,8 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 	return !slices.Contains(trivial, name) && !slices.Contains(quiet, name) && !slices.Contains(onlyLooks, name)
 }
 
-// leaving tells of programs when their words move work out of the job, what to do instead,
-// and which commands wait for it.
+// leaving has, by program, the words that move work out of the job, an alternative, and the
+// commands that wait for the work.
 var leaving = map[string]struct {
 	is    func(words []string) bool
 	hint  string
@@ -149,7 +148,7 @@ var leaving = map[string]struct {
 		return !slices.Contains(words, "-sync") && !strings.Contains(strings.Join(words, " "), "block=true")
 	}, "run the command directly, or use qsub -sync y", []string{"qstat"}},
 	"tsp": {func(words []string) bool {
-		queues := func(w string) bool { return w != "" && w[0] != '-' && (w[0] < '0' || w[0] > '9') } // not the number of a task
+		queues := func(w string) bool { return w != "" && w[0] != '-' && (w[0] < '0' || w[0] > '9') } // not a task number
 		return slices.ContainsFunc(words, queues) && !hasFlag(words, 'f', "DL")
 	}, "run the command directly, or use tsp -f", []string{"tsp -w", "tsp -t", "tsp -c"}},
 	"gbatch": {func(words []string) bool {
@@ -167,8 +166,8 @@ func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe boo
 	}
 }
 
-// hasFlag reports whether flag is among a command's short options. Those in valued are
-// followed by a value; the first word that is not an option ends the options.
+// hasFlag reports whether flag is one of a command's short options. Options in valued take a value.
+// The first other word ends the options.
 func hasFlag(words []string, flag byte, valued string) bool {
 	for i := 0; i < len(words); i++ {
 		w := words[i]

@@ -1,8 +1,7 @@
-// Package lint finds mistakes in a batch that is otherwise valid: work that looks done but
-// is not, GPUs chosen by hand, two jobs writing one file. Each lint has a name, by which
-// "allow" in the settings or on a job switches it off. Lints run when a batch is checked,
-// planned or run. Commands that only look at a batch skip them and so work whatever is
-// wrong.
+// Package lint finds mistakes in valid batches: work that seems done but is not, GPUs chosen by
+// hand, two jobs that write the same file. Each lint has a name, by which "allow" in the settings
+// or on a job disables it. Lints run when a batch is checked, planned or run. Commands that only
+// display a batch skip them, so mistakes do not affect them.
 package lint
 
 import (
@@ -17,8 +16,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// The lints, by the names that switch them off: those of a command, then those that no single
-// command reveals.
+// These are the names of the lints: first those that check a single command, then those that check
+// more.
 const (
 	Pinned     = "pinned"
 	Background = "background"
@@ -41,10 +40,10 @@ const (
 var Names = []string{
 	Pinned, Background, Detached, Unused, Config, SameOutput, Order, LogClash,
 	FixedPort, Unquoted, Conda, Missing, Concurrent, OneNeed,
-	"stray", // found while a job runs
+	"stray", // detected while a job runs
 }
 
-// ParseAllow parses a list of lints to switch off.
+// ParseAllow parses a list of lints to disable.
 func ParseAllow(words []string) ([]string, error) {
 	var list []string
 	for _, w := range words {
@@ -62,12 +61,12 @@ func ParseAllow(words []string) ([]string, error) {
 // A Checker checks the jobs of one batch.
 type Checker struct {
 	out    *source.Report
-	Allow  []string // switched off by the settings
-	Remote bool     // jobs run on other hosts, which may have other files
+	Allow  []string // disabled in the settings
+	Remote bool     // jobs run on other hosts, where other files may exist
 
-	programs map[string]program // that jobs run, by path
+	programs map[string]program // files that jobs run, by path
 	there    map[string]bool    // paths checked for existence
-	searches int                // commands parsed only to find the scripts in them
+	searches int                // number of commands parsed only to find scripts
 }
 
 // New returns a Checker that reports to out.
@@ -75,19 +74,19 @@ func New(out *source.Report) *Checker {
 	return &Checker{out: out, programs: map[string]program{}, there: map[string]bool{}}
 }
 
-// A Job is one job of a file, all its expansions at once.
+// A Job is one job in a file, with all its expansions.
 type Job struct {
 	*expand.Job
 	Source     *source.Source
 	Base       string                  // the file's work dir
-	GPUs       int                     // the most that any expansion can be granted; -1 if unknown
+	GPUs       int                     // the most GPUs that any expansion can be granted; -1 if unknown
 	Background bool                    // work left in the background is handled
 	First      string                  // the name of its first expansion
 	Own        func(param string) bool // whether a parameter is among the job's own params
 }
 
-// Find reports a finding in a job unless the lint is switched off. Errors are those that
-// the author of the file may overrule.
+// Find reports a finding in a job, unless the lint is disabled. It is an error unless warn is set;
+// users can disable both.
 func (c *Checker) Find(src *source.Source, j *expand.Job, p source.Problem, warn bool) {
 	if c.allows(j, p.Lint) {
 		return
@@ -126,7 +125,7 @@ func (c *Checker) Check(job Job) {
 
 func (j *jobChecker) find(p source.Problem, warn bool) { j.Find(j.Source, j.Job.Job, p, warn) }
 
-// unusedConfig reports a config copy that the job never gets to see.
+// unusedConfig reports a config copy that the job does not use.
 func (j *jobChecker) unusedConfig() {
 	c := j.Config
 	if c == nil || c.Path != nil || c.Base.Raw == "" || j.runs(func(t *expand.Text) bool { return t.Uses(expand.VarConfig) }) {
@@ -137,7 +136,7 @@ func (j *jobChecker) unusedConfig() {
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
-// runs reports whether any text the job runs satisfies is.
+// runs reports whether is returns true for any text that the job runs.
 func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
 	return slices.ContainsFunc(j.Run(), is)
 }
@@ -145,8 +144,8 @@ func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
 // maxAsked bounds how many paths of a batch are checked for existence.
 const maxAsked = 1000
 
-// exists reports whether a path exists, as far as this user can tell. Beyond maxAsked, and
-// where it may not look, a path is assumed to exist.
+// exists reports whether a path exists, as far as this user can see. It returns true if the path
+// cannot be checked, or after maxAsked checks.
 func (c *Checker) exists(path string) bool {
 	there, known := c.there[path]
 	if !known {

@@ -12,8 +12,8 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// order reports inputs made by another job of the batch that this job does not wait for,
-// and warns about inputs that nobody makes.
+// order reports inputs that another job in the batch creates but that this job does not wait for.
+// It warns about inputs that no job creates.
 func (b *batchChecker) order() {
 	b.jobs(func(e *Expansion) bool {
 		if len(e.Inputs) == 0 {
@@ -30,7 +30,7 @@ func (b *batchChecker) order() {
 	})
 }
 
-// inputOrder checks one input of one job, and reports whether it found something.
+// inputOrder checks one input of a job, and reports whether it found a problem.
 func (b *batchChecker) inputOrder(e *Expansion, t *expand.Text, path string) bool {
 	by, ok := b.producers().of(path)
 	glob := isGlob(path)
@@ -53,13 +53,13 @@ func (b *batchChecker) inputOrder(e *Expansion, t *expand.Text, path string) boo
 	return false
 }
 
-// producers maps paths to the first job that makes them.
+// producers maps paths to the first job that creates them.
 type producers struct {
 	paths  map[string]int32
-	sorted []string              // the paths, once an input is a glob
-	globs  map[string][]madeGlob // by what every match begins with
-	known  map[string]int32      // answers given
-	spent  int                   // matches tried
+	sorted []string              // sorted paths; set once an input is a glob
+	globs  map[string][]madeGlob // by the literal prefix of the pattern
+	known  map[string]int32      // cached results
+	spent  int                   // number of matches tried
 }
 
 type madeGlob struct {
@@ -67,15 +67,14 @@ type madeGlob struct {
 	job     int32
 }
 
-// maxMatches bounds how many matches are tried in all: a lint must not keep a big batch
-// from starting.
+// maxMatches bounds the total number of matches tried, because a lint must not delay a big batch.
 const maxMatches = 200000
 
 func newProducers() *producers {
 	return &producers{paths: map[string]int32{}, globs: map[string][]madeGlob{}, known: map[string]int32{}}
 }
 
-// producers returns what the batch makes, collected when first asked for.
+// producers returns the outputs of the batch, which are collected on first use.
 func (b *batchChecker) producers() *producers {
 	if b.made != nil {
 		return b.made
@@ -102,7 +101,7 @@ func (m *producers) add(path string, job int32) {
 	}
 }
 
-// of returns the job that makes a path, a folder containing it, or a glob matching it.
+// of returns the job that creates a path, a folder containing it, or a glob matching it.
 func (m *producers) of(path string) (int32, bool) {
 	by, ok := m.known[path]
 	if !ok {
@@ -152,7 +151,7 @@ func (m *producers) find(path string) int32 {
 	return found
 }
 
-// literalHead returns what every path begins with that doublestar matches.
+// literalHead returns the prefix of all paths that a doublestar pattern matches.
 func literalHead(pattern string) string {
 	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
 		return pattern[:i]

@@ -10,12 +10,12 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// repeatNames are names of parameters that merely count repetitions.
+// repeatNames are names of parameters that only number repetitions.
 var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 
-// unused reports parameters that make jobs differ in name only. One beside another that
-// tells its jobs apart may be a label, hence a warning unless a name or path has it; one in
-// defaults need not be used by every job.
+// unused reports parameters that change only the names of jobs. It only warns about a parameter
+// next to one that distinguishes its jobs, because it may be a label, unless a name or path
+// contains it. Parameters in defaults need not be used by every job.
 func (j *jobChecker) unused() {
 	m := j.Matrix
 	if len(m.Always)+len(m.Partial) == 0 || j.allows(j.Job.Job, Unused) {
@@ -37,17 +37,17 @@ func (j *jobChecker) unused() {
 			idle = append(idle, name)
 		}
 	}
-	for _, name := range idle { // now that all that reaches the command is known
+	for _, name := range idle { // only now is everything known that reaches the command
 		if same := twins(m.Points(name), name, u.reached); same != nil || !u.named[name] {
 			j.unusedParam(name, same, u.named[name])
 		}
 	}
 }
 
-// twins returns two values of a parameter that give jobs between which nothing that
-// reaches the command differs, nil if there are none.
+// twins returns two values of a parameter that make no difference to the command; nil if there are
+// none.
 func twins(points [][]*expand.Param, name string, reached map[string]bool) []string {
-	first := map[string]string{} // value, by what reaches the command
+	first := map[string]string{} // value by what reaches the command
 	for _, point := range points {
 		value, rest := "", ""
 		for _, p := range point {
@@ -81,7 +81,7 @@ func (j *jobChecker) unusedParam(name string, same []string, named bool) {
 
 // used holds the parameters that a job uses.
 type used struct {
-	reached map[string]bool // in what it runs, where it runs, and with which resources
+	reached map[string]bool // in the commands, the work dir or the resources
 	named   map[string]bool // anywhere else
 }
 
@@ -104,7 +104,7 @@ func (j *jobChecker) uses() used {
 	return u
 }
 
-// mark records the parameters in texts, and those they refer to.
+// mark records the parameters in texts, and the parameters that those refer to.
 func (j *jobChecker) mark(used map[string]bool, texts ...*expand.Text) {
 	for _, t := range texts {
 		if t == nil {
@@ -129,8 +129,8 @@ func (j *jobChecker) markParam(used map[string]bool, name string) {
 
 var paramInEnv = regexp.MustCompile(`GPURUN_PARAM_[A-Z0-9_]*`)
 
-// markEnvironment records the parameters that a command reads from its environment. If it
-// iterates over GPURUN_PARAM_*, it may use any.
+// markEnvironment records the parameters that a command reads from its environment. A command that
+// iterates over GPURUN_PARAM_* may use any of them.
 func (j *jobChecker) markEnvironment(used map[string]bool, raw string) {
 	for _, env := range paramInEnv.FindAllString(raw, -1) {
 		for _, name := range slices.Concat(j.Matrix.Always, j.Matrix.Partial) {
@@ -141,8 +141,7 @@ func (j *jobChecker) markEnvironment(used map[string]bool, raw string) {
 	}
 }
 
-// readByScript reports whether a file that the job runs reads the parameter from its
-// environment.
+// readByScript reports whether a file that the job runs reads the parameter from its environment.
 func (j *jobChecker) readByScript(name string) bool {
 	if j.searches++; j.searches > maxSearches {
 		return false
@@ -156,16 +155,16 @@ func (j *jobChecker) readByScript(name string) bool {
 	return used[name]
 }
 
-// inName reports whether the job's name holds the parameter.
+// inName reports whether the job's name contains the parameter.
 func (j *jobChecker) inName(name string) bool {
 	used := map[string]bool{}
 	j.mark(used, j.Name)
 	return used[name]
 }
 
-// readsByName reports whether a command names something that exists through the job's
-// name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
-// --out ckpt/{name}.pt hides a parameter that does nothing.
+// readsByName reports whether a command uses the job's name to refer to an existing file, as in
+// --config configs/{name}.yaml. Then everything in the name matters. In --out ckpt/{name}.pt it
+// does not, which would hide an unused parameter.
 func (j *jobChecker) readsByName() bool {
 	v := j.Matrix.Values(0, j.First)
 	return j.runs(func(t *expand.Text) bool {
@@ -179,5 +178,5 @@ func (j *jobChecker) readsByName() bool {
 	})
 }
 
-// wordBreak reports whether a character separates words, or quotes them.
+// wordBreak reports whether a character separates or quotes words.
 func wordBreak(r rune) bool { return strings.ContainsRune(" \t\n\"';", r) }

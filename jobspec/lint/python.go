@@ -11,8 +11,8 @@ var (
 	pyDevice  = regexp.MustCompile(`["']cuda:(\d{1,4})["']|\bset_device\(\s*(\d{1,4})\s*\)`)
 )
 
-// checkPython looks for GPUs chosen in a Python program, line by line. A line may never
-// run, so all its findings are warnings.
+// checkPython looks for GPUs chosen in a Python program, line by line. All findings are warnings,
+// because a line may never run.
 func checkPython(text string, job scriptJob) scriptReport {
 	l := &linter{job: job}
 	for i, line := range strings.Split(text, "\n") {

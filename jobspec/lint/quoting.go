@@ -12,8 +12,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// What the shell splits or interprets in a value, by the quotes around it. A value such as
-// $HOME/data is meant to be expanded by the shell.
+// unsafe matches what the shell splits or interprets in a value, by the quotes around the value. A
+// value such as $HOME/data is meant to be expanded.
 var unsafe = map[byte]*regexp.Regexp{
 	0:    regexp.MustCompile(`[\s|&;<>()"'` + "`" + `\\*?\[]|^#|\$\(`),
 	'"':  regexp.MustCompile(`["` + "`" + `\\]|\$\(`),
@@ -23,8 +23,8 @@ var unsafe = map[byte]*regexp.Regexp{
 // optionLike matches options, which may be several words on purpose.
 var optionLike = regexp.MustCompile(`^--?[A-Za-z]`)
 
-// arguments warns about values that the shell would split or interpret. The first word is
-// a command, which may well be more than one word.
+// arguments warns about values that the shell would split or interpret. The first word is a
+// command, which may intentionally be several words.
 func (l *linter) arguments(c *syntax.CallExpr, args []arg) {
 	for i, w := range c.Args {
 		if i == len(c.Args)-len(args) && strings.ContainsFunc(w.Lit(), l.isHole) {
@@ -76,8 +76,8 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 	}
 }
 
-// lostValue warns about an option whose value is empty, and so not an argument at all. Where
-// another value is an option itself, an empty one leaves it out.
+// lostValue warns about an option whose value is empty, and so not passed at all. If another value
+// of the parameter is itself an option, an empty one is intended.
 func (l *linter) lostValue(option, w *syntax.Word) {
 	name := option.Lit()
 	r, _ := utf8.DecodeRuneInString(w.Lit())
@@ -89,7 +89,7 @@ func (l *linter) lostValue(option, w *syntax.Word) {
 	l.unquoted(w, h, " for an empty argument", "an empty value of %s leaves %s without a value", h.Spelt, name)
 }
 
-// unquoted reports a hole that {x:q} would fix.
+// unquoted reports a hole that should be written {x:q}.
 func (l *linter) unquoted(at syntax.Node, h *hole, fix, format string, args ...any) {
 	l.report.Findings = append(l.report.Findings, finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
 		Text: fmt.Sprintf(format, args...), Hint: "use {" + strings.Trim(h.Spelt, "{}") + ":q}" + fix})

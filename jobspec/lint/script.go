@@ -10,22 +10,22 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A command is a template: a value that gpurun puts in is a hole, one rune that the shell
-// takes for a letter. So one check of the template covers all expansions of a matrix.
-// Commands are parsed but never run. Their checks read no file and no environment, and no
-// input makes them panic or hang. A finding is an error only if it is certain; anything
-// that depends on what happens at run time is a warning or nothing.
+// A command is a template: a value that gpurun fills in is a hole, represented by a rune that the
+// shell treats as a letter. So one check of the template covers all expansions of a matrix.
+// Commands are parsed but never run. Checks read no files and no environment, and no input makes
+// them panic or hang. A finding is an error only if it is certain. If it depends on what happens at
+// run time, it is a warning or nothing.
 
-// A hole is a place where a value is put in before the shell sees the command.
+// A hole is a place where a value is filled in before the shell sees the command.
 type hole struct {
 	Spelt   string   // as in the job file: {seed}
-	Values  []string // the values it takes; nil if known only at the start of the job
-	Granted bool     // the host's numbers of the job's GPUs
+	Values  []string // possible values; nil if known only when the job starts
+	Granted bool     // the value is the job's GPUs, by the host's numbers
 	Quoted  bool     // quoted for the shell
 }
 
-// firstHole is the rune for the first hole; the others follow. It is in Unicode's private
-// use area, which commands do not otherwise use.
+// firstHole is the rune for the first hole, followed by those of the others. It is in Unicode's
+// private use area, which commands do not otherwise use.
 const (
 	firstHole = '\uE000'
 	maxHoles  = 6000
@@ -39,14 +39,14 @@ type scriptJob struct {
 	Holes []hole
 	Env   map[string]string // of the job file; values may have holes
 	GPUs  int               // the most GPUs the job can be granted; -1 if unknown
-	Conda string            // line that makes conda activate work; "" if it already does
+	Conda string            // the line that makes conda activate work; "" if it already does
 }
 
-// A finding is one thing wrong with a command.
+// A finding is one problem in a command.
 type finding struct {
 	Lint string // its name
-	Warn bool   // may be intended, or is not certain
-	At   string // the text it is about, as spelled in the job file
+	Warn bool   // it may be intended, or is not certain
+	At   string // the text concerned, as spelled in the job file
 	Line int    // line of the command, 1-based
 	Text string
 	Hint string
@@ -55,22 +55,22 @@ type finding struct {
 // A scriptReport is the result of checking one command.
 type scriptReport struct {
 	Findings []finding
-	Scripts  []string // files it runs, as it names them, relative to its work dir
+	Scripts  []string // files it runs, as written, relative to its work dir
 }
 
-// maxScript bounds what is parsed. Linux cannot pass a command line longer than 128 KiB.
+// maxScript bounds the size of parsed text. Linux cannot pass a command line longer than 128 KiB.
 const maxScript = 128 << 10
 
-// signs are substrings: every command with a finding contains one, except findings about
-// values that the shell would split.
+// signs are substrings. Every command with a finding contains one, except for findings about values
+// that the shell would split.
 var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
 
 // background is an & that is not part of &&, 2>&1 or &>.
 var background = regexp.MustCompile(`(?:^|[^&<>])&(?:[^&>]|$)`)
 
-// worthChecking reports whether a command or program may be worth a Check. It is much cheaper
-// than one.
+// worthChecking reports whether a command or program may have findings. It is much cheaper than
+// checking.
 func worthChecking(text string) bool {
 	return strings.Contains(text, "&") && background.MatchString(text) || slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(text, s) })
 }
@@ -82,7 +82,7 @@ func checkNested(text string, job scriptJob, depth int) (r scriptReport) {
 	if len(text) > maxScript || len(job.Holes) > maxHoles || tooDeep(text) {
 		return scriptReport{}
 	}
-	defer func() { // a bug in the parser must not keep a batch from running
+	defer func() { // a bug in the parser must not prevent a run
 		if recover() != nil {
 			r = scriptReport{}
 		}
@@ -103,8 +103,8 @@ func checkNested(text string, job scriptJob, depth int) (r scriptReport) {
 	return l.report
 }
 
-// tooDeep reports whether brackets are nested deeper than anybody writes them: the parser
-// recurses on each, and reads some twice.
+// tooDeep reports whether brackets are nested deeper than in any real script. The parser recurses
+// for each, and parses some twice.
 func tooDeep(text string) bool {
 	depth, ticks := 0, 0
 	for i := range len(text) {
@@ -122,23 +122,23 @@ func tooDeep(text string) bool {
 	return ticks > 400
 }
 
-// A linter is the state of one Check.
+// A linter is the state of one check.
 type linter struct {
 	job    scriptJob
 	src    string
 	file   *syntax.File
-	depth  int // of bash -c in bash -c
+	depth  int // nesting depth of bash -c
 	report scriptReport
 
 	vars     map[string][]origin     // what each shell variable is set from
 	funcs    map[string]*syntax.Stmt // bodies of the functions it declares
-	commands map[string]bool         // "docker wait", "wait", …: the first words of its commands
-	granted  bool                    // it reads $CUDA_VISIBLE_DEVICES somewhere
-	busy     map[string]bool         // variables being followed, to detect circles
-	steps    int                     // how many have been followed
-	dir      string                  // where cd has led
-	lost     bool                    // cd has led somewhere unknown
-	hooked   bool                    // the conda function has been defined
+	commands map[string]bool         // the first words of its commands: "docker wait", "wait"
+	granted  bool                    // it reads $CUDA_VISIBLE_DEVICES
+	busy     map[string]bool         // variables being followed, to detect cycles
+	steps    int                     // number of variables followed
+	dir      string                  // the folder after cd
+	lost     bool                    // cd changed to an unknown folder
+	hooked   bool                    // conda's function is defined
 }
 
 func (l *linter) find(lint string, warn bool, n syntax.Node, text, hint string) {
@@ -156,10 +156,10 @@ func (l *linter) spelt(n syntax.Node) string {
 	return l.unhole(strings.TrimRight(l.src[from:to], "\n"))
 }
 
-// short returns a node as spelled, cut to one short line.
+// short returns a node as spelled, shortened to one line.
 func (l *linter) short(n syntax.Node) string { return source.Clip(l.spelt(n)) }
 
-// unhole spells holes as the job file does.
+// unhole spells holes as in the job file.
 func (l *linter) unhole(s string) string {
 	var b strings.Builder
 	for _, r := range s {

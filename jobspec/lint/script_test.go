@@ -18,8 +18,7 @@ func found(r scriptReport) string {
 	return strings.Join(names, " ")
 }
 
-// testJob returns a job with holes of every kind, and a replacer that puts them into a
-// command.
+// testJob returns a job with holes of every kind, and a replacer that inserts them into a command.
 func testJob(gpus int) (scriptJob, *strings.Replacer) {
 	holes := []hole{
 		{Spelt: "{seed}", Values: []string{"1", "2"}},
@@ -41,7 +40,7 @@ func testJob(gpus int) (scriptJob, *strings.Replacer) {
 	return scriptJob{Holes: holes, Env: map[string]string{"FIXED": "3"}, GPUs: gpus, Conda: "eval"}, strings.NewReplacer(pairs...)
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckScriptFindings(t *testing.T) {
 	tests := []struct{ name, script, want string }{
 		{"pin", "CUDA_VISIBLE_DEVICES=2 python a.py", "pinned"},
 		{"pin exported", "export CUDA_VISIBLE_DEVICES=2,3\npython a.py", "pinned"},
@@ -182,7 +181,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestScripts(t *testing.T) {
+func TestScriptsOfACommandAreFound(t *testing.T) {
 	tests := []struct{ script, want string }{
 		{"bash run.sh 1", "run.sh"},
 		{"sh -e sub/run.sh", "sub/run.sh"},
@@ -203,7 +202,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-func TestPython(t *testing.T) {
+func TestPythonFindings(t *testing.T) {
 	const text = `import os
 # os.environ["CUDA_VISIBLE_DEVICES"] = "7"
 os.environ["CUDA_VISIBLE_DEVICES"] = "2"
@@ -218,9 +217,9 @@ torch.cuda.set_device(0)
 	}
 }
 
-// Deep nesting makes a parser recurse, and ambiguity makes it read twice. What takes
-// exponential time here runs into the timeout of the tests.
-func TestNothingHangs(t *testing.T) {
+// Deep nesting makes a parser recurse, and ambiguity makes it parse twice. If this takes
+// exponential time, the test times out.
+func TestDeepNestingDoesNotHang(t *testing.T) {
 	for _, unit := range []string{"(", "((", "$((", "$(", "`", "\"$(", "{ ", "[[ ", "if x; then ", "${x:-", "a=$b$b;b=$c$c;c=$d$d;", "<<E\n", "for x in ", "case x in ", "\\`", "<(", "$(( ( "} {
 		text := "CUDA_VISIBLE_DEVICES=$a x\n" + strings.Repeat(unit, 40_000/len(unit))
 		checkScript(text, scriptJob{})

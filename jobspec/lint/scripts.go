@@ -12,19 +12,19 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A program is a file that a job runs: its text, and its name as the batch first gives it.
+// A program is a file that a job runs: its text, and its name as first mentioned in the batch.
 type program struct{ name, text string }
 
-// Bounds on reading scripts: how much of each, how many, and how many commands of a batch
-// are searched for scripts not named relative to the work dir.
+// These bound the reading of scripts: the size of each, their number, and how many commands of a
+// batch are searched for scripts with paths not relative to the work dir.
 const (
 	maxScriptBytes = 128 << 10
 	maxScripts     = 1000
 	maxSearches    = 1000
 )
 
-// mayRunScripts reports whether a command may run a script that is worth reading. A batch
-// may have a hundred thousand commands, too many to parse them all for that.
+// mayRunScripts reports whether a command may run a script that is worth reading. A batch may have
+// a hundred thousand commands, too many to parse them all.
 func (j *jobChecker) mayRunScripts(command string) bool {
 	for _, ext := range []string{".sh", ".py"} {
 		i := strings.Index(command, ext)
@@ -43,7 +43,7 @@ func (j *jobChecker) mayRunScripts(command string) bool {
 	return false
 }
 
-// program reads a file that a command names, each once. Without a text it cannot be read.
+// program reads a file named by a command, once. Its text is empty if the file cannot be read.
 func (j *jobChecker) program(name string) program {
 	dir := j.Base
 	if j.WorkDir != nil {
@@ -64,7 +64,7 @@ func (j *jobChecker) program(name string) program {
 	return p
 }
 
-// readScript reads a small text file; anything else is not checked.
+// readScript reads a small text file. Other files are not checked.
 func readScript(path string) string {
 	data, err := source.ReadRegular(path)
 	if err != nil || len(data) > maxScriptBytes || bytes.IndexByte(data, 0) >= 0 {
@@ -73,12 +73,12 @@ func readScript(path string) string {
 	return string(data)
 }
 
-// firstRun matches a command that does nothing before it runs a file of a literal path.
+// firstRun matches a command that does nothing before it runs a file with a literal path.
 var firstRun = regexp.MustCompile(`^(?:\s*(?:#.*|set -.*|(?:export )?\w+=[\w./,:-]*)?\n)*\s*(?:\w+=[\w./,:-]* +)*(?:nohup +|time +)?` +
 	`(?:(python[\d.]*|bash|sh)(?: +-[uexlivBEI]+)* +([\w./][\w./+=,@-]*)|(\./[\w./+=,@-]+))(?:[\s;&|>)]|$)`)
 
-// missingScripts warns about jobs that first run a script that does not exist and that
-// nothing can have made before.
+// missingScripts warns about jobs that first run a script that does not exist and that no job can
+// create before.
 func (b *batchChecker) missingScripts() {
 	queues := map[int32]bool{}
 	b.jobs(func(e *Expansion) bool {

@@ -13,26 +13,26 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A slip is what YAML and the shell silently read differently from what was meant: it would
-// run, perhaps for hours, and do something else. All of it may be intended, so these are
-// warnings. In quotes or under a "|" there is no doubt how the lines of a command are joined.
+// A slip is text that YAML and the shell silently read differently from what was meant: the job
+// would run, perhaps for hours, and do something else. Slips may be intended, so they are warnings.
+// In quotes or under a "|", it is clear how the lines of a command are joined.
 
 var (
-	// A backslash on its own that is not at the end of its line.
+	// A lone backslash that is not at the end of its line.
 	loneBackslash = regexp.MustCompile(`(?m)(?:^|[ \t])\\[ \t]+(?:\S|$)`)
 	optionLine    = regexp.MustCompile(`^--?[A-Za-z][A-Za-z0-9_.-]*(?:[ =].*|)$`)
-	// An option at the end of a command; the comment after it was meant to be its value.
+	// An option at the end of a command whose value was meant to be the comment after it.
 	lacksValue = regexp.MustCompile(`(?:^|\s)--?[A-Za-z][A-Za-z0-9_-]*$`)
 	// {{ seed }}, { seed }, ${{ matrix.seed }}, {matrix.seed}, {seed:4}, {seed!r}
 	otherBraces = regexp.MustCompile(`\$?\{+\s*(?:[A-Za-z_]*\.)?([A-Za-z_][A-Za-z0-9_]*)\s*(?:[:!][^{}]*)?\}+`)
-	// Programs whose arguments are never another program's command line.
+	// Programs whose arguments are never another command line.
 	ownCommand  = regexp.MustCompile(`^(?:python[0-9.]*|pip[0-9.]*|echo|cd|mkdir|rm|cp|mv|wget|curl|unzip|tar|git)(?:\s|$)`)
 	carriesOn   = regexp.MustCompile(`(?:\\|&&|\|\|?|;)\s*$`)
 	otherSign   = regexp.MustCompile(`([\x{a0}\x{2002}-\x{200b}\x{202f}\x{3000}]|(?:^|\s)[–—―−－]+[A-Za-z]|(?:^|[\s=])[“”‘’])`)
 	fromOutside = regexp.MustCompile(`\$(?:[A-Za-z_]|\{[A-Za-z_])|^~(?:/|$)`)
 )
 
-// CommandSlips checks the commands of run as written, in a job with these parameters.
+// CommandSlips checks the commands of run as written, in a job with the given parameters.
 func CommandSlips(src *source.Source, n, env *yaml.Node, params []string) {
 	nodes := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -65,7 +65,7 @@ func unfinishedLines(src *source.Source, n *yaml.Node) {
 		return
 	}
 	if !strings.Contains(n.Value, "\n") || strings.Contains(n.Value, "<<") || strings.Contains(n.Value, "=(") {
-		return // text or an array spanning several lines
+		return // text or a list that spans several lines
 	}
 	quote, before := byte(0), ""
 	for i, line := range strings.Split(n.Value, "\n") {
@@ -121,11 +121,11 @@ func joinedLines(src *source.Source, n *yaml.Node) {
 	}
 }
 
-// LookAlike warns about the characters that word processors and web pages substitute
-// for spaces, hyphens and quotes. To the shell they are letters.
+// LookAlike warns about characters that word processors and web pages substitute for spaces,
+// hyphens and quotes. The shell treats them as letters.
 func LookAlike(src *source.Source, command string, line, col int) {
 	if strings.IndexFunc(command, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
-		return // as most commands, of which there may be 100,000
+		return // the common case, even among 100,000 commands
 	}
 	m := otherSign.FindStringSubmatchIndex(command)
 	if m == nil || QuoteAfter(command[:m[2]], 0) != 0 {
@@ -157,7 +157,7 @@ func variableSlips(src *source.Source, n, env *yaml.Node, known []string) {
 	}
 }
 
-// shellVariable returns $NAME or ${NAME} if the shell would replace it with nothing.
+// shellVariable returns $NAME or ${NAME} if the shell would replace it with an empty string.
 func shellVariable(script, name string) string {
 	if !strings.Contains(script, "$"+name) && !strings.Contains(script, "${"+name) {
 		return ""

@@ -9,11 +9,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// How well the value of a word is known.
+// A certainty is how well the value of a word is known.
 type certainty int
 
 const (
-	constant certainty = iota // the same wherever it runs
+	constant certainty = iota // the same in every run
 	unknown                   // from outside: $1, $(command), an unset variable
 	granted                   // derived from the GPUs granted to the job
 )
@@ -21,19 +21,19 @@ const (
 // A value is what a word evaluates to.
 type value struct {
 	kind   certainty
-	texts  []string // what it may be, if constant; none if computed
-	prefix string   // what it is certain to begin with
-	host   bool     // granted through {gpu} or {gpu_list}: the host's numbers
+	texts  []string // possible texts, if constant; none if computed
+	prefix string   // a prefix that is certain
+	host   bool     // granted through {gpu} or {gpu_list}, so by the host's numbers
 }
 
-// Bounds on how many texts a word is expanded to, and on how many variables are followed
-// in all: a=$b$b, b=$c$c and so on would take forever.
+// These bound how many texts a word is expanded to, and how many variables are followed in all:
+// a=$b$b, b=$c$c and so on would take forever.
 const (
 	maxTexts       = 256
 	maxScriptSteps = 2000
 )
 
-// join returns a followed by b.
+// join returns the concatenation of a and b.
 func join(a, b value) value {
 	v := value{kind: max(a.kind, b.kind), prefix: a.prefix, host: a.host || b.host}
 	if a.kind == constant && len(a.texts) == 1 {
@@ -53,7 +53,7 @@ func join(a, b value) value {
 	return v
 }
 
-// either returns a value that is a or b.
+// either returns a value that may be a or b.
 func either(a, b value) value {
 	v := value{kind: max(a.kind, b.kind), host: a.host || b.host}
 	if v.kind == constant {
@@ -65,7 +65,7 @@ func either(a, b value) value {
 
 func text(s string) value { return value{texts: []string{s}, prefix: s} }
 
-// one returns the only text a value can be.
+// one returns the text of a value that has only one.
 func (v value) one() (string, bool) {
 	if v.kind == constant && len(v.texts) == 1 {
 		return v.texts[0], true
@@ -104,7 +104,7 @@ func (l *linter) part(p syntax.WordPart) value {
 
 var backslash = regexp.MustCompile(`(?s)\\(.)`)
 
-// holes returns a literal with the values of its holes.
+// holes returns the values of a literal, with its holes filled in.
 func (l *linter) holes(s string) value {
 	v := text("")
 	from := 0
@@ -142,12 +142,12 @@ func (l *linter) expansion(p *syntax.ParamExp) value {
 	}
 	v := l.variable(name)
 	if v.kind == constant && (p.Length || p.Slice != nil || p.Repl != nil || p.Exp != nil) {
-		v.texts, v.prefix = nil, "" // of a constant, so the same everywhere
+		v.texts, v.prefix = nil, "" // computed from a constant, so the same in every run
 	}
 	return v
 }
 
-// variable returns everything a variable of the script may have been set to.
+// variable returns all values that a variable of the script may be set to.
 func (l *linter) variable(name string) value {
 	from, ok := l.vars[name]
 	if !ok {
@@ -157,7 +157,7 @@ func (l *linter) variable(name string) value {
 		return l.outside()
 	}
 	if l.busy[name] {
-		return value{} // x=$x.y adds nothing to what x may be
+		return value{} // x=$x.y adds nothing to the values of x
 	}
 	if l.steps++; len(l.busy) > 20 || l.steps > maxScriptSteps {
 		return value{kind: unknown}
@@ -171,8 +171,8 @@ func (l *linter) variable(name string) value {
 	return v
 }
 
-// outside returns a value that the script does not determine. If the script reads the
-// granted GPUs anywhere, the value may be derived from them.
+// outside returns a value that the script does not determine. If the script uses the granted GPUs
+// anywhere, the value may depend on them.
 func (l *linter) outside() value {
 	if l.granted {
 		return value{kind: granted}
@@ -180,7 +180,7 @@ func (l *linter) outside() value {
 	return value{kind: unknown}
 }
 
-// computed evaluates $((…)) or $(…): it is as certain as the least certain thing in it.
+// computed evaluates $((…)) or $(…), which is only as certain as its least certain part.
 func (l *linter) computed(n syntax.Node) value {
 	v := value{}
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -203,9 +203,9 @@ func (l *linter) computed(n syntax.Node) value {
 	return v
 }
 
-// An origin is one thing that a variable is set from.
+// An origin is a source of a variable's value.
 type origin struct {
-	node  syntax.Node // a word, or what computes it; nil if it comes from outside
+	node  syntax.Node // a word, or what computes it; nil for a value from outside
 	maybe bool        // only under some condition
 }
 
@@ -225,7 +225,7 @@ func (l *linter) follow(s origin) value {
 	return v
 }
 
-// sequence evaluates a word of a loop; for {0..3} it returns only the ends.
+// sequence evaluates a word of a loop; for {0..3} it returns only both ends.
 func (l *linter) sequence(w *syntax.Word) value {
 	if lit := w.Lit(); strings.HasPrefix(lit, "{") && strings.HasSuffix(lit, "}") {
 		inner := lit[1 : len(lit)-1]
@@ -245,13 +245,14 @@ func (l *linter) sequence(w *syntax.Word) value {
 	return v
 }
 
-// origins records what a node sets variables from. Those of $(…) are its own.
+// origins records the sources of variables that a node sets. Assignments within $(…) stay local to
+// it.
 func (l *linter) origins(n syntax.Node, maybe bool) bool {
 	switch n := n.(type) {
 	case *syntax.CmdSubst, *syntax.ProcSubst:
 		return false
 	case *syntax.CallExpr:
-		if len(n.Args) > 0 { // assignments before it are for the command only
+		if len(n.Args) > 0 { // assignments before a command apply only to it
 			l.reads(n)
 			return false
 		}
@@ -317,8 +318,8 @@ func (l *linter) loop(c *syntax.ForClause, maybe bool) {
 	}
 }
 
-// numbers returns the whole numbers in a list such as 0,1 or "0 1"; none if it contains
-// anything else.
+// numbers returns the whole numbers in a list such as 0,1 or "0 1"; none if it contains anything
+// else.
 func numbers(s string) []int {
 	var list []int
 	for _, w := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '[' || r == ']' }) {

@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// each calls f for every node of the script, outer nodes first. maybe is set if it is not
-// certain that the node runs at all. If f returns false, the nodes within are left out.
+// each calls f for every node of the script, outer nodes first. maybe is set if the node might not
+// run. If f returns false, the nodes inside are skipped.
 func (l *linter) each(f func(n syntax.Node, maybe bool) bool) {
 	type frame struct {
 		node  syntax.Node
@@ -29,7 +29,7 @@ func (l *linter) each(f func(n syntax.Node, maybe bool) bool) {
 	})
 }
 
-// conditional reports whether n, which is directly within parent, may be left out.
+// conditional reports whether n, a direct child of parent, might not run.
 func conditional(parent, n syntax.Node) bool {
 	s, ok := n.(*syntax.Stmt)
 	if !ok {
@@ -46,7 +46,7 @@ func conditional(parent, n syntax.Node) bool {
 	return false
 }
 
-// isTest recognizes [ … ], [[ … ]] and the like, after which && is an if.
+// isTest matches tests such as [ … ] and [[ … ]], after which && is a condition.
 func isTest(s *syntax.Stmt) bool {
 	switch c := s.Cmd.(type) {
 	case *syntax.TestClause, *syntax.ArithmCmd:
@@ -59,7 +59,7 @@ func isTest(s *syntax.Stmt) bool {
 	return false
 }
 
-// survey records what checking single commands needs to know about the whole script.
+// survey collects what the checks of single commands need to know about the whole script.
 func (l *linter) survey() {
 	for n := range syntax.Preorder(l.file) {
 		switch n := n.(type) {
@@ -89,7 +89,7 @@ func (l *linter) note(c *syntax.CallExpr) {
 	}
 }
 
-// check checks one node, and reports whether to check those within.
+// check checks one node, and reports whether to check the nodes inside.
 func (l *linter) check(n syntax.Node, maybe bool) bool {
 	switch n := n.(type) {
 	case *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:

@@ -18,7 +18,7 @@ import (
 // Engines are the values of the setting engine.
 var Engines = []string{"local", "slurm", "sge"}
 
-// clusterKeys are the keys of the setting cluster, and how their values are checked.
+// clusterKeys are the keys of the setting cluster, with functions that check their values.
 var clusterKeys = map[string]func(string) error{
 	"partition": plain, "account": plain, "qos": plain, "constraint": plain, "gpurun": absolute, "extra": extras,
 	"queue": plain, "project": plain, "pe": plain, "gpu_resource": plain, "memory_resource": plain, "exclude": plain,
@@ -26,10 +26,10 @@ var clusterKeys = map[string]func(string) error{
 	"max_submitted": atLeastOne, "max_gpus_total": atLeastOne, "name_prefix": prefix,
 }
 
-// CheckClusterKey checks the value of a key that a job has of its own.
+// CheckClusterKey checks the value of a cluster key set on a job.
 func CheckClusterKey(key, text string) error { return clusterKeys[key](text) }
 
-// only lists the keys that only one engine has, with the other engines' alternative.
+// only lists keys that only one engine supports, with the alternative for other engines.
 var only = []struct{ key, engine, hint string }{
 	{"partition", "slurm", "Grid Engine has queues: set queue"},
 	{"qos", "slurm", "remove it, or see whether a project does the same: set project"},
@@ -41,10 +41,11 @@ var only = []struct{ key, engine, hint string }{
 	{"memory_resource", "sge", "remove it: Slurm takes the memory of a job as it is"},
 }
 
-// models.NAME is a cluster's name for a GPU model.
+// modelKey is the prefix of the keys models.NAME, which map a GPU model to the cluster's name for
+// it.
 const modelKey = "models."
 
-// ownArguments are arguments of a submission that gpurun sets, by engine.
+// ownArguments are submission arguments that gpurun sets, by engine.
 var ownArguments = map[string][]string{
 	"slurm": {
 		"-a", "--array", "-o", "--output", "-e", "--error", "--requeue", "--no-requeue", "-J", "--job-name", "--export", "--export-file",
@@ -57,7 +58,8 @@ var ownArguments = map[string][]string{
 	},
 }
 
-// unset lists the ownArguments that gpurun does not set, by engine and name, with the alternative.
+// unset lists ownArguments that gpurun does not actually set, by engine and name, with the
+// alternative.
 var unset = map[string]string{
 	"slurm -N": oneTask, "slurm --nodes": oneTask, "slurm -n": oneTask, "slurm --ntasks": oneTask,
 	"slurm -d": "use needs", "slurm --dependency": "use needs", "sge -hold_jid": "use needs", "sge -hold_jid_ad": "use needs",
@@ -67,14 +69,14 @@ var unset = map[string]string{
 
 const oneTask = "remove it: a job is one task on one node"
 
-// instead are the keys for some of these.
+// instead are the keys that replace some of these arguments.
 var instead = map[string]string{"--time": "set time", "--exclude": "set exclude"}
 
 func lasts(text string) error { _, err := source.ParseDuration(text); return err }
 
 func atLeastOne(text string) error { _, err := source.ParseCount(text, 1); return err }
 
-// prefix checks the beginning of a job's name, by the stricter rules of Grid Engine.
+// prefix checks the first part of a job's name, by Grid Engine's rules, which are stricter.
 func prefix(text string) error {
 	odd := func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.-", r)
@@ -99,7 +101,7 @@ func absolute(text string) error {
 	return nil
 }
 
-// extras checks arguments that are passed on, a line each.
+// extras checks arguments that are passed on, one per line.
 func extras(text string) error {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "-") {
@@ -109,7 +111,7 @@ func extras(text string) error {
 	return nil
 }
 
-// CheckCluster refuses keys that the engine has no counterpart for, or has of gpurun.
+// CheckCluster refuses keys that the engine does not support, or that gpurun sets itself.
 func CheckCluster(engine string, options map[string]string, refuse func(key, text, hint string)) {
 	own := ownArguments[engine]
 	if own == nil {
@@ -134,7 +136,8 @@ func CheckCluster(engine string, options map[string]string, refuse func(key, tex
 	}
 }
 
-// clusterText returns the setting as one text: key=value, each closed by clusterSeparator.
+// clusterText returns the setting as one text of key=value pairs, each followed by
+// clusterSeparator.
 func clusterText(s *source.Source, n *yaml.Node) string {
 	var parts []string
 	scalar := func(key string, v *yaml.Node) {
@@ -166,8 +169,8 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 	return strings.Join(parts, clusterSeparator) + clusterSeparator
 }
 
-// modelText returns {gres: gpu:a100, memory: 40GiB} as "gpu:a100 40GiB"; resource is the same, and
-// with constraint it is "constraint=a100 40GiB".
+// modelText returns {gres: gpu:a100, memory: 40GiB} as "gpu:a100 40GiB". It does the same for
+// resource; constraint becomes "constraint=a100 40GiB".
 func modelText(s *source.Source, name string, n *yaml.Node) string {
 	given := map[string]string{}
 	s.Pairs(n, "cluster: models: "+name, func(k, v *yaml.Node) {
@@ -192,7 +195,7 @@ func modelText(s *source.Source, name string, n *yaml.Node) string {
 	return strings.TrimSpace(strings.Join(means, "") + " " + given["memory"])
 }
 
-// modelValue checks what the cluster calls a model, and how much memory it has.
+// modelValue checks the cluster's name and the memory of a model.
 func modelValue(text string) error {
 	means, size, sized := strings.Cut(text, " ")
 	if sized {
@@ -208,8 +211,8 @@ func modelValue(text string) error {
 
 const clusterSeparator = "\x1f"
 
-// clusterParts splits what clusterText made, or partition=short,long,account=vision from a flag,
-// where what has no = belongs to what is before it.
+// clusterParts splits a text from clusterText, or partition=short,long,account=vision from a flag,
+// where a part without = belongs to the previous one.
 func clusterParts(text string) (parts []string) {
 	if list, ok := strings.CutSuffix(text, clusterSeparator); ok {
 		return strings.Split(list, clusterSeparator)
@@ -227,7 +230,7 @@ func clusterParts(text string) (parts []string) {
 	return parts
 }
 
-// parseCluster parses what clusterParts splits.
+// parseCluster parses a text into keys and values.
 func parseCluster(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil

@@ -8,9 +8,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Merge overrides base with the settings of flags, files and the user, the strongest first. It also
-// returns the effective ones by name. It reports a setting that two files of the batch give
-// differently, unless a flag overrides it.
+// Merge applies the settings of flags, files and the user to base, strongest first. It also returns
+// the effective settings by name. It reports a setting that two files of the batch set differently,
+// unless a flag overrides it.
 func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *source.Report) (Settings, map[string]Given) {
 	applies, rank := map[string]Given{}, map[string]int{}
 	for i, lists := range [][][]Given{{flags}, files, {user}} {
@@ -20,7 +20,7 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 				if err := d.set(&Settings{}, g.Text); err != nil {
 					name := g.Name + ": "
 					if g.Line == 0 {
-						name = "" // a flag: its position names it
+						name = "" // a flag's position already names it
 					}
 					out.Add(g.problem(name, "").Because(err))
 					continue
@@ -29,12 +29,12 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 				switch {
 				case !have:
 					applies[g.Name], rank[g.Name] = g, i
-				case rank[g.Name] == i && g.Name == "notify": // those of all files
+				case rank[g.Name] == i && g.Name == "notify": // the targets of all files
 					old.Text += "\n" + g.Text
 					applies[g.Name] = old
 				case rank[g.Name] == i && g.Name != "work_dir" && d.canonical(old.Text) != d.canonical(g.Text):
 					here, there := g.Text, old.Text
-					if g.Name == "cluster" { // a text that nobody has written
+					if g.Name == "cluster" { // there is no original text
 						here, there = d.canonical(here), d.canonical(there)
 					}
 					out.Add(g.problem(fmt.Sprintf("setting %s is %q here and %q in %s", g.Name, here, there, old.Source()),
@@ -53,7 +53,7 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 			value = "new for each run"
 		}
 		if ok {
-			_ = d.set(&s, g.Text) // was parsed before
+			_ = d.set(&s, g.Text) // already parsed without an error
 			value, from = d.Show(&s), g.Source()
 		}
 		s.Sources = append(s.Sources, Setting{Name: d.Name, Value: shown(d.Name, value), Source: from})
@@ -64,22 +64,22 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 
 func (d Def) canonical(text string) string {
 	var s Settings
-	_ = d.set(&s, text) // was parsed before
+	_ = d.set(&s, text) // already parsed without an error
 	return d.Show(&s)
 }
 
-// checkBounds refuses min_gpus above max_gpus, wherever each was set.
+// checkBounds refuses a min_gpus above max_gpus, wherever they were set.
 func checkBounds(applies map[string]Given, out *source.Report) {
 	low, haveLow := applies["min_gpus"]
 	high, haveHigh := applies["max_gpus"]
-	least, _ := strconv.Atoi(low.Text) // both were parsed before
+	least, _ := strconv.Atoi(low.Text) // both were parsed without an error
 	most, _ := strconv.Atoi(high.Text)
 	if !haveLow || !haveHigh || least <= most {
 		return
 	}
 	at := low
 	if low.Line == 0 && high.Line > 0 {
-		at = high // given a flag and a line of a file, report the line
+		at = high // between a flag and a line in a file, report the line
 	}
 	out.Add(at.problem(fmt.Sprintf("min_gpus %d (%s) is more than max_gpus %d (%s)", least, low.Source(), most, high.Source()), ""))
 }

@@ -19,13 +19,13 @@ import (
 
 // A Notify is a notification target. Its URL may contain a secret and is shown only to that target.
 type Notify struct {
-	URL         string        `json:"url,omitempty"`     // as written, with $VARIABLES; "" with Command
-	Command     string        `json:"command,omitempty"` // for sh, which gets the news on stdin
-	On          []string      `json:"on"`                // of News; of a job of JobNews
-	MinDuration time.Duration `json:"min_duration"`      // a run, or a job, that is over sooner sends nothing
+	URL         string        `json:"url,omitempty"`     // as written, with $VARIABLES; "" if Command is set
+	Command     string        `json:"command,omitempty"` // run by sh, with the message on stdin
+	On          []string      `json:"on"`                // events in News; for a job's own target, in JobNews
+	MinDuration time.Duration `json:"min_duration"`      // minimum duration of a run or a job for a notification
 }
 
-// News are the kinds of news.
+// News lists the events of a run.
 var News = []string{"done", "first_failure", "failure", "gpus_free", "stalled"}
 
 // JobNews lists the events of one job. The job's own targets get all of them unless on is set.
@@ -34,7 +34,7 @@ var JobNews = []string{"success", "failure", "stalled"}
 // usualNews lists the events that are sent unless on is set.
 var usualNews = []string{"done", "first_failure", "stalled"}
 
-// services are those that a URL is for, by its host or the end of it.
+// services are the supported services, by the host in the URL or its suffix.
 var services = []struct {
 	name  string
 	hosts []string
@@ -50,7 +50,7 @@ var services = []struct {
 	{"webhook", nil},
 }
 
-// Mail is the service of smtp: and smtps:.
+// Mail is the service for smtp: and smtps: URLs.
 const Mail = "mail"
 
 // Services returns the names of all services but mail.
@@ -62,8 +62,8 @@ func Services() []string {
 	return names
 }
 
-// ServiceOf returns the service that a URL is for, and the URL to ask. Its errors have
-// nothing of the URL but its scheme.
+// ServiceOf returns the service that a URL belongs to, and the URL to call. Its errors contain no
+// part of the URL except its scheme.
 func ServiceOf(text string) (service, address string, err error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	named, web, both := strings.Cut(scheme, "+")
@@ -101,7 +101,7 @@ func (n *Notify) label() string {
 	if n.Command != "" {
 		words := strings.Fields(n.Command)
 		if i := slices.IndexFunc(words, func(w string) bool { return !strings.Contains(w, "=") }); i >= 0 {
-			return "command " + filepath.Base(words[i]) // not TOKEN=… before it
+			return "command " + filepath.Base(words[i]) // skip assignments such as TOKEN=…
 		}
 		return "command"
 	}
@@ -118,7 +118,7 @@ func (n *Notify) label() string {
 	return service
 }
 
-// Labels names targets, so that each has a name of its own.
+// Labels returns a unique name for each target.
 func Labels(all []Notify) []string {
 	times, labels := map[string]int{}, make([]string, len(all))
 	for i := range all {
@@ -130,10 +130,10 @@ func Labels(all []Notify) []string {
 	return labels
 }
 
-// Same reports whether two targets are one and the same address.
+// Same reports whether two targets have the same address.
 func (n Notify) Same(o Notify) bool { return n.URL == o.URL && n.Command == o.Command }
 
-// variableOf returns the variable that has the scheme of a URL, "" if it is written out.
+// variableOf returns the variable that contains the scheme of a URL; "" if the URL is written out.
 func variableOf(url string) string {
 	scheme, _, _ := strings.Cut(url, "://")
 	_, name, _ := strings.Cut(scheme, "$")
@@ -142,7 +142,7 @@ func variableOf(url string) string {
 
 var nameFirst = regexp.MustCompile(`^\w*`)
 
-// notifyText reads notify, whose on is of news, and returns it as JSON, a target a line.
+// notifyText reads notify with the given events, and returns it as JSON, one target per line.
 func notifyText(s *source.Source, n *yaml.Node, usual, news []string) (string, bool) {
 	nodes := []*yaml.Node{n}
 	if n.Kind != yaml.MappingNode {
@@ -151,14 +151,14 @@ func notifyText(s *source.Source, n *yaml.Node, usual, news []string) (string, b
 	var lines []string
 	for _, item := range nodes {
 		if t, ok := readNotify(s, item, usual, news); ok {
-			line, _ := json.Marshal(t) // strings and numbers
+			line, _ := json.Marshal(t) // cannot fail: only strings and numbers
 			lines = append(lines, string(line))
 		}
 	}
 	return strings.Join(lines, "\n"), len(lines) > 0
 }
 
-// JobNotify reads notify of a job.
+// JobNotify reads the notify key of a job.
 func JobNotify(s *source.Source, n *yaml.Node) []Notify {
 	text, _ := notifyText(s, n, JobNews, JobNews)
 	all, _ := parseNotify(text)
@@ -178,7 +178,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 	}
 	address := func(text string) error {
 		if t.URL = text; variableOf(text) != "" {
-			return nil // checked when it is known
+			return nil // checked when the variable is expanded
 		}
 		_, _, err := ServiceOf(text)
 		return err
@@ -219,7 +219,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 	return t, t.URL+t.Command != ""
 }
 
-// parseNotify reads what notifyText returns.
+// parseNotify parses a text from notifyText.
 func parseNotify(text string) (all []Notify, err error) {
 	for line := range strings.Lines(text) {
 		var t Notify
@@ -233,7 +233,7 @@ func parseNotify(text string) (all []Notify, err error) {
 	return all, nil
 }
 
-// SpellNotify spells targets for a YAML file, URLs and all.
+// SpellNotify formats targets for a YAML file, including URLs.
 func SpellNotify(all []Notify) string {
 	items := make([]string, len(all))
 	for i, t := range all {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Labels go into ledgers and messages: they have no secrets, and tell targets apart.
-func TestLabels(t *testing.T) {
+// Labels are written to ledgers and messages, so they must not contain secrets, and must be unique.
+func TestLabelsHideSecretsAndAreUnique(t *testing.T) {
 	const secret = "s3cr3t"
 	var all []Notify
 	want := []string{}

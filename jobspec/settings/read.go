@@ -15,7 +15,7 @@ import (
 // A Given is a setting as written, with its position.
 type Given struct {
 	Name, Text string
-	File       string // as in messages
+	File       string // path for messages
 	Line, Col  int
 }
 
@@ -27,7 +27,7 @@ func (g Given) Source() string {
 	return g.File + ":" + strconv.Itoa(g.Line)
 }
 
-// problem returns what is wrong with the setting.
+// problem returns a Problem with the setting.
 func (g Given) problem(text, hint string) source.Problem {
 	return source.Problem{File: g.File, Line: g.Line, Col: g.Col, Text: text, Hint: hint}
 }
@@ -53,7 +53,7 @@ func FromMapping(s *source.Source, n *yaml.Node, jobKeys []string) []Given {
 	return list
 }
 
-// Text returns a setting's value as one text; some may be lists. null counts as not given.
+// Text returns a setting's value as text; some values may be lists. null counts as not given.
 func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 	if (name == "gpu_ids" || name == "hours" || name == "allow") && v.Kind == yaml.SequenceNode {
 		parts := s.Texts(v, name)
@@ -79,7 +79,7 @@ func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 	return text, ok && tag != "!!null"
 }
 
-// FromFlags reads settings from the command line, where a bare size is MiB and a bare time
+// FromFlags reads settings from the command line, where a bare size is in MiB and a bare time in
 // seconds.
 func FromFlags(flags map[string]string, out *source.Report) []Given {
 	var list []Given
@@ -101,7 +101,7 @@ func FromFlags(flags map[string]string, out *source.Report) []Given {
 	return list
 }
 
-// FromUser reads the user's own defaults; the file may be missing, or have only comments.
+// FromUser reads the user's defaults. The file may be missing, or contain only comments.
 func FromUser(path string, keys, jobKeys []string, out *source.Report) []Given {
 	if path == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 // Settings apply to the batch: flags over files over config.yaml over user defaults.
 type Settings struct {
-	MaxConcurrent int // 0 for no limit but the GPUs
+	MaxConcurrent int // 0 for no limit except the GPUs
 	MinMemory     gpu.Bytes
 	MaxUtil       int
 	Poll          time.Duration
@@ -20,10 +20,10 @@ type Settings struct {
 	Reserve       int
 	MinGPUs       int       // -1 if not given
 	MaxGPUs       int       // -1 if not given
-	Hours         gpu.Hours // in which jobs may start
-	Background    bool      // give way to every other run
+	Hours         gpu.Hours // times at which jobs may start
+	Background    bool      // give way to all other runs
 	Share         bool
-	Slots         int // jobs on one GPU; 0 for no limit but its memory
+	Slots         int // maximum jobs per GPU; 0 for no limit except its memory
 	Others        gpu.Others
 	Pick          gpu.Pick
 	Order         string // file, shuffle, largest-first, longest-first
@@ -33,17 +33,17 @@ type Settings struct {
 	FailFast      bool
 	Program       string
 	SeedAs        string
-	Breaker       int  // hold a group of jobs if its first Breaker attempts fail alike; 0 for never
-	Learn         bool // go by what earlier jobs of a seed group took
+	Breaker       int  // hold a group of jobs if its first Breaker attempts fail with the same error; 0 for never
+	Learn         bool // use the time and memory of earlier jobs in the seed group
 	Snapshot      bool // jobs run in a copy of the code
 	Pools         []Pool
 	Engine        string            // local, or a kind of cluster
-	Cluster       map[string]string // what only a cluster knows; lists are lines
-	Notify        []Notify          // who gets news
+	Cluster       map[string]string // settings that only clusters have; lists have one item per line
+	Notify        []Notify          // notification targets
 
-	Allow []string // lints switched off
+	Allow []string // disabled lints
 
-	Sources []Setting // every setting with its origin, for plan -v, in the order of the reference
+	Sources []Setting // all settings with their sources, for plan -v, in the order of the reference
 }
 
 // A Pool is a resource that jobs share, in units of its own.
@@ -60,7 +60,7 @@ type Setting struct {
 // LongestFirst orders jobs by learned durations.
 const LongestFirst = "longest-first"
 
-// Defaults returns the defaults of the reference.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{
 		MinMemory: 8000 * gpu.MiB, MaxUtil: 30, Poll: 5 * time.Second,
@@ -70,9 +70,9 @@ func Defaults() Settings {
 	}
 }
 
-// DrawShuffleSeed sets the seed of a shuffled batch to the result of draw unless the user
-// set one, so that no two runs favor the same jobs. It must be called before the batch is
-// scheduled, and reports whether jobs are shuffled at all.
+// DrawShuffleSeed sets the seed of a shuffled batch to the result of draw, unless the user set one,
+// so that different runs favor different jobs. It must be called before the batch is scheduled, and
+// reports whether jobs are shuffled.
 func (s *Settings) DrawShuffleSeed(draw func() int64) bool {
 	if s.Order != "shuffle" {
 		return false

@@ -12,8 +12,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Def is one setting of the reference: how to parse and print it, and what a bare number
-// means on the command line.
+// A Def defines one setting: how to parse and format it, and the unit of a bare number on the
+// command line.
 type Def struct {
 	Name string
 	bare string // unit of a bare number in a flag: "MiB", "s" or ""
@@ -21,10 +21,10 @@ type Def struct {
 	Show func(s *Settings) string
 
 	Values []string // if only these are valid
-	live   bool     // it may change while a run goes on
-	once   bool     // a run reads it at its start; all others say how jobs are read from their files
+	live   bool     // it may change during a run
+	once   bool     // a run reads it when it starts; all other settings affect how job files are read
 	idle   bool     // it has no effect on a cluster
-	cure   string   // what to do instead on a cluster, where it has no counterpart
+	cure   string   // what to do instead on a cluster that does not support it
 }
 
 func (d Def) changes() Def         { d.live = true; return d }
@@ -32,13 +32,14 @@ func (d Def) atStart() Def         { d.once = true; return d }
 func (d Def) onGPUs() Def          { d.idle = true; return d }
 func (d Def) lost(cure string) Def { d.cure = cure; return d }
 
-// What to do instead of settings that have no equivalent on a cluster.
+// These are the alternatives to settings that clusters do not support.
 const (
 	TheyChoose = "remove it: the cluster chooses the GPUs"
 	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
 )
 
-// OnCluster returns what to do instead of a setting on a cluster, or whether it has no effect there.
+// OnCluster returns what to use instead of a setting on a cluster, or whether it has no effect
+// there.
 func (s Setting) OnCluster() (cure string, idle bool) { d := def(s.Name); return d.cure, d.idle }
 
 func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, error), show func(T) string) Def {
@@ -175,7 +176,7 @@ func def(name string) Def {
 	return Table[slices.IndexFunc(Table, func(d Def) bool { return d.Name == name })]
 }
 
-// shown describes special values that the bare value would not explain.
+// shown explains special values.
 func shown(name, value string) string {
 	switch {
 	case name == "max_concurrent" && value == "0":

@@ -11,13 +11,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Keys of other tools are answered with ours and the user's own value: someone who
-// wrote time: 12:00:00 gets the hint to write timeout: 12h.
+// For keys of other tools, hints contain gpurun's key with the user's value: for time: 12:00:00,
+// the hint is timeout: 12h.
 
-// An inOurWords translates another tool's value for a hint.
+// An inOurWords function translates another tool's value for a hint.
 type inOurWords func(v *yaml.Node) string
 
-// foreignKeys are other tools' words for job keys.
+// foreignKeys are job keys of other tools.
 var foreignKeys = sync.OnceValue(func() map[string]inOurWords {
 	return map[string]inOurWords{
 		"time": timeoutIn("m"), "timeout-minutes": timeoutIn("m"), "timeout_minutes": timeoutIn("m"), "timeout_min": timeoutIn("m"),
@@ -53,7 +53,7 @@ var foreignKeys = sync.OnceValue(func() map[string]inOurWords {
 	}
 })
 
-// ofCluster answers with a key that a job's cluster has.
+// ofCluster suggests a key of a job's cluster mapping.
 func ofCluster(key string) inOurWords {
 	return func(v *yaml.Node) string {
 		return fmt.Sprintf("cluster: {%s: %s}", key, cmp.Or(inline(v), "NAME"))
@@ -65,12 +65,12 @@ var (
 	pool  = fixed("pool: NAME, and settings: {pools: {NAME: 4}}")
 )
 
-// rowsOf answers with the rows of a file.
+// rowsOf suggests reading the rows of a file.
 func rowsOf(v *yaml.Node) string {
 	return "matrix: {from: " + cmp.Or(scalarText(v), "params.csv") + "}"
 }
 
-// ForeignHint answers another tool's key, or returns "" if it is unknown.
+// ForeignHint returns a hint for another tool's key, or "" if the key is unknown.
 func ForeignHint(word string, v *yaml.Node) string {
 	ours, ok := foreignKeys()[strings.ToLower(word)]
 	if !ok {
@@ -81,12 +81,12 @@ func ForeignHint(word string, v *yaml.Node) string {
 
 func fixed(text string) inOurWords { return func(*yaml.Node) string { return text } }
 
-// same answers with a key of ours that takes the same value.
+// same suggests a key that takes the same value.
 func same(key string) inOurWords {
 	return func(v *yaml.Node) string { return strings.TrimSuffix(key+": "+inline(v), ": ") }
 }
 
-// inline returns a value as written on one line, "" if that is too long.
+// inline returns a value as written on one line; "" if that is too long.
 func inline(v *yaml.Node) string {
 	if v == nil {
 		return ""
@@ -123,8 +123,8 @@ func scalarText(v *yaml.Node) string {
 	return strings.TrimSpace(v.Value)
 }
 
-// timeoutIn reads times as schedulers write them. bare is the unit of a bare number,
-// "" if tools disagree.
+// timeoutIn converts times in the formats of schedulers. bare is the unit of a bare number; "" if
+// tools disagree.
 func timeoutIn(bare string) inOurWords {
 	return func(v *yaml.Node) string {
 		s := scalarText(v)
@@ -144,8 +144,8 @@ func timeoutIn(bare string) inOurWords {
 	}
 }
 
-// sizeIn spells a size in our units. G is GiB, as in every scheduler; a bare number
-// is MiB from 256 up, as in Slurm, otherwise GiB.
+// sizeIn converts a size to gpurun's units. G is GiB, as in every scheduler. A bare number is in
+// MiB from 256 up, as in Slurm, otherwise in GiB.
 func sizeIn(v *yaml.Node) string {
 	s := scalarText(v)
 	if f, err := strconv.ParseFloat(s, 64); err == nil && f > 0 {
@@ -174,7 +174,7 @@ func hostOrGPU(v *yaml.Node) string {
 
 var lastNumber = Regexp(`^(?:gpu:)?(?:([A-Za-z][\w.-]*)[:=])?(\d+)$`)
 
-// gpuCount reads 3, gpu:2, gpu:a100:2.
+// gpuCount parses 3, gpu:2, gpu:a100:2.
 func gpuCount(v *yaml.Node) string {
 	m := lastNumber().FindStringSubmatch(strings.ToLower(scalarText(v)))
 	switch {
@@ -197,7 +197,7 @@ func howManyOrWhich(v *yaml.Node) string {
 	return gpuIDs(v)
 }
 
-// gpuIDs reads 0, cuda:1, "0,1", [0, 1].
+// gpuIDs parses 0, cuda:1, "0,1", [0, 1].
 func gpuIDs(v *yaml.Node) string {
 	if list := inline(v); strings.HasPrefix(list, "[") {
 		return "gpu_ids: " + list
@@ -216,7 +216,7 @@ func seeds(v *yaml.Node) string {
 
 var arraySpec = Regexp(`^(\d+)-(\d+)(?::(\d+))?(?:%(\d+))?$`)
 
-// jobArray reads 0-9, 0-9:3, 0-15%4, 1,3,5.
+// jobArray parses 0-9, 0-9:3, 0-15%4, 1,3,5.
 func jobArray(v *yaml.Node) string {
 	s := scalarText(v)
 	m := arraySpec().FindStringSubmatch(s)
@@ -239,7 +239,7 @@ func jobArray(v *yaml.Node) string {
 	return text
 }
 
-// attempts converts a number that includes the first attempt.
+// attempts converts a number of attempts, which includes the first, to retries.
 func attempts(v *yaml.Node) string {
 	if n, err := strconv.Atoi(scalarText(v)); err == nil && n > 0 {
 		return fmt.Sprintf("retry: %d (attempts after the first)", n-1)

@@ -6,8 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A key of another tool is answered with the user's own value.
-func TestForeignWordsKeepTheirValue(t *testing.T) {
+// The hint for another tool's key must contain the user's own value.
+func TestHintForForeignKeyKeepsItsValue(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"time: 12:00:00", "timeout: 12h"},
 		{"time: 1-12:00:00", "timeout: 1d12h"},

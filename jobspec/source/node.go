@@ -11,10 +11,10 @@ import (
 // maxNodes bounds the size of a document after its aliases are expanded.
 const maxNodes = 2_000_000
 
-// Resolve replaces every alias by its target, merges "<<", and refuses what only looks
-// right: duplicate keys, keys that are not text, unknown tags, and a document that its
-// aliases blow up. Afterwards there are only mappings, sequences and scalars; subtrees
-// may be shared. It returns false if a problem makes it pointless to continue.
+// Resolve replaces every alias by its target, merges "<<", and refuses what only seems valid:
+// duplicate keys, keys that are not text, unknown tags, and a document that grows too large through
+// aliases. Afterwards there are only mappings, sequences and scalars; subtrees may be shared. It
+// returns false if a problem makes it pointless to continue.
 func (s *Source) Resolve(root *yaml.Node) bool {
 	w := &resolver{Source: s, size: map[*yaml.Node]int{}}
 	total := w.visit(root)
@@ -107,7 +107,7 @@ func (w *resolver) merge(n, from *yaml.Node, at map[string]*yaml.Node) {
 	}
 }
 
-// Describe names a node's kind for a newcomer.
+// Describe names a node's kind in plain words.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -126,8 +126,7 @@ func Describe(n *yaml.Node) string {
 	return fmt.Sprintf("the text %q", Clip(n.Value))
 }
 
-// QuoteHint returns the fix for text that YAML reads as a mapping because it is not
-// quoted: {seed}, or {seed}: 1.
+// QuoteHint returns the fix for unquoted text that YAML reads as a mapping: {seed}, or {seed}: 1.
 func QuoteHint(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle == 0 || len(n.Content) != 2 {
 		return ""
@@ -142,7 +141,7 @@ func QuoteHint(n *yaml.Node) string {
 	return ""
 }
 
-// Scalar returns the text and the tag of a node that must be a single value.
+// Scalar returns the text and the tag of a node, which must be a single value.
 func (s *Source) Scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
 	if n.Kind != yaml.ScalarNode {
 		hint := QuoteHint(n)
@@ -207,8 +206,8 @@ func Child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// Each iterates over the keys and values of a mapping, in the file's order. Anything else,
-// also nil, has none.
+// Each iterates over the keys and values of a mapping, in the file's order. Other nodes, including
+// nil, have none.
 func Each(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(k, v *yaml.Node) bool) {
 		if n == nil || n.Kind != yaml.MappingNode {

@@ -13,14 +13,14 @@ import (
 // A Problem is an error or a warning in a job file.
 type Problem struct {
 	File string `json:"file"`             // as given
-	Line int    `json:"line,omitempty"`   // 1-based; 0 if it concerns the whole file
+	Line int    `json:"line,omitempty"`   // 1-based; 0 if it applies to the whole file
 	Col  int    `json:"column,omitempty"` // 1-based, in characters; 0 if unknown
-	Text string `json:"text"`             // what is wrong, quoting the offending text
-	Hint string `json:"hint,omitempty"`   // a fix or the nearest known word
-	Lint string `json:"lint,omitempty"`   // the lint that found it, by the name that allow takes
+	Text string `json:"text"`             // what is wrong, with the text concerned
+	Hint string `json:"hint,omitempty"`   // a fix, or the nearest known word
+	Lint string `json:"lint,omitempty"`   // the lint that found it, as named in allow
 }
 
-// Because fills in the cause, and the cure if err has one.
+// Because adds the cause, and the fix if err has one.
 func (p Problem) Because(err error) Problem {
 	p.Text += err.Error()
 	var f *Fault
@@ -49,7 +49,7 @@ func (p Problem) String() string {
 	return text
 }
 
-// Place returns "file:line:column: " as far as it is known.
+// Place returns "file:line:column: ", as far as it is known.
 func (p Problem) Place() string {
 	switch {
 	case p.Line == 0 && p.File == "":
@@ -70,15 +70,15 @@ func (p Problem) Message() string {
 	return p.Text + " [" + p.Lint + "]"
 }
 
-// Error makes a Problem an error.
+// Error implements error.
 func (p Problem) Error() string { return p.String() }
 
-// A Report collects problems, each once: a mistake in a matrix is reported for the
-// first expansion that has it, not for all of them.
+// A Report collects problems without duplicates: a mistake in a matrix is reported for the first
+// expansion that has it, not for all.
 type Report struct {
 	Problems []Problem
 	Warnings []Problem
-	Reading  func(path string) // is told of each file just before it is read; nil for nobody
+	Reading  func(path string) // called with each file just before it is read; may be nil
 	seen     map[Problem]bool
 }
 
@@ -89,7 +89,7 @@ func (r *Report) Note(path string) {
 	}
 }
 
-// Add collects errors.
+// Add adds errors.
 func (r *Report) Add(problems ...Problem) {
 	for _, p := range problems {
 		if r.first(p) {
@@ -98,7 +98,7 @@ func (r *Report) Add(problems ...Problem) {
 	}
 }
 
-// Warn collects a warning.
+// Warn adds a warning.
 func (r *Report) Warn(p Problem) {
 	if r.first(p) {
 		r.Warnings = append(r.Warnings, p)
@@ -131,7 +131,7 @@ func Sort(list []Problem, files []string) {
 	})
 }
 
-// Nearest returns the known word most likely meant by a mistyped one, or "".
+// Nearest returns the known word that was most likely meant by a mistyped one, or "".
 func Nearest(word string, known []string) string {
 	best, dist := "", 1+len(word)/3
 	for _, k := range known {
@@ -145,7 +145,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// Distance counts the letters in which two words differ; two swapped neighbors count once.
+// Distance returns the number of letters in which two words differ; two swapped neighbors count
+// once.
 func Distance(a, b string) int {
 	i := 0
 	for i < min(len(a), len(b)) && a[i] == b[i] {
@@ -157,7 +158,7 @@ func Distance(a, b string) int {
 	return levenshtein.ComputeDistance(a, b)
 }
 
-// DidYouMean returns a hint with the nearest known word, or otherwise.
+// DidYouMean returns a hint with the nearest known word, or otherwise if there is none.
 func DidYouMean(word string, known []string, otherwise string) string {
 	if n := Nearest(word, known); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
@@ -178,8 +179,8 @@ func Clip(s string) string {
 	return s
 }
 
-// Closest returns the first of the words that differ least from word, if it differs in at
-// most so many letters.
+// Closest returns the first of the known words that differ least from word, if the difference is
+// within most.
 func Closest(word string, known []string, most func(known string) int) (best string) {
 	least := len(word) + 1
 	for _, k := range known {

@@ -13,21 +13,21 @@ import (
 	"gpurun/state/host"
 )
 
-// maxFile is the maximum size of a job file, four times that of a file with a hundred
-// thousand jobs written one by one.
+// maxFile is the maximum size of a job file: four times that of a file with a hundred thousand
+// separate jobs.
 const maxFile = 64 << 20
 
-// Reachable reports whether a path may be looked at: gpurun mcp is kept to some folders.
+// Reachable reports whether a path may be accessed: gpurun mcp is restricted to some folders.
 func Reachable(path string) bool { return host.Within(path) == nil }
 
-// ReadRegular reads a job file, or a file that one names, if it is reachable.
+// ReadRegular reads a job file, or a file named in one, if it is reachable.
 func ReadRegular(path string) ([]byte, error) { return read(path, host.OpenReachable) }
 
-// ReadAnywhere is ReadRegular for a file of the user's that no job file has named.
+// ReadAnywhere is ReadRegular for the user's own files that no job file names.
 func ReadAnywhere(path string) ([]byte, error) { return read(path, host.Open) }
 
-// read reads a regular file of at most maxFile bytes. open does not block, because a FIFO
-// without a writer would hang forever.
+// read reads a regular file of at most maxFile bytes. open must not block, because a FIFO without a
+// writer would hang forever.
 func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 	f, err := open(path)
 	if err != nil {

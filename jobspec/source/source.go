@@ -1,7 +1,6 @@
-// Package source reads values from job files and the files beside them: it knows where every
-// value is, walks YAML strictly, parses amounts as people spell them, and collects what is
-// wrong as Problems with a place, a cause and a fix. Of jobs it knows only how other tools
-// name their keys.
+// Package source reads values from job files and the files next to them. It tracks the position of
+// every value, walks YAML strictly, parses amounts as people write them, and collects Problems with
+// a position, a cause and a fix. About jobs it knows only the keys of other tools.
 package source
 
 import (
@@ -17,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Source is one job file as read, and where its problems go.
+// A Source is one job file as read, and the Report for its problems.
 type Source struct {
 	Path string // as given
 	Real string // absolute, links resolved
@@ -25,11 +24,11 @@ type Source struct {
 	Data []byte // UTF-8 without byte order mark, lines ending in \n
 	Out  *Report
 
-	table  bool  // it holds rows, not jobs
+	table  bool  // it contains rows, not jobs
 	starts []int // offset of each line, computed on first use
 }
 
-// Read reads a job file. Whatever it is, it neither hangs nor fills memory.
+// Read reads a job file. It never hangs or fills memory, whatever the file is.
 func Read(path string, out *Report) *Source {
 	out.Note(path)
 	data, err := ReadRegular(path)
@@ -40,7 +39,7 @@ func Read(path string, out *Report) *Source {
 	return Given(path, data, out)
 }
 
-// Given returns a source with this content, whether or not there is a file of that name.
+// Given returns a source with this content, whether or not a file with that name exists.
 func Given(path string, data []byte, out *Report) *Source {
 	s := &Source{Path: path, Out: out}
 	abs, err := filepath.Abs(path)
@@ -63,8 +62,7 @@ func Given(path string, data []byte, out *Report) *Source {
 	return s
 }
 
-// OfRows returns a file of rows that a job file names, as read. It returns nil after a
-// problem.
+// OfRows returns the content of a file of rows named in a job file. It returns nil after a problem.
 func OfRows(path string, data []byte, out *Report) *Source {
 	s := &Source{Path: path, Out: out, table: true}
 	if s.Data = s.decode(data); s.Data == nil {
@@ -121,7 +119,7 @@ func (s *Source) badEncoding(data []byte) {
 	s.Out.Add(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf("is not UTF-8: byte 0x%02x", data[at]), Hint: "save it as UTF-8"})
 }
 
-// Line returns the text of a 1-based line, "" past the end.
+// Line returns the text of a 1-based line; "" past the end.
 func (s *Source) Line(n int) string {
 	if s.starts == nil {
 		s.starts = []int{0}
@@ -141,7 +139,7 @@ func (s *Source) Line(n int) string {
 	return string(s.Data[from:to])
 }
 
-// Find returns the position of text at or shortly after a position, or that position.
+// Find returns the position of text at or shortly after a position; if not found, that position.
 func (s *Source) Find(line, col int, text string) (int, int) {
 	for n := line; n < line+200 && n > 0; n++ {
 		l := s.Line(n)
@@ -169,17 +167,17 @@ func byteOffset(l string, col int) int {
 	return 0
 }
 
-// Problem reports a problem at a position of the file.
+// Problem reports a problem at a position in the file.
 func (s *Source) Problem(line, col int, hint, format string, args ...any) {
 	s.Out.Add(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// Warning reports a warning at a position of the file.
+// Warning reports a warning at a position in the file.
 func (s *Source) Warning(line, col int, hint, format string, args ...any) {
 	s.Out.Warn(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// Regexp returns a function that compiles an expression when it is first called: most commands need
+// Regexp returns a function that compiles an expression on first use, because most commands need
 // few of them.
 func Regexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Texts that no YAML reader takes for anything else, in a file without flow style.
+// These match texts that every YAML parser reads as text, in a file without flow style.
 var (
 	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
 	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)
@@ -15,8 +15,8 @@ var (
 	plainValue   = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|stalled|warn|signal|lost|all)$`)
 )
 
-// Spell spells a text for a YAML file: without quotes where it reads the same, and without
-// backslashes where other quotes do.
+// Spell formats a text for a YAML file: without quotes if it reads the same, and without
+// backslashes if other quotes avoid them.
 func Spell(s string) string {
 	switch {
 	case plainText.MatchString(s) && !otherValue.MatchString(s) && s[len(s)-1] != ' ':
@@ -27,7 +27,7 @@ func Spell(s string) string {
 	return strconv.Quote(s)
 }
 
-// SpellAs spells a scalar so that it keeps its type when read back.
+// SpellAs formats a scalar so that it keeps its type when read back.
 func SpellAs(tag, text string) string {
 	if slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, tag) {
 		return text
@@ -35,8 +35,8 @@ func SpellAs(tag, text string) string {
 	return Spell(text)
 }
 
-// SpellValue spells the value of a setting or of one of our own keys, for which it does not
-// matter whether YAML takes it for a number.
+// SpellValue formats the value of a setting or of one of gpurun's own keys, which may also be read
+// as a number.
 func SpellValue(s string) string {
 	if plainValue.MatchString(s) {
 		return s
@@ -44,12 +44,12 @@ func SpellValue(s string) string {
 	return Spell(s)
 }
 
-// A literal block gives back lines of printable letters with no blank ones at either end, of
-// which the first is not indented.
+// inBlock matches lines that a literal block reproduces: printable characters, no blank lines at
+// either end, and a first line that is not indented.
 var inBlock = Regexp(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
 
-// SpellScript spells a text of several lines as a literal block, whose lines the caller
-// indents, if that gives back the text.
+// SpellScript formats a text of several lines as a literal block, if that reproduces the text. The
+// caller indents the lines.
 func SpellScript(s string) (head string, lines []string) {
 	if !inBlock().MatchString(s) {
 		return Spell(s), nil

@@ -14,7 +14,7 @@ import (
 
 // ParseYAML parses data, which must be a single document.
 func ParseYAML(data []byte) (root *yaml.Node, err error) {
-	// The parser is known to panic on some malformed input.
+	// The parser may panic on malformed input.
 	defer func() {
 		if r := recover(); r != nil {
 			root, err = nil, fmt.Errorf("yaml: %v", r)
@@ -41,8 +41,8 @@ type secondDocument struct{ line int }
 
 func (e *secondDocument) Error() string { return "a second document" }
 
-// Parse parses the file's document; it returns nil after a problem. keys are the words that
-// may begin a line, for hints.
+// Parse parses the file's document. It returns nil after a problem. keys are the words that may
+// begin a line, for hints.
 func (s *Source) Parse(keys []string) *yaml.Node {
 	root, err := ParseYAML(s.Data)
 	var second *secondDocument
@@ -62,13 +62,13 @@ func (s *Source) Parse(keys []string) *yaml.Node {
 var (
 	anchorError = Regexp(`unknown anchor '([^']*)' referenced`)
 	lineError   = Regexp(`^line \d+: `)
-	// The usual mistake: a value that begins with a brace, a star or another character
-	// special to YAML.
+	// The usual mistake is a value that begins with a brace, a star or another character that is
+	// special in YAML.
 	unquoted = Regexp("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
 	braced   = Regexp(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
 )
 
-// syntax turns the parser's error into a problem at the line it is about.
+// syntax turns the parser's error into a problem at the right line.
 func (s *Source) syntax(err error, keys []string) {
 	msg := lineError().ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	if m := anchorError().FindStringSubmatch(msg); m != nil {
@@ -113,8 +113,8 @@ func (s *Source) syntax(err error, keys []string) {
 	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
 }
 
-// missingColon asks about what is missing after a key of ours that begins this line or
-// the last non-empty line before it; "" if nothing is.
+// missingColon returns what is missing after a known key that begins this line or the last
+// non-empty line before it; "" if nothing is.
 func (s *Source) missingColon(line int, keys []string) string {
 	if hint := WantsColon(s.Line(line), keys); hint != "" {
 		return hint
@@ -132,8 +132,8 @@ func (s *Source) missingColon(line int, keys []string) string {
 
 var firstWord = Regexp(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
 
-// WantsColon says what is missing in a line that begins with one of keys but has no
-// ": " after it.
+// WantsColon returns what is missing in a line that begins with one of keys but has no ": " after
+// it.
 func WantsColon(text string, keys []string) string {
 	m := firstWord().FindStringSubmatch(text)
 	if m == nil || !slices.Contains(keys, m[1]) {
@@ -148,8 +148,8 @@ func WantsColon(text string, keys []string) string {
 	return ""
 }
 
-// secondColon returns the index of a line's second ": ", which makes a mapping of a
-// value, or -1.
+// secondColon returns the index of a line's second ": ", which turns the value into a mapping, or
+// -1.
 func secondColon(text string) int {
 	first := strings.Index(text, ": ")
 	if first < 0 {
@@ -161,9 +161,9 @@ func secondColon(text string) int {
 	return -1
 }
 
-// brokenLine returns the first line that breaks the document. The parser names the line
-// where the surrounding block began; wanted is the line after the longest prefix of the
-// file that parses.
+// brokenLine returns the first line that breaks the document. The parser names the line where the
+// surrounding block began, but brokenLine returns the line after the longest valid prefix of the
+// file.
 func (s *Source) brokenLine() int {
 	s.Line(1)
 	good := func(lines int) bool {
@@ -182,7 +182,7 @@ func (s *Source) brokenLine() int {
 			continue
 		}
 		high = mid
-		// An open bracket or quote breaks a prefix but may be closed further on.
+		// An open bracket or quote breaks a prefix but may be closed later.
 		for n := high + 1; n < len(s.starts) && n <= high+20; n++ {
 			if good(n) {
 				low, high = n, len(s.starts)

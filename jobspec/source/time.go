@@ -17,7 +17,7 @@ var timeUnits = []struct {
 	{"ms", time.Millisecond}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
 }
 
-// maxDuration is longer than any job: ten years.
+// maxDuration is ten years, longer than any job.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
 // ParseDuration parses 90s, 10m, 1h30m, 2d. A bare number is refused; 0 needs no unit.
@@ -92,7 +92,7 @@ var (
 	wordTime = Regexp(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
 )
 
-// otherTime reads a time as Slurm, PBS, ISO 8601 and humans write it.
+// otherTime parses a time as written in Slurm, PBS, ISO 8601 or prose.
 func otherTime(s string) (time.Duration, bool) {
 	n := func(s string) time.Duration { i, _ := strconv.Atoi(s); return time.Duration(i) }
 	if m := isoTime().FindStringSubmatch(strings.ToUpper(s)); m != nil && len(s) > 2 {

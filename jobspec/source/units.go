@@ -12,8 +12,8 @@ import (
 	"gpurun/gpu"
 )
 
-// ParseSize parses an amount of memory. Tools disagree about bare numbers, so they are
-// refused; 0 needs no unit.
+// ParseSize parses an amount of memory. It refuses bare numbers except 0, because tools disagree
+// about their unit.
 func ParseSize(s string) (gpu.Bytes, error) {
 	if s == "0" {
 		return 0, nil
@@ -38,8 +38,8 @@ func ParseSize(s string) (gpu.Bytes, error) {
 
 var sizeForm = regexp.MustCompile(`(?i)^(\d+(?:\.\d+)?) *([kmgt])(i?)(b?|igs?)$`)
 
-// otherSize spells 8G, 8Gi, 8gb, 8000 MB in our units; "" if it is not a size. A unit
-// with neither i nor B is binary, as in every scheduler.
+// otherSize converts 8G, 8Gi, 8gb or 8000 MB to gpurun's units; "" if it is not a size. A unit with
+// neither i nor B is binary, as in every scheduler.
 func otherSize(s string) string {
 	m := sizeForm.FindStringSubmatch(s)
 	if m == nil {
@@ -52,10 +52,10 @@ func otherSize(s string) string {
 	return m[1] + unit + "iB"
 }
 
-// maxCount bounds counts of GPUs, cores, retries; more is a mistake.
+// maxCount bounds counts of GPUs, cores and retries; larger numbers are mistakes.
 const maxCount = 1_000_000
 
-// ParseCount parses a whole number of at least least.
+// ParseCount parses a whole number that is at least least.
 func ParseCount(s string, least int) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
@@ -82,7 +82,7 @@ func IsNumber(s string) bool {
 	return err == nil
 }
 
-// ParsePercent parses 30; 30% is a mistake with an obvious fix.
+// ParsePercent parses a number such as 30. 30% is refused with a fix.
 func ParsePercent(s string) (int, error) {
 	if p, ok := strings.CutSuffix(s, "%"); ok {
 		return 0, Faultf("write "+strings.TrimSpace(p), "invalid percentage %q", s)
@@ -97,7 +97,7 @@ func ParsePercent(s string) (int, error) {
 	return 0, Faultf("use a whole number from 0 to 100", "invalid percentage %q", s)
 }
 
-// ParseBool parses true or false; other words for them are mistakes with an obvious fix.
+// ParseBool parses true or false. Other words for them are refused with a fix.
 func ParseBool(s string) (bool, error) {
 	switch s {
 	case "true", "True", "TRUE":
@@ -112,7 +112,7 @@ func ParseBool(s string) (bool, error) {
 	return false, Faultf("", "must be true or false, not %q", s)
 }
 
-// ParseWord parses one of a few words.
+// ParseWord parses one of some words.
 func ParseWord(s string, words ...string) (string, error) {
 	if slices.Contains(words, s) {
 		return s, nil
@@ -120,7 +120,7 @@ func ParseWord(s string, words ...string) (string, error) {
 	return "", Faultf(DidYouMean(s, words, "valid values: "+strings.Join(words, ", ")), "unknown value %q", s)
 }
 
-// OneOf returns a parser of one of a few words.
+// OneOf returns a parser for one of some words.
 func OneOf[T ~string](valid ...T) func(string) (T, error) {
 	words := make([]string, len(valid))
 	for i, w := range valid {

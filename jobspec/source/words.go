@@ -6,23 +6,23 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// sameKeys are keys of other tools that mean exactly one of ours.
+// sameKeys maps keys of other tools to equivalent ones.
 var sameKeys = map[string]string{
 	"command": "run", "cmd": "run",
 	"depends_on": "needs", "deps": "needs",
 	"retries": "retry",
 }
 
-// OwnKey returns our word for a key.
+// OwnKey returns gpurun's name for a key.
 func OwnKey(key string) string { return cmp.Or(sameKeys[key], key) }
 
-// ForeignTopKeys are keys that other tools have at the top of a file.
+// ForeignTopKeys are keys that other tools have at the top level of a file.
 var ForeignTopKeys = map[string]string{
 	"tasks": "jobs", "experiments": "jobs", "runs": "jobs", "steps": "jobs", "commands": "jobs", "job": "jobs", "stages": "jobs",
 	"config": "settings", "options": "settings", "global": "settings", "env": "defaults: {env: …}",
 }
 
-// TopKeys are the keys at the top of a file.
+// TopKeys are the keys at the top level of a file.
 var TopKeys = []string{"settings", "defaults", "jobs"}
 
 // HomeSlip warns about a bare ~, which YAML reads as null.

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A rule is a reason to refuse a device to a request. A new rule is a new row below.
+// A rule is a reason to refuse a device for a request. To add a rule, add a row below.
 type rule struct {
 	code    Code
 	refuses func(q *query, d *device) bool
-	words   func(q *query, d *device) string // the text after "GPU 2: "
-	ours    func(q *query, d *device) bool   // whether only this run's attempts are the reason; nil for never
+	words   func(q *query, d *device) string // follows "GPU 2: " in messages
+	ours    func(q *query, d *device) bool   // whether only this run's attempts are the reason; nil if they never are
 	never   bool                             // waiting cannot help
-	host    bool                             // the owner of the host has set it
+	host    bool                             // set by the owner of the host
 }
 
-// The rules, in the order in which their reasons are reported: first reasons that waiting cannot
-// change, then whether the device answers, then its users, then the numbers.
+// These are the rules, in the order in which their reasons are reported: first reasons that waiting
+// cannot change, then whether the device answers, then its users, then the numbers.
 var (
 	fixed = []rule{
 		{code: NotManaged, never: true, refuses: func(_ *query, d *device) bool { return !d.managed },
@@ -39,7 +39,7 @@ var (
 			}},
 		{code: TooSmall, never: true, refuses: func(q *query, d *device) bool { return d.Total > 0 && d.Total < q.req.Memory },
 			words: func(q *query, d *device) string { return have(d.Total, "total", q.req.Memory) }},
-		// Last, so that it is the reason only where the job could use the device otherwise.
+		// This is last, so that it is reported only if the job could otherwise use the device.
 		{code: Reserved, host: true, never: true, refuses: func(_ *query, d *device) bool { return d.barred != "" },
 			words: func(_ *query, d *device) string { return "not for gpurun: " + d.barred }},
 	}
@@ -83,7 +83,7 @@ var (
 		{code: Releasing, refuses: func(_ *query, d *device) bool { return d.awaited },
 			words: text("just released; reading its free memory"),
 			ours:  func(*query, *device) bool { return true }},
-		// A device whose free memory cannot be read admits a request only if it is empty.
+		// Without a reading of its free memory, a device admits a request only if it is empty.
 		{code: Unread, refuses: func(_ *query, d *device) bool {
 			return d.free < 0 && (!d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0)
 		}, words: unreadable, ours: ourMemory},
@@ -110,12 +110,12 @@ type query struct {
 	pool    *Pool
 	req     *Request
 	now     time.Duration
-	named   []bool // by position: what the request's IDs name; nil for all
+	named   []bool // by position: whether the request's IDs include the device; nil for all
 	gathers bool   // the request is to gather devices
-	full    bool   // this run holds as many devices as it may
+	full    bool   // this run holds as many devices as allowed
 
 	left      int    // how many more devices this user may hold
-	limitedBy string // the host rule that says so
+	limitedBy string // the host rule behind left
 }
 
 func (p *Pool) query(now time.Duration, req *Request) query {
@@ -127,10 +127,10 @@ func (p *Pool) query(now time.Duration, req *Request) query {
 	return q
 }
 
-// names reports whether the request's IDs name a device.
+// names reports whether the request's IDs include a device.
 func (q *query) names(d *device) bool { return q.named == nil || q.named[d.position] }
 
-// refusal returns the first of some rules by which d is refused, or nil.
+// refusal returns the first of some rules that refuses d, or nil.
 func (q *query) refusal(some []rule, d *device) *rule {
 	for i := range some {
 		if some[i].refuses(q, d) {
@@ -144,7 +144,7 @@ func (q *query) avoids() bool {
 	return q.pool.rules.Others == OthersAvoid || q.pool.rules.Host.Others == OthersAvoid
 }
 
-// avoiding names the rule to avoid other users: the host's or the run's.
+// avoiding returns the rule to avoid other users: the host's or the run's.
 func (q *query) avoiding() string {
 	if q.pool.rules.Others == OthersAvoid {
 		return " (others: avoid)"
@@ -152,7 +152,7 @@ func (q *query) avoiding() string {
 	return "; " + q.pool.rules.Host.WithSource("others: avoid")
 }
 
-// fresh returns the least number of devices the request needs that this user does not hold yet.
+// fresh returns how many devices the request needs, at least, that this user does not hold yet.
 func (q *query) fresh() int {
 	need := q.req.Min
 	if q.req.Share {
@@ -161,7 +161,7 @@ func (q *query) fresh() int {
 	return max(1, need)
 }
 
-// holding describes a quota with too little left.
+// holding describes a quota that is too small for the request.
 func (q *query) holding() string {
 	held := "you hold " + count(q.pool.Held())
 	if q.left > 0 {
@@ -170,8 +170,8 @@ func (q *query) holding() string {
 	return held
 }
 
-// memory returns what the request needs on a device. A part may be a little smaller than
-// the others, because the free memory of an empty device differs between readings.
+// memory returns the memory that the request needs on a device. Parts may differ slightly, because
+// the free memory of an empty device differs between readings.
 func (q *query) memory(d *device) Bytes {
 	if !q.req.Part {
 		return q.req.Memory
@@ -183,8 +183,7 @@ func (q *query) memory(d *device) Bytes {
 	return part
 }
 
-// crowded reports whether these attempts of this run and the claims of others use up a device's
-// slots.
+// crowded reports whether holds and the claims of other runs use all slots of a device.
 func (q *query) crowded(d *device, holds []hold) bool {
 	most, _ := d.slots(q.req.Slots, holds)
 	return most > 0 && len(holds)+len(d.claims) >= most
@@ -202,10 +201,10 @@ func crowdedWords(q *query, d *device) string {
 	return fmt.Sprintf("%s (slots: %d)", s, most)
 }
 
-// beside reports whether two jobs, given whether each shares, may both be on the device.
+// beside reports whether two jobs may both be on the device, given whether each of them shares.
 func (d *device) beside(a, b bool) bool { return a && b && d.mode != ComputeExclusive }
 
-// barring returns a claim that excludes a job that does or does not share, or nil.
+// barring returns a claim that excludes a job with this value of share, or nil.
 func (d *device) barring(share bool) *Claim {
 	if i := slices.IndexFunc(d.claims, func(c Claim) bool { return !d.beside(share, c.Share) }); i >= 0 {
 		return &d.claims[i]
@@ -213,8 +212,8 @@ func (d *device) barring(share bool) *Claim {
 	return nil
 }
 
-// withoutOurs reports whether d, which attempts of this run hold, would admit the request
-// once they are gone, as far as is known now.
+// withoutOurs reports whether d, which attempts of this run hold, would admit the request without
+// them, as far as is known now.
 func withoutOurs(q *query, d *device) bool {
 	if slices.ContainsFunc(d.claims, func(c Claim) bool { return !q.req.Share || !c.Share }) {
 		return false
@@ -225,15 +224,14 @@ func withoutOurs(q *query, d *device) bool {
 	return !q.crowded(d, nil) && !(q.avoids() && d.unattributed(q.now) > 0) && (d.free < 0 || d.potential() >= q.memory(d))
 }
 
-// ourMemory reports whether the request lacks only memory that attempts of this run hold,
-// or held until a moment ago.
+// ourMemory reports whether the request lacks only memory that attempts of this run hold, or have
+// just released.
 func ourMemory(q *query, d *device) bool {
 	return (len(d.holds) > 0 || d.returned(q.now)) && (d.free < 0 || d.potential() >= q.memory(d))
 }
 
-// util returns the utilization that counts for the request, in percent: the highest of
-// the last 3 s, or of the last minute if strangers are there; -1 if it is unknown or does
-// not matter.
+// util returns the utilization that applies to the request, in percent: the highest of the last 3
+// s, or of the last minute if strangers are on the device. It is -1 if unknown or irrelevant.
 func (q *query) util(d *device) int {
 	if q.req.MaxUtil >= 100 || d.empty() || d.returned(q.now) || q.req.Share && !q.req.UtilOnOwn && !d.hasStrangers() {
 		return -1
@@ -241,7 +239,8 @@ func (q *query) util(d *device) int {
 	return d.peaks[d.window()]
 }
 
-// unwatched reports whether d has not been watched for as long as its utilization counts.
+// unwatched reports whether d has been watched for less than the period that its utilization is
+// judged over.
 func (q *query) unwatched(d *device) bool { return q.util(d) >= 0 && d.watched < windows[d.window()] }
 
 func unreadable(_ *query, d *device) string {

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// A background run takes only devices that no foreground run wants, and returns them on demand.
-// All runs compute from the same data which background job must stop: the last one started whose
-// devices help the first foreground wish that free devices do not satisfy. Until that job has
+// A background run uses only devices that no foreground run wants, and releases them on demand. All
+// runs use the same data to compute which background job must stop: the last one started whose
+// devices help the first foreground wish that free devices cannot satisfy. Until that job has
+// ended, no other job must stop.
 // ended, no other must stop.
 
-// stopWithin is how long a job may take to stop before the next one must stop too, since its run
-// may hang.
+// stopWithin is how long a job may take to stop. After that, the next job must stop too, since the
+// first one's run may hang.
 const stopWithin = time.Minute
 
 // preemption tracks the background jobs that must stop.
 type preemption struct {
 	last  string        // the attempt that must stop
-	since time.Duration // when that was decided
+	since time.Duration // time of that decision
 	hung  []string      // attempts that did not stop in time
 }
 
@@ -36,7 +37,7 @@ func (t *Turns) ForegroundWaits() bool {
 }
 
 // NextPreempted returns the attempt of the background job that must stop now, which may be another
-// run's, and for whom; "" for none. next is when that may change by time alone; 0 for never.
+// run's, and the reason; "" for none. next is when this may change through time alone; 0 for never.
 func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time.Duration) {
 	r := t.newRound(now)
 	r.deal()
@@ -70,7 +71,7 @@ func (t *Turns) NextPreempted(now time.Duration) (attempt, why string, next time
 	return b.attempt, fmt.Sprintf("yields to %s, who waits since %s", userName(w.User, w.UID), w.Since.Local().Format("15:04")), next
 }
 
-// unstopped returns the attempts that did not stop in time and are still there.
+// unstopped returns the attempts that did not stop in time and are still running.
 func (t *Turns) unstopped() []string {
 	return slices.DeleteFunc(t.giving.hung, func(attempt string) bool {
 		return !slices.ContainsFunc(t.pool.devs, func(d *device) bool {
@@ -79,9 +80,9 @@ func (t *Turns) unstopped() []string {
 	})
 }
 
-// call returns the first foreground wish, if any, that has lasted long enough, is not satisfied by
-// the deal, and would be if background jobs stopped; the devices that it would then get; and the
-// jobs on these, in the order in which they must stop.
+// call returns the first foreground wish, if any, that has lasted long enough and that only stopped
+// background jobs can satisfy; the devices it would then get; and the jobs on them, in the order in
+// which they must stop.
 func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	for _, w := range r.order(nil) {
 		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.hasClaimed(w) {
@@ -101,13 +102,13 @@ func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	return nil, nil, nil
 }
 
-// hasClaimed reports whether a run has claimed a device since it published its wish. No job must
-// stop until it publishes a new one.
+// hasClaimed reports whether a run has claimed a device since it published its wish. Until it
+// publishes a new one, no job must stop for it.
 func (t *Turns) hasClaimed(w *Wish) bool {
 	return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.Since.After(w.Since) })) > 0
 }
 
-// withoutBackground returns the devices that would suit a request without background jobs.
+// withoutBackground returns the devices that would suit a request if there were no background jobs.
 func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 	return r.p.filter(func(d *device) bool {
 		o, bare := r.dealt[d.position], d.without(inBackground, r.p.rules.Background)
@@ -115,8 +116,8 @@ func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 	})
 }
 
-// backgroundJobs returns the background jobs on some devices, the last one started first, without
-// those that hang.
+// backgroundJobs returns the background jobs on some devices, last started first. It leaves out
+// jobs that hang.
 func (r *round) backgroundJobs(devs []*device) (jobs []backgroundJob) {
 	add := func(attempt string, since time.Time, d *device) {
 		k := slices.IndexFunc(jobs, func(b backgroundJob) bool { return b.attempt == attempt })
@@ -149,8 +150,8 @@ func (r *round) backgroundJobs(devs []*device) (jobs []backgroundJob) {
 
 func inBackground(c *Claim) bool { return c.Background && c.To == "" }
 
-// without returns what a device would be like without the jobs of some claims, and if own
-// without those of this run.
+// without returns the state of a device without the jobs of some claims and, if own is set, without
+// those of this run.
 func (d *device) without(some func(c *Claim) bool, own bool) device {
 	v := *d
 	v.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return some(&c) })
@@ -176,8 +177,8 @@ func (d *device) without(some func(c *Claim) bool, own bool) device {
 	return v
 }
 
-// reservedForWish returns the empty devices that a background run leaves to a foreground wish that
-// jobs were stopped for, although it cannot start yet.
+// reservedForWish returns the empty devices that a background run must leave to a foreground wish.
+// Jobs were stopped for this wish, but it cannot start yet.
 func (t *Turns) reservedForWish(now time.Duration) []*device {
 	if !t.pool.rules.Background || !t.ForegroundWaits() {
 		return nil
@@ -188,8 +189,7 @@ func (t *Turns) reservedForWish(now time.Duration) []*device {
 	return slices.DeleteFunc(devs, func(d *device) bool { return len(d.holds) > 0 })
 }
 
-// Closed describes why the host's hours let no job start on one of these devices now, or
-// returns "".
+// Closed returns why the host's hours let no job start on one of these devices now, or "".
 func (p *Pool) Closed(now time.Duration, ids []UUID) string {
 	for _, d := range p.byUUID(ids) {
 		if why := p.closed(now, d); why != "" {
@@ -199,14 +199,14 @@ func (p *Pool) Closed(now time.Duration, ids []UUID) string {
 	return ""
 }
 
-// A ReleasableDevice is a device that an attempt could leave to a waiting run.
+// A ReleasableDevice is a device that an attempt could release for a waiting run.
 type ReleasableDevice struct {
 	UUID UUID
 	Turn Turn
 }
 
-// Busy returns how busy devices have been since then, a minute ago at most: on average, in
-// percent. It is false unless they have been watched all the time.
+// Busy returns how busy devices were on average since a time within the last minute, in percent. It
+// is false unless they have been watched without a gap.
 func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bool) {
 	sum, n := 0, 0
 	for _, d := range p.byUUID(ids) {
@@ -227,24 +227,24 @@ func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bo
 	return sum / n, true
 }
 
-// Wanted reports whether another run waits that could use a device.
+// Wanted reports whether another waiting run could use a device.
 func (t *Turns) Wanted(id UUID) bool {
 	return slices.ContainsFunc(t.others, func(w Wish) bool {
 		return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return a.Room > 0 && slices.Contains(a.UUIDs, id) })
 	})
 }
 
-// Releasable returns the devices that an attempt of this run could leave to a waiting run that is
-// ahead in line and that free devices do not satisfy. The attempt keeps the minimum of its request,
-// and releases nothing if it could not take that minimum again. An idle attempt releases devices to
-// any waiting run, and to its own run's jobs. Recent wishes get nothing, nor do users for whom
-// except is true.
+// Releasable returns the devices that an attempt of this run could release for a waiting run that
+// is ahead in line and that free devices cannot satisfy. The attempt keeps the minimum of its
+// request, and releases nothing if it could not take that minimum again. An idle attempt releases
+// devices for any waiting run, and for jobs of its own run. Nothing is released for recent wishes,
+// nor for users for whom except returns true.
 func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle bool, except func(uid int) bool) []ReleasableDevice {
 	c := t.pool.clone()
 	turns := &c.Turns
 	turns.others = slices.DeleteFunc(turns.others, func(w Wish) bool { return now < w.seen+t.Courtesy() || except(w.UID) })
 	as, r := turns.newRound(now), turns.newRound(now)
-	r.deal() // free devices first
+	r.deal() // deal the free devices first
 	mine, least := c.heldBy(attempt), max(1, req.Min)
 	some := slices.DeleteFunc(slices.Clone(mine), func(d *device) bool { return !r.wanted(d) })
 	some = some[max(0, len(some)-max(0, len(mine)-least)):] // the last ones
@@ -271,7 +271,7 @@ func (t *Turns) Releasable(now time.Duration, attempt string, req Request, idle 
 	return gifts
 }
 
-// clone returns a copy of the pool, to simulate releases.
+// clone returns a copy of the pool, on which releases can be simulated.
 func (p *Pool) clone() *Pool {
 	c := *p
 	t := &c.Turns
@@ -284,13 +284,14 @@ func (p *Pool) clone() *Pool {
 	return &c
 }
 
-// leave is release without a hand-over, and as if its memory had been read since.
+// leave is like release, but without a hand-over, and as if the device's memory had been read
+// since.
 func (d *device) leave(now time.Duration, attempt string) {
 	d.release(now, attempt)
 	d.unyielded, d.awaited = false, false
 }
 
-// FitsAfterRelease reports whether an attempt's devices would take it again if it left them now.
+// FitsAfterRelease reports whether an attempt could take its devices again if it released them now.
 func (p *Pool) FitsAfterRelease(now time.Duration, attempt string, req Request) bool {
 	c := p.clone()
 	mine := c.heldBy(attempt)
@@ -310,14 +311,14 @@ func (p *Pool) heldBy(attempt string) []*device {
 	return p.filter(func(d *device) bool { return d.hold(attempt) != nil })
 }
 
-// wanted reports whether some wish could use a device.
+// wanted reports whether any wish could use a device.
 func (r *round) wanted(d *device) bool {
 	return slices.ContainsFunc(r.wishes, func(w *Wish) bool {
 		return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return slices.Contains(a.UUIDs, d.UUID) })
 	})
 }
 
-// want adds an ask to a wish.
+// want adds a request to a wish.
 func (r *round) want(w *Wish, a WishRequest) {
 	w.Requests = append(w.Requests, a)
 	i := slices.Index(r.wishes, w)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// aback returns a claim of a background run on some devices, which began at minute n.
-func aback(p *Pool, run string, n int, devs ...int) (claims []Claim) {
+// backgroundClaims returns a background run's claims on some devices, which began at minute n.
+func backgroundClaims(p *Pool, run string, n int, devs ...int) (claims []Claim) {
 	for _, i := range devs {
 		c := held(p, i, run, dave)
 		c.Background, c.Attempt, c.Since = true, run+fmt.Sprint(n), noon.Add(time.Duration(n)*time.Minute)
@@ -28,9 +28,9 @@ func TestBackgroundJobsYield(t *testing.T) {
 	}{
 		{name: "too early", at: 4.9},
 		{name: "the last started", want: "ours"},
-		{name: "another's later one", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, want: "dave9"},
-		{name: "another's earlier one", claims: func(p *Pool) []Claim { return aback(p, "dave", 1, 1) }, want: "ours"},
-		{name: "the last one that suits", want: "ours", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) },
+		{name: "another's later one", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, want: "dave9"},
+		{name: "another's earlier one", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 1, 1) }, want: "ours"},
+		{name: "the last one that suits", want: "ours", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) },
 			wish: func(_ *Pool, w *Wish) { w.Requests[0].UUIDs = w.Requests[0].UUIDs[:1] }},
 		{name: "none suits", wish: func(_ *Pool, w *Wish) { w.Requests[0].Memory = 30 * GiB }},
 		{name: "free devices satisfy it", claims: func(*Pool) []Claim { return []Claim{} }},
@@ -40,23 +40,23 @@ func TestBackgroundJobsYield(t *testing.T) {
 		{name: "offered already", claims: func(p *Pool) []Claim {
 			c := held(p, 1, "carol", carol)
 			c.To = "bob"
-			return append(aback(p, "dave", 9, 2), c)
+			return append(backgroundClaims(p, "dave", 9, 2), c)
 		}},
 		{name: "it has just taken one, and its wish is from before", claims: func(p *Pool) []Claim {
 			c := held(p, 1, "bob", bob)
 			c.Since = noon.Add(time.Hour)
-			return append(aback(p, "dave", 9, 2), c)
+			return append(backgroundClaims(p, "dave", 9, 2), c)
 		}},
-		{name: "two devices, two jobs", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
-		{name: "two devices of one job", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
-		{name: "more devices than all leave", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 3 }},
+		{name: "two devices, two jobs", want: "dave9", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
+		{name: "two devices of one job", want: "dave9", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 2 }},
+		{name: "more devices than all leave", claims: func(p *Pool) []Claim { return backgroundClaims(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Requests[0].Min = 3 }},
 		{name: "beside a job that stays", want: "ours", claims: func(p *Pool) []Claim {
-			stays, goes := held(p, 1, "carol", carol), aback(p, "dave", 9, 1)
+			stays, goes := held(p, 1, "carol", carol), backgroundClaims(p, "dave", 9, 1)
 			stays.Share, goes[0].Share = true, true
 			return append(goes, stays)
 		}},
 		{name: "of several on one device the last", want: "erin9", claims: func(p *Pool) []Claim {
-			return both(aback(p, "dave", 8, 1), aback(p, "erin", 9, 1))
+			return both(backgroundClaims(p, "dave", 8, 1), backgroundClaims(p, "erin", 9, 1))
 		}},
 	}
 	for _, tt := range tests {
@@ -89,13 +89,13 @@ func TestBackgroundJobsYield(t *testing.T) {
 	}
 }
 
-// One whose user was passed over stops nothing; a job that does not go makes the next one go.
-func TestGiveWayInTime(t *testing.T) {
+// A wish of a skipped user stops no job. If a job does not stop, the next one must.
+func TestNextJobStopsIfOneHangs(t *testing.T) {
 	p := host(2)
 	p.rules.Background = true
 	p.Turns.own = Wish{}
 	p.Hold("ours", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB, Since: noon, Background: true})
-	p.ObserveOthers(sec(100), aback(p, "dave", 9, 1), []Wish{wish(p, "bob", bob, 2, 1)})
+	p.ObserveOthers(sec(100), backgroundClaims(p, "dave", 9, 1), []Wish{wish(p, "bob", bob, 2, 1)})
 	for _, tt := range []struct {
 		at   float64
 		want string
@@ -113,21 +113,21 @@ func TestGiveWayInTime(t *testing.T) {
 	if got, _, _ := p.Turns.NextPreempted(sec(360)); got != "dave9" {
 		t.Errorf("%q gives way", got)
 	}
-	// It got a GPU meanwhile: its time begins again.
+	// It got a GPU in the meantime, so its time starts over.
 	w := wish(p, "bob", bob, 2, 1)
 	w.Since = noon.Add(time.Minute)
-	p.ObserveOthers(sec(400), aback(p, "dave", 9, 1), []Wish{w})
+	p.ObserveOthers(sec(400), backgroundClaims(p, "dave", 9, 1), []Wish{w})
 	if got, _, _ := p.Turns.NextPreempted(sec(404)); got != "" {
 		t.Errorf("%q gives way", got)
 	}
 }
 
-// A background run counts nothing, whatever it holds.
-func TestBackgroundLoad(t *testing.T) {
+// A background run does not count towards its user's load, whatever it holds.
+func TestBackgroundRunsDoNotCountAsLoad(t *testing.T) {
 	p := host(4)
 	p.rules.Background = true
 	holdAll(p, "a", 0, 1)
-	p.observeClaims(0, aback(p, "dave", 1, 2), nil)
+	p.observeClaims(0, backgroundClaims(p, "dave", 1, 2), nil)
 	r := p.Turns.newRound(sec(2))
 	if mine, his := r.load(me, nil), r.load(dave, nil); mine != 0 || his != 0 {
 		t.Errorf("loads are %v and %v", mine, his)

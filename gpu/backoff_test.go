@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Who loses a race again waits twice as long, up to a bound; of many, few wait equally long.
-func TestRaceBackoff(t *testing.T) {
+// After each lost race in a row, a run waits twice as long, up to a bound. Few of many runs wait
+// equally long.
+func TestRaceBackoffDoublesAndDiffers(t *testing.T) {
 	pauses := map[time.Duration]int{}
 	for i := range 100 {
 		name := fmt.Sprint("run-", i)

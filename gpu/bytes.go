@@ -9,10 +9,10 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Bytes is an amount of memory. In fields that say so, a negative value means unknown.
+// Bytes is an amount of memory. Where documented, a negative value means unknown.
 type Bytes int64
 
-// Binary units, as NVML and the kernel count.
+// These are binary units, as used by NVML and the kernel.
 const (
 	KiB Bytes = 1 << (10 * (iota + 1))
 	MiB
@@ -24,15 +24,14 @@ var byteUnits = []struct {
 	name string
 	size Bytes
 }{
-	// Longest names first: "8GiB" must not be read as "8Gi" bytes.
+	// Longer names come first, because "8GiB" must not be parsed as "8Gi" bytes.
 	{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB},
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3},
 	{"B", 1},
 }
 
-// ParseBytes parses "8GiB", "8000MiB", "1.5GiB" or the decimal "8GB". A bare
-// number is an error because tools disagree on what it means. So are negative
-// sizes and sizes over 1 EiB.
+// ParseBytes parses "8GiB", "8000MiB", "1.5GiB" or the decimal "8GB". It refuses bare numbers,
+// because tools disagree on their unit, negative sizes, and sizes over 1 EiB.
 func ParseBytes(s string) (Bytes, error) {
 	s = strings.TrimSpace(s)
 	for _, u := range byteUnits {
@@ -72,8 +71,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// Asked formats a requested amount: rounded where that is exact ("16 GiB"),
-// else the way it was written ("8000MiB", "8GB").
+// Asked formats a requested amount: rounded if that is exact ("16 GiB"), otherwise as it was
+// written ("8000MiB", "8GB").
 func (b Bytes) Asked() string {
 	round := b.Round()
 	if exact, err := ParseBytes(round); err == nil && exact == b {
@@ -89,7 +88,7 @@ func (b Bytes) Asked() string {
 		}
 	}
 	if best == "" {
-		return round // 90% of a GPU, say: nobody wrote this number
+		return round // nobody wrote this number: it is computed, such as 90% of a GPU
 	}
 	return best
 }
@@ -102,7 +101,7 @@ func (b Bytes) Round() string {
 	return strings.Replace(humanize.IBytes(uint64(b)), ".0 ", " ", 1)
 }
 
-// Ample returns the amount to request for a peak of b: a tenth more, at least 512 MiB more, in
+// Ample returns the amount to request for a peak of b: 10% more, and at least 512 MiB more, in
 // steps of 256 MiB.
 func (b Bytes) Ample() Bytes {
 	const step = 256 * MiB

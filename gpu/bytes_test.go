@@ -27,7 +27,7 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
-func TestBytesInWords(t *testing.T) {
+func TestFormatBytes(t *testing.T) {
 	tests := []struct {
 		b            Bytes
 		exact, round string
@@ -42,7 +42,7 @@ func TestBytesInWords(t *testing.T) {
 	}
 }
 
-func TestAskedIsWhatWasWritten(t *testing.T) {
+func TestAskedFormatsAmountAsWritten(t *testing.T) {
 	for _, tt := range []struct{ written, want string }{
 		{"8000MiB", "8000MiB"}, {"12000MiB", "12000MiB"}, {"8GB", "8GB"}, {"500MB", "500MB"}, {"16GiB", "16 GiB"},
 		{"1.5GiB", "1.5 GiB"}, {"16384MiB", "16 GiB"}, {"512MiB", "512 MiB"}, {"23192823398B", "22 GiB"},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Verdict says whether a device admits a request now.
+// A Verdict is whether a device admits a request now, and why not.
 type Verdict struct {
 	UUID   UUID
 	Index  int
@@ -15,13 +15,13 @@ type Verdict struct {
 	Code   Code   // if not OK: which rule refuses it
 	Host   bool   // if not OK: the rule is the host's
 	User   string // if not OK: the user whose jobs or processes are the reason; or ""
-	Reason string // for people, if not OK: "71% busy, limit 30%"
+	Reason string // the reason in words, if not OK: "71% busy, limit 30%"
 	Never  bool   // waiting cannot help: not managed, wrong model, too small
-	Ours   bool   // refused only because this run's own attempts hold it
+	Ours   bool   // only this run's own attempts are the reason
 	Note   string // if OK: caveat, "watched for only 5 of 60 s"; usually ""
 }
 
-// Admit judges every device for req by all rules, in PCI order. It changes nothing.
+// Admit applies all rules to every device, in PCI order. It changes nothing.
 func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
 	q := p.query(now, &req)
 	verdicts := make([]Verdict, len(p.devs))
@@ -38,7 +38,7 @@ func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
 	return verdicts
 }
 
-// note returns the caveat on a device that admits the request, or "".
+// note returns the caveat for a device that admits the request, or "".
 func (q *query) note(d *device) string {
 	if !q.pool.rules.AtOnce || !q.unwatched(d) {
 		return ""
@@ -46,8 +46,8 @@ func (q *query) note(d *device) string {
 	return "watched for only " + d.watchedFor()
 }
 
-// Note returns the caveats on the devices of a grant that is not yet held:
-// "GPU 2 was watched for only 5 of 60 s"; usually "".
+// Note returns the caveats for the devices of a grant that is not held yet: "GPU 2 was watched for
+// only 5 of 60 s"; usually "".
 func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
 	q := p.query(now, &req)
 	var notes []string
@@ -121,16 +121,15 @@ func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	return first
 }
 
-// Candidates returns the devices that admit req now, except kept ones and up to this
-// run's limit, and those that only this run's own attempts keep from it.
-// Together they are what patience can wait for.
+// Candidates returns the devices that admit req now, except kept ones and up to this run's limit,
+// and those that only this run's own attempts exclude. A patient job can wait for all of them.
 func (p *Pool) Candidates(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
 	f, o := p.partition(now, &req, kept)
 	return uuids(p.within(now, f)), uuids(o)
 }
 
-// partition returns the devices, except kept ones, that admit req, and those that only this
-// run's own attempts keep from it.
+// partition returns the devices, except kept ones, that admit req, and those that only this run's
+// own attempts exclude.
 func (p *Pool) partition(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {
 	q := p.query(now, req)
 	for _, d := range p.devs {
@@ -154,11 +153,11 @@ func uuids(devs []*device) []UUID {
 	return ids
 }
 
-// A policy scores a device: the lowest is taken first.
+// A policy scores devices; the lowest score is taken first.
 type policy struct {
 	score func(p *Pool, d *device) int64
-	sizes bool // leaves large devices to jobs that need them; else it goes by position alone
-	packs bool // leaves empty devices to jobs that share with nobody
+	sizes bool // keeps large devices for jobs that need them; otherwise only the position matters
+	packs bool // keeps empty devices for jobs that do not share
 }
 
 var policies = map[Pick]policy{
@@ -176,8 +175,8 @@ func unknownLast[T ~int | ~int64](n T) int64 {
 	return int64(n)
 }
 
-// class ranks a device before its score. A job that has its device to itself takes the smallest
-// one that fits; sizes that round to the same GiB are equal.
+// class ranks a device before its score. A job that does not share takes the smallest device that
+// fits; sizes that round to the same GiB are equal.
 func (p *policy) class(req *Request, d *device) int64 {
 	switch {
 	case p.sizes && !req.Share:
@@ -200,8 +199,7 @@ func (p *Pool) order(now time.Duration, req *Request, devs []*device) {
 	})
 }
 
-// standing ranks devices: those without other users first, those that another user
-// quarantined last.
+// standing ranks devices: those without other users first, those quarantined by another user last.
 func (d *device) standing(now time.Duration) int {
 	switch {
 	case d.suspect:
@@ -212,8 +210,8 @@ func (d *device) standing(now time.Duration) int {
 	return 0
 }
 
-// within leaves out, from the end, devices that are new to this run and exceed its limit,
-// or new to this user and exceed their limit on the host.
+// within removes devices from the end that exceed the run's limit on devices, or the user's limit
+// on the host.
 func (p *Pool) within(now time.Duration, devs []*device) []*device {
 	room := p.limit() - p.held()
 	quota, _ := p.quota(now)
@@ -242,9 +240,9 @@ func (p *Pool) filter(is func(d *device) bool) []*device {
 	return slices.DeleteFunc(slices.Clone(p.devs), func(d *device) bool { return !is(d) })
 }
 
-// limit returns how many devices this run may hold at once:
-// min(max_gpus, max(min_gpus, available − reserve)). A managed device is available if
-// this run already holds it, or if it answers and has 1 GiB free.
+// limit returns how many devices this run may hold at once: min(max_gpus, max(min_gpus, available −
+// reserve)). A managed device is available if this run already holds it, or if it answers and has 1
+// GiB free.
 func (p *Pool) limit() int {
 	if !p.limited() {
 		return len(p.devs)
@@ -263,15 +261,15 @@ func (p *Pool) bound(available int) int {
 	return n
 }
 
-// Possible reports whether devices of this pool could ever take req, and if not,
-// why. A device that is failing right now still counts.
+// Possible reports whether devices of this pool could ever satisfy req, and if not, why. A device
+// that is failing right now still counts.
 func (p *Pool) Possible(req Request) (string, bool) {
 	if req.Min <= 0 {
 		return "", true
 	}
 	q := p.query(0, &req)
 	usable := 0
-	var nearest *device // of those refused
+	var nearest *device // the refused device closest to the request
 	for _, d := range p.devs {
 		if q.refusal(fixed, d) == nil {
 			usable++
@@ -299,9 +297,9 @@ func (p *Pool) Possible(req Request) (string, bool) {
 	return needs + ", but only " + count(usable) + " here can take it; " + why, false
 }
 
-// nearness scores how close a refused device comes to the request: devices the job may
-// use rank first, then those of its model, then the largest. The nearest one's refusal is reported
-// as the reason.
+// nearness scores how close a refused device comes to the request. Devices that the job may use
+// rank first, then devices of its model, then the largest. The refusal of the highest one is
+// reported.
 func (q *query) nearness(d *device) Bytes {
 	n := min(d.Total, q.req.Memory)
 	if d.is(q.req.Models) {

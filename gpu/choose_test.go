@@ -26,7 +26,7 @@ func TestPolicies(t *testing.T) {
 	tests := []struct {
 		pick   Pick
 		others Others
-		want   []int // the order in which they are taken
+		want   []int // the order in which devices are taken
 	}{
 		{MostFree, OthersAllow, []int{1, 3, 2, 0, 4}},
 		{LeastUtil, OthersAllow, []int{3, 1, 0, 2, 4}},
@@ -58,7 +58,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func TestRoundRobinGoesOn(t *testing.T) {
+func TestRoundRobinContinuesAfterTheLastDevice(t *testing.T) {
 	rules := anyone()
 	rules.Pick = RoundRobin
 	p := NewPool(some(4, 24*GiB), rules)
@@ -79,7 +79,7 @@ func TestRoundRobinGoesOn(t *testing.T) {
 	}
 }
 
-func TestMIGBesideWholeGPUs(t *testing.T) {
+func TestMIGInstanceIsOnlyUsedAlone(t *testing.T) {
 	devs := append(some(2, 24*GiB), Device{Index: 2, UUID: "MIG-a", Parent: "GPU-2", MIG: true, Total: 40 * GiB})
 	p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, Pick: MostFree, UID: me})
 	see(p, sec(1), nil)
@@ -102,19 +102,19 @@ func TestMIGBesideWholeGPUs(t *testing.T) {
 	}
 }
 
-func TestCandidates(t *testing.T) {
+func TestCandidatesAreFreeOrHeldByThisRun(t *testing.T) {
 	p := NewPool(some(6, 24*GiB), anyone())
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-1"}, Memory: 8 * GiB})
 	p.Hold("b", Grant{UUIDs: []UUID{"GPU-2"}, Memory: 8 * GiB})
 	p.Hold("c", Grant{UUIDs: []UUID{"GPU-4"}, Memory: 8 * GiB})
 	see(p, sec(1), func(i int, r *Reading) {
 		switch i {
-		case 2: // ours, but too little were we gone
+		case 2: // held by this run, but without it there is still too little
 			with(r, Process{UID: me, Attempt: "b", Memory: 8 * GiB})
 			with(r, bobs(8*GiB))
 		case 3:
 			with(r, bobs(8*GiB))
-		case 4: // its job has taken all it was granted
+		case 4: // its job uses all of its grant
 			with(r, Process{UID: me, Attempt: "c", Memory: 8 * GiB})
 		}
 	})
@@ -152,7 +152,7 @@ func TestPossible(t *testing.T) {
 		name  string
 		rules Rules
 		req   Request
-		want  string // in the reason; "" when possible
+		want  string // part of the reason; "" if possible
 	}{
 		{"none", anyone(), Request{}, ""},
 		{"all", anyone(), Request{Min: 3, Max: 3, Memory: 24 * GiB}, ""},
@@ -169,7 +169,7 @@ func TestPossible(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := NewPool(devs, tt.rules)
-			p.Observe(Observation{Err: "hangs"}) // whatever fails at present
+			p.Observe(Observation{Err: "hangs"}) // current failures do not matter
 			got, ok := p.Possible(tt.req)
 			if ok != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, %t, want %q", got, ok, tt.want)
@@ -223,7 +223,7 @@ func TestReserveKeepsTheHighestIndices(t *testing.T) {
 	for _, tt := range []struct {
 		reserve int
 		ids     []string
-		want    string // which let a job on
+		want    string // the devices that let a job on
 	}{{0, nil, "0123"}, {1, nil, "012"}, {2, []string{"0", "1", "3"}, "0"}, {9, nil, ""}} {
 		rules := anyone()
 		rules.Reserve, rules.IDs = tt.reserve, tt.ids

@@ -9,17 +9,17 @@ import (
 // activity is how busy a device has been in the last minute.
 type activity struct {
 	samples []Sample
-	since   time.Duration     // start of the unbroken run of samples
-	watched time.Duration     // how long that has been
-	peaks   [len(windows)]int // highest sample of each window; -1 if unknown
-	idle    Idle              // without a UUID if there is no sample
+	since   time.Duration     // start of the uninterrupted samples
+	watched time.Duration     // duration of the uninterrupted samples
+	peaks   [len(windows)]int // highest sample in each window; -1 if unknown
+	idle    Idle              // has no UUID before the first sample
 }
 
 // windows are the periods over which utilization is judged: a short one, and a longer one if
-// strangers are there.
+// strangers are on the device.
 var windows = [2]time.Duration{3 * time.Second, 60 * time.Second}
 
-// window returns which of the windows counts for d.
+// window returns the index of the window that applies to d.
 func (d *device) window() int {
 	if d.hasStrangers() {
 		return 1
@@ -27,7 +27,7 @@ func (d *device) window() int {
 	return 0
 }
 
-// watch adds samples, as of now.
+// watch adds samples as of now.
 func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.Duration) {
 	for _, s := range samples {
 		last, any := w.last()
@@ -50,7 +50,7 @@ func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.
 	}
 	w.watched = now - w.since
 	for i, window := range windows {
-		for k, s := range w.samples { // always counting the newest
+		for k, s := range w.samples { // always includes the newest
 			if s.At >= now-window || k == len(w.samples)-1 {
 				w.peaks[i] = max(w.peaks[i], s.Percent)
 			}
@@ -83,7 +83,7 @@ type DeviceView struct {
 	Device
 	Free, Used  Bytes // -1 if unknown
 	Util        int   // percent, the newest sample; -1 if unknown
-	Listed      bool  // Processes were read
+	Listed      bool  // whether Processes were read
 	Processes   []Process
 	Claims      []Claim // of other runs
 	Quarantines []Quarantine
@@ -109,16 +109,16 @@ func (p *Pool) Views(now time.Duration) []DeviceView {
 }
 
 // A Quarantine keeps a user's jobs off a device that one of that user's runs found faulty. For
-// other users it is a hint: their jobs take that device last.
+// other users it is a hint: their jobs use the device last.
 type Quarantine struct {
 	UUID     UUID
 	Index    int
-	UID      int    // whose it is
+	UID      int    // the user
 	User     string // login name of UID, for messages
 	Since    time.Time
-	Until    time.Time     // for people
+	Until    time.Time     // in wall-clock time, for display
 	Ends     time.Duration // CLOCK_BOOTTIME at which it ends
-	Times    int           // how often this user's runs have quarantined the device since the boot
+	Times    int           // how often this user's runs have quarantined the device since boot
 	Why      string
 	Evidence []string // the attempts that died there, one sentence each
 }
@@ -128,7 +128,7 @@ const (
 	LongestQuarantine = 24 * time.Hour
 )
 
-// Again returns a quarantine that begins now. It lasts longer than q, the one before, if any.
+// Again returns a quarantine that begins now. It lasts longer than q, the previous one, if any.
 func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 	lasts := min(firstQuarantine<<min(q.Times, 10), LongestQuarantine)
 	q.Times, q.Since, q.Until, q.Ends = q.Times+1, wall, wall.Add(lasts), boot+lasts
@@ -140,14 +140,14 @@ func (q *Quarantine) words() string {
 	return fmt.Sprintf("quarantined until %s: %s (gpurun gpus --clear %d lifts that)", q.Until.Local().Format("15:04"), q.Why, q.Index)
 }
 
-// Health is a device's report of its own faults.
+// Health is a device's own report of faults.
 type Health struct {
 	Uncorrected int  // uncorrectable ECC errors since the driver was loaded; -1 if unknown, as on consumer cards
-	Remap       bool // a row of its memory is to be replaced, which happens when the GPU is reset
-	Xid         int  // the latest critical error since the last reading that is among the Signatures; 0 for none
+	Remap       bool // a memory row will be replaced when the GPU is reset
+	Xid         int  // the latest critical error since the previous reading that is in Signatures; 0 for none
 }
 
-// Quarantine keeps a device out from now on. It returns false if it already is.
+// Quarantine quarantines a device from now on. It returns false if the device already is.
 func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why string, evidence []string) (q Quarantine, begun bool) {
 	d := p.device(id)
 	q, inForce := p.Quarantined(boot, id)
@@ -161,8 +161,8 @@ func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why strin
 	return q, true
 }
 
-// Quarantined returns this user's quarantine of a device, and whether it is in force. One
-// that is over still has the count.
+// Quarantined returns this user's quarantine of a device, and whether it is in force. An expired
+// quarantine still has the number of times.
 func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bool) {
 	for _, some := range p.quarantines {
 		if some.UUID == id && some.UID == p.rules.UID && some.Times >= q.Times {
@@ -172,7 +172,7 @@ func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bo
 	return q, q.Ends > now
 }
 
-// noteQuarantines records which devices are quarantined now, and by whom.
+// noteQuarantines updates which devices are quarantined now, and by which users.
 func (p *Pool) noteQuarantines(now time.Duration) {
 	for _, d := range p.devs {
 		d.sick = nil

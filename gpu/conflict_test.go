@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-func TestConflict(t *testing.T) {
+func TestConflictWithEarlierClaims(t *testing.T) {
 	held := func(memory Bytes, share bool, taken Bytes) []Claim {
 		return []Claim{{UUID: "GPU-1", User: "alice", Job: "train", Attempt: "u", Memory: memory, Share: share, Taken: taken}}
 	}
 	tests := []struct {
 		name   string
 		share  bool
-		before []Claim // as a reading of the devices had them
-		claims []Claim // as read after publishing
+		before []Claim // claims in the last reading
+		claims []Claim // claims read after publishing
 		want   string
 	}{
 		{"not read", false, nil, nil, ""},
@@ -56,8 +56,8 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// A reading of some devices says nothing about memory in use on others.
-func TestTakenIsKept(t *testing.T) {
+// A reading of some devices must not change the memory in use on others.
+func TestPartialReadingKeepsOtherDevices(t *testing.T) {
 	devs := []Device{{Index: 0, UUID: "GPU-0", Total: 24 * GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * GiB}}
 	p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
 	see := func(at time.Duration, taken Bytes, ids ...UUID) {
@@ -85,9 +85,9 @@ func TestTakenIsKept(t *testing.T) {
 	}
 }
 
-// While this run still claims a device that its job has left, anyone else who
-// claims it is about to withdraw and must not keep the next job off.
-func TestClaimsBeforeTheYield(t *testing.T) {
+// While this run still claims a device that its job has left, another run that claims it is about
+// to withdraw, and must not block the next job.
+func TestClaimsBeforeYieldDoNotCount(t *testing.T) {
 	tests := []struct {
 		name  string
 		share bool
@@ -121,13 +121,13 @@ func TestClaimsBeforeTheYield(t *testing.T) {
 	}
 }
 
-// In a container, what cannot be seen on a device that only this user holds is this user's.
-func TestProcessesInAContainer(t *testing.T) {
+// In a container, invisible processes on a device that only this user claims belong to this user.
+func TestInvisibleProcessesInAContainerAreOwn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		held   bool
 		claims []Claim
-		hidden bool // the pid is the host's
+		hidden bool // the PID is the host's
 		want   Process
 	}{
 		{"a job's", true, []Claim{}, true, Process{UID: 1000, Attempt: "mine"}},

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Host cores and memory are dealt in the same order as devices. A user's load is then the larger of
+// Host cores and memory are dealt in the same order as devices, and a user's load is the larger of
 // their shares of the two. There are no offers: each run computes whether enough is left for its
-// job after the runs ahead of it take their requests, and leaves that much to them for the courtesy
-// period. Memory is never dealt twice. Cores are, to users with less than an equal share: too few
-// cores make jobs slow, but kill none.
+// job after the runs ahead of it take their requests, and leaves them that much for the courtesy
+// period. Memory is never promised twice. Cores are, for users with less than an equal share: too
+// few cores slow jobs down, but do not kill them.
 
 // A hostHolding is the cores and memory of an attempt, or of all attempts of a run without devices.
 type hostHolding struct {
@@ -21,23 +21,23 @@ type hostHolding struct {
 
 // A Shortage is a lack of host cores or memory that prevents a start.
 type Shortage struct {
-	Memory    bool          // too little memory, rather than too few cores
-	All, Free HostResources // of the host
-	First     string        // the user ahead, if enough is free: "bob, who waits since 14:02"
+	Memory    bool          // memory is short, rather than cores
+	All, Free HostResources // resources of the host
+	First     string        // the next user in line, if enough is free: "bob, who waits since 14:02"
 }
 
 // A hostCapacity tracks the host's cores and memory in a round.
 type hostCapacity struct {
 	*round
 	free  HostResources
-	held  map[int]HostResources // by user, apart from background runs
-	users map[int]float64       // weights of those who hold some or wait for some
+	held  map[int]HostResources // by user, without background runs
+	users map[int]float64       // weights of users who hold or wait for resources
 	dealt map[*WishRequest]int
 }
 
 const (
-	dealtMost = 8   // equal jobs of another run considered at a time
-	dealsMost = 256 // in all
+	dealtMost = 8   // maximum equal jobs of another run considered at a time
+	dealsMost = 256 // maximum in all
 )
 
 // nonZero reports whether b needs any cores or memory.
@@ -65,12 +65,12 @@ func (p *Pool) hostHoldings(claims []Claim) (list []hostHolding) {
 	return list
 }
 
-// alone reports whether no other run holds cores or memory, nor waits for them.
+// alone reports whether no other run holds or waits for cores or memory.
 func (t *Turns) alone() bool {
 	return len(t.claimed)+len(t.stated) == 0 && !slices.ContainsFunc(t.others, Wish.presses)
 }
 
-// Shortage returns why an attempt with a need cannot start now, given that this run's other attempts
+// Shortage returns why an attempt with a need cannot start now, while this run's other attempts
 // hold own; nil if it can.
 func (t *Turns) Shortage(now time.Duration, own, need HostResources) *Shortage {
 	if !need.nonZero() || !t.pool.rules.Machine.nonZero() || t.looked && t.alone() {
@@ -97,7 +97,7 @@ func (t *Turns) Shortage(now time.Duration, own, need HostResources) *Shortage {
 	return l
 }
 
-// Why describes the shortage for an attempt with a need; other attempts of its run hold own.
+// Why describes the shortage for an attempt with a need, while other attempts of its run hold own.
 func (l *Shortage) Why(own, need HostResources) string {
 	asks, free, all, theirs := "1 core", fmt.Sprint(max(0, l.Free.CPUs)), fmt.Sprint(l.All.CPUs), fmt.Sprint(l.All.CPUs-l.Free.CPUs-own.CPUs)
 	if need.CPUs != 1 {
@@ -124,11 +124,11 @@ func (t *Turns) late(now time.Duration, w *Wish) bool {
 	return now >= t.Due()
 }
 
-// Due returns when the turn for cores and memory expires.
+// Due returns when the current turn for cores and memory expires.
 func (t *Turns) Due() time.Duration { return t.ahead.since + t.Courtesy() }
 
-// affords reports whether the host's free cores and memory suffice for one more job of a wish,
-// besides those that it has been dealt devices for.
+// affords reports whether the host's free cores and memory suffice for one more job of a wish, in
+// addition to those that it has been dealt devices for.
 func (r *round) affords(w *Wish, a *WishRequest) bool {
 	if !a.nonZero() || r.t.alone() {
 		return true
@@ -166,7 +166,7 @@ func (f *hostCapacity) take(t hostHolding) {
 	}
 }
 
-// short reports whether too few cores or too little memory are free for a job of a wish.
+// short reports whether too few cores or too little memory is free for a job of a wish.
 func (f *hostCapacity) short(w *Wish, need HostResources) (cores, memory bool) {
 	all, weights := f.p.rules.Machine, 0.0
 	for _, weight := range f.users {
@@ -182,8 +182,9 @@ func (f *hostCapacity) part(uid int) float64 {
 	return max(float64(h.CPUs)/float64(max(all.CPUs, 1)), float64(h.RAM)/float64(max(all.RAM, 1)))
 }
 
-// reaches reports whether enough is left for a job of w. If not, it returns the wish ahead of it,
-// and whether that has waited so long that memory is kept for it, as devices would be gathered.
+// reaches reports whether enough is left for a job of w. If not, it returns the wish ahead of w,
+// and whether that wish has waited so long that memory is reserved for it, as devices would be
+// gathered.
 func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, ok bool) {
 	for range dealsMost {
 		o, a, insists := f.next(w)
@@ -200,7 +201,7 @@ func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, 
 	return first, false, false
 }
 
-// next returns the next wish, up to w, with its request. Jobs that lack devices wait for these
+// next returns the next wish up to w, with its request. Jobs that lack devices wait for those
 // first.
 func (f *hostCapacity) next(w *Wish) (o *Wish, a *WishRequest, insists bool) {
 	for _, o := range f.by(f.part) {

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// slack is how much memory may be in use on a device that counts as empty:
-	// displays and the driver's own idle contexts take some.
+	// slack is how much memory may be in use on a device that counts as empty, because displays and
+	// the driver's idle contexts use some.
 	slack = 512 * MiB
 
 	// backFor is how long a device counts as just returned.
@@ -19,7 +19,7 @@ type device struct {
 	Device
 	position int    // in PCI order
 	managed  bool   //
-	reserved bool   // for others, by its index
+	reserved bool   // reserved for others, by its index
 	barred   string // the host rule that keeps it from gpurun, or ""
 
 	latest
@@ -29,8 +29,8 @@ type device struct {
 	gatherState
 	quarantineState
 	releaseState
-	offered bool   // by another run, to this one
-	to      string // the run that this one offers it to, or ""
+	offered bool   // offered to this run by another
+	to      string // the run to which this one offers it, or ""
 	memoryTally
 }
 
@@ -38,7 +38,7 @@ type device struct {
 type latest struct {
 	read      bool          // at least once
 	at        time.Duration // of the latest reading
-	told      time.Duration // when it was there
+	told      time.Duration // the time it describes
 	noReading string        // why no device has been read since
 	err       string        // why it does not answer
 	mode      ComputeMode
@@ -49,7 +49,7 @@ type latest struct {
 	quick     bool  // the latest reading had memory but no procs
 	listFree  Bytes // free when procs were read, plus what was released since; -1 if unknown
 	listUsed  Bytes // used when procs were read, minus what was released since
-	bare      Bytes // free memory of the empty device, from the last conclusive list; 0 without one
+	bare      Bytes // free memory of the device when empty, from the last conclusive list; 0 if there is none
 }
 
 // A hold is one attempt's share of a device.
@@ -62,38 +62,38 @@ type hold struct {
 	ends    time.Time // see Grant
 }
 
-// gatherState tracks the gathering claims on a device.
+// gatherState tracks gathering claims on a device.
 type gatherState struct {
-	gathers []Claim // gathering claims of other runs, as far as they count
+	gathers []Claim // gathering claims of other runs that count
 	mine    bool    // this run has one
 }
 
 // quarantineState tracks users' quarantines of a device.
 type quarantineState struct {
-	sick    *Quarantine // this user's that is in force, or nil
+	sick    *Quarantine // this user's quarantine, if in force, or nil
 	suspect bool        // another user has quarantined it
 }
 
-// releaseState tracks a device since an attempt of this run left it.
+// releaseState tracks a device after an attempt of this run released it.
 type releaseState struct {
 	released  time.Duration // time of the last release
 	awaited   bool          // released and not read since
 	back      bool          // just returned to this run
-	whole     Bytes         // expected free once the released memory is back, by the list before; -1 if unknown
-	most      Bytes         // most ever free since the last release; -1 if not read
-	unyielded bool          // released by its only holder but still claimed: no other claim counts
+	whole     Bytes         // expected free memory once the released memory is back, from the previous list; -1 if unknown
+	most      Bytes         // maximum free memory since the last release; -1 if not read
+	unyielded bool          // released by its only holder but still claimed, so no other claim counts
 }
 
-// memoryTally is computed by count, so judging a request costs next to nothing.
+// memoryTally is computed by count, so that judging a request is cheap.
 type memoryTally struct {
-	promised Bytes // to holds and claims, not yet allocated
-	ours     Bytes // how much more would be free without this run's attempts
+	promised Bytes // granted to holds and claims but not allocated yet
+	ours     Bytes // additional free memory without this run's attempts
 	foreign  *Process
-	own      *Process // of this user, but of no attempt held here
-	hidden   Bytes    // in use by no visible process, if more than slack; else 0
+	own      *Process // a process of this user that belongs to no attempt held here
+	hidden   Bytes    // used by no visible process, if more than slack; else 0
 }
 
-// observe records a reading taken at at.
+// observe records a reading taken at the given time.
 func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 	if at < d.at || at < d.released {
 		return
@@ -119,11 +119,12 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.procs = append(d.procs[:0], r.Processes...)
 		d.listed, d.listFree, d.listUsed = true, d.free, d.used
 		d.measureFree()
-		// A fresh list of a just returned device must show nobody there. Memory in use may
-		// still be the ended job's: some drivers free it long after its last process is gone.
+		// A fresh list for a device that was just returned must show no process there. Memory in
+		// use may still be the ended job's: some drivers free it long after its last process is
+		// gone.
 		d.back = d.returned(at) && len(d.procs)+len(d.claims) == 0
 	} else if d.back && len(d.procs) == 0 && d.free > d.listFree {
-		d.listFree, d.listUsed = d.free, d.used // freed since the list, which was empty
+		d.listFree, d.listUsed = d.free, d.used // memory freed since the list, which was empty
 	}
 }
 
@@ -135,7 +136,7 @@ func (d *device) measureFree() {
 	}
 }
 
-// part returns the n-th part of the empty device's free memory. The driver keeps some for itself.
+// part returns 1/n of the free memory of the empty device, of which the driver keeps some.
 func (d *device) part(n int) Bytes {
 	if d.bare > 0 {
 		return d.bare / Bytes(n)
@@ -143,11 +144,11 @@ func (d *device) part(n int) Bytes {
 	return mostOf(d.Total) / Bytes(n)
 }
 
-// mostOf returns the part of a device's memory that the driver leaves to jobs.
+// mostOf returns the part of a device's memory that the driver leaves for jobs.
 func mostOf(total Bytes) Bytes { return total - total/32 }
 
-// slots returns the lowest limit on the jobs on the device: own, or that of these attempts or of
-// other runs' claims; and the user who set it, if another one. 0 means any number.
+// slots returns the lowest limit on the number of jobs on the device, from own, from holds and from
+// other runs' claims. It also returns the user who set it, if another one. 0 means no limit.
 func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	least := func(n int, user string) {
 		if n > 0 && (most == 0 || n < most) {
@@ -164,18 +165,18 @@ func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	return most, whose
 }
 
-// filled reports whether memory that was free since the release is in use again.
-// An ended job allocates nothing, so another process has come, visible or not.
+// filled reports whether memory that was free since the release is in use again. An ended job
+// allocates nothing, so this means that another process has started, visible or not.
 func (d *device) filled() bool {
 	before := d.most
 	d.most = max(before, d.free)
 	return d.free >= 0 && before-d.free > slack
 }
 
-// unattributed returns the memory in use that belongs to no visible process and cannot
-// belong to the job that just ended here either.
+// unattributed returns the memory in use that belongs to no visible process and cannot belong to
+// the job that just ended here.
 func (d *device) unattributed(now time.Duration) Bytes {
-	lingering := Bytes(0) // as of the last list, what may be the ended job's
+	lingering := Bytes(0) // memory that may still be the ended job's, according to the last list
 	if d.whole >= 0 && d.listFree >= 0 {
 		lingering = max(0, d.whole-d.listFree)
 	}
@@ -227,8 +228,8 @@ func (d *device) offer(now time.Duration, before bool) {
 	}
 }
 
-// contain attributes processes that are invisible from a container to user uid, if only uid claims
-// the device: they are in this container.
+// contain attributes processes that are invisible from a container to user uid, if no other user
+// claims the device. Then the processes are in this container.
 func (d *device) contain(uid int) {
 	if len(d.holds)+len(d.claims) == 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID != uid }) {
 		return
@@ -245,13 +246,13 @@ func (d *device) contain(uid int) {
 	}
 }
 
-// count computes the tally, for user uid.
+// count computes the tally for user uid.
 //
-// A quick reading does not show how much of its grant an attempt has allocated,
-// nor whose memory came or went. The whole grant then counts as promised.
+// A quick reading does not show how much of its grant an attempt has allocated, nor whose memory
+// was allocated or freed. Then the whole grant counts as promised.
 func (d *device) count(uid int) {
 	d.memoryTally = memoryTally{}
-	expected := Bytes(0) // memory that invisible processes of jobs may be using
+	expected := Bytes(0) // memory that invisible processes of jobs may use
 	for _, h := range d.holds {
 		taken, known := d.taken(h.attempt)
 		left := max(0, h.memory-taken)
@@ -261,7 +262,7 @@ func (d *device) count(uid int) {
 			d.ours += max(taken, h.memory)
 		} else {
 			d.promised += h.memory
-			d.ours += 2 * h.memory // at most what it has allocated plus what it may still allocate
+			d.ours += 2 * h.memory // at most its allocated memory plus the rest of its grant
 		}
 	}
 	for _, c := range d.claims {
@@ -285,7 +286,7 @@ func (d *device) count(uid int) {
 	d.hidden = d.unexplained(expected)
 }
 
-// taken returns the memory of an attempt's processes, and whether it is known.
+// taken returns the memory used by an attempt's processes, and whether it is known.
 func (d *device) taken(attempt string) (sum Bytes, known bool) {
 	for i := range d.procs {
 		if d.procs[i].Attempt != attempt {
@@ -299,8 +300,8 @@ func (d *device) taken(attempt string) (sum Bytes, known bool) {
 	return sum, true
 }
 
-// unexplained returns the memory in use that neither a listed process nor an
-// expected job accounts for; 0 if that is at most slack or unknown.
+// unexplained returns the memory in use beyond that of listed processes and expected jobs; 0 if
+// that is at most slack or unknown.
 func (d *device) unexplained(expected Bytes) Bytes {
 	rest := d.used
 	if d.listed {
@@ -343,12 +344,12 @@ func (d *device) empty() bool {
 // hasStrangers reports whether another user's or an invisible process is on the device.
 func (d *device) hasStrangers() bool { return d.foreign != nil || d.hidden > 0 }
 
-// returned reports whether this run just got the device back.
+// returned reports whether this run has just got the device back.
 func (d *device) returned(now time.Duration) bool {
 	return d.back && now-d.released <= backFor
 }
 
-// biggest returns the process with the most memory, or nil.
+// biggest returns the process that uses the most memory, or nil.
 func (d *device) biggest() (b *Process) {
 	for i := range d.procs {
 		b = bigger(b, &d.procs[i])

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An elastic job of this run has devices 0 to 3 of 4, or fewer.
-func TestReleasableDevices(t *testing.T) {
+// An elastic job of this run holds devices 0 to 3 of 4, or fewer.
+func TestElasticJobReleasesDevicesForWaitingRuns(t *testing.T) {
 	tests := []struct {
 		name   string
 		has    []int // 0 to 3 if nil
@@ -97,7 +97,7 @@ func TestReleasableDevices(t *testing.T) {
 	}
 }
 
-// A job releases nothing if it could not start again on the devices it keeps.
+// A job releases nothing if it could not restart on the remaining devices.
 func TestJobKeepsWhatItNeedsToRestart(t *testing.T) {
 	p := host(2)
 	p.Turns.own.Requests = nil
@@ -109,7 +109,7 @@ func TestJobKeepsWhatItNeedsToRestart(t *testing.T) {
 	if got := p.Turns.Releasable(sec(8), "a", req, false, nobody); len(got) != 1 {
 		t.Fatalf("got %+v", got)
 	}
-	// Carol came to its first device: it would not get that one again.
+	// Carol started on its first device, so the job could not get that one again.
 	readings := []Reading{
 		{UUID: p.devs[0].UUID, Total: 24 * GiB, Free: 2 * GiB, Used: 22 * GiB, Listed: true, Processes: []Process{{PID: 1, UID: carol, Memory: 22 * GiB}}},
 		{UUID: p.devs[1].UUID, Total: 24 * GiB, Free: 24 * GiB, Listed: true},
@@ -120,7 +120,7 @@ func TestJobKeepsWhatItNeedsToRestart(t *testing.T) {
 	}
 }
 
-func TestBusy(t *testing.T) {
+func TestBusyAveragesUtilization(t *testing.T) {
 	p := host(2)
 	p.rules.Poll = sec(5)
 	ids := []UUID{p.devs[0].UUID, p.devs[1].UUID}

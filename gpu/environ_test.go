@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-func TestACPUJobSeesNoGPU(t *testing.T) {
+func TestCPUJobSeesNoGPU(t *testing.T) {
 	want := []string{"CUDA_VISIBLE_DEVICES=-1", "NVIDIA_VISIBLE_DEVICES=void", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 	if got := (Grant{}).Environ(true); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestDevicesAreNamedSurely(t *testing.T) {
+func TestEnvironNamesDevicesUnambiguously(t *testing.T) {
 	g := Grant{UUIDs: []UUID{"GPU-a", "GPU-b"}, Indices: []int{2, 5}}
 	mig := Grant{UUIDs: []UUID{"MIG-a"}, Indices: []int{2}}
 	tests := []struct {

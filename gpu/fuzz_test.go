@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// A machine is what is really there: strangers, whose memory only shrinks;
-// attempts, which allocate as much of their grants as they like; and memory
-// that lingers after they end.
+// A machine is the true state of a host: strangers, whose memory only shrinks; attempts, which
+// allocate any part of their grants; and memory that lingers after they end.
 type machine struct {
 	pool     *Pool
 	now      time.Duration
@@ -28,7 +27,7 @@ type liveAttempt struct {
 	taken Bytes
 }
 
-// next returns the script's next byte, reduced to below n.
+// next returns the script's next byte modulo n.
 func (m *machine) next(n int) int {
 	if len(m.script) == 0 {
 		return 0
@@ -60,7 +59,7 @@ func newMachine(script []byte) *machine {
 	return m
 }
 
-// on returns what attempts use on a device, and what they were granted there.
+// on returns the memory that attempts use on a device, and the memory they were granted there.
 func (m *machine) on(id UUID) (taken, granted Bytes) {
 	for _, a := range m.live {
 		if slices.Contains(a.grant.UUIDs, id) {
@@ -92,7 +91,7 @@ func (m *machine) reading(i int, full bool) Reading {
 	return r
 }
 
-// step does one thing and returns a description of it.
+// step performs one action and returns a description of it.
 func (m *machine) step() string {
 	switch m.next(10) {
 	case 0:
@@ -124,7 +123,7 @@ func (m *machine) step() string {
 	return ""
 }
 
-// ail quarantines a device, or shows the pool what users have quarantined.
+// ail quarantines a device, or observes quarantines of users.
 func (m *machine) ail() {
 	id := m.devs[m.next(3)].UUID
 	if m.next(2) == 0 {
@@ -194,7 +193,7 @@ func (m *machine) end() {
 	}
 }
 
-// check compares what was granted with what is there.
+// check compares grants with the true state.
 func (m *machine) check() string {
 	held := 0
 	for i, d := range m.devs {
@@ -236,7 +235,7 @@ func (m *machine) check() string {
 	return ""
 }
 
-// play runs a script and returns everything that was granted.
+// play runs a script and returns all grants.
 func play(t *testing.T, script []byte) string {
 	m := newMachine(script)
 	log := ""

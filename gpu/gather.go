@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// A job on several devices, or on a whole one that others share, rarely finds all of them free at
-// the same time. So the first run in line gathers devices as they become free, after the host's
-// patience is over: its wish says so, and it makes a gathering claim on each device until it has
-// enough. Other runs offer it devices one by one, and start jobs on gathered devices only if these
-// end before the last one is expected.
+// A job that needs several devices, or a whole device that others share, rarely finds all of them
+// free at the same time. So once the host's patience has run out, the first run in line gathers
+// devices as they become free: its wish says so, and it makes a gathering claim on each device
+// until it has enough. Other runs offer it devices one by one. They start jobs on gathered devices
+// only if these jobs end before the last device is expected.
 
 // A gatherTerm limits how long this run, or another user, gathers.
 type gatherTerm struct {
 	uid   int
 	began time.Duration
-	until time.Duration // it gathers no longer, and again once as much time has passed
-	full  time.Duration // since when it could start; 0 if it could not
-	short time.Duration // since when too few devices would do; 0 if enough would
-	had   []UUID        // what the user has held ever since
+	until time.Duration // gathering stops then; it resumes after the same time has passed again
+	full  time.Duration // when it became able to start; 0 if it cannot
+	short time.Duration // when too few devices became suitable; 0 if there are enough
+	had   []UUID        // devices that the user has held ever since
 }
 
 func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }
 func (t *gatherTerm) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
 func (t *gatherTerm) again() time.Duration          { return 2*t.until - t.began }
 
-// enough records whether enough devices would suit the gatherer, and reports whether that was so a
-// moment ago: a job's memory looks like a stranger's from its end to the next reading.
+// enough records whether enough devices would suit the gathering run, and reports whether that was
+// so a moment ago. From a job's end to the next reading, its memory looks like a stranger's.
 func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	switch {
 	case would:
@@ -39,14 +39,14 @@ func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	return t.short == 0 || now < t.short+moment
 }
 
-// observe records what other runs claim.
+// observe records the claims of other runs.
 func (t *Turns) observe(now time.Duration, claims []Claim) {
 	t.gather(now, claims)
 	t.claimed = t.pool.hostHoldings(claims)
 	t.endSkips()
 }
 
-// gather records the gathering claims of other runs, as far as they count.
+// gather records the gathering claims of other runs that count.
 func (t *Turns) gather(now time.Duration, claims []Claim) {
 	for i := range t.terms {
 		if o := &t.terms[i]; t.tookDevice(o.uid, &o.had) {
@@ -84,7 +84,7 @@ func (t *Turns) gather(now time.Duration, claims []Claim) {
 	}
 }
 
-// gathers reports whether a wish gathers and may.
+// gathers reports whether a wish is gathering and allowed to.
 func (t *Turns) gathers(now time.Duration, w *Wish) bool {
 	if w == &t.own || !w.Gathers {
 		return w.Gathers
@@ -93,12 +93,13 @@ func (t *Turns) gathers(now time.Duration, w *Wish) bool {
 	return its != nil && its.lasts(now) && !t.isSkipped(now, w.UID) && (its.short == 0 || now < its.short+t.Courtesy())
 }
 
-// suits reports whether free devices and those held by gpurun would satisfy a request.
+// suits reports whether free devices, together with those held through gpurun, would satisfy a
+// request.
 func (t *Turns) suits(w *Wish, a *WishRequest) bool {
 	return a.Min > 0 && a.Room >= a.Min && len(t.pool.reach(w, a)) >= a.Min
 }
 
-// reach returns the devices that would suit a request without any jobs of gpurun.
+// reach returns the devices that would suit a request if gpurun ran no jobs.
 func (p *Pool) reach(w *Wish, a *WishRequest) []*device {
 	return p.filter(func(d *device) bool {
 		bare := d.without(func(*Claim) bool { return true }, true)
@@ -106,7 +107,7 @@ func (p *Pool) reach(w *Wish, a *WishRequest) []*device {
 	})
 }
 
-// overfull skips a user whose run has gathered enough and does not start.
+// overfull skips a user whose run has gathered enough devices but does not start.
 func (t *Turns) overfull(now time.Duration, its *gatherTerm) {
 	k := slices.IndexFunc(t.others, func(w Wish) bool {
 		return w.UID == its.uid && w.Gathers && w.Requests[0].Min <= t.pool.count(func(d *device) bool {
@@ -138,9 +139,9 @@ func (d *device) gatheredBy(run string) bool {
 	return slices.ContainsFunc(d.gathers, func(c Claim) bool { return c.Run == run })
 }
 
-// gatherer returns another run's gathering claim that excludes a job with this end, zero if
-// unknown; or nil. If two runs gather a device, the later in line withdraws; until then neither
-// excludes the other.
+// gatherer returns another run's gathering claim that excludes a job with this end (zero if
+// unknown), or nil. If two runs gather a device, the later one in line withdraws; until then
+// neither excludes the other.
 func (d *device) gatherer(ends time.Time) *Claim {
 	for i := range d.gathers {
 		if c := &d.gathers[i]; !d.mine && (ends.IsZero() || c.Ends.IsZero() || ends.After(c.Ends)) {
@@ -150,8 +151,8 @@ func (d *device) gatherer(ends time.Time) *Claim {
 	return nil
 }
 
-// gatherer returns the gathering claim that excludes the request, or nil. None excludes a request
-// to gather.
+// gatherer returns the gathering claim that excludes the request, or nil. A request to gather is
+// never excluded.
 func (q *query) gatherer(d *device) *Claim {
 	if q.gathers || len(d.gathers) == 0 {
 		return nil
@@ -168,8 +169,8 @@ func gathererWords(q *query, d *device) string {
 	return fmt.Sprintf("kept for %s, who gathers GPUs for %s", userName(c.User, c.UID), brief(c.Job))
 }
 
-// gathers reports whether a wish may get one more device although its job cannot start yet.
-// Gathered devices are not dealt again, since they have claims.
+// gathers reports whether a wish may get another device although its job cannot start yet. Gathered
+// devices are not dealt again, since they are claimed.
 func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 	own := w == &r.t.own
 	if a != &w.Requests[0] || !r.t.gathers(r.now, w) || d.gatheredBy(w.Run) || own && d.mine {
@@ -182,7 +183,7 @@ func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 	return has < a.Min
 }
 
-// mayGather reports whether this run may gather for its first request: no run ahead could use the
+// mayGather reports whether this run may gather for its first request: no run ahead can use the
 // devices. Once begun, only another gathering run ahead ends it.
 func (r *round) mayGather(begun bool) bool {
 	for _, w := range r.order(nil) {
@@ -197,7 +198,7 @@ func (r *round) mayGather(begun bool) bool {
 	return false
 }
 
-// patience returns how long this run has to wait before it gathers.
+// patience returns how long this run must wait before it gathers.
 func (t *Turns) patience(now time.Duration) time.Duration {
 	if t.pool.rules.Host.User(t.pool.rules.UID, t.pool.clock(now)).Priority < 0 {
 		return 0
@@ -205,22 +206,22 @@ func (t *Turns) patience(now time.Duration) time.Duration {
 	return t.pool.rules.Host.Patience
 }
 
-// Gathered records on which devices this run has gathering claims.
+// Gathered records the devices on which this run has gathering claims.
 func (p *Pool) Gathered(ids []UUID) {
 	for _, d := range p.devs {
 		d.mine = slices.Contains(ids, d.UUID)
 	}
 }
 
-// Gathering is the devices that this run gathers.
+// Gathering has the devices that this run gathers.
 type Gathering struct {
 	On   bool
-	IDs  []UUID        // on which it is to have gathering claims now
-	Ends time.Time     // when it expects to have all that it needs; zero if unknown
-	Next time.Duration // when this may change by time alone; 0 for never
+	IDs  []UUID        // devices on which it should have gathering claims now
+	Ends time.Time     // when it expects to have all devices it needs; zero if unknown
+	Next time.Duration // when this may change through time alone; 0 for never
 }
 
-// Gather returns the devices to gather for req, the first request of this run's wish, without
+// Gather returns the devices to gather for req, the first request in this run's wish, leaving out
 // except.
 func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gathering) {
 	w, its := &t.own, &t.term
@@ -248,7 +249,7 @@ func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gatheri
 	return Gathering{true, r.gathered(&w.Requests[0], except), r.complete(&w.Requests[0]), its.until}
 }
 
-// gathered returns the devices for gathering claims: those that this run has, then free ones, then
+// gathered returns the devices for gathering claims: first those the run has, then free ones, then
 // those with jobs that share.
 func (r *round) gathered(a *WishRequest, except []UUID) []UUID {
 	q := r.p.query(r.now, a.req)
@@ -273,14 +274,14 @@ func (r *round) gathered(a *WishRequest, except []UUID) []UUID {
 	return uuids(devs[:min(len(devs), a.Min)])
 }
 
-// complete returns when the last device that this run needs is expected; zero if unknown.
+// complete returns the expected time at which this run has all devices it needs; zero if unknown.
 func (r *round) complete(a *WishRequest) time.Time {
 	var ends []time.Time
 	for _, d := range r.p.reach(&r.t.own, a) {
 		now, known := r.p.clock(r.now), true
 		at := now
 		later := func(t time.Time) {
-			if known = known && t.After(now); t.After(at) { // what is overdue was only expected to end
+			if known = known && t.After(now); t.After(at) { // overdue ends were only estimates
 				at = t
 			}
 		}
@@ -302,7 +303,7 @@ func (r *round) complete(a *WishRequest) time.Time {
 }
 
 // Clash records what other runs hold, as read after this run published a gathering claim on a
-// device, and reports whether one of them has it to itself.
+// device, and reports whether one of them holds the device exclusively.
 func (p *Pool) Clash(now time.Duration, id UUID, claims []Claim) bool {
 	if claims == nil {
 		return false

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// collects returns a gathering claim of a run on the i-th device.
+// collects returns a run's gathering claim on the i-th device.
 func collects(p *Pool, i int, run string, uid int, ends time.Time) Claim {
 	c := held(p, i, run, uid)
 	c.Attempt += " gathers"
@@ -30,7 +30,7 @@ func labels(p *Pool, ids []UUID) string {
 	return strings.Join(s, " ")
 }
 
-// waits returns a host of n devices on which this run has waited for a job on k of them.
+// waits returns a host with n devices on which this run has waited for a job on k of them.
 func waits(n, k int) *Pool {
 	p := host(n)
 	p.rules.Host.At = noon
@@ -40,11 +40,11 @@ func waits(n, k int) *Pool {
 	return p
 }
 
-func TestGather(t *testing.T) {
+func TestGatherTakesFreeDevicesWhenPatienceIsOver(t *testing.T) {
 	shares := func(c Claim) Claim { c.Share = true; return c }
 	tests := []struct {
 		name   string
-		k      int // devices of our job; 3 if 0
+		k      int // devices needed by the job; 3 if 0
 		claims func(p *Pool) []Claim
 		wishes func(p *Pool) []Wish
 		do     func(p *Pool)
@@ -101,7 +101,7 @@ func TestGather(t *testing.T) {
 			if tt.wishes != nil {
 				wishes = tt.wishes(p)
 			}
-			p.usage.add(me, 1) // the others go first if they hold as much
+			p.usage.add(me, 1) // the others go first if they hold equally many
 			p.ObserveOthers(sec(2), claims, wishes)
 			at := tt.at
 			if at == 0 {
@@ -118,7 +118,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// It gathers for half an hour, or for as long as it had waited, and then waits again.
+// A run gathers for half an hour, or for as long as it has waited, and then waits again.
 func TestGatheringAndWaitingAlternate(t *testing.T) {
 	p := waits(4, 3)
 	p.ObserveOthers(sec(2), []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}, nil)
@@ -134,8 +134,8 @@ func TestGatheringAndWaitingAlternate(t *testing.T) {
 	}
 }
 
-// A run that gets ahead later takes the next free device, but does not end a gathering. A gathering
-// run ahead does.
+// A run that moves ahead later takes the next free device, but does not end gathering, unless it
+// gathers itself.
 func TestEarlierWishDoesNotEndGathering(t *testing.T) {
 	p := waits(4, 3)
 	claims := []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}
@@ -158,8 +158,8 @@ func TestEarlierWishDoesNotEndGathering(t *testing.T) {
 	}
 }
 
-// Devices that another run gathers exclude all jobs except those that end in time, for at least as
-// long as that run had waited.
+// Devices gathered by another run are closed to all jobs except those that end in time, for at
+// least as long as that run had waited.
 func TestGatheredDevicesAdmitOnlyJobsThatEndInTime(t *testing.T) {
 	p := host(2)
 	p.rules.Host.At, p.rules.Host.Gather = noon, time.Minute
@@ -218,7 +218,8 @@ func TestGatheredDevicesAdmitOnlyJobsThatEndInTime(t *testing.T) {
 	}
 }
 
-// A run that gathers unsuitable devices, or has all and does not start, excludes no job.
+// A run that gathers unsuitable devices, or that has all of them and does not start, must not block
+// other jobs.
 func TestUselessGatheringBlocksNoJob(t *testing.T) {
 	p := host(2)
 	claims := []Claim{collects(p, 0, "bob", bob, time.Time{}), collects(p, 1, "bob", bob, time.Time{})}
@@ -273,8 +274,8 @@ func TestFreedDeviceGoesToTheGatherer(t *testing.T) {
 	}
 }
 
-// When a job ends, its claim may be gone while the latest list still shows its process, as if it
-// were a stranger's. That ends no gathering of all devices, unless it lasts.
+// When a job ends, its claim may be gone while the latest list still shows its process as a
+// stranger's. Unless this persists, it must not end gathering.
 func TestStaleProcessDoesNotEndGathering(t *testing.T) {
 	listed := func(p *Pool, now time.Duration) {
 		see(p, now, func(i int, r *Reading) {

@@ -1,13 +1,12 @@
 // Package gpu decides which devices a job may use, and how much of each.
 //
-// A Device is a GPU or a MIG instance, identified by its UUID; its index is for
-// people. A Reading is the state of one device at one moment; an Observation is one
-// reading of every managed device. A Request is what a job asks for, a Grant
-// what it gets. Promised memory has been granted on a device but not yet
-// allocated.
+// A Device is a GPU or a MIG instance, identified by its UUID; its index is for display. A Reading
+// is the state of one device at one moment; an Observation is one reading of every managed device.
+// A Request is what a job asks for, and a Grant is what it gets. Promised memory has been granted
+// on a device but not allocated yet.
 //
-// The package is pure: it reads no clock, file or driver, and holds no lock.
-// Times are durations of CLOCK_BOOTTIME that the caller passes in.
+// The package is pure: it reads no clock, file or driver, and holds no lock. Callers pass times as
+// durations of CLOCK_BOOTTIME.
 package gpu
 
 import (
@@ -18,10 +17,10 @@ import (
 	"time"
 )
 
-// UUID identifies a device permanently: "GPU-…" or "MIG-…", as NVML spells it.
+// UUID identifies a device permanently: "GPU-…" or "MIG-…", as in NVML.
 type UUID string
 
-// simulated is the prefix of simulated GPUs' UUIDs. Ledgers contain it: never change it.
+// simulated is the prefix of simulated GPUs' UUIDs. Ledgers contain it, so it must never change.
 const simulated = "GPU-sim-"
 
 // SimulatedUUID returns the UUID of the i-th simulated GPU of set id.
@@ -35,24 +34,24 @@ const Every UUID = "*"
 
 func (u UUID) mig() bool { return strings.HasPrefix(string(u), "MIG-") }
 
-// A Device holds what never changes about a GPU or a MIG instance while it exists.
+// A Device holds the constant properties of a GPU or a MIG instance.
 type Device struct {
-	Index       int    // NVML's index, for people; a MIG instance has its parent's
+	Index       int    // NVML's index, for display; a MIG instance has its parent's
 	UUID        UUID   // identity
 	Name        string // product name, "NVIDIA A100-SXM4-80GB"
 	PCI         string // bus ID, "00000000:3B:00.0"; devices are listed in this order
 	Total       Bytes  // total memory; 0 if unknown
 	MIG         bool   // an instance rather than a whole GPU
-	Parent      UUID   // GPU that a MIG instance is part of
+	Parent      UUID   // the GPU that a MIG instance belongs to
 	ComputeMode ComputeMode
-	Silent      bool `json:",omitempty"` // has never answered: only its index is known, and UUID is a placeholder
+	Silent      bool `json:",omitempty"` // it has never answered: only its index is known, and UUID is a placeholder
 
 	NUMA  string             `json:",omitempty"` // number of its NUMA node; "" if unknown
-	Cores string             `json:",omitempty"` // of that node, "0-15,32-47"; "" if unknown
-	Links map[UUID]Closeness `json:",omitempty"` // to other devices; to the rest by NUMA
+	Cores string             `json:",omitempty"` // cores of that node, "0-15,32-47"; "" if unknown
+	Links map[UUID]Closeness `json:",omitempty"` // connections to other devices; the rest follow from NUMA
 }
 
-// ComputeMode is the driver's rule about how many processes may use a device.
+// ComputeMode is the driver's limit on how many processes may use a device.
 type ComputeMode int
 
 const (
@@ -63,36 +62,36 @@ const (
 
 // A Process has a compute context on a device.
 type Process struct {
-	PID      int    // on the host
-	UID      int    // of its user; -1 if unknown, which counts as another user
+	PID      int    // PID on the host
+	UID      int    // -1 if unknown, which counts as another user
 	User     string // login name of UID for messages, or ""
 	Command  string // short name for messages, or ""
 	Memory   Bytes  // on this device; -1 if unknown
-	Attempt  string // uni_id of this run's attempt that it belongs to, or ""
-	Doubtful bool   `json:",omitempty"` // the pid is from another pid namespace and may be a different process here
+	Attempt  string // uni_id of the attempt of this run that it belongs to, or ""
+	Doubtful bool   `json:",omitempty"` // the PID is from another PID namespace and may be a different process here
 }
 
-// A Sample is the utilization over a short time up to At.
+// A Sample is the utilization over a short period up to At.
 type Sample struct {
 	At      time.Duration // CLOCK_BOOTTIME
 	Percent int           // 0 to 100
 }
 
-// A Reading is the state of one device. Unknown values are -1. Failing to read
-// one value makes only that value unknown.
+// A Reading is the state of one device. Unknown values are -1. If one value cannot be read, only
+// that value is unknown.
 type Reading struct {
 	UUID        UUID
-	Err         string   // why the device does not answer ("GPU is lost"), or ""; if set, ignore the rest
+	Err         string   // why the device does not answer ("GPU is lost"), or ""; if set, ignore the other fields
 	Lost        bool     `json:",omitempty"` // with Err: it has fallen off the bus
 	Total       Bytes    // -1 if unknown
 	Free        Bytes    // NVML's free; -1 if unknown
-	Used        Bytes    // excluding what the driver reserves, if NVML reports that; -1 if unknown
+	Used        Bytes    // without memory reserved by the driver, if NVML reports that; -1 if unknown
 	Samples     []Sample // newest last; NVML's own buffer, or the current value; empty if unknown (MIG)
 	ComputeMode ComputeMode
 	Health      *Health `json:",omitempty"` // nil if unknown or not read
 	Listed      bool    // Processes were read; false for a quick reading of memory only
 	Processes   []Process
-	Found       *Device `json:",omitempty"` // a silent device's identity once it answers; from then on it goes by its own UUID
+	Found       *Device `json:",omitempty"` // the identity of a silent device once it answers; from then on it has its own UUID
 }
 
 // Unseen returns the memory in use by no visible process; 0 if unknown.
@@ -108,7 +107,7 @@ func (r *Reading) Unseen() Bytes {
 	return max(0, rest-taken)
 }
 
-// memoryOf returns what processes use, and whether that is known of all.
+// memoryOf returns the memory used by processes, and whether all of it is known.
 func memoryOf(procs []Process) (sum Bytes, known bool) {
 	for i := range procs {
 		if procs[i].Memory < 0 {
@@ -119,47 +118,47 @@ func memoryOf(procs []Process) (sum Bytes, known bool) {
 	return sum, true
 }
 
-// A Claim is what another run on this host holds of a device.
+// A Claim is a device, or part of one, that another run on this host holds.
 type Claim struct {
 	UUID    UUID
 	UID     int // of the user
 	User    string
 	Job     string
-	PID     int // of the holder, the parent of the attempt's processes; 0 if from another pid namespace
+	PID     int // of the holder, the parent of the attempt's processes; 0 if from another PID namespace
 	Since   time.Time
 	Memory  Bytes  // granted
-	Taken   Bytes  // part of Memory that the claim's process tree uses now; 0 if unknown
+	Taken   Bytes  // part of Memory in use by the claim's process tree; 0 if unknown
 	Share   bool   // the holder shares the device
-	Slots   int    // with at most so many jobs in all; 0 for any number
+	Slots   int    // maximum number of jobs on the device; 0 for no limit
 	Attempt string // uni_id of the attempt
 	Run     string // ID of the run that made it
-	To      string // its attempt has ended, and this run may have the device; "" while it lasts
+	To      string // its attempt has ended, and this run may use the device; "" before that
 
-	Background bool // its run gives way to every other
-	Gathering  bool // no job is on the device yet: it is kept until its run has all that a job needs
+	Background bool // its run gives way to all others
+	Gathering  bool // the device is reserved, without a job, until its run has all that a job needs
 
 	HostResources
 }
 
-// HostResources is what an attempt holds besides devices, and until when.
+// HostResources are the host resources of an attempt, and how long it holds them.
 type HostResources struct {
 	CPUs int       `json:",omitempty"` // cores
 	RAM  Bytes     `json:",omitempty"` // host memory
-	Ends time.Time `json:",omitzero"`  // when it ends, by its timeout or by what jobs like it took; zero if unknown
+	Ends time.Time `json:",omitzero"`  // expected end, by its timeout or by similar jobs; zero if unknown
 }
 
 // An Observation is one reading of every managed device or, after a hand-over, of some.
 type Observation struct {
 	At          time.Duration // CLOCK_BOOTTIME at which it was taken
 	Readings    []Reading     // in PCI order
-	Claims      []Claim       // of other runs; nil if claims were not read
-	Quarantines []Quarantine  // by any user, also those that are over; nil if they were not read
-	Host        *HostRules    // as of now; nil if they were not read
-	Wishes      []Wish        // of other runs, read with the claims
+	Claims      []Claim       // claims of other runs; nil if claims were not read
+	Quarantines []Quarantine  // of any user, including expired ones; nil if they were not read
+	Host        *HostRules    // current rules; nil if they were not read
+	Wishes      []Wish        // wishes of other runs, read with the claims
 	Err         string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 
-// Without returns an observation as it would be without some processes.
+// Without returns an observation as it would be without the processes for which of returns true.
 func (o *Observation) Without(of func(*Process) bool) Observation {
 	w := *o
 	w.Readings = slices.Clone(o.Readings)
@@ -174,13 +173,13 @@ func (o *Observation) Without(of func(*Process) bool) Observation {
 			return gone
 		})
 		if len(r.Processes) < before && len(r.Processes) == 0 {
-			r.Samples = nil // they were theirs
+			r.Samples = nil // those processes caused them
 		}
 	}
 	return w
 }
 
-// Users returns whose the claims and the wishes are.
+// Users returns the users of the claims and wishes.
 func (o *Observation) Users() (uids []int) {
 	for i := range o.Claims {
 		uids = append(uids, o.Claims[i].UID)
@@ -191,24 +190,24 @@ func (o *Observation) Users() (uids []int) {
 	return uids
 }
 
-// A Grant is what an attempt was given, all at once or not at all.
+// A Grant is what an attempt gets, all of it or nothing.
 type Grant struct {
 	UUIDs   []UUID
-	Indices []int // on the host, parallel to UUIDs
-	Memory  Bytes // promised on each
+	Indices []int // on the host, in the order of UUIDs
+	Memory  Bytes // promised on each device
 	Share   bool
-	Slots   int       `json:",omitempty"` // with Share: at most so many jobs on each; 0 for any number
-	Close   Closeness `json:",omitempty"` // of several devices
+	Slots   int       `json:",omitempty"` // with Share: maximum number of jobs on each device; 0 for no limit
+	Close   Closeness `json:",omitempty"` // for several devices
 
-	Since      time.Time // when; zero for just now
-	Background bool      `json:",omitempty"` // its run gives way to every other
-	Gathering  bool      `json:",omitempty"` // it is for no attempt, but kept for one; see Claim
+	Since      time.Time // time of the grant; zero for now
+	Background bool      `json:",omitempty"` // its run gives way to all others
+	Gathering  bool      `json:",omitempty"` // it is reserved for an attempt that has not started; see Claim
 
 	HostResources
 }
 
-// Environ returns the variables that show a process the devices of g and no others: as
-// host indices if these are sure to name the same devices, else as UUIDs.
+// Environ returns the variables that make exactly the devices of g visible to a process. It uses
+// host indices if these are sure to name the same devices, else UUIDs.
 func (g Grant) Environ(indexed bool) []string {
 	cuda, nvidia := "-1", "void"
 	if len(g.UUIDs) > 0 {
@@ -225,26 +224,26 @@ func (g Grant) Environ(indexed bool) []string {
 	return []string{"CUDA_VISIBLE_DEVICES=" + cuda, "NVIDIA_VISIBLE_DEVICES=" + nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 }
 
-// A Request is what one job asks for. The zero Request asks for no GPU. Requests can be
-// compared: equal ones are alike in every respect, so a Request is its own key.
+// A Request is what one job asks for. The zero Request asks for no GPU. Requests are comparable, so
+// they can be used as keys of a map.
 type Request struct {
-	Min, Max  int           // how many devices: at least Min, up to Max; 0, 0 for a CPU job
-	Memory    Bytes         // must be free on each, and is set aside from the start
+	Min, Max  int           // number of devices, from Min to Max; 0, 0 for a CPU job
+	Memory    Bytes         // must be free on each device, and is reserved from the start
 	MaxUtil   int           // percent; 100 for no limit
-	UtilOnOwn bool          // MaxUtil also applies if all processes are this user's own (experiment lists)
-	Models    Names         // only devices whose name contains one of these, ignoring case; empty for any
-	IDs       Names         // only these indices, UUIDs or unique UUID prefixes; empty for any
+	UtilOnOwn bool          // MaxUtil also applies if all processes belong to this user (experiment lists)
+	Models    Names         // only devices whose name contains one of these, ignoring case; empty for all
+	IDs       Names         // only these indices, UUIDs or unique UUID prefixes; empty for all
 	Share     bool          // may share a device with other jobs
-	Slots     int           // at most so many jobs on each device, this one included; 0 for any number
-	Part      bool          // instead of Memory, a Slots-th of what the device has free when nobody is on it
-	Lasts     time.Duration // at most so long; 0 if unknown
-	Avoid     Names         // not these UUIDs, on which it failed before
+	Slots     int           // maximum number of jobs on each device, including this one; 0 for no limit
+	Part      bool          // instead of Memory: 1/Slots of the free memory of the empty device
+	Lasts     time.Duration // maximum duration; 0 if unknown
+	Avoid     Names         // UUIDs of devices on which the job failed before
 }
 
-// Names is a list of names that can be compared.
+// Names is a comparable list of names.
 type Names string
 
-// NamesOf returns a list as Names.
+// NamesOf converts a list to Names.
 func NamesOf(list []string) Names { return Names(strings.Join(list, "\x00")) }
 
 // List returns the names.
@@ -255,8 +254,8 @@ func (n Names) List() []string {
 	return strings.Split(string(n), "\x00")
 }
 
-// AtLeast reports whether r asks for no less than other does in every respect, so that r
-// finds no devices where other found none. Fields that it does not weigh must be equal.
+// AtLeast reports whether r asks for at least as much as other in every respect, so that r finds no
+// devices if other found none. Fields that cannot be ordered must be equal.
 func (r Request) AtLeast(other Request) bool {
 	least := other
 	least.Min, least.Max, least.Models, least.IDs, least.Avoid = r.Min, r.Max, r.Models, r.IDs, r.Avoid
@@ -265,10 +264,9 @@ func (r Request) AtLeast(other Request) bool {
 		r.Memory >= other.Memory && r.MaxUtil <= other.MaxUtil && (r.UtilOnOwn || !other.UtilOnOwn)
 }
 
-// Select returns the devices that ids name: indices, index ranges ("2-3"),
-// UUIDs or unique UUID prefixes. A GPU's index or UUID also names its MIG
-// instances. Without ids it returns all. The error names an id that matches
-// nothing, or more than one GPU.
+// Select returns the devices given by ids: indices, index ranges ("2-3"), UUIDs or unique UUID
+// prefixes. A GPU's index or UUID also selects its MIG instances. Without ids, it returns all
+// devices. The error names an id that matches nothing, or more than one GPU.
 func Select(devs []Device, ids []string) ([]Device, error) {
 	for _, id := range ids {
 		if _, err := match(devs, id); err != nil {
@@ -284,7 +282,7 @@ func Select(devs []Device, ids []string) ([]Device, error) {
 	return selected, nil
 }
 
-// matches returns, for each device, whether ids name it. It ignores ids that match nothing.
+// matches returns, for each device, whether ids include it. It ignores ids that match nothing.
 func matches(devs []Device, ids []string) []bool {
 	named := make([]bool, len(devs))
 	for i := range named {
@@ -299,8 +297,8 @@ func matches(devs []Device, ids []string) []bool {
 	return named
 }
 
-// match returns the positions of the devices that one id names. What names none may be
-// the UUID of any that has never answered.
+// match returns the positions of the devices with one id. An unknown UUID may belong to any device
+// that has never answered.
 func match(devs []Device, id string) ([]int, error) {
 	id = strings.TrimSpace(id)
 	from, to, numbered := indices(id)
@@ -370,8 +368,8 @@ func listed(devs []Device) string {
 	return strings.Join(names, ", ")
 }
 
-// is reports whether the device's name contains one of models, ignoring case.
-// A device that has never answered may be any model.
+// is reports whether the device's name contains one of models, ignoring case. A device that has
+// never answered may be any model.
 func (d Device) is(models Names) bool {
 	return models == "" || d.Silent || slices.ContainsFunc(models.List(), func(m string) bool {
 		return strings.Contains(strings.ToLower(d.Name), strings.ToLower(m))

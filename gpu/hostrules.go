@@ -7,57 +7,58 @@ import (
 	"time"
 )
 
-// HostRules are the host owner's limits on every run, at some moment. A run may be stricter, never
+// HostRules are the host owner's limits on every run at some moment. A run may be stricter, but not
 // laxer.
 type HostRules struct {
-	File string    // where they are written; "" for a host without rules
-	At   time.Time // when they were read, in the host's time zone: hours count in it
+	File string    // path of the rules; "" for a host without rules
+	At   time.Time // when they were read, in the host's time zone, which Hours refer to
 
-	Devices        []string      // what gpurun may use: indices, ranges, UUIDs; empty for all
-	Reserve        int           // how many of these, by the highest indices, are for people without gpurun
-	MaxGPUsPerUser int           // over all runs of a user; -1 for no limit
+	Devices        []string      // devices that gpurun may use: indices, ranges, UUIDs; empty for all
+	Reserve        int           // how many of these, by highest index, are reserved for users without gpurun
+	MaxGPUsPerUser int           // over all of a user's runs; -1 for no limit
 	MaxGPUsPerJob  int           // -1 for no limit
-	MaxTimeout     time.Duration // also for jobs without a timeout; 0 for no limit
+	MaxTimeout     time.Duration // applies to jobs without a timeout, too; 0 for no limit
 	Others         Others
 	Hours          []DeviceHours
-	Prompt         string // what the owner tells everybody
+	Prompt         string // the owner's message to all users
 	Users          []UserEntry
 
 	Fairness
 }
 
-// Fairness is the host owner's rules about turns.
+// Fairness is the host owner's rules for turns.
 type Fairness struct {
 	Schedule Schedule
-	Courtesy time.Duration // how long an offer stands
+	Courtesy time.Duration // how long an offer is valid
 	Gather   time.Duration // how long devices may be gathered for one job
-	Patience time.Duration // how long a job is overtaken before that
+	Patience time.Duration // how long a job is overtaken before devices are gathered for it
 }
 
-// Schedule is the order among users who wait.
+// Schedule is the order among waiting users.
 type Schedule string
 
 const (
-	Balance Schedule = "balance" // the user who holds least for their weight
-	FIFO    Schedule = "fifo"    // whoever has waited longest
+	Balance Schedule = "balance" // first the user who holds the least, relative to their weight
+	FIFO    Schedule = "fifo"    // first the user who has waited longest
 )
 
-// DeviceHours limit when jobs may start on devices. If several name a device, any of them opens it.
+// DeviceHours limit when jobs may start on devices. If several include a device, each of them
+// allows it.
 type DeviceHours struct {
 	Devices []string // empty for all
 	Hours   Hours
 }
 
-// A UserEntry is the rules for a user, or for the members of a group.
+// A UserEntry has the rules for a user, or for the members of a group.
 type UserEntry struct {
 	Key      string    // as written: "alice", "@students"
-	UIDs     []int     // whom it was found to mean, among those asked about
+	UIDs     []int     // the users it applies to, among those looked up
 	Priority *int      // nil if not given
 	MaxGPUs  *int      // nil if not given
-	Until    time.Time // when it ceases to count; zero for never
+	Until    time.Time // when it expires; zero for never
 }
 
-// group reports whether the entry is about a group.
+// group reports whether the entry is for a group.
 func (e *UserEntry) group() bool { return strings.HasPrefix(e.Key, "@") }
 
 // NoHostRules returns the rules of a host without limits.
@@ -73,12 +74,12 @@ func (h *HostRules) WithSource(format string, args ...any) string {
 	return fmt.Sprintf(format, args...) + " (" + h.File + ")"
 }
 
-// TimeLimit returns the rule about how long jobs may run, with its source, or "".
+// TimeLimit returns the limit on the duration of jobs, with its source, or "".
 func (h *HostRules) TimeLimit() string {
 	if h.MaxTimeout == 0 {
 		return ""
 	}
-	text := h.MaxTimeout.String() // 24h0m0s
+	text := h.MaxTimeout.String() // such as 24h0m0s
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {
 			text = text[:len(text)-2]
@@ -87,18 +88,18 @@ func (h *HostRules) TimeLimit() string {
 	return h.WithSource("max_timeout: %s", text)
 }
 
-// A UserRules is the host rules for one user.
+// UserRules are the host rules for one user.
 type UserRules struct {
-	Priority  int    // negative: before everybody, lowest first; then 0; positive: a weight. 1 unless given
+	Priority  int    // negative: before all others, lowest first; then 0; positive: a weight; 1 by default
 	MaxGPUs   int    // over all runs; -1 for no limit
-	LimitedBy string // the rule that says so, with its source
+	LimitedBy string // the rule behind MaxGPUs, with its source
 }
 
-// defaultPriority is the weight of a user of whom the rules say nothing.
+// defaultPriority is the weight of users without an entry.
 const defaultPriority = 1
 
-// User returns the rules for a user at some time. Each key comes from the user's own entry, or else
-// from the most generous one of their groups, or else from the entry for all users.
+// User returns the rules for a user at some time. Each key comes from the user's own entry, else
+// from the most generous entry of their groups, else from the entry for all users.
 func (h *HostRules) User(uid int, now time.Time) UserRules {
 	u := UserRules{Priority: defaultPriority, MaxGPUs: h.MaxGPUsPerUser}
 	if u.MaxGPUs >= 0 {
@@ -127,7 +128,7 @@ func (h *HostRules) User(uid int, now time.Time) UserRules {
 	return u
 }
 
-// before reports whether a user of priority a goes before one of priority b who holds as much.
+// before reports whether a user of priority a goes before one of priority b who holds equally much.
 func before(a, b int) bool {
 	if a > 0 && b > 0 {
 		return a > b
@@ -139,14 +140,14 @@ func (e *UserEntry) until() string {
 	if e.Until.IsZero() {
 		return ""
 	}
-	if last := e.Until.Add(-time.Second); last.Day() != e.Until.Day() { // a whole day
+	if last := e.Until.Add(-time.Second); last.Day() != e.Until.Day() { // the entry ends with a whole day
 		return " until " + last.Format(time.DateOnly)
 	}
 	return " until " + e.Until.Format("2006-01-02 15:04")
 }
 
-// Ever is User with the largest number of GPUs that the rules will ever allow, as far as
-// they are known now: an entry that ends may give way to a more generous one.
+// Ever is User with the largest number of GPUs that the rules will ever allow, as far as is known
+// now: when an entry expires, a more generous one may apply.
 func (h *HostRules) Ever(uid int) UserRules {
 	most := h.User(uid, h.At)
 	for i := range h.Users {
@@ -159,8 +160,8 @@ func (h *HostRules) Ever(uid int) UserRules {
 	return most
 }
 
-// closed describes why no job may start on a device at some time, or returns "". named
-// reports whether the i-th hours are about the device.
+// closed returns why no job may start on a device at some time, or "". named reports whether the
+// i-th hours include the device.
 func (h *HostRules) closed(now time.Time, named func(i int) bool) string {
 	var all Hours
 	for i := range h.Hours {
@@ -175,21 +176,21 @@ func (h *HostRules) closed(now time.Time, named func(i int) bool) string {
 	return why + ": " + h.WithSource("hours: %s", all)
 }
 
-// Hours are times of the week: "Mon-Fri 20:00-08:00, Sat-Sun". The zero Hours are always.
+// Hours are times of the week: "Mon-Fri 20:00-08:00, Sat-Sun". The zero Hours are always open.
 type Hours struct {
 	text  string
 	spans []span
 }
 
-// A span recurs on some weekdays. One that ends before it begins ends on the next day.
+// A span recurs on some weekdays. If it ends before it begins, it ends on the next day.
 type span struct {
-	days     [7]bool // on which it begins, by time.Weekday
+	days     [7]bool // weekdays on which it begins
 	from, to int     // minutes of the day; a whole day is 0 to 1440
 }
 
 const dayMinutes = 24 * 60
 
-// ParseHours parses times of the week, separated by commas: days (Sat, Mon-Fri), times of
+// ParseHours parses times of the week, separated by commas. Each has days (Sat, Mon-Fri), times of
 // the day (20:00-08:00), or both.
 func ParseHours(text string) (Hours, error) {
 	h := Hours{text: strings.Join(strings.Fields(text), " ")}
@@ -228,7 +229,7 @@ func parseSpan(text string) (s span, err error) {
 	return s, err
 }
 
-// parseDays parses "Sat" or "Mon-Fri", which may go past the end of the week.
+// parseDays parses "Sat" or "Mon-Fri", which may wrap around the end of the week.
 func parseDays(text string) (days [7]bool, err error) {
 	first, last, ranged := strings.Cut(text, "-")
 	if !ranged {
@@ -246,7 +247,7 @@ func parseDays(text string) (days [7]bool, err error) {
 	}
 }
 
-// weekday returns the day that a text names by at least three letters, or -1.
+// weekday returns the day given by at least three letters, or -1.
 func weekday(text string) int {
 	for d := time.Sunday; d <= time.Saturday; d++ {
 		if len(text) >= 3 && strings.HasPrefix(strings.ToLower(d.String()), strings.ToLower(text)) {
@@ -256,7 +257,7 @@ func weekday(text string) int {
 	return -1
 }
 
-// parseClock parses a time of the day into minutes: 08:00, 8:00, and 24:00 for its end.
+// parseClock parses a time of the day into minutes: 08:00, 8:00, and 24:00 for the end of the day.
 func parseClock(text string) (int, error) {
 	if text == "24:00" {
 		return dayMinutes, nil
@@ -271,7 +272,7 @@ func parseClock(text string) (int, error) {
 // String returns the hours as they were written; "" for always.
 func (h Hours) String() string { return h.text }
 
-// or returns the hours of both.
+// or returns the union of both hours.
 func (h Hours) or(other Hours) Hours {
 	both := Hours{other.text, slices.Concat(h.spans, other.spans)}
 	if h.text != "" {
@@ -280,7 +281,7 @@ func (h Hours) or(other Hours) Hours {
 	return both
 }
 
-// Open reports whether t, by the clock of its own time zone, is within the hours.
+// Open reports whether t, in its own time zone, is within the hours.
 func (h Hours) Open(t time.Time) bool {
 	minute, today := t.Hour()*60+t.Minute(), t.Weekday()
 	yesterday := (today + 6) % 7
@@ -292,9 +293,9 @@ func (h Hours) Open(t time.Time) bool {
 	})
 }
 
-// Opens returns when the hours begin next after t, at which they are not open.
+// Opens returns the first time after t when the hours are open. They must be closed at t.
 func (h Hours) Opens(t time.Time) (at time.Time) {
-	for day := range 9 { // with a day to spare, for clocks that are set forward
+	for day := range 9 { // one extra day, for clocks that are set forward
 		for _, s := range h.spans {
 			begin := time.Date(t.Year(), t.Month(), t.Day()+day, s.from/60, s.from%60, 0, 0, t.Location())
 			if s.days[begin.Weekday()] && begin.After(t) && (at.IsZero() || begin.Before(at)) {
@@ -305,8 +306,7 @@ func (h Hours) Opens(t time.Time) (at time.Time) {
 	return at
 }
 
-// Closed describes since the hours are not open at t when they will be, "closed until Mon 20:00";
-// "" if they are open.
+// Closed returns when the hours open next, "closed until Mon 20:00", or "" if they are open at t.
 func (h Hours) Closed(t time.Time) string {
 	if h.Open(t) {
 		return ""

@@ -11,7 +11,7 @@ const hostFile = " (/etc/gpurun/host.yaml)"
 
 var monday = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// hostRules returns rules that are changed by change.
+// hostRules returns rules modified by change.
 func hostRules(change func(h *HostRules)) *HostRules {
 	h := NoHostRules()
 	h.File, h.At = "/etc/gpurun/host.yaml", monday
@@ -23,7 +23,7 @@ func hostRules(change func(h *HostRules)) *HostRules {
 
 func num(n int) *int { return &n }
 
-func TestHostRulesOfAUser(t *testing.T) {
+func TestUserRulesComeFromTheMostSpecificEntry(t *testing.T) {
 	soon := monday.Add(time.Hour)
 	entry := func(key string, priority, gpus *int, until time.Time) UserEntry {
 		return UserEntry{Key: key, UIDs: []int{me}, Priority: priority, MaxGPUs: gpus, Until: until}
@@ -62,7 +62,7 @@ func TestHostRulesOfAUser(t *testing.T) {
 	}
 }
 
-func TestTimeLimit(t *testing.T) {
+func TestTimeLimitNamesItsSource(t *testing.T) {
 	for limit, want := range map[time.Duration]string{
 		0: "", 24 * time.Hour: "max_timeout: 24h" + hostFile, 90 * time.Minute: "max_timeout: 1h30m" + hostFile,
 		10 * time.Second: "max_timeout: 10s" + hostFile, time.Minute: "max_timeout: 1m" + hostFile, time.Hour + time.Second: "max_timeout: 1h0m1s" + hostFile,
@@ -73,7 +73,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// What an entry forbids for now is not impossible.
+// A temporary limit must not make a request impossible.
 func TestTemporaryLimitIsNotImpossible(t *testing.T) {
 	for until, want := range map[time.Time]int{{}: 0, monday.Add(time.Hour): 6, monday.Add(-time.Hour): 6} {
 		h := hostRules(func(h *HostRules) {
@@ -99,7 +99,7 @@ func admitted(p *Pool, at time.Duration, h *HostRules, claims []Claim, req Reque
 	return why
 }
 
-func TestHostRulesAdmit(t *testing.T) {
+func TestHostRulesRefuseDevices(t *testing.T) {
 	night, err := ParseHours("Mon-Fri 20:00-08:00")
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestHostRulesAdmit(t *testing.T) {
 	}
 }
 
-// Hours go on between two readings of the rules, and rules that change count at once.
+// Hours apply between two readings of the rules, and changed rules apply immediately.
 func TestHoursApplyBetweenReadings(t *testing.T) {
 	night, _ := ParseHours("20:00-08:00")
 	p := NewPool(some(1, 24*GiB), anyone())
@@ -188,7 +188,7 @@ func TestHoursApplyBetweenReadings(t *testing.T) {
 	}
 }
 
-func TestHostRulesAvoid(t *testing.T) {
+func TestHostRulesAvoidOtherUsers(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	p.Observe(Observation{At: sec(1), Host: hostRules(func(h *HostRules) { h.Others = OthersAvoid })})
 	req := one(GiB)
@@ -213,8 +213,8 @@ func TestHostCapsGPUsOfAJob(t *testing.T) {
 	}
 }
 
-// What two runs of one user claimed at once, the second reading finds.
-func TestHostRulesConflict(t *testing.T) {
+// If two runs of one user claim devices at the same time, the second reading finds the conflict.
+func TestSimultaneousClaimsOfOneUserConflict(t *testing.T) {
 	theirs := func(uid int, share bool) []Claim {
 		return []Claim{{UUID: "GPU-0", UID: uid, User: "x", Job: "other", Share: share}}
 	}
@@ -246,7 +246,7 @@ func TestHostRulesConflict(t *testing.T) {
 	}
 }
 
-func TestHostRulesNever(t *testing.T) {
+func TestDeviceTheHostNeverAllowsIsImpossible(t *testing.T) {
 	request := func(n int, ids ...string) Request {
 		return Request{Min: n, Max: n, Memory: GiB, MaxUtil: 30, IDs: NamesOf(ids)}
 	}

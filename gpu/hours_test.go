@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-func TestHours(t *testing.T) {
+func TestHoursClosedUntil(t *testing.T) {
 	berlin := time.FixedZone("Berlin", 3600)
-	at := func(s string) time.Time { // in March 2026, which began on a Sunday
+	at := func(s string) time.Time { // in March 2026, which starts on a Sunday
 		when, err := time.ParseInLocation("2 15:04", s, berlin)
 		if err != nil {
 			t.Fatal(err)
@@ -21,7 +21,7 @@ func TestHours(t *testing.T) {
 		{"20:00-08:00", "3 08:00", "closed until 20:00"},
 		{"Mon-Fri 20:00-08:00, Sat-Sun", "7 07:59", ""}, // Saturday
 		{"Mon-Fri 20:00-08:00, Sat-Sun", "8 23:59", ""},
-		{"Mon-Fri 20:00-08:00, Sat-Sun", "9 00:00", "closed until 20:00"}, // Monday: Sunday has no night
+		{"Mon-Fri 20:00-08:00, Sat-Sun", "9 00:00", "closed until 20:00"}, // Monday: Sunday night is not included
 		{"Mon-Fri 20:00-08:00", "7 08:00", "closed until Mon 20:00"},
 		{"mon 22:00 - 24:00", "2 23:59", ""},
 		{"mon 22:00 - 24:00", "3 00:00", "closed until Mon 22:00"},
@@ -45,8 +45,8 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// When hours open is the first minute at which they are open, whatever the clocks do.
-func TestHoursOpen(t *testing.T) {
+// Opens must return the first open minute, even when clocks change.
+func TestOpensIsTheFirstOpenMinute(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Skip(err)
@@ -56,7 +56,7 @@ func TestHoursOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Both changes of the clocks, a week around each.
+		// These are the weeks around both clock changes.
 		for _, start := range []time.Time{time.Date(2026, 3, 25, 0, 0, 0, 0, berlin), time.Date(2026, 10, 21, 0, 0, 0, 0, berlin)} {
 			for now := start; now.Before(start.AddDate(0, 0, 7)); now = now.Add(30 * time.Minute) {
 				if h.Open(now) {
@@ -74,7 +74,7 @@ func TestHoursOpen(t *testing.T) {
 	}
 }
 
-func TestHoursRefused(t *testing.T) {
+func TestInvalidHoursAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                  `"" is neither a day (Mon) nor days (Mon-Fri)`,
 		"always":            `"always" is neither a day (Mon) nor days (Mon-Fri)`,

@@ -2,21 +2,21 @@ package gpu
 
 import "time"
 
-// A Level is how full and how busy a device is, and whose doing that is.
+// A Level is how full and how busy a device is, and who uses it.
 type Level struct {
 	UUID   UUID
 	Index  int
 	Name   string
 	Total  Bytes // 0 if unknown
 	Used   Bytes // -1 if unknown, as Ours and Util
-	Ours   Bytes // part of Used that this run's jobs have
+	Ours   Bytes // part of Used by this run's jobs
 	Util   int   // percent
-	Jobs   int   // of this run, that are on it
-	Others bool  // so is somebody else, as far as can be seen
-	Open   bool  // nobody is, and nobody keeps it: this run may have it
+	Jobs   int   // this run's jobs on it
+	Others bool  // whether anyone else is on it, as far as visible
+	Open   bool  // it is empty and not reserved, so this run may use it
 }
 
-// Levels returns those of all devices, in PCI order, as of now.
+// Levels returns the current levels of all devices, in PCI order.
 func (p *Pool) Levels(now time.Duration) []Level {
 	all := make([]Level, len(p.devs))
 	for i, d := range p.devs {
@@ -25,7 +25,7 @@ func (p *Pool) Levels(now time.Duration) []Level {
 	return all
 }
 
-// level leaves unknown what was read longer ago than gap.
+// level returns the level, without values that were read longer ago than gap.
 func (d *device) level(now, gap time.Duration) Level {
 	l := Level{UUID: d.UUID, Index: d.Index, Name: d.Name, Total: d.Total, Used: -1, Ours: -1, Util: -1, Jobs: len(d.holds)}
 	if !d.read || d.err != "" || d.noReading != "" || d.awaited || now-d.at > gap {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-func TestLevels(t *testing.T) {
+func TestLevelsIgnoreOldReadings(t *testing.T) {
 	mine := Process{PID: 1, UID: me, Memory: 3 * GiB, Attempt: "a"}
 	tests := []struct {
 		name string
 		held bool
 		look func(r *Reading)
-		at   time.Duration // of the reading
+		at   time.Duration // time of the reading
 		want Level         // in GiB
 	}{
 		{"idle", false, func(*Reading) {}, sec(10), Level{Open: true}},
@@ -26,7 +26,7 @@ func TestLevels(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			rules := anyone()
-			rules.Poll = time.Second // so a reading counts for 15 s
+			rules.Poll = time.Second // so a reading is valid for 15 s
 			p := NewPool(some(1, 24*GiB), rules)
 			if tt.held {
 				p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Indices: []int{0}, Memory: 8 * GiB})

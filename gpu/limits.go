@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// manage computes the devices that the run's and the host's rules allow.
+// manage marks the devices that the rules of the run and of the host allow.
 func (p *Pool) manage() {
 	all, h := p.all(), p.rules.Host
 	managed, hosts := matches(all, p.rules.IDs), matches(all, h.Devices)
@@ -31,15 +31,15 @@ func (p *Pool) manage() {
 	}
 }
 
-// Rule replaces the run's own rules; those of the host stay.
+// Rule replaces the run's own rules but not the host's.
 func (p *Pool) Rule(r Rules) {
 	r.Host = p.rules.Host
 	p.rules = r
 	p.manage()
 }
 
-// highest returns which devices have the n highest indices of some. MIG instances share
-// their GPU's index.
+// highest returns a function that reports whether a device has one of the n highest indices of some
+// devices. MIG instances share their GPU's index.
 func (p *Pool) highest(n int, of func(d *device) bool) func(d *device) bool {
 	var indices []int
 	for _, d := range p.filter(of) {
@@ -57,10 +57,10 @@ func (p *Pool) highest(n int, of func(d *device) bool) func(d *device) bool {
 // Host returns the host rules as last observed.
 func (p *Pool) Host() *HostRules { return p.rules.Host }
 
-// clock returns the time of the day where the host is.
+// clock returns the current time in the host's time zone.
 func (p *Pool) clock(now time.Duration) time.Time { return p.rules.Host.At.Add(now - p.hostRead) }
 
-// closed describes why the host's hours let no job start on a device now, or returns "".
+// closed returns why the host's hours let no job start on a device now, or "".
 func (p *Pool) closed(now time.Duration, d *device) string {
 	h := p.rules.Host
 	if len(h.Hours) == 0 {
@@ -70,12 +70,12 @@ func (p *Pool) closed(now time.Duration, d *device) string {
 	return h.closed(p.clock(now), func(i int) bool { return matches(all, h.Hours[i].Devices)[d.position] })
 }
 
-// userHolds reports whether this user holds a device, by this or another run.
+// userHolds reports whether this user holds a device, in this or another run.
 func (p *Pool) userHolds(d *device) bool {
 	return len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID && (c.To == "" || c.To == c.Run) })
 }
 
-// Held returns how many devices this user holds, by all runs.
+// Held returns how many devices this user holds in all runs.
 func (p *Pool) Held() int { return p.count(p.userHolds) }
 
 // quota returns how many more devices this user may hold, and the rule that limits it.
@@ -87,8 +87,8 @@ func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
 	return u.MaxGPUs - p.Held(), u.LimitedBy
 }
 
-// overdrawn describes how this user holds more than the host rules allow because of a
-// grant, which the pool holds, or returns "".
+// overdrawn returns how this user exceeds the host rules because of a grant, which the pool already
+// holds, or "".
 func (p *Pool) overdrawn(g Grant) string {
 	left, limitedBy := p.quota(p.hostRead)
 	fresh := func(d *device) bool {
@@ -100,8 +100,8 @@ func (p *Pool) overdrawn(g Grant) string {
 	return fmt.Sprintf("you would hold %s; %s", count(p.Held()), limitedBy)
 }
 
-// most returns how many devices the host rules ever grant one job of this user, and which
-// of them bounds it; -1 for no bound.
+// most returns the maximum number of devices that the host rules ever grant to one job of this
+// user, and the rule behind it; -1 for no limit.
 func (p *Pool) most() (n int, limitedBy string) {
 	h := p.rules.Host
 	u := h.Ever(p.rules.UID)

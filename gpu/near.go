@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Closeness says what connects two devices, or the farthest two of a set; "" if unknown,
-// which counts as far. The words are in ledgers: never change them.
+// Closeness is the connection between two devices, or between the farthest two of a set; "" if
+// unknown, which counts as far. Ledgers contain these values: never change them.
 type Closeness string
 
-// From far to near.
+// These are ordered from far to near.
 const (
 	Far    Closeness = "far"    // different NUMA nodes
-	Node   Closeness = "node"   // one NUMA node
-	Switch Closeness = "switch" // one PCIe switch, without a way through the CPU
+	Node   Closeness = "node"   // the same NUMA node
+	Switch Closeness = "switch" // the same PCIe switch, so that traffic does not cross the CPU
 	NVLink Closeness = "nvlink"
 )
 
@@ -22,7 +22,7 @@ var nearer = []Closeness{Far, Node, Switch, NVLink}
 // rank returns a number that is higher the closer two devices are.
 func (c Closeness) rank() int { return max(0, slices.Index(nearer, c)) }
 
-// Words returns a closeness for people.
+// Words returns the closeness in words.
 func (c Closeness) Words() string {
 	switch c {
 	case NVLink:
@@ -37,7 +37,8 @@ func (c Closeness) Words() string {
 	return ""
 }
 
-// near returns what connects two devices: what the driver says, else their NUMA nodes.
+// near returns the connection between two devices: as reported by the driver, else from their NUMA
+// nodes.
 func near(a, b *device) Closeness {
 	if c := a.Links[b.UUID]; c != "" {
 		return c
@@ -54,8 +55,8 @@ func near(a, b *device) Closeness {
 	return Far
 }
 
-// farthest returns how close the farthest two devices of a set are; "" if that is not
-// known of some, or if there are no two.
+// farthest returns the closeness of the farthest two devices in a set; "" if it is unknown for any,
+// or if there are fewer than two.
 func farthest(set []*device) Closeness {
 	worst := NVLink
 	for i, a := range set {
@@ -73,8 +74,8 @@ func farthest(set []*device) Closeness {
 	return worst
 }
 
-// Cores returns the CPU cores of the NUMA nodes that a grant's devices are on, "0-7,16-23";
-// "" if some node is unknown.
+// Cores returns the CPU cores of the NUMA nodes of a grant's devices, "0-7,16-23"; "" if any node
+// is unknown.
 func (p *Pool) Cores(g Grant) string {
 	var lists []string
 	for _, d := range p.byUUID(g.UUIDs) {
@@ -88,28 +89,28 @@ func (p *Pool) Cores(g Grant) string {
 	return strings.Join(lists, ",")
 }
 
-// A search looks for the closest set of a given size: the one whose farthest two are
-// closest, then the one with most close pairs, then the first in the order of the devices.
+// A search finds the closest set of a given size: the set whose farthest two devices are closest,
+// then the one with the most close pairs, then the first in the order of devices.
 type search struct {
 	devs  []*device // in order of preference
-	must  int       // the first must are in the set
-	ranks [][]int   // of any two
+	must  int       // the first must devices are always in the set
+	ranks [][]int   // rank of each pair
 	top   int       // highest of ranks
 	size  int
 	fits  func(set []*device) bool
 
-	level  int   // no two may be farther apart
-	chosen []int // so far
+	level  int   // maximum distance of a pair
+	chosen []int // devices chosen so far
 	best   []*device
-	sum    int // of the ranks in best; -1 before there is one
+	sum    int // sum of the ranks in best; -1 before there is one
 	steps  int
 }
 
-// maxSteps bounds a search. No machine has enough GPUs to need as many.
+// maxSteps bounds a search. No machine has enough GPUs to reach it.
 const maxSteps = 100_000
 
-// closest returns the closest size devices of devs that fit, with the first must among
-// them; nil if no set is known to be closer than another.
+// closest returns the closest set of size devices that fits accepts, including the first must
+// devices. It returns nil if no set is known to be closer than another.
 func closest(devs []*device, must, size int, fits func(set []*device) bool) []*device {
 	s := search{devs: devs, must: must, size: size, fits: fits, ranks: make([][]int, len(devs))}
 	for i, a := range devs {
@@ -130,8 +131,8 @@ func closest(devs []*device, must, size int, fits func(set []*device) bool) []*d
 	return s.best
 }
 
-// grow tries the ways to complete the chosen devices, whose ranks add up to sum, with
-// devices from one on.
+// grow tries all ways to complete the chosen devices, whose ranks add up to sum, with devices from
+// index from on.
 func (s *search) grow(from, sum int) {
 	n := len(s.chosen)
 	if n == s.size {
@@ -144,7 +145,7 @@ func (s *search) grow(from, sum int) {
 		}
 		return
 	}
-	open := s.size*(s.size-1)/2 - (n+1)*n/2 // pairs that the next device leaves open
+	open := s.size*(s.size-1)/2 - (n+1)*n/2 // pairs that remain after the next device
 	for i := from; i <= len(s.devs)-(s.size-n) && (i == n || n >= s.must); i++ {
 		if s.steps++; s.steps > maxSteps {
 			return
@@ -159,8 +160,8 @@ func (s *search) grow(from, sum int) {
 	}
 }
 
-// beside adds up the ranks of device i to the chosen ones, and reports whether it is close
-// enough to all.
+// beside adds up the ranks of device i and the chosen ones, and reports whether it is close enough
+// to all of them.
 func (s *search) beside(i int) (sum int, ok bool) {
 	for _, k := range s.chosen {
 		if s.ranks[i][k] < s.level {

@@ -21,7 +21,7 @@ func link(devs []Device, c Closeness, some ...int) {
 	}
 }
 
-// pairs makes n GPUs, half on each NUMA node, with NVLink between 0 and 1, 2 and 3, …
+// pairs returns n GPUs, half on each NUMA node, with NVLink between 0 and 1, 2 and 3, …
 func pairs(n int) []Device {
 	devs := some(n, 24*GiB)
 	for i := range devs {
@@ -33,7 +33,7 @@ func pairs(n int) []Device {
 	return devs
 }
 
-// cube makes 8 GPUs as in a server where each has NVLink to four of the others.
+// cube returns 8 GPUs as in a server where each has NVLink to four others.
 func cube() []Device {
 	devs := some(8, 24*GiB)
 	for i := range devs {
@@ -56,7 +56,7 @@ func switched() []Device {
 	return devs
 }
 
-func TestClosest(t *testing.T) {
+func TestClosestSetIsChosen(t *testing.T) {
 	few := anyone()
 	few.MaxGPUs = 2
 	lone := some(3, 24*GiB)
@@ -65,7 +65,7 @@ func TestClosest(t *testing.T) {
 		name     string
 		devs     []Device
 		busy     []int // held by others
-		bob      []int // where he also is
+		bob      []int // where bob's processes are, too
 		rules    Rules
 		min, max int
 		want     []int
@@ -112,8 +112,8 @@ func TestClosest(t *testing.T) {
 	}
 }
 
-// Whatever the machine, no set of the same size is closer than the one that is found.
-func TestNoSetIsCloser(t *testing.T) {
+// On any machine, no set of the same size may be closer than the one found.
+func TestChosenSetIsAlwaysTheClosest(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		devs := some(2+r.IntN(7), 24*GiB)
@@ -147,7 +147,7 @@ func TestNoSetIsCloser(t *testing.T) {
 	}
 }
 
-// measure returns how close a set's farthest two are, and the sum of all.
+// measure returns the closeness of a set's farthest two devices, and the sum over all pairs.
 func measure(set []*device) []int {
 	least, sum := 9, 0
 	for i, a := range set {
@@ -159,9 +159,9 @@ func measure(set []*device) []int {
 	return []int{least, sum}
 }
 
-// A job alone on its GPU takes the smallest that fits, so that the large ones stay free
-// for jobs that need them; first-fit goes by position.
-func TestMixedCards(t *testing.T) {
+// A job alone on its GPU takes the smallest one that fits, so that large ones stay free for jobs
+// that need them; first-fit only uses the position.
+func TestBestFitTakesTheSmallestCard(t *testing.T) {
 	devs := some(4, 80*GiB)
 	devs[1].Total, devs[2].Total, devs[3].Total = 24*GiB, 24*GiB-12*MiB, 48*GiB
 	for _, tt := range []struct {
@@ -189,8 +189,8 @@ func TestMixedCards(t *testing.T) {
 	}
 }
 
-// Jobs that share fill GPUs where such jobs are already, even if an empty one is smaller.
-func TestBestFitKeepsWholeGPUsWhole(t *testing.T) {
+// Jobs that share fill GPUs that are already shared, even if an empty one is smaller.
+func TestSharingJobsFillSharedGPUsFirst(t *testing.T) {
 	devs := some(3, 24*GiB)
 	devs[1].Total = 80 * GiB
 	rules := anyone()
@@ -207,7 +207,7 @@ func TestBestFitKeepsWholeGPUsWhole(t *testing.T) {
 	}
 }
 
-func TestCores(t *testing.T) {
+func TestCoresOfNUMANodes(t *testing.T) {
 	devs := some(4, 24*GiB)
 	devs[0].Cores, devs[1].Cores, devs[2].Cores = "0-7", "0-7", "8-15"
 	p := NewPool(devs, anyone())

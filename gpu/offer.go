@@ -8,7 +8,8 @@ import (
 
 // Claims of other runs, and offers: claims by which a run leaves a device to another.
 
-// claimedBy returns the devices with such a claim of another run that counts.
+// claimedBy returns the devices with a claim of another run that counts and for which by returns
+// true.
 func (p *Pool) claimedBy(by func(*Claim) bool) []UUID {
 	return uuids(p.filter(func(d *device) bool {
 		return slices.ContainsFunc(d.claims, func(c Claim) bool { return c.counts() && by(&c) })
@@ -21,12 +22,12 @@ func (p *Pool) ObserveOthers(now time.Duration, claims []Claim, wishes []Wish) {
 	p.observeClaims(now, claims, nil)
 }
 
-// Offered returns the devices that other runs offer to this one and that it has not taken.
+// Offered returns the devices that other runs offer to this one and that it has not taken yet.
 func (p *Pool) Offered() []UUID {
 	return uuids(p.filter(func(d *device) bool { return d.offered && len(d.holds) == 0 }))
 }
 
-// Offer records that this run offers a device that its attempt has left to another run; "" ends
+// Offer records that this run offers a device, which its attempt has left, to another run; "" ends
 // the offer.
 func (p *Pool) Offer(id UUID, run string) {
 	if d := p.device(id); d != nil {
@@ -34,8 +35,8 @@ func (p *Pool) Offer(id UUID, run string) {
 	}
 }
 
-// WasTaken reports whether the run whose turn it was has claimed a device that this run offered. It
-// may have offered the device to another run since, or back.
+// WasTaken reports whether the run of t has claimed a device that this run offered. That run may
+// have offered the device to another run since, or back.
 func (p *Pool) WasTaken(id UUID, t Turn) bool {
 	d := p.device(id)
 	return d != nil && (d.offered || d.gatheredBy(t.Run) || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))
@@ -47,9 +48,9 @@ func (p *Pool) ClaimedByOther(id UUID) bool {
 	return d != nil && len(d.claims) > 0
 }
 
-// RaceBackoff returns how long to avoid devices after losing a race for them, the losses-th in a
-// row. The pause depends on the name of the claim, so that two runs that collided pause for
-// different times: at first, from 5 to 50 ms.
+// RaceBackoff returns how long to avoid devices after losing a race for them for the losses-th time
+// in a row. The pause depends on the name of the claim, so that colliding runs pause for different
+// times, at first 5 to 50 ms.
 func RaceBackoff(name string, losses int, most time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Rules limit the devices of a whole run. Only Host may change during the run.
+// Rules limit the devices of a run. Only Host may change during the run.
 type Rules struct {
 	Host    *HostRules    // nil for none
 	IDs     []string      // managed devices: indices, UUIDs or unique UUID prefixes; empty for all
 	Reserve int           // how many of the highest managed indices stay free for others
 	MinGPUs int           // -1 if not given; with neither MinGPUs nor MaxGPUs, Reserve fixes indices
 	MaxGPUs int           // -1 if not given
-	Others  Others        // what another user's process on a device means
+	Others  Others        // the rule for devices with processes of other users
 	Pick    Pick          // how to choose among devices that fit
 	UID     int           // this user
-	Poll    time.Duration // interval of readings, 0 for a minute; gaps over 1.5 intervals and over 15 s break watching
+	Poll    time.Duration // interval of readings, 0 for a minute; a gap over 1.5 intervals and over 15 s interrupts watching
 	Run     string        // this run's ID
-	AtOnce  bool          // judge utilization by the samples at hand, and say so in Verdict.Note: --no-wait, gpus, plan
+	AtOnce  bool          // judge utilization by the samples so far, and mention it in Verdict.Note: --no-wait, gpus, plan
 
-	Background bool // this run gives way to every other
+	Background bool // this run gives way to all others
 
-	Machine HostResources // cores and memory of the host, for all runs; 0 for no limit
+	Machine HostResources // cores and memory of the host for all runs; 0 for no limit
 }
 
 // Others is the rule for devices with other users' processes.
@@ -30,10 +30,10 @@ type Others string
 
 const (
 	OthersAllow Others = "allow" // memory and utilization decide, empty devices first
-	OthersAvoid Others = "avoid" // refuse devices with another user's process, or with memory in use by no visible process
+	OthersAvoid Others = "avoid" // refuse devices with a process of another user, or with memory in use by no visible process
 )
 
-// Pick names a policy for choosing among the devices that fit.
+// Pick is a policy for choosing among devices that fit.
 type Pick string
 
 const (
@@ -54,11 +54,11 @@ type Pool struct {
 	quarantines []Quarantine  // as last read, and those that began since
 	hostRead    time.Duration // when the host rules were read
 	usage       usage
-	Turns       Turns // whose turn it is on the devices
+	Turns       Turns // decides whose turn it is on the devices
 }
 
-// NewPool makes a pool of devs, which are in PCI order. Devices that rules do
-// not manage are always refused.
+// NewPool returns a pool of devs, which must be in PCI order. Devices that rules exclude are always
+// refused.
 func NewPool(devs []Device, rules Rules) *Pool {
 	p := &Pool{rules: rules, devs: make([]*device, len(devs))}
 	p.Turns = Turns{pool: p, own: Wish{Run: rules.Run, UID: rules.UID, Background: rules.Background}}
@@ -74,7 +74,7 @@ func NewPool(devs []Device, rules Rules) *Pool {
 	return p
 }
 
-// Fresh returns a pool of the same devices and rules that has observed nothing yet.
+// Fresh returns a pool with the same devices and rules but no observations.
 func (p *Pool) Fresh() *Pool {
 	devs := make([]Device, len(p.devs))
 	for i, d := range p.devs {
@@ -91,16 +91,15 @@ func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >
 // Own reports whether a process belongs to the user of this run.
 func (p *Pool) Own(pr *Process) bool { return pr.UID == p.rules.UID }
 
-// Observe records an observation. It ignores a reading older than the device's
-// latest reading or release. After an observation without readings, no device admits
-// anything until the next.
+// Observe records an observation. It ignores readings older than the device's latest reading or
+// release. After an observation without readings, no device admits anything until the next one.
 func (p *Pool) Observe(seen Observation) {
 	p.Turns.looked = true
 	switch {
 	case seen.Host != nil:
 		p.rules.Host, p.hostRead = seen.Host, seen.At
 		p.manage()
-	case p.hostRead == 0: // those that the pool was made with were read about now
+	case p.hostRead == 0: // the initial rules were read about now
 		p.hostRead = seen.At
 	}
 	if seen.Claims != nil {
@@ -110,7 +109,7 @@ func (p *Pool) Observe(seen Observation) {
 	if seen.Quarantines != nil {
 		p.quarantines = seen.Quarantines
 	}
-	defer p.noteQuarantines(seen.At) // once silent devices have their names
+	defer p.noteQuarantines(seen.At) // after silent devices have got their UUIDs
 	if seen.Err != "" {
 		for _, d := range p.devs {
 			if seen.At >= d.at {
@@ -125,7 +124,7 @@ func (p *Pool) Observe(seen Observation) {
 		if d == nil {
 			continue
 		}
-		if r.Found != nil { // a silent device turns out to be this one
+		if r.Found != nil { // a silent device was identified as this one
 			r.UUID, d.Device = r.Found.UUID, *r.Found
 			p.manage()
 		}
@@ -137,7 +136,7 @@ func (p *Pool) Observe(seen Observation) {
 	}
 }
 
-// observeClaims records the claims of other runs. A known claim keeps its memory in use unless a
+// observeClaims records the claims of other runs. A known claim keeps its memory in use until a
 // list of the device's processes shows a new value.
 func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Reading) {
 	for _, d := range p.devs {
@@ -164,8 +163,8 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 	p.Turns.observe(now, claims)
 }
 
-// gap returns how far apart two samples may be and still count as watching: one
-// and a half poll intervals, at least 15 s.
+// gap returns the maximum time between two samples for uninterrupted watching: one and a half poll
+// intervals, at least 15 s.
 func (p *Pool) gap() time.Duration {
 	poll := p.rules.Poll
 	if poll <= 0 {
@@ -174,16 +173,16 @@ func (p *Pool) gap() time.Duration {
 	return max(15*time.Second, poll*3/2)
 }
 
-// FreshFor is how long a reading is current about the processes on a device.
+// FreshFor is how long a reading is up to date about the processes on a device.
 const FreshFor = 100 * time.Millisecond
 
 // MayHaveNewcomers returns the devices that may have new processes since their latest reading,
-// without those that attempts of this run hold.
+// except those held by attempts of this run.
 func (p *Pool) MayHaveNewcomers(now time.Duration, ids []UUID) []UUID {
 	return uuids(slices.DeleteFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds) > 0 || now-d.told <= FreshFor }))
 }
 
-// Hold sets a grant aside for attempt, a name that must be unique among holds.
+// Hold reserves a grant for an attempt, a name that must be unique among holds.
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for _, d := range p.byUUID(g.UUIDs) {
@@ -197,13 +196,13 @@ func (p *Pool) Hold(attempt string, g Grant) {
 	p.turn = turn
 }
 
-// fromTurn returns how far d is from where round-robin continues.
+// fromTurn returns the distance of d from where round-robin continues.
 func (p *Pool) fromTurn(d *device) int {
 	n := len(p.devs)
 	return (d.position - p.turn%n + n) % n
 }
 
-// Rename changes the name that a grant is held under.
+// Rename changes the name that holds a grant.
 func (p *Pool) Rename(from, to string) {
 	for _, d := range p.devs {
 		if h := d.hold(from); h != nil {
@@ -213,21 +212,21 @@ func (p *Pool) Rename(from, to string) {
 	}
 }
 
-// Release ends what attempt holds and returns those devices. Devices that no other attempt of
-// this run holds count as just returned, for up to 30 s or until a new grant or a reading that
-// shows somebody else there. No released device admits anything until its free memory is read again.
-// Until devices are yielded or held again, this run's claim on them stands: another run that claims
-// them meanwhile will withdraw, so its claims do not count.
+// Release ends the holds of an attempt and returns their devices. Devices that no other attempt of
+// this run holds count as just returned for up to 30 s, or until a new grant or a reading that
+// shows another process there. A released device admits nothing until its free memory is read
+// again. Until the devices are yielded or held again, this run's claim on them stands. Another run
+// that claims them in that time will withdraw, so its claims do not count.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	return p.drop(attempt, func(d *device) { d.release(now, attempt) })
 }
 
-// Undo drops a grant under which nothing has run, as if it had never been held.
+// Undo removes a grant that nothing has run under, as if it had never been held.
 func (p *Pool) Undo(attempt string) {
 	p.drop(attempt, func(d *device) { d.drop(attempt) })
 }
 
-// drop calls do with every device that attempt holds, and returns those devices.
+// drop calls do for every device held by an attempt, and returns those devices.
 func (p *Pool) drop(attempt string, do func(d *device)) []UUID {
 	held := p.heldBy(attempt)
 	for _, d := range held {
@@ -244,10 +243,10 @@ func (p *Pool) Yield(ids []UUID) {
 	}
 }
 
-// Conflict records the claims of other runs, as read after this run published a
-// claim for g, which the pool holds. It describes the claim that conflicts with
-// g, or the host rule that g and this user's other runs break together, or returns ""
-// if none does. Nil claims were not read and conflict with nothing.
+// Conflict records the claims of other runs, as read after this run published a claim for g, which
+// the pool holds. It describes the claim that conflicts with g, or the host rule that g breaks
+// together with this user's other runs, or returns "". Nil claims were not read and conflict with
+// nothing.
 func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""
@@ -256,7 +255,7 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	for _, d := range p.byUUID(g.UUIDs) {
 		c := cmp.Or(d.barring(g.Share), d.gatherer(g.Ends))
 		if n := len(d.claims); c == nil && n > 0 && (d.free < 0 || d.free < d.promised) {
-			c = &d.claims[n-1] // they share, but the memory does not suffice
+			c = &d.claims[n-1] // both share, but there is too little memory
 		}
 		if most, _ := d.slots(g.Slots, d.holds); c == nil && len(d.claims) > 0 && most > 0 && len(d.holds)+len(d.claims) > most {
 			c = &d.claims[len(d.claims)-1]
@@ -269,14 +268,13 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 }
 
 // StillInUse reports whether, after a release, jobs of this or another run are still on one of the
-// devices. A quick reading does not show how much those jobs have allocated, so all their grants
-// count as promised until the next full one: a hand-over there needs the process list.
+// devices. A quick reading does not show how much memory those jobs have allocated, so all of their
+// grants count as promised until the next full one. A hand-over there needs the process list.
 func (p *Pool) StillInUse(ids []UUID) bool {
 	return slices.ContainsFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds)+len(d.claims) > 0 })
 }
 
-// Present returns the processes on a device as of its last list, except those of this
-// run's attempts there.
+// Present returns the processes on a device in its last list, except those of this run's attempts.
 func (p *Pool) Present(id UUID) (others []Process) {
 	for _, d := range p.byUUID([]UUID{id}) {
 		for _, pr := range d.procs {
@@ -288,8 +286,8 @@ func (p *Pool) Present(id UUID) (others []Process) {
 	return others
 }
 
-// Unseen returns the memory in use on a device by no visible process, as of its last list;
-// 0 if unknown.
+// Unseen returns the memory in use on a device by no visible process in its last list; 0 if
+// unknown.
 func (p *Pool) Unseen(id UUID) Bytes {
 	if d := p.device(id); d != nil && d.listed {
 		return (&Reading{Used: d.listUsed, Processes: d.procs}).Unseen()
@@ -305,7 +303,8 @@ func (p *Pool) Total(id UUID) Bytes {
 	return 0
 }
 
-// Label returns a device's name in messages, "2" or "2 (MIG-…)"; its UUID if unknown.
+// Label returns a device's name for messages: "2" or "2 (MIG-…)", or its UUID if the device is
+// unknown.
 func (p *Pool) Label(id UUID) string {
 	if d := p.device(id); d != nil {
 		return d.label()
@@ -313,7 +312,7 @@ func (p *Pool) Label(id UUID) string {
 	return string(id)
 }
 
-// Devices returns the managed devices that the host rules leave to gpurun, in PCI order.
+// Devices returns the managed devices that the host rules allow, in PCI order.
 func (p *Pool) Devices() []Device {
 	return slices.DeleteFunc(p.all(), func(known Device) bool {
 		d := p.device(known.UUID)

@@ -14,7 +14,7 @@ const me, bob = 1000, 1001
 // sec converts seconds to CLOCK_BOOTTIME.
 func sec(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// some makes n whole GPUs of total memory each.
+// some returns n GPUs with total memory each.
 func some(n int, total Bytes) []Device {
 	devs := make([]Device, n)
 	for i := range devs {
@@ -23,7 +23,7 @@ func some(n int, total Bytes) []Device {
 	return devs
 }
 
-// anyone returns the rules of a run that manages everything.
+// anyone returns the rules of a run that manages all devices.
 func anyone() Rules {
 	return Rules{MinGPUs: -1, MaxGPUs: -1, Others: OthersAllow, Pick: FirstFit, UID: me}
 }
@@ -63,14 +63,14 @@ func one(memory Bytes) Request { return Request{Min: 1, Max: 1, Memory: memory, 
 
 func busySamples(at time.Duration, percent int) []Sample { return []Sample{{At: at, Percent: percent}} }
 
-func TestAdmitReasons(t *testing.T) {
+func TestAdmitReportsTheReason(t *testing.T) {
 	tests := []struct {
 		name   string
 		rules  func(*Rules)
 		req    func(*Request)
 		see    func(r *Reading)
 		do     func(p *Pool)
-		want   string // reason; "" if admitted
+		want   string // the reason; "" if admitted
 		code   Code
 		user   string
 		never  bool
@@ -176,7 +176,7 @@ func apply[T any](f func(*T), v *T) {
 	}
 }
 
-func TestUtilizationOverTime(t *testing.T) {
+func TestUtilizationIsJudgedOverWindows(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	reason := func(at, percent float64, prs ...Process) string {
 		see(p, sec(at), func(_ int, r *Reading) {
@@ -204,7 +204,7 @@ func TestUtilizationOverTime(t *testing.T) {
 	}
 }
 
-func TestWatchingBeginsAnewAfterAGap(t *testing.T) {
+func TestWatchingRestartsAfterAGap(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		poll time.Duration
@@ -224,7 +224,7 @@ func TestWatchingBeginsAnewAfterAGap(t *testing.T) {
 	}
 }
 
-func TestNoteOfAtOnce(t *testing.T) {
+func TestAtOnceNotesShortWatching(t *testing.T) {
 	rules := anyone()
 	rules.AtOnce = true
 	p := NewPool(some(1, 24*GiB), rules)
@@ -236,11 +236,11 @@ func TestNoteOfAtOnce(t *testing.T) {
 	}
 }
 
-func TestPromisedMemory(t *testing.T) {
+func TestPromisedMemoryIsNotFree(t *testing.T) {
 	tests := []struct {
 		name    string
 		granted Bytes
-		procs   []Process // of attempt a
+		procs   []Process // processes of attempt a
 		want    Bytes     // free minus promised, of 24 GiB
 	}{
 		{"not yet taken", 8 * GiB, nil, 16 * GiB},
@@ -267,9 +267,9 @@ func TestPromisedMemory(t *testing.T) {
 	}
 }
 
-// A quick reading has no process list: another attempt may have freed some of its
-// memory for a moment while an ended one's memory lingers.
-func TestHandOverBesideOthers(t *testing.T) {
+// A quick reading has no process list: another attempt may have freed memory for a moment while an
+// ended one's memory lingers.
+func TestHandOverNextToOtherJobs(t *testing.T) {
 	p := NewPool(some(1, 40*GiB), anyone())
 	ids := []UUID{"GPU-0"}
 	p.Hold("a", Grant{UUIDs: ids, Memory: 18 * GiB, Share: true})
@@ -297,7 +297,7 @@ func TestHandOverBesideOthers(t *testing.T) {
 	}
 }
 
-func TestHandOver(t *testing.T) {
+func TestHandOverReturnsTheDeviceImmediately(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
 	see(p, sec(1), func(_ int, r *Reading) {
@@ -323,9 +323,9 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A process list during a hand-over ends it only if it shows somebody: memory in use
-// by no visible process may be the ended job's.
-func TestListInAHandOver(t *testing.T) {
+// A process list during a hand-over ends it only if it shows a process: memory in use by no visible
+// process may be the ended job's.
+func TestProcessListEndsHandOver(t *testing.T) {
 	claimed := func(p *Pool) {
 		p.Yield([]UUID{"GPU-0"})
 		p.Observe(Observation{At: sec(2), Claims: []Claim{{UUID: "GPU-0", User: "alice"}}})
@@ -334,11 +334,11 @@ func TestListInAHandOver(t *testing.T) {
 	tests := []struct {
 		name   string
 		others Others
-		base   Bytes // in use all along, by no visible process
+		base   Bytes // memory in use all the time, by no visible process
 		do     func(*Pool)
 		list   func(*Reading)
 		at     float64
-		ours   bool   // the memory that lacks then counts as ours
+		ours   bool   // the missing memory counts as this run's
 		want   string // why the device is refused once it is back, or ""
 	}{
 		{name: "nobody", at: 2.01, ours: true},
@@ -383,9 +383,9 @@ func TestListInAHandOver(t *testing.T) {
 	}
 }
 
-// An ended job's memory only shrinks. Memory allocated after it came back belongs to
-// somebody else, even if no process of others is visible.
-func TestInvisibleProcessAfterAJobIsNoticed(t *testing.T) {
+// An ended job's memory only shrinks. Memory allocated later belongs to another process, even if
+// none is visible.
+func TestInvisibleProcessAfterJobIsNoticed(t *testing.T) {
 	const watched = "98% busy, limit 30%"
 	used := func(r *Reading, n Bytes) { r.Used += n; r.Free -= n }
 	tests := []struct {
@@ -427,9 +427,9 @@ func TestInvisibleProcessAfterAJobIsNoticed(t *testing.T) {
 	}
 }
 
-// The next job's memory is known to have been free before it, even though the last
-// list was taken while the previous job's memory lingered.
-func TestHandOverAfterAHandOver(t *testing.T) {
+// The next job's memory was free before the job started, even though the last list was taken while
+// the previous job's memory lingered.
+func TestConsecutiveHandOvers(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	see(p, sec(0), nil)
 	lingers := func(_ int, r *Reading) { r.Used, r.Free = 20*GiB, 4*GiB }
@@ -452,7 +452,7 @@ func TestHandOverAfterAHandOver(t *testing.T) {
 	}
 }
 
-func TestUndo(t *testing.T) {
+func TestUndoLeavesNoTrace(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	see(p, sec(1), nil)
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
@@ -465,13 +465,13 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-func TestLimitOfTheRun(t *testing.T) {
+func TestMaxGPUsLimitsTheRun(t *testing.T) {
 	tests := []struct {
 		name                      string
 		minGPUs, maxGPUs, reserve int
-		full                      int // devices with no memory free
+		full                      int // devices without free memory
 		hold                      int
-		want                      int // devices that one request for 1-8 gets
+		want                      int // devices that a single request for 1-8 gets
 	}{
 		{"max", -1, 3, 0, 0, 0, 3},
 		{"reserve of 8", 3, 8, 2, 0, 0, 6},
@@ -504,7 +504,7 @@ func TestLimitOfTheRun(t *testing.T) {
 	}
 }
 
-func TestChooseAllOrNothing(t *testing.T) {
+func TestRequestGetsAllDevicesOrNone(t *testing.T) {
 	p := NewPool(some(4, 24*GiB), anyone())
 	see(p, sec(1), func(i int, r *Reading) {
 		if i == 1 {
@@ -546,8 +546,9 @@ func fits(p *Pool, now time.Duration, req Request) bool {
 	return ok
 }
 
-// A reading says for 100 ms who is on a device, from when it was there: a driver may take long.
-func TestMayHaveNewcomers(t *testing.T) {
+// A reading is up to date for 100 ms after the moment it describes, since a driver may take long to
+// answer.
+func TestReadingIsFreshForShortTime(t *testing.T) {
 	p := NewPool(some(2, 24*GiB), anyone())
 	p.AdvanceTo(sec(9))
 	admitted(p, sec(1), nil, nil, one(GiB))

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A user's own quarantine excludes a device until it is over or lifted; another user's only
-// moves it to the end of every policy.
-func TestQuarantine(t *testing.T) {
+// A user's own quarantine excludes a device until it expires or is lifted. Another user's only
+// moves the device to the end of every policy.
+func TestOwnQuarantineExcludesTheDevice(t *testing.T) {
 	boot, wall := time.Hour, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	sick := func(uid int, id UUID) Quarantine {
 		q := Quarantine{UUID: id, UID: uid, Why: "3 attempts died on it"}
@@ -18,7 +18,7 @@ func TestQuarantine(t *testing.T) {
 		name string
 		sick []Quarantine
 		now  time.Duration
-		want string // devices in the order in which a job would take them
+		want string // the order in which a job would take the devices
 	}{
 		{"none", nil, boot, "ABC"},
 		{"own", []Quarantine{sick(1000, "A")}, boot, "BC"},
@@ -52,7 +52,7 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-func TestQuarantineIsGivenAsAReason(t *testing.T) {
+func TestQuarantineIsReportedAsReason(t *testing.T) {
 	p := NewPool([]Device{{UUID: "A", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
 	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}}})
 	q, begun := p.Quarantine(1, time.Now(), "A", "it was lost", nil)
@@ -69,7 +69,7 @@ func TestQuarantineIsGivenAsAReason(t *testing.T) {
 	}
 }
 
-// Each quarantine of a device lasts twice as long as the one before, up to a day.
+// Each quarantine of a device lasts twice as long as the previous one, up to a day.
 func TestQuarantineDoubles(t *testing.T) {
 	var q Quarantine
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
@@ -80,8 +80,8 @@ func TestQuarantineDoubles(t *testing.T) {
 	}
 }
 
-// A request that avoids devices finds the others, and waits for those that this run's own
-// jobs hold.
+// A request that avoids devices finds the others, and waits for those that this run's own jobs
+// hold.
 func TestAvoidedDevicesAreSkipped(t *testing.T) {
 	p := NewPool([]Device{{UUID: "A", Total: 9}, {UUID: "B", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
 	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}, {UUID: "B", Total: 9, Free: 9, Listed: true}}})

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The queue has the order in which devices are offered, and each run's reasons are those
-// that it would meet itself.
-func TestQueue(t *testing.T) {
+// The queue is in the order in which devices are offered, and each run's reasons are those that it
+// would report itself.
+func TestQueueIsInOrderOfOffers(t *testing.T) {
 	p := host(3)
 	p.Turns.own.Requests = nil
 	p.rules.Host = NoHostRules()
@@ -57,7 +57,7 @@ func TestQueue(t *testing.T) {
 			}
 		}
 	}
-	// Carol, whose program counts as a part, cannot start on her own program's device.
+	// Carol cannot start on the device of her own program, which counts as part of her load.
 	mine := "jupyter 7 of carol"
 	check("ends known",
 		place{"carol", 1.0 / 24, 2 * time.Hour, mine},

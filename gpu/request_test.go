@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A request that differs in a field which AtLeast does not weigh finds what others do not,
-// so a new field never hides a device.
-func TestAtLeast(t *testing.T) {
+// Requests that differ in a field unknown to AtLeast must not be comparable, so that a new field
+// never hides a device.
+func TestAtLeastComparesEveryField(t *testing.T) {
 	base := Request{Min: 1, Max: 1, Memory: 8, MaxUtil: 30}
 	if !base.AtLeast(base) {
 		t.Error("a request is less than itself")

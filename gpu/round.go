@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// A round deals the free devices once.
+// A round distributes the free devices once.
 type round struct {
 	t      *Turns
 	p      *Pool // its pool
 	now    time.Duration
 	wishes []*Wish
 	loads  []load
-	wants  []int   // by wish: devices that it still wants
-	dealt  []*Wish // by device
-	with   []UUID  // what is still to be dealt of what attempts of this run have left
-	own    query   // for the last ask of this run that was looked at
+	wants  []int   // by wish: number of devices that it still needs
+	dealt  []*Wish // by device: the wish it was dealt to
+	with   []UUID  // devices released by attempts of this run that are not dealt yet
+	own    query   // for the last request of this run that was examined
 }
 
-// A load is how many devices a user holds on this host.
+// A load is the number of devices that a user holds on this host.
 type load struct {
 	uid   int
 	parts []float64 // by device, at most 1
 	given float64   // dealt in this round, or offered before
 }
 
-// newRound begins a round; with are devices that attempts of this run have left and that are not
+// newRound starts a round. with are devices that attempts of this run have left and that are not
 // dealt yet.
 func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	r := &round{t: t, p: t.pool, now: now, with: with, dealt: make([]*Wish, len(t.pool.devs))}
@@ -51,8 +51,8 @@ func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	return r
 }
 
-// await adds devices that were dealt to a user's run for whole jobs, but not taken yet, to the
-// user's load, so that several devices freed in a moment do not all go to one user.
+// await adds devices that were dealt for whole jobs of a user, but not taken yet, to that user's
+// load, so that devices freed at the same time do not all go to one user.
 func (r *round) await(w *Wish) {
 	if w.Background || w.Gathers {
 		return
@@ -62,7 +62,7 @@ func (r *round) await(w *Wish) {
 	r.of(w.UID).given += float64(dealt / each * each)
 }
 
-// offered reports whether a device has been dealt to a run that has not taken it yet.
+// offered reports whether a device was dealt to a run that has not taken it yet.
 func (r *round) offered(w *Wish, d *device) bool {
 	if w == &r.t.own {
 		return len(d.holds) == 0 && (d.offered || d.unyielded && d.to == "" && !slices.Contains(r.with, d.UUID))
@@ -71,7 +71,8 @@ func (r *round) offered(w *Wish, d *device) bool {
 	return offered && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == w.Run })
 }
 
-// has returns how many devices have been dealt to a run, in this round or before, that it has not taken yet.
+// has returns the number of devices dealt to a run, in this or an earlier round, that it has not
+// taken yet.
 func (r *round) has(w *Wish) int {
 	return r.p.count(func(d *device) bool { return r.dealt[d.position] == w || r.offered(w, d) })
 }
@@ -100,7 +101,7 @@ func (r *round) weigh(d *device) {
 	}
 }
 
-// promise subtracts a device offered to a run from its wish.
+// promise subtracts a device offered to a run from the run's wish.
 func (r *round) promise(run string) {
 	for n, w := range r.wishes {
 		if run == w.Run && run != "" {
@@ -124,7 +125,7 @@ func (r *round) of(uid int) *load {
 	return &r.loads[k]
 }
 
-// load returns how many devices a user holds, apart from d, which may be nil.
+// load returns how many devices a user holds, not counting d, which may be nil.
 func (r *round) load(uid int, d *device) float64 {
 	l := r.of(uid)
 	sum := l.given
@@ -136,7 +137,7 @@ func (r *round) load(uid int, d *device) float64 {
 	return sum
 }
 
-// holds returns how many devices the run of a wish holds, or was dealt in this round.
+// holds returns how many devices the run of a wish holds or was dealt in this round.
 func (r *round) holds(w *Wish) int {
 	dealt := r.p.count(func(d *device) bool { return r.dealt[d.position] == w })
 	return dealt + r.p.count(func(d *device) bool {
@@ -145,16 +146,16 @@ func (r *round) holds(w *Wish) int {
 	})
 }
 
-// A standing is a wish's place in line: a lower one goes first.
+// A standing is a wish's place in line; the lowest goes first.
 type standing struct {
 	wish       *Wish
 	background int
-	class      int     // negative priorities, lowest first; then priority 0; then all positive ones
-	load       float64 // per weight, which is the user's priority if that is positive
-	used       float64 // GPU seconds per weight
+	class      int     // negative priorities, lowest first; then priority 0; then all positive ones together
+	load       float64 // divided by the user's weight, which is a positive priority
+	used       float64 // GPU seconds divided by the weight
 	userSince  time.Time
-	missed     int // of a user's runs, those that did not come last
-	holds      int // of the run
+	missed     int // the user's runs that did not ignore an offer come first
+	holds      int // held by the run
 }
 
 func (s *standing) compare(o *standing) int {
@@ -165,13 +166,13 @@ func (s *standing) compare(o *standing) int {
 	)
 }
 
-// order returns the wishes in line while d, which may be nil, is being dealt: no user's load counts
-// d.
+// order returns the wishes in line while d, which may be nil, is being dealt. d does not count for
+// any user's load.
 func (r *round) order(d *device) []*Wish {
 	return r.by(func(uid int) float64 { return r.load(uid, d) })
 }
 
-// by returns the wishes in the order of their users' loads.
+// by returns the wishes sorted by their users' loads.
 func (r *round) by(load func(uid int) float64) []*Wish {
 	list := make([]standing, len(r.wishes))
 	for i, w := range r.wishes {
@@ -188,7 +189,7 @@ func (r *round) by(load func(uid int) float64) []*Wish {
 			if o.UID != w.UID {
 				continue
 			}
-			if used = max(used, o.Used); o.Since.Before(s.userSince) { // each run states it as of another moment
+			if used = max(used, o.Used); o.Since.Before(s.userSince) { // each run reports it as of another moment
 				s.userSince = o.Since
 			}
 		}
@@ -205,13 +206,13 @@ func (r *round) by(load func(uid int) float64) []*Wish {
 	return ordered
 }
 
-// priority returns a user's priority, and the weight by which what the user holds is divided.
+// priority returns a user's priority, and the weight that the user's load is divided by.
 func (r *round) priority(uid int) (k int, weight float64) {
 	k = r.p.rules.Host.User(uid, r.p.clock(r.now)).Priority
 	return k, float64(max(k, 1))
 }
 
-// rounded keeps sums in different orders of the same parts from differing.
+// rounded makes sums of the same parts equal regardless of their order.
 func rounded(f float64) float64 { return math.Round(f*1e6) / 1e6 }
 
 // serves returns devices, including d, with which a request of a wish can start now; nil if none
@@ -242,7 +243,8 @@ func (r *round) serves(w *Wish, d *device) []*device {
 	return nil
 }
 
-// fits reports whether a device could serve a request. This run judges its own by all its rules.
+// fits reports whether a device could serve a request. For this run's own requests, it applies all
+// rules.
 func (r *round) fits(w *Wish, a *WishRequest, d *device) bool {
 	if a.req == nil {
 		kept := d.mine || len(d.gathers) > 0 && !d.gatheredBy(w.Run)
@@ -258,7 +260,7 @@ func (r *round) fits(w *Wish, a *WishRequest, d *device) bool {
 	return why == nil || why.ours != nil && why.ours(&r.own, d)
 }
 
-// deal gives every free device to the wish whose turn it is, one request after another.
+// deal assigns every free device to the wish whose turn it is, one request after another.
 func (r *round) deal() {
 	for {
 		given := false
@@ -278,7 +280,7 @@ func (r *round) deal() {
 // first returns the first free devices that serve a wish.
 func (r *round) first(w *Wish) []*device {
 	for i, d := range r.p.devs {
-		// What a job of this run has just left is dealt already.
+		// Devices that a job of this run has just left are dealt already.
 		if r.dealt[i] == nil && !d.unyielded {
 			if set := r.serves(w, d); set != nil {
 				return set
@@ -298,7 +300,7 @@ func (r *round) give(w *Wish, set []*device) {
 	}
 }
 
-// turn describes the turn of w on d.
+// turn returns the turn of w on d.
 func (r *round) turn(w *Wish, d *device) Turn {
 	t := Turn{Run: w.Run, UID: w.UID, Own: w == &r.t.own}
 	if !t.Own {

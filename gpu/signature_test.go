@@ -2,8 +2,8 @@ package gpu
 
 import "testing"
 
-// Every signature is of one kind, and says where it is from.
-func TestSignatures(t *testing.T) {
+// Every signature must be of exactly one kind, and name its source.
+func TestSignaturesNameTheirSource(t *testing.T) {
 	for _, s := range Signatures {
 		if s.Source == "" || (s.Xid > 0) == (s.Log != "") {
 			t.Errorf("%+v", s)

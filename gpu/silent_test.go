@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A device that has never answered counts as present, whatever a job asks for, and
-// takes on its own identity with its first answer.
-func TestSilentDevice(t *testing.T) {
+// A device that has never answered counts as present, whatever a job requests, and gets its
+// identity with its first answer.
+func TestSilentDeviceGetsItsIdentityLater(t *testing.T) {
 	whole := Device{Index: 0, UUID: "GPU-a", Name: "NVIDIA A100", Total: 40 * GiB}
 	late := Device{Index: 1, UUID: "GPU-b", Name: "NVIDIA A100", Total: 40 * GiB}
 	p := NewPool([]Device{whole, {Index: 1, UUID: "GPU?1", Silent: true}}, Rules{MinGPUs: -1, MaxGPUs: -1, Pick: FirstFit})

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// part asks for an n-th of a device.
+// part returns a request for 1/n of a device.
 func part(n int) Request {
 	return Request{Min: 1, Max: 1, MaxUtil: 100, Share: true, Slots: n, Part: true}
 }
 
-func TestSlots(t *testing.T) {
+func TestSlotsLimitJobsPerDevice(t *testing.T) {
 	shared := func(slots int) Request {
 		return Request{Min: 1, Max: 1, Memory: GiB, MaxUtil: 100, Share: true, Slots: slots}
 	}
@@ -57,8 +57,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// Parts of a device are of what is free when nobody is on it, whatever is on it now, and as
-// many fit as there are.
+// A part is a share of the device's free memory when it is empty, whatever is on it now, and all
+// parts fit.
 func TestPartsDivideTheEmptyDevice(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	const bare = 23*GiB + 5*MiB // the driver keeps the rest
@@ -97,8 +97,8 @@ func TestPartsDivideTheEmptyDevice(t *testing.T) {
 	}
 }
 
-// What others use leaves less than a part.
-func TestPartsBesideOthers(t *testing.T) {
+// Memory used by others leaves less than a part.
+func TestPartNeedsFreeMemoryNextToOthers(t *testing.T) {
 	p := NewPool(some(2, 24*GiB), anyone())
 	see(p, sec(1), func(i int, r *Reading) {
 		if i == 0 {
@@ -118,7 +118,7 @@ func TestPartsBesideOthers(t *testing.T) {
 	}
 }
 
-// A rival's earlier claim counts, by the rival's slots or by ours.
+// A rival's earlier claim counts, with the rival's slots or this run's.
 func TestEarlierClaimWinsSlots(t *testing.T) {
 	for _, tt := range []struct {
 		own, theirs int
@@ -135,8 +135,8 @@ func TestEarlierClaimWinsSlots(t *testing.T) {
 	}
 }
 
-// What is free when nobody is there is not known where a process does not say what it takes.
-func TestPartWithUnknownMemory(t *testing.T) {
+// The free memory of the empty device is unknown if a process does not report its memory.
+func TestPartIsRefusedIfMemoryIsUnknown(t *testing.T) {
 	p := NewPool(some(1, 32*GiB), anyone())
 	see(p, sec(1), func(_ int, r *Reading) { with(r, Process{UID: me, Memory: -1}); r.Free, r.Used = 30*GiB, 2*GiB })
 	g, ok := p.Find(sec(1), part(2), nil)

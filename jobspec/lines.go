@@ -40,7 +40,7 @@ func parseLines(file string, data []byte) (jobs []commandLine, problems []source
 	}
 	if r.trimmed > 0 {
 		note = source.Problem{File: file, Line: r.first.Line, Col: r.first.Col, Text: r.words(),
-			Hint: "jobs run side by side, as many as the GPUs take, and outlive the terminal"}
+			Hint: "jobs run in parallel, as many as fit on the GPUs, and survive a logout"}
 	}
 	return r.lines, r.problems, note
 }
@@ -101,7 +101,7 @@ func (r *lineReader) line(l commandLine) {
 		return
 	case s.Idle == "wait":
 		r.problem(l, "remove it; where jobs must wait for others write a job file, with needs (gpurun convert makes one of these lines)",
-			"%q waits for nothing: the lines run side by side, in any order", source.Clip(l.Text))
+			"%q waits for nothing: the lines run in parallel, in any order", source.Clip(l.Text))
 		return
 	case s.Idle != "":
 		r.problem(l, fmt.Sprintf("to have it before every line: --setup %q; for one line: join them with &&", l.Text),

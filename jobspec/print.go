@@ -35,7 +35,7 @@ func Unlike(dialect string) []string {
 	case ofBlocks.name:
 		return []string{"logs/uni_id.json is neither written nor read: a job's exit status decides"}
 	case experiment.name:
-		return []string{"max_util does not count on a GPU where only your own processes are"}
+		return []string{"max_util has no effect on a GPU with only your own processes"}
 	}
 	return nil
 }

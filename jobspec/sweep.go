@@ -29,7 +29,7 @@ var (
 	}
 	unlikeSweep = map[string]string{
 		"early_terminate": "no job is stopped early", "metric": "results come from a job's log and files; add metrics",
-		"method bayes": "parameters are drawn at random, and no draw learns from results", "run_cap grid": "the whole grid runs",
+		"method bayes": "parameters are drawn at random, without learning from results", "run_cap grid": "the whole grid runs",
 	}
 	oldBools  = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"} // bools in YAML 1.1, which W&B uses
 	envMacro  = regexp.MustCompile(`\$\{envvar:([A-Z_][A-Z0-9_]*)\}`)
@@ -91,10 +91,10 @@ func convertSweep(s *source.Source, root *yaml.Node) string {
 			c.Env["WANDB_"+strings.ToUpper(key)] = scalar(expand.Escape(strings.ReplaceAll(value, "$", "$$"), c.known...))
 		}
 	}
-	file := "# wandb.config has only what the program itself gives wandb.init: it must read its arguments.\n"
+	file := "# wandb.config contains only what the program passes to wandb.init, so the program must read its arguments.\n"
 	for k := range source.Each(root) {
 		if why := cmp.Or(unlikeSweep[k.Value], unlikeSweep[k.Value+" "+method.Value]); why != "" {
-			file += "# Not the same: " + cmp.Or(map[string]string{"method": method.Value}[k.Value], k.Value) + ": " + why + ".\n"
+			file += "# Difference: " + cmp.Or(map[string]string{"method": method.Value}[k.Value], k.Value) + ": " + why + ".\n"
 		}
 	}
 	out, _ := yaml.Marshal(map[string][]sweepJob{"jobs": {c.sweepJob}})

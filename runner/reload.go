@@ -51,7 +51,7 @@ func (l *loop) reload(answer func(control.Reply)) {
 	case l.Reread == nil:
 		refused = "this run cannot read its files again"
 	case l.Core.Closing() != "":
-		refused = "nothing more starts in this run: " + l.Core.Closing()
+		refused = "no more jobs start in this run: " + l.Core.Closing()
 	case !l.Core.Begun():
 		refused = "the run is still looking for jobs of an earlier run: try again in a moment"
 	}
@@ -114,7 +114,7 @@ func mistaken(err error) control.Reply {
 // goOnWith continues with the reloaded files, and describes the changes.
 func (l *loop) goOnWith(next Reading) (said string, err error) {
 	if why := l.Core.Closing(); why != "" {
-		return "", control.Refusal("nothing more starts in this run: " + why)
+		return "", control.Refusal("no more jobs start in this run: " + why)
 	}
 	was := len(l.Batch.Jobs)
 	b, at := l.Batch.Continue(next.Batch)

@@ -464,7 +464,7 @@ func TestWarnings(t *testing.T) {
 		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
 			return Play{For: time.Second, LeftOver: map[string]int{"a": 2}[l.Job]}
 		})
-		if got, want := w.run().Warnings, []string{"a: ended 2 processes that it left running"}; !slices.Equal(got, want) {
+		if got, want := w.run().Warnings, []string{"a: stopped 2 processes that it left running"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

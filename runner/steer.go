@@ -20,7 +20,7 @@ import (
 func (l *loop) steer(r control.Request) (control.Reply, error) {
 	all := len(r.Jobs) == 0
 	if why := l.Core.Closing(); why != "" && !(why == sched.Drained && r.Op == control.OpResume && all) {
-		return control.Reply{}, control.Refusal("nothing more starts in this run: " + why)
+		return control.Reply{}, control.Refusal("no more jobs start in this run: " + why)
 	}
 	switch r.Op {
 	case control.OpPause, control.OpResume:

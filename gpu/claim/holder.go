@@ -83,7 +83,7 @@ func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, 
 	return others, news, nil
 }
 
-var errDoubt = errors.New("could not read all claims of others")
+var errDoubt = errors.New("could not read all claims of other users")
 
 // Again publishes a claim for what is already running, whatever others hold now.
 func (h *Holder) Again(s Subject) ([]string, error) {

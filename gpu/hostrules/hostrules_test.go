@@ -163,8 +163,8 @@ func TestTrust(t *testing.T) {
 	}{
 		{"as it should be", func(*Place) error { return nil }, ""},
 		{"read-only", func(at *Place) error { return os.Chmod(at.Path, 0o444) }, ""},
-		{"group may write", func(at *Place) error { return os.Chmod(at.Path, 0o664) }, "host.yaml can be written by others than"},
-		{"all may write the folder", func(at *Place) error { return os.Chmod(filepath.Dir(at.Path), 0o777) }, "gpurun can be written by others than"},
+		{"group may write", func(at *Place) error { return os.Chmod(at.Path, 0o664) }, "host.yaml can be modified by users other than"},
+		{"all may write the folder", func(at *Place) error { return os.Chmod(filepath.Dir(at.Path), 0o777) }, "gpurun can be modified by users other than"},
 		{"another's", func(at *Place) error { at.Owner++; return nil }, "belongs to uid"},
 		{"a link", func(at *Place) error {
 			if err := os.Rename(at.Path, at.Path+"2"); err != nil {

@@ -29,7 +29,7 @@ func (i *identities) forget() {
 }
 
 // directory explains why a user or a group may not be found.
-const directory = "only a gpurun built with cgo asks a directory such as LDAP"
+const directory = "only a gpurun built with cgo can query a directory such as LDAP"
 
 // fill returns the entries of a file with those of the users whom they mean.
 func (i *identities) fill(h gpu.HostRules, users []int) (entries []gpu.UserEntry, warnings []string) {

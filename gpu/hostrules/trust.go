@@ -80,7 +80,7 @@ func owned(owner, fd int, path string) error {
 	case int(st.Uid) != owner:
 		return fmt.Errorf("%s belongs to uid %d, not to %s", path, st.Uid, who)
 	case st.Mode&0o022 != 0:
-		return fmt.Errorf("%s can be written by others than %s (mode %04o): chmod go-w %s", path, who, st.Mode&0o7777, path)
+		return fmt.Errorf("%s can be modified by users other than %s (mode %04o): chmod go-w %s", path, who, st.Mode&0o7777, path)
 	}
 	return nil
 }

@@ -163,11 +163,11 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	if queued > 0 {
 		entries = Fold(jobs)
 		after, leads = waits(rs, entries)
-		warn("needs cannot say the order of %d jobs: they run one by one, in a queue", queued)
+		warn("needs cannot express the order of %d jobs: they run one by one, in a queue", queued)
 	}
 	for y, e := range entries {
 		if e.Queue == "" && len(e.Jobs) > 1 && rs[e.Jobs[0]].before(rs[e.Jobs[1]]) {
-			warn("the launcher runs %d × %s one after another; these jobs may run side by side", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]))
+			warn("the launcher runs %d × %s one after another; these jobs may run in parallel", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]))
 		}
 		for x, other := range entries {
 			direct := after[y][x] > 0

@@ -250,7 +250,7 @@ func parseCluster(text string) (map[string]string, error) {
 		case !ok || value == "":
 			return nil, source.Faultf("write {"+key+": …}, or --cluster "+key+"=…", "%s has no value", key)
 		case options[key] != "":
-			return nil, source.Faultf("keep only one", "%s is there twice", key)
+			return nil, source.Faultf("keep only one", "%s is given twice", key)
 		}
 		if err := check(value); err != nil {
 			if f := (*source.Fault)(nil); errors.As(err, &f) {

@@ -134,7 +134,7 @@ func parsePools(text string) (pools []Pool, err error) {
 		case err != nil:
 			return nil, source.Faultf("", "%s: %s", name, err)
 		case slices.ContainsFunc(pools, func(q Pool) bool { return q.Name == name }):
-			return nil, source.Faultf("keep only one", "%s is there twice", name)
+			return nil, source.Faultf("keep only one", "%s is given twice", name)
 		}
 		pools = append(pools, p)
 	}

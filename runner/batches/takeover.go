@@ -45,7 +45,7 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		for _, at := range open {
 			jobs = append(jobs, at.Start.Job)
 		}
-		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was copied, or it would run twice",
+		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was copied, since it would run twice",
 			old.File, strings.Join(jobs, ", "), old.File), Hint: "gpurun wait --file " + old.File + " waits for the end, gpurun stop --file " + old.File + " ends it; then try again"}
 	}
 	var run state.Fact
@@ -181,7 +181,7 @@ func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error)
 	case old.doubt != nil:
 		return rep, StateFailure(old.doubt)
 	case old.Alive:
-		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was copied, or its running jobs would run twice", old.File, old.Runner.PID),
+		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was copied, since its running jobs would run twice", old.File, old.Runner.PID),
 			Hint: "gpurun wait --file " + old.File + " waits for it; then try again"}
 	}
 	batch, last, err := ref.successesOf(old)

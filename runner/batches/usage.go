@@ -47,9 +47,9 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	parts, all := state.GPUUses(runs, held, g)
 	u.Parts, u.Time = schema.List(parts), all
 	if cluster {
-		u.Unknown = append(u.Unknown, "of a cluster, only what these jobs held is known: not how busy its GPUs were, which were free, or what others had")
+		u.Unknown = append(u.Unknown, "on a cluster, gpurun knows only what these jobs held: not how busy the GPUs were, which were free, or what others used")
 	} else if len(held) > 0 && len(g.Rows) == 0 {
-		u.Unknown = append(u.Unknown, "no readings: how busy the GPUs were, and what others had, is not known")
+		u.Unknown = append(u.Unknown, "no readings: it is unknown how busy the GPUs were, and what others used")
 	}
 	p.adviseMemory(u)
 	n, text := slotsFor(g)

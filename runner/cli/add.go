@@ -80,9 +80,9 @@ func (c *addCmd) Run(a *app) error {
 	case errors.As(err, &silent):
 		return &batches.Failure{Code: batches.ExitState, Text: said + ", but the run could not be reached: " + silent.Text, Hint: silent.Hint, Err: err}
 	case err != nil:
-		return &batches.Failure{Code: batches.ExitFailed, Text: said + ", but the run does not take it: " + err.Error(), Lines: rep.Lines, Err: err}
+		return &batches.Failure{Code: batches.ExitFailed, Text: said + ", but the run refused it: " + err.Error(), Lines: rep.Lines, Err: err}
 	}
-	fmt.Fprintln(a.out, said+"; the run has it")
+	fmt.Fprintln(a.out, said+"; the run has picked it up")
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.N
 		}
 		for _, q := range own { // MIG instances have their GPU's index
 			if err := claim.Clear(session.ClaimRoots(p, ""), q.UUID); err != nil {
-				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("the quarantine of GPU %s stays: %v", name, err), Err: err}
+				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("GPU %s is still quarantined: %v", name, err), Err: err}
 			}
 			fmt.Fprintf(a.out, "lifted the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))
 		}

@@ -52,7 +52,7 @@ func (c *convertCmd) Run(a *app) error {
 	}
 	fmt.Fprintf(a.out, "# %s (%s) as native YAML, by gpurun convert. Keep it in the same folder.\n", f.Path, f.Dialect)
 	for _, note := range jobspec.Unlike(f.Dialect) {
-		fmt.Fprintln(a.out, "# Not the same: "+note+".")
+		fmt.Fprintln(a.out, "# Difference: "+note+".")
 	}
 	_, err = a.out.Write(jobspec.Print(batch))
 	return err

@@ -92,7 +92,7 @@ func (c *execCmd) fits(has gpu.HostResources) error {
 	case need == gpu.HostResources{}:
 		return nil
 	case c.GPUs.min == 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory are reserved with GPUs, and -g 0 takes none", Hint: "remove them, or write a job file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory need GPUs, and -g 0 uses none", Hint: "remove them, or write a job file"}
 	case has.CPUs > 0 && need.CPUs > has.CPUs:
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, has.CPUs)}
 	case has.RAM > 0 && need.RAM > has.RAM:

@@ -223,7 +223,7 @@ func shownCommands() (names []string) {
 func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("gpurun"),
-		kong.Description("Runs a file of jobs on the GPUs of a shared machine. For a command, or a key of a job file: gpurun help TOPIC."),
+		kong.Description("Runs the jobs in a file on the GPUs of a shared machine. For a command, or a key of a job file: gpurun help TOPIC."),
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),

@@ -13,7 +13,7 @@ import (
 
 // tour prints what a newcomer types first, and what is running on this host.
 func (a *app) tour() {
-	fmt.Fprint(a.Err, `gpurun runs a file of jobs on the GPUs of a shared machine. A job file:
+	fmt.Fprint(a.Err, `gpurun runs the jobs in a file on the GPUs of a shared machine. A job file:
 
     jobs:
       - name: "train-s{seed}"

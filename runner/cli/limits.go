@@ -18,7 +18,7 @@ var jobLimits = []struct {
 	option    string // of ulimit
 }{
 	{unix.RLIMIT_NOFILE, 256, "open files", "data loaders fail, and gpurun waits before it starts more jobs", "-n"},
-	{unix.RLIMIT_NPROC, 1024, "processes and threads of yours", "libraries start a thread for each core, and fail", "-u"},
+	{unix.RLIMIT_NPROC, 1024, "processes and threads for your user", "libraries start a thread for each core, and fail", "-u"},
 	{unix.RLIMIT_AS, 0, "KiB of address space", "CUDA reserves far more than it uses, and fails", "-v"},
 	{unix.RLIMIT_CPU, 0, "seconds of CPU time", "the kernel kills a job that has used them", "-t"},
 	{unix.RLIMIT_FSIZE, 0, "blocks in a file", "logs and checkpoints are cut off", "-f"},
@@ -62,5 +62,5 @@ func (d *diagnosis) limits() string {
 		}
 		d.wrong(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), cure)
 	}
-	return "open files, processes, address space, CPU time and file size suffice"
+	return "limits on open files, processes, address space, CPU time and file size are high enough"
 }

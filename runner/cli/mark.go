@@ -50,7 +50,7 @@ Examples:
 func (c *doneCmd) Run(a *app) error {
 	switch {
 	case c.From != "" && c.WithoutOutputs:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--from and --without-outputs exclude each other: name the jobs without outputs in a second command"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--from and --without-outputs cannot be combined: name the jobs without outputs in a second command"}
 	case c.From != "":
 		return c.takeOver(a)
 	case len(c.Jobs) == 0:

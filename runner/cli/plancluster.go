@@ -44,7 +44,7 @@ func (s *submission) says(name string) string {
 	case s.err != nil:
 		return "cannot be submitted: " + s.err.Error()
 	case s.later:
-		return name + " accepts none now, and gpurun would retry: " + s.refused.Error()
+		return name + " accepts no such jobs now, and gpurun would retry: " + s.refused.Error()
 	case s.refused != nil:
 		return name + " refuses them: " + s.refused.Error()
 	case s.begins != "":
@@ -80,7 +80,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	silent := len(lacking) > 0
 	for i, s := range p.there {
 		if i == 0 {
-			fmt.Fprintf(to, "on %s, jobs that ask for the same are submitted together:\n", name)
+			fmt.Fprintf(to, "on %s, jobs with the same requirements are submitted together:\n", name)
 		}
 		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.asks(name)))
 		if s.Limit > 0 {

@@ -186,7 +186,7 @@ const hypothetical = "gpurun gpus"
 // maxNext is how many of those who wait gpus names.
 const maxNext = 5
 
-// printNext prints "next: bob (holds 1, waits since 14:02), then you".
+// printNext prints "next: bob (holds 1, waiting since 14:02), then you".
 func printNext(w io.Writer, list []schema.Waiter) {
 	var names []string
 	for i, n := range list {
@@ -198,7 +198,7 @@ func printNext(w io.Writer, list []schema.Waiter) {
 			name = "you"
 		}
 		if n.Run != nil {
-			name += fmt.Sprintf(" (holds %s, waits since %s)", gpusHeld(n.Holds), state.Clock(n.Since, time.Now()))
+			name += fmt.Sprintf(" (holds %s, waiting since %s)", gpusHeld(n.Holds), state.Clock(n.Since, time.Now()))
 		}
 		if i < maxNext || n.You {
 			names = append(names, name)

@@ -77,7 +77,7 @@ func (p *planning) printExpected(w io.Writer) {
 		sum += e.takes * time.Duration(p.batch.Jobs[id].Spec.Request.Min)
 	}
 	if known > 0 {
-		fmt.Fprintf(w, "they take about %.2f GPU hours, by runs of jobs like %d of them; plan --simulate shows when each would run\n", sum.Hours(), known)
+		fmt.Fprintf(w, "they take about %.2f GPU hours, estimated from runs similar to %d of them; plan --simulate shows when each would run\n", sum.Hours(), known)
 	}
 }
 
@@ -168,10 +168,10 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 		}
 	}
 	if len(median) > 0 {
-		fmt.Fprintf(w, "nothing like %s has run: counted as the median of the batch, or their timeout\n", p.some(median))
+		fmt.Fprintf(w, "no job like %s has run: estimated by the median of the batch, or their timeout\n", p.some(median))
 	}
 	if len(guess) > 0 {
-		fmt.Fprintf(w, "no estimate for %s: counted as %s, or their timeout\n", p.some(guess), terminal.Duration(sched.Unknown))
+		fmt.Fprintf(w, "no estimate for %s: using %s, or their timeout\n", p.some(guess), terminal.Duration(sched.Unknown))
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 		line("all done; waiting for its files to change (gpurun stop --drain ends it)")
 	}
 	if live.Draining != nil {
-		line("nothing more starts: " + *live.Draining)
+		line("no more jobs start: " + *live.Draining)
 	}
 	for _, h := range live.Held {
 		text := terminal.HeldLine(h)

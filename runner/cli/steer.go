@@ -19,7 +19,7 @@ func (pauseCmd) Help() string {
 
 Examples:
 
-    gpurun pause                   nothing more starts for now
+    gpurun pause                   no more jobs start for now
     gpurun pause 'train-*-s42'     none of these starts
     gpurun resume`
 }

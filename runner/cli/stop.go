@@ -45,14 +45,14 @@ func (c *stopCmd) Run(a *app) error {
 		given++
 	}
 	if c.Drain {
-		req, said = control.Request{Op: control.OpDrain}, "nothing more starts"
+		req, said = control.Request{Op: control.OpDrain}, "no more jobs start"
 		given++
 	}
 	if c.Exec != "" {
 		given++
 	}
 	if given > 1 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec exclude each other: give only one"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec cannot be combined: give only one"}
 	}
 	if c.Exec != "" {
 		return a.stopExec(c.Exec)
@@ -63,7 +63,7 @@ func (c *stopCmd) Run(a *app) error {
 // stopExec ends this user's commands of a name, and those that wait for GPUs.
 func (a *app) stopExec(name string) error {
 	if session.StopExec(name) == 0 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "no command of yours that has or waits for GPUs is called " + name, Hint: "gpurun gpus and gpurun queue show what they are called"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "none of your commands that hold or wait for GPUs is called " + name, Hint: "gpurun gpus and gpurun queue show what they are called"}
 	}
 	fmt.Fprintln(a.out, "stopped exec "+name)
 	return nil

@@ -36,7 +36,7 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if p := w.core.Phase(w.id("other")); p != state.Running {
 		t.Errorf("the job of which nothing is known is %s", p)
 	}
-	const why = "left: jobs like it take 1m, and slurm job 12 ends at "
+	const why = "not started: jobs like it take 1m, and slurm job 12 ends at "
 	if x := w.core.Wait(w.now, 2); x == nil || x.Code != "allocation" || x.Text[:len(why)] != why {
 		t.Errorf("the third job waits for %+v", x)
 	}

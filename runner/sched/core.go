@@ -73,7 +73,7 @@ type failures struct {
 // ending tracks the phase of the run and the reason for its end.
 type ending struct {
 	begun    bool   // all adopted attempts have been answered and all jobs judged
-	draining string // why nothing more starts, or ""
+	draining string // why no more jobs start, or ""
 
 	failedFast bool // that is because of fail_fast, or of max_wait: the run still concludes
 	concluding bool // what runs anyway starts without what is held

@@ -266,7 +266,7 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 // postpone defers a job to the next run.
 func (c *Core) postpone(id int32, why string) {
 	c.holdJob(id)
-	c.do(Warn{Text: fmt.Sprintf("%s is left to the next run: %s, and there was no other GPU for it", c.name(id), why)})
+	c.do(Warn{Text: fmt.Sprintf("%s is left for the next run: %s, and there was no other GPU for it", c.name(id), why)})
 }
 
 // countFailure counts a failed attempt, and schedules a retry or ends the job.
@@ -321,7 +321,7 @@ func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
 	}
 	switch {
 	case c.jobs[id].gone:
-		return "its file no longer has it"
+		return "it is no longer in its file"
 	case of == refused:
 		return "it would be refused again"
 	case of == hopeless:

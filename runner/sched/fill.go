@@ -253,7 +253,7 @@ func (c *Core) exceedsAllocation(id int32) *schema.Wait {
 	if takes == 0 || !c.now.Wall.Add(takes).After(c.opts.Ends) {
 		return nil
 	}
-	w := waits(schema.WaitAllocation, "left: jobs like it take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, state.Clock(c.opts.Ends, c.now.Wall))
+	w := waits(schema.WaitAllocation, "not started: jobs like it take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, state.Clock(c.opts.Ends, c.now.Wall))
 	w.Until = schema.Time(c.opts.Ends)
 	return w
 }

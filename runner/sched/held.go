@@ -109,7 +109,7 @@ func (c *Core) whyHeld(id int32) *schema.Wait {
 	case c.gaveUp:
 		return waits(schema.WaitGPUs, "gave up: no GPU became free in time")
 	}
-	return waits(schema.WaitDraining, "nothing more starts: %s", c.draining)
+	return waits(schema.WaitDraining, "no more jobs start: %s", c.draining)
 }
 
 // viewHeld returns the groups that are held.

@@ -307,7 +307,7 @@ func (c *Core) Wait(now Now, job int) *schema.Wait {
 	case p != pending && p != ready:
 		return nil
 	case c.sealed() && !(c.failedFast && c.anyway(id)):
-		return waits(schema.WaitDraining, "nothing more starts: %s", c.draining)
+		return waits(schema.WaitDraining, "no more jobs start: %s", c.draining)
 	case p == ready:
 		return c.whyReady(id)
 	case !c.begun:

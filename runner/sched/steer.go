@@ -98,10 +98,10 @@ func (c *Core) mustNotStart(id int32) bool {
 	return j.paused || j.gone || j.unmet > 0
 }
 
-// Drained is why nothing more starts after gpurun stop --drain, until gpurun resume.
+// Drained is why no more jobs start after gpurun stop --drain, until gpurun resume.
 const Drained = "gpurun stop --drain was given"
 
-// Closing returns why nothing more starts in this run, or "".
+// Closing returns why no more jobs start in this run, or "".
 func (c *Core) Closing() string { return c.draining }
 
 func (ev RetryRequested) on(c *Core) {

@@ -150,7 +150,7 @@ func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	case !tty:
 		return stopAll("SIGINT", n)
 	case n == 1:
-		return sched.StopRequested{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the running jobs"
+		return sched.StopRequested{Drain: true, Why: "Ctrl-C"}, "no more jobs start; Ctrl-C again stops the running jobs"
 	case n == 2:
 		return sched.StopRequested{All: true, Why: "Ctrl-C"}, "stopping the running jobs; Ctrl-C again kills them"
 	}

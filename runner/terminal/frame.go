@@ -224,7 +224,7 @@ func notices(s *schema.Status, hint string) []string {
 	case hint != "":
 		n = append(n, hint)
 	case l.Draining != nil:
-		n = append(n, "nothing more starts: "+*l.Draining)
+		n = append(n, "no more jobs start: "+*l.Draining)
 	case s.Is(schema.RunWatching):
 		n = append(n, "all done; waiting for its files to change")
 	}

@@ -126,7 +126,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	draining.Snap.Live.Draining = schema.Known("Ctrl-C")
 	draining.Snap.Live.Stale = schema.Known(40.0)
 	draining.Snap.Jobs[1].Attempt.Stopping = schema.Known("timeout")
-	draining.Hint = "nothing more starts; Ctrl-C again stops the running jobs"
+	draining.Hint = "no more jobs start; Ctrl-C again stops the running jobs"
 	cluster := busyFrame(3, shortName)
 	cluster.Snap.GPUs, cluster.Snap.Jobs[2].State = nil, state.Queued
 	for i := range cluster.Snap.Jobs {

@@ -60,7 +60,7 @@ var resultParams = []param{
 	{name: "metric", says: "only these metrics, separated by commas", kind: ""},
 	{name: "by", says: "parameters that make the rows", kind: ""},
 	{name: "over", says: "parameters to average over", kind: ""},
-	{name: "best", says: "the metric by which to choose among settings", kind: ""},
+	{name: "best", says: "the metric that decides among settings", kind: ""},
 	{name: "pivot", says: "a parameter whose values are columns", kind: ""},
 	{name: "versus", says: "PARAM=VALUE of the baseline", kind: ""},
 	{name: "where", says: "PARAM=VALUE,… that jobs must have; may be repeated", kind: ""},
@@ -73,26 +73,26 @@ func operations() []operation {
 	const batch = "/batches/{batch}"
 	ops := []operation{
 		{path: "/hello", says: "Proof that the server knows the token: HMAC-SHA256 of the nonce, a space and the address, by the token for reading and by that for control, in hexadecimal. Compare the address with the one that you know: another server may pass a proof on.", query: []param{{name: "nonce", says: "16 to 128 characters that were never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
-		{path: "", says: "What this token may do here.", right: Read, answer: schema.Session{}, json: (*call).session},
+		{path: "", says: "What this token allows.", right: Read, answer: schema.Session{}, json: (*call).session},
 		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
-		{path: "/host", says: "The GPUs of this host, who is on them, who waits in which order, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
+		{path: "/host", says: "The GPUs of this host, who uses them, who is waiting, in order, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
 		{path: "/host/past", says: "The last hour of the GPUs.", right: Read, answer: schema.Past{}, json: (*call).past},
 		{path: "/usage", says: "GPU hours by user and batch.", right: Read, query: []param{{name: "days", says: "how many to look back", kind: 0, usual: "7", max: 30}}, answer: schema.Usage{}, json: (*call).usage},
 		{path: "/events", says: "Events host (GPUs) and batches (Batches), whenever they have changed.", right: Read, media: eventStream, raw: (*call).hostEvents},
 		{path: "/batches", says: "Your batches on this host, last started first.", right: Read, answer: schema.Batches{}, json: (*call).batches},
 		{path: batch, says: "A batch without its jobs: at most 16 KiB.", right: Read, answer: schema.Summary{}, json: (*call).summary},
 		{path: batch + "/jobs", says: "Its jobs, a page at a time, in the order of the job files.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
-		{path: batch + "/jobs/{job}", says: "A job by its id or name, why it is as it is, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
+		{path: batch + "/jobs/{job}", says: "A job by its ID or name, the reason for its state, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
 		{path: batch + "/events", says: "Events summary (Summary), jobs (Jobs that have changed) and reset (load the jobs again). Continues after the version, or the Last-Event-ID, that is given.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
 		{path: batch + "/timeline", says: "All attempts.", right: Read, answer: schema.Timeline{}, json: (*call).timeline},
 		{path: batch + "/runs", says: "Past runs.", right: Read, answer: schema.History{}, json: func(c *call) (any, error) { return of(c, Batch.Runs) }},
-		{path: batch + "/usage", says: "Where the GPU time of all runs went: parts that sum up, and advice.", right: Read, answer: schema.BatchUsage{}, json: func(c *call) (any, error) { return of(c, Batch.GPUUsage) }},
-		{path: batch + "/results", says: "What the jobs have measured, averaged over their seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false, false) }},
-		{path: batch + "/results/raw", says: "What each job has measured.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true, false) }},
+		{path: batch + "/usage", says: "Where the GPU time of all runs went, part by part, and advice.", right: Read, answer: schema.BatchUsage{}, json: func(c *call) (any, error) { return of(c, Batch.GPUUsage) }},
+		{path: batch + "/results", says: "The metrics of the jobs, averaged over seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false, false) }},
+		{path: batch + "/results/raw", says: "The metrics of each job.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true, false) }},
 		{path: batch + "/results/copies", says: "The same table as LaTeX, Markdown and CSV.", right: Read, query: resultParams, answer: results.Copies{}, json: func(c *call) (any, error) { return c.results(false, true) }},
 		{path: batch + "/attempts/{uni_id}/log", says: "The log of an attempt, or ranges of bytes of it. Gpurun-Over says whether the attempt has ended.", right: Read, media: plainText, raw: (*call).log},
 		{path: batch + "/attempts/{uni_id}/search", says: "The lines of an attempt's log that contain a text, in either case: how many, and where the last 1000 begin.", right: Read, query: []param{{name: "text", says: "what to look for", kind: ""}}, answer: schema.Matches{}, json: (*call).search},
-		{path: batch + "/attempts/{uni_id}/curves", says: "What an attempt has reported step by step.", right: Read, answer: schema.Curves{}, json: (*call).curves},
+		{path: batch + "/attempts/{uni_id}/curves", says: "The metrics of an attempt, step by step.", right: Read, answer: schema.Curves{}, json: (*call).curves},
 	}
 	for i := range ops {
 		ops[i].method = http.MethodGet
@@ -132,11 +132,11 @@ func (s *Server) allowed(has, needs Right) error {
 	case has == None:
 		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send Authorization: Bearer and the token in its file"}
 	case s.Allow < needs && needs == Run:
-		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server starts no code", Hint: "gpurun web --control=run --root DIR does"}
+		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server does not start jobs", Hint: "gpurun web --control=run --root DIR does"}
 	case s.Allow < needs:
-		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server only shows what runs do", Hint: "gpurun web --control lets it steer them"}
+		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server is read-only", Hint: "gpurun web --control lets it steer them"}
 	}
-	return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this token is for reading", Hint: "use the one for control"}
+	return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this token is read-only", Hint: "use the one for control"}
 }
 
 // answer writes the answer, or returns why the request failed.

@@ -64,14 +64,14 @@ func verbs() []operation {
 		return operation{method: http.MethodPost, path: "/batches/{batch}/" + name, says: says, right: right, body: body, answer: schema.Answer{}, json: (*call).do}
 	}
 	return []operation{
-		verb("stop", "End jobs, or the whole run; give a GPU back; or start nothing more (drain).", Control, Stop{}),
+		verb("stop", "Stop jobs, or the whole run; give a GPU back; or start no more jobs (drain).", Control, Stop{}),
 		verb("retry", "Restart failed jobs now.", Control, Retry{}),
-		verb("pause", "Start none of some jobs, or nothing, for now.", Control, Pause{}),
-		verb("resume", "Undo pause, and without jobs a drain.", Control, Resume{}),
+		verb("pause", "Pause some jobs, or the whole run.", Control, Pause{}),
+		verb("resume", "Undo pause and, without jobs, a drain.", Control, Resume{}),
 		verb("forget", "Make finished jobs run again next time.", Control, Forget{}),
 		verb("done", "Record jobs as done without running them.", Control, Done{}),
-		verb("set", "Change settings of the run, or with jobs what they ask for and their place: gpurun set --help names the keys.", Control, Set{}),
-		verb("reload", "Have the run read its job files again.", Control, Reload{}),
+		verb("set", "Change settings of the run or, with jobs, their resources and their place in the queue: gpurun set --help lists the keys.", Control, Set{}),
+		verb("reload", "Make the run reread its job files.", Control, Reload{}),
 		verb("add", "Append a job to the job file, and to its live run.", Run, Add{}),
 		{method: http.MethodPost, path: "/runs", says: "Start job files below a root, in the background.", right: Run, body: Start{}, answer: schema.Answer{}, json: (*call).do},
 	}

@@ -34,7 +34,7 @@ type ledger struct {
 	room   int64  // size up to which the disk has blocks for it
 	recent []byte // lines written by this run; see remember
 	torn   bool   // the last line has no newline, so write one before the next line
-	taken  error  // set if someone changed the file; then nothing more starts
+	taken  error  // set if someone changed the file; then no more jobs start
 	buf    []byte
 	ends   []int // end offsets of the lines in buf
 }

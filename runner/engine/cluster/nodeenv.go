@@ -48,9 +48,9 @@ func refuseUnknownGPUs(l *engine.Launch, env []string, node, variable string) st
 
 func unknownGPUs(variable string) string {
 	if variable == "" {
-		return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; have the site set it (on Slurm by File= in gres.conf)"
+		return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; ask the site to set it (on Slurm by File= in gres.conf)"
 	}
-	return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " has no numbers of GPUs; have the site set one of them, the first in a prolog"
+	return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " contains no GPU numbers; ask the site to set one of them, the first in a prolog"
 }
 
 // completeLaunch adds the values to a launch that only the node knows.

@@ -67,7 +67,7 @@ jobs:
 	if all := strings.Fields(b.Read("journal")); len(all) != 6 || slices.ContainsFunc(all, func(gpu string) bool { return !strings.HasSuffix(gpu, "0") && !strings.HasSuffix(gpu, "1") }) {
 		t.Errorf("the jobs had the GPUs %q", all)
 	}
-	b.Says(said(out), "slow is left: jobs like it take 2h30m, and "+s.Engine+" job ")
+	b.Says(said(out), "slow is not started: jobs like it take 2h30m, and "+s.Engine+" job ")
 	b.Says(said(out), "stopping the running jobs")
 
 	// Another job of the cluster goes on. Its run is killed, and with it what runs.

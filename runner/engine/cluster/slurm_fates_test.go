@@ -183,11 +183,11 @@ func TestRealRefused(t *testing.T) {
 	b = slurmSite.New(t, fmt.Sprintf(file, ""))
 	b.Command("scontrol", "update", "partitionname=gpu", "state=drain")
 	const drained = "Required partition not available (inactive or drain)"
-	b.Says(b.Run("plan", "jobs.yaml"), "slurm accepts none now, and gpurun would retry: "+drained)
+	b.Says(b.Run("plan", "jobs.yaml"), "slurm accepts no such jobs now, and gpurun would retry: "+drained)
 	cmd, said := b.Start("jobs.yaml")
-	b.Until("it says why it waits", time.Minute, func() bool { return strings.Count(b.Run("status"), "slurm accepts none like it now: "+drained) > 0 })
+	b.Until("it says why it waits", time.Minute, func() bool { return strings.Count(b.Run("status"), "slurm accepts no such jobs now: "+drained) > 0 })
 	b.Command("scontrol", "update", "partitionname=gpu", "state=up")
 	_ = b.Finish(cmd)
-	b.Says(said.String(), "some jobs wait: slurm accepts none like it now: "+drained)
+	b.Says(said.String(), "some jobs wait: slurm accepts no such jobs now: "+drained)
 	b.Says(said.String(), "3 of 3 done")
 }

@@ -340,7 +340,7 @@ func (c *Cluster) backOff(batch []*engine.Launch, key string, refusal Refusal, t
 		c.outage.done("submit", errors.New(text))
 		return
 	}
-	why := c.dialect.Name() + " accepts none like it now: " + text
+	why := c.dialect.Name() + " accepts no such jobs now: " + text
 	c.emit(engine.Event{Warnings: []string{"some jobs wait: " + why + "; gpurun tries again"}})
 	for _, l := range batch {
 		if e := c.live[l.UniID]; e != nil {

@@ -37,6 +37,7 @@ type Config struct {
 	Home             string            // the folder of the recorders
 	Self             string            // path of the gpurun executable
 	Originals        map[string]string // where to find the programs that recorders cover
+	Sockets          []string          // of services, which would start programs outside the sandbox
 }
 
 // A Program is a command to run.
@@ -78,6 +79,12 @@ func Run(c Config) (*Report, error) {
 	if c.Self, c.Limit, c.Most, c.Home = self, Limit, Most, fixedHome; !c.Sandbox && err == nil {
 		c.Home, err = os.MkdirTemp("", "gpurun-capture-")
 		defer os.RemoveAll(c.Home)
+	}
+	sockets, _ := os.ReadFile("/proc/net/unix") // the sandbox has its own
+	for line := range strings.Lines(string(sockets)) {
+		if _, path, named := strings.Cut(strings.TrimSpace(line), " /"); named {
+			c.Sockets = append(c.Sockets, "/"+path)
+		}
 	}
 	cmd := exec.Command(self, ChildArg)
 	if cmd.Stderr, cmd.SysProcAttr = os.Stderr, (&syscall.SysProcAttr{Setsid: true}); c.Sandbox {

@@ -59,6 +59,12 @@ func (h *host) build() (root string, err error) {
 	do("proc", unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""))
 	do("run", unix.Mount("tmpfs", root+"/run", "tmpfs", unix.MS_RDONLY, ""))                  // hides the sockets of services that could start programs
 	do("dev", unix.Mount("tmpfs", root+"/dev", "tmpfs", unix.MS_NOSUID, "size=64m,mode=755")) // no GPUs
+	// Nobody listens on a socket below an overlay, but not all folders have one.
+	for _, socket := range h.Sockets {
+		if real, err := filepath.EvalSymlinks(socket); err == nil {
+			_ = unix.Mount("/dev/null", root+real, "", unix.MS_BIND, "")
+		}
+	}
 	do("home", os.MkdirAll(root+h.Home, 0o755), os.Mkdir(root+"/dev/shm", 0o700))
 	for _, name := range strings.Fields("null zero full random urandom tty") {
 		_ = bind("/dev/"+name, root+"/dev/"+name)

@@ -207,6 +207,37 @@ func TestKilledCaptureLeavesNothing(t *testing.T) {
 	}
 }
 
+// A launcher reaches no service that listens on a socket, even in a folder that it may not write to.
+func TestCaptureReachesNoService(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to have a folder of somebody else")
+	}
+	dir := launcherIn(t, `/usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("/mnt/socket")' 2>&1 | tail -n 1; exit 3`)
+	cmd := unraced(t, capturing(dir))
+	service := `import os, socket
+s = socket.socket(socket.AF_UNIX)
+s.bind("/mnt/socket")
+os.chmod("/mnt/socket", 0o777)
+s.listen()
+s.set_inheritable(True)
+os.execvp("setpriv", ["setpriv", "--reuid=4321", "--clear-groups", *os.sys.argv[1:]])`
+	for at := dir; at != os.TempDir(); at = filepath.Dir(at) {
+		_ = os.Chmod(at, 0o777)
+	}
+	_ = os.Chmod(filepath.Dir(cmd.Path), 0o755)
+	cmd.Args = append([]string{"unshare", "-m", "sh", "-c", `mount -t tmpfs -o mode=755 service /mnt && exec /usr/bin/python3 -c "$0" "$@"`, service, cmd.Path}, cmd.Args[1:]...)
+	path, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Path = path
+	out, _ := cmd.CombinedOutput()
+	if want := "the launcher ended with status 3 after 0 commands: ConnectionRefusedError"; !strings.Contains(string(out), want) {
+		t.Errorf("got %q, want %q in it", out, want)
+	}
+}
+
 // The guide's example does what the guide says.
 func TestGuideOfCapture(t *testing.T) {
 	t.Parallel()

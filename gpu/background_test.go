@@ -17,7 +17,7 @@ func backgroundClaims(p *Pool, run string, n int, devs ...int) (claims []Claim) 
 	return claims
 }
 
-func TestBackgroundJobsYield(t *testing.T) {
+func TestBackgroundJobsStopForForegroundWish(t *testing.T) {
 	both := func(a, b []Claim) []Claim { return append(a, b...) }
 	tests := []struct {
 		name   string

@@ -16,11 +16,11 @@ import (
 //   - A user whose run does not come is passed over for a while.
 
 const (
-	skipFirst = time.Minute // a user who did not come is passed over for this long,
+	skipFirst = time.Minute // a user who ignored an offer is skipped for this long,
 	skipMost  = time.Hour   // doubled each time up to this
 )
 
-// A Turn is the run that a device goes to, with the reason.
+// A Turn is the run that gets a device, with the reason.
 type Turn struct {
 	Run string
 	UID int
@@ -28,43 +28,43 @@ type Turn struct {
 	Why string // "offered to bob, who holds 1 GPU and has waited since 14:02; you hold 5"; "" if Own
 }
 
-// Turns decides, from the published wishes of all runs, whose turn it is on the devices of a pool
-// and on the host's cores and memory. The pool decides which devices a run may use at all.
+// Turns decides whose turn it is on the devices of a pool and on the host's cores and memory, from
+// the published wishes of all runs. The pool decides which devices a run may use at all.
 type Turns struct {
 	pool    *Pool
 	own     Wish
 	others  []Wish
 	skipped []skip
-	missed  []string // runs that did not come, until they hold something
+	missed  []string // runs that ignored an offer, until they hold something
 	left    []pendingTurn
 
-	claimed, stated []hostHolding // what other runs hold besides devices, by their claims and by their wishes
-	looked          bool          // others have been looked for
-	ahead           pendingTurn   // to whom cores and memory fell last
+	claimed, stated []hostHolding // what other runs hold besides devices, according to their claims and wishes
+	looked          bool          // whether other runs' claims and wishes were observed
+	ahead           pendingTurn   // the run that last had the turn for cores and memory
 
 	giving preemption
-	term   gatherTerm   // in which this run gathers
-	terms  []gatherTerm // in which others do
+	term   gatherTerm   // when this run gathers
+	terms  []gatherTerm // when other users gather
 }
 
-// A skip excludes a user, who did not take an offer, for a while.
+// A skip excludes a user who ignored an offer for a while.
 type skip struct {
 	uid   int
 	until time.Duration
 	pause time.Duration
-	had   []UUID // what the user has held ever since
+	had   []UUID // devices that the user has held ever since
 }
 
-// pendingTurn is a device that is free but another user's turn, or a run whose turn it is.
+// A pendingTurn is a free device that is another user's turn, or a run whose turn it is.
 type pendingTurn struct {
 	id    UUID
 	run   string
 	uid   int
 	since time.Duration
-	last  time.Duration // when that was still so
+	last  time.Duration // when this was last the case
 }
 
-// SetWish records this run's wish, without requests if no job waits.
+// SetWish sets this run's wish. It has no requests if no job waits.
 func (t *Turns) SetWish(w Wish) {
 	if w.seen = t.pool.usage.at; len(t.own.Requests) > 0 && t.own.Since.Equal(w.Since) {
 		w.seen = t.own.seen
@@ -77,7 +77,7 @@ func (t *Turns) SetWish(w Wish) {
 // HasRivals reports whether any other run waits for devices.
 func (t *Turns) HasRivals() bool { return len(t.others) > 0 }
 
-// Waiting names the other runs that wait for devices, up to most: "bob since 14:02".
+// Waiting returns up to most other runs that wait for devices: "bob since 14:02".
 func (t *Turns) Waiting(most int) (names []string) {
 	for i := range t.others {
 		if w := &t.others[i]; len(names) < most {
@@ -87,8 +87,8 @@ func (t *Turns) Waiting(most int) (names []string) {
 	return names
 }
 
-// Next returns whose turn it is on a device that an attempt of this run has just left; with are
-// others that are not dealt yet. It returns false if no run wants the device.
+// Next returns whose turn it is on a device that an attempt of this run has just left. with are
+// other devices that are not dealt yet. It returns false if no run wants the device.
 func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	d := t.pool.device(id)
 	if d == nil {
@@ -103,8 +103,8 @@ func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	return Turn{}, false
 }
 
-// Theirs returns the free devices that are other runs' turn now, and when that changes by
-// time alone (0 for never).
+// Theirs returns the free devices that are other runs' turn now, and when that changes through time
+// alone (0 for never).
 func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	if !t.HasRivals() {
 		t.left = nil
@@ -134,7 +134,7 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 				next = due
 			}
 		} else if t.pool.rules.Background && !w.Background {
-			t.Skip(now, Turn{Run: w.Run, UID: w.UID}) // no job has to go for somebody who does not come
+			t.Skip(now, Turn{Run: w.Run, UID: w.UID}) // no job must stop for a user who ignores offers
 		}
 	}
 	for _, d := range r.drained() {
@@ -143,8 +143,9 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	return ids, next
 }
 
-// drained returns the devices that this run's jobs share among themselves, and that are the turn of
-// a run that needs a whole one. No more jobs start there, or such a device would never become free.
+// drained returns the devices that this run's jobs share with each other, and that are the turn of
+// a run that needs a whole one. No more jobs start on them, because otherwise they would never
+// become free.
 func (r *round) drained() (devs []*device) {
 	list := r.p.filter(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
 	slices.SortStableFunc(list, func(a, b *device) int { return len(a.holds) - len(b.holds) })
@@ -167,7 +168,7 @@ func (r *round) drained() (devs []*device) {
 	return devs
 }
 
-// Skip records that a run did not take an offer: its user is skipped for a while, and the run comes
+// Skip records that a run ignored an offer. Its user is skipped for a while, and the run comes
 // after the user's other runs. Several simultaneous offers count once.
 func (t *Turns) Skip(now time.Duration, turn Turn) {
 	if !slices.Contains(t.missed, turn.Run) {
@@ -191,7 +192,7 @@ func (t *Turns) isSkipped(now time.Duration, uid int) bool {
 }
 
 // endSkips stops skipping users who have taken a device since. Hand-overs between their own jobs do
-// not count, or one run could excuse another that never takes an offer.
+// not count, because then one run could excuse another that never takes an offer.
 func (t *Turns) endSkips() {
 	for i := range t.skipped {
 		if o := &t.skipped[i]; t.tookDevice(o.uid, &o.had) {
@@ -213,7 +214,7 @@ func (t *Turns) tookDevice(uid int, had *[]UUID) bool {
 	return gained
 }
 
-// observeWishes records the wishes of other runs, with the time each was first seen.
+// observeWishes records the wishes of other runs, with the time when each was first seen.
 func (t *Turns) observeWishes(now time.Duration, wishes []Wish) {
 	known := t.others
 	t.stated = nil
@@ -234,7 +235,7 @@ func (t *Turns) observeWishes(now time.Duration, wishes []Wish) {
 	}
 }
 
-// Wants returns how many devices the run whose turn it was waits for now.
+// Wants returns how many devices the run of a turn is waiting for now.
 func (t *Turns) Wants(now time.Duration, turn Turn) int {
 	for i := range t.others {
 		if w := &t.others[i]; w.Run == turn.Run && w.UID == turn.UID && !t.isSkipped(now, turn.UID) {
@@ -244,8 +245,8 @@ func (t *Turns) Wants(now time.Duration, turn Turn) int {
 	return 0
 }
 
-// Renewed reports whether the run whose turn it was has stopped waiting and holds nothing, while
-// another run of its user waits: a new wish does not count as taking the offer.
+// Renewed reports whether the run of a turn has stopped waiting and holds nothing, while another
+// run of its user waits. A new wish does not count as taking the offer.
 func (t *Turns) Renewed(turn Turn) (renewed bool) {
 	for i := range t.others {
 		switch w := &t.others[i]; {
@@ -259,5 +260,5 @@ func (t *Turns) Renewed(turn Turn) (renewed bool) {
 	return renewed && len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == turn.Run && c.UID == turn.UID })) == 0
 }
 
-// Courtesy returns how long a device is left to the run whose turn it is.
+// Courtesy returns how long a device is reserved for the run whose turn it is.
 func (t *Turns) Courtesy() time.Duration { return t.pool.rules.Host.Courtesy }

@@ -21,7 +21,7 @@ func host(n int) *Pool {
 	return p
 }
 
-// wish returns what a run of a user waits for: some jobs with as many devices each.
+// wish returns the wish of a user's run for some jobs with equally many devices each.
 func wish(p *Pool, run string, uid, jobs, gpus int) Wish {
 	w := Wish{Run: run, UID: uid, User: run, Since: noon, Requests: []WishRequest{{Jobs: jobs, Min: gpus, Memory: 8 * GiB, MaxUtil: 30, Room: len(p.devs)}}}
 	for _, d := range p.all() {
@@ -33,7 +33,7 @@ func wish(p *Pool, run string, uid, jobs, gpus int) Wish {
 	return w
 }
 
-// weighing returns host rules with these priorities of users.
+// weighing returns host rules with these priorities for users.
 func weighing(priorities map[int]int) *HostRules {
 	h := NoHostRules()
 	for uid, k := range priorities {
@@ -55,7 +55,7 @@ func holdAll(p *Pool, name string, devs ...int) {
 	p.Hold(name, g)
 }
 
-// leave releases an attempt, as at the end of a job.
+// leave releases an attempt, as when a job ends.
 func leave(p *Pool, now time.Duration, name string) { p.Release(now, name) }
 
 func next(p *Pool, now time.Duration, i int) string {
@@ -66,7 +66,7 @@ func next(p *Pool, now time.Duration, i int) string {
 	return t.Run
 }
 
-func TestNext(t *testing.T) {
+func TestNextFollowsTheQueue(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(p *Pool) []Wish
@@ -226,8 +226,9 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// All runs deal free devices in the same way, and take another run's turn only after a while.
-func TestOtherRunsTurns(t *testing.T) {
+// All runs deal free devices in the same way, and take a device that is another run's turn only
+// after a while.
+func TestOtherRunsTurnsEndAfterAWhile(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)
 	p.Turns.others = []Wish{wish(p, "bob", bob, 9, 1)}
@@ -239,7 +240,7 @@ func TestOtherRunsTurns(t *testing.T) {
 		}
 		return strings.Join(s, " ")
 	}
-	if got := left(sec(2)); got != "1 3" { // bob, we, bob: two each
+	if got := left(sec(2)); got != "1 3" { // bob, me, bob: two each
 		t.Errorf("bob's are %q", got)
 	}
 	if _, next := p.Turns.Theirs(sec(3)); next != sec(7) {
@@ -248,7 +249,7 @@ func TestOtherRunsTurns(t *testing.T) {
 	if got := left(sec(7)); got != "" {
 		t.Errorf("bob does not come, and %q are still left to him", got)
 	}
-	// The user took a device and left it: it is their turn again, for another while.
+	// The user took a device and left it, so it is their turn again, for another while.
 	p.observeClaims(sec(8), []Claim{held(p, 1, "bob", bob), held(p, 3, "bob", bob)}, nil)
 	if got := left(sec(8)); got != "" {
 		t.Errorf("he has them, but %q are left to him", got)
@@ -257,7 +258,7 @@ func TestOtherRunsTurns(t *testing.T) {
 	if got := left(sec(9)); got != "1 3" {
 		t.Errorf("bob's are %q", got)
 	}
-	// A job on four devices gets them together, or none.
+	// A job on four devices gets all of them or none.
 	p = host(4)
 	p.Turns.others = []Wish{wish(p, "bob", bob, 1, 4)}
 	p.usage.add(me, 1)
@@ -270,7 +271,7 @@ func TestOtherRunsTurns(t *testing.T) {
 	}
 }
 
-func TestSkippedUserWaits(t *testing.T) {
+func TestSkippedUserGetsNoOffers(t *testing.T) {
 	p := host(2)
 	holdAll(p, "a", 0)
 	holdAll(p, "b", 1)
@@ -282,7 +283,7 @@ func TestSkippedUserWaits(t *testing.T) {
 			t.Fatalf("%d: it goes to %q, want bob", i, got)
 		}
 		p.Turns.Skip(now, Turn{Run: "bob", UID: bob})
-		p.Turns.Skip(now, Turn{Run: "bob", UID: bob}) // of another device, at the same time
+		p.Turns.Skip(now, Turn{Run: "bob", UID: bob}) // for another device, at the same time
 		if got := next(p, now+sec(pause-1), 0); got != "me" {
 			t.Errorf("%d: passed over, it goes to %q", i, got)
 		}
@@ -296,7 +297,7 @@ func TestSkippedUserWaits(t *testing.T) {
 	if got := next(p, sec(40000+3600), 0); got != "bob" {
 		t.Errorf("after an hour, it goes to %q", got)
 	}
-	// Whoever takes something is asked again.
+	// A user who takes a device gets offers again.
 	p.Turns.Skip(sec(48000), Turn{Run: "bob", UID: bob})
 	p.Yield([]UUID{"GPU-0"})
 	p.observeClaims(sec(48001), []Claim{held(p, 0, "bob", bob)}, nil)
@@ -306,8 +307,9 @@ func TestSkippedUserWaits(t *testing.T) {
 	}
 }
 
-// A user with a run that never comes is still served: by his other runs, once he is not passed
-// over. That those hand on what they hold does not excuse the one that does not come.
+// If one run of a user ignores all offers, the user's other runs are still served once the user is
+// no longer skipped. But hand-overs between those runs' jobs do not excuse the run that ignores
+// offers.
 func TestOtherRunsOfSkippedUserAreServed(t *testing.T) {
 	p := host(4)
 	holdAll(p, "a", 0)
@@ -343,8 +345,8 @@ func TestOtherRunsOfSkippedUserAreServed(t *testing.T) {
 	}
 }
 
-// An offer ends when its run has claimed the device, whatever has become of that since; and when
-// a rival has, it was not that run's fault.
+// An offer ends when its run has claimed the device, even if it has released the device since. If a
+// rival has claimed it, the run did not ignore the offer.
 func TestOfferEndsWhenClaimed(t *testing.T) {
 	turn := Turn{Run: "bob", UID: bob}
 	tests := []struct {
@@ -372,8 +374,8 @@ func TestOfferEndsWhenClaimed(t *testing.T) {
 	}
 }
 
-// The claim of the run that a device was offered to ends the offer for everybody: the one that
-// made it may be stopped, and cannot end its claim.
+// A claim by the run that was offered a device ends the offer for all runs: the offering run may be
+// stopped, and then cannot end its own claim.
 func TestClaimEndsOfferOfStoppedRun(t *testing.T) {
 	p := host(1)
 	stopped, taker := held(p, 0, "carol", carol), held(p, 0, "bob", bob)
@@ -382,7 +384,7 @@ func TestClaimEndsOfferOfStoppedRun(t *testing.T) {
 	if n := len(p.devs[0].claims); n != 1 || p.devs[0].claims[0].Run != "bob" {
 		t.Errorf("%d claims count", n)
 	}
-	// Its job has ended, and it is our turn.
+	// The job has ended, and it is this run's turn.
 	taker.To = "me"
 	p.ObserveOthers(sec(3), []Claim{stopped, taker}, nil)
 	if n := len(p.devs[0].claims); n != 0 || len(p.Offered()) != 1 {
@@ -390,7 +392,7 @@ func TestClaimEndsOfferOfStoppedRun(t *testing.T) {
 	}
 }
 
-// What is offered to this run is like a device of its own that a job has just left.
+// A device offered to this run counts like one that its own job has just left.
 func TestOfferedDeviceCountsAsJustLeft(t *testing.T) {
 	p := host(2)
 	see(p, sec(2), func(i int, r *Reading) { r.Samples = busySamples(sec(2), 90); with(r, bobs(20*GiB)) })
@@ -419,7 +421,7 @@ func TestOfferedDeviceCountsAsJustLeft(t *testing.T) {
 	}
 }
 
-// Used time is halved every day, and a claim that gives way counts nothing.
+// Past use is halved every day, and a background claim does not count.
 func TestUseIsHalvedEveryDay(t *testing.T) {
 	p := host(4)
 	p.AdvanceTo(sec(1))
@@ -445,8 +447,9 @@ func TestUseIsHalvedEveryDay(t *testing.T) {
 	near(bob, 50)
 }
 
-// A device is a user's once, also while a claim is replaced by the next, and this run's between
-// two of its attempts: else each of two users would think that the other has had more.
+// A user's device counts once, also while one claim is replaced by the next, and this run's own
+// device counts between two attempts. Otherwise each of two users would conclude that the other has
+// used more.
 func TestHandOverCountsDeviceOnce(t *testing.T) {
 	p := host(2)
 	p.AdvanceTo(sec(1))
@@ -466,8 +469,8 @@ func TestHandOverCountsDeviceOnce(t *testing.T) {
 	}
 }
 
-// A run that holds every device waits for others to leave them, or itself: only its limits
-// keep it from that.
+// A run that holds all devices waits for others, or for its own jobs, to leave them. Only limits
+// reduce the room of its request.
 func TestRequestRoomCountsOnlyLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -488,9 +491,9 @@ func TestRequestRoomCountsOnlyLimits(t *testing.T) {
 	}
 }
 
-// Once this run has taken what it was offered, it is like any device of its own, although
-// the offer may still be seen for a moment.
-func TestOfferTaken(t *testing.T) {
+// Once this run has taken an offered device, it counts like any of its own, although the offer may
+// still be visible for a moment.
+func TestTakenOfferCountsAsOwn(t *testing.T) {
 	p := host(1)
 	c := held(p, 0, "carol", carol)
 	c.To = "me"
@@ -504,9 +507,9 @@ func TestOfferTaken(t *testing.T) {
 	}
 }
 
-// A run whose wish is gone has not come if another run of its user wishes instead; unless it holds
-// what it waited for.
-func TestNewWishOfSameUserIsNoAnswer(t *testing.T) {
+// If a run's wish is gone, a wish of another run of its user does not count as taking the offer,
+// unless the first run holds what it waited for.
+func TestNewWishOfSameUserDoesNotTakeOffer(t *testing.T) {
 	p := host(2)
 	turn := Turn{Run: "one", UID: bob}
 	one, two, other := wish(p, "one", bob, 1, 1), wish(p, "two", bob, 1, 1), wish(p, "other", carol, 1, 1)

@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// halfLife is how fast past use is forgotten.
+// halfLife is the time after which past use counts half.
 const halfLife = 24 * time.Hour
 
-// usage is the device time that users have had, as far as this run has seen.
+// usage is the device time that users have used, as far as this run has seen.
 type usage struct {
 	at    time.Duration
 	users []Use // halved every halfLife
 	spent Spent
 }
 
-// A Use is what a user has had.
+// A Use is what a user has used.
 type Use struct {
 	UID     int     `json:"uid"`
 	Seconds float64 `json:"gpu_seconds"`
 }
 
-// Spent is what a run knows of the use of devices since it began. Others know it, too, if
-// they ran meanwhile, apart from Own.
+// Spent is the use of devices since a run began, as far as the run has seen. Other runs that were
+// alive in that time may have recorded the same, except for Own.
 type Spent struct {
 	Passed time.Duration
-	Own    float64 // GPU seconds of this run
-	Others []Use   // of other users' claims
-	Idle   []Idle  // of all devices whose utilization can be read
+	Own    float64 // this run's GPU seconds
+	Others []Use   // from other users' claims
+	Idle   []Idle  // of all devices with known utilization
 }
 
-// An Idle says for how long every sample of a device has been 0%, with none missing for
-// longer than idleGap. A device that is busy has been so for no time.
+// An Idle is a period in which every sample of a device was 0%, without gaps longer than idleGap.
+// For a busy device it is empty.
 type Idle struct {
 	UUID  UUID          `json:"uuid"`
 	Since time.Duration `json:"since_boottime_ns"`
 	Until time.Duration `json:"until_boottime_ns"` // the newest sample
-	Busy  time.Duration `json:"busy_boottime_ns"`  // the newest that was not 0%; 0 if none is known
+	Busy  time.Duration `json:"busy_boottime_ns"`  // the newest sample above 0%; 0 if none is known
 }
 
-// with adds what somebody else has seen of the same device.
+// with combines two observations of the same device.
 func (i Idle) with(o Idle) Idle {
 	if i.Until < o.Until {
 		i, o = o, i
@@ -53,7 +53,7 @@ func (i Idle) with(o Idle) Idle {
 	return i
 }
 
-// Merge combines what two have seen of devices.
+// Merge combines two lists of observations.
 func Merge(a, b []Idle) []Idle {
 	all := slices.Clone(a)
 	for _, o := range b {
@@ -66,25 +66,25 @@ func Merge(a, b []Idle) []Idle {
 	return all
 }
 
-// A Peak is the most memory that an attempt was seen to use of one of its GPUs.
+// A Peak is the maximum memory that an attempt was observed to use on one of its GPUs.
 type Peak struct {
 	Used  Bytes `json:"used_bytes"`
 	Total Bytes `json:"total_bytes"` // of the GPU; 0 if unknown
 }
 
-// idleGap is how far apart samples may be of a device that counts as idle in between. Runs
-// whose jobs all run read it every ten minutes.
+// idleGap is the maximum gap between two samples of a device that counts as idle in between. A run
+// whose jobs are all running reads it every ten minutes.
 const idleGap = 15 * time.Minute
 
-// halved returns what is left of GPU seconds after some time.
+// halved returns how many GPU seconds still count after some time.
 func halved(seconds float64, passed time.Duration) float64 {
 	return seconds * math.Exp2(-max(0, passed).Seconds()/halfLife.Seconds())
 }
 
-// Later returns a user's GPU seconds as they count after some time.
+// Later returns a user's use as it counts after some time.
 func (u Use) Later(passed time.Duration) Use { return Use{u.UID, halved(u.Seconds, passed)} }
 
-// AdvanceTo records that time passes until now, with devices held as they are.
+// AdvanceTo adds the time until now to the use of devices, which are held as they are.
 func (p *Pool) AdvanceTo(now time.Duration) {
 	u := &p.usage
 	elapsed := now - u.at
@@ -117,9 +117,9 @@ func (p *Pool) AdvanceTo(now time.Duration) {
 	}
 }
 
-// ownPart returns this run's share of a device: all of it between two of its attempts too, as other
-// runs see it. If runs counted less for themselves than others count for them, their turns would
-// grow longer and longer.
+// ownPart returns this run's share of a device. Like other runs, it counts the whole device between
+// two of its attempts. If runs counted less for themselves than others count for them, their turns
+// would grow longer and longer.
 func (d *device) ownPart(background bool) (part float64) {
 	switch {
 	case background:
@@ -133,8 +133,8 @@ func (d *device) ownPart(background bool) (part float64) {
 	return min(1, part)
 }
 
-// userPart returns how much of a device a user's claims have: not twice as much while a claim is
-// replaced by the next.
+// userPart returns how much of a device a user's claims hold. While one claim is replaced by the
+// next, they count once.
 func (d *device) userPart(uid int) (part float64) {
 	for k := range d.claims {
 		if c := &d.claims[k]; c.UID == uid && c.counts() {
@@ -156,7 +156,7 @@ func plus(users []Use, uid int, seconds float64) []Use {
 	return users
 }
 
-// Spent returns what is known of the use of devices since the pool was made.
+// Spent returns the use of devices since the pool was created, as far as it was observed.
 func (p *Pool) Spent() Spent {
 	s := p.usage.spent
 	s.Others = slices.Clone(s.Others)
@@ -168,7 +168,7 @@ func (p *Pool) Spent() Spent {
 	return s
 }
 
-// Since returns what came after an earlier answer of Spent.
+// Since returns the difference to an earlier result of Spent.
 func (s Spent) Since(o Spent) Spent {
 	s.Passed, s.Own = s.Passed-o.Passed, s.Own-o.Own
 	s.Others = slices.Clone(s.Others)
@@ -178,7 +178,7 @@ func (s Spent) Since(o Spent) Spent {
 	return s
 }
 
-// Recall adds what was known before: what users had, and how long devices did nothing.
+// Recall adds earlier observations: what users have used, and how long devices have been idle.
 func (p *Pool) Recall(users []Use, idle []Idle) {
 	for _, u := range users {
 		p.usage.add(u.UID, u.Seconds)
@@ -192,8 +192,7 @@ func (p *Pool) Recall(users []Use, idle []Idle) {
 	}
 }
 
-// IdleSince returns since when a device has done nothing; false if it has, or if that is
-// unknown.
+// IdleSince returns when a device became idle; false if it is busy, or if this is unknown.
 func (p *Pool) IdleSince(id UUID) (since time.Duration, ok bool) {
 	d := p.device(id)
 	if d == nil || d.idle.UUID == "" || d.idle.Busy == d.idle.Until || d.at-d.idle.Until > p.gap() {
@@ -202,7 +201,7 @@ func (p *Pool) IdleSince(id UUID) (since time.Duration, ok bool) {
 	return d.idle.Since, true
 }
 
-// Used returns the GPU seconds that a user has had, halved every day.
+// Used returns the GPU seconds that a user has used, halved every day.
 func (p *Pool) Used(uid int) float64 {
 	if i := slices.IndexFunc(p.usage.users, func(u Use) bool { return u.UID == uid }); i >= 0 {
 		return p.usage.users[i].Seconds
@@ -210,7 +209,7 @@ func (p *Pool) Used(uid int) float64 {
 	return 0
 }
 
-// holdPart and claimPart return how much of a device a job has.
+// holdPart and claimPart return how much of a device a job occupies.
 func (d *device) holdPart(h *hold) float64 {
 	taken, _ := d.taken(h.attempt)
 	return d.occupied(h.share, max(h.memory, taken), h.slots)
@@ -220,14 +219,14 @@ func (d *device) claimPart(c *Claim) float64 {
 	return d.occupied(c.Share, max(c.Memory, c.Taken), c.Slots)
 }
 
-// occupied returns a job's share of a device: all of it, unless it is shared. Then it is the largest
-// of its shares of memory, utilization and slots.
+// occupied returns a job's share of a device: all of it, unless it is shared. Then it is the
+// largest of the job's shares of memory, utilization and slots.
 func (d *device) occupied(share bool, memory Bytes, slots int) float64 {
 	if !share || d.Total <= 0 || memory < 0 {
 		return 1
 	}
 	part := float64(memory) / float64(d.Total)
-	for _, s := range d.samples { // the latest may be of before it began to compute
+	for _, s := range d.samples { // the latest may be from before the job began to compute
 		part = max(part, float64(s.Percent)/100/float64(max(1, len(d.holds)+len(d.claims))))
 	}
 	if most, _ := d.slots(slots, d.holds); most > 0 {

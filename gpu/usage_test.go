@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What a run has spent counts for itself; what others claim, for them; what background
-// runs and offers hold, for nobody.
+// The use of a run counts for its user, and claims of others count for them. Background runs and
+// offers count for no one.
 func TestUseCountsForItsUser(t *testing.T) {
 	p := host(4)
 	p.Recall([]Use{{me, 100}, {bob, 7200}}, nil)
@@ -33,15 +33,15 @@ func TestUseCountsForItsUser(t *testing.T) {
 	}
 }
 
-// A device is idle since the last sample that was not 0%, or since it has been watched
-// without a gap; whatever somebody else has seen of it counts, too.
+// A device is idle since its last sample above 0%, or since it has been watched without a gap.
+// Observations by other users count, too.
 func TestIdleSinceLastBusySample(t *testing.T) {
 	const m = time.Minute
 	tests := []struct {
 		name    string
 		known   []Idle
 		samples []Sample
-		want    time.Duration // since; -1 if not idle
+		want    time.Duration // the start; -1 if not idle
 	}{
 		{"one sample", nil, []Sample{{100 * m, 0}}, 100 * m},
 		{"busy", nil, []Sample{{90 * m, 0}, {100 * m, 1}}, -1},
@@ -84,7 +84,7 @@ func TestIdleSinceLastBusySample(t *testing.T) {
 	}
 }
 
-// Who shares a device holds what the job occupies of it, whatever it was promised.
+// On a shared device, a user holds the part that the job occupies, whatever it was granted.
 func TestSharedDeviceCountsByOccupiedPart(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// A Wish is what a run waits for. Every run on a host publishes its own and reads the others'.
+// A Wish is what a run waits for. Every run on a host publishes its own wish and reads the others'.
 type Wish struct {
 	Run           string        `json:"run"` // unique on the host
 	UID           int           `json:"-"`
 	User          string        `json:"-"`                    // login name of UID
-	Name          string        `json:"name,omitempty"`       // of a command that waits, not a run
-	PID           int           `json:"-"`                    // of the process; 0 if from another pid namespace
-	Since         time.Time     `json:"since"`                // when the run last got a device, or began to wait if that was later
-	Background    bool          `json:"background,omitempty"` // it takes only what nobody else wants
-	Gathers       bool          `json:"gathers,omitempty"`    // it keeps devices until it has all that its first request needs
-	Used          float64       `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
-	Requests      []WishRequest `json:"requests"`             // in the run's order
-	HostResources               // what attempts of the run without devices hold, also while it waits for nothing
+	Name          string        `json:"name,omitempty"`       // name of a waiting command; "" for a run
+	PID           int           `json:"-"`                    // 0 if from another PID namespace
+	Since         time.Time     `json:"since"`                // when the run last got a device, or when it began to wait if that was later
+	Background    bool          `json:"background,omitempty"` // it uses only devices that no other run wants
+	Gathers       bool          `json:"gathers,omitempty"`    // it reserves devices until it has all that its first request needs
+	Used          float64       `json:"gpu_seconds"`          // by the user, halved every day, as far as the run has seen
+	Requests      []WishRequest `json:"requests"`             // in the order of the run's jobs
+	HostResources               // resources of the run's attempts without devices, even while it waits for nothing
 
-	All  HostResources `json:"-"` // what all attempts of this run hold, if it is its own
-	seen time.Duration // since when this run has known it
+	All  HostResources `json:"-"` // resources of all attempts, only for this run
+	seen time.Duration // when this run first saw it
 }
 
 // presses reports whether a run waits for cores or memory.
@@ -28,22 +28,22 @@ func (w Wish) presses() bool {
 	return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return a.nonZero() })
 }
 
-// A WishRequest is the request of a number of equal jobs in a Wish.
+// A WishRequest is a request for some equal jobs in a Wish.
 type WishRequest struct {
 	Jobs          int    `json:"jobs"`
-	Min           int    `json:"gpus"`         // devices of each job, at least
+	Min           int    `json:"gpus"`         // minimum devices of each job
 	Memory        Bytes  `json:"memory_bytes"` // on each
 	MaxUtil       int    `json:"max_util"`
 	Share         bool   `json:"share,omitempty"`
 	Others        Others `json:"others"`
 	Room          int    `json:"room"`  // how many more devices the run may hold
-	UUIDs         []UUID `json:"uuids"` // devices that could ever do
-	HostResources        // needed besides devices; Min is 0 for a job that needs none
+	UUIDs         []UUID `json:"uuids"` // devices that could ever be suitable
+	HostResources        // needed besides devices; Min is 0 for jobs without devices
 
-	req *Request // of an ask of this run
+	req *Request // the request of this run's jobs
 }
 
-// WishRequest describes jobs of this run that all need req, to publish in a wish. They could use
+// WishRequest returns the request for a wish of jobs of this run that all need req. They could use
 // any device except those in except.
 func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UUID) WishRequest {
 	a := WishRequest{
@@ -62,7 +62,7 @@ func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UU
 // Size returns how many devices the pool has.
 func (p *Pool) Size() int { return len(p.devs) }
 
-// Room returns how many more devices this run's own limits and the host's let it hold.
+// Room returns how many more devices this run may hold by its own limits and the host's.
 func (p *Pool) Room(now time.Duration) int {
 	room := len(p.devs)
 	if p.limited() {
@@ -74,7 +74,7 @@ func (p *Pool) Room(now time.Duration) int {
 	return max(0, room)
 }
 
-// wants returns how many devices would satisfy a wish.
+// wants returns how many devices would satisfy the wish.
 func (w *Wish) wants() (n int) {
 	room := 0
 	for i := range w.Requests {
@@ -84,8 +84,9 @@ func (w *Wish) wants() (n int) {
 	return min(n, room)
 }
 
-// fits reports whether a device could serve a request of user uid once leaving jobs are gone. It
-// judges for another run from the visible state: that run decides itself whether it starts.
+// fits reports whether a device could serve a request of user uid, once jobs that are leaving it
+// are gone. For another run, it judges by the visible state; that run decides itself whether to
+// start.
 func (a *WishRequest) fits(d *device, uid int, run string) bool {
 	switch {
 	case len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To != run || run == "" }):
@@ -113,16 +114,16 @@ func (a *WishRequest) fits(d *device, uid int, run string) bool {
 // A Place is a waiting run's position in line.
 type Place struct {
 	Wish
-	Holds    float64   // devices that its user holds
-	Verdicts []Verdict // what its first request meets on the devices that could do, as far as it shows from here
-	Start    time.Time // when a request of it can start, judged by when claims end; zero if that is unknown
+	Holds    float64   // number of devices that its user holds
+	Verdicts []Verdict // verdicts for its first request on suitable devices, as far as this run can see
+	Start    time.Time // when one of its requests can start, judging by when claims end; zero if unknown
 }
 
-// Queue returns the waiting runs in line, including this one, which must hold nothing.
+// Queue returns the waiting runs in order, including this one, which must hold nothing.
 func (t *Turns) Queue(now time.Duration) []Place {
 	r := t.newRound(now)
 	var places []Place
-	taken := make([]bool, len(t.pool.devs)) // by those further ahead
+	taken := make([]bool, len(t.pool.devs)) // by runs further ahead
 	for _, w := range r.order(nil) {
 		pl := Place{Wish: *w, Holds: r.load(w.UID, nil)}
 		var best []*device
@@ -144,9 +145,9 @@ func (t *Turns) Queue(now time.Duration) []Place {
 	return places
 }
 
-// as returns the verdicts on another run's request, for the devices that could serve it.
+// as returns the verdicts for another run's request, on the devices that could serve it.
 func (t *Turns) as(now time.Duration, w *Wish, a *WishRequest) []Verdict {
-	h := *t.pool.rules.Host // quotas are in a.Room
+	h := *t.pool.rules.Host // quotas are included in a.Room
 	h.MaxGPUsPerUser, h.Users = -1, nil
 	q := t.pool.clone()
 	q.rules = Rules{Host: &h, MinGPUs: -1, MaxGPUs: -1, Others: a.Others, UID: w.UID, Run: w.Run, Poll: t.pool.rules.Poll, AtOnce: true}
@@ -161,8 +162,8 @@ func (t *Turns) as(now time.Duration, w *Wish, a *WishRequest) []Verdict {
 		func(v Verdict) bool { return !slices.Contains(a.UUIDs, v.UUID) })
 }
 
-// expect returns the devices on which a request can start first, and when; nil if unknown. A claimed
-// device becomes free when its last claim ends, unless that is overdue.
+// expect returns the devices on which a request can start first, and when; nil if unknown. A
+// claimed device becomes free when its last claim ends, unless that claim is overdue.
 func (t *Turns) expect(now time.Duration, a *WishRequest, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
 	ends := make([]time.Time, len(t.pool.devs))
 	for _, v := range verdicts {

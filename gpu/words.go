@@ -50,10 +50,10 @@ func (c *Claim) words() string {
 	return s
 }
 
-// maxName is the longest name of another user's job that a reason shows, in characters.
+// maxName is the maximum length, in characters, of another user's job name in a reason.
 const maxName = 40
 
-// brief shortens a name in the middle: names from a matrix differ at the end.
+// brief shortens a name in the middle, because names from a matrix differ at the end.
 func brief(name string) string {
 	r := []rune(name)
 	if len(r) <= maxName {
@@ -93,7 +93,7 @@ func count(n int) string {
 	return fmt.Sprintf("%d GPUs", n)
 }
 
-// either returns the names as "a" or "b", quoted.
+// either returns the quoted names: "a" or "b".
 func either(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -109,8 +109,8 @@ func (d *device) label() string {
 	return strconv.Itoa(d.Index)
 }
 
-// Never explains, in the terms of a job file, why no choice of the managed devices could ever
-// satisfy req, with a fix; "" if one could.
+// Never explains in terms of a job file why the managed devices could never satisfy req, with a
+// fix; "" if they could.
 func (p *Pool) Never(req Request) (why, hint string) {
 	if most, limitedBy := p.most(); most >= 0 && most < req.Min {
 		return fmt.Sprintf("needs %s; %s", count(req.Min), limitedBy), ""
@@ -118,7 +118,7 @@ func (p *Pool) Never(req Request) (why, hint string) {
 	if why, hint = p.never(req); why == "" {
 		return "", ""
 	}
-	q := p.query(0, &req) // would devices help that the host rules bar?
+	q := p.query(0, &req) // would devices that the host rules exclude help?
 	for _, d := range p.devs {
 		if d.barred == "" || strings.Contains(why, d.barred) {
 			continue
@@ -168,7 +168,7 @@ func (p *Pool) never(req Request) (why, hint string) {
 	return why, ""
 }
 
-// Largest returns the memory of the largest device, 0 if none is known.
+// Largest returns the memory of the largest device; 0 if unknown.
 func Largest(devs []Device) Bytes {
 	var most Bytes
 	for _, d := range devs {
@@ -187,36 +187,36 @@ func names(devs []Device) string {
 	return strings.Join(list, ", ")
 }
 
-// A Code is why a device is refused. Programs rely on the values: never change them.
+// A Code is the reason why a device is refused. Programs rely on the values: never change them.
 type Code string
 
-// The codes of the rules in admit.go, and those of a scheduler that keeps a device back.
+// These are the codes of the rules in admit.go, and of a scheduler that reserves a device.
 const (
 	NotManaged  Code = "not_managed" // not among the GPUs that this run may use
-	Reserved    Code = "reserved"    // left to others by the batch (reserve) or by the owner of the host
+	Reserved    Code = "reserved"    // reserved for others by the batch (reserve) or by the owner of the host
 	NotAsked    Code = "not_asked"   // not among the job's gpu_ids
 	OtherModel  Code = "model"       // not of the job's gpu_model
-	MIGInstance Code = "mig"         // a MIG instance, which serves only jobs with one GPU
+	MIGInstance Code = "mig"         // a MIG instance, which only serves jobs with one GPU
 	TooSmall    Code = "too_small"   // its total memory is less than the job needs
 	Unread      Code = "unread"      // there is no recent reading of it
 	SilentNow   Code = "silent"      // it does not answer
 	Limit       Code = "limit"       // a limit is reached: slots, max_gpus, a quota or the hours of the host
-	Kept        Code = "kept"        // kept for another job, or for another user whose turn it is
+	Kept        Code = "kept"        // reserved for another job, or for another user whose turn it is
 	MemoryShort Code = "memory"      // too little memory is free
 	Busy        Code = "busy"        // its utilization is above max_util
-	Watching    Code = "watching"    // its utilization has not been watched for long enough
+	Watching    Code = "watching"    // its utilization has not been watched long enough
 	Prohibited  Code = "prohibited"  // its compute mode lets no process use it
-	Exclusive   Code = "exclusive"   // its compute mode lets only one process use it, and one is there
-	Held        Code = "held"        // a job of this run has it
-	Claimed     Code = "claimed"     // a job of another run has it
+	Exclusive   Code = "exclusive"   // its compute mode allows only one process, and there is one
+	Held        Code = "held"        // a job of this run holds it
+	Claimed     Code = "claimed"     // a job of another run holds it
 	Own         Code = "own"         // another process of this user is on it
 	OthersThere Code = "others"      // another user's process is on it, and others: avoid
 	Hidden      Code = "hidden"      // memory is in use by no visible process, and others: avoid
-	Releasing   Code = "releasing"   // a job has just left it, and its free memory is being read
-	Quarantined Code = "quarantined" // jobs died on it, so it rests
+	Releasing   Code = "releasing"   // a job has just released it, and its free memory is being read
+	Quarantined Code = "quarantined" // jobs died on it, so it is not used for now
 )
 
-// whose returns the user whose jobs or processes are why d is refused, or "".
+// whose returns the user whose jobs or processes are the reason why d is refused, or "".
 func (d *device) whose(c Code) string {
 	switch b := d.biggest(); {
 	case (c == Claimed || c == Limit || c == MemoryShort) && len(d.claims) > 0:
@@ -233,7 +233,7 @@ func (d *device) whose(c Code) string {
 	return ""
 }
 
-// UserName returns the name of a user, "uid 1000" without one, or "" if unknown.
+// UserName returns the name of a user, "uid 1000" if there is none, or "" if unknown.
 func UserName(name string, uid int) string {
 	if name == "" && uid < 0 {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu"
 )
 
-// The cost of a claim next to those of many own attempts and another user's.
+// BenchmarkClaim measures a claim next to many own attempts and another user's.
 func BenchmarkClaim(b *testing.B) {
 	root, err := os.MkdirTemp("", "claims")
 	if err != nil {

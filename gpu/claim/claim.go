@@ -30,12 +30,12 @@ const (
 	prefix = "gpurun-"
 )
 
-// Limits on other users' files. Honest use reaches none of them.
+// These limit other users' files. Normal use reaches none of them.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
 	maxNames   = 4096     // in one user's folders
-	maxHalf    = 64       // files of one folder that are still being written
-	maxOwned   = 8        // folders of one user, who needs one unless others take its name
+	maxHalf    = 64       // files in one folder that are still being written
+	maxOwned   = 8        // folders of one user; one is enough unless others take its name
 	maxFolders = 4096
 	maxDevices = 256 // in one claim
 	maxMemory  = gpu.Bytes(math.MaxInt64 >> 16)
@@ -51,9 +51,9 @@ func Root() string {
 	return defaultRoot
 }
 
-// Roots returns where this user's claims can be, in order of preference: root; places
-// that all runs of this user know, so that at least they see each other (the runtime
-// folder, then the home); and the run's own folder, state. Empty ones are left out.
+// Roots returns the folders where this user's claims can be, in order of preference: root; folders
+// known to all runs of this user, so that at least these see each other (the runtime folder, then
+// the home); and the run's own folder, state. Empty ones are left out.
 func Roots(root, state string) []string {
 	if root == "" {
 		root = Root()
@@ -69,7 +69,7 @@ func Roots(root, state string) []string {
 	// Under cron and sudo, XDG_RUNTIME_DIR may be unset.
 	add(os.Getenv("XDG_RUNTIME_DIR"), "gpurun-claims")
 	add("/run/user/"+strconv.Itoa(os.Getuid()), "gpurun-claims")
-	host, _ := os.Hostname() // hosts may share a home
+	host, _ := os.Hostname() // hosts may share a home folder
 	add(os.Getenv("HOME"), ".local", "state", "gpurun", "claims-"+filepath.Base(host))
 	if state != "" {
 		roots = append(roots, filepath.Join(state, "claims"))
@@ -87,40 +87,40 @@ func owned(dir string) bool {
 type content struct {
 	Version int `json:"version"`
 	identity
-	User    string          `json:"user,omitempty"` // for people; readers look the name up themselves
+	User    string          `json:"user,omitempty"` // for display; readers look up the name themselves
 	UniID   string          `json:"uni_id"`
 	Job     string          `json:"job"`
 	Since   time.Time       `json:"since"`
 	Share   bool            `json:"share,omitempty"`
-	Slots   int             `json:"slots,omitempty"`      // with so many jobs in all on each device
+	Slots   int             `json:"slots,omitempty"`      // maximum number of jobs on each device
 	Run     string          `json:"run,omitempty"`        // ID of the run
-	Behind  bool            `json:"background,omitempty"` // the run gives way to every other
-	Gathers bool            `json:"gathering,omitempty"`  // for a job that still needs other devices
+	Behind  bool            `json:"background,omitempty"` // the run gives way to all others
+	Gathers bool            `json:"gathering,omitempty"`  // the device is reserved for a job that still needs other devices
 	Devices []contentDevice `json:"devices"`
 
 	CPUs int        `json:"cpus,omitempty"`
 	RAM  gpu.Bytes  `json:"host_memory_bytes,omitempty"`
-	Ends *time.Time `json:"ends,omitempty"` // at the latest
+	Ends *time.Time `json:"ends,omitempty"` // latest end
 
-	ino uint64 // of the file it was read from
+	ino uint64 // inode of the file
 }
 
 type contentDevice struct {
 	UUID   gpu.UUID  `json:"uuid"`
 	Memory gpu.Bytes `json:"memory_bytes"`
-	To     string    `json:"to,omitempty"` // the attempt has ended, and this run may have the device
+	To     string    `json:"to,omitempty"` // the attempt has ended, and this run may use the device
 }
 
 func (c *content) is(ino uint64) { c.ino = ino }
 
-// A Subject describes the attempt that a claim is for.
+// A Subject is the attempt that a claim is for.
 type Subject struct {
 	UniID, Job string
 	Grant      gpu.Grant
 	Run        string // ID of the run
 }
 
-// newContent returns a claim of this process, from now on.
+// newContent returns the content of a claim by this process that begins now.
 func newContent(s Subject) *content {
 	c := &content{
 		Version: version, identity: self(), User: login(host.Me()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
@@ -139,7 +139,7 @@ func newContent(s Subject) *content {
 	return c
 }
 
-// encode returns the text of a file, padded with blanks to size.
+// encode returns the text of a file, padded with spaces to size.
 func encode(content any, size int) ([]byte, error) {
 	body, err := json.Marshal(content)
 	if err != nil {
@@ -151,7 +151,7 @@ func encode(content any, size int) ([]byte, error) {
 	return append(body, '\n'), nil
 }
 
-// parse parses a claim, whose writer is not trusted.
+// parse parses a claim from an untrusted writer.
 func parse(b []byte) (*content, error) {
 	var c content
 	if err := json.Unmarshal(b, &c); err != nil {
@@ -170,14 +170,14 @@ func parse(b []byte) (*content, error) {
 	return &c, nil
 }
 
-// bounded limits untrusted values to what hosts can have.
+// bounded limits untrusted values to those of real hosts.
 func bounded(b gpu.HostResources) gpu.HostResources {
 	return gpu.HostResources{CPUs: min(max(b.CPUs, 0), maxCPUs), RAM: min(max(b.RAM, 0), maxMemory)}
 }
 
 func cut(s string) string { return s[:min(len(s), maxText)] }
 
-// claims returns what c holds on each device.
+// claims returns the claims of c, one per device.
 func (c *content) claims(user string) []gpu.Claim {
 	list := make([]gpu.Claim, 0, len(c.Devices))
 	pid := c.PID

@@ -20,7 +20,7 @@ import (
 	"gpurun/gpu"
 )
 
-// TestMain lets the test binary run as one of the processes that tests need.
+// TestMain lets the test binary run as one of the child processes that tests need.
 func TestMain(m *testing.M) {
 	if kind := os.Getenv("CLAIM_CHILD"); kind != "" {
 		if err := children[kind](os.Args[1:]); err != nil {
@@ -34,8 +34,7 @@ func TestMain(m *testing.M) {
 
 var children = map[string]func(args []string) error{"hold": holdChild, "many": manyChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild, "blind": blindChild}
 
-// holdChild claims GPU-0 below args[0] for the job args[1] and holds it until its
-// stdin closes.
+// holdChild claims GPU-0 below args[0] for the job args[1] and holds it until stdin closes.
 func holdChild(args []string) error {
 	h := Open(strings.Split(args[0], ":"))
 	var others []gpu.Claim
@@ -51,7 +50,7 @@ func holdChild(args []string) error {
 	return nil
 }
 
-// A child is one of these processes, after reading its first line.
+// A child is a child process that has printed its first line.
 type child struct {
 	*exec.Cmd
 	in    io.WriteCloser
@@ -59,7 +58,7 @@ type child struct {
 	first string
 }
 
-// start starts a child as user uid (-1: this one) and waits for its first line.
+// start starts a child as user uid (-1 for this user) and waits for its first line.
 func start(t *testing.T, uid int, kind string, args ...string) *child {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", args...)
@@ -101,10 +100,10 @@ func (c *child) end(t *testing.T) {
 	}
 }
 
-// sharedRoot creates a root that every user may write to.
+// sharedRoot creates a root that every user can write to.
 func sharedRoot(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "claims") // nobody else may enter t.TempDir
+	dir, err := os.MkdirTemp("", "claims") // other users cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +114,7 @@ func sharedRoot(t *testing.T) string {
 	return dir
 }
 
-// userFolder makes the folder of a user, owned by owner.
+// userFolder creates a user's folder, owned by owner.
 func userFolder(t *testing.T, root string, uid, owner int) string {
 	t.Helper()
 	dir := filepath.Join(root, fmt.Sprint(prefix, uid))
@@ -135,7 +134,7 @@ func others(t *testing.T, root string) ([]gpu.Claim, []string) {
 	return NewReader([]string{root}).Others(context.Background())
 }
 
-// jobs returns the names of the jobs that hold something.
+// jobs returns the names of the jobs with claims.
 func jobs(claims []gpu.Claim) []string {
 	var names []string
 	for _, c := range claims {
@@ -182,7 +181,7 @@ func files(t *testing.T, root string) []string {
 	return names
 }
 
-func TestHolder(t *testing.T) {
+func TestHolderReleasesItsClaims(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
@@ -211,8 +210,8 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// A claim says with how many others its job shares; one of an earlier version does not.
-func TestSlotsOfAClaim(t *testing.T) {
+// A claim has its job's slots; claims of earlier versions do not.
+func TestClaimHasSlots(t *testing.T) {
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true, Slots: 2}
 	body, err := encode(newContent(Subject{UniID: "u", Job: "a", Grant: g}), 0)
 	if err != nil {
@@ -230,8 +229,8 @@ func TestSlotsOfAClaim(t *testing.T) {
 	}
 }
 
-// A gpurun inside a job of another gpurun may use what that job was given.
-func TestWithinAJob(t *testing.T) {
+// A gpurun inside a job of another gpurun may use that job's devices.
+func TestJobsOwnClaimIsIgnored(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"outer", "other"} {
 		start(t, -1, "hold", root, name)
@@ -242,7 +241,7 @@ func TestWithinAJob(t *testing.T) {
 	}
 }
 
-func TestTakenAwayIsPublishedAgain(t *testing.T) {
+func TestRemovedClaimIsPublishedAgain(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
@@ -264,7 +263,7 @@ func TestTakenAwayIsPublishedAgain(t *testing.T) {
 	}
 }
 
-func TestFallback(t *testing.T) {
+func TestClaimsFallBackToPrivateRoot(t *testing.T) {
 	dir := t.TempDir()
 	root, state := filepath.Join(dir, "file"), filepath.Join(dir, "state")
 	if err := os.WriteFile(root, nil, 0o644); err != nil {
@@ -296,8 +295,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// In a file locked by its owner it never blocks a reader, and it counts only if
-		// it is this user's and alive.
+		// In a file locked by its owner, the claim must never block a reader, and counts only if it
+		// is this user's and alive.
 		path := filepath.Join(t.TempDir(), "a.claim")
 		must(t, os.WriteFile(path, b, 0o644))
 		flocked(t, path)
@@ -321,8 +320,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A claim says what its attempt holds besides devices, and until when; nonsense counts nothing.
-func TestClaimsOfCoresAndMemory(t *testing.T) {
+// A claim has its attempt's cores, memory and expected end; invalid values are ignored.
+func TestClaimHasCoresAndMemory(t *testing.T) {
 	ends := time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC)
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Background: true, Since: ends.Add(-time.Hour), HostResources: gpu.HostResources{CPUs: 4, RAM: 8 * gpu.GiB, Ends: ends}}
 	read := func(c *content) gpu.Claim {

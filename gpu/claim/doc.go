@@ -1,22 +1,19 @@
-// Package claim lets all gpuruns on one host, of all users, see which GPUs each
-// of them holds, without a daemon and without root.
+// Package claim lets all gpurun processes on a host, of all users, see which GPUs each of them
+// holds, without a daemon and without root.
 //
-// A claim belongs to an attempt: its devices and the memory promised on each. It
-// is a file in the user's own folder, gpurun-<uid>, below a root that all users
-// share. A Holder makes claims and locks each file for as long as the attempt's
-// processes live. If the holder dies, however it dies, the kernel releases the
-// lock. A Reader reads all users' folders and trusts none of them: it ignores
-// anything but regular files of the folder's owner, with a warning, and nothing
-// in a folder makes it wait for long.
+// A claim belongs to an attempt and lists its devices, with the memory granted on each. It is a
+// file in the user's own folder, gpurun-<uid>, below a root that all users share. A Holder creates
+// claims and locks each file for as long as the attempt's processes live. When the holder dies, for
+// whatever reason, the kernel releases the lock. A Reader reads all users' folders and trusts none
+// of them: it ignores everything except regular files of the folder's owner, with a warning, and
+// nothing in a folder can delay it for long.
 //
-// A claim counts while its lock is held and its process exists. To claim a GPU,
-// publish the claim first, then read all others: if two claim at once, at least
-// one sees the other.
+// A claim counts while its lock is held and its process exists. To claim a GPU, publish the claim
+// first, then read all others: if two runs claim at the same time, at least one sees the other.
 //
 // # Claims
 //
-// All gpuruns on a host, of all users, see what each other's jobs hold. There is no daemon; the
-// kernel says which claims are alive.
+// The kernel decides which claims are alive, so there is no daemon.
 //
 //   - A claim is a file for one attempt, /var/tmp/gpurun-<uid>/<uni_id>.claim
 //     (GPURUN_CLAIMS_DIR replaces /var/tmp): JSON with the devices, the memory promised on

@@ -8,8 +8,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A folder that could not be read completely may contain unseen claims: that is doubt, and nothing
-// starts in doubt. But no user may keep all others off the GPUs by the content of their folder:
+// A folder that could not be read completely may contain unseen claims. This is called doubt, and
+// nothing starts in doubt. But no user may block all others by the content of their folder:
 //
 //   - If this process lacks something (descriptors, memory, a readable disk), there is
 //     doubt until it has it again.
@@ -19,21 +19,20 @@ import (
 //     count if their processes live.
 //   - Files that nobody holds a lock on never cause doubt.
 //
-// A cheat could more easily claim all GPUs outright, and is named like any holder.
 
-// doubtAgain is after how long a folder may cause doubt again.
+// doubtAgain is how long after causing doubt a folder may cause it again.
 const doubtAgain = time.Hour
 
-// A doubt is what a Reader remembers about a folder.
+// A doubt is a Reader's record of a folder.
 type doubt struct {
 	since time.Time  // when it first caused doubt
-	late  bool       // the last reading did not complete it
+	late  bool       // the last reading was incomplete
 	hung  int        // abandoned readings that have not returned
-	known []*content // what the last complete reading found
+	known []*content // result of the last complete reading
 	sick  []gpu.Quarantine
 }
 
-// about returns the doubt about a folder. r.mu is held.
+// about returns the doubt about a folder. The caller holds r.mu.
 func (r *Reader) about(path string) *doubt {
 	if r.doubts[path] == nil {
 		r.doubts[path] = &doubt{}
@@ -41,7 +40,7 @@ func (r *Reader) about(path string) *doubt {
 	return r.doubts[path]
 }
 
-// hung counts n more abandoned readings of a folder and reports whether there are any.
+// hung adds n abandoned readings of a folder and reports whether there are any.
 func (r *Reader) hung(path string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +49,7 @@ func (r *Reader) hung(path string, n int) bool {
 	return d.hung > 0
 }
 
-// anyLate reports whether some folder was not read completely.
+// anyLate reports whether any folder was not read completely.
 func (r *Reader) anyLate() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +61,7 @@ func (r *Reader) anyLate() bool {
 	return false
 }
 
-// judge adds to s what was found in a folder, and whether it leaves doubt.
+// judge adds the content of a folder to s, and whether it leaves doubt.
 func (r *Reader) judge(f folder, s, in *view) {
 	s.warnings = append(s.warnings, in.warnings...)
 	if in.short && !in.ours {
@@ -79,13 +78,13 @@ func (r *Reader) judge(f folder, s, in *view) {
 	}
 }
 
-// silent adds to s that a folder does not answer.
+// silent records in s that a folder does not respond.
 func (r *Reader) silent(f folder, s *view) {
 	s.warn("%s does not answer and is left out", f.path)
 	r.short(f, s, nil)
 }
 
-// short adds to s what was found in a folder that was not read completely.
+// short adds the content of an incompletely read folder to s.
 func (r *Reader) short(f folder, s *view, found []*content) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,8 +34,8 @@ func manyChild(args []string) error {
 	return nil
 }
 
-// An honest user may hold hundreds of claims: every one of them counts.
-func TestManyClaimsOfOneUser(t *testing.T) {
+// An honest user may hold hundreds of claims, and every one counts.
+func TestHundredsOfClaimsAllCount(t *testing.T) {
 	root := sharedRoot(t)
 	uid := -1
 	if os.Getuid() == 0 {
@@ -49,8 +49,8 @@ func TestManyClaimsOfOneUser(t *testing.T) {
 	c.end(t)
 }
 
-// A claim whose file somebody hard-linked counts once.
-func TestSecondNameOfAClaim(t *testing.T) {
+// A hard link to a claim must not make it count twice.
+func TestHardLinkedClaimCountsOnce(t *testing.T) {
 	root := sharedRoot(t)
 	uid := -1
 	if os.Getuid() == 0 {
@@ -66,8 +66,8 @@ func TestSecondNameOfAClaim(t *testing.T) {
 	c.end(t)
 }
 
-// Folders that do not belong to the user in their name hide nobody's claims.
-func TestForeignFolders(t *testing.T) {
+// Folders that do not belong to the user in their name must not hide any claims.
+func TestForeignFoldersHideNoClaims(t *testing.T) {
 	root := sharedRoot(t)
 	for i := range 3 * maxFolders {
 		must(t, os.Mkdir(filepath.Join(root, fmt.Sprint(prefix, 100_000+i)), 0o755))
@@ -78,12 +78,12 @@ func TestForeignFolders(t *testing.T) {
 	var got []gpu.Claim
 	var warnings []string
 	err := errDoubt
-	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // a busy machine does not look at so many in time
+	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // a busy machine cannot read this many in time
 		var more []string
 		got, more, err = h.Claim(context.Background(), Subject{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		warnings = append(warnings, more...)
 	}
-	// A busy machine also warns that it could not list all in time.
+	// A busy machine also warns that it could not list all names in time.
 	warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasSuffix(w, "has too many entries to read them all") })
 	if err != nil || !slices.Equal(jobs(got), []string{"a"}) || len(warnings) == 0 || len(warnings) > maxNamed+1 {
 		t.Errorf("claims %+v, %v, warnings %q", got, err, warnings)
@@ -91,9 +91,9 @@ func TestForeignFolders(t *testing.T) {
 	c.end(t)
 }
 
-// If this process lacks something to read others' claims, there is doubt for as long
-// as that lasts, and a warning says what to do.
-func TestOwnReadError(t *testing.T) {
+// If this process lacks a resource for reading claims, doubt lasts as long as the lack, and a
+// warning names a fix.
+func TestOwnReadErrorPreventsStarts(t *testing.T) {
 	root := t.TempDir()
 	c := start(t, -1, "hold", root, "a")
 	h := NewHolder([]string{root})
@@ -104,7 +104,7 @@ func TestOwnReadError(t *testing.T) {
 	taken := sharedRoot(t)
 	must(t, os.Mkdir(filepath.Join(taken, fmt.Sprint(prefix, os.Getuid())), 0o700))
 	low := unix.Rlimit{Cur: 64, Max: was.Max}
-	h.published = func() { // the claim is there, and no descriptor is left
+	h.published = func() { // the claim is published, and no descriptor is left
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 		for {
 			f, err := os.Open(os.DevNull)
@@ -136,8 +136,8 @@ func TestOwnReadError(t *testing.T) {
 	c.end(t)
 }
 
-// Doubt caused by another user ends after a reading. Then all devices count as that user's, for
-// as long as a process of theirs holds a lock there.
+// Doubt caused by another user ends after one reading. After that, all devices count as that user's
+// while one of their processes holds a lock there.
 func TestDoubtIsBounded(t *testing.T) {
 	root := sharedRoot(t)
 	uid := os.Getuid()
@@ -163,7 +163,7 @@ func TestDoubtIsBounded(t *testing.T) {
 	}
 }
 
-// fill puts claims that nobody holds into a folder.
+// fill creates claims that no process holds in a folder.
 func fill(t *testing.T, dir string, n int) {
 	t.Helper()
 	for i := range n {
@@ -173,8 +173,8 @@ func fill(t *testing.T, dir string, n int) {
 	}
 }
 
-// If nobody can claim in the shared root, a user's own runs still see each other,
-// whatever their state folders.
+// If the shared root is not writable, a user's own runs still see each other, whatever their state
+// folders.
 func TestOwnRunsSeeEachOther(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", filepath.Join(dir, "home"))
@@ -199,8 +199,8 @@ func TestOwnRunsSeeEachOther(t *testing.T) {
 	}
 }
 
-// A live claim is not overlooked by a reading that never gets to it: all devices count as claimed.
-func TestFolderThatIsNeverRead(t *testing.T) {
+// A reading that never reaches a live claim must not miss it: all devices count as claimed.
+func TestUnreadFolderBlocksAllDevices(t *testing.T) {
 	root := t.TempDir()
 	c := start(t, -1, "hold", root, "a")
 	h := NewHolder([]string{root})
@@ -219,9 +219,9 @@ func TestFolderThatIsNeverRead(t *testing.T) {
 	c.end(t)
 }
 
-// Files that nobody holds are looked at once, until their folder changes. One that its holder
-// has yet to lock is not among them, however long that takes.
-func TestDeadFilesAreLookedAtOnce(t *testing.T) {
+// Files without a holder are read once, until their folder changes. A file that its holder has not
+// locked yet must be read again, however long that takes.
+func TestDeadFilesAreReadOnce(t *testing.T) {
 	root := t.TempDir()
 	dir := userFolder(t, root, os.Getuid(), os.Getuid())
 	fill(t, dir, 100)

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// held is a file that this process holds: a claim, or its wish.
+// held is a file that this process holds: a claim or its wish.
 type held struct {
 	content *content // nil for a wish
 	path    string
 	file    *os.File // with the lock; closed on exec
-	size    int      // of the file
-	over    bool     // its attempt has ended, see HandOver
+	size    int      // size of the file
+	over    bool     // its attempt has ended; see HandOver
 }
 
-// maxNamesTried bounds the names tried for one file.
+// maxNamesTried bounds how many names are tried for one file.
 const maxNamesTried = 20
 
-// create makes a file below the first root that permits it, and locks it. Until it is locked no
-// other user can open it, so none can delay it. It also returns the errors of earlier roots.
+// create creates and locks a file below the first root that permits it. Other users cannot open the
+// file before it is locked, so they cannot delay it. It also returns the errors of earlier roots.
 func create(roots []string, base, suffix string, content any) (k *held, refused []error, err error) {
 	refused, err = inFirst(roots, func(dir *os.File) (err error) {
 		k, err = createIn(dir, base, suffix, content)
@@ -52,7 +52,7 @@ func createIn(dir *os.File, base, suffix string, content any) (*held, error) {
 	return nil, fmt.Errorf("%s has too many files of %s", dir.Name(), base)
 }
 
-// createAt makes one file. It returns EEXIST if its name is taken.
+// createAt creates one file. It returns EEXIST if the name is taken.
 func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -63,7 +63,7 @@ func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 		err = f.Chmod(0o644)
 	}
 	if err == nil {
-		_, err = f.WriteAt(body, 0) // last: whoever watches the folder reads it now
+		_, err = f.WriteAt(body, 0) // last, because watchers of the folder read it now
 	}
 	if err != nil {
 		_ = unix.Unlinkat(int(dir.Fd()), name, 0)
@@ -73,8 +73,8 @@ func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 	return f, nil
 }
 
-// lockNew locks a file that was just created. Another process of this user may be
-// reading it, or may have mistaken it for a dead holder's claim and removed it.
+// lockNew locks a file that was just created. Another process of this user may be reading it, or
+// may have removed it as a claim of a dead holder.
 func lockNew(fd int) error {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
@@ -98,7 +98,7 @@ func lockNew(fd int) error {
 	return nil
 }
 
-// unfit matches the characters of a uni_id that file names must not have.
+// unfit matches the characters of a uni_id that are not allowed in file names.
 var unfit = regexp.MustCompile(`[^-_0-9A-Za-z]`)
 
 // fileName returns the n-th file name to try, without its suffix.
@@ -110,9 +110,9 @@ func fileName(uniID string, n int) string {
 	return base
 }
 
-// rewrite changes a file in place: with a rename, a reader might find neither file. A
-// reader that sees half a write reads again. If the write fails the file stays as it was,
-// which at worst holds a hand-over's devices for too long.
+// rewrite changes a file in place, because with a rename a reader might find neither file. A reader
+// that sees a partial write reads again. If the write fails, the file is unchanged, which at worst
+// holds a hand-over's devices too long.
 func (k *held) rewrite(content any) error {
 	body, err := encode(content, k.size)
 	if err == nil {
@@ -124,14 +124,14 @@ func (k *held) rewrite(content any) error {
 	return err
 }
 
-// touch makes a claim and its folder look used.
+// touch updates the times of a claim and its folder.
 func (k *held) touch(now time.Time) {
 	times := []unix.Timeval{unix.NsecToTimeval(now.UnixNano()), unix.NsecToTimeval(now.UnixNano())}
 	_ = unix.Futimes(int(k.file.Fd()), times)
 	_ = unix.Utimes(filepath.Dir(k.path), times)
 }
 
-// end removes the file before it releases the lock.
+// end removes the file, then releases the lock.
 func (k *held) end() {
 	if k == nil {
 		return
@@ -142,13 +142,13 @@ func (k *held) end() {
 	k.file.Close()
 }
 
-// linked reports whether it is.
+// linked reports whether the file is still where it was created.
 func (k *held) linked() bool { return linked(k.file, k.path) }
 
-const halfMade = ".new" // of a file that is to replace another
+const halfMade = ".new" // suffix of a file that will replace another
 
-// replace writes what text returns into a file of a user's folder, whose content is then either
-// that or what it was. Nobody else replaces the file meanwhile.
+// replace replaces a file in a user's folder with the result of text, atomically. No other process
+// can replace it at the same time.
 func replace(dir *os.File, name string, text func() ([]byte, error)) error {
 	path := filepath.Join(dir.Name(), name)
 	half, err := lockHalf(path + halfMade)
@@ -172,8 +172,8 @@ func replace(dir *os.File, name string, text func() ([]byte, error)) error {
 	return nil
 }
 
-// lockHalf opens the file that is to replace another. While it has this name it is locked
-// by the only process that may write it; nobody else's processes can open it.
+// lockHalf opens and locks the file that will replace another. Only the process that holds the lock
+// may write it, and other users cannot open it.
 func lockHalf(path string) (*os.File, error) {
 	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * time.Millisecond) {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)

@@ -16,9 +16,9 @@ import (
 	"gpurun/state/host"
 )
 
-// ownFolder opens this user's folder below root, creating it if necessary. Where its name
-// is taken, it is another that begins with it. It also creates a private root, but never one
-// that all users share. It restores the mode of a folder that others could write to.
+// ownFolder opens this user's folder below root, creating it if necessary. If its name is taken, it
+// uses another one with the same prefix. It also creates a private root, but never one that all
+// users share. It removes write permission for others.
 func ownFolder(root string, private bool) (*os.File, error) {
 	f := folder{path: filepath.Join(root, prefix+strconv.Itoa(host.Me())), uid: host.Me()}
 	if private {
@@ -26,7 +26,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	}
 	made := unix.Mkdir(f.path, 0o755)
 	d, err := openFolder(f)
-	if err != nil && (!errors.As(err, new(unix.Errno)) || plain(err) != err.Error() || err == unix.EACCES) { // not for want of descriptors
+	if err != nil && (!errors.As(err, new(unix.Errno)) || plain(err) != err.Error() || err == unix.EACCES) { // not for lack of descriptors
 		d, err = otherFolder(root, err)
 	} else if errors.Is(err, unix.ENOENT) {
 		err = made
@@ -36,7 +36,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	}
 	fi, err := d.Stat()
 	if err == nil && fi.Mode().Perm() != 0o755 {
-		err = d.Chmod(0o755) // mkdir's mode is subject to the umask
+		err = d.Chmod(0o755) // mkdir applies the umask
 	}
 	if err != nil {
 		d.Close()
@@ -45,8 +45,8 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	return d, nil
 }
 
-// inFirst has do write into this user's folder below the first root that lets it, the shared one if
-// it can. It returns why those before that did not, and an error if none does.
+// inFirst calls do with this user's folder below the first root in which it succeeds, preferably
+// the shared one. It returns the errors of earlier roots, and an error if all fail.
 func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err error) {
 	err = errors.New("no folder for claims")
 	for i, root := range roots {
@@ -63,10 +63,10 @@ func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err 
 	return refused, err
 }
 
-// otherFolder opens a folder of this user that does not have the plain name, or makes one:
-// its name cannot be foreseen, so nobody else has taken it. It returns taken if it cannot.
+// otherFolder opens a folder of this user without the plain name, or creates one. Its name is
+// random, so no other user can have taken it. It returns taken if it fails.
 func otherFolder(root string, taken error) (*os.File, error) {
-	names, err := os.ReadDir(root) // all of it: after half a look each run would make another
+	names, err := os.ReadDir(root) // read all of it: after an incomplete reading, each run would create another folder
 	if err != nil {
 		return nil, taken
 	}
@@ -84,7 +84,7 @@ func otherFolder(root string, taken error) (*os.File, error) {
 	return openFolder(folder{path: path, uid: host.Me()})
 }
 
-// mine returns this user's folders below some roots, in the order in which they are written to.
+// mine returns this user's folders below some roots, in the order in which they are used.
 func mine(roots ...string) (list []folder) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
@@ -96,9 +96,9 @@ func mine(roots ...string) (list []folder) {
 	return list
 }
 
-// sweep removes this user's claims that nobody holds, and quarantines of an earlier boot.
-// It locks each claim first, so that whoever is just creating it notices and creates it
-// again (lockNew).
+// sweep removes this user's claims without a holder, and quarantines from an earlier boot. It locks
+// each claim first, so that a process that is just creating it notices and creates it again
+// (lockNew).
 func sweep(f folder) {
 	d, err := openFolder(f)
 	if err != nil {

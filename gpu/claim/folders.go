@@ -22,32 +22,33 @@ import (
 type folder struct {
 	path string
 	uid  int
-	dev  uint64 // of the root
-	most int    // names that are read
-	more bool   // its user has more folders than are read
+	dev  uint64 // device of the root
+	most int    // maximum number of names to read
+	more bool   // the user has more folders than are read
 }
 
-// A folderListing is what a folder had when it was last read: so it has until it changes.
+// A folderListing is what a folder contained when it was last read. It is valid until the folder
+// changes.
 type folderListing struct {
 	ino   uint64
-	ctime int64    // which its owner cannot set
-	names []string // of a user's folder: those that are worth another look
-	more  bool     // and there are more
+	ctime int64    // which the folder's owner cannot set
+	names []string // for a user's folder: the files that must be read again
+	more  bool     // there are more names
 
-	folders  []folder // of a root
+	folders  []folder // for a root
 	warnings []string
 }
 
-// listings are those of this process, by path: anybody may make many names.
+// listings are the listings of this process by path. Any user can create many names.
 var (
 	listings sync.Map
-	turns    sync.Mutex // one root at a time: who waits finds it listed
+	turns    sync.Mutex // one root at a time, so that the next reader finds it listed
 )
 
-// settled is after how long a change differs from the next one by its time.
+// settled is the time after which a change can be distinguished from the next by its timestamp.
 const settled = time.Second
 
-// listingOf returns the listing of an open folder if that holds, else one to fill in.
+// listingOf returns the listing of an open folder if it is still valid, else one to fill in.
 func listingOf(d *os.File) (l folderListing, holds bool) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.Fd()), &st); err != nil || time.Since(time.Unix(st.Ctim.Unix())) < settled {
@@ -62,9 +63,9 @@ func listingOf(d *os.File) (l folderListing, holds bool) {
 	return l, true
 }
 
-// folders returns the users' folders below a root. Only a folder that belongs to the uid in its
-// name counts, so nobody can flood the list. If the root takes too long, it looks up those it
-// knew before and, by name, the folder of every user with a process: nobody else can hold a claim.
+// folders returns the users' folders below a root. A folder counts only if it belongs to the uid in
+// its name, so no user can flood the list. If listing the root takes too long, it looks up known
+// folders and, by name, that of every user with a process, because no other user can hold a claim.
 func (s *view) folders(ctx context.Context, root string) []folder {
 	at := folder{path: root}
 	at.dev, _ = device(root)
@@ -101,7 +102,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		return err
 	}
-	half, cancel := context.WithTimeout(ctx, readLimit/2) // the rest is for reading them
+	half, cancel := context.WithTimeout(ctx, readLimit/2) // the rest of the time is for reading them
 	defer cancel()
 	for err == nil && len(own) < maxFolders && half.Err() == nil {
 		var names []string
@@ -122,7 +123,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		for _, uid := range append(host.Users(), host.Me()) {
 			err := add(prefix + strconv.Itoa(uid))
-			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(at.dev, uid) != 0 { // under a name that is not known
+			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(at.dev, uid) != 0 { // under an unknown name
 				s.found = append(s.found, unread(uid))
 			}
 		}
@@ -149,8 +150,8 @@ func folderOf(name string) (int, bool) {
 	return int(uid), ok && err == nil && strconv.FormatUint(uid, 10) == digits
 }
 
-// isFolderOf returns why what has a name in d is not a folder of that user, or nil.
-// What a user has mounted there may never answer, so it is not asked.
+// isFolderOf returns why a name in d is not a folder of that user, or nil. It does not query the
+// file system that a user may have mounted there, because that may hang.
 func isFolderOf(d *os.File, name string, uid int) error {
 	x, err := statx(int(d.Fd()), name)
 	switch {
@@ -166,17 +167,17 @@ func isFolderOf(d *os.File, name string, uid int) error {
 	return nil
 }
 
-// device returns the device of a path, which it does not ask.
+// device returns the device of a path without querying its file system.
 func device(path string) (dev uint64, ok bool) {
 	x, err := statx(unix.AT_FDCWD, path)
 	return unix.Mkdev(x.Dev_major, x.Dev_minor), err == nil
 }
 
-// statx returns what the kernel knows about a name without asking its file system.
+// statx returns the kernel's data for a name without querying its file system.
 func statx(dir int, name string) (x unix.Statx_t, err error) {
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	err = unix.Statx(dir, name, flags|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_UID, &x)
-	if err != unix.ENOSYS && err != unix.EPERM { // an old kernel or sandbox has no statx
+	if err != unix.ENOSYS && err != unix.EPERM { // old kernels and sandboxes have no statx
 		return x, err
 	}
 	var st unix.Stat_t

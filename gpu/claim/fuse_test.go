@@ -13,8 +13,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A user may mount a file system over their folder that never answers. That stops no other run:
-// the reading ends, and finds the claims of all others.
+// A user may mount a file system that never responds over their folder. It must not block other
+// runs: the reading ends, with the claims of all other users.
 func TestFolderOnSilentFileSystem(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
@@ -44,8 +44,8 @@ func TestFolderOnSilentFileSystem(t *testing.T) {
 	}
 }
 
-// A user may mount a file system over a single file of his, too, and let it fail: that is
-// not this process's want, which would be doubt without end.
+// A user may mount a failing file system over a single file. This is not a lack of this process,
+// which would cause endless doubt.
 func TestFailingFileOfAnother(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "x"+suffix)
@@ -68,7 +68,7 @@ func TestFailingFileOfAnother(t *testing.T) {
 	}
 }
 
-// mountSilent mounts a file system that never answers.
+// mountSilent mounts a file system that never responds.
 func mountSilent(t *testing.T, path string, mode int) (unmount func()) {
 	t.Helper()
 	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -79,7 +79,7 @@ func mountSilent(t *testing.T, path string, mode int) (unmount func()) {
 		t.Skip("cannot mount: ", err)
 	}
 	return func() {
-		unix.Close(fuse) // ends whatever waits for it
+		unix.Close(fuse) // ends waiting requests
 		_ = unix.Unmount(path, unix.MNT_DETACH)
 	}
 }

@@ -8,21 +8,20 @@ import (
 	"gpurun/gpu"
 )
 
-// The rules of a hand-over. A holder may keep a claim whose attempt has ended until
-// its next claim is visible to all (HandOver, Give). The devices stay claimed
-// throughout, so anyone who claims them meanwhile finds out and withdraws: the next
-// claim waits for that and does not withdraw itself. Anyone who does not withdraw has
-// not seen it, and then the usual rules apply.
+// A holder may keep a claim whose attempt has ended until its next claim is visible to all
+// (HandOver, Give). The devices stay claimed all the time, so a run that claims them in between
+// notices and withdraws. The next claim waits for that and does not withdraw itself. A run that
+// does not withdraw has not seen the claim, and the usual rules apply.
 
-// settleFor is how long to wait for others to withdraw: they may be starved, or
-// their disk may be slow. Nobody else waits meanwhile.
+// settleFor is how long to wait for others to withdraw: their process may be starved, or their disk
+// slow. This delays no other claim.
 const (
 	settleFor   = 2 * time.Second
-	settlePause = 50 * time.Millisecond // between two looks, at most
+	settlePause = 50 * time.Millisecond // maximum pause between two readings
 )
 
-// HandOver records that a claim's attempt is over and that its devices are held for
-// the holder's next claim. If that takes long, Keep writes it into the claim.
+// HandOver records that a claim's attempt has ended and that its devices are held for the holder's
+// next claim. If the hand-over takes long, Keep writes this to the claim.
 func (h *Holder) HandOver(uniID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,9 +30,8 @@ func (h *Holder) HandOver(uniID string) {
 	}
 }
 
-// Offer says in the claim of an attempt that is over that a run may have some of its
-// devices. Until they are given up, that run claims them beside this claim, and nobody
-// else does.
+// Offer offers some devices of a claim whose attempt has ended to a run. Until the devices are
+// released, only that run claims them in addition to this claim.
 func (h *Holder) Offer(uniID string, ids []gpu.UUID, to string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,7 +40,7 @@ func (h *Holder) Offer(uniID string, ids []gpu.UUID, to string) {
 	}
 }
 
-// offer offers those devices of a claim to a run.
+// offer offers the selected devices of a claim to a run.
 func (k *held) offer(to string, which func(d contentDevice) bool) {
 	c := *k.content
 	c.Devices = slices.Clone(c.Devices)
@@ -63,8 +61,8 @@ func (k *held) change(c *content) {
 	}
 }
 
-// Give releases these devices of a claim. The others stay claimed without a gap; left
-// reports whether there are any.
+// Give releases some devices of a claim. The others stay claimed without a gap; left reports
+// whether there are any.
 func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,14 +81,14 @@ func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 	return true
 }
 
-// handedOver returns the claims of this holder that a grant's devices come from.
+// handedOver returns this holder's claims that a grant's devices come from.
 func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
 	from := map[gpu.UUID]*held{}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, k := range h.held {
 		if !k.over || k.content.Share || g.Share {
-			continue // others may rightly hold part of a shared device
+			continue // others may legitimately hold part of a shared device
 		}
 		for _, d := range k.content.Devices {
 			if slices.Contains(g.UUIDs, d.UUID) {
@@ -101,9 +99,9 @@ func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
 	return from
 }
 
-// settle waits for those who have just claimed what this holder has had all along, and
-// returns others without those that withdrew. It does not wait for anyone who comes
-// later: they see the new claim.
+// settle waits for runs that have just claimed devices which this holder has had all along. It
+// returns others without the claims that were withdrawn. It does not wait for later claims, because
+// those runs see the new claim.
 func (h *Holder) settle(ctx context.Context, others []gpu.Claim, from map[gpu.UUID]*held) []gpu.Claim {
 	disputed := func(c gpu.Claim) bool { return from[c.UUID] != nil }
 	for pause, waited := time.Millisecond, time.Duration(0); slices.ContainsFunc(others, disputed); pause = min(2*pause, settlePause) {
@@ -122,12 +120,12 @@ func (h *Holder) settle(ctx context.Context, others []gpu.Claim, from map[gpu.UU
 	return others
 }
 
-// same reports whether two readings saw the same claim, not a claim and its retry.
+// same reports whether two readings saw the same claim, rather than a claim and its retry.
 func same(a, b gpu.Claim) bool {
 	return a.Attempt == b.Attempt && a.UUID == b.UUID && a.User == b.User && a.PID == b.PID && a.Since.Equal(b.Since)
 }
 
-// holds reports whether all these claims have been visible to others until now.
+// holds reports whether all these claims are still visible to others.
 func (h *Holder) holds(from map[gpu.UUID]*held) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

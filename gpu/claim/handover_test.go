@@ -15,8 +15,8 @@ import (
 	"gpurun/gpu"
 )
 
-// rivalChild claims GPU-0 below args[0] again and again, without a pause, until it
-// may keep it or its stdin closes, and prints how often it tried.
+// rivalChild claims GPU-0 below args[0] repeatedly without a pause, until it can keep the claim or
+// stdin closes, and prints the number of attempts.
 func rivalChild(args []string) error {
 	var enough atomic.Bool
 	go func() {
@@ -43,8 +43,8 @@ func rivalChild(args []string) error {
 	}
 }
 
-// In hundreds of hand-overs nobody gets in between or makes the run withdraw. Once
-// it lets go, others can have the device.
+// In hundreds of hand-overs, no other run gets the device or makes this run withdraw. Once it
+// releases the device, others can have it.
 func TestHandOverIsNeverLost(t *testing.T) {
 	const handOvers = 300
 	root := sharedRoot(t)
@@ -90,9 +90,8 @@ func TestHandOverIsNeverLost(t *testing.T) {
 	}
 }
 
-// A rightful holder of the device that has not withdrawn in time is reported to the
-// caller.
-func TestHandOverBesideAHolder(t *testing.T) {
+// A legitimate holder of the device that does not withdraw in time is reported to the caller.
+func TestHandOverReportsLegitimateHolder(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
@@ -118,7 +117,7 @@ func TestHandOverBesideAHolder(t *testing.T) {
 	}
 }
 
-func TestGive(t *testing.T) {
+func TestGiveReleasesOnlyTheGivenDevices(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
@@ -158,7 +157,7 @@ func TestGive(t *testing.T) {
 	}
 }
 
-// othersChild prints what is claimed below args[0] whenever it is asked.
+// othersChild prints the claims below args[0] on each request.
 func othersChild(args []string) error {
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -175,8 +174,8 @@ func othersChild(args []string) error {
 	return nil
 }
 
-// A claim released while another is published in its place is gone.
-func TestReleasedMeanwhile(t *testing.T) {
+// A claim released while it is being republished is gone.
+func TestReleaseDuringRepublishEndsTheClaim(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)

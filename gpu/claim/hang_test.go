@@ -14,9 +14,9 @@ import (
 	"gpurun/gpu"
 )
 
-// A folder whose file system hangs is waited for once, and nothing starts that time:
-// nobody knows what its user holds. From then on it is left out.
-func TestFolderThatHangs(t *testing.T) {
+// A hanging folder is waited for once, and nothing starts that time, because its user's claims are
+// unknown. From then on it is skipped.
+func TestHangingFolderIsWaitedForOnce(t *testing.T) {
 	root := t.TempDir()
 	start(t, -1, "hold", root, "honest")
 	slow := userFolder(t, root, mallory, mallory)
@@ -56,7 +56,7 @@ func mustEval(t *testing.T, path string) string {
 	return real
 }
 
-// Time in which the process was stopped does not count.
+// The limit does not include time during which the process was stopped.
 func TestLimitCountsRunningTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := limited(context.Background())
@@ -69,8 +69,8 @@ func TestLimitCountsRunningTime(t *testing.T) {
 	})
 }
 
-// A panic that a folder triggers leaves its claims in doubt and kills nobody.
-func TestBugInAReading(t *testing.T) {
+// If a folder triggers a panic, its claims are in doubt, but the process survives.
+func TestPanicInAReadingCausesDoubt(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)

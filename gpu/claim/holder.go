@@ -13,15 +13,15 @@ import (
 	"gpurun/gpu"
 )
 
-// A Holder makes claims and holds them until Release or the end of this process. It
-// is safe for concurrent use.
+// A Holder creates claims and holds them until Release or the end of this process. It is safe for
+// concurrent use.
 type Holder struct {
 	*Reader
-	published func() // hook for tests, called under the lock; nil otherwise
+	published func() // hook for tests, called with the lock held; nil otherwise
 
 	turn    sync.Mutex // one claim at a time
-	waited  bool       // with turn: for the lock of rivals
-	touched time.Time  // with turn
+	waited  bool       // guarded by turn: it waited for the lock of rivals
+	touched time.Time  // guarded by turn
 
 	mu   sync.Mutex
 	held map[string]*held // by uni_id
@@ -41,9 +41,9 @@ func Open(roots []string) *Holder {
 	return h
 }
 
-// Claim publishes a claim, then reads what all others hold, for the caller to decide
-// whether to keep or release the claim. It returns an error, holding nothing, if it
-// cannot publish the claim or cannot find out what others hold.
+// Claim publishes a claim, then reads all others, so that the caller can decide whether to keep or
+// release it. It returns an error, and holds nothing, if it cannot publish the claim or cannot read
+// what others hold.
 func (h *Holder) Claim(ctx context.Context, s Subject) ([]gpu.Claim, []string, error) {
 	from := h.handedOver(s.Grant)
 	others, warnings, err := h.claim(ctx, s, len(from) > 0 && len(from) == len(s.Grant.UUIDs))
@@ -53,8 +53,8 @@ func (h *Holder) Claim(ctx context.Context, s Subject) ([]gpu.Claim, []string, e
 	return others, warnings, err
 }
 
-// claim is Claim without the rules of a hand-over. If sure, anyone else who claims
-// the same now must withdraw, so there is no need to lock them out.
+// claim is Claim without the rules of a hand-over. If sure is set, any other run that claims the
+// same devices now must withdraw, so there is no need to lock rivals out.
 func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, []string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -72,7 +72,7 @@ func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, 
 	}
 	others, more, doubt := h.look(ctx)
 	news = append(news, more...)
-	if doubt && sure { // there is time for a second look
+	if doubt && sure { // there is time for another reading
 		others, more, doubt = h.look(ctx)
 		news = append(news, more...)
 	}
@@ -85,7 +85,7 @@ func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, 
 
 var errDoubt = errors.New("could not read all claims of other users")
 
-// Again publishes a claim for what is already running, whatever others hold now.
+// Again publishes a claim for a running attempt, regardless of what others hold.
 func (h *Holder) Again(s Subject) ([]string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -93,8 +93,8 @@ func (h *Holder) Again(s Subject) ([]string, error) {
 	return h.news(warnings), err
 }
 
-// publish puts a claim where others see it, in the first root that accepts it. It
-// replaces old if that is not nil and still held.
+// publish makes a claim visible to others, in the first root that accepts it. It replaces old if
+// that is not nil and still held.
 func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 	k, refused, err := create(h.roots, cut(c.UniID), suffix, c)
 	for i, why := range refused {
@@ -110,7 +110,7 @@ func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// exchange holds k instead of what it replaces, or ends k if old was released since.
+// exchange holds k in place of old, or ends k if old was released in the meantime.
 func (h *Holder) exchange(k, old *held) {
 	h.mu.Lock()
 	out := h.held[k.content.UniID]
@@ -146,13 +146,12 @@ func (h *Holder) Close() {
 	h.held = map[string]*held{}
 }
 
-// touchEvery is how often claims are touched: systems clean /var/tmp by age.
+// touchEvery is how often claims are touched, because systems clean up /var/tmp by age.
 const touchEvery = time.Hour
 
-// Keep maintains the claims: it republishes those whose files were removed, which
-// nobody can see until then, tells others which are being handed over, and now and
-// then touches them all. Call it every few seconds; it costs two system calls per
-// claim.
+// Keep maintains the claims. It republishes claims whose files were removed, marks claims that are
+// being handed over, and touches all claims from time to time. Call it every few seconds; it costs
+// two system calls per claim.
 func (h *Holder) Keep() []string {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -175,7 +174,7 @@ func (h *Holder) Keep() []string {
 	return h.news(warnings)
 }
 
-// restore republishes every claim whose file somebody removed.
+// restore republishes every claim whose file was removed.
 func (h *Holder) restore() []string {
 	gone := map[*held]*content{}
 	h.mu.Lock()
@@ -196,14 +195,14 @@ func (h *Holder) restore() []string {
 	return warnings
 }
 
-// A lock on the root keeps runs that claim at the same time from seeing each other and
-// both withdrawing. Nothing depends on it.
+// A lock on the root prevents runs that claim at the same time from seeing each other and both
+// withdrawing. It is only an optimization.
 const (
-	rivalWait = 2 * time.Second // once; then never again
+	rivalWait = 2 * time.Second // only once; later claims do not wait
 	rivalLook = time.Millisecond
 )
 
-// keepOut locks rivals out if it can in time, and returns what lets them in again.
+// keepOut locks rivals out if it can do so in time. It returns a function that lets them in again.
 func (h *Holder) keepOut(ctx context.Context) (release func()) {
 	fd, err := unix.Open(h.roots[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"gpurun/gpu"
 )
 
-// nobodys are uids that need no account; what they own belongs to another user.
+// nobodys are uids that need no account. Their files belong to another user.
 const (
 	mallory = 61001
 	alice   = 61002
 )
 
-// leaseChild holds a write lease on args[0] until its stdin closes.
+// leaseChild holds a write lease on args[0] until stdin closes.
 func leaseChild(args []string) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -35,11 +35,11 @@ func leaseChild(args []string) error {
 	return nil
 }
 
-// What a user may put into their folder, and the warning about it. None of it may
-// count, delay a reader for long, or hide another user's claim.
+// A user may create any of these in their folder. None may count, delay a reader for long, or hide
+// another user's claim. Each causes a warning.
 var nasty = map[string]struct {
 	make func(t *testing.T, root, dir string)
-	want string // in a warning
+	want string // part of a warning
 }{
 	"fifo": {func(t *testing.T, root, dir string) {
 		must(t, unix.Mkfifo(filepath.Join(dir, "a.claim"), 0o644))
@@ -124,7 +124,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// garbage creates mallory's file with this content and holds a lock on it.
+// garbage creates and locks a file of mallory's with this content.
 func garbage(t *testing.T, path, content string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(content), 0o644))
@@ -132,7 +132,7 @@ func garbage(t *testing.T, path, content string) {
 	flocked(t, path)
 }
 
-// flocked holds the lock on path until the test ends.
+// flocked locks path until the test ends.
 func flocked(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -141,7 +141,7 @@ func flocked(t *testing.T, path string) {
 	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 }
 
-func TestNastyFolders(t *testing.T) {
+func TestNastyFoldersAreIgnoredWithAWarning(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of other users")
 	}
@@ -154,7 +154,7 @@ func TestNastyFolders(t *testing.T) {
 			dir := userFolder(t, root, mallory, mallory)
 			honest := start(t, alice, "hold", root, "honest")
 			tt.make(t, root, dir)
-			for _, uid := range []int{0, alice} { // root may read everything, alice may not
+			for _, uid := range []int{0, alice} { // root can read everything, alice cannot
 				h := start(t, uid, "hold", root, fmt.Sprint("mine", uid))
 				if h.first != "held 1\n" {
 					t.Errorf("uid %d saw %q, want one other claim", uid, h.first)
@@ -167,7 +167,7 @@ func TestNastyFolders(t *testing.T) {
 			}
 			all := strings.Join(warnings, "\n")
 			if name == "more files than are read" && strings.Contains(all, "does not answer") {
-				return // on a busy machine it takes too long to list them
+				return // a busy machine cannot list them in time
 			}
 			if !strings.Contains(all, tt.want) || tt.want == "" && all != "" || len(warnings) > maxNamed+3 {
 				t.Errorf("warnings:\n%s\nwant: %s", all, tt.want)
@@ -177,7 +177,7 @@ func TestNastyFolders(t *testing.T) {
 	}
 }
 
-func TestWarnsOnce(t *testing.T) {
+func TestEachWarningIsGivenOnce(t *testing.T) {
 	root := t.TempDir()
 	dir := userFolder(t, root, os.Getuid(), os.Getuid())
 	must(t, os.Symlink("x", filepath.Join(dir, "a.claim")))
@@ -190,7 +190,7 @@ func TestWarnsOnce(t *testing.T) {
 	}
 }
 
-func TestWriteLease(t *testing.T) {
+func TestWriteLeaseDoesNotDelayReaders(t *testing.T) {
 	root := sharedRoot(t)
 	uid := os.Getuid()
 	if uid == 0 {
@@ -205,9 +205,9 @@ func TestWriteLease(t *testing.T) {
 	l.end(t)
 }
 
-// With fs.protected_regular=2 not even root may open others' files in a sticky
-// folder with O_CREAT.
-func TestProtectedRegular(t *testing.T) {
+// With fs.protected_regular=2, not even root can open others' files in a sticky folder with
+// O_CREAT.
+func TestProtectedRegularDoesNotPreventClaims(t *testing.T) {
 	const sysctl = "/proc/sys/fs/protected_regular"
 	before, err := os.ReadFile(sysctl)
 	if err != nil || os.WriteFile(sysctl, []byte("2"), 0) != nil {
@@ -226,8 +226,8 @@ func TestProtectedRegular(t *testing.T) {
 	m.end(t)
 }
 
-// A user who cannot create their folder still sees their own runs.
-func TestRootOfOthers(t *testing.T) {
+// A user who cannot create their folder must still see their own runs.
+func TestUserWithoutFolderSeesOwnRuns(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}
@@ -245,8 +245,8 @@ func TestRootOfOthers(t *testing.T) {
 	}
 }
 
-// Whoever makes a folder with a user's name keeps nobody from seeing what that user holds.
-func TestTakenName(t *testing.T) {
+// If another user takes the name of a user's folder, that user's claims must still be visible.
+func TestTakenFolderNameHidesNoClaims(t *testing.T) {
 	root := sharedRoot(t)
 	must(t, os.Chown(userFolder(t, root, alice, mallory), mallory, mallory))
 	a := start(t, alice, "hold", root, "a")
@@ -265,8 +265,8 @@ func TestTakenName(t *testing.T) {
 	b.end(t)
 }
 
-// Of one user so many folders are read and no more, which somebody is told.
-func TestManyFoldersOfOneUser(t *testing.T) {
+// Only some folders of each user are read, and a warning reports the rest.
+func TestTooManyFoldersAreReported(t *testing.T) {
 	root := sharedRoot(t)
 	for i := range maxOwned + 1 {
 		dir := filepath.Join(root, fmt.Sprint(prefix, mallory, ".", i))

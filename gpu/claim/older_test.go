@@ -12,7 +12,7 @@ import (
 	"gpurun/state/host"
 )
 
-// TestClaimsOfEarlierBuilds checks that what keepers of earlier builds hold is seen, for as long as they hold it.
+// Claims by keepers of earlier builds must be visible for as long as they are held.
 func TestClaimsOfEarlierBuilds(t *testing.T) {
 	samples, err := filepath.Glob("testdata/older/*.claim")
 	if err != nil || len(samples) != 3 {
@@ -23,7 +23,7 @@ func TestClaimsOfEarlierBuilds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		holder, ok := host.StatOf(os.Getppid()) // a reader leaves out its own process
+		holder, ok := host.StatOf(os.Getppid()) // a reader skips its own process
 		if !ok {
 			t.Fatal("no /proc")
 		}

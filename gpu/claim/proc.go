@@ -12,11 +12,11 @@ import (
 	"gpurun/state/host"
 )
 
-// An identity identifies a process to everybody on the host.
+// An identity identifies a process uniquely on the host.
 type identity struct {
 	UID    int    `json:"uid"`
 	BootID string `json:"boot_id"`
-	PIDNS  string `json:"pid_ns"` // pids are only valid in it
+	PIDNS  string `json:"pid_ns"` // namespace in which the PID is valid
 	PID    int    `json:"pid"`
 	Start  uint64 `json:"pid_start"` // in clock ticks after boot
 }
@@ -26,16 +26,15 @@ var self = sync.OnceValue(func() identity {
 	return identity{host.Me(), host.BootID(), host.PIDNamespace(), os.Getpid(), st.Start}
 })
 
-// here reports whether the pid means something to this process.
+// here reports whether the PID is valid for this process.
 func (id identity) here() bool { return id.PIDNS == self().PIDNS && id.BootID == self().BootID }
 
-// mine reports whether it is this process.
+// mine reports whether id is this process.
 func (id identity) mine() bool { return id == self() }
 
 func (id identity) maker() identity { return id }
 
-// exists returns why the process can no longer hold what it made, or nil. It gets the
-// benefit of the doubt.
+// exists returns why the process can no longer hold its files, or nil. If in doubt, it exists.
 func (id identity) exists() error {
 	if !id.here() || id.mine() {
 		return nil

@@ -12,18 +12,18 @@ import (
 	"gpurun/state/host"
 )
 
-// A quarantine is published as <uuid>.sick in its user's folder. Nobody holds it: it counts
-// until its end or the next boot, and its file stays until then, because it tells how often
-// there has been one.
+// A quarantine is published as <uuid>.sick in its user's folder. No process holds it: it is in
+// force until its end or the next boot. Its file stays until the next boot, because it counts how
+// often the device was quarantined.
 const (
 	sickSuffix  = ".sick"
 	sickVersion = 1
-	maxSick     = 256 // of one user
-	maxEvidence = 5   // of one quarantine
-	maxWhy      = 500 // bytes of a sentence
+	maxSick     = 256 // maximum per user
+	maxEvidence = 5   // maximum per quarantine
+	maxWhy      = 500 // maximum bytes of a sentence
 )
 
-// quarantineRecord is the content of a file.
+// quarantineRecord is the content of a quarantine's file.
 type quarantineRecord struct {
 	Version  int           `json:"version"`
 	UID      int           `json:"uid"`
@@ -31,15 +31,15 @@ type quarantineRecord struct {
 	UUID     gpu.UUID      `json:"uuid"`
 	Index    int           `json:"index"`
 	Since    time.Time     `json:"since"`
-	Until    time.Time     `json:"until"`             // for people who read the file
-	Ends     time.Duration `json:"until_boottime_ns"` // what counts: the clock may be set
+	Until    time.Time     `json:"until"`             // for users who read the file
+	Ends     time.Duration `json:"until_boottime_ns"` // decisive, because the clock may be set
 	Times    int           `json:"times"`
 	Why      string        `json:"why"`
 	Evidence []string      `json:"evidence,omitempty"`
 }
 
-// Publish publishes this user's quarantine of a device below the first root that accepts
-// it, in place of the one before.
+// Publish publishes this user's quarantine of a device below the first root that accepts it,
+// replacing the previous one.
 func Publish(roots []string, q gpu.Quarantine) error {
 	body, err := json.MarshalIndent(quarantineRecord{
 		sickVersion, host.Me(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
@@ -67,13 +67,13 @@ func Clear(roots []string, id gpu.UUID) (err error) {
 	return err
 }
 
-// Quarantines returns all users' quarantines since the boot, as of the latest reading of their
-// folders. The list is never nil.
+// Quarantines returns all users' quarantines since boot, as of the last reading of their folders.
+// The list is never nil.
 func (r *Reader) Quarantines() []gpu.Quarantine {
 	return append([]gpu.Quarantine{}, r.latest().sick...)
 }
 
-// readQuarantine reads one file of user uid, under the rules for claims.
+// readQuarantine reads one quarantine of user uid, under the rules for claims.
 func readQuarantine(d *os.File, name string, uid int) (q gpu.Quarantine, err error) {
 	b, err := readPlain(d, name, uid)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"gpurun/gpu"
 )
 
-// readLimit is the most that a reading of all users' claims may take, whatever it
-// finds. Anything not read by then is left out, with a warning.
+// readLimit bounds the time for reading all users' claims. Claims not read by then are left out,
+// with a warning.
 const (
 	readLimit = time.Second
 	readTick  = 10 * time.Millisecond
 )
 
-// limited cancels ctx once this process has run for readLimit. Time during which it
-// was stopped does not count: nobody kept it waiting then.
+// limited cancels ctx once this process has run for readLimit. Time during which it was stopped
+// does not count, because no one else caused it.
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	tick := time.NewTicker(readTick)
@@ -38,7 +38,7 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// A Reader reads what all users of the host claim. It is safe for concurrent use.
+// A Reader reads the claims of all users on the host. It is safe for concurrent use.
 type Reader struct {
 	roots []string
 	outer string // the attempt that this process is part of, or ""
@@ -48,12 +48,12 @@ type Reader struct {
 	mu     sync.Mutex
 	warned map[string]bool
 	last   reading
-	set    string            // of devices whose use is read; "" for none
-	devs   []gpu.Device      // of the host; empty if unknown
+	set    string            // the set of devices whose use is read; "" for none
+	devs   []gpu.Device      // devices of the host; empty if unknown
 	doubts map[string]*doubt // by folder
 }
 
-// A reading is what a Reader found beside claims.
+// A reading is what a Reader found in addition to claims.
 type reading struct {
 	began  time.Time
 	took   time.Duration
@@ -62,21 +62,21 @@ type reading struct {
 	usages []Usage
 }
 
-// NewReader returns a reader of the claims below roots; see Roots. A gpurun inside a
-// job of another gpurun may use what that job was given, so it ignores that claim.
+// NewReader returns a reader of the claims below roots; see Roots. A gpurun inside a job of another
+// gpurun may use that job's devices, so it ignores that claim.
 func NewReader(roots []string) *Reader {
 	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, doubts: map[string]*doubt{}}
 }
 
-// Others returns the claims of all other processes on the host, and warnings about what
-// it ignored, each only once. It takes at most a second. The list is never nil.
+// Others returns the claims of all other processes on the host, and warnings about what it ignored,
+// each only once. It takes at most a second. The list is never nil.
 func (r *Reader) Others(ctx context.Context) ([]gpu.Claim, []string) {
 	claims, warnings, _ := r.look(ctx)
 	return claims, warnings
 }
 
-// look is Others, and also reports whether something that may contain claims could not
-// be read completely. Then nothing may start; see doubts.
+// look is Others, and also reports whether anything that may contain claims could not be read
+// completely. Then nothing may start; see doubts.
 func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -102,7 +102,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 		}
 	}
 	for _, c := range claims {
-		if !known(c.UUID) { // in words that c's user does not choose
+		if !known(c.UUID) { // without text chosen by c's user
 			s.warn("%s claims GPUs that this host does not have: ignored", c.User)
 		}
 	}
@@ -113,15 +113,15 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	slices.SortFunc(s.usages, func(a, b Usage) int { return cmp.Or(a.UID-b.UID, b.At.Compare(a.At)) })
 	s.usages = slices.CompactFunc(s.usages, func(a, b Usage) bool { return a.UID == b.UID })
 	r.mu.Lock()
-	if !began.Before(r.last.began) { // else a later one was quicker
+	if !began.Before(r.last.began) { // else a later reading finished earlier
 		r.last = reading{began, time.Since(began), s.quarantines, wishes(s.wishes), s.usages}
 	}
 	r.mu.Unlock()
 	return claims, r.news(s.warnings), s.doubt
 }
 
-// Of has readings cover what users have recorded of these devices, and warn of claims on others
-// if these are the host's.
+// Of makes readings include recorded use of these devices and, if they are the host's, warn about
+// claims on others.
 func (r *Reader) Of(devs []gpu.Device) *Reader {
 	r.set, r.devs = Set(devs), devs
 	return r
@@ -134,8 +134,7 @@ func (r *Reader) latest() reading {
 	return r.last
 }
 
-// Wishes returns what all other processes on the host wished for when Others last read
-// their claims.
+// Wishes returns the wishes of all other processes on the host, as of the last reading by Others.
 func (r *Reader) Wishes() []gpu.Wish { return r.latest().wishes }
 
 // maxWarned bounds how many warnings a reader remembers.
@@ -155,8 +154,7 @@ func (r *Reader) news(warnings []string) []string {
 	return fresh
 }
 
-// root reads all users' folders below one root in parallel: one may be on a file
-// system that does not answer.
+// root reads all users' folders below one root in parallel, because a file system may not respond.
 func (r *Reader) root(ctx context.Context, root string, s *view) {
 	type answer struct {
 		folder
@@ -166,7 +164,7 @@ func (r *Reader) root(ctx context.Context, root string, s *view) {
 	answers := make(chan answer, len(folders))
 	waiting := map[string]folder{}
 	for _, f := range folders {
-		if r.hung(f.path, 0) { // another reading would tie up one more thread
+		if r.hung(f.path, 0) { // another reading would block another thread
 			r.silent(f, s)
 			continue
 		}

@@ -27,9 +27,9 @@ func quarantine(id gpu.UUID, times int) gpu.Quarantine {
 	return q.Again(host.Boottime(), time.Now())
 }
 
-// A quarantine outlives the process that published it, replaces the one before, and is
-// cleared by its user.
-func TestQuarantineIsPublished(t *testing.T) {
+// A quarantine outlives the process that published it, replaces the previous one, and is cleared by
+// its user.
+func TestPublishedQuarantineOutlivesItsProcess(t *testing.T) {
 	root := sharedRoot(t)
 	for times := range 3 {
 		must(t, Publish([]string{root}, quarantine("GPU-a", times)))
@@ -59,7 +59,8 @@ func TestQuarantineIsPublished(t *testing.T) {
 	}
 }
 
-// One that cannot be published below the shared root is kept where this user's runs look.
+// A quarantine that cannot be published below the shared root is stored where this user's runs
+// look.
 func TestQuarantineInAPrivateRoot(t *testing.T) {
 	root, private := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "s")
 	must(t, os.WriteFile(root, nil, 0o644))
@@ -69,8 +70,8 @@ func TestQuarantineInAPrivateRoot(t *testing.T) {
 	}
 }
 
-// What counts of the files that a user may write, and the warning about the others.
-func TestQuarantineFiles(t *testing.T) {
+// Only valid quarantine files count; others cause a warning.
+func TestInvalidQuarantineFilesAreIgnored(t *testing.T) {
 	boot, uid := host.BootID(), os.Getuid()
 	text := func(change func(s *quarantineRecord)) string {
 		s := quarantineRecord{Version: 1, UID: uid, BootID: boot, UUID: "GPU-a", Ends: host.Boottime() + time.Hour, Times: 1, Why: "it is lost"}
@@ -116,8 +117,8 @@ func TestQuarantineFiles(t *testing.T) {
 	}
 }
 
-// Links and files of others do not count, and neither do more than maxSick.
-func TestQuarantinesOfOthers(t *testing.T) {
+// Links and other users' files do not count, and neither do more than maxSick.
+func TestForeignQuarantineFilesAreIgnored(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of other users")
 	}
@@ -148,9 +149,9 @@ func TestQuarantinesOfOthers(t *testing.T) {
 	}
 }
 
-// Quarantines of an earlier boot are removed, those of this one are kept after their end:
-// they tell how long the next one lasts.
-func TestSweepKeepsCount(t *testing.T) {
+// Quarantines from an earlier boot are removed. Expired ones from this boot stay, because they
+// determine how long the next one lasts.
+func TestSweepKeepsQuarantinesOfThisBoot(t *testing.T) {
 	root := sharedRoot(t)
 	must(t, Publish([]string{root}, gpu.Quarantine{UUID: "GPU-over", Times: 2, Ends: 1}))
 	b, err := json.Marshal(quarantineRecord{Version: 1, UID: os.Getuid(), BootID: "before", UUID: "GPU-old"})

@@ -18,10 +18,9 @@ import (
 	"gpurun/gpu"
 )
 
-// stressChild runs args[2] instant jobs on GPU-0 and GPU-1, claimed below args[0],
-// and writes to the journal args[1] when each starts and ends. At start number
-// args[3] it stops itself under the lock, after publishing its claim and before
-// reading the others.
+// stressChild runs args[2] instant jobs on GPU-0 and GPU-1, claimed below args[0], and records the
+// start and end of each in the journal args[1]. At start number args[3] it stops itself with the
+// lock held, after publishing its claim and before reading the others.
 func stressChild(args []string) error {
 	starts, _ := strconv.Atoi(args[2])
 	stopAt, _ := strconv.Atoi(args[3])
@@ -64,8 +63,8 @@ func stressChild(args []string) error {
 	return nil
 }
 
-// check fails if, by the journal, a job starts on a device that another still holds.
-// It returns how many started, by pid.
+// check fails if, according to the journal, a job starts on a device that another still holds. It
+// returns the number of starts by PID.
 func check(t *testing.T, path string) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -89,7 +88,7 @@ func check(t *testing.T, path string) map[string]int {
 	return began
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestSimultaneousClaimsNeverOverlap(t *testing.T) {
 	const processes, starts = 4, 300
 	root, journal := sharedRoot(t), filepath.Join(t.TempDir(), "journal")
 	var all []*child

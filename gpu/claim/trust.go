@@ -11,11 +11,11 @@ import (
 	"gpurun/state/host"
 )
 
-const errGone = staticError("nobody holds it") // left by a dead holder: no reason to warn
+const errGone = staticError("nobody holds it") // left by a dead holder: no warning
 
 var errHalfMade = errors.New("it is still being written")
 
-// staticError is why a file does not count for as long as its folder does not change.
+// staticError is why a file does not count until its folder changes.
 type staticError string
 
 func (e staticError) Error() string { return string(e) }
@@ -38,9 +38,9 @@ func openFolder(f folder) (*os.File, error) {
 	return d, nil
 }
 
-// owns reports whether the owner of a file, as this process sees it, is a user of the host.
-// Of whom it cannot see in a container, it only knows that it is not this user: such files
-// count as what they say.
+// owns reports whether the owner of a file, as this process sees it, is a user of the host. If a
+// container hides the owner, it only knows that the owner is not this user, and accepts the user
+// that the file names.
 func owns(seen uint32, uid int) bool {
 	if of := host.HostUID(int(seen)); of >= 0 {
 		return of == uid
@@ -48,29 +48,29 @@ func owns(seen uint32, uid int) bool {
 	return int(seen) == uid || uid != host.Me()
 }
 
-// A record is what a file of a user's folder says: a claim or a wish.
+// A record is the content of a file in a user's folder: a claim or a wish.
 type record interface {
 	maker() identity
-	is(ino uint64) // is told which file it was read from
+	is(ino uint64) // sets the inode of the file
 }
 
-// open reads a record of user uid. Nothing blocks it: no FIFO, device or write lease.
+// open reads a record of user uid. No FIFO, device or write lease can block it.
 func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, error)) (r T, err error) {
 	fd, err := openPlain(d, name, uid)
 	if err != nil {
 		return r, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK { // closing releases the lock if it was free
+	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK { // if the lock was free, closing the file releases it
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o444 != 0o444 {
-			return r, errHalfMade // createAt has yet to lock it
+			return r, errHalfMade // createAt has not locked it yet
 		}
 		return r, errGone
 	}
 	r, err = readRecord(fd, parse)
 	if err != nil && !errors.Is(err, errHalfMade) {
-		time.Sleep(5 * time.Millisecond) // it may be half written
+		time.Sleep(5 * time.Millisecond) // the file may be partly written
 		r, err = readRecord(fd, parse)
 	}
 	if err != nil {
@@ -82,9 +82,9 @@ func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, err
 	return r, r.maker().exists()
 }
 
-// openPlain opens a file if it can be a claim of user uid. It checks the file before
-// opening, since opening a device may have effects, and again after, since it may
-// have been replaced in between.
+// openPlain opens a file if it can be a claim of user uid. It checks the file before opening it,
+// because opening a device may have effects, and again afterwards, because the file may have been
+// replaced in between.
 func openPlain(d *os.File, name string, uid int) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -109,7 +109,7 @@ func openPlain(d *os.File, name string, uid int) (int, error) {
 	return fd, err
 }
 
-// readPlain reads such a file.
+// readPlain reads a file that openPlain accepts.
 func readPlain(d *os.File, name string, uid int) ([]byte, error) {
 	fd, err := openPlain(d, name, uid)
 	if err != nil {
@@ -121,8 +121,8 @@ func readPlain(d *os.File, name string, uid int) ([]byte, error) {
 	return b[:max(0, n)], err
 }
 
-// trust returns an error unless a file can be a claim: a regular file of that user,
-// of limited size. It may have several links: others can create those.
+// trust returns an error unless a file can be a claim: a regular file of that user, of limited
+// size. It may have several links, because others can create those.
 func trust(st *unix.Stat_t, uid int) error {
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:

@@ -15,17 +15,17 @@ import (
 	"gpurun/state/host"
 )
 
-// What users have had of the GPUs outlives the runs that saw it as SET.usage in each
-// user's folder. Its user states there what their own runs held, each run what itself
-// held, and notes what those runs saw others hold. Whoever decides takes the greater.
+// Past use of GPUs is recorded as SET.usage in each user's folder, and so outlives runs. A user's
+// file has what their own runs held, as each run reports it, and what those runs saw others hold.
+// The scheduler uses the larger value.
 const (
 	usageSuffix  = ".usage"
 	usageVersion = 1
-	usageDays    = 31  // that are kept
-	maxUsers     = 128 // in one file
+	usageDays    = 31  // number of days that are kept
+	maxUsers     = 128 // maximum in one file
 )
 
-// Set names the devices that uses are counted of: those of the host, or simulated ones.
+// Set returns a name for the devices whose use is recorded: those of the host, or simulated ones.
 func Set(devs []gpu.Device) string {
 	if len(devs) > 0 && devs[0].UUID.Simulated() {
 		id := string(devs[0].UUID)
@@ -34,25 +34,25 @@ func Set(devs []gpu.Device) string {
 	return "host"
 }
 
-// A Usage is what a user has had, or has seen others have.
+// A Usage is the recorded use of devices by a user, and by others as that user's runs have seen it.
 type Usage struct {
 	Version int         `json:"version"`
-	UID     int         `json:"uid"` // whose file it is
+	UID     int         `json:"uid"` // owner of the file
 	Set     string      `json:"set"`
-	At      time.Time   `json:"at"`         // of the last change
-	Seen    time.Time   `json:"seen_until"` // until when others' use has been counted
+	At      time.Time   `json:"at"`         // time of the last change
+	Seen    time.Time   `json:"seen_until"` // time up to which others' use is included
 	Users   []UserUsage `json:"users"`
 	BootID  string      `json:"boot_id"`
 	Idle    []gpu.Idle  `json:"idle,omitempty"`
 }
 
-// A UserUsage is what one user has had.
+// A UserUsage is the recorded use of one user.
 type UserUsage struct {
 	gpu.Use           // halved every day, as of the last change
 	Days    []float64 `json:"gpu_seconds_by_day"` // UTC, the day of the last change first
 }
 
-// parseUsage parses a file that user uid may have written, as of now.
+// parseUsage parses a file that is supposed to be from user uid, as of now.
 func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
 	var u Usage
 	if err := json.Unmarshal(b, &u); err != nil {
@@ -80,7 +80,7 @@ func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
 	return &u, nil
 }
 
-// advance makes it a record as of now. A clock that was set back changes nothing.
+// advance brings a record up to now. A clock that was set back changes nothing.
 func (u *Usage) advance(now time.Time) {
 	if !now.After(u.At) {
 		u.At = now
@@ -98,7 +98,7 @@ func (u *Usage) advance(now time.Time) {
 
 func day(t time.Time) int64 { return int64(math.Floor(float64(t.Unix()) / 86400)) }
 
-// add adds GPU seconds of a user, as of the last change.
+// add adds GPU seconds to a user, as of the last change.
 func (u *Usage) add(uid int, seconds float64) {
 	if seconds <= 0 {
 		return
@@ -116,8 +116,8 @@ func (u *Usage) add(uid int, seconds float64) {
 	x.Days[0] += seconds
 }
 
-// count adds what a run of this user has spent up to now. Several runs may have seen the
-// same claims of others.
+// count adds the use by a run of this user up to now. Several runs may have seen the same claims of
+// others, which count once.
 func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.advance(now)
 	u.Version, u.UID, u.BootID = usageVersion, host.Me(), host.BootID()
@@ -133,7 +133,7 @@ func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.Users = slices.DeleteFunc(u.Users, func(x UserUsage) bool {
 		return x.UID != u.UID && !slices.ContainsFunc(x.Days, func(s float64) bool { return s > 0 })
 	})
-	rank := func(x *UserUsage) float64 { // this user, then whoever had most
+	rank := func(x *UserUsage) float64 { // this user first, then by use
 		if x.UID == u.UID {
 			return math.Inf(-1)
 		}
@@ -141,7 +141,7 @@ func (u *Usage) count(s gpu.Spent, now time.Time) {
 	}
 	slices.SortStableFunc(u.Users, func(a, b UserUsage) int { return cmp.Compare(rank(&a), rank(&b)) })
 	u.Users = u.Users[:min(len(u.Users), maxUsers)]
-	for i := range u.Users { // so that all fit into a file
+	for i := range u.Users { // drop users until the record fits in a file
 		x := &u.Users[i]
 		x.Seconds = math.Round(x.Seconds*1000) / 1000
 		for k := range x.Days {
@@ -152,10 +152,10 @@ func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.Idle = u.Idle[:min(len(u.Idle), maxDevices)]
 }
 
-// usageName is the name of a set's file.
+// usageName returns the name of a set's file.
 func usageName(set string) string { return unfit.ReplaceAllString(cut(set), "_") + usageSuffix }
 
-// Past returns this user's record of a set of devices, as of now; empty if there is none.
+// Past returns this user's record for a set of devices, as of now; empty if there is none.
 func Past(roots []string, set string) *Usage {
 	for _, f := range mine(roots...) {
 		d, err := openFolder(f)
@@ -171,7 +171,7 @@ func Past(roots []string, set string) *Usage {
 	return &Usage{Set: set, At: time.Now()}
 }
 
-// readUsage reads the file of user uid in their folder, under the rules for claims.
+// readUsage reads the record of user uid in their folder, under the rules for claims.
 func readUsage(d *os.File, uid int, set string) (*Usage, error) {
 	b, err := readPlain(d, usageName(set), uid)
 	if err != nil {
@@ -180,14 +180,14 @@ func readUsage(d *os.File, uid int, set string) (*Usage, error) {
 	return parseUsage(b, uid, set, time.Now())
 }
 
-// Account adds what a run of this user has spent up to now to the record of a set of
-// devices, below the first root that accepts it.
+// Account adds the use by a run of this user up to now to the record for a set of devices, below
+// the first root that accepts it.
 func Account(roots []string, set string, s gpu.Spent) error {
 	_, err := inFirst(roots, func(dir *os.File) error {
 		return replace(dir, usageName(set), func() ([]byte, error) {
 			u, err := readUsage(dir, host.Me(), set)
 			if err != nil {
-				u = &Usage{Set: set, At: time.Now()} // it only breaks ties: begin anew
+				u = &Usage{Set: set, At: time.Now()} // the record only breaks ties, so start over
 			}
 			u.count(s, time.Now())
 			return json.Marshal(u)
@@ -196,5 +196,5 @@ func Account(roots []string, set string, s gpu.Spent) error {
 	return err
 }
 
-// Usages returns those records, one of each user at most, as of the latest Others.
+// Usages returns the users' records, at most one per user, as of the last Others.
 func (r *Reader) Usages() []Usage { return r.latest().usages }

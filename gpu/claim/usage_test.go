@@ -14,8 +14,8 @@ import (
 	"gpurun/state/host"
 )
 
-// What runs spend adds up, however many of them write at once. What several of them saw
-// of somebody else counts once.
+// The use recorded by many concurrent runs adds up. Use by others that several of them saw counts
+// once.
 func TestUsageAddsUp(t *testing.T) {
 	roots := []string{t.TempDir()}
 	var all sync.WaitGroup
@@ -48,8 +48,8 @@ func TestUsageAddsUp(t *testing.T) {
 	}
 }
 
-// After two days the newest days are empty, and what counts has halved twice.
-func TestUsageGoesBy(t *testing.T) {
+// After two days, the newest days are empty, and use has been halved twice.
+func TestUsageIsHalvedEveryDay(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	u := Usage{At: now, Users: []UserUsage{{Use: gpu.Use{UID: 7, Seconds: 400}, Days: []float64{300, 100}}}}
 	u.advance(now.Add(48 * time.Hour))
@@ -67,8 +67,8 @@ func TestUsageGoesBy(t *testing.T) {
 	}
 }
 
-// The largest record can be read again.
-func TestUsageFits(t *testing.T) {
+// The largest possible record can be read again.
+func TestLargestUsageRecordFits(t *testing.T) {
 	now := time.Now()
 	u := Usage{Set: "host", At: now}
 	for uid := range 2 * maxUsers {
@@ -87,14 +87,14 @@ func TestUsageFits(t *testing.T) {
 	}
 }
 
-// Nothing that somebody puts into a record counts for more than it may.
-func TestUsageOfOthers(t *testing.T) {
+// Values in another user's record are bounded.
+func TestUsageOfOthersIsBounded(t *testing.T) {
 	now, uid := time.Now(), os.Getuid()
 	good := Usage{Version: 1, UID: uid, Set: "host", At: now, BootID: host.BootID()}
 	tests := []struct {
 		name   string
 		change func(u *Usage)
-		want   string // in the error
+		want   string // part of the error
 	}{
 		{"good", func(*Usage) {}, ""},
 		{"another user's", func(u *Usage) { u.UID++ }, "it names uid"},

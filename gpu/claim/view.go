@@ -15,16 +15,16 @@ import (
 	"gpurun/state/host"
 )
 
-// A view is what a reading found in one or more folders.
+// A view is the result of reading one or more folders.
 type view struct {
 	found       []*content
 	quarantines []gpu.Quarantine
 	wishes      []*wishContent
-	set         string // of devices whose use is read; "" for none
+	set         string // the set of devices whose use is read; "" for none
 	usages      []Usage
 	warnings    []string
-	short       bool // not read completely, because of what is there
-	ours        bool // not read completely, because this process lacks something
+	short       bool // incomplete because of the folders' content
+	ours        bool // incomplete because this process lacks a resource
 	doubt       bool // nothing may start
 }
 
@@ -35,8 +35,8 @@ func (s *view) warn(format string, args ...any) {
 // maxNamed is how many files of one user are named in warnings.
 const maxNamed = 5
 
-// safely calls read for f. If what others put there makes it panic, the process
-// survives and the folder counts as not read completely.
+// safely calls read for f. If the folder's content causes a panic, the process survives and the
+// folder counts as incomplete.
 func (s *view) safely(f folder, read func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -78,9 +78,9 @@ func (s *view) read(ctx context.Context, f folder) {
 			l.names = append(l.names, name)
 		}
 		switch {
-		case err == nil && c == nil: // something else
+		case err == nil && c == nil: // another kind of file
 		case err == nil:
-			if !seen[c.ino] { // one file may have several names
+			if !seen[c.ino] { // a file may have several names
 				seen[c.ino] = true
 				s.found = append(s.found, c)
 			}
@@ -106,7 +106,7 @@ func (s *view) read(ctx context.Context, f folder) {
 	}
 }
 
-// open reads a claim, or adds something else to s and returns nil.
+// open reads a claim. For another kind of file, it adds the content to s and returns nil.
 func (s *view) open(d *os.File, name string, uid int) (*content, error) {
 	switch {
 	case strings.HasSuffix(name, usageSuffix):
@@ -134,10 +134,11 @@ func (s *view) open(d *os.File, name string, uid int) (*content, error) {
 	return nil, err
 }
 
-// published are the suffixes of what users publish.
+// published are the suffixes of files that users publish.
 var published = []string{suffix, wishSuffix, sickSuffix, usageSuffix}
 
-// listNames returns the names of what users publish, one other name if there is any, and whether the folder has more names than it reads.
+// listNames returns the names of published files, one other name if there is any, and whether the
+// folder has more names than most.
 func listNames(ctx context.Context, d *os.File, most int) (names []string, strange string, more bool, err error) {
 	for n := 0; ; {
 		batch, err := d.Readdirnames(512)
@@ -159,8 +160,8 @@ func listNames(ctx context.Context, d *os.File, most int) (names []string, stran
 	}
 }
 
-// unreadable reports whether reading failed, rather than what was read being wrong,
-// and records that: the error may hide a claim.
+// unreadable reports whether reading failed, as opposed to reading invalid content. Then it records
+// the error, which may hide a claim.
 func (s *view) unreadable(f folder, path string, err error) bool {
 	cure := ""
 	switch {
@@ -181,7 +182,7 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 	return true
 }
 
-// tooMany records that a user has more than is read.
+// tooMany records that a user has more files than are read.
 func (s *view) tooMany(f folder) {
 	s.warn("%s has too many files, or folders beside it, to read them all%s", f.path, by(f))
 	if f.uid == host.Me() {
@@ -190,7 +191,7 @@ func (s *view) tooMany(f folder) {
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
 }
 
-// by names the process that may hold claims in a folder.
+// by returns the process that may hold claims in a folder.
 func by(f folder) string {
 	if pid := host.UserLock(f.dev, f.uid); pid != 0 {
 		return fmt.Sprintf(" (process %d of uid %d holds locks there: ask that user to clean up)", pid, f.uid)

@@ -13,43 +13,44 @@ import (
 	"gpurun/gpu"
 )
 
-// A Watch says what a run wants to know at once when others change what they publish.
-// Anything else it learns within a second.
+// A Watch defines which changes by other processes a run learns about immediately. It learns about
+// all others within a second.
 type Watch struct {
-	Run    string                  // this run's ID: its wish is no news
-	Own    func(uniID string) bool // whether a claim is this run's: no news
+	Run    string                  // this run's ID, whose wish is ignored
+	Own    func(uniID string) bool // whether a claim is this run's, which is ignored
 	Urgent func(c gpu.Claim) bool
-	Tell   func() // something has changed: read again
+	Tell   func() // called when something has changed and must be read again
 }
 
-// Changes that matter: a file is written or removed, or its holder is gone, however that
-// ended: the kernel then closes the file. Not that somebody reads it.
+// These are the relevant events: a file is written or removed, or its holder has ended, in which
+// case the kernel closes the file. Reading a file is not an event.
 const (
 	inFolder = unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
 	inRoot   = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 )
 
-// How often news that is not urgent is told: that runs wait soon, since whoever leaves a
-// device decides who is next; that devices are free at a pace that a reading of all can keep.
+// These are the intervals for reporting changes that are not urgent: wishes soon, because a run
+// that releases a device chooses who is next; free devices only as often as a reading of all claims
+// is affordable.
 const (
 	wishEvery  = 100 * time.Millisecond
 	claimEvery = time.Second
 )
 
-// maxWatched bounds the folders that are watched: the kernel allows a user 8192 or more.
+// maxWatched bounds the number of watched folders. The kernel allows each user 8192 or more.
 const maxWatched = 1024
 
-// What a user can have of everybody's attention.
+// These limit how much work one user can cause for all others.
 const (
-	mostEvents = 1000 // in a user's folder in a second: then it is left alone for the rest of that second
-	mostLooks  = 200  // at files that have changed
-	mostOwn    = 1024 // own claims that are remembered
-	costRatio  = 20   // a telling leads to a reading of all claims, which may take a twentieth of the time,
-	urgentMost = 4    // or a quarter, if it is urgent
+	mostEvents = 1000 // in a user's folder per second; beyond that, the folder is ignored for the rest of the second
+	mostLooks  = 200  // readings of changed files
+	mostOwn    = 1024 // own claims to remember
+	costRatio  = 20   // a report leads to a reading of all claims, which may take a twentieth of the time,
+	urgentMost = 4    // or a quarter if it is urgent
 )
 
-// Watch tells of changes until ctx is done. Where folders cannot be watched, because the kernel
-// does not let this user watch more, it tells once in claimEvery.
+// Watch reports changes until ctx is done. If the kernel does not let this user watch more folders,
+// it reports at fixed intervals of claimEvery.
 func (r *Reader) Watch(ctx context.Context, w Watch) {
 	t := newTail(w)
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -106,31 +107,31 @@ func (r *Reader) poll(ctx context.Context, w Watch) {
 	}
 }
 
-// A tail is a Watch at work.
+// A tail is a running Watch.
 type tail struct {
 	watch   Watch
 	fd      int
 	roots   map[int32]string // by watch descriptor
 	folders map[int32]folder
-	pause   time.Duration // from the last telling until there is something to tell; 0 if there is nothing
-	urgent  bool          // tell at once
+	pause   time.Duration // from the last report until the next one is due; 0 if none is
+	urgent  bool          // report immediately
 	blind   bool          // not everything can be watched
 
 	paces map[string]pace // by folder
-	own   map[string]bool // names of claims that were this run's: that they end is no news either
+	own   map[string]bool // names of claims that were this run's; their end is ignored, too
 }
 
 func newTail(w Watch) *tail {
 	return &tail{watch: w, roots: map[int32]string{}, folders: map[int32]folder{}, paces: map[string]pace{}, own: map[string]bool{}}
 }
 
-// A pace is what happened in a folder in the present second.
+// A pace counts the events in a folder in the current second.
 type pace struct {
 	events, looks int
 	muted         bool
 }
 
-// tells returns when there is something to tell, if cost is what a reading takes.
+// tells returns when the next report is due, if a reading takes cost.
 func (t *tail) tells(last time.Time, cost time.Duration) time.Time {
 	switch {
 	case t.urgent:
@@ -141,7 +142,7 @@ func (t *tail) tells(last time.Time, cost time.Duration) time.Time {
 	return time.Time{}
 }
 
-// next returns when to look up from waiting for events; zero for never.
+// next returns when to stop waiting for events; zero for never.
 func (t *tail) next(last, second time.Time, cost time.Duration) time.Time {
 	due := t.tells(last, cost)
 	for _, p := range t.paces {
@@ -175,7 +176,7 @@ func (t *tail) addRoot(root string) {
 	t.addFolders()
 }
 
-// addFolders watches the users' folders. One that cannot be watched is still polled.
+// addFolders watches the users' folders. Folders that cannot be watched are polled.
 func (t *tail) addFolders() {
 	for _, root := range t.roots {
 		for _, f := range (&view{}).folders(context.Background(), root) {
@@ -192,7 +193,7 @@ func (t *tail) addFolders() {
 	}
 }
 
-// lacks notes that the kernel does not let this user watch more.
+// lacks records that the kernel does not let this user watch more.
 func (t *tail) lacks(err error) {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 		t.blind = true
@@ -200,13 +201,13 @@ func (t *tail) lacks(err error) {
 	}
 }
 
-// handle goes through a batch of events.
+// handle processes a batch of events.
 func (t *tail) handle(buf []byte) {
 	type file struct {
 		folder
 		name string
 	}
-	changed := map[file]bool{} // one job's end makes several events of one file
+	changed := map[file]bool{} // the end of one job causes several events for one file
 	for len(buf) >= unix.SizeofInotifyEvent {
 		ev := (*unix.InotifyEvent)(unsafe.Pointer(&buf[0]))
 		rest := buf[unix.SizeofInotifyEvent:]
@@ -232,8 +233,8 @@ func (t *tail) handle(buf []byte) {
 	}
 }
 
-// heard counts an event in a folder. One with too many is not watched for the rest of the second:
-// whoever makes them would keep the news of others waiting.
+// heard counts an event in a folder. A folder with too many events is not watched for the rest of
+// the second, because it would delay the events of other folders.
 func (t *tail) heard(wd int32, path string) {
 	p := t.paces[path]
 	if p.events++; p.events > mostEvents && !p.muted {
@@ -245,7 +246,7 @@ func (t *tail) heard(wd int32, path string) {
 	t.paces[path] = p
 }
 
-// file looks at a file that has changed.
+// file reads a file that has changed.
 func (t *tail) file(f folder, name string) {
 	uniID, isClaim := strings.CutSuffix(name, suffix)
 	if isClaim && t.owns(uniID) || !isClaim && (!strings.HasSuffix(name, wishSuffix) || name == fileName(t.watch.Run, 0)+wishSuffix) {
@@ -290,7 +291,7 @@ func (t *tail) owns(uniID string) bool {
 	return true
 }
 
-// due has something told this long after the last telling, or earlier.
+// due schedules a report at most pause after the last one.
 func (t *tail) due(pause time.Duration) {
 	if t.pause == 0 || pause < t.pause {
 		t.pause = pause

@@ -15,8 +15,8 @@ import (
 	"gpurun/gpu"
 )
 
-// tailing watches root for the run "me" until the test ends, and returns where its tellings
-// arrive and how many claims it has looked at.
+// tailing watches root for the run "me" until the test ends. It returns a channel with its reports,
+// and the number of claims it has read.
 func tailing(t *testing.T, root string) (told chan time.Time, looks *atomic.Int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -40,7 +40,7 @@ func tailing(t *testing.T, root string) (told chan time.Time, looks *atomic.Int6
 	return told, looks
 }
 
-// soon waits for the first telling after a time, and returns how long after.
+// soon waits for the first report after a time, and returns the delay.
 func soon(t *testing.T, told chan time.Time, after time.Time) time.Duration {
 	t.Helper()
 	for {
@@ -67,9 +67,9 @@ func rewrite(t *testing.T, path, old, with string) {
 	must(t, err)
 }
 
-// However fast a user changes a claim, the others look at it now and then only, and an offer of
-// somebody else still reaches the run that it names at once.
-func TestWatchOfAFlood(t *testing.T) {
+// However fast a user changes a claim, others read it only from time to time. Another user's offer
+// still reaches its run immediately.
+func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be several users")
 	}
@@ -99,14 +99,14 @@ func TestWatchOfAFlood(t *testing.T) {
 		}
 	}()
 	soon(t, told, time.Now())
-	soon(t, told, time.Now())         // the flood is noticed more than once
-	at, took := time.Now(), time.Hour // of the fastest of several: the machine may be busy
+	soon(t, told, time.Now())         // the flood is reported more than once
+	at, took := time.Now(), time.Hour // of the fastest try, because the machine may be busy
 	b := filepath.Join(root, fmt.Sprint(prefix, alice), "uni-b.claim")
 	rewrite(t, b, `"memory_bytes":5368709120`, `"memory_bytes":5368709120,"to":"it"`)
 	for i := range 5 {
 		offered := time.Now()
 		rewrite(t, b, `"to":"it"`, `"to":"me"`)
-		if d := soon(t, told, offered); i > 0 { // the first may have met the flood
+		if d := soon(t, told, offered); i > 0 { // the first try may coincide with the flood
 			took = min(took, d)
 		}
 		rewrite(t, b, `"to":"me"`, `"to":"it"`)
@@ -123,8 +123,8 @@ func TestWatchOfAFlood(t *testing.T) {
 	}
 }
 
-// This run's own claims are no news, not even when they end after the run has forgotten them.
-func TestWatchOfOwnClaims(t *testing.T) {
+// This run's own claims are not reported, not even when they end after the run has forgotten them.
+func TestOwnClaimsAreNotReported(t *testing.T) {
 	own := true
 	w := newTail(Watch{Run: "me", Own: func(uniID string) bool { return own && uniID == "uni-a" }})
 	folder := folder{path: t.TempDir()}
@@ -141,8 +141,8 @@ func TestWatchOfOwnClaims(t *testing.T) {
 	}
 }
 
-// What reading all claims takes bounds how often there is something to tell.
-func TestTells(t *testing.T) {
+// The time for reading all claims limits how often changes are reported.
+func TestReportsAreLimitedByTheirCost(t *testing.T) {
 	last := time.Now()
 	for _, tt := range []struct {
 		name   string
@@ -170,19 +170,19 @@ func TestTells(t *testing.T) {
 }
 
 // Changes are reported even if the kernel does not let the user watch any folder.
-func TestWatchWithoutInotify(t *testing.T) {
+func TestChangesAreReportedWithoutInotify(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be several users")
 	}
-	const nobody = 61077 // whose inotify instances no other test needs
+	const nobody = 61077 // a user whose inotify instances no other test needs
 	c := start(t, nobody, "blind", sharedRoot(t))
 	if c.first != "told\n" {
 		t.Errorf("it says %q", c.first)
 	}
 }
 
-// blindChild watches args[0] after it has used up what the kernel allows, until it is told
-// something.
+// blindChild uses up the inotify instances that the kernel allows, then watches args[0] until it
+// gets a report.
 func blindChild(args []string) error {
 	for n := 0; ; n++ {
 		if _, err := unix.InotifyInit(); err != nil {

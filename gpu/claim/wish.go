@@ -12,17 +12,17 @@ import (
 	"gpurun/gpu"
 )
 
-// A wish says what a run waits for. It is a file beside its user's claims, locked by the
-// run, and gone with it.
+// A wish is what a run waits for. It is a file next to its user's claims, locked by the run, and
+// disappears with it.
 
 const wishSuffix = ".wish"
 
-// Limits on what others may wish for.
+// These limit other users' wishes.
 const (
-	maxWishes  = 8 // of one user: the oldest count
+	maxWishes  = 8 // maximum per user: the oldest count
 	maxAsks    = 8
 	maxJobs    = 1 << 20
-	maxSeconds = 1e9 // GPU seconds that a user states
+	maxSeconds = 1e9 // maximum GPU seconds reported by a user
 )
 
 // wishContent is the content of a wish's file.
@@ -36,7 +36,7 @@ type wishContent struct {
 
 func (w *wishContent) is(ino uint64) { w.ino = ino }
 
-// parseWish parses a wish that anybody may have written.
+// parseWish parses a wish from an untrusted writer.
 func parseWish(b []byte) (*wishContent, error) {
 	var c wishContent
 	if err := json.Unmarshal(b, &c); err != nil {
@@ -66,10 +66,10 @@ func parseWish(b []byte) (*wishContent, error) {
 	return &c, nil
 }
 
-// wishes returns the wishes of other processes, at most maxWishes of each user.
+// wishes returns the wishes of other processes, at most maxWishes per user.
 func wishes(found []*wishContent) (list []gpu.Wish) {
 	slices.SortStableFunc(found, func(a, b *wishContent) int { return a.Wish.Since.Compare(b.Wish.Since) })
-	type run struct { // anybody may write down the ID of another user's run
+	type run struct { // any user can use the ID of another user's run
 		uid int
 		id  string
 	}
@@ -100,8 +100,8 @@ type Wisher struct {
 // NewWisher returns a wisher that publishes below the first usable root.
 func NewWisher(roots []string) *Wisher { return &Wisher{roots: roots} }
 
-// Publish replaces what the run waits for. Without requests it waits for nothing, and
-// without cores and memory either there is none.
+// Publish replaces the run's wish. Without requests, the run waits for nothing. Without requests,
+// cores and memory, the wish is removed.
 func (w *Wisher) Publish(wish gpu.Wish) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,5 +122,5 @@ func (w *Wisher) Publish(wish gpu.Wish) error {
 	return nil
 }
 
-// Close ends the wish.
+// Close removes the wish.
 func (w *Wisher) Close() { _ = w.Publish(gpu.Wish{}) }

@@ -8,9 +8,9 @@ import (
 	"gpurun/gpu"
 )
 
-// The oldest wishes of a user count, one of each run, and nobody can replace another user's
-// wish by writing down the ID of that run.
-func TestWishesThatCount(t *testing.T) {
+// The oldest wishes of a user count, one for each run, and no user can replace another user's wish
+// by using the ID of that run.
+func TestOldestWishesOfEachUserCount(t *testing.T) {
 	began := time.Now()
 	wished := func(uid, pid int, run string, age time.Duration) *wishContent {
 		c := &wishContent{identity: self(), Wish: gpu.Wish{Run: run, Since: began.Add(-age)}}

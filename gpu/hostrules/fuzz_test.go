@@ -7,7 +7,7 @@ import (
 	"gpurun/gpu"
 )
 
-// Whatever the file is, it makes no reader panic, and what it says is within bounds.
+// No file may make a reader panic, and all values must be within bounds.
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	f.Add("hours: [Sat, {when: 20:00-08:00, devices: 3}, {}]\nusers: {a: , \"@b\": {until: 2026-01-01, priority: -1}}")

@@ -1,9 +1,9 @@
-// Package hostrules reads what the owner of the host demands of every gpurun, the file
-// /etc/gpurun/host.yaml, into gpu.HostRules.
+// Package hostrules reads the rules that the owner of the host sets for all gpuruns, from the file
+// /etc/gpurun/host.yaml into gpu.HostRules.
 //
-// The file counts only if it and its folder belong to root and nobody else can write to
-// them. Nothing in it stops a run: what cannot be understood is reported and left out, so
-// that an older gpurun runs beside a newer file.
+// The file counts only if it and its folder belong to root and no one else can write to them.
+// Nothing in it stops a run: invalid values are reported and ignored, so that an older gpurun works
+// with a newer file.
 package hostrules
 
 import (
@@ -19,38 +19,37 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Variable is the environment variable that names another file, for containers and
-// tests. It counts only where the host has no file.
+// Variable is the environment variable that names another file, for containers and tests. It
+// applies only if the host has no file.
 const Variable = "GPURUN_HOST_RULES"
 
-// A Place is where the rules of a host are.
+// A Place is the path of a host's rules.
 type Place struct {
 	Path  string
 	Owner int // the only user who can write to the file and its folder
 }
 
-// Etc is where the rules of this host are.
+// Etc is the path of this host's rules.
 var Etc = Place{Path: "/etc/gpurun/host.yaml"}
 
-// A Reader reads the rules whenever they have changed. Only one goroutine at a time may
-// use it.
+// A Reader reads the rules whenever they have changed. It is not safe for concurrent use.
 type Reader struct {
 	place Place
 	zone  *time.Location
 	ids   *identities
-	users []int // asked about so far
+	users []int // users looked up so far
 
 	read  bool // at least once
 	stamp stamp
-	rules gpu.HostRules // without users' UIDs
+	rules gpu.HostRules // without the UIDs of users
 }
 
-// NewReader returns a reader of the rules of a place.
+// NewReader returns a reader of the rules at a place.
 func NewReader(at Place) *Reader {
 	return &Reader{place: at, zone: zone(), ids: &identities{}}
 }
 
-// zone returns the time zone of the host. TZ is the user's.
+// zone returns the time zone of the host, because TZ belongs to the user.
 func zone() *time.Location {
 	data, err := os.ReadFile("/etc/localtime")
 	if err == nil {
@@ -61,8 +60,8 @@ func zone() *time.Location {
 	return time.UTC
 }
 
-// Read returns the rules, with the entries that are about users and about those of earlier
-// calls. It also returns warnings, once for each version of the file.
+// Read returns the rules, with entries for users and for the users of earlier calls. It also
+// returns warnings, once for each version of the file.
 func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
 	var warnings []string
 	if s := r.stamps(); !r.read || s != r.stamp {
@@ -83,7 +82,7 @@ func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
 	return &rules, warnings
 }
 
-// reread reads the file. If it has become unreadable, what it said before goes on.
+// reread reads the file. If the file has become unreadable, the previous rules stay in force.
 func (r *Reader) reread() (warnings []string) {
 	path, data, err := r.open()
 	rules, ok := *gpu.NoHostRules(), err == nil
@@ -111,7 +110,7 @@ func (r *Reader) reread() (warnings []string) {
 	return warnings
 }
 
-// open returns the content of the file that counts, and its path; "" if there is none.
+// open returns the content and path of the file that applies; "" if there is none.
 func (r *Reader) open() (path string, data []byte, err error) {
 	data, err = trusted(r.place)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -124,7 +123,7 @@ func (r *Reader) open() (path string, data []byte, err error) {
 	return path, data, err
 }
 
-// A stamp changes whenever a file, its folder or who may write to them changes.
+// A stamp changes whenever a file, its folder or their permissions change.
 type stamp [3]struct {
 	dev, ino     uint64
 	size         int64

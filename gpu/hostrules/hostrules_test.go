@@ -13,7 +13,7 @@ import (
 	"gpurun/gpu"
 )
 
-// whole is the file with every key, and full what it says.
+// whole is a file with every key, and full the resulting rules.
 const whole = `
 devices: [0-6, GPU-1234]
 reserve: 1
@@ -45,7 +45,7 @@ func hours(t *testing.T, text string) gpu.Hours {
 	return h
 }
 
-func TestEveryKey(t *testing.T) {
+func TestEveryKeyIsParsed(t *testing.T) {
 	zone := time.FixedZone("here", 3600)
 	got, problems, ok := parse("host.yaml", []byte(whole), zone)
 	if !ok || len(problems) > 0 {
@@ -69,7 +69,7 @@ func TestEveryKey(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	// Without any key, every rule is as on a host without a file.
+	// Without any key, the rules are those of a host without a file.
 	none := *gpu.NoHostRules()
 	none.File = "host.yaml"
 	if got, _, ok := parse("host.yaml", []byte("# nothing yet\n"), zone); !ok || !reflect.DeepEqual(got, none) {
@@ -77,7 +77,7 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
-func TestWrong(t *testing.T) {
+func TestInvalidRulesAreIgnoredWithAWarning(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"max_gpu_per_user: 6", `host.yaml:1:1: unknown key "max_gpu_per_user" (ignored); did you mean "max_gpus_per_user"?`},
 		{"quantum: 3", `host.yaml:1:1: unknown key "quantum" (ignored); valid keys: devices, reserve, schedule, courtesy, gather, patience, max_gpus_per_user, max_gpus_per_job, max_timeout, others, hours, prompt, users; the file may be for a newer gpurun`},
@@ -115,20 +115,20 @@ host.yaml:1:29: when: "Sat-So" is neither a day (Mon) nor days (Mon-Fri) (ignore
 		if got := strings.Join(got, "\n"); got != tt.want {
 			t.Errorf("%s\ngot  %s\nwant %s", tt.text, got, tt.want)
 		}
-		// What is wrong binds nobody.
+		// Invalid rules are not enforced.
 		rules.File, rules.Users = "", nil
 		if none := *gpu.NoHostRules(); tt.text != "reserve: 1\nreserve: 2" && !reflect.DeepEqual(rules, none) {
 			t.Errorf("%s: %+v", tt.text, rules)
 		}
 	}
-	// The rest of the file counts.
+	// The rest of the file is still valid.
 	rules, _, ok := parse("host.yaml", []byte("future: 1\nreserve: x\nmax_gpus_per_job: 2\nusers: {a: {x: 1, max_gpus: 3}}"), time.UTC)
 	if !ok || rules.MaxGPUsPerJob != 2 || len(rules.Users) != 1 || *rules.Users[0].MaxGPUs != 3 {
 		t.Errorf("%v %+v", ok, rules)
 	}
 }
 
-// place returns a place for a file, whose owner is this user.
+// place returns a place for a file owned by this user.
 func place(t *testing.T) Place {
 	t.Helper()
 	t.Setenv(Variable, "")
@@ -149,17 +149,17 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// look returns what a reader's next reading says.
+// look returns the result of a reader's next reading.
 func look(r *Reader) (reserve int, warnings string) {
 	rules, list := r.Read(os.Getuid())
 	return rules.Reserve, strings.Join(list, "\n")
 }
 
-func TestTrust(t *testing.T) {
+func TestOnlyTrustedFilesApply(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(at *Place) error
-		want string // after the path; "" if the file counts
+		want string // follows the path; "" if the file applies
 	}{
 		{"as it should be", func(*Place) error { return nil }, ""},
 		{"read-only", func(at *Place) error { return os.Chmod(at.Path, 0o444) }, ""},
@@ -189,7 +189,7 @@ func TestTrust(t *testing.T) {
 			}
 			other := filepath.Join(t.TempDir(), "other.yaml")
 			write(t, other, "reserve: 5")
-			t.Setenv(Variable, other) // counts only where there is no file at all
+			t.Setenv(Variable, other) // applies only without any file
 			reserve, warnings := look(NewReader(at))
 			ignored := strings.Contains(warnings, "the rules of this host are ignored")
 			if (tt.want == "") != (reserve == 3) || (tt.want == "") == ignored || !strings.Contains(warnings, tt.want) || reserve == 5 ||
@@ -200,7 +200,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-func TestVariable(t *testing.T) {
+func TestVariableAppliesOnlyWithoutHostFile(t *testing.T) {
 	at := place(t)
 	if reserve, warnings := look(NewReader(at)); reserve != 0 || warnings != "" {
 		t.Errorf("without any file: %d %q", reserve, warnings)
@@ -220,14 +220,14 @@ func TestVariable(t *testing.T) {
 	}
 }
 
-func TestChanges(t *testing.T) {
+func TestChangedRulesAreReread(t *testing.T) {
 	at := place(t)
 	r := NewReader(at)
 	steps := []struct {
 		name    string
 		do      func()
 		reserve int
-		want    string // of the warnings
+		want    string // part of the warnings
 	}{
 		{"no file", func() {}, 0, ""},
 		{"it comes", func() { write(t, at.Path, "reserve: 1") }, 1, ""},
@@ -250,8 +250,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Names, numbers and groups are found for whoever is asked about.
-func TestUsers(t *testing.T) {
+// Names, numbers and groups are resolved for the users that are looked up.
+func TestEntriesApplyToTheirUsers(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
 		t.Skip(err)
@@ -285,8 +285,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// The hours of a host are in its own time zone, whatever TZ says.
-func TestZone(t *testing.T) {
+// Hours are in the host's own time zone, whatever TZ is.
+func TestHoursAreInTheHostsTimeZone(t *testing.T) {
 	t.Setenv("TZ", "Pacific/Kiritimati")
 	at := place(t)
 	rules, _ := NewReader(at).Read()

@@ -15,12 +15,12 @@ import (
 	"gpurun/state/host"
 )
 
-// identities find out which users the entries of a file mean.
+// identities resolve which users the entries of a file apply to.
 type identities struct {
 	groups map[int][]string  // gids by uid
-	gids   map[string]string // by group; "" for one that cannot be found
-	told   map[string]bool   // warnings
-	silent time.Time         // when last no directory service answered
+	gids   map[string]string // by group name; "" if the group was not found
+	told   map[string]bool   // warnings already reported
+	silent time.Time         // when a directory service last failed to respond
 }
 
 // forget clears the cache, so that a new version of the file looks up all users again.
@@ -31,7 +31,7 @@ func (i *identities) forget() {
 // directory explains why a user or a group may not be found.
 const directory = "only a gpurun built with cgo can query a directory such as LDAP"
 
-// fill returns the entries of a file with those of the users whom they mean.
+// fill returns the entries of a file, with the UIDs of the users that they apply to.
 func (i *identities) fill(h gpu.HostRules, users []int) (entries []gpu.UserEntry, warnings []string) {
 	warn := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !i.told[text] {
@@ -51,7 +51,7 @@ func (i *identities) fill(h gpu.HostRules, users []int) (entries []gpu.UserEntry
 	return entries, warnings
 }
 
-// means reports whether an entry is about a user. It also takes numbers for names.
+// means reports whether an entry applies to a user. It also accepts numbers as names.
 func (i *identities) means(key string, uid int, warn func(format string, args ...any)) bool {
 	group, ok := strings.CutPrefix(key, "@")
 	if !ok {
@@ -90,8 +90,8 @@ func (i *identities) gid(group string) string {
 	return i.gids[group]
 }
 
-// groupsOf returns the numbers of a user's groups. For this user they include those of the
-// process, which a gpurun that cannot ask a directory service has from the login.
+// groupsOf returns the numbers of a user's groups. For this user they include the groups of the
+// process, which come from the login even if gpurun cannot query a directory service.
 func (i *identities) groupsOf(uid int) ([]string, error) {
 	if gids, known := i.groups[uid]; known {
 		return gids, nil
@@ -115,7 +115,7 @@ func (i *identities) groupsOf(uid int) ([]string, error) {
 	return gids, err
 }
 
-// A directory service that does not answer within askLimit is left alone for askPause.
+// A directory service that does not respond within askLimit is not queried for askPause.
 const (
 	askLimit = 2 * time.Second
 	askPause = time.Minute
@@ -123,7 +123,7 @@ const (
 
 var errSilent = errors.New("no directory service answers")
 
-// ask asks a directory service.
+// ask queries a directory service.
 func ask[T any](i *identities, question func() (T, error)) (t T, err error) {
 	type answer struct {
 		T   T

@@ -15,13 +15,13 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A key is one that a mapping of the file may have.
+// A key is a valid key of a mapping in the file.
 type key[T any] struct {
 	name string
 	read func(p *parser, to *T, n *yaml.Node)
 }
 
-// keys are those of the file, in the order of docs/reference/host.md.
+// keys are the keys of the file, in the order of docs/reference/host.md.
 var keys = []key[gpu.HostRules]{
 	{"devices", func(p *parser, h *gpu.HostRules, n *yaml.Node) { h.Devices = p.devices(n) }},
 	value("reserve", func(h *gpu.HostRules) *int { return &h.Reserve }, natural),
@@ -51,14 +51,13 @@ var hourKeys = []key[gpu.DeviceHours]{
 	value("when", func(h *gpu.DeviceHours) *gpu.Hours { return &h.Hours }, source.ParseHours),
 }
 
-// A parser reads one file. What is wrong with a value becomes a problem, and the value is
-// left out.
+// A parser parses one file. An invalid value becomes a problem and is ignored.
 type parser struct {
 	*source.Source
 	zone *time.Location
 }
 
-// parse reads the rules of a file. It returns false if the file as a whole is unusable.
+// parse parses the rules in a file. It returns false if the file as a whole is unusable.
 func parse(path string, data []byte, zone *time.Location) (rules gpu.HostRules, problems []source.Problem, ok bool) {
 	var out source.Report
 	p := &parser{&source.Source{Path: path, Data: data, Out: &out}, zone}
@@ -88,7 +87,7 @@ func (p *parser) file(rules *gpu.HostRules) bool {
 	return source.IsNull(root) || read(p, root, "the file", keys, rules)
 }
 
-// read reads the keys of a mapping, and reports whether it is one.
+// read reads the keys of a mapping, and reports whether n is a mapping.
 func read[T any](p *parser, n *yaml.Node, what string, known []key[T], to *T) bool {
 	return p.Pairs(n, what, func(k, v *yaml.Node) {
 		i := slices.IndexFunc(known, func(known key[T]) bool { return known.name == k.Value })
@@ -109,12 +108,12 @@ func names[T any](known []key[T]) (list []string) {
 	return list
 }
 
-// value is a key whose value is a single word or number.
+// value returns a key with a single word or number as its value.
 func value[T, V any](name string, at func(*T) *V, parse func(string) (V, error)) key[T] {
 	return key[T]{name, func(p *parser, to *T, n *yaml.Node) { set(p, name, n, at(to), parse) }}
 }
 
-// set sets what a value says, and reports whether it can be understood.
+// set sets a value, and reports whether it is valid.
 func set[V any](p *parser, name string, n *yaml.Node, at *V, parse func(string) (V, error)) bool {
 	text, _, ok := p.Scalar(n, name)
 	if !ok {
@@ -129,8 +128,8 @@ func set[V any](p *parser, name string, n *yaml.Node, at *V, parse func(string) 
 	return true
 }
 
-// devices reads a list of indices, ranges and UUIDs, and keeps it as written; nil if
-// something in it cannot be understood.
+// devices reads a list of indices, ranges and UUIDs, and keeps it as written; nil if any of it is
+// invalid.
 func (p *parser) devices(n *yaml.Node) (ids []string) {
 	for _, item := range p.Items(n, "devices") {
 		var text string
@@ -147,8 +146,7 @@ func (p *parser) devices(n *yaml.Node) (ids []string) {
 	return ids
 }
 
-// hours reads one or several entries. One that is not understood as a whole counts for
-// no device.
+// hours reads one or more entries. An invalid entry applies to no device.
 func (p *parser) hours(n *yaml.Node) (list []gpu.DeviceHours) {
 	items := []*yaml.Node{n}
 	if n.Kind != yaml.MappingNode {
@@ -186,7 +184,7 @@ func (p *parser) users(n *yaml.Node) (list []gpu.UserEntry) {
 	return list
 }
 
-// date reads when an entry ceases to count. A date includes its day.
+// date parses when an entry expires. A date includes its day.
 func (p *parser) date(text string) (time.Time, error) {
 	if t, err := time.ParseInLocation(time.DateOnly, text, p.zone); err == nil {
 		return t.AddDate(0, 0, 1), nil
@@ -223,5 +221,5 @@ func positive(text string) (time.Duration, error) {
 	return d, err
 }
 
-// line makes one line of a text.
+// line joins a text into one line.
 func line(text string) (string, error) { return strings.Join(strings.Fields(text), " "), nil }

@@ -13,8 +13,8 @@ import (
 // maxSize is the maximum size of the file.
 const maxSize = 1 << 20
 
-// trusted reads a file that its owner alone can have written. It returns os.ErrNotExist
-// if there is none.
+// trusted reads a file that only its owner can have written. It returns os.ErrNotExist if there is
+// none.
 func trusted(at Place) ([]byte, error) {
 	folder, name := filepath.Split(at.Path)
 	dir, err := unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -65,8 +65,8 @@ func content(fd int, path string) ([]byte, error) {
 	return data, nil
 }
 
-// owned returns an error unless an open file belongs to a user and no other user can write to it.
-// An access list that lets others write shows in the mode of the group.
+// owned returns an error unless an open file belongs to a user and no one else can write to it. An
+// access list with write permission for others shows in the mode of the group.
 func owned(owner, fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -19,21 +19,20 @@ import (
 // childArg is the first argument that makes this program run as its own child.
 const childArg = "__probe"
 
-// A child is a process that holds NVML. It shares only three pipes with the
-// parent, runs in its own session so that Ctrl-C does not reach it, and exits
-// when its stdin closes, even if the driver never returns. It says hello, then
-// answers questions.
+// A child is a process that uses NVML. It shares only three pipes with the parent, runs in its own
+// session so that Ctrl-C does not reach it, and exits when its stdin closes, even if the driver
+// never returns. It sends a hello, then answers questions.
 type child struct {
 	cmd     *exec.Cmd
 	stdin   *os.File
 	stdout  *os.File
 	lines   *bufio.Reader
-	line    []byte // the beginning of its next answer
+	line    []byte // partial next answer
 	stderr  tail
 	done    chan struct{} // closed when the process is gone
 	ended   error         // from Wait; valid once done is closed
 	lastID  uint64
-	pending time.Time     // when the oldest unanswered question was asked
+	pending time.Time     // when the oldest unanswered question was sent
 	stuckAt time.Duration // when it was abandoned
 }
 
@@ -61,11 +60,11 @@ func startChild(library string, lists bool) (*child, error) {
 	}
 	c.cmd.Args[0] = "gpurun"
 	c.cmd.Dir = "/"
-	// LD_BIND_NOW would bind all of NVML's functions at start: this driver may lack some.
+	// LD_BIND_NOW would resolve all of NVML's functions at start, but this driver may lack some.
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "LD_BIND_NOW=") })
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// Files that a grandchild of the library leaves open must not block Wait.
+	// Files that a grandchild of the library keeps open must not block Wait.
 	c.cmd.WaitDelay = time.Second
 	if err := c.cmd.Start(); err != nil {
 		_, _ = stdin.Close(), stdout.Close()
@@ -95,8 +94,8 @@ func childArgs(library string, lists bool) []string {
 	return append(args, "--library", library)
 }
 
-// ask sends q and returns its answer, skipping answers to abandoned questions. The
-// limit counts from the oldest unanswered question.
+// ask sends q and returns its answer, skipping answers to abandoned questions. limit applies to the
+// oldest unanswered question.
 func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answer, error) {
 	c.lastID++
 	q.ID = c.lastID
@@ -110,7 +109,7 @@ func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answ
 	_ = c.stdin.SetWriteDeadline(c.pending.Add(limit))
 	if _, err := c.stdin.Write(append(line, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, errHung
-	} // after any other error there is no answer, which says more
+	} // a missing answer explains more than any other error
 	for {
 		a, err := c.next(ctx, limit)
 		if err != nil || a.ID == q.ID {
@@ -142,7 +141,7 @@ func (c *child) next(ctx context.Context, limit time.Duration) (*answer, error) 
 			if !time.Now().Before(by) {
 				return nil, errHung
 			}
-			_ = c.stdout.SetReadDeadline(by) // it was that of an earlier ctx
+			_ = c.stdout.SetReadDeadline(by) // an earlier ctx set it
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, c.crash(err)
 		}
@@ -150,7 +149,7 @@ func (c *child) next(ctx context.Context, limit time.Duration) (*answer, error) 
 	return nil, ctx.Err()
 }
 
-// crash describes how the child ended, with its most telling line on stderr.
+// crash describes how the child ended, with the most informative line of its stderr.
 func (c *child) crash(err error) error {
 	if !errors.Is(err, io.EOF) {
 		c.kill()
@@ -172,15 +171,14 @@ func (c *child) crash(err error) error {
 	return fmt.Errorf("%w: %s", errCrashed, how)
 }
 
-// kill sends SIGKILL. A child that hangs in the kernel stays alive until the
-// kernel lets it go.
+// kill sends SIGKILL. A child that hangs in the kernel stays alive until its system call returns.
 func (c *child) kill() {
 	_ = c.stdin.Close()
 	_ = c.cmd.Process.Kill()
 	_ = c.stdout.Close()
 }
 
-// gone reports whether the process is gone within limit.
+// gone reports whether the process ends within limit.
 func (c *child) gone(ctx context.Context, limit time.Duration) bool {
 	select {
 	case <-c.done:

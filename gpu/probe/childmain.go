@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childMemory bounds what the child allocates: a driver that always reports more
-// processes than fit the buffer would otherwise make it use up all memory.
+// childMemory bounds the child's memory. Otherwise a driver that always reports more processes than
+// fit in the buffer would exhaust it.
 const childMemory = 1 << 30
 
 // ChildMain is the child process; args are those after __probe. It answers
@@ -46,8 +46,7 @@ func ChildMain(args []string) int {
 	return <-over
 }
 
-// ownStdout reserves stdout for answers and redirects whatever a library prints
-// there to stderr.
+// ownStdout reserves stdout for answers, and redirects output of the library to stderr.
 func ownStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err == nil {
@@ -56,8 +55,8 @@ func ownStdout() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "answers"), err
 }
 
-// listen passes on questions until EOF. While the driver hangs, each question
-// replaces the one before it, which nobody waits for any more.
+// listen passes on questions until EOF. While the driver hangs, each question replaces the previous
+// one, which the parent has abandoned.
 func listen(questions chan question) int {
 	for in := json.NewDecoder(os.Stdin); ; {
 		var q question

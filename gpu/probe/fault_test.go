@@ -12,8 +12,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A GPU that is lost at Open still counts, and is used once it answers.
-func TestLostAtTheStart(t *testing.T) {
+// A GPU that is lost at Open is still listed, and is used once it responds.
+func TestGPULostAtOpenIsUsedLater(t *testing.T) {
 	for name, fault := range map[string]string{"no handle": "err.handle.1=15", "no UUID": "err.uuid.1=999"} {
 		t.Run(name, func(t *testing.T) {
 			behave(t, fault)
@@ -42,9 +42,9 @@ func TestLostAtTheStart(t *testing.T) {
 	}
 }
 
-// When no device answers any more, another child initializes the driver again, with
-// growing pauses.
-func TestAllDevicesFail(t *testing.T) {
+// When no device responds any more, another child initializes the driver again, with growing
+// pauses.
+func TestNewChildAfterAllDevicesFail(t *testing.T) {
 	behave(t)
 	now := time.Hour
 	r := open(t, Options{Library: standIn(t), Now: func() time.Duration { return now }})
@@ -55,7 +55,7 @@ func TestAllDevicesFail(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	gone(t, first)
-	if got := full(r).Err; got != want { // at once
+	if got := full(r).Err; got != want { // immediately
 		t.Errorf("again: got %q, want %q", got, want)
 	}
 	behave(t)
@@ -68,8 +68,8 @@ func TestAllDevicesFail(t *testing.T) {
 	}
 }
 
-// One GPU that fails is no reason for another child.
-func TestOneDeviceFails(t *testing.T) {
+// A single failing GPU must not start another child.
+func TestSingleFailingDeviceKeepsTheChild(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
 	first := r.child
@@ -81,9 +81,8 @@ func TestOneDeviceFails(t *testing.T) {
 	}
 }
 
-// Endless process lists use no more memory than the child may have, and are not read
-// again.
-func TestEndlessLists(t *testing.T) {
+// Endless process lists use no more memory than the child's limit, and are not read again.
+func TestEndlessListsAreBounded(t *testing.T) {
 	if raced {
 		t.Skip("the race detector's own memory counts against the child's limit")
 	}
@@ -99,7 +98,7 @@ func TestEndlessLists(t *testing.T) {
 	}
 }
 
-func TestOutOfMemory(t *testing.T) {
+func TestChildOutOfMemoryStopsReadingLists(t *testing.T) {
 	for text, want := range map[string]bool{
 		"fatal error: runtime: out of memory\n\ngoroutine 1 [running]:\n":                                     true,
 		"fatal error: runtime: cannot allocate memory\n\ngoroutine 1 [running]:\n":                            true,
@@ -115,8 +114,8 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// A GPU partitioned in mid-run is no longer a device.
-func TestMIGSwitchedOn(t *testing.T) {
+// A GPU that is partitioned during a run is no longer a device.
+func TestGPUInMIGModeIsNoDevice(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
 	behave(t, "mig.1=3")

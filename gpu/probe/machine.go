@@ -15,7 +15,7 @@ import (
 	"gpurun/state/host"
 )
 
-// Cores returns how many CPU cores affinity and cgroups of either version allow, 0 if unknown.
+// Cores returns how many CPU cores affinity and cgroups of both versions allow; 0 if unknown.
 func Cores() int {
 	n := 0
 	var set unix.CPUSet
@@ -39,7 +39,7 @@ func Cores() int {
 	return n
 }
 
-// Memory returns how much memory the machine and cgroups of either version allow, 0 if unknown.
+// Memory returns how much memory the machine and cgroups of both versions allow; 0 if unknown.
 func Memory() gpu.Bytes {
 	total := Machine().RAM
 	bound := func(n gpu.Bytes) {
@@ -56,8 +56,8 @@ func Memory() gpu.Bytes {
 	return total
 }
 
-// Machine returns the cores and the memory of the host, whatever this process may have of them;
-// 0 for what is unknown.
+// Machine returns the cores and memory of the host, regardless of this process's limits; 0 if
+// unknown.
 func Machine() (all gpu.HostResources) {
 	online, _ := host.ParseCores(firstLine("/sys/devices/system/cpu/online"))
 	all.CPUs = online.Count()
@@ -67,8 +67,8 @@ func Machine() (all gpu.HostResources) {
 	return all
 }
 
-// cgroups returns the folders of this process's cgroup and its ancestors: those of a controller of
-// version 1, or with "" those of version 2.
+// cgroups returns the folders of this process's cgroup and its ancestors, for a controller of
+// version 1, or for version 2 if controller is "".
 func cgroups(controller string) (dirs []string) {
 	b, _ := os.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(b)) {

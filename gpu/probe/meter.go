@@ -14,24 +14,24 @@ import (
 	"gpurun/gpu"
 )
 
-// A Metered is the memory of a GPU, who uses it, and how busy it is.
+// A Metered is the memory, users and utilization of a GPU.
 type Metered struct {
 	Index int
 	UUID  gpu.UUID
 	Total gpu.Bytes // -1 if unknown
-	Used  gpu.Bytes // by processes; -1 if unknown
+	Used  gpu.Bytes // used by processes; -1 if unknown
 
 	Processes []gpu.Process
 }
 
-// A Meter reads the memory of all GPUs that can be seen, for those who seldom do: the node of a
-// cluster, whose GPUs nobody else uses. It goes through NVML, or where this program cannot
-// load that, through nvidia-smi.
+// A Meter reads the memory of all visible GPUs. It is for processes that seldom do this, on cluster
+// nodes whose GPUs have no other users. It uses NVML, or nvidia-smi if this program cannot load
+// NVML.
 type Meter struct {
 	prober Prober // nil for nvidia-smi
 }
 
-// OpenMeter opens one; library is as in Options.
+// OpenMeter opens a Meter; library is as in Options.
 func OpenMeter(ctx context.Context, library string) (*Meter, error) {
 	p, err := Open(ctx, Options{Library: library, Log: zerolog.Nop()})
 	if err == nil {
@@ -88,7 +88,7 @@ func (g *Metered) add(p gpu.Process) {
 	}
 }
 
-// smiLimit is how long nvidia-smi may take.
+// smiLimit bounds the duration of nvidia-smi.
 const smiLimit = 30 * time.Second
 
 func readSMI(ctx context.Context) ([]Metered, error) {
@@ -111,7 +111,7 @@ func readSMI(ctx context.Context) ([]Metered, error) {
 	return all, nil
 }
 
-// parseSMI reads "0, GPU-…, 40960" of each GPU and "GPU-…, 1024, 4711" of each process.
+// parseSMI parses "0, GPU-…, 40960" for each GPU and "GPU-…, 1024, 4711" for each process.
 func parseSMI(gpus, apps string) (all []Metered) {
 	for _, f := range csvLines(gpus, 3) {
 		if index, err := strconv.Atoi(f[0]); err == nil && index >= 0 && f[1] != "" {
@@ -129,7 +129,7 @@ func parseSMI(gpus, apps string) (all []Metered) {
 	return all
 }
 
-// csvLines returns the lines that have n fields.
+// csvLines returns the lines with n fields.
 func csvLines(text string, n int) (lines [][]string) {
 	for line := range strings.Lines(text) {
 		in := csv.NewReader(strings.NewReader(line))
@@ -141,7 +141,7 @@ func csvLines(text string, n int) (lines [][]string) {
 	return lines
 }
 
-// mebibytes reads a number of MiB; -1 for "[N/A]" and the like.
+// mebibytes parses a number of MiB; -1 for "[N/A]" and similar texts.
 func mebibytes(text string) gpu.Bytes {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 40)
 	if err != nil || n < 0 {

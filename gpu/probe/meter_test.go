@@ -10,8 +10,8 @@ import (
 	"gpurun/gpu"
 )
 
-// What nvidia-smi prints, as a program that stands in for it.
-func TestReadSMI(t *testing.T) {
+// A script stands in for nvidia-smi and prints its output.
+func TestMeterReadsNvidiaSMI(t *testing.T) {
 	dir := t.TempDir()
 	script := `#!/bin/sh
 case $1 in

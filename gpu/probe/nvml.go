@@ -15,9 +15,7 @@ import (
 	"gpurun/gpu"
 )
 
-// Rules for this file and nvmlread.go, which alone use go-nvml, and only in the
-// child:
-//
+// This file and nvmlread.go are the only users of go-nvml, and run only in the child. Their rules:
 //   - Call nothing before NVML is initialized, and no function before its symbol
 //     was found: an unresolved one ends the process (exit 127). That rules out
 //     go-nvml's texts for return codes, too.
@@ -27,7 +25,7 @@ import (
 // withNVML reports whether this program can load NVML at all.
 const withNVML = true
 
-// defaultLibrary is the name that the loader looks up.
+// defaultLibrary is the name that the loader searches for.
 const defaultLibrary = "libnvidia-ml.so.1"
 
 // A session is an initialized NVML.
@@ -35,7 +33,7 @@ type session struct {
 	lib      nvml.Interface
 	has      map[string]bool // symbols looked up so far
 	known    map[gpu.UUID]*device
-	listed   int // how many devices were found
+	listed   int // number of devices found
 	owners   *owners
 	events   nvml.EventSet // critical errors of all GPUs; nil if the driver reports none
 	noLists  bool          // this driver's process lists overrun memory
@@ -43,20 +41,20 @@ type session struct {
 	partial  bool // a device was left out
 }
 
-// A device is what a session remembers about one.
+// A device is a session's record of a device.
 type device struct {
 	gpu.Device
 	handle nvml.Device // nil after a failure
 	read   bool        // at least once
-	failed bool        // the last time
+	failed bool        // in the last reading
 	newest uint64      // timestamp of its newest utilization sample, in microseconds
-	xid    int         // critical error with a signature, since its last full reading
+	xid    int         // critical error with a signature since its last full reading
 }
 
-// versions returns the names of a function of which go-nvml calls the newest.
+// versions returns all versions of a function's name; go-nvml calls the newest one.
 func versions(name string) []string { return []string{name + "_v3", name + "_v2", name} }
 
-// required lists functions of which any usable driver has at least one version.
+// required lists functions. A usable driver has at least one version of each.
 var required = [][]string{
 	{"nvmlInit_v2", "nvmlInit"},
 	{"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
@@ -87,8 +85,8 @@ func openSession(library string, lists bool) (*session, hello) {
 	return s, hello{Devices: devs, Version: version, Warnings: s.warnings, Partial: s.partial}
 }
 
-// checkLibrary opens the library once on its own, to get the loader's error if
-// that fails, and checks for the required functions.
+// checkLibrary opens the library separately, to get the loader's error if that fails, and checks
+// that it has the required functions.
 func checkLibrary(library string) *Missing {
 	l := dl.New(library, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := l.Open(); err != nil {
@@ -102,7 +100,7 @@ func checkLibrary(library string) *Missing {
 	return nil
 }
 
-// can reports whether the driver has one of these functions.
+// can reports whether the driver has any of these functions.
 func (s *session) can(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		found, known := s.has[name]
@@ -114,8 +112,8 @@ func (s *session) can(names ...string) bool {
 	})
 }
 
-// query calls f if the driver has a version of it. go-nvml's list functions panic if
-// a driver reports more records than it had room for.
+// query calls f if the driver has a version of it. go-nvml's list functions panic if a driver
+// reports more records than requested.
 func query[T any](s *session, f func() (T, nvml.Return), names ...string) (v T, ret nvml.Return) {
 	if !s.can(names...) {
 		return v, nvml.ERROR_FUNCTION_NOT_FOUND
@@ -139,8 +137,8 @@ func (s *session) version() string {
 	return "NVML " + cmp.Or(lib, "unknown") + ", driver " + cmp.Or(driver, "unknown")
 }
 
-// overrunsLists reports whether a driver is one of 535.43 to 535.86, whose
-// process records are longer than their own header says.
+// overrunsLists reports whether a driver is one of 535.43 to 535.86, whose process records are
+// longer than declared in the header.
 func overrunsLists(driver string) bool {
 	var major, minor int
 	if _, err := fmt.Sscanf(driver, "%d.%d", &major, &minor); err != nil {
@@ -149,8 +147,8 @@ func overrunsLists(driver string) bool {
 	return major == 535 && 43 <= minor && minor <= 86
 }
 
-// list finds the devices, in PCI order. It leaves out GPUs that this user may not
-// use. One that does not answer is still there: it comes last, by its index.
+// list finds the devices, in PCI order. It leaves out GPUs that this user may not use. GPUs that do
+// not respond are included: they come last, by index.
 func (s *session) list() ([]gpu.Device, nvml.Return) {
 	n, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -168,7 +166,7 @@ func (s *session) list() ([]gpu.Device, nvml.Return) {
 			silent = append(silent, d.Device)
 			s.known[d.UUID] = d
 		case s.partitioned(d.handle):
-			s.partial = true // the GPU itself; what CUDA counts beside MIG instances is not told
+			s.partial = true // the GPU itself is left out; how CUDA counts it next to MIG instances is undocumented
 			devs = append(devs, s.instances(d)...)
 		default:
 			s.add(d)
@@ -179,15 +177,14 @@ func (s *session) list() ([]gpu.Device, nvml.Return) {
 	return append(devs, silent...), nvml.SUCCESS
 }
 
-// leaveOut records why a device is not listed as what it is. The last argument is a
-// return code.
+// leaveOut records why a device is not listed. The last argument is a return code.
 func (s *session) leaveOut(format string, args ...any) {
 	s.partial = true
 	args[len(args)-1] = codeText(args[len(args)-1].(nvml.Return))
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
-// at describes the GPU with an index.
+// at returns the GPU with an index.
 func (s *session) at(index int) (*device, nvml.Return) {
 	h, ret := s.lib.DeviceGetHandleByIndex(index)
 	if ret != nvml.SUCCESS {
@@ -196,7 +193,7 @@ func (s *session) at(index int) (*device, nvml.Return) {
 	return s.describe(h, index)
 }
 
-// describe reads what never changes about a device.
+// describe reads the constant properties of a device.
 func (s *session) describe(h nvml.Device, index int) (*device, nvml.Return) {
 	uuid, ret := h.GetUUID()
 	if ret != nvml.SUCCESS {
@@ -214,7 +211,7 @@ func (s *session) describe(h nvml.Device, index int) (*device, nvml.Return) {
 	return d, nvml.SUCCESS
 }
 
-// partitioned reports whether a GPU is in MIG mode, where only its instances are usable.
+// partitioned reports whether a GPU is in MIG mode, in which only its instances are usable.
 func (s *session) partitioned(h nvml.Device) bool {
 	if !s.can("nvmlDeviceGetMigMode") || !s.can("nvmlDeviceGetMaxMigDeviceCount") || !s.can("nvmlDeviceGetMigDeviceHandleByIndex") {
 		return false
@@ -252,13 +249,13 @@ func (s *session) instances(parent *device) (devs []gpu.Device) {
 	return devs
 }
 
-// A GPU that does not answer when the devices are listed has a made-up UUID, until it
-// reports its own.
+// silentPrefix begins the placeholder UUID of a GPU that does not respond when devices are listed.
+// It is used until the GPU reports its own.
 const silentPrefix = "GPU?"
 
 func silentUUID(index int) gpu.UUID { return gpu.UUID(silentPrefix + strconv.Itoa(index)) }
 
-// silentIndex returns the index in a made-up UUID.
+// silentIndex returns the index in a placeholder UUID.
 func silentIndex(id gpu.UUID) (int, bool) {
 	text, ok := strings.CutPrefix(string(id), silentPrefix)
 	n, err := strconv.Atoi(text)

@@ -20,8 +20,8 @@ import (
 	"gpurun/state/host"
 )
 
-// The tests of NVML run the real child, go-nvml and all, over a stand-in library
-// that testdata/standin.c describes.
+// The tests of NVML run the real child, including go-nvml, with a stand-in library described in
+// testdata/standin.c.
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childArg {
@@ -69,8 +69,8 @@ func standIn(t *testing.T, flags ...string) string {
 	return path
 }
 
-// behave sets how the stand-in behaves from now on. It replaces the file by
-// rename, since the library may read it at any moment.
+// behave sets how the stand-in behaves from now on. It replaces the file by rename, because the
+// library may read it at any time.
 func behave(t *testing.T, lines ...string) {
 	t.Helper()
 	path := os.Getenv("NVML_STANDIN")
@@ -109,7 +109,7 @@ const (
 	gpu1 = gpu.UUID("GPU-00000001-0000-0000-0000-000000000000")
 )
 
-func TestReadsDevices(t *testing.T) {
+func TestDevicesAreInPCIOrder(t *testing.T) {
 	behave(t, "mode.1=3", "total.1=81920", "noise=1")
 	r := open(t, Options{Library: standIn(t)})
 	want := []gpu.Device{ // in PCI order, which differs from index order
@@ -127,7 +127,7 @@ func TestReadsDevices(t *testing.T) {
 	}
 }
 
-// reading returns the expected reading of one stand-in GPU, without samples.
+// reading returns the expected reading of one GPU of the stand-in, without samples.
 func reading(t *testing.T, r *reader, id gpu.UUID) gpu.Reading {
 	t.Helper()
 	before := host.Boottime()
@@ -160,7 +160,7 @@ func percents(t *testing.T, r *gpu.Reading) []int {
 	return p
 }
 
-func TestReadings(t *testing.T) {
+func TestFullReading(t *testing.T) {
 	me := gpu.Process{PID: os.Getpid(), UID: os.Getuid()}
 	o := newOwners("/proc")
 	o.find(&me)
@@ -252,12 +252,12 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// A critical error is reported once, by the next full reading of its device.
-func TestCriticalErrorOnce(t *testing.T) {
+// A critical error is reported once, in the next full reading of its device.
+func TestCriticalErrorIsReportedOnce(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
 	behave(t, "xid=1:48")
-	r.Read(context.Background(), Query{UUIDs: []gpu.UUID{gpu1}}) // a quick one
+	r.Read(context.Background(), Query{UUIDs: []gpu.UUID{gpu1}}) // a quick reading
 	for i, want := range []int{48, 0} {
 		xid := 0
 		if h := reading(t, r, gpu1).Health; h != nil {
@@ -269,7 +269,7 @@ func TestCriticalErrorOnce(t *testing.T) {
 	}
 }
 
-func TestQuickReading(t *testing.T) {
+func TestQuickReadingHasOnlyMemory(t *testing.T) {
 	behave(t, "crash=procs")
 	r := open(t, Options{Library: standIn(t)})
 	got := r.Read(context.Background(), Query{UUIDs: []gpu.UUID{gpu1, "GPU-gone"}}).Readings
@@ -282,7 +282,7 @@ func TestQuickReading(t *testing.T) {
 	}
 }
 
-func TestRecoversWithoutANewChild(t *testing.T) {
+func TestDeviceRecoversWithoutNewChild(t *testing.T) {
 	for _, flags := range [][]string{nil, {"-DNO_nvmlDeviceGetHandleByUUID"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			behave(t)
@@ -300,7 +300,7 @@ func TestRecoversWithoutANewChild(t *testing.T) {
 	}
 }
 
-func TestInstancesOfMIG(t *testing.T) {
+func TestMIGInstancesAreListed(t *testing.T) {
 	behave(t, "mig.0=3", "err.memory.0=4", "err.memory2.0=4", "err.procs.0=4", "total.10=4864", "free.10=4000", "used.10=10", "total.12=4864", "procs.10=2147483646:500")
 	r := open(t, Options{Library: standIn(t)})
 	const first, third = gpu.UUID("MIG-00000010-0000-0000-0000-000000000000"), gpu.UUID("MIG-00000012-0000-0000-0000-000000000000")
@@ -324,7 +324,7 @@ func TestInstancesOfMIG(t *testing.T) {
 	}
 }
 
-func TestLeavesOutWhatMayNotBeUsed(t *testing.T) {
+func TestForbiddenGPUsAreLeftOut(t *testing.T) {
 	behave(t, "err.handle.0=4")
 	r := open(t, Options{Library: standIn(t)})
 	if got := r.Devices(); len(got) != 1 || got[0].UUID != gpu1 {
@@ -336,7 +336,7 @@ func TestLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestMissing(t *testing.T) {
+func TestMissingExplainsWhyThereIsNoGPU(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.so")
 	if err := os.WriteFile(text, []byte("no library"), 0o644); err != nil {

@@ -8,8 +8,8 @@ import (
 	"gpurun/gpu"
 )
 
-// health reads what a device reports of its own faults; nil for nothing. Consumer cards and
-// MIG instances report little of it. A result other than SUCCESS means that the device does not answer.
+// health reads a device's own report of faults; nil if there is none. Consumer cards and MIG
+// instances report little. A result other than SUCCESS means that the device does not respond.
 func (s *session) health(d *device) (*gpu.Health, nvml.Return) {
 	h := &gpu.Health{Uncorrected: -1, Xid: d.xid}
 	d.xid = 0
@@ -36,8 +36,8 @@ func (s *session) health(d *device) (*gpu.Health, nvml.Return) {
 	return h, nvml.SUCCESS
 }
 
-// register asks the driver to keep the critical errors of all GPUs. MIG instances have no
-// events of their own.
+// register asks the driver for the critical errors of all GPUs. MIG instances have no events of
+// their own.
 func (s *session) register() {
 	if !s.can("nvmlEventSetCreate") || !s.can("nvmlDeviceRegisterEvents") || !s.can("nvmlEventSetWait_v2", "nvmlEventSetWait") {
 		return
@@ -53,10 +53,11 @@ func (s *session) register() {
 	}
 }
 
-// maxEvents bounds how many events are taken at once: a persistent error has no end.
+// maxEvents bounds how many events are read at a time, because a persistent error repeats
+// endlessly.
 const maxEvents = 32
 
-// drain takes the events that have come since it was last called.
+// drain reads the events since its last call.
 func (s *session) drain() {
 	for n := 0; s.events != nil && n < maxEvents; n++ {
 		ev, ret := s.events.Wait(1) // millisecond

@@ -14,8 +14,8 @@ import (
 	"gpurun/gpu"
 )
 
-// answer reads the devices of q. If all devices fail, it blames the driver, which
-// may answer once another child initializes it again.
+// answer reads the devices in q. If all devices fail, it reports a failed driver, which may recover
+// once another child initializes it again.
 func (s *session) answer(q question) answer {
 	a := answer{ID: q.ID}
 	if q.Processes {
@@ -37,7 +37,7 @@ func (s *session) answer(q question) answer {
 	return a
 }
 
-// allFail reports whether all devices have been read and none answered last time.
+// allFail reports whether all devices have been read and none responded in the last reading.
 func (s *session) allFail() bool {
 	failed := 0
 	for _, d := range s.known {
@@ -56,13 +56,13 @@ func driverGone(ret nvml.Return) bool {
 	return ret == nvml.ERROR_UNINITIALIZED || ret == nvml.ERROR_DRIVER_NOT_LOADED || ret == nvml.ERROR_LIB_RM_VERSION_MISMATCH
 }
 
-// fatal reports whether this code, from any function, means the device does not answer.
+// fatal reports whether this code, from any function, means that the device does not respond.
 func fatal(ret nvml.Return) bool {
 	return driverGone(ret) || ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED
 }
 
-// find returns what is known of a device, with its handle, and what a silent one
-// turns out to be.
+// find returns the record of a device, with its handle, and the identity of a silent device once it
+// responds.
 func (s *session) find(id gpu.UUID) (d *device, found *gpu.Device, ret nvml.Return) {
 	if d = s.known[id]; d == nil {
 		d = &device{Device: gpu.Device{UUID: id}}
@@ -97,7 +97,7 @@ func (s *session) find(id gpu.UUID) (d *device, found *gpu.Device, ret nvml.Retu
 	return d, nil, nvml.ERROR_NOT_FOUND
 }
 
-// read reads one device. A result other than SUCCESS means it does not answer.
+// read reads one device. A result other than SUCCESS means that the device does not respond.
 func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 	d, found, ret := s.find(id)
 	r := gpu.Reading{Found: found}
@@ -145,8 +145,8 @@ func (s *session) values(d *device, r *gpu.Reading, full bool) nvml.Return {
 // A memory is a device's memory; -1 if unknown.
 type memory struct{ total, free, used gpu.Bytes }
 
-// memory prefers v2, whose used excludes what the driver reserves; free means the
-// same in both. A result other than SUCCESS means that the device does not answer.
+// memory prefers v2, whose used excludes memory reserved by the driver; free is the same in both. A
+// result other than SUCCESS means that the device does not respond.
 func (s *session) memory(h nvml.Device) (memory, nvml.Return) {
 	m2, ret := query(s, h.GetMemoryInfo_v2, "nvmlDeviceGetMemoryInfo_v2")
 	if ret == nvml.SUCCESS {
@@ -160,12 +160,12 @@ func (s *session) memory(h nvml.Device) (memory, nvml.Return) {
 	}
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
-		ret = nvml.SUCCESS // unknown, as on GPUs that share host memory
+		ret = nvml.SUCCESS // unknown, as for GPUs that share host memory
 	}
 	return memory{-1, -1, -1}, ret
 }
 
-// amount returns -1 for nonsense and for NVML's "not available", which is all ones.
+// amount returns -1 for impossible values and for NVML's "not available", which is all ones.
 func amount(n uint64) gpu.Bytes {
 	if n > 1<<60 {
 		return -1
@@ -185,9 +185,9 @@ func (s *session) computeMode(h nvml.Device) gpu.ComputeMode {
 	return gpu.ComputeDefault
 }
 
-// samples returns what the driver buffered since the last call, plus the current
-// value. Times are ages, so negative. There are none if utilization cannot be
-// read, as on MIG instances.
+// samples returns the driver's samples since the last call, and the current value. Times are
+// relative to now, so negative. There are no samples if utilization cannot be read, as on MIG
+// instances.
 func (s *session) samples(d *device) ([]gpu.Sample, nvml.Return) {
 	u, ret := query(s, d.handle.GetUtilizationRates, "nvmlDeviceGetUtilizationRates")
 	switch {
@@ -199,11 +199,11 @@ func (s *session) samples(d *device) ([]gpu.Sample, nvml.Return) {
 	return append(s.buffered(d), gpu.Sample{Percent: int(u.Gpu)}), nvml.SUCCESS
 }
 
-// oldest is how far back samples are useful.
+// oldest is the maximum age of useful samples.
 const oldest = 2 * time.Minute
 
-// buffered reads the driver's own samples. Their timestamps are wall-clock times;
-// it drops those in the future or far in the past.
+// buffered reads the driver's own samples. Their timestamps are wall-clock times, so it drops those
+// in the future or the distant past.
 func (s *session) buffered(d *device) []gpu.Sample {
 	if !s.can("nvmlDeviceGetSamples") {
 		return nil
@@ -227,8 +227,8 @@ func (s *session) buffered(d *device) []gpu.Sample {
 	return samples
 }
 
-// processes returns the processes with a compute context, including MPS clients. It
-// drops impossible records.
+// processes returns the processes with a compute context, including MPS clients. It drops
+// impossible records.
 func (s *session) processes(h nvml.Device, total gpu.Bytes) (procs []gpu.Process, ret nvml.Return) {
 	if s.noLists {
 		return nil, nvml.ERROR_NOT_SUPPORTED

@@ -1,13 +1,11 @@
-// Package probe reads the devices: through NVML, in a child process, or from a
-// simulation.
+// Package probe reads the devices: through NVML in a child process, or from a simulation.
 //
-// A Prober lists the devices once and takes readings of them. A full reading
-// includes processes and utilization; a quick one, for a hand-over, only memory.
-// A value that cannot be read is unknown and affects no other. If a device does
-// not answer, its reading says why; if none does, the snapshot says why. No
-// reading exceeds its deadline, whatever the driver does.
+// A Prober lists the devices once and takes readings of them. A full reading includes processes and
+// utilization; a quick one, for a hand-over, only memory. A value that cannot be read is unknown
+// and does not affect others. If a device does not respond, its reading has the reason; if none
+// responds, the observation has it. No reading exceeds its deadline, whatever the driver does.
 //
-// This package decides nothing about who may use what; package gpu does.
+// This package does not decide who may use a device; package gpu does.
 package probe
 
 import (
@@ -16,30 +14,28 @@ import (
 	"gpurun/gpu"
 )
 
-// A Query says what to read.
+// A Query defines what to read.
 type Query struct {
 	UUIDs     []gpu.UUID // devices to read; empty for all
 	Processes bool       // take a full reading, not a quick one of memory only
 }
 
-// A Prober is a source of readings. Only one goroutine at a time may call its
-// methods.
+// A Prober is a source of readings. It is not safe for concurrent use.
 type Prober interface {
 	// Devices returns what Open found, in PCI order.
 	Devices() []gpu.Device
-	// Read takes a reading. It blocks until ctx ends or the prober's own deadline
-	// at the latest, and reports failures in Snapshot.Err and Reading.Err.
+	// Read takes a reading. It returns at the latest when ctx ends or at the prober's own deadline,
+	// and reports failures in Observation.Err and Reading.Err.
 	Read(ctx context.Context, q Query) gpu.Observation
-	// Version names the source: "NVML 13.3, driver 580.65" or "simulated".
+	// Version returns the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string
-	// Complete reports whether Devices has every GPU of the host, none of them in MIG mode,
-	// so that indices mean the same to CUDA.
+	// Complete reports whether Devices has all GPUs of the host, none of them in MIG mode, so that
+	// CUDA uses the same indices.
 	Complete() bool
-	// Private reports whether the devices are this run's alone, so that there is nothing to
-	// claim.
+	// Private reports whether the devices belong to this run only, so that they need no claims.
 	Private() bool
-	// Placed tells a simulation, the only one who needs to be told, that an attempt is on
-	// the devices of g, or that its memory now belongs to pid.
+	// Placed notifies a simulation that an attempt is on the devices of g, or that its memory now
+	// belongs to pid. Other probers ignore it.
 	Placed(uniID string, pid int, g gpu.Grant)
 	// Removed reports that an attempt has ended.
 	Removed(uniID string)

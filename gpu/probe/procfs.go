@@ -11,15 +11,15 @@ import (
 	"gpurun/state/host"
 )
 
-// owners finds the user and command of a process. NVML reports host pids. Inside
-// another pid namespace, the same number may be a different process, so it is
-// trusted only if it has a GPU's device file open.
+// owners finds the user and command of a process. NVML reports host PIDs, and inside another PID
+// namespace the same number may be a different process. So there, a PID is trusted only if the
+// process has a GPU's device file open.
 type owners struct {
 	proc  string // "/proc"
-	inner bool   // we are in a pid namespace other than the host's
+	inner bool   // this process is in a PID namespace other than the host's
 }
 
-// hostPIDNS is the host's pid namespace; the kernel fixes its inode.
+// hostPIDNS is the host's PID namespace, whose inode is fixed in the kernel.
 const hostPIDNS = "pid:[4026531836]"
 
 func newOwners(proc string) *owners {
@@ -27,7 +27,7 @@ func newOwners(proc string) *owners {
 	return &owners{proc: proc, inner: err == nil && ns != hostPIDNS}
 }
 
-// find fills in p's user and command. What it cannot find stays unknown.
+// find sets p's user and command, which stay unknown if not found.
 func (o *owners) find(p *gpu.Process) {
 	p.UID, p.Doubtful = -1, o.inner
 	dir := filepath.Join(o.proc, strconv.Itoa(p.PID))

@@ -8,7 +8,7 @@ import (
 	"gpurun/gpu"
 )
 
-// procDir makes a /proc with one process, 77 of root, that has the given files open.
+// procDir creates a /proc with one process, 77 of root, that has the given files open.
 func procDir(t *testing.T, ns string, open ...string) string {
 	t.Helper()
 	proc := t.TempDir()
@@ -32,7 +32,7 @@ func procDir(t *testing.T, ns string, open ...string) string {
 	return proc
 }
 
-func TestWhoseAProcessIs(t *testing.T) {
+func TestOwnerOfAGPUProcess(t *testing.T) {
 	known := gpu.Process{PID: 77, UID: 0, User: "root", Command: "python3"}
 	inside := known
 	inside.Doubtful = true

@@ -19,25 +19,24 @@ import (
 // Options control how to read through NVML.
 type Options struct {
 	Library string               // path of the NVML library; "" for the loader's libnvidia-ml.so.1
-	Log     zerolog.Logger       // for developers; Read reports everything that matters
+	Log     zerolog.Logger       // for developers; Read returns everything relevant
 	Now     func() time.Duration // nil for host.Boottime
 
 	Deadline     time.Duration // for each reading; 0 for 10 s
-	InitDeadline time.Duration // for the first contact, when the driver may have to start the GPUs; 0 for 60 s
+	InitDeadline time.Duration // for the first contact, when the driver may have to initialize the GPUs; 0 for 60 s
 }
 
-// A reader reads through a child. It abandons a child that hangs and starts no
-// other while that one lives. After a crash it starts another at once, then after
-// growing pauses.
+// A reader reads through a child. It abandons a child that hangs, and starts no other while that
+// one is alive. After a crash it starts another immediately, then after growing pauses.
 type reader struct {
 	o      Options
 	mu     sync.Mutex
-	found  hello // from Open; a silent device is replaced once it answers
+	found  hello // from Open; a silent device is replaced once it responds
 	closed bool
-	blind  bool // process lists are not read: the driver's are endless
+	blind  bool // process lists are not read, because the driver's are endless
 
 	child   *child
-	stuck   *child        // abandoned, perhaps still alive
+	stuck   *child        // abandoned, but possibly still alive
 	failed  string        // why there is no child
 	fails   int           // in a row
 	nextTry time.Duration // earliest time of the next start
@@ -46,9 +45,8 @@ type reader struct {
 // maxPause is the longest pause between two starts.
 const maxPause = 60 * time.Second
 
-// Open starts reading through NVML in a child process: this program again, with
-// the argument __probe, for which it must call ChildMain. An error of type
-// *Missing means that there is no NVML or no GPU.
+// Open starts reading through NVML in a child process: this program with the argument __probe, for
+// which it must call ChildMain. An error of type *Missing means that there is no NVML or no GPU.
 func Open(ctx context.Context, o Options) (Prober, error) {
 	if o.Now == nil {
 		o.Now = host.Boottime
@@ -114,14 +112,14 @@ func (r *reader) abandon(c *child) {
 	r.stuck, r.child = c, nil
 }
 
-// Devices returns what Open found.
+// Devices returns the devices found by Open.
 func (r *reader) Devices() []gpu.Device {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.found.Devices)
 }
 
-// identify records what silent devices turned out to be.
+// identify records the identities of silent devices that have responded.
 func (r *reader) identify(readings []gpu.Reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,16 +138,16 @@ func (r *reader) Version() string { return r.found.Version }
 // Complete reports whether Devices has every device that NVML counts.
 func (r *reader) Complete() bool { return !r.found.Partial }
 
-// Private returns false: every process of the host sees these devices.
+// Private returns false, because all processes on the host see these devices.
 func (r *reader) Private() bool { return false }
 
-// Placed does nothing: the driver knows.
+// Placed does nothing, because the driver reports processes.
 func (r *reader) Placed(string, int, gpu.Grant) {}
 
 // Removed does nothing.
 func (r *reader) Removed(string) {}
 
-// Close ends the child, leaving it behind if it hangs.
+// Close ends the child. A child that hangs is left running.
 func (r *reader) Close() error {
 	r.closed = true
 	if r.child != nil {
@@ -191,7 +189,7 @@ func (r *reader) ensure(ctx context.Context) error {
 	if r.child != nil {
 		return nil
 	}
-	// A killed child is gone in a moment unless it hangs in the kernel.
+	// A killed child ends quickly unless it hangs in the kernel.
 	if r.stuck != nil && !r.stuck.gone(ctx, 100*time.Millisecond) {
 		return cmp.Or(ctx.Err(), fmt.Errorf("the driver hangs: its last reading was abandoned %v ago", (r.o.Now()-r.stuck.stuckAt).Round(time.Second)))
 	}
@@ -208,7 +206,7 @@ func (r *reader) ensure(ctx context.Context) error {
 	return nil
 }
 
-// ask has the child read, and abandons it if it does not answer in time.
+// ask makes the child take a reading, and abandons the child if it does not answer in time.
 func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	sent := r.o.Now()
 	a, err := r.child.ask(ctx, question{Query: q}, r.o.Deadline)
@@ -238,22 +236,22 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	r.fails = 0
 	for i := range a.Readings {
 		for j := range a.Readings[i].Samples {
-			a.Readings[i].Samples[j].At += sent // the child gives their ages
+			a.Readings[i].Samples[j].At += sent // the child reports their ages
 		}
 	}
 	r.identify(a.Readings)
 	return a.Readings, nil
 }
 
-// outOfMemory reports whether the child died of its memory limit. How Go says so depends on
-// the allocation that failed: the stack of a new thread counts, too.
+// outOfMemory reports whether the child exceeded its memory limit. Go reports this differently
+// depending on the allocation that failed, which may be the stack of a new thread.
 func outOfMemory(err error) bool {
 	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "pthread_create failed"}, func(text string) bool {
 		return strings.Contains(err.Error(), text)
 	})
 }
 
-// fail records a failure and when to try again: at once after the first, then
+// fail records a failure and the time of the next try: immediately after the first failure, then
 // after 1, 2, 4 … 60 s.
 func (r *reader) fail(err error) {
 	r.fails++

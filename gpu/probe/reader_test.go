@@ -25,7 +25,7 @@ func gone(t *testing.T, c *child) {
 	}
 }
 
-func TestHangIsGivenUp(t *testing.T) {
+func TestHangingChildIsAbandoned(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t), Deadline: 300 * time.Millisecond, Log: zerolog.New(zerolog.NewTestWriter(t))})
 	first := r.child
@@ -44,7 +44,7 @@ func TestHangIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestNoSecondChildBesideOneThatHangs(t *testing.T) {
+func TestNoSecondChildWhileOneHangs(t *testing.T) {
 	now := time.Hour
 	r := &reader{o: Options{Now: func() time.Duration { return now }}, stuck: &child{done: make(chan struct{}), stuckAt: time.Hour - 40*time.Second}}
 	if got, want := full(r).Err, "the driver hangs: its last reading was abandoned 40s ago"; got != want {
@@ -55,7 +55,7 @@ func TestNoSecondChildBesideOneThatHangs(t *testing.T) {
 	}
 }
 
-func TestCrashIsMadeGood(t *testing.T) {
+func TestCrashedChildIsReplaced(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
 	first := r.child
@@ -68,7 +68,7 @@ func TestCrashIsMadeGood(t *testing.T) {
 	}
 }
 
-func TestCrashesAgainAndAgain(t *testing.T) {
+func TestRepeatedCrashesPauseLonger(t *testing.T) {
 	behave(t)
 	now := time.Hour
 	r := open(t, Options{Library: standIn(t), Now: func() time.Duration { return now }})
@@ -86,7 +86,7 @@ func TestCrashesAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestDriverGoneNeedsANewChild(t *testing.T) {
+func TestLostDriverNeedsNewChild(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
 	first := r.child
@@ -101,7 +101,7 @@ func TestDriverGoneNeedsANewChild(t *testing.T) {
 	}
 }
 
-func TestContextEndsAReading(t *testing.T) {
+func TestContextEndsReading(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t), Deadline: 2 * time.Second})
 	behave(t, "hang=util")
@@ -117,7 +117,7 @@ func TestContextEndsAReading(t *testing.T) {
 	}
 }
 
-// A hung library does not keep the child alive once its parent is gone.
+// A hung library must not keep the child alive after its parent has ended.
 func TestChildEndsWithItsStdin(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
@@ -150,7 +150,7 @@ func TestNoReadingAfterClose(t *testing.T) {
 }
 
 // The child has its pipes but none of its parent's locks or files.
-func TestChildHoldsNothing(t *testing.T) {
+func TestChildInheritsNoFiles(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -174,8 +174,8 @@ func TestChildHoldsNothing(t *testing.T) {
 	}
 }
 
-// With LD_BIND_NOW the loader would resolve all of NVML before main.
-func TestBoundLazily(t *testing.T) {
+// With LD_BIND_NOW, the loader would resolve all of NVML before main.
+func TestNVMLIsBoundLazily(t *testing.T) {
 	t.Setenv("LD_BIND_NOW", "1")
 	behave(t)
 	if snap := full(open(t, Options{Library: standIn(t)})); snap.Err != "" {
@@ -183,7 +183,7 @@ func TestBoundLazily(t *testing.T) {
 	}
 }
 
-func TestLibraryByRelativePath(t *testing.T) {
+func TestRelativeLibraryPathWorks(t *testing.T) {
 	behave(t)
 	lib := standIn(t)
 	t.Chdir(filepath.Dir(lib))

@@ -15,13 +15,13 @@ import (
 	"gpurun/state/host"
 )
 
-// sampleWindow is how many seconds of utilization a simulated device remembers,
-// one sample per second, like a driver's buffer.
+// sampleWindow is how many seconds of utilization a simulated device remembers, with one sample per
+// second, like a driver's buffer.
 const sampleWindow = 16
 
-// A Sim is a set of simulated GPUs. Jobs placed on one allocate the memory they
-// were granted; other people's load comes from the simulation file. Unlike other
-// probers it is safe for concurrent use.
+// A Sim is a set of simulated GPUs. Jobs placed on one allocate the memory they were granted. The
+// load of other users comes from the simulation file. Unlike other probers, a Sim is safe for
+// concurrent use.
 type Sim struct {
 	mu      sync.Mutex
 	now     func() time.Duration
@@ -29,7 +29,7 @@ type Sim struct {
 	spec    simulation
 	private bool
 	devs    []gpu.Device
-	of      []*simGPU // parallel to devs
+	of      []*simGPU // in the order of devs
 	uids    map[string]int
 	me      string
 	placed  []placement // in start order
@@ -53,8 +53,8 @@ func (p *placement) on(id gpu.UUID) bool { return slices.Contains(p.grant.UUIDs,
 
 var _ Prober = (*Sim)(nil)
 
-// OpenSim makes the GPUs of spec: inline, such as "4x24GiB" or
-// "2x24GiB,1x80GiB:A100", or a YAML file. The simulation starts now.
+// OpenSim creates the GPUs in spec: inline, such as "4x24GiB" or "2x24GiB,1x80GiB:A100", or a YAML
+// file. The simulation starts now.
 func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	sim, seed, private, err := loadSim(spec)
 	if err != nil {
@@ -82,7 +82,7 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	return s, nil
 }
 
-// links returns what connects a device to those before it, NUMA nodes aside.
+// links returns the connections of a device to earlier ones, apart from NUMA nodes.
 func (s *Sim) links(n int) map[gpu.UUID]gpu.Closeness {
 	links := map[gpu.UUID]gpu.Closeness{}
 	for i, d := range s.devs {
@@ -102,11 +102,11 @@ func (s *Sim) Devices() []gpu.Device { return slices.Clone(s.devs) }
 // Version returns "simulated".
 func (s *Sim) Version() string { return "simulated" }
 
-// Private reports whether the devices are this run's alone, as with an inline
-// spec: other runs with the same UUIDs mean other devices.
+// Private reports whether the devices belong to this run only, as with an inline spec: for other
+// runs, the same UUIDs refer to different devices.
 func (s *Sim) Private() bool { return s.private }
 
-// Complete returns true: nothing is hidden here.
+// Complete returns true, because a simulation hides nothing.
 func (s *Sim) Complete() bool { return true }
 
 // Close does nothing.
@@ -213,7 +213,8 @@ func (s *Sim) read(i int, now time.Duration, full bool) gpu.Reading {
 	return r
 }
 
-// processes returns who is on device i and how much memory is in use by anyone.
+// processes returns the processes on device i, and the memory in use, including that of no visible
+// process.
 func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu.Bytes) {
 	for n, l := range s.of[i].Load {
 		if !l.has(now - s.start) {
@@ -221,7 +222,7 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 		}
 		used = min(used+gpu.Bytes(l.Memory), 1<<61)
 		if l.User != "" {
-			pid := cmp.Or(l.PID, 1<<22+1+1000*i+n) // which no process on this host can have
+			pid := cmp.Or(l.PID, 1<<22+1+1000*i+n) // a PID that no process on this host can have
 			procs = append(procs, gpu.Process{PID: pid, UID: s.uids[l.User], User: s.names(l.User), Command: l.Command, Memory: gpu.Bytes(l.Memory)})
 		}
 	}
@@ -237,7 +238,7 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 	return procs, used
 }
 
-// names returns the name of a user in the file.
+// names returns the login name for a user in the file.
 func (s *Sim) names(user string) string {
 	switch user {
 	case "me":
@@ -248,8 +249,7 @@ func (s *Sim) names(user string) string {
 	return user
 }
 
-// taken returns the memory that a job uses on each of its devices, for a while even
-// after its end.
+// taken returns the memory that a job uses on each of its devices, including a while after its end.
 func (s *Sim) taken(p placement, now time.Duration) gpu.Bytes {
 	all := cmp.Or(gpu.Bytes(s.spec.Jobs.Memory), p.grant.Memory)
 	if !p.lives(now) {
@@ -264,7 +264,7 @@ func (s *Sim) taken(p placement, now time.Duration) gpu.Bytes {
 	return all
 }
 
-// samples returns the utilization of device i, one sample for each recent second.
+// samples returns the utilization of device i, with one sample per recent second.
 func (s *Sim) samples(i int, now time.Duration) []gpu.Sample {
 	samples := make([]gpu.Sample, 0, sampleWindow)
 	for n := sampleWindow - 1; n >= 0; n-- {
@@ -274,7 +274,7 @@ func (s *Sim) samples(i int, now time.Duration) []gpu.Sample {
 	return samples
 }
 
-// util returns how busy device i is at a time; before the start, as at the start.
+// util returns the utilization of device i at a time. Before the start, it is that at the start.
 func (s *Sim) util(i int, at time.Duration) int {
 	percent := 0
 	for _, l := range s.of[i].Load {

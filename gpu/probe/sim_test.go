@@ -14,7 +14,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A clock stands still until it is moved.
+// A clock has a fixed time until it is changed.
 type clock struct{ t time.Duration }
 
 func (c *clock) now() time.Duration { return c.t }
@@ -38,7 +38,7 @@ func openSim(t *testing.T, spec string) (*Sim, *clock) {
 	return s, c
 }
 
-func TestInlineSpecs(t *testing.T) {
+func TestParseInlineSpecs(t *testing.T) {
 	tests := []struct {
 		spec string
 		want []gpu.Device // only Name and Total
@@ -64,7 +64,7 @@ func TestInlineSpecs(t *testing.T) {
 	}
 }
 
-func TestBadSimulations(t *testing.T) {
+func TestInvalidSimulationsAreRefused(t *testing.T) {
 	tests := []struct{ name, spec, file, want string }{
 		{name: "no file", spec: "nosuch.yaml", want: `"nosuch.yaml" is neither a file nor a spec like 4x24GiB`},
 		{name: "no unit", spec: "4x24", want: `"4x24" is neither a file`},
@@ -98,7 +98,7 @@ func TestBadSimulations(t *testing.T) {
 	}
 }
 
-func TestDevicesOfAFile(t *testing.T) {
+func TestSimulationFileDefinesDevices(t *testing.T) {
 	path := simFile(t, "gpus: [{memory: 24GiB, count: 2}]")
 	link := filepath.Join(t.TempDir(), "link.yaml")
 	if err := os.Symlink(path, link); err != nil {
@@ -115,7 +115,7 @@ func TestDevicesOfAFile(t *testing.T) {
 	}
 }
 
-func TestLoadOverTime(t *testing.T) {
+func TestSimulatedLoadChangesOverTime(t *testing.T) {
 	s, c := openSim(t, simFile(t, `
 gpus:
   - memory: 24GiB
@@ -164,7 +164,7 @@ outages:
 	}
 }
 
-func TestBlindValues(t *testing.T) {
+func TestBlindValuesAreUnknown(t *testing.T) {
 	s, _ := openSim(t, simFile(t, "gpus: [{memory: 24GiB, blind: [util, memory, processes], load: [{user: bob, memory: 1GiB, util: 5}]}]"))
 	got := s.Read(context.Background(), Query{Processes: true}).Readings[0]
 	want := gpu.Reading{UUID: s.Devices()[0].UUID, Total: 24 * gpu.GiB, Free: -1, Used: -1}
@@ -173,7 +173,7 @@ func TestBlindValues(t *testing.T) {
 	}
 }
 
-func TestPlacedJobs(t *testing.T) {
+func TestPlacedJobsUseTheirMemory(t *testing.T) {
 	s, c := openSim(t, simFile(t, "gpus: [{memory: 24GiB, count: 2}]\njobs: {take: 10s, linger: 2s, util: 70}"))
 	ids := []gpu.UUID{s.Devices()[1].UUID}
 	used := func(d time.Duration) (gpu.Bytes, int) {
@@ -211,7 +211,7 @@ func TestPlacedJobs(t *testing.T) {
 }
 
 // A busy GPU and one with little free memory are used once their load is gone.
-func TestSimulationBehindThePool(t *testing.T) {
+func TestPoolUsesSimulatedGPUsOnceFree(t *testing.T) {
 	s, c := openSim(t, simFile(t, `
 gpus:
   - memory: 24GiB
@@ -238,7 +238,7 @@ gpus:
 }
 
 // The example in docs/reference/simulation.md is valid.
-func TestExamplesOfTheDocs(t *testing.T) {
+func TestExampleInDocsIsValid(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/simulation.md")
 	if err != nil {
 		t.Fatal(err)

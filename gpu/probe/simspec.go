@@ -43,13 +43,13 @@ import (
 type simulation struct {
 	GPUs []simGPU
 	Jobs struct {
-		Memory size   // what one takes on each of its GPUs; 0 for what it was promised
-		Take   length // time to allocate it, at a steady rate
+		Memory size   // memory that a job uses on each of its GPUs; 0 for its grant
+		Take   length // time in which a job allocates it, at a steady rate
 		Linger length // how long it stays in use after the job ends
-		Util   int    // percent, while one runs
+		Util   int    // percent, while a job runs
 	}
 	Latency struct {
-		Processes length // for each device whose processes are listed
+		Processes length // per device whose processes are listed
 	}
 	Outages []simFault
 }
@@ -68,7 +68,7 @@ type simGPU struct {
 	Fails       []simFault
 }
 
-// A span is a time range that excludes To. Without To it never ends.
+// A span is a time range that excludes To. Without To, it never ends.
 type span struct {
 	From length
 	To   *length
@@ -80,7 +80,7 @@ func (s *span) has(t time.Duration) bool {
 
 type simLoad struct {
 	span    `yaml:",inline"`
-	User    string // "me": this user; "?": unknown
+	User    string // "me" for this user; "?" for unknown
 	Command string
 	PID     int
 	Memory  size
@@ -118,13 +118,13 @@ func (l *length) UnmarshalYAML(n *yaml.Node) error {
 	})
 }
 
-// maxSimGPUs bounds what a typo can ask for.
+// maxSimGPUs bounds the number of GPUs, in case of a typo.
 const maxSimGPUs = 1024
 
 var inline = regexp.MustCompile(`^(?:(\d+)x)?([0-9.]+\s*[A-Za-z]+)(?::(.+))?$`)
 
-// parseInline parses "4x24GiB", "2x24GiB,1x80GiB:A100" or "24GiB". looks reports
-// whether spec looks like an inline spec.
+// parseInline parses "4x24GiB", "2x24GiB,1x80GiB:A100" or "24GiB". looks reports whether spec looks
+// like an inline spec.
 func parseInline(spec string) (sim simulation, looks bool, err error) {
 	for _, part := range strings.Split(spec, ",") {
 		m := inline.FindStringSubmatch(strings.TrimSpace(part))
@@ -149,8 +149,8 @@ func parseInline(spec string) (sim simulation, looks bool, err error) {
 	return sim, true, nil
 }
 
-// loadSim reads a spec and returns the seed of its devices' UUIDs. Inline GPUs are
-// private to their run.
+// loadSim loads a spec and returns the seed for its devices' UUIDs. Inline GPUs are private to
+// their run.
 func loadSim(spec string) (sim simulation, seed string, private bool, err error) {
 	sim, private, err = parseInline(spec)
 	seed = spec
@@ -163,10 +163,10 @@ func loadSim(spec string) (sim simulation, seed string, private bool, err error)
 	return sim, seed, private, err
 }
 
-// unknownField matches how yaml.v3 reports a key that a struct lacks.
+// unknownField matches yaml.v3's error for a key that a struct lacks.
 var unknownField = regexp.MustCompile(`field (\S+) not found in type [^\n]+`)
 
-// readSim reads a file. Whatever links lead to it, it means the same devices.
+// readSim reads a file. Links to one file give the same devices.
 func readSim(path string) (sim simulation, real string, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -189,7 +189,7 @@ func readSim(path string) (sim simulation, real string, err error) {
 	return sim, real, nil
 }
 
-// check finds errors that the decoder lets through.
+// check finds errors that the decoder accepts.
 func (sim *simulation) check(spec string) error {
 	total := 0
 	for i := range sim.GPUs {

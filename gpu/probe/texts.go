@@ -18,8 +18,8 @@ func missingFunction(name string) *Missing {
 		Hint: "update the driver, or point to its libnvidia-ml.so.1 with --nvml PATH (or GPURUN_NVML)" + simInstead}
 }
 
-// codeTexts describe NVML's return codes. NVML's own function for that may be
-// missing like any other. Newer drivers may return codes that are not listed.
+// codeTexts describe NVML's return codes. NVML's own function for this may be missing, like any
+// other. Newer drivers may return codes that are not listed.
 var codeTexts = map[nvml.Return]string{
 	nvml.ERROR_UNINITIALIZED:           "NVML is no longer initialized",
 	nvml.ERROR_INVALID_ARGUMENT:        "the GPU is no longer known",

@@ -13,11 +13,11 @@ import (
 	"gpurun/gpu"
 )
 
-// sysPCI is where the kernel describes PCI devices; tests replace it.
+// sysPCI is the kernel's folder of PCI devices; tests replace it.
 var sysPCI = "/sys/bus/pci/devices"
 
-// locate reads on which NUMA node a PCI device is, and which cores are there. A machine
-// with one node may not number it; then both are unknown.
+// locate reads the NUMA node of a PCI device, and the node's cores. A machine with a single node
+// may not number it; then both are unknown.
 func locate(pci nvml.PciInfo) (node, cores string) {
 	dir := filepath.Join(sysPCI, fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device))
 	read := func(name string) string {
@@ -31,8 +31,8 @@ func locate(pci nvml.PciInfo) (node, cores string) {
 	return node, read("local_cpulist")
 }
 
-// add makes a device known. Of a whole GPU it asks what connects it to those that are
-// known already, so each pair is asked about once.
+// add adds a device to the session. For a whole GPU, it queries the connections to earlier ones, so
+// that each pair is queried once.
 func (s *session) add(d *device) {
 	for _, other := range s.known {
 		if d.MIG || other.MIG || other.handle == nil {
@@ -45,7 +45,7 @@ func (s *session) add(d *device) {
 	s.known[d.UUID] = d
 }
 
-// between asks what connects two GPUs; "" if the driver does not say.
+// between queries the connection between two GPUs; "" if the driver does not report it.
 func (s *session) between(a, b nvml.Device) gpu.Closeness {
 	nvlink, ret := query(s, func() (nvml.GpuP2PStatus, nvml.Return) {
 		return a.GetP2PStatus(b, nvml.P2P_CAPS_INDEX_NVLINK)

@@ -11,7 +11,7 @@ import (
 	"gpurun/gpu"
 )
 
-// sysPCIVariable tells the child of a test where to look instead of sysfs.
+// sysPCIVariable gives a test's child a folder to use instead of sysfs.
 const sysPCIVariable = "GPURUN_TEST_SYSPCI"
 
 func links(r *reader) map[string]gpu.Closeness {
@@ -24,7 +24,7 @@ func links(r *reader) map[string]gpu.Closeness {
 	return got
 }
 
-func TestLinks(t *testing.T) {
+func TestLinksBetweenGPUs(t *testing.T) {
 	both := func(c gpu.Closeness) map[string]gpu.Closeness {
 		return map[string]gpu.Closeness{"00000000 00000001": c, "00000001 00000000": c}
 	}
@@ -55,8 +55,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A GPU that answers only later says then what connects it to the others.
-func TestLinksOfASilentDevice(t *testing.T) {
+// A GPU that responds later reports its connections to the others then.
+func TestSilentDeviceReportsLinksLater(t *testing.T) {
 	behave(t, "nvlink.0=1", "err.uuid.1=999")
 	r := open(t, Options{Library: standIn(t)})
 	if got := links(r); len(got) != 0 {
@@ -69,7 +69,7 @@ func TestLinksOfASilentDevice(t *testing.T) {
 	}
 }
 
-func TestNUMANodes(t *testing.T) {
+func TestNUMANodesAreRead(t *testing.T) {
 	sys := t.TempDir()
 	for name, text := range map[string]string{
 		"0000:80:00.0/numa_node": "1\n", "0000:80:00.0/local_cpulist": "16-31\n",
@@ -101,7 +101,7 @@ func TestNUMANodes(t *testing.T) {
 	}
 }
 
-func TestSimulatedTopology(t *testing.T) {
+func TestSimulatedTopologyIsReported(t *testing.T) {
 	s, _ := openSim(t, simFile(t, `
 gpus:
   - {memory: 24GiB, count: 2, nvlink: a, switch: 0, numa: 0, cores: 0-3}

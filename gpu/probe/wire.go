@@ -9,9 +9,9 @@ import (
 	"gpurun/gpu"
 )
 
-// The parent and the child exchange lines of JSON: the child says hello, then
-// answers each question. Times in an answer are relative to the reading; the
-// parent converts them to its own clock.
+// The parent and the child exchange lines of JSON: the child sends a hello, then answers each
+// question. Times in an answer are relative to the reading; the parent converts them to its own
+// clock.
 
 // maxLine bounds one line: about a thousand processes on each of 64 devices.
 const maxLine = 16 << 20
@@ -24,10 +24,10 @@ type hello struct {
 	Version  string       `json:"version,omitempty"`
 	Missing  *Missing     `json:"missing,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
-	Partial  bool         `json:"partial,omitempty"` // Devices lacks some that NVML counts
+	Partial  bool         `json:"partial,omitempty"` // Devices lacks some devices that NVML counts
 }
 
-// A question asks for a reading. Its UUIDs are never empty.
+// A question requests a reading. Its UUIDs are never empty.
 type question struct {
 	ID uint64
 	Query
@@ -36,14 +36,14 @@ type question struct {
 // An answer has one reading for each device in its question.
 type answer struct {
 	ID       uint64        `json:"id"`
-	Hello    *hello        `json:"hello,omitempty"` // in the first answer, and nothing else
+	Hello    *hello        `json:"hello,omitempty"` // only in the first answer, which contains nothing else
 	Readings []gpu.Reading `json:"readings,omitempty"`
-	// Gone is why the whole driver is gone, or "". The child then exits, since a
-	// process that has loaded one NVML cannot load another.
+	// Gone is why the whole driver is gone, or "". The child then exits, because a process that has
+	// loaded one NVML cannot load another.
 	Gone string `json:"gone,omitempty"`
 }
 
-// A tail is the last of what is written to it.
+// A tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -59,10 +59,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// goCrash is the line that says why a Go program crashed.
+// goCrash matches the line with the reason for a Go program's crash.
 var goCrash = regexp.MustCompile(`(?m)^(panic: |fatal error: |runtime/cgo: |SIG).*`)
 
-// last returns the most telling line: the first of a Go crash, else the last one.
+// last returns the most informative line: the first one of a Go crash, else the last line.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

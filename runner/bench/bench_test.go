@@ -1,7 +1,7 @@
-// Package bench measures gpurun beside the programs that people use instead, in one run
-// on one machine, and reports which bars it meets. Peers take turns in rounds, and each
-// ratio is the median of the rounds' ratios: a busy machine slows all of them alike.
-// `make bench` runs it; docs/internals/performance.md has the figures.
+// Package bench compares gpurun with the programs that people use instead, in one run on one
+// machine, and reports which bars it meets. Programs take turns in rounds, and each ratio is the
+// median of the rounds' ratios, because a busy machine slows all of them equally. `make bench` runs
+// it; docs/internals/performance.md has the results.
 package bench
 
 import (
@@ -22,8 +22,8 @@ var (
 	rounds   = flag.Int("rounds", 3, "rounds of each figure")
 )
 
-// The test binary is also the program that is measured by the tests of the bench itself,
-// with its keeper and probe, and the child that fills a ledger.
+// The test binary also acts as the gpurun that the bench's own tests measure, including its keeper
+// and probe, and as the child that fills a ledger.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
@@ -41,15 +41,15 @@ func TestMain(m *testing.M) {
 
 // A bench is one run of all figures.
 type bench struct {
-	testing.TB        // of the figure being measured
+	testing.TB        // test of the figure being measured
 	self       string // this program
 	gpurun     string // the program to measure
 	rounds     int    // of each figure
 	jobs       int    // of the throughput figure
-	few, many  int    // jobs of the two files with nothing to do
-	handOvers  int    // of the idle gap
+	few, many  int    // jobs in the two files with nothing to do
+	handOvers  int    // number of hand-overs for the idle gap
 	serving    time.Duration
-	progress   io.Writer // receives what may interest whoever waits
+	progress   io.Writer // progress messages for users
 	table      table
 }
 
@@ -74,8 +74,8 @@ func TestFigures(t *testing.T) {
 	if *measured == "" {
 		t.Skip("no -gpurun to measure: make bench names one")
 	}
-	t.Setenv("GPURUN_SIM_HERE", "1")           // its jobs use no GPU
-	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir()) // keeps away from this machine's own runs
+	t.Setenv("GPURUN_SIM_HERE", "1")           // jobs of the bench use no GPU
+	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir()) // do not disturb this machine's own runs
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// word is the first word of a file.
+// word returns the first word of a file.
 func word(path string) string {
 	text, _ := os.ReadFile(path)
 	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")

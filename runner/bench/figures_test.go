@@ -13,8 +13,8 @@ func sh(format string, args ...any) []string {
 	return []string{"sh", "-c", fmt.Sprintf(format, args...)}
 }
 
-// contenders run n jobs, two at a time. Every job touches a file of its own, as
-// ninja's edges must. GNU parallel and tsp are slow: they run fewer, and are judged by their rates.
+// contenders run n jobs, two at a time. Every job touches a file of its own, as ninja's edges must.
+// GNU parallel and tsp are slow, so they run fewer jobs, and only rates are compared.
 func (b *bench) contenders(n int) []*contender {
 	fifth := max(n/5, 1)
 	return []*contender{
@@ -42,7 +42,7 @@ func (b *bench) throughput() {
 	b.table.compare(fmt.Sprintf("CPU beyond a job's own %.2f ms", own), "%.2f ms a job", beyond(all[0]), all[1].program, beyond(all[1]), "", 0)
 }
 
-// cpuOfJobs runs n of these jobs one after another, and returns the milliseconds of CPU that each took.
+// cpuOfJobs runs n of these jobs in sequence, and returns the CPU time of each in milliseconds.
 func (b *bench) cpuOfJobs(n int) (each float64) {
 	dir := b.TempDir()
 	for _, name := range outputs(n) {
@@ -65,7 +65,7 @@ func (b *bench) nothing() {
 	b.table.compare("no-op, "+manyJobs, "%.1f ms", many.millis, fewJobs, few.millis, "≤", 12)
 }
 
-// results measures the table of a batch whose jobs have measured ten numbers each.
+// results measures the table of a batch whose jobs have ten metrics each.
 func (b *bench) results() {
 	c := b.filled(resultsFile(b.few))
 	c.argv = []string{b.gpurun, "results", "results.yaml"}
@@ -73,15 +73,15 @@ func (b *bench) results() {
 	b.table.under("results, "+humanize.Comma(int64(b.few))+" jobs × 10 metrics", "%.1f ms", c.millis.median(), 1000, " ms")
 }
 
-// startUp measures the command that does nothing but start.
+// startUp measures a command that only starts.
 func (b *bench) startUp() {
 	c := &contender{program: "gpurun", argv: []string{b.gpurun, "--help"}, dir: b.TempDir()}
 	b.must(b.race(10*b.rounds+1, c))
 	b.table.under("start-up, gpurun --help", "%.1f ms", c.millis.median(), 20, " ms")
 }
 
-// waiting measures runs that wait for one of 8 busy GPUs, and for each other: what longer waiting
-// adds to each.
+// waiting measures the cost of waiting for runs that wait for one of 8 busy GPUs, and for each
+// other.
 func (b *bench) waiting() {
 	const runs, settled, observed = 8, 5, 30 // the last two in seconds
 	dir := b.folder(
@@ -96,7 +96,7 @@ for p in $pids; do wait $p; [ $? = 124 ] || exit 1; done`, runs, after, b.gpurun
 	b.table.under(fmt.Sprintf("each of %d runs waiting for %d s", runs, observed), "%.3f%% of a core", 100*(long.cpu[0]-short.cpu[0])/observed/runs, 0.5, "%")
 }
 
-// step measures what one event costs the scheduler while few and many jobs wait.
+// step measures the time of one scheduler event while few or many jobs wait.
 func (b *bench) step() {
 	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkStep$", "-benchtime", "2000x", "gpurun/runner/sched")
 	out, err := cmd.CombinedOutput()
@@ -110,7 +110,7 @@ func (b *bench) step() {
 	b.table.compare("Step, 1,000,000 waiting", "%.1f µs", series{many}, "100 waiting", series{few}, "≤", 3)
 }
 
-// micros finds the time of a step in what go test printed.
+// micros extracts the time of a step from the output of go test.
 func micros(out []byte, waiting int) (float64, error) {
 	m := regexp.MustCompile(fmt.Sprintf(`BenchmarkStep/waiting=%d(?:-\d+)?\s.*?([\d.]+) ns/step`, waiting)).FindSubmatch(out)
 	if m == nil {

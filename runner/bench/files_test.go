@@ -13,7 +13,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// folder makes a fresh folder with these files.
+// folder creates a new folder with these files.
 func (b *bench) folder(files ...file) string {
 	dir := b.TempDir()
 	for _, f := range files {
@@ -24,21 +24,21 @@ func (b *bench) folder(files ...file) string {
 
 type file struct{ name, text string }
 
-// jobFile is a job file of n CPU jobs, the commands of ninja's edges.
+// jobFile returns a job file with n CPU jobs that run the same commands as ninja's edges.
 func jobFile(n int) file { return jobFileWith(n, "") }
 
-// jobFileWith adds keys to each of the jobs.
+// jobFileWith is jobFile with additional keys for each job.
 func jobFileWith(n int, keys string) file {
 	return file{"jobs.yaml", fmt.Sprintf("settings: {max_concurrent: 2}\njobs:\n"+
 		"  - {name: \"j{i}\", matrix: {i: 1..%d}, run: \"touch o{i}\", gpus: 0, shell: [sh, -c]%s}\n", n, keys)}
 }
 
-// edges is a ninja file with an edge for each of these outputs, all with one command.
+// edges returns a ninja file with an edge for each output, all with the same command.
 func edges(command string, outputs []string) file {
 	return file{"build.ninja", "rule t\n command = " + command + "\nbuild " + strings.Join(outputs, ": t\nbuild ") + ": t\n"}
 }
 
-// outputs are the files that n jobs touch.
+// outputs returns the files that n jobs touch.
 func outputs(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -47,15 +47,15 @@ func outputs(n int) []string {
 	return names
 }
 
-// upToDate makes a job file of n jobs and the ledger of the run that did them, in
-// a process of its own: memory of this one would count as its children's.
+// upToDate creates a job file with n jobs and the ledger of a run that completed them. It uses a
+// separate process, because memory of this one would be attributed to its children.
 func (b *bench) upToDate(n int) *contender {
 	c := b.filled(jobFile(n))
 	c.argv = []string{b.gpurun, "run", "jobs.yaml"}
 	return c
 }
 
-// withOutputs does the same for jobs that declare their outputs, as ninja's edges do.
+// withOutputs is upToDate for jobs that declare their outputs, as ninja's edges do.
 func (b *bench) withOutputs(n int) *contender {
 	var made []file
 	for _, name := range outputs(n) {
@@ -66,19 +66,20 @@ func (b *bench) withOutputs(n int) *contender {
 	return c
 }
 
-// filled makes a folder with a job file, such a ledger, and other files that are there before.
+// filled creates a folder with a job file, the ledger of a complete run, and other files that exist
+// before.
 func (b *bench) filled(f file, others ...file) *contender {
 	c := &contender{program: "gpurun", dir: b.folder(append(others, f)...)}
 	b.must(b.time(&contender{argv: []string{b.self, fillCommand, f.name}}, c.dir))
 	return c
 }
 
-// resultsFile is a job file of n CPU jobs, with ten seeds for each setting.
+// resultsFile returns a job file with n CPU jobs, ten seeds for each setting.
 func resultsFile(n int) file {
 	return file{"results.yaml", fmt.Sprintf("jobs:\n  - {name: \"r{i}-{seed}\", matrix: {i: 1..%d, seed: 1..10}, run: \"touch o{i}-{seed}\", gpus: 0}\n", max(n/10, 1))}
 }
 
-// measuredBy returns the metrics of the i-th job of such a file.
+// measuredBy returns the metrics of the i-th job in a resultsFile.
 func measuredBy(i int) map[string]any {
 	all := map[string]any{}
 	for m := range 10 {
@@ -89,7 +90,7 @@ func measuredBy(i int) map[string]any {
 
 const fillCommand = "__fill"
 
-// fill appends to the ledger of a job file what a run of its jobs would.
+// fill appends to a job file's ledger what a run of its jobs would.
 func fill(file string) error {
 	batch, err := jobspec.Load([]string{file}, jobspec.Options{})
 	if err != nil {
@@ -123,9 +124,9 @@ func fill(file string) error {
 	return s.Close()
 }
 
-// built makes a folder in which ninja has built n edges. One edge with all outputs
-// builds them in a second; then each output gets an edge of its own. As its command
-// is the same to the letter, ninja has nothing to do.
+// built creates a folder in which ninja has built n edges. One edge with all outputs builds them in
+// a second. Then each output gets an edge of its own; because its command is identical, ninja has
+// nothing to do.
 func (b *bench) built(n int) *contender {
 	c := &contender{program: "ninja", argv: []string{"ninja"}}
 	command, names := fmt.Sprintf("seq -f o%%.0f %d | xargs touch", n), outputs(n)

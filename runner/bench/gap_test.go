@@ -11,9 +11,9 @@ import (
 
 const gapGPUs = 8
 
-// gapFile returns a batch of jobs that sleep for as long as a term of the shell says.
-// They print the clock of their shell when they begin and end: a gap includes the start
-// of that shell and its exit. Each needs what the one before it frees.
+// gapFile returns a batch of jobs that sleep for the duration given by a shell expression. They
+// print their shell's clock at the start and end, so a gap includes the start and exit of that
+// shell. Each job needs the resources of the previous one.
 func gapFile(settings string, jobs int, seconds string) string {
 	return fmt.Sprintf(`settings: {%s}
 jobs:
@@ -26,8 +26,8 @@ jobs:
 `, settings, jobs, seconds)
 }
 
-// gap measures how long a GPU stands idle between two jobs of one run, while two
-// other runs wait for the same GPUs and get their turns.
+// gap measures how long a GPU is idle between two jobs of one run, while two other runs wait for
+// the same GPUs and get their turns.
 func (b *bench) gap() {
 	batch := func(jobs int) string {
 		return gapFile("max_concurrent: 8, poll: 1s", jobs, "0.$((100 + {i} * 37 % 200))")
@@ -53,12 +53,12 @@ func (b *bench) gap() {
 	b.table.under("idle gap, p99", "%.1f ms", gaps.percentile(99), 30, " ms")
 }
 
-// betweenUsers measures how long the only GPU stands idle from the end of one user's job to the
-// first instruction of another's, who takes turns with him.
+// betweenUsers measures how long the only GPU is idle between the end of one user's job and the
+// first instruction of another user's, with the two taking turns.
 func (b *bench) betweenUsers() {
 	dir := b.folder(file{"sim.yaml", "gpus: [{memory: 24GiB}]\n"})
 	as := map[string]string{"alice": "", "bob": ""}
-	if os.Getuid() == 0 { // else both are this user's runs, which take turns as well
+	if os.Getuid() == 0 { // otherwise both runs belong to this user, and take turns as well
 		as["bob"] = "setpriv --reuid 64001 --regid 64001 --clear-groups env HOME=$PWD XDG_RUNTIME_DIR="
 		b.must(os.Chmod(os.Getenv("GPURUN_CLAIMS_DIR"), os.ModeSticky|0o777))
 		for _, path := range []string{dir, os.Getenv("GPURUN_CLAIMS_DIR"), b.gpurun} {
@@ -70,7 +70,7 @@ func (b *bench) betweenUsers() {
 		}
 	}
 	batch := gapFile("poll: 1s", b.handOvers/2+1, "0.0$((2 + {i} * 7 % 6))")
-	// Nobody's first job ends before the other user's run has begun.
+	// No first job ends before the other user's run has begun.
 	batch = strings.Replace(batch, "run: '", "run: 'until [ -e ../alice/.gpurun/jobs.yaml/ledger.jsonl -a -e ../bob/.gpurun/jobs.yaml/ledger.jsonl ]; do sleep 0.02; done; ", 1)
 	var logs []string
 	for user := range as {
@@ -89,8 +89,8 @@ func (b *bench) betweenUsers() {
 	b.table.under("between users, p99", "%.1f ms", gaps.percentile(99), 300, " ms")
 }
 
-// readGaps returns the milliseconds between the end of each job and the beginning of the next one
-// on its GPU, where both are of the same run, or of different ones. Each run has its folder of logs.
+// readGaps returns the milliseconds between the end of each job and the start of the next one on
+// its GPU, for pairs of the same run or of different runs. Each run has its own folder of logs.
 func readGaps(same bool, logs ...string) (gaps series, err error) {
 	type job struct {
 		logs       string

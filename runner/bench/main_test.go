@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// tiny is a bench with few of everything: its tests look at what is measured,
-// never at how long it took.
+// tiny returns a small bench: its tests check what is measured, never how long it took.
 func tiny(t *testing.T) *bench {
 	t.Helper()
 	self, err := os.Executable()
@@ -32,8 +31,8 @@ func figuresOf(b *bench) (names []string) {
 	return names
 }
 
-// The jobs really run: throughput fails if a peer, or gpurun, leaves one out.
-func TestThroughput(t *testing.T) {
+// Throughput must fail if any contender leaves out a job.
+func TestThroughputRunsAllJobs(t *testing.T) {
 	b := tiny(t)
 	b.throughput()
 	peers := len(b.contenders(b.jobs)) - 1
@@ -42,7 +41,7 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-func TestThroughputOfARunThatFails(t *testing.T) {
+func TestFailingRunFailsThroughput(t *testing.T) {
 	b := tiny(t)
 	b.gpurun = "/bin/true"
 	if err := b.race(1, b.contenders(b.jobs)...); err == nil || !strings.Contains(err.Error(), "gpurun ran 0 of 10 jobs") {
@@ -50,8 +49,8 @@ func TestThroughputOfARunThatFails(t *testing.T) {
 	}
 }
 
-// The server answers, and a run that is watched runs all of its jobs.
-func TestPage(t *testing.T) {
+// The server must respond, and a watched run must run all of its jobs.
+func TestPageMeasuresAWatchedRun(t *testing.T) {
 	b := tiny(t)
 	b.page()
 	if got := strings.Join(figuresOf(b), ", "); got != "summaries of 20 jobs, run with 100 clients, gpurun web meanwhile" {
@@ -59,7 +58,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-func TestNothing(t *testing.T) {
+func TestNothingMeasuresBothFiles(t *testing.T) {
 	b := tiny(t)
 	for _, c := range []*contender{b.upToDate(20), b.withOutputs(20)} {
 		if err := b.race(1, c); err != nil {
@@ -75,7 +74,7 @@ func TestNothing(t *testing.T) {
 	b.built(20)
 }
 
-func TestResults(t *testing.T) {
+func TestResultsMeasuresTheTable(t *testing.T) {
 	b := tiny(t)
 	b.results()
 	if got := figuresOf(b); len(got) != 1 || got[0] != "results, 20 jobs × 10 metrics" {
@@ -83,12 +82,12 @@ func TestResults(t *testing.T) {
 	}
 	c := b.filled(resultsFile(20))
 	c.argv = sh("%q results results.yaml | grep -c '(10)'", b.gpurun)
-	if err := b.race(1, c); err != nil { // grep finds the rows with all seeds
+	if err := b.race(1, c); err != nil { // the table has all seeds
 		t.Error(err)
 	}
 }
 
-func TestGap(t *testing.T) {
+func TestGapIsMeasuredForEachHandOver(t *testing.T) {
 	b := tiny(t)
 	b.gap()
 	if got := figuresOf(b); !slices.Equal(got, []string{"idle gap, median", "idle gap, p99"}) {
@@ -96,16 +95,16 @@ func TestGap(t *testing.T) {
 	}
 }
 
-func TestBetweenUsers(t *testing.T) {
+func TestGapBetweenUsersIsMeasured(t *testing.T) {
 	b := tiny(t)
-	b.handOvers = 40 // one of the two may begin some jobs earlier
+	b.handOvers = 40 // one of the two may start some jobs earlier
 	b.betweenUsers()
 	if got := figuresOf(b); !slices.Equal(got, []string{"between users, median", "between users, p99"}) {
 		t.Errorf("got the rows %q", got)
 	}
 }
 
-func TestReadGaps(t *testing.T) {
+func TestReadGapsFromLogs(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.log": "0 100.5\n0 101.25\n", "b.log": "0 101.5\n0 102\n", "c.log": "1 100\n1 103\n",
@@ -135,7 +134,7 @@ func TestReadGaps(t *testing.T) {
 	}
 }
 
-func TestMicros(t *testing.T) {
+func TestMicrosParsesBenchmarkOutput(t *testing.T) {
 	out := []byte("BenchmarkStep/waiting=100-2  \t 2000\t 1340 ns/op\t 335.0 ns/step\t 4 B/op\nBenchmarkStep/waiting=1000000  2000  2186 ns/op  546 ns/step\n")
 	for waiting, want := range map[int]float64{100: 0.335, 1_000_000: 0.546} {
 		if got, err := micros(out, waiting); err != nil || got != want {
@@ -147,7 +146,7 @@ func TestMicros(t *testing.T) {
 	}
 }
 
-func TestPercentile(t *testing.T) {
+func TestPercentileOfSeries(t *testing.T) {
 	v := series{5, 1, 4, 2, 3}
 	for p, want := range map[int]float64{0: 1, 50: 3, 80: 4, 99: 5, 100: 5} {
 		if got := v.percentile(p); got != want {
@@ -156,8 +155,8 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// A bar that is missed, or could not be judged, fails the bench.
-func TestReport(t *testing.T) {
+// A bar that is missed or cannot be judged fails the bench.
+func TestMissedBarFailsTheBench(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rows func(*table)
@@ -180,7 +179,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// ratio adds a row for a ratio to a peer of 1.
+// ratio adds a row with a ratio to a peer of 1.
 func ratio(t *table, value float64, sign string, bar float64) {
 	t.compare("x", "%g", series{value}, "y", series{1}, sign, bar)
 }

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A contender is a command, and what it took round by round.
+// A contender is a command and its measurements, round by round.
 type contender struct {
-	program string // left out where this is not installed
+	program string // the contender is skipped if this is not installed
 	argv    []string
-	dir     string  // where it runs; "" for a fresh folder every round
-	jobs    int     // what it runs in a fresh folder
-	bar     float64 // least ratio of gpurun's rate to its rate; 0 for none
+	dir     string  // folder to run in; "" for a new folder in every round
+	jobs    int     // number of jobs it runs in a new folder
+	bar     float64 // minimum ratio of gpurun's rate to its rate; 0 for none
 
 	millis series
-	rate   series // jobs a second
+	rate   series // jobs per second
 	mebi   series // peak memory of the process itself
 	cpu    series // seconds
 }
 
-// race lets contenders take turns. Those that are not installed are left out.
+// race lets contenders take turns. Contenders that are not installed are skipped.
 func (b *bench) race(rounds int, all ...*contender) error {
 	for range rounds {
 		for _, c := range all {
@@ -56,9 +56,9 @@ func (b *bench) turn(c *contender) error {
 	return nil
 }
 
-// time runs a command to its end and discards what it prints, unless it fails.
+// time runs a command to its end and discards its output, unless it fails.
 func (b *bench) time(c *contender, dir string) error {
-	out, err := os.CreateTemp(b.TempDir(), "output") // a pipe would make the bench take part
+	out, err := os.CreateTemp(b.TempDir(), "output") // reading from a pipe would cost the bench CPU time
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (b *bench) time(c *contender, dir string) error {
 
 const wholeCommand = "__whole"
 
-// whole runs a command and waits for all that it leaves, such as gpurun's keeper: what the jobs cost,
-// and their parent, then counts as this process's children's.
+// whole runs a command and waits for all descendants that it leaves behind, such as gpurun's
+// keeper. Then the cost of the jobs and of their parent is attributed to this process's children.
 func whole(argv []string) int {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)

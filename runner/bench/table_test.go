@@ -8,23 +8,23 @@ import (
 	"text/tabwriter"
 )
 
-// A table is what the bench prints.
+// A table is the output of the bench.
 type table []row
 
 type row struct{ figure, ours, peer, ratio, bar, verdict string }
 
-// A series is what one program took, round by round.
+// A series has one program's measurements, round by round.
 type series []float64
 
-// percentile is the smallest value that p percent of s do not exceed.
+// percentile returns the smallest value that p percent of s do not exceed.
 func (s series) percentile(p int) float64 {
 	return slices.Sorted(slices.Values(s))[max(0, (len(s)*p+99)/100-1)]
 }
 
 func (s series) median() float64 { return s.percentile(50) }
 
-// compare adds a row for the median of the rounds' ratios, which must be ≥ or ≤ bar.
-// Without a bar it is only shown.
+// compare adds a row with the median of the rounds' ratios, which must be ≥ or ≤ bar. Without a
+// bar, there is no verdict.
 func (t *table) compare(figure, format string, ours series, peer string, theirs series, sign string, bar float64) {
 	if len(ours) == 0 || len(theirs) == 0 {
 		*t = append(*t, row{figure: figure, peer: peer + " is not installed", verdict: "not measured"})
@@ -43,12 +43,12 @@ func (t *table) compare(figure, format string, ours series, peer string, theirs 
 	*t = append(*t, r)
 }
 
-// under adds a row for a value that has no peer.
+// under adds a row with a value without a peer, which must be at most bar.
 func (t *table) under(figure, format string, value, bar float64, unit string) {
 	*t = append(*t, row{figure, fmt.Sprintf(format, value), "", "", fmt.Sprintf("< %g%s", bar, unit), verdict(value <= bar)})
 }
 
-// over adds a row for a value that has no peer.
+// over adds a row with a value without a peer, which must be at least bar.
 func (t *table) over(figure, format string, value, bar float64, unit string) {
 	*t = append(*t, row{figure, fmt.Sprintf(format, value), "", "", fmt.Sprintf("≥ %g%s", bar, unit), verdict(value >= bar)})
 }
@@ -60,7 +60,7 @@ func verdict(met bool) string {
 	return "MISSED"
 }
 
-// print reports whether every bar is met.
+// print prints the table and reports whether every bar is met.
 func (t table) print(to io.Writer) (met bool) {
 	met = true
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)

@@ -21,7 +21,7 @@ import (
 // listeners is how many clients listen to the events of a run.
 const listeners = 100
 
-// page measures gpurun web: how many summaries it serves, and what it costs itself and a run
+// page measures gpurun web: how many summaries it serves, and its cost for itself and for a run
 // that 100 clients watch.
 func (b *bench) page() {
 	jobs := 2 * b.jobs
@@ -53,13 +53,13 @@ func (b *bench) page() {
 	b.table.under("gpurun web meanwhile", "%.1f%% of a core", cpu.median(), 10, "%")
 }
 
-// A server is a gpurun web that serves one job file.
+// A server is a gpurun web process for one job file.
 type server struct {
 	*bench
 	cmd   *exec.Cmd
 	http  *http.Client
 	token string
-	batch string // the path of its API
+	batch string // API path of the batch
 }
 
 // serve starts a server on a socket.
@@ -73,7 +73,7 @@ func (b *bench) serve(dir string) *server {
 	b.must(s.cmd.Start())
 	b.Cleanup(s.stop)
 	first := make([]byte, 1)
-	_, err = io.ReadFull(said, first) // it listens
+	_, err = io.ReadFull(said, first) // it is listening now
 	b.must(err)
 	go io.Copy(io.Discard, said)
 	token, err := os.ReadFile(filepath.Join(home, "gpurun", "web.token"))
@@ -96,12 +96,12 @@ func (b *bench) serve(dir string) *server {
 
 func (s *server) stop() {
 	if s.cmd.ProcessState == nil {
-		_ = s.cmd.Process.Signal(syscall.SIGINT) // it may be gone
+		_ = s.cmd.Process.Signal(syscall.SIGINT) // it may have ended
 		s.must(s.cmd.Wait())
 	}
 }
 
-// ask sends a request, and returns the body of the answer.
+// ask sends a request and returns the body of the response.
 func (s *server) ask(path string) io.ReadCloser {
 	r, err := http.NewRequest("GET", "http://localhost"+path, nil)
 	s.must(err)
@@ -114,7 +114,7 @@ func (s *server) ask(path string) io.ReadCloser {
 	return res.Body
 }
 
-// requests returns how many summaries a second it serves to 16 clients.
+// requests returns how many summaries per second the server sends to 16 clients.
 func (s *server) requests(during time.Duration) float64 {
 	s.ask(s.batch).Close()
 	var served atomic.Int64
@@ -134,7 +134,7 @@ func (s *server) requests(during time.Duration) float64 {
 	return float64(served.Load()) / time.Since(began).Seconds()
 }
 
-// listen has clients listen to the events of the batch, until the server ends.
+// listen makes clients listen to the events of the batch until the server ends.
 func (s *server) listen(n int) (wait func()) {
 	var clients sync.WaitGroup
 	for range n {

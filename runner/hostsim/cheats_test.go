@@ -9,13 +9,13 @@ import (
 	"gpurun/gpu"
 )
 
-// A cheat is a user who does not play by the rules, or whose run cannot.
+// A cheat is a user who breaks the rules, or whose run cannot follow them.
 type cheat struct {
 	name  string
-	works bool    // he has jobs like everybody else, and his share is a fourth
-	early bool    // he comes first, to an empty host
-	gets  float64 // of his share at most
-	most  float64 // GPU seconds that this may cost the others in two hours
+	works bool    // they have jobs like the others, so their fair share is a fourth
+	early bool    // they come first, to an empty host
+	gets  float64 // maximum part of their fair share
+	most  float64 // maximum GPU seconds that this may cost the others in two hours
 	play  func(h *host, jobs []job)
 }
 
@@ -102,14 +102,14 @@ var cheats = []cheat{
 	{"makes the folder of claims unreadable for 10 s an hour", false, false, 1.25, 200, func(h *host, _ []job) {
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
 	}},
-	// As many files as are read of a user, and then some.
+	// This is slightly more than the number of files that are read per user.
 	{"fills that folder, so that each look takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
 		h.looks = [2]time.Duration{ms(100), ms(250)}
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
 	}},
 }
 
-// ghost is a wish with no run behind it.
+// ghost returns a wish without a run.
 func (h *host) ghost(run string, since time.Time) gpu.Wish {
 	a := gpu.WishRequest{Jobs: 8, Min: 1, Memory: asked, MaxUtil: 30, Others: gpu.OthersAllow, Room: 8}
 	for _, d := range h.gpus {
@@ -118,7 +118,7 @@ func (h *host) ghost(run string, since time.Time) gpu.Wish {
 	return gpu.Wish{Run: run, UID: cheater, User: "ghost", Since: since, Requests: []gpu.WishRequest{a}}
 }
 
-// grab claims each GPU that is offered to a run for a second, and runs nothing there.
+// grab claims each GPU offered to a run for a second, without running anything.
 func (h *host) grab(owner string) {
 	for _, c := range h.claims {
 		for _, s := range c.on {
@@ -132,10 +132,10 @@ func (h *host) grab(owner string) {
 	h.after(ms(100), func() { h.grab(owner) })
 }
 
-// latecomer is when the fourth user comes.
+// latecomer is when the fourth user arrives.
 const latecomer = 90 * time.Second
 
-// rivalFor is for how long rivals are played.
+// rivalFor returns the simulated time of a rivalry.
 func rivalFor() time.Duration {
 	if *brief {
 		return 2 * time.Minute
@@ -143,8 +143,8 @@ func rivalFor() time.Duration {
 	return 2 * time.Hour
 }
 
-// rivalry plays two hours of three users with work without end, and of a fourth: the
-// cheat, or an honest one, or nobody.
+// rivalry simulates two hours of three users with endless work and a fourth user: the cheat, an
+// honest one, or none.
 func rivalry(seed uint64, c *cheat, honest bool) *host {
 	rng := rand.New(rand.NewPCG(seed, 13))
 	h := newHost(seed, 8)
@@ -183,8 +183,8 @@ func (h *host) honest() (seconds float64) {
 	return seconds
 }
 
-// wide returns how many seconds after the host's patience a job on all GPUs starts among the work of
-// three others.
+// wide returns how many seconds after the host's patience a job on all GPUs starts, among the work
+// of three other users.
 func wide(seed uint64) float64 {
 	h := rivalry(seed, &cheat{play: func(h *host, _ []job) { h.gpurun(cheater, []job{{len(h.gpus), time.Second}}) }}, false)
 	starts := h.meter.starts[cheater]

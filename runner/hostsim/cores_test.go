@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// reserved returns what the processes of some users' attempts reserve of the host now.
+// reserved returns the host resources currently reserved by some users' attempts.
 func (h *host) reserved(uids ...int) (all gpu.HostResources) {
 	for _, r := range h.runs {
 		for _, at := range r.live {
@@ -27,16 +27,16 @@ func (h *host) reserved(uids ...int) (all gpu.HostResources) {
 	return all
 }
 
-// TestCores has a user with few jobs come to a host whose cores or memory those who came first
-// have taken. They all have GPUs to spare.
+// A user with few jobs comes to a host whose cores or memory the earlier users hold. All of them
+// have GPUs to spare.
 func TestCores(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		each    gpu.HostResources // of each job
-		few     int               // GPUs of each job of who comes last
-		greedy  gpu.HostResources // of each job of who came first, if that is more
+		few     int               // GPUs per job of the last user
+		greedy  gpu.HostResources // resources per job of the first users, if that is more
 		most    time.Duration
-		overMax int // cores given out twice
+		overMax int // maximum number of cores granted twice
 	}{
 		{"cores", gpu.HostResources{CPUs: 1}, 1, gpu.HostResources{}, 10 * time.Second, 1},
 		{"cores of jobs without GPUs", gpu.HostResources{CPUs: 1}, 0, gpu.HostResources{}, 10 * time.Second, 1},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A day is what happens on a host, whoever schedules it.
+// A day is the work on a host, independent of the scheduler.
 type day struct {
 	batches []batch
 	guests  []guest
@@ -18,8 +18,8 @@ type batch struct {
 	jobs []job
 }
 
-// shorter is a time of a day, which takes four hours in brief. What it costs to go from job to job
-// stays what it is.
+// shorter scales a time of the day, which lasts four hours in brief mode. The overhead between jobs
+// is not scaled.
 func shorter(d time.Duration) time.Duration {
 	if *brief {
 		d /= 6
@@ -29,7 +29,7 @@ func shorter(d time.Duration) time.Duration {
 
 func hours(n float64) time.Duration { return shorter(time.Duration(n * float64(time.Hour))) }
 
-// fewer is how many there are of something, or how long it is played: a fifth in brief.
+// fewer scales a number, or a duration, to a fifth in brief mode.
 func fewer[T int | time.Duration](n T) T {
 	if *brief {
 		n /= 5
@@ -37,8 +37,8 @@ func fewer[T int | time.Duration](n T) T {
 	return n
 }
 
-// randomDay makes up a day on n GPUs: three users submit batches in its first half, three others
-// start programs by hand.
+// randomDay generates a day on n GPUs: three users submit batches in its first half, and three
+// others start programs by hand.
 func randomDay(seed uint64, n int) day {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var d day
@@ -67,7 +67,7 @@ func randomDay(seed uint64, n int) day {
 	return d
 }
 
-// arrivals returns the work of a day.
+// arrivals returns the batches of a day by time.
 func (d *day) arrivals(from time.Duration) (list []arrival) {
 	for _, b := range d.batches {
 		a := arrival{at: from + b.at}
@@ -80,12 +80,12 @@ func (d *day) arrivals(from time.Duration) (list []arrival) {
 	return list
 }
 
-// how a day's jobs are started.
+// how starts a day's jobs with one scheduler.
 type how func(h *host) func(uid int, jobs []job)
 
 func byGpurun(h *host) func(int, []job) { return func(uid int, jobs []job) { h.gpurun(uid, jobs) } }
 
-// byPolling is gpurun, where one of three users cannot have folders watched.
+// byPolling is gpurun when one of three users cannot watch folders.
 func byPolling(h *host) func(int, []job) {
 	h.blind = func(uid int) bool { return uid == 1002 }
 	return byGpurun(h)
@@ -95,7 +95,7 @@ func byCentral(h *host) func(int, []job) {
 	return h.central().add
 }
 
-// play plays a day on n GPUs until all its jobs are over.
+// play simulates a day on n GPUs until all of its jobs have ended.
 func (d *day) play(seed uint64, n int, by how) *host {
 	h := newHost(seed, n)
 	start := by(h)
@@ -115,7 +115,7 @@ func (d *day) play(seed uint64, n int, by how) *host {
 	return h
 }
 
-// over reports whether nobody's jobs wait or run.
+// over reports whether no jobs are waiting or running.
 func (h *host) over() bool {
 	for _, q := range h.queues {
 		if n, _ := q.waits(); n > 0 {

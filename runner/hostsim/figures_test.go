@@ -23,12 +23,12 @@ var (
 	table = flag.String("hostsim.table", "", "file with the table to renew; \"\" for none")
 )
 
-// TestFairness plays everything and holds every figure to its bound.
+// TestFairness runs all simulations and checks each figure against its bound.
 func TestFairness(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var texts [4]strings.Builder
-	waiting(t, &texts[3])               // alone: its CPU is measured
-	t.Run("parts", func(t *testing.T) { // returns when all are over
+	waiting(t, &texts[3])               // runs alone, because it measures CPU time
+	t.Run("parts", func(t *testing.T) { // returns when all subtests have ended
 		part := func(name string, i int, play func(t *testing.T, text *strings.Builder)) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -49,7 +49,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// the markers of the table in the file.
+// These mark the table in the file.
 const above, below = "<!-- make fairness -->\n", "<!-- /make fairness -->\n"
 
 func renew(t *testing.T, text string) {
@@ -102,14 +102,14 @@ func most[T any](list []T, f func(T) float64) float64 {
 	return f(slices.MaxFunc(list, func(a, b T) int { return cmp.Compare(f(a), f(b)) }))
 }
 
-// bounded fails the test unless a figure is at most, or with least set at least, its bound.
+// bounded fails the test unless a figure is at most (or with least set, at least) its bound.
 func bounded(t *testing.T, what string, figure, bound float64, least bool) {
 	if least && figure < bound || !least && figure > bound || math.IsNaN(figure) {
 		t.Errorf("%s: %.4g, the bound is %.4g", what, figure, bound)
 	}
 }
 
-// An outcome is what came of a day under one scheduler.
+// An outcome is the result of a day under one scheduler.
 type outcome struct {
 	over                 bool
 	beside, double       float64 // GPU seconds
@@ -156,11 +156,11 @@ func randomDays(t *testing.T, text *strings.Builder) {
 	}
 }
 
-// A mixture is what came of a mixed day.
+// A mixture is the result of a mixed day.
 type mixture struct {
-	off     float64 // how far users' GPU time is from the central scheduler's, at most
-	longest float64 // ms that a GPU was idle though somebody waited
-	long    int     // such times of more than 200 ms
+	off     float64 // maximum difference between a user's GPU time and that under the central scheduler
+	longest float64 // longest time in ms that a GPU was idle while a job waited for it
+	long    int     // number of such times over 200 ms
 	never   int     // 4-GPU jobs that did not start
 	wide    float64 // seconds until a job on all GPUs starts, after the host's patience
 }
@@ -206,7 +206,7 @@ func mixedDays(t *testing.T, text *strings.Builder) {
 }
 
 func cheaters(t *testing.T, text *strings.Builder) {
-	fair := (rivalFor() / 4 * 8).Seconds() // GPU seconds that are a fourth
+	fair := (rivalFor() / 4 * 8).Seconds() // GPU seconds of a fair fourth
 	type figures struct{ cost, idle, double, share float64 }
 	honest := each(*seeds, func(seed uint64) map[bool]float64 {
 		return map[bool]float64{false: rivalry(seed, nil, false).honest(), true: rivalry(seed, nil, true).honest()}
@@ -230,7 +230,7 @@ func cheaters(t *testing.T, text *strings.Builder) {
 		cost, share := worst(func(x figures) float64 { return x.cost }), worst(func(x figures) float64 { return x.share })
 		most := c.most
 		if *brief {
-			most = min(most/2, 4*fair) // it is a matter of how many jobs end more than of how long they run
+			most = min(most/2, 4*fair) // the number of jobs that end matters more than their duration
 		}
 		fmt.Fprintf(text, "| %s | %.0f | %.0f | %.0f | %.2f |\n", c.name, math.Max(cost, 0), most, worst(func(x figures) float64 { return x.idle }), share)
 		bounded(t, "who "+c.name+" costs the others", cost, most, false)

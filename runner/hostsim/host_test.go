@@ -1,8 +1,7 @@
-// Package hostsim simulates a host in virtual time: independent runs, each the real core
-// with its pool, that see of each other only what they publish, as late as they would see
-// it; people who start programs by hand; and those who cheat. Its figures are in
-// docs/internals/scheduling.md. There are only tests here, so that no rule of the scheduler is
-// written twice.
+// Package hostsim simulates a host in virtual time: independent runs, each with the real core and
+// pool, that see only what the others publish, with realistic delays; users who start programs by
+// hand; and cheats. The results are in docs/internals/scheduling.md. The package has only tests, so
+// that no rule of the scheduler is implemented twice.
 package hostsim
 
 import (
@@ -19,13 +18,13 @@ import (
 
 const (
 	total = 24 * gpu.GiB // of each GPU
-	asked = 16 * gpu.GiB // by each job, on each
+	asked = 16 * gpu.GiB // per GPU of each job
 )
 
 // epoch is the wall clock's time when CLOCK_BOOTTIME is 0.
 var epoch = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
-// A host is what all runs share: GPUs, processes, and the folders of claims.
+// A host is the state that all runs share: GPUs, processes, and the claims folders.
 type host struct {
 	rng    *rand.Rand
 	now    time.Duration
@@ -34,41 +33,41 @@ type host struct {
 	gpus   []gpu.Device
 	rules  gpu.HostRules
 	procs  []*process
-	claims []*claim // in the order in which they were made
+	claims []*claim // in the order of creation
 	wishes []*wish
 	runs   []*run
-	queues []waiter // everybody whose jobs wait for GPUs
+	queues []waiter // all queues of jobs that wait for GPUs
 	locked time.Duration
-	doubt  func() bool        // whether the claims cannot be read completely now
-	looks  [2]time.Duration   // how long it takes to read them
-	blind  func(uid int) bool // whose runs cannot watch the folders
+	doubt  func() bool        // whether claims currently cannot be read completely
+	looks  [2]time.Duration   // bounds of the time for reading claims
+	blind  func(uid int) bool // users whose runs cannot watch the folders
 	meter  meter
-	ended  func() // after a process has; nil for nothing
+	ended  func() // called after a process has ended; may be nil
 
 	machine gpu.HostResources                  // cores and memory; 0 for no limit
-	spec    func(uid int, spec *jobspec.Spec)  // what jobs of a user ask for besides; nil for nothing
-	set     func(uid int, s *jobspec.Settings) // and with which settings
-	takes   func(uid int) gpu.Bytes            // memory of a user's processes on each GPU
+	spec    func(uid int, spec *jobspec.Spec)  // changes the spec of a user's jobs; may be nil
+	set     func(uid int, s *jobspec.Settings) // changes their settings; may be nil
+	takes   func(uid int) gpu.Bytes            // memory used by a user's processes on each GPU
 }
 
 // A process computes on GPUs.
 type process struct {
 	uid     int
-	attempt string // "" for one that somebody started by hand
+	attempt string // "" for a process started by hand
 	on      []int
 	since   time.Duration
-	seen    time.Duration // when the driver lists it
+	seen    time.Duration // when it appears in the driver's list
 	gone    time.Duration // 0 while it runs
-	freed   time.Duration // when its memory is back
-	beside  bool          // it came to a GPU on which a stranger visibly was
+	freed   time.Duration // when its memory is freed
+	beside  bool          // it was started on a GPU with a visible stranger
 }
 
-// A waiter has jobs, each of which would start on as many idle GPUs.
+// A waiter has waiting jobs that each need some idle GPUs.
 type waiter interface{ waits() (jobs, each int) }
 
-// A claim is a claim's file.
+// A claim is the file of a claim.
 type claim struct {
-	run    *run // nil for one that no run made
+	run    *run // nil if no run created it
 	uid    int
 	owner  string // ID of the run
 	since  time.Time
@@ -76,8 +75,8 @@ type claim struct {
 	share  bool
 	slots  int
 	memory gpu.Bytes
-	behind bool // its run yields to every other
-	keeps  bool // a GPU for a job that needs others, too
+	behind bool // its run is in the background
+	keeps  bool // it reserves a GPU for a job that needs more
 	on     []stake
 	beyond gpu.HostResources
 	over   bool // its attempt has ended
@@ -89,7 +88,7 @@ type stake struct {
 	to  string
 }
 
-// A wish is a wish's file.
+// A wish is the file of a wish.
 type wish struct {
 	owner string
 	gpu.Wish
@@ -108,14 +107,14 @@ func newHost(seed uint64, n int) *host {
 
 func (h *host) wall() time.Time { return epoch.Add(h.now) }
 
-// between draws a delay.
+// between returns a random delay.
 func (h *host) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(h.rng.Int64N(int64(b-a)+1))
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// after has f done after d.
+// after calls f after d.
 func (h *host) after(d time.Duration, f func()) { h.at(h.now+d, f) }
 
 func (h *host) at(t time.Duration, f func()) {
@@ -123,7 +122,7 @@ func (h *host) at(t time.Duration, f func()) {
 	heap.Push(&h.events, event{t, h.seq, f})
 }
 
-// play lets events happen until a time.
+// play processes events until a time.
 func (h *host) play(until time.Duration) {
 	for len(h.events) > 0 && h.events[0].at <= until {
 		ev := heap.Pop(&h.events).(event)
@@ -163,7 +162,7 @@ func (h *host) start(uid int, attempt string, on []int, sees time.Duration) *pro
 	return p
 }
 
-// end ends a process. The driver may take its time to free the memory.
+// end ends a process. The driver may free the memory later.
 func (h *host) end(p *process) {
 	h.meter.pass()
 	p.gone = h.now
@@ -186,7 +185,7 @@ func (h *host) running(i int) func(yield func(*process) bool) {
 	}
 }
 
-// idle reports whether nobody computes on a GPU.
+// idle reports whether no process computes on a GPU.
 func (h *host) idle(i int) bool {
 	for range h.running(i) {
 		return false
@@ -194,7 +193,8 @@ func (h *host) idle(i int) bool {
 	return true
 }
 
-// read returns what the driver would say of these GPUs now, and of whom as the run sees it.
+// read returns the driver's current readings of these GPUs, with processes attributed as the run
+// would.
 func (h *host) read(r *run, ids []gpu.UUID, lists bool) []gpu.Reading {
 	var list []gpu.Reading
 	for i := range h.gpus {
@@ -232,7 +232,7 @@ func (h *host) read(r *run, ids []gpu.UUID, lists bool) []gpu.Reading {
 	return list
 }
 
-// others returns what the claims folders show to a run.
+// others returns the claims that a run finds in the folders.
 func (h *host) others(r *run, readings []gpu.Reading) []gpu.Claim {
 	list := []gpu.Claim{}
 	for _, c := range h.claims {
@@ -255,7 +255,7 @@ func (h *host) others(r *run, readings []gpu.Reading) []gpu.Claim {
 	return list
 }
 
-// taken returns how much of a claim is in use, where a list of processes shows it.
+// taken returns how much of a claim is in use, according to a list of processes.
 func (h *host) taken(c *claim, on int, readings []gpu.Reading) gpu.Bytes {
 	for i := range readings {
 		if r := &readings[i]; r.UUID == h.gpus[on].UUID && r.Listed {
@@ -269,7 +269,7 @@ func (h *host) taken(c *claim, on int, readings []gpu.Reading) gpu.Bytes {
 	return 0
 }
 
-// wished returns the wishes of others: the eight oldest of each user.
+// wished returns the wishes of other runs: the eight oldest of each user.
 func (h *host) wished(r *run) (list []gpu.Wish) {
 	sorted := slices.Clone(h.wishes)
 	slices.SortStableFunc(sorted, func(a, b *wish) int { return a.Since.Compare(b.Since) })
@@ -283,13 +283,13 @@ func (h *host) wished(r *run) (list []gpu.Wish) {
 	return list
 }
 
-// publish makes a claim visible.
+// publish makes a claim visible to all runs.
 func (h *host) publish(c *claim) {
 	h.claims = append(h.claims, c)
 	h.changed(c, false)
 }
 
-// remove ends a claim, or what it holds of some GPUs.
+// remove ends a claim, or its hold on some GPUs.
 func (h *host) remove(c *claim, ids ...int) {
 	if !slices.Contains(h.claims, c) {
 		return
@@ -305,7 +305,7 @@ func (h *host) remove(c *claim, ids ...int) {
 	h.changed(c, len(c.on) == 0)
 }
 
-// changed lets every run notice a change of a claim, one that is there no more if gone.
+// changed notifies every run of a changed claim; gone means that it was removed.
 func (h *host) changed(c *claim, gone bool) {
 	for _, r := range h.runs {
 		if r != c.run && !r.done {
@@ -314,7 +314,7 @@ func (h *host) changed(c *claim, gone bool) {
 	}
 }
 
-// written returns what others read of a wish: what its file says, and whose it is.
+// written returns a wish as others read it: the content of its file, and the file's owner.
 func written(w gpu.Wish) (read gpu.Wish) {
 	b, err := json.Marshal(w)
 	if err == nil {
@@ -327,7 +327,7 @@ func written(w gpu.Wish) (read gpu.Wish) {
 	return read
 }
 
-// wish publishes what a run waits for; without requests, nothing.
+// wish publishes a run's wish, or removes it if it has no requests.
 func (h *host) wish(owner string, w gpu.Wish) {
 	h.wishes = slices.DeleteFunc(h.wishes, func(o *wish) bool { return o.owner == owner })
 	if len(w.Requests) > 0 || w.CPUs > 0 || w.RAM > 0 {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// A meter measures what becomes of the GPUs' time.
+// A meter measures how the GPUs' time is used.
 type meter struct {
 	host *host
 	at   time.Duration
-	from time.Duration // nothing counts before
+	from time.Duration // measurement starts here
 
 	byUser  map[int]time.Duration // GPU time
 	used    time.Duration         // by jobs
-	idle    time.Duration         // while somebody waited who could have started there
-	open    []time.Duration       // by GPU: since when that is so; 0 if it is not
+	idle    time.Duration         // idle time while a waiting job could have started
+	open    []time.Duration       // by GPU: start of the current idle time; 0 if it is not idle
 	longest time.Duration
-	long    int // such times of more than 200 ms
+	long    int // number of such times over 200 ms
 	spans   int
 	double  time.Duration // two jobs on one GPU
-	beside  time.Duration // jobs on a GPU on which a stranger visibly was first
+	beside  time.Duration // time of jobs on a GPU where a visible stranger was first
 	last    time.Duration // when the last job ended
-	free    []step        // GPUs without strangers, over time
+	free    []step        // number of GPUs without strangers, over time
 	starts  map[int][]time.Duration
 }
 
@@ -36,7 +36,7 @@ func (m *meter) init(h *host) {
 	m.open = make([]time.Duration, len(h.gpus))
 }
 
-// pass accounts for the time until now. It is called before anything changes.
+// pass accounts for the time until now. It must be called before anything changes.
 func (m *meter) pass() {
 	h := m.host
 	d := h.now - m.at
@@ -70,14 +70,14 @@ func (m *meter) pass() {
 	m.wanted()
 }
 
-// gathers reports whether somebody else than q gathers a GPU.
+// gathers reports whether anyone other than q gathers a GPU.
 func (h *host) gathers(q waiter, i int) bool {
 	return slices.ContainsFunc(h.claims, func(c *claim) bool {
 		return c.keeps && waiter(c.run) != q && c.on[0].gpu == i
 	})
 }
 
-// wanted finds out which GPUs are idle though somebody could use them, and nobody gathers them.
+// wanted finds GPUs that are idle although a job could use them, and that no run gathers.
 func (m *meter) wanted() {
 	h := m.host
 	wanted := make([]bool, len(h.gpus))
@@ -121,7 +121,7 @@ func (m *meter) closed(d time.Duration) {
 	}
 }
 
-// began is called when a process has started.
+// began must be called when a process has started.
 func (m *meter) began(p *process) {
 	if p.attempt != "" {
 		m.starts[p.uid] = append(m.starts[p.uid], m.host.now)
@@ -129,7 +129,7 @@ func (m *meter) began(p *process) {
 	m.changed()
 }
 
-// changed is called when processes have changed.
+// changed must be called when processes have changed.
 func (m *meter) changed() {
 	m.wanted()
 	n := 0
@@ -149,8 +149,8 @@ func (m *meter) changed() {
 	m.free = append(m.free, step{m.host.now, n})
 }
 
-// stands notes whether an attempt that has just begun is where a stranger was, before it
-// was granted its GPUs.
+// stands records whether an attempt that has just begun shares a GPU with a stranger who came
+// before the grant.
 func (m *meter) stands(at *attempt) {
 	for _, i := range at.proc.on {
 		for p := range m.host.running(i) {
@@ -161,11 +161,11 @@ func (m *meter) stands(at *attempt) {
 
 func (m *meter) finished(*run) { m.last = m.host.now }
 
-// share returns how much of the GPU time that was free and asked for has been used.
+// share returns the used part of the GPU time that was free and wanted.
 func (m *meter) share() float64 { return float64(m.used) / float64(m.used+m.idle) }
 
-// bound returns when jobs that came at these times could be over at the earliest, on the
-// GPUs that strangers left.
+// bound returns the earliest time at which jobs with these arrivals could be done, on the GPUs
+// without strangers.
 func (m *meter) bound(came []arrival) time.Duration {
 	end, backlog := time.Duration(0), 0.0
 	slices.SortFunc(came, func(a, b arrival) int { return int(a.at - b.at) })

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// mixedDay is a host of 8 GPUs on which one user has 1,000 jobs, one has 10 an hour, each
-// by itself, and one has 40 jobs on 4 GPUs each.
+// mixedDay returns a day on 8 GPUs with three users: one has 1,000 jobs, one has 10 separate jobs
+// an hour, and one has 40 jobs on 4 GPUs each.
 func mixedDay(seed uint64) (d day) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	minutes := func(a, b float64) time.Duration {

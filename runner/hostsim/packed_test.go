@@ -9,9 +9,9 @@ import (
 	"gpurun/jobspec"
 )
 
-// TestPackers has one of three users share each of two GPUs, mostly with nobody, so that his jobs
-// seem to hold little.
-func TestPackers(t *testing.T) {
+// One of three users shares each of two GPUs, mostly with no one, so their jobs seem to hold
+// little.
+func TestSharingUserGetsNoMoreThanTheirShare(t *testing.T) {
 	const packer = 1003
 	for _, c := range []struct {
 		name string
@@ -51,7 +51,7 @@ func TestPackers(t *testing.T) {
 				}
 				h.play(h.now + 10*time.Minute)
 				const span, every = 2 * time.Hour, time.Second
-				had := 0.0 // of each GPU, as much as its jobs are his
+				had := 0.0 // each GPU counts by the fraction of its jobs that are theirs
 				for until := h.now + span; h.now < until; h.play(h.now + every) {
 					for i := range h.gpus {
 						his, all := 0, 0

@@ -12,12 +12,12 @@ import (
 type guest struct {
 	uid   int
 	at    time.Duration
-	types time.Duration // how long that takes him once he has looked
+	types time.Duration // time to type the command after looking
 	runs  time.Duration
 	where uint64
 }
 
-// byHand lets somebody look for a GPU with nvidia-smi and start a program there.
+// byHand simulates a user who looks for a GPU with nvidia-smi and starts a program there.
 func (h *host) byHand(g guest) {
 	h.after(g.at, func() { h.look(g, 6) })
 }
@@ -37,7 +37,7 @@ func (h *host) look(g guest, tries int) {
 	})
 }
 
-// free returns the GPUs on which nvidia-smi shows nobody.
+// free returns the GPUs on which nvidia-smi shows no process.
 func (h *host) free() (free []int) {
 	for i := range h.gpus {
 		seen := false
@@ -51,8 +51,8 @@ func (h *host) free() (free []int) {
 	return free
 }
 
-// A loop is the shell loop in common use: nvidia-smi every 30 s, the first GPU that fits,
-// 30 s of pause after each start.
+// A loop is a common shell loop: nvidia-smi every 30 s, the first GPU that fits, and a pause of 30
+// s after each start.
 type loop struct {
 	*host
 	uid  int
@@ -71,7 +71,7 @@ func (h *host) loop(uid int, jobs []job) {
 
 func (l *loop) waits() (jobs, each int) { return pending(l.left) }
 
-// pending returns how many jobs there are, and how many GPUs the first one needs.
+// pending returns the number of jobs, and the number of GPUs that the first one needs.
 func pending(left []job) (jobs, each int) {
 	if len(left) == 0 {
 		return 0, 0
@@ -105,9 +105,9 @@ func (h *host) begin(uid int, j job, on []int, sees time.Duration, over func()) 
 	})
 }
 
-// A central is a central scheduler that sees everything at once, with the order of
-// server rules for users: who holds least, then who has used least, then who has waited
-// longest. The first gathers GPUs once it has waited for the host's patience.
+// A central is a central scheduler without delays that orders users like server rules: by what they
+// hold, then by past use, then by waiting time. The first in line gathers GPUs once the host's
+// patience is over.
 type central struct {
 	*host
 	runs []*queue
@@ -122,7 +122,7 @@ type queue struct {
 	of    *central
 }
 
-// An account is a user's use, halved every day.
+// An account is a user's past use, halved every day.
 type account struct {
 	holds   int
 	seconds float64
@@ -173,7 +173,7 @@ func (c *central) deal() {
 		})
 		fits := func(q *queue) bool { _, each := q.waits(); return each <= len(idle) }
 		if len(list) > 0 && !fits(list[0]) && c.now-list[0].since >= c.rules.Patience {
-			return // the first gathers what it needs
+			return // the first in line gathers the GPUs it needs
 		}
 		i := slices.IndexFunc(list, fits)
 		if i < 0 {

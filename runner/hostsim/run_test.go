@@ -17,7 +17,7 @@ type job struct {
 	runs time.Duration
 }
 
-// A run is what one gpurun is: the core, driven as the runner drives it, and its keeper.
+// A run simulates one gpurun: the core, driven as in the runner, and its keeper.
 type run struct {
 	*host
 	id    string
@@ -26,30 +26,30 @@ type run struct {
 	back  bool // background: true
 	core  *sched.Core
 	queue []sched.Event
-	timer int // the current one
-	count int // attempts so far
+	timer int // the current timer
+	count int // number of attempts so far
 
 	live    map[string]*attempt
 	kept    map[string]*claim // gathering claims
-	left    []int             // jobs that have not begun
+	left    []int             // jobs that have not started
 	done    bool
 	stopped bool // by SIGSTOP
-	deaf    bool // it ignores what others wish for
+	deaf    bool // it ignores other runs' wishes
 	held    []func()
 
-	reading  bool // one is being taken
+	reading  bool // a reading is in progress
 	some     bool
 	all      bool
 	lists    bool
 	next     []gpu.UUID
 	noticing bool
 	again    bool
-	latest   time.Duration // when the claims that the core knows began to be read
+	latest   time.Duration // when the reading of the claims that the core has was begun
 	work     work
 	watch    watch
 }
 
-// work is what a run has done.
+// work counts what a run has done.
 type work struct{ steps, lists, quick, looks, wishes int }
 
 // An attempt of a run.
@@ -57,7 +57,7 @@ type attempt struct {
 	job   int
 	claim *claim
 	proc  *process
-	began time.Duration // when it was granted its GPUs
+	began time.Duration // when its GPUs were granted
 }
 
 // gpurun starts a run of some jobs.
@@ -110,7 +110,7 @@ func (h *host) begun(uid int, jobs []job, background bool) *run {
 	return r
 }
 
-// waits returns how many jobs could start, and on how many GPUs the smallest would.
+// waits returns how many jobs could start, and how many GPUs the smallest of them needs.
 func (r *run) waits() (jobs, each int) {
 	if r.done || r.stopped || len(r.left) == 0 {
 		return 0, 0
@@ -134,7 +134,7 @@ func (r *run) step(ev sched.Event) {
 	}
 }
 
-// soon does something in the loop of the run after d: later, if that is stopped.
+// soon calls f in the run's loop after d, or later if the run is stopped.
 func (r *run) soon(d time.Duration, f func()) {
 	r.after(d, func() {
 		if r.stopped {
@@ -190,7 +190,7 @@ func (r *run) do(a sched.Action) {
 	}
 }
 
-// take takes the next reading: of the driver first, of the claims then.
+// take takes the next reading: first of the driver, then of the claims.
 func (r *run) take() {
 	ids, lists := r.next, r.lists
 	if slices.Sort(ids); r.all {
@@ -222,14 +222,14 @@ func (r *run) take() {
 	})
 }
 
-// look returns how long it takes to read the claims this time.
+// look returns the duration of the next reading of claims.
 func (r *run) look() time.Duration {
 	r.work.looks++
 	r.watch.cost = r.between(r.looks[0], r.looks[1])
 	return r.watch.cost
 }
 
-// stale reports whether claims that began to be read then are older than what the core knows.
+// stale reports whether a reading of claims begun at that time is older than the core's.
 func (r *run) stale(began time.Duration) bool {
 	if began < r.latest {
 		return true
@@ -238,7 +238,7 @@ func (r *run) stale(began time.Duration) bool {
 	return false
 }
 
-// notice reads the claims and wishes of others.
+// notice reads the claims and wishes of other runs.
 func (r *run) notice() {
 	if r.again = r.noticing; r.noticing {
 		return
@@ -262,7 +262,7 @@ func (r *run) prepare(a sched.Prepare) {
 	uni := fmt.Sprintf("%s-%04d", r.id, r.count)
 	at := &attempt{job: a.Job, began: r.now}
 	r.live[uni] = at
-	ours := []*claim{} // that the grant's devices come from
+	ours := []*claim{} // claims that the grant's devices come from
 	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, slots: a.Grant.Slots, memory: a.Grant.Memory, behind: a.Grant.Background, beyond: a.Grant.HostResources}
 	for _, i := range a.Grant.Indices {
 		c.on = append(c.on, stake{gpu: i})
@@ -274,7 +274,7 @@ func (r *run) prepare(a sched.Prepare) {
 	}
 	at.claim = c
 	look, pause := r.look(), r.between(ms(1), ms(4))
-	if len(ours) < len(a.Grant.Indices) { // one claims at a time
+	if len(ours) < len(a.Grant.Indices) { // only one claim at a time
 		pause = max(pause, r.locked-r.now)
 		r.locked = r.now + pause + look
 	}
@@ -297,7 +297,7 @@ func (r *run) prepare(a sched.Prepare) {
 	})
 }
 
-// gather makes a gathering claim.
+// gather publishes a gathering claim.
 func (r *run) gather(a sched.Gather) {
 	c := &claim{run: r, uid: r.uid, owner: r.id, id: a.UniID, since: a.Grant.Since, beyond: a.Grant.HostResources, memory: asked, keeps: true}
 	c.on = []stake{{gpu: r.index(a.Grant.UUIDs[0])}}
@@ -316,7 +316,7 @@ func (r *run) gather(a sched.Gather) {
 	})
 }
 
-// settle waits for those who claimed what this run has had all along to withdraw.
+// settle waits for runs to withdraw that claimed devices which this run held all along.
 func (r *run) settle(at *attempt, others []gpu.Claim, ours []*claim, pause, waited time.Duration) {
 	disputed := func(c gpu.Claim) bool {
 		return slices.ContainsFunc(ours, func(o *claim) bool {
@@ -342,7 +342,7 @@ func (r *run) settle(at *attempt, others []gpu.Claim, ours []*claim, pause, wait
 	})
 }
 
-// launch starts an attempt. Its program takes a while to be seen on its GPUs.
+// launch starts an attempt. Its process appears on its GPUs after a delay.
 func (r *run) launch(a sched.Launch) {
 	at, uni := r.live[a.UniID], a.UniID
 	r.left = slices.DeleteFunc(r.left, func(id int) bool { return id == at.job })
@@ -359,7 +359,7 @@ func (r *run) launch(a sched.Launch) {
 	})
 }
 
-// kill ends an attempt as SIGTERM does: most programs at once, some after their checkpoint.
+// kill ends an attempt as SIGTERM does: most programs immediately, some after a checkpoint.
 func (r *run) kill(a sched.End) {
 	at := r.live[a.UniID]
 	r.after(r.between(ms(10), 9*time.Second), func() {
@@ -375,7 +375,7 @@ func (r *run) over(uni string, at *attempt, ev sched.Ended) {
 	}
 	r.end(at.proc)
 	c.over, c.began = true, r.now
-	r.after(r.between(0, 2*time.Second), func() { // the keeper says whose turn it is
+	r.after(r.between(0, 2*time.Second), func() { // the keeper decides whose turn it is
 		for i := range c.on {
 			if c.over && c.on[i].to == "" {
 				c.on[i].to = r.id
@@ -395,7 +395,7 @@ func (r *run) over(uni string, at *attempt, ev sched.Ended) {
 	})
 }
 
-// yield gives up GPUs of a claim.
+// yield releases GPUs of a claim.
 func (r *run) yield(a sched.Yield) {
 	if at := r.live[a.UniID]; at != nil {
 		for _, id := range a.UUIDs {
@@ -404,7 +404,7 @@ func (r *run) yield(a sched.Yield) {
 	}
 }
 
-// offer lets another run have a GPU.
+// offer offers a GPU to another run.
 func (r *run) offer(uni string, id gpu.UUID, to string) {
 	at := r.live[uni]
 	if at == nil {
@@ -422,7 +422,7 @@ func (h *host) index(id gpu.UUID) int {
 	return slices.IndexFunc(h.gpus, func(d gpu.Device) bool { return d.UUID == id })
 }
 
-// finish ends the run: what depends on it goes with it.
+// finish ends the run, with everything that depends on it.
 func (r *run) finish() {
 	r.done = true
 	r.wish(r.id, gpu.Wish{})
@@ -434,10 +434,10 @@ func (r *run) finish() {
 	r.meter.finished(r)
 }
 
-// stop stops the runner; its keeper and its jobs go on.
+// stop stops the runner; its keeper and jobs continue.
 func (r *run) stop() { r.stopped = true }
 
-// resume continues it.
+// resume continues the runner.
 func (r *run) resume() {
 	r.stopped = false
 	for _, f := range r.held {

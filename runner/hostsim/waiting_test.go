@@ -14,17 +14,17 @@ import (
 	folders "gpurun/gpu/claim"
 )
 
-// waiters are runs of as many users that wait for GPUs on which programs started by hand are.
+// waiters is the number of users whose runs wait for GPUs with programs started by hand.
 const waiters = 8
 
-// An hour is what one of them does in an hour: the one that does the most.
+// An hour is the work of the busiest waiting run in an hour.
 type hour struct {
 	work
-	second work    // in its second half
-	cpu    float64 // seconds, for its steps and for the host that is simulated around it
+	second work    // in the second half of the hour
+	cpu    float64 // seconds, for its steps and for the simulated host around it
 }
 
-// waitForAnHour plays that, while another run's share of a GPU comes and goes every minute.
+// waitForAnHour simulates waiting while another run's share of a GPU changes every minute.
 func waitForAnHour(t *testing.T) (o hour) {
 	h := newHost(*first, 8)
 	for i := range h.gpus {
@@ -86,8 +86,8 @@ func cpu(t *testing.T, f func()) float64 {
 	return (used() - before).Seconds()
 }
 
-// look returns the seconds of CPU that it takes to read real folders of as many users as wait, each
-// with a wish and a claim.
+// look returns the CPU seconds for reading real folders of as many users as wait, each with a wish
+// and a claim.
 func look(t *testing.T) float64 {
 	var roots []string
 	for i := range waiters + 1 {
@@ -113,8 +113,8 @@ func look(t *testing.T) float64 {
 	}) / times
 }
 
-// waiting holds what an hour of waiting costs, but for the driver, and that no hour costs more than
-// the one before.
+// waiting checks the cost of an hour of waiting, without the driver, and that no hour costs more
+// than the previous one.
 func waiting(t *testing.T, text *strings.Builder) {
 	o, each := waitForAnHour(t), look(t)
 	fmt.Fprintf(text, "%d runs, each of another user, wait for an hour; figures of the busiest run (seed %d):\n\n", waiters, *first)

@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// A watch tells a run of what changes in the folders, as gpu/claim's does.
+// A watch notifies a run of changes in the folders, as gpu/claim's does.
 type watch struct {
 	run    *run
-	guests map[string]bool // runs that have been offered something
+	guests map[string]bool // runs that this run has offered a GPU
 	last   time.Duration
 	told   int // pending
 	when   time.Duration
-	cost   time.Duration // of the latest reading
+	cost   time.Duration // cost of the last reading
 	blind  bool          // the folders cannot be watched
 }
 
-// How often news that is not urgent is told, and what part of the time reading them may take.
+// These limit how often changes that are not urgent are reported, and the share of time spent on
+// reading them.
 const (
 	wishEvery  = 100 * time.Millisecond
 	claimEvery = time.Second
@@ -24,7 +25,7 @@ const (
 	urgentMost = 4
 )
 
-// begin reads the folders once a second if they cannot be watched.
+// begin polls the folders once a second if they cannot be watched.
 func (w *watch) begin() {
 	if w.blind = w.run.blind(w.run.uid); w.blind {
 		w.poll()
@@ -39,7 +40,7 @@ func (w *watch) poll() {
 	w.run.soon(claimEvery, w.poll)
 }
 
-// claim tells of a change of a claim. Of one that is gone nobody knows whose it was.
+// claim reports a change of a claim. The owner of a removed claim is unknown.
 func (w *watch) claim(c *claim, gone bool) {
 	urgent := !gone && slices.ContainsFunc(c.on, func(s stake) bool {
 		return s.to == w.run.id || s.to == "" && w.guests[c.owner]
@@ -51,7 +52,7 @@ func (w *watch) claim(c *claim, gone bool) {
 	}
 }
 
-// due has something told this long after the last telling.
+// due schedules a report at most pause after the last one.
 func (w *watch) due(pause time.Duration) {
 	w.tell(max(w.last+max(pause, costRatio*w.cost)-w.run.now, 0) + w.run.between(ms(1), ms(20)))
 }

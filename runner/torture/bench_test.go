@@ -17,12 +17,12 @@ const (
 	gpuMemory = 24 // GiB
 )
 
-// A place is where rounds of several lanes run, with one simulation and one journal.
+// A place is where lanes run, with one simulation and one journal.
 type place struct {
 	dir      string
 	sim      string
-	gpus     []string // flags that say which GPUs there are,
-	settings []string // and environment
+	gpus     []string // flags for the GPUs,
+	settings []string // and environment variables
 	journal  string
 	mark     string // in the environment of all its processes
 	still    *stills
@@ -41,7 +41,7 @@ func newPlace(t testing.TB) *place {
 	p.gpus = []string{"--sim", p.sim}
 	p.mark = fmt.Sprintf("TORTURE_MARK=%d-%s", os.Getpid(), filepath.Base(p.dir)+filepath.Base(filepath.Dir(p.dir)))
 	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))
-	p.write(t, "job.sh", jobScript) // readable by every user in a test
+	p.write(t, "job.sh", jobScript) // every user in a test can read it
 	p.write(t, "chain.sh", chainScript)
 	p.mkdir(t, "claims")
 	p.mkdir(t, "runtime")
@@ -67,7 +67,7 @@ func (p *place) mkdir(t testing.TB, name string) string {
 	return path
 }
 
-// environ returns the runners' environment.
+// environ returns the environment of the runners.
 func (p *place) environ() []string {
 	env := append(slices.Clone(p.settings), p.mark, "GPURUN_SIM_HERE=1", "GPURUN_CLAIMS_DIR="+filepath.Join(p.dir, "claims"), "HOME="+p.dir, "XDG_RUNTIME_DIR="+filepath.Join(p.dir, "runtime"))
 	for _, kv := range os.Environ() {
@@ -81,7 +81,7 @@ func (p *place) environ() []string {
 	return env
 }
 
-// A job is a job of a batch, with how its attempts end.
+// A job is a job in a batch, with the outcome of each of its attempts.
 type job struct {
 	Name   string
 	Kind   string // plain, share, daemon, traceless, chain

@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// The claims folder is removed, or becomes unwritable, while a job holds a GPU. The
-// run continues, its claim reappears where others can see it, and another run still
-// waits for the GPU.
-func TestClaimsTakenAway(t *testing.T) {
+// If the claims folder is removed or becomes unwritable while a job holds a GPU, the run continues,
+// its claim reappears where others can see it, and another run still waits for the GPU.
+func TestRunContinuesWithoutClaimsFolder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -28,7 +27,7 @@ func TestClaimsTakenAway(t *testing.T) {
 			if err := os.RemoveAll(claims); err != nil {
 				return err
 			}
-			return os.WriteFile(claims, nil, 0o644) // stops root too
+			return os.WriteFile(claims, nil, 0o644) // this stops root, too
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

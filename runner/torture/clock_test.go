@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// later shifts every time in a ledger by d. With the past an hour later, it looks as
-// if the clock has been set back by an hour since.
+// later shifts every time in a ledger by d. Shifting the past one hour forward has the effect of
+// setting the clock back by an hour.
 func (l *lane) later(d time.Duration) {
 	l.t.Helper()
 	path := filepath.Join(l.state, "ledger.jsonl")
@@ -39,10 +39,10 @@ func (l *lane) later(d time.Duration) {
 	}
 }
 
-// The clock is set back, or forward, by an hour while there is no runner. The running
-// job is adopted, its duration is what it really ran, its retry happens when due, and
-// nothing that succeeded runs again.
-func TestClockIsSet(t *testing.T) {
+// The clock is set back or forward by an hour while there is no runner. The running job must be
+// adopted, its duration must be correct, its retry must happen when due, and no job that succeeded
+// may run again.
+func TestClockChangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"back": time.Hour, "forward": -time.Hour} {
 		t.Run(name, func(t *testing.T) {

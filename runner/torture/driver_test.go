@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A GPU that is lost when the run starts still counts: it makes no job impossible, and
-// it is used once it answers.
-func TestGPULostAtTheStart(t *testing.T) {
+// A GPU that is lost when the run starts still counts: no job becomes impossible, and it is used
+// once it responds.
+func TestGPULostAtStartIsUsedLater(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
 jobs:
@@ -28,7 +28,7 @@ jobs:
 }
 
 // A driver that fails until it is reinitialized does not stop a batch.
-func TestDriverMustBeInitialisedAnew(t *testing.T) {
+func TestDriverIsReinitialized(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
 jobs:
@@ -48,8 +48,8 @@ jobs:
 	d.says(r, "warning     cannot read the GPUs", "2 of 2 done")
 }
 
-// Endless process lists use no memory and do not stop a batch.
-func TestListsWithoutEnd(t *testing.T) {
+// Endless process lists must not use memory or stop a batch.
+func TestEndlessListsDoNotStopABatch(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
 jobs:
@@ -63,8 +63,8 @@ jobs:
 	d.ended(r, 0)
 }
 
-// Jobs that no GPU of the driver could ever run are not planned.
-func TestPlanOfTheImpossible(t *testing.T) {
+// Jobs that no GPU could ever run are not planned.
+func TestPlanRefusesImpossibleJobs(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, "jobs:\n  - {name: eight, gpus: 8, gpu_memory: 1GiB, run: \"true\"}\n")
 	d.behaves("")
@@ -78,9 +78,9 @@ func TestPlanOfTheImpossible(t *testing.T) {
 	d.says(r, "needs 8 GPUs, but there are 2")
 }
 
-// A memory peak of a few seconds is seen. Another process that arrives on the GPU is
-// reported when it does, and again if the job then runs out of memory.
-func TestPeakAndGuest(t *testing.T) {
+// A memory peak of a few seconds is noticed. Another process on the GPU is reported when it
+// arrives, and again if the job then runs out of memory.
+func TestPeakAndNewProcessAreNoticed(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `jobs:
   - {name: train, gpu_ids: [0], gpu_memory: 1GiB, run: "echo $$ >DIR/pid; until test -e DIR/go; do sleep 0.05; done; echo CUDA out of memory; exit 1"}
@@ -102,7 +102,7 @@ func TestPeakAndGuest(t *testing.T) {
 	d.says(r, "(pid 1, 20 GiB) joined GPU 0, where train is running", "oom train: exit 1, ", "(pid 1, 20 GiB) joined GPU 0 meanwhile", "peak 20 GiB")
 }
 
-// untilStatus waits until gpurun status shows a text about the live run.
+// untilStatus waits until gpurun status prints a text about the live run.
 func (d *driver) untilStatus(r *runner, text string) {
 	d.t.Helper()
 	var out []byte

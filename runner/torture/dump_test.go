@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// dump shows where a runner hangs: its output, its goroutines, and what every process
-// of its place is doing.
+// dump returns where a runner hangs: its output, its goroutines, and the state of every process in
+// its place.
 func dump(r *runner) string {
 	alive := &strings.Builder{}
 	for _, p := range marked(r.mark) {
 		fmt.Fprintf(alive, "%d %s: %s\n", p.pid, p.argv, waitsIn(p.pid))
-		if strings.Contains(p.argv, gpurun+" run ") { // not its tracer, which would swallow the signal
+		if strings.Contains(p.argv, gpurun+" run ") { // not its tracer, which would intercept the signal
 			_ = syscall.Kill(p.pid, syscall.SIGQUIT)
 		}
 	}
@@ -29,7 +29,7 @@ func dump(r *runner) string {
 	return r.out.String() + goroutines(r.log) + alive.String()
 }
 
-// goroutines returns the dump that SIGQUIT wrote to a run.log.
+// goroutines returns the stack dump that SIGQUIT wrote to a run.log.
 func goroutines(log string) string {
 	b, _ := os.ReadFile(log)
 	if i := strings.LastIndex(string(b), "SIGQUIT at "); i >= 0 {
@@ -38,8 +38,8 @@ func goroutines(log string) string {
 	return ""
 }
 
-// waitsIn returns, for every thread of a process, its state and the kernel function it
-// sleeps in.
+// waitsIn returns, for every thread of a process, its state and the kernel function in which it
+// sleeps.
 func waitsIn(pid int) string {
 	var threads []string
 	dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
@@ -52,8 +52,8 @@ func waitsIn(pid int) string {
 	return strings.Join(threads, ", ")
 }
 
-// This also works for a traced runner.
-func TestDump(t *testing.T) {
+// It must also work for a traced runner.
+func TestDumpShowsWhereARunnerHangs(t *testing.T) {
 	t.Parallel()
 	for _, under := range [][]string{nil, {"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock"}} {
 		t.Run(strings.Join(under, " "), func(t *testing.T) {

@@ -30,8 +30,8 @@ func (l *lane) says(r *runner, texts ...string) {
 	}
 }
 
-// A log that cannot be opened fails its own job only.
-func TestLogCannotBeOpened(t *testing.T) {
+// A log that cannot be opened fails only its own job.
+func TestUnopenableLogFailsOnlyItsJob(t *testing.T) {
 	t.Parallel()
 	l := batch(t, `jobs:
   - {name: folder, gpus: 0, run: "true", log: DIR/lane}
@@ -46,9 +46,9 @@ func TestLogCannotBeOpened(t *testing.T) {
 	noneLeft(t, l.mark)
 }
 
-// Jobs do not inherit the 20,000 open files of whoever starts gpurun. They get three,
-// and the limit they would have had without gpurun.
-func TestTwentyThousandOpenFiles(t *testing.T) {
+// Jobs must not inherit the 20,000 open files of the process that starts gpurun. They get three,
+// and the limit that they would have without gpurun.
+func TestJobsInheritNoOpenFiles(t *testing.T) {
 	t.Parallel()
 	l := batch(t, `jobs:
   - {name: "j{i}", matrix: {i: "1..50"}, gpus: 0, run: "ls /proc/self/fd | wc -l >DIR/fds.{i}; ulimit -Sn >DIR/limit.{i}"}
@@ -83,8 +83,8 @@ exec "$@"`
 	}
 }
 
-// Few descriptors are enough for many jobs at once, or else the error says what is short.
-func TestFewOpenFiles(t *testing.T) {
+// Either few descriptors are enough for many concurrent jobs, or the error names what is short.
+func TestFewDescriptorsAreEnough(t *testing.T) {
 	t.Parallel()
 	l := batch(t, `settings: {max_concurrent: 100}
 jobs:
@@ -107,7 +107,7 @@ jobs:
 }
 
 // A run works on a file system without flock, and respects a run on another host.
-func TestWithoutFlock(t *testing.T) {
+func TestRunWithoutFlock(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("no strace")
@@ -132,8 +132,8 @@ func TestWithoutFlock(t *testing.T) {
 	l.says(r, "elsewhere", "4711")
 }
 
-// A run in another PID namespace holds its lock, and its PID is not mistaken for one
-// of this namespace, with or without flock.
+// A run in another PID namespace keeps its lock, and its PID must not be mistaken for one in this
+// namespace, with or without flock.
 func TestLockOfAnotherPIDNamespace(t *testing.T) {
 	t.Parallel()
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
@@ -158,8 +158,8 @@ func TestLockOfAnotherPIDNamespace(t *testing.T) {
 	l.kill(r)
 }
 
-// Attempts in another PID namespace are not judged from here.
-func TestAnotherPIDNamespace(t *testing.T) {
+// The fate of attempts in another PID namespace cannot be determined from here.
+func TestAttemptInAnotherPIDNamespaceIsNotJudged(t *testing.T) {
 	t.Parallel()
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
@@ -179,8 +179,8 @@ func TestAnotherPIDNamespace(t *testing.T) {
 	}
 }
 
-// With /proc hidden from other users, a run, its death and adoption work as usual.
-func TestHiddenProc(t *testing.T) {
+// With /proc hidden from other users, running, dying and adopting must work as usual.
+func TestRunWithHiddenProc(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can hide /proc")
@@ -219,9 +219,9 @@ func TestHiddenProc(t *testing.T) {
 	noneLeft(t, l.mark)
 }
 
-// If no GPU can be read any more, CPU jobs keep running, and the run says why it gives
-// up. One lost GPU does not keep jobs off the others.
-func TestReadingsFailForEver(t *testing.T) {
+// If no GPU can be read any more, CPU jobs keep running, and the run reports why it gives up. One
+// lost GPU must not keep jobs off the others.
+func TestRunGivesUpWithoutReadings(t *testing.T) {
 	t.Parallel()
 	const jobs = `settings: {poll: 1s, max_wait: 2s}
 jobs:
@@ -250,9 +250,9 @@ jobs:
 	}
 }
 
-// While no GPU can be read nothing is placed, ends are still noticed, and the run
-// continues when readings are back.
-func TestOutageOfReadings(t *testing.T) {
+// While no GPU can be read, no job starts, ends are still noticed, and the run continues when
+// readings are back.
+func TestRunContinuesAfterOutageOfReadings(t *testing.T) {
 	t.Parallel()
 	l := batch(t, `settings: {poll: 1s}
 jobs:

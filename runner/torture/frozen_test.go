@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// frozen returns a folder on its own file system, and a func that freezes it.
+// frozen returns a folder on its own file system, and a function that freezes it.
 func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	t.Helper()
 	image, dir := filepath.Join(p.dir, "image"), p.mkdir(t, "disk")
@@ -28,7 +28,7 @@ func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	}
 	must("mke2fs", "-q", "-F", "-t", "ext4", image)
 	must("mount", "-o", "loop", image, dir)
-	t.Cleanup(func() { // after whatever hung there is gone
+	t.Cleanup(func() { // once the hanging processes are gone
 		until(t, "the end of what uses "+dir, patience, func() bool { return exec.Command("umount", dir).Run() == nil })
 	})
 	must("fsfreeze", "--freeze", dir)
@@ -39,8 +39,8 @@ func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	}
 }
 
-// standIn builds gpu/probe's stand-in for NVML, which writes to a file when asked for
-// utilization.
+// standIn builds gpu/probe's stand-in for NVML, modified to write to a file when utilization is
+// read.
 func (p *place) standIn(t *testing.T, writes string) (library, setting string) {
 	t.Helper()
 	library = filepath.Join(p.dir, "libnvidia-ml.so")
@@ -50,9 +50,9 @@ func (p *place) standIn(t *testing.T, writes string) (library, setting string) {
 	return library, "NVML_STANDIN=" + p.write(t, "standin", "write="+writes+"\n")
 }
 
-// The process that reads the GPUs hangs in the kernel, where not even SIGKILL ends it.
-// The run continues without it: other jobs run, no second reader is started, and
-// gpurun gives up in time and exits although that process cannot.
+// If the process that reads the GPUs hangs in the kernel, where not even SIGKILL ends it, the run
+// continues without it: other jobs run, no second reader is started, and gpurun gives up in time
+// and exits although that process cannot.
 func TestDriverHangsInKernel(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can freeze a file system")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// mount mounts a small file system on a new folder of a place, which takes root.
+// mount mounts a small file system on a new folder in a place, which requires root.
 func (p *place) mount(t *testing.T, name, data string) string {
 	t.Helper()
 	dir := p.mkdir(t, name)
@@ -21,11 +21,10 @@ func (p *place) mount(t *testing.T, name, data string) string {
 	return dir
 }
 
-// The state folder's disk fills up. No more jobs start, running ones end, and gpurun
-// exits with 4 and names the folder. Once there is room the batch continues, and
-// nothing that succeeded runs twice. What fails first varies: the ledger line, or the
-// attempt's folder, record, marker or log.
-func TestStateFolderRunsFull(t *testing.T) {
+// When the state folder's disk is full, no more jobs start, running ones end, and gpurun exits with
+// 4 and names the folder. Once there is room, the batch continues, and no job that succeeded runs
+// twice. What fails first varies: the ledger line, or the attempt's folder, record, marker or log.
+func TestFullStateFolderLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"size=1m", "size=208k", "nr_inodes=40", "nr_inodes=41", "nr_inodes=42"} {
 		t.Run(limit, func(t *testing.T) {
@@ -47,7 +46,7 @@ func runsFull(t *testing.T, limit string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sizable logs, which the jobs can do without if there is no room.
+	// These are large logs that the jobs do not depend on.
 	l.write(t, "lane/jobs.yaml", strings.ReplaceAll(string(b), "run: .", "run: head -c 16000 /dev/zero || :; ."))
 	run := func() *runner {
 		r := l.startWith("--state-dir", tiny)

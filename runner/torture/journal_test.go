@@ -66,7 +66,7 @@ func parseNote(line string) (note, error) {
 	return n, err
 }
 
-// An entry is what the ledger has about one attempt.
+// An entry has the facts in the ledger about one attempt.
 type entry struct {
 	start, running, stop, end *state.Fact
 }
@@ -133,15 +133,15 @@ func once(t testing.TB, at **state.Fact, f state.Fact) {
 
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
-// An attempt combines what the journal and the ledger have about it.
+// An attempt combines the journal and the ledger.
 type attempt struct {
 	entry
 	begun, ended *note
-	bare         float64 // since when no keeper held its claim, or 0
+	bare         float64 // from when no keeper held its claim; 0 if one always did
 }
 
-// from and to are when it ran according to the journal. A killed attempt has no end
-// there, so the ledger's counts.
+// from and to return when the attempt ran, according to the journal. A killed attempt has no end
+// there, so the ledger's is used.
 func (a *attempt) from() float64 { return a.begun.at }
 
 func (a *attempt) to() float64 {
@@ -154,7 +154,7 @@ func (a *attempt) to() float64 {
 	return math.Inf(1)
 }
 
-// match joins journal and ledger.
+// match joins the journal and the ledger.
 func match(t testing.TB, l ledger, notes []note) map[string]*attempt {
 	t.Helper()
 	all := map[string]*attempt{}

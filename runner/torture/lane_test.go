@@ -23,13 +23,13 @@ type lane struct {
 	jobs  []job
 	file  string
 	state string // folder
-	user  uint32 // 0 for the user who runs the tests
+	user  uint32 // 0 for the user running the tests
 	rng   *rand.Rand
 	count *counts
 	excuses
 }
 
-// counts says how often each thing was done, over all lanes.
+// counts has how often each thing was done, over all lanes.
 type counts struct {
 	mu                                                               sync.Mutex
 	Runners, KillRunner, KillKeeper, KillBoth, Term, Pause, Rivals   int
@@ -59,20 +59,20 @@ func newLane(t testing.TB, p *place, name string, rng *rand.Rand, jobs []job, c 
 type runner struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
-	done chan struct{} // closed when it has been reaped
-	mark string        // in its environment and its descendants'
+	done chan struct{} // closed when the process has been reaped
+	mark string        // in its environment and that of its descendants
 	log  string        // its run.log
 
-	beaten  bool  // another runner had the lock already
-	touched []int // more exit statuses to expect, because its state was touched
+	beaten  bool  // another runner already had the lock
+	touched []int // additional exit statuses to expect, because its state was modified
 }
 
-// start starts a runner of the lane, under a tracer if one is given.
+// start starts a runner for the lane, under a tracer if one is given.
 func (l *lane) start(under ...string) *runner {
 	return l.exec(append(append(under, gpurun, "run"), append(l.gpus, l.file)...))
 }
 
-// startWith is like start with more flags.
+// startWith is start with additional flags.
 func (l *lane) startWith(flags ...string) *runner {
 	return l.exec(append(append([]string{gpurun, "run"}, append(l.gpus, l.file)...), flags...))
 }
@@ -93,7 +93,7 @@ func (l *lane) exec(argv []string) *runner {
 	return r
 }
 
-// credential is of the lane's user, nil for the one who runs the tests.
+// credential returns the credential of the lane's user; nil for the user running the tests.
 func (l *lane) credential() *syscall.Credential {
 	if l.user == 0 {
 		return nil
@@ -155,15 +155,14 @@ func (l *lane) killKeepers(pids []int) bool {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	l.keepers = append(l.keepers, seconds(time.Now())) // on a busy machine, much may have happened in between
+	l.keepers = append(l.keepers, seconds(time.Now())) // on a busy machine, much may have happened since
 	return true
 }
 
-// patience is how long an undisturbed runner may take.
+// patience is how long a runner may take without faults.
 const patience = 90 * time.Second
 
-// finish runs the batch to its end. Jobs that failed for good in one run are run
-// again by the next.
+// finish runs the batch to its end. Jobs that failed permanently in one run are rerun by the next.
 func (l *lane) finish() {
 	for range 20 {
 		r := l.start()
@@ -200,15 +199,15 @@ func (l *lane) check() []*attempt {
 	return byTime(all)
 }
 
-// gone checks that no process of the lane is left, and that no keeper that ended on
-// its own left its socket behind.
+// gone checks that no process of the lane is left, and that no keeper that ended normally left its
+// socket behind.
 func (l *lane) gone() {
 	l.t.Helper()
 	noneLeft(l.t, l.mark)
 	if len(l.keepers) > 0 {
 		return
 	}
-	// A keeper that is just being executed has no environment yet that marks it.
+	// A keeper that is just being executed has no environment yet to mark it.
 	until(l.t, l.name+": the keepers to remove their sockets", patience, func() bool {
 		left, _ := filepath.Glob(filepath.Join(l.state, "keeper-*.sock"))
 		return len(left) == 0

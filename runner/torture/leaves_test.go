@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveWithin is how soon gpurun must end after the third signal, even on a busy machine.
+// leaveWithin is how soon gpurun must exit after the third signal, even on a busy machine.
 const leaveWithin = 3 * time.Second
 
-// thrice sends SIGTERM three times, giving gpurun time to see each: simultaneous
-// signals of one kind are merged.
+// thrice sends SIGTERM three times, with time for gpurun to notice each, because simultaneous
+// signals are merged.
 func (r *runner) thrice(t testing.TB) {
 	t.Helper()
 	for range 3 {
@@ -33,12 +33,12 @@ func (r *runner) thrice(t testing.TB) {
 	}
 }
 
-// stopKeepers stops the keepers for longer than their runner takes to notice, ends the
-// runner or keeps it, and continues them.
+// stopKeepers stops the keepers for longer than their runner takes to notice, ends or keeps the
+// runner, and continues them.
 func (l *lane) stopKeepers(r *runner) {
 	l.count.add(&l.count.Stopped)
 	from := seconds(time.Now())
-	defer func() { l.stills.note(from, seconds(time.Now())) }() // ends in between are noticed later
+	defer func() { l.stills.note(from, seconds(time.Now())) }() // ends in this period are noticed later
 	pids := keepers(l.mark, l.state)
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
@@ -52,7 +52,7 @@ func (l *lane) stopKeepers(r *runner) {
 	}
 }
 
-// stall starts a runner whose output nobody reads, and ends it the way a person would.
+// stall starts a runner whose output is not read, and ends it as a user would.
 func (l *lane) stall() {
 	l.count.add(&l.count.Stalled)
 	r, reader := l.startStalled(gpurun, "run", "--sim", l.sim, l.file)
@@ -86,7 +86,7 @@ func (l *lane) startStalled(argv ...string) (*runner, *os.File) {
 	return r, reader
 }
 
-// killTraceless kills daemons that nothing connects to gpurun.
+// killTraceless kills daemons without any connection to gpurun.
 func killTraceless(mark string) {
 	for _, p := range marked(mark) {
 		if p.argv == "sleep 302" {
@@ -95,10 +95,10 @@ func killTraceless(mark string) {
 	}
 }
 
-// TestStoppedKeeper stops a keeper, kills its runner and runs the file again. gpurun
-// says which process does not answer, gpurun stop says what it could not do, the third
-// signal ends gpurun, and once the keeper continues nothing is lost.
-func TestStoppedKeeper(t *testing.T) {
+// TestStoppedKeeperLosesNothing stops a keeper, kills its runner and runs the file again. gpurun reports which
+// process does not respond, gpurun stop reports what it could not do, the third signal ends gpurun,
+// and once the keeper continues, nothing is lost.
+func TestStoppedKeeperLosesNothing(t *testing.T) {
 	t.Parallel()
 	l := alone(t, job{Name: "a", Kind: "plain", Plan: "0", Sleep: 1000})
 	first := l.started(1)
@@ -144,9 +144,9 @@ func TestStoppedKeeper(t *testing.T) {
 	}
 }
 
-// TestReaderStalls runs a batch whose output nobody reads any more, as with a pager.
-// The run finishes and unlocks the file, and a signal ends what is left.
-func TestReaderStalls(t *testing.T) {
+// TestStalledReaderDoesNotBlockRun runs a batch whose output is no longer read, as with a pager. The run must
+// finish and unlock the file, and a signal must end the remaining process.
+func TestStalledReaderDoesNotBlockRun(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}

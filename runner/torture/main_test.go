@@ -38,7 +38,7 @@ func build(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	gpurun = filepath.Join(dir, "gpurun")
 	args := []string{"build", "-o", gpurun}
-	if os.Getenv("CGO_ENABLED") != "0" { // as in the Makefile: NVML is looked up at run time
+	if os.Getenv("CGO_ENABLED") != "0" { // as in the Makefile: NVML is resolved at run time
 		args = append(args, "-ldflags", "-extldflags=-Wl,-z,lazy")
 	}
 	cmd := exec.Command("go", append(args, "gpurun")...)

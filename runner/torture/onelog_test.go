@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestLogOfAnAttemptThatEndedMeanwhile kills a runner, lets its job fail without it,
-// and runs the file again. Each of the two attempts has its own log.
-func TestLogOfAnAttemptThatEndedMeanwhile(t *testing.T) {
+// A runner is killed, and its job fails without it. When the file is run again, each of the two
+// attempts has its own log.
+func TestEachAttemptHasItsOwnLog(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}

@@ -15,7 +15,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// alone returns a lane with one job, whose runner the test ends itself.
+// alone returns a lane with one job. The test must end the runner itself.
 func alone(t *testing.T, j job) *lane {
 	t.Helper()
 	l := newLane(t, newPlace(t), "lane", nil, []job{j}, &counts{})
@@ -52,7 +52,7 @@ func (l *lane) kill(r *runner) {
 	<-r.done
 }
 
-// run runs the lane undisturbed.
+// run runs the lane without faults.
 func (l *lane) run(codes ...int) *runner {
 	l.t.Helper()
 	r := l.start()
@@ -85,14 +85,14 @@ func outcome(e *entry) string {
 	return s + " " + e.end.Signal
 }
 
-// A job outlives its runner. The next one follows it to its end, or learns that it has
-// ended, with the true status and duration either way.
+// A job outlives its runner. The next runner follows the job to its end, or finds that it has
+// ended, with the correct status and duration in both cases.
 func TestJobsOutliveTheirRunner(t *testing.T) {
 	t.Parallel()
 	const lasts = 1.5 // seconds
 	for _, c := range []struct {
 		name, plan string
-		after      bool // rerun after the job has ended
+		after      bool // run again after the job has ended
 		code       int
 		want       string
 	}{
@@ -117,7 +117,7 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 			if most == 0 {
 				most = time.Since(began)
 			}
-			if c.code == 1 { // having failed, it is rerun by this very run, and exits with 0
+			if c.code == 1 { // a failed job is rerun by this run, which then exits with 0
 				t.Log(r.out.String())
 			}
 			led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
@@ -136,8 +136,8 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 	}
 }
 
-// An adopted job is shown as running since its true start.
-func TestAdoptedIsShownSinceItsStart(t *testing.T) {
+// An adopted job is shown as running since its actual start.
+func TestAdoptedJobIsShownSinceItsStart(t *testing.T) {
 	t.Parallel()
 	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 4})
 	r := l.started(1)
@@ -165,9 +165,9 @@ func TestAdoptedIsShownSinceItsStart(t *testing.T) {
 	l.ended(r, 0)
 }
 
-// Runner and keeper are killed at once. The next run waits for the job, and never runs
-// it twice at the same time.
-func TestKeeperDiesWithRunner(t *testing.T) {
+// If runner and keeper are killed together, the next run must wait for the job, and never run it
+// twice at the same time.
+func TestJobNeverRunsTwiceIfKeeperDiesToo(t *testing.T) {
 	t.Parallel()
 	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 1})
 	r := l.started(1)
@@ -191,8 +191,8 @@ func TestKeeperDiesWithRunner(t *testing.T) {
 	}
 }
 
-// A job whose SIGTERM handler writes a checkpoint and exits 0 has not succeeded, even
-// if the runner dies before recording its end.
+// A job whose SIGTERM handler writes a checkpoint and exits with 0 has not succeeded, even if the
+// runner dies before recording its end.
 func TestCheckpointIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -211,9 +211,9 @@ jobs:
 `, mark))
 	r := l.start()
 	until(t, "the job", patience, func() bool { return exists(mark) })
-	r.signal(syscall.SIGINT) // not on a terminal: stops at once
+	r.signal(syscall.SIGINT) // without a terminal, the first signal stops jobs
 	until(t, "the stop in the ledger", patience, func() bool { return l.last().stop != nil })
-	until(t, "the signal", patience, func() bool { return exists(mark + ".told") }) // a runner killed before it asks its keeper has stopped nothing
+	until(t, "the signal", patience, func() bool { return exists(mark + ".told") }) // if it is killed before it notifies its keeper, nothing is stopped
 	l.kill(r)
 	l.run(0)
 	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
@@ -241,7 +241,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// A timeout keeps counting while there is no runner.
+// A timeout continues without a runner.
 func TestTimeoutWithoutRunner(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A process is a live process of a place, identified by its environment.
+// A process is a live process in a place, identified by its environment.
 type process struct {
 	pid  int
 	argv string
@@ -67,7 +67,7 @@ func killMarked(mark string) {
 	}
 }
 
-// noneLeft checks that all processes of a place end within a while.
+// noneLeft checks that all processes in a place end.
 func noneLeft(t testing.TB, mark string) {
 	t.Helper()
 	var left []process

@@ -15,8 +15,8 @@ import (
 	"gpurun/gpu/claim"
 )
 
-// What others do who wait for GPUs, and what it costs the run that has them: at most these
-// seconds of standing still at a time, and in all, on all GPUs.
+// These are what waiting users may do, and the maximum cost for the run that holds the GPUs:
+// seconds of idle time per gap, and in all, over all GPUs.
 var rivals = []struct {
 	name    string
 	do      func(c *crowd, rival *lane, r *runner)
@@ -43,10 +43,10 @@ var rivals = []struct {
 	}, courtesy, gpuCount * courtesy},
 }
 
-// cannotRead is a rival whose driver hangs, which no simulated one does.
+// cannotRead is a rival with a hanging driver, which cannot be simulated.
 const cannotRead = "whose driver hangs"
 
-// haunted replaces a waiting run by one that only wishes, again and again under new names.
+// haunted replaces a waiting run by ghosts that publish wishes under changing names.
 func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
 	return func(c *crowd, l *lane, r *runner) {
 		wish := l.wish()
@@ -70,7 +70,7 @@ func (c *crowd) beside(cmd *exec.Cmd, l *lane) {
 	})
 }
 
-// wish returns what a lane's user wishes for, "" for nothing.
+// wish returns the wish of a lane's user, or "".
 func (l *lane) wish() string {
 	wishes, _ := filepath.Glob(filepath.Join(l.claims(), "*.wish"))
 	if len(wishes) == 0 {
@@ -80,13 +80,13 @@ func (l *lane) wish() string {
 	return string(b)
 }
 
-// The environment variables that make this program a ghost.
+// These environment variables turn this program into a ghost.
 const (
 	ghostWish  = "TORTURE_GHOST"
 	ghostEvery = "TORTURE_GHOST_EVERY"
 )
 
-// haunt publishes a wish with no run behind it, until it is killed.
+// haunt publishes a wish without a run, until it is killed.
 func haunt(wish string) {
 	var c struct{ Wish gpu.Wish }
 	every, err := time.ParseDuration(os.Getenv(ghostEvery))
@@ -109,7 +109,7 @@ func haunt(wish string) {
 
 var courtesy = gpu.NoHostRules().Courtesy.Seconds()
 
-// A run that others wait for goes on, whatever becomes of them.
+// A run must continue at full speed, whatever happens to the runs that wait for its GPUs.
 func TestRivals(t *testing.T) {
 	among(t)
 	for _, tt := range rivals {
@@ -119,7 +119,7 @@ func TestRivals(t *testing.T) {
 				kind = "driver"
 			}
 			c := onGPUsOf(t, kind)
-			slack, sumSlack := 4.0, 8.0 // a busy machine starts each job late; less than courtesy is no courtesy
+			slack, sumSlack := 4.0, 8.0 // a busy machine starts each job late; below courtesy, offers would expire
 			if strict() {
 				slack, sumSlack = 0.7, 0.7
 			}
@@ -141,7 +141,7 @@ func TestRivals(t *testing.T) {
 			ran := alice.check()
 			gaps, sum := c.idle(ran), 0.0
 			for _, g := range gaps {
-				sum += max(0, g-0.1) // what any hand-over takes
+				sum += max(0, g-0.1) // cost of any hand-over
 			}
 			longest := gaps[len(gaps)-1]
 			t.Logf("at most %.2f s at a time, %.1f GPU seconds in all", longest, sum)

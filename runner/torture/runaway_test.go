@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// runaway keeps forking, leaving its session and exiting, and ignores SIGTERM. None of
-// its PIDs is still alive by the end of a scan of /proc. It gives up after a minute.
+// runaway keeps forking, leaving its session and exiting, and ignores SIGTERM. None of its PIDs
+// lives until the end of a scan of /proc. It stops after a minute.
 const runaway = `
 #include <signal.h>
 #include <time.h>
@@ -29,10 +29,10 @@ int main(void) {
 }
 `
 
-// TestRunaway has a job whose PID changes every millisecond. The job is not over while
-// that process exists, and its timeout ends it, even next to another job whose daemon
-// has dropped everything that connects it to that job.
-func TestRunaway(t *testing.T) {
+// The job's PID changes every millisecond. The job must not be over while that process exists, and
+// its timeout must end it, even next to another job whose daemon has dropped every connection to
+// its job.
+func TestRunawayProcessIsEnded(t *testing.T) {
 	t.Parallel()
 	cc, err := exec.LookPath("cc")
 	if err != nil {

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// A keeper is stopped in the middle of claiming, where it matters most. The others
-// continue within 3 s, and nothing is held twice, whether it is then continued or
-// killed.
+// A keeper is stopped in the middle of claiming, where it matters most. Others must continue within
+// 3 s, and nothing may be held twice, whether it is then continued or killed.
 func TestStoppedInTheMiddleOfClaiming(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("strace", "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("cannot use strace here: %v %s", err, out)
 	}
 	limit := 3.0
-	if *traced >= 0 { // next to other tests the machine is too busy to check this
+	if *traced >= 0 { // with other tests running, the machine is too busy for this check
 		limit = 10
 	}
 	for _, c := range []struct {
@@ -88,8 +87,8 @@ func onGPUs(n, gpus int) []job {
 	return jobs
 }
 
-// stopAt starts a runner and returns when its keeper has stopped in a call on path;
-// goOn continues it.
+// stopAt starts a runner and returns when its keeper has stopped in a call on path. goOn continues
+// it.
 func (l *lane) stopAt(call, path string) (pid int, r *runner, goOn func()) {
 	gate := l.gated()
 	r = l.start()
@@ -106,9 +105,9 @@ func (l *lane) stopAt(call, path string) (pid int, r *runner, goOn func()) {
 		b, _ := os.ReadFile(trace)
 		return strings.Contains(string(b), "stopped by SIGSTOP")
 	})
-	return pid, r, func() { // detach the tracer, which would stop its next thread too
+	return pid, r, func() { // detach the tracer, which would also stop the next thread
 		_ = tracer.Process.Signal(syscall.SIGTERM)
-		// A tracer whose tracee was killed in a stop may wait for it forever.
+		// A tracer may wait forever if its tracee was killed while stopped.
 		hung := time.AfterFunc(patience/10, func() { _ = tracer.Process.Kill() })
 		_ = tracer.Wait()
 		hung.Stop()

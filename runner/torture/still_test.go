@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stills are the times when the whole machine was frozen, like a paused virtual
-// machine, or too busy even for this process. Nobody can be on time then.
+// stills are times when the whole machine was frozen, like a paused virtual machine, or too busy
+// even for this process. Deadlines cannot be met then.
 type stills struct {
 	mu   sync.Mutex
 	from []float64 // seconds since 1970
@@ -19,7 +19,7 @@ const (
 	stillFrom = 0.5 // minimum length of a pause, in seconds
 )
 
-// watchStills records them until the test ends.
+// watchStills records such times until the test ends.
 func watchStills(t testing.TB) *stills {
 	s, done := &stills{}, make(chan struct{})
 	var watch sync.WaitGroup
@@ -53,7 +53,7 @@ func (s *stills) note(from, to float64) {
 	s.from, s.to = append(s.from, from), append(s.to, to)
 }
 
-// between returns for how many seconds the machine was frozen between two times.
+// between returns how many seconds of a period the machine was frozen.
 func (s *stills) between(from, to float64) (sum float64) {
 	if s == nil {
 		return 0
@@ -66,7 +66,7 @@ func (s *stills) between(from, to float64) (sum float64) {
 	return sum
 }
 
-func TestStills(t *testing.T) {
+func TestStillsExcuseDelays(t *testing.T) {
 	s := &stills{}
 	s.note(10, 10.1)
 	s.note(20, 24)
@@ -78,8 +78,8 @@ func TestStills(t *testing.T) {
 	}
 }
 
-// An allowance is the time left to wait. Only time in which this process was running
-// counts, since after a pause of the machine everybody else needs a moment too.
+// An allowance is the remaining time to wait. It counts only time during which this process was
+// running, because after a pause of the machine, all processes need a moment.
 type allowance struct {
 	left time.Duration
 	last time.Time
@@ -94,7 +94,7 @@ func (a *allowance) over(now time.Time) bool {
 	return a.left <= 0
 }
 
-func TestAllowance(t *testing.T) {
+func TestAllowanceCountsOwnRunningTime(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		steps []time.Duration // between the calls

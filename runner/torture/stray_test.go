@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// driver is a batch on the NVML stand-in, whose two GPUs behave as configured.
+// A driver is a batch on the NVML stand-in, whose two GPUs behave as configured.
 type driver struct {
 	*lane
 	library, setting string
@@ -37,7 +37,7 @@ func (d *driver) run(flags ...string) *runner {
 	return d.exec(append([]string{"env", d.setting, gpurun, "run", "--nvml", d.library, d.file}, flags...))
 }
 
-// until waits until a file within the lane's folders contains a text.
+// until waits until a file in the lane's folders contains a text.
 func (d *driver) until(r *runner, path, text string) string {
 	d.t.Helper()
 	found := ""
@@ -52,9 +52,9 @@ func (d *driver) until(r *runner, path, text string) string {
 	return found
 }
 
-// A job on a GPU that it was not granted is ended at once and not retried, and both
-// GPUs are named. If strays are allowed there is only a warning.
-func TestStray(t *testing.T) {
+// A job that uses a GPU it was not granted is ended immediately and not retried, and both GPUs are
+// named. If strays are allowed, there is only a warning.
+func TestStrayJobIsEndedAndNotRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, allow string

@@ -8,29 +8,28 @@ import (
 	"testing"
 )
 
-// A sweep strikes at every n-th call of every kind of system call. It reaches all
-// kinds before it tries a second n of any, so a sweep that is cut short has covered a
-// bit of everything. The seed decides which n come first, so sweeps with different
-// seeds that are cut short cover different ones.
+// A sweep strikes at every n-th call of every kind of system call. It covers all kinds before it
+// tries a second n of any kind, so that a sweep that is cut short has covered some of everything.
+// The seed determines the order of n, so that short sweeps with different seeds differ.
 type sweep struct {
 	rng   *rand.Rand
 	all   []*line
 	round []*line // the rest of this round
 }
 
-// A line holds the strikes at one kind of call. How often a start makes that call is
-// not known in advance, and varies a little between starts.
+// A line has the strikes at one kind of call. How often a start makes that call is unknown at
+// first, and varies slightly.
 type line struct {
 	side, call string
-	top        int          // higher n have not been tried yet
-	tried      map[int]bool // by n: whether the kill happened
+	top        int          // higher n have not been tried
+	tried      map[int]bool // by n: whether the process was killed
 	last       int          // the last n tried
 }
 
 const (
 	firstTop = 4
 	lastTop  = 400
-	beyond   = 3 // after this many n in a row that are not reached, there are no more
+	beyond   = 3 // after this many n in a row without a kill, there are no more calls
 )
 
 func newSweep(seed uint64, calls map[string][]string) *sweep {
@@ -43,7 +42,7 @@ func newSweep(seed uint64, calls map[string][]string) *sweep {
 	return s
 }
 
-// next returns what to strike at, or nil if nothing is left.
+// next returns the next strike, or nil if none is left.
 func (s *sweep) next() (l *line, n int) {
 	for fresh := false; ; fresh = true {
 		for len(s.round) > 0 {
@@ -64,8 +63,8 @@ func (s *sweep) next() (l *line, n int) {
 	}
 }
 
-// choose picks any remaining n, but first checks whether one that was not reached was
-// beyond the last.
+// choose picks any remaining n, but first checks whether an n without a kill was beyond the last
+// call.
 func (l *line) choose(left []int, rng *rand.Rand) int {
 	if killed, ok := l.tried[l.last]; ok && !killed {
 		for n := l.last + 1; n < l.last+beyond; n++ {
@@ -77,7 +76,7 @@ func (l *line) choose(left []int, rng *rand.Rand) int {
 	return left[rng.IntN(len(left))]
 }
 
-// left returns the n still to be tried, as far as known.
+// left returns the n that are still to be tried, as far as known.
 func (l *line) left() (left []int) {
 	missed := 0
 	for n := 1; n <= l.top+beyond && n <= lastTop && missed < beyond; n++ {
@@ -130,8 +129,8 @@ func (s *sweep) String() string {
 	return fmt.Sprintf("%d of %d kinds of call struck at wherever they were made:%s", done, len(s.all), strings.Join(lines, ""))
 }
 
-// Every n that exists is struck, and few that do not.
-func TestSweepIsComplete(t *testing.T) {
+// Every existing n must be struck, and few others.
+func TestSweepStrikesEveryCall(t *testing.T) {
 	made := map[string]int{"never": 0, "once": 1, "some": 5, "many": 77, "endless": 1000}
 	s := newSweep(1, map[string][]string{"runner": {"never", "some", "endless"}, "keeper": {"once", "many"}})
 	vain := map[string]int{}
@@ -162,9 +161,9 @@ func TestSweepIsComplete(t *testing.T) {
 	}
 }
 
-// A sweep that is cut short has covered every kind of call on both sides, and another
-// seed covers others.
-func TestSweepSpreads(t *testing.T) {
+// A short sweep must cover every kind of call on both sides, and another seed must cover other
+// calls.
+func TestShortSweepCoversEveryKindOfCall(t *testing.T) {
 	calls := map[string][]string{"runner": runnerCalls, "keeper": keeperCalls}
 	first := func(seed uint64) (order []string, seen map[string]int) {
 		s, seen := newSweep(seed, calls), map[string]int{}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestTorture disturbs runners in every way until its time is up. docs/internals/reliability.md
-// quotes what it prints with -v.
+// quotes its output with -v.
 func TestTorture(t *testing.T) {
 	among(t)
 	s, c := someSeed(t), &counts{}
@@ -38,8 +38,8 @@ func someSeed(t *testing.T) uint64 {
 	return s
 }
 
-// budget returns the time for one test: all of it, or half if both the random faults
-// and the sweep over system calls have to fit.
+// budget returns the time for one test: all of it, or half if both the random faults and the sweep
+// over system calls must fit.
 func budget() time.Duration {
 	if *traced < 0 {
 		return *duration / 2
@@ -47,8 +47,8 @@ func budget() time.Duration {
 	return *duration
 }
 
-// oneRound runs all lanes' batches, with faults, to their end, all at once. In every second round
-// they belong to different users.
+// oneRound runs the batches of all lanes to their end, concurrently and with faults. In every
+// second round, the lanes belong to different users.
 func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 	p := newPlace(t)
 	users := seed%2 == 1 && os.Getuid() == 0
@@ -62,7 +62,7 @@ func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 	}
 	attempts := make([][]*attempt, *lanes)
 	var all sync.WaitGroup
-	var excused atomic.Bool // a keeper was killed: traceless processes cannot be found
+	var excused atomic.Bool // a keeper was killed, so traceless processes cannot be found
 	for i, l := range ls {
 		all.Go(func() {
 			l.disturb(end)
@@ -104,10 +104,10 @@ func keep(t testing.TB, p *place) {
 	t.Logf("what the round left: %s %v", kept, err)
 }
 
-// faultsPerRound bounds how long one batch is disturbed.
+// faultsPerRound bounds the number of faults in one batch.
 const faultsPerRound = 25
 
-// disturb starts runners and does something to each of them.
+// disturb starts runners and injects a fault into each of them.
 func (l *lane) disturb(end time.Time) {
 	var r *runner
 	for range faultsPerRound {
@@ -139,7 +139,7 @@ func (l *lane) disturb(end time.Time) {
 	}
 }
 
-// fault does one thing to a live runner.
+// fault injects a fault into a live runner.
 func (l *lane) fault(r *runner, choice int) {
 	c := l.count
 	switch {
@@ -187,8 +187,7 @@ func (l *lane) fault(r *runner, choice int) {
 	}
 }
 
-// pause stops the runner or its keepers for a moment, and may kill the runner while
-// stopped.
+// pause stops the runner or its keepers briefly, and may kill the runner while it is stopped.
 func (l *lane) pause(r *runner, keepers []int) {
 	l.count.add(&l.count.Pause)
 	stopped := keepers
@@ -213,8 +212,8 @@ func (l *lane) pause(r *runner, keepers []int) {
 // lastBreath is how long a runner may take to exit after closing its state.
 const lastBreath = 10 * time.Second
 
-// rival starts a second runner on the same file. While the first is running, one of
-// the two has to give way, with exit status 4.
+// rival starts a second runner on the same file. While the first is running, one of the two must
+// exit with status 4.
 func (l *lane) rival(r *runner) {
 	l.count.add(&l.count.Rivals)
 	b := l.start()
@@ -223,14 +222,14 @@ func (l *lane) rival(r *runner) {
 	}
 	switch {
 	case b.over() && b.code() == 4:
-	case r.over() && r.code() == 4: // the second was quicker; done with the first
+	case r.over() && r.code() == 4: // the second was faster; the first has ended
 		b.wait(patience)
 		l.ended(b, 0, 1)
 		r.beaten = true
 	case r.over(): // the first ended in the meantime
 		b.wait(patience)
 		l.ended(b, 0, 1, 4)
-	default: // or had released the file, and only had to exit
+	default: // or had released the file, and only needed to exit
 		l.ended(b, 0, 1)
 		if !r.wait(lastBreath) {
 			l.t.Errorf("%s: two gpuruns on the same file, the second ended with %d:\n%s", l.name, b.code(), b.out.String())

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// touch removes the ledger or lock of a live runner. The runner notices, restores what
-// it had, starts no more jobs and exits with 4. No second runner may start meanwhile.
+// touch removes the ledger or lock of a live runner. The runner must notice, restore its records,
+// start no more jobs and exit with 4. In the meantime, no second runner may start.
 func (l *lane) touch(r *runner) {
 	name := filepath.Join(l.state, []string{"ledger.jsonl", "lock"}[l.rng.IntN(2)])
 	if !r.opened(filepath.Join(l.state, "ledger.jsonl")) {
-		return // without a live run nobody would restore it
+		return // without a live run, the ledger would not be restored
 	}
 	l.count.add(&l.count.Touched)
 	r.touched = []int{4}
@@ -55,9 +55,8 @@ func (r *runner) opened(name string) bool {
 	return false
 }
 
-// A user shares a GPU with himself through a hundred claims. All of them count for
-// another user's run, and for his own next one even if his claims folder belongs to
-// somebody else.
+// A user shares a GPU with themselves through a hundred claims. All of them must count for another
+// user's run, and for the user's own next run even if their claims folder belongs to someone else.
 func TestManyClaims(t *testing.T) {
 	among(t)
 	for _, squatted := range []bool{false, true} {
@@ -73,8 +72,7 @@ func TestManyClaims(t *testing.T) {
 				l.file = p.write(t, name+"/jobs.yaml", strings.ReplaceAll(text, "DIR", p.dir))
 				return l
 			}
-			// Simulated jobs use their memory from the start; what they have not taken yet
-			// is reserved only by their claims.
+			// Simulated jobs allocate memory gradually. Until then, only their claims reserve it.
 			many := lane("many", `settings: {max_concurrent: 100}
 jobs:
   - {name: "j{i}", matrix: {i: "1..100"}, gpus: 1, share: true, cpus: 0, gpu_memory: 240MiB, run: "echo up >> DIR/up; until test -e DIR/go; do sleep 0.1; done"}

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// The system calls of a start. Each is counted separately.
+// These are the system calls of a start. Each is counted separately.
 var (
 	runnerCalls = []string{"openat", "mkdirat", "write", "pwrite64", "unlinkat", "renameat", "flock", "fsync", "clone", "clone3", "socketpair", "bind", "listen", "connect", "close", "fcntl", "newfstatat", "read", "epoll_pwait", "renameat2", "recvmsg"}
 	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "clone3", "getppid", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "renameat2", "flock", "ftruncate", "fstat", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg", "kill", "pidfd_send_signal", "mkdirat", "mmap", "epoll_ctl"}
 )
 
-// TestBetweenSystemCalls kills a runner, or a keeper with the child it is creating,
-// when it enters its n-th system call of some kind, and has the next run finish the
-// batch: a few times by default, else for every n that a start reaches, until the
-// given time is up.
+// TestBetweenSystemCalls kills a runner, or a keeper with the child it is creating, when it enters
+// its n-th system call of some kind, and lets the next run finish the batch. By default it does so
+// a few times, else for every n that a start reaches until the time is up.
 func TestBetweenSystemCalls(t *testing.T) {
 	among(t)
 	if out, err := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
@@ -43,7 +42,7 @@ func TestBetweenSystemCalls(t *testing.T) {
 	}
 }
 
-// oneTrace reports whether the kill happened.
+// oneTrace injects one kill, and reports whether it happened.
 func oneTrace(t *testing.T, at *line, n int, c *counts) (killed bool) {
 	kill := (*lane).killRunnerAt
 	if at.side == "keeper" {
@@ -81,7 +80,7 @@ func inject(trace, call string, n int) []string {
 		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n)}
 }
 
-// killRunnerAt kills only the runner: processes that exec are not traced further.
+// killRunnerAt kills only the runner, because the tracer does not follow an exec.
 func (l *lane) killRunnerAt(call string, n int) bool {
 	trace := filepath.Join(l.dir, "trace")
 	r := l.start(inject(trace, call, n)...)
@@ -117,8 +116,8 @@ func (l *lane) gated() (gate string) {
 	return gate
 }
 
-// atGate waits until the first job is at the gate, and returns it with the PID of the
-// lane's keeper.
+// atGate waits until the first job is at the gate, and returns the gate and the PID of the lane's
+// keeper.
 func (l *lane) atGate(gate string) (*os.File, int) {
 	f, err := os.OpenFile(gate, os.O_WRONLY, 0) // blocks until the job reads
 	if err != nil {
@@ -131,15 +130,15 @@ func (l *lane) atGate(gate string) (*os.File, int) {
 	return f, pids[0]
 }
 
-// open releases the first job and its later attempts, since nobody writes again.
+// open releases the first job and its later attempts, which find no writer.
 func (l *lane) open(gate *os.File) {
 	l.write(l.t, l.name+"/gate.open", "")
 	fmt.Fprintln(gate, "go")
 	gate.Close()
 }
 
-// killKeeperAt kills the keeper, or its child before it execs. The first job blocks
-// the batch until the tracer is attached, or has already struck at a call in progress.
+// killKeeperAt kills the keeper, or its child before its exec. The first job blocks the batch until
+// the tracer is attached, or has already struck at a call in progress.
 func (l *lane) killKeeperAt(call string, n int) bool {
 	trace, gate := filepath.Join(l.dir, "trace"), l.gated()
 	r := l.start()

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// crowd are runs of several users on the same GPUs.
+// A crowd is a set of runs of several users on the same GPUs.
 type crowd struct {
 	*place
 	t     *testing.T
 	count counts
 }
 
-// onGPUsOf makes a crowd on simulated GPUs, or on the stand-in for NVML.
+// onGPUsOf creates a crowd on simulated GPUs, or on the stand-in for NVML.
 func onGPUsOf(t *testing.T, kind string) *crowd {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root may be several users")
 	}
 	if strict() {
-		t.Setenv("TMPDIR", quickest()) // so that no slow disk is taken for idle GPUs
+		t.Setenv("TMPDIR", quickest()) // so that a slow disk does not look like idle GPUs
 	} else {
 		t.Parallel()
 	}
@@ -42,7 +42,7 @@ func onGPUsOf(t *testing.T, kind string) *crowd {
 	return c
 }
 
-// user returns a lane of a user of its own, with n jobs of this length.
+// user returns the lane of a separate user, with n jobs of this length.
 func (c *crowd) user(name string, uid uint32, n int, length float64) *lane {
 	jobs := make([]job, n)
 	for i := range jobs {
@@ -53,7 +53,7 @@ func (c *crowd) user(name string, uid uint32, n int, length float64) *lane {
 	return l
 }
 
-// end waits for runs to end, and returns what ran, in order.
+// end waits for runs to end, and returns their attempts in order.
 func (c *crowd) end(ls []*lane, rs []*runner) []*attempt {
 	c.t.Helper()
 	var attempts [][]*attempt
@@ -84,8 +84,8 @@ func (c *crowd) started(name string, n int) {
 	})
 }
 
-// idle returns how long GPUs stood idle before each start until the last: somebody waits
-// until then. In order of length.
+// idle returns how long GPUs were idle before each start, sorted by length. Until the last start,
+// there is always a waiting job.
 func (c *crowd) idle(all []*attempt) (gaps []float64) {
 	last := map[string]float64{}
 	for _, a := range all {
@@ -100,8 +100,8 @@ func (c *crowd) idle(all []*attempt) (gaps []float64) {
 	return gaps
 }
 
-// had returns the GPU seconds that a lane had between two times. A GPU is somebody's from the end
-// of the job before: what a start takes is the user's who starts.
+// had returns the GPU seconds of a lane between two times. The time since the previous job on the
+// GPU belongs to the user who starts next.
 func had(all []*attempt, lane string, from, to float64) (sum float64) {
 	last := map[string]float64{}
 	for _, a := range all {
@@ -124,19 +124,18 @@ func quickest() string {
 	return os.TempDir()
 }
 
-// strict reports whether the machine is left to one test at a time, so that its times can
-// be judged.
+// strict reports whether tests run one at a time, so that times can be judged.
 func strict() bool { return *traced < 0 }
 
-// among lets a test run among others, unless strict.
+// among runs a test in parallel with others, unless strict.
 func among(t *testing.T) {
 	if !strict() {
 		t.Parallel()
 	}
 }
 
-// Somebody with a few jobs comes when another has a thousand: the first of them starts as
-// soon as some job ends, and no GPU stands idle.
+// When a user with a few jobs comes after another user's thousand jobs, their first job starts as
+// soon as any job ends, and no GPU is idle.
 func TestLatecomer(t *testing.T) {
 	among(t)
 	const length = 0.3
@@ -177,7 +176,7 @@ func TestEvenShares(t *testing.T) {
 	for _, kind := range []string{"simulated", "driver"} {
 		t.Run(kind, func(t *testing.T) {
 			c := onGPUsOf(t, kind)
-			span, off, idle := 6.0, 0.5, 2.0 // seconds; part of an even share
+			span, off, idle := 6.0, 0.5, 2.0 // seconds; part of a fair share
 			if strict() {
 				span, off, idle = 60, 0.1, 0.2
 			}
@@ -192,7 +191,7 @@ func TestEvenShares(t *testing.T) {
 			}
 			all := c.end(ls, rs)
 			from, to := all[0].from(), all[len(all)-1].from()
-			for _, l := range ls { // while all three have jobs that wait
+			for _, l := range ls { // while all three have waiting jobs
 				own := slices.DeleteFunc(slices.Clone(all), func(a *attempt) bool { return a.begun.lane != l.name })
 				from, to = max(from, own[0].from()), min(to, own[len(own)-1].from())
 			}

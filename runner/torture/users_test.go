@@ -38,8 +38,8 @@ func (p *place) openTo(t *testing.T, names ...string) {
 	}
 }
 
-// belongTo gives a lane to a user: one with a name, made for this test, if it has the machine to
-// itself and may make users; else one who need not exist in /etc/passwd.
+// belongTo assigns a lane to a user: a named one created for this test, if the test may create
+// users on this machine; else one that need not exist in /etc/passwd.
 func (l *lane) belongTo(t *testing.T, name string, uid uint32) {
 	t.Helper()
 	l.openTo(t, l.name, l.name+"/counts")
@@ -61,12 +61,12 @@ func (l *lane) belongTo(t *testing.T, name string, uid uint32) {
 	}
 }
 
-// claims returns the folder in which a lane's user publishes.
+// claims returns the folder in which a lane's user publishes claims.
 func (l *lane) claims() string { return filepath.Join(l.dir, fmt.Sprintf("claims/gpurun-%d", l.user)) }
 
-// Eight runners of two users share four GPUs, and offer them to each other. At any moment one of
-// them is stopped with its keeper, or killed, with or without it, even in the middle of claiming.
-// Nothing is ever held twice, and the others continue.
+// Eight runners of two users share four GPUs and offer them to each other. At any moment, one of
+// them is stopped with its keeper, or killed, with or without its keeper, even in the middle of
+// claiming. Nothing may be held twice, and the others must continue.
 func TestEightRunnersOfTwoUsers(t *testing.T) {
 	among(t)
 	const runners = 8
@@ -103,7 +103,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	stops := standStill(rng, ls, rs)
 	var attempts [][]*attempt
 	for i, l := range ls {
-		if rs[i].code() != 0 { // perhaps only a neighbor's GPU was left
+		if rs[i].code() != 0 { // perhaps only another user's GPU was left
 			t.Errorf("%s ended with %d:\n%.2000s", l.name, rs[i].code(), rs[i].out.String())
 		}
 		attempts = append(attempts, l.check())
@@ -120,8 +120,8 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 			}
 		}
 	}
-	// Whoever was stopped may have been offered a GPU, and has the host's courtesy to take it; and
-	// so may have whoever was stopped next.
+	// A stopped run may have been offered a GPU, which is reserved for the host's courtesy period,
+	// and so may the next stopped run.
 	if longest > 3+2*gpu.NoHostRules().Courtesy.Seconds() {
 		t.Errorf("after a runner was stopped, no other started a job for %.1f s", longest)
 	}
@@ -138,10 +138,10 @@ type stop struct {
 	lane string
 }
 
-// hadAll reports whether this lane held every GPU when it was stopped. It hands them
-// over to its own next jobs, so nobody else can continue before it does.
+// hadAll reports whether this lane held every GPU when it was stopped. It hands them over to its
+// own next jobs, so no other run can continue earlier.
 func (s stop) hadAll(all []*attempt) bool {
-	last := map[string]string{} // lane, by GPU
+	last := map[string]string{} // lane by GPU
 	for _, a := range all {
 		if a.from() > s.at {
 			break
@@ -158,11 +158,11 @@ func (s stop) hadAll(all []*attempt) bool {
 	return len(last) == gpuCount
 }
 
-// standStill stops one runner and its keeper after another, each for up to 4 s, or kills one of
-// them or both, until all runners have ended, and returns when it stopped any. Killed runners are
-// started again, and whatever their jobs' keepers took with them is run again.
+// standStill stops one runner after another with its keeper, each for up to 4 s, or kills either or
+// both of them, until all runners have ended, and returns the stops. Killed runners are restarted,
+// and attempts that were lost with their keepers run again.
 func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
-	had := make([]int64, len(ls)) // bytes in a lane's ledger when its runner was started
+	had := make([]int64, len(ls)) // size of a lane's ledger when its runner was started
 	for living(rs) > 0 {
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 		i := rng.IntN(len(ls))
@@ -174,7 +174,8 @@ func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 			}
 			continue
 		}
-		// On a busy machine one that is always killed before it comes to anything never ends.
+		// On a busy machine, a runner that is always killed before it does anything would never
+		// end.
 		if l.recorded() == had[i] && rng.IntN(10) > 0 {
 			continue
 		}
@@ -208,7 +209,7 @@ func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 	return stops
 }
 
-// recorded returns how long a lane's ledger is.
+// recorded returns the size of a lane's ledger.
 func (l *lane) recorded() int64 {
 	fi, err := os.Stat(filepath.Join(l.state, "ledger.jsonl"))
 	if err != nil {
@@ -217,7 +218,7 @@ func (l *lane) recorded() int64 {
 	return fi.Size()
 }
 
-// living counts the runners that have not finished: killed ones have not.
+// living counts the runners that have not finished, including killed ones.
 func living(rs []*runner) (n int) {
 	for _, r := range rs {
 		if !r.over() || r.code() != 0 {

@@ -11,10 +11,10 @@ import (
 	"gpurun/state"
 )
 
-// What happened to a lane, as an excuse for lost attempts: nothing else may lose one.
+// excuses are events of a lane that explain lost attempts: nothing else may lose one.
 type excuses struct {
-	keepers []float64 // when keepers were killed
-	traced  []float64 // when a keeper's process was killed in a system call
+	keepers []float64 // times when keepers were killed
+	traced  []float64 // times when a keeper's process was killed in a system call
 	stills  *stills
 }
 
@@ -23,9 +23,9 @@ func (x excuses) lost(a *attempt) bool { return during(a, x.keepers) }
 
 func (x excuses) struck(a *attempt) bool { return during(a, x.traced) }
 
-// bare returns when the first keeper was killed that could have held the claim of an
-// attempt with unknown status; 0 for none. From then on only the GPU's own process list
-// protects it, which simulated GPUs do not have.
+// bare returns when the first keeper was killed that could have held the claim of an attempt with
+// unknown status; 0 for none. From then on, only the GPU's own process list protects the attempt,
+// which simulated GPUs do not have.
 func (x excuses) bare(a *attempt) float64 {
 	if a.start == nil || a.end == nil || a.end.ExitCode != nil || a.end.Signal != "" {
 		return 0
@@ -39,7 +39,7 @@ func (x excuses) bare(a *attempt) float64 {
 }
 
 func during(a *attempt, times []float64) bool {
-	const late = 5 // a reaction to a kill may take a moment
+	const late = 5 // the reaction to a kill may be delayed
 	for _, at := range times {
 		if at >= seconds(a.start.Time)-0.01 && (a.end == nil || at <= seconds(a.end.Time)+late) {
 			return true
@@ -48,7 +48,7 @@ func during(a *attempt, times []float64) bool {
 	return false
 }
 
-// judge checks a finished batch against what its jobs wrote.
+// judge checks a finished batch against the journal of its jobs.
 func judge(t testing.TB, jobs []job, l ledger, all map[string]*attempt, x excuses) {
 	t.Helper()
 	for _, id := range l.order {
@@ -70,11 +70,11 @@ func judge(t testing.TB, jobs []job, l ledger, all map[string]*attempt, x excuse
 	beside(t, l, all)
 }
 
-// agrees returns how ledger and journal differ about one attempt, or "".
+// agrees returns how ledger and journal differ for one attempt, or "".
 func agrees(a *attempt, x excuses) string {
 	stopped, lost := a.stop != nil, a.end.State == state.Lost
 	if stopped && a.end.State != state.Interrupted && a.end.Time.Before(a.stop.Time) {
-		stopped = false // it had ended on its own, and no signal reached it
+		stopped = false // it had ended on its own, and received no signal
 	}
 	switch {
 	case a.begun == nil && a.end.State == state.Succeeded:
@@ -119,7 +119,7 @@ func sameStatus(a *attempt) string {
 		got = *a.end.ExitCode
 	}
 	if signal != "" && a.end.State == state.OOM && oomKills() > oomKillsBefore {
-		want = state.OOM // something else on this host ran out of memory just then
+		want = state.OOM // another process on this host ran out of memory at that time
 	}
 	if a.end.State != want || got != code && signal == "" || a.end.Signal != signal {
 		return fmt.Sprintf("it ended with %s: exit status %d, signal %q", a.ended.code, got, a.end.Signal)
@@ -127,7 +127,7 @@ func sameStatus(a *attempt) string {
 	return ""
 }
 
-// oomKills returns how many processes the kernel has killed because memory ran out.
+// oomKills returns how many processes the kernel has killed for lack of memory.
 func oomKills() (n int) {
 	text, _ := os.ReadFile("/proc/vmstat")
 	if _, after, found := strings.Cut(string(text), "\noom_kill "); found {
@@ -138,11 +138,11 @@ func oomKills() (n int) {
 
 var oomKillsBefore = oomKills()
 
-// slack is how late, in seconds, a busy machine may notice things.
+// slack is how late, in seconds, a busy machine may notice events.
 const slack = 8
 
-// sameTimes compares when the attempt ran. The job itself writes the journal, a little
-// after its start and a little before its end.
+// sameTimes compares when the attempt ran. The job itself writes the journal, slightly after its
+// start and slightly before its end.
 func sameTimes(a *attempt, s *stills) string {
 	ran, slack := a.to()-a.from(), slack+s.between(a.from(), seconds(a.end.Time))
 	switch {
@@ -156,8 +156,8 @@ func sameTimes(a *attempt, s *stills) string {
 	return ""
 }
 
-// endedWellOnce: a job's last attempt succeeded, no other did, and none that exited
-// with 0 was rerun without a reason.
+// endedWellOnce checks that a job's last attempt succeeded, that no other did, and that no attempt
+// that exited with 0 was rerun without a reason.
 func endedWellOnce(name string, l ledger, all map[string]*attempt) string {
 	good, last := 0, ""
 	for _, id := range l.order {
@@ -176,7 +176,7 @@ func endedWellOnce(name string, l ledger, all map[string]*attempt) string {
 	return ""
 }
 
-// beside: no job ran twice at the same time.
+// beside checks that no job ran twice at the same time.
 func beside(t testing.TB, l ledger, all map[string]*attempt) {
 	t.Helper()
 	last := map[string]*attempt{}
@@ -200,10 +200,10 @@ func byTime(all map[string]*attempt) []*attempt {
 	return s
 }
 
-// uncovered reports whether a's claim was gone with its keeper when b began.
+// uncovered reports whether a's claim was lost with its keeper when b began.
 func (a *attempt) uncovered(b *attempt) bool { return a.bare > 0 && a.bare <= b.from() }
 
-// holds: no GPU was ever held twice, and no more memory was granted than exists.
+// holds checks that no GPU was ever held twice, and that no more memory was granted than exists.
 func holds(t testing.TB, attempts []*attempt, total float64) (most int) {
 	t.Helper()
 	on := map[string][]*attempt{}

@@ -23,7 +23,7 @@ import (
 
 type addCmd struct {
 	File     string `arg:"" name:"file" help:"The job file."`
-	Name     string `placeholder:"NAME" help:"Name of the job (numbered)."`
+	Name     string `placeholder:"NAME" help:"Name of the job (job-1, job-2, …)."`
 	askFlags `embed:""`
 	Needs    []string `sep:"none" placeholder:"JOB" help:"Job or glob that must succeed first (repeatable)."`
 	Priority *int     `placeholder:"N" help:"Start jobs with a higher priority first (0)."`

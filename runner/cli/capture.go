@@ -20,7 +20,7 @@ import (
 
 type captureCmd struct {
 	Output    string   `short:"o" default:"jobs.yaml" placeholder:"FILE" help:"The job file to write (${default})."`
-	Record    []string `sep:"none" placeholder:"GLOB" help:"Record commands like this, instead of running them."`
+	Record    []string `sep:"none" placeholder:"GLOB" help:"Record commands like this instead of running them."`
 	RunReal   []string `name:"run" sep:"none" placeholder:"GLOB" help:"Run commands like this for real."`
 	GPUs      int      `name:"gpus" short:"g" default:"8" placeholder:"N" help:"How many idle GPUs nvidia-smi shows (${default})."`
 	Network   bool     `help:"Let the launcher use the network."`
@@ -31,7 +31,7 @@ type captureCmd struct {
 
 // Help returns the command's description and examples.
 func (captureCmd) Help() string {
-	return `Training programs are recorded instead of run, and the job file is proved to start the same commands.
+	return `Records training programs instead of running them, and proves that the job file starts the same commands.
 
 Examples:
 

@@ -24,10 +24,10 @@ type execCmd struct {
 	Poll      timeFlag   `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
 	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long, with exit status 124 (never)."`
 	NoWait    bool       `help:"Exit with 75 if no GPU is free right away."`
-	Name      string     `placeholder:"NAME" help:"Name for gpus, queue and stop --exec (the program)."`
+	Name      string     `placeholder:"NAME" help:"Name to show in gpus and queue, and for stop --exec (the program)."`
 	Engine    string     `group:"settings" placeholder:"NAME" help:"Where it runs: local (this host), slurm or sge (local)."`
 	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
-	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, keep all your jobs there below N GPUs."`
+	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until all your jobs there ask for at most N GPUs."`
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 

@@ -38,7 +38,7 @@ type needFlags struct {
 	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
 	Model     []string    `placeholder:"NAME" help:"Use only GPUs whose name contains NAME."`
 	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (${default})."`
-	Share     bool        `help:"Share a GPU with other jobs while its memory suffices."`
+	Share     bool        `help:"Share a GPU with other jobs if its memory allows."`
 	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Choose among the GPUs that fit: ${enum} (${default})."`
 }
 

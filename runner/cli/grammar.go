@@ -29,7 +29,7 @@ type grammar struct {
 	Status     statusCmd     `cmd:"" group:"Look" help:"Show the progress of a batch."`
 	Why        whyCmd        `cmd:"" group:"Look" help:"Explain why a job waits, failed or ran again."`
 	Log        logCmd        `cmd:"" group:"Look" help:"Print the log of a job."`
-	Results    resultsCmd    `cmd:"" group:"Look" help:"Tabulate what jobs measured, averaged over seeds."`
+	Results    resultsCmd    `cmd:"" group:"Look" help:"Tabulate metrics of jobs, averaged over seeds."`
 	Report     reportCmd     `cmd:"" group:"Look" help:"Write an HTML report about a batch."`
 	History    historyCmd    `cmd:"" group:"Look" help:"Show past runs, or the attempts of jobs."`
 	Ls         lsCmd         `cmd:"" group:"Look" help:"List your batches on this host."`
@@ -45,7 +45,7 @@ type grammar struct {
 	Done       doneCmd       `cmd:"" group:"Steer" help:"Record jobs as done without running them."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" group:"Host" help:"Show GPUs, who uses them, and what fits."`
 	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who waits for GPUs, and in what order."`
-	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch, or of one file."`
+	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch, or for one file."`
 	Doctor     doctorCmd     `cmd:"" group:"Set up" help:"Check this host and suggest fixes."`
 	Notify     notifyCmd     `cmd:"" group:"Set up" help:"Show notification targets, or test them."`
 	MCP        mcpCmd        `cmd:"" name:"mcp" group:"Set up" help:"Serve AI agents (Model Context Protocol)."`
@@ -60,7 +60,7 @@ type globalFlags struct {
 	Help     helpFlag `group:"every command" short:"h" help:"Show this help."`
 	StateDir string   `group:"every command" env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep the ledger, logs and lock in DIR (.gpurun next to the job file)."`
 	LogLevel string   `group:"every command" enum:"debug,info,warn,error" default:"info" help:"Log level of run.log: ${enum}."`
-	NoColor  bool     `group:"every command" help:"Disable colors, as NO_COLOR does."`
+	NoColor  bool     `group:"every command" help:"Disable colors, like NO_COLOR."`
 }
 
 // batchFlags select the job files, and how to read them.
@@ -88,14 +88,14 @@ type settingsFlags struct {
 	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization of a GPU on which a job starts (30)."`
 	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds (5s)."`
 	MaxWait       string `placeholder:"TIME" help:"Give up when a ready job has waited this long for a GPU (0, never)."`
-	WorkDir       string `placeholder:"DIR" help:"Directory in which jobs run (that of the file)."`
+	WorkDir       string `placeholder:"DIR" help:"Folder in which jobs run (the file's folder)."`
 	GPUIDs        string `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs (all)."`
 	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free (0)."`
 	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer (0)."`
 	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Use at most N GPUs at once (no limit)."`
 	Hours         string `placeholder:"HOURS" help:"Start jobs only at these times: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\" (always)."`
 	Background    bool   `negatable:"" help:"Use only GPUs that no other run waits for, and yield them on demand (no)."`
-	Share         bool   `negatable:"" help:"Let jobs share a GPU while its memory suffices (no)."`
+	Share         bool   `negatable:"" help:"Let jobs share a GPU if its memory allows (no)."`
 	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU, each with 1/N of its memory by default (0, no limit)."`
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (allow)."`
 	Pick          string `placeholder:"POLICY" help:"Choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin (most-free)."`
@@ -107,8 +107,8 @@ type settingsFlags struct {
 	Program       string `placeholder:"CMD" help:"Program that experiment lists run (python test.py)."`
 	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see gpurun help lint."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed (config)."`
-	Breaker       string `placeholder:"N" help:"Hold similar jobs once the first N failed with the same error (5); 0 for never."`
-	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2."`
+	Breaker       string `placeholder:"N" help:"Hold similar jobs if the first N failed with the same error (5); 0 for never."`
+	Pools         string `placeholder:"NAME=N" help:"How many jobs may use a resource at once, e.g. disk=4,net=2."`
 	Engine        string `placeholder:"NAME" help:"Where jobs run: local (this host), slurm or sge (local)."`
 	Cluster       string `placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
 	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can edit it meanwhile (no)."`

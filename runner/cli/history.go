@@ -25,7 +25,7 @@ type historyCmd struct {
 
 // Help returns the command's description and examples.
 func (historyCmd) Help() string {
-	return `Names failures, retries, GPU hours, and who held the GPUs while jobs waited.
+	return `Shows failures, retries, GPU hours, and who held the GPUs while jobs waited.
 
 Examples:
 

@@ -27,7 +27,7 @@ type notifyCmd struct {
 
 // Help returns the command's description and examples.
 func (notifyCmd) Help() string {
-	return `Targets come from notify in the job files, or else in your config.yaml.
+	return `Targets come from notify in the job files, or else from your config.yaml.
 
 Examples:
 

@@ -40,7 +40,7 @@ type reportCmd struct {
 
 // Help returns the command's description and examples.
 func (reportCmd) Help() string {
-	return `One file with timeline, GPUs, results, failures and commands, without secrets; it needs no network.
+	return `One file with timeline, GPUs, results, failures and commands; contains no secrets, needs no network.
 
 Examples:
 

@@ -21,15 +21,15 @@ type resultsCmd struct {
 	By     []string `placeholder:"PARAM,…" help:"Parameters that make the rows (all that vary)."`
 	Over   []string `placeholder:"PARAM,…" help:"Average over these (seed, random_seed, rep, repeat, trial or run)."`
 	Best   string   `placeholder:"METRIC" help:"Keep the best setting of the parameters that are not in --by."`
-	Pivot  string   `placeholder:"PARAM" help:"Make a column of each value of this parameter."`
-	Within []string `placeholder:"PARAM,…" help:"Mark the best row of each value of these (of all but the last parameter)."`
+	Pivot  string   `placeholder:"PARAM" help:"Make a column for each value of this parameter."`
+	Within []string `placeholder:"PARAM,…" help:"Mark the best row for each value of these (all but the last parameter)."`
 	Versus string   `placeholder:"PARAM=VALUE" help:"Add paired differences from this baseline."`
 	Where  []string `sep:"none" placeholder:"PARAM=VALUE,…" help:"Use only jobs with this value; != excludes."`
 	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print the standard deviation, standard error or 95% interval after ± (${default})."`
 	Raw    bool     `help:"Print a row for each job, not averaged."`
 	Sort   string   `placeholder:"COLUMN" help:"Sort by a metric, best first, or a parameter; --sort=-COLUMN reverses."`
 	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Print ${enum}; csv and json have all digits (${default})."`
-	JSON   bool     `name:"json" help:"Print JSON, as --format json does."`
+	JSON   bool     `name:"json" help:"Print JSON, like --format json."`
 	Watch  bool     `short:"w" help:"Print again when something changes, until the run ends."`
 
 	runFlag `embed:""`
@@ -37,7 +37,7 @@ type resultsCmd struct {
 
 // Help returns the command's description and examples.
 func (resultsCmd) Help() string {
-	return `Numbers come from $GPURUN_RESULT, and from logs and files as metrics in the job file says.
+	return `Metrics come from $GPURUN_RESULT, or from logs and files that metrics in the job file names.
 
 Examples:
 

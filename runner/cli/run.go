@@ -15,19 +15,19 @@ import (
 type runCmd struct {
 	jobFlags `embed:""`
 	simFlag  `embed:""`
-	DryRun   bool   `short:"n" help:"Start nothing, show what would run, as gpurun plan does."`
+	DryRun   bool   `short:"n" help:"Start nothing; show what would run, like gpurun plan."`
 	Verbose  bool   `short:"v" help:"With -n, also show settings and commands."`
 	Abandon  string `placeholder:"HOST" help:"Record the open attempts of HOST as lost; only if that machine is gone."`
 	Detach   bool   `short:"d" help:"Run in the background, with output in run.out in the state folder."`
 	Watch    bool   `help:"When all is done, wait for the job files to change."`
-	Yes      bool   `short:"y" help:"Rerun successes of more than a GPU hour without asking."`
+	Yes      bool   `short:"y" help:"Do not ask before rerunning more than a GPU hour of finished work."`
 	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
-	JSON     bool   `name:"json" help:"Print events as JSON lines, as gpurun events does."`
+	JSON     bool   `name:"json" help:"Print events as JSON lines, like gpurun events."`
 }
 
 // Help returns the command's description and examples.
 func (runCmd) Help() string {
-	return `Ctrl-C starts nothing more, a second one stops the jobs, a third kills them.
+	return `The first Ctrl-C starts no more jobs, the second stops running jobs, the third kills them.
 
 Examples:
 

@@ -36,7 +36,7 @@ type resumeCmd struct {
 
 // Help returns the command's description and examples.
 func (resumeCmd) Help() string {
-	return `Jobs that were paused by name are resumed by name.
+	return `Jobs paused by name must be resumed by name.
 
 Examples:
 
@@ -71,7 +71,7 @@ func (c *retryCmd) Run(a *app) error {
 
 type setCmd struct {
 	batchFlag `embed:""`
-	Values    []string `arg:"" name:"key=value" help:"Settings, e.g. max_concurrent=4; with --job, keys of jobs, e.g. gpu_memory=30GiB or before=JOB."`
+	Values    []string `arg:"" name:"key=value" help:"Settings, e.g. max_concurrent=4; with --job, job keys, e.g. gpu_memory=30GiB or before=JOB."`
 	Job       []string `placeholder:"GLOB" sep:"none" help:"Change these jobs, not the run (repeatable)."`
 }
 

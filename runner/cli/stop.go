@@ -14,7 +14,7 @@ import (
 type stopCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to cancel; none stops the whole run."`
-	GPU       *int     `name:"gpu" placeholder:"N" help:"Requeue the jobs on GPU N, and do not use it again."`
+	GPU       *int     `name:"gpu" placeholder:"N" help:"Requeue the jobs on GPU N, and stop using that GPU."`
 	Exec      string   `placeholder:"NAME" help:"Stop the command of gpurun exec --name NAME."`
 	Drain     bool     `help:"Start nothing more, but let running jobs finish."`
 }

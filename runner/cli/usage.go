@@ -28,7 +28,7 @@ type usageCmd struct {
 
 // Help returns the command's description and examples.
 func (usageCmd) Help() string {
-	return `With FILE: was its GPU time useful? Without: programs started without gpurun, and background runs, are not counted.
+	return `Without FILE, programs started without gpurun and background runs do not count.
 
 Examples:
 

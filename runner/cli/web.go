@@ -35,7 +35,7 @@ type webCmd struct {
 
 // Help returns the command's description and examples.
 func (webCmd) Help() string {
-	return `The address that it prints has a token, so other users cannot look; Ctrl-C ends it.
+	return `The address it prints contains a token, so other users have no access; Ctrl-C ends the server.
 
 Examples:
 

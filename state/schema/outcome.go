@@ -62,8 +62,8 @@ func OutcomeOf(run *Run, counts map[state.Phase]int) Outcome {
 	if o.Text == "" {
 		o.Text = string(o.Code)
 	}
-	if run != nil && run.Alive && o.Failed > 0 {
-		o.Text += fmt.Sprintf(", %d failed", o.Failed)
+	if n := TallyOf(counts, true).Failed; run != nil && run.Alive && n > 0 {
+		o.Text += fmt.Sprintf(", %d failed", n)
 	}
 	return o
 }

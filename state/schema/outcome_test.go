@@ -27,9 +27,9 @@ func TestOutcomeFollowsFromCounts(t *testing.T) {
 		{exit(130), left, OutcomeStopped, "stopped"},
 		{exit(0), left, OutcomeUnfinished, "unfinished"},
 		{alive(RunRunning), left, OutcomeCode(RunRunning), "running"},
-		{alive(RunRunning), failed, OutcomeCode(RunRunning), "running, 2 failed"},
-		{alive(RunPaused), failed, OutcomeCode(RunPaused), "paused, 2 failed"},
-		{alive(""), failed, OutcomeSilent, "does not answer, 2 failed"},
+		{alive(RunRunning), failed, OutcomeCode(RunRunning), "running, 1 failed"},
+		{alive(RunPaused), failed, OutcomeCode(RunPaused), "paused, 1 failed"},
+		{alive(""), failed, OutcomeSilent, "does not answer, 1 failed"},
 	} {
 		if o := OutcomeOf(c.run, c.counts); o.Code != c.code || o.Text != c.text {
 			t.Errorf("%+v with %v: %+v, want %s, %q", c.run, c.counts, o, c.code, c.text)

@@ -10,6 +10,7 @@ jobs:
   - name: "{model}-{data}-lr{lr}-s{seed}"
     matrix: {model: [resnet18, vit-tiny], data: [cifar10, svhn], lr: [0.1, 0.01], seed: [1, 2, 3]}
     allow: [unused]
+    stall: {output: 2s}
     gpu_memory: 4GiB
     run: |
       echo "start of {name}"
@@ -18,7 +19,7 @@ jobs:
       case {name} in
         vit-tiny-*-lr0.1-*) echo; echo 'Traceback (most recent call last):'; echo '  File "train.py", line 80, in <module>'; echo 'ValueError: loss is nan'; exit 1;;
         resnet18-svhn-lr0.01-s3) kill -SEGV $$;;
-        resnet18-cifar10-lr0.01-s2) while [ ! -e go ]; do sleep 0.1; done;;
+        resnet18-cifar10-lr0.01-s2) echo; echo 'epoch 16/20 acc 0.91'; while [ ! -e go ]; do sleep 0.1; done;;
       esac
 `;
 
@@ -62,6 +63,30 @@ test('failures are above the tabs, by cause, with what sets them apart', { timeo
     assert.deepEqual(faults, []);
     await page.close();
   }
+});
+
+test('a job that hangs is stalled in its row, in the state line and on its page, with its steps', async () => {
+  const stalled = await until(async () => { const s = await summary(); return s.tally.stalled === 1 && s; }, 'it has stalled', 60_000);
+  assert.match(stalled.line, /1 running \(1 stalled\).* · end unknown: only stalled jobs are left$/);
+  const { page, faults } = await visit(`#/batch/${id}`);
+  await text(page, '1 running (1 stalled)');
+  await text(page, '16/20');
+  const row = await page.waitForFunction(() => [...document.querySelectorAll('.jobs tbody tr:not(.gap)')].find((r) => r.innerText.includes('stalled'))?.innerText);
+  assert.match(await row.jsonValue(), /stalled\s+resnet18-cifar10-lr0.01-s2[^]*no output for /);
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('attempts and actions fold at 400 px', async () => {
+  const { page, faults } = await visit(`#/batch/${id}/job/${segv}`, looks[4]);
+  await page.waitForSelector('.folds tbody tr');
+  assert.ok(await page.$$eval('.folds tbody tr', (l) => l.length === 2 && l.every((r) => r.scrollWidth <= r.clientWidth + 1 && r.cells[1].offsetTop < r.cells[2].offsetTop)), 'an attempt is a block');
+  assert.ok(await page.$eval('.menu .buttons', (b) => !b.checkVisibility()), 'actions are in a menu');
+  await page.click('.menu summary');
+  await page.waitForFunction(() => [...document.querySelectorAll('.menu .buttons > *')].some((b) => b.innerText.startsWith('Retry') && b.checkVisibility()));
+  await shoot(page, 'morning-attempts', looks[4], true);
+  assert.deepEqual(faults, []);
+  await page.close();
 });
 
 test('names lead to jobs, groups to all of theirs, counts filter', async () => {

@@ -66,6 +66,13 @@ test('results: a headline, fixed parameters in the caption, marks, and curves of
     assert.match(rows[1], /^resnet18 \| 0.01 \| 92.000 \(1\/3\)✗● \|/);
     assert.equal(await page.$$eval('.results [role=img]', (l) => l[0].getAttribute('aria-label')), 's2 failed, s3 running');
     await page.waitForSelector('.chart .stop', { timeout: 15_000 }); // a pruned job's curve ends with a mark
+    if (look === looks[0]) {
+      const hash = await page.evaluate(() => location.hash);
+      await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/job/${(await home.api(`/batches/${id}/jobs`)).jobs.find((j) => j.state === 'pruned').name}`);
+      await page.waitForSelector('.job .chart .stop'); // also on its own page
+      await page.evaluate((h) => { location.hash = h; }, hash);
+      await text(page, headline);
+    }
     if (look.width < 520) assert.ok(await page.$$eval('.results tbody tr', (l) => l.every((r) => r.scrollWidth <= r.clientWidth + 1 && r.cells[0].offsetTop < r.cells[1].offsetTop)), 'a row is a block');
     assert.deepEqual(await wide(page), []);
     assert.deepEqual(await faultsOf(page), []);
@@ -123,7 +130,7 @@ test('running jobs show their newest metrics, memory, utilization, or the last l
     await page.waitForSelector('.jobs .sparkline');
     assert.match(await says('resnet18-lr0.01-s3'), /loss 0.3000/);
     assert.equal(await says('vit-lr0.1-s3'), 'warming up');
-    if (look.width > 720) await page.waitForFunction(() => /3 GiB\s*\d+ %/.test(document.querySelector('.jobs .c-left:not(th)').innerText.replaceAll('\n', ' ')), { timeout: 20_000 });
+    if (look.width > 1000) await page.waitForFunction(() => /3 GiB\s*\d+ %/.test(document.querySelector('.jobs .c-left:not(th)').innerText.replaceAll('\n', ' ')), { timeout: 20_000 });
     await shoot(page, 'results-jobs', look);
     await page.emulateVisionDeficiency('achromatopsia');
     if (!look.dark) await shoot(page, 'results-jobs-gray', look);

@@ -25,8 +25,7 @@ export function bytes(n: number | null | undefined): string {
 
 /** "7.8/24 GiB": two amounts in the unit of the second. */
 export function bytesOf(used: number | null | undefined, total: number | null | undefined): string {
-  if (used == null || total == null) return `${bytes(used)} of ${bytes(total)}`;
-  if (total < GiB) return `${bytes(used)} of ${bytes(total)}`;
+  if (used == null || total == null || total < GiB) return `${bytes(used)} of ${bytes(total)}`;
   const u = used / GiB, t = total / GiB;
   return `${u < 10 ? u.toFixed(1) : u.toFixed(0)}/${t < 10 ? t.toFixed(1).replace('.0', '') : t.toFixed(0)} GiB`;
 }

@@ -1,5 +1,6 @@
 // The states of jobs and attempts as people see them: a class of theme.css and a symbol, so
 // that none is told apart by color alone. State names are those of docs/json.md.
+import type { Outcome } from './types';
 
 type Look = { tone: 'ok' | 'bad' | 'warn' | 'run' | 'idle'; symbol: string };
 
@@ -40,11 +41,9 @@ export function State({ state, stalled }: { state: string; stalled?: string | nu
   return <span class={`state ${tone}`} title={stalled ?? undefined}><span class="symbol" aria-hidden="true">{symbol}</span>{stalled ? 'stalled' : stateWords(state)}</span>;
 }
 
-/** How a batch is as a whole: the server's words, by the counts of its jobs. */
-export type Outcome = { code: string; failed: number; text: string };
-
 const outcomes: Record<string, Look['tone']> = { running: 'run', watching: 'run', done: 'ok', failed: 'bad', killed: 'bad', never_ran: 'idle' };
 
+/** How a batch is as a whole: the server's words, by the counts of its jobs. */
 export function OutcomeBadge({ of, title }: { of: Outcome | null; title?: string }) {
   return of && <span class={`badge ${of.failed ? 'bad' : outcomes[of.code] ?? 'warn'}`} title={title}>{of.text}</span>;
 }

@@ -24,18 +24,11 @@ const tabs = new BroadcastChannel('gpurun');
 tabs.onmessage = (e) => {
   const token = sessionStorage.getItem(kept);
   if (e.data === 'token?' && token) tabs.postMessage({ token });
+  if (!token && typeof e.data?.token === 'string') { giveToken(e.data.token); dispatchEvent(new Event('token')); }
 };
 
-/** Has another tab tell its token; false if none does. */
-export function askTabs(): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => done(false), 400);
-    const heard = (e: MessageEvent) => { if (typeof e.data?.token === 'string') { giveToken(e.data.token); done(true); } };
-    const done = (known: boolean) => { clearTimeout(timer); tabs.removeEventListener('message', heard); resolve(known); };
-    tabs.addEventListener('message', heard);
-    tabs.postMessage('token?');
-  });
-}
+/** Has other tabs tell their token, which is heard as an event: of a tab in the background, late. */
+export const askTabs = () => tabs.postMessage('token?');
 
 export const hasToken = () => sessionStorage.getItem(kept) != null;
 
@@ -124,13 +117,14 @@ export async function post(path: string, body: unknown): Promise<string[]> {
 
 /** A part of a log: from `at` (to `to`), or with a negative one the last bytes. */
 export async function readLog(batch: string, uniID: string, at: number, signal: AbortSignal, to?: number) {
+  const skip = at > 0 ? 1 : 0; // with the byte before it there is something to read, and the browser notes no error
   const res = await request(`/batches/${encodeURIComponent(batch)}/attempts/${encodeURIComponent(uniID)}/log`,
-    { signal, headers: { Range: at < 0 ? `bytes=${at}` : `bytes=${at}-${to ?? ''}` } });
+    { signal, headers: { Range: at < 0 ? `bytes=${at}` : `bytes=${at - skip}-${to ?? ''}` } });
   const m = /bytes (?:(\d+)-\d+|\*)\/(\d+)/.exec(res.headers.get('Content-Range') ?? '');
   const over = res.headers.get('Gpurun-Over') === 'true';
   if (res.status === 416) return { from: at, total: Number(m?.[2] ?? 0), data: new Uint8Array(), over };
-  const data = new Uint8Array(await res.arrayBuffer());
-  const from = m?.[1] != null ? Number(m[1]) : 0;
+  const data = new Uint8Array(await res.arrayBuffer()).subarray(skip);
+  const from = m?.[1] != null ? Number(m[1]) + skip : skip;
   return { from, total: m ? Number(m[2]) : data.length, data, over };
 }
 

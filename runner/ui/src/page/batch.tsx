@@ -2,23 +2,24 @@
 import { Failures } from '../common/failures';
 import { Bar, Legend } from '../common/five';
 import { clean, duration, time, timeExact } from '../common/format';
+import { Runs } from '../common/runs';
 import { given, OutcomeBadge } from '../common/states';
+import { Usage } from '../common/usage';
 import { titleOf } from './batches';
 import { RetryGroup, RunControl } from './control';
 import { JobsTab } from './jobs';
+import { Asked } from './document';
 import { searchOf } from './filter';
 import { useKeys } from './keys';
 import { useLive } from './live';
 import { LogTab } from './logtab';
 import { LogView } from './log';
-import { Lasted, Loading, Text } from './parts';
+import { Empty, Lasted, Loading, Text } from './parts';
 import { ResultsTab } from './results';
 import { batchPath, go, jobPath, tabs, type Tab } from './route';
-import { RunsTab } from './runs';
 import type { BatchStore } from './store';
 import { TimelineTab } from './timeline';
-import { UsageTab } from './usage';
-import type { Alike, Summary } from '../common/types';
+import type { Alike, BatchUsage, RunRow, Summary } from '../common/types';
 
 export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; query: URLSearchParams }) {
   useLive();
@@ -41,8 +42,8 @@ export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; 
       {tab === 'log' && <LogTab batch={batch} query={query} />}
       {tab === 'timeline' && <TimelineTab batch={batch} />}
       {tab === 'results' && <ResultsTab batch={batch} query={query} />}
-      {tab === 'usage' && <UsageTab batch={batch} />}
-      {tab === 'runs' && <RunsTab batch={batch} />}
+      {tab === 'usage' && <Asked<BatchUsage> key={tab} batch={batch} path="/usage" what="the GPU time" show={(u) => (u.parts.length ? <section class="card" aria-label="Usage"><div class="body"><Usage of={u} /></div></section> : <Empty>No run has used GPUs.</Empty>)} />}
+      {tab === 'runs' && <Asked<{ runs: RunRow[] }> key={tab} batch={batch} path="/runs" what="the runs" show={({ runs }) => (runs.length ? <div class="card"><Runs runs={runs} live={s.run?.alive && <Lasted from={s.run.started} />} /></div> : <Empty>It has never run.</Empty>)} />}
     </main>
   );
 }

@@ -2,7 +2,7 @@
 // the server allows no changes. What ends work says how much, and needs a second click.
 import { useEffect, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
-import { base, clean, count } from '../common/format';
+import { base, clean, copy, count } from '../common/format';
 import { get, post, Refused } from './api';
 import { changed, now } from './live';
 import { Dialog, narrow, Text, tell, useMedia } from './parts';
@@ -61,7 +61,7 @@ export interface Verb {
 
 function copied(command: string[]) {
   const text = ['gpurun', ...command].map(quote).join(' ');
-  void (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => tell(`Copied: ${text}`), () => tell(text));
+  void copy(text).then(() => tell(`Copied: ${text}`), () => tell(text));
 }
 
 const perform = (v: Verb) => {
@@ -89,7 +89,7 @@ export function Verbs({ verbs, small, label }: { verbs: Verb[]; small?: boolean;
       {verbs.some((v) => v.path) && <button class={`button ${small ? 'small' : ''}`} aria-pressed={copying} aria-label="Copy as commands" title="Copy these actions as commands" onClick={() => copy(!copying)}><Sheets /></button>}
     </div>
   );
-  return menu ? <details class="menu"><summary class="button">Actions</summary>{buttons}</details> : buttons;
+  return menu && verbs.length > 1 ? <details class="menu"><summary class="button">Actions</summary>{buttons}</details> : buttons;
 }
 
 type Target = Pick<JobRow, 'name' | 'state' | 'wait'> & Partial<Pick<JobRow, 'gpus' | 'started' | 'ended'>>;

@@ -109,7 +109,7 @@ async function once(s: Stream, over: AbortSignal, wait: { ms: number }): Promise
 }
 
 // pause waits, but no longer than until the network or the person is back.
-function pause(ms: number, over: AbortSignal): Promise<void> {
+export function pause(ms: number, over: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);

@@ -1,9 +1,8 @@
 // A job: what it is, why it is as it is, its attempts, and the log of one of them.
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { base, bytes, clean, count, duration, measured, ranges, time, timeExact } from '../common/format';
 import { Chart } from '../common/chart';
 import { State } from '../common/states';
-import { get, Refused } from './api';
 import { Verbs, verbsFor } from './control';
 import { useDocument } from './document';
 import { useKeys } from './keys';
@@ -35,7 +34,7 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
   const shown = attempts.find((a) => a.uni_id === query.get('attempt')) ?? attempts[0];
   return (
     <main id="main" class="job">
-      <div class="title"><h1><Text of={job.name} /></h1><span class="big"><State state={row?.state ?? job.state} /></span><span class="grow" />
+      <div class="title"><h1><Text of={job.name} /></h1><span class="big"><State state={row?.state ?? job.state} stalled={row?.stalled} /></span><span class="grow" />
         <Verbs label="Actions for the job" verbs={verbsFor(batch.id, batch.summary, [row ?? { name: job.name, state: job.state, wait: null }]).filter((v) => !v.href)} /></div>
       <div class="columns">
         <div>
@@ -57,23 +56,8 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
   );
 }
 
-// useJob asks for the job, and again when its row has changed: at once, and every ten
-// seconds while it has not ended, because what it waits for changes without it.
-export function useJob(batch: BatchStore, id: string) {
-  const [state, set] = useState<{ doc: Doc | null; error: Error | null }>({ doc: null, error: null });
-  const row = batch.find(id);
-  useEffect(() => set({ doc: null, error: null }), [batch.id, id]);
-  useEffect(() => {
-    const over = new AbortController();
-    const ask = () => get<Doc>(batch.path('/jobs/' + encodeURIComponent(row?.id ?? id)), over.signal).then(
-      (doc) => set({ doc, error: null }),
-      (error) => { if (!over.signal.aborted) set((s) => ({ doc: error instanceof Refused && error.status === 404 ? null : s.doc, error })); });
-    void ask();
-    const timer = setInterval(() => { if (document.visibilityState === 'visible' && ['pending', 'waiting', 'running'].includes(row?.state ?? '')) void ask(); }, 10_000);
-    return () => { over.abort(); clearInterval(timer); };
-  }, [batch.id, id, row]);
-  return state;
-}
+/** A job with its attempts. */
+export const useJob = (batch: BatchStore, id: string) => useDocument<Doc>(batch, '/jobs/' + encodeURIComponent(batch.find(id)?.id ?? id), 1000);
 
 function Why({ job, row }: { job: Because; row?: string }) {
   const wait = job.wait;
@@ -148,7 +132,7 @@ function Facts({ batch, job }: { batch: BatchStore; job: Because }) {
           {job.metrics && Object.entries(job.metrics).map(([k, v]) => <><dt><Text of={k} /></dt><dd>{measured(v)}</dd></>)}
           <dt>Defined in</dt><dd><Text of={base(job.file)} />{job.line != null && `, line ${job.line}`}</dd>
         </dl>
-        {job.commands.map((c) => <pre class="log command"><Text of={c.trimEnd()} /></pre>)}
+        {job.commands.map((c) => <pre class="log command" tabIndex={0} role="region" aria-label="Command"><Text of={c.trimEnd()} /></pre>)}
       </div>
     </section>
   );

@@ -116,7 +116,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   const reported = useReported(batch, rows.slice(win.from, win.to).filter((r) => r.state === 'running'));
   const clock = now(), running = rows.some((r) => r.state === 'running');
   return (
-    <div class="card jobs scroll" ref={scroller} style={{ '--row': `${height}px` }}>
+    <div class={`card jobs scroll ${running ? 'going' : ''}`} ref={scroller} style={{ '--row': `${height}px` }}>
       <table class="data" role="table" aria-rowcount={rows.length + 1} aria-label="Jobs">
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
           <th role="columnheader" class="pick"><input type="checkbox" aria-label="Choose all that are listed" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>
@@ -151,7 +151,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
 function Left({ row: r, clock }: { row: JobRow; clock: number }) {
   const ran = (clock - Date.parse(r.started ?? '')) / 1000, part = r.progress ?? (r.expected_seconds ? Math.min(ran / r.expected_seconds, 0.99) : null);
   const left = part ? ran / part - ran : null, use = busy(r);
-  return <>{part != null && <Meter label={`Progress of ${clean(r.name)}`} value={Math.round(part * 100)} max={100} />}<span>{left != null && isFinite(left) && !r.stalled ? `${duration(left)} left` : ''}</span>{r.used_bytes != null && <span class="muted">{bytes(r.used_bytes)}</span>}{use != null && <span class="muted" title="utilization of its GPUs">{use} %</span>}</>;
+  return <>{part != null && <Meter label={`Progress of ${clean(r.name)}`} value={Math.round(part * 100)} max={100} />}<span>{[r.steps && r.progress && `${Math.round(r.progress * r.steps)}/${r.steps}`, left != null && isFinite(left) && !r.stalled && `${duration(left)} left`].filter(Boolean).join(' ')}</span>{r.used_bytes != null && <span class="muted">{bytes(r.used_bytes)}</span>}{use != null && <span class="muted" title="utilization of its GPUs">{use} %</span>}</>;
 }
 
 // The newest numbers of a running job with their lines; without any, the last line of its log.

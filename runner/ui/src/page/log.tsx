@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { bytes, cleanLog, count } from '../common/format';
 import type { Matches } from '../common/types';
 import { get, readLog, Refused } from './api';
+import { pause } from './events';
 import { Text } from './parts';
 import { setQuery } from './route';
 
@@ -259,12 +260,4 @@ async function poll(t: Tail, batch: string, uniID: string, begin: number | null,
 }
 
 // seconds waits, longer while nobody looks.
-function seconds(s: number, stop: AbortSignal): Promise<void> {
-  return new Promise((done) => {
-    const go = () => { clearTimeout(timer); document.removeEventListener('visibilitychange', seen); done(); };
-    const seen = () => document.visibilityState === 'visible' && go();
-    const timer = setTimeout(go, (document.visibilityState === 'visible' ? s : 30) * 1000);
-    document.addEventListener('visibilitychange', seen);
-    stop.addEventListener('abort', go, { once: true });
-  });
-}
+const seconds = (s: number, stop: AbortSignal) => pause((document.visibilityState === 'visible' ? s : 30) * 1000, stop);

@@ -44,7 +44,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
   if (!row) return <Empty>No job has run yet.</Empty>;
   const item = (r: JobRow) => (
     <li key={r.id}><button class="item" aria-current={r === row ? 'true' : undefined} onClick={() => setQuery({ job: batch.keyOf(r), attempt: '', line: '' })}>
-      <State state={r.state} /><span class="name" title={clean(r.name)}><Text of={r.name} /></span>
+      <State state={r.state} stalled={r.stalled} /><span class="name" title={clean(r.name)}><Text of={r.name} /></span>
       <span class="muted">{r.gpus.length > 0 && `GPU ${ranges(r.gpus)} · `}<Lasted from={r.started} to={r.state === 'running' ? null : r.ended} /></span>
     </button></li>
   );
@@ -52,7 +52,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
     <div class="logs">
       <nav class="card pickjob" aria-label="Jobs with a log"><ul>{list.map(item)}</ul></nav>
       <section class="card" aria-label="Log">
-        <header><h2><a href={jobPath(batch.id, batch.keyOf(row))}><Text of={row.name} /></a></h2><State state={row.state} /></header>
+        <header><h2><a href={jobPath(batch.id, batch.keyOf(row))}><Text of={row.name} /></a></h2><State state={row.state} stalled={row.stalled} /></header>
         <Attempts key={row.id} batch={batch} row={row} asked={query.get('attempt')} />
       </section>
     </div>

@@ -1,6 +1,6 @@
 // The page: which part of it is shown, what is above all of them, and the way in.
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { clean } from '../common/format';
 import '../common/theme.css';
 import { askTabs, giveToken, hasToken, session, takeToken, unknownToken } from './api';
@@ -20,9 +20,9 @@ function App() {
   useLive();
   const [route, setRoute] = useState<Route>(() => parse(location.hash));
   const where = route.page === 'batch' || route.page === 'job' ? route.id : null;
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: a change before the first frame counts, too
     const turn = () => {
-      if (location.hash.startsWith('#token=')) { takeToken(); void enter(); }
+      if (location.hash.startsWith('#token=')) { takeToken(); enter(); }
       setRoute(parse(location.hash));
     };
     addEventListener('hashchange', turn);
@@ -48,7 +48,7 @@ function App() {
       {app.connected === false && <p class="lost" role="alert"><b>Not connected.</b> <Text of={app.why} />; reconnecting. The page may be out of date.</p>}
       {route.page === 'home' && <HomePage />}
       {route.page === 'batch' && app.batch?.id === route.id && <BatchPage key={route.id} batch={app.batch} tab={route.tab} query={route.query} />}
-      {route.page === 'job' && app.batch?.id === route.id && <JobPage batch={app.batch} id={route.job} query={route.query} />}
+      {route.page === 'job' && app.batch?.id === route.id && <JobPage key={route.job} batch={app.batch} id={route.job} query={route.query} />}
       <Question /><Keys /><Notes />
     </>
   );
@@ -92,7 +92,7 @@ function Locked() {
     <main id="main" class="locked">
       <h1>gpurun</h1>
       <p>{hasToken() ? 'This token is not valid for this server.' : 'This page needs a token.'} Open the URL that <code>gpurun web</code> printed, or paste it here.</p>
-      <form onSubmit={(e) => { e.preventDefault(); giveToken(text); void enter(); }}>
+      <form onSubmit={(e) => { e.preventDefault(); giveToken(text); enter(); }}>
         <label class="field">URL or token<input type="text" class="mono" autocomplete="off" spellcheck={false} value={text} onInput={(e) => set(e.currentTarget.value)} autofocus /></label>
         <button class="button primary">Open</button>
       </form>
@@ -101,14 +101,17 @@ function Locked() {
 }
 
 // enter asks who this is, and again until the server answers.
-async function enter() {
+function enter() {
   unwatch();
-  if (!hasToken() && !(await askTabs())) return lock();
+  if (!hasToken()) {
+    askTabs();
+    return void setTimeout(() => hasToken() || lock(), 400);
+  }
   app.locked = false;
   changed();
   session().then((s) => { app.session = s; changed(); }, (err) => {
     if (unknownToken(err)) return lock();
-    setTimeout(() => void enter(), 3000);
+    setTimeout(() => enter(), 3000);
   });
 }
 
@@ -118,5 +121,6 @@ setInterval(() => {
 }, 60_000);
 
 takeToken();
-void enter();
+addEventListener('token', enter);
+enter();
 render(<App />, document.getElementById('app')!);

@@ -73,15 +73,11 @@ export function Notes() {
   );
 }
 
-/** True once something has been asked for so long that people wonder. */
-function useSlow(): boolean {
+/** Says what is loaded once people wonder. */
+export function Loading({ what }: { what: string }) {
   const [slow, set] = useState(false);
   useEffect(() => { const t = setTimeout(() => set(true), 300); return () => clearTimeout(t); }, []);
-  return slow;
-}
-
-export function Loading({ what }: { what: string }) {
-  return useSlow() ? <p class="empty" role="status">Loading {what} …</p> : <p class="empty" />;
+  return slow ? <p class="empty" role="status">Loading {what} …</p> : <p class="empty" />;
 }
 
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>;

@@ -20,7 +20,10 @@ export function TimelineTab({ batch }: { batch: BatchStore }) {
   if (!made.items.length) return <Empty>No job has run yet.</Empty>;
   const open = made.items.filter((i) => i.open);
   const to = open.length ? now() / 1000 : Math.max(...made.items.map((i) => i.to));
-  for (const i of open) i.to = to;
+  for (const i of open) {
+    const stalled = batch.find(i.span.name)?.stalled;
+    Object.assign(i, { to, tone: stalled ? 'bad' : 'run', label: clean(i.span.name) + (stalled ? ' (stalled)' : '') });
+  }
   return (
     <section class="card" aria-label="Timeline"><div class="body">
       <Timeline label={`Timeline of ${made.items.length} attempts on ${made.rows.length} rows`} rows={made.rows} items={made.items} bands={made.bands} from={made.items[0].from} to={to}

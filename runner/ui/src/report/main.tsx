@@ -5,16 +5,16 @@ import { render } from 'preact';
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { Curves } from '../common/curves';
-import { count, duration } from '../common/format';
+import { Failures } from '../common/failures';
+import { cleanLog, count, duration } from '../common/format';
 import { ResultsTable } from '../common/results';
-import { given, stateWords } from '../common/states';
+import { Runs } from '../common/runs';
 import { Timeline } from '../common/timeline';
 import { Usage } from '../common/usage';
-import { Failures } from './failures';
 import { GPUs, Lazy } from './gpus';
 import { JobDialog } from './job';
 import { Jobs, type Choice } from './jobs';
-import { attemptWords, endOf, hours, seconds, stamp, timelineOf, until } from './model';
+import { attemptWords, seconds, stamp, timelineOf } from './model';
 import { Summary } from './summary';
 import type { Copies, Document as Results, Report } from '../common/types';
 
@@ -43,7 +43,11 @@ function App({ r }: { r: Report }) {
   const open = (name: string) => named.has(name) && setJob(named.get(name)!);
   const bands = new Set(chart.bands.map((b) => b.color));
   const parts: [string, string, ComponentChildren, string?][] = [];
-  if (r.failures.length) parts.push(['failures', 'Failures', <Failures r={r} open={open} pick={(failure) => choose({ failure })} />, `${count(r.failures.length, 'kind')}, ${count(r.failures.reduce((n, f) => n + f.count, 0), 'job')}`]);
+  if (r.failures.length) parts.push(['failures', 'Failures', (
+    <Failures groups={r.failures} name={(name) => <button key={name} class="link" onClick={() => open(name)}>{name}</button>}
+      all={(f) => <a href="#jobs" onClick={() => choose({ failure: r.failures.indexOf(f) })}>all {count(f.count, 'job')}</a>}
+      log={(f) => f.lines.length > 0 ? <pre class="log" ref={(e) => { if (e) e.scrollTop = e.scrollHeight; }} tabIndex={0} aria-label={`Last lines of the log of ${f.jobs[0]}`}>{cleanLog(f.lines.join('\n'))}</pre> : <p class="muted">Its log is empty or gone.</p>} />
+  ), `${count(r.failures.length, 'kind')}, ${count(r.failures.reduce((n, f) => n + f.count, 0), 'job')}`]);
   if (chart.items.length) {
     parts.push(['timeline', 'Timeline', (
       <>
@@ -61,7 +65,7 @@ function App({ r }: { r: Report }) {
   if (r.curves.length) parts.push(['curves', 'Curves', <Lazy height={380}><Curves curves={r.curves} results={results} params={(c) => r.jobs[named.get(c.job)!]?.params} /></Lazy>]);
   if (r.usage?.parts.length) parts.push(['lost', 'Where GPU time went', <Usage of={r.usage} />]);
   parts.push(['jobs', 'Jobs', <Jobs r={r} choice={choice} choose={choose} open={setJob} />]);
-  if (r.runs.length) parts.push(['runs', 'Runs', <Runs r={r} />, count(r.runs.length, 'run')]);
+  if (r.runs.length) parts.push(['runs', 'Runs', <Runs runs={r.runs} live={r.run?.alive && r.run.started && duration(seconds(r.now) - seconds(r.run.started))} />, count(r.runs.length, 'run')]);
   return (
     <>
       <nav class="bar no-print" aria-label="Sections"><div>{parts.map(([id, title]) => <a href={`#${id}`}>{title}</a>)}</div></nav>
@@ -72,24 +76,6 @@ function App({ r }: { r: Report }) {
       </main>
       {job !== null && <JobDialog r={r} at={job} open={open} close={() => setJob(null)} />}
     </>
-  );
-}
-
-function Runs({ r }: { r: Report }) {
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Table of runs"><table class="data">
-      <thead><tr>{['Run', 'Began', 'Ended', 'Took', 'Exit', 'How it ended', 'Jobs', 'Attempts', 'GPU hours', 'Commit', 'Host'].map((h, i) => <th scope="col" class={[0, 3, 4, 7, 8].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
-      <tbody>{[...r.runs].reverse().map((x) => (
-        <tr>
-          <td class="num">{x.n}</td>
-          <td class="nowrap">{stamp(x.started)}</td><td class="nowrap">{x.ended ? until(x.started, x.ended) : <span class="muted">{endOf(r, x) === r.now ? 'still running' : `last seen ${until(x.started, x.last_seen)}`}</span>}</td>
-          <td class="num">{duration(seconds(endOf(r, x)) - seconds(x.started))}</td><td class="num">{x.exit_status ?? ''}</td><td>{x.why}{x.params && <div class="muted">with {given(x.params)}</div>}</td>
-          <td>{Object.entries(x.counts).filter(([, n]) => n > 0).map(([s, n]) => <span class="pair">{n} {stateWords(s)}</span>)}</td>
-          <td class="num">{x.attempts}</td><td class="num">{hours(x.gpu_seconds)}</td>
-          <td class="mono">{x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? '+' : '')}</td><td>{x.host}</td>
-        </tr>
-      ))}</tbody>
-    </table></div>
   );
 }
 

@@ -10,7 +10,7 @@ const unique = (list: (string | null | undefined)[]) => [...new Set(list.filter(
 export function Summary({ r, pick }: { r: Report; pick: (state: string) => void }) {
   const first = r.runs[0], last = r.runs[r.runs.length - 1];
   const sum = (f: (x: Report['runs'][0]) => number) => r.runs.reduce((n, x) => n + f(x), 0);
-  const lost = sum((x) => x.lost.reduce((n, l) => n + l.gpu_seconds, 0));
+  const unused = (r.usage?.parts ?? []).reduce((n, p) => n + (p.kind === 'free_while_jobs_waited' ? p.gpu_seconds : 0), 0);
   const took = sum((x) => seconds(endOf(r, x)) - seconds(x.started)), alive = r.run?.alive ?? false;
   const waits = r.jobs.flatMap((j) => j.attempts.map((a) => queued(a, r.now))).filter((w): w is number => w !== null).sort((a, b) => a - b);
   const git = unique(r.runs.map((x) => x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? ' + changes' : '')));
@@ -32,7 +32,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
         <Tile name="time" value={duration(took)} of={r.runs.length > 1 ? 'of all runs' : ''} />
         {waits.length > 0 && <Tile name="in the queue" value={duration(waits[waits.length >> 1])} of={`median, at most ${duration(waits[waits.length - 1])}`} />}
         <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} of={r.run?.alive ? 'of what has ended' : ''} />
-        <Tile name="GPU hours lost" value={hours(lost)} of="while jobs waited" />
+        <Tile name="free GPU hours" value={hours(unused)} of="while jobs waited" />
         <Tile name="attempts" value={sum((x) => x.attempts).toLocaleString('en-US')} of={count(sum((x) => x.retries), 'retry', 'retries')} />
       </div>
       <div><Bar counts={r.counts} alive={alive} /><Legend counts={r.counts} alive={alive} link={(is) => ({ href: '#jobs', onClick: () => pick(is) })} /></div>

@@ -1,6 +1,8 @@
 // Documents that are asked for again when jobs of the batch have changed.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { get } from './api';
+import { Empty, Loading } from './parts';
 import type { BatchStore } from './store';
 
 interface Answer<T> { doc: T | null; error: Error | null }
@@ -30,4 +32,10 @@ export function useDocument<T>(batch: BatchStore, path: string, every = 3000): A
     return () => { over.abort(); clearTimeout(timer); };
   }, [batch, path]);
   return answer;
+}
+
+/** What is made of such a document, once it is there. */
+export function Asked<T>({ batch, path, what, show }: { batch: BatchStore; path: string; what: string; show: (doc: T) => ComponentChildren }) {
+  const { doc, error } = useDocument<T>(batch, path, 5000);
+  return doc ? <>{show(doc)}</> : error ? <Empty>{error.message}</Empty> : <Loading what={what} />;
 }

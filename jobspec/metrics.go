@@ -51,7 +51,6 @@ func metricsOf(t *expand.Job, v *expand.Values) ([]Metric, error) {
 	return list, nil
 }
 
-// metricKeys are the keys of a metric.
 var metricKeys = []string{"log", "step", "file", "key", "at", "goal", "percent"}
 
 // metricFiles are the extensions of files that can contain metrics.

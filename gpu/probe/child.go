@@ -41,7 +41,6 @@ var (
 	errCrashed = errors.New("crashed")
 )
 
-// startChild starts a child.
 func startChild(library string, lists bool) (*child, error) {
 	in, stdin, err := os.Pipe()
 	if err != nil {

@@ -82,7 +82,6 @@ func yamlFloat(s string) string {
 	return fmt.Sprintf("%s%s%se%s%02s", sign, whole, fraction, expSign, exp)
 }
 
-// spell spells a value in JSON.
 func (*jsonFormat) spell(p Value) (string, error) {
 	p = withoutZeros(p)
 	switch p.Tag {

@@ -83,7 +83,6 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 	m.rows = rows
 }
 
-// record records the values of parameters.
 func (m *Matrix) record(values ...*Param) {
 	for _, p := range values {
 		m.values[p.Name] = append(m.values[p.Name], p)

@@ -22,7 +22,6 @@ import (
 // parameter's name and i. So a larger n, another parameter or a later version must not change
 // earlier draws.
 
-// sampleKeys are the keys of sample.
 var sampleKeys = []string{"n", "rng", "params"}
 
 func (r *matrixReader) sample(node *yaml.Node) {

@@ -31,7 +31,6 @@ const (
 	maxHoles  = 6000
 )
 
-// holeRune returns the rune for hole i.
 func holeRune(i int) rune { return firstHole + rune(i) }
 
 // A scriptJob is the context in which a command is checked.

@@ -79,7 +79,6 @@ func readIndex(ledger string, f *os.File) (covered, []entry, []state.SeedGroup) 
 	return c, entries, x.Families
 }
 
-// writeIndex writes the index of a ledger.
 func writeIndex(ledger string, f *os.File, c covered, entries []entry, groups []state.SeedGroup) error {
 	x := index{Format: indexFormat, Families: groups}
 	for i := range entries {

@@ -68,7 +68,7 @@ type Launch struct {
 type Request struct {
 	GPUs      int
 	Models    []string  // any of these, as the job file names them; empty for any
-	GPUMemory gpu.Bytes // of each GPU; 0 for any
+	GPUMemory gpu.Bytes // per GPU; 0 for any
 	CPUs      int       // 0 for the cluster's default
 	Memory    gpu.Bytes // 0 for the cluster's default
 	Priority  int

@@ -48,7 +48,7 @@ type Config struct {
 	Claims  []string     // where host-wide claims are made, see claim.Roots; empty for no claims
 	Run     string       // this run's ID, which its claims and its wish carry
 	Go      func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
-	Environ []string     // that all attempts share
+	Environ []string     // shared by all attempts
 	Bound   bool         // attempts end with their runner, even if it is killed: some clusters leave a job's processes running
 	Cluster
 }

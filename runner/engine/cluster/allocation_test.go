@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shows is a dialect whose cluster says this of every job.
+// shows is a dialect whose cluster reports this state for every job.
 type shows struct {
 	Dialect
 	s  Shown
@@ -22,8 +22,7 @@ func (d shows) Show(string) Query[Shown] {
 	}}
 }
 
-// An allocation is over only if the same cluster says so, or if the job has been started again
-// since.
+// An allocation is over only if the same cluster says so, or if the job has been restarted since.
 func TestAllocationIsOver(t *testing.T) {
 	const mark = "slurm/12/0/main"
 	for _, tt := range []struct {

@@ -19,7 +19,7 @@ import (
 type cancellations struct {
 	commandSlot
 	all map[cancellation]bool
-	err error // of the last time
+	err error // error of the last try
 }
 
 // A cancellation is a task to cancel, or anyTask of a submission.

@@ -13,7 +13,7 @@ import (
 	"gpurun/state"
 )
 
-// plain is a dialect with tasks such as "17.3", and commands named for their effect.
+// plain is a dialect with tasks such as "17.3", and commands named after their effect.
 type plain struct{ Dialect }
 
 func (plain) Name() string                                    { return "plain" }
@@ -22,12 +22,13 @@ func (plain) Answer(string, string) (string, Refusal, string) { return "", Uncle
 func (plain) Task(job string, n int) string                   { return job + "." + strconv.Itoa(n) }
 func (plain) ByHand(what []string) string                     { return "cancel " + strings.Join(what, " ") }
 
-// A job without open attempts is cancelled as a whole: thousands of tasks with one command.
+// A job without open attempts is cancelled as a whole, with a single command for thousands of
+// tasks.
 func TestWholeJobIsCancelledByOneName(t *testing.T) {
 	over, open := &submit{id: "a", job: "17"}, &submit{id: "b", job: "18", open: 1}
 	coming, unknown := &submit{id: "c", name: "gr-c", busy: true}, &submit{id: "d", name: "gr-d"}
 	gone, refused := &submit{id: "e", name: "gr-e", gone: goneAfter}, &submit{id: "f", job: "19"}
-	forgotten := &submit{id: "g", job: "20", open: 1, gone: goneAfter} // and its ID given to another
+	forgotten := &submit{id: "g", job: "20", open: 1, gone: goneAfter} // and its ID was reused for another job
 	c := &Cluster{dialect: plain{}, cancels: cancellations{all: map[cancellation]bool{}}, submits: map[string]*submit{}}
 	for _, s := range []*submit{over, open, coming, unknown, gone, refused, forgotten} {
 		c.submits[s.id] = s
@@ -57,8 +58,8 @@ func TestWholeJobIsCancelledByOneName(t *testing.T) {
 	}
 }
 
-// A task that this run does not have may belong to another run, if an earlier one had more job
-// files. It is not cancelled until it is over.
+// A task that is not this run's may belong to another run, if an earlier run had more job files. It
+// must not be cancelled until it has ended.
 func TestTasksOfOtherRunsAreKept(t *testing.T) {
 	over := map[string]func(dir string) error{
 		"void":             func(dir string) error { return claim(dir, voidMark) },
@@ -80,7 +81,7 @@ func TestTasksOfOtherRunsAreKept(t *testing.T) {
 			e := &entry{Identity: batch[0].Identity}
 			e.assign(s, 0)
 			c.live[e.UniID] = e
-			c.end(e, &state.End{}) // it was this run's
+			c.end(e, &state.End{}) // it belonged to this run
 			swept := func() string {
 				for range 2 {
 					c.cancelStrays()

@@ -48,7 +48,7 @@ type Cluster struct {
 	calling    bool      // a submission is under way
 	quota      quota
 	largest    int                // tasks of an array; shrinks when the cluster refuses that many
-	most       int                // of the next one
+	most       int                // maximum size of the next one
 	again      time.Time          // not to submit before
 	refused    map[string]backoff // by the arguments of a submission
 	listing    bool
@@ -72,13 +72,13 @@ type entry struct {
 	engine.Identity
 	submit    *submit // nil until it is submitted
 	n         int     // its task number
-	gpus      int     // that it requests
+	gpus      int     // number of GPUs requested
 	never     bool    // it was never submitted
 	adopted   bool
 	shown     engine.Queued
 	reported  bool // Running was emitted
 	paused    bool
-	held      bool      // as the cluster was told
+	held      bool      // as last sent to the cluster
 	freed     time.Time // when its release was requested; cleared after freedFor
 	withdrawn bool      // an earlier run has withdrawn it, or stopped it before it began
 	suspended bool      // by the cluster
@@ -89,13 +89,13 @@ type entry struct {
 	runs      time.Time     // when it was first listed as running, and since then always; zero if it is not
 	running   time.Duration // from then to the latest list
 	missed    int
-	missing   time.Time // since when
+	missing   time.Time // when it was first missing
 	asked     int
 	ended     time.Time // when its record was read
 	beat      int
 	beaten    time.Time // when that changed, or could not yet; or when it was first seen
 	stop      *request
-	since     time.Time // of the stop
+	since     time.Time // time of the stop
 	chased    bool      // a cancel was requested after the stop
 }
 
@@ -106,7 +106,7 @@ type submit struct {
 	name  string
 	job   string       // its ID, "" while unknown
 	busy  bool         // this run is about to submit it, or doing so
-	open  int          // of its attempts
+	open  int          // number of its open attempts
 	ours  map[int]bool // tasks that are, or were, this run's
 	marks []byte       // by task: heldMark if the cluster may have been told to hold it
 
@@ -224,7 +224,7 @@ func (c *Cluster) Close() error {
 	close(c.quit)
 	c.work.Wait()
 	close(c.events)
-	_ = c.Lock.Close() // of no file it is an error
+	_ = c.Lock.Close() // ignored: it fails if there is no file
 	return c.pendingCancels()
 }
 

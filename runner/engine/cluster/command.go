@@ -81,7 +81,7 @@ func Passed(names ...string) (env []string) {
 // outage tracks a command that the cluster does not answer.
 type outage struct {
 	began map[string]time.Time // commands under way, by what they do
-	wrong map[string]string    // what was wrong first with each, until it succeeds
+	wrong map[string]string    // first error of each command, until it succeeds
 	said  []string
 }
 

@@ -142,7 +142,7 @@ const (
 
 // A Row is a task, or a range of tasks, in the cluster's list of jobs.
 type Row struct {
-	Name      string // of its job
+	Name      string // name of its job
 	Job       string // ID
 	First     int    // the tasks it stands for, from 0
 	Last      int
@@ -153,9 +153,9 @@ type Row struct {
 	Never     bool      // it can never start as submitted; without a Reason, Past has one
 	Suspended bool      // it has begun and is suspended
 	Node      string
-	Throttle  int    // of the job; 0 if unknown
+	Throttle  int    // throttle of the job; 0 if unknown
 	Mixed     bool   // its tasks wait for different reasons, such as some that are held
-	GPUs      int    // of each of these tasks
+	GPUs      int    // per task
 	Raw       int    // wait status, once it is over
 	Word      string // the cluster's own for State
 }

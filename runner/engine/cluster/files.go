@@ -43,11 +43,11 @@ const (
 	submitsDir   = "submits"
 	launchesFile = "launches" // what to run, a line for each task: a launch
 	stopsFile    = "stops"    // what the runner asks of the nodes, stopSize for each task: a request
-	envFile      = "env"      // of gpurun, which the attempts share
+	envFile      = "env"      // environment of gpurun, shared by the attempts
 	callingFile  = "calling"  // locked as long as the call may go on
-	answerFile   = "answer"   // what the call printed
+	answerFile   = "answer"   // output of the call
 	errFile      = "err"
-	holdsFile    = "holds" // what the runner has the cluster hold, a mark for each task
+	holdsFile    = "holds" // tasks held by the runner: a mark for each task
 
 	stopSize = 64
 )
@@ -56,8 +56,8 @@ const (
 type place struct {
 	Engine string `json:"engine"`
 	Submit string `json:"submit"`         // the submission's folder
-	Task   int    `json:"task"`           // of it, from 0
-	GPUs   int    `json:"gpus,omitempty"` // that it asks for
+	Task   int    `json:"task"`           // index of the task, from 0
+	GPUs   int    `json:"gpus,omitempty"` // number of GPUs requested
 }
 
 // A task is a node's report on the attempt that it runs.
@@ -70,7 +70,7 @@ type task struct {
 	Beat    int             `json:"beat"`              // grows as long as its keeper lives
 
 	Background *engine.Background `json:"background,omitempty"`
-	Stray      string             `json:"stray,omitempty"` // what of it is on a GPU that it was not given
+	Stray      string             `json:"stray,omitempty"` // its process on a GPU that it was not granted
 }
 
 // beatEvery is the interval of a keeper's heartbeat.
@@ -210,7 +210,7 @@ func claim(dir, by string) error {
 // forbid prevents an attempt from ever running. It returns false if a node has claimed it, or if
 // that is unknown.
 func forbid(dir string) bool {
-	if err := os.MkdirAll(dir, 0o755); err != nil { // somebody may have removed it; a node needs it as much
+	if err := os.MkdirAll(dir, 0o755); err != nil { // someone may have removed it, but nodes need it, too
 		return false
 	}
 	err := claim(dir, voidMark)

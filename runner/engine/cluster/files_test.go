@@ -21,7 +21,8 @@ import (
 	"gpurun/state"
 )
 
-// Only one concurrent claim succeeds: a node's, or that of a run that forbids the start.
+// Only one of several concurrent claims succeeds: a node's, or that of a run that forbids the
+// start.
 func TestOneClaimWins(t *testing.T) {
 	for range 50 {
 		dir := t.TempDir()
@@ -46,13 +47,13 @@ func TestOneClaimWins(t *testing.T) {
 }
 
 // Once a run has removed an attempt's folder, no node can begin it.
-func TestNoFolderNoClaim(t *testing.T) {
+func TestNoClaimWithoutItsFolder(t *testing.T) {
 	if err := claim(filepath.Join(t.TempDir(), "gone"), "node1 7_0"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// prepared makes a submission of some attempts.
+// prepared returns a submission of some attempts.
 func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
 	s = &submit{dir: filepath.Join(t.TempDir(), "0badcafe")}
 	for i := range n {
@@ -73,14 +74,14 @@ func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
 	return s, batch
 }
 
-// preparer makes submissions.
+// preparer returns a cluster that can prepare submissions.
 func preparer() *Cluster {
 	return &Cluster{Config: engine.Config{Environ: []string{"HOME=/h"}, Go: func(f func()) { go f() }}, dialect: named{name: "slurm"}}
 }
 
-// An attempt that is stopped while its submission is prepared has lost its folder. The others
+// An attempt that is stopped while its submission is prepared has lost its folder. The others must
 // continue.
-func TestPrepareStopped(t *testing.T) {
+func TestPrepareSkipsStoppedAttempts(t *testing.T) {
 	s, batch := prepared(t, 3)
 	if err := errors.Join(os.Remove(filepath.Join(batch[0].Dir, wire.StatusFile)), os.RemoveAll(batch[1].Dir)); err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func TestPrepareStopped(t *testing.T) {
 	}
 }
 
-func TestPrepare(t *testing.T) {
+func TestPrepareWritesFilesOfEachAttempt(t *testing.T) {
 	s, batch := prepared(t, 3)
 	for i, l := range batch {
 		st, err := readStatus(l.Dir)
@@ -126,7 +127,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// A node changes only its own part of the status file.
+// A node must change only its own part of the status file.
 func TestNodeWritesOnlyItsPart(t *testing.T) {
 	s, batch := prepared(t, 1)
 	dir, want := batch[0].Dir, place{Engine: "slurm", Submit: s.dir, GPUs: 2}
@@ -164,7 +165,7 @@ func TestNodeWritesOnlyItsPart(t *testing.T) {
 	}
 }
 
-func TestRequest(t *testing.T) {
+func TestRequestIsReadBack(t *testing.T) {
 	s, _ := prepared(t, 3)
 	p, path := place{Submit: s.dir, Task: 1}, filepath.Join(s.dir, stopsFile)
 	for _, r := range []request{{how: "term", why: "cancelled"}, {how: "kill"}} {
@@ -190,8 +191,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// What a shell makes of them must not depend on where the state folder is.
-func TestScript(t *testing.T) {
+// The state folder's path must not change the meaning of the script.
+func TestScriptQuotesItsFolder(t *testing.T) {
 	for variable, want := range map[string]string{"": "exec '/a b/it'\\''s/gpurun' __task '/state/$x' \n", "SGE_HGR_gpu": "__task '/state/$x' 'SGE_HGR_gpu'\n"} {
 		c := &Cluster{binary: "/a b/it's/gpurun", dialect: named{grants: variable}}
 		if got := c.script(&submit{dir: "/state/$x"}); !strings.HasSuffix(got, want) {
@@ -200,7 +201,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-func TestSafeStatus(t *testing.T) {
+func TestStatusIsReadSafely(t *testing.T) {
 	for status, want := range map[int]int{0: 0, 3: 3, 99: 98, 100: 98, -1: 137} {
 		if got := safeStatus(status); got != want {
 			t.Errorf("%d: got %d, want %d", status, got, want)
@@ -208,8 +209,8 @@ func TestSafeStatus(t *testing.T) {
 	}
 }
 
-// The node's variables replace those of the login node, and the job's own replace both.
-func TestPrecedenceOfVariables(t *testing.T) {
+// The node's variables override those of the login node, and the job's own override both.
+func TestJobVariablesOverrideNode(t *testing.T) {
 	sub := t.TempDir()
 	if err := write(filepath.Join(sub, envFile), []byte(`["HOME=/h","SLURM_JOB_ID=login","CUDA_VISIBLE_DEVICES=9"]`), 0o600); err != nil {
 		t.Fatal(err)
@@ -234,8 +235,8 @@ func TestPrecedenceOfVariables(t *testing.T) {
 	}
 }
 
-// A job gets the variables that its node has set or changed. Grid Engine's daemon does not override
-// gpurun's.
+// A job gets the variables that its node set or changed, except that Grid Engine's daemon does not
+// override gpurun's.
 func TestJobGetsNodeVariables(t *testing.T) {
 	login := []string{"A=1", "B=1", "HOME=/h", "TMPDIR=/t"}
 	env := []string{"A=1", "B=2", "C=3", "HOME=/node", "TMPDIR=/node", "SHLVL=1", "SGE_ROOT=/r"}
@@ -267,8 +268,8 @@ func TestUnknownGPUsAreRefused(t *testing.T) {
 	}
 }
 
-// A node's own variable selects the GPUs if it lists their numbers and CUDA_VISIBLE_DEVICES is
-// empty: for a task, and in the shell before a command without a task.
+// If CUDA_VISIBLE_DEVICES is empty, a node's own variable with GPU numbers selects the GPUs: for a
+// task, and in the shell before a command without a task.
 func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 	path := "PATH=" + os.Getenv("PATH")
 	for _, c := range []struct {
@@ -277,7 +278,7 @@ func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 	}{
 		{[]string{"SGE_HGR_gpu=0 2"}, "0,2"},
 		{[]string{"SGE_HGR_gpu=3"}, "3"},
-		{[]string{"SGE_HGR_gpu=GPU1 GPU2"}, ""}, // only the site knows which these are
+		{[]string{"SGE_HGR_gpu=GPU1 GPU2"}, ""}, // only the site can map these to GPUs
 		{[]string{"SGE_HGR_gpu="}, ""},
 		{[]string{"SGE_HGR_gpux=0"}, ""},
 		{[]string{"SGE_HGR_gpu=0 2", "CUDA_VISIBLE_DEVICES=5"}, "5"},

@@ -7,8 +7,8 @@ import (
 	"gpurun/state"
 )
 
-// plan says what would be submitted and asks Grid Engine about it, and submits nothing.
-func TestRealPlanOfGridEngine(t *testing.T) {
+// plan shows what would be submitted and queries Grid Engine about it, without submitting anything.
+func TestRealPlanSubmitsNothingOnGridEngine(t *testing.T) {
 	b := sgeSite.New(t, `
 settings: {engine: sge}
 jobs:
@@ -28,7 +28,7 @@ jobs:
 	}
 }
 
-// The hosts are listed with the GPUs that are free, and who has the others.
+// Hosts are listed with their free GPUs, and the users of the others.
 func TestRealNodes(t *testing.T) {
 	b := sgeSite.New(t, "jobs: []")
 	sgeSite.Take(b, "3")
@@ -45,9 +45,9 @@ func TestRealNodes(t *testing.T) {
 	b.Says(b.Run("gpus", "--engine", "sge"), "gpu.q: 0 of 4 GPUs free\n")
 }
 
-// A job does not begin on GPUs that are too small, spends no retry, and is not submitted to that
+// A job must not begin on GPUs that are too small. It spends no retry, and is not submitted to that
 // host again.
-func TestRealGPUMemoryOfGridEngine(t *testing.T) {
+func TestRealTooSmallGPUOnGridEngine(t *testing.T) {
 	b := sgeSite.New(t, `
 settings: {engine: sge, cluster: {poll: 1s}}
 jobs:

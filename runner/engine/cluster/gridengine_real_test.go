@@ -15,10 +15,10 @@ import (
 	"gpurun/state"
 )
 
-// The TestReal* run gpurun against the Grid Engine that testdata/cluster.sh starts: make engines.
-// Longer, with more kills: see docs/internals/reliability.md.
+// The tests TestReal* run gpurun with the Grid Engine started by testdata/cluster.sh: make engines.
+// For longer runs with more kills, see docs/internals/reliability.md.
 
-const sgeFolder = "/var/lib/gpurun-test-sge" // of testdata/cluster.sh
+const sgeFolder = "/var/lib/gpurun-test-sge" // as in testdata/cluster.sh
 
 var sgeSite = Site{
 	Engine: "sge", Folder: "gridengine", Dialect: gridengine.Dialect{},
@@ -27,7 +27,7 @@ var sgeSite = Site{
 	Master:   sgeFolder + "/run/sge_qmaster.pid",
 	Commands: []string{"qsub", "qstat", "qdel"},
 	Shut:     [2][]string{{"qmod", "-d", "gpu.q"}, {"qmod", "-e", "gpu.q"}},
-	Tend: func() { // it is set aside when a start failed, or was shut by a test that was killed
+	Tend: func() { // a failed start, or a killed test that shut it, disables the queue
 		Quietly("qmod", "-cq", "gpu.q")
 		Quietly("qmod", "-e", "gpu.q")
 	},
@@ -38,24 +38,24 @@ var sgeSite = Site{
 	},
 	Free:   func(b *Bench) { b.Command("qdel", "blocker") },
 	Before: shut, After: open,
-	Fail: func(b *Bench, _ string) { // Grid Engine sends the job back although it has ended, and says that it did
+	Fail: func(b *Bench, _ string) { // Grid Engine reschedules the job although it has ended, and reports that
 		Quietly("qmod", "-f", "-rj", b.JobID("done"))
 	},
 	Told:   accounts,
 	Submit: []string{"qsub", "-terse", "-V", "-j", "y", "-S", "/bin/sh", "-l", "gpu=2"},
 	Limit:  []string{"-notify", "-l", "h_rt=20"},
 	Keys:   ", memory_resource: h_vmem", Running: sgeFates, Queued: sgeWaiting,
-	// After each crash of the master its queues take half a minute to be back.
+	// After each crash of the master, its queues need half a minute to return.
 	Long: []string{"TestRealControllerKilled/sge", "TestRealControllerGone/sge", "TestRealTakenBack/sge", "TestRealHangs/sge", "TestRealAllocation/sge", "TestRealLateRecord/sge"},
 }
 
-func init() { sgeSite.Still = sgeStill } // which mention it
+func init() { sgeSite.Still = sgeStill } // sgeStill refers to sgeSite
 
 func shut(b *Bench) { b.Command("qmod", "-d", "gpu.q") }
 func open(b *Bench) { b.Command("qmod", "-e", "gpu.q") }
 
-// A job's own keys for the cluster hold for it alone.
-func TestRealKeysOfGridEngine(t *testing.T) {
+// A job's own cluster keys apply only to that job.
+func TestRealJobKeysOnGridEngine(t *testing.T) {
 	b := sgeSite.New(t, `
 settings: {engine: sge, cluster: {poll: 1s, queue: none.q}}
 defaults: {gpus: 0, run: 'qstat -j $JOB_ID | grep -E "^(hard_queue_list|hard resource_list)" >{name}.is'}
@@ -66,12 +66,12 @@ jobs: [{name: a, cluster: {queue: gpu.q, exclude: other, time: 7m}}]
 	b.Says(b.Read("a.is"), "gpu.q")
 }
 
-// up is the command of a job that says that it runs.
+// up is the command of a job that shows that it is running.
 const up = "'echo x >{name}.up; sleep 300'"
 
-// sgeFates are the rows of the table of verdicts that a running job can meet.
+// sgeFates are the rows in the table of verdicts that can happen to a running job.
 var sgeFates = []Fate{
-	{Job: "{name: special, retry: 2, run: exit 99}", Want: []state.Phase{state.Failed, state.Failed, state.Failed}}, // Grid Engine would run it for ever
+	{Job: "{name: special, retry: 2, run: exit 99}", Want: []state.Phase{state.Failed, state.Failed, state.Failed}}, // Grid Engine would rerun it forever
 	{Job: "{name: erring, run: exit 100}", Want: []state.Phase{state.Failed}},
 	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "sge: (-l gpu=9) cannot run at host"},
 	{Job: "{name: bounded, memory: 100MiB, run: 'true'}", Want: []state.Phase{state.Succeeded}},
@@ -99,10 +99,10 @@ var sgeFates = []Fate{
 	},
 }
 
-// A job that is rescheduled is run again without spending a retry, unless its host takes the second
-// start for the first, and does not end that: then it goes on. gpurun forbids it; the master says
-// that it did, and does it if it is forced.
-func TestRealRescheduled(t *testing.T) {
+// A rescheduled job is rerun without spending a retry, unless its host mistakes the second start
+// for the first and lets it continue. gpurun forbids rescheduling, but the master does it if
+// forced.
+func TestRealRescheduledJobSpendsNoRetry(t *testing.T) {
 	b := sgeSite.New(t, "settings: {engine: sge, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, retry: 0, run: 'echo x >>ran; until [ -e go ]; do sleep 0.1; done'}]\n")
 	cmd, out := b.Start("jobs.yaml")
 	b.Wait("ran")
@@ -125,8 +125,8 @@ func TestRealRescheduled(t *testing.T) {
 	}
 }
 
-// A rescheduled job that waits in the queue again does not count as cancelled.
-func TestRealQueuedAgain(t *testing.T) {
+// A rescheduled job that is queued again does not count as cancelled.
+func TestRealRequeuedJobIsNotCancelled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for two queues")
 	}
@@ -150,12 +150,12 @@ func TestRealQueuedAgain(t *testing.T) {
 	}
 }
 
-// The site's own limit of time.
+// This is the site's own time limit.
 func TestRealLimit(t *testing.T) {
 	sgeSite.Meet(t, `, extra: ["-l h_rt=3"]`, []Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of sge)"}}, Nothing, Nothing)
 }
 
-// sgeStill are those that a job meets while it is suspended: it can be ended, too.
+// sgeStill are fates of a suspended job, including being ended.
 var sgeStill = []Fate{
 	{
 		Job: "{name: stopped, run: 'trap \"echo x >saved; exit 0\" TERM; echo $$ >{name}.up; while :; do sleep 0.1; done'}", Want: []state.Phase{state.Cancelled},
@@ -174,7 +174,7 @@ var sgeStill = []Fate{
 	},
 }
 
-// sgeWaiting are those that a job meets while it waits.
+// sgeWaiting are fates of a waiting job.
 var sgeWaiting = []Fate{
 	{
 		Job: "{name: held, run: 'true'}", Want: []state.Phase{state.Succeeded},
@@ -194,9 +194,9 @@ var sgeWaiting = []Fate{
 	},
 }
 
-// A job that Grid Engine has set aside ends with its reason, and leaves the queue.
-func TestRealSetAside(t *testing.T) {
-	broken := filepath.Join(sgeFolder, "run/broken") // has the prolog say so
+// A job that Grid Engine put into an error state ends with the reason, and leaves the queue.
+func TestRealJobInErrorStateEnds(t *testing.T) {
+	broken := filepath.Join(sgeFolder, "run/broken") // makes the prolog fail
 	breakIt := func(b *Bench) {
 		b.Cleanup(func() { _ = os.Remove(broken) })
 		if err := os.WriteFile(broken, nil, 0o644); err != nil {
@@ -210,7 +210,7 @@ func TestRealSetAside(t *testing.T) {
 	sgeSite.Meet(t, "", []Fate{f}, breakIt, gone)
 }
 
-// accounts returns what the cluster says of past tasks.
+// accounts returns the cluster's records of past tasks.
 func accounts(b *Bench) map[string]Told {
 	all, job := map[string]Told{}, map[string]string{}
 	b.Until("all are in the accounts", time.Minute, func() bool {

@@ -22,7 +22,7 @@ func (c *Cluster) list() {
 	}
 	c.listing, c.unclear, c.listed = true, false, time.Now()
 	c.outage.begin("list")
-	asked := map[string]bool{} // what was accepted before the list was made
+	asked := map[string]bool{} // submissions accepted before the list was taken
 	for id, s := range c.submits {
 		asked[id] = s.job != "" || !s.isCalling()
 	}

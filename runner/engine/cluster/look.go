@@ -106,12 +106,12 @@ func (c *Cluster) judge(e *entry) {
 	}
 	if e.record == nil {
 		if s.claimed = claimedBy(e.Dir); s.claimed == "" && e.task != nil {
-			s.claimed = e.task.Host // somebody has removed the marker
+			s.claimed = e.task.Host // someone has removed the marker
 		}
 	}
 	if e.submit == nil {
 		if s.missed, s.row = goneAfter, (Row{}); !e.never {
-			return // nobody knows yet
+			return // not known yet
 		}
 	} else if e.record == nil && !s.begun() {
 		s.calling = e.submit.job == "" && e.submit.isCalling()

@@ -14,7 +14,7 @@ import (
 type Model struct {
 	Name    string
 	Means   string    // what the cluster calls it: a resource; or
-	Feature string    // of the nodes that have it
+	Feature string    // feature of the nodes that have it
 	Memory  gpu.Bytes // 0 if the table does not say
 }
 

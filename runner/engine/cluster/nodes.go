@@ -9,7 +9,7 @@ type Node struct {
 	Open      bool     // jobs start on it
 	Parts     []string // partitions or queues that it is in
 	GPUs      int
-	Used      int // of these, given to jobs
+	Used      int // how many of them jobs use
 	Occupants []Occupant
 }
 

@@ -21,7 +21,7 @@ import (
 type nodeUsage struct {
 	Peaks    []gpu.Peak     `json:"peaks,omitempty"` // one for each GPU, in the order of the grant
 	Readings int            `json:"readings,omitempty"`
-	Away     []strayProcess `json:"away,omitempty"` // who is on the node's other GPUs, in the last reading
+	Away     []strayProcess `json:"away,omitempty"` // processes on the node's other GPUs in the last reading
 }
 
 // A strayProcess is a process on a GPU outside the task's grant.
@@ -105,7 +105,7 @@ func (g *nodeUsage) add(own, others []probe.Metered) {
 	g.Away = nil
 	for _, m := range others {
 		for _, p := range m.Processes {
-			if len(g.Away) < maxStrays && procs.UniID(p.PID) != "" { // of this user's, and perhaps of this task
+			if len(g.Away) < maxStrays && procs.UniID(p.PID) != "" { // a process of this user, perhaps of this task
 				g.Away = append(g.Away, strayProcess{fmt.Sprintf("%d (%s)", m.Index, m.UUID), p.PID, p.Command, p.Doubtful})
 			}
 		}

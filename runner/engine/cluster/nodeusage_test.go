@@ -14,7 +14,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-func TestApart(t *testing.T) {
+func TestGPUsOfOtherTasksAreLeftOut(t *testing.T) {
 	seen := []probe.Metered{{Index: 0, UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}, {Index: 2, UUID: "GPU-c"}}
 	for _, tt := range []struct {
 		name        string
@@ -35,8 +35,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// A process of the attempt on another GPU is found. It is surely a stray if the cluster reports the
-// task's GPUs by UUID, or gave it none.
+// A process of the attempt on another GPU is found. It is certainly a stray if the cluster reports
+// the task's GPUs by UUID, or granted none.
 func TestStrayProcessIsFound(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = []string{"GPURUN_UNI_ID=u1"}
@@ -73,8 +73,8 @@ func TestStrayProcessIsFound(t *testing.T) {
 	}
 }
 
-// The keeper receives readings of the GPUs between other messages, keeps the last one, and does not
-// begin on GPUs that are too small.
+// The keeper receives GPU readings between other messages, keeps the last one, and does not begin
+// on GPUs that are too small.
 func TestKeeperReceivesReadings(t *testing.T) {
 	var g nodeUsage
 	g.add([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}}, nil)
@@ -106,7 +106,7 @@ func TestKeeperReceivesReadings(t *testing.T) {
 	}
 }
 
-func TestSuitable(t *testing.T) {
+func TestGPUsTooSmallAreRefused(t *testing.T) {
 	table := map[string]string{"models.a100": "gpu:a100 40GiB", "models.h100": "constraint=H 80GiB", "models.v100": "gpu:v100 16GiB", "models.x": "gpu:x"}
 	for _, tt := range []struct {
 		name    string

@@ -14,11 +14,11 @@ import (
 // other runs and manual submissions count.
 type quota struct {
 	most   int       // 0 for any number
-	others int       // of jobs but this run's, in the last list
+	others int       // GPUs of other runs' jobs in the last list
 	heard  time.Time // when that list was requested
-	full   bool      // that list left no room; only a regular list, or an end, may change that
-	locked time.Time // since when this user's other runs submit nothing; zero if they may
-	barred time.Time // since when another run has the lock; zero if none has
+	full   bool      // the last list left no room; only a regular list, or an end, can change that
+	locked time.Time // from when on this user's other runs cannot submit; zero if they can
+	barred time.Time // when another run took the lock; zero if none has it
 	awaits bool      // a list, with the lock
 }
 

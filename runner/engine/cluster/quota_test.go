@@ -10,14 +10,14 @@ import (
 	"gpurun/runner/engine"
 )
 
-// Other jobs count, ended ones do not, and this run's own tasks count once, even if they are not
+// Other jobs count, but ended ones do not. This run's own tasks count once, even if they are not
 // listed yet.
 func TestQuotaCountsOtherJobs(t *testing.T) {
 	q := quota{most: 10}
 	rows := []Row{
 		{Name: "mine", Rest: true, State: Pending, GPUs: 2},
 		{Name: "gr-a-0000000a", First: 0, Last: 2, State: Pending, GPUs: 1},
-		{Name: "gr-b-0000000b", State: Active, GPUs: 1}, // another run's
+		{Name: "gr-b-0000000b", State: Active, GPUs: 1}, // a task of another run
 		{Name: "over", State: Completed, GPUs: 8},
 	}
 	q.update(rows, map[string]bool{"0000000a 0": true, "0000000a 2": true}, time.Time{})
@@ -31,8 +31,8 @@ func TestQuotaCountsOtherJobs(t *testing.T) {
 	}
 }
 
-// Without a list made under the lock nothing is submitted, and one is requested. With a full
-// cluster, lists stay rare and other runs get the lock.
+// Nothing is submitted without a list taken under the lock; instead, one is requested. If the
+// cluster is full, lists stay rare and other runs get the lock.
 func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 	open := func() *os.File {
 		f, err := os.OpenFile(filepath.Join(t.TempDir(), "../lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -42,7 +42,7 @@ func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	other := open() // of another run
+	other := open() // another run's lock
 	c := &Cluster{live: map[string]*entry{"u": {}}, queue: []*engine.Launch{{Request: &engine.Request{GPUs: 2}}}, out: engine.NewMailbox[engine.Event](), dialect: named{name: "x"}}
 	c.queue[0].UniID, c.Lock = "u", open()
 	if c.within(3, 2) != 3 {
@@ -58,7 +58,7 @@ func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 		t.Errorf("behind a run that is suspended it waits as %+v", c.live["u"].shown)
 	}
 	others.unlock(other)
-	c.quota.update(nil, nil, time.Now()) // before it had the lock
+	c.quota.update(nil, nil, time.Now()) // from before it had the lock
 	if c.within(3, 2) != 0 || !c.unclear || !c.quota.awaits {
 		t.Error("it was submitted without a list")
 	}
@@ -86,7 +86,7 @@ func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 	}
 }
 
-// named is a cluster that only has a name, and one for the GPUs of a job.
+// named is a dialect with only a name, and a variable for a job's GPUs.
 type named struct {
 	Dialect
 	name, grants string

@@ -16,9 +16,9 @@ import (
 	"gpurun/state"
 )
 
-// Allocation checks that a run inside a job of the cluster, with two GPUs and one CPU, keeps to
-// these and to its end, and that the same command resumes what was cut off, without a retry,
-// in other jobs, and then where none of these can be seen.
+// Allocation checks that a run inside a cluster job with two GPUs and one CPU stays within these
+// and within the job's time. The same command must resume jobs that were cut off, without a retry,
+// in other cluster jobs, and where none of these can be seen.
 func (s *Site) Allocation(t *testing.T) {
 	b := s.New(t, `
 settings: {engine: local, grace: 1s}
@@ -42,13 +42,13 @@ jobs:
 	over := func() { b.Until("the job is over", 4*time.Minute, func() bool { return s.left() == 0 }) }
 	said := func(out string) string { text, _ := os.ReadFile(out); return string(text) }
 
-	// Its one CPU.
+	// It has one CPU.
 	_, out := in("small")
 	b.Until("it is refused", time.Minute, func() bool { return strings.Contains(said(out), "never run") })
 	b.Says(said(out), "cpus: 2, but this machine has 1")
 	over()
 
-	// Its end: what took longer than it lasts is left.
+	// Jobs that would exceed its time are left.
 	b.Says(b.Run("--only", "slow", "jobs.yaml"), "1 of 1 done")
 	ledger := filepath.Join(b.Dir, ".gpurun/jobs.yaml/ledger.jsonl")
 	text, _ := os.ReadFile(ledger)
@@ -70,7 +70,7 @@ jobs:
 	b.Says(said(out), "slow is not started: jobs like it take 2h30m, and "+s.Engine+" job ")
 	b.Says(said(out), "stopping the running jobs")
 
-	// Another job of the cluster goes on. Its run is killed, and with it what runs.
+	// The run in another cluster job is killed, with its running jobs. The cluster job continues.
 	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" jobs.yaml\n")
 	up := func() (job, runner int) {
 		_ = os.Remove(filepath.Join(b.Dir, "long.up"))
@@ -87,16 +87,17 @@ jobs:
 	over()
 	b.Until("what ran has ended", time.Minute, func() bool { return unix.Kill(job, 0) != nil })
 
-	// So does the third, and this one leaves no record: the runner and its keeper are killed.
+	// The same happens in the third cluster job, but without a record: the runner and its keeper
+	// are killed.
 	job, runner = up()
 	keeper := parent(job)
 	if err := unix.Kill(keeper, unix.SIGKILL); err != nil || unix.Kill(runner, unix.SIGKILL) != nil {
 		t.Fatal(err)
 	}
 	over()
-	_ = unix.Kill(job, unix.SIGKILL) // where the cluster does not
+	_ = unix.Kill(job, unix.SIGKILL) // if the cluster does not
 
-	// Where none of that can be seen, the same command still resumes.
+	// The same command must resume even where the cluster jobs cannot be seen.
 	b.Write("go", "")
 	cmd := exec.Command("unshare", "-p", "--fork", "--mount-proc", b.Binary, "jobs.yaml")
 	cmd.Dir = b.Dir
@@ -116,7 +117,7 @@ jobs:
 	}
 }
 
-// parent returns the process that started another one.
+// parent returns the parent of a process.
 func parent(pid int) int {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, after, _ := strings.Cut(string(text), ") ")

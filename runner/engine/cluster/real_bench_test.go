@@ -1,5 +1,5 @@
-// Package clustertest runs gpurun against a real cluster: what the tests of all kinds of cluster
-// have in common.
+// Package cluster_test runs gpurun with a real cluster. This file has what the tests for all kinds
+// of clusters share.
 package cluster_test
 
 import (
@@ -22,7 +22,8 @@ import (
 	"gpurun/state"
 )
 
-// How much the tests do to a cluster. The usual amounts take minutes in all.
+// These define how much the tests do to a cluster. With the defaults, all tests together take
+// minutes.
 var (
 	Kills   = flag.Int("kills", 10, "how often the runner is killed")
 	Crashes = flag.Int("crashes", 2, "how often the controller is killed")
@@ -35,10 +36,10 @@ type Bench struct {
 	*testing.T
 	Dir    string
 	Binary string
-	Folder string // of the engine
+	Folder string // folder of the engine
 }
 
-// built is where gpurun was built, if a test needed it.
+// built is the path of the gpurun that was built, if any test needed it.
 var built string
 
 var (
@@ -63,8 +64,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Lagging has what gpurun starts here see files as late as the caches of a network file system
-// may show them. Nodes see them at once.
+// Lagging makes files look outdated to a gpurun started here, as with the caches of a network file
+// system. Nodes see files immediately.
 func (b *Bench) Lagging() {
 	b.Helper()
 	var err error
@@ -75,7 +76,7 @@ func (b *Bench) Lagging() {
 	b.Setenv("GPURUN_LAG_DIR", b.TempDir())
 }
 
-// Drive has the nodes read GPUs through a stand-in for the driver.
+// Drive makes the nodes read GPUs through a stand-in for the driver.
 func (b *Bench) Drive(settings string) {
 	b.Helper()
 	library := filepath.Join(b.Dir, "libnvidia-ml.so")
@@ -85,7 +86,7 @@ func (b *Bench) Drive(settings string) {
 	b.Setenv("GPURUN_NVML", library)
 }
 
-// Write writes a file of the bench.
+// Write writes a file in the bench's folder.
 func (b *Bench) Write(name, text string) {
 	b.Helper()
 	if err := os.WriteFile(filepath.Join(b.Dir, name), []byte(text), 0o644); err != nil {
@@ -93,7 +94,7 @@ func (b *Bench) Write(name, text string) {
 	}
 }
 
-// An Output is the file that a command prints to, which may be read meanwhile.
+// An Output is the file with a command's output, which can be read while the command runs.
 type Output string
 
 func (o Output) String() string {
@@ -119,7 +120,7 @@ func (b *Bench) Start(args ...string) (*exec.Cmd, Output) {
 	return cmd, Output(out.Name())
 }
 
-// Finish waits until gpurun has ended, for a few minutes.
+// Finish waits up to a few minutes for gpurun to end.
 func (b *Bench) Finish(cmd *exec.Cmd) error {
 	b.Helper()
 	end := time.AfterFunc(5*time.Minute, func() {
@@ -146,7 +147,7 @@ func (b *Bench) Says(out, want string) {
 	}
 }
 
-// Until waits for something to become true.
+// Until waits until a condition is true.
 func (b *Bench) Until(what string, limit time.Duration, is func() bool) {
 	b.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(50 * time.Millisecond) {
@@ -156,7 +157,7 @@ func (b *Bench) Until(what string, limit time.Duration, is func() bool) {
 	}
 }
 
-// Wait waits for a file that a job writes, and returns what is in it.
+// Wait waits for a file written by a job, and returns its content.
 func (b *Bench) Wait(name string) (text string) {
 	b.Helper()
 	b.Until(name, time.Minute, func() bool {
@@ -166,13 +167,13 @@ func (b *Bench) Wait(name string) (text string) {
 	return text
 }
 
-// Read returns what is in a file, without the space around it.
+// Read returns the content of a file without surrounding space.
 func (b *Bench) Read(name string) string {
 	text, _ := os.ReadFile(filepath.Join(b.Dir, name))
 	return strings.TrimSpace(string(text))
 }
 
-// Facts returns what the ledger has of one kind, by job, in order.
+// Facts returns the facts of one kind in the ledger, by job and in order.
 func (b *Bench) Facts(kind state.Kind) map[string][]state.Fact {
 	b.Helper()
 	all := map[string][]state.Fact{}
@@ -190,7 +191,7 @@ func (b *Bench) Facts(kind state.Kind) map[string][]state.Fact {
 	return all
 }
 
-// JobID returns the cluster's name for a job, once it has one.
+// JobID returns a job's ID in the cluster, once it has one.
 func (b *Bench) JobID(job string) (id string) {
 	b.Helper()
 	b.Until(job+" is queued", time.Minute, func() bool {
@@ -212,7 +213,7 @@ func (b *Bench) Command(args ...string) string {
 	return string(out)
 }
 
-// First has a command of the cluster do something else first, in the bench's folder.
+// First makes a cluster command run a shell command first, in the bench's folder.
 func (b *Bench) First(command, does string) {
 	b.Helper()
 	if command == "" {
@@ -227,10 +228,10 @@ func (b *Bench) First(command, does string) {
 	}
 }
 
-// Cluster has the test cluster do something, such as "kill" its controller.
+// Cluster performs an action on the test cluster, such as "kill" for its controller.
 func (b *Bench) Cluster(verb string) string { return b.Command(b.Folder+"/testdata/cluster.sh", verb) }
 
-// Kill kills the one process with a variable in its environment that is looked for.
+// Kill kills the only process that has a variable in its environment and matching arguments.
 func (b *Bench) Kill(variable string, is func(args string) bool) {
 	b.Helper()
 	killed := 0

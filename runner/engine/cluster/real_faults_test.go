@@ -13,7 +13,7 @@ import (
 	"gpurun/state"
 )
 
-// FolderGone checks that jobs whose folders are removed, while they wait or run, end, and that none
+// FolderGone checks that jobs whose folders are removed while they wait or run end, and that none
 // runs twice at a time.
 func (s *Site) FolderGone(t *testing.T) {
 	attempt := func(b *Bench, job string) string {
@@ -60,8 +60,8 @@ func (s *Site) FolderGone(t *testing.T) {
 	})
 }
 
-// Stalled checks that what a controller heard before it stalled, and did later, runs once, although its command failed
-// or was still waiting.
+// Stalled checks that jobs which a controller accepted before it stalled, and started later, run
+// once, although the submission failed or was still waiting.
 func (s *Site) Stalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until commands give up")
@@ -90,7 +90,8 @@ jobs:
 	}
 }
 
-// TwoFiles checks that of a run of two job files, whose jobs share an array, each may go on without the other.
+// TwoFiles checks that after a run of two job files whose jobs share an array, each file can
+// continue without the other.
 func (s *Site) TwoFiles(t *testing.T) {
 	const file = `
 settings: %s
@@ -104,7 +105,7 @@ jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	b.Write("a.go", "")
-	b.Says(b.Run("jobs.yaml"), "1 of 1 done") // meanwhile b stands in some lists
+	b.Says(b.Run("jobs.yaml"), "1 of 1 done") // b is still in some lists
 	b.Write("b.go", "")
 	b.Says(b.Run("more.yaml"), "1 of 1 done")
 	b.Says(b.Run("jobs.yaml", "more.yaml"), "2 of 2 done")
@@ -113,8 +114,8 @@ jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [
 	}
 }
 
-// Untold checks that a job for which a node does not say which GPUs it may use is submitted again a few times, if another
-// of the run has had some; else the site does not say it at all.
+// Untold checks that if a node does not report a job's GPUs, the job is submitted again a few times
+// if another job of the run had GPUs. Otherwise, the site never reports them.
 func (s *Site) Untold(t *testing.T) {
 	if testing.Short() {
 		t.Skip("submits one job again and again")

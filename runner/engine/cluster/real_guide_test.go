@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The commands of docs/guide/cluster.md work on a real Slurm, and there both sides of the pair about arrays in
-// docs/guide/coming-from.md start the same commands.
+// The commands in docs/guide/cluster.md must work on a real Slurm, and both sides of the pair about
+// arrays in docs/guide/coming-from.md must start the same commands.
 func TestRealGuide(t *testing.T) {
 	page := func(name string) string {
 		text, err := os.ReadFile("../../../docs/guide/" + name)
@@ -55,7 +55,7 @@ func TestRealGuide(t *testing.T) {
 			t.Errorf("%s\n%v\n%s%s", script, err, out, b.Read("wrap.out"))
 		}
 	}
-	started := func(by string) { // since the last time
+	started := func(by string) { // since the last call
 		t.Helper()
 		lines := strings.Fields(b.Read("argv"))
 		slices.Sort(lines)

@@ -9,8 +9,8 @@ import (
 	"gpurun/state"
 )
 
-// Journalled returns a job file with n jobs, j0 and so on, that keep a journal of their own: when
-// one begins, when it ends, and whether another of its attempts runs at the same time.
+// Journalled returns a job file with n jobs, j0 and so on, that keep their own journal: when a job
+// begins, when it ends, and whether another of its attempts is running at the same time.
 func Journalled(settings string, n int, keys, sleep string) string {
 	return fmt.Sprintf(`
 settings: %s
@@ -27,7 +27,7 @@ jobs:
 `, settings, n-1, keys, sleep)
 }
 
-// Journal counts what the jobs wrote, by the last word.
+// Journal counts the entries of the jobs by their last word.
 func (b *Bench) Journal() map[string]int {
 	count := map[string]int{}
 	for line := range strings.Lines(b.Read("journal")) {
@@ -38,9 +38,9 @@ func (b *Bench) Journal() map[string]int {
 	return count
 }
 
-// Once checks that of n journalled jobs each ran to its end once and succeeded once in the
-// ledger, and that no two of its attempts overlapped. It returns how many attempts began beyond
-// the first: those that the cluster itself ended.
+// Once checks that each of n journalled jobs ran to its end once and succeeded once in the ledger,
+// and that its attempts did not overlap. It returns how many attempts were begun in addition,
+// because the cluster itself ended earlier ones.
 func (b *Bench) Once(n int) (again int) {
 	b.Helper()
 	ran, ends, lost := b.Journal(), b.Facts(state.KindEnd), 0
@@ -66,13 +66,13 @@ func (b *Bench) Once(n int) (again int) {
 	return again
 }
 
-// KillRunners kills the runner again and again, at any moment, and lets the last one finish. Meanwhile it is told to do
-// something else, each time the next.
+// KillRunners kills the runner repeatedly at arbitrary moments, and lets the last one finish. In
+// between it runs the commands in meanwhile, one each time.
 func (b *Bench) KillRunners(kills int, meanwhile [][]string, args ...string) string {
 	b.Helper()
 	for i := range kills {
 		cmd, _ := b.Start(args...)
-		pause := time.Duration(20+i*i%37*15) * time.Millisecond // anywhere
+		pause := time.Duration(20+i*i%37*15) * time.Millisecond // at an arbitrary moment
 		if len(meanwhile) > 0 {
 			b.Until("it was told", time.Minute, func() bool {
 				other, _ := b.Start(meanwhile[i%len(meanwhile)]...)
@@ -86,8 +86,8 @@ func (b *Bench) KillRunners(kills int, meanwhile [][]string, args ...string) str
 	return b.Run(args...)
 }
 
-// Crash runs n journalled jobs and crashes the controller while they do; tend is called all the
-// while. It returns what gpurun printed.
+// Crash runs n journalled jobs and crashes the controller in the meantime. It keeps calling tend,
+// and returns gpurun's output.
 func (b *Bench) Crash(crashes, n int, tend func(), args ...string) string {
 	b.Helper()
 	cmd, out := b.Start(args...)

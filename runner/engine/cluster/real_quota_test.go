@@ -12,8 +12,8 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Quota checks that what else the user has in the cluster counts, and that the names are those
-// that he chose.
+// Quota checks that the user's other jobs in the cluster count, and that jobs have the names that
+// the user chose.
 func (s *Site) Quota(t *testing.T) {
 	b := s.New(t, `
 settings: {engine: `+s.Engine+`, cluster: {poll: 2s, max_gpus_total: 3, name_prefix: lab}}
@@ -47,7 +47,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	}
 }
 
-// QuotaOfRuns checks that runs that start at the same time do not ask for more than they may together.
+// QuotaOfRuns checks that runs that start at the same time do not exceed their common quota.
 func (s *Site) QuotaOfRuns(t *testing.T) {
 	const file = `
 settings: {engine: %s, cluster: {poll: 1s, max_gpus_total: 4}}
@@ -92,8 +92,8 @@ jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e g
 	}
 }
 
-// Exec checks that a command runs on GPUs of the cluster as it is, with its input and the status
-// that it ends with, once the quota lets it.
+// Exec checks that a command runs unchanged on GPUs of the cluster, with its input and exit status,
+// once the quota permits.
 func (s *Site) Exec(t *testing.T) {
 	b := s.New(t, "jobs: []")
 	s.Take(b, "1")
@@ -104,13 +104,13 @@ func (s *Site) Exec(t *testing.T) {
 	args := []string{"exec", "--engine", s.Engine, "--poll", "1s", "-g", "2", "--max-gpus"}
 	name := "$" + s.JobName
 	cmd, out := b.Start(append(args, "4", "--", "sh", "-c", "set -- $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); echo \""+name+"  has\" $#; exit 7")...)
-	if _ = b.Finish(cmd); cmd.ProcessState.ExitCode() != 7 || !strings.Contains(out.String(), "gr-exec-sh  has 2\n") { // srun says more
+	if _ = b.Finish(cmd); cmd.ProcessState.ExitCode() != 7 || !strings.Contains(out.String(), "gr-exec-sh  has 2\n") { // srun prints more
 		t.Errorf("exit status %d, %q", cmd.ProcessState.ExitCode(), out)
 	}
 	shell := *b
 	shell.Binary = "/bin/sh"
 	cmd, out = shell.Start("-c", "echo 'it ran' | "+b.Binary+" "+strings.Join(args, " ")+" 2 -- cat 2>said")
-	b.Until("it says why it waits", time.Minute, func() bool { // the one before may still be listed
+	b.Until("it says why it waits", time.Minute, func() bool { // the previous one may still be listed
 		return strings.Contains(b.Read("said"), "waiting: your jobs on "+s.Engine+" ask for 1 GPU and --max-gpus is 2")
 	})
 	s.Free(b)
@@ -119,7 +119,7 @@ func (s *Site) Exec(t *testing.T) {
 	}
 }
 
-// ExecEnded checks that SIGTERM ends a command that runs, or that waits, in the cluster too.
+// ExecEnded checks that SIGTERM also ends a running or waiting command in the cluster.
 func (s *Site) ExecEnded(t *testing.T) {
 	for _, name := range []string{"runs", "waits"} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"gpurun/state"
 )
 
-// MultiSeed checks that an example runs unchanged, partly here and partly there, with one ledger.
+// MultiSeed checks that an example runs unchanged, partly on this host and partly on the cluster,
+// with one ledger.
 func (s *Site) MultiSeed(t *testing.T) {
 	text, err := os.ReadFile("../../../jobs/multi_seed.yaml")
 	if err != nil {
@@ -32,7 +33,8 @@ func (s *Site) MultiSeed(t *testing.T) {
 	b.Says(b.Run("jobs.yaml"), "8 of 8 done")
 }
 
-// Pruned checks that a job that falls behind is cancelled through the cluster, which is neither a failure nor run again.
+// Pruned checks that a job that is pruned is cancelled through the cluster, is not a failure, and
+// does not run again.
 func (s *Site) Pruned(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+`
 jobs:
@@ -56,8 +58,8 @@ jobs:
 	}
 }
 
-// History checks that the node, the cluster's number and the time in its queue of a job are known afterwards, and that it
-// held its GPUs from its beginning to its end. Before go there is no room for it.
+// History checks that a job's node, cluster ID and queue time are recorded, and that it held its
+// GPUs from its beginning to its end. Until the file go exists, the cluster is full.
 func (s *Site) History(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: a, gpus: 2, run: sleep 2}]\n")
 	s.Before(b)
@@ -79,13 +81,14 @@ func (s *Site) History(t *testing.T) {
 	b.Says(b.Run("history", "--json"), fmt.Sprintf(`"gpu_seconds": %d.`, int(2*ran.Seconds())))
 }
 
-// Told is what a cluster tells of a task that is over.
+// Told is a cluster's record of a past task.
 type Told struct {
 	Begun, Over time.Time
 	Node        string
 }
 
-// Sweep checks that the ledger, the jobs' own journal and the cluster agree on where and when each job of a sweep ran.
+// Sweep checks that the ledger, the jobs' own journal and the cluster agree on where and when each
+// job of a sweep ran.
 func (s *Site) Sweep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a measurement")
@@ -117,13 +120,13 @@ func (s *Site) Sweep(t *testing.T) {
 		}
 	}
 	t.Logf("the ledger differs from the journal by %v at most, from what the cluster tells of %d jobs by %v", own, checked, others)
-	if own > time.Second || others > 2*time.Second || checked < n/2 { // a second is the cluster's unit
+	if own > time.Second || others > 2*time.Second || checked < n/2 { // the cluster's unit is a second
 		t.Error("they disagree")
 	}
 }
 
-// Thousands checks that thousands of jobs are submitted in a few calls, and cost next to nothing while they wait. They
-// wait because nothing may start: here the nodes would compute on the controller's cores.
+// Thousands checks that thousands of jobs are submitted in a few calls, and cost next to nothing
+// while they wait. No job may start in this test, because the nodes share the controller's cores.
 func (s *Site) Thousands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a measurement")
@@ -135,7 +138,7 @@ func (s *Site) Thousands(t *testing.T) {
 	controller := s.PID(b)
 	began, was := time.Now(), spent(controller)
 	cmd, _ := b.Start("jobs.yaml")
-	b.Until("all are submitted", 2*time.Minute, func() bool { // not by Facts, which would take one of two cores meanwhile
+	b.Until("all are submitted", 2*time.Minute, func() bool { // Facts would use one of two cores
 		return strings.Count(b.Read(".gpurun/jobs.yaml/ledger.jsonl"), `"kind":"queued"`) >= n
 	})
 	last, queued := began, b.Facts(state.KindQueued)
@@ -179,8 +182,8 @@ func (s *Site) Thousands(t *testing.T) {
 	b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
 }
 
-// ControllerKilled crashes the controller while jobs begin and end, which may forget or repeat some of that. Every
-// job ends once, and none runs twice at a time.
+// ControllerKilled crashes the controller while jobs begin and end, so that it may forget or repeat
+// events. Every job must end once, and none may run twice at a time.
 func (s *Site) ControllerKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a task that the cluster forgot is given up after two minutes of silence")
@@ -203,8 +206,8 @@ func (s *Site) ControllerKilled(t *testing.T) {
 	}
 }
 
-// Ghost checks that a job is submitted again that is listed as running and that no node begins, and that the first does
-// not begin either, even if its node comes back to life.
+// Ghost checks that a job that is listed as running, but was begun by no node, is submitted again,
+// and that the first submission does not begin either when its node recovers.
 func (s *Site) Ghost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two minutes")
@@ -232,8 +235,8 @@ jobs:
 	}
 }
 
-// RunnerKilled checks that a run that is killed at any moment finds its jobs again, also if it was told to hold, release,
-// throttle or withdraw some just before, and that what an earlier one has had held goes on.
+// RunnerKilled checks that a run that is killed at any moment finds its jobs again, even just after
+// a request to hold, release, throttle or withdraw some. Jobs held by an earlier run must continue.
 func (s *Site) RunnerKilled(t *testing.T) {
 	n := 4 * *Kills
 	for _, tt := range []struct {
@@ -252,7 +255,7 @@ func (s *Site) RunnerKilled(t *testing.T) {
 			if again := b.Once(n); again > 0 {
 				t.Errorf("%d began again", again)
 			}
-			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // it hears of an end later than the run
+			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" }) // the cluster learns of an end later than the run
 			t.Logf("%d kills of the runner, %d jobs", *Kills, n)
 			if t.Failed() {
 				t.Log(out)
@@ -261,8 +264,8 @@ func (s *Site) RunnerKilled(t *testing.T) {
 	}
 }
 
-// ControllerGone checks that what ends while the controller is gone is recorded at once, and what could not be submitted
-// meanwhile is when it is back.
+// ControllerGone checks that ends while the controller is gone are recorded immediately, and that
+// jobs that could not be submitted are submitted when it is back.
 func (s *Site) ControllerGone(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+`
 jobs:
@@ -283,7 +286,7 @@ jobs:
 	time.Sleep(*Outage - time.Since(began))
 	b.Cluster("start")
 	_ = b.Finish(cmd)
-	if again := strings.Count(out.String(), "running jobs continue"); again > 2 { // one about the list, one about b
+	if again := strings.Count(out.String(), "running jobs continue"); again > 2 { // one for the list, one for b
 		t.Errorf("it said %d times what is wrong:\n%s", again, out)
 	}
 	b.Says(out.String(), "2 of 2 done")
@@ -315,12 +318,12 @@ jobs:
   - {name: b, needs: a, gpus: 0, run: "true"}
 `)
 			for _, c := range s.Commands {
-				b.First(c, "[ -e hang ] && { while [ -e hang ]; do sleep 0.1; done; exit 1; }") // and does nothing later
+				b.First(c, "[ -e hang ] && { while [ -e hang ]; do sleep 0.1; done; exit 1; }") // and has no effect later
 			}
 			cmd, out := b.Start("jobs.yaml")
 			b.Wait("up")
 			tt.hang(b)
-			b.Write("go", "") // b is submitted into the void
+			b.Write("go", "") // the submission of b gets no answer
 			b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
 			began := time.Now()
 			_ = cmd.Process.Signal(unix.SIGINT)
@@ -336,16 +339,16 @@ jobs:
 	}
 }
 
-// TakenBack checks that withdrawn tasks leave the cluster, even a busy one, and that a run reports
-// the tasks that it could not withdraw. Nothing may start meanwhile.
+// TakenBack checks that withdrawn tasks leave even a busy cluster, and that a run reports tasks
+// that it could not withdraw. Nothing may start in the meantime.
 func (s *Site) TakenBack(t *testing.T) {
 	submit, cancel := s.Commands[0], s.Commands[2]
 	const fails = `echo x >>asked; echo "the controller is busy" >&2; exit 1`
 	for _, tt := range []struct {
 		name          string
-		command, does string // what it does first
-		when          string // the file that is there when the run is to stop; "" for when all are queued
-		leave         bool   // it is told so twice more when all its jobs have ended
+		command, does string // shell command to run first
+		when          string // file that shows when to stop the run; "" once all jobs are queued
+		leave         bool   // send two more signals when all of its jobs have ended
 		says          string
 	}{
 		{name: "at once"},
@@ -372,7 +375,7 @@ jobs:
 			} else {
 				b.Until("all are queued", time.Minute, func() bool { return len(b.Facts(state.KindQueued)) == 40 })
 			}
-			began, limit := time.Now(), 25*time.Second // what hangs does so for longer
+			began, limit := time.Now(), 25*time.Second // commands hang for longer
 			_ = cmd.Process.Signal(unix.SIGINT)
 			if tt.leave {
 				b.Until("the run is over", time.Minute, func() bool { return len(b.Facts(state.KindOver)) > 0 })
@@ -404,8 +407,8 @@ jobs:
 	}
 }
 
-// Lagging checks that while what the nodes write is seen late, and the runner is killed, every
-// job runs once, and that what the cluster says before the record is seen is not believed.
+// Lagging checks that every job runs once while the files written by nodes are seen late and the
+// runner is killed, and that the cluster's report is not trusted before the record is seen.
 func (s *Site) Lagging(t *testing.T) {
 	n := 2 * *Kills
 	b := s.New(t, Journalled(s.settings("1s"), n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
@@ -415,7 +418,7 @@ func (s *Site) Lagging(t *testing.T) {
 		t.Errorf("%d began again", again)
 	}
 	for _, e := range b.Facts(state.KindEnd)["fails"] {
-		if e.Uncharged == "" && (e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3) { // else a run was killed before it was submitted
+		if e.Uncharged == "" && (e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3) { // otherwise, a run was killed before it submitted the job
 			t.Errorf("fails ended as %+v", e)
 		}
 	}
@@ -425,8 +428,9 @@ func (s *Site) Lagging(t *testing.T) {
 	}
 }
 
-// LateRecord checks that what the cluster says of an end is not believed before the job's record may be seen: one that has
-// failed is not lost, and one that has succeeded does not run again although its node fails.
+// LateRecord checks that the cluster's report of an end is not trusted while the job's record may
+// still be unseen: a failed job is not lost, and a successful one does not run again although its
+// node fails.
 func (s *Site) LateRecord(t *testing.T) {
 	const job = `{name: %s, gpus: 0, retry: 0, run: 'echo %[1]s >>journal; echo $(ps -o ppid= -p $PPID) ${SLURMD_NODENAME:-here} >%[1]s.up; until [ -e go ]; do sleep 0.1; done; exit %d'}`
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs:\n  - "+fmt.Sprintf(job, "fails", 3)+"\n  - "+fmt.Sprintf(job, "done", 0)+"\n")
@@ -439,7 +443,7 @@ func (s *Site) LateRecord(t *testing.T) {
 	if _, err := fmt.Sscan(b.Wait("done.up"), &outer, &node); err != nil {
 		t.Fatal(err)
 	}
-	_ = unix.Kill(outer, unix.SIGSTOP) // its node has not ended it when it fails
+	_ = unix.Kill(outer, unix.SIGSTOP) // its node has not ended it when the node fails
 	b.Cleanup(func() { _ = unix.Kill(outer, unix.SIGCONT) })
 	b.Write("go", "")
 	id := b.Facts(state.KindStart)["done"][0].UniID
@@ -457,7 +461,8 @@ func (s *Site) LateRecord(t *testing.T) {
 	}
 }
 
-// LateOutput checks that an output that is seen only some time after the end of its job is waited for.
+// LateOutput checks that gpurun waits for an output that becomes visible only some time after its
+// job has ended.
 func (s *Site) LateOutput(t *testing.T) {
 	b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: a, gpus: 0, outputs: [out], run: 'true'}]\n")
 	cmd, out := b.Start("jobs.yaml")
@@ -470,7 +475,7 @@ func (s *Site) LateOutput(t *testing.T) {
 	b.Says(out.String(), "1 of 1 done")
 }
 
-// spent returns the CPU time of a process and those of its children that have ended.
+// spent returns the CPU time of a process and of its ended children.
 func spent(pid int) time.Duration {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	f, ticks := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])), 0

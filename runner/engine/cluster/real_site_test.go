@@ -17,36 +17,37 @@ import (
 	"gpurun/state"
 )
 
-// A Site is a real cluster: what there is called how.
+// A Site is a real cluster, with the names and commands specific to it.
 type Site struct {
 	Engine   string
-	Folder   string // with testdata/cluster.sh
+	Folder   string // the folder with testdata/cluster.sh
 	Dialect  cluster.Dialect
-	End      []string    // the command that ends all jobs
-	Listed   []string    // the command that lists what waits or runs; a line of a task begins with its number
+	End      []string    // command that ends all jobs
+	Listed   []string    // command that lists waiting and running jobs; the line of a task begins with its number
 	Master   string      // pid file of the controller
-	Commands []string    // that gpurun calls
-	Shut     [2][]string // the commands that let no job start, and again
-	Suspend  [2][]string // the commands that suspend a job, and again
-	Tend     func()      // has all nodes take jobs
-	JobName  string      // the variable that has a job's name
+	Commands []string    // commands that gpurun calls
+	Shut     [2][]string // commands that prevent and allow starts
+	Suspend  [2][]string // commands that suspend and resume a job
+	Tend     func()      // makes all nodes accept jobs
+	JobName  string      // variable with a job's name
 
-	Take func(b *Bench, gpus string) // takes GPUs as somebody would who does not use gpurun
-	Free func(b *Bench)              // gives back what was taken
+	Take func(b *Bench, gpus string) // takes GPUs like a user without gpurun
+	Free func(b *Bench)              // releases those GPUs
 
-	Before, After func(b *Bench)                 // keep jobs with a GPU from starting, and let them start
-	Fail          func(b *Bench, node string)    // has the cluster say that job "done" failed there, before its record is seen
-	Told          func(b *Bench) map[string]Told // what the cluster says of past tasks, by their names
-	Submit        []string                       // the command that submits a script with two GPUs and one CPU
-	Limit, Warn   []string                       // its arguments for the shortest time, with a warning before its end; the command that warns a job
-	Keys          string                         // more of the setting cluster, for Running
-	Running       []Fate                         // what a running job can meet there, beside Usual,
-	Queued        []Fate                         // one that waits,
-	Still         []Fate                         // and one that is suspended
-	Long          []string                       // tests to leave out with -short
+	Before, After func(b *Bench)                 // prevent jobs with a GPU from starting, and allow it
+	Fail          func(b *Bench, node string)    // makes the cluster report that job "done" failed on a node, before its record is seen
+	Told          func(b *Bench) map[string]Told // the cluster's records of past tasks, by their names
+	Submit        []string                       // command that submits a script with two GPUs and one CPU
+	Limit, Warn   []string                       // arguments for the shortest time limit, with a warning before its end; command that warns a job
+	Keys          string                         // additional keys in the setting cluster, for Running
+	Running       []Fate                         // fates of a running job, in addition to Usual,
+	Queued        []Fate                         // of a waiting job,
+	Still         []Fate                         // and of a suspended job
+	Long          []string                       // tests to skip with -short
 }
 
-// New makes a bench on a cluster without jobs, and leaves it so, if this engine's is to be tested.
+// New creates a bench on an idle cluster, if this engine is to be tested, and leaves the cluster
+// idle.
 func (s *Site) New(t *testing.T, file string) *Bench {
 	t.Helper()
 	if !slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), s.Engine) {
@@ -72,7 +73,7 @@ func (s *Site) clear(b *Bench) {
 	})
 }
 
-// Left returns the jobs that wait or run.
+// Left returns the waiting and running jobs.
 func (s *Site) Left() string {
 	out, err := exec.Command(s.Listed[0], s.Listed[1:]...).Output()
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *Site) Left() string {
 	return strings.TrimSpace(string(out))
 }
 
-// left returns how many tasks these are.
+// left returns the number of these tasks.
 func (s *Site) left() (n int) {
 	for line := range strings.Lines(s.Left()) {
 		if line = strings.TrimSpace(line); line != "" && line[0] >= '0' && line[0] <= '9' {
@@ -91,12 +92,12 @@ func (s *Site) left() (n int) {
 	return n
 }
 
-// settings are those of a job file whose run looks for changes this often.
+// settings returns the settings for a run that polls at this interval.
 func (s *Site) settings(poll string) string {
 	return "{engine: " + s.Engine + ", cluster: {poll: " + poll + "}}"
 }
 
-// PID returns the controller's.
+// PID returns the controller's PID.
 func (s *Site) PID(b *Bench) int {
 	b.Helper()
 	text, _ := os.ReadFile(s.Master)
@@ -107,14 +108,14 @@ func (s *Site) PID(b *Bench) int {
 	return pid
 }
 
-// A Fate is what a job meets, and how its attempts end in the ledger.
+// A Fate is something that happens to a job, and how its attempts then end in the ledger.
 type Fate struct {
 	Job  string // as in the job file
 	Meet func(b *Bench)
 	Want []state.Phase
 	Free bool   // the first attempt spends no retry
-	Race bool   // or may spend one
-	Says string // the reason of the last end
+	Race bool   // the first attempt may or may not spend a retry
+	Says string // reason of the last end
 }
 
 // name returns the name of a fate's job.
@@ -123,11 +124,11 @@ func (f *Fate) name() string {
 	return name
 }
 
-// Nothing is for Meet.
+// Nothing is a Meet function that does nothing.
 func Nothing(*Bench) {}
 
-// Meet runs the jobs of some fates, has them meet these, and checks how they end. keys are
-// more of the setting cluster.
+// Meet runs the jobs of some fates, makes these fates happen, and checks how the jobs end. keys are
+// additional keys in the setting cluster.
 func (s *Site) Meet(t *testing.T, keys string, all []Fate, before, after func(b *Bench)) {
 	t.Helper()
 	jobs := ""
@@ -160,7 +161,7 @@ func (s *Site) Meet(t *testing.T, keys string, all []Fate, before, after func(b 
 	}
 }
 
-// States and Waiting check that each job meets its own fate, by the real daemons.
+// States and Waiting check the fates of running and waiting jobs with real daemons.
 func (s *Site) States(t *testing.T)  { s.Meet(t, s.Keys, append(s.Running, Usual...), Nothing, Nothing) }
 func (s *Site) Waiting(t *testing.T) { s.Meet(t, "", s.Queued, s.Before, s.After) }
 
@@ -185,7 +186,7 @@ var Usual = []Fate{
 	},
 }
 
-// standStill has a job that writes its pid to NAME.up suspended, until it stands still.
+// standStill suspends a job that writes its PID to NAME.up, and waits until it has stopped.
 func (s *Site) standStill(b *Bench, name string) (pid int) {
 	b.Helper()
 	pid, err := strconv.Atoi(b.Wait(name + ".up"))
@@ -197,8 +198,8 @@ func (s *Site) standStill(b *Bench, name string) (pid int) {
 	return pid
 }
 
-// Suspended checks that a job that is suspended stands still, says so, and goes on; and what
-// others meet.
+// Suspended checks that a suspended job stops, is shown as suspended, and continues later, and
+// checks the other fates of suspended jobs.
 func (s *Site) Suspended(t *testing.T) {
 	s.Meet(t, "", append(s.Still, Fate{
 		Job: "{name: suspended, run: 'echo $$ >{name}.up; until [ -e go ]; do sleep 0.1; done'}", Want: []state.Phase{state.Succeeded},
@@ -213,8 +214,8 @@ func (s *Site) Suspended(t *testing.T) {
 	}), Nothing, Nothing)
 }
 
-// NotShared checks that a node that does not see the state folder, or gpurun in it, ends the run with one error that names
-// the node and the cure, and that no job has failed.
+// NotShared checks that a node that cannot see the state folder, or gpurun in it, ends the run with
+// a single error that names the node and the fix, and that no job has failed.
 func (s *Site) NotShared(t *testing.T) {
 	for _, tt := range []struct{ missing, says string }{
 		{"submits/*", "does not see the state folder: keep the job file, or --state-dir, on a file system that all nodes share"},
@@ -228,7 +229,7 @@ func (s *Site) NotShared(t *testing.T) {
 				b.JobID(fmt.Sprint("j", i+1))
 			}
 			found, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml", tt.missing))
-			for i, path := range found { // of several arrays, if some jobs were ready late
+			for i, path := range found { // of several arrays, if some jobs were ready later
 				if err := os.Rename(path, filepath.Join(b.Dir, fmt.Sprint("hidden", i))); err != nil {
 					t.Fatal(err)
 				}

@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// rows returns what the cluster lists of tasks that wait or run.
+// rows returns the cluster's list of waiting and running tasks.
 func (s *Site) rows(b *Bench) (rows []cluster.Row) {
 	b.Helper()
 	rows, err := s.Dialect.List("root").Run()
@@ -22,12 +22,13 @@ func (s *Site) rows(b *Bench) (rows []cluster.Row) {
 	return slices.DeleteFunc(rows, func(r cluster.Row) bool { return r.State >= cluster.Completed })
 }
 
-// held reports whether what waits in the cluster is held, all of it.
+// held reports whether all waiting tasks are held.
 func (s *Site) held(b *Bench) bool {
 	return !slices.ContainsFunc(s.rows(b), func(r cluster.Row) bool { return r.State == cluster.Pending })
 }
 
-// passes waits until the cluster has run a job that somebody submits who does not use gpurun, and so has looked at all.
+// passes waits until the cluster has run a job submitted without gpurun, which shows that it has
+// considered all jobs.
 func (s *Site) passes(b *Bench) {
 	b.Helper()
 	s.Take(b, "1")
@@ -37,7 +38,7 @@ func (s *Site) passes(b *Bench) {
 	s.Free(b)
 }
 
-// waits is a job file whose jobs write their names to the journal, and then wait for NAME.go.
+// waits returns a job file whose jobs write their names to the journal, and then wait for NAME.go.
 func (s *Site) waits(keys, names string) string {
 	text := "settings: {engine: " + s.Engine + ", cluster: {poll: 1s}" + keys + "}\ndefaults: {gpus: 0, retry: 0}\njobs:\n"
 	for name := range strings.SplitSeq(names, " ") {
@@ -57,8 +58,8 @@ func (b *Bench) goOn(names ...string) {
 	}
 }
 
-// Paused checks that a pause holds what waits in the cluster, all of it or some jobs, also if the run is killed meanwhile,
-// and that the same jobs of the cluster are released.
+// Paused checks that a pause holds all or some of the waiting tasks, even if the run is killed at
+// the same time, and that the same cluster jobs are released.
 func (s *Site) Paused(t *testing.T) {
 	b := s.New(t, s.waits("", "a b c"))
 	b.Command(s.Shut[0]...)
@@ -83,7 +84,7 @@ func (s *Site) Paused(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	b.goOn("a", "b", "c")
-	b.Says(b.Run("jobs.yaml"), "3 of 3 done") // it is not paused
+	b.Says(b.Run("jobs.yaml"), "3 of 3 done") // the next run is not paused
 	for name, q := range b.Facts(state.KindQueued) {
 		if len(q) != 1 || len(b.Facts(state.KindEnd)[name]) != 1 {
 			t.Errorf("%s was queued as %+v, and ended as %+v", name, q, b.Facts(state.KindEnd)[name])
@@ -91,9 +92,9 @@ func (s *Site) Paused(t *testing.T) {
 	}
 }
 
-// Withdrawn checks that what waits in the cluster leaves it once it is not to start, that this spends nothing, and that what
-// runs goes on: a drained run, a group of jobs that fail with the same error, and jobs that their file no longer
-// has.
+// Withdrawn checks that waiting jobs leave the cluster once they must not start, that this spends
+// nothing, and that running jobs continue. Cases: a drained run, a group of jobs that fail with the
+// same error, and jobs removed from their file.
 func (s *Site) Withdrawn(t *testing.T) {
 	t.Run("drained", func(t *testing.T) {
 		b := s.New(t, s.waits(", max_concurrent: 1", "a b c"))
@@ -149,8 +150,9 @@ func (s *Site) Withdrawn(t *testing.T) {
 	})
 }
 
-// Throttled checks that all ready jobs are submitted at once, that no more of them run than are to, retries included, also
-// if some of an array are held or have left it, and that this can be changed meanwhile.
+// Throttled checks that all ready jobs are submitted at once, that no more of them run than
+// allowed, including retries, even if some tasks of an array are held or have left it, and that the
+// limit can be changed.
 func (s *Site) Throttled(t *testing.T) {
 	const n = 24
 	b := s.New(t, fmt.Sprintf(`
@@ -168,13 +170,13 @@ jobs:
 	}
 	b.Says(b.Run("pause", "a6", "b5"), "paused: a6, b5") // in the middle of their arrays
 	b.Says(b.Run("stop", "a9"), "cancelled: a9")
-	if calls := arrays(); calls > n/3 { // some are ready before others
+	if calls := arrays(); calls > n/3 { // some are ready earlier
 		t.Errorf("%d calls for two kinds of jobs", calls)
 	}
 	ended := func(least int) func() bool {
 		return func() bool { return b.Journal()["ends"] >= least }
 	}
-	most := func() (most int) { // that ran at once
+	most := func() (most int) { // maximum number that ran at the same time
 		now := 0
 		for line := range strings.Lines(b.Read("journal")) {
 			if now++; strings.HasPrefix(line, "ends") {

@@ -11,10 +11,10 @@ import (
 	"gpurun/state"
 )
 
-// again is the command of a job that is to be displaced: it ends at once the second time.
+// again is the command of a job that will be displaced. It exits immediately on its second run.
 const again = "'[ -e {name}.up ] && exit 0; echo $SLURM_JOB_ID >{name}.up; sleep 300'"
 
-// slurmFates are the rows of the table of verdicts that a job without GPUs can meet.
+// slurmFates are the rows in the table of verdicts that can happen to a job without GPUs.
 var slurmFates = []Fate{
 	{Job: `{name: hungry, memory: 60MiB, run: 'x=$(head -c 400000000 /dev/zero | tr "\0" x); echo ${#x}'}`, Want: []state.Phase{state.OOM}},
 	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "Requested node configuration is not available"},
@@ -22,7 +22,7 @@ var slurmFates = []Fate{
 		Job: "{name: limited, timeout: 1h, run: 'echo x >limited.up; sleep 300'}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of slurm)",
 		Meet: func(b *Bench) {
 			b.Wait("limited.up")
-			id := b.JobID("limited") // its end must be after its start, which Slurm knows in whole seconds
+			id := b.JobID("limited") // its end must be after its start, which Slurm records in whole seconds
 			b.Until("slurm takes its end", time.Minute, func() bool { return exec.Command("scontrol", "update", "jobid="+id, "endtime=now").Run() == nil })
 		},
 	},
@@ -44,7 +44,7 @@ var slurmFates = []Fate{
 	},
 	{
 		Job: "{name: outer, retry: 1, run: " + again + "}", Want: []state.Phase{state.Lost, state.Succeeded}, Race: true,
-		Meet: func(b *Bench) { // Slurm ends its keeper with it, which may have written before what it saw
+		Meet: func(b *Bench) { // Slurm also ends its keeper, which may have recorded the end before
 			b.Kill("SLURM_JOB_ID="+b.Wait("outer.up"), func(args string) bool {
 				return strings.Contains(args, "__task") && !strings.HasSuffix(args, "keep")
 			})
@@ -52,7 +52,7 @@ var slurmFates = []Fate{
 	},
 }
 
-// slurmWaiting are those that a job meets while it waits for GPUs.
+// slurmWaiting are fates of a job that waits for GPUs.
 var slurmWaiting = []Fate{
 	{
 		Job: "{name: held, gpus: 1, run: 'true'}", Want: []state.Phase{state.Succeeded},
@@ -71,14 +71,14 @@ var slurmWaiting = []Fate{
 		},
 	},
 	{
-		Job: "{name: whole, gpus: 1, cpus: 2, retry: 2, run: 'true'}", Want: []state.Phase{state.Cancelled}, // of an array of its own
+		Job: "{name: whole, gpus: 1, cpus: 2, retry: 2, run: 'true'}", Want: []state.Phase{state.Cancelled}, // in an array of its own
 		Meet: func(b *Bench) {
 			id, _, _ := strings.Cut(b.JobID("whole"), "_")
 			b.Command("scancel", id)
 		},
 	},
 	{
-		Job: "{name: stopped, gpus: 1, run: 'true'}", Want: []state.Phase{state.Cancelled}, // and not what is in its array
+		Job: "{name: stopped, gpus: 1, run: 'true'}", Want: []state.Phase{state.Cancelled}, // without the other tasks of its array
 		Meet: func(b *Bench) {
 			b.JobID("stopped")
 			b.Says(b.Run("stop", "stopped"), "cancelled: stopped")
@@ -94,8 +94,8 @@ var slurmWaiting = []Fate{
 	},
 }
 
-// Those that lose their place through no fault of their own run again, without spending a retry.
-func TestRealDisplaced(t *testing.T) {
+// Jobs that are displaced through no fault of their own run again without spending a retry.
+func TestRealDisplacedJobsSpendNoRetry(t *testing.T) {
 	displaced := func(name string, how func(b *Bench, node string)) Fate {
 		return Fate{
 			Job:  "{name: " + name + ", gpus: 4, run: 'if [ ! -e {name}.up ]; then echo $SLURMD_NODENAME >{name}.up; sleep 300; fi'}",
@@ -116,8 +116,9 @@ func TestRealDisplaced(t *testing.T) {
 	})
 }
 
-// sbatch gets its own variables and waits for nothing, and a job what the site's TaskProlog sets.
-func TestRealEnvironment(t *testing.T) {
+// sbatch gets its own variables and does not wait, and a job gets the variables set by the site's
+// TaskProlog.
+func TestRealJobGetsSiteEnvironment(t *testing.T) {
 	b := slurmSite.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, run: 'echo $SLURM_JOB_PARTITION $ZE_AFFINITY_MASK $LD_LIBRARY_PATH $MINE >is'}]\n")
 	for name, value := range map[string]string{"SBATCH_PARTITION": "urgent", "SBATCH_WAIT": "1", "LD_LIBRARY_PATH": "/mine", "MINE": "mine"} {
 		b.Setenv(name, value)
@@ -128,8 +129,9 @@ func TestRealEnvironment(t *testing.T) {
 	}
 }
 
-// When Slurm expects the first of an array to start is shown as its estimate, whatever zone gpurun is in.
-func TestRealExpected(t *testing.T) {
+// Slurm's expected start of an array's first task is shown as its estimate, in whatever time zone
+// gpurun runs.
+func TestRealExpectedStartIsShown(t *testing.T) {
 	b := slurmSite.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 4, timeout: 1m, run: \"true\"}]\n")
 	blockFor(b, "--time=30")
 	b.Setenv("TZ", "Asia/Tokyo")
@@ -156,9 +158,9 @@ func TestRealExpected(t *testing.T) {
 	}
 }
 
-// What Slurm refuses fails at once, with its reason and the cure in one line however many jobs there are; what it refuses
-// only now waits, and says why.
-func TestRealRefused(t *testing.T) {
+// Jobs that Slurm refuses fail immediately, with the reason and the fix on one line for all of
+// them. Jobs that it refuses only temporarily wait, and the reason is shown.
+func TestRealRefusedJobsFailWithReason(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until it is submitted again")
 	}

@@ -20,13 +20,14 @@ const (
 	setting     = "/etc/slurm/slurm.conf"
 )
 
-// down has a node fail, for Slurm.
+// down makes a node fail, as seen by Slurm.
 func down(b *Bench, node string) {
 	b.Command("scontrol", "update", "nodename="+node, "state=down", "reason=test")
 	b.Cleanup(tend)
 }
 
-// crash ends all that runs on a node at once, as when its power fails. outer is the process there that Slurm started.
+// crash ends all processes on a node at once, as when its power fails. outer is the process there
+// that Slurm started.
 func crash(b *Bench, node string, outer int) {
 	b.Helper()
 	text, _ := os.ReadFile(filepath.Join(slurmFolder, "run/slurmd-"+node+".pid"))
@@ -45,7 +46,7 @@ func crash(b *Bench, node string, outer int) {
 			all = append(all, pid)
 		}
 	}
-	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // none sees another one end
+	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // no process sees another one end
 		for _, pid := range all {
 			_ = unix.Kill(pid, signal)
 		}
@@ -54,8 +55,8 @@ func crash(b *Bench, node string, outer int) {
 	down(b, node)
 }
 
-// What ran on a node that is gone with all that it knew runs again, without spending a retry.
-func TestRealCrashed(t *testing.T) {
+// Jobs on a node that crashed, losing all records, run again without spending a retry.
+func TestRealJobsOfCrashedNodeRunAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a record that never comes")
 	}
@@ -74,8 +75,8 @@ func TestRealCrashed(t *testing.T) {
 	}}, Nothing, Nothing)
 }
 
-// A job whose request no node can satisfy any more ends with the reason, and leaves the queue.
-func TestRealNever(t *testing.T) {
+// A job that no node can satisfy any more ends with the reason, and leaves the queue.
+func TestRealUnsatisfiableJobEnds(t *testing.T) {
 	feature := func(b *Bench, name string) {
 		for _, n := range []string{"node1", "node2"} {
 			b.Command("scontrol", "update", "nodename="+n, "availablefeatures="+name, "activefeatures="+name)
@@ -97,9 +98,9 @@ func TestRealNever(t *testing.T) {
 	}, unblock)
 }
 
-// A job that was cancelled while no run watched, and then forgotten, is submitted again, because its
-// end is unknown.
-func TestRealForgotten(t *testing.T) {
+// A job that was cancelled while no run was watching, and then forgotten, is submitted again,
+// because its end is unknown.
+func TestRealForgottenJobIsResubmitted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until Slurm forgets")
 	}
@@ -132,8 +133,9 @@ jobs:
 	}
 }
 
-// A controller that takes no more jobs keeps sbatch waiting for minutes. gpurun says so, and submits once.
-func TestRealFull(t *testing.T) {
+// A controller that accepts no more jobs makes sbatch wait for minutes. gpurun reports this, and
+// submits once.
+func TestRealFullControllerIsReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until sbatch tries again")
 	}
@@ -151,7 +153,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..2"}, gpus: 0, run: 'echo {i} >>journal'}]
 			restart("50000")
 		}
 	})
-	restart("3") // fewer than it would have with ours
+	restart("3") // fewer jobs than the test submits
 	cmd, out := b.Start("jobs.yaml")
 	b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), "slurm does not answer (submit)") })
 	restart("50000")

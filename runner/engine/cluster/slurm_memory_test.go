@@ -16,9 +16,9 @@ const (
 	largeGPUs = "count=4\ntotal.0=40960\ntotal.1=40960\ntotal.2=40960\ntotal.3=40960\nprocs.0=4711:1024\nprocs.1=4711:1024\nprocs.2=4711:1024\nprocs.3=4711:1024\n"
 )
 
-// A job does not begin on GPUs that are too small, and goes to another node without spending a
-// retry. What its GPUs show there is in the ledger.
-func TestRealGPUMemory(t *testing.T) {
+// A job must not begin on GPUs that are too small. It goes to another node without spending a
+// retry, and the GPUs' readings there are in the ledger.
+func TestRealTooSmallGPUSpendsNoRetry(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENAME >>journal; until [ -e go ]; do sleep 0.1; done'}]
@@ -54,9 +54,10 @@ func gauged(b *Bench) bool {
 	return len(started) > 0 && time.Since(started[0].Time) > 3*time.Second
 }
 
-// A job that was given no GPU and is on one is ended by its node, and fails with the reason. Where the GPUs are only told
-// by number, which the driver may count differently, the user is warned.
-func TestRealStray(t *testing.T) {
+// A job that uses a GPU without having been granted one is ended by its node, and fails with the
+// reason. Where GPUs are reported only by number, which the driver may count differently, the user
+// is warned.
+func TestRealStrayProcessIsEnded(t *testing.T) {
 	if ns, _ := os.Readlink("/proc/self/ns/pid"); ns != "pid:[4026531836]" { // the host's
 		t.Skip("in a container, a process that the driver lists may be another one")
 	}
@@ -88,7 +89,7 @@ jobs:
 	b.Says(out.String(), "2 of 3 done, 1 failed")
 }
 
-// After it ran out of memory, a job asks the cluster for more.
+// After running out of memory, a job requests more from the cluster.
 func TestRealMemoryGrows(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}

@@ -2,8 +2,8 @@ package cluster_test
 
 import "testing"
 
-// A job's own keys for the cluster hold for it alone.
-func TestRealKeys(t *testing.T) {
+// A job's own cluster keys apply only to that job.
+func TestRealJobKeysOnSlurm(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s, partition: gpu}}
 defaults: {gpus: 0, cluster: {time: 9m}, run: 'squeue -h -j $SLURM_JOB_ID -O "Partition: ,TimeLimit: ,NodeList: " | head -1 >{name}.is'}
@@ -19,8 +19,8 @@ jobs:
 	}
 }
 
-// plan says what would be submitted and asks Slurm about it, and submits nothing.
-func TestRealPlan(t *testing.T) {
+// plan shows what would be submitted and queries Slurm about it, without submitting anything.
+func TestRealPlanSubmitsNothing(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm}
 jobs:

@@ -8,8 +8,8 @@ import (
 	"gpurun/runner/engine/cluster/slurm"
 )
 
-// The TestReal* run gpurun against the Slurm that testdata/cluster.sh starts: make engines.
-// Longer, with more kills: see docs/internals/reliability.md.
+// The tests TestReal* run gpurun with the Slurm started by testdata/cluster.sh: make engines. For
+// longer runs with more kills, see docs/internals/reliability.md.
 
 var slurmSite = Site{
 	Engine: "slurm", Folder: "slurm", Dialect: slurm.Dialect{},
@@ -31,12 +31,12 @@ var slurmSite = Site{
 	Running: slurmFates,
 }
 
-func init() { slurmSite.Queued = slurmWaiting } // which mention it
+func init() { slurmSite.Queued = slurmWaiting } // slurmWaiting refers to slurmSite
 
 func TestRealLagging(t *testing.T) { slurmSite.Lagging(t) }
 
-// ended returns what the cluster says of past tasks. The test cluster keeps no accounts, but tells of what has ended in the
-// last minute.
+// ended returns the cluster's records of past tasks. The test cluster has no accounting, but
+// reports tasks that ended within the last minute.
 func ended(b *Bench) map[string]Told {
 	all := map[string]Told{}
 	for line := range strings.Lines(b.Command("squeue", "-h", "-t", "all", "-O", "ArrayJobID:|,ArrayTaskID:|,StartTime:|,EndTime:|,NodeList:|")) {
@@ -48,17 +48,17 @@ func ended(b *Bench) map[string]Told {
 	return all
 }
 
-// tend has all nodes take jobs. Slurm sets one aside on which it starts a job whose ID it had
-// given away before it crashed.
+// tend makes all nodes accept jobs. Slurm drains a node on which it starts a job with an ID that it
+// used before it crashed.
 func tend() { Quietly("scontrol", "update", "nodename=node[1-2]", "state=resume") }
 
-// crowd submits a job as somebody would who does not use gpurun, until unblock.
+// crowd submits a job like a user without gpurun, until unblock.
 func crowd(b *Bench, args ...string) {
 	b.Helper()
 	b.Command(append([]string{"sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J", "blocker"}, args...)...)
 }
 
-// blocked waits until so many of these run.
+// blocked waits until n of these jobs are running.
 func blocked(b *Bench, n int) {
 	b.Helper()
 	b.Until("blockers run", time.Minute, func() bool {
@@ -69,7 +69,7 @@ func blocked(b *Bench, n int) {
 // block takes all GPUs of both nodes.
 func block(b *Bench) { blockFor(b) }
 
-// blockFor is block with more arguments of the submissions.
+// blockFor is block with additional submission arguments.
 func blockFor(b *Bench, args ...string) {
 	b.Helper()
 	for _, n := range []string{"node1", "node2"} {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Jobs on a node run in the copy of the code that was made when the run began, and what they
-// write there comes home.
-func TestRealSnapshot(t *testing.T) {
+// Jobs on a node run in the copy of the code made when the run began, and files that they write
+// there are copied back.
+func TestRealJobsRunInTheSnapshot(t *testing.T) {
 	b := slurmSite.New(t, "")
 	b.Write("jobs.yaml", fmt.Sprintf(`
 settings: {engine: slurm, snapshot: true, cluster: {poll: 2s}}

@@ -33,7 +33,7 @@ func (l limits) String() string {
 
 // An arrayShare is an array that competes for the limits.
 type arrayShare struct {
-	gpus    int // of each task
+	gpus    int // per task
 	running int
 	waiting int // without those that are paused
 	told    int // its throttle; 0 if unknown, or if all its waiting tasks are held
@@ -151,7 +151,7 @@ func (c *Cluster) arrays(more arrayShare) (all []*array, throttle int) {
 			parts[i].waiting = a.may
 		}
 	}
-	throttles = c.limits.split(parts) // what one array cannot use is another's
+	throttles = c.limits.split(parts) // another array can use what one cannot
 	for i, a := range all {
 		switch a.throttle = throttles[i]; {
 		case c.limits == (limits{0, -1}):

@@ -13,8 +13,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// The sum of the throttles uses up the limits without exceeding them, if running tasks permit. A
-// throttle stays if a change would help no array.
+// The throttles add up to the limits without exceeding them, if running tasks permit. A throttle is
+// unchanged if a change would help no array.
 func TestThrottlesStayWithinLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -43,7 +43,7 @@ func TestThrottlesStayWithinLimits(t *testing.T) {
 	}
 }
 
-// steerable also says what it holds, and throttles only without gaps.
+// steerable is a dialect that also reports holds, and throttles only arrays without gaps.
 type steerable struct {
 	plain
 	gapless bool
@@ -58,8 +58,8 @@ func (steerable) Order(do Order, what []string, n int) Command {
 	return Command{Args: args}
 }
 
-// The sequence of commands to the cluster, until it has all of them.
-func TestOrders(t *testing.T) {
+// These are the commands sent to the cluster, in order, until it has all of them.
+func TestOrdersReachTheCluster(t *testing.T) {
 	type job struct {
 		tasks, throttle int
 		held            bool
@@ -155,7 +155,7 @@ func TestOrders(t *testing.T) {
 			if err := before(); err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range all { // a run that is killed now finds what it may have held
+			for _, e := range all { // a run that is killed now finds its holds in the record
 				if name := c.jobID(e); command.Args[0] == "hold" && slices.Contains(command.Args[1:], name) && marksOf(e.submit.dir)[e.n] != heldMark {
 					t.Errorf("%s: %s is not on record as held", tt.name, name)
 				}
@@ -183,7 +183,7 @@ func (steerable) Answer(stdout, _ string) (string, Refusal, string) {
 
 // A submission of an earlier version, without a record of holds, counts as not held and can be
 // steered.
-func TestOrdersOfAnEarlierVersion(t *testing.T) {
+func TestOlderSubmissionCanBeSteered(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -215,8 +215,8 @@ func TestOrdersOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// The jobs of several files, submitted together, may be held by a run of each. What could not be recorded
-// at first is recorded before it is held.
+// Jobs of several files that were submitted together may be held by separate runs. A hold that
+// could not be recorded must be recorded before it takes effect.
 func TestHoldsOfTwoRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -228,7 +228,7 @@ func TestHoldsOfTwoRuns(t *testing.T) {
 		}
 	}
 	var runs [2]*Cluster
-	for n := range runs { // both read the record before one of them writes it
+	for n := range runs { // both read the record before either writes it
 		c := &Cluster{dialect: steerable{}, live: map[string]*entry{}, submits: map[string]*submit{}, steering: steering{limits: limits{gpus: -1}}}
 		c.live["a"] = &entry{paused: true}
 		c.live["a"].assign(c.submissionOf(dir), n)
@@ -254,7 +254,8 @@ func TestHoldsOfTwoRuns(t *testing.T) {
 	}
 }
 
-// Two runs that share an array leave its throttle alone, which bounds both: each holds what it may not start yet.
+// Two runs that share an array leave its throttle alone, because it limits both. Each holds the
+// tasks that it may not start yet.
 func TestLimitsOfTwoRuns(t *testing.T) {
 	s, batch := prepared(t, 4)
 	for name, content := range map[string]string{answerFile: "11\n", holdsFile: "    "} {
@@ -297,7 +298,7 @@ func TestLimitsOfTwoRuns(t *testing.T) {
 	}
 }
 
-// A list's report of holds and throttles is believed if it is certain.
+// A list's report of holds and throttles is used only if it is certain.
 func TestListedHoldsAreBelieved(t *testing.T) {
 	e := &entry{held: true}
 	if e.check(Row{State: Stuck}); !e.held {
@@ -314,7 +315,7 @@ func TestListedHoldsAreBelieved(t *testing.T) {
 	}
 }
 
-// An array has a name that its user recognizes and that every cluster takes.
+// The name of an array must be recognizable for its user and valid on every cluster.
 func TestArrayNames(t *testing.T) {
 	for _, tt := range []struct{ prefix, file, jobs, want string }{
 		{"", "jobs", "train", "train.jobs-0badcafe"},
@@ -342,8 +343,8 @@ func TestArrayNames(t *testing.T) {
 	}
 }
 
-// An attempt whose withdrawal an earlier run could not record ends as withdrawn, regardless of the
-// cluster's report.
+// If an earlier run could not record an attempt's withdrawal, the attempt still ends as withdrawn,
+// whatever the cluster reports.
 func TestUnrecordedWithdrawalCounts(t *testing.T) {
 	e := &entry{withdrawn: true, submit: &submit{job: "17"}}
 	if !e.unclear() {

@@ -15,9 +15,9 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// A submission that is being prepared, or may still be in progress, never counts as forgotten by
-// the cluster.
-func TestIsCalling(t *testing.T) {
+// A submission that is being prepared, or may still be in progress, must never count as forgotten
+// by the cluster.
+func TestSubmissionInProgressIsNotForgotten(t *testing.T) {
 	s := &submit{dir: t.TempDir(), busy: true}
 	if !s.isCalling() {
 		t.Error("one that is being prepared is not about to be made")
@@ -45,8 +45,8 @@ func TestIsCalling(t *testing.T) {
 	}
 }
 
-// Until a list is known to have been made after a submission, its tasks are not missing.
-func TestNotYetMissing(t *testing.T) {
+// Until a list is known to be newer than a submission, the submission's tasks are not missing.
+func TestTasksAreNotMissingBeforeALaterList(t *testing.T) {
 	c := &Cluster{submits: map[string]*submit{}, live: map[string]*entry{}}
 	s := &submit{id: "1", busy: true, dir: t.TempDir()}
 	e := &entry{submit: s}
@@ -65,7 +65,7 @@ func TestNotYetMissing(t *testing.T) {
 	}
 }
 
-// The keeper of a suspended attempt may be suspended too, so its silence counts from then on. And an
+// The keeper of a suspended attempt may be suspended, too, so its silence counts from then on. An
 // attempt that was not listed for a while has not been running since before.
 func TestSuspendedKeeperIsNotDead(t *testing.T) {
 	s := &submit{id: "1"}
@@ -95,8 +95,8 @@ func TestSuspendedKeeperIsNotDead(t *testing.T) {
 	}
 }
 
-// A run that was killed while it made the file of an attempt has not submitted it.
-func TestFindTorn(t *testing.T) {
+// A run that was killed while creating the file of an attempt has not submitted it.
+func TestTornAttemptFileWasNotSubmitted(t *testing.T) {
 	_, batch := prepared(t, 1)
 	whole, _ := readStatus(batch[0].Dir)
 	for _, n := range []int{-1, 0, wire.StatusSize, placeFrom, placeFrom + 1, len(whole) - 1, len(whole)} {
@@ -152,9 +152,9 @@ func TestRefusedSubmissionBacksOff(t *testing.T) {
 	}
 }
 
-// If a node has begun an attempt, its batch was accepted, even if the answer was a refusal: no part
-// of it is submitted again.
-func TestRefusedButBegun(t *testing.T) {
+// If a node has begun an attempt, its batch was accepted, even if the response was a refusal, so no
+// part of it is submitted again.
+func TestBegunBatchIsNotResubmitted(t *testing.T) {
 	for _, is := range []Refusal{Never, Fewer, Full, Later, Unreachable} {
 		s, batch := prepared(t, 2)
 		c := &Cluster{

@@ -9,7 +9,7 @@ import (
 
 // A Trial asks a cluster about a launch without submitting it.
 type Trial struct {
-	Args  []string      // of the submission; launches with the same go together
+	Args  []string      // submission arguments; launches with equal ones are submitted together
 	Limit time.Duration // after which the cluster may end it; 0 for its own limit
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sites are the clusters on which all of the TestReal* run that do not name one.
+// sites are the clusters for all TestReal* tests that do not name one.
 var sites = []*Site{&slurmSite, &sgeSite}
 
 // onEach runs a test on each cluster, as TestRealX/ENGINE.
@@ -49,5 +49,6 @@ func TestRealWaiting(t *testing.T)          { onEach(t, (*Site).Waiting) }
 func TestRealAllocation(t *testing.T)       { onEach(t, (*Site).Allocation) }
 func TestRealSweep(t *testing.T)            { onEach(t, (*Site).Sweep) }
 
-// It is the last: a controller that crashes soon after it has cancelled them has them back.
+// This must be the last test: a controller that crashes soon after cancelling these tasks restores
+// them.
 func TestRealThousands(t *testing.T) { onEach(t, (*Site).Thousands) }

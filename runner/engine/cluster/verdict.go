@@ -10,7 +10,7 @@ import (
 
 // An observation is everything known about an attempt at one moment.
 type observation struct {
-	record  *wire.Record  // of its end, written on the node; nil for none
+	record  *wire.Record  // record of its end, written on the node; nil if there is none
 	claimed string        // by which node; "" for none
 	taken   bool          // an earlier run has forbidden it to begin
 	calling bool          // its submission may still be in progress
@@ -18,11 +18,11 @@ type observation struct {
 	partial bool          // other tasks of its job are listed, but not this one
 	keeps   bool          // its cluster has accepted it, and forgets no job
 	missed  int           // complete lists in a row without it
-	missing time.Duration // since the first of these
+	missing time.Duration // time since it was first missing
 	asked   int           // complete lists since its record was read
-	unsure  time.Duration // since it was read
-	silent  time.Duration // since its keeper's last heartbeat
-	over    time.Duration // since the cluster first listed it as over
+	unsure  time.Duration // time since it was read
+	silent  time.Duration // time since its keeper's last heartbeat
+	over    time.Duration // time since the cluster first listed it as over
 	running time.Duration // from the first list that has it as running, to the latest
 	starts  time.Duration // how long a start may take: startLimit
 }

@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-func TestJudge(t *testing.T) {
+func TestVerdictOnEachEnd(t *testing.T) {
 	row := func(s State, node string) Row { return Row{State: s, Node: node, Word: "W"} }
 	clean := &wire.Record{State: wire.StateOver}
 	failed := &wire.Record{State: wire.StateOver, End: state.End{ExitCode: 3}}
@@ -90,7 +90,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// An attempt that may still run never ends as void, and an end that is not the job's own spends no
+// An attempt that may still run never ends as void, and an end that the job did not cause spends no
 // retry.
 func TestOutcome(t *testing.T) {
 	now := time.Now()
@@ -118,7 +118,7 @@ func TestOutcome(t *testing.T) {
 }
 
 // A job that never reached the cluster is not reported as forgotten there.
-func TestSaysWhetherItWasForgotten(t *testing.T) {
+func TestUnsubmittedJobIsNotForgotten(t *testing.T) {
 	for want, s := range map[string]observation{
 		"slurm does not know it": {missed: goneAfter},
 		"slurm forgot it":        {claimed: "node1 7_0", missed: goneAfter, silent: time.Hour},

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// adopt has another engine take on an attempt.
+// adopt makes another engine adopt an attempt.
 func (b *bench) adopt(l engine.Launch, r engine.Running) {
 	b.open()
 	b.engine.Adopt(engine.Attempt{
@@ -15,8 +15,8 @@ func (b *bench) adopt(l engine.Launch, r engine.Running) {
 	})
 }
 
-// abandon starts a job on a bench of its own, which waits for a line of input and then
-// runs these commands, and closes the engine.
+// abandon starts a job on its own bench, which waits for a line of input and then runs these
+// commands, and closes the engine.
 func abandon(b *bench, commands ...string) (*bench, engine.Launch, engine.Running) {
 	b = newBench(b.t, b.kind)
 	l := b.launch(append([]string{"read x <$DIR/fifo; " + commands[0]}, commands[1:]...)...)
@@ -28,7 +28,7 @@ func abandon(b *bench, commands ...string) (*bench, engine.Launch, engine.Runnin
 	return b, l, r
 }
 
-// adoption: attempts outlive their run.
+// adoption has tests in which attempts outlive their run.
 var adoption = []test{
 	{"while it runs", func(b *bench) {
 		b, l, r := abandon(b, "exit 3")
@@ -74,7 +74,7 @@ var adoption = []test{
 	}},
 }
 
-// many attempts at once each have their own end.
+// many tests that concurrent attempts each have their own end.
 var many = []test{{"200", func(b *bench) {
 	var ls []engine.Launch
 	for i := range 200 {

@@ -9,16 +9,16 @@ import (
 	"gpurun/runner/engine"
 )
 
-// commands run to their end.
+// commands returns tests of commands that run to their end.
 func commands() (tests []test) {
 	signaled := func(name string) outcome { return outcome{Exit: -1, Signal: name} }
 	for _, c := range []struct {
 		name     string
-		with     func(l *engine.Launch) // changes the launch, if not nil
+		with     func(l *engine.Launch) // changes the launch; may be nil
 		commands []string
 		want     outcome
-		log      string // $VARIABLES are those of the launch
-		err      string // part of why nothing runs
+		log      string // with $VARIABLES from the launch
+		err      string // part of the reason why no command runs
 	}{
 		{"success", nil, []string{"echo ok"}, outcome{}, "ok\n", ""},
 		{"exit 3", nil, []string{"exit 3"}, outcome{Exit: 3}, "", ""},
@@ -78,7 +78,7 @@ func commands() (tests []test) {
 	return tests
 }
 
-// logs: where an attempt's output goes.
+// logs tests where the output of an attempt is written.
 var logs = []test{
 	{"two files", func(b *bench) {
 		l := b.launch("echo out; echo err >&2")
@@ -119,7 +119,7 @@ var logs = []test{
 	}},
 }
 
-// once: no attempt runs twice, or after it was given up.
+// once tests that no attempt runs twice, or after it was given up.
 var once = []test{
 	{"nothing runs twice", func(b *bench) {
 		l := b.launch("echo ran")

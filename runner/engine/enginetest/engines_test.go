@@ -1,5 +1,4 @@
-// Package enginetest checks every engine against everything that package engine
-// promises.
+// Package enginetest checks every engine against the promises of package engine.
 package enginetest
 
 import (
@@ -22,13 +21,13 @@ import (
 	"gpurun/state"
 )
 
-// kinds are the engines that are checked.
+// kinds are the engines to check.
 var kinds = map[string]engine.Kind{"local": local.Kind{}}
 
 var clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
 
-// TestMain lets the test binary be a keeper, also on a node of a cluster. Clusters are checked
-// where GPURUN_ENGINES names them: make engines starts them first.
+// TestMain lets the test binary act as a keeper, also on a cluster node. Clusters are tested if
+// GPURUN_ENGINES names them: make engines starts them first.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__task" {
 		os.Exit(clusters.Task(os.Args[2:]))
@@ -47,7 +46,7 @@ func TestMain(m *testing.M) {
 // patience is how long the suite waits for an expected event.
 const patience = time.Minute
 
-// A test is one promise, checked on a bench that others share.
+// A test checks one promise, on a bench shared with other tests.
 type test struct {
 	name  string
 	check func(*bench)
@@ -71,7 +70,7 @@ func TestEngines(t *testing.T) {
 	for name, kind := range kinds {
 		for _, g := range groups {
 			t.Run(name+"/"+g.name, func(t *testing.T) {
-				if g.name != "Many" { // which fills a cluster
+				if g.name != "Many" { // Many fills a cluster
 					t.Parallel()
 				}
 				b := newBench(t, kind)
@@ -104,8 +103,8 @@ func newBench(t *testing.T, kind engine.Kind) *bench {
 	return b
 }
 
-// open opens another engine, and closes it at the end of the test, after ending
-// whatever a failed test left running.
+// open opens another engine. At the end of the test, it ends processes left by a failed test and
+// closes the engine.
 func (b *bench) open() {
 	b.t.Helper()
 	e, err := b.kind.Open(engine.Config{Dir: b.dir, Cluster: engine.Cluster{Options: map[string]string{"poll": "2s"}}})
@@ -162,7 +161,7 @@ func (b *bench) launch(commands ...string) engine.Launch {
 	}
 }
 
-// start launches and waits for Running.
+// start launches an attempt and waits for Running.
 func (b *bench) start(l engine.Launch) engine.Running {
 	b.t.Helper()
 	b.engine.Launch(l)
@@ -175,7 +174,7 @@ func (b *bench) background(uniID string) engine.Background {
 	return *b.until(uniID, func(ev engine.Event) bool { return ev.Background != nil }).Background
 }
 
-// announced waits until the engine says that it is about to signal an attempt, if it does so.
+// announced waits until the engine announces that it will signal an attempt, if it does so.
 func (b *bench) announced(uniID, why string) {
 	b.t.Helper()
 	if b.engine.Trees == nil {
@@ -186,7 +185,7 @@ func (b *bench) announced(uniID, why string) {
 	}
 }
 
-// trees skips a test that needs the engine to know processes of this host.
+// trees skips a test that needs an engine which can see processes of this host.
 func (b *bench) trees() engine.Trees {
 	b.t.Helper()
 	if b.engine.Trees == nil {
@@ -201,7 +200,7 @@ func (b *bench) end(uniID string) state.End {
 	return *b.until(uniID, func(ev engine.Event) bool { return ev.Ended != nil }).Ended
 }
 
-// until waits for an event of an attempt, which must not end before.
+// until waits for an event of an attempt that must not end before.
 func (b *bench) until(uniID string, is func(engine.Event) bool) engine.Event {
 	b.t.Helper()
 	for {
@@ -215,7 +214,7 @@ func (b *bench) until(uniID string, is func(engine.Event) bool) engine.Event {
 	}
 }
 
-// run launches and waits for the end.
+// run launches an attempt and waits for its end.
 func (b *bench) run(l engine.Launch) state.End {
 	b.t.Helper()
 	b.engine.Launch(l)
@@ -241,7 +240,7 @@ func (b *bench) next(uniID string) engine.Event {
 				delete(b.running, ev.UniID)
 			}
 			if ev.Queued != nil && b.kind.Abilities().Queues {
-				continue // how often is up to the cluster
+				continue // the cluster decides how often
 			}
 			b.heard[ev.UniID] = append(b.heard[ev.UniID], ev)
 		case <-deadline:
@@ -253,7 +252,7 @@ func (b *bench) next(uniID string) engine.Event {
 	return ev
 }
 
-// logged checks what an attempt has written.
+// logged checks the output of an attempt.
 func (b *bench) logged(l engine.Launch, want string) {
 	b.t.Helper()
 	b.contains(l.Stdout, want)

@@ -7,7 +7,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// leftovers: processes that outlive the commands keep running or are ended, as
+// leftovers tests that processes which outlive the commands keep running or are ended, as
 // configured.
 func leftovers() (tests []test) {
 	onGPU := func(b *bench, script, what string) engine.Launch {
@@ -18,7 +18,7 @@ func leftovers() (tests []test) {
 	const auto = engine.LeftoversAuto
 	for _, c := range []struct {
 		name, script, leftovers string
-		seen                    bool // on its GPU
+		seen                    bool // whether it is seen on its GPU
 		want                    outcome
 		log                     string
 	}{
@@ -78,7 +78,7 @@ func leftovers() (tests []test) {
 			shown := b.background(l.UniID)
 			main := b.readPID(filepath.Join(l.WorkDir, "main"))
 			b.trees().OnGPU(l.UniID, []int{main})
-			for shown.PID != main { // the keeper shows it first once it knows
+			for shown.PID != main { // the keeper first reports it once it is known
 				shown = b.background(l.UniID)
 			}
 			b.write(filepath.Join(l.WorkDir, "seen"), "")

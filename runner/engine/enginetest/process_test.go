@@ -11,7 +11,7 @@ import (
 	"gpurun/state/host"
 )
 
-// hear reads the PID that a job writes to a FIFO, which shows how far the job has got.
+// hear reads the PID that a job writes to a FIFO when it reaches that point.
 func hear(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0) // read-write, so that opening does not block
@@ -45,7 +45,7 @@ func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // gone, or a kernel before 5.3
+		return // gone, or the kernel is older than 5.3
 	}
 	defer unix.Close(fd)
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
@@ -57,7 +57,7 @@ func awaitGone(t *testing.T, pid int) {
 	}
 }
 
-// gone fails the test unless a process has ended; a zombie has.
+// gone fails the test unless a process has ended; a zombie counts as ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	if s, ok := host.StatOf(pid); ok && s.State != 'Z' && s.State != 'X' {

@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// saving: attempts that are asked to save their work before they are stopped. The shell
-// that runs them catches no signal, unless it says so; a child of it does.
+// saving has tests of attempts that are asked to save their work before they are stopped. The shell
+// that runs them catches no signal unless specified, but a child of it does.
 var saving = []test{
 	{"a handler that exits", func(b *bench) {
 		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done'; exit $?`, "echo second")
@@ -25,7 +25,7 @@ var saving = []test{
 		l, _, child := b.saver(`trap "exit 0" USR1; (trap : USR1; while :; do sleep 1000; done) & echo $! >$DIR/fifo; while :; do sleep 0.02; done`, "echo second")
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		b.expect(b.end(l.UniID), outcome{Why: state.WhyResize})
-		b.logged(l, "") // no further command starts,
+		b.logged(l, "") // no further command starts
 		gone(b.t, child)
 	}},
 	{"a handler that continues", func(b *bench) {
@@ -54,7 +54,7 @@ var saving = []test{
 		b.trees().Save(l.UniID, state.WhyResize, "USR1", time.Hour)
 		b.announced(l.UniID, state.WhyResize)
 		b.engine.Stop(l.UniID, state.WhyCancelled, engine.Kill)
-		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: state.WhyResize}) // the first reason
+		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: state.WhyResize}) // the first reason counts
 	}},
 	{"an attempt that is over", func(b *bench) {
 		b.trees().Save("nobody", state.WhyResize, "USR1", time.Hour)
@@ -74,8 +74,8 @@ var saving = []test{
 	}},
 }
 
-// saver launches an attempt and waits until it writes a pid to its FIFO. It skips a test whose
-// engine saves nothing.
+// saver launches an attempt and waits until it writes a PID to its FIFO. It skips the test if the
+// engine cannot save work.
 func (b *bench) saver(commands ...string) (l engine.Launch, r engine.Running, pid int) {
 	b.t.Helper()
 	b.trees()

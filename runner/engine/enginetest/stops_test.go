@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// stops: requested stops, and timeouts.
+// stops returns tests of requested stops and timeouts.
 func stops() (tests []test) {
 	const say = "echo $$ >$DIR/fifo; "
 	ended := func(exit int, signal string) outcome {
@@ -22,7 +22,7 @@ func stops() (tests []test) {
 		want          outcome
 	}{
 		{"Term", say + "sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
-		// What a shell starts just after it has got a signal may as well be its handler's.
+		// A process that a shell starts just after it received a signal may belong to its handler.
 		{"Term to a handler that exits 0", "trap 'exit 0' TERM; sleep 1000 & " + say + "wait", patience, []engine.StopMode{engine.Term}, ended(0, "")},
 		{"Term to one that ignores it", stubborn + say + "sleep 1000; sleep 1000", 200 * time.Millisecond, []engine.StopMode{engine.Term}, ended(-1, "SIGKILL")},
 		{"Term to a stopped one", say + "kill -STOP $$; sleep 1000", patience, []engine.StopMode{engine.Term}, ended(-1, "SIGTERM")},
@@ -47,7 +47,7 @@ func stops() (tests []test) {
 			gone(b.t, child)
 		}})
 	}
-	const soon, traps = 150 * time.Millisecond, time.Second // enough for a shell to set a trap on a busy machine
+	const soon, traps = 150 * time.Millisecond, time.Second // enough for a shell to set a trap, even on a busy machine
 	for _, c := range []struct {
 		name, command  string
 		timeout, grace time.Duration

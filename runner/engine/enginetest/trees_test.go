@@ -10,15 +10,15 @@ import (
 	"gpurun/runner/engine"
 )
 
-// daemon is a shell command that leaves a daemon behind, detached from its parent,
-// session, output and folder. The daemon writes its PID to $DIR/fifo.
+// daemon is a shell command that leaves a daemon running, detached from its parent, session, output
+// and folder. The daemon writes its PID to $DIR/fifo.
 const daemon = `(setsid sh -c '(cd /; echo $$ >/dev/null; exec sh -c "echo \$\$ >$DIR/fifo; exec sleep 1000" >/dev/null 2>&1) &') `
 
 // stubborn ignores SIGTERM.
 const stubborn = `trap "" TERM; `
 
-// leaves returns a test in which a command writes the PID of something that it leaves
-// behind to its FIFO. The engine ends that.
+// leaves returns a test of a command that writes the PID of a leftover process to its FIFO. The
+// engine must end that process.
 func leaves(name, command string, want outcome) test {
 	return test{name, func(b *bench) {
 		l := b.launch(command)
@@ -30,7 +30,7 @@ func leaves(name, command string, want outcome) test {
 	}}
 }
 
-// trees: an attempt is its whole process tree.
+// trees tests that an attempt is its whole process tree.
 var trees = []test{
 	{"its CPU time", func(b *bench) {
 		b.trees()

@@ -14,8 +14,8 @@ import (
 
 const atOnce = 2
 
-// BenchmarkKeeper runs trivial jobs, two at a time, through the keeper, including
-// their records and logs.
+// BenchmarkKeeper runs trivial jobs, two at a time, through the keeper, including their records and
+// logs.
 func BenchmarkKeeper(b *testing.B) {
 	dir := b.TempDir()
 	l, err := openLocal(engine.Config{Dir: dir})

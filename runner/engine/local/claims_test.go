@@ -20,7 +20,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// claiming makes the scene's engine claim below its own root.
+// claiming makes the scene's engine publish claims below its own root.
 func claiming(s *scene, root string) *scene {
 	s.engine.Claims = []string{root}
 	s.launch.Grant = gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB}
@@ -36,7 +36,7 @@ func (s *scene) claim() []gpu.Claim {
 	return others
 }
 
-// seen returns the claims below root as another user of the host sees them.
+// seen returns the claims below root as seen by another user of the host.
 func seen(t *testing.T, root string) []gpu.Claim {
 	t.Helper()
 	claims, warnings := claim.NewReader([]string{root}).Others(context.Background())
@@ -92,7 +92,7 @@ func TestClaimOutlivesRunner(t *testing.T) {
 	await(t, root, 0)
 }
 
-func TestClaimWithoutLaunch(t *testing.T) {
+func TestUnlaunchedClaimIsReleased(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "true"), root)
 	s.claim()
@@ -106,7 +106,7 @@ func TestClaimWithoutLaunch(t *testing.T) {
 	await(t, root, 0)
 }
 
-func TestClaimOfManyAndOfRivals(t *testing.T) {
+func TestSharedClaimsAddUpWithRivals(t *testing.T) {
 	root := t.TempDir()
 	a, b := claiming(newScene(t, "true"), root), claiming(newScene(t, "true"), root)
 	b.claim()
@@ -133,7 +133,7 @@ func TestClaimOfManyAndOfRivals(t *testing.T) {
 	await(t, root, 1)
 }
 
-// heldAre waits until the run remembers n of its own claims.
+// heldAre waits until the run has recorded n claims as its own.
 func (s *scene) heldAre(n int) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -150,9 +150,9 @@ func (s *scene) heldAre(n int) {
 	}
 }
 
-// A claim dies with its keeper: no job has it open. The runner renews it at once for the
-// surviving job, and the run's next keeper takes it over.
-func TestClaimOfKilledKeeper(t *testing.T) {
+// A claim ends with its keeper, because no job has it open. The runner renews it immediately for
+// the surviving job, and the run's next keeper takes it over.
+func TestClaimSurvivesKilledKeeper(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)
 	s.claim()
@@ -186,8 +186,8 @@ func TestClaimOfKilledKeeper(t *testing.T) {
 	await(t, root, 0)
 }
 
-// watchChild watches the claims below args[0] until its stdin is closed, and prints how
-// long there was none.
+// watchChild watches the claims below args[0] until stdin is closed, and prints how long there was
+// none.
 func watchChild(args []string) error {
 	var enough atomic.Bool
 	go func() {
@@ -206,7 +206,7 @@ func watchChild(args []string) error {
 	return nil
 }
 
-// watchClaims starts such a process. The func ends it and returns its output.
+// watchClaims starts a watchChild. The function it returns ends the child and returns its output.
 func watchClaims(t *testing.T, root string) func() string {
 	t.Helper()
 	_, in, said := child(t, "watch child", root)
@@ -220,7 +220,7 @@ func watchClaims(t *testing.T, root string) func() string {
 	}
 }
 
-// The keeper dies between claim and launch, so others may have taken the GPU.
+// If the keeper dies between claim and launch, others may have taken the GPU.
 func TestNoLaunchWithoutItsClaim(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "touch ran"), root)
@@ -250,9 +250,9 @@ func TestNoLaunchWithoutItsClaim(t *testing.T) {
 	}
 }
 
-// Runner and keeper die, and the next run claims for the jobs it adopts, then dies as
-// well: the claim is held as long as the job lives.
-func TestClaimOfOrphan(t *testing.T) {
+// If runner and keeper die, the next run claims for the jobs it adopts. If that run dies as well,
+// the claim is held as long as the job lives.
+func TestClaimOfOrphanLastsAsLongAsItsJob(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)
 	s.claim()
@@ -275,9 +275,9 @@ func TestClaimOfOrphan(t *testing.T) {
 	await(t, root, 0)
 }
 
-func TestFillTaken(t *testing.T) {
+func TestTakenMemoryIsThatOfTheTree(t *testing.T) {
 	self, _ := procs.One(os.Getpid())
-	stray := exec.Command("sleep", "60") // below no holder
+	stray := exec.Command("sleep", "60") // a child of no holder
 	stray.Env = []string{"PATH=" + os.Getenv("PATH"), procs.UniIDName + "=s"}
 	if err := stray.Start(); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// On a full disk no attempt starts, and no end is lost.
-func TestDiskFull(t *testing.T) {
+// On a full disk, no attempt may start, and no end may be lost.
+func TestFullDiskLosesNoEnd(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to mount a small file system")
 	}

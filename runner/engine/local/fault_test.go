@@ -20,8 +20,8 @@ import (
 
 const patience = time.Minute
 
-// A scene is an engine with one attempt whose command waits for a word in a FIFO before
-// it continues.
+// A scene is an engine with one attempt whose command waits for a word in a FIFO before it
+// continues.
 type scene struct {
 	*testing.T
 	dir    string
@@ -68,7 +68,7 @@ func (s *scene) prepare(id string, commands ...string) engine.Launch {
 	}
 	log := filepath.Join(s.dir, id+".log")
 	uniID := fmt.Sprintf("%s-%d-%s", id, os.Getpid(), filepath.Base(s.dir)+filepath.Base(filepath.Dir(s.dir)))
-	s.Cleanup(func() { // in case the test fails before its jobs have ended
+	s.Cleanup(func() { // for tests that fail before their jobs have ended
 		for _, p := range new(procs.Census).Tree(uniID, nil, time.Now()) {
 			_ = procs.Signal(p, unix.SIGKILL)
 		}
@@ -172,7 +172,7 @@ func (s *scene) goOn() {
 	}
 }
 
-// hear waits for a line that the job writes into its second FIFO.
+// hear waits for a line that the job writes to its second FIFO.
 func (s *scene) hear() {
 	s.Helper()
 	f, err := os.OpenFile(filepath.Join(s.launch.WorkDir, "up"), os.O_RDWR, 0)
@@ -206,7 +206,7 @@ func lostOutcome(e state.End) string {
 
 const lostRunning = `exit -1  why "" lost true void false`
 
-func TestKeeperKilled(t *testing.T) {
+func TestJobOutlivesKilledKeeper(t *testing.T) {
 	s := newScene(t, "read x <fifo; echo $x", "echo second")
 	s.start()
 	s.killKeeper()
@@ -224,14 +224,14 @@ func TestKeeperKilled(t *testing.T) {
 	}
 }
 
-func TestKeeperAndRunnerKilled(t *testing.T) {
+func TestJobOutlivesKeeperAndRunner(t *testing.T) {
 	for _, how := range []string{"by itself", "stopped", "timeout", "a daemon alone is left"} {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t, "read x <fifo; echo $x")
 			want := lostRunning
 			if how == "a daemon alone is left" {
 				s.launch.Commands[0] = "setsid sh -c '(echo up >up; read x <fifo) &'; exec sleep 1000"
-				s.launch.Tree = true // otherwise it would be ended
+				s.launch.Tree = true // otherwise, the job would be ended
 			}
 			if how == "timeout" {
 				s.launch.Timeout = 300 * time.Millisecond
@@ -266,9 +266,9 @@ func TestKeeperAndRunnerKilled(t *testing.T) {
 	}
 }
 
-// A job that was saving its work when keeper and runner were killed still has its time to do
-// so, and is stopped then.
-func TestKilledWhileSaving(t *testing.T) {
+// A job that was saving its work when keeper and runner were killed still gets its time for that,
+// and is stopped then.
+func TestSavingJobIsStoppedAfterKills(t *testing.T) {
 	s := newScene(t, "trap 'echo saved' USR1; while :; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
 	s.start()
@@ -291,9 +291,9 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// Without keeper and runner a timeout still comes, with the job's own signal, also if only the next
-// runner can send it.
-func TestSignaledAfterTheKeeper(t *testing.T) {
+// Without keeper and runner, a timeout still applies, with the job's own signal, even if only the
+// next runner can send it.
+func TestTimeoutComesWithoutKeeperAndRunner(t *testing.T) {
 	s := newScene(t, "trap 'echo saved; exit' USR1; while :; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
 	s.launch.Timeout, s.launch.TimeoutSignal = 1500*time.Millisecond, &engine.TimeoutSignal{Signal: "USR1", Grace: time.Hour}
@@ -314,8 +314,8 @@ func TestSignaledAfterTheKeeper(t *testing.T) {
 	}
 }
 
-// An attempt whose processes are all gone along with its keeper is lost at once.
-func TestAllKilled(t *testing.T) {
+// An attempt whose processes all ended along with its keeper is lost immediately.
+func TestAttemptIsLostIfAllIsKilled(t *testing.T) {
 	s := newScene(t, "read x <fifo", "echo second")
 	s.start()
 	s.engine.Close()
@@ -368,8 +368,8 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 	}
 }
 
-// Signals that a terminal sends to all its processes do not disturb the keeper, and jobs
-// have them at their defaults.
+// Signals that a terminal sends to all of its processes do not affect the keeper, and jobs start
+// with default handling of them.
 func TestKeeperIgnoresTerminal(t *testing.T) {
 	s := newScene(t, "while read -r k v; do case $k in SigIgn:) echo $v;; esac; done </proc/self/status; read x <fifo; exit 4")
 	s.start()
@@ -380,7 +380,7 @@ func TestKeeperIgnoresTerminal(t *testing.T) {
 	if got := s.ended(); got.ExitCode != 4 || got.Lost {
 		t.Errorf("ended as %+v", got)
 	}
-	// libc reserves signals 32 and 33; the tests may have been started with them ignored.
+	// libc reserves signals 32 and 33; the process that started the tests may ignore them.
 	const libc = 1<<31 | 1<<32
 	got, err := strconv.ParseUint(strings.TrimSpace(s.log()), 16, 64)
 	if err != nil || got&^libc != 0 {
@@ -388,7 +388,7 @@ func TestKeeperIgnoresTerminal(t *testing.T) {
 	}
 }
 
-func TestLongFolder(t *testing.T) {
+func TestLongFolderNameWorks(t *testing.T) {
 	s := &scene{T: t, dir: filepath.Join(t.TempDir(), strings.Repeat("d", 200))}
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -406,8 +406,8 @@ func TestLongFolder(t *testing.T) {
 }
 
 // Two daemons that only their keeper can identify are eventually assigned to their attempts, and
-// neither outlives its attempt forever.
-func TestHiddenDaemons(t *testing.T) {
+// neither outlives its attempt for long.
+func TestHiddenDaemonsAreAssigned(t *testing.T) {
 	hide := "setsid env -i PATH=$PATH sh -c '(cd /; exec sleep 1000 >/dev/null 2>&1) &'; "
 	s := newScene(t, hide+"read x <fifo")
 	s.start()

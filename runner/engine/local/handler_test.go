@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// A process that a job runs to save its work when stopped is not itself stopped.
+// A process that a job starts to save its work when it is stopped must not be stopped itself.
 func TestHandlersMayRunPrograms(t *testing.T) {
 	for _, keeper := range []string{"alive", "killed"} {
 		t.Run(keeper, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A rival that keeps claiming the GPU never gets it while a run's attempts follow each
-// other on it, and gets it when the run yields it.
+// A rival that keeps claiming a GPU must not get it while a run's attempts follow each other on it.
+// It gets the GPU when the run yields it.
 func TestRivalInHandOvers(t *testing.T) {
 	const handOvers = 200
 	root := t.TempDir()
@@ -68,7 +68,7 @@ func TestRivalInHandOvers(t *testing.T) {
 }
 
 // A claim of several devices is yielded one by one.
-func TestYieldOfSome(t *testing.T) {
+func TestDevicesAreYieldedOneByOne(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "true"), root)
 	s.launch.Grant.UUIDs = []gpu.UUID{"GPU-0", "GPU-1", "GPU-2"}
@@ -84,8 +84,8 @@ func TestYieldOfSome(t *testing.T) {
 	s.heldAre(0)
 }
 
-// runnerChild is a run whose job is over and whose next job has no claim yet. args are
-// the folder and the root of claims.
+// runnerChild is a run whose job has ended and whose next job has no claim yet. args are the folder
+// and the root of claims.
 func runnerChild(args []string) error {
 	l, err := openLocal(engine.Config{Dir: args[0], Claims: args[1:]})
 	if err != nil {
@@ -110,7 +110,7 @@ func runnerChild(args []string) error {
 	return nil
 }
 
-// A runner killed during a hand-over leaves behind neither a claim nor a keeper.
+// A runner killed during a hand-over must leave neither a claim nor a keeper.
 func TestRunnerKilledInHandOver(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	cmd, _, said := child(t, "runner child", dir, root)

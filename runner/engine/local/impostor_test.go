@@ -13,9 +13,9 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A socket on which another user listens is not a keeper's, whatever its name: it is
-// reported, and nothing is sent to it.
-func TestAnotherUserListens(t *testing.T) {
+// A socket on which another user listens is not a keeper's, whatever its name. It is reported, and
+// nothing is sent to it.
+func TestForeignSocketIsReported(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may listen as another user")
 	}
@@ -53,7 +53,7 @@ func TestAnotherUserListens(t *testing.T) {
 	}
 }
 
-// listenAs listens as another user: the kernel notes who called listen.
+// listenAs listens as another user. The kernel records the caller of listen.
 func listenAs(t *testing.T, path string, uid int) *os.File {
 	t.Helper()
 	runtime.LockOSThread()
@@ -65,7 +65,7 @@ func listenAs(t *testing.T, path string, uid int) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// For this thread only, unlike package syscall.
+	// This applies only to this thread, unlike package syscall.
 	become := func(uid int) {
 		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); e != 0 {
 			t.Fatal(e)

@@ -28,7 +28,8 @@ func (s *scene) background() engine.Background {
 	}
 }
 
-// Leftover processes are ended even if the keeper is gone: they would hold the GPUs forever.
+// Leftover processes must be ended even without the keeper, because they would hold the GPUs
+// forever.
 func TestLeftOverWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
@@ -51,10 +52,10 @@ func TestLeftOverWithoutKeeper(t *testing.T) {
 	}
 }
 
-// A keeper killed while it creates a process leaves a record without it. Nobody can tell
-// that process from what it leaves behind, so a tree that has just begun is ended; an
-// older one is followed to its end.
-func TestKeeperKilledInAStart(t *testing.T) {
+// If a keeper is killed while it creates a process, its record lacks the process, which cannot be
+// distinguished from leftover ones. So a tree that has just begun is ended, but an older one is
+// followed to its end.
+func TestYoungTreeOfKilledKeeperIsEnded(t *testing.T) {
 	for _, age := range []time.Duration{0, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
 			s := newScene(t, "setsid sh -c 'read x <fifo' & exit 0")
@@ -78,15 +79,15 @@ func TestKeeperKilledInAStart(t *testing.T) {
 	}
 }
 
-// Processes left by a launcher are the job, and keep running even if the keeper is gone.
-func TestBackgroundWithoutKeeper(t *testing.T) {
+// Processes left by a launcher are the job, and keep running even without the keeper.
+func TestBackgroundJobContinuesWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
 			s := newScene(t, "sh -c 'read x <fifo' & exit 0")
 			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
 			s.start()
 			pid := s.background().PID
-			s.run.PID = pid // a child of the keeper's by now
+			s.run.PID = pid // by now a child of the keeper
 			if runner == "new" {
 				s.engine.Close()
 			}
@@ -107,7 +108,7 @@ func TestBackgroundWithoutKeeper(t *testing.T) {
 }
 
 // Processes left by a launcher that use no GPU are ended after a while, as a failure.
-func TestBackgroundWithoutGPU(t *testing.T) {
+func TestBackgroundWithoutGPUIsEnded(t *testing.T) {
 	t.Setenv(onGPUWithinEnv, "1ms")
 	s := newScene(t, `sleep 1000 & until read name </proc/$!/comm && [ "$name" = sleep ]; do :; done`)
 	s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
@@ -119,9 +120,9 @@ func TestBackgroundWithoutGPU(t *testing.T) {
 	}
 }
 
-// A script that starts a server, uses it and kills it has not failed, however the
-// server ends: only what dies by itself has.
-func TestServerThatItsScriptKills(t *testing.T) {
+// A script that starts a server, uses it and kills it has not failed, however the server ends. Only
+// a server that dies on its own has failed.
+func TestKilledServerIsNoFailure(t *testing.T) {
 	for _, c := range []struct {
 		name, server string
 		served       string
@@ -147,9 +148,9 @@ func TestServerThatItsScriptKills(t *testing.T) {
 	}
 }
 
-// If the leader ends between the look at the tree and the wait, the runner does not wait for its
-// leftovers.
-func TestLeaderEndsBeforeTheWait(t *testing.T) {
+// If the leader ends between the scan of its tree and the wait, the runner must not wait for its
+// leftover processes.
+func TestRunnerDoesNotWaitForLeftovers(t *testing.T) {
 	l := newLocal(engine.Config{})
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {

@@ -62,7 +62,7 @@ func (l *Local) begin() error {
 type Local struct {
 	engine.Config
 	events chan engine.Event
-	out    *engine.Mailbox[engine.Event] // for those who read Events
+	out    *engine.Mailbox[engine.Event] // for readers of Events
 	stop   chan struct{}                 // closed by Close
 	work   sync.WaitGroup
 
@@ -84,8 +84,8 @@ type Local struct {
 // guards the maps.
 type holdings struct {
 	claims map[string]chan *wire.Message // awaited answers
-	homes  map[string]*remote            // of claims whose attempts are not launched yet
-	overs  map[string]*remote            // of claims that are about to end and that no attempt uses
+	homes  map[string]*remote            // keepers of claims whose attempts are not launched yet
+	overs  map[string]*remote            // keepers of claims without an attempt that are about to end
 	ended  chan struct{}                 // poked when one of these has ended
 	bridge interimClaims
 	stands map[string]processClaim // commands that this process runs itself
@@ -295,7 +295,7 @@ func (l *Local) handle(r *remote, m *wire.Message) {
 	case wire.Declined:
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
-		if m.Running != nil { // which it had not said yet
+		if m.Running != nil { // not reported before
 			l.handleRunning(e, r, m.Running)
 		}
 		e.home = r // where its claim is, even if it had not answered yet

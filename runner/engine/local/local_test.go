@@ -16,13 +16,13 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// These set the limits of the keepers of a test.
+// These set the limits of a test's keepers.
 const (
 	onGPUWithinEnv = "TEST_ON_GPU_WITHIN"
 	servedEnv      = "TEST_SERVED"
 )
 
-// TestMain lets the test binary be its own keeper.
+// TestMain lets the test binary act as its own keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
 		limits := keeper.Usual
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child starts one of these, with pipes to its stdin and stdout, and ends it with the test.
+// child starts a child process with pipes to its stdin and stdout, and ends it with the test.
 func child(t *testing.T, args ...string) (cmd *exec.Cmd, in io.Closer, said *bufio.Reader) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", args...)

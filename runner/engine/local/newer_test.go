@@ -18,8 +18,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A runner waits for the jobs of a keeper whose messages it does not understand, and takes
-// their ends from their records.
+// A runner waits for the jobs of a keeper whose messages it does not understand, and reads their
+// ends from their records.
 func TestKeeperOfNewerVersion(t *testing.T) {
 	s := newScene(t, "echo up >up")
 	at := s.launch.Identity

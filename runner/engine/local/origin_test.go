@@ -17,9 +17,9 @@ import (
 	"gpurun/state/host"
 )
 
-// A record's origin comes back as the start that the ledger has lost. However long the
-// names, the record keeps its length and its key.
-func TestRecover(t *testing.T) {
+// A record's origin restores a start that the ledger has lost. However long the names, the record
+// keeps its length and its key.
+func TestStartIsRestoredFromRecord(t *testing.T) {
 	for _, long := range []int{1, 300, 5000} {
 		l := engine.Launch{
 			Identity: engine.Identity{Job: strings.Repeat("j", long)}, Output: engine.Output{Stdout: strings.Repeat("l", long)},
@@ -42,9 +42,9 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A record that identifies no job yields no start. While a process of the attempt is
-// alive that is an error, since nobody knows which job must not be started next to it.
-func TestRecoverUnknown(t *testing.T) {
+// A record that identifies no job gives no start. While a process of the attempt is alive, this is
+// an error, because it is unknown which job must not start next to it.
+func TestUnknownRecordGivesNoStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "u")
 	if got, err := (Kind{}).Trace(dir, "u"); err != nil || got.Began || got.Start.Kind != "" {
 		t.Errorf("got %+v, %v", got, err)

@@ -16,9 +16,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the
-// command, and withdraws. With a second argument it never tells the keeper of the
-// command.
+// standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the command,
+// and withdraws. With a second argument, it never reports the command to the keeper.
 func standChild(args []string) error {
 	l, err := openLocal(engine.Config{Claims: args[:1]})
 	if err != nil {
@@ -37,7 +36,7 @@ func standChild(args []string) error {
 	if len(args) == 1 {
 		l.Stand("stand", "exec sleep", g, cmd.Process.Pid)
 	}
-	l.Withdraw("nobody") // once this is answered, the keeper knows
+	l.Withdraw("nobody") // once this is answered, the keeper has the command
 	l.awaitWithdrawn()
 	fmt.Println(cmd.Process.Pid)
 	_ = cmd.Wait()
@@ -45,9 +44,9 @@ func standChild(args []string) error {
 	return nil
 }
 
-// The claim for a command that its caller runs lasts as long as the command if the caller
-// or the keeper is killed meanwhile, and no longer than either if neither is.
-func TestStand(t *testing.T) {
+// The claim for a command that its caller runs lasts as long as the command if the caller or the
+// keeper is killed, and otherwise no longer than either.
+func TestProcessClaimLastsAsLongAsItsCommand(t *testing.T) {
 	for _, killed := range []string{"nobody", "caller", "caller before it has told", "keeper"} {
 		t.Run(killed, func(t *testing.T) {
 			root := t.TempDir()

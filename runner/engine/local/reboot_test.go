@@ -12,9 +12,9 @@ import (
 	"gpurun/state/host"
 )
 
-// An attempt that was open when the machine went down is lost: its pids are meaningless,
-// processes that have them now are left alone, and nobody waits for it.
-func TestMachineWentDown(t *testing.T) {
+// An attempt that was open when the machine went down is lost: its PIDs are meaningless, processes
+// that have them now are left alone, and no run waits for it.
+func TestAttemptsAreLostAfterReboot(t *testing.T) {
 	p := sleeper(t)
 	began := time.Now().Add(-time.Hour).UTC()
 	for _, c := range []struct {
@@ -31,7 +31,7 @@ func TestMachineWentDown(t *testing.T) {
 			e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
 			got := make(chan *state.End, 1)
 			go func() { got <- l.follow(e) }()
-			if !c.lost { // it is alive, and is followed until this engine is closed
+			if !c.lost { // it is alive, and followed until this engine is closed
 				if ev := <-l.events; ev.Running == nil || ev.Running.PID != p.PID {
 					t.Errorf("got %+v, want it running", ev)
 				}

@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// putRecord writes a record into a journal next to an attempt's folder dir, as a keeper does.
+// putRecord writes a record to a journal next to an attempt's folder dir, as a keeper does.
 func putRecord(t *testing.T, dir string, r *wire.Record) {
 	t.Helper()
 	r.Slot.Journal = filepath.Join(filepath.Dir(dir), "run"+state.JournalSuffix)
@@ -23,8 +23,8 @@ func putRecord(t *testing.T, dir string, r *wire.Record) {
 	f.Close()
 }
 
-// oldRecord writes a record and a marker for each command that has begun as keepers of version 1
-// did, in the attempt's folder.
+// oldRecord writes a record, and a marker for each command that has begun, to the attempt's folder,
+// as keepers of version 1 did.
 func oldRecord(t *testing.T, dir string, r *wire.Record, markers ...string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -12,9 +12,9 @@ import (
 	"gpurun/state"
 )
 
-// An attempt without a keeper or live processes ends as its record says, whether the record is in
-// a journal or, before version 2, in a folder.
-func TestSettle(t *testing.T) {
+// An attempt without a keeper or live processes ends according to its record, which is in a journal
+// or, before version 2, in a folder.
+func TestSettleFollowsTheRecord(t *testing.T) {
 	gone := procs.ID{PID: 1 << 22, Start: 4711}
 	began := fmt.Sprintf("%d (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", gone.PID, gone.Start)
 	open := func(begun int, roots ...procs.ID) *wire.Record {
@@ -41,7 +41,7 @@ func TestSettle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "u")
 			c.put(dir)
-			for range 2 { // the next runner finds what this one left
+			for range 2 { // the next runner must find the same
 				l := newLocal(engine.Config{Dir: dir})
 				e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: time.Now()}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
 				if got := lostOutcome(*l.follow(e)); got != c.want {
@@ -53,7 +53,7 @@ func TestSettle(t *testing.T) {
 }
 
 // An attempt whose journal was removed counts as begun if the ledger has its process.
-func TestSettleByLedger(t *testing.T) {
+func TestSettleWithoutJournalFollowsLedger(t *testing.T) {
 	p := sleeper(t)
 	l := newLocal(engine.Config{})
 	dir := filepath.Join(t.TempDir(), "u")

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestCatches(t *testing.T) {
-	// The Go runtime catches nearly all signals, but not those that it is told to ignore.
+func TestCatchesReadsSignalMasks(t *testing.T) {
+	// The Go runtime catches nearly all signals, except those that it is told to ignore.
 	signal.Ignore(unix.SIGUSR2)
 	defer signal.Reset(unix.SIGUSR2)
 	for sig, want := range map[unix.Signal]bool{unix.SIGUSR1: true, unix.SIGUSR2: false, unix.SIGKILL: false, 0: false} {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that reuses the pid of one that is long gone is not part of the attempt, and
-// neither is its session: they are neither followed nor ended.
-func TestPIDReused(t *testing.T) {
+// A process that reuses the PID of one that ended long ago is not part of the attempt, and neither
+// is its session. They are neither followed nor ended.
+func TestReusedPIDIsNotFollowed(t *testing.T) {
 	p := sleeper(t)
 	earlier, none := p.ID, ID{}
 	earlier.Start -= 100
@@ -53,9 +53,9 @@ func sleeper(t *testing.T) Proc {
 	return p
 }
 
-// Processes that each start the next one in a new session and exit are found, though none of
-// them lives as long as a reading of all processes takes.
-func TestTreeOfAChain(t *testing.T) {
+// Processes that each start the next one in a new session and exit must be found, although none of
+// them lives as long as a scan of all processes.
+func TestChainOfShortProcessesIsFound(t *testing.T) {
 	over := filepath.Join(t.TempDir(), "over")
 	uniID := "chain-" + filepath.Base(filepath.Dir(over)) + strconv.Itoa(os.Getpid())
 	cmd := exec.Command("sh", "-c", `[ "$1" -gt 0 ] && setsid sh -c "$0" "$0" $(($1 - 1)) "$2" & [ "$1" -gt 0 ] || : >"$2"`)
@@ -72,10 +72,10 @@ func TestTreeOfAChain(t *testing.T) {
 			break
 		}
 		if len(found) == 0 {
-			missed++ // while pids begin again from the lowest
+			missed++ // while PIDs restart from the lowest
 		}
 	}
-	if missed > looks/3 { // it was more than half of them when environments were read last
+	if missed > looks/3 { // more than half were missed when environments were read last
 		t.Errorf("%d of %d looks found nothing", missed, looks)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"gpurun/state/host"
 )
 
-func TestEnding(t *testing.T) {
+func TestEndingSendsSignalsInOrder(t *testing.T) {
 	var e Ending
 	if e.Look() != nil || e.Stuck() {
 		t.Error("an ending that has not begun is due")

@@ -34,7 +34,7 @@ type Proc struct {
 	Parent  int // pid
 	Session int // pid of the session leader, dead or alive
 	Zombie  bool
-	CPU     time.Duration // of its own and of children that it waited for
+	CPU     time.Duration // including children it has waited for
 }
 
 // A Table is one reading of all processes, by pid. It is not a snapshot of one instant:

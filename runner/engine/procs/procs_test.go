@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestOne(t *testing.T) {
+func TestProcessIsRead(t *testing.T) {
 	p, ok := One(os.Getpid())
 	if !ok || p.PID != os.Getpid() || p.Parent != os.Getppid() || p.Start == 0 || p.Zombie {
 		t.Errorf("One of this process = %+v, %v", p, ok)
@@ -71,7 +71,7 @@ func TestChildrenOfFirstThread(t *testing.T) {
 	}
 }
 
-func TestBelow(t *testing.T) {
+func TestBelowReturnsDescendants(t *testing.T) {
 	table := Table{}
 	for pid, parent := range map[int]int{2: 1, 3: 2, 4: 3, 5: 1, 6: 5, 7: 7} {
 		table[pid] = Proc{ID: ID{PID: pid}, Parent: parent}
@@ -88,7 +88,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-func TestUniIDIn(t *testing.T) {
+func TestUniIDIsFoundInEnvironment(t *testing.T) {
 	tests := []struct{ name, env, want string }{
 		{"first", "GPURUN_UNI_ID=1\x00Y=2\x00", "1"},
 		{"last without an end", "Y=2\x00GPURUN_UNI_ID=1", "1"},
@@ -105,8 +105,8 @@ func TestUniIDIn(t *testing.T) {
 	}
 }
 
-// A process whose first thread has ended stays alive in its others.
-func TestFirstThreadEnded(t *testing.T) {
+// A process whose first thread has ended stays alive through its other threads.
+func TestProcessWithoutFirstThreadIsAlive(t *testing.T) {
 	cmd := exec.Command("python3", "-c", `
 import ctypes, threading, sys
 threading.Thread(target=sys.stdin.read).start()

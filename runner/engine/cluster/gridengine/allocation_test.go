@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What qstat -xml -j says of a job decides whether its processes are gone, and when it ends.
-func TestShown(t *testing.T) {
+// The output of qstat -xml -j determines whether a job's processes are gone, and when the job ends.
+func TestShownJobStates(t *testing.T) {
 	task := func(number, status, start string) string {
 		return "<ulong_sublist><JAT_status>" + status + "</JAT_status><JAT_task_number>" + number + "</JAT_task_number><JAT_start_time>" + start + "</JAT_start_time></ulong_sublist>"
 	}
@@ -26,7 +26,7 @@ func TestShown(t *testing.T) {
 		{"7", job(task("1", "128", "1000")), true, true, 1300},
 		{"7.2", job(task("1", "128", "1000"), task("2", "128", "2000")), true, true, 2300},
 		{"7.3", job(task("1", "128", "1000")), true, false, 0},
-		{"7", job(task("1", "2112", "0")), true, false, 0},                   // waits to run again
+		{"7", job(task("1", "2112", "0")), true, false, 0},                   // waiting to run again
 		{"7", job(task("1", "384", "1000000000000")), true, true, 1e9 + 300}, // suspended; milliseconds
 		{"7", "vm\n<?xml version='1.0'?>\n<unknown_jobs><ST_name>7</ST_name></unknown_jobs>", true, false, 0},
 		{"7", "vm\nerror: unable to contact qmaster", false, false, 0},

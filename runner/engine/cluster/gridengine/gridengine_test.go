@@ -21,8 +21,8 @@ func read(t testing.TB, name string) string {
 	return string(text)
 }
 
-// What a real qstat printed of jobs that ran, waited, were held, and could not start.
-func TestRows(t *testing.T) {
+// This is real qstat output for jobs that ran, waited, were held, or could not start.
+func TestRowsOfRealQstat(t *testing.T) {
 	rows, err := readRows(read(t, "qstat.xml"))
 	if err != nil {
 		t.Fatal(err)
@@ -42,12 +42,12 @@ func TestRows(t *testing.T) {
 	}{
 		{"36", 0, cluster.Row{Name: "gr-rec-00000002", GPUs: 1, State: cluster.Runs, Node: "node1", Word: "r"}},
 		{"36", 4, cluster.Row{GPUs: 1, Name: "gr-rec-00000002", First: 4, Last: 4, State: cluster.Pending, Word: "qw"}},
-		{"36", 5, cluster.Row{}}, // deleted while it waited
+		{"36", 5, cluster.Row{}}, // deleted while waiting
 		{"36", 6, cluster.Row{GPUs: 1, Name: "gr-rec-00000002", First: 6, Last: 6, State: cluster.Pending, Word: "qw"}},
 		{"35", 1, cluster.Row{GPUs: 1, Name: "gr-rec-00000001", First: 1, Last: 1, State: cluster.Stuck, Never: true, Word: "Eqw"}},
 		{"35", 2, cluster.Row{}}, // ended
 		{"37", 3, cluster.Row{Name: "gr-rec-00000003", Last: 3, State: cluster.Stuck, Reason: "held", Word: "hqw"}},
-		{"38", 0, cluster.Row{Name: "gr-rec-00000004", State: cluster.Runs, Node: "node1", Word: "r"}}, // no array
+		{"38", 0, cluster.Row{Name: "gr-rec-00000004", State: cluster.Runs, Node: "node1", Word: "r"}}, // not an array
 	} {
 		if tt.want.Name != "" {
 			tt.want.Job = tt.job
@@ -68,7 +68,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func TestStates(t *testing.T) {
+func TestStatesOfGridEngine(t *testing.T) {
 	for letters, want := range map[string]cluster.State{
 		"t": cluster.Active, "r": cluster.Runs, "Rr": cluster.Runs, "hr": cluster.Runs, "dr": cluster.Active, "Sr": cluster.Active, "S": cluster.Active, "T": cluster.Active, "dt": cluster.Active,
 		"Rq": cluster.Pending, "hRwq": cluster.Stuck, "Ehqw": cluster.Stuck, "x": cluster.Active,
@@ -79,9 +79,9 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What real qstat -j and qacct -j printed. The last record of a task counts, unless it is of a
-// start that found the task begun and ran nothing.
-func TestEnds(t *testing.T) {
+// These are real outputs of qstat -j and qacct -j. The last record of a task counts, unless it is
+// for a start that found the task already begun and ran nothing.
+func TestEndsFromRealOutput(t *testing.T) {
 	got := map[string]cluster.Row{}
 	past, _ := readEnds(read(t, "past.txt"))
 	for _, r := range past {
@@ -121,8 +121,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What qsub said when it refused, and when it did not know.
-func TestRefused(t *testing.T) {
+// These are messages from qsub for refusals and for unclear results.
+func TestRefusalsOfQsub(t *testing.T) {
 	type refusal struct {
 		Is  cluster.Refusal
 		Why string
@@ -152,7 +152,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// heard checks what is made of texts that a command prints.
+// heard checks the interpretation of texts that a command prints.
 func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
 	t.Helper()
 	for text, want := range all {
@@ -162,13 +162,13 @@ func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]
 	}
 }
 
-func TestAccepted(t *testing.T) {
+func TestAcceptedJobIDs(t *testing.T) {
 	heard(t, func(text string) string { job, _, _ := Dialect{}.Answer(text, ""); return job }, map[string]string{
 		"17.1-4:1\n": "17", "17\n": "17", "": "", "qsub: warning: x\n18.1-1:1\n": "18", "Your job 17 has been submitted\n": "",
 	})
 }
 
-func TestArgs(t *testing.T) {
+func TestArgsOfQsub(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		ask     engine.Request
@@ -212,7 +212,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-func TestNodes(t *testing.T) {
+func TestNodesFromQhost(t *testing.T) {
 	nodes, err := readNodes(read(t, "qhost.xml") + between + "\n" + read(t, "qstat.xml"))
 	if err != nil || len(nodes) != 1 {
 		t.Fatalf("got %+v, %v", nodes, err)

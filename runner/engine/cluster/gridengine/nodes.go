@@ -83,7 +83,7 @@ func readNodes(stdout string) ([]cluster.Node, error) {
 			continue
 		}
 		used := gpus(t.Asks)
-		nodes[i].GPUs += used // what qhost lists is what is left
+		nodes[i].GPUs += used // qhost lists the free GPUs
 		nodes[i].Used += used
 		nodes[i].AddJob(t.Owner, used)
 	}

@@ -8,7 +8,7 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-func TestAllocation(t *testing.T) {
+func TestAllocationFromEnvironment(t *testing.T) {
 	env := map[string]string{
 		"SLURM_JOB_ID": "12", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "4", "SLURM_MEM_PER_CPU": "512", "SLURM_RESTART_COUNT": "1", "SLURM_JOB_END_TIME": "60",
 	}
@@ -22,8 +22,8 @@ func TestAllocation(t *testing.T) {
 	}
 }
 
-// What a job is said to be decides whether its processes are gone.
-func TestShown(t *testing.T) {
+// A job's reported state determines whether its processes are gone.
+func TestShownJobStates(t *testing.T) {
 	for _, tt := range []struct {
 		said  string
 		ok    bool

@@ -173,7 +173,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		if r.State == cluster.Pending {
 			r.Expected, _ = time.ParseInLocation(timeLayout, f[5], time.Local) // N/A without one
 		}
-		if r.Reason == "None" || r.Reason == "JobArrayTaskLimit" { // of gpurun's own making
+		if r.Reason == "None" || r.Reason == "JobArrayTaskLimit" { // caused by gpurun itself
 			r.Reason = ""
 		}
 		if f[1] == "N/A" {

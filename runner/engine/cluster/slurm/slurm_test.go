@@ -12,9 +12,9 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// What a real squeue printed after jobs that failed, were killed, used too much memory, were
-// refused, held and cancelled.
-func TestRows(t *testing.T) {
+// This is real squeue output after jobs that failed, were killed, used too much memory, were
+// refused, held or cancelled.
+func TestRowsOfRealSqueue(t *testing.T) {
 	text, err := os.ReadFile("testdata/squeue.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestRows(t *testing.T) {
 		{"00000003", 0, cluster.Row{Job: "349", State: cluster.Runs, Node: "node1", Word: "RUNNING"}},
 		{"00000003", 1, cluster.Row{Job: "349", First: 1, Last: 1, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED"}},
 		{"00000004", 2, cluster.Row{Job: "350", First: 2, Last: 3, State: cluster.Pending, Reason: "Resources", Word: "PENDING", Expected: time.Date(2026, 11, 22, 14, 5, 30, 0, time.Local)}},
-		{"00000004", 4, cluster.Row{}}, // cancelled while it waited
+		{"00000004", 4, cluster.Row{}}, // cancelled while waiting
 		{"00000004", 5, cluster.Row{Job: "350", First: 5, Last: 5, State: cluster.Pending, Reason: "Resources", Word: "PENDING"}},
 		{"00000005", 3, cluster.Row{Job: "351", Last: 3, State: cluster.Stuck, Reason: "JobHeldUser", Word: "PENDING"}},
 		{"00000007", 0, cluster.Row{Job: "353", State: cluster.Failed, Reason: "BadConstraints", Never: true, Raw: 1, Word: "FAILED"}},
@@ -56,7 +56,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func TestRowsOfAll(t *testing.T) {
+func TestRowsOfAllUsers(t *testing.T) {
 	rows, err := readRows("12|N/A|PENDING|Priority||N/A|0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
 		"13|0-3:2|RUNNING|None|n1|2026-11-22T11:40:12|0|gres:gpu:a100:2|3|N/A|3|N/A|x|\n14|N/A|PENDING|None||N/A|0|N/A|1|N/A|1|gres:gpu:5|y|\n")
 	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 ||
@@ -68,7 +68,7 @@ func TestRowsOfAll(t *testing.T) {
 	}
 }
 
-func TestStates(t *testing.T) {
+func TestStatesOfSlurm(t *testing.T) {
 	for word, want := range map[string]cluster.State{
 		"CANCELLED by 0": cluster.Cancelled, "CANCELLED+": cluster.Cancelled, "COMPLETING": cluster.Active, "SUSPENDED": cluster.Active,
 		"RUNNING": cluster.Runs, "CONFIGURING": cluster.Active, "NODE_FAIL": cluster.NodeFailed, "BOOT_FAIL": cluster.NodeFailed, "DEADLINE": cluster.TimedOut,
@@ -80,9 +80,9 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What sbatch said when it refused, and when it did not know. A refusal that nobody has listed is
-// one for good, with the controller's own words.
-func TestRefused(t *testing.T) {
+// These are messages from sbatch for refusals and for unclear results. An unknown refusal is
+// permanent, and reported with the controller's own text.
+func TestRefusalsOfSbatch(t *testing.T) {
 	const failed = "sbatch: error: Batch job submission failed: "
 	const policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 	type refusal struct {
@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// heard checks what is made of texts that a command prints.
+// heard checks the interpretation of texts that a command prints.
 func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]T) {
 	t.Helper()
 	for text, want := range all {
@@ -135,13 +135,13 @@ func heard[T comparable](t *testing.T, hear func(text string) T, all map[string]
 	}
 }
 
-func TestAccepted(t *testing.T) {
+func TestAcceptedJobIDs(t *testing.T) {
 	heard(t, func(text string) string { job, _, _ := Dialect{}.Answer(text, ""); return job }, map[string]string{
 		"17\n": "17", "17;gpurun\n": "17", "": "", "sbatch: error: x\n": "", "sbatch: some notice of the site\n18\n": "18", "Submitted batch job 17\n": "",
 	})
 }
 
-func TestEnds(t *testing.T) {
+func TestEndsOfTasks(t *testing.T) {
 	rows, _ := readEnds("12_3|CANCELLED by 0|0:15|2026-11-22T12:00:00|node1\n12_4|RUNNING|0:0|Unknown|node1\n12|PENDING|0:0|Unknown|None assigned\n13_0|FAILED|3:0|2026-11-22T12:00:01|None assigned\n")
 	want := []cluster.Row{
 		{Job: "12", First: 3, Last: 3, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED by 0"},
@@ -152,7 +152,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestArgs(t *testing.T) {
+func TestArgsOfSbatch(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		ask     engine.Request
@@ -191,14 +191,14 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// With a filter beside them, scancel would end whole arrays.
+// With an additional filter, scancel would end whole arrays.
 func TestCancelNamesTasksAlone(t *testing.T) {
 	if got := (Dialect{}).Order(cluster.Cancel, []string{"1_2", "1_3"}, 0).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestByHand(t *testing.T) {
+func TestCommandToCancelByHand(t *testing.T) {
 	heard(t, func(what string) string { return Dialect{}.ByHand(strings.Fields(what)) }, map[string]string{
 		"17 18_2": "scancel 17 18_2", "17 gr-x-1 gr-x-2": "scancel 17; scancel -n gr-x-1; scancel -n gr-x-2", "gr-x-1": "scancel -n gr-x-1",
 	})
@@ -220,7 +220,7 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-func TestNodes(t *testing.T) {
+func TestNodesFromScontrol(t *testing.T) {
 	nodes, err := readNodes(
 		"node1|gpu*|mixed|gpu:4|gpu:3|\nnode1|urgent|mixed|gpu:4|gpu:3|\nn2|big|idle|gpu:a100:8(S:0-1),gpu:t4:2|gpu:a100:0(IDX:N/A),gpu:t4:1(IDX:0)|\nlogin|cpu|idle|(null)|gpu:0|\n" +
 			"\nnode1|ann|gres:gpu:2\nnode1|bob|gres:gpu:1\nnode1|ann|N/A\nnode[1-2]|ann|gres:gpu:4\n",
@@ -252,8 +252,9 @@ func FuzzNodes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = readNodes(nodes + "\n\n" + jobs) })
 }
 
-// A job that asks for more time than its partition allows is refused; where the limit is unknown, Slurm has to tell.
-func TestExceeds(t *testing.T) {
+// A job that requests more time than its partition allows is refused. If the limit is unknown,
+// Slurm decides.
+func TestTimeAbovePartitionLimitIsRefused(t *testing.T) {
 	const partitions = "gpu*|10:00\nlong|1-02:00:00\nday|4:00:00\nany|infinite\nodd|n/a\n"
 	for _, tt := range []struct {
 		args string
@@ -290,8 +291,8 @@ func TestExceeds(t *testing.T) {
 	}
 }
 
-// What sbatch --test-only printed: an estimate, one that says nothing, a refusal.
-func TestTried(t *testing.T) {
+// These are outputs of sbatch --test-only: an estimate, a text without one, a refusal.
+func TestTestOnlyOutput(t *testing.T) {
 	soon := time.Now().Add(2 * time.Hour)
 	for text, want := range map[string]string{
 		"sbatch: Job 9 to start at " + soon.Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n":       "at " + soon.Format("15:04 on 2 January"),

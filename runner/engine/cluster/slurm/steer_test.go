@@ -10,8 +10,8 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// What scontrol says of tasks that are over is no error, whatever its exit status.
-func TestTell(t *testing.T) {
+// A message from scontrol about tasks that have ended is not an error, whatever its exit status.
+func TestScontrolMessagesForEndedTasksAreNoErrors(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for said, good := range map[string]bool{
@@ -30,8 +30,8 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// A submission is held and throttled if it is to be, and never with 0, which is no limit.
-func TestSubmit(t *testing.T) {
+// A submission can be held and throttled, but never with 0, which means no limit.
+func TestSubmitHoldsAndThrottles(t *testing.T) {
 	for want, a := range map[string]cluster.Array{
 		"--array=0-9 ": {Tasks: 10}, "--array=0-9%2 ": {Tasks: 10, Throttle: 2}, "--hold": {Tasks: 10, Throttle: 1, Held: true},
 	} {
@@ -42,8 +42,8 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// squeue shows a throttle, unless the tasks of a row wait for different reasons.
-func TestThrottleOf(t *testing.T) {
+// squeue shows a throttle, unless the tasks in a row wait for different reasons.
+func TestThrottleFromSqueue(t *testing.T) {
 	for text, want := range map[string]cluster.Row{
 		"2-9%2|PENDING|JobArrayTaskLimit":            {Throttle: 2, State: cluster.Pending},
 		"2-9%2|PENDING|JobHeldUser":                  {Throttle: 2, State: cluster.Stuck, Reason: "JobHeldUser"},

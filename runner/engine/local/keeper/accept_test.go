@@ -28,8 +28,8 @@ func (l *cramped) Accept() (net.Conn, error) {
 func (l *cramped) Close() error   { return nil }
 func (l *cramped) Addr() net.Addr { return nil }
 
-// A keeper that was briefly out of descriptors still accepts the next runner.
-func TestAcceptGoesOn(t *testing.T) {
+// A keeper that was briefly out of descriptors must still accept the next runner.
+func TestAcceptContinuesAfterLackOfDescriptors(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
 		t.Fatal(err)

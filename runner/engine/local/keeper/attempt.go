@@ -26,14 +26,14 @@ type attempt struct {
 	engine.Launch
 	k          *keeper
 	running    atomic.Pointer[engine.Running] // nil until its first process exists
-	unreported *engine.Running                // that the runner has not been told
+	unreported *engine.Running                // not reported to the runner yet
 	inbox
 	resources
 	commands
 
 	rec        wire.Record
 	oomBase    uint64
-	cores      *unix.CPUSet // that it is bound to; nil for any
+	cores      *unix.CPUSet // cores it is bound to; nil for any
 	timeout    procs.Alarm
 	saving     procs.Alarm // when it has had its time to save its work
 	ending     procs.Ending
@@ -52,16 +52,16 @@ type inbox struct {
 
 // resources are the files and locks that an attempt keeps while it runs.
 type resources struct {
-	file     *os.File // of the record, and of others
+	file     *os.File // the journal, or the file of the record
 	made     bool     // the record is on disk
 	out      outputs
 	config   io.Closer     // protects its config file from replacement; nil without one
-	dev, ino atomic.Uint64 // of the log
+	dev, ino atomic.Uint64 // device and inode of the log
 }
 
 // commands tracks an attempt's commands.
 type commands struct {
-	leader procs.ID      // of the current one, or the last
+	leader procs.ID      // leader of the current or last command
 	exit   <-chan end    // nil while none runs
 	cpu    time.Duration // used by all
 	last   uint64        // reaper round of the last

@@ -22,7 +22,7 @@ func journalFile(t *testing.T) string {
 	return path
 }
 
-// prepared returns an attempt whose record is in a slot of a journal.
+// prepared returns an attempt whose record is in a journal's slot.
 func prepared(t *testing.T, journal, uniID string, slot int) *attempt {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(journal), uniID)
@@ -33,9 +33,9 @@ func prepared(t *testing.T, journal, uniID string, slot int) *attempt {
 	return a
 }
 
-// If a runner forbids a command while the keeper begins it, at least one of them sees the other:
-// no command begins unrecorded.
-func TestForbiddenWhileItBegins(t *testing.T) {
+// If a runner forbids a command while the keeper begins it, at least one of the two must notice, so
+// that no command begins unrecorded.
+func TestForbiddenCommandDoesNotBeginUnrecorded(t *testing.T) {
 	journal := journalFile(t)
 	for i := range 200 {
 		a := prepared(t, journal, "u"+string(rune('a'+i%26)), 0)
@@ -58,9 +58,9 @@ func TestForbiddenWhileItBegins(t *testing.T) {
 	}
 }
 
-// A command does not begin if it is forbidden or its journal was removed, since its record could
-// not be found. Other attempts begin.
-func TestWhatDoesNotBegin(t *testing.T) {
+// A command must not begin if it is forbidden or if its journal was removed, because then its
+// record could not be found. Other attempts begin.
+func TestCommandNeedsItsJournalToBegin(t *testing.T) {
 	journal := journalFile(t)
 	forbidden, other := prepared(t, journal, "a", 0), prepared(t, journal, "b", 1)
 	if err := wire.Forbid(forbidden.Dir); err != nil {

@@ -12,7 +12,7 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// A long hand-over is shown to others, and one that never finishes is ended.
+// A long hand-over is visible to others, and one that never finishes is ended.
 func TestHandOverIsBounded(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestHandOverIsBounded(t *testing.T) {
 	})
 }
 
-// claimFile returns the only file of this user below root, or "".
+// claimFile returns this user's only file below root, or "".
 func claimFile(t *testing.T, root string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "*", "*"))

@@ -6,8 +6,8 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A bug that one attempt hits in the keeper costs the attempt's status, nothing else.
-func TestBugInOneAttempt(t *testing.T) {
+// If an attempt triggers a bug in the keeper, only that attempt's status is lost.
+func TestPanicAffectsOnlyItsAttempt(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
 		t.Fatal(err)

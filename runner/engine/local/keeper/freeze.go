@@ -28,7 +28,7 @@ type freezeTarget struct {
 	k     *keeper
 	uniID string
 	find  func() ([]procs.ID, *scan)
-	tops  map[int]string // of the last scan
+	tops  map[int]string // from the last scan
 }
 
 // foreign reports whether a child is known to belong to another attempt.

@@ -61,7 +61,7 @@ type keeper struct {
 	outlasts int                 // claims held for other processes, and records not saved yet
 	tell     func(*wire.Message) // sends to every runner
 	peaks    func() ([]gpu.Peak, int)
-	environ  []string // that attempts share
+	environ  []string // shared by attempts
 	programs sync.Map // where they were found, by name and PATH
 	records  sync.Map // open files of records, by their paths
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestOOMCounter(t *testing.T) {
+func TestOOMCounterOfCgroups(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.events")
 	write := func(s string) {
 		if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
@@ -27,7 +27,7 @@ func TestOOMCounter(t *testing.T) {
 	}
 }
 
-func TestLookPath(t *testing.T) {
+func TestLookPathFindsExecutables(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"prog": 0o755, "text": 0o644} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
@@ -64,8 +64,8 @@ func TestLookPath(t *testing.T) {
 	}
 }
 
-// A program is searched for again only once it is gone from where it was found, and in a
-// PATH that depends on the working directory each time.
+// A program is searched for again only if it is no longer where it was found. In a PATH that
+// depends on the working directory, it is searched for every time.
 func TestProgramIsSearchedOncePerPATH(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	add := func(dir string) string {

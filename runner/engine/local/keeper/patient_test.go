@@ -12,7 +12,7 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-func TestWhatIsScarce(t *testing.T) {
+func TestScarceErrorsAreRetried(t *testing.T) {
 	at := func(e syscall.Errno) error { return &execError{"/bin/sh", e} }
 	for name, tt := range map[string]struct {
 		err  error
@@ -32,8 +32,8 @@ func TestWhatIsScarce(t *testing.T) {
 	}
 }
 
-// A start that cannot get a process is retried until it can or the attempt is stopped.
-func TestStartsAgainWhenThereIsRoom(t *testing.T) {
+// A start that cannot create a process is retried until it succeeds or the attempt is stopped.
+func TestStartIsRetriedUntilThereIsRoom(t *testing.T) {
 	warned := 0
 	k := &keeper{tell: func(m *wire.Message) { warned += len(m.Warnings) }}
 	a := newAttempt(k, &engine.Launch{Identity: engine.Identity{UniID: "u", Job: "j"}})

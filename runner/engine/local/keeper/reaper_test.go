@@ -7,8 +7,8 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// The caller that waits for a child gets its end; all other children are orphans.
-func TestOrphansAndOthers(t *testing.T) {
+// A caller that waits for a child gets the child's end. All other children are orphans.
+func TestReaperSeparatesOrphans(t *testing.T) {
 	const pid = 1 << 30 // no process has it
 	var orphans []end
 	r := newReaper(func(ends []end) { orphans = append(orphans, ends...) })
@@ -43,12 +43,12 @@ func reaping(t *testing.T, r *reaper) {
 	t.Cleanup(func() { close(stop); <-stopped })
 }
 
-// TestQuickEnds starts programs that end at once, many at a time: every status arrives,
-// and nothing remains to be waited for.
-func TestQuickEnds(t *testing.T) {
+// Programs that exit immediately are started in parallel: every status must arrive, and no child
+// may remain unreaped.
+func TestReaperMissesNoQuickEnd(t *testing.T) {
 	r := newReaper(func(ends []end) {
 		for _, e := range ends {
-			if e.session == e.PID { // another test's orphans are in its own session
+			if e.session == e.PID { // orphans of other tests are in their own session
 				t.Errorf("orphan: %v", e)
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A child that its parent has just forked shows what that catches, until it has executed
-// its own program.
-func TestJustForked(t *testing.T) {
+// A child that was just forked shows the signals that its parent catches, until it has executed its
+// own program.
+func TestJustForkedChildShowsItsParentsSignals(t *testing.T) {
 	self, _ := procs.One(os.Getpid())
 	same := exec.Command("/proc/self/exe", "-test.run=^$", "-test.v=false")
 	other := exec.Command("sleep", "10")
@@ -19,7 +19,7 @@ func TestJustForked(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		_ = c.Process.Signal(syscall.SIGSTOP) // it stays as it is
+		_ = c.Process.Signal(syscall.SIGSTOP) // freeze it in this state
 		defer c.Wait()
 		defer c.Process.Kill()
 	}
@@ -30,7 +30,7 @@ func TestJustForked(t *testing.T) {
 	}{
 		{other, []procs.ID{self.ID}, false}, // it runs another program
 		{other, nil, false},
-		{same, nil, false}, // whoever forked it does not catch the signal
+		{same, nil, false}, // its parent does not catch the signal
 	} {
 		p, ok := procs.One(tt.cmd.Process.Pid)
 		if !ok {

@@ -8,8 +8,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Attempts that look for their processes at the same time read /proc once or twice
-// together, not once each, and none gets a reading from before it asked.
+// Attempts that look for their processes at the same time share one or two scans of /proc, and none
+// gets a scan from before its request.
 func TestScansAreShared(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
@@ -39,14 +39,14 @@ func TestScansAreShared(t *testing.T) {
 	}
 }
 
-// What an attempt's own scan missed may be its process, even if another attempt has
-// scanned since and found it.
-func TestFleetingAfterAnotherScan(t *testing.T) {
+// A process that an attempt's own scan missed may belong to it, even if another attempt has found
+// the process in a later scan.
+func TestProcessFoundByAnotherScanCounts(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.children = nil // the list is of the main thread's children, which a test's are not
+	k.children = nil // the list has the main thread's children, which a test's are not
 	s := k.scan(false)
 	cmd := exec.Command("sleep", "100")
 	if err := cmd.Start(); err != nil {

@@ -22,7 +22,7 @@ type program struct {
 	env   []string
 	dir   string
 	files [3]int       // descriptors for 0, 1 and 2
-	cores *unix.CPUSet // that it may run on; nil for all that the keeper may
+	cores *unix.CPUSet // cores it may run on; nil for all cores of the keeper
 }
 
 // start creates the process. The caller keeps it from being reaped until start returns.
@@ -39,7 +39,7 @@ func (p *program) start() (procs.ID, error) {
 // instruction on, and whatever it starts inherits them.
 func (p *program) fork() (int, error) {
 	if p.cores != nil {
-		runtime.LockOSThread() // which also keeps the runtime from cloning threads of this one
+		runtime.LockOSThread() // also prevents the runtime from cloning new threads from this one
 		defer runtime.UnlockOSThread()
 		var all unix.CPUSet
 		if unix.SchedGetaffinity(0, &all) == nil && unix.SchedSetaffinity(0, p.cores) == nil {

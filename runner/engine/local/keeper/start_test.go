@@ -52,7 +52,7 @@ func run(t testing.TB, p *program, out string) (unix.WaitStatus, string) {
 	return st, string(text)
 }
 
-func TestStart(t *testing.T) {
+func TestStartRunsTheCommand(t *testing.T) {
 	p, out := command(t, `echo "$0 $A $B"; pwd; cat; echo done >&2; exit 3`)
 	st, text := run(t, p, out)
 	if want := "sh 1 two words\n" + p.dir + "\ndone\n"; st.ExitStatus() != 3 || text != want {
@@ -80,7 +80,7 @@ func TestStartSignals(t *testing.T) {
 	if len(f) != 4 {
 		t.Fatalf("got %q", text)
 	}
-	// libc keeps signals 32 and 33 for itself; what starts the tests may have them ignored.
+	// libc reserves signals 32 and 33; the process that started the tests may ignore them.
 	const libc = 1<<31 | 1<<32
 	for _, set := range []string{f[1], f[3]} {
 		if n, err := strconv.ParseUint(set, 16, 64); err != nil || n&^libc != 0 {
@@ -89,7 +89,7 @@ func TestStartSignals(t *testing.T) {
 	}
 }
 
-// Functions that bash exports and other oddly named variables reach the command.
+// Functions exported by bash, and other variables with unusual names, must reach the command.
 func TestStartEnvironment(t *testing.T) {
 	p, out := command(t, "env -0 | sort -z | tr '\\0' '\\n' | grep -v -e ^PWD -e ^_ -e ^SHLVL -e ^PATH -e ^OLDPWD")
 	p.path, p.argv[0] = "/bin/bash", "bash"
@@ -99,8 +99,8 @@ func TestStartEnvironment(t *testing.T) {
 	}
 }
 
-// A command that does not begin leaves nothing in the log.
-func TestStartFails(t *testing.T) {
+// A command that cannot be started must leave nothing in the log.
+func TestFailedStartLeavesLogEmpty(t *testing.T) {
 	for name, tt := range map[string]struct {
 		spoil func(*program)
 		want  error
@@ -122,8 +122,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// A command that could not be executed has not begun and can be started again.
-func TestStartAgain(t *testing.T) {
+// A command that could not be executed has not begun, and can be started again.
+func TestUnexecutableCommandCanBeRestarted(t *testing.T) {
 	p, out := command(t, "echo ran")
 	p.path = "/nowhere"
 	if _, err := p.start(); !errors.Is(err, unix.ENOENT) {
@@ -135,9 +135,9 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// A bound program has its cores from its first instruction on, and so has what it starts;
-// the keeper and its other programs keep theirs.
-func TestStartBound(t *testing.T) {
+// A bound program has its cores from its first instruction on, and so do its children. The keeper
+// and its other programs keep theirs.
+func TestBoundProgramKeepsItsCores(t *testing.T) {
 	const show = `sh -c 'while read -r k v; do case $k in Cpus_allowed_list:) echo $v;; esac; done </proc/self/status'`
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {

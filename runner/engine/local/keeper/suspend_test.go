@@ -15,12 +15,12 @@ import (
 	"gpurun/state/host"
 )
 
-// A suspended attempt continues in order to save its work, and is not suspended again before it
-// ends.
-func TestSaveWhileSuspended(t *testing.T) {
+// A suspended attempt continues in order to save its work, and must not be suspended again before
+// it ends.
+func TestSuspendedAttemptContinuesToSave(t *testing.T) {
 	const folder = "GPURUN_TEST_SUSPENDED"
 	dir := os.Getenv(folder)
-	if dir == "" { // Single treats every child of its process as its own
+	if dir == "" { // Single treats all children of its process as its own
 		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), folder+"="+t.TempDir())
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -54,7 +54,7 @@ func TestSaveWhileSuspended(t *testing.T) {
 		asked <- &wire.Message{Op: wire.Save, Why: state.WhyResize, Signal: "USR1", Wait: 10 * time.Second}
 		for {
 			select {
-			case asked <- &wire.Message{Op: wire.Suspend}: // as long as the cluster has it so
+			case asked <- &wire.Message{Op: wire.Suspend}: // as long as the cluster keeps it suspended
 				time.Sleep(10 * time.Millisecond)
 			case <-over:
 				return

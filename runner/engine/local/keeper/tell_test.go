@@ -9,8 +9,8 @@ import (
 	"gpurun/runner/engine/local/wire"
 )
 
-// The keeper reports Running once, soon, and before anything else about the attempt.
-func TestRunningIsToldOnce(t *testing.T) {
+// The keeper reports Running once, soon, and before any other event of the attempt.
+func TestRunningIsReportedOnce(t *testing.T) {
 	said := make(chan string, 10)
 	k := &keeper{tell: func(m *wire.Message) { said <- m.Op }}
 	a := newAttempt(k, &engine.Launch{})

@@ -10,9 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// If the disk no longer takes records, runners still learn of the end, with the reason,
-// and the keeper stays until the record is written or not needed.
-func TestEndCannotBeWritten(t *testing.T) {
+// If records can no longer be written to disk, runners still learn of the end, with the reason, and
+// the keeper stays until the record is written or not needed.
+func TestUnwritableEndIsStillReported(t *testing.T) {
 	k, err := newKeeper()
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestEndCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.rec.ExitCode = 3
-	k.links[new(wire.Link)] = true // somebody waits for the end
+	k.links[new(wire.Link)] = true // a runner waits for the end
 	e := a.finish()
 	if e.ExitCode != 3 || !strings.Contains(e.Unsaved, path) {
 		t.Errorf("got %+v, want exit 3 and the record that could not be written", e)

@@ -103,7 +103,7 @@ func inFolder(dir, uniID string) (*Record, error) {
 		if r == nil {
 			r, err = &Record{State: StateOpen, UniID: uniID}, nil
 		}
-		s, _ := host.ParseStat(b) // of one that was killed while it created the process there is none
+		s, _ := host.ParseStat(b) // missing if the keeper was killed while it created the process
 		r.Begun, r.Roots = i+1, append(r.Roots, procs.ID{PID: s.PID, Start: s.Start})
 		if fi, err := os.Lstat(marker(dir, i)); err == nil {
 			r.Latest = fi.ModTime()

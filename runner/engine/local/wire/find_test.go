@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// journalOf writes records into the slots of a journal, and returns the folder of the first.
+// journalOf writes records to the slots of a journal, and returns the folder of the first attempt.
 func journalOf(t testing.TB, all ...*Record) (dir string) {
 	t.Helper()
 	parent := t.TempDir()
@@ -30,7 +30,7 @@ func journalOf(t testing.TB, all ...*Record) (dir string) {
 	return filepath.Join(parent, all[0].UniID)
 }
 
-func TestFind(t *testing.T) {
+func TestFindReturnsTheAttemptsRecord(t *testing.T) {
 	a := &Record{State: StateOver, UniID: "a", Begun: 2, Roots: []procs.ID{{PID: 1, Start: 2}, {}}, End: state.End{ExitCode: 3}}
 	b, c := &Record{State: StateOpen, UniID: "b"}, &Record{State: StateOpen, UniID: "c"}
 	dir := journalOf(t, a, b, c)
@@ -44,9 +44,9 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Written up to any byte, as by a crash or on a full disk, a record is none, never an end that was
-// not written, and others are what they were.
-func TestFindTorn(t *testing.T) {
+// If a crash or a full disk cuts a record short at any byte, there is no record, and never an end
+// that was not written. Other records are unaffected.
+func TestTornRecordIsNotFound(t *testing.T) {
 	first, torn := &Record{State: StateOpen, UniID: "a"}, &Record{State: StateOver, UniID: "b", End: state.End{ExitCode: 0}}
 	dir := journalOf(t, first, torn)
 	text := bytes.TrimRight(torn.Encode(), " \n")
@@ -63,8 +63,8 @@ func TestFindTorn(t *testing.T) {
 	}
 }
 
-// An unreadable journal is an error, not evidence that nothing began.
-func TestFindUnreadable(t *testing.T) {
+// An unreadable journal is an error, not evidence that no command began.
+func TestUnreadableJournalIsAnError(t *testing.T) {
 	dir := journalOf(t, &Record{UniID: "a"})
 	path := filepath.Join(filepath.Dir(dir), "run"+state.JournalSuffix)
 	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
@@ -75,8 +75,8 @@ func TestFindUnreadable(t *testing.T) {
 	}
 }
 
-// Find accepts any journal content, and returns a whole record unless another slot has the same
-// attempt.
+// FuzzJournal checks that Find accepts any journal content, and returns a whole record unless
+// another slot has the same attempt.
 func FuzzJournal(f *testing.F) {
 	whole := &Record{State: StateOver, UniID: "mine", Begun: 1, End: state.End{ExitCode: 5}}
 	other := (&Record{State: StateOpen, UniID: "theirs"}).Encode()
@@ -99,7 +99,7 @@ func FuzzJournal(f *testing.F) {
 		if r, err = Find(filepath.Join(parent, "mine"), "mine"); !bytes.Contains(before, mine) && !bytes.Contains(after, mine) && (err != nil || r.ExitCode != 5) {
 			t.Fatalf("got %+v, %v", r, err)
 		}
-		if cut > 0 { // a crash has cut it short
+		if cut > 0 { // cut short by a crash
 			if err := os.Truncate(path, int64(cut%(len(b)+1))); err != nil {
 				t.Fatal(err)
 			}

@@ -18,8 +18,8 @@ import (
 
 func plainly(f func()) { go f() }
 
-// What is sent arrives, byte by byte and in order, and a link that was closed takes no more.
-func TestLink(t *testing.T) {
+// Messages arrive complete and in order, and a closed link accepts no more.
+func TestLinkDeliversMessagesInOrder(t *testing.T) {
 	ours, theirs := net.Pipe()
 	l, far := NewLink(ours, plainly), NewLink(theirs, plainly)
 	odd := "caf\xe9"
@@ -38,7 +38,7 @@ func TestLink(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	l.Close() // lets them out
+	l.Close() // releases the senders
 	<-read
 	far.Close()
 	if !slices.EqualFunc(got, sent, func(x, y *Message) bool { return reflect.DeepEqual(x, y) }) {
@@ -49,8 +49,8 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// Sending to a side that does not read does not block, and closing blocks only briefly.
-func TestDeafSide(t *testing.T) {
+// Sending to a peer that does not read must not block, and closing may block only briefly.
+func TestUnreadLinkDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
@@ -68,8 +68,8 @@ func TestDeafSide(t *testing.T) {
 	})
 }
 
-// Keepers of earlier versions frame their messages in this way, and new ones must too.
-func TestFrame(t *testing.T) {
+// Keepers of earlier versions frame their messages in this way, so new ones must too.
+func TestFrameFormatIsStable(t *testing.T) {
 	const text = `{"v":3,"op":"adopt","uni_id":"u"}`
 	want := append([]byte{byte(len(text)), 0, 0, 0, 0, 0, 0, 0}, text...)
 	got, err := encode(&Message{Op: Adopt, UniID: "u"})
@@ -82,8 +82,8 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// Keepers of earlier versions write and read with encoding/json.
-func TestOtherVersions(t *testing.T) {
+// Keepers of earlier versions use encoding/json.
+func TestMessagesOfEarlierVersions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		m := &Message{}
@@ -108,7 +108,7 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// fill gives every field, at any depth, a value of its own, or now and then none.
+// fill sets every field, at any depth, to a unique value or occasionally to none.
 func fill(random *rand.Rand, v reflect.Value) {
 	if random.IntN(5) == 0 {
 		return
@@ -147,7 +147,7 @@ func fill(random *rand.Rand, v reflect.Value) {
 	}
 }
 
-// Whatever comes, a frame is a message or an error.
+// FuzzFrame checks that any frame gives a message or an error.
 func FuzzFrame(f *testing.F) {
 	for _, m := range []*Message{
 		{Op: Launch, Launch: &engine.Launch{Identity: engine.Identity{Job: "j\xff"}, Command: engine.Command{Shell: []string{"sh", "-c"}}}},

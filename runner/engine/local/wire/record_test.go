@@ -13,7 +13,7 @@ import (
 	"gpurun/state"
 )
 
-func TestRecord(t *testing.T) {
+func TestRecordIsReadBack(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	full := Record{
 		State: StateOver, UniID: "u", Steps: 2, Begun: 2, Roots: []procs.ID{{PID: 4, Start: 5}, {PID: 6, Start: 7}}, Latest: now,
@@ -40,7 +40,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A record of an earlier release is read.
+// A record of an earlier release must be readable.
 func TestRecordOfEarlierRelease(t *testing.T) {
 	const text = `{"state":"ended","uni_id":"u","steps":1,"exit":-1,"signal":"SIGKILL","why":"timeout","started":"2026-01-02T03:04:05Z","ended":"2026-01-02T03:04:07Z",` +
 		`"elapsed_ns":2000000000,"oom_killed":true,"lost":true,"void":true,"error":"why","report":"normal_exit","left_over":3,"stuck":[7],"left_running":"python",` +
@@ -55,8 +55,8 @@ func TestRecordOfEarlierRelease(t *testing.T) {
 	}
 }
 
-// A record never grows, whatever it contains.
-func TestRecordIsOfOneLength(t *testing.T) {
+// A record has a constant length, whatever it contains.
+func TestRecordLengthIsConstant(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 3000, 3500, 4000, 5000, 100000} {
 		r := Record{UniID: "u", Roots: make([]procs.ID, n), End: state.End{Err: strings.Repeat("\x01é", n), Stuck: make([]int, n)}}
 		if got := len(r.Encode()); got != StatusSize {
@@ -65,9 +65,9 @@ func TestRecordIsOfOneLength(t *testing.T) {
 	}
 }
 
-// Truncated anywhere, or with any byte changed, it is not a record, and never an end that
-// was not written.
-func TestRecordTorn(t *testing.T) {
+// A record that is truncated anywhere, or has any byte changed, must not be accepted, and must
+// never give an end that was not written.
+func TestTornOrChangedRecordIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, StatusFile)
 	whole := (&Record{State: StateOver, UniID: "u", End: state.End{ExitCode: 0}}).Encode()

@@ -12,7 +12,7 @@ import (
 )
 
 // Version rises with each change after which an older side would misread a message.
-const Version = 3 // since 2 attempts have slots in journals; since 3 ends are as in records
+const Version = 3 // since 2, attempts have slots in journals; since 3, ends have the format of records
 
 // Bound is the argument of a keeper whose attempts end with their runner.
 const Bound = "bound"

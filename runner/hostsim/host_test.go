@@ -153,7 +153,6 @@ func (e *events) Pop() any {
 	return last
 }
 
-// start starts a process.
 func (h *host) start(uid int, attempt string, on []int, sees time.Duration) *process {
 	h.meter.pass()
 	p := &process{uid: uid, attempt: attempt, on: on, since: h.now, seen: h.now + sees}

@@ -25,7 +25,7 @@ type item struct {
 	on   string // its kind: one of settings.News or JobNews
 	text string
 	job  *schema.NewsJob  // or nil
-	own  []jobspec.Notify // of that job
+	own  []jobspec.Notify // targets of that job
 	took float64          // how long it ran, in seconds
 	more int              // failed jobs it counts but does not name
 }

@@ -98,7 +98,7 @@ func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, ba
 type Trial struct {
 	Label     string
 	Delivered bool
-	Wrong     string // what is wrong
+	Wrong     string // the problem
 	Cure      string
 }
 

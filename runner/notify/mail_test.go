@@ -13,8 +13,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// mailServer is a mail server on a host of this machine, for one connection, that refuses the command that begins with
-// at. It sends everything that it was told to the channel.
+// mailServer is a mail server on an address of this machine, for one connection. It refuses the
+// command that begins with at, and sends all commands to the channel.
 func mailServer(t *testing.T, host, at, answer string) (addr string, told chan string) {
 	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
@@ -73,7 +73,7 @@ func mailServer(t *testing.T, host, at, answer string) (addr string, told chan s
 	return l.Addr().String(), told
 }
 
-func TestMail(t *testing.T) {
+func TestMailIsDelivered(t *testing.T) {
 	for _, c := range []struct {
 		name, at, answer, host string
 		want                   outcome

@@ -8,7 +8,7 @@ type outcome struct {
 	Class class `json:"class"`
 	Code  int   `json:"code,omitempty"` // HTTP, SMTP or exit status; or what a chat service calls its error
 
-	name string // of the variable that is not set
+	name string // name of the variable that is not set
 }
 
 // A class is a kind of outcome.

@@ -22,7 +22,7 @@ const ChildArg = "__notify"
 
 // An order is what that child gets on stdin, where nobody else can read it.
 type order struct {
-	Service string `json:"service"` // of jobspec's services, mail or command
+	Service string `json:"service"` // one of jobspec's services, mail or command
 	URL     string `json:"url,omitempty"`
 	Command string `json:"command,omitempty"`
 

@@ -30,7 +30,7 @@ func news() schema.News {
 	}
 }
 
-// A server answers as the first element of the path says.
+// server starts a server that responds according to the first element of the path.
 func server(t *testing.T, got func(*http.Request, []byte)) string {
 	stop := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,9 +60,9 @@ func server(t *testing.T, got func(*http.Request, []byte)) string {
 	return s.URL
 }
 
-// Every service, with a server that says yes, no, nothing, or hangs. Nothing that is kept of
-// that has the URL in it.
-func TestServices(t *testing.T) {
+// Every service is tested with a server that accepts, refuses, sends nothing, or hangs. Stored
+// results must not contain the URL.
+func TestServicesHideTheURL(t *testing.T) {
 	at := server(t, func(*http.Request, []byte) {})
 	for _, service := range settings.Services() {
 		for path, want := range map[string]outcome{
@@ -102,8 +102,9 @@ func TestServices(t *testing.T) {
 
 func tokens(name string) (string, bool) { return secret, name == "TOKEN" }
 
-// What each service gets. Read the diff of the file against what they document.
-func TestRequests(t *testing.T) {
+// These are the requests for each service. Compare changes of the file with the services'
+// documentation.
+func TestRequestsToEachService(t *testing.T) {
 	var all strings.Builder
 	at := server(t, func(r *http.Request, body []byte) {
 		all.WriteString(r.Method + " " + r.Header.Get("Content-Type") + "\n")
@@ -129,7 +130,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestUnreachable(t *testing.T) {
+func TestUnreachableServersAreClassified(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
@@ -138,20 +139,20 @@ func TestUnreachable(t *testing.T) {
 	dead.Close()
 	for url, want := range map[string]class{
 		s.URL: untrusted,
-		strings.Replace(s.URL, "https", "http", 1): refused, // TLS servers answer 400
+		strings.Replace(s.URL, "https", "http", 1): refused, // TLS servers respond with 400
 		dead.URL: unreachable,
 		strings.Replace(dead.URL, "http", "https", 1): unreachable,
 		"http://no-such-host.invalid/":                unknownHost,
 	} {
 		got := post(context.Background(), &order{Service: "webhook", URL: url, News: news()})
-		if got.Class != want && !(want == unknownHost && got.Class == unreachable) { // no resolver here
+		if got.Class != want && !(want == unknownHost && got.Class == unreachable) { // without a resolver
 			t.Errorf("%s: %s, want %s", url, got.Class, want)
 		}
 	}
 }
 
-// Every service that a job file can name has a shape, and every outcome its words.
-func TestTablesAgree(t *testing.T) {
+// Every service that a job file can name has a request format, and every outcome has a text.
+func TestEveryServiceHasARequest(t *testing.T) {
 	for _, name := range settings.Services() {
 		if shapes[name].body == nil {
 			t.Errorf("nothing says how to write to %s", name)
@@ -167,7 +168,7 @@ func TestTablesAgree(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
+func TestResolveReplacesVariables(t *testing.T) {
 	env := map[string]string{
 		"URL": "https://hooks.slack.com/services/T0/B0/xyz\n", "PASS": "p@ss/w:rd+1 %", "PATH_PART": "T0/B0/xyz", "EMPTY": "",
 	}
@@ -197,8 +198,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// The child carries out an order from stdin and answers with an outcome alone.
-func TestChild(t *testing.T) {
+// The child reads an order from stdin and returns only an outcome.
+func TestChildReturnsOnlyTheOutcome(t *testing.T) {
 	var urls []string
 	at := server(t, func(r *http.Request, _ []byte) { urls = append(urls, r.URL.Path) })
 	out := t.TempDir() + "/news"

@@ -22,7 +22,7 @@ import (
 
 // What is tried how often, and how long a Sink waits at its end.
 const (
-	gather   = time.Minute // what happens within it is one message
+	gather   = time.Minute // events within this time share a message
 	tries    = 3
 	closeFor = 15 * time.Second
 )
@@ -32,7 +32,7 @@ var pauses = [tries - 1]time.Duration{2 * time.Second, 8 * time.Second}
 
 // Config is what a Sink needs.
 type Config struct {
-	Targets []jobspec.Notify // as the run begins
+	Targets []jobspec.Notify // targets when the run begins
 	Run     Run
 	Hide    func(string) string // takes the secrets of jobs out of what is sent
 	Say     func(text string)   // tells the user what could not be delivered, while the run goes on
@@ -46,19 +46,19 @@ type Sink struct {
 	all     []jobspec.Notify // the targets
 	targets []*target
 	sent    sync.WaitGroup
-	ctx     context.Context // of what is being sent
+	ctx     context.Context // for the message being sent
 	stop    context.CancelFunc
 	send    func(context.Context, *order) outcome
 
 	mu    sync.Mutex
 	facts []event
-	batch *jobspec.Batch // as last read
+	batch *jobspec.Batch // the batch as last read
 	snap  *schema.Status
 	over  bool
 	said  map[string]bool // problems that the user knows of
-	lost  []string        // since the run was over
+	lost  []string        // messages lost after the end of the run
 
-	wake chan struct{} // of capacity 1
+	wake chan struct{} // capacity 1
 	done chan struct{}
 }
 

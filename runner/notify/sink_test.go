@@ -17,7 +17,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A trial plays a run to a sink whose targets are all sent to by send.
+// A trial passes a run's events to a sink whose targets all use send.
 type trial struct {
 	*Sink
 	t    *testing.T
@@ -76,7 +76,7 @@ func always(c class) func(int) outcome { return func(int) outcome { return outco
 
 func to(command string, on ...string) jobspec.Notify { return jobspec.Notify{Command: command, On: on} }
 
-func TestWhoGetsWhat(t *testing.T) {
+func TestTargetsGetTheirEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := to("late", "done", "failure", "stalled")
 		late.MinDuration = 10 * time.Minute
@@ -115,8 +115,8 @@ func TestWhoGetsWhat(t *testing.T) {
 	})
 }
 
-// News of a free GPU come while no job waits, once for each time that it was in use, by whomever.
-func TestFreeGPUs(t *testing.T) {
+// Free GPUs are reported while no job waits, once each time a GPU was in use, by any user.
+func TestFreeGPUIsReportedOncePerUse(t *testing.T) {
 	var d collector
 	see := func(pending int, levels ...gpu.Level) (text string) {
 		s := &schema.Status{Counts: map[state.Phase]int{state.Pending: pending, state.Running: 1}, Live: &schema.Live{}}
@@ -149,8 +149,8 @@ func TestFreeGPUs(t *testing.T) {
 	}
 }
 
-// A job that is ended because it stalled is in a message once.
-func TestStalledAndEnded(t *testing.T) {
+// A job that stalled and was then ended for that is in a message only once.
+func TestStalledJobIsReportedOnce(t *testing.T) {
 	var d collector
 	s := &schema.Status{Live: &schema.Live{Failed: 1, Fresh: []state.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}}
 	items := d.collect([]event{{0, state.Fact{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}}, s)
@@ -160,8 +160,9 @@ func TestStalledAndEnded(t *testing.T) {
 	}
 }
 
-// A run that is over before min_duration sends nothing; what was held goes with the last message.
-func TestShortRun(t *testing.T) {
+// A run that ends before min_duration sends nothing; otherwise, messages held back go with the last
+// one.
+func TestShortRunSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := to("late", "done", "failure")
 		late.MinDuration = 10 * time.Minute
@@ -179,8 +180,9 @@ func TestShortRun(t *testing.T) {
 	})
 }
 
-// A job's own targets get its news alone, each once, however short the run, as the job file has them now.
-func TestNewsOfJobs(t *testing.T) {
+// A job's own targets get only its events, each once, however short the run, as configured in the
+// current job file.
+func TestJobTargetsGetTheirEventsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		team, late := to("team", "failure"), to("late", "done", "failure")
 		late.MinDuration = time.Hour
@@ -220,7 +222,7 @@ func TestNewsOfJobs(t *testing.T) {
 	})
 }
 
-func TestTries(t *testing.T) {
+func TestFailedMessagesAreRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(try int) outcome
 		tries  int
@@ -238,7 +240,7 @@ func TestTries(t *testing.T) {
 				tr.fails("a")
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
-				tr.fails("b") // a problem is told once
+				tr.fails("b") // a problem is reported once
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
 				tr.mu.Lock()
@@ -256,8 +258,8 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// The end of a run waits for its last news, but not for long.
-func TestEndWaits(t *testing.T) {
+// The end of a run waits for its last messages, but not for long.
+func TestEndWaitsBrieflyForMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, always(silent), to("x", "done"))
 		began := time.Now()
@@ -269,7 +271,7 @@ func TestEndWaits(t *testing.T) {
 	})
 }
 
-func TestWatchedRunIsDoneOften(t *testing.T) {
+func TestWatchedRunReportsEachEnd(t *testing.T) {
 	var d collector
 	phase := schema.RunWatching
 	watching := &schema.Status{Run: &schema.Run{Phase: &phase}, Live: &schema.Live{}}
@@ -284,7 +286,7 @@ func TestWatchedRunIsDoneOften(t *testing.T) {
 	}
 }
 
-// Messages stay short, name what they leave out, and have no secrets in them.
+// Messages are short, name what they leave out, and contain no secrets.
 func TestMessageIsBounded(t *testing.T) {
 	d := collector{hide: redact.Hiding([]string{"k3yk3y"})}
 	s := &schema.Status{Counts: map[state.Phase]int{state.Failed: 100}, Live: &schema.Live{Failed: 100}}

@@ -173,7 +173,7 @@ type Reloaded struct {
 	At       []int32 // by job: its place in the files; -1 for jobs that are gone
 	Selected []bool  // by job; nil for all
 	Forced   []bool
-	Evidence map[int]Evidence // of jobs that are new to the run
+	Evidence map[int]Evidence // evidence for jobs that are new to the run
 	Rules    gpu.Rules
 }
 

@@ -12,8 +12,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// A run in a cluster's job leaves what would outlast that by what jobs like it took, and what needs
-// it. A job of which nothing is known starts, and the run ends when nothing else is left.
+// A run in a cluster job leaves jobs that would take longer than the cluster job lasts, judging by
+// similar jobs, and the jobs that need them. A job with an unknown duration starts, and the run
+// ends when only such jobs are left.
 func TestAllocationIsTooShort(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 5, nil)
 	w.b.Settings.MaxConcurrent = 1
@@ -53,7 +54,7 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.HasPrefix(schema.Value(s.Live.Draining), "slurm job 12 ends at ") {
 		t.Errorf("got %v, and it ended early because %q", s.Counts, schema.Value(s.Live.Draining))
 	}
-	// With more time it goes on.
+	// With more time, the run continues.
 	w.opts.Ends = w.now.Wall.Add(time.Hour)
 	w.open()
 	w.send(Began{})
@@ -66,7 +67,8 @@ func TestAllocationIsTooShort(t *testing.T) {
 	}
 }
 
-// A job that runs anyway does not do so for what is left to the next run in another allocation: it is left with it.
+// A job that runs anyway does not continue for jobs left to the next run in another allocation. It
+// is left with them.
 func TestAllocationConcludesNothing(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 3, nil)
 	w.b.Settings.MaxConcurrent = 1

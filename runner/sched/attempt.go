@@ -33,7 +33,7 @@ type attempt struct {
 
 	submitted time.Time // to a cluster; zero if this host runs it
 
-	background string // what keeps it running after its commands, or ""
+	background string // why it keeps running after its commands, or ""
 	behind     int    // the pid of that
 
 	stopping
@@ -41,7 +41,7 @@ type attempt struct {
 	elastic
 	usage
 	watch stall.Watch
-	heard state.Curve // of its prune's metric, and not recorded
+	heard state.Curve // points of its prune metric that are not recorded yet
 }
 
 // queueState is an attempt's state in the queue of a cluster.
@@ -61,7 +61,7 @@ type stopping struct {
 	stop   string    // or ""
 	stopAt time.Time // when this run recorded the stop
 	prior  bool      // an earlier run decided the stop
-	cause  string    // whom or what it gives way to, or what it is behind, or ""
+	cause  string    // the run or job it gives way to, or why it was pruned, or ""
 }
 
 // origin describes where an attempt came from, if this run did not start it.
@@ -69,7 +69,7 @@ type origin struct {
 	adopted bool  // from an earlier run
 	asked   bool  // the engine has not yet reported on it
 	follows int32 // job of the same name that must wait for it; -1 for none
-	free    int32 // attempts before it that spent no retry
+	free    int32 // earlier attempts that spent no retry
 }
 
 // attempts holds all live attempts.
@@ -77,9 +77,9 @@ type attempts struct {
 	all         []*attempt          // in the order of their grants
 	byID        map[string]*attempt // by uni_id
 	asked       int                 // adopted attempts without an answer
-	reserved    gpu.HostResources   // of the host
+	reserved    gpu.HostResources   // reserved on the host
 	onGPUs      int                 // how many hold a GPU
-	withoutGPUs gpu.HostResources   // what those without hold of the host, if this run has GPUs
+	withoutGPUs gpu.HostResources   // host resources of attempts without GPUs, if this run has GPUs
 	asks        int                 // GPUs that the engine is asked for
 	queued      int                 // how many wait in the queue of a cluster
 }

@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-// waitingBatch returns n jobs that ask for one GPU each, in eight classes.
+// waitingBatch returns n jobs in eight classes that need one GPU each.
 func waitingBatch(w *world, n int) {
 	specs := make([]*jobspec.Spec, 8)
 	for i := range specs {
@@ -22,9 +22,9 @@ func waitingBatch(w *world, n int) {
 	}
 }
 
-// BenchmarkStep takes one job through a busy run on eight GPUs while many others wait:
-// its end, the reading of its GPU, the next job's grant, its start. The cost of a Step
-// must not grow with the number of waiting jobs.
+// BenchmarkStep takes one job through a busy run on eight GPUs while many others wait: its end, the
+// reading of its GPU, the next job's grant, its start. The cost of a Step must not grow with the
+// number of waiting jobs.
 func BenchmarkStep(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
@@ -64,8 +64,8 @@ func startAll(b testing.TB, w *world) []string {
 	return live
 }
 
-// drive sends the core an event and answers its actions as fast as an edge could. It
-// returns the attempts that were launched.
+// drive sends the core an event and answers its actions immediately. It returns the attempts that
+// were launched.
 func drive(w *world, ev Event, steps *int) []string {
 	var live []string
 	todo := []Event{ev}
@@ -89,7 +89,7 @@ func drive(w *world, ev Event, steps *int) []string {
 	return live
 }
 
-// BenchmarkWaiting is a poll while many jobs wait for GPUs that others hold.
+// BenchmarkWaiting measures a poll while many jobs wait for GPUs held by others.
 func BenchmarkWaiting(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
@@ -112,8 +112,7 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// BenchmarkNew measures what a run costs before its first job, with everything up to
-// date.
+// BenchmarkNew measures the cost of a run before its first job, with all jobs up to date.
 func BenchmarkNew(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {

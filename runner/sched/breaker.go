@@ -32,7 +32,7 @@ const maxStreaks = 16
 // A streak is the jobs of one group whose first attempts failed with the same error.
 type streak struct {
 	kind    string
-	failure state.Failure // of the first of them
+	failure state.Failure // first failure
 	count   int
 	gpus    []int      // indices they ran on, ascending
 	common  []gpu.UUID // devices that all of them ran on

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-func TestBreaker(t *testing.T) {
+func TestBreakerHoldsGroupAfterFailures(t *testing.T) {
 	const group, limit = 7, 2
 	missing, torch := state.Failure{Line: "no such file"}, state.Failure{Line: "no module named torch"}
 	on := func(i int) gpu.Grant { return gpu.Grant{Indices: []int{i}, UUIDs: []gpu.UUID{uuid(i)}} }
@@ -53,7 +53,7 @@ func TestBreaker(t *testing.T) {
 }
 
 // A group whose failures were all on one GPU is tried on others first.
-func TestBreakerAvoids(t *testing.T) {
+func TestBreakerTriesOtherGPUsFirst(t *testing.T) {
 	b, fl, both := &breaker{}, state.Failure{Line: "no such file"}, []gpu.UUID{uuid(0), uuid(1)}
 	elsewhere := func([]gpu.UUID) bool { return true }
 	b.failed(7, 2, fl, gpu.Grant{UUIDs: both}, elsewhere)

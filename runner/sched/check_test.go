@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// check verifies the invariants that hold between two Steps. Tests call it after each. A running
-// job may have jobs before it that it did not wait for, once such jobs have been reopened.
+// check verifies the invariants that hold between two Steps. Tests call it after each Step. Once
+// jobs have been reopened, a running job may have jobs before it that it did not wait for.
 func (c *Core) check(reopened bool) error {
 	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(reopened), c.checkJobs(reopened), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkUsage(), c.checkMoves(), c.checkStanding(), c.checkPruning())
 }
@@ -78,8 +78,8 @@ func (c *Core) checkLive() error {
 	return errors.Join(c.checkPools(), c.checkLimits())
 }
 
-// checkPools compares what live attempts take of the pools with what is counted, and with their
-// sizes: those do not apply to what an earlier run started.
+// checkPools compares the pool units of live attempts with the totals and with the pools' sizes,
+// which do not apply to attempts started by an earlier run.
 func (c *Core) checkPools() error {
 	used, adopted := map[string]int{}, false
 	for _, a := range c.live.all {
@@ -94,7 +94,7 @@ func (c *Core) checkPools() error {
 	return nil
 }
 
-// checkLimits: limits do not apply to what an earlier run started.
+// checkLimits checks the limits, which do not apply to attempts started by an earlier run.
 func (c *Core) checkLimits() error {
 	for _, a := range c.live.all {
 		if a.adopted {
@@ -113,8 +113,8 @@ func (c *Core) checkLimits() error {
 	return nil
 }
 
-// checkHands: the claim of an attempt that is over is kept only for an attempt being
-// prepared, or in a hand-over that some job waits for.
+// checkHands checks that the claim of an ended attempt is kept only for an attempt being prepared,
+// or in a hand-over that a job waits for.
 func (c *Core) checkHands() error {
 	for _, h := range c.hands {
 		if h.claim == "" && !h.open || h.claim != "" && (c.live.byID[h.claim] != nil || c.finished && h.until == 0) {
@@ -134,8 +134,8 @@ func (c *Core) checkHands() error {
 	return nil
 }
 
-// checkGPUs: no device is held by two attempts unless both share it, and then not beyond
-// its memory or anyone's slots.
+// checkGPUs checks that two attempts hold a device only if both share it, and never beyond its
+// memory or any of their slots.
 func (c *Core) checkGPUs() error {
 	if c.pool == nil {
 		return nil
@@ -143,7 +143,7 @@ func (c *Core) checkGPUs() error {
 	type use struct {
 		n      int
 		alone  bool
-		slots  int // the smallest of theirs; 0 for none
+		slots  int // the minimum of the attempts' slots; 0 for none
 		memory gpu.Bytes
 	}
 	uses := map[gpu.UUID]*use{}
@@ -181,8 +181,8 @@ func (c *Core) checkGPUs() error {
 	return nil
 }
 
-// checkGathering: a GPU is gathered once, for a job that waits, or for one that is being prepared
-// on it.
+// checkGathering checks that a GPU is gathered once, for a waiting job or for one being prepared on
+// it.
 func (c *Core) checkGathering() error {
 	g := &c.gathering
 	seen := map[gpu.UUID]bool{}
@@ -204,7 +204,8 @@ func (c *Core) checkGathering() error {
 	return nil
 }
 
-// checkQueues: a queue has at most one live attempt, and nothing before it is left.
+// checkQueues checks that a queue has at most one live attempt, and that no earlier job in it
+// remains.
 func (c *Core) checkQueues(reopened bool) error {
 	for q := range c.queues {
 		busy, adopted := 0, false
@@ -225,7 +226,8 @@ func (c *Core) checkQueues(reopened bool) error {
 	return nil
 }
 
-// checkHeld: a group is held only after enough failures and no success, and listed once.
+// checkHeld checks that a group is held only after enough failures and no success, and is listed
+// once.
 func (c *Core) checkHeld() error {
 	n := 0
 	for key, g := range c.breaker.groups {
@@ -242,8 +244,8 @@ func (c *Core) checkHeld() error {
 	return nil
 }
 
-// checkMoves: a job between two attempts is pending and nothing else, and nobody has the
-// GPUs that wait for it, or has been offered them.
+// checkMoves checks that a job between two attempts is pending, and that the GPUs reserved for it
+// are neither held nor offered.
 func (c *Core) checkMoves() error {
 	for i, m := range c.moves {
 		if j := &c.jobs[m.job]; j.phase != pending && !j.phase.over() && j.phase != held || j.own > 0 {
@@ -280,8 +282,8 @@ func shared(a, b []gpu.UUID) gpu.UUID {
 	return ""
 }
 
-// checkHealth: a job is excused a few times at most, and only a device on which enough
-// attempts died in a row rests.
+// checkHealth checks that a job is excused only a few times, and that only a device on which enough
+// attempts died in a row is quarantined.
 func (c *Core) checkHealth() error {
 	h := &c.health
 	for id, m := range h.jobs {
@@ -307,7 +309,7 @@ func (c *Core) checkHealth() error {
 	return nil
 }
 
-// checkJobs: every job's phase agrees with its needs, its attempts and its queue.
+// checkJobs checks that every job's phase agrees with its needs, its attempts and its queue.
 func (c *Core) checkJobs(reopened bool) error {
 	if !c.begun {
 		return nil
@@ -364,8 +366,8 @@ func (c *Core) checkJob(id int32, reopened bool) error {
 	return nil
 }
 
-// checkPruning: what is known of a job's reports is what the ledger has, so that the next run decides the same, and
-// nothing goes on that is behind.
+// checkPruning checks that the points in memory are those in the ledger, so that the next run
+// decides the same, and that no job that should be pruned continues.
 func (c *Core) checkPruning() error {
 	if !c.begun {
 		return nil
@@ -396,8 +398,9 @@ func (c *Core) checkPruning() error {
 	return nil
 }
 
-// checkStanding: what waits in the queue of a cluster is held exactly if it is paused, and is to leave it exactly if it
-// would not be submitted now; the cluster knows the limits.
+// checkStanding checks that jobs waiting in a cluster's queue are held exactly if they are paused,
+// and are withdrawn exactly if they would not be submitted now, and that the cluster has the
+// limits.
 func (c *Core) checkStanding() error {
 	if !c.begun {
 		return nil
@@ -416,7 +419,7 @@ func (c *Core) checkStanding() error {
 	return nil
 }
 
-// checkUsage: a ready job asks for what is known now.
+// checkUsage checks that a ready job requests what is known now.
 func (c *Core) checkUsage() error {
 	for i := range c.jobs {
 		id := int32(i)

@@ -24,10 +24,10 @@ type Options struct {
 	MaxOpen   int           // attempts that the engine may have at once; 0 means no limit
 	Largest   gpu.Bytes     // memory of the largest GPU there; 0 if unknown
 	MaxTotal  int           // GPUs that all jobs of this user may have on the cluster; 0 means no limit
-	Ends      time.Time     // of the cluster's job in which the run is; zero for never
+	Ends      time.Time     // end of the cluster job that contains the run; zero for none
 	Within    string        // its name, "slurm job 12"
 	Run       string        // this run's ID
-	UID       int           // of its user
+	UID       int           // uid of its user
 	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
 
 	Zone *time.Location // in which the hours of this run count; nil for UTC
@@ -75,16 +75,16 @@ type ending struct {
 	begun    bool   // all adopted attempts have been answered and all jobs judged
 	draining string // why no more jobs start, or ""
 
-	failedFast bool // that is because of fail_fast, or of max_wait: the run still concludes
-	concluding bool // what runs anyway starts without what is held
-	changed    bool // since then something was held, released or interrupted
+	failedFast bool // it closes because of fail_fast or max_wait, so the run still concludes
+	concluding bool // jobs that run in any case start without the jobs that are held
+	changed    bool // a job was held, released or interrupted since then
 
 	stopping bool          // and running jobs are being stopped
 	broken   bool          // the ledger cannot be written
 	gaveUp   bool          //
 	vain     *schema.Next  // when the run gave up: the job it was waiting for, and why
 	wakeAt   time.Duration // as last requested
-	idle     time.Duration // since when all that is submitted waits in the queue of a cluster; 0 if it does not
+	idle     time.Duration // from when on all submitted jobs have been waiting in a cluster's queue; 0 if one is running
 	fillAt   time.Duration // when time alone may let some job start; 0 for never
 	finished bool
 }

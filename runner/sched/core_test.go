@@ -33,8 +33,8 @@ func TestPlainJobsWithNeeds(t *testing.T) {
 	}
 }
 
-// A core without GPUs fails jobs that need some, unless the engine grants them.
-func TestGPUsElsewhere(t *testing.T) {
+// Without GPUs, jobs that need some fail, unless the engine grants them.
+func TestGPUJobsFailWithoutGPUs(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
 		w := newWorld(t)
 		w.opts.Elsewhere = elsewhere
@@ -52,16 +52,16 @@ func TestGPUsElsewhere(t *testing.T) {
 	}
 }
 
-// A hundred thousand jobs each need the one before: the first fails, and all others
-// are blocked within one Step.
-func TestLongChain(t *testing.T) {
+// In a chain of a hundred thousand jobs, the first fails, and all others must be blocked within one
+// Step.
+func TestLongChainIsBlockedInOneStep(t *testing.T) {
 	w := newWorld(t)
 	const n = 100_000
 	spec := &jobspec.Spec{When: jobspec.OnSuccess}
 	w.b.Jobs = make([]jobspec.Job, n)
 	for i := range w.b.Jobs {
 		w.b.Jobs[i] = jobspec.Job{ID: i, Name: "j", Key: keyOf("j", string(rune(i))), Spec: spec, Queue: -1}
-		if i < n-1 { // the reverse of the file's order
+		if i < n-1 { // the reverse order of the file
 			w.b.Jobs[i].Needs = []int32{int32(i + 1)}
 		}
 	}
@@ -76,8 +76,8 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
-// Two files with identical jobs: each counts in its own ledger.
-func TestFilesApart(t *testing.T) {
+// Identical jobs in two files each count in their own ledger.
+func TestIdenticalJobsOfTwoFilesAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	w.b.Files = append(w.b.Files, jobspec.File{Path: "other.yaml"})
 	w.job("a", "true", jobspec.Spec{}, "")

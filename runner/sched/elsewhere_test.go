@@ -8,9 +8,9 @@ import (
 	"gpurun/state"
 )
 
-// After an oom a job asks the cluster for more of what it ran out of, but for no more than its
-// largest GPU has.
-func TestGrowsElsewhere(t *testing.T) {
+// After running out of memory, a job requests more from the cluster, but no more than its largest
+// GPU has.
+func TestOOMJobRequestsMoreOnCluster(t *testing.T) {
 	w := newWorld(t)
 	w.opts.Elsewhere, w.opts.Queues, w.opts.Largest = true, true, 40*gpu.GiB
 	w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 16 * gpu.GiB}, Memory: gpu.GiB, Retry: jobspec.Retry{Max: 4, MemoryGrowth: 2}}, "")
@@ -18,7 +18,7 @@ func TestGrowsElsewhere(t *testing.T) {
 	w.send(Began{})
 	for _, step := range []struct {
 		end       Ended
-		gpu, host gpu.Bytes // of the next attempt
+		gpu, host gpu.Bytes // requested by the next attempt
 	}{
 		{Ended{Cause: GPUMemory, End: state.End{ExitCode: 1}}, 32 * gpu.GiB, gpu.GiB},
 		{Ended{Cause: HostMemory, End: state.End{ExitCode: 1, PeakHost: 3 * gpu.GiB}}, 32 * gpu.GiB, 6 * gpu.GiB},
@@ -38,8 +38,8 @@ func TestGrowsElsewhere(t *testing.T) {
 	}
 }
 
-// What the node has read of the GPUs is in the ledger.
-func TestPeaksOfNode(t *testing.T) {
+// The node's readings of its GPUs are in the ledger.
+func TestPeaksReadByNodeAreRecorded(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})

@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-func TestOutcome(t *testing.T) {
+func TestOutcomeOfEachEnd(t *testing.T) {
 	type result struct {
 		state  state.Phase
 		kind   string
@@ -60,8 +60,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// A recorded reason decides every end after it. If the attempt had ended on its own
-// before, news of that was just late.
+// A recorded reason to stop determines every later end, even if the attempt had already ended on
+// its own.
 func TestEndedBeforeItsStop(t *testing.T) {
 	at := time.Unix(1000, 0)
 	a := &attempt{stopping: stopping{stop: state.WhyInterrupted, stopAt: at}}
@@ -88,7 +88,7 @@ func TestEndedBeforeItsStop(t *testing.T) {
 	}
 }
 
-// Which failures are followed by a retry, and why others are not although one is left.
+// Only some failures are retried, and the rest have a reason although a retry is left.
 func TestWhichFailuresAreRetried(t *testing.T) {
 	exit := func(n int) state.Fact { return state.Fact{ErrorType: state.ErrExit, ExitCode: &n} }
 	oom, code := state.Fact{ErrorType: state.ErrOOM}, 75
@@ -132,7 +132,7 @@ func TestWhichFailuresAreRetried(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
+func TestRetryPauseGrows(t *testing.T) {
 	r := &jobspec.Retry{Delay: 10 * time.Second, BackoffAfter: 3, Backoff: 10 * time.Minute}
 	for n, want := range []time.Duration{1: r.Delay, 2: r.Delay, 3: r.Backoff, 4: r.Delay, 5: r.Delay, 6: r.Backoff} {
 		if got := pause(r, n); n > 0 && got != want {
@@ -141,7 +141,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// All times in the ledger are UTC, whatever the zone of the process that saw an end.
+// All times in the ledger are in UTC, whatever the time zone of the process that recorded an end.
 func TestEndIsInUTC(t *testing.T) {
 	at := time.Unix(1000, 0)
 	f := (&attempt{}).end(Ended{End: state.End{At: at.In(time.FixedZone("", 8*60*60))}}, Now{})
@@ -150,9 +150,9 @@ func TestEndIsInUTC(t *testing.T) {
 	}
 }
 
-// The view shows the memory of an attempt's processes summed over its GPUs; its end
-// records the most on a single one.
-func TestPeakMemory(t *testing.T) {
+// The view shows the memory of an attempt's processes summed over its GPUs. Its end records the
+// maximum on a single GPU.
+func TestPeakMemoryIsOfASingleGPU(t *testing.T) {
 	w := newWorld(t)
 	w.gpus(2, 24*gpu.GiB)
 	w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 2, Max: 2, Memory: 8 * gpu.GiB}}, "")
@@ -175,7 +175,7 @@ func TestPeakMemory(t *testing.T) {
 }
 
 // A snapshot shows the earliest retries, however many there are.
-func TestWaitingViews(t *testing.T) {
+func TestSnapshotShowsEarliestRetries(t *testing.T) {
 	w := newWorld(t)
 	for i := range 100 {
 		delay := time.Duration(1+(i*37)%100) * time.Second
@@ -197,8 +197,8 @@ func TestWaitingViews(t *testing.T) {
 	}
 }
 
-// A neighbor who starts a process every few seconds floods neither the warnings nor the
-// reason of an end that runs out of memory.
+// Another user who starts a process every few seconds must not flood the warnings, nor the reason
+// of an out-of-memory failure.
 func TestManyNewcomersDoNotFloodWarnings(t *testing.T) {
 	w := newWorld(t)
 	w.gpus(1, 24*gpu.GiB)

@@ -76,7 +76,7 @@ type Started struct {
 	PID      int
 	PIDStart uint64
 	Host     string     // where it runs, if that is not this host
-	Grant    *gpu.Grant // what it was given, if the engine chose
+	Grant    *gpu.Grant // its grant, if the engine chose the GPUs
 	At       time.Time  // when it began there, by the clock of that host
 }
 
@@ -117,8 +117,8 @@ type Ended struct {
 	Whole    bool   // it has outputs, and all of them are there
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
-	Measured map[string]string // which of them were read, by which rule
-	Points   []state.Point     // that it reported since the last ProgressSampled
+	Measured map[string]string // metrics that were read, with the rule for each
+	Points   []state.Point     // reported since the last ProgressSampled
 	LogTo    int64             // where its part of the log ends; 0 if unknown
 	Evidence Evidence          // if an earlier run started it: what the file system shows now
 	Warning  string            // for the summary; decides nothing
@@ -150,7 +150,7 @@ type StateFailed struct{ Err string }
 // StopRequested is a user's request to stop.
 type StopRequested struct {
 	Jobs  []int  // cancel these; no retry in this run, but they run next time
-	GPU   *int   // or end and requeue what runs on the GPU with this index, spending no retry, and avoid it from then on
+	GPU   *int   // or end and requeue the attempts on the GPU with this index, without spending a retry, and avoid the GPU from then on
 	Drain bool   // or start no more jobs
 	All   bool   // or stop the whole run: interrupted
 	Kill  bool   // with All: SIGKILL at once
@@ -272,7 +272,7 @@ type Launch struct {
 	Job        int
 	UniID      string
 	Key, Needs string // as in its start
-	Rank       int    // of the job, among all
+	Rank       int    // rank of the job among all jobs
 }
 
 // End: stop an attempt.

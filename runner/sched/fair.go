@@ -18,7 +18,7 @@ type wishing struct {
 	since       time.Time     // when this run last got a GPU, or began to wait if that was later
 	theirs      []gpu.UUID    // free GPUs that are another run's turn
 	turnChanges time.Duration // when that changes by time alone; 0 for never
-	heard       []gpu.Claim   // of others, as last read
+	heard       []gpu.Claim   // other runs' claims, as last read
 	giveWayAt   time.Duration // when this background run may have to give way by time alone; 0 for never
 	asked       requests
 }
@@ -141,7 +141,7 @@ func (c *Core) settleOffers() {
 				c.declined(h)
 			}
 			c.pool.Offer(h.id, "")
-			c.do(Offer{UniID: h.claim, UUID: h.id, To: c.opts.Run}) // nobody else's any more
+			c.do(Offer{UniID: h.claim, UUID: h.id, To: c.opts.Run}) // no longer offered to another run
 			left := c.now.Boot-h.began < handOverFor
 			h.until, h.dealt, h.open = 0, !left, left
 			h.due, h.pause, c.refill = c.now.Boot, handOverFirst, true

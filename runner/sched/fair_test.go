@@ -8,8 +8,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// A run that loses a race for a GPU keeps its place among those that wait: it has not had
-// its turn.
+// A run that loses a race for a GPU keeps its place in line, because it has not had its turn.
 func TestLostRaceKeepsThePlace(t *testing.T) {
 	w := newWorld(t)
 	w.manual["prepare"] = true

@@ -39,7 +39,7 @@ type waiter struct {
 	firstInLine
 	kept  []gpu.UUID    // GPUs that smaller jobs must leave to it
 	free  int           // how many of these it could use already
-	alone time.Duration // since when it has waited with this run holding no GPU; 0 if the run holds one
+	alone time.Duration // when it began to wait while this run holds no GPU; 0 if the run holds one
 }
 
 // patienceOver reports whether other jobs must leave a resource to the first in line.
@@ -223,7 +223,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 		g.Ends = c.now.Wall.Add(lasts)
 	}
 	if c.opts.Elsewhere && cl.req.Max > 0 {
-		g.Memory = cl.req.Memory // what the engine is asked for
+		g.Memory = cl.req.Memory // the request to the engine
 	}
 	prepare.Grant = g
 	if cl.gpus && c.spec(id).Affinity {

@@ -16,11 +16,10 @@ import (
 	"gpurun/state"
 )
 
-// FuzzCore drives a small batch with events chosen by the input: ends of every kind,
-// races, stops, crashes of the runner between any two actions, a failing driver. After
-// every Step the invariants hold and the live history equals the replayed one. No job
-// runs twice at once, no attempt starts without its fact or ends twice, and once all
-// attempts are allowed to end, the run ends.
+// FuzzCore drives a small batch with events chosen by the input: ends of every kind, races, stops,
+// crashes of the runner between any two actions, a failing driver. After every Step, the invariants
+// hold and the live history equals the replayed one. No job runs twice at once, no attempt starts
+// without its fact or ends twice, and once all attempts are allowed to end, the run ends.
 func FuzzCore(f *testing.F) {
 	for seed := range 40 {
 		data := make([]byte, 400)
@@ -30,8 +29,8 @@ func FuzzCore(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// Each new run replays the ledger: a long input would exceed the ten seconds
-		// after which fuzzing considers it hung.
+		// Each new run replays the ledger. With a long input, this would exceed the ten seconds
+		// after which the fuzzer assumes a hang.
 		data = data[:min(len(data), 1000)]
 		c := &chaos{world: newWorld(t), data: data, started: map[string]bool{}, stopped: map[string]bool{}}
 		c.chaotic = true
@@ -46,25 +45,25 @@ func FuzzCore(f *testing.F) {
 	})
 }
 
-// chaos is a world in which the input decides what happens.
+// chaos is a world in which the input determines the events.
 type chaos struct {
 	*world
 	data     []byte
 	preps    []Prepare
 	reads    []Read
-	started  map[string]bool         // by uni_id: its start is recorded
-	stopped  map[string]bool         // its end is
-	excused  map[string]int          // by key: its failures in this run that spent no retry
-	saved    map[int32]time.Duration // by job: when it was last asked in this run to save its work
+	started  map[string]bool         // by uni_id: whether its start is recorded
+	stopped  map[string]bool         // by uni_id: whether its end is recorded
+	excused  map[string]int          // by key: number of failures in this run that spent no retry
+	saved    map[int32]time.Duration // by job: when this run last asked it to save its work
 	gathered map[string]bool         // gathering claims
-	added    int                     // jobs that came when the file was read again
-	dying    int                     // 1 if the core no longer knows all facts
+	added    int                     // number of jobs added when the file was read again
+	dying    int                     // 1 if the core lacks some facts
 	hung     bool                    // some attempt left its GPUs in an unknown state
-	elastic  bool                    // jobs ask for one GPU or more
+	elastic  bool                    // jobs request one GPU or more
 	away     bool                    // a cluster chooses the GPUs
 }
 
-// pick takes a number below n from the input, or 0 when the input is used up.
+// pick consumes a number below n from the input, or returns 0 at its end.
 func (c *chaos) pick(n int) int {
 	if len(c.data) == 0 {
 		return 0
@@ -136,7 +135,7 @@ func (c *chaos) batch() {
 	}
 }
 
-// learned makes the ledger one in which jobs like these have ended.
+// learned gives the ledger ends of similar jobs.
 func (c *chaos) learned() {
 	for i := range 2 * state.LearnFrom {
 		uni, at := fmt.Sprint("before.", i), epoch.Add(-time.Hour)
@@ -189,7 +188,7 @@ func (c *chaos) someSpec() jobspec.Spec {
 	if c.chance(30) {
 		spec.Prune = jobspec.Prune{Metric: "acc", Goal: []jobspec.Goal{jobspec.Max, jobspec.Min}[c.pick(2)], After: float64(c.pick(3)), Keep: 0.5, Min: 1 + c.pick(2)}
 	}
-	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can ask for that
+	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can request this
 		spec.Resize = jobspec.Resize{}
 	}
 	return spec
@@ -202,8 +201,8 @@ func (c *chaos) someResize() jobspec.Resize {
 	return jobspec.Resize{Up: 70, Down: 40, Signal: "USR1", Grace: time.Minute, Every: time.Duration(c.pick(3)) * time.Minute}
 }
 
-// begin opens a core on the facts so far, as after a crash, and compares it with one
-// that continues from the live history.
+// begin opens a core with the facts so far, as after a crash, and compares it with one that
+// continues from the live history.
 func (c *chaos) begin() {
 	c.compare()
 	c.compact()
@@ -213,7 +212,7 @@ func (c *chaos) begin() {
 	c.send(Began{})
 }
 
-// compare checks that what the dead run knew agrees with its facts.
+// compare checks that the state of the dead run agrees with its facts.
 func (c *chaos) compare() {
 	if c.core == nil || c.dying != 0 {
 		return
@@ -230,7 +229,7 @@ func (c *chaos) compare() {
 	}
 }
 
-// watch sees every action, in order.
+// watch checks every action, in order.
 func (c *chaos) watch(a Action) {
 	switch a := a.(type) {
 	case Record:
@@ -296,7 +295,7 @@ func (c *chaos) launched(a Launch) {
 	}
 }
 
-// beside returns another attempt of the same job that has started and may run, or "".
+// beside returns another attempt of the same job that has started and may be running, or "".
 func (c *chaos) beside(uniID string) string {
 	name := uniID[:strings.LastIndexByte(uniID, '.')+1]
 	for uni := range c.live {
@@ -307,7 +306,7 @@ func (c *chaos) beside(uniID string) string {
 	return ""
 }
 
-// saves checks that only a job that may be resized is asked to save its work, and not too often.
+// saves checks that only resizable jobs are asked to save their work, and not too often.
 func (c *chaos) saves(s Save) {
 	a := c.core.live.byID[s.UniID]
 	if a == nil || !c.live[s.UniID] || a.stop != "" {
@@ -340,7 +339,7 @@ func (c *chaos) mayFinish() {
 	}
 }
 
-// event makes one thing happen.
+// event makes one event happen.
 func (c *chaos) event() {
 	if c.done != nil {
 		if c.chance(40) {
@@ -392,7 +391,7 @@ func (c *chaos) event() {
 	c.core.Snapshot(c.now)
 }
 
-// reports has attempts report steps.
+// reports makes attempts report steps.
 func (c *chaos) reports() {
 	var ev ProgressSampled
 	for range 1 + c.pick(4) {
@@ -412,7 +411,7 @@ func (c *chaos) reports() {
 	c.send(ev)
 }
 
-// steer is what a user asks of a run beside stopping it.
+// steer changes a run like a user, other than by stopping it.
 func (c *chaos) steer() {
 	ids := []int{c.pick(len(c.b.Jobs))}
 	switch c.pick(7) {
@@ -421,7 +420,7 @@ func (c *chaos) steer() {
 	case 1, 2:
 		c.send(PauseRequested{Jobs: ids, Resume: c.chance(50)})
 	case 3, 4:
-		if c.core.Closing() == "" { // a run that starts nothing more refuses it
+		if c.core.Closing() == "" { // a closing run refuses it
 			c.send(RetryRequested{ids})
 		}
 	case 5:
@@ -447,7 +446,7 @@ func (c *chaos) steer() {
 	}
 }
 
-// reload has the file read again, in which jobs have come, gone or changed.
+// reload makes the run read its file again, with jobs added, removed or changed.
 func (c *chaos) reload() {
 	if !c.core.Begun() {
 		return // the runner waits for that
@@ -478,7 +477,7 @@ func (c *chaos) reload() {
 		next.Jobs = append(next.Jobs, jobspec.Job{Name: name, Spec: &spec, Queue: -1, Key: keyOf(name, "true")})
 	}
 	if len(next.Jobs) == 0 {
-		return // no file is
+		return // a file has at least one job
 	}
 	if c.chance(30) {
 		slices.Reverse(next.Jobs)
@@ -504,7 +503,7 @@ func (c *chaos) reload() {
 	c.send(Reloaded{Batch: c.b, At: c.placed, Selected: c.opts.Selected, Forced: c.opts.Forced, Rules: c.gpuRules()})
 }
 
-// compact leaves out the jobs that are gone, as the next run does that reads the file.
+// compact removes deleted jobs, as the next run does when it reads the file.
 func (c *chaos) compact() {
 	if c.placed == nil {
 		return
@@ -536,7 +535,7 @@ func (c *chaos) compact() {
 	c.b, c.placed, c.opts.Selected, c.opts.Forced = &b, nil, selected, forced
 }
 
-// resizing is what makes jobs change their number of GPUs, and the answers to that.
+// resizing makes jobs change their number of GPUs, and answers their actions.
 func (c *chaos) resizing() {
 	switch uni := c.one(); c.pick(6) {
 	case 0:
@@ -579,7 +578,7 @@ func (c *chaos) resizing() {
 	}
 }
 
-// begins lets an attempt begin, on as many GPUs as it has asked for if a cluster chooses them.
+// begins makes an attempt begin, on as many GPUs as it requested if a cluster chooses them.
 func (c *chaos) begins(uni string, pid int, adopted bool) {
 	ev := Started{UniID: uni, PID: pid, PIDStart: 1}
 	if a := c.core.live.byID[uni]; c.away && a != nil {
@@ -588,7 +587,7 @@ func (c *chaos) begins(uni string, pid int, adopted bool) {
 	c.send(ev)
 }
 
-// somewhere makes an attempt or somebody else take memory on some GPU, its own or not.
+// somewhere makes an attempt or another process allocate memory on some GPU, its own or not.
 func (c *chaos) somewhere() {
 	if uni := c.one(); len(c.devs) > 0 && len(c.uses) < 20 {
 		if c.chance(20) {
@@ -598,7 +597,7 @@ func (c *chaos) somewhere() {
 	}
 }
 
-// byHand is forget or done, between two runs.
+// byHand runs forget or done between two runs.
 func (c *chaos) byHand(id int) {
 	j := &c.b.Jobs[id]
 	f := state.Fact{Kind: state.KindForget, Time: c.now.Wall, Job: j.Name, Key: j.Key.String()}
@@ -606,7 +605,7 @@ func (c *chaos) byHand(id int) {
 		f.Kind, f.State, f.By = state.KindEnd, state.Succeeded, "done"
 	}
 	c.ledger = append(c.ledger, Record{Job: id, Fact: f})
-	c.dying = 1 // the previous run's core does not know of it
+	c.dying = 1 // the previous run's core does not have it
 }
 
 func (c *chaos) answerPrepare() {
@@ -692,7 +691,7 @@ func (c *chaos) stopSomething() {
 	}
 }
 
-// elsewhere is what other people and the driver do.
+// elsewhere simulates other users and the driver.
 func (c *chaos) elsewhere() {
 	if c.fails = ""; c.chance(30) {
 		c.fails = "unknown error"
@@ -711,7 +710,7 @@ func (c *chaos) elsewhere() {
 	}
 }
 
-// compete is what other runs wish for, hold and offer.
+// compete simulates the wishes, claims and offers of other runs.
 func (c *chaos) compete() {
 	c.wishes = nil
 	for n := range c.pick(3) {
@@ -744,7 +743,7 @@ func (c *chaos) compete() {
 	}
 }
 
-// ail changes the health of a GPU, or lets a user quarantine it or lift that.
+// ail changes the health of a GPU, or adds or lifts a user's quarantine.
 func (c *chaos) ail() {
 	id := uuid(c.pick(len(c.devs)))
 	switch c.pick(6) {
@@ -759,7 +758,7 @@ func (c *chaos) ail() {
 	}
 }
 
-// strange sends events that come too late, or concern nothing this run knows.
+// strange sends events that are late or unrelated to this run.
 func (c *chaos) strange() {
 	n := c.pick(len(c.b.Jobs))
 	busy := slices.ContainsFunc(c.preps, func(p Prepare) bool { return p.Job == n })
@@ -781,28 +780,28 @@ func (c *chaos) strange() {
 	}
 }
 
-// crash kills the runner between two actions: only the first few actions of the last
-// Step are carried out.
+// crash kills the runner between two actions: only the first few actions of the last Step are
+// executed.
 func (c *chaos) crash() {
 	ev := Event(Woken{})
 	if len(c.preps) > 0 && c.chance(70) {
 		ev = c.prepared(c.preps[0])
 	} else if uni := c.one(); uni != "" && c.chance(70) {
 		ev = Ended{UniID: uni, End: state.End{ExitCode: c.pick(2)}}
-		delete(c.live, uni) // whatever the runner still saw of it
+		delete(c.live, uni) // the runner had still seen it
 	}
 	actions := c.core.Step(c.now, ev)
 	for _, a := range actions[:c.pick(len(actions)+1)] {
 		c.act(a)
 	}
 	if e, ok := ev.(Ended); ok && !c.stopped[e.UniID] {
-		c.live[e.UniID] = true // only the engine knows of its end: asked again
+		c.live[e.UniID] = true // only the engine has its end, so it is queried again
 	}
 	c.dying = 1
 	c.begin()
 }
 
-// calm lets everything come to its end, and the run with it.
+// calm lets all attempts, and then the run, come to their end.
 func (c *chaos) calm() {
 	c.uses = nil
 	c.fails = ""
@@ -851,13 +850,13 @@ func (c *chaos) calm() {
 	c.compare()
 }
 
-// stuck reports whether every GPU is out of reach for good, because of the user or a
-// process that cannot be ended. A run without max_wait then waits forever.
+// stuck reports whether every GPU is permanently unavailable, because of the user or a process that
+// cannot be ended. Without max_wait, a run then waits forever.
 func (c *chaos) stuck() bool {
 	return c.core.waiter.id >= 0 && (len(c.core.excluded) > 0 || c.hung) && c.b.Settings.MaxWait == 0 && len(c.live) == 0 && len(c.preps) == 0 && len(c.reads) == 0
 }
 
-// byKey returns the records of a history.
+// byKey returns the records in a history by key.
 func byKey(h *state.History) map[string]*state.Record {
 	all := map[string]*state.Record{}
 	for r := range h.Records() {

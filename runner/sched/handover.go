@@ -43,9 +43,9 @@ type handOver struct {
 	open  bool   // no job has taken the GPU yet, and its memory may still come back
 	out   bool   // a quick reading of it is in progress
 	began time.Duration
-	due   time.Duration // of the next reading
+	due   time.Duration // time of the next reading
 	pause time.Duration
-	turn  gpu.Turn      // whose it is next
+	turn  gpu.Turn      // the run that gets it next
 	until time.Duration // how long it is left to another run; 0 if it is not
 	dealt bool          // turn has been decided
 	gift  bool          // a job was resized for turn
@@ -197,7 +197,7 @@ func (c *Core) passing() (ids []gpu.UUID) {
 type gathering struct {
 	gpu.Gathering
 	claims []gatherClaim
-	count  int // of claims so far
+	count  int // number of claims so far
 }
 
 // has reports whether a GPU has a gathering claim that stays.

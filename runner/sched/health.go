@@ -27,7 +27,7 @@ const (
 
 // health decides, from the ends of attempts and from readings, which devices are at fault.
 type health struct {
-	series     []*series              // of devices on which the last attempts died
+	series     []*series              // for devices on which the last attempts died
 	resting    []gpu.UUID             // suspects
 	jobs       map[int32]*jobHealth   // by job
 	fresh      []freshQuarantine      // quarantines that readings may not show yet

@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-func TestEndsThatCanBeTheFaultOfTheGPU(t *testing.T) {
+func TestEndsThatMayBeTheGPUsFault(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		end  Ended
@@ -46,7 +46,7 @@ func TestEndsThatCanBeTheFaultOfTheGPU(t *testing.T) {
 	}
 }
 
-// dying plays attempts on devices in health's tests.
+// dying simulates attempts on devices, for tests of health.
 type dying struct {
 	health
 	now       time.Duration
@@ -55,7 +55,7 @@ type dying struct {
 
 func (d *dying) another(int32, []gpu.UUID) bool { return d.elsewhere }
 
-// end ends an attempt of a job on a GPU after some seconds, and returns why that spends no retry.
+// end ends a job's attempt on a GPU after some seconds, and returns why it spends no retry.
 func (d *dying) end(job int32, on int, seconds float64, ev Ended) (excuse string, read []gpu.UUID) {
 	d.now += time.Duration(seconds) * time.Second
 	name := string(rune('a' + job))
@@ -77,7 +77,8 @@ func (d *dying) examined() (quarantineDecision, bool) {
 
 var crash = Ended{End: state.End{ExitCode: -1, Signal: "SIGSEGV"}}
 
-// A device on which several jobs died in a row rests until one of them has done better elsewhere.
+// A device on which several jobs died in a row is quarantined until one of them does better
+// elsewhere.
 func TestDeviceIsConvictedByJobsThatDoBetterElsewhere(t *testing.T) {
 	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
 	for job := range int32(suspectAfter) {
@@ -101,7 +102,7 @@ func TestDeviceIsConvictedByJobsThatDoBetterElsewhere(t *testing.T) {
 	}
 }
 
-func TestDeviceDoesNotRest(t *testing.T) {
+func TestHealthyDeviceIsNotQuarantined(t *testing.T) {
 	for name, play := range map[string]func(d *dying){
 		"one job died": func(d *dying) { d.end(0, 0, 3, crash); d.end(0, 0, 3, crash); d.end(0, 0, 3, crash) },
 		"a success in between": func(d *dying) {
@@ -138,9 +139,9 @@ func TestDeviceDoesNotRest(t *testing.T) {
 	}
 }
 
-// A CUDA error names the device: the next reading decides, and the job goes elsewhere. If it dies like
-// that on two devices, it is to blame.
-func TestDeviceWithSignature(t *testing.T) {
+// A CUDA error names the device: the next reading decides, and the job moves to another one. If it
+// dies with such an error on two devices, the job is at fault.
+func TestSignatureBlamesTheDevice(t *testing.T) {
 	cuda := Ended{Cause: DeviceFault, End: state.End{ExitCode: 1}}
 	seen := func(d *dying, x int) gpu.Observation {
 		return gpu.Observation{At: d.now, Readings: []gpu.Reading{{UUID: uuid(0), Health: &gpu.Health{Xid: x, Uncorrected: -1}}}}
@@ -168,7 +169,7 @@ func TestDeviceWithSignature(t *testing.T) {
 func TestJobIsExcusedAFewTimes(t *testing.T) {
 	d := &dying{health: newHealth(), now: time.Hour, elsewhere: true}
 	for i := range maxExcused {
-		d.end(9, i, 3, crash) // others died there as well
+		d.end(9, i, 3, crash) // other jobs died there, too
 		if excuse, _ := d.end(0, i, 3, crash); excuse == "" {
 			t.Errorf("death %d is not excused", i+1)
 		}
@@ -182,9 +183,9 @@ func TestJobIsExcusedAFewTimes(t *testing.T) {
 	}
 }
 
-// A job whose last failure spent no retry would have been tried again: the run left it
-// pending, and so does the ledger.
-func TestUnchargedIsPending(t *testing.T) {
+// A job whose last failure spent no retry would have been retried, so the run and the ledger both
+// leave it pending.
+func TestJobWithUnchargedFailureIsPending(t *testing.T) {
 	w := newWorld(t)
 	w.job("a", "true", jobspec.Spec{}, "")
 	for uncharged, want := range map[string]state.Phase{"": state.Failed, "GPU 0 may be at fault": state.Pending} {

@@ -64,7 +64,7 @@ func phaseOf(p state.Phase) phase {
 // of them.
 type job struct {
 	phase    phase
-	fate     decision // of its verdict
+	fate     decision // from its verdict
 	bad      bool     // a need ended without success
 	quit     bool     // cancelled by the user for this run
 	paused   bool     // by the user
@@ -76,7 +76,7 @@ type job struct {
 	attempt  int32    // number of its last attempt in this run
 	failures int32    // attempts that spent a retry
 	class    *class   // class it is or was ready in; nil before that
-	reason   reason   // of its verdict
+	reason   reason   // from its verdict
 }
 
 // progress tracks the state of all jobs.

@@ -98,7 +98,7 @@ type usage struct {
 	stray    string        // the message about that
 	came     []newcomer    // other processes that came to its GPUs while it ran
 	company  []neighbors   // parallel to the grant's GPUs: who else has been there
-	fault    fault         // whose it was that it ran out of memory
+	fault    fault         // who caused it to run out of memory
 }
 
 // A gpuUse is the memory use of an attempt on one of its GPUs.

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// records is a state.Base of one ledger's records as they are.
+// records is a state.Base that has the records of one ledger unchanged.
 type records map[string]*state.Record
 
 func (b records) Find(key string) *state.Record {
@@ -34,8 +34,8 @@ func (b records) Plain(key [16]byte) state.Plain {
 func (b records) All() iter.Seq[*state.Record] { return maps.Values(b) }
 func (b records) Len() int                     { return len(b) }
 
-// checkPacked compares the verdicts of a new core with those of one whose history is
-// in a base, as a long ledger's is.
+// checkPacked compares the verdicts of a new core with those of one whose history is in a base, as
+// for a long ledger.
 func (w *world) checkPacked() {
 	w.t.Helper()
 	all, h := w.replay(), state.NewHistory()
@@ -57,7 +57,7 @@ func (w *world) checkPacked() {
 	}
 }
 
-// The state of a successful job's files, and the verdict it leads to.
+// Each row has the state of a successful job's files and the resulting verdict.
 func TestVerdictFromFiles(t *testing.T) {
 	for _, tt := range []struct {
 		proof Evidence

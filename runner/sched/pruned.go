@@ -14,8 +14,8 @@ import (
 // goes by what the ledger has alone, so that the next run decides the same. This is the core's part: it moves jobs, and
 // those that need them.
 type pruning struct {
-	groups map[int32]uint64      // of the jobs that compete
-	curves map[int32]state.Curve // that they have reported, by the ledger
+	groups map[int32]uint64      // groups of jobs that are compared
+	curves map[int32]state.Curve // reported points, as in the ledger
 	fresh  bool                  // something was reported since the last look
 	silent bool                  // a warning about a job that reported nothing has been given
 }

@@ -14,10 +14,10 @@ import (
 	"gpurun/state"
 )
 
-// A sweep is a world of jobs that report a step each in turn, and are pruned.
+// A sweep is a world of jobs that report steps in turn, and are pruned.
 type sweep struct {
 	*world
-	ended   []string          // attempts that the core has had ended, and how
+	ended   []string          // attempts that the core ended, and how
 	decided map[string]string // by job: why it was pruned
 	starts  []state.Fact
 	warned  []string
@@ -52,7 +52,7 @@ func newSweep(t *testing.T, jobs int) *sweep {
 	return s
 }
 
-// begin opens a run, and answers that what runs still does.
+// begin opens a run, and answers for attempts that are still running.
 func (s *sweep) begin() {
 	s.open()
 	s.send(Began{})
@@ -62,7 +62,7 @@ func (s *sweep) begin() {
 	s.obey()
 }
 
-// report has an attempt report steps from one on.
+// report makes an attempt report values from step on.
 func (s *sweep) report(uni string, step float64, values ...float64) Event {
 	r := stall.Work{UniID: uni, Output: -1, CPU: -1}
 	for i, v := range values {
@@ -71,7 +71,7 @@ func (s *sweep) report(uni string, step float64, values ...float64) Event {
 	return ProgressSampled{Work: []stall.Work{r}}
 }
 
-// obey ends the attempts that the core has had ended.
+// obey ends the attempts that the core wants to end.
 func (s *sweep) obey() {
 	for _, x := range s.ended {
 		if uni, why, _ := strings.Cut(x, " "); s.live[uni] {
@@ -81,14 +81,15 @@ func (s *sweep) obey() {
 	s.ended = nil
 }
 
-// The runner may die between any two things that it does: what was recorded decides the same.
-func TestPrunedSameAfterCrash(t *testing.T) {
+// The runner may die between any two actions. The decisions must follow from what was recorded.
+func TestPruningIsTheSameAfterACrash(t *testing.T) {
 	const steps = 6
 	value := func(job string, step int) float64 {
 		n := float64(job[1] - '0')
 		return math.Mod(n*0.37, 1)*float64(step) + 0.01*float64(step%3)
 	}
-	// crash is after how many reports the runner dies, and after how many of the actions that follow.
+	// crash is the number of reports before the runner dies, and actions how many of the following
+	// actions it completes.
 	run := func(crash, actions int) (map[string]string, map[string]state.Phase, bool) {
 		s := newSweep(t, 9)
 		s.begin()
@@ -160,7 +161,7 @@ func TestPrunedSameAfterCrash(t *testing.T) {
 	}
 }
 
-// behind makes a sweep in which j2 was pruned.
+// behind returns a sweep in which j2 was pruned.
 func behind(t *testing.T, more func(*sweep)) *sweep {
 	s := newSweep(t, 3)
 	if more != nil {
@@ -209,7 +210,7 @@ func TestPrunedIsNoFailureAndDoesNotRunAgain(t *testing.T) {
 	}
 }
 
-// A job whose file no longer has prune runs again like one that was stopped.
+// If prune is removed from a pruned job, the job runs again like one that was stopped.
 func TestPrunedRunsWithoutItsRule(t *testing.T) {
 	s := behind(t, nil)
 	s.b.Jobs[2].Spec = &jobspec.Spec{When: jobspec.OnSuccess}
@@ -226,7 +227,7 @@ func TestRetryOfPrunedRunsToItsEnd(t *testing.T) {
 		t.Fatalf("it is %s, what needs it %s", p, q)
 	}
 	s.send(s.report("j2.2", 1, 0.1, 0.1, 0.1, 0.1))
-	s.begin() // and the next run goes on with that
+	s.begin() // the next run continues with it
 	s.send(s.report("j2.2", 5, 0.1))
 	s.obey()
 	if p := s.phase("j2"); p != state.Running {
@@ -235,7 +236,7 @@ func TestRetryOfPrunedRunsToItsEnd(t *testing.T) {
 	s.exit("j2", Ended{End: state.End{ExitCode: 1}})
 	s.exit("j0", Ended{})
 	s.exit("j1", Ended{})
-	s.begin() // as it does once it has failed
+	s.begin() // as it does after a failure
 	s.send(s.report("j2.3", 1, 0.1, 0.1, 0.1, 0.1))
 	s.obey()
 	if p := s.phase("j2"); p != state.Running {
@@ -254,7 +255,7 @@ func TestPruneWarnsOnceOfSilence(t *testing.T) {
 	}
 }
 
-// What an attempt reported last is part of its end, so a short one is compared too.
+// The last points of an attempt come with its end, so a short attempt is compared, too.
 func TestPointsOfTheEndCount(t *testing.T) {
 	s := newSweep(t, 3)
 	s.begin()
@@ -268,8 +269,8 @@ func TestPointsOfTheEndCount(t *testing.T) {
 	}
 }
 
-// An attempt that starts again from a checkpoint takes back what it reported after that; one that has reported nothing yet
-// is not stopped for what those before it have.
+// If an attempt restarts from a checkpoint, its points after that are discarded. An attempt without
+// points must not be stopped for those of earlier attempts.
 func TestPruneAfterRestart(t *testing.T) {
 	s := newSweep(t, 3)
 	for i := range s.b.Jobs {
@@ -294,8 +295,8 @@ func TestPruneAfterRestart(t *testing.T) {
 	}
 }
 
-// An elastic job that starts again on other GPUs keeps what it reported, and is compared by all of it, like one that is
-// about to be resized.
+// An elastic job that restarts on other GPUs keeps its points, and is compared by all of them, as
+// is a job that is about to be resized.
 func TestPruneAfterResize(t *testing.T) {
 	s := newSweep(t, 3)
 	for i := range s.b.Jobs {
@@ -316,8 +317,8 @@ func TestPruneAfterResize(t *testing.T) {
 	}
 }
 
-// Jobs that differ in more than the parameters of their prune are not compared.
-func TestPruneWithinGroups(t *testing.T) {
+// Jobs that differ in other parameters than those of their prune are not compared.
+func TestOnlyComparableJobsArePruned(t *testing.T) {
 	s := newSweep(t, 3)
 	s.job("other", "false", jobspec.Spec{Prune: pruneRule, Template: 1}, "")
 	s.b.Settings.MaxConcurrent = 4
@@ -331,8 +332,9 @@ func TestPruneWithinGroups(t *testing.T) {
 	}
 }
 
-// Nobody is stopped while waiting in the queue of a cluster, and what runs there is cancelled through it.
-func TestPruneOnCluster(t *testing.T) {
+// No job is stopped while it waits in a cluster's queue, and a running job is cancelled through the
+// cluster.
+func TestClusterJobIsPrunedOnlyWhileRunning(t *testing.T) {
 	s := newSweep(t, 3)
 	s.opts.Queues, s.opts.Elsewhere = true, true
 	s.begin()
@@ -353,7 +355,8 @@ func TestPruneOnCluster(t *testing.T) {
 	}
 }
 
-// A program may report thousands of steps a minute: the ledger has those that are a hundredth farther than the one before.
+// A program may report thousands of steps per minute. The ledger keeps those that are at least one
+// percent farther than the previous one.
 func TestPointsAreThinned(t *testing.T) {
 	s := newSweep(t, 1)
 	s.begin()

@@ -67,7 +67,7 @@ func (ev Published) on(c *Core) { c.health.published(c.now.Boot, ev.UUID) }
 // before.
 func (c *Core) excused(a *attempt, s symptoms, f state.Fact, ev Ended) string {
 	switch {
-	case !c.begun: // which was so whatever becomes of its job
+	case !c.begun: // independent of how its job ends
 		return ev.Uncharged
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 || c.jobs[a.job].quit:
 		return ""

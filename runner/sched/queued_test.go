@@ -12,7 +12,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// newCluster is a world whose engine chooses the GPUs and has a queue, and three jobs.
+// newCluster returns a world with three jobs whose engine chooses the GPUs and has a queue.
 func newCluster(t *testing.T) *world {
 	w := newWorld(t)
 	w.opts.Elsewhere, w.opts.Queues = true, true
@@ -32,8 +32,8 @@ func (w *world) counts(t *testing.T, want map[state.Phase]int) {
 	}
 }
 
-// An attempt is queued from its launch until it runs; then it has a host and GPUs. The ledger
-// has the job's ID once, and all of this survives the run.
+// An attempt is queued from its launch until it runs, when it gets a host and GPUs. The ledger has
+// the job's ID once, and all of this survives the run.
 func TestQueuedUntilRunning(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -82,8 +82,8 @@ func TestQueuedUntilRunning(t *testing.T) {
 	}
 }
 
-// An attempt that the cluster suspends says so, and does not stall meanwhile.
-func TestSuspended(t *testing.T) {
+// An attempt suspended by the cluster is shown as suspended, and does not stall.
+func TestSuspendedAttemptDoesNotStall(t *testing.T) {
 	w := newCluster(t)
 	w.b.Jobs[0].Spec.Stall = jobspec.Stall{Output: 10 * time.Minute, Kill: true}
 	w.open()
@@ -112,8 +112,8 @@ func TestSuspended(t *testing.T) {
 	w.send(Suspended{"of another", true})
 }
 
-// max_gpus_total and max_submitted bound what is submitted and has not ended; max_gpus what may run, which is up to the
-// engine.
+// max_gpus_total and max_submitted limit submitted jobs that have not ended. max_gpus limits
+// running jobs, which the engine enforces.
 func TestSubmissionLimits(t *testing.T) {
 	for _, tt := range []struct {
 		gpus, total, open, want int
@@ -136,7 +136,7 @@ func TestSubmissionLimits(t *testing.T) {
 	}
 }
 
-// The cluster's own estimate is said to be one, until that moment is over.
+// The cluster's estimate is shown as such until it has passed.
 func TestClusterEstimateIsShownUntilPast(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -162,7 +162,7 @@ func TestClusterEstimateIsShownUntilPast(t *testing.T) {
 	}
 }
 
-// An end that was not the job's fault spends no retry.
+// An end that the job did not cause spends no retry.
 func TestUnchargedEndSpendsNoRetry(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -175,8 +175,8 @@ func TestUnchargedEndSpendsNoRetry(t *testing.T) {
 	}
 }
 
-// Being preempted spends no retry however often it happens; what only seems to be the cluster's fault is
-// excused a few times.
+// Being preempted never spends a retry. An end that only seems to be the cluster's fault is excused
+// a few times.
 func TestPreemptionSpendsNoRetry(t *testing.T) {
 	w := newCluster(t)
 	w.open()
@@ -193,7 +193,7 @@ func TestPreemptionSpendsNoRetry(t *testing.T) {
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Lost: 1})
 }
 
-// max_wait counts while nothing that is submitted runs; then all of it is taken back.
+// max_wait counts while no submitted job is running. Then all of them are withdrawn.
 func TestMaxWaitWithdrawsQueuedJobs(t *testing.T) {
 	w := newCluster(t)
 	w.b.Settings.MaxWait = time.Hour
@@ -215,7 +215,7 @@ func TestMaxWaitWithdrawsQueuedJobs(t *testing.T) {
 	}
 }
 
-// What programs see of queued jobs takes time in proportion to their number.
+// The time for a view of queued jobs is proportional to their number.
 func BenchmarkJobsQueued(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -235,8 +235,8 @@ func BenchmarkJobsQueued(b *testing.B) {
 	}
 }
 
-// What an attempt of an earlier run is excused for is recorded although this run has not begun.
-func TestExcusedBeforeTheRun(t *testing.T) {
+// Excuses for an attempt of an earlier run are recorded even before this run has begun.
+func TestExcuseOfEarlierRunIsRecorded(t *testing.T) {
 	w := newCluster(t)
 	w.open()
 	w.send(Began{})
@@ -256,7 +256,7 @@ func TestExcusedBeforeTheRun(t *testing.T) {
 	}
 }
 
-// An end that the cluster caused says so, and not that gpurun did.
+// The reason for an end caused by the cluster must name the cluster, not gpurun.
 func TestStopNamesTheCluster(t *testing.T) {
 	for why, want := range map[string]string{state.WhyCancelled: "by scancel", state.WhyTimeout: "stopped after 1s (by scancel)"} {
 		w := newCluster(t)

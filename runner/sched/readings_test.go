@@ -59,7 +59,7 @@ func TestReadingsOfAllGPUs(t *testing.T) {
 	}
 }
 
-// GPUs in use are read every second, and listed every few seconds or when they are to be.
+// GPUs in use are read every second, and their processes listed every few seconds or on request.
 func TestReadingsOfGPUsInUse(t *testing.T) {
 	a := &attempt{uniID: "a.1", grant: gpu.Grant{UUIDs: []gpu.UUID{uuid(0)}}}
 	r, live, now := &readings{}, &attempts{all: []*attempt{a}, onGPUs: 1}, time.Hour
@@ -115,7 +115,7 @@ func TestReadingsFindStrays(t *testing.T) {
 	}
 }
 
-// Attempts are sampled as often as the job asks that stalls the soonest.
+// Attempts are sampled at the shortest interval that any job's stall settings require.
 func TestSamplingOfProgress(t *testing.T) {
 	slow, quick, never := &attempt{uniID: "slow"}, &attempt{uniID: "quick"}, &attempt{uniID: "never"}
 	every := func(a *attempt) time.Duration {

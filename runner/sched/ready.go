@@ -23,7 +23,7 @@ type readyJobs struct {
 	waiter     waiter
 	outOfSpace firstInLine // the first ready job that found too few cores or too little host memory
 
-	squeezed bool // by what other runs hold, some job found too few cores or too little host memory
+	squeezed bool // a job lacked cores or host memory that other runs hold
 }
 
 // A priorityQueue is a heap: no element is Before the one at index 0.

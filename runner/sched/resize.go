@@ -57,7 +57,7 @@ type elastic struct {
 	grows  bool          // because it can have more GPUs
 	idle   bool          // because it hardly uses its GPUs
 	spare  []spare       // GPUs that it could have in addition
-	seen   time.Duration // of the reading that they are from
+	seen   time.Duration // time of the reading they are from
 }
 
 // A spare is a GPU that an attempt could use in addition.

@@ -19,7 +19,7 @@ type Remaining struct {
 	Open    []state.Attempt
 	Stalled map[string]string // by uni_id: jobs whose attempts do nothing
 	Pool    *gpu.Pool         // nil without GPUs
-	Seen    gpu.Observation   // what everybody else has there
+	Seen    gpu.Observation   // claims, wishes and processes of others on the GPUs
 	Now     Now
 	Cluster bool // it decides what starts when
 

@@ -17,13 +17,13 @@ import (
 	"gpurun/state/schema"
 )
 
-// Scenarios are testdata/*.txt: one event per line and below it, after ">", all of the
-// core's answers. A missing or extra answer fails the test; -update rewrites them.
+// Scenarios are testdata/*.txt: one event per line, followed by all of the core's answers on lines
+// that begin with ">". A missing or extra answer fails the test; -update rewrites them.
 // testdata/README explains the language.
 
 var update = flag.Bool("update", false, "rewrite the expected lines of testdata/*.txt")
 
-func TestScenarios(t *testing.T) {
+func TestScenarioFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
@@ -75,7 +75,7 @@ func runScenario(t *testing.T, path string) {
 	}
 }
 
-// firstDifference shows where two texts diverge, with some lines before.
+// firstDifference returns the first difference between two texts, with some lines before it.
 func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	i := 0
@@ -87,18 +87,18 @@ func firstDifference(got, want string) string {
 		strings.Join(g[from:min(len(g), i+5)], "\n"), from+1, strings.Join(w[from:min(len(w), i+5)], "\n"))
 }
 
-// A scenario is a world driven by lines.
+// A scenario is a world controlled by lines.
 type scenario struct {
 	*world
 	at     string
 	defs   [][]string // jobs, in the file's order
 	hidden map[string]bool
 
-	only, force string // prefixes of the jobs selected and forced, or ""
+	only, force string // prefixes of the names of jobs to select and force, or ""
 	beside      []Beside
 }
 
-// changeJobs changes what some jobs ask for, during a run.
+// changeJobs changes the requests of some jobs during a run.
 func (s *scenario) changeJobs(names []string, change func(j *jobspec.Spec)) {
 	b := *s.b
 	b.Jobs = slices.Clone(b.Jobs)
@@ -120,7 +120,7 @@ func (s *scenario) do(f []string) {
 	s.t.Fatalf("%s: unknown line", s.at)
 }
 
-// setUp handles the lines that set things up.
+// setUp handles lines that set up the world.
 func (s *scenario) setUp(f []string) bool {
 	switch f[0] {
 	case "gpus":
@@ -252,7 +252,7 @@ func (s *scenario) wishesOf(f []string) (wishes []gpu.Wish) {
 // uidOf returns the uid of another user.
 func uidOf(user string) int { return 2000 + int(user[0]) }
 
-// claim adds a claim of a user's run, which may be an offer to this run or a background run.
+// claim adds a claim by a user's run, which may be an offer to this run, or a background run's.
 func (s *scenario) claim(user string, i int, how string) {
 	c := gpu.Claim{
 		UUID: uuid(i), User: user, Job: "theirs", Attempt: fmt.Sprint(user, i, s.now.Boot), Memory: 8 * gpu.GiB,
@@ -287,7 +287,7 @@ func (s *scenario) drop(name string) {
 	}
 }
 
-// evidence sets what the file system shows: "output a ckpt/a.pt missing".
+// evidence sets the state of the file system: "output a ckpt/a.pt missing".
 func (s *scenario) evidence(f []string) {
 	e := Evidence{}
 	if f[len(f)-1] != "fine" {
@@ -361,7 +361,7 @@ func (s *scenario) set(key, value string) {
 	}
 }
 
-// rule sets a rule of the host.
+// rule sets a host rule.
 func (s *scenario) rule(key, value string) {
 	if s.host == nil {
 		s.host = gpu.NoHostRules()
@@ -391,7 +391,7 @@ func (s *scenario) build() {
 		s.addJob(d)
 	}
 	s.opts.Selected, s.opts.Forced = s.named(s.only), s.named(s.force)
-	for i, d := range s.defs { // needs may name later jobs
+	for i, d := range s.defs { // needs may refer to later jobs
 		for _, o := range d[1:] {
 			if v, ok := strings.CutPrefix(o, "needs="); ok {
 				for _, n := range strings.Split(v, ",") {
@@ -402,7 +402,7 @@ func (s *scenario) build() {
 	}
 }
 
-// named returns which jobs' names begin with prefix; nil without one.
+// named returns which jobs' names begin with prefix; nil if prefix is "".
 func (s *scenario) named(prefix string) (in []bool) {
 	for i := range s.b.Jobs {
 		if prefix != "" {
@@ -492,7 +492,7 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 	}
 }
 
-// happens handles the lines that are events.
+// happens handles lines that are events.
 func (s *scenario) happens(f []string) bool {
 	switch f[0] {
 	case "run":
@@ -611,7 +611,7 @@ func (s *scenario) stopping(f []string) StopRequested {
 	return StopRequested{Jobs: s.ids(f[1:])}
 }
 
-// person sends a run what the commands done and forget ask for.
+// person returns the event that the commands done and forget send to a run.
 func (s *scenario) person(word string, jobs []string) Event {
 	if word == "done" {
 		return DoneRequested{Jobs: s.ids(jobs)}
@@ -636,7 +636,7 @@ func (s *scenario) byHand(f []string) {
 	s.ledger = append(s.ledger, Record{Fact: fact})
 }
 
-// asks handles the lines that question the core.
+// asks handles lines that query the core.
 func (s *scenario) asks(f []string) bool {
 	switch f[0] {
 	case "plan":
@@ -660,7 +660,7 @@ func (s *scenario) asks(f []string) bool {
 	return true
 }
 
-// why returns what a job waits for: the code, those of the GPUs, the jobs, and the words.
+// why returns what a job waits for: the code, the GPUs' codes, the jobs, and the text.
 func (s *scenario) why(id int) string {
 	w := s.core.Wait(s.now, id)
 	if cause := s.core.Blocked(id); cause != nil {

@@ -239,7 +239,7 @@ const maxHidden = 512 * gpu.MiB
 type neighbors struct {
 	before, now       []gpu.Process // when it started, and by the latest list
 	hidden, hiddenNow gpu.Bytes     // likewise, in use by no visible process
-	room              gpu.Bytes     // what it used and what was free, by the latest list; -1 if unknown
+	room              gpu.Bytes     // memory used and free, according to the last list; -1 if unknown
 }
 
 // begin records the processes on an attempt's GPUs when it starts: they are not newcomers.
@@ -288,7 +288,7 @@ func (m *neighbors) growth(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Proces
 			most, who = by, p
 		}
 	}
-	for _, old := range m.before { // who has left made room
+	for _, old := range m.before { // processes that have ended freed memory
 		gone := !slices.ContainsFunc(m.now, func(p gpu.Process) bool { return p.PID == old.PID })
 		if gone && old.Attempt == "" && !pool.Own(&old) {
 			all -= max(0, old.Memory)

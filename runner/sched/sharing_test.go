@@ -8,7 +8,7 @@ import (
 	"gpurun/state"
 )
 
-// twoGPUs returns a pool of two GPUs, and an attempt of this user on the first, as a list shows it.
+// twoGPUs returns a pool of two GPUs, and an attempt of this user listed on the first.
 func twoGPUs() (*gpu.Pool, *attempts, *attempt) {
 	devs := []gpu.Device{{Index: 0, UUID: uuid(0), Total: 24 * gpu.GiB}, {Index: 1, UUID: uuid(1), Total: 24 * gpu.GiB}}
 	a := &attempt{job: 0, name: "a", uniID: "a.1", grant: gpu.Grant{Indices: []int{0}, UUIDs: []gpu.UUID{uuid(0)}, Memory: 20 * gpu.GiB}}
@@ -28,7 +28,7 @@ func TestStrayIsReportedOnce(t *testing.T) {
 	for name, row := range map[string]struct {
 		change  func(s *sharing, a *attempt, p *gpu.Process)
 		allowed bool
-		want    string // the beginning of the warning, "" for none
+		want    string // the beginning of the warning; "" for none
 		end     bool
 	}{
 		"it is ended":                   {func(*sharing, *attempt, *gpu.Process) {}, false, "stopping a: process 7 is on GPU 1, but the job was given GPU 0", true},
@@ -60,7 +60,7 @@ func TestStrayIsReportedOnce(t *testing.T) {
 	}
 }
 
-// A process is reported when it comes to a GPU of an attempt, not if it was there before, and once.
+// A process is reported once, when it starts on an attempt's GPU, and not if it was there before.
 func TestNewcomerIsReportedOnce(t *testing.T) {
 	pool, live, a := twoGPUs()
 	before, after := gpu.Process{PID: 8, UID: 1001, User: "bob", Memory: gpu.GiB}, gpu.Process{PID: 9, UID: 1001, User: "bob", Memory: gpu.GiB}
@@ -81,7 +81,7 @@ func TestNewcomerIsReportedOnce(t *testing.T) {
 	if w := s.newcomers(list(0, before, after), live, pool); w != nil || len(a.came) != 1 || a.came[0].Memory != after.Memory {
 		t.Errorf("again: %q, remembered %+v", w, a.came)
 	}
-	s.newcomers(list(0, before), live, pool) // it has left
+	s.newcomers(list(0, before), live, pool) // the process has ended
 	if w := s.newcomers(list(0, before, after), live, pool); len(w) != 1 {
 		t.Errorf("when it comes back: %q", w)
 	}
@@ -92,7 +92,7 @@ func TestBlameForOutOfMemory(t *testing.T) {
 	own := gpu.Process{PID: 1, UID: 1000, Attempt: "a.1", Memory: 12 * gpu.GiB}
 	for name, row := range map[string]struct {
 		cause  Cause
-		others []gpu.Process // when it ran out
+		others []gpu.Process // when it ran out of memory
 		want   fault
 		why    string
 	}{

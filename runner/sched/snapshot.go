@@ -101,7 +101,7 @@ func (c *Core) unused() gpu.Code {
 // rest.
 func (c *Core) Jobs(now Now) []schema.Job {
 	c.now = now
-	type alike struct { // what those have in common who wait for the same things
+	type alike struct { // what jobs that wait for the same things have in common
 		class *class
 		after bool // the job for which GPUs are sought first
 	}
@@ -418,7 +418,7 @@ func (c *Core) whyReady(id int32) *schema.Wait {
 // A noGPU is why a job cannot have a particular GPU now; an empty text means that it can.
 type noGPU struct {
 	code gpu.Code
-	wait schema.WaitCode // what the job waits for if it is the same with all GPUs
+	wait schema.WaitCode // what the job waits for, if it is the same for all GPUs
 	user string          // whose jobs or processes are the reason, or ""
 	job  string          // for which the GPU is kept, or ""
 	text string

@@ -17,7 +17,7 @@ type steering struct {
 	pauses int  // how many jobs are paused
 
 	rereading bool    // the files are being read: more jobs may join
-	limit     Limit   // that the engine was told
+	limit     Limit   // last limit sent to the engine
 	at        []int32 // by job: its place in the files; nil for its ID
 	beside    []Beside
 }
@@ -111,7 +111,7 @@ func (ev RetryRequested) on(c *Core) {
 	for _, n := range ev.Jobs {
 		id, j := int32(n), &c.jobs[n]
 		switch {
-		case j.gone: // nobody asks for it any more
+		case j.gone: // no file has the job any more
 		case j.phase == waiting:
 			c.backoff = slices.DeleteFunc(c.backoff, func(d due) bool { return d.id == id })
 			heap.Init(&c.backoff)
@@ -155,7 +155,7 @@ func (c *Core) recount() {
 			c.set(id, pending)
 		}
 	}
-	for i := range c.jobs { // what ends here was counted above, and is taken off by cascade
+	for i := range c.jobs { // jobs that end here were counted above; cascade subtracts them
 		c.consider(int32(i))
 	}
 }

@@ -16,7 +16,7 @@ import (
 type usageStats struct {
 	groups   []uint64             // by job: its seed group, 0 if nobody has asked for it; nil at first
 	recalled bool                 // seconds has what the history says
-	seconds  []float32            // that jobs of this batch took, for those of unknown groups
+	seconds  []float32            // durations of this batch's jobs, for jobs of unknown groups
 	commands map[uint64][]float32 // the same by their command
 	widths   map[int][]float32    // and by how many GPUs they need
 	expected []time.Duration      // by job: what its group takes, 0 if unknown; nil if none is known

@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-func TestMemorySetAside(t *testing.T) {
+func TestMemoryReservedByDefault(t *testing.T) {
 	group := &state.SeedGroup{Peaks: []gpu.Bytes{9 * gpu.GiB, 9 * gpu.GiB, 9 * gpu.GiB}, Seconds: []float32{60, 60, 60}}
 	ask := func(memory gpu.Bytes) gpu.Request { return gpu.Request{Min: 1, Max: 1, Memory: memory} }
 	for name, row := range map[string]struct {
@@ -36,7 +36,8 @@ func TestMemorySetAside(t *testing.T) {
 	}
 }
 
-// learning returns a world with one GPU and n jobs of one seed group that name no memory.
+// learning returns a world with one GPU and n jobs of one seed group that do not specify their
+// memory.
 func learning(t *testing.T, total gpu.Bytes, n int, change func(i int, s *jobspec.Spec)) *world {
 	w := newWorld(t)
 	w.gpus(1, total)
@@ -51,7 +52,7 @@ func learning(t *testing.T, total gpu.Bytes, n int, change func(i int, s *jobspe
 	return w
 }
 
-// takes has all running jobs use memory for a while, then end after it.
+// takes makes all running jobs use memory for a duration, then end.
 func (w *world) takes(memory gpu.Bytes, d time.Duration, e Ended) {
 	var names []string
 	for _, j := range w.core.Snapshot(w.now).In(state.Running) {
@@ -73,9 +74,9 @@ func (w *world) running() (grants []gpu.Bytes) {
 	return grants
 }
 
-// From the fourth job of a seed group on, what the others took is set aside, also for those
-// that have been waiting for long.
-func TestMemoryIsLearned(t *testing.T) {
+// From the fourth job of a seed group on, memory is reserved according to the earlier ones, also
+// for jobs that have been waiting for a long time.
+func TestMemoryIsLearnedFromSeedGroup(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 9, nil)
 	w.b.Settings.MaxConcurrent = 1
 	w.open()
@@ -92,7 +93,7 @@ func TestMemoryIsLearned(t *testing.T) {
 	if m, runs := w.core.Learned(8); m != 10*gpu.GiB || runs != 3 {
 		t.Errorf("learned %s from %d", m, runs)
 	}
-	// A new run knows it from the ledger.
+	// A new run gets this from the ledger.
 	h := w.replay()
 	c := New(w.b, h, w.opts)
 	c.Use(w.pool())
@@ -105,7 +106,7 @@ func TestMemoryIsLearned(t *testing.T) {
 	}
 }
 
-// A claim says when its job ends: at its timeout, else when nine of ten jobs like it did.
+// A claim has the expected end of its job: its timeout, else the 90th percentile of similar jobs.
 func TestClaimsEndAsLearned(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 13, func(i int, s *jobspec.Spec) {
 		if i == 12 {
@@ -133,8 +134,9 @@ func TestClaimsEndAsLearned(t *testing.T) {
 	}
 }
 
-// Nothing is learned from what says nothing, and nothing for jobs that say what they need.
-func TestMemoryIsNotLearned(t *testing.T) {
+// Inconclusive readings must not count, nor may learned values replace the memory that a job
+// specifies.
+func TestSpecifiedMemoryIsNotReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
 		memory gpu.Bytes
 		d      time.Duration
@@ -169,8 +171,8 @@ func TestMemoryIsNotLearned(t *testing.T) {
 	}
 }
 
-// What ran out of memory needs more than it was promised; what is set aside fits a GPU; and a
-// min_memory that somebody set is the least.
+// A job that ran out of memory needs more than it was granted. The reserved memory must fit on a
+// GPU, and be at least the user's min_memory.
 func TestLearnedMemoryHasBounds(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 6, nil)
 	w.b.Settings.MaxConcurrent = 1
@@ -195,7 +197,7 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 	}
 }
 
-// What jobs took says how long the rest takes, and which goes first.
+// The durations of ended jobs determine the estimate for the rest, and which jobs start first.
 func TestDurationsAreLearned(t *testing.T) {
 	w := learning(t, 32*gpu.GiB, 6, func(i int, s *jobspec.Spec) {
 		s.Template, s.Request.Share = uint64(1+i%2), false
@@ -205,7 +207,7 @@ func TestDurationsAreLearned(t *testing.T) {
 	if known := w.core.Remaining(w.now, gpu.Observation{}).Known[5]; len(known) > 0 {
 		t.Errorf("nothing has ended, but jobs take %v", known)
 	}
-	for i := range 4 { // j0 and j2 take a minute, j1 and j3 ten
+	for i := range 4 { // j0 and j2 take one minute, j1 and j3 ten
 		w.takes(gpu.GiB, []time.Duration{time.Minute, 10 * time.Minute}[i%2], Ended{})
 		w.wait(time.Second)
 	}

@@ -14,8 +14,8 @@ import (
 type lostTime struct {
 	waits bool          // a job waits for GPUs
 	on    []obstacle    // a row for each GPU that it cannot have now
-	since time.Duration // that is so
-	sum   []state.Loss  // since the last start
+	since time.Duration // start of that time
+	sum   []state.Loss  // losses since the last start
 }
 
 // An obstacle is why the first waiting job cannot have a GPU.

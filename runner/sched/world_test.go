@@ -14,50 +14,50 @@ import (
 	"gpurun/state"
 )
 
-// A world surrounds a core in tests: GPUs with their load, an edge that answers, a
-// ledger, a clock.
+// A world surrounds a core in tests: GPUs with their load, an edge that answers actions, a ledger,
+// a clock.
 type world struct {
 	t      testing.TB
 	b      *jobspec.Batch
-	placed []int32 // by job: its place in the file as it was last read again; nil if it was not
+	placed []int32 // by job: its index in the file when it was last read again; nil if it was not
 	opts   Options
 	rules  gpu.Rules
 	devs   []gpu.Device
-	load   []gpu.Bytes      // other people's memory, by device
+	load   []gpu.Bytes      // memory of other users, by device
 	unseen []gpu.Bytes      // memory in use by no visible process
-	uses   []use            // what attempts use on GPUs
-	claims []gpu.Claim      // alice's, and those of this user's other runs; nil while nobody reads them
-	wishes []gpu.Wish       // of others
+	uses   []use            // GPU memory used by attempts
+	claims []gpu.Claim      // alice's, and those of this user's other runs; nil if claims are not read
+	wishes []gpu.Wish       // of other runs
 	host   *gpu.HostRules   // nil for none
-	sick   []gpu.Quarantine // everybody's
+	sick   []gpu.Quarantine // of all users
 	vital  map[gpu.UUID]*gpu.Health
 	lost   map[gpu.UUID]bool
-	busy   []change // how busy GPUs are, from then on
+	busy   []change // utilization of GPUs, from a time on
 	fails  string   // why readings fail, or ""
 	proof  map[int]Evidence
 
 	core    *Core
 	now     Now
-	ledger  []Record // every fact so far, over all runs
+	ledger  []Record // all facts so far, over all runs
 	wakeAt  time.Duration
 	done    *Finish
-	before  int             // facts in the ledger when the run began
-	manual  map[string]bool // "prepare", "read": not answered automatically
-	live    map[string]bool // uni_ids that the engine runs
-	phases  []phase         // of the core's jobs after the last Step
+	before  int             // number of facts when the run began
+	manual  map[string]bool // actions that are not answered automatically: "prepare", "read"
+	live    map[string]bool // uni_ids of attempts that the engine runs
+	phases  []phase         // phases of the core's jobs after the last Step
 	grants  map[string]gpu.Grant
-	adopt   []string     // uni_ids asked about, not yet answered
-	pending []Event      // answers not yet delivered
-	hook    func(Action) // sees every action, if set
+	adopt   []string     // uni_ids that were queried but not answered yet
+	pending []Event      // answers that were not delivered yet
+	hook    func(Action) // called with every action; may be nil
 	log     func(string)
-	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see sampled
-	work    map[string]stall.Work // what it has done
-	unis    map[string]int        // attempts so far, by job
-	reopen  bool                  // jobs that had ended or were held are something else now, or in another order
-	chaotic bool                  // jobs may wait for each other, and attempts end before the run has begun
+	does    map[string]string     // activity of each attempt: prints (the default), computes, rests, or an unknown one; see sampled
+	work    map[string]stall.Work // work done by each attempt
+	unis    map[string]int        // number of attempts so far, by job
+	reopen  bool                  // jobs that had ended or were held have changed, or their order has
+	chaotic bool                  // jobs may wait for each other, and attempts may end before the run has begun
 }
 
-// A change is how busy a GPU is from a time on.
+// A change is a GPU's utilization from a time on.
 type change struct {
 	gpu     int
 	at      time.Duration
@@ -108,7 +108,7 @@ func hoursOf(t testing.TB, text string) gpu.Hours {
 
 func uuid(i int) gpu.UUID { return gpu.UUID(fmt.Sprintf("GPU-%04d", i)) }
 
-// job adds a job; its key is derived from its name and command.
+// job adds a job, with a key derived from its name and command.
 func (w *world) job(name, command string, spec jobspec.Spec, queue string, needs ...string) *jobspec.Job {
 	j := jobspec.Job{ID: len(w.b.Jobs), Name: name, Spec: &spec, Queue: -1, Key: keyOf(name, command)}
 	if spec.When == "" {
@@ -142,7 +142,7 @@ func (w *world) id(name string) int {
 	return -1
 }
 
-// open makes a core from the ledger, as a new run would.
+// open creates a core from the ledger, as a new run would.
 func (w *world) open() {
 	w.core = w.new(w.replay())
 	w.checkPacked()
@@ -157,7 +157,7 @@ func (w *world) new(h *state.History) *Core {
 	return c
 }
 
-// hostRules returns the rules of the host as they are read now.
+// hostRules returns the current rules of the host.
 func (w *world) hostRules() *gpu.HostRules {
 	if w.host == nil {
 		return nil
@@ -188,7 +188,7 @@ func (w *world) replay() *state.History {
 	return h
 }
 
-// send sends the core one event, and then the world's answers until none are left.
+// send sends the core one event, followed by the world's answers until there are no more.
 func (w *world) send(ev Event) {
 	w.step(ev)
 	for len(w.pending) > 0 {
@@ -221,7 +221,7 @@ func (w *world) step(ev Event) {
 	}
 }
 
-// watchPhases notes whether the last Step may have put a job before one that is running already.
+// watchPhases records whether the last Step may have put a job before one that is already running.
 func (w *world) watchPhases(ev Event) {
 	switch ev.(type) {
 	case Reloaded, JobsChanged:
@@ -236,13 +236,13 @@ func (w *world) watchPhases(ev Event) {
 	}
 }
 
-// checkPhases checks that the ledger shows after a run what the run showed at its end.
+// checkPhases checks that the ledger gives the same phases after a run as the run had at its end.
 func (w *world) checkPhases() {
-	h, began := state.NewHistory(), w.now.Wall.Add(time.Hour) // after everything so far
+	h, began := state.NewHistory(), w.now.Wall.Add(time.Hour) // later than all facts
 	for i, r := range w.ledger {
 		if i >= w.before {
 			if r.Fact.By != "" || r.Fact.Kind == state.KindForget {
-				return // the user's command, which is for the next run
+				return // the user's command is for the next run
 			}
 			r.Fact.Time = began
 		}
@@ -258,7 +258,7 @@ func (w *world) checkPhases() {
 	}
 }
 
-// act plays the edge.
+// act simulates the edge.
 func (w *world) act(a Action) {
 	if w.done != nil {
 		if _, ok := a.(Discard); !ok {
@@ -304,7 +304,7 @@ func (w *world) act(a Action) {
 	}
 }
 
-// sampled lets attempts do what they do, and says how much that is.
+// sampled makes attempts work and returns their progress.
 func (w *world) sampled(a SampleProgress) Event {
 	var ev ProgressSampled
 	for _, uni := range a.UniIDs {
@@ -334,7 +334,8 @@ func (w *world) prepared(p Prepare) Event {
 	return Prepared{Job: p.Job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[p.Job].Name, Commands: []string{"true"}}, Claims: w.claims}
 }
 
-// reading returns what NVML would report now: other people's load, and memory without a visible process.
+// reading returns NVML's current readings: the load of other users, and memory without a visible
+// process.
 func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Observation{At: w.now.Boot, Err: w.fails}
@@ -365,7 +366,7 @@ func (w *world) reading(r Read) Event {
 	return Observed{Observation: s, Quick: quick}
 }
 
-// samples adds how busy a GPU has been in the last 16 s, if that was ever set.
+// samples adds a GPU's utilization in the last 16 s, if it was ever set.
 func (w *world) samples(i int, x *gpu.Reading) {
 	if !x.Listed || !slices.ContainsFunc(w.busy, func(c change) bool { return c.gpu == i }) {
 		return
@@ -382,7 +383,7 @@ func (w *world) samples(i int, x *gpu.Reading) {
 	}
 }
 
-// used adds what attempts use on a GPU to its reading.
+// used adds the memory used by attempts to a GPU's reading.
 func (w *world) used(i int, x *gpu.Reading) {
 	for k, u := range w.uses {
 		if u.gpu != i {
@@ -400,7 +401,7 @@ func (w *world) after(d time.Duration) {
 	w.now.Wall = w.now.Wall.Add(d)
 }
 
-// tick lets time pass until the core wants to be woken.
+// tick advances time to the core's next timer.
 func (w *world) tick() {
 	if w.wakeAt == 0 {
 		w.t.Fatal("there is nothing to wait for")
@@ -412,7 +413,7 @@ func (w *world) tick() {
 	w.send(Woken{})
 }
 
-// wait lets time pass, including every Woken that the core asks for.
+// wait advances time, with every Woken that the core requests.
 func (w *world) wait(d time.Duration) {
 	end := w.now.Boot + d
 	for w.wakeAt > 0 && w.wakeAt <= end && w.done == nil {

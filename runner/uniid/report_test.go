@@ -10,8 +10,8 @@ import (
 	"gpurun/state"
 )
 
-// A script's report counts even if the file was replaced while it had it open.
-func TestReportFromAFileThatWasReplaced(t *testing.T) {
+// A script's report counts even if the file was replaced while the script had it open.
+func TestReportFromReplacedFileCounts(t *testing.T) {
 	dir := t.TempDir()
 	jobs, path := filepath.Join(dir, "command.txt"), filepath.Join(dir, "logs", "uni_id.json")
 	write(t, jobs, "x\n1,1\n")

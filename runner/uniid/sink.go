@@ -29,7 +29,7 @@ type Sink struct {
 
 	mu     sync.Mutex
 	queue  []update
-	wake   chan struct{} // of capacity 1
+	wake   chan struct{} // capacity 1
 	closed chan struct{}
 	done   chan struct{}
 	err    error // from the goroutine, readable once done is closed

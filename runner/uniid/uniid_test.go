@@ -65,7 +65,7 @@ func (k *maintainer) set(uniID string, e entry) error {
 	return k.flush()
 }
 
-func TestMerge(t *testing.T) {
+func TestMergeKeepsEntriesOfScripts(t *testing.T) {
 	running := map[string]entry{"u1": {PID: 7, State: running}}
 	failed := map[string]entry{"u1": {PID: 7, State: abnormal, RetryCount: 2, ErrorType: "oom"}}
 	fresh := map[string]any{"pid": 7., "state": "running", "retry_count": 0.}
@@ -106,7 +106,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotParseIsLeftAlone(t *testing.T) {
+func TestUnparsableFileIsLeftAlone(t *testing.T) {
 	const half = `{"other": {"state": "runn`
 	k, path := kept(t, half)
 	if err := k.set("u1", entry{0, normal, 0, ""}); !errors.Is(err, errBusy) {
@@ -196,9 +196,9 @@ func TestWriteIntoReplacedFileIsRescued(t *testing.T) {
 	})
 }
 
-// A script that reads the file, changes its own entry and renames, without a lock, while
-// gpurun does the same: no entry may be lost.
-func TestNothingIsLostToScriptsWithoutALock(t *testing.T) {
+// A script that reads the file, changes its own entry and renames it without a lock, while gpurun
+// does the same, must not lose any entry.
+func TestScriptsWithoutLockLoseNoEntry(t *testing.T) {
 	k, path := kept(t, `{}`)
 	const entries = 150
 	want := content{}
@@ -265,7 +265,7 @@ func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 	equal(t, load(t, path), want)
 }
 
-// readUntil reads without a lock: whatever it finds must be complete.
+// readUntil reads without a lock, and checks that the content is always complete.
 func readUntil(t *testing.T, path string, stop <-chan struct{}) {
 	for {
 		select {
@@ -280,7 +280,7 @@ func readUntil(t *testing.T, path string, stop <-chan struct{}) {
 	}
 }
 
-func TestSinkWritesWhileTheRunGoesOn(t *testing.T) {
+func TestSinkWritesDuringTheRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "uni_id.json")
 	s := New(&jobspec.Batch{Files: []jobspec.File{{UniID: path}}, Jobs: []jobspec.Job{{}}}, plain)
 	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u", PID: 5, Attempt: 1})

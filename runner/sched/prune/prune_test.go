@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// curve returns steps 1, 2, … with these values.
+// curve returns a curve with these values at steps 1, 2, …
 func curve(values ...float64) (c state.Curve) {
 	for i, v := range values {
 		c = c.Add(state.Point{Step: float64(i + 1), Value: v})
@@ -17,7 +17,7 @@ func curve(values ...float64) (c state.Curve) {
 	return c
 }
 
-func TestWhy(t *testing.T) {
+func TestWhyNamesTheRule(t *testing.T) {
 	nan := math.NaN()
 	others := func(at ...float64) (list []state.Curve) {
 		for _, v := range at {
@@ -34,7 +34,7 @@ func TestWhy(t *testing.T) {
 		rule   jobspec.Prune
 		own    state.Curve
 		others []state.Curve
-		want   string // part of why; "" for none
+		want   string // part of the reason; "" for none
 	}{
 		{"behind", most, curve(0.3, 0.55), five, "acc was 0.55 up to step 2, where 4 of 5 others had 0.6 or better"},
 		{"just as good as the last that is kept", most, curve(0.3, 0.6), five, ""},

@@ -17,10 +17,11 @@ import (
 
 var update = flag.Bool("update", false, "renew the table in docs/guide/pruning.md")
 
-// A training is a noisy curve: how far it comes and how fast differ, so curves cross, and some diverge.
+// A training is a noisy curve. Its final value and its speed vary, so that curves cross, and some
+// diverge.
 type training struct {
 	values []float64
-	pace   float64 // of a step
+	pace   float64 // time per step
 }
 
 const (
@@ -49,7 +50,7 @@ func sweep(seed int64) []training {
 	return list
 }
 
-// play runs a sweep in virtual time, and returns the GPU time that it took and the best value.
+// play simulates a sweep in virtual time, and returns the GPU time used and the best value.
 func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 	type gpu struct {
 		job, step int
@@ -78,7 +79,7 @@ func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 		}
 		t, id := &list[g.job], g.job
 		cost += t.pace
-		curves[id] = append(curves[id], state.Point{Step: float64(g.step + 1), Value: t.values[g.step]}) // nothing to thin
+		curves[id] = append(curves[id], state.Point{Step: float64(g.step + 1), Value: t.values[g.step]}) // no points to thin out
 		best = max(best, t.values[g.step])
 		if g.step++; g.step == len(t.values) || rule != nil && Why(*rule, curves[id], slices.Concat(curves[:id], curves[id+1:])) != "" {
 			start(g, g.at)
@@ -88,7 +89,8 @@ func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 	}
 }
 
-// TestSimulation keeps what pruning.md says of rules. go test ./runner/sched/prune -run Simulation -update renews it.
+// TestSimulation checks the table of rules in pruning.md. go test ./runner/sched/prune -run
+// Simulation -update updates it.
 func TestSimulation(t *testing.T) {
 	const page, from, to = "../../../docs/guide/pruning.md", "<!-- simulation -->\n", "<!-- end -->"
 	const sweeps = 200

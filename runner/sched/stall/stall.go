@@ -42,20 +42,20 @@ type Work struct {
 	UniID  string
 	Output int64         // bytes; -1 if unknown
 	CPU    time.Duration // of all its processes; -1 if unknown
-	Points state.Curve   // of its prune's metric, since the last time
+	Points state.Curve   // points of its prune metric since the last time
 }
 
 // A Watch is what has been seen of an attempt. The zero value has seen nothing.
 type Watch struct {
 	looked  time.Duration // when; 0 for never
-	work    Work          // that it had done by then
+	work    Work          // work done by then
 	read    time.Duration // when its GPUs were last read
-	sampled time.Duration // of the newest sample of their utilization
+	sampled time.Duration // time of the newest sample of their utilization
 	lit     bool          // they have been busy since the last look
 
 	mute  time.Duration // how long it has had no output
 	quiet time.Duration // how long it has done nothing at all
-	told  string        // what Look returned last
+	told  string        // last result of Look
 }
 
 // Lit notes a reading of one of its GPUs.

@@ -8,14 +8,15 @@ import (
 	"gpurun/jobspec"
 )
 
-// A day in steps of one look: what an attempt does in each, and how long it takes to stall.
-func TestLook(t *testing.T) {
+// Each row is a day in steps of one look: the attempt's work in each step, and when the attempt
+// stalls.
+func TestLookReportsStalls(t *testing.T) {
 	half := jobspec.Stall{After: 30 * time.Minute}
 	for name, c := range map[string]struct {
 		stall jobspec.Stall
 		gpus  bool
-		each  func(i int, w *Watch, did *Work, now time.Duration) // what happens before look i
-		want  string                                              // what is said first
+		each  func(i int, w *Watch, did *Work, now time.Duration) // called before look i
+		want  string                                              // the first report
 	}{
 		"nothing":        {half, false, func(int, *Watch, *Work, time.Duration) {}, "no output or CPU use for 30 min"},
 		"output":         {half, false, func(_ int, _ *Watch, did *Work, _ time.Duration) { did.Output++ }, ""},
@@ -54,8 +55,8 @@ func reading(now time.Duration, percent int) *gpu.Reading {
 	return &gpu.Reading{Listed: true, Samples: []gpu.Sample{{At: now, Percent: percent}}}
 }
 
-// While a machine is suspended nothing stalls, however long that takes.
-func TestSuspended(t *testing.T) {
+// While a machine is suspended, no attempt stalls, however long that takes.
+func TestNothingStallsWhileSuspended(t *testing.T) {
 	var w Watch
 	s := jobspec.Stall{After: time.Second}
 	for _, now := range []time.Duration{1, 9 * time.Hour, 18 * time.Hour} {
@@ -65,7 +66,7 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
-func TestPace(t *testing.T) {
+func TestPaceFollowsTheSettings(t *testing.T) {
 	for s, want := range map[jobspec.Stall]time.Duration{
 		{}:                                      0,
 		{After: time.Second}:                    100 * time.Millisecond,

@@ -61,7 +61,7 @@ type Fact struct {
 	GPUs       []int             `json:"gpus,omitempty"`
 	GPUUUIDs   []gpu.UUID        `json:"gpu_uuids,omitempty"`
 	Memory     gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
-	Close      gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
+	Close      gpu.Closeness     `json:"closeness,omitempty"`    // the connection between the two farthest GPUs, if known
 	Log        string            `json:"log,omitempty"`
 	LogFrom    int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
 	Stderr     string            `json:"stderr,omitempty"`         // where that is not part of Log

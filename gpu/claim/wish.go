@@ -117,7 +117,7 @@ func (w *Wisher) Publish(wish gpu.Wish) error {
 	w.file.end()
 	var err error
 	if w.file, _, err = create(w.roots, cut(wish.Run), wishSuffix, c); err != nil {
-		return fmt.Errorf("other runs cannot see what this one waits for: %w", err)
+		return fmt.Errorf("other runs cannot see what this one is waiting for: %w", err)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 		case "params":
 			params = v
 		default:
-			hint := source.DidYouMean(k.Value, sampleKeys, "what is drawn belongs in params: {"+k.Value+": …}")
+			hint := source.DidYouMean(k.Value, sampleKeys, "put drawn parameters under params: {"+k.Value+": …}")
 			if k.Value == "seed" {
 				hint = "the seed of the draws is rng; a parameter belongs in params"
 			}

@@ -207,7 +207,7 @@ func TestSampleDrawsAndProblems(t *testing.T) {
 		{"crosswise", "{matrix: {seed: [1, 2]}, sample: {n: 1, params: {a: [x]}}}", []string{"seed=1 a=x", "seed=2 a=x"}},
 		{"no n", "sample: {params: {a: [x]}}", []string{"jobs.yaml:1:9: sample has no n; add n: 20"}},
 		{"no params", "sample: {n: 2}", []string{`jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
-		{"flat", "sample: {n: 2, lr: log 1..2}", []string{`jobs.yaml:1:16: unknown key "lr" in sample; what is drawn belongs in params: {lr: …}`, `jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
+		{"flat", "sample: {n: 2, lr: log 1..2}", []string{`jobs.yaml:1:16: unknown key "lr" in sample; put drawn parameters under params: {lr: …}`, `jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
 		{"seed", "sample: {n: 2, seed: 3, params: {a: [x]}}", []string{`jobs.yaml:1:16: unknown key "seed" in sample; the seed of the draws is rng; a parameter belongs in params`}},
 		{"wrong n", "sample: {n: many, rng: 0.5, params: {a: [x]}}", []string{`jobs.yaml:1:13: sample: n: "many" is not a number`, `jobs.yaml:1:24: sample: rng: "0.5" is not a whole number`}},
 		{"a plain word", "sample: {n: 2, params: {a: x}}", []string{`jobs.yaml:1:28: sample: "x" does not say how to draw a; write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`}},

@@ -36,9 +36,9 @@ var only = []struct{ key, engine, hint string }{
 	{"constraint", "slurm", "ask for a resource: extra: [\"-l NAME=VALUE\"]"},
 	{"queue", "sge", "Slurm has partitions: set partition"},
 	{"project", "sge", "Slurm has accounts: set account"},
-	{"pe", "sge", "remove it: Slurm takes the cpus of a job as they are"},
+	{"pe", "sge", "remove it: Slurm uses the cpus of a job directly"},
 	{"gpu_resource", "sge", "remove it, or name the type in models: {a100: \"gpu:a100\"}"},
-	{"memory_resource", "sge", "remove it: Slurm takes the memory of a job as it is"},
+	{"memory_resource", "sge", "remove it: Slurm uses the memory of a job directly"},
 }
 
 // modelKey is the prefix of the keys models.NAME, which map a GPU model to the cluster's name for

@@ -41,7 +41,7 @@ func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 	case info.IsDir():
 		return nil, Faultf("name the job file in it", "is a folder, not a job file")
 	case !info.Mode().IsRegular():
-		return nil, Faultf("write the jobs to a file: the ledger goes beside it", "is not a regular file (%s)", info.Mode().Type())
+		return nil, Faultf("write the jobs to a file: the ledger goes next to it", "is not a regular file (%s)", info.Mode().Type())
 	case info.Size() > maxFile:
 		return nil, tooLarge(info.Size())
 	}

@@ -134,7 +134,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, diale
 		}
 		why, have := "", 0
 		if err := host.Flock(lock, unix.LOCK_EX, time.Second); err != nil {
-			why = "another gpurun of yours is submitting: " + err.Error()
+			why = "another of your gpurun processes is submitting: " + err.Error()
 		} else if have, err = cluster.RequestedGPUs(dialect, u.Username); err != nil {
 			return nil, &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
 		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, state.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {

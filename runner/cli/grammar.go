@@ -27,7 +27,7 @@ type grammar struct {
 	Exec       execCmd       `cmd:"" group:"Run" help:"Run one command as soon as GPUs are free."`
 	Wait       waitCmd       `cmd:"" group:"Run" help:"Wait for a run, or some of its jobs, to end."`
 	Status     statusCmd     `cmd:"" group:"Look" help:"Show the progress of a batch."`
-	Why        whyCmd        `cmd:"" group:"Look" help:"Explain why a job waits, failed or ran again."`
+	Why        whyCmd        `cmd:"" group:"Look" help:"Explain why a job is waiting, failed or ran again."`
 	Log        logCmd        `cmd:"" group:"Look" help:"Print the log of a job."`
 	Results    resultsCmd    `cmd:"" group:"Look" help:"Tabulate metrics of jobs, averaged over seeds."`
 	Report     reportCmd     `cmd:"" group:"Look" help:"Write an HTML report about a batch."`
@@ -44,7 +44,7 @@ type grammar struct {
 	Forget     forgetCmd     `cmd:"" group:"Steer" help:"Make finished jobs run again next time."`
 	Done       doneCmd       `cmd:"" group:"Steer" help:"Record jobs as done without running them."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" group:"Host" help:"Show GPUs, who uses them, and what fits."`
-	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who waits for GPUs, and in what order."`
+	Queue      queueCmd      `cmd:"" group:"Host" help:"Show who is waiting for GPUs, in order."`
 	Usage      usageCmd      `cmd:"" group:"Host" help:"Show GPU hours by user and batch, or for one file."`
 	Doctor     doctorCmd     `cmd:"" group:"Set up" help:"Check this host and suggest fixes."`
 	Notify     notifyCmd     `cmd:"" group:"Set up" help:"Show notification targets, or test them."`

@@ -26,7 +26,7 @@ type planCmd struct {
 	jobFlags    `embed:""`
 	Verbose     bool `short:"v" help:"Also show every setting with its source, and each command."`
 	ReplayPrune bool `help:"Show what prune would have saved and lost in finished jobs, from their logs."`
-	Simulate    bool `help:"Also show when each job would start and end, on the GPUs as they are now."`
+	Simulate    bool `help:"Also show when each job would start and end, on the GPUs in their current state."`
 	JSON        bool `name:"json" help:"Print the jobs as JSON."`
 }
 

@@ -58,7 +58,7 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 		return writeJSON(a.out, schema.Queue{Head: schema.At(time.Now()), Waiting: rows})
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(a.out, "no run waits for a GPU")
+		fmt.Fprintln(a.out, "no run is waiting for a GPU")
 		return nil
 	}
 	printQueue(a.out, rows)

@@ -16,7 +16,7 @@ type stopCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to cancel; none stops the whole run."`
 	GPU       *int     `name:"gpu" placeholder:"N" help:"Requeue the jobs on GPU N, and stop using that GPU."`
 	Exec      string   `placeholder:"NAME" help:"Stop the command of gpurun exec --name NAME."`
-	Drain     bool     `help:"Start nothing more, but let running jobs finish."`
+	Drain     bool     `help:"Start no more jobs, but let running ones finish."`
 }
 
 // Help returns the command's description and examples.

@@ -26,7 +26,7 @@ type webCmd struct {
 	gpuFlags `embed:""`
 	Files    []string    `arg:"" optional:"" name:"file" help:"Job files to show (all that gpurun ls lists)."`
 	Listen   string      `placeholder:"ADDRESS" help:"HOST:PORT or unix:PATH (127.0.0.1:8888, or the next free port)."`
-	Control  controlFlag `placeholder:"run" help:"Also steer runs; with --control=run also add and start jobs."`
+	Control  controlFlag `placeholder:"run" help:"Allow steering runs; --control=run also allows adding and starting jobs."`
 	Root     []string    `placeholder:"DIR" sep:"none" help:"Let --control=run start only job files below DIR (repeatable)."`
 	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"TLS certificate, for addresses that other machines can reach."`
 	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Key of the TLS certificate."`

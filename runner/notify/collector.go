@@ -80,7 +80,7 @@ func (d *collector) collect(facts []event, s *schema.Status) (items []item) {
 		d.failed = s.Live.Failed
 	}
 	if free := d.freed(s); len(free) > 0 {
-		items = append(items, item{on: "gpus_free", text: "no job waits, and " + gpus(free) + " free again"})
+		items = append(items, item{on: "gpus_free", text: "no job is waiting, and " + gpus(free) + " free again"})
 	}
 	if s.Is(schema.RunWatching) && d.ran {
 		d.ran = false

@@ -102,7 +102,7 @@ func TestTargetsGetTheirEvents(t *testing.T) {
 		synctest.Wait()
 		tr.check(
 			"10m0s late: f on h: 4 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | e: failed, ValueError: bad | 0 of 2 done, 2 running | after 10 min",
-			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits, and GPU 0 is free again | 0 of 2 done, 2 running | after 2 min",
+			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job is waiting, and GPU 0 is free again | 0 of 2 done, 2 running | after 2 min",
 		)
 		tr.End(&schema.Status{Counts: map[state.Phase]int{state.Succeeded: 3, state.Failed: 4}, Live: &schema.Live{Failed: 4}}, "jobs failed")
 		if err := tr.Close(t.Context()); err != nil || len(tr.said) > 0 {
@@ -137,11 +137,11 @@ func TestFreeGPUIsReportedOncePerUse(t *testing.T) {
 	}{
 		{1, []gpu.Level{ours, theirs, open, theirs}, ""},
 		{1, []gpu.Level{ours, open, open, unknown}, ""},
-		{0, []gpu.Level{ours, open, open, unknown}, "gpus_free: no job waits, and GPU 1 is free again"},
-		{0, []gpu.Level{ours, open, open, open}, "gpus_free: no job waits, and GPU 3 is free again"},
+		{0, []gpu.Level{ours, open, open, unknown}, "gpus_free: no job is waiting, and GPU 1 is free again"},
+		{0, []gpu.Level{ours, open, open, open}, "gpus_free: no job is waiting, and GPU 3 is free again"},
 		{0, []gpu.Level{ours, open, theirs, open}, ""},
 		{0, []gpu.Level{ours, theirs, unknown, open}, ""},
-		{0, []gpu.Level{ours, open, open, open}, "gpus_free: no job waits, and GPUs 1, 2 are free again"},
+		{0, []gpu.Level{ours, open, open, open}, "gpus_free: no job is waiting, and GPUs 1, 2 are free again"},
 	} {
 		if got := see(step.pending, step.levels...); got != step.want {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)

@@ -63,7 +63,7 @@ func (b *build) note(t *Table) {
 		m := b.data.Metrics[b.best]
 		note("of %s, the best %s (%s) among complete settings is shown", strings.Join(b.names(b.others), ", "), m.Name, m.Goal)
 		if slices.Contains(b.metrics, b.best) {
-			note("%s is both chosen by and shown, so it is optimistic: choose by a metric of validation data", m.Name)
+			note("%s both selects the settings and is shown, so its values are optimistic: select by a validation metric", m.Name)
 		}
 		if b.pivot >= 0 {
 			b.noteChoices(t, note)

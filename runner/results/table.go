@@ -102,7 +102,7 @@ func (b *build) choose() (err error) {
 			return err
 		}
 		if m := b.data.Metrics[b.best]; m.Goal == jobspec.NoGoal {
-			return refuse("write metrics: {"+m.Name+": {goal: max}} in the job file (or min); that runs nothing again", "--best %s: the job file does not say whether higher or lower is better", m.Name)
+			return refuse("write metrics: {"+m.Name+": {goal: max}} in the job file (or min); this reruns no jobs", "--best %s: the job file does not say whether higher or lower is better", m.Name)
 		}
 	}
 	if b.over, err = b.overs(); err != nil {

@@ -86,7 +86,7 @@ func operations() []operation {
 		{path: batch + "/events", says: "Events summary (Summary), jobs (Jobs that have changed) and reset (load the jobs again). Continues after the version, or the Last-Event-ID, that is given.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
 		{path: batch + "/timeline", says: "All attempts.", right: Read, answer: schema.Timeline{}, json: (*call).timeline},
 		{path: batch + "/runs", says: "Past runs.", right: Read, answer: schema.History{}, json: func(c *call) (any, error) { return of(c, Batch.Runs) }},
-		{path: batch + "/usage", says: "Where the GPU time of all runs went, part by part, and advice.", right: Read, answer: schema.BatchUsage{}, json: func(c *call) (any, error) { return of(c, Batch.GPUUsage) }},
+		{path: batch + "/usage", says: "How the GPU time of all runs was used, and advice.", right: Read, answer: schema.BatchUsage{}, json: func(c *call) (any, error) { return of(c, Batch.GPUUsage) }},
 		{path: batch + "/results", says: "The metrics of the jobs, averaged over seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false, false) }},
 		{path: batch + "/results/raw", says: "The metrics of each job.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true, false) }},
 		{path: batch + "/results/copies", says: "The same table as LaTeX, Markdown and CSV.", right: Read, query: resultParams, answer: results.Copies{}, json: func(c *call) (any, error) { return c.results(false, true) }},

@@ -204,7 +204,7 @@ type Attempt struct {
 	Snapshot   *string         `json:"snapshot"`  // the copy of the code that it runs in
 	Log        *Log            `json:"log"`
 	Background []BackgroundJob `json:"background"`       // processes that keep it running after its commands
-	Stalled    *string         `json:"stalled"`          // while it makes no progress for too long: what shows that, and for how long
+	Stalled    *string         `json:"stalled"`          // if it has made no progress for too long: for how long, and by which measure
 	Stopping   *string         `json:"stopping"`         // why it is being stopped
 	Note       *string         `json:"note"`             // how it continues without its run
 	Progress   *float64        `json:"progress"`         // completed part of its work, from 0 to 1, according to its log

@@ -89,7 +89,7 @@ type JobRow struct {
 	Wait     *Reason           `json:"wait"`
 	Kind     *string           `json:"kind"` // the same for jobs that failed with the same error; null unless it failed
 	Attempts int               `json:"attempts"`
-	Stalled  *string           `json:"stalled"`          // while it makes no progress for too long: what shows that, and for how long
+	Stalled  *string           `json:"stalled"`          // if it has made no progress for too long: for how long, and by which measure
 	Progress *float64          `json:"progress"`         // completed part of its work, from 0 to 1, according to its log
 	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Expected *float64          `json:"expected_seconds"` // how long similar jobs took

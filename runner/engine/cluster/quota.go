@@ -70,7 +70,7 @@ func (c *Cluster) within(n, gpus int) int {
 	}
 	if q.full || !q.lock(c.Lock) {
 		if !q.barred.IsZero() && time.Since(q.barred) > lateAfter {
-			c.showQueue("another run of yours is submitting and holds the lock of cluster.max_gpus_total; if it is suspended, let it continue (fg, or kill -CONT)")
+			c.showQueue("another of your runs is submitting and holds the lock of cluster.max_gpus_total; if it is suspended, let it continue (fg, or kill -CONT)")
 		}
 		return 0
 	}

@@ -140,7 +140,7 @@ func readList(stdout string) (tasks []listed, err error) {
 		} `xml:",any"` // queue_info has those that run, job_info the others
 	}
 	if err = xml.Unmarshal([]byte(stdout), &list); err != nil {
-		return nil, fmt.Errorf("cannot read the list of qstat: %w", err)
+		return nil, fmt.Errorf("cannot parse the output of qstat: %w", err)
 	}
 	for _, part := range list.Parts {
 		tasks = append(tasks, part.Tasks...)
@@ -162,7 +162,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		ranges := [][2]int{{1, 1}}
 		if t.IDs != "" {
 			if ranges, err = cluster.Tasks(t.IDs); err != nil {
-				return nil, fmt.Errorf("cannot read the tasks %q of qstat: %w", t.IDs, err)
+				return nil, fmt.Errorf("cannot parse the tasks %q of qstat: %w", t.IDs, err)
 			}
 		}
 		for _, at := range ranges {

@@ -44,7 +44,7 @@ func readNodes(stdout string) ([]cluster.Node, error) {
 	list, running, _ := strings.Cut(stdout, between+"\n")
 	var h hosts
 	if err := xml.Unmarshal([]byte(list), &h); err != nil {
-		return nil, fmt.Errorf("cannot read the list of qhost: %w", err)
+		return nil, fmt.Errorf("cannot parse the output of qhost: %w", err)
 	}
 	jobs, err := readList(running)
 	if err != nil {

@@ -161,7 +161,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
-			return nil, fmt.Errorf("cannot read the line %q of squeue", line)
+			return nil, fmt.Errorf("cannot parse the line %q of squeue", line)
 		}
 		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[12], Never: hopeless[f[3]]}
 		r.Suspended = f[2] == "SUSPENDED"
@@ -183,7 +183,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		}
 		tasks, err := cluster.Tasks(f[1])
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the tasks %q of squeue: %w", f[1], err)
+			return nil, fmt.Errorf("cannot parse the tasks %q of squeue: %w", f[1], err)
 		}
 		for _, t := range tasks {
 			r.First, r.Last = t[0], t[1]

@@ -14,8 +14,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// answer carries out another command's request. By the time of the reply the core
-// has processed it: stops are in the ledger.
+// answer carries out another command's request. When it replies, the core has processed the
+// request, and stops are in the ledger.
 func (l *loop) answer(call *control.Call) {
 	if call.Op == control.OpReload {
 		l.reload(func(r control.Reply) { call.Reply <- r })
@@ -65,7 +65,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
 }
 
-// match returns the IDs of the jobs that patterns match, without jobs that a reload removed.
+// match returns the IDs of the jobs that match patterns, except jobs that a reload removed.
 func (l *loop) match(patterns []string) ([]int, error) {
 	var ids []int
 	for id := range l.Batch.Jobs {
@@ -80,7 +80,7 @@ func (l *loop) match(patterns []string) ([]int, error) {
 	return found, err
 }
 
-// phases returns only the names and states of jobs.
+// phases returns jobs with only their names and states.
 func (l *loop) phases(ids []int) []schema.Job {
 	jobs := make([]schema.Job, len(ids))
 	for i, id := range ids {
@@ -89,10 +89,10 @@ func (l *loop) phases(ids []int) []schema.Job {
 	return jobs
 }
 
-// status returns the public view of the run, with all its jobs if whole is set. The client adds
-// the fields from the job files and the ledger.
+// status returns the public status of the run, with all jobs if whole is set. The client adds the
+// fields that come from the job files and the ledger.
 func (l *loop) status(whole bool) *schema.Status {
-	l.foresee()
+	l.estimateEnd()
 	st := l.snapshot()
 	st.Run.Settings = l.changed()
 	if whole {
@@ -124,7 +124,7 @@ func (l *loop) status(whole bool) *schema.Status {
 	return st
 }
 
-// changed returns the settings that have been changed since the run began.
+// changed returns the settings that have changed since the run began.
 func (l *loop) changed() map[string]string {
 	m := map[string]string{}
 	for name := range l.reloads.set {
@@ -158,9 +158,9 @@ func (l *loop) stopGPU(index int) error {
 	return nil
 }
 
-// onJobs sends the event for the jobs that match the request's patterns. The reply
-// lists them, and those left unchanged with the reason. If a pattern matches no job,
-// nothing is done and an error is returned.
+// onJobs sends the event for the jobs that match the request's patterns. The reply lists those
+// jobs, and the ones left unchanged with the reasons. If a pattern matches no job, onJobs does
+// nothing and returns an error.
 func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (control.Reply, error) {
 	named, err := l.match(req.Jobs)
 	if err != nil {
@@ -190,7 +190,7 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 	return r, nil
 }
 
-// takeOver records another ledger's successes of this run's jobs.
+// takeOver records successes from another ledger for this run's jobs.
 func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 	byKey := map[string]int{}
 	for id := range l.Batch.Jobs {
@@ -230,8 +230,8 @@ func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 	return r, nil
 }
 
-// Supersedes returns why the record here, which may be nil, outweighs another ledger's success; ""
-// if it does not. The later one counts.
+// Supersedes returns why the record here, which may be nil, takes precedence over a success in
+// another ledger, or "" if it does not. The later one wins.
 func Supersedes(here *state.Record, there *state.Fact) string {
 	switch {
 	case here == nil || here.Time.Before(there.Time):
@@ -252,7 +252,7 @@ func (l *loop) keeps(op string, id int) string {
 	}
 	switch op {
 	case control.OpPause, control.OpResume, control.OpRetry:
-		return l.staysSo(op, id, p)
+		return l.unaffected(op, id, p)
 	}
 	j := &l.Batch.Jobs[id]
 	r := l.Core.History().Of(j.File, j.Key.String())
@@ -280,17 +280,17 @@ func (l *loop) keeps(op string, id int) string {
 // Already explains why repeating a request changes nothing for a job.
 var Already = map[string]string{control.OpDone: "already done", control.OpForget: "already forgotten"}
 
-// StillRuns explains why a running job cannot be forgotten or marked as done: its end would
-// override that.
+// StillRuns explains why a running job cannot be forgotten or marked as done: the end of its
+// attempt would override the mark.
 const StillRuns = "still running, left alone"
 
-// NoMatch is a pattern that matches no job.
+// NoMatch is an error for a pattern that matches no job.
 type NoMatch string
 
 func (p NoMatch) Error() string { return fmt.Sprintf("no job named %q", string(p)) }
 
-// MatchJobs finds jobs by name or glob and returns each once, in batch order. Globs
-// work as in needs. A pattern without a match is an error.
+// MatchJobs finds jobs by name or glob, as in needs, and returns each once, in batch order. A
+// pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) (ids []int, err error) {
 	for _, p := range patterns {
 		before, glob := len(ids), jobspec.Glob(p)

@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// start launches a prepared attempt once the ledger has its start.
+// start launches a prepared attempt after the ledger has recorded its start.
 func (l *loop) start(a sched.Launch) {
 	if l.book.unrecorded[a.UniID] {
 		l.discard(a.UniID)
@@ -24,7 +24,7 @@ func (l *loop) start(a sched.Launch) {
 	l.starts = append(l.starts, at.launch)
 }
 
-// launch passes the step's new and adopted attempts to the engine.
+// launch passes the new and adopted attempts of this step to the engine.
 func (l *loop) launch() {
 	if len(l.asks) > 0 {
 		l.Engine.Adopt(l.asks...)
@@ -36,7 +36,7 @@ func (l *loop) launch() {
 	}
 }
 
-// discard releases everything held by a prepared attempt that will not start.
+// discard releases the resources of a prepared attempt that will not start.
 func (l *loop) discard(uniID string) {
 	at := l.attempts.live[uniID]
 	if at == nil {
@@ -92,15 +92,15 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
 	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
 		at.outputs, at.metrics, at.reports, at.launch.WorkDir = r.Outputs, r.Metrics, b.Jobs[id].PruneMetric(), r.WorkDir
-		if r.Stderr != r.Stdout { // starts of earlier versions do not say it
+		if r.Stderr != r.Stdout { // starts of earlier versions lack them
 			at.out.stderr = cmp.Or(a.Start.Stderr, r.Stderr)
 		}
 	}
 	return at
 }
 
-// JobFinder returns a function that finds the job of an earlier run's attempt, or -1, by
-// file and key: two files may have identical jobs. b may be nil.
+// JobFinder returns a function that finds the job of an earlier run's attempt by file and key, or
+// returns -1. The key alone is not enough, because two files may have identical jobs. b may be nil.
 func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
 	type job struct {
 		file int
@@ -123,8 +123,9 @@ func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
 	}
 }
 
-// Meanwhile returns the end of an attempt that no run is watching, as the next run would record
-// it. id is its job in the batch, or -1; dir is its folder; e is the end from the engine.
+// Meanwhile returns the end that the next run would record for an attempt without a runner. id is
+// the attempt's job in the batch, or -1; dir is the attempt's folder; e is the end that the engine
+// found.
 func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e state.End, now sched.Now) state.Fact {
 	at := adopted(b, id, a, dir)
 	at.reports = nil // the next run reads its log

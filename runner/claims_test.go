@@ -18,19 +18,19 @@ import (
 	"gpurun/state/schema"
 )
 
-// rivalry is an engine on a host where alice holds the claims that theirs returns.
-type rivalry struct {
+// claimedHost is an engine on a host where theirs returns alice's claims.
+type claimedHost struct {
 	*Sim
 	theirs func() []gpu.Claim
-	fails  func(n int) error // the n-th claim, from 1 on
+	fails  func(n int) error // for the n-th claim, from 1
 
 	mu        sync.Mutex
 	claimed   []string
-	made      atomic.Int32 // len(claimed), for theirs, which is asked with and without mu held
+	made      atomic.Int32 // len(claimed), because theirs is called with and without mu held
 	withdrawn []string
 }
 
-func (r *rivalry) Claim(_ context.Context, uniID, _ string, _ gpu.Grant) ([]gpu.Claim, []string, error) {
+func (r *claimedHost) Claim(_ context.Context, uniID, _ string, _ gpu.Grant) ([]gpu.Claim, []string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.claimed = append(r.claimed, uniID)
@@ -43,31 +43,32 @@ func (r *rivalry) Claim(_ context.Context, uniID, _ string, _ gpu.Grant) ([]gpu.
 	return r.theirs(), []string{"claims: something odd"}, nil
 }
 
-func (r *rivalry) Withdraw(uniID string) {
+func (r *claimedHost) Withdraw(uniID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.withdrawn = append(r.withdrawn, uniID)
 }
 
-func (r *rivalry) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) {
+func (r *claimedHost) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) {
 	return r.theirs(), nil
 }
 
 const oneGPUJob = "settings: {poll: 5s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}]\n"
 
-// Alice was quicker: no start, no attempt charged, and the job runs once she is gone.
-func TestALostRace(t *testing.T) {
+// Another run claims the GPU first. The attempt is not charged, and the job runs once the GPU is
+// free.
+func TestLostRaceIsRetriedWithoutCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var header string
-		w := newWorld(t, oneGPUJob, "1x24GiB", func(l engine.Launch) Play {
+		w := newTestRun(t, oneGPUJob, "1x24GiB", func(l engine.Launch) Play {
 			header = l.Header
 			return Play{For: time.Second}
 		})
 		began := time.Now()
-		r := &rivalry{Sim: w.engine}
+		r := &claimedHost{Sim: w.engine}
 		r.theirs = func() []gpu.Claim {
 			since := time.Since(began)
-			if r.made.Load() == 0 || since > 30*time.Second { // she claims at the same moment as this run
+			if r.made.Load() == 0 || since > 30*time.Second { // alice claims at the same time as this run
 				return []gpu.Claim{}
 			}
 			return []gpu.Claim{{UUID: w.Prober.Devices()[0].UUID, User: "alice", Job: "train", Attempt: "hers"}}
@@ -95,25 +96,25 @@ func TestALostRace(t *testing.T) {
 	})
 }
 
-// What stood when an attempt claimed does not replace what has been heard since: the core
-// would grant what alice has taken meanwhile.
-func TestOldNewsOfClaims(t *testing.T) {
+// Claims read for a start are older than those read since. Using them would grant a GPU that alice
+// has claimed meanwhile.
+func TestOlderClaimsDoNotReplaceNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, `settings: {poll: 1m}
+		w := newTestRun(t, `settings: {poll: 1m}
 jobs:
   - {name: a, run: x, gpu_memory: 20GiB}
   - {name: c, run: x, gpus: 0}
   - {name: b, run: x, gpu_memory: 20GiB, needs: c}
 `, "2x24GiB", func(engine.Launch) Play { return Play{For: 2100 * time.Millisecond} })
 		began := time.Now()
-		r := &rivalry{Sim: w.engine}
+		r := &claimedHost{Sim: w.engine}
 		r.theirs = func() []gpu.Claim {
 			claims := []gpu.Claim{}
 			if since := time.Since(began); since >= time.Second && since < 20*time.Second {
 				claims = append(claims, gpu.Claim{UUID: w.Prober.Devices()[1].UUID, User: "alice", Job: "train", Attempt: "hers"})
 			}
 			if r.made.Load() == 1 && time.Since(began) < time.Second {
-				time.Sleep(2 * time.Second) // it takes as long to prepare the rest
+				time.Sleep(2 * time.Second) // preparing the rest takes that long
 			}
 			return claims
 		}
@@ -130,7 +131,7 @@ jobs:
 	})
 }
 
-// lastWhy is a sink that keeps the latest reason why the head is waiting.
+// lastWhy is a sink that keeps the latest reason why the first job in the queue waits.
 type lastWhy struct{ text string }
 
 func (*lastWhy) Fact(int, state.Fact) {}
@@ -140,11 +141,10 @@ func (l *lastWhy) Snapshot(s *schema.Status) {
 	}
 }
 
-// Nothing starts without a claim, and failing to make one does not fail the job.
-func TestAClaimThatCannotBeMade(t *testing.T) {
+func TestFailedClaimDoesNotFailJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, oneGPUJob, "1x24GiB", exits(nil))
-		r := &rivalry{Sim: w.engine, theirs: func() []gpu.Claim { return []gpu.Claim{} }}
+		w := newTestRun(t, oneGPUJob, "1x24GiB", exits(nil))
+		r := &claimedHost{Sim: w.engine, theirs: func() []gpu.Claim { return []gpu.Claim{} }}
 		r.fails = func(n int) error {
 			if n < 4 {
 				return errors.New("no room")

@@ -23,8 +23,8 @@ func (p *preparation) code() *codecopy.Tree {
 	return p.Code[p.job.File]
 }
 
-// copyAt returns the copy that an attempt of an earlier run runs in, from the record of its start;
-// nil if there is none.
+// copyAt returns the copy of the code in which an attempt of an earlier run runs, given the path
+// from its start; nil if there is none.
 func (l *loop) copyAt(home string) *codecopy.Tree {
 	if home == "" {
 		return nil
@@ -43,7 +43,7 @@ func (l *loop) copyAt(home string) *codecopy.Tree {
 	return t
 }
 
-// written returns the paths that an attempt's job declares to write.
+// written returns the paths that a job declares to write.
 func written(outputs []string, metrics []jobspec.Metric) []string {
 	paths := append([]string{}, outputs...)
 	for _, m := range metrics {
@@ -54,8 +54,8 @@ func written(outputs []string, metrics []jobspec.Metric) []string {
 	return paths
 }
 
-// inputsIn reads the inputs of a job as it finds them: single files in its copy of the code, all
-// else where it belongs.
+// inputsIn reads a job's inputs as the job sees them: single files from its copy of the code,
+// everything else from the original place.
 func inputsIn(ctx context.Context, code *codecopy.Tree, r jobspec.Rendered) ([]state.Input, error) {
 	if code == nil {
 		return files.Inputs(ctx, r.Inputs)
@@ -73,10 +73,10 @@ func inputsIn(ctx context.Context, code *codecopy.Tree, r jobspec.Rendered) ([]s
 	return inputs, err
 }
 
-// settled marks a copy whose files have all been moved back, or are being moved.
+// settled marks a copy whose files have been moved to the work dir, or are being moved.
 const settled = -1
 
-// use counts an attempt that enters or leaves a copy of the code, which may be nil.
+// use counts the attempts in a copy of the code, which may be nil.
 func (l *loop) use(code *codecopy.Tree, by int) {
 	if code != nil {
 		l.attempts.copies[code] = max(l.attempts.copies[code], 0) + by
@@ -86,8 +86,8 @@ func (l *loop) use(code *codecopy.Tree, by int) {
 // settleEvery is how often unused copies of the code are settled.
 const settleEvery = 10 * time.Second
 
-// settle moves the files that jobs wrote in unused copies back. New starts in a copy wait for that.
-// At the end of the run, settle waits until all files are back.
+// settle moves files that jobs wrote in unused copies to the work dir. A start in such a copy waits
+// for that. At the end of the run, settle waits until it has moved all files.
 func (l *loop) settle(over bool) {
 	a, now := &l.attempts, l.Now().Boot
 	if !over && now-a.settled < settleEvery {
@@ -111,13 +111,14 @@ func (l *loop) settle(over bool) {
 			home()()
 		case n == 0 && code.TryLock():
 			a.copies[code] = settled
-			l.beside(home)
+			l.offload(home)
 		}
 	}
 }
 
-// bring returns the work to do outside the loop before an attempt's end is judged: to move its
-// declared files from its copy of the code back, and into the current copy.
+// bring returns the work to do outside the loop before an attempt's end is judged. The work moves
+// the job's declared files from its copy of the code to the work dir, and links them into the
+// current copy.
 func (l *loop) bring(at *attempt) func() []string {
 	var now *codecopy.Tree
 	if at.file < len(l.Code) {
@@ -139,8 +140,8 @@ func (l *loop) bring(at *attempt) func() []string {
 	}
 }
 
-// missing returns the first output that an attempt has not written. An output still in its copy of
-// the code counts as written.
+// missing returns the first output that an attempt has not written. An output that is still in the
+// copy of the code exists.
 func (at *attempt) missing() (string, error) {
 	code := at.code
 	if code == nil && at.snapshot != "" {

@@ -10,9 +10,9 @@ import (
 	"gpurun/runner/sched"
 )
 
-// What jobs have made in a copy of the code is brought home once no attempt is in it, and an attempt that
-// is to start there then waits.
-func TestSettleOnce(t *testing.T) {
+// The files in a copy of the code move to the work dir once no attempt uses the copy. A new attempt
+// in the copy waits for that.
+func TestStartWaitsForSettle(t *testing.T) {
 	var looks []func()
 	now := time.Hour
 	l := newLoop(context.Background(), Config{

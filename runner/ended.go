@@ -16,18 +16,18 @@ import (
 	"gpurun/state/disk"
 )
 
-// happened turns engine events into core events.
-func (l *loop) happened(ev engine.Event) {
+// handle converts engine events to core events.
+func (l *loop) handle(ev engine.Event) {
 	l.warn(ev.Warnings...)
 	if ev.Silent != nil {
 		l.shown.silent, l.shown.dirty = *ev.Silent, true
 	}
 	if ev.ClaimsChanged {
-		l.notice()
+		l.readClaims()
 	}
 	at := l.attempts.live[ev.UniID]
 	if at == nil {
-		return // unknown attempt: a duplicate end
+		return // unknown attempt: its end is a duplicate
 	}
 	switch {
 	case ev.Running != nil:
@@ -53,13 +53,13 @@ func (l *loop) happened(ev engine.Event) {
 		l.step(sched.Declined{UniID: ev.UniID, Why: ev.Declined})
 	case ev.Ended != nil:
 		e := *ev.Ended
-		if e.NoRoom { // it never began, and not because of its job: that ends the run
+		if e.NoRoom { // the attempt never began, but not because of its job, so the run ends
 			l.stateFailed(errors.New(e.Err))
 			e.Lost, e.Void, e.Why = true, true, state.WhyInterrupted
 		} else if e.Unsaved != "" {
 			l.stateFailed(errors.New(e.Unsaved))
 		}
-		l.look(at, e)
+		l.examine(at, e)
 	}
 }
 
@@ -70,23 +70,23 @@ func (l *loop) placed(at *attempt, pid int) {
 	}
 }
 
-// look examines an ended attempt's files outside the loop.
-func (l *loop) look(at *attempt, e state.End) {
+// examine examines the files of an ended attempt outside the loop.
+func (l *loop) examine(at *attempt, e state.End) {
 	if l.Prober != nil {
 		l.Prober.Removed(at.launch.UniID)
 	}
-	was, vanished := *at, at.vanished(e) // a sample may still have the loop change it
+	was, vanished := *at, at.vanished(e) // a copy, since the loop may still change the attempt for a sample
 	bring := l.bring(at)
 	reports := l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree
-	l.beside(func() func() {
+	l.offload(func() func() {
 		kind := ""
 		if reports {
 			var end string
 			end, kind = l.Report(at.job, at.launch.UniID)
-			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence
+			e.Report = cmp.Or(e.Report, end) // the engine's own report takes precedence
 		}
 		if l.Does.Places {
-			at.appear(l.ctx, e)
+			at.awaitOutputs(l.ctx, e)
 		}
 		notes := bring()
 		ev := judge(&was, e, kind)
@@ -105,17 +105,17 @@ func (l *loop) look(at *attempt, e state.End) {
 	})
 }
 
-// namesLate is how late a file from another host may become visible: network file systems cache
-// for half a minute that a file does not exist.
-const namesLate = 40 * time.Second
+// visibleWithin is how late a file from another host may become visible. Network file systems cache for
+// up to half a minute that a file does not exist.
+const visibleWithin = 40 * time.Second
 
-// appear waits for the outputs of an attempt that has succeeded on another host.
-func (at *attempt) appear(ctx context.Context, e state.End) {
-	succeeded := e.Report == "normal_exit" || e.Report == "" && exitedWell(e)
+// awaitOutputs waits until the outputs of an attempt that succeeded on another host are visible.
+func (at *attempt) awaitOutputs(ctx context.Context, e state.End) {
+	succeeded := e.Report == "normal_exit" || e.Report == "" && exitedZero(e)
 	if len(at.outputs) == 0 || !succeeded {
 		return
 	}
-	look, end := time.NewTicker(time.Second), time.After(namesLate)
+	look, end := time.NewTicker(time.Second), time.After(visibleWithin)
 	defer look.Stop()
 	for {
 		if p, err := at.missing(); p == "" || err != nil {
@@ -131,13 +131,13 @@ func (at *attempt) appear(ctx context.Context, e state.End) {
 	}
 }
 
-// exitedWell reports whether an attempt ended on its own, with status 0.
-func exitedWell(e state.End) bool {
+// exitedZero reports whether an attempt ended on its own, with status 0.
+func exitedZero(e state.End) bool {
 	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
 
 // judge adds the evidence in the log, result file and outputs to an end, and the error type that
-// its script reported. The core decides.
+// the script reported. The core decides what the evidence means.
 func judge(at *attempt, e state.End, reported string) sched.Ended {
 	ev := sched.Ended{UniID: at.launch.UniID, End: e, Good: e.Report == "normal_exit"}
 	left, err := files.Result(ResultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
@@ -181,20 +181,20 @@ func judge(at *attempt, e state.End, reported string) sched.Ended {
 	return ev
 }
 
-// least is the minimum free space of a disk that is not full.
-const least = 1 << 20
+// minFree is the free space below which a disk counts as full, in bytes.
+const minFree = 1 << 20
 
-// full names a full disk that an attempt writes to, or returns "".
+// full names a full disk to which an attempt writes, or returns "".
 func (at *attempt) full() string {
 	for _, d := range [][2]string{{"log", filepath.Dir(at.out.stdout)}, {"work dir", at.launch.WorkDir}} {
-		if free, files := disk.Room(d[1]); files == 0 || free >= 0 && free < least {
+		if free, files := disk.Room(d[1]); files == 0 || free >= 0 && free < minFree {
 			return "the disk of its " + d[0] + " is full, " + d[1]
 		}
 	}
 	return ""
 }
 
-// causeOf returns the cause that the end of a failed attempt's log shows.
+// causeOf returns the cause of failure in the end of an attempt's log.
 func causeOf(tail []byte) sched.Cause {
 	switch {
 	case files.OutOfMemory(tail):
@@ -205,14 +205,15 @@ func causeOf(tail []byte) sched.Cause {
 	return sched.NoCause
 }
 
-// vanishedWithin is how soon a script ends whose background work failed to start: the shell reaps
-// that process, and its status is lost.
+// vanishedWithin is the longest run time of a script whose background work failed to start. The
+// shell reaps that process without reporting its status.
 const vanishedWithin = 10 * time.Second
 
 // vanished reports whether a successful attempt may have done nothing: its commands started a
-// background process and did not wait, no process is left, and none was seen on its GPUs.
+// background process without waiting for it, no process remains, and none was seen on the attempt's
+// GPUs.
 func (at *attempt) vanished(e state.End) bool {
-	return exitedWell(e) && e.LeftOver == 0 && e.LeftRunning == "" && e.Elapsed < vanishedWithin && len(at.launch.Grant.UUIDs) > 0 && at.launch.Leftovers == engine.LeftoversAuto &&
+	return exitedZero(e) && e.LeftOver == 0 && e.LeftRunning == "" && e.Elapsed < vanishedWithin && len(at.launch.Grant.UUIDs) > 0 && at.launch.Leftovers == engine.LeftoversAuto &&
 		!at.behind && len(at.onGPU) == 0 && startsBehind(strings.Join(at.launch.Commands, "\n"))
 }
 
@@ -223,7 +224,7 @@ var (
 )
 
 // startsBehind reports whether a script appears to start a background process without waiting for
-// it. That is only worth a warning.
+// it. The check is too weak for more than a warning.
 func startsBehind(script string) bool {
 	if !strings.Contains(script, "&") {
 		return false

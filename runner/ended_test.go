@@ -24,9 +24,9 @@ func (at atEnd) Fact(_ int, f state.Fact) {
 }
 func (atEnd) Snapshot(*schema.Status) {}
 
-// What a node has made may be seen late here. A job that succeeded there ends once its output is
-// seen, also where that is brought from a copy of the code that another job is in.
-func TestLateOutput(t *testing.T) {
+// Files that a node has written may appear late. A job that succeeded there ends once its output is
+// visible, even if the output comes from a copy of the code that another job uses.
+func TestSuccessWaitsForLateOutput(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		places  bool
@@ -45,7 +45,7 @@ func TestLateOutput(t *testing.T) {
 			t.Setenv("GIT_CEILING_DIRECTORIES", "/")
 			synctest.Test(t, func(t *testing.T) {
 				var home, copied string
-				w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0, outputs: [model.pt]}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
+				w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0, outputs: [model.pt]}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
 					if l.Job == "b" {
 						return Play{For: 5 * time.Minute}
 					}

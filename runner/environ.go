@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// identity is the data about an attempt in its job's environment.
+// identity has the data about an attempt that its job's environment contains.
 type identity struct {
 	uniID   string
 	attempt int
@@ -19,11 +19,11 @@ type identity struct {
 	result  string
 }
 
-// jobEnviron returns the variables a job gets beyond base, gpurun's own: those documented in
-// docs/reference/jobfile.md, then the job file's env. The variables that select the job's GPUs
-// cannot be overridden, to keep it off other users' GPUs.
+// jobEnviron returns the variables of a job that differ from base, gpurun's own environment: those
+// documented in docs/reference/jobfile.md, then the job file's env. env cannot override the
+// variables that select GPUs, which protects the GPUs of other users.
 func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, gpus []string) []string {
-	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + a.port, "PET_MASTER_PORT=" + a.port} // torchrun reads only the last
+	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + a.port, "PET_MASTER_PORT=" + a.port} // torchrun reads only PET_MASTER_PORT
 	if j.Spec.CPUsGiven {
 		soft = append(soft, "OMP_NUM_THREADS="+strconv.Itoa(j.Spec.CPUs))
 	}
@@ -40,9 +40,9 @@ func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, g
 	return engine.Layered(soft, r.Env, fixed)
 }
 
-// Environ returns gpurun's own environment as jobs inherit it: without the variables
-// that an outer gpurun set for its own job. All others are the user's, or meant for every
-// gpurun (GPURUN_STATE_DIR).
+// Environ returns gpurun's environment for jobs to inherit. It omits the variables that an outer
+// gpurun set for its own job. All others come from the user, or apply to every gpurun
+// (GPURUN_STATE_DIR).
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -51,9 +51,9 @@ func Environ() []string {
 	})
 }
 
-// defaultShell returns the shell for jobs that specify none: bash, exiting at the
-// first command or pipeline that fails, or sh if there is no bash. It is looked up in
-// gpurun's own PATH and the usual places, because a job's env may set another PATH.
+// defaultShell returns the shell for jobs that specify none: bash, which exits at the first command
+// or pipeline that fails, or sh if there is no bash. It searches gpurun's own PATH and the usual
+// places, because a job's env may set another PATH.
 func defaultShell(environ []string) []string {
 	path := ""
 	for _, e := range environ {

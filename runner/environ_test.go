@@ -10,7 +10,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-func TestWhatJobsInherit(t *testing.T) {
+func TestJobsInheritOnlyUserEnvironment(t *testing.T) {
 	for kv, want := range map[string]bool{
 		"GPURUN_JOB=outer": false, "GPURUN_UNI_ID=u": false, "GPURUN_ATTEMPT=2": false, "GPURUN_RESULT=/r": false, "GPURUN_PARAM_SEED=1": false,
 		"GPURUN_DEMO=fail": true, "GPURUN_CLAIMS_DIR=/c": true, "GPURUN_JOBS=3": true, "SEED=1": true,
@@ -23,10 +23,10 @@ func TestWhatJobsInherit(t *testing.T) {
 	}
 }
 
-// The job file overrides the inherited environment, which overrides gpurun's
-// suggestions; nothing overrides the variables that name the GPUs. Each name occurs
-// once, and no job sees another's.
-func TestLayersOfAnEnvironment(t *testing.T) {
+// The job file overrides the inherited environment, which overrides gpurun's defaults. Nothing
+// overrides the variables that select GPUs. No name occurs twice, and no job gets another job's
+// variables.
+func TestEnvironmentPrecedence(t *testing.T) {
 	base := []string{"A=1", "PYTHONUNBUFFERED=no", "odd", "A=2", "B=1", "CUDA_VISIBLE_DEVICES=0"}
 	environ := func(env ...string) []string {
 		e := engine.Layered(base, jobEnviron(base, &jobspec.Job{Name: "j", Spec: &jobspec.Spec{}}, jobspec.Rendered{Env: env}, identity{"u", 2, "7", "/r"}, gpu.Grant{}.Environ(true)))
@@ -42,7 +42,7 @@ func TestLayersOfAnEnvironment(t *testing.T) {
 	}{
 		{nil, []string{"A=2", "B=1"}},
 		{[]string{"B=3", "C=4", "C=5", "CC=6", "CUDA_VISIBLE_DEVICES=0"}, []string{"A=2", "B=3", "C=5", "CC=6"}},
-		{nil, []string{"A=2", "B=1"}}, // and no trace of the one before
+		{nil, []string{"A=2", "B=1"}}, // without variables of the previous job
 	}
 	for _, tt := range tests {
 		if got, want := environ(tt.env...), append(tt.want, gpurun...); !slices.Equal(got, want) {

@@ -5,7 +5,7 @@ import (
 	"gpurun/state"
 )
 
-// maxFailures bounds the rows of the summary.
+// maxFailures is how many failures the summary lists.
 const maxFailures = 50
 
 // A Last is the last attempt of a failed job.
@@ -14,8 +14,8 @@ type Last struct {
 	out        logPart
 }
 
-// Failures returns the jobs that ended badly, or whose retry the run's end prevented, in
-// batch order, with those that failed with the same error merged into one.
+// Failures returns the jobs that failed, or whose retry was prevented by the end of the run, in
+// batch order. It merges jobs that failed with the same error.
 func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []state.FailedJob {
 	var list []state.FailedJob
 	var alike state.Grouping
@@ -45,7 +45,7 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 	return list
 }
 
-// Recorded returns a job's last attempt as recorded in its ledger.
+// Recorded returns a job's last attempt from its ledger.
 func Recorded(r *state.Record) Last {
 	return Last{
 		Start: state.Fact{Time: r.Start, Log: r.Log, GPUs: r.GPUs},
@@ -54,7 +54,7 @@ func Recorded(r *state.Record) Last {
 	}
 }
 
-// blockedBy counts, for each job that failed, the jobs that did not run because of it.
+// blockedBy returns, for each failed job, the number of jobs that it blocked.
 func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 	count := map[int]int{}
 	known := map[int]int{}
@@ -68,8 +68,7 @@ func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 	return count
 }
 
-// cause follows a blocked job's needs to one that failed; -1 if there is none. known caches
-// results.
+// cause follows a blocked job's needs to one that failed, or returns -1. known caches results.
 func cause(b *jobspec.Batch, phase func(id int) state.Phase, id int, known map[int]int) int {
 	found, ok := known[id]
 	if ok {

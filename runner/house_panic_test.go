@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Where a bare go statement is fine, and why. Everywhere else goroutines are started
-// by a func that handles their panics: an internal failure exits with 70, while Go's
-// own 2 would mean that nothing ran.
+// bareGo lists the files that may use bare go statements, with the reason. Elsewhere, goroutines
+// must handle panics: an internal failure exits with 70, while Go's own status 2 would mean that
+// nothing ran.
 var bareGo = map[string]string{
 	"runner/session/process.go":             "it is what sees to panics",
 	"runner/engine/local/keeper/contain.go": "it is what sees to them in a keeper",
@@ -29,7 +29,7 @@ var bareGo = map[string]string{
 	"state/host/users.go":                   "asks for a name and does nothing else",
 }
 
-func TestGoroutinesAreCaught(t *testing.T) {
+func TestGoroutinesHandlePanics(t *testing.T) {
 	root, used := "..", map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -63,8 +63,8 @@ func TestGoroutinesAreCaught(t *testing.T) {
 	}
 }
 
-// isPlainStart reports `go f()` in a func(f func()), the default way in which a
-// package starts goroutines if it was given none.
+// isPlainStart reports `go f()` in a func(f func()), which is how a package starts goroutines by
+// default.
 func isPlainStart(g *ast.GoStmt) bool {
 	f, ok := g.Call.Fun.(*ast.Ident)
 	return ok && f.Name == "f" && len(g.Call.Args) == 0

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The rules of docs/internals/architecture.md: which of our packages each package may import.
+// mayImport has the rules of docs/internals/architecture.md: which of our packages each package may
+// import.
 var mayImport = map[string][]string{
 	"gpurun":                            {"gpurun/runner/cli"},
 	"gpurun/gpu":                        {},
@@ -59,10 +60,10 @@ var mayImport = map[string][]string{
 	"gpurun/runner/engine/cluster/slurm":      {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
 }
 
-// Pure packages make decisions. They may not import anything that makes those unrepeatable.
+// neverInPure are packages that make decisions unrepeatable, so pure packages must not import them.
 var neverInPure = []string{"os", "os/exec", "log", "sync", "math/rand", "math/rand/v2", "context", "net", "syscall"}
 
-func TestImportsRunOneWay(t *testing.T) {
+func TestImportsFollowArchitecture(t *testing.T) {
 	imports := listImports(t)
 	for pkg, deps := range imports {
 		allowed, listed := mayImport[pkg]
@@ -121,7 +122,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// Only main.go ends the process; everything else returns its exit status.
+// Everything else must return its exit status.
 func TestOnlyMainExits(t *testing.T) {
 	eachSource(t, func(path string, src []byte) {
 		if filepath.Base(path) != "main.go" && bytes.Contains(src, []byte("os.Exit(")) {

@@ -12,18 +12,18 @@ import (
 	"gpurun/state/disk"
 )
 
-// A logPart is where one attempt's output begins in its log files.
+// A logPart is the position in its log files where an attempt's output begins.
 type logPart struct {
 	stdout, stderr         string
 	fromStdout, fromStderr int64 // -1 if unknown
 }
 
-// logOf returns the part of an attempt for which only the log's path is known.
+// logOf returns the logPart of an attempt for which only the log's path is known.
 func logOf(path string) logPart { return logPart{path, path, -1, -1} }
 
-// openLogs prepares the logs for an attempt's output. A run's first attempt starts a new
-// log; a retry appends after a header line, which is returned. own is where gpurun keeps
-// the log of a job that names none.
+// openLogs prepares the logs for an attempt's output. The first attempt in a run starts a new log;
+// a retry appends after a header line, which openLogs returns. own is where gpurun keeps the log of
+// a job without a log key.
 func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {
 	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
 	var err error
@@ -36,14 +36,14 @@ func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(stri
 		}
 	}
 	if (first || n == 1) && p.fromStdout == 0 && p.fromStderr == 0 {
-		return p, "", nil // the log is empty, even if an attempt that lost a race for its GPU created it
+		return p, "", nil // the log is empty, even if it was created by an attempt that lost a race for its GPU
 	}
 	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }
 
 // openLog returns the offset at which output begins in one log.
 func openLog(path, own string, first bool, isLog func(string) bool) (int64, error) {
-	if first && !isLog(path+".1") { // else the old log would overwrite another job's
+	if first && !isLog(path+".1") { // otherwise the old log would overwrite another job's log
 		empty, err := disk.FreshLog(path, path == own)
 		if err != nil {
 			return 0, fmt.Errorf("cannot start new log %q: %w", path, err)
@@ -63,7 +63,7 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
-// parts returns the part in each log, as far as it has been written.
+// parts returns the attempt's part of each log, up to its current end.
 func (p logPart) parts() []files.LogPart {
 	list := []files.LogPart{{Path: p.stdout, From: p.start(p.stdout, p.fromStdout)}}
 	if p.stderr != p.stdout {
@@ -72,10 +72,10 @@ func (p logPart) parts() []files.LogPart {
 	return list
 }
 
-// logTail is the maximum number of bytes at a log's end that are examined.
+// logTail is how much of a log's end is examined, in bytes.
 const logTail = 64 << 10
 
-// tail returns the last bytes of this attempt's part of its logs.
+// tail returns the last bytes of the attempt's part of its logs.
 func (p logPart) tail(max int) []byte {
 	out := files.Tail(p.stdout, p.start(p.stdout, p.fromStdout), max)
 	if p.stderr != p.stdout {
@@ -84,8 +84,8 @@ func (p logPart) tail(max int) []byte {
 	return out
 }
 
-// start returns where the attempt's part begins. For an adopted attempt that is
-// unknown: its header is searched for; without one, the part is the whole file.
+// start returns the offset at which the attempt's part begins. For an adopted attempt it searches
+// for the header; without one, the part is the whole file.
 func (p logPart) start(path string, from int64) int64 {
 	if from >= 0 {
 		return from
@@ -99,7 +99,7 @@ func (p logPart) start(path string, from int64) int64 {
 	return n - int64(len(t)) + int64(i) + 1
 }
 
-// lastLines returns the last n lines of this part, not counting trailing blank ones.
+// lastLines returns the last n lines of this part, ignoring trailing blank lines.
 func (p logPart) lastLines(n int) []string {
 	text := strings.TrimRight(string(p.tail(logTail)), "\n\r \t")
 	if text == "" {

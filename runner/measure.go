@@ -8,15 +8,15 @@ import (
 	"gpurun/runner/sched"
 )
 
-// measure reads the metrics that the job file names. The GPUs wait for that, so it takes no longer
-// than a hand-over may. Slow files are read when a command needs them.
+// measure reads the metrics in the job file. The GPUs stay claimed meanwhile, so it has a time
+// limit; commands read slow files later, on demand.
 func (at *attempt) measure(ev *sched.Ended) {
 	if len(at.metrics) == 0 {
 		return
 	}
 	limits, read := files.AtEnd(), make(chan files.Measured, 1)
 	go func() {
-		defer func() { _ = recover() }() // then there are no values
+		defer func() { _ = recover() }() // there are no values after a panic
 		read <- files.Measure(at.metrics, at.out.parts(), limits)
 	}()
 	select {

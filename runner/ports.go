@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ports gives each live attempt its own TCP port, outside the ephemeral range, from
-// which the kernel could assign it to another connection.
+// ports assigns a TCP port to each live attempt, outside the ephemeral range, from which the kernel
+// could assign it to another connection.
 type ports struct {
 	lo, hi int // lo <= port < hi
 	next   int
@@ -25,12 +25,12 @@ func newPorts() *ports {
 	if n, err := strconv.Atoi(first); err == nil && n > firstPort+1000 {
 		p.hi = n
 	}
-	// Runs on one host begin at different ports, so they rarely collide.
+	// Runs on the same host start at different ports, so that they rarely collide.
 	p.next = p.lo + os.Getpid()*61%(p.hi-p.lo)
 	return p
 }
 
-// take returns a port that is free now, or 0 if there is none.
+// take returns a port that is currently free, or 0 if there is none.
 func (p *ports) take() int {
 	for range p.hi - p.lo {
 		n := p.next

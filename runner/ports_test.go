@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// No job gets a port that is in use, over IPv4 or IPv6, even if it is bound to only
-// one address.
-func TestPortsInUse(t *testing.T) {
+// A port is in use even if it is bound to only one address, over IPv4 or IPv6.
+func TestJobsGetOnlyFreePorts(t *testing.T) {
 	for _, at := range []struct{ network, address string }{
 		{"tcp", ":0"}, {"tcp4", ":0"}, {"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"},
 	} {

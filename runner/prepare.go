@@ -20,37 +20,37 @@ import (
 	"gpurun/state"
 )
 
-// A preparation sets up everything a start needs, outside the loop: it uses the file
-// system, which may be slow, and may hash gigabytes of inputs.
+// A preparation prepares the start of an attempt outside the loop, because it uses the file system,
+// which may be slow, and may hash gigabytes of inputs.
 type preparation struct {
-	*Config // and nothing else that is the loop's
+	*Config // it uses nothing else of the loop
 	sched.Prepare
 	ctx   context.Context
 	job   *jobspec.Job
 	uniID string
 	slot  state.Slot
 	dir   string
-	first bool // of this job in this run: it starts a new log
+	first bool // first attempt of this job in this run, so it starts a new log
 	port  int
 	wall  time.Time
 	shell []string // for jobs that specify none
-	notes []string // for warnings
+	notes []string // to be printed as warnings
 }
 
 func (l *loop) prepare(a sched.Prepare) {
-	config := l.Config // which may be of another batch by the time it is used
+	config := l.Config // a copy, since a reload may change it meanwhile
 	p := &preparation{
 		Config: &config, Prepare: a, ctx: l.ctx, job: &l.Batch.Jobs[a.Job], shell: l.attempts.shell,
 		first: !l.attempts.fresh[a.Job], wall: l.Now().Wall,
 	}
-	if !l.Does.Places { // else the node finds one
+	if !l.Does.Places { // otherwise the node chooses one
 		p.port = l.attempts.ports.take()
 	}
 	if a.Note != "" {
 		l.warn(p.job.Name + ": " + a.Note)
 	}
 	l.use(p.code(), 1)
-	l.beside(func() func() {
+	l.offload(func() func() {
 		began := time.Now()
 		at, ev, err := p.run()
 		return func() {
@@ -64,15 +64,15 @@ func (l *loop) prepare(a sched.Prepare) {
 			l.attempts.fresh[a.Job] = true
 			l.attempts.live[at.launch.UniID] = at
 			stale := ev.Claims != nil && l.readings.stale(began)
-			if l.step(ev); stale { // the core forgot what it knew for what stood when this attempt claimed
-				l.notice()
+			if l.step(ev); stale { // the core must not use claims that are older than the ones it has
+				l.readClaims()
 			}
 		}
 	})
 }
 
-// run performs a start's steps up to its record: slot, claim, rendered commands,
-// config file, inputs, log.
+// run performs the steps of a start up to its record: slot, claim, rendered commands, config file,
+// inputs, log.
 func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	if p.uniID, p.slot, err = p.Ledger.NewAttempt(p.job.File, p.Does.Places); err != nil {
 		return nil, ev, err
@@ -90,7 +90,7 @@ func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	return at, ev, err
 }
 
-// claim publishes the attempt's grant and returns the claims of other runs; nil for an attempt
+// claim publishes the attempt's grant and returns the claims of other runs, or nil for an attempt
 // without GPUs.
 func (p *preparation) claim() ([]gpu.Claim, error) {
 	if len(p.Grant.UUIDs) == 0 {
@@ -99,16 +99,16 @@ func (p *preparation) claim() ([]gpu.Claim, error) {
 	others, warnings, err := p.Engine.Claims.Claim(p.ctx, p.uniID, p.job.Name, p.Grant)
 	p.notes = append(p.notes, warnings...)
 	if err != nil && !isOutOfSpace(err) {
-		// Nothing starts without a claim. It is retried, as after a lost race.
+		// Nothing starts without a claim. The start is retried like after a lost race.
 		p.notes = append(p.notes, fmt.Sprintf("claims: %v", err))
-		err = rival{err}
+		err = lostRace{err}
 	}
 	return others, err
 }
 
 // gather makes a gathering claim, outside the loop.
 func (l *loop) gather(a sched.Gather) {
-	l.beside(func() func() {
+	l.offload(func() func() {
 		others, warnings, err := l.Engine.Claims.Claim(l.ctx, a.UniID, a.Job, a.Grant)
 		return func() {
 			l.warn(warnings...)
@@ -130,8 +130,8 @@ const (
 	filesTries = int(time.Minute / filesPause)
 )
 
-// acquireWithRetry is acquire, but waits while there are no free descriptors, which is not the
-// job's fault.
+// acquireWithRetry calls acquire, and retries while there are no free file descriptors, which is
+// not the job's fault.
 func (p *preparation) acquireWithRetry() (*attempt, state.Fact, error) {
 	for tries := 0; ; tries++ {
 		notes := p.notes
@@ -169,7 +169,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 			return nil, state.Fact{}, err
 		}
 	}
-	if err := files.MakeFolders(r.WorkDir, r.Outputs); err != nil { // the job itself may be able to, for example in a container
+	if err := files.MakeFolders(r.WorkDir, r.Outputs); err != nil { // the job itself may be able to create them, for example in a container
 		p.notes = append(p.notes, job.Name+": "+err.Error())
 	}
 	if code != nil {
@@ -186,7 +186,8 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 		return nil, state.Fact{}, err
 	}
 	if r.Stdout == own {
-		// Logs that the job file names are opened as they are, but this is gpurun's own.
+		// A log path from the job file may be anything, but gpurun's own log must be a regular
+		// file.
 		if fi, err := os.Lstat(own); err == nil && !fi.Mode().IsRegular() {
 			return nil, state.Fact{}, fmt.Errorf("cannot open log %q: not a regular file: remove it", own)
 		}
@@ -212,7 +213,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 	if code != nil {
 		at.launch.WorkDir, start.Snapshot = code.Map(r.WorkDir), code.Home()
 		at.snapshot = start.Snapshot
-		start.Commands = slices.Clone(start.Commands) // the launch has them, too
+		start.Commands = slices.Clone(start.Commands) // the launch shares them
 		for i, c := range start.Commands {
 			start.Commands[i] = code.Unmap(c)
 		}
@@ -220,7 +221,7 @@ func (p *preparation) acquire() (*attempt, state.Fact, error) {
 	return at, start, nil
 }
 
-// nodeOnly are the variables that a node fills in.
+// nodeOnly are the variables that only the node can fill in.
 var nodeOnly = []string{"gpu", "gpu_list", "ngpus", "port"}
 
 // portText returns the port that the attempt may listen on.
@@ -231,7 +232,7 @@ func (p *preparation) portText() string {
 	return strconv.Itoa(p.port)
 }
 
-// gpus returns the variables that name the attempt's GPUs, unless a node sets them.
+// gpus returns the variables for the attempt's GPUs, unless the node sets them.
 func (p *preparation) gpus() []string {
 	if p.Does.Places {
 		return nil
@@ -239,7 +240,7 @@ func (p *preparation) gpus() []string {
 	return p.Grant.Environ(p.Indexed)
 }
 
-// named returns commands with references to those variables.
+// named replaces references to those variables in commands.
 func (p *preparation) named(commands []string) []string {
 	if !p.Does.Places {
 		return commands
@@ -274,7 +275,7 @@ func tooEarly(r jobspec.Rendered) error {
 	return nil
 }
 
-// started returns the start of the run, formatted for names of folders.
+// started returns the start time of the run, formatted for folder names.
 func (p *preparation) started() string {
 	if len(p.Starts) == 0 {
 		return ""
@@ -282,8 +283,8 @@ func (p *preparation) started() string {
 	return p.Starts[0].Time.Local().Format("20060102-150405")
 }
 
-// copyOf returns the job's copy of a config. Users who can read the job files and its base can read
-// the copy.
+// copyOf returns the job's copy of a config. Only users who can read the job files and the base
+// config can read the copy.
 func (p *preparation) copyOf(c *jobspec.Config) *configcopy.Copy {
 	lock, mode := p.Ledger.ConfigCopy(p.job.File, c.Path)
 	if c.ByContent {
@@ -317,7 +318,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 	return l
 }
 
-// ask returns the job's request to an engine that places attempts.
+// ask returns the job's request to an engine that places attempts itself.
 func (p *preparation) ask() *engine.Request {
 	if !p.Does.Places {
 		return nil
@@ -329,7 +330,8 @@ func (p *preparation) ask() *engine.Request {
 	}
 }
 
-// ResultPath returns the value of GPURUN_RESULT, a file in the attempt's folder, if it has one.
+// ResultPath returns the value of GPURUN_RESULT, a file in the attempt's folder, or "" if there is
+// no folder.
 func ResultPath(dir string) string {
 	if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
 		return filepath.Join(dir, "result")

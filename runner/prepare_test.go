@@ -6,8 +6,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// What must be known before the cluster has chosen a node must not depend on it.
-func TestTooEarly(t *testing.T) {
+func TestEarlyValuesMustNotDependOnNode(t *testing.T) {
 	at := "/lab/run-\x01gpu\x01"
 	for want, r := range map[string]jobspec.Rendered{
 		"":                {Commands: []string{at}, Env: []string{at}, WorkDir: "/lab"},

@@ -19,7 +19,7 @@ func (l *loop) sampleProgress(uniIDs []string) {
 			attempts[id] = *at
 		}
 	}
-	l.beside(func() func() {
+	l.offload(func() func() {
 		var used map[string]time.Duration
 		if l.Engine.Trees != nil {
 			used = l.Engine.Trees.CPU(uniIDs)
@@ -51,15 +51,15 @@ func (l *loop) sampleProgress(uniIDs []string) {
 	})
 }
 
-// report reads an attempt's new reports.
+// report reads the points that an attempt has reported since the last call.
 func (at *attempt) report(over bool) (points state.Curve) {
 	result := files.LogPart{Path: ResultPath(at.launch.Dir), JSON: true}
 	points, at.read = files.Points(*at.reports, append(at.out.parts(), result), at.read, over)
 	return points
 }
 
-// written returns the bytes in the logs; -1 if nobody can tell how much is written to them, since
-// one was removed or is no file.
+// written returns the number of bytes in the logs, or -1 if it is unknown, because one was removed
+// or is not a regular file.
 func (p logPart) written() (sum int64) {
 	for _, path := range slices.Compact([]string{p.stdout, p.stderr}) {
 		fi, err := os.Stat(path)

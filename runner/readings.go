@@ -11,22 +11,22 @@ import (
 	"gpurun/runner/sched"
 )
 
-// readings takes GPU readings outside the loop, one at a time. Requests that arrive
-// during a reading are merged into the next one.
+// readings takes GPU readings outside the loop, one at a time. Requests during a reading are merged
+// into the next one.
 type readings struct {
 	done sync.WaitGroup
 	busy bool
 	next probe.Query // what to read next
-	some bool        // whether there is a request
-	all  bool        // whether one is for all devices
+	some bool        // a request is pending
+	all  bool        // a request is for all devices
 
-	noticing bool // claims and wishes are being read
-	again    bool // they have changed since
+	readingClaims bool // a reading of claims and wishes is in progress
+	again         bool // claims or wishes have changed during it
 
-	latest time.Time // when those that the core knows began to be read
+	latest time.Time // when the reading of the claims that the core uses began
 }
 
-// stale reports whether claims and wishes whose reading began at began are older than the core's: a
+// stale reports whether claims and wishes that were read from began on are older than the core's. A
 // reading of GPUs takes longer than one of claims alone.
 func (r *readings) stale(began time.Time) bool {
 	if began.Before(r.latest) {
@@ -36,8 +36,8 @@ func (r *readings) stale(began time.Time) bool {
 	return false
 }
 
-// read requests a reading. One of all devices, or with processes, also answers requests
-// for less.
+// read requests a reading. A reading of all devices, or with processes, also serves requests for
+// less.
 func (l *loop) read(a sched.Read) {
 	if l.Prober == nil {
 		return
@@ -61,7 +61,7 @@ func (l *loop) take() {
 	}
 	r.next, r.some, r.all, r.busy = probe.Query{}, false, false, true
 	r.done.Add(1)
-	l.beside(func() func() {
+	l.offload(func() func() {
 		defer r.done.Done()
 		ev := sched.Observed{Observation: l.Prober.Read(l.ctx, q), Quick: !q.Processes}
 		var warnings []string
@@ -81,7 +81,7 @@ func (l *loop) take() {
 			}
 			l.warn(warnings...)
 			l.warnOfGPUs(ev.Observation)
-			if l.whose(ev.Observation); q.UUIDs == nil && ev.Err == "" {
+			if l.attribute(ev.Observation); q.UUIDs == nil && ev.Err == "" {
 				l.foresight.seen = ev.Observation
 			}
 			if ev.Claims != nil && r.stale(began) {
@@ -92,14 +92,14 @@ func (l *loop) take() {
 	})
 }
 
-// notice reads the claims and wishes of other runs outside the loop, one reading at a time.
-func (l *loop) notice() {
+// readClaims reads the claims and wishes of other runs outside the loop, one reading at a time.
+func (l *loop) readClaims() {
 	r := &l.readings
-	if r.again = r.noticing; r.noticing {
+	if r.again = r.readingClaims; r.readingClaims {
 		return
 	}
-	r.noticing = true
-	l.beside(func() func() {
+	r.readingClaims = true
+	l.offload(func() func() {
 		began := time.Now()
 		claims, warnings := l.Engine.Claims.Others(l.ctx, nil)
 		ev := sched.ClaimsChanged{Claims: claims, Wishes: l.Engine.Claims.Wishes()}
@@ -110,17 +110,17 @@ func (l *loop) notice() {
 			} else if !r.stale(began) {
 				l.step(ev)
 			}
-			if r.noticing = false; r.again {
-				l.notice()
+			if r.readingClaims = false; r.again {
+				l.readClaims()
 			}
 		}
 	})
 }
 
-// whose sets the attempt of each process in a reading, and reports to the engine which of them are
-// on the attempt's own GPUs. A device that a gpurun inside a job has claimed for its own jobs does
-// not count as that job's.
-func (l *loop) whose(s gpu.Observation) {
+// attribute finds the attempt of each process in a reading, and tells the engine which processes are on
+// their attempt's own GPUs. It ignores a device that a gpurun inside a job has claimed for its own
+// jobs.
+func (l *loop) attribute(s gpu.Observation) {
 	for i := range s.Readings {
 		id := s.Readings[i].UUID
 		for k := range s.Readings[i].Processes {
@@ -153,9 +153,9 @@ func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
 	})
 }
 
-// quarantine publishes a quarantine. If that fails, it still applies in this run.
+// quarantine publishes a quarantine. If that fails, the quarantine still applies to this run.
 func (l *loop) quarantine(a sched.Quarantine) {
-	l.beside(func() func() {
+	l.offload(func() func() {
 		err := l.Engine.Claims.Quarantine(a.Quarantine)
 		return func() {
 			if err != nil {
@@ -167,7 +167,7 @@ func (l *loop) quarantine(a sched.Quarantine) {
 	})
 }
 
-// warnOfGPUs warns about devices that stop answering, and when readings start to fail.
+// warnOfGPUs warns when a device stops answering or readings start to fail.
 func (l *loop) warnOfGPUs(s gpu.Observation) {
 	w := &l.warnings
 	if s.Err != "" && !w.blind {

@@ -8,10 +8,9 @@ import (
 	"gpurun/state"
 )
 
-// Reasons show paths the way the job file does.
-func TestPathsInReasons(t *testing.T) {
+func TestReasonsShowPathsLikeJobFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, `
+		w := newTestRun(t, `
 jobs:
   - {name: out, run: x, gpus: 0, outputs: ["ckpt/*.pt"]}
   - {name: in, run: y, gpus: 0, inputs: [data.csv]}
@@ -29,11 +28,10 @@ jobs:
 	})
 }
 
-// The script's report decides, even if only a sink saw it.
-func TestReportsThatSinksFind(t *testing.T) {
+func TestReportFromSinkDecidesEnd(t *testing.T) {
 	for report, want := range map[string]state.Phase{"": state.Succeeded, "normal_exit": state.Succeeded, "abnormal_exit": state.Failed} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
+			w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
 			w.Batch.Jobs[0].Spec.Tree = true
 			w.Report = func(int, string) (string, string) { return report, "" }
 			w.run()

@@ -7,15 +7,15 @@ import (
 	"gpurun/state"
 )
 
-// backlog tracks facts that are not in the ledgers.
+// backlog has the facts that could not be written to the ledgers.
 type backlog struct {
-	unsaved    []sched.Record  // ends not written yet
-	unrecorded map[string]bool // starts that could not be written
+	unsaved    []sched.Record  // ends that are still to be written
+	unrecorded map[string]bool // starts that could not be written, by uni_id
 }
 
-// record appends facts of one file to its ledger and passes them on. A start that cannot
-// be written is never launched, and its end is not written either. An end that cannot be
-// written stays in the attempt's own record and is retried until the run is over.
+// record writes facts to the ledger of their file and passes them on. If a start cannot be written,
+// its attempt is never launched and its end is not written either. If an end cannot be written, it
+// stays in the attempt's own record, and is retried until the run is over.
 func (l *loop) record(some ...sched.Record) {
 	b := &l.book
 	if i := slices.IndexFunc(some, func(a sched.Record) bool { return b.unrecorded[a.Fact.UniID] }); i >= 0 {
@@ -50,8 +50,8 @@ func (l *loop) tell(a sched.Record) {
 	}
 }
 
-// append writes facts to one ledger and returns how many were written. The first
-// failure makes the core stop starting jobs.
+// append writes facts to one ledger and returns the number of facts written. After the first
+// failure, the core starts no more jobs.
 func (l *loop) append(some []sched.Record) int {
 	facts := make([]state.Fact, len(some))
 	for i, a := range some {
@@ -71,7 +71,7 @@ func (l *loop) append(some []sched.Record) int {
 	return n
 }
 
-// save retries, in order, the ends that could not be written.
+// save retries the ends that could not be written, in order.
 func (l *loop) save() {
 	for len(l.book.unsaved) > 0 && l.append(l.book.unsaved[:1]) == 1 {
 		l.book.unsaved = l.book.unsaved[1:]

@@ -10,10 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// Facts of one step are one write, in order.
-func TestFactsThatComeTogetherAreOneWrite(t *testing.T) {
+func TestFactsOfOneStepAreOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 1}]\n", "", exits(nil)) // there are no GPUs
+		w := newTestRun(t, "jobs: [{name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 1}]\n", "", exits(nil)) // without GPUs
 		r := w.run()
 		if r.Final.Counts[state.Failed] != 20 || len(w.memory.facts) != 20 {
 			t.Fatalf("got %v, %d facts", r.Final.Counts, len(w.memory.facts))
@@ -29,10 +28,9 @@ func TestFactsThatComeTogetherAreOneWrite(t *testing.T) {
 	})
 }
 
-// An attempt's facts are in the ledger in the order in which they came.
-func TestFactsOfAnAttempt(t *testing.T) {
+func TestFactsOfAttemptAreInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 2}\njobs:\n  - {name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 0}\n", "",
+		w := newTestRun(t, "settings: {max_concurrent: 2}\njobs:\n  - {name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 0}\n", "",
 			func(engine.Launch) Play { return Play{} })
 		r := w.run()
 		if r.Final.Counts[state.Succeeded] != 20 || len(w.memory.facts) != 60 {
@@ -50,10 +48,9 @@ func TestFactsOfAnAttempt(t *testing.T) {
 	})
 }
 
-// The process of a job that keeps running is soon in the ledger.
-func TestRunningIsNotPutOffForLong(t *testing.T) {
+func TestRunningIsRecordedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs:\n  - {name: a, run: x, gpus: 0}\n", "", lasts(time.Hour))
+		w := newTestRun(t, "jobs:\n  - {name: a, run: x, gpus: 0}\n", "", lasts(time.Hour))
 		time.AfterFunc(time.Second, func() {
 			if n := len(w.memory.kinds(state.KindRunning)); n != 1 {
 				t.Errorf("%d running facts after a second", n)

@@ -13,20 +13,20 @@ import (
 	"gpurun/state"
 )
 
-// A Reader reloads the job files of the run, with the run's own flags and these settings on top.
-// It is called outside the loop.
+// A Reader reloads the run's job files with the run's own flags, which set overrides. It is called
+// outside the loop.
 type Reader func(set map[string]string) (Reading, error)
 
-// A Reading is the content of reloaded job files. Selected and Forced are by job; nil for all and
-// for none.
+// A Reading is the result of a reload. Selected and Forced are indexed by job; nil selects all and
+// forces none.
 type Reading struct {
 	Batch            *jobspec.Batch
 	Code             []*codecopy.Tree
-	Said             []string // what has come of that
+	Said             []string // messages about the result
 	Selected, Forced []bool
 }
 
-// A Mistake reports why a reload changes nothing, as check does.
+// A Mistake explains why a reload changes nothing, in the format of check.
 type Mistake struct {
 	Text  string
 	Lines []string
@@ -36,15 +36,15 @@ func (m *Mistake) Error() string { return m.Text }
 
 // reloads tracks requests to reload the job files.
 type reloads struct {
-	busy    bool // they are being read
+	busy    bool // a reload is in progress
 	waiting []func(control.Reply)
-	set     map[string]string         // settings that people have changed in this run
-	jobs    map[int]map[string]string // keys of jobs, likewise
-	beside  []sched.Beside            // places of jobs, likewise
+	set     map[string]string         // settings that users have changed in this run
+	jobs    map[int]map[string]string // keys that users have changed, by job
+	beside  []sched.Beside            // moves of jobs in the queue
 }
 
 // reload reloads the job files and answers with the result. Requests during a reload wait for the
-// next one, because it may have missed the latest changes.
+// next one, because the current one may miss the latest changes.
 func (l *loop) reload(answer func(control.Reply)) {
 	refused := ""
 	switch {
@@ -69,12 +69,12 @@ func (l *loop) reread() {
 	answers, set := l.reloads.waiting, l.reloads.set
 	l.reloads.busy, l.reloads.waiting = true, nil
 	l.step(sched.Rereading{On: true})
-	l.beside(func() func() {
+	l.offload(func() func() {
 		next, err := l.Reread(set)
 		return func() {
 			said := ""
 			if err == nil {
-				said, err = l.goOnWith(next)
+				said, err = l.apply(next)
 			}
 			r := control.Reply{Said: []string{said}}
 			if err != nil {
@@ -91,8 +91,8 @@ func (l *loop) reread() {
 	})
 }
 
-// told shows the result of a reload to the user of the run.
-func (l *loop) told(r control.Reply) {
+// reportReload shows the result of a reload to the run's user.
+func (l *loop) reportReload(r control.Reply) {
 	if r.Err != "" {
 		l.warn("reread the job files: " + strings.Join(append([]string{r.Err}, r.Lines...), "\n"))
 		return
@@ -102,7 +102,7 @@ func (l *loop) told(r control.Reply) {
 	}
 }
 
-// mistaken returns the reply for files with mistakes.
+// mistaken returns the reply for files with errors.
 func mistaken(err error) control.Reply {
 	r := control.Reply{Err: err.Error(), Refused: true}
 	if m := (*Mistake)(nil); errors.As(err, &m) {
@@ -111,15 +111,15 @@ func mistaken(err error) control.Reply {
 	return r
 }
 
-// goOnWith continues with the reloaded files, and describes the changes.
-func (l *loop) goOnWith(next Reading) (said string, err error) {
+// apply continues with the reloaded files, and describes the changes.
+func (l *loop) apply(next Reading) (said string, err error) {
 	if why := l.Core.Closing(); why != "" {
 		return "", control.Refusal("no more jobs start in this run: " + why)
 	}
 	was := len(l.Batch.Jobs)
 	b, at := l.Batch.Continue(next.Batch)
-	next.Said = append(next.Said, l.askAgain(b, at)...)
-	ev := sched.Reloaded{Batch: b, At: at, Selected: spread(next.Selected, at), Forced: spread(next.Forced, at)}
+	next.Said = append(next.Said, l.reapplyKeys(b, at)...)
+	ev := sched.Reloaded{Batch: b, At: at, Selected: remap(next.Selected, at), Forced: remap(next.Forced, at)}
 	in := func(id int) bool { return at[id] >= 0 && (ev.Selected == nil || ev.Selected[id]) }
 	wanted := func(id int) bool {
 		if id < was {
@@ -136,11 +136,11 @@ func (l *loop) goOnWith(next Reading) (said string, err error) {
 		fresh[id] = in(id)
 	}
 	ev.Evidence = files.Evidence(b, l.Core.History(), sched.Options{Selected: fresh, Forced: ev.Forced})
-	before := l.everyPhase(was)
+	before := l.phasesOf(was)
 	replaced := l.Code
 	l.Batch, l.Code = b, next.Code
 	for _, code := range replaced {
-		l.use(code, 0) // it goes once nobody is in it
+		l.use(code, 0) // it is removed once no attempt uses it
 	}
 	l.attempts.fresh = append(l.attempts.fresh, make([]bool, len(b.Jobs)-was)...)
 	for _, s := range l.Sinks {
@@ -152,11 +152,11 @@ func (l *loop) goOnWith(next Reading) (said string, err error) {
 	if l.Taken != nil {
 		l.Taken()
 	}
-	return strings.Join(append([]string{change(before, l.everyPhase(len(b.Jobs)))}, next.Said...), "; "), nil
+	return strings.Join(append([]string{change(before, l.phasesOf(len(b.Jobs)))}, next.Said...), "; "), nil
 }
 
-// spread maps a property of the reloaded batch's jobs to the jobs of the run.
-func spread(of []bool, at []int32) []bool {
+// remap maps a property from the reloaded batch's jobs to the run's jobs.
+func remap(of []bool, at []int32) []bool {
 	if of == nil {
 		return nil
 	}
@@ -167,8 +167,8 @@ func spread(of []bool, at []int32) []bool {
 	return all
 }
 
-// everyPhase returns the phases of the run's first n jobs.
-func (l *loop) everyPhase(n int) []state.Phase {
+// phasesOf returns the phases of the run's first n jobs.
+func (l *loop) phasesOf(n int) []state.Phase {
 	all := make([]state.Phase, n)
 	for id := range all {
 		all[id] = l.Core.Phase(id)
@@ -176,7 +176,7 @@ func (l *loop) everyPhase(n int) []state.Phase {
 	return all
 }
 
-// change describes which jobs joined and left.
+// change describes how many jobs were added and removed.
 func change(before, now []state.Phase) string {
 	joined, done, left := 0, 0, 0
 	for id, p := range now {

@@ -10,12 +10,12 @@ import (
 	"gpurun/state/schema"
 )
 
-// tally collects the summary's data, fact by fact.
+// A tally collects the data for the summary, fact by fact.
 type tally struct {
 	schema.Result
 	began   time.Time
 	starts  map[string]state.Fact // of live attempts, by uni_id
-	last    map[int]Last          // last bad end of each job
+	last    map[int]Last          // last failed end of each job
 	demands map[int]state.Demand  // by job
 	held    state.GPUTime
 }
@@ -24,7 +24,7 @@ func newTally(now time.Time) tally {
 	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, held: state.GPUTime{}}
 }
 
-// fact collects what the summary needs from a fact.
+// fact adds a fact to the tally.
 func (t *tally) fact(l *loop, a sched.Record) {
 	f := a.Fact
 	switch f.Kind {
@@ -52,24 +52,24 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	}
 }
 
-// enough is the number of readings after which a job may be advised to request less memory.
-const enough = 10
+// minReadings is the number of readings needed to advise a job to request less memory.
+const minReadings = 10
 
-// demand records a job that requested more than half as much again as it used and than one
-// should ask for, or less than it used; the latter takes only one reading to know. What a
-// job does not request is learned.
+// demand records a job whose request is far off: more than one and a half times what it used and
+// what is advisable, or less than it used, for which one reading is enough. It skips jobs whose
+// request is learned.
 func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {
 		return
 	}
-	less := 2*start.Memory > 3*f.PeakMemory && start.Memory > f.PeakMemory.Ample() && f.PeakReadings >= enough && !learns
+	less := 2*start.Memory > 3*f.PeakMemory && start.Memory > f.PeakMemory.Ample() && f.PeakReadings >= minReadings && !learns
 	if f.PeakMemory <= start.Memory && !less || len(t.demands) >= maxFailures {
 		return
 	}
 	t.demands[job] = state.Demand{Job: f.Job, Asked: start.Memory, Peak: f.PeakMemory, Readings: f.PeakReadings}
 }
 
-// result builds what Run returns.
+// result returns the outcome of the run.
 func (l *loop) result() schema.Result {
 	l.save()
 	now, r := l.Now(), l.out.Result

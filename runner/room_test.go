@@ -14,24 +14,23 @@ import (
 	"gpurun/state/disk"
 )
 
-// crowded is a ledger with room for only some attempts.
-type crowded struct {
+// smallLedger is a ledger with room for only a few attempts.
+type smallLedger struct {
 	*memory
 	room atomic.Int32
 }
 
-func (m *crowded) NewAttempt(file int, apart bool) (string, state.Slot, error) {
+func (m *smallLedger) NewAttempt(file int, apart bool) (string, state.Slot, error) {
 	if m.room.Add(-1) < 0 {
 		return "", state.Slot{}, &disk.FolderError{Dir: m.dir, Err: unix.ENOSPC}
 	}
 	return m.memory.NewAttempt(file, apart)
 }
 
-// A disk without room for an attempt's folder does not fail the job.
-func TestNoRoomForAnAttempt(t *testing.T) {
+func TestFullDiskAtAttemptFolderDoesNotFailJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
-		m := &crowded{memory: w.memory}
+		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+		m := &smallLedger{memory: w.memory}
 		m.room.Store(1)
 		w.Ledger = m
 		r := w.run()
@@ -44,10 +43,9 @@ func TestNoRoomForAnAttempt(t *testing.T) {
 	})
 }
 
-// Nor does one without room for its record or log.
-func TestNoRoomForARecord(t *testing.T) {
+func TestFullDiskAtRecordOrLogDoesNotFailJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(l engine.Launch) Play {
+		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(l engine.Launch) Play {
 			return Play{Err: "cannot write the status record", NoRoom: l.Job != "a"}
 		})
 		r := w.run()
@@ -60,11 +58,10 @@ func TestNoRoomForARecord(t *testing.T) {
 	})
 }
 
-// If the ledger had no room for a start it does not get the end either, though that
-// is shorter and would fit.
-func TestNoEndWithoutItsStart(t *testing.T) {
+// The end must not be written without its start, although it is shorter and would fit.
+func TestEndIsNotWrittenWithoutStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
 		starts := 0
 		w.memory.full = func(f state.Fact) bool {
 			if f.Kind == state.KindStart {

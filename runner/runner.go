@@ -19,46 +19,46 @@ import (
 	"gpurun/state/schema"
 )
 
-// Now returns the time as the core takes it.
+// Now returns the current time for the core.
 func Now() sched.Now { return sched.Now{Boot: host.Boottime(), Wall: time.Now().UTC()} }
 
-// Config is everything a run consists of. The caller opens and closes the parts;
-// Run uses them until it returns.
+// Config has everything a run needs. The caller opens and closes the parts, and Run uses them until
+// it returns.
 type Config struct {
 	Batch  *jobspec.Batch
 	Core   *sched.Core
 	Ledger Ledger
-	Starts []state.Fact // one run fact per file, appended to its ledger first
+	Starts []state.Fact // run fact of each file, appended to its ledger first
 	Prober probe.Prober // nil without GPUs
 	Engine engine.Opened
-	Does   engine.Abilities // of the Engine
+	Does   engine.Abilities // abilities of the Engine
 	Host   HostRules        // nil without GPUs
-	Rules  Ruler            // without it, settings stay as they are
-	Reread Reader           // without it, the files are read only once
-	Taken  func()           // is told that the run goes by what was read again
-	Say    func(string)     // tells the user what is no warning
-	Warn   func(string)     // tells the user of a warning as it happens; may be nil
-	Spent  func(gpu.Spent)  // is told now and then what the run knows of the use of the GPUs so far; nil without them
-	Code   []*codecopy.Tree // by file: the copy of the code that jobs run in; nil for none
+	Rules  Ruler            // without it, settings cannot change
+	Reread Reader           // without it, files cannot be reloaded
+	Taken  func()           // called when the run uses reloaded files
+	Say    func(string)     // prints a message other than a warning
+	Warn   func(string)     // prints a warning immediately; may be nil
+	Spent  func(gpu.Spent)  // called now and then with the run's GPU usage so far; nil without GPUs
+	Code   []*codecopy.Tree // copies of the code by file; nil for none
 	Sinks  []Sink
-	// Report returns what a block dialect script has reported of its attempt: the engine
-	// sees only what uni_id.json says when the tree is empty. nil for none.
+	// Report returns the report of a block dialect script about its attempt. The engine only sees
+	// what uni_id.json contains when the tree is empty. May be nil.
 	Report  func(job int, uniID string) (end, errorType string)
 	Log     zerolog.Logger
-	Reloads <-chan struct{}            // signals to read the files again
+	Reloads <-chan struct{}            // signals to reload the files
 	Stops   <-chan sched.StopRequested // stops requested by signals
-	Control <-chan *control.Call       // requests from other commands; nil for none
+	Control <-chan *control.Call       // requests from other commands; may be nil
 	Environ []string                   // gpurun's own environment, which jobs inherit
-	Indexed bool                       // CUDA_VISIBLE_DEVICES may use indices: every GPU that NVML counts is accessible and not in MIG mode
+	Indexed bool                       // jobs may use GPU indices, because every GPU that NVML counts is accessible and not in MIG mode
 	Now     func() sched.Now
 	Go      func(f func()) // starts a goroutine and handles its panics
 }
 
-// HostRules returns the current host rules, complete for some users, and warnings.
+// HostRules returns the current host rules, completed for the given users, and warnings.
 type HostRules func(users []int) (*gpu.HostRules, []string)
 
-// Run runs the batch to its end and returns the outcome. It returns when nothing is
-// running, or when ctx is done, in which case running jobs keep running.
+// Run runs the batch and returns the outcome. It returns when no job is running any more. If ctx
+// ends, it returns early and running jobs continue.
 func Run(ctx context.Context, c Config) schema.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	l := newLoop(ctx, c)
@@ -78,16 +78,16 @@ func Run(ctx context.Context, c Config) schema.Result {
 	return l.result()
 }
 
-// loop is the one goroutine's state.
+// loop is the state of the run's main goroutine.
 type loop struct {
 	Config
 	ctx      context.Context
-	inbox    chan func()   // what goroutines beside the loop have it do
+	inbox    chan func()   // functions that other goroutines ask the loop to call
 	queue    []sched.Event // events for the core
 	timer    *time.Timer
 	finished bool
-	spent    time.Duration   // when that was last kept
-	starts   []engine.Launch // of the current step
+	spent    time.Duration   // when the usage was last saved
+	starts   []engine.Launch // launches of the current step
 	asks     []engine.Attempt
 
 	attempts  attempts
@@ -95,7 +95,7 @@ type loop struct {
 	reloads   reloads
 	book      backlog
 	shown     shown
-	foresight foresight
+	foresight estimate
 	warnings  warnings
 	out       tally
 }
@@ -103,44 +103,44 @@ type loop struct {
 // attempts holds the loop's state of starting and running jobs.
 type attempts struct {
 	live  map[string]*attempt
-	fresh []bool // by job: this run has started a new log for it
+	fresh []bool // by job: this run has started a new log
 	ports *ports
 	shell []string                 // for jobs that specify none
 	find  func(*state.Attempt) int // the job of an earlier run's attempt, or -1
 
-	copies  map[*codecopy.Tree]int // of the code: how many attempts are in each, also those that are being prepared
-	settled time.Duration          // when copies without were last looked for
+	copies  map[*codecopy.Tree]int // number of attempts in each copy of the code, including those being prepared
+	settled time.Duration          // when unused copies were last settled
 }
 
 // attempt is the loop's state of a prepared or running attempt.
 type attempt struct {
-	job      int // -1 if it belongs to no job of this batch
+	job      int // -1 if the batch has no such job
 	file     int
-	launch   engine.Launch // of an earlier run's: what is known of it
+	launch   engine.Launch // incomplete for an attempt of an earlier run
 	out      logPart
 	outputs  []string
 	metrics  []jobspec.Metric
-	reports  *jobspec.Metric // which of them prune goes by; nil for none
-	read     files.Place     // how far its log has been read for that
-	code     *codecopy.Tree  // the copy of the code that it runs in; nil for none
-	snapshot string          // that copy, as its start has it
-	curve    string          // where the points of its curves go; "" for nowhere
+	reports  *jobspec.Metric   // metric that prune uses; nil for none
+	read     files.LogPosition // how far the log has been read for that metric
+	code     *codecopy.Tree    // the attempt's copy of the code; nil for none
+	snapshot string            // path of that copy in the attempt's start
+	curve    string            // file for the points of its curves; "" for none
 	port     int
-	ack      func()       // lets the engine signal it, once the ledger has the reason
+	ack      func()       // allows the engine to signal the attempt, once the ledger has the reason
 	onGPU    map[int]bool // processes seen on its GPUs
-	behind   bool         // it goes on as what its commands left in the background
+	behind   bool         // its commands have ended and their background processes continue
 
-	evidence func() sched.Evidence // of an earlier run's attempt: what the file system shows now
+	evidence func() sched.Evidence // for an attempt of an earlier run: current state of its files
 }
 
-// shown tracks the snapshots that the sinks have received.
+// shown tracks which snapshots the sinks have received.
 type shown struct {
 	dirty  bool // something has changed since
 	at     time.Time
 	silent []string // parts of the engine that do not answer
 }
 
-// inboxSize lets goroutines that finish at once continue without waiting for the loop.
+// inboxSize lets several goroutines that finish together continue without waiting for the loop.
 const inboxSize = 256
 
 func newLoop(ctx context.Context, c Config) *loop {
@@ -155,11 +155,11 @@ func newLoop(ctx context.Context, c Config) *loop {
 	return l
 }
 
-// wait waits for one thing to happen and handles it; false if the context is done.
+// wait waits for one event and handles it. It returns false if the context is done.
 func (l *loop) wait(tick <-chan time.Time) bool {
 	reloads := l.Reloads
 	if !l.Core.Begun() {
-		reloads = nil // it still looks for jobs of an earlier run: the files are read after that
+		reloads = nil // jobs of an earlier run are still being identified; reload after that
 	}
 	select {
 	case <-l.ctx.Done():
@@ -170,9 +170,9 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 		if !ok {
 			return false
 		}
-		l.happened(ev)
+		l.handle(ev)
 	case <-reloads:
-		l.reload(l.told)
+		l.reload(l.reportReload)
 	case s := <-l.Stops:
 		l.stop(s)
 	case call := <-l.Control:
@@ -191,7 +191,7 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 // spendEvery is how often the run's GPU usage is saved for later runs.
 const spendEvery = time.Minute
 
-// spend saves the run's GPU usage, when it is due or the run is over.
+// spend saves the run's GPU usage if it is due or the run is over.
 func (l *loop) spend(over bool) {
 	now := l.Now().Boot
 	if l.Spent == nil || !over && now-l.spent < spendEvery {
@@ -202,14 +202,14 @@ func (l *loop) spend(over bool) {
 		l.Spent(s)
 		return
 	}
-	l.beside(func() func() {
+	l.offload(func() func() {
 		l.Spent(s)
 		return func() {}
 	})
 }
 
-// beside runs slow work outside the loop, and the function it returns in the loop.
-func (l *loop) beside(work func() (then func())) {
+// offload calls work outside the loop, and then the function that work returns in the loop.
+func (l *loop) offload(work func() (then func())) {
 	l.Go(func() {
 		then := work()
 		select {
@@ -219,14 +219,14 @@ func (l *loop) beside(work func() (then func())) {
 	})
 }
 
-// step passes an event to the core and carries out the actions it returns, including
-// those for events queued on the way.
+// step passes an event to the core and carries out the resulting actions, including those for
+// events that they queue.
 func (l *loop) step(ev sched.Event) {
 	l.queue = append(l.queue, ev)
 	for len(l.queue) > 0 {
 		ev := l.queue[0]
 		l.queue = l.queue[1:]
-		var facts []sched.Record // that follow each other: one write
+		var facts []sched.Record // consecutive facts are written together
 		for _, a := range l.Core.Step(l.Now(), ev) {
 			r, isFact := a.(sched.Record)
 			if len(facts) > 0 && (!isFact || r.File != facts[0].File) {
@@ -245,7 +245,7 @@ func (l *loop) step(ev sched.Event) {
 	l.shown.dirty = true
 }
 
-// stop passes on a request to stop.
+// stop passes a stop request to the core.
 func (l *loop) stop(s sched.StopRequested) {
 	if s.All && l.out.Stopped == "" {
 		l.out.Stopped = s.Why
@@ -253,11 +253,11 @@ func (l *loop) stop(s sched.StopRequested) {
 	l.step(s)
 }
 
-// later queues an event for the core, after the current actions.
+// later queues an event for the core, to follow the current actions.
 func (l *loop) later(ev sched.Event) { l.queue = append(l.queue, ev) }
 
-// do carries out one action. The core orders them: a start is in the ledger before
-// its launch.
+// do carries out one action. The core has put them in order: the ledger records a start before its
+// launch.
 func (l *loop) do(a sched.Action) {
 	switch a := a.(type) {
 	case sched.Prepare:
@@ -277,7 +277,7 @@ func (l *loop) do(a sched.Action) {
 	case sched.Launch:
 		l.start(a)
 	case sched.End:
-		l.launch() // it may be one of these
+		l.launch() // the attempt may be one of them
 		how := engine.Term
 		switch {
 		case a.Kill:
@@ -317,8 +317,8 @@ func (l *loop) do(a sched.Action) {
 	}
 }
 
-// maxSleep bounds the timer, because Go's timers stop while the machine is suspended
-// and CLOCK_BOOTTIME does not.
+// maxSleep bounds the timer, because Go's timers stop while the machine is suspended, but
+// CLOCK_BOOTTIME does not.
 const maxSleep = time.Minute
 
 func (l *loop) wake(at time.Duration) {
@@ -332,17 +332,17 @@ func (l *loop) wake(at time.Duration) {
 func (l *loop) snapshot() *schema.Status {
 	s := l.Core.Snapshot(l.Now())
 	s.Live.Silent = schema.List(l.shown.silent)
-	l.foresight.foreseen(s)
+	l.foresight.addTo(s)
 	return s
 }
 
-// show passes a snapshot to the sinks if it is time for one.
+// show passes a snapshot to the sinks if one is due.
 func (l *loop) show() {
 	now := l.Now()
 	if len(l.Sinks) == 0 || (!l.shown.dirty && now.Wall.Sub(l.shown.at) < time.Second) {
 		return
 	}
-	l.foresee()
+	l.estimateEnd()
 	l.shown.dirty, l.shown.at = false, now.Wall
 	s := l.snapshot()
 	for _, sink := range l.Sinks {

@@ -23,15 +23,15 @@ import (
 	"gpurun/state/schema"
 )
 
-// memory is a ledger without a disk.
+// memory is a ledger in memory.
 type memory struct {
 	mu     sync.Mutex // attempts are prepared outside the loop
 	dir    string
 	facts  []state.Fact
 	n      int
 	writes int
-	full   func(f state.Fact) bool // facts it has no room for
-	gone   []string                // removed attempts
+	full   func(f state.Fact) bool // facts for which there is no room
+	gone   []string                // attempts that were removed
 }
 
 func (m *memory) Append(_ int, facts ...state.Fact) (int, error) {
@@ -80,7 +80,7 @@ func (m *memory) kinds(k state.Kind) (list []state.Fact) {
 	return list
 }
 
-// ends returns "job: state" in the ledger's order.
+// ends returns "job: state" for each end, in the ledger's order.
 func (m *memory) ends() (list []string) {
 	for _, f := range m.kinds(state.KindEnd) {
 		list = append(list, f.Job+": "+string(f.State))
@@ -88,8 +88,8 @@ func (m *memory) ends() (list []string) {
 	return list
 }
 
-// world is one run in a bubble.
-type world struct {
+// testRun is a run in a synctest bubble.
+type testRun struct {
 	Config
 	memory *memory
 	engine *Sim
@@ -97,7 +97,7 @@ type world struct {
 	calls  chan *control.Call
 }
 
-func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *world {
+func newTestRun(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *testRun {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "jobs.yaml")
@@ -110,7 +110,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 	}
 	began := time.Now()
 	now := func() sched.Now { return sched.Now{Boot: time.Since(began) + time.Hour, Wall: time.Now()} }
-	w := &world{memory: &memory{dir: dir}, engine: NewSim(play), stops: make(chan sched.StopRequested, 4), calls: make(chan *control.Call)}
+	w := &testRun{memory: &memory{dir: dir}, engine: NewSim(play), stops: make(chan sched.StopRequested, 4), calls: make(chan *control.Call)}
 	w.Config = Config{Batch: b, Ledger: w.memory, Engine: engine.Opened{Engine: w.engine, Claims: w.engine, Trees: w.engine}, Stops: w.stops, Control: w.calls, Indexed: true, Now: now, Go: func(f func()) { go f() }}
 	var pool *gpu.Pool
 	if sim != "" {
@@ -126,13 +126,13 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 	return w
 }
 
-func (w *world) run() schema.Result {
+func (w *testRun) run() schema.Result {
 	r := Run(context.Background(), w.Config)
 	w.engine.Close()
 	return r
 }
 
-// exits makes every attempt of a job end with this code after a second.
+// exits makes every attempt run for a second and exit with its job's code.
 func exits(codes map[string]int) func(engine.Launch) Play {
 	return func(l engine.Launch) Play {
 		return Play{For: time.Second, Exit: codes[l.Job]}
@@ -149,7 +149,7 @@ jobs:
 
 func TestJobsRunInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain, "", exits(nil))
+		w := newTestRun(t, chain, "", exits(nil))
 		r := w.run()
 		if got := w.memory.ends(); !slices.Contains(got, "c: succeeded") || len(got) != 4 {
 			t.Errorf("got %q", got)
@@ -163,9 +163,9 @@ func TestJobsRunInOrder(t *testing.T) {
 	})
 }
 
-func TestAFailureBlocksOnlyWhatNeedsIt(t *testing.T) {
+func TestFailureBlocksOnlyDependents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain, "", exits(map[string]int{"b": 3}))
+		w := newTestRun(t, chain, "", exits(map[string]int{"b": 3}))
 		r := w.run()
 		c := r.Final.Counts
 		if c[state.Succeeded] != 2 || c[state.Failed] != 1 || c[state.Blocked] != 1 {
@@ -177,12 +177,11 @@ func TestAFailureBlocksOnlyWhatNeedsIt(t *testing.T) {
 	})
 }
 
-// A start comes with its record before the launch, its environment and its GPU.
-func TestAStart(t *testing.T) {
+func TestStartIsRecordedBeforeLaunch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got engine.Launch
-		var w *world
-		w = newWorld(t, `
+		var w *testRun
+		w = newTestRun(t, `
 jobs:
   - name: "train-{seed}"
     params: {seed: 007}
@@ -214,12 +213,11 @@ jobs:
 	})
 }
 
-// A retry appends after a header line, and only this attempt's part of a log is
-// examined.
-func TestRetriesShareALog(t *testing.T) {
+// A retry appends after a header line, and only its own part of the log is examined.
+func TestRetryAppendsToLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var headers []string
-		w := newWorld(t, `
+		w := newTestRun(t, `
 jobs:
   - {name: a, run: "false", gpus: 0, retry: {max: 2, delay: 10s}}
 `, "", func(l engine.Launch) Play {
@@ -260,11 +258,11 @@ jobs:
 	})
 }
 
-// Without room for a start nothing is launched. Running jobs continue, and their ends
-// are kept until there is room.
-func TestAFullDisk(t *testing.T) {
+// If there is no room for a start, nothing is launched. Running jobs continue, and their ends are
+// kept until there is room.
+func TestFullDiskStopsStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
 		starts := 0
 		w.memory.full = func(f state.Fact) bool {
 			if f.Kind == state.KindStart {
@@ -284,7 +282,7 @@ func TestAFullDisk(t *testing.T) {
 
 func TestEndsWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
+		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
 			return Play{For: map[string]time.Duration{"a": time.Second, "b": time.Minute}[l.Job]}
 		})
 		began := time.Now()
@@ -302,7 +300,7 @@ func TestEndsWaitForRoom(t *testing.T) {
 	})
 }
 
-func TestStops(t *testing.T) {
+func TestStopRequests(t *testing.T) {
 	tests := []struct {
 		name string
 		stop sched.StopRequested
@@ -314,7 +312,7 @@ func TestStops(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+				w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
 				time.AfterFunc(500*time.Millisecond, func() { w.stops <- tt.stop })
 				r := w.run()
 				for p, n := range tt.want {
@@ -330,11 +328,11 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// An attempt that is to end in the step in which it is launched ends: the hours of the run may be
-// over by then.
-func TestEndedAtItsLaunch(t *testing.T) {
+// An attempt must end even if its stop comes in the same step as its launch, for example because
+// the batch's hours are over.
+func TestAttemptStopsInLaunchStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", func(engine.Launch) Play { return Play{For: time.Hour} })
+		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", func(engine.Launch) Play { return Play{For: time.Hour} })
 		defer w.engine.Close()
 		l := newLoop(context.Background(), w.Config)
 		l.attempts.live["u"] = &attempt{launch: engine.Launch{Identity: engine.Identity{UniID: "u", Job: "a"}}}
@@ -354,9 +352,9 @@ func TestEndedAtItsLaunch(t *testing.T) {
 	})
 }
 
-func TestRequests(t *testing.T) {
+func TestControlRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) Play {
+		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) Play {
 			return Play{For: time.Minute}
 		})
 		done := make(chan schema.Result)
@@ -382,16 +380,15 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-func ask(w *world, r control.Request) control.Reply {
+func ask(w *testRun, r control.Request) control.Reply {
 	reply := make(chan control.Reply, 1)
 	w.calls <- &control.Call{Request: r, Reply: reply}
 	return <-reply
 }
 
-// A job that outlived its runner just continues; nothing of it runs twice.
-func TestAdoption(t *testing.T) {
+func TestAdoptedJobContinuesAndRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
+		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
 		h := state.NewHistory()
 		h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Now(), Job: "a", Key: w.Batch.Jobs[0].Key.String(), UniID: "old", Attempt: 1})
 		w.Core = sched.New(w.Batch, h, sched.Options{})
@@ -406,10 +403,9 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
-// If it fails later, it is reported like any other: with its log and its GPU hours.
-func TestAdoptedFailure(t *testing.T) {
+func TestAdoptedFailureIsReportedInFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x}]\n", "1x24GiB", exits(nil))
+		w := newTestRun(t, "jobs: [{name: a, run: x}]\n", "1x24GiB", exits(nil))
 		h := state.NewHistory()
 		h.Apply(0, state.Fact{
 			Kind: state.KindStart, Time: time.Now(), Job: "a", Key: w.Batch.Jobs[0].Key.String(), UniID: "old", Attempt: 1,
@@ -426,11 +422,11 @@ func TestAdoptedFailure(t *testing.T) {
 	})
 }
 
-// GPU hours of attempts that ended while no run was there are those until their ends, and time on
-// a GPU that they shared counts once, as in gpurun history.
-func TestGPUHoursOfADeadRun(t *testing.T) {
+// GPU time of attempts that ended without a runner counts until their end. Time on a shared GPU
+// counts once, as in gpurun history.
+func TestGPUHoursAfterDeadRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "defaults: {share: true, gpu_memory: 2GiB}\njobs: [{name: a, run: x}, {name: b, run: y}]\n", "1x24GiB", exits(nil))
+		w := newTestRun(t, "defaults: {share: true, gpu_memory: 2GiB}\njobs: [{name: a, run: x}, {name: b, run: y}]\n", "1x24GiB", exits(nil))
 		h, began := state.NewHistory(), time.Now().Add(-9*time.Hour)
 		for i, ended := range []time.Duration{2 * time.Hour, 3 * time.Hour} {
 			uni := w.Batch.Jobs[i].Name
@@ -448,10 +444,9 @@ func TestGPUHoursOfADeadRun(t *testing.T) {
 	})
 }
 
-// GPUs are handed over without a poll: two jobs on one GPU run back to back.
-func TestHandOver(t *testing.T) {
+func TestGPUPassesToNextJobWithoutPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {poll: 60s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}, {name: b, run: x, gpu_memory: 20GiB}]\n",
+		w := newTestRun(t, "settings: {poll: 60s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}, {name: b, run: x, gpu_memory: 20GiB}]\n",
 			"1x24GiB", exits(nil))
 		if r := w.run(); r.Wall > 5*time.Second || r.Final.Counts[state.Succeeded] != 2 {
 			t.Errorf("took %v: %v", r.Wall, r.Final.Counts)
@@ -459,9 +454,9 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-func TestWarnings(t *testing.T) {
+func TestWarningsAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
+		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
 			return Play{For: time.Second, LeftOver: map[string]int{"a": 2}[l.Job]}
 		})
 		if got, want := w.run().Warnings, []string{"a: stopped 2 processes that it left running"}; !slices.Equal(got, want) {

@@ -10,7 +10,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-func TestDefaultShell(t *testing.T) {
+func TestDefaultShellStopsAtFirstFailure(t *testing.T) {
 	dir := t.TempDir()
 	bash := filepath.Join(dir, "bash")
 	if err := os.WriteFile(bash, []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -18,7 +18,7 @@ func TestDefaultShell(t *testing.T) {
 	}
 	var mu sync.Mutex
 	got := map[string][]string{}
-	w := newWorld(t, `
+	w := newTestRun(t, `
 jobs:
   - {name: a, run: "false | true", gpus: 0, env: {PATH: /nowhere}}
   - {name: b, run: x, gpus: 0, shell: [python3, -c]}

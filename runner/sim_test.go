@@ -11,7 +11,7 @@ import (
 
 var _ engine.Engine = (*Sim)(nil)
 
-// outcome is the part of an Ended that a Play decides.
+// outcome is the part of an end that a Play determines.
 type outcome struct {
 	Exit     int
 	Signal   string
@@ -26,7 +26,7 @@ func short(e state.End) outcome {
 	return outcome{e.ExitCode, e.Signal, e.Why, e.Lost, e.Void, e.Report, e.LeftOver}
 }
 
-func TestSim(t *testing.T) {
+func TestSimFollowsPlay(t *testing.T) {
 	launch := engine.Launch{Identity: engine.Identity{UniID: "a", Grace: 10 * time.Second}}
 	withTimeout := launch
 	withTimeout.Timeout = time.Minute
@@ -77,7 +77,7 @@ func TestSim(t *testing.T) {
 	}
 }
 
-func TestSimAdopt(t *testing.T) {
+func TestSimAdoptsLeftAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSim(nil)
 		defer s.Close()

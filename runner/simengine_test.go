@@ -10,22 +10,22 @@ import (
 	"gpurun/state"
 )
 
-// A Play is the script of one attempt in a Sim. The zero Play exits 0 at once.
+// A Play is the script of one attempt in a Sim. The zero Play exits 0 immediately.
 type Play struct {
-	For      time.Duration // how long it runs on its own; negative: until stopped
+	For      time.Duration // how long it runs unless stopped; negative: until stopped
 	Exit     int
-	Signal   string        // ends it instead of Exit, e.g. "SIGKILL"
+	Signal   string        // ends it instead of Exit, such as "SIGKILL"
 	OOM      bool          // Ended.OOMKilled
 	Report   string        // Ended.Report
 	LeftOver int           // Ended.LeftOver
 	Err      string        // why it cannot be started
 	NoRoom   bool          // Ended.NoRoom, with Err
-	TermFor  time.Duration // how long it runs after SIGTERM; killed after its grace period
-	TermExit int           // its exit code then, if TermFor is positive; else SIGTERM kills it
+	TermFor  time.Duration // how long it runs after SIGTERM; it is killed after the grace period
+	TermExit int           // its exit code after SIGTERM if TermFor is positive; otherwise SIGTERM kills it
 }
 
-// Sim is an engine without processes. It uses package time, so inside a synctest
-// bubble it takes no real time.
+// Sim is an engine without processes. It uses package time, so it takes no real time in a synctest
+// bubble.
 type Sim struct {
 	events chan engine.Event
 	play   func(engine.Launch) Play
@@ -38,7 +38,7 @@ type Sim struct {
 	closed  bool
 	nextPID int
 	live    map[string]*simAttempt
-	left    map[string]*simAttempt // from an earlier run, until adopted
+	left    map[string]*simAttempt // attempts of an earlier run, until adopted
 	started []string
 }
 
@@ -49,7 +49,7 @@ type simAttempt struct {
 	grace   time.Duration
 	started time.Time
 	why     string
-	end     *time.Timer // on its own, through its SIGTERM handler, or by SIGKILL
+	end     *time.Timer // for its own end, its SIGTERM handler, or SIGKILL
 	limit   *time.Timer
 	at      time.Time // when end fires
 	past    *state.End
@@ -65,8 +65,8 @@ func NewSim(play func(engine.Launch) Play) *Sim {
 	return s
 }
 
-// Leave adds an attempt that an earlier run started. It follows p from now on and
-// sends events once it is adopted.
+// Leave adds an attempt of an earlier run. It follows p from now on, and sends events once it is
+// adopted.
 func (s *Sim) Leave(uniID string, started time.Time, p Play) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Sim) Leave(uniID string, started time.Time, p Play) {
 	s.left[uniID] = &simAttempt{uniID: uniID, pid: s.nextPID, play: p, started: started}
 }
 
-// LeaveEnded adds an attempt that has ended with no recorded end.
+// LeaveEnded adds an attempt that has ended without a recorded end.
 func (s *Sim) LeaveEnded(uniID string, e state.End) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Sim) Launched() []string {
 	return append([]string(nil), s.started...)
 }
 
-// Live returns how many attempts are running.
+// Live returns the number of running attempts.
 func (s *Sim) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Sim) launch(l engine.Launch) {
 	}
 }
 
-// begin makes an attempt live. s.mu is held.
+// begin makes an attempt live. The caller holds s.mu.
 func (s *Sim) begin(a *simAttempt, adopted bool) {
 	s.live[a.uniID] = a
 	s.emit(engine.Event{UniID: a.uniID, Running: &engine.Running{
@@ -140,7 +140,7 @@ func (s *Sim) begin(a *simAttempt, adopted bool) {
 	}
 }
 
-// endIn ends an attempt after a delay, unless it is set to end sooner.
+// endIn ends an attempt after a delay, unless it is due to end sooner.
 func (s *Sim) endIn(a *simAttempt, d time.Duration, exit int, signal string) {
 	at := time.Now().Add(d)
 	if a.end != nil {
@@ -187,7 +187,7 @@ func (s *Sim) timedOut(a *simAttempt) {
 	}})
 }
 
-// Stop ends an attempt the way its script handles SIGTERM, or at once.
+// Stop ends an attempt as its script handles SIGTERM, or immediately.
 func (s *Sim) Stop(uniID, why string, how engine.StopMode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Sim) Stop(uniID, why string, how engine.StopMode) {
 	}
 }
 
-// Save stops an attempt the way its script handles SIGTERM, once the ledger has the reason.
+// Save stops an attempt as its script handles SIGTERM, once the ledger has the reason.
 func (s *Sim) Save(uniID, why, _ string, _ time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *Sim) Save(uniID, why, _ string, _ time.Duration) {
 	}
 }
 
-// Adopt adopts what Leave and LeaveEnded added. Any other attempt never began.
+// Adopt adopts the attempts of Leave and LeaveEnded. Any other attempt has never begun.
 func (s *Sim) Adopt(all ...engine.Attempt) {
 	for _, at := range all {
 		s.adopt(at)
@@ -254,10 +254,10 @@ func (s *Sim) Attempt(pid int) string {
 	return ""
 }
 
-// OnGPU does nothing: no attempt leaves anything in the background.
+// OnGPU does nothing, because attempts have no background processes.
 func (s *Sim) OnGPU(string, []int) {}
 
-// Claim claims nothing, and nobody else does: tests of claims wrap a Sim.
+// Claim claims nothing and finds no rival. Tests of claims wrap a Sim.
 func (s *Sim) Claim(context.Context, string, string, gpu.Grant) ([]gpu.Claim, []string, error) {
 	return nil, nil, nil
 }
@@ -277,16 +277,16 @@ func (s *Sim) Offer(string, gpu.UUID, string) {}
 // Wish does nothing.
 func (s *Sim) Wish(gpu.Wish) {}
 
-// Wishes finds none.
+// Wishes returns none.
 func (s *Sim) Wishes() []gpu.Wish { return nil }
 
-// Others finds no claims.
+// Others returns no claims.
 func (s *Sim) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
 
-// CPU knows of no CPU time.
+// CPU returns nothing.
 func (s *Sim) CPU([]string) map[string]time.Duration { return nil }
 
-// Sick finds no quarantines.
+// Quarantines returns none.
 func (s *Sim) Quarantines() []gpu.Quarantine { return nil }
 
 // Quarantine does nothing.
@@ -295,7 +295,7 @@ func (s *Sim) Quarantine(gpu.Quarantine) error { return nil }
 // Events returns the channel of all events.
 func (s *Sim) Events() <-chan engine.Event { return s.events }
 
-// Close ends the engine and everything it simulates.
+// Close stops the engine and all its attempts.
 func (s *Sim) Close() error {
 	s.mu.Lock()
 	if s.closed {

@@ -1,10 +1,10 @@
-// Package runner runs a batch. Its loop feeds events (ends of attempts, GPU readings,
-// signals, requests, a timer) to the scheduler one at a time, and carries out the
-// actions it returns, in order: append facts, tell the sinks, ask the engine.
+// Package runner runs a batch. Its loop passes events (ends of attempts, GPU readings, signals,
+// requests, a timer) to the scheduler one at a time, and carries out the resulting actions in
+// order: append facts, notify sinks, call the engine.
 //
-// One goroutine owns the scheduler. Everything that may take time (preparing a
-// start, reading GPUs, examining what an attempt left) happens in goroutines that
-// touch nothing of the loop's: they hand it a function to call when they are done.
+// Only the loop's goroutine uses the scheduler. Slow work (preparing a start, reading GPUs,
+// examining files) happens in other goroutines, which do not touch the loop's state. When they
+// finish, they pass the loop a function to call.
 package runner
 
 import (
@@ -14,17 +14,17 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Sink receives everything that happens, in the ledger's order. It is called from
-// the loop's goroutine and must not block.
+// A Sink receives all facts, in the order of the ledger, and snapshots of the run. It is called
+// from the loop's goroutine and must not block.
 type Sink interface {
 	// Fact receives a recorded fact; job is its ID in the batch, or -1.
 	Fact(job int, f state.Fact)
-	// Snapshot receives the state of the run, a few times a second while something
-	// changes, else once a second. Nobody changes it.
+	// Snapshot receives the state of the run, a few times a second while it changes, or else once a
+	// second. The status must not be modified.
 	Snapshot(s *schema.Status)
 }
 
-// A Ledger stores facts and attempt folders; *disk.State is one.
+// A Ledger stores facts and attempt folders. *disk.State implements it.
 type Ledger interface {
 	// Append returns how many of the facts are in the ledger: all, unless it fails.
 	Append(file int, facts ...state.Fact) (n int, err error)
@@ -35,6 +35,7 @@ type Ledger interface {
 	RemoveAttempt(file int, uniID string)
 	LogPath(file int, job string) string
 	CurvePath(file int, uniID string) string
-	// ConfigCopy returns the lock of a config file that jobs of a file get, and what its mode has at most.
+	// ConfigCopy returns the lock file for a config file of jobs in a file, and the most permissive
+	// mode that it may have.
 	ConfigCopy(file int, path string) (lock string, mode fs.FileMode)
 }

@@ -10,11 +10,10 @@ import (
 	"gpurun/runner/engine"
 )
 
-// What a run has spent is kept while it lasts, so that little is lost if it is killed, and
-// at its end.
-func TestSpentIsKept(t *testing.T) {
+// Usage is saved during the run, so that little is lost if the run is killed, and at its end.
+func TestUsageIsSavedDuringRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 2}]\n", "2x24GiB", func(engine.Launch) Play { return Play{For: time.Hour} })
+		w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 2}]\n", "2x24GiB", func(engine.Launch) Play { return Play{For: time.Hour} })
 		var mu sync.Mutex
 		var kept []gpu.Spent
 		w.Spent = func(s gpu.Spent) {

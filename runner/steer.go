@@ -16,7 +16,7 @@ import (
 	"gpurun/state"
 )
 
-// steer carries out a request that changes what the run does next.
+// steer carries out a request that changes which jobs the run starts.
 func (l *loop) steer(r control.Request) (control.Reply, error) {
 	all := len(r.Jobs) == 0
 	if why := l.Core.Closing(); why != "" && !(why == sched.Drained && r.Op == control.OpResume && all) {
@@ -48,7 +48,7 @@ func (l *loop) steer(r control.Request) (control.Reply, error) {
 	return control.Reply{}, nil
 }
 
-// pause pauses or resumes the run, and describes the change.
+// pause pauses or resumes the run and describes the change.
 func (l *loop) pause(resume bool) string {
 	was := l.Core.Paused(-1) || l.Core.Closing() != ""
 	l.step(sched.PauseRequested{All: true, Resume: resume})
@@ -79,8 +79,8 @@ func (l *loop) pause(resume bool) string {
 	return said
 }
 
-// staysSo returns why a pause, its end or a retry changes nothing for a job, or "".
-func (l *loop) staysSo(op string, id int, p state.Phase) string {
+// unaffected returns why a pause, resume or retry changes nothing for a job, or "".
+func (l *loop) unaffected(op string, id int, p state.Phase) string {
 	paused := l.Core.Paused(id)
 	switch {
 	case op == control.OpPause && paused:
@@ -129,7 +129,7 @@ func (l *loop) set(values map[string]string) (control.Reply, error) {
 		}
 	}
 	ev.Batch, l.Batch = &b, &b
-	set := map[string]string{} // another one: the files may be being read
+	set := map[string]string{} // a copy, because a reload may be using the old map
 	maps.Copy(set, l.reloads.set)
 	maps.Copy(set, values)
 	l.reloads.set = set
@@ -137,7 +137,7 @@ func (l *loop) set(values map[string]string) (control.Reply, error) {
 	return r, nil
 }
 
-// open reports whether a job has yet to end in this run.
+// open reports whether a job has not ended in this run.
 func (l *loop) open(id int) bool {
 	p := l.Core.Phase(id)
 	return p != "" && !p.Ended()
@@ -146,7 +146,7 @@ func (l *loop) open(id int) bool {
 // JobKeys lists the keys that gpurun set --job can change.
 var JobKeys = append(slices.Clip(jobspec.Changeable), "before", "after")
 
-// setJobs changes the requests or positions of some jobs for the rest of the run.
+// setJobs changes keys or queue positions of jobs for the rest of the run.
 func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 	named, err := l.match(r.Jobs)
 	if err != nil {
@@ -195,7 +195,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 			return rep, err
 		}
 		there := other == nil
-		for _, m := range l.reloads.beside { // the last holds
+		for _, m := range l.reloads.beside { // the last one applies
 			if _, in := slices.BinarySearch(m.Jobs, int32(id)); in && other != nil {
 				there = m.Other == place.Other && m.After == place.After
 			}
@@ -225,8 +225,8 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 	return rep, nil
 }
 
-// askAgain applies the keys set in this run to reloaded jobs.
-func (l *loop) askAgain(b *jobspec.Batch, at []int32) (said []string) {
+// reapplyKeys applies the keys that were set in this run to reloaded jobs.
+func (l *loop) reapplyKeys(b *jobspec.Batch, at []int32) (said []string) {
 	for id, values := range l.reloads.jobs {
 		j := &b.Jobs[id]
 		if spec, err := j.Spec.Change(values); err == nil {
@@ -239,7 +239,7 @@ func (l *loop) askAgain(b *jobspec.Batch, at []int32) (said []string) {
 	return said
 }
 
-// A Ruler returns the rules for GPUs from a batch's settings. It returns an error if a job that
-// wanted selects could never run then. fresh is the reloaded batch whose jobs have not been
-// checked, or nil.
+// A Ruler returns the GPU rules for a batch's settings. It returns an error if a job that wanted
+// selects could never run under these rules. fresh is a reloaded batch whose jobs have not been
+// checked yet, or nil.
 type Ruler func(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error)

@@ -13,11 +13,11 @@ import (
 	"gpurun/state/disk"
 )
 
-// A rival is why a grant could not be claimed: another run was first. The job has not failed.
-type rival struct{ error }
+// A lostRace error means that another run claimed a granted GPU first. The job has not failed.
+type lostRace struct{ error }
 
-// isOutOfSpace reports whether any other job would fail for the same reason: a full disk, or
-// state that cannot be written.
+// isOutOfSpace reports whether any other job would fail for the same reason: a full disk, or a
+// state folder that cannot be written.
 func isOutOfSpace(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
 		errors.As(err, new(*disk.FolderError))
@@ -33,10 +33,10 @@ func (l *loop) refused(a sched.Prepare, err error) sched.Event {
 	if isOutOfSpace(err) {
 		l.stateFailed(err)
 	}
-	return sched.PrepareFailed{Job: a.Job, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(rival))}
+	return sched.PrepareFailed{Job: a.Job, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(lostRace))}
 }
 
-// stateFailed makes the core stop starting jobs. Only the first cause counts.
+// stateFailed makes the core stop starting jobs. Only the first error is kept.
 func (l *loop) stateFailed(err error) {
 	if l.out.StateErr == nil {
 		l.out.StateErr = err
@@ -44,8 +44,8 @@ func (l *loop) stateFailed(err error) {
 	}
 }
 
-// checkState makes the core stop starting jobs once the state is unreliable, even
-// while there is nothing to write.
+// checkState makes the core stop starting jobs when the state becomes unreliable, even if there is
+// nothing to write.
 func (l *loop) checkState() {
 	if err := l.Ledger.Failure(); err != nil {
 		l.Log.Error().Err(err).Msg("state")
@@ -61,7 +61,7 @@ type warnings struct {
 	blind bool              // the last reading failed
 }
 
-// warn gives warnings, each only once per run.
+// warn prints each warning once per run.
 func (l *loop) warn(texts ...string) {
 	for _, w := range texts {
 		if !l.warnings.said[w] {
@@ -71,7 +71,7 @@ func (l *loop) warn(texts ...string) {
 	}
 }
 
-// say shows a warning to the user immediately, and adds it to run.log and the summary.
+// say prints a warning immediately, and adds it to run.log and the summary.
 func (l *loop) say(text string) {
 	l.Log.Warn().Msg(text)
 	if l.Warn != nil {
@@ -85,7 +85,7 @@ func (l *loop) say(text string) {
 	}
 }
 
-// warnOf gives the warnings that come with an end.
+// warnOf prints the warnings that belong to an end.
 func (l *loop) warnOf(job string, e sched.Ended) {
 	if e.LeftOver > 0 && e.Why == "" {
 		what := "a process"

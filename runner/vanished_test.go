@@ -2,7 +2,7 @@ package runner
 
 import "testing"
 
-func TestStartsBehind(t *testing.T) {
+func TestBackgroundStartsAreDetected(t *testing.T) {
 	for script, want := range map[string]bool{
 		"nohup python x >log 2>&1 &":     true,
 		"nohup pyhton x & echo started":  true,

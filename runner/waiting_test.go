@@ -26,9 +26,9 @@ func (c *counted) Read(ctx context.Context, q probe.Query) gpu.Observation {
 	return c.Prober.Read(ctx, q)
 }
 
-// Ten minutes of waiting: at most one snapshot per poll, and none while no ready job
-// is waiting and none of this run's jobs is on a GPU. The benchmark reads the line.
-func TestTenMinutesOfWaiting(t *testing.T) {
+// In ten minutes of waiting, there is at most one snapshot per poll, and none unless a ready job
+// waits or one of this run's jobs is on a GPU. The benchmark parses this test's output.
+func TestWaitingTakesFewSnapshots(t *testing.T) {
 	tests := []struct {
 		name, yaml, sim string
 		most            int64
@@ -46,7 +46,7 @@ func TestTenMinutesOfWaiting(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				w := newWorld(t, tt.yaml, sim, func(engine.Launch) Play { return Play{For: time.Hour} })
+				w := newTestRun(t, tt.yaml, sim, func(engine.Launch) Play { return Play{For: time.Hour} })
 				c := &counted{Prober: w.Prober}
 				w.Prober = c
 				done := make(chan struct{})

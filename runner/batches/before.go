@@ -13,8 +13,8 @@ import (
 	"gpurun/state"
 )
 
-// A former is an earlier version of a job.
-type former struct {
+// A earlierVersion is an earlier version of a job.
+type earlierVersion struct {
 	start state.Fact    // of its last attempt
 	was   *state.Record // its end, if the job had another name; else nil
 }
@@ -22,24 +22,24 @@ type former struct {
 // maxReplaced is how many new jobs are compared with jobs that have left the job files.
 const maxReplaced = 10000
 
-// formers finds the earlier versions of jobs: the last attempt of the same name if only the command
+// earlierVersions finds the earlier versions of jobs: the last attempt of the same name if only the command
 // has changed. A new job replaces one that has left the file, with a new name and command, if both
 // ran the same program with the same parameters and neither fits any other job.
-func formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]former {
-	found := map[int]former{}
+func earlierVersions(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]earlierVersion {
+	found := map[int]earlierVersion{}
 	for id := range b.Jobs {
 		if r := core.Before(id); r != nil {
 			if start, ok := h.StartOf(r); ok {
-				found[id] = former{start: start}
+				found[id] = earlierVersion{start: start}
 			}
 		}
 	}
 	jobs, gone := core.Replaced(maxReplaced)
-	old, fresh := map[string][]former{}, map[string][]int{}
+	old, fresh := map[string][]earlierVersion{}, map[string][]int{}
 	for _, r := range gone {
 		if start, ok := h.StartOf(r); ok {
 			sign := signature(r.Ledger, start.Params, start.Commands)
-			old[sign] = append(old[sign], former{start, r})
+			old[sign] = append(old[sign], earlierVersion{start, r})
 		}
 	}
 	for _, id := range jobs {
@@ -55,14 +55,14 @@ func formers(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]forme
 	return found
 }
 
-// muchRedone is how many GPU hours of successes may rerun without confirmation.
-const muchRedone = 1.0
+// maxReruns is how many GPU hours of successes may rerun without confirmation.
+const maxReruns = 1.0
 
-// Redone describes successes that would rerun although the user did not use --force or forget, or
+// Reruns describes successes that would rerun although the user did not use --force or forget, or
 // that belong to a renamed file, and how to avoid that. text is "" if there are none or few. much
 // means to ask for confirmation.
-func (r *Reader) Redone(b *jobspec.Batch, h *state.History, core *sched.Core) (text, cure string, much bool) {
-	pasts := formers(b, h, core)
+func (r *Reader) Reruns(b *jobspec.Batch, h *state.History, core *sched.Core) (text, fix string, much bool) {
+	pasts := earlierVersions(b, h, core)
 	jobs, first, hours := 0, 0, 0.0
 	for id := range b.Jobs {
 		rec := cmp.Or(core.Redoes(id), pasts[id].was)
@@ -75,9 +75,9 @@ func (r *Reader) Redone(b *jobspec.Batch, h *state.History, core *sched.Core) (t
 		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
 	}
 	if m := r.Moved(b, h, func(id int) bool { return core.Verdict(id).Run }); m.Jobs > 0 {
-		return m.Words(), m.Cure(), m.hours > muchRedone
+		return m.Words(), m.Fix(), m.hours > maxReruns
 	}
-	if hours <= muchRedone {
+	if hours <= maxReruns {
 		return "", "", false
 	}
 	j, reason := &b.Jobs[first], core.Verdict(first).Reason
@@ -95,7 +95,7 @@ func signature(file int, params map[string]string, commands []string) string {
 }
 
 // reason adds the changes to the reason why a job runs.
-func (p former) reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
+func (p earlierVersion) reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
 	if p.was != nil {
 		reason = "command changed"
 	}

@@ -20,7 +20,7 @@ import (
 
 // Document returns a batch for programs, from the job files, the ledgers, and the live run's
 // answer, which may be nil. m describes the attempts that the ledgers leave open.
-func (ref *Ref) Document(live *schema.Status, m aftermath) *schema.Status {
+func (ref *Ref) Document(live *schema.Status, m openAttempts) *schema.Status {
 	now := time.Now()
 	b, h := ref.Batch, ref.History
 	st := &schema.Status{Head: schema.At(now), Warnings: []schema.Problem{}}
@@ -118,7 +118,7 @@ func describe(b *jobspec.Batch, id int) jobDoc {
 }
 
 // record adds a job's record from the ledger: the last end of its key, or the open attempt.
-func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m aftermath, now time.Time) {
+func (j *jobDoc) record(ref *Ref, r *state.Record, open *state.Attempt, m openAttempts, now time.Time) {
 	h := ref.History
 	j.Plan = nil
 	if r != nil && r.Forgotten {

@@ -15,7 +15,7 @@ import (
 type runLog struct {
 	state.RunHistory
 	ref     *Ref
-	after   aftermath
+	after   openAttempts
 	Secrets []string // of the current jobs, and of all that have started
 }
 
@@ -28,7 +28,7 @@ type readLog struct {
 }
 
 // read continues where the previous call stopped.
-func (l *readLog) read(ref *Ref, after aftermath) *runLog {
+func (l *readLog) read(ref *Ref, after openAttempts) *runLog {
 	if !slices.Equal(l.files, ref.Files()) {
 		*l = readLog{files: ref.Files(), secrets: SecretsOf(ref.Batch)}
 		for i := range l.files {

@@ -11,8 +11,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// An aftermath describes the attempts that a ledger leaves open.
-type aftermath struct {
+// An openAttempts describes the attempts that a ledger leaves open.
+type openAttempts struct {
 	found map[string]engine.Found // by uni_id: attempts that are still alive
 	ended map[string]bool         // by uni_id: attempts that have ended since; the history has their ends
 	Away  map[string]string       // by uni_id: the host on which they run, whose state is unknown here
@@ -20,7 +20,7 @@ type aftermath struct {
 }
 
 // Settle settles the history of a batch, on the first call only: later, nothing would be open.
-func (ref *Ref) Settle() aftermath {
+func (ref *Ref) Settle() openAttempts {
 	if ref.after == nil {
 		m := settle(ref.Batch, ref.History, ref.Folder, ref.Alive)
 		ref.after = &m
@@ -31,8 +31,8 @@ func (ref *Ref) Settle() aftermath {
 // settle inspects the traces of a history's open attempts on this host, and completes the history
 // like the next run would. It writes nothing. alive means that a run exists but does not answer;
 // then only recorded ends count.
-func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
-	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, Away: map[string]string{}}
+func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) openAttempts {
+	m := openAttempts{found: map[string]engine.Found{}, ended: map[string]bool{}, Away: map[string]string{}}
 	look := Looker()
 	job := runner.JobFinder(b)
 	for _, at := range h.Attempts() {
@@ -58,7 +58,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 }
 
 // words describes the state of an open attempt.
-func (m aftermath) words(a *state.Attempt) string {
+func (m openAttempts) words(a *state.Attempt) string {
 	uni := a.Start.UniID
 	if host := m.Away[uni]; host != "" {
 		return "may still be running on " + host

@@ -28,14 +28,14 @@ type Mirror struct {
 
 	past  readLog
 	row   listRow
-	judge judged
+	judge cachedVerdicts
 }
 
 // loaded is a batch that was read completely. Later facts in its ledgers are applied to its
 // history.
 type loaded struct {
 	ref      *Ref
-	after    aftermath
+	after    openAttempts
 	readable bool                  // its files can be read
 	known    map[string]host.Stamp // files that determine the jobs
 	index    map[jobPlace]int      // index of each job in the view
@@ -55,9 +55,9 @@ type live struct {
 const (
 	askShare = 50
 	askLeast = time.Second
-	// lookAgain is how often a batch is reloaded that changes without new facts: attempts that
+	// reloadEvery is how often a batch is reloaded that changes without new facts: attempts that
 	// outlive their run.
-	lookAgain = 5 * time.Second
+	reloadEvery = 5 * time.Second
 )
 
 // ID identifies the batch by its first file, even if it runs together with others.
@@ -99,7 +99,7 @@ func (m *Mirror) stale() bool {
 			return true
 		}
 	}
-	return !alive && len(m.after.found) > 0 && time.Since(m.at) > lookAgain
+	return !alive && len(m.after.found) > 0 && time.Since(m.at) > reloadEvery
 }
 
 // load reads the whole batch. Unchanged jobs keep their address, by which others detect that they
@@ -228,7 +228,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	changed := false
 	for i := range touched {
 		old := v.Jobs[i]
-		j := m.anew(old, open[jobPlace{old.File, old.Key, ""}], m.answers[i], now)
+		j := m.redescribe(old, open[jobPlace{old.File, old.Key, ""}], m.answers[i], now)
 		if sameJob(old, j) {
 			continue
 		}
@@ -247,8 +247,8 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	}
 }
 
-// anew describes a job again from the ledger and the run's answer.
-func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
+// redescribe describes a job again from the ledger and the run's answer.
+func (m *Mirror) redescribe(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
 	j := jobDoc{*old}
 	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = state.Pending, nil, nil, nil, 0, nil, nil
 	h := m.ref.History
@@ -256,7 +256,7 @@ func (m *Mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, 
 	if r != nil && r.State != "" {
 		j.State = r.State
 	}
-	j.record(m.ref, r, open, aftermath{}, now)
+	j.record(m.ref, r, open, openAttempts{}, now)
 	if a := j.Attempt; a != nil && a.Metrics == nil && a.UniID != nil && m.metrics[*a.UniID] != nil {
 		if a.Metrics = m.metrics[*a.UniID]; a.State == state.Succeeded {
 			j.Metrics = a.Metrics

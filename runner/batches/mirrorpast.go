@@ -25,15 +25,15 @@ type listRow struct {
 	changed time.Time
 }
 
-// judged has the verdicts of a mirror's batch, and when they were made.
-type judged struct {
+// cachedVerdicts has the verdicts of a mirror's batch, and when they were made.
+type cachedVerdicts struct {
 	at       time.Time
 	history  *state.History
 	verdicts []verdict
 }
 
-// judgeAgain is how long verdicts are valid, since they depend on the file system.
-const judgeAgain = 10 * time.Second
+// verdictsExpire is how long verdicts are valid, since they depend on the file system.
+const verdictsExpire = 10 * time.Second
 
 // Row describes the batch for a list. It reads as little as possible, because a user may have many
 // batches.
@@ -149,7 +149,7 @@ func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 
 // verdicts returns what the next run would do with each job of the file.
 func (m *Mirror) verdicts() []verdict {
-	if k := &m.judge; k.history != m.ref.History || time.Since(k.at) > judgeAgain {
+	if k := &m.judge; k.history != m.ref.History || time.Since(k.at) > verdictsExpire {
 		k.at, k.history, k.verdicts = time.Now(), m.ref.History, nil
 		if m.readable {
 			k.verdicts = m.ref.verdicts()

@@ -59,7 +59,7 @@ type Ref struct {
 
 	Batch   *jobspec.Batch // nil if the file can no longer be read
 	History *state.History
-	after   *aftermath // result of settle; nil before
+	after   *openAttempts // result of settle; nil before
 }
 
 // Find returns the batches that a command should show: the one of the given job file, or else the
@@ -310,7 +310,7 @@ func (ref *Ref) recall() (err error) {
 	if ref.Which == "" {
 		return nil
 	}
-	all := new(readLog).read(ref, aftermath{})
+	all := new(readLog).read(ref, openAttempts{})
 	n, err := strconv.Atoi(ref.Which)
 	if err != nil {
 		n = 1 + slices.IndexFunc(all.Runs, func(e *state.PastRun) bool { return e.Run.RunID == ref.Which })

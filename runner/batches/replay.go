@@ -38,7 +38,7 @@ func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 		}
 		start, end, _, logs, _ := m.traces(j, s, false)
 		curve := disk.CurvePath(disk.Folder(m.batch.Files[j.File].Real, m.StateDir), s.UniID)
-		points, _ := files.Points(*metric, append(logs, files.LogPart{Path: curve, JSON: true}), files.Place{}, true)
+		points, _ := files.Points(*metric, append(logs, files.LogPart{Path: curve, JSON: true}), files.LogPosition{}, true)
 		if len(points) > 0 {
 			gpus, began := max(1, len(start.GPUs), len(end.GPUs)), float64(end.Time.UnixMilli())/1000-end.Seconds
 			jobs = append(jobs, past{m.batch.PruneGroup(id), j.Spec.Prune, float64(gpus), began, end.Seconds, points})

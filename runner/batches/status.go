@@ -31,7 +31,7 @@ func (ref *Ref) unread() string {
 // Status returns the status for programs. It asks the run and reads the rest from the ledger, or
 // everything if no run answers.
 func (ref *Ref) Status() *schema.Status {
-	m, unread := aftermath{}, ref.unread()
+	m, unread := openAttempts{}, ref.unread()
 	rep, err := ref.Ask(control.Request{Op: control.OpStatus, Whole: true})
 	if err != nil {
 		m = ref.Settle()

@@ -232,7 +232,7 @@ func (m moved) Words() string {
 	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
 }
 
-// Cure returns the command that keeps them.
-func (m moved) Cure() string {
+// Fix returns the command that keeps them.
+func (m moved) Fix() string {
 	return "if it was renamed, keep its results: gpurun done --from " + m.from + " --file " + m.to
 }

@@ -22,9 +22,9 @@ type verdict struct {
 // A Judgment is what a run of a batch would do now.
 type Judgment struct {
 	Verdicts []verdict
-	Core     *sched.Core // that judged the jobs
-	Ref      *Ref        // the batch and its live run
-	After    aftermath   // of an earlier run's attempts
+	Core     *sched.Core  // that judged the jobs
+	Ref      *Ref         // the batch and its live run
+	After    openAttempts // of an earlier run's attempts
 }
 
 // Judge judges all jobs by the history and the file system, and by what a live run or a dead run's
@@ -46,7 +46,7 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 	for id := range b.Jobs {
 		j.Verdicts = append(j.Verdicts, verdict{Verdict: j.Core.Verdict(id)})
 	}
-	for id, p := range formers(b, h, j.Core) {
+	for id, p := range earlierVersions(b, h, j.Core) {
 		v := &j.Verdicts[id]
 		v.Code, v.Reason = schema.PlanCommandChanged, p.reason(v.Reason, b, &b.Jobs[id])
 	}

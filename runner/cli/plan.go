@@ -116,7 +116,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 	session.CodeChanged(w, batch, history)
 	if m := a.Moved(batch, history, p.runs); m.Jobs > 0 {
-		fmt.Fprintln(w, m.Words()+"; "+m.Cure())
+		fmt.Fprintln(w, m.Words()+"; "+m.Fix())
 	} else if history.Empty() && len(attempts) == 0 {
 		offerDone(w, batch)
 	}

@@ -144,7 +144,7 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 		s.view.Close()
 		s.OnPanic = nil
 	}
-	r.Later(func() { closeGPUs(); closeIDs() })
+	r.OnClose(func() { closeGPUs(); closeIDs() })
 	return o
 }
 

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	// Not the rules of the machine that the tests run on, and this user instead of root.
 	session.HostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
 	session.Steady = "1s"
-	session.LookAtFiles = 50 * time.Millisecond
+	session.WatchInterval = 50 * time.Millisecond
 	codecopy.MaxFiles = 200
 	if d, err := time.ParseDuration(os.Getenv("TEST_LOOK")); err == nil {
 		files.LookOne = d

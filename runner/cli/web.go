@@ -78,7 +78,7 @@ func (c *webCmd) Run(a *app) error {
 	defer src.host.close()
 	conf := web.Config{
 		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: programVersion(), Allow: max(web.Read, c.Control.Right), Roots: roots,
-		Limits: web.Usual, Errors: a.Err, Explain: webFailure,
+		Limits: web.DefaultLimits, Errors: a.Err, Explain: webFailure,
 	}
 	var files []string
 	if files, err = tokens(&conf); err != nil {

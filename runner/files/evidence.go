@@ -22,8 +22,8 @@ import (
 // Evidence checks the files of selected jobs that last succeeded and are not forced, and returns
 // its findings by job ID. It reads nothing for jobs without outputs, inputs or log.
 func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
-	w, found := witness{batch: b, history: h, search: NewLook()}, map[int]sched.Evidence{}
-	whole := w.whole()
+	w, found := checker{batch: b, history: h, search: NewLook()}, map[int]sched.Evidence{}
+	whole := w.unchanged()
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		if whole[id] || !declares(j.Spec) || o.Selected != nil && !o.Selected[id] || o.Forced != nil && o.Forced[id] {
@@ -40,10 +40,10 @@ func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched
 	return found
 }
 
-// whole finds the jobs whose outputs and logs are as their last success left them. It does so
+// unchanged finds the jobs whose outputs and logs are as their last success left them. It does so
 // without their records, which are two ledger lines each and take most of the time for 100,000
 // jobs. For other jobs, the result says nothing.
-func (w *witness) whole() []bool {
+func (w *checker) unchanged() []bool {
 	whole, ended := make([]bool, len(w.batch.Jobs)), make([]state.Plain, len(w.batch.Jobs))
 	for id := range ended {
 		if j := &w.batch.Jobs[id]; declares(j.Spec) && !j.Spec.HasInputs {
@@ -64,7 +64,7 @@ func (w *witness) whole() []bool {
 
 // untouched reports whether a job's outputs, or else its log, exist and no output was written after
 // the job ended.
-func (w *witness) untouched(j *jobspec.Job, ended time.Time) bool {
+func (w *checker) untouched(j *jobspec.Job, ended time.Time) bool {
 	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: unknown, Attempt: math.MinInt, Log: unknown, Started: unknown, Later: func(string) string { return unknown }})
 	paths := got.Outputs
 	if !j.Spec.HasOutputs {
@@ -90,7 +90,7 @@ func EvidenceOf(b *jobspec.Batch, j *jobspec.Job, r *state.Record) sched.Evidenc
 	if !declares(j.Spec) {
 		return sched.Evidence{}
 	}
-	w := witness{batch: b, search: NewLook()}
+	w := checker{batch: b, search: NewLook()}
 	return w.look(j, r)
 }
 
@@ -113,13 +113,13 @@ func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
 	}
 }
 
-type witness struct {
+type checker struct {
 	batch   *jobspec.Batch
 	history *state.History // for Overwritten; may be nil
 	search  *Search
 }
 
-func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
+func (w *checker) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	attempt := max(1, r.Attempt)
 	gpus := make([]int, len(r.GPUs))
 	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
@@ -148,7 +148,7 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 // individually named regular files count as overwritten, because other jobs may also change a
 // folder or the matches of a glob. If a search was cut short, its pattern does not count as
 // missing: a recorded success stays valid until its output is known to be gone.
-func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string, unsure *GaveUp) {
+func (w *checker) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string, unsure *GaveUp) {
 	for _, p := range patterns {
 		fi, err := os.Stat(p)
 		there := err == nil
@@ -161,14 +161,14 @@ func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (m
 		case !there:
 			return p, "", nil
 		case err != nil || w.history == nil || overwritten != "" || !fi.Mode().IsRegular() || !fi.ModTime().After(r.Time):
-		case w.writtenByAnother(j, r, fi.ModTime()):
+		case w.overwrittenByOther(j, r, fi.ModTime()):
 			overwritten = p
 		}
 	}
 	return "", overwritten, unsure
 }
 
-func (w *witness) writtenByAnother(j *jobspec.Job, r *state.Record, written time.Time) bool {
+func (w *checker) overwrittenByOther(j *jobspec.Job, r *state.Record, written time.Time) bool {
 	other := w.history.Named(j.File, j.Name)
 	if other == nil || other.Key == r.Key || other.Start.Before(r.Time) { // Start is zero for jobs that a user marked done
 		return false
@@ -187,7 +187,7 @@ func logGone(path string, r *state.Record) bool {
 
 // changedInput returns the first input that changed since the attempt of r started. A deleted input
 // does not count: the job has already read it.
-func (w *witness) changedInput(patterns []string, r *state.Record) (path string, unsure *GaveUp) {
+func (w *checker) changedInput(patterns []string, r *state.Record) (path string, unsure *GaveUp) {
 	began := r.Start
 	if began.IsZero() {
 		began = r.Time.Add(-time.Duration(r.Seconds * float64(time.Second)))

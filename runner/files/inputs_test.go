@@ -109,7 +109,7 @@ func TestChangedInputIsFound(t *testing.T) {
 			sparse(t, dir+"/large", maxHashed+1, -time.Hour)
 			in, start := started(t, dir, row.pattern)
 			row.change(t, dir)
-			w := &witness{search: newSearch()}
+			w := &checker{search: newSearch()}
 			got, _ := w.changedInput(absolute(dir, []string{row.pattern}), &state.Record{Fact: state.Fact{Inputs: in}, Start: start})
 			if got = strings.TrimPrefix(got, dir+"/"); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
@@ -136,13 +136,13 @@ func TestMovingFolderChangesNoInput(t *testing.T) {
 	in, start := started(t, old, "data.csv")
 	moved := filepath.Join(t.TempDir(), "new")
 	rewrite(t, moved+"/data.csv", "a", time.Hour)
-	w := &witness{search: newSearch()}
+	w := &checker{search: newSearch()}
 	r := &state.Record{Fact: state.Fact{Inputs: in}, Start: start}
 	if got, _ := w.changedInput([]string{moved + "/data.csv"}, r); got != "" {
 		t.Errorf("got %q, want no change: its content is the same", got)
 	}
 	rewrite(t, moved+"/data.csv", "b", 2*time.Hour)
-	w = &witness{search: newSearch()}
+	w = &checker{search: newSearch()}
 	if got, _ := w.changedInput([]string{moved + "/data.csv"}, r); got == "" {
 		t.Error("got no change, but the content differs")
 	}

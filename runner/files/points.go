@@ -12,21 +12,21 @@ import (
 	"gpurun/state/host"
 )
 
-// A Place is the position up to which an attempt's logs have been read for the points of a metric.
-type Place struct {
+// A LogPosition is the position up to which an attempt's logs have been read for the points of a metric.
+type LogPosition struct {
 	Log  int      // number of the log that has the metric, from 1; 0 if none has had it yet
 	At   [3]int64 // offset of the next byte in each log
 	Step float64  // step of the last point
 }
 
-// mostAtOnce is the most points in memory before the curve drops the least informative ones.
-const mostAtOnce = 20_000
+// maxInMemory is the most points in memory before the curve drops the least informative ones.
+const maxInMemory = 20_000
 
 // Points reads the points of a metric that a job has logged since a place: the last match of each
 // line. A point's step is the last match of the step expression up to that line; without one,
 // matches are counted. In a JSON log, points are the objects with a step. Only the first log that
 // has the metric counts. over means that the attempt has ended and its logs are final.
-func Points(m jobspec.Metric, logs []LogPart, at Place, over bool) (state.Curve, Place) {
+func Points(m jobspec.Metric, logs []LogPart, at LogPosition, over bool) (state.Curve, LogPosition) {
 	for i, p := range logs {
 		if at.Log > 0 && at.Log != i+1 || m.Log == nil && !p.JSON {
 			continue
@@ -40,7 +40,7 @@ func Points(m jobspec.Metric, logs []LogPart, at Place, over bool) (state.Curve,
 }
 
 // read continues reading one log.
-func (at *Place) read(m jobspec.Metric, i int, p LogPart, over bool) (points state.Curve) {
+func (at *LogPosition) read(m jobspec.Metric, i int, p LogPart, over bool) (points state.Curve) {
 	f, info, err := host.OpenRegular(p.Path)
 	if err != nil {
 		return nil
@@ -81,7 +81,7 @@ func (at *Place) read(m jobspec.Metric, i int, p LogPart, over bool) (points sta
 			}
 			points = append(points, state.Point{Step: at.Step, Value: v})
 		}
-		if len(points) >= mostAtOnce {
+		if len(points) >= maxInMemory {
 			points = state.Curve{}.Add(points...)
 		}
 	}

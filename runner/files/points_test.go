@@ -43,7 +43,7 @@ func TestPointsFindSteps(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "log")
 		write(t, path, x.log)
-		got, _ := Points(x.metric, []LogPart{{Path: path}}, Place{}, x.over)
+		got, _ := Points(x.metric, []LogPart{{Path: path}}, LogPosition{}, x.over)
 		if !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%s: %v, want %v", x.name, got, x.want)
 		}
@@ -58,7 +58,7 @@ func TestPointsInParts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	for size := 1; size < len(log); size++ {
 		var all state.Curve
-		var at Place
+		var at LogPosition
 		for end := size; ; end += size {
 			write(t, path, log[:min(end, len(log))])
 			points, to := Points(metric, []LogPart{{Path: path}}, at, false)
@@ -78,7 +78,7 @@ func TestPointsOfTwoLogs(t *testing.T) {
 	logs := []LogPart{{Path: filepath.Join(dir, "out"), From: 4}, {Path: filepath.Join(dir, "err")}}
 	write(t, logs[0].Path, "old\nepoch\n")
 	write(t, logs[1].Path, "acc=0.5\n")
-	got, at := Points(metric, logs, Place{}, false)
+	got, at := Points(metric, logs, LogPosition{}, false)
 	if !reflect.DeepEqual(got, pointsOf(1, 0.5)) || at.Log != 2 || at.At[1] != 8 {
 		t.Fatalf("%v at %+v", got, at)
 	}
@@ -97,9 +97,9 @@ func TestPointsOfTwoLogs(t *testing.T) {
 func TestPointsOfLongLog(t *testing.T) {
 	path, metric := filepath.Join(t.TempDir(), "log"), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
 	const lines = 10_000
-	write(t, path, strings.Repeat(strings.Repeat("x", 1000)+"\nacc=0.5\n", lines)+"acc=0.6\n"+strings.Repeat("acc=0.5\n", 3*mostAtOnce))
-	points, at := Points(metric, []LogPart{{Path: path}}, Place{}, false)
-	if best, _ := points.Best(lines+1, true); at.Step != lines+1+3*mostAtOnce || points.Last() != at.Step || best != 0.6 || len(points) > 2*mostAtOnce {
+	write(t, path, strings.Repeat(strings.Repeat("x", 1000)+"\nacc=0.5\n", lines)+"acc=0.6\n"+strings.Repeat("acc=0.5\n", 3*maxInMemory))
+	points, at := Points(metric, []LogPart{{Path: path}}, LogPosition{}, false)
+	if best, _ := points.Best(lines+1, true); at.Step != lines+1+3*maxInMemory || points.Last() != at.Step || best != 0.6 || len(points) > 2*maxInMemory {
 		t.Errorf("%d points, at step %v, the best %v", len(points), at.Step, best)
 	}
 }
@@ -117,7 +117,7 @@ func TestPointsOfResult(t *testing.T) {
 {"step": 6, "ac`)
 	logs = append(logs, LogPart{Path: path, JSON: true})
 	for _, metric := range []jobspec.Metric{{Name: "acc"}, {Name: "acc", Log: regexp.MustCompile(`acc=([0-9.]+)`)}} {
-		got, at := Points(metric, logs, Place{}, false)
+		got, at := Points(metric, logs, LogPosition{}, false)
 		if got = (state.Curve{}).Add(got...); !reflect.DeepEqual(got, pointsOf(1, 0.5, 2, math.Inf(1), 5, 0.8)) {
 			t.Errorf("%v at %+v", got, at)
 		}

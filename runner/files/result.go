@@ -29,8 +29,8 @@ const (
 // the path of a file with the metrics.
 const MetricsFile = "gpurun_metrics_file"
 
-// A Left is the content of a job's GPURUN_RESULT.
-type Left struct {
+// A JobResult is the content of a job's GPURUN_RESULT.
+type JobResult struct {
 	Metrics   map[string]any
 	ErrorType string // "oom" if the job reports it
 }
@@ -41,7 +41,7 @@ type Left struct {
 // curve is "". If the metrics do not fit in the ledger, it copies the file to keep, and MetricsFile
 // is the only metric. A missing or empty file is not an error. If there is an error, Result still
 // returns what it could read.
-func Result(path, keep, curve string) (left Left, err error) {
+func Result(path, keep, curve string) (left JobResult, err error) {
 	data, err := readResult(path)
 	if errors.Is(err, errTooLong) {
 		left.Metrics, err = kept(path, keep)

@@ -50,7 +50,7 @@ func TestSearchesShareTimeLimit(t *testing.T) {
 // A recorded success counts until its output is known to be gone.
 func TestUnsearchedOutputIsNotMissing(t *testing.T) {
 	dir := circles(t)
-	w := &witness{search: &Search{one: 20 * time.Millisecond}}
+	w := &checker{search: &Search{one: 20 * time.Millisecond}}
 	missing, _, unsure := w.outputs(nil, nil, []string{filepath.Join(dir, "**", "never")})
 	if missing != "" || unsure == nil {
 		t.Errorf("missing %q, unsure %v", missing, unsure)

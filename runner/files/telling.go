@@ -41,7 +41,7 @@ var (
 	launcher = pattern(`ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|^SystemExit`)
 
 	// Final messages of any program.
-	deadly = pattern(`(?i)^\S+: (line \d+: )?.*: (command )?not found$` +
+	finalMessage = pattern(`(?i)^\S+: (line \d+: )?.*: (command )?not found$` +
 		`|: (can't|cannot) open (file )?['"]|: No such file or directory$|: Permission denied$|cannot execute` +
 		`|segmentation fault|bus error|illegal instruction|floating point exception` +
 		`|^fatal python error:|^terminate called|^\s*what\(\):|^panic: |^thread '.*' panicked at|^exception in thread ` +
@@ -116,7 +116,7 @@ func weigh(line string) int {
 	switch {
 	case epilogue().MatchString(line):
 		return silent
-	case deadly().MatchString(line):
+	case finalMessage().MatchString(line):
 		return fatal
 	case aborted().MatchString(line):
 		return wrapped

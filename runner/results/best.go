@@ -53,8 +53,8 @@ func (b *build) place(x *bucket) string {
 	return idKey(x.ids[:len(x.ids)-len(b.others)])
 }
 
-// settle chooses the best setting for each row and column. It does nothing without Options.Best.
-func (b *build) settle(t *Table, buckets []*bucket) error {
+// chooseBest chooses the best setting for each row and column. It does nothing without Options.Best.
+func (b *build) chooseBest(t *Table, buckets []*bucket) error {
 	if b.best < 0 {
 		return nil
 	}

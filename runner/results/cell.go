@@ -44,9 +44,9 @@ type bucket struct {
 	sets  []string // jobs averaged within each unit; nil if every unit has one job
 }
 
-// A place identifies a unit: a value of the outermost averaged parameter, and a count of jobs with
+// A unitKey identifies a unit: a value of the outermost averaged parameter, and a count of jobs with
 // the same parameters.
-type place struct {
+type unitKey struct {
 	id  int32
 	nth int
 }
@@ -59,7 +59,7 @@ func (b *bucket) split(g *grid, over []int) {
 	clear(seen)
 	clear(index)
 	for i, n := range b.jobs {
-		u, ids := place{id: -1}, g.ids(n, over)
+		u, ids := unitKey{id: -1}, g.ids(n, over)
 		if len(over) > 0 {
 			u.id = ids[0]
 		}

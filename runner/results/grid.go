@@ -42,12 +42,12 @@ type grid struct {
 	units   []unit // reused for each cell
 
 	seen  map[string]int // reused for each bucket that is split
-	index map[place]int
+	index map[unitKey]int
 }
 
 // newGrid selects the jobs that measure a metric and pass the filters.
 func newGrid(d Data, where []filter) (*grid, error) {
-	g := &grid{data: d, has: map[uint64][]bool{}, seen: map[string]int{}, index: map[place]int{}}
+	g := &grid{data: d, has: map[uint64][]bool{}, seen: map[string]int{}, index: map[unitKey]int{}}
 	for i := range d.Jobs {
 		j := &d.Jobs[i]
 		has := g.has[j.Kind]

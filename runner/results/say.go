@@ -10,8 +10,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// say adds the caption, the notes and the warnings.
-func (b *build) say(t *Table) {
+// annotate adds the caption, the notes and the warnings.
+func (b *build) annotate(t *Table) {
 	t.Caption = b.caption(t)
 	b.note(t)
 	b.warn(t)
@@ -130,7 +130,7 @@ func (b *build) noteChoices(t *Table, note func(string, ...any)) {
 func (b *build) warn(t *Table) {
 	warn := func(format string, args ...any) { t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...)) }
 	if len(t.Over) > 0 {
-		if rows, of, same := b.alike(t); same >= enoughAlike {
+		if rows, of, same := b.alike(t); same >= minRepeats {
 			where := "in every row"
 			if len(rows) < of {
 				where = "in " + list(rows, 3)
@@ -167,9 +167,9 @@ func (b *build) warn(t *Table) {
 	}
 }
 
-// enoughAlike is how many seeds must repeat another's result before a warning. A few equal
+// minRepeats is how many seeds must repeat another's result before a warning. A few equal
 // accuracies on a small test set may be chance.
-const enoughAlike = 2
+const minRepeats = 2
 
 // alike returns the rows in which all seeds have identical results, the number of rows with several
 // seeds, and the number of seeds that repeat another. It looks only at metrics with a goal, if

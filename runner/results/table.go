@@ -288,7 +288,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 		t.Err = SD
 	}
 	b.columns(t)
-	if err := b.settle(t, buckets); err != nil {
+	if err := b.chooseBest(t, buckets); err != nil {
 		return nil, err
 	}
 	for _, x := range buckets {
@@ -320,7 +320,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 	t.digits()
 	b.marks(t)
 	t.Headline = b.headline(t)
-	b.say(t)
+	b.annotate(t)
 	return t, t.sort(b.o.Sort)
 }
 

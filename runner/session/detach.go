@@ -118,8 +118,8 @@ func Detached() *Detachment {
 	return d
 }
 
-// settle redirects this process's output to a file, and moves its earlier output there.
-func (d *Detachment) settle(path string) error {
+// redirect redirects this process's output to a file, and moves its earlier output there.
+func (d *Detachment) redirect(path string) error {
 	if d == nil {
 		return nil
 	}

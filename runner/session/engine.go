@@ -76,7 +76,7 @@ func (r *Run) detectAllocation() {
 		r.Hint("ask for one node, or submit a job for each")
 	}
 	var err error
-	if r.opts.Ends, r.within, err = job.Look(); err != nil && r.opts.Ends.IsZero() {
+	if r.opts.Ends, r.clusterJob, err = job.Look(); err != nil && r.opts.Ends.IsZero() {
 		r.Warn(fmt.Sprintf("cannot find out when %s ends (%v): jobs start regardless of their length", job, err))
 	}
 	r.opts.Within = job.String()

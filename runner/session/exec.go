@@ -106,7 +106,7 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 		}
 		pool.Observe(snap)
 		asks := wishRequests(pool, req, e.Needs)
-		news := !reflect.DeepEqual(asks, wish.Requests) || snap.At >= told+wishAgain
+		news := !reflect.DeepEqual(asks, wish.Requests) || snap.At >= told+wishInterval
 		wish.Requests = asks
 		pool.Turns.SetWish(wish)
 		ok, why, pause := e.try(ctx, snap)
@@ -140,9 +140,9 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	}
 }
 
-// wishAgain is how often an unchanged wish is republished in case its file was removed. Each time
+// wishInterval is how often an unchanged wish is republished in case its file was removed. Each time
 // wakes all waiting runs.
-const wishAgain = 30 * time.Second
+const wishInterval = 30 * time.Second
 
 // wishRequests returns the request to publish, or nil if limits forbid this user so many GPUs.
 func wishRequests(pool *gpu.Pool, req gpu.Request, need gpu.HostResources) []gpu.WishRequest {

@@ -9,9 +9,9 @@ import (
 	"gpurun/state/host"
 )
 
-// passFor is how long an ended command holds its GPUs for the runs to which it offers them. Later,
+// offerTimeout is how long an ended command holds its GPUs for the runs to which it offers them. Later,
 // those runs detect free GPUs themselves.
-const passFor = time.Second
+const offerTimeout = time.Second
 
 // offerGPUs offers the GPUs of an ended command to the next runs in line. It waits until they
 // accept, because the offers end with this process.
@@ -19,7 +19,7 @@ func (e *Exec) offerGPUs() {
 	if e.engine.Engine == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), passFor)
+	ctx, stop := context.WithTimeout(context.Background(), offerTimeout)
 	defer stop()
 	e.pool.AdvanceTo(host.Boottime())
 	e.pool.Turns.SetWish(gpu.Wish{})

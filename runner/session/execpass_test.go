@@ -47,7 +47,7 @@ func TestExecOffersItsGPUs(t *testing.T) {
 			q.wishes, want = []gpu.Wish{{Run: "bobs run", UID: 1001, Since: time.Now(), Requests: []gpu.WishRequest{ask}}}, []gpu.UUID{"GPU-0"}
 		}
 		(&Exec{uniID: "mine", pool: pool, engine: engine.Opened{Engine: q, Claims: q}}).offerGPUs()
-		if took := host.Boottime() - now; !slices.Equal(q.offers, want) || took > passFor/2 {
+		if took := host.Boottime() - now; !slices.Equal(q.offers, want) || took > offerTimeout/2 {
 			t.Errorf("bob waits %v: he was offered %v in %v, want %v", waits, q.offers, took, want)
 		}
 	}

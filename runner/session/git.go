@@ -119,7 +119,7 @@ func (r *Run) runFacts(commits []commit) []state.Fact {
 	for i := range facts {
 		f := disk.Host()
 		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, r.Version, settings
-		f.RunID, f.Params, f.Usable, f.Within = RunID(), r.Batch.Params, r.usable, r.within
+		f.RunID, f.Params, f.Usable, f.Within = RunID(), r.Batch.Params, r.usable, r.clusterJob
 		if r.Prober != nil {
 			f.Driver = r.Prober.Version()
 		}

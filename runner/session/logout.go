@@ -12,7 +12,7 @@ var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.
 
 // LogoutKills returns a warning and a fix if logging out kills this process's children. A hang-up
 // does not, but logind can be configured to kill all processes of a session.
-func LogoutKills() (warning, cure string) {
+func LogoutKills() (warning, fix string) {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup")
 	var settings []string
 	for _, pattern := range logindFiles {

@@ -14,10 +14,10 @@ import (
 // confirm lists the successes that would rerun although the user did not ask for that. If they are
 // expensive, it asks for confirmation on a terminal, and a detached run refuses to start.
 func (r *Run) confirm() error {
-	text, cure, much := r.Redone(r.Batch, r.State.History(), r.core)
+	text, fix, much := r.Reruns(r.Batch, r.State.History(), r.core)
 	if text != "" {
 		r.Warn(text)
-		r.Hint(cure)
+		r.Hint(fix)
 	}
 	if !much {
 		return nil

@@ -22,7 +22,7 @@ func (r *Run) remember() {
 			r.Log.Info().Err(err).Msg("not listed for gpurun ls")
 		}
 	})
-	r.Later(func() { <-done })
+	r.OnClose(func() { <-done })
 }
 
 // Absolute makes a path absolute, except "".

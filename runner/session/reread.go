@@ -60,7 +60,7 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 		return runner.Reading{}, err
 	}
 	b.Settings.DrawShuffleSeed(func() int64 { return r.Batch.Settings.ShuffleSeed }) // keep the order
-	late, err := r.readAtStart(&b.Settings)
+	late, err := r.fixedSettings(&b.Settings)
 	if err != nil {
 		return runner.Reading{}, err
 	}
@@ -75,9 +75,9 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	return runner.Reading{Batch: b, Code: code, Said: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
 }
 
-// readAtStart describes changed settings that the run cannot apply. It returns an error for jobs of
+// fixedSettings describes changed settings that the run cannot apply. It returns an error for jobs of
 // another engine, which must not run here.
-func (r *Run) readAtStart(now *jobspec.Settings) (said []string, err error) {
+func (r *Run) fixedSettings(now *jobspec.Settings) (said []string, err error) {
 	was := &r.Batch.Settings
 	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {
 		return nil, &runner.Mistake{Text: "engine and cluster cannot change during a run; nothing has changed", Lines: []string{"stop the run and start it again"}}

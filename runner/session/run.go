@@ -82,7 +82,7 @@ type Run struct {
 	git    <-chan []commit
 	Began  bool // jobs could have started
 
-	within string // ID of the surrounding cluster job, for ledgers, or ""
+	clusterJob string // ID of the surrounding cluster job, for ledgers, or ""
 
 	Notes   []string
 	closers []func()
@@ -116,8 +116,8 @@ func (r *Run) Close() {
 	r.closers = nil
 }
 
-// Later registers a function for Close to call.
-func (r *Run) Later(f func()) { r.closers = append(r.closers, f) }
+// OnClose registers a function for Close to call.
+func (r *Run) OnClose(f func()) { r.closers = append(r.closers, f) }
 
 // Open reads the files, locks the state and determines which jobs would run. It opens the GPUs only
 // if one of those jobs needs one.
@@ -140,7 +140,7 @@ func (r *Run) Open() error {
 		return err
 	}
 	r.State.Share()
-	r.Later(func() {
+	r.OnClose(func() {
 		if err := r.State.Close(); err != nil {
 			r.Warn(err.Error())
 		}
@@ -220,7 +220,7 @@ func (r *Run) openPool() (*gpu.Pool, error) {
 	if r.Prober, err = r.Source.Open(ctx, r.Log); err != nil {
 		return nil, err
 	}
-	r.Later(func() { r.Prober.Close() })
+	r.OnClose(func() { r.Prober.Close() })
 	r.Rules = HostRulesOf(r.Prober)
 	pool, impossible, err := PoolFor(r.Batch, r.Prober, r.Rules, r.sim(), r.NoWait, r.Runs)
 	if err != nil {
@@ -243,7 +243,7 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	if err := r.prepareCopies(); err != nil {
 		return res, err
 	}
-	if err := r.Detached.settle(r.State.Output()); err != nil {
+	if err := r.Detached.redirect(r.State.Output()); err != nil {
 		return res, err
 	}
 	if warning, cure := LogoutKills(); warning != "" {
@@ -257,14 +257,14 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	r.Later(func() { engine.Close() })
+	r.OnClose(func() { engine.Close() })
 	calls := r.listen()
 	r.Began = true
 	r.remember()
 	o := r.Observe(r)
 	r.over = o.Over
 	sig := r.catchSignals(o.View, r.onTerminal(), leave)
-	r.Later(sig.close)
+	r.OnClose(sig.close)
 	// From here on, almost everything waits for the loop. With more threads, idle wake-ups would
 	// cost a run of short jobs a tenth of its time.
 	runtime.GOMAXPROCS(1)
@@ -303,7 +303,7 @@ func (r *Run) listen() <-chan *control.Call {
 			r.Warn("gpurun status and gpurun stop cannot reach this run: " + err.Error())
 			continue
 		}
-		r.Later(func() { srv.Close() })
+		r.OnClose(func() { srv.Close() })
 	}
 	return calls
 }

@@ -18,9 +18,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// LookAtFiles is how often a run with --watch checks its files for changes, which a network file
+// WatchInterval is how often a run with --watch checks its files for changes, which a network file
 // system does not report. Tests shorten it.
-var LookAtFiles = time.Second
+var WatchInterval = time.Second
 
 // A fileWatch detects changes to the files of a batch: job files, parameter tables, config bases,
 // settings.
@@ -75,7 +75,7 @@ func (w *fileWatch) run(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(LookAtFiles):
+		case <-time.After(WatchInterval):
 		}
 		if w.changed(before) {
 			select {
@@ -172,7 +172,7 @@ func (r *Run) sinks(sinks []runner.Sink, sig *signals, view Viewer) []runner.Sin
 	}
 	if w := r.changes; w != nil {
 		done := make(chan struct{})
-		r.Later(func() { close(done) })
+		r.OnClose(func() { close(done) })
 		w.again, w.say = sig.again, view.Print
 		r.Go(func() { w.run(done) })
 		sinks = append(sinks, w)

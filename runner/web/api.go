@@ -117,7 +117,7 @@ func (s *Server) routes() http.Handler {
 		}
 	})
 	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, missing(r.Method+" "+r.URL.Path+" is not part of the API; "+base+"/openapi.json describes it"))
+		fail(w, notFound(r.Method+" "+r.URL.Path+" is not part of the API; "+base+"/openapi.json describes it"))
 	})
 	mux.Handle("/", bundle())
 	return mux
@@ -154,7 +154,7 @@ func (c *call) answer(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	if d, ok := v.(ready); ok {
+	if d, ok := v.(encodedAnswer); ok {
 		if d.etag != "" {
 			w.Header().Set("ETag", d.etag)
 			if c.Header.Get("If-None-Match") == d.etag {
@@ -173,8 +173,8 @@ func (c *call) answer(w http.ResponseWriter) error {
 	return nil
 }
 
-// ready is an encoded answer.
-type ready struct {
+// encodedAnswer is an encoded answer.
+type encodedAnswer struct {
 	json []byte
 	etag string // "" for no ETag
 }
@@ -184,7 +184,7 @@ func (c *call) check() error {
 	for name, values := range c.URL.Query() {
 		i := slices.IndexFunc(c.op.query, func(p param) bool { return p.name == name })
 		if i < 0 {
-			return wrong(fmt.Sprintf("unknown parameter %q", name), c.known())
+			return badRequest(fmt.Sprintf("unknown parameter %q", name), c.known())
 		}
 		p := &c.op.query[i]
 		if _, number := p.kind.(int); !number {
@@ -196,7 +196,7 @@ func (c *call) check() error {
 			if p.max > 0 {
 				hint = fmt.Sprintf("a whole number from 1 to %d", p.max)
 			}
-			return wrong(fmt.Sprintf("%s: %q is not %s", name, values[0], hint), "")
+			return badRequest(fmt.Sprintf("%s: %q is not %s", name, values[0], hint), "")
 		}
 	}
 	return nil
@@ -256,7 +256,7 @@ func (c *call) input(to any) error {
 		}
 	}
 	if err != nil {
-		return wrong("the body: "+strings.TrimPrefix(err.Error(), "json: "), "")
+		return badRequest("the body: "+strings.TrimPrefix(err.Error(), "json: "), "")
 	}
 	return nil
 }

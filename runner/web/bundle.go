@@ -21,7 +21,7 @@ func bundle() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path[1:]
 		if host, port, _ := net.SplitHostPort(r.Host); name == "" && strings.EqualFold(host, "localhost") && r.TLS == nil {
-			if at, ok := reached(r).(*net.TCPAddr); ok { // "localhost" may be ::1, where another user may listen on the same port
+			if at, ok := localAddr(r).(*net.TCPAddr); ok { // "localhost" may be ::1, where another user may listen on the same port
 				http.Redirect(w, r, "http://"+net.JoinHostPort(at.IP.String(), port)+"/", http.StatusTemporaryRedirect)
 				return
 			}
@@ -35,7 +35,7 @@ func bundle() http.Handler {
 		}
 		b, err := files.ReadFile(path.Join("bundle", path.Base(name)))
 		if err != nil || path.Base(name) != name {
-			fail(w, missing("no such page: "+r.URL.Path))
+			fail(w, notFound("no such page: "+r.URL.Path))
 			return
 		}
 		w.Header().Set("Content-Type", types[path.Ext(name)])

@@ -43,8 +43,8 @@ func eventOf(name, id string, data []byte) []byte {
 	return b.Bytes()
 }
 
-// alive is a comment that shows that the server is alive.
-var alive = []byte(": alive\n\n")
+// keepAlive is a comment that shows that the server is alive.
+var keepAlive = []byte(": alive\n\n")
 
 // send sends events and reports whether the client accepted them.
 func (s *stream) send(events ...[]byte) bool {
@@ -73,7 +73,7 @@ func (s *stream) wait(news ...<-chan struct{}) bool {
 			beat.Stop()
 			return false
 		case <-beat.C:
-			if !s.send(alive) {
+			if !s.send(keepAlive) {
 				return false
 			}
 			continue

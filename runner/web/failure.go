@@ -20,11 +20,11 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Text }
 
-func missing(text string) *Failure {
+func notFound(text string) *Failure {
 	return &Failure{Status: http.StatusNotFound, Code: "not_found", Text: text}
 }
 
-func wrong(text, hint string) *Failure {
+func badRequest(text, hint string) *Failure {
 	return &Failure{Status: http.StatusBadRequest, Code: "usage", Text: text, Hint: hint}
 }
 

@@ -147,13 +147,13 @@ func (f *fake) Log(uniID string) (schema.LogPart, error) {
 	case "link":
 		return schema.LogPart{Path: filepath.Join(f.dir, "link"), To: -1, Over: true}, nil
 	}
-	return schema.LogPart{}, missing("no attempt")
+	return schema.LogPart{}, notFound("no attempt")
 }
 
 func (f *fake) Curves(uniID string) ([]schema.Curve, error) {
 	f.note("curves %s", uniID)
 	if uniID != "good" {
-		return nil, missing("no attempt")
+		return nil, notFound("no attempt")
 	}
 	return []schema.Curve{{Metric: "loss", Steps: []float64{1, 2}, Values: []*float64{schema.Known(0.5), nil}}}, nil
 }

@@ -55,22 +55,22 @@ func (s *Server) guard(h http.Handler) http.Handler {
 		c := http.NewResponseController(w)
 		_, _ = c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline) // a ResponseRecorder has no deadline
 		switch {
-		case !s.mine(r.Host, r):
+		case !s.isOwnHost(r.Host, r):
 			fail(w, &Failure{Status: http.StatusForbidden, Code: "host", Text: fmt.Sprintf("this server's name is not %q", r.Host), Hint: "open it as http://localhost:PORT, or start gpurun web --listen with that name"})
 		case !s.sameOrigin(r):
 			fail(w, &Failure{Status: http.StatusForbidden, Code: "origin", Text: "requests from other sites are refused"})
 		case path.Clean(r.URL.Path) != r.URL.Path:
-			fail(w, missing("no such path: "+r.URL.Path))
+			fail(w, notFound("no such path: "+r.URL.Path))
 		default:
 			h.ServeHTTP(w, r)
 		}
 	})
 }
 
-// mine reports whether the host of a request is this server, on any port, since the port may be
+// isOwnHost reports whether the host of a request is this server, on any port, since the port may be
 // forwarded. For an address other than loopback, the number itself is accepted: DNS rebinding needs
 // a name.
-func (s *Server) mine(host string, r *http.Request) bool {
+func (s *Server) isOwnHost(host string, r *http.Request) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -79,7 +79,7 @@ func (s *Server) mine(host string, r *http.Request) bool {
 	if name == "localhost" || name == "127.0.0.1" || name == "::1" || slices.Contains(s.Names, name) {
 		return true
 	}
-	tcp, ok := reached(r).(*net.TCPAddr)
+	tcp, ok := localAddr(r).(*net.TCPAddr)
 	ip := net.ParseIP(name)
 	return ok && ip != nil && len(s.Names) > 0 && tcp.IP.Equal(ip)
 }
@@ -103,18 +103,18 @@ func (s *Server) right(r *http.Request) Right {
 	switch {
 	case !ok:
 		return None
-	case s.knows(s.Tokens.Control, token):
+	case s.hasToken(s.Tokens.Control, token):
 		return max(Read, s.Allow)
-	case s.knows(s.Tokens.Read, token):
+	case s.hasToken(s.Tokens.Read, token):
 		return Read
 	}
 	return None
 }
 
-// knows reports whether a client sent this token, or the derived value that pages send instead.
+// hasToken reports whether a client sent this token, or the derived value that pages send instead.
 // That value is valid for one server only, so another user's program that later listens on the port
 // cannot reuse it.
-func (s *Server) knows(token, sent string) bool {
+func (s *Server) hasToken(token, sent string) bool {
 	return token != "" && (same(sent, token) || same(sent, hex.EncodeToString(mac(token, "session "+s.session))))
 }
 
@@ -135,14 +135,14 @@ func mac(token, text string) []byte {
 	return m.Sum(nil)
 }
 
-// reached returns the local address of a request's connection, or nil if it is unknown.
-func reached(r *http.Request) net.Addr {
+// localAddr returns the local address of a request's connection, or nil if it is unknown.
+func localAddr(r *http.Request) net.Addr {
 	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return at
 }
 
-// caught reports a panic in a goroutine. It must be deferred.
-func (s *Server) caught() {
+// handlePanic reports a panic in a goroutine. It must be deferred.
+func (s *Server) handlePanic() {
 	if p := recover(); p != nil {
 		s.report(p)
 	}
@@ -154,5 +154,5 @@ func (s *Server) report(p any) {
 	}
 }
 
-// quiet discards net/http's messages about misbehaving clients.
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+// discardLog discards net/http's messages about misbehaving clients.
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

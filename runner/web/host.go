@@ -34,7 +34,7 @@ func (s *Server) watchHost() *hostWatch {
 		d, err := s.Source.Host(ctx)
 		return redact.Document(d, redact.Text), err
 	})
-	s.goes(func() {
+	s.spawn(func() {
 		for _, b := range s.Source.Batches() {
 			h.recall(b.Readings(), time.Now())
 		}

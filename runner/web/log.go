@@ -57,7 +57,7 @@ func (c *call) log(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", plainText)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Gpurun-Over", fmt.Sprint(at.Over))
-	patient := &slowly{w, http.NewResponseController(w), c.server.Limits.Request}
+	patient := &patientWriter{w, http.NewResponseController(w), c.server.Limits.Request}
 	http.ServeContent(patient, c.Request, "", time.Time{}, part)
 	return nil
 }
@@ -93,14 +93,14 @@ func (c *call) search() (any, error) {
 	return doc, nil
 }
 
-// slowly extends the client's deadline for each part of a long answer.
-type slowly struct {
+// patientWriter extends the client's deadline for each part of a long answer.
+type patientWriter struct {
 	http.ResponseWriter
 	c     *http.ResponseController
 	limit time.Duration
 }
 
-func (s *slowly) Write(b []byte) (int, error) {
+func (s *patientWriter) Write(b []byte) (int, error) {
 	_ = s.c.SetWriteDeadline(time.Now().Add(s.limit)) // a ResponseRecorder has no deadline
 	return s.ResponseWriter.Write(b)
 }

@@ -18,9 +18,9 @@ import (
 func (c *call) hello() (any, error) {
 	nonce := c.text("nonce")
 	if len(nonce) < 16 || len(nonce) > 128 {
-		return nil, wrong("nonce: give 16 to 128 characters", "")
+		return nil, badRequest("nonce: give 16 to 128 characters", "")
 	}
-	address := fmt.Sprint(reached(c.Request))
+	address := fmt.Sprint(localAddr(c.Request))
 	h := schema.Hello{Head: now(), Address: address, Session: c.server.session, Read: hex.EncodeToString(proof(c.server.Tokens.Read, nonce, address))}
 	if t := c.server.Tokens.Control; t != "" {
 		h.Control = schema.Known(hex.EncodeToString(proof(t, nonce, address)))
@@ -56,7 +56,7 @@ func (c *call) batches() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ready{json: l.json}, nil
+	return encodedAnswer{json: l.json}, nil
 }
 
 func (c *call) summary() (any, error) {
@@ -64,7 +64,7 @@ func (c *call) summary() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ready{json: e.summary, etag: `"` + e.token() + `"`}, nil
+	return encodedAnswer{json: e.summary, etag: `"` + e.token() + `"`}, nil
 }
 
 func (c *call) jobs() (any, error) {
@@ -74,12 +74,12 @@ func (c *call) jobs() (any, error) {
 	}
 	for _, s := range c.list("state") {
 		if !slices.Contains(state.Phases, state.Phase(s)) {
-			return nil, wrong(fmt.Sprintf("state: there is no %q", s), "")
+			return nil, badRequest(fmt.Sprintf("state: there is no %q", s), "")
 		}
 	}
 	etag := fmt.Sprintf(`"%s-%x"`, e.token(), proof("", c.URL.RawQuery, "")[:8])
 	if c.Header.Get("If-None-Match") == etag {
-		return ready{etag: etag}, nil
+		return encodedAnswer{etag: etag}, nil
 	}
 	states, match := c.list("state"), strings.ToLower(c.text("match"))
 	rows, total, offset, limit := [][]byte{}, 0, c.number("offset"), c.number("limit")
@@ -92,7 +92,7 @@ func (c *call) jobs() (any, error) {
 			rows = append(rows, r.json)
 		}
 	}
-	return ready{json: page(schema.Jobs{Head: now(), Version: e.token(), Total: total, Offset: offset}, rows), etag: etag}, nil
+	return encodedAnswer{json: page(schema.Jobs{Head: now(), Version: e.token(), Total: total, Offset: offset}, rows), etag: etag}, nil
 }
 
 // page inserts encoded rows into a page of jobs.
@@ -121,7 +121,7 @@ func (c *call) job() (any, error) {
 	id := c.PathValue("job")
 	i := slices.IndexFunc(e.rows, func(r row) bool { return r.id == id || r.job.Name == id })
 	if i < 0 {
-		return nil, missing("this batch has no job " + id)
+		return nil, notFound("this batch has no job " + id)
 	}
 	j := e.rows[i].job
 	because, attempts, err := f.batch.Because(j.File, j.Key, j.Name)

@@ -23,9 +23,9 @@ type watch[T comparable] struct {
 	err     error // from the last reading
 }
 
-// restFor is the pause after a reading as a multiple of the shorter of the last two readings. So a
+// pauseFactor is the pause after a reading as a multiple of the shorter of the last two readings. So a
 // single long reading, such as the first one, is not followed by a long pause.
-const restFor = 10
+const pauseFactor = 10
 
 func newWatch[T comparable](s *Server, every time.Duration, get func(context.Context) (T, error)) *watch[T] {
 	return &watch[T]{server: s, get: get, every: every, news: make(chan struct{})}
@@ -37,7 +37,7 @@ func (w *watch[T]) read(ctx context.Context) (T, error) {
 	w.asked = time.Now()
 	if !w.reading {
 		w.reading, w.first = true, make(chan struct{})
-		w.server.goes(w.run)
+		w.server.spawn(w.run)
 	}
 	first := w.first
 	w.mu.Unlock()
@@ -73,7 +73,7 @@ func (w *watch[T]) last() T {
 // run reads until no client asks any more.
 func (w *watch[T]) run() {
 	for first, before, took := true, time.Duration(0), time.Duration(0); ; first = false {
-		before, took = took, w.look()
+		before, took = took, w.readOnce()
 		w.mu.Lock()
 		if first {
 			close(w.first)
@@ -85,14 +85,14 @@ func (w *watch[T]) run() {
 		}
 		w.mu.Unlock()
 		select {
-		case <-time.After(max(w.every, restFor*min(before, took))):
+		case <-time.After(max(w.every, pauseFactor*min(before, took))):
 		case <-w.server.ctx.Done():
 		}
 	}
 }
 
-// look reads the value once.
-func (w *watch[T]) look() (took time.Duration) {
+// readOnce reads the value once.
+func (w *watch[T]) readOnce() (took time.Duration) {
 	w.one.Lock()
 	defer w.one.Unlock()
 	began := time.Now()
@@ -117,7 +117,7 @@ func (w *watch[T]) fresh() (T, error) {
 	if reading {
 		<-first
 	} else {
-		w.look()
+		w.readOnce()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

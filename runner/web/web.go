@@ -101,8 +101,8 @@ type Limits struct {
 	Idle    time.Duration // after which a client no longer counts as watching
 }
 
-// Usual are the limits in production.
-var Usual = Limits{
+// DefaultLimits are the limits in production.
+var DefaultLimits = Limits{
 	Header: 5 * time.Second, Request: 30 * time.Second, Write: 10 * time.Second, Beat: 15 * time.Second,
 	Look: 250 * time.Millisecond, Host: 2 * time.Second, Past: 10 * time.Second, Idle: 10 * time.Second,
 }
@@ -129,7 +129,7 @@ func New(c Config) *Server {
 	s.http = http.Server{
 		Handler: s.guard(s.routes()), ReadHeaderTimeout: c.Limits.Header, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxHeader - 4096, // net/http adds 4096 bytes
-		ErrorLog:       quiet(),
+		ErrorLog:       discardLog(),
 	}
 	s.host = s.watchHost()
 	s.list = s.watchList()
@@ -149,10 +149,10 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// goes starts a goroutine that Close waits for.
-func (s *Server) goes(f func()) {
+// spawn starts a goroutine that Close waits for.
+func (s *Server) spawn(f func()) {
 	s.work.Go(func() {
-		defer s.caught()
+		defer s.handlePanic()
 		f()
 	})
 }

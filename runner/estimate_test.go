@@ -15,31 +15,31 @@ import (
 	"gpurun/state/schema"
 )
 
-// half is a sink that keeps what a run foresees half way.
-type half struct {
-	Wall time.Duration // of the same batch before; 0 if unknown
+// atHalfTime is a sink that keeps the estimate of the end when half of the run is over.
+type atHalfTime struct {
+	Wall time.Duration // duration of an earlier run of the batch; 0 if unknown
 	at   time.Time
 	end  *schema.End
 }
 
-func (*half) Fact(int, state.Fact) {}
-func (h *half) Snapshot(s *schema.Status) {
+func (*atHalfTime) Fact(int, state.Fact) {}
+func (h *atHalfTime) Snapshot(s *schema.Status) {
 	if h.end == nil && !h.at.IsZero() && s.Now.After(h.at) && s.Live.End != nil && s.Run.Alive {
 		h.end = s.Live.End
 	}
 }
 
-// A past batch: what its jobs ask for, how many GPUs there were, and what the jobs took.
+// pastBatch is a batch with its jobs' requests, the number of GPUs, and the jobs' durations.
 type pastBatch struct {
 	name, yaml, gpus string
 	takes            func(r *rand.Rand, job string) time.Duration
 	logs             bool // jobs print their epochs
 }
 
-// minutes are short here: of 5 s.
+// minutes converts minutes to time in this test, where a minute has 5 s.
 func minutes(m float64) time.Duration { return time.Duration(m * 5 * float64(time.Second)) }
 
-// around returns a time that varies by a part.
+// around returns a random time near m; part is the relative deviation.
 func around(r *rand.Rand, m, part float64) time.Duration {
 	return minutes(m * max(0.1, 1+part*r.NormFloat64()))
 }
@@ -73,13 +73,14 @@ var pastBatches = []pastBatch{
 		func(r *rand.Rand, _ string) time.Duration { return around(r, 4, 0.5) }, false},
 }
 
-// Half way, what a run foresees is within a fifth of what is left, in eight of ten batches.
-func TestEndIsForeseenHalfWay(t *testing.T) {
+// In eight of ten batches, the estimate at half time is off by at most a fifth of the remaining
+// time.
+func TestEstimateAtHalfTimeIsAccurate(t *testing.T) {
 	good := 0
 	for i, past := range pastBatches {
 		synctest.Test(t, func(t *testing.T) {
-			play := func(h *half) time.Duration {
-				w := newWorld(t, past.yaml, past.gpus, func(l engine.Launch) Play {
+			play := func(h *atHalfTime) time.Duration {
+				w := newTestRun(t, past.yaml, past.gpus, func(l engine.Launch) Play {
 					name := fnv.New64()
 					name.Write([]byte(l.Job))
 					takes := past.takes(rand.New(rand.NewPCG(name.Sum64(), uint64(i))), l.Job)
@@ -97,17 +98,17 @@ func TestEndIsForeseenHalfWay(t *testing.T) {
 				w.run()
 				return time.Since(began)
 			}
-			h := &half{}
+			h := &atHalfTime{}
 			h.Wall = play(h)
 			began := time.Now()
 			play(h)
 			if h.end == nil || h.end.From == nil {
-				t.Logf("%s: nothing foreseen: %+v", past.name, h.end)
+				t.Logf("%s: no estimate: %+v", past.name, h.end)
 				return
 			}
 			end := h.end.From.Add(h.end.To.Sub(*h.end.From) / 2).Sub(began)
 			off := (end - h.Wall).Seconds() / (h.Wall / 2).Seconds()
-			t.Logf("%s: took %v, half way foreseen %v (%+.0f%% of what is left)", past.name, h.Wall.Round(time.Second), end.Round(time.Second), 100*off)
+			t.Logf("%s: took %v, estimated %v at half time (%+.0f%% of what is left)", past.name, h.Wall.Round(time.Second), end.Round(time.Second), 100*off)
 			if off > -0.2 && off < 0.2 {
 				good++
 			}
@@ -136,10 +137,10 @@ func epochs(t *testing.T, path string, takes time.Duration) {
 	}
 }
 
-// stalls is a sink that keeps the ends that a run foresees while a job of it has stalled.
+// stalls is a sink that keeps the estimates made while a job is stalled.
 type stalls struct {
 	ends  map[time.Time]time.Time
-	other time.Time // when the last job ended that has not
+	other time.Time // when the last of the other jobs ended
 }
 
 func (s *stalls) Fact(_ int, f state.Fact) {
@@ -154,10 +155,9 @@ func (s *stalls) Snapshot(st *schema.Status) {
 	}
 }
 
-// A job that hangs does not move the end that is foreseen for all others.
-func TestEndStaysWithOneJobThatHangs(t *testing.T) {
+func TestStalledJobDoesNotMoveEstimate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, `jobs: [{name: "a-{seed}", matrix: {seed: 1..32}, run: "t {seed}", gpu_memory: 8GiB, share: false, stall: {output: 20s}}]`, "4x24GiB", func(l engine.Launch) Play {
+		w := newTestRun(t, `jobs: [{name: "a-{seed}", matrix: {seed: 1..32}, run: "t {seed}", gpu_memory: 8GiB, share: false, stall: {output: 20s}}]`, "4x24GiB", func(l engine.Launch) Play {
 			if l.Job == "a-7" {
 				go epochs(t, l.Stdout, 0)
 				return Play{For: time.Hour}
@@ -171,11 +171,11 @@ func TestEndStaysWithOneJobThatHangs(t *testing.T) {
 		w.run()
 		for at, end := range s.ends {
 			if off := end.Sub(s.other).Abs(); at.Before(s.other) && off > max(s.other.Sub(at)/10, minutes(2)) {
-				t.Errorf("%v before the end, it is foreseen %v off", s.other.Sub(at), off)
+				t.Errorf("%v before the end, the estimate is off by %v", s.other.Sub(at), off)
 			}
 		}
 		if len(s.ends) < 50 {
-			t.Errorf("an end was foreseen %d times", len(s.ends))
+			t.Errorf("the end was estimated %d times", len(s.ends))
 		}
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A job that is silent for too long has stalled. One whose output nobody sees may not be silent.
-func TestSilence(t *testing.T) {
+// A job without output for too long has stalled, unless its output cannot be observed.
+func TestSilentJobStallsUnlessOutputIsHidden(t *testing.T) {
 	for name, tt := range map[string]struct {
 		keys, want string
-		gone       bool // its log
+		gone       bool // the log is removed
 	}{
 		"a log":           {"", "a: stalled", false},
 		"a log removed":   {"", "a: succeeded", true},
@@ -28,7 +28,7 @@ func TestSilence(t *testing.T) {
 				if tt.keys != "" {
 					tt.keys = ", " + tt.keys
 				}
-				w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0, stall: {output: 1m}, on_stall: kill"+tt.keys+"}]\n", "", func(l engine.Launch) Play {
+				w := newTestRun(t, "jobs: [{name: a, run: x, gpus: 0, stall: {output: 1m}, on_stall: kill"+tt.keys+"}]\n", "", func(l engine.Launch) Play {
 					for _, path := range []string{l.Stdout, l.Stderr} { // the engine opens them
 						_ = os.MkdirAll(filepath.Dir(path), 0o755)
 						f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)

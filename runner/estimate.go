@@ -11,29 +11,30 @@ import (
 	"gpurun/state/schema"
 )
 
-// foresight is when the run is expected to end, what that goes by, and why jobs have failed.
-type foresight struct {
+// An estimate predicts the time of the run's end, with the data behind it, and the failures so far.
+type estimate struct {
 	end   *schema.End
-	fail  []schema.Alike     // by error
-	done  map[string]float64 // by uni_id: how much of their work attempts have done, by their logs
-	steps map[string]int     // and of how many steps, if they count them
-	most  map[string]float64 // the most that they ever had; one that begins anew says nothing
+	fail  []schema.Alike     // failure groups
+	done  map[string]float64 // progress of attempts from their logs, by uni_id
+	steps map[string]int     // total steps of attempts that count them
+	most  map[string]float64 // highest progress of each attempt; without use once it has started over
 	busy  bool
-	next  time.Time       // when to look again at the logs
-	again time.Time       // and at the rest
-	seen  gpu.Observation // the latest reading of all GPUs, with their processes
+	next  time.Time       // when to read the logs again
+	again time.Time       // when to estimate again
+	seen  gpu.Observation // latest reading of all GPUs, with processes
 }
 
 const (
-	// readEvery is the shortest interval between readings of logs, and foreseeEvery between estimates.
-	readEvery    = time.Second
-	foreseeEvery = 2 * time.Second
-	// Estimates may take 1/foreseeShare of a run's time.
-	foreseeShare = 50
+	// readEvery is the shortest interval between readings of logs, and estimateEvery the one between
+	// estimates.
+	readEvery     = time.Second
+	estimateEvery = 2 * time.Second
+	// Estimates take at most 1/estimateShare of a run's time.
+	estimateShare = 50
 )
 
-// foresee estimates the end of the run outside the loop, when it is due.
-func (l *loop) foresee() {
+// estimateEnd estimates the end of the run outside the loop when an estimate is due.
+func (l *loop) estimateEnd() {
 	f, now := &l.foresight, l.Now()
 	if f.busy || now.Wall.Before(f.next) || l.finished {
 		return
@@ -48,13 +49,13 @@ func (l *loop) foresee() {
 		rest, over = l.Core.Remaining(now, f.seen), l.over()
 	}
 	f.busy = true
-	l.beside(func() func() {
+	l.offload(func() func() {
 		reading, end, fail, done, steps := time.Now(), f.end, f.fail, map[string]float64{}, map[string]int{}
 		for id, log := range logs {
 			if p, n, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
 				done[id], most[id], steps[id] = p, p, n
 			} else if ok {
-				most[id] = 2 // it begins anew, as bars of epochs do
+				most[id] = 2 // it started over, like a progress bar for each epoch
 			}
 		}
 		read := time.Since(reading)
@@ -65,8 +66,8 @@ func (l *loop) foresee() {
 		took := time.Since(began)
 		return func() {
 			wall := l.Now().Wall
-			if f.next = wall.Add(max(readEvery, foreseeShare*read)); all {
-				f.again = wall.Add(max(foreseeEvery, foreseeShare*took))
+			if f.next = wall.Add(max(readEvery, estimateShare*read)); all {
+				f.again = wall.Add(max(estimateEvery, estimateShare*took))
 			}
 			f.busy, f.end, f.fail, f.done, f.steps, f.most = false, end, fail, done, steps, most
 			l.shown.dirty = true
@@ -74,7 +75,7 @@ func (l *loop) foresee() {
 	})
 }
 
-// over returns the jobs that have ended in the run; none while none has failed.
+// over returns the jobs that have ended in the run, but none before the first failure.
 func (l *loop) over() (jobs []*schema.Job) {
 	if !slices.ContainsFunc(l.Batch.Jobs, func(j jobspec.Job) bool { return l.Core.Phase(j.ID).Bad() }) {
 		return nil
@@ -91,8 +92,8 @@ func (l *loop) over() (jobs []*schema.Job) {
 // tailBytes is how much of a log's end is searched for progress.
 const tailBytes = 4 << 10
 
-// foreseen adds the estimate to a status.
-func (f *foresight) foreseen(st *schema.Status) {
+// addTo adds the estimate to a status.
+func (f *estimate) addTo(st *schema.Status) {
 	if st.Live.End = f.end; f.end != nil && f.end.From != nil {
 		st.ETA = schema.AtLeast(f.end.From.Add(f.end.To.Sub(*f.end.From)/2).Sub(st.Now).Seconds(), 1)
 	}
@@ -102,7 +103,7 @@ func (f *foresight) foreseen(st *schema.Status) {
 }
 
 // progress adds the progress of attempts to a status.
-func (f *foresight) progress(st *schema.Status) {
+func (f *estimate) progress(st *schema.Status) {
 	for i := range st.Jobs {
 		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
 			a.Progress, a.Steps = schema.Known(f.done[*a.UniID]), schema.Known(f.steps[*a.UniID])

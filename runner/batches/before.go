@@ -13,7 +13,7 @@ import (
 	"gpurun/state"
 )
 
-// A earlierVersion is an earlier version of a job.
+// An earlierVersion describes a job before it changed.
 type earlierVersion struct {
 	start state.Fact    // of its last attempt
 	was   *state.Record // its end, if the job had another name; else nil

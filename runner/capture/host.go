@@ -52,7 +52,7 @@ type held struct {
 	path  []procs.ID // of a recorded command
 }
 
-// A job is a job, or an array task, submitted to the fake batch system.
+// A job is one submission to the fake batch system, or one task of an array.
 type job struct {
 	message
 	pid int // 0 before it begins, -1 when it has ended

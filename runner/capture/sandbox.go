@@ -39,7 +39,7 @@ func sandboxed(network bool) *syscall.SysProcAttr {
 // can write to.
 func (h *host) build() (root string, err error) {
 	root = "/proc/root"                                                // the launcher's writes go to a tmpfs that hides /proc here; the sandbox gets its own /proc
-	interpreters, tops, mounts := h.interpreters(), h.tops(), mounts() // while the old /proc is visible
+	interpreters, tops, mounts := h.interpreters(), h.writableRoots(), mounts() // while the old /proc is visible
 	do := func(what string, errs ...error) {
 		if e := errors.Join(errs...); err == nil && e != nil {
 			err = fmt.Errorf("%s: %w", what, e)
@@ -93,8 +93,8 @@ func mounts() (list []string) {
 	return list
 }
 
-// tops returns the topmost folders that this user can write to, the launcher's first.
-func (h *host) tops() (tops []string) {
+// writableRoots returns the topmost folders that this user can write to, the launcher's first.
+func (h *host) writableRoots() (tops []string) {
 	p, special := h.Programs[0], regexp.MustCompile(`^/(proc|dev|sys|run)?(/|$)`)
 	list := append([]string{p.Dir, engine.Variable(p.Env, "HOME"), cmp.Or(engine.Variable(p.Env, "TMPDIR"), "/tmp"), "/tmp", "/var/tmp"}, mounts()...)
 	for _, glob := range []string{"/*", "/*/" + engine.Variable(p.Env, "USER"), "/*/*/" + engine.Variable(p.Env, "USER")} {

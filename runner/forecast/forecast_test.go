@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// machine returns GPUs of 24 GiB, with the given memory of each used by others.
+// machine returns a pool of 24 GiB GPUs, and a reading in which other users hold the given amounts.
 func machine(used ...gpu.Bytes) (*gpu.Pool, gpu.Observation) {
 	var devs []gpu.Device
 	seen := gpu.Observation{At: time.Hour}

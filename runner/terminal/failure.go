@@ -49,7 +49,7 @@ func failureHead(f state.FailedJob, width int) []string {
 	return painted(Red, string(f.End.State), head, width)
 }
 
-// noRetry says why a job with retries left was not retried; "" if none were left.
+// noRetry returns why a job with retries left was not retried; "" if none were left.
 func noRetry(f state.FailedJob) string {
 	if f.End.NoRetry == "" {
 		return ""

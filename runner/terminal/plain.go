@@ -60,7 +60,7 @@ func EndLine(f, start state.Fact) string {
 		parts = append(parts, "copied from "+CleanText(f.From))
 	case f.UniID != "":
 		parts = append(parts, Seconds(f.Seconds))
-		if start.Engine == "" || start.Host != "" { // the cluster never started it otherwise
+		if start.Engine == "" || start.Host != "" { // otherwise, the cluster never started it
 			parts = append(parts, place(start.Host, start.GPUs))
 		}
 	}

@@ -30,7 +30,7 @@ type addCmd struct {
 	Command  []string `arg:"" name:"command" help:"The command, after --."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (addCmd) Help() string {
 	return `Quotes each argument, leaves the rest of the file unchanged, and skips a command that the file already has.
 
@@ -41,7 +41,7 @@ Examples:
     gpurun add jobs.yaml -- sh -c 'python prepare.py && python train.py'`
 }
 
-// Run appends a job to a file, and has the file's run read it.
+// Run appends a job to a file, and makes the file's run reload it.
 func (c *addCmd) Run(a *app) error {
 	ref, err := a.Open(c.File)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *addCmd) Run(a *app) error {
 	return nil
 }
 
-// pasted returns what a user would write to the file.
+// pasted returns the lines of the job as a user would write them in the file.
 func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 	if b, err := a.Reload(nil, ref.Real); err == nil && b.Files[0].Lines != nil {
 		return string(job.Run)
@@ -94,8 +94,8 @@ func (a *app) pasted(ref *batches.Ref, job jobspec.Addition) string {
 	return jobspec.ListItem(job)
 }
 
-// append writes the job file with one more job at its end. The caller holds the lock on
-// edits; what others do to the file meanwhile is not lost.
+// append adds a job at the end of the job file. The caller holds the lock on edits. Concurrent
+// changes by others are kept.
 func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err error) {
 	info, err := os.Stat(ref.Real)
 	if err == nil {
@@ -129,7 +129,7 @@ func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err erro
 	return line, out.CloseAtomicallyReplace()
 }
 
-// editable returns why a file is not for this user to change.
+// editable returns nil if this user may change the file, or else why not.
 func editable(path string) error {
 	f, info, err := host.OpenRegular(path)
 	if err != nil {
@@ -146,8 +146,7 @@ func editable(path string) error {
 	return nil
 }
 
-// sameJobs returns why a new text of a job file is not the old one and a job with one
-// command more.
+// sameJobs returns an error unless the new text of a job file has the old jobs and one more.
 func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 	load := func(path string) (*jobspec.Batch, error) {
 		o := a.Options(nil)
@@ -175,7 +174,7 @@ func (a *app) sameJobs(ref *batches.Ref, path, run string) error {
 	if err != nil {
 		return err
 	}
-	if want := strings.Join(r.Commands, "\n"); !strings.HasSuffix(expand.Escape(want), run) { // behind a setup
+	if want := strings.Join(r.Commands, "\n"); !strings.HasSuffix(expand.Escape(want), run) { // after the setup commands
 		return fmt.Errorf("its defaults change the command to %q", want)
 	}
 	return nil

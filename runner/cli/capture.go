@@ -29,7 +29,7 @@ type captureCmd struct {
 	Command   []string `arg:"" passthrough:"partial" name:"launcher" help:"The launcher and its arguments, after --."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (captureCmd) Help() string {
 	return `Records training programs instead of running them, and proves that the job file starts the same commands.
 
@@ -39,7 +39,8 @@ Examples:
     gpurun capture --record './train*' --run 'python count.py*' -- make -j4 all`
 }
 
-// Run captures a launcher, twice, to tell what waits from what only comes later, and proves the job file.
+// Run captures a launcher and verifies the resulting job file. It captures twice, to tell which
+// commands wait for others from those that merely come later.
 func (c *captureCmd) Run(a *app) error {
 	if c.Command[0] == "--" {
 		c.Command = c.Command[1:]
@@ -73,7 +74,7 @@ func (c *captureCmd) Run(a *app) error {
 	}
 	m := &capture.Mapping{Base: os.Environ(), Dir: dir}
 	captures := [][]capture.Record{r.Commands}
-	if !c.NoSandbox { // what the launcher did for real it would do again
+	if !c.NoSandbox { // the launcher would repeat its real effects
 		config.Oldest = true
 		again, err := capture.Run(config)
 		if err != nil {
@@ -109,13 +110,14 @@ func (c *captureCmd) Run(a *app) error {
 	return nil
 }
 
-// prove runs the commands of every job, with recorders in place, and compares what they start.
+// prove runs the commands of each job under recorders and compares what they start with the
+// capture.
 func (c *captureCmd) prove(m *capture.Mapping, config capture.Config, want []capture.Record) error {
 	batch, err := jobspec.Load([]string{c.Output}, jobspec.Options{})
 	if err != nil {
 		return err
 	}
-	shell, _ := exec.LookPath("bash") // a job's own PATH may lack it
+	shell, _ := exec.LookPath("bash") // a job's own PATH may not include it
 	config.Proof, config.Programs = true, nil
 	for i := range batch.Jobs {
 		r, err := batch.Render(&batch.Jobs[i], jobspec.Runtime{Environ: os.Environ(), Port: 29500})

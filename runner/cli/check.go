@@ -18,7 +18,7 @@ type checkCmd struct {
 	JSON       bool `name:"json" help:"Print problems and warnings as JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (checkCmd) Help() string {
 	return `Exits 0 if the files can run, else 2; needs no GPU.
 
@@ -28,7 +28,7 @@ Examples:
     gpurun check --json jobs/*.yaml`
 }
 
-// Run reads the files and reports what is wrong with them.
+// Run reads the files and reports their errors.
 func (c *checkCmd) Run(a *app) error {
 	batch, err := a.load(&c.batchFlags)
 	if err != nil {
@@ -58,8 +58,8 @@ func (c *checkCmd) Run(a *app) error {
 	return nil
 }
 
-// judgedLater names what check leaves out, since the jobs may run on another machine;
-// "" for nothing.
+// judgedLater names what check does not check because the jobs may run on another machine; "" for
+// nothing.
 func judgedLater(b *jobspec.Batch) string {
 	var what []string
 	if session.WantsGPU(b, func(int) bool { return true }) {

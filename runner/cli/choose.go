@@ -24,7 +24,7 @@ type chooseFlags struct {
 // forceFlag is --force, --force=GLOB or --force GLOB.
 type forceFlag struct{ globs []string }
 
-// Decode takes the next argument as a glob unless it is a flag or a job file.
+// Decode takes the next argument as a glob, unless it is a flag or an existing file.
 func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 	glob := "*"
 	if t := ctx.Scan.Peek(); t.Type == kong.FlagValueToken || t.Type == kong.UntypedToken && takesGlob(t.String()) {
@@ -34,11 +34,11 @@ func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// takesGlob reports whether --force takes the argument after it as its glob.
+// takesGlob reports whether --force uses the next argument as its glob.
 func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !host.Exists(next) }
 
-// selected returns which jobs are selected, and which of these were named; nil means all. A glob
-// that matches no job is an error: it was meant to match one.
+// selected returns which jobs are selected, and which of those were named; nil means all. A glob
+// that matches no job is an error.
 func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
 		return nil, nil, nil
@@ -58,7 +58,7 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 		return nil, nil, &batches.Failure{Code: batches.ExitUsage, Text: "no job is tagged " + strings.Join(c.Tag, ", ")}
 	}
 	in = make([]bool, len(b.Jobs))
-	var open []int32 // whose needs come with them
+	var open []int32 // jobs whose needs are to be added
 	for id := range in {
 		if in[id] = tagged(b.Jobs[id]) && (len(c.Only) == 0 || only[id]) && !skip[id]; in[id] && !c.Exact {
 			open = append(open, int32(id))
@@ -68,7 +68,7 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	for ; len(open) > 0; open = open[1:] {
 		j := &b.Jobs[open[0]]
 		if j.Spec.When == jobspec.Always || j.Spec.When == jobspec.OnFailure {
-			continue // it runs after its needs, if they run
+			continue // selected if its needs are
 		}
 		for _, n := range j.Needs {
 			if !in[n] && !skip[n] {
@@ -79,7 +79,7 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 	return in, named, nil
 }
 
-// names lists the names of n jobs.
+// names returns the names of n jobs.
 func names(n int, name func(i int) string) []string {
 	all := make([]string, n)
 	for i := range all {

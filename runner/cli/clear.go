@@ -16,7 +16,7 @@ import (
 	"gpurun/state/host"
 )
 
-// clear lifts this user's quarantines of some GPUs.
+// clear removes this user's quarantines of some GPUs.
 func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.Neighbors) error {
 	_, warnings := n.Others(ctx, nil)
 	a.Warn(warnings...)
@@ -27,7 +27,7 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.N
 		if len(own) == 0 {
 			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: notYours(about)}
 		}
-		for _, q := range own { // MIG instances have their GPU's index
+		for _, q := range own { // a MIG instance has its GPU's index
 			if err := claim.Clear(session.ClaimRoots(p, ""), q.UUID); err != nil {
 				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("GPU %s is still quarantined: %v", name, err), Err: err}
 			}
@@ -37,8 +37,8 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.N
 	return nil
 }
 
-// means reports whether a person's name for a GPU means the one that is quarantined. A GPU
-// that does not answer has the index that it had.
+// means reports whether a GPU name from the user refers to a quarantined GPU. A GPU that does not
+// answer is found by its former index.
 func means(name string, q gpu.Quarantine, devs []gpu.Device) bool {
 	index := q.Index
 	if i := slices.IndexFunc(devs, func(d gpu.Device) bool { return d.UUID == q.UUID }); i >= 0 {
@@ -47,7 +47,7 @@ func means(name string, q gpu.Quarantine, devs []gpu.Device) bool {
 	return name == strconv.Itoa(index) || name != "" && strings.HasPrefix(string(q.UUID), name)
 }
 
-// notYours says what is to be known about other users' quarantines.
+// notYours explains that only their owners can clear other users' quarantines.
 func notYours(some []gpu.Quarantine) string {
 	var users []string
 	for _, q := range some {

@@ -17,7 +17,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (completionCmd) Help() string {
 	return `Examples:
 
@@ -26,7 +26,7 @@ func (completionCmd) Help() string {
     gpurun completion fish > ~/.config/fish/completions/gpurun.fish`
 }
 
-// scripts ask gpurun __complete what may come next.
+// scripts call gpurun __complete to get completions.
 //
 //go:embed completion
 var scripts embed.FS
@@ -41,8 +41,8 @@ func (c *completionCmd) Run(a *app) error {
 	return err
 }
 
-// completeCmd prints what the last word may become: a line each, with a description after
-// a tab. Its exit status is 0 if that may be a file as well.
+// completeCmd prints the possible completions of the last word, one per line, with a description
+// after a tab. It exits with 0 if the word may also be a file.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" help:"The words up to the cursor, without gpurun itself."`
 }
@@ -64,7 +64,7 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd, named, file := ctx.Model.DefaultCmd, false, "" // no command means run
+	cmd, named, file := ctx.Model.DefaultCmd, false, "" // run is the default command
 	for _, p := range typed.Path {
 		switch {
 		case p.Command != nil:
@@ -118,8 +118,8 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	return nil
 }
 
-// offerValues offers the values that a flag may have, after a prefix. Where any is possible, it
-// may be a file.
+// offerValues offers the values of a flag that start with prefix. A flag that takes any value may
+// take a file.
 func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help string)) error {
 	var values []string
 	for _, f := range slices.Concat(cmd.AllFlags(true)...) {
@@ -137,14 +137,14 @@ func offerValues(cmd *kong.Node, flag, prefix string, offer func(name, help stri
 	return batches.Exit(map[bool]int{true: batches.ExitDone, false: batches.ExitFailed}[values == nil])
 }
 
-// maxNames bounds how many job names a shell is offered.
+// maxNames is how many job names a shell is offered.
 const maxNames = 1000
 
-// offerJobs prints the names of a batch's jobs that have the prefix.
+// offerJobs prints the names of a batch's jobs that start with prefix.
 func (a *app) offerJobs(file, prefix string) {
 	refs, err := a.Find(file, "")
 	if err != nil || refs[0].Read() != nil || refs[0].Batch == nil {
-		return // nothing to offer
+		return // there is nothing to offer
 	}
 	batch := refs[0].Batch
 	n := 0

@@ -5,15 +5,16 @@ import (
 	"gpurun/state/host"
 )
 
-// A confined command (gpurun mcp starts it) looks only below some folders. host.Confine holds
-// that for whatever is opened; here are the paths that a job file names and that are only
-// asked for, and who may have written the file.
+// A confined command, which gpurun mcp starts, can access only some folders. host.Confine enforces
+// that when files are opened. This file covers the paths in job files that are only checked for
+// existence, and the owners of the job files.
 
-// confinedTo is the first argument of a confined command; a list of folders follows.
+// confinedTo is the first argument of a confined command. A list of folders follows it.
 const confinedTo = "__confined"
 
-// confine keeps this process to the folders at the head of the arguments, up to "--", and
-// returns the rest. Its errors are JSON, as somebody's program reads them.
+// confine restricts this process to the folders at the start of the arguments, up to "--", and
+// returns the other arguments. It makes the process print errors as JSON, because a program reads
+// them.
 func (a *app) confine(args []string) ([]string, error) {
 	var folders []string
 	for len(args) > 0 && args[0] != "--" {

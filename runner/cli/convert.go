@@ -12,7 +12,7 @@ type convertCmd struct {
 	batchFlags `embed:""`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (convertCmd) Help() string {
 	return `Save it next to the old file, since paths are relative to that folder.
 

@@ -31,7 +31,7 @@ type doctorCmd struct {
 	JSON     bool   `name:"json" help:"Print the findings as JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (doctorCmd) Help() string {
 	return `Starts no job; exits 0 if all is well, else 1.
 
@@ -42,23 +42,23 @@ Examples:
     gpurun doctor --json | jq '.checks[] | select(.ok | not)'`
 }
 
-// A diagnosis is what doctor finds out, a check after the other.
+// A diagnosis collects the results of doctor's checks.
 type diagnosis struct {
 	*app
 	*doctorCmd
 	ctx    context.Context
-	prober probe.Prober // once the driver has answered
+	prober probe.Prober // set once the driver has answered
 	found  []schema.Check
 
 	settings jobspec.Settings
-	there    cluster.Dialect // of the cluster where jobs are to run; nil for this host
+	there    cluster.Dialect // the cluster where jobs are to run; nil for this host
 }
 
-// checks are in the order in which they are made and shown.
+// checks are the checks of doctor, in order.
 var checks = []struct {
 	code  schema.CheckCode
 	where place
-	check func(d *diagnosis) string // returns what is well; "" leaves the check out
+	check func(d *diagnosis) string // returns what works; "" omits the check
 }{
 	{schema.CheckDriver, here, (*diagnosis).driver},
 	{schema.CheckGPUs, here, (*diagnosis).gpus},
@@ -73,7 +73,7 @@ var checks = []struct {
 	{schema.CheckTerminal, anywhere, (*diagnosis).terminal},
 }
 
-// A place is where jobs are to run for a check to be made.
+// A place is where jobs would run for a check to apply.
 type place int
 
 const (
@@ -82,7 +82,7 @@ const (
 	there
 )
 
-// Run makes all checks.
+// Run performs all checks.
 func (c *doctorCmd) Run(a *app) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
@@ -142,12 +142,12 @@ func (d *diagnosis) print(all []schema.Check) {
 	table(d.out, rows)
 }
 
-// wrong records something that is wrong, and the cure.
+// wrong records a problem and its fix.
 func (d *diagnosis) wrong(text, hint string) {
 	d.found = append(d.found, schema.Check{Text: text, Hint: schema.Known(hint)})
 }
 
-// failed records an error with its hint.
+// failed records an error and its hint.
 func (d *diagnosis) failed(err error) {
 	var f *batches.Failure
 	if errors.As(err, &f) {
@@ -157,8 +157,8 @@ func (d *diagnosis) failed(err error) {
 	d.wrong(err.Error(), "")
 }
 
-// driver opens the GPUs: the library is there, fits the kernel module, may be used, and
-// answers.
+// driver opens the GPUs. The library must exist, match the kernel module, be accessible, and
+// answer.
 func (d *diagnosis) driver() string {
 	ctx, cancel := context.WithTimeout(d.ctx, session.OpenLimit)
 	defer cancel()
@@ -173,7 +173,7 @@ func (d *diagnosis) driver() string {
 	return p.Version()
 }
 
-// gpus reads each of them.
+// gpus reads each GPU.
 func (d *diagnosis) gpus() string {
 	if d.prober == nil {
 		return ""
@@ -197,8 +197,7 @@ func (d *diagnosis) gpus() string {
 	return state.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
 }
 
-// claims claims a device that nobody has, where a run would claim GPUs, and reads what others
-// claim.
+// claims claims a free device in the folder that a run would use, and reads the claims of others.
 func (d *diagnosis) claims() string {
 	roots := claim.Roots("", "")
 	h := claim.Open(roots)
@@ -235,7 +234,7 @@ func (d *diagnosis) hostRules() string {
 	return h.File
 }
 
-// logout says whether jobs outlive the session.
+// logout reports whether jobs survive a logout.
 func (d *diagnosis) logout() string {
 	if warning, cure := session.LogoutKills(); warning != "" {
 		d.wrong(warning, cure)
@@ -243,14 +242,13 @@ func (d *diagnosis) logout() string {
 	return "runs and their jobs continue after you log out"
 }
 
-// Less than this is left of a disk that is about to be full.
+// Free space below which a disk is nearly full.
 const (
 	leastFree  = 200 * gpu.MiB
 	leastFiles = 1000
 )
 
-// state tries to write where the state of job files in this folder is kept, and compares
-// clocks.
+// state writes to the folder for the state of job files here, and compares clocks.
 func (d *diagnosis) state() string {
 	p, err := disk.Fit(".", d.StateDir)
 	if err != nil {
@@ -293,7 +291,7 @@ func (d *diagnosis) state() string {
 	return p.Dir + free
 }
 
-// terminal says whether there will be a live view.
+// terminal reports whether a live view is possible.
 func (d *diagnosis) terminal() string {
 	if !d.OutTTY {
 		return "none: runs print a line for each start and end"

@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// commands finds those of the cluster.
+// commands finds the cluster's commands.
 func (d *diagnosis) commands() string {
 	var names []string
 	for _, c := range []cluster.Command{d.there.Submit(cluster.Array{}, nil), d.there.List("").Command, d.there.Order(cluster.Cancel, nil, 0), d.there.Exec("", nil, nil, false)} {
@@ -39,7 +39,7 @@ func (d *diagnosis) controller() string {
 	return fmt.Sprintf("answers in %s; your jobs ask for %s", time.Since(began).Round(time.Millisecond), state.Count(gpus, "GPU"))
 }
 
-// partition asks the cluster whether it would take a job with a GPU.
+// partition asks the cluster whether it would accept a job with a GPU.
 func (d *diagnosis) partition() string {
 	t, err := cluster.Demands(d.there, &engine.Launch{Request: &engine.Request{GPUs: 1, Options: d.settings.Cluster}})
 	begins := ""

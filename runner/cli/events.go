@@ -21,7 +21,7 @@ type eventsCmd struct {
 	After  int64  `placeholder:"SEQ" help:"Print only events after this number."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (eventsCmd) Help() string {
 	return `To continue later, pass the last seq that you saw to --after.
 
@@ -38,32 +38,32 @@ func (c *eventsCmd) Run(a *app) error {
 		return err
 	}
 	ref := refs[0]
-	ref.More = nil // the others have their own numbers
+	ref.More = nil // each file has its own numbers
 	batch, _ := a.Reload(nil, ref.Real)
 	s := &stream{out: a.out, ledger: disk.FromStart(ref.Dir), file: ref.Real, after: c.After, secrets: batches.SecretsOf(batch)}
 	if !c.Follow {
 		return ignorePipe(s.print())
 	}
 	return a.poll(followEvery, func() (over bool, err error) {
-		// Ask before the last look, so as not to miss the end.
+		// Check whether the run is alive before the last read, so that the end is not missed.
 		_, alive, _ := disk.Running(ref.Real, a.StateDir)
 		err = s.print()
 		return err != nil || !alive, ignorePipe(err)
 	})
 }
 
-// A stream prints the facts that come to a ledger.
+// A stream prints new facts in a ledger.
 type stream struct {
 	out    io.Writer
 	ledger *disk.Follower
 	file   string // the job file
-	after  int64  // facts up to this one are left out
+	after  int64  // facts up to this one are skipped
 
-	secrets []string // that are known so far
+	secrets []string // secrets known so far
 	hide    func(string) string
 }
 
-// print prints what has come since the last call.
+// print prints the facts since the last call.
 func (s *stream) print() (err error) {
 	newer := s.ledger.Next(func(seq int64, f state.Fact) {
 		known := len(s.secrets)
@@ -85,8 +85,8 @@ func (s *stream) print() (err error) {
 	return err
 }
 
-// eventsOnly makes standard output that of the run's events: what people would read is
-// dropped, but for warnings and errors.
+// eventsOnly reserves standard output for the run's events. Output for users is dropped, except
+// warnings and errors.
 func (c *runCmd) eventsOnly(a *app) error {
 	if c.Detach {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--json prints the events of a run, which -d puts into the background", Hint: "gpurun events -f prints them"}
@@ -95,8 +95,8 @@ func (c *runCmd) eventsOnly(a *app) error {
 	return nil
 }
 
-// streamEvents prints what this run adds to its ledgers, until the returned function is
-// called, which prints the rest.
+// streamEvents prints what this run adds to its ledgers until rest is called, which prints the
+// remaining events.
 func (s *shownRun) streamEvents(r *session.Run) (rest func()) {
 	if s.stream == nil {
 		return func() {}
@@ -107,7 +107,7 @@ func (s *shownRun) streamEvents(r *session.Run) (rest func()) {
 	}
 	print := func() {
 		for _, one := range all {
-			_ = one.print() // a reader that has gone does not stop the run
+			_ = one.print() // a closed reader does not stop the run
 		}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})

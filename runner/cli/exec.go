@@ -31,7 +31,7 @@ type execCmd struct {
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (execCmd) Help() string {
 	return `The command gets the terminal, and gpurun exits with its status.
 
@@ -81,12 +81,12 @@ func (c *execCmd) Run(a *app) error {
 	return err
 }
 
-// needs returns what the command is to have of the host.
+// needs returns the host resources that the command needs.
 func (c *execCmd) needs() gpu.HostResources {
 	return gpu.HostResources{CPUs: int(c.CPUs), RAM: gpu.Bytes(c.Memory)}
 }
 
-// fits refuses more than a host has, and what no claim could say.
+// fits refuses needs that exceed the host's resources or that no claim could express.
 func (c *execCmd) fits(has gpu.HostResources) error {
 	switch need := c.needs(); {
 	case need == gpu.HostResources{}:

@@ -25,7 +25,7 @@ import (
 	"gpurun/state/host"
 )
 
-// execSettings returns the settings of commands without a job file: flags, and the user's own
+// execSettings returns the settings of commands without a job file, from flags and the user's
 // defaults.
 func (a *app) execSettings() (jobspec.Settings, error) {
 	path, _ := batches.UserConfig()
@@ -33,14 +33,14 @@ func (a *app) execSettings() (jobspec.Settings, error) {
 	return s, err
 }
 
-// onCluster runs the command on a node of a cluster, which has a queue of its own.
+// onCluster runs the command on a node of a cluster, using the cluster's queue.
 func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	dialect := batches.Engines[s.Engine].(cluster.Kind).Dialect
 	if err := c.unmapped(s.Engine, dialect.Traits(s.Cluster).Immediate); err != nil {
 		return err
 	}
 	asked := cluster.JobRequest{Request: engine.Request{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
-	asked.Limit, _ = source.ParseDuration(s.Cluster["time"]) // was checked
+	asked.Limit, _ = source.ParseDuration(s.Cluster["time"]) // already validated
 	if c.GPUMemory != usualNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
 	}
@@ -48,7 +48,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error()}
 	}
-	if !asked.Known() { // a job's node would look, but here nothing is between the cluster and the command
+	if !asked.Known() { // a job would check this on its node, but here nothing runs between the cluster and the command
 		return &batches.Failure{
 			Code: batches.ExitUsage, Text: fmt.Sprintf("-m %s: cluster.models does not say which GPUs on %s have that much", asked.GPUMemory.Asked(), s.Engine),
 			Hint: "name them with their memory in cluster.models, see gpurun help models, or remove -m",
@@ -83,7 +83,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err != nil {
 		return session.CannotExecute(command.Args[0], err)
 	}
-	// The variables of a job that this may be in would override the arguments.
+	// Variables of an outer job would override the arguments.
 	env := append(batches.Clusters.WithoutJob(os.Environ()), command.Env...)
 	cmd := &exec.Cmd{Path: path, Args: command.Args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	var deaf []os.Signal
@@ -93,7 +93,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	return session.Foreground(a.Process, cmd, stop, func(int) { a.Go(submitted) }, deaf...)
 }
 
-// unmapped refuses what a cluster has no counterpart for.
+// unmapped refuses flags that the cluster has no counterpart for.
 func (c *execCmd) unmapped(name, immediate string) error {
 	for _, k := range []struct {
 		is         bool
@@ -116,9 +116,9 @@ func (c *execCmd) unmapped(name, immediate string) error {
 	return nil
 }
 
-// untilAllowed waits until the user's jobs and this one have no more than most GPUs; by is what
-// says so. Until submitted has returned, which waits until the cluster lists it, no other run or
-// command of the user submits by such a limit.
+// untilAllowed waits until the user's jobs and this one have at most most GPUs; by names the limit.
+// Until submitted returns, no other run or command of this user submits under such a limit.
+// submitted waits until the cluster lists the job.
 func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, dialect cluster.Dialect, most int, by string) (submitted func(), err error) {
 	if most < 0 || c.GPUs.min == 0 {
 		return func() {}, nil
@@ -140,7 +140,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, diale
 		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, state.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
 			return func() {
 				defer lock.Close()
-				for range 30 { // seconds; it is listed at once, unless the cluster does not answer
+				for range 30 { // seconds; the job is listed immediately, unless the cluster does not answer
 					if now, err := cluster.RequestedGPUs(dialect, u.Username); err == nil && now > have {
 						return
 					}

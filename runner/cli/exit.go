@@ -6,8 +6,8 @@ import (
 	"gpurun/runner/batches"
 )
 
-// codeOf returns the exit status of an error. An error without one comes from the
-// arguments or the machine, before anything ran: exitUsage.
+// codeOf returns the exit status of an error. An error without a status comes from the arguments or
+// the machine before anything ran, so its status is exitUsage.
 func codeOf(err error) int {
 	var f *batches.Failure
 	switch {

@@ -16,7 +16,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// summary prints how the run went, and returns its exit status.
+// summary prints the summary of the run and returns its exit status.
 func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	sum := terminal.Summary{Result: res}
 	code := batches.ExitOf(res, s.cmd.NoWait)
@@ -33,7 +33,7 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	if r.Began {
 		keepSummary(r, sum, code, failed)
 	}
-	// The reader of stdout may never come back: release everything before writing.
+	// The reader of stdout may block forever, so release everything before writing.
 	r.Close()
 	if s.view != nil {
 		s.view.Wait()
@@ -45,11 +45,11 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	return batches.Exit(code)
 }
 
-// unsaved returns the failure of a run whose ledger could not be written.
+// unsaved returns the failure for a run whose ledger could not be written.
 func unsaved(res schema.Result, code int) *batches.Failure {
 	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; finished jobs do not run twice"}
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
-		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // of another process, only the text is known
+		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // only the text is available from another process
 			f.Hint = "free some space and run it again; finished jobs do not run twice"
 		}
 	}
@@ -65,11 +65,11 @@ func unsaved(res schema.Result, code int) *batches.Failure {
 	return f
 }
 
-// keptFlags are those of a list of commands that is kept with the state, and they with it.
+// keptFlags are flags that the state keeps for a list of commands, along with the list.
 var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memory", "--timeout", "--retry", "--setup"}
 
-// again returns the command line that runs what is left, with flag added unless it
-// is "". A list from standard input goes by its name.
+// again returns the command that runs the remaining jobs, with flag added unless it is "". It
+// refers to a list from standard input by name.
 func (s *shownRun) again(r *session.Run, flag string) string {
 	args, lacks := []string{"gpurun"}, r.Lacking() != ""
 	name, _, _ := strings.Cut(flag, "=")
@@ -82,7 +82,7 @@ func (s *shownRun) again(r *session.Run, flag string) string {
 			}
 		case arg == "--force":
 		case arg == "--exact" && lacks:
-		case arg == "--abandon", name != "" && arg == name, // what was abandoned stays so
+		case arg == "--abandon", name != "" && arg == name, // a run needs to be abandoned only once
 			s.input != nil && slices.Contains(keptFlags, arg):
 			if !hasValue {
 				i++

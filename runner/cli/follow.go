@@ -18,26 +18,26 @@ import (
 	"gpurun/state/schema"
 )
 
-// A follower prints a job's log as it grows, across attempts, until the job has ended.
+// A follower prints a job's log as it grows, across attempts, until the job ends.
 type follower struct {
 	*app
 	ref    *batches.Ref
-	only   string // the job file given, links resolved; "" for all of the batch
+	only   string // the given job file, symlinks resolved; "" for any file of the batch
 	out    io.Writer
 	job    string
-	l      logged      // the attempt being shown; no uni_id before the first
-	pid    int         // of its process; 0 if unknown
-	file   *os.File    // its log; nil before the first
-	waited state.Phase // the wait that was last reported
-	phase  state.Phase // the job's phase when the run last answered; "" if unknown
+	l      logged      // the attempt whose log is shown; no uni_id before the first
+	pid    int         // of the attempt's process; 0 if unknown
+	file   *os.File    // the attempt's log; nil before the first
+	waited state.Phase // state for which a message was last printed
+	phase  state.Phase // the job's phase in the run's last answer; "" if unknown
 }
 
-// follow prints the log of the one job that the arguments mean, until the job ends or
-// Ctrl-C, which stops nothing. none is the error if no log matches yet.
+// follow prints the log of the selected job until the job ends or Ctrl-C, which does not stop the
+// job. none is the error to return if no log matches yet.
 func (c *logCmd) follow(a *app, ref *batches.Ref, logs []logged, none error) error {
 	f := &follower{app: a, ref: ref, only: c.only(ref)}
 	if len(logs) > 1 && !slices.ContainsFunc(logs, func(l logged) bool { return l.job != logs[0].job }) {
-		logs = []logged{newestOf(logs)} // of the files of one batch
+		logs = []logged{newestOf(logs)} // one of the files of a batch
 	}
 	switch {
 	case len(logs) > 1:
@@ -67,7 +67,7 @@ func (c *logCmd) follow(a *app, ref *batches.Ref, logs []logged, none error) err
 	return ignorePipe(f.run())
 }
 
-// onlyJob returns the job that the arguments mean, "" unless it is exactly one.
+// onlyJob returns the name of the selected job, or "" unless there is exactly one.
 func (c *logCmd) onlyJob(ref *batches.Ref) string {
 	if ref.Batch == nil {
 		return ""
@@ -80,12 +80,12 @@ func (c *logCmd) onlyJob(ref *batches.Ref) string {
 	return name(ids[0])
 }
 
-// followEvery is how often a log is checked for more.
+// followEvery is how often a log is checked for new output.
 const followEvery = 250 * time.Millisecond
 
 func (f *follower) run() error {
 	return f.poll(followEvery, func() (over bool, err error) {
-		// Ask before the last look, so as not to miss what was written before the end.
+		// Ask for the state before reading, so that output just before the end is not missed.
 		next, over := f.ask()
 		if over {
 			return true, f.last()
@@ -97,7 +97,7 @@ func (f *follower) run() error {
 	})
 }
 
-// poll calls f again and again until it is over, it fails, or a signal arrives.
+// poll calls f repeatedly until it is over or fails, or a signal arrives.
 func (a *app) poll(every time.Duration, f func() (over bool, err error)) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
@@ -113,7 +113,7 @@ func (a *app) poll(every time.Duration, f func() (over bool, err error)) error {
 	}
 }
 
-// ask finds out which attempt is running now, and whether nothing more will come.
+// ask returns the attempt that is running now, and whether the job has ended.
 func (f *follower) ask() (now logged, over bool) {
 	rep, err := f.ref.Ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
 	if err != nil {
@@ -131,18 +131,18 @@ func (f *follower) ask() (now logged, over bool) {
 		f.pid = schema.Value(a.PID)
 		return logged{job: j.Name, uniID: *a.UniID, path: schema.Value(a.Log).Path, attempt: a.N, open: true}, false
 	case j.State == state.Waiting && f.l.attempt < j.Attempts:
-		return f.newest(), false // it failed between two polls
+		return f.newest(), false // the run ended between two polls
 	}
 	return logged{}, j.State == "" || j.State.Ended()
 }
 
-// shows reports whether the attempt being shown is one of a job.
+// shows reports whether the attempt being shown belongs to a job.
 func (f *follower) shows(j schema.Job) bool {
 	return j.Attempt != nil && j.Attempt.UniID != nil && *j.Attempt.UniID == f.l.uniID
 }
 
-// rank orders the jobs of that name, since each file of a batch may have one: first
-// the one shown, then one that is running, then one that may still run.
+// rank orders jobs with the same name, of which each file of a batch may have one: first the job
+// being shown, then running jobs, then jobs that may still run.
 func (f *follower) rank(j schema.Job) int {
 	switch {
 	case f.shows(j):
@@ -155,7 +155,7 @@ func (f *follower) rank(j schema.Job) int {
 	return 3
 }
 
-// tell reports what it is waiting for, once.
+// tell prints what the job is waiting for, once per reason.
 func (f *follower) tell(j schema.Job, now time.Time) {
 	if j.State == f.waited || j.State != state.Pending && j.State != state.Waiting {
 		return
@@ -171,7 +171,7 @@ func (f *follower) tell(j schema.Job, now time.Time) {
 	fmt.Fprintln(f.Err, "gpurun: waiting: "+terminal.CleanText(text))
 }
 
-// print copies what has been added.
+// print copies new output.
 func (f *follower) print() error {
 	if f.file == nil {
 		return nil
@@ -196,19 +196,19 @@ func newestOf(logs []logged) logged {
 	return slices.MaxFunc(logs, func(a, b logged) int { return a.at.Compare(b.at) })
 }
 
-// turn switches to another attempt, if l is one. A retry that shares the log follows
-// what has been printed, and needs no new file.
+// turn switches to attempt l if it is a new one. A retry in the same log follows what has been
+// printed, and needs no new file.
 func (f *follower) turn(l logged) error {
 	if l.uniID == "" || l.uniID == f.l.uniID {
 		return nil
 	}
 	part := l
 	if f.waited != "" {
-		part.from = 0 // nothing of this run's log was shown yet: some attempts may have been too quick
+		part.from = 0 // nothing of this run's log has been shown, and earlier attempts may have been too quick
 	}
 	file, err := part.file()
 	if errors.Is(err, os.ErrNotExist) && l.open {
-		return nil // not created yet: try again later
+		return nil // the log does not exist yet; try again later
 	}
 	if err != nil {
 		return err
@@ -228,8 +228,8 @@ func (f *follower) turn(l logged) error {
 	return nil
 }
 
-// last prints what came between the last look and the end. The ledger has any attempt
-// that began and ended in between.
+// last prints the output since the last read. Attempts that both started and ended since then are
+// found in the ledger.
 func (f *follower) last() error {
 	if err := f.turn(f.newest()); err != nil {
 		return err

@@ -31,7 +31,7 @@ type gpusCmd struct {
 	Clear     []string `placeholder:"GPU" help:"Lift your quarantine of a GPU, by index or UUID."`
 }
 
-// needFlags describe what one job needs, for commands without a job file.
+// needFlags describe the needs of one job, for commands without a job file.
 type needFlags struct {
 	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory that each GPU needs; a bare number is MiB (${default})."`
 	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Highest utilization of a GPU (${default})."`
@@ -42,10 +42,10 @@ type needFlags struct {
 	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Choose among the GPUs that fit: ${enum} (${default})."`
 }
 
-// usualNeeds are their defaults.
+// usualNeeds are the defaults of needFlags.
 var usualNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (gpusCmd) Help() string {
 	return `Reads each GPU once and checks it against the limits that you give.
 
@@ -56,7 +56,7 @@ Examples:
     gpurun gpus --clear 3                          use GPU 3 again before its quarantine ends`
 }
 
-// request returns what the flags ask for, on c GPUs.
+// request returns the request in the flags, for c GPUs.
 func (n *needFlags) request(c countFlag) gpu.Request {
 	r := gpu.Request{Min: c.min, Max: c.max, Memory: gpu.Bytes(n.GPUMemory), MaxUtil: int(n.MaxUtil), Models: gpu.NamesOf(n.Model), Share: n.Share}
 	if n.Share {
@@ -65,8 +65,8 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 	return r
 }
 
-// rules returns what the flags say of the GPUs. They are read every poll, or once if that is 0;
-// atOnce is as in gpu.Rules.
+// rules returns the GPU rules in the flags. The GPUs are read every poll, or once if poll is 0. For
+// atOnce, see gpu.Rules.
 func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
 	r := gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), Poll: poll, AtOnce: atOnce}
 	if n.GPUIDs != "" {
@@ -75,13 +75,13 @@ func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
 	return r
 }
 
-// pool returns a pool of the devices that the flags and the environment leave, to look at.
+// pool returns a read-only pool of the devices that the flags and the environment allow.
 func (n *needFlags) pool(p probe.Prober, h session.HostRules, sim bool) (*gpu.Pool, error) {
 	rules, err := h.Rules(n.rules(0, true), p.Devices(), sim)
 	return gpu.NewPool(p.Devices(), rules), err
 }
 
-// Run shows the GPUs, once or until Ctrl-C.
+// Run shows the GPUs once, or until Ctrl-C.
 func (c *gpusCmd) Run(a *app) error {
 	if c.Engine != "" && c.Engine != "local" {
 		return c.nodes(a)
@@ -125,8 +125,8 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	return nil
 }
 
-// look judges a reading. It includes devices that are not managed: they are part of
-// the machine, too.
+// look evaluates a reading. It includes devices that this user may not use, since they are part of
+// the machine.
 func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
 	if snap.Err != "" {
 		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
@@ -159,8 +159,7 @@ func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err
 	return t, nil
 }
 
-// idle records that a device has done nothing since some time. A process that began later
-// has been idle for as long as it runs.
+// idle records how long a device has been idle, at most as long as each of its processes has run.
 func idle(r *schema.GPU, now, since time.Duration) {
 	for i := range r.Processes {
 		from := since
@@ -172,10 +171,11 @@ func idle(r *schema.GPU, now, since time.Duration) {
 	}
 }
 
-// clockTicks is how many the kernel counts to a second in /proc; on Linux, for all programs.
+// clockTicks is the number of clock ticks per second in /proc, which is the same for all programs
+// on Linux.
 const clockTicks = 100
 
-// print writes the GPUs with what is on them, who waits and the rules of the host.
+// print prints the GPUs with their jobs and processes, the queue, and the host rules.
 func (c *gpusCmd) print(w io.Writer, width int, pool *gpu.Pool, t *schema.GPUs) {
 	rows := []terminal.Row{{Cells: [7]string{"GPU", "MEMORY", "GiB", "UTIL", "ON IT", "FITS", gpu.Bytes(c.GPUMemory).String() + " JOB"}}}
 	models := map[string][]int{}
@@ -201,7 +201,7 @@ func (c *gpusCmd) print(w io.Writer, width int, pool *gpu.Pool, t *schema.GPUs) 
 	printRules(w, pool)
 }
 
-// onGPU shortens a name in the table: others choose it, and must not widen the table.
+// onGPU shortens a name, because other users choose it and it must not widen the table.
 func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
 
 // watch redraws the table until Ctrl-C.
@@ -219,7 +219,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 		}
 		c.print(&b, a.width(), pool, &t)
 		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
-			return nil // nobody is reading
+			return nil // the reader has closed the output
 		}
 		select {
 		case <-ctx.Done():
@@ -229,8 +229,8 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 	}
 }
 
-// lookAtGPUs opens the GPUs for a command that starts nothing on them, and which calls answered
-// once it has read them.
+// lookAtGPUs opens the GPUs for a command that starts no jobs. look calls answered after it has
+// read them.
 func (a *app) lookAtGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()

@@ -55,7 +55,7 @@ type grammar struct {
 	Man        manCmd        `cmd:"" name:"__man" group:"Set up" hidden:"" help:"Print the manual page."`
 }
 
-// globalFlags apply to every command.
+// globalFlags apply to all commands.
 type globalFlags struct {
 	Help     helpFlag `group:"every command" short:"h" help:"Show this help."`
 	StateDir string   `group:"every command" env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep the ledger, logs and lock in DIR (.gpurun next to the job file)."`
@@ -63,7 +63,7 @@ type globalFlags struct {
 	NoColor  bool     `group:"every command" help:"Disable colors, like NO_COLOR."`
 }
 
-// batchFlags select the job files, and how to read them.
+// batchFlags select the job files and how to read them.
 type batchFlags struct {
 	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch."`
 	JobFile  []string      `group:"job files" sep:"none" placeholder:"FILE" help:"Job file, as a flag."`
@@ -74,14 +74,14 @@ type batchFlags struct {
 	Settings settingsFlags `embed:"" group:"settings"`
 }
 
-// jobFlags are those of the commands that judge jobs.
+// jobFlags belong to commands that decide which jobs to run.
 type jobFlags struct {
 	batchFlags  `embed:""`
 	chooseFlags `embed:"" group:"selection"`
 	gpuFlags    `embed:""`
 }
 
-// settingsFlags are a batch's settings, passed to jobspec as typed.
+// settingsFlags are a batch's settings, passed to jobspec unparsed.
 type settingsFlags struct {
 	MaxConcurrent string `short:"j" placeholder:"N" help:"Run at most N jobs at once (no limit)."`
 	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU needs for jobs without gpu_memory; a bare number is MiB (8000MiB)."`
@@ -115,25 +115,25 @@ type settingsFlags struct {
 	Learn         bool   `negatable:"" help:"Learn the memory and time of jobs from earlier runs (yes)."`
 }
 
-// gpuFlags select where the GPUs come from.
+// gpuFlags select the source of the GPUs.
 type gpuFlags struct {
 	Sim  string `group:"gpus" env:"GPURUN_SIM" placeholder:"SPEC" help:"Use simulated GPUs: 4x24GiB, or a YAML file."`
 	NVML string `group:"gpus" name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load (libnvidia-ml.so.1)."`
 }
 
-// simFlag belongs to the commands that start jobs.
+// simFlag belongs to commands that start jobs.
 type simFlag struct {
 	SimHere bool `group:"gpus" env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with GPUs, which jobs may then use."`
 }
 
 func (f *gpuFlags) source() *session.GPUs { return &session.GPUs{Sim: f.Sim, Library: f.NVML} }
 
-// source returns where the GPUs of jobs come from.
+// source returns the source of the GPUs for jobs.
 func (here simFlag) source(f *gpuFlags) *session.GPUs {
 	return &session.GPUs{Sim: f.Sim, Here: here.SimHere, Library: f.NVML}
 }
 
-// batchFlag names the batch that a command like status or stop is about.
+// batchFlag selects the batch for a command such as status or stop.
 type batchFlag struct {
 	File string `placeholder:"FILE" help:"Job file (the one running in this folder, or the last that ran here)."`
 }
@@ -151,7 +151,7 @@ func (a *app) paths(b *batchFlags) ([]string, error) {
 	}
 	for _, p := range paths[len(listed):] {
 		if _, ok := a.Lines(p); ok {
-			continue // the name of a list that was no file
+			continue // the name of a list that does not come from a file
 		}
 		if err := notACommand(p); err != nil {
 			return nil, cmp.Or(a.JobNamed(p), err)
@@ -160,7 +160,7 @@ func (a *app) paths(b *batchFlags) ([]string, error) {
 	return paths, nil
 }
 
-// groupTitles are the groups of flags and of commands, as the help shows them.
+// groupTitles are the titles of flag and command groups, in the order of the help.
 var groupTitles = []kong.Group{
 	{Key: "job files", Title: "Job files:"},
 	{Key: "selection", Title: "Which jobs:"},
@@ -175,7 +175,7 @@ var groupTitles = []kong.Group{
 	{Key: "Set up", Title: "Set up:"},
 }
 
-// helpFlag prints the help of the command it is given to.
+// helpFlag prints the help of its command.
 type helpFlag bool
 
 var errHelpShown = errors.New("help shown")
@@ -183,7 +183,7 @@ var errHelpShown = errors.New("help shown")
 // IgnoreDefault makes gpurun --help show all commands instead of run's flags.
 func (helpFlag) IgnoreDefault() {}
 
-// BeforeReset is called as soon as the flag is read.
+// BeforeReset prints the help as soon as the flag is parsed.
 func (helpFlag) BeforeReset(ctx *kong.Context) error {
 	if err := ctx.PrintUsage(false); err != nil {
 		return err
@@ -206,7 +206,7 @@ func commands() (list []command) {
 	return list
 }
 
-// shownCommands returns the names of those that are not hidden.
+// shownCommands returns the names of commands that are not hidden.
 func shownCommands() (names []string) {
 	for _, c := range commands() {
 		if _, hidden := c.field.Tag.Lookup("hidden"); !hidden {
@@ -216,10 +216,9 @@ func shownCommands() (names []string) {
 	return names
 }
 
-// newParser returns the parser of a command line. Of commands that it cannot mean, because
-// their names are not among its words, only the names are known: to read the flags of all
-// would be half of what every command takes to start. For none, and for gpurun's own commands
-// such as __complete, it knows everything.
+// newParser returns the parser for a command line. It reads the flags only of commands whose names
+// are among words, because reading all would double the start time. Without such a command, and for
+// internal commands such as __complete, it reads all.
 func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("gpurun"),
@@ -254,8 +253,8 @@ func givenSettings(ctx *kong.Context) map[string]string {
 	return given
 }
 
-// asGiven takes an argument byte by byte. The library's own way is through JSON, which has no path that is
-// not UTF-8.
+// asGiven takes an argument unchanged. The library would convert it through JSON, which does not
+// allow paths that are not UTF-8.
 func asGiven(ctx *kong.DecodeContext, target reflect.Value) error {
 	t, err := ctx.Scan.PopValue("string")
 	if err == nil {

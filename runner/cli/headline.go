@@ -11,28 +11,27 @@ import (
 	"gpurun/state"
 )
 
-// headline is the first line of a run: file, dialect, work dir, number of jobs and of
-// usable GPUs. Reading a huge file or starting a driver takes seconds, and silence is a
-// bug, so the line is written piece by piece: the files at once, the GPUs when they
-// have answered.
+// headline is the first line of a run: file, dialect, work dir, number of jobs and of usable GPUs.
+// Reading a huge file or starting a driver takes seconds, so the line is written in parts: the
+// files immediately, the GPUs once they have answered.
 type headline struct {
 	out   io.Writer
 	paths string
-	named func() bool // stops the clock; reports whether the paths were written
-	open  bool        // more than the paths is written, but not the end
+	named func() bool // stops the timer and reports whether the paths were written
+	open  bool        // the line has more than the paths but no end yet
 }
 
-// headlineAfter is how long nothing may appear.
+// headlineAfter is the time without output after which the paths are written.
 const headlineAfter = 60 * time.Millisecond
 
-// newHeadline starts the line with the file names, unless more is known soon.
+// newHeadline starts the line with the file names unless the batch is read quickly.
 func newHeadline(out io.Writer, paths []string) *headline {
 	h := &headline{out: out, paths: strings.Join(paths, ", ") + ": "}
 	h.named = unlessStopped(headlineAfter, func() { io.WriteString(out, h.paths) })
 	return h
 }
 
-// batch writes what is known from the files; the line stays open.
+// batch writes what the files contain. It leaves the line open.
 func (h *headline) batch(b *jobspec.Batch) {
 	if !h.named() {
 		io.WriteString(h.out, h.paths)
@@ -45,7 +44,7 @@ func (h *headline) batch(b *jobspec.Batch) {
 // end completes the line.
 func (h *headline) end(text string) { io.WriteString(h.out, ", "+text+"\n") }
 
-// abandon ends a line that is never completed, so an error starts on its own line.
+// abandon ends an incomplete line, so that an error starts on its own line.
 func (h *headline) abandon() {
 	if h.named() || h.open {
 		io.WriteString(h.out, "\n")
@@ -57,8 +56,8 @@ func fileWords(f jobspec.File) string {
 	return fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, state.Count(f.Count, "job"))
 }
 
-// unlessStopped runs f after some time, unless stop is called before. stop reports
-// whether f has run.
+// unlessStopped calls f after some time unless stop is called first. stop reports whether f was
+// called.
 func unlessStopped(after time.Duration, f func()) (stop func() bool) {
 	var once sync.Once
 	ran := false

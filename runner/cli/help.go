@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// tour prints what a newcomer types first, and what is running on this host.
+// tour prints the commands for a first try, and the running batches on this host.
 func (a *app) tour() {
 	fmt.Fprint(a.Err, `gpurun runs the jobs in a file on the GPUs of a shared machine. A job file:
 
@@ -36,8 +36,9 @@ func (a *app) tour() {
 	fmt.Fprintln(a.Err, "All commands: gpurun --help. A command, or a key of a job file: gpurun help TOPIC.")
 }
 
-// topic returns what the first page of the reference that has a word says of it: the rows of its tables, and the
-// section of that name, or the one that a row leads to. It is "" for a word that no page has, or for a command no job key.
+// topic returns the text about a word on the first reference page that has it: its table rows, and
+// the section of that name or linked from a row. It is "" if no page has the word, or for a command
+// that is not also a job key.
 func topic(word string, width int) string {
 	heading, unnamed := regexp.MustCompile(`(?m)^##+ (.*)\n`), regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	anchor := func(title string) string {
@@ -73,10 +74,10 @@ func topic(word string, width int) string {
 	return ""
 }
 
-// links matches the links of a page: what is shown, and the section of the same page.
+// links returns the pattern of links: the text, and the section if it is on the same page.
 func links() *regexp.Regexp { return regexp.MustCompile(`\[([^]]*)\]\((#[^)]*)?[^)]*\)`) }
 
-// readable returns a part of a page as text for a terminal.
+// readable formats part of a page for a terminal.
 func readable(markdown string, width int) string {
 	var out, paragraph []string
 	code, link := false, links()
@@ -90,7 +91,7 @@ func readable(markdown string, width int) string {
 		line = strings.TrimRight(line, "\n")
 		switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
 		case strings.HasPrefix(strings.TrimLeft(line, "| "), "--"):
-			out = out[:len(out)-1] // the head of a table
+			out = out[:len(out)-1] // the header of a table
 		case fence:
 			flush()
 			code = !code

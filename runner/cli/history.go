@@ -23,7 +23,7 @@ type historyCmd struct {
 	JSON      bool     `name:"json" help:"Print JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (historyCmd) Help() string {
 	return `Shows failures, retries, GPU hours, and who held the GPUs while jobs waited.
 
@@ -74,10 +74,10 @@ func (c *historyCmd) Run(a *app) error {
 	return nil
 }
 
-// wideEnough is where lines are wrapped that go to no terminal.
+// wideEnough is the line width of output that does not go to a terminal.
 const wideEnough = 200
 
-// printRun writes the digest of a run.
+// printRun prints the digest of a run.
 func printRun(w io.Writer, r *schema.RunRow, width int) {
 	head := fmt.Sprintf("run %d of %s", r.N, localTime(r.Started))
 	switch {
@@ -117,10 +117,10 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	}
 }
 
-// leastLoss is what people are told of, in GPU seconds.
+// leastLoss is the least loss in GPU seconds that is shown.
 const leastLoss = 18
 
-// lossWords says to whom or what GPU time was lost.
+// lossWords describes who or what caused a loss of GPU time.
 func lossWords(l *schema.Loss) string {
 	switch {
 	case l.User != nil:
@@ -133,7 +133,7 @@ func lossWords(l *schema.Loss) string {
 	return "others"
 }
 
-// jobWords names at most so many jobs of a number: the first.
+// jobWords lists the first most names of all jobs.
 func jobWords(names []string, most, all int) string {
 	s := strings.Join(names[:min(len(names), most)], ", ")
 	if all > most {
@@ -144,7 +144,7 @@ func jobWords(names []string, most, all int) string {
 
 func localTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// attempts prints the attempts of the jobs that the arguments mean.
+// attempts prints the attempts of the selected jobs.
 func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 	p := ref.RunLog()
 	known := names(len(ref.Batch.Jobs), func(id int) string { return ref.Batch.Jobs[id].Name })
@@ -193,7 +193,7 @@ func (c *historyCmd) attempts(a *app, ref *batches.Ref, since time.Time) error {
 	return nil
 }
 
-// queueCells returns where and when an attempt was submitted; nothing if this host ran it.
+// queueCells returns where and when an attempt was submitted, or nothing if it ran on this host.
 func queueCells(r *schema.AttemptRow) []string {
 	all := []string{"", "", ""}
 	if r.Submitted == nil {

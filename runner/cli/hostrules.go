@@ -13,7 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// tellHost says what is wrong with the rules of the host, and what its owner tells everybody.
+// tellHost prints problems with the host rules, and the host's message to its users.
 func (a *app) tellHost(h session.HostRules) {
 	a.Warn(h.Warnings...)
 	if h.Prompt != "" {
@@ -21,7 +21,7 @@ func (a *app) tellHost(h session.HostRules) {
 	}
 }
 
-// printRules prints the rules of the host that are in force for this user, if there are any.
+// printRules prints the host rules that apply to this user, if there are any.
 func printRules(w io.Writer, pool *gpu.Pool) {
 	if h := pool.Host(); h.File != "" {
 		fmt.Fprintf(w, "rules of this host (%s):\n", h.File)
@@ -29,7 +29,7 @@ func printRules(w io.Writer, pool *gpu.Pool) {
 	}
 }
 
-// rulesFor returns the rules in force for this user; nil if the host has none.
+// rulesFor returns the host rules that apply to this user, or nil.
 func rulesFor(pool *gpu.Pool) *schema.HostRules {
 	h := pool.Host()
 	if h.File == "" {
@@ -57,7 +57,7 @@ func hoursWords(h *gpu.DeviceHours) string {
 	return devices + ": " + h.Hours.String()
 }
 
-// hostRows are the rules in force for this user, who holds some GPUs, for gpurun gpus.
+// hostRows returns rows with the rules for this user, who holds held GPUs, for gpurun gpus.
 func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
 	add := func(given bool, key, format string, args ...any) {
 		if given {

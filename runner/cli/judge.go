@@ -18,19 +18,19 @@ import (
 	"gpurun/state"
 )
 
-// A want is a GPU request that some jobs have in common.
+// A want is a GPU request that several jobs share.
 type want struct {
 	req   gpu.Request
-	runs  int    // that its memory was learned from; 0 if it was not
-	first string // the first such job in the file
+	runs  int    // number of runs from which its memory was learned, or 0
+	first string // name of the first of those jobs in the file
 	jobs  int
 }
 
-// maxWants bounds how many wants plan shows.
+// maxWants is how many wants plan shows.
 const maxWants = 5
 
-// wants returns the first few requests of the jobs that would run; more is how many
-// jobs have yet other requests.
+// wants returns the first few requests of the jobs that would run. more is the number of jobs with
+// other requests.
 func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*want, more int) {
 	known := map[gpu.Request]*want{}
 	for id := range b.Jobs {
@@ -55,8 +55,8 @@ func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*
 	return list, more
 }
 
-// look prints which GPUs the jobs of a plan could use now, and returns the jobs that
-// no GPU here could ever run. If the GPUs cannot be read, the plan does without.
+// look prints which GPUs the jobs could use now, and returns the jobs that no GPU here could ever
+// run. If the GPUs cannot be read, the plan omits them.
 func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
 	if batches.EngineOf(p.batch).Abilities().Places {
 		return p.lookThere(to)
@@ -84,7 +84,7 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	rules := session.HostRulesOf(prober)
 	p.tellHost(rules)
 	pool, impossible, err := session.PoolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)
-	if f := (*batches.Failure)(nil); errors.As(err, &f) { // a run refuses these settings too
+	if f := (*batches.Failure)(nil); errors.As(err, &f) { // a run would refuse these settings too
 		impossible, err = []jobspec.Problem{{Text: f.Text, Hint: f.Hint}}, nil
 	}
 	if err != nil || len(impossible) > 0 {

@@ -8,11 +8,11 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// summaryWidth is where the lines of summary.txt are wrapped.
+// summaryWidth is the line width of summary.txt.
 const summaryWidth = 80
 
-// keepSummary saves the summary for status, and for users whose terminal is gone. A
-// full disk does not fail the run. failed is what else the run says at its end, or nil.
+// keepSummary saves the summary for status, and for users whose terminal is gone. A full disk does
+// not fail the run. failed is the run's own failure, or nil.
 func keepSummary(r *session.Run, s terminal.Summary, code int, failed *batches.Failure) {
 	lines := s.Lines(summaryWidth)
 	if failed != nil {

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// skip moves to where the last lines of a log begin, if only those are wanted.
+// skip seeks to the start of the last lines of a log, if only those are requested.
 func (c *logCmd) skip(f *os.File) error {
 	if c.Lines == 0 {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"gpurun/runner/batches"
 )
 
-// jobLimits are the limits (ulimit) that jobs inherit and that break them when they are too
-// low: below least, or at all where that is 0.
+// jobLimits are the limits (ulimit) that jobs inherit and that break them if below least, or if set
+// at all where least is 0.
 var jobLimits = []struct {
 	resource  int
 	least     uint64
 	what, why string
-	option    string // of ulimit
+	option    string // option of ulimit
 }{
 	{unix.RLIMIT_NOFILE, 256, "open files", "data loaders fail, and gpurun waits before it starts more jobs", "-n"},
 	{unix.RLIMIT_NPROC, 1024, "processes and threads for your user", "libraries start a thread for each core, and fail", "-u"},
@@ -24,10 +24,10 @@ var jobLimits = []struct {
 	{unix.RLIMIT_FSIZE, 0, "blocks in a file", "logs and checkpoints are cut off", "-f"},
 }
 
-// leastOpen is how many open files gpurun itself needs, and some for jobs.
+// leastOpen is the number of open files that gpurun needs, plus some for jobs.
 const leastOpen = 64
 
-// enoughFiles raises the limit of open files to what gpurun needs, or returns why it cannot.
+// enoughFiles raises the limit on open files to what gpurun needs, or returns why it cannot.
 func enoughFiles() error {
 	var lim syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim) != nil || lim.Cur >= leastOpen {
@@ -41,7 +41,7 @@ func enoughFiles() error {
 	return nil
 }
 
-// limits judges what jobs would inherit.
+// limits checks the limits that jobs would inherit.
 func (d *diagnosis) limits() string {
 	for _, l := range jobLimits {
 		var lim unix.Rlimit

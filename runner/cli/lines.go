@@ -18,8 +18,8 @@ import (
 	"gpurun/state/host"
 )
 
-// lineFlags are about a list of commands: where it is, and what a job file would say of its
-// jobs.
+// lineFlags describe a list of commands: where it is, and the job settings that a job file would
+// contain.
 type lineFlags struct {
 	Lines    []string `sep:"none" placeholder:"FILE" help:"Read a file with a command on each line; - is standard input."`
 	Name     string   `placeholder:"NAME" help:"Name of the batch, with --lines -; gpurun status NAME finds it."`
@@ -27,7 +27,7 @@ type lineFlags struct {
 	Setup    string `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`
 }
 
-// askFlags are what a job asks for.
+// askFlags are the needs of a job.
 type askFlags struct {
 	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs of each job: 2, or 2-4, or 0 (1)."`
 	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory that each GPU needs; a bare number is MiB (--min-memory)."`
@@ -35,7 +35,7 @@ type askFlags struct {
 	Retry     retryFlag   `placeholder:"N" help:"Retry a failed job N times, or forever (0)."`
 }
 
-// given returns what the flags say, laid over what was said before.
+// given returns l with the flags applied.
 func (f *lineFlags) given(l jobspec.Lines) jobspec.Lines {
 	l = f.askFlags.given(l)
 	if f.Setup != "" {
@@ -63,8 +63,8 @@ func (f *askFlags) given(l jobspec.Lines) jobspec.Lines {
 	return l
 }
 
-// first returns the first flag that is given and has no meaning for a job file, and what to
-// write there; "" for none.
+// first returns the first given flag that does not apply to a job file, and the key to use instead;
+// "" for none.
 func (f *lineFlags) first() (flag, key string) {
 	for _, x := range []struct {
 		given     bool
@@ -80,10 +80,10 @@ func (f *lineFlags) first() (flag, key string) {
 	return "", ""
 }
 
-// stdin is the FILE that stands for standard input.
+// stdin is the FILE argument that means standard input.
 const stdin = "-"
 
-// listed returns the job files that --lines names. Standard input goes by the batch's name.
+// listed returns the files that --lines names. A list from standard input has the batch's name.
 func (b *batchFlags) listed() ([]string, error) {
 	list := slices.Clone(b.List.Lines)
 	at := slices.Index(list, stdin)
@@ -107,8 +107,8 @@ func (b *batchFlags) listed() ([]string, error) {
 
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// lists returns which of the files are lists of commands, and how to read them: because the
-// command line says so, or because it did in their last run and says nothing now.
+// lists returns which files are lists of commands, and how to read them: according to the command
+// line or else their last run.
 func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, error) {
 	all := map[string]jobspec.Lines{}
 	named := len(b.List.Lines) > 0 || b.Format == "lines"
@@ -137,8 +137,7 @@ func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, er
 	return all, nil
 }
 
-// readInput reads the list that comes from standard input. A run that reads its files again
-// finds what it read then.
+// readInput reads the list from standard input, once. A reload gets the same list.
 func (a *app) readInput() error {
 	if a.input != nil {
 		return nil

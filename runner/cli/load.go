@@ -6,7 +6,7 @@ import (
 	"gpurun/state"
 )
 
-// flagged returns how to read job files, from the command line and the machine.
+// flagged returns the options for reading job files, from the command line and the machine.
 func (a *app) flagged(b *batchFlags, paths []string) (o jobspec.Options, err error) {
 	o = a.Options(paths)
 	o.Command, o.Format, o.Config, o.Params, o.Flags = a.command, b.Format, b.Config, b.Param, a.settings
@@ -14,7 +14,7 @@ func (a *app) flagged(b *batchFlags, paths []string) (o jobspec.Options, err err
 	return o, err
 }
 
-// load reads the job files on the command line; all their problems form one failure.
+// load reads the job files on the command line. All their problems are in one failure.
 func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	paths, err := a.paths(b)
 	if err != nil {
@@ -31,10 +31,10 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	return a.Load(paths, o)
 }
 
-// maxWarnings bounds the warnings shown; only check shows all.
+// maxWarnings is how many warnings are shown, except by check, which shows all.
 const maxWarnings = 5
 
-// warnings shows a batch's first warnings, and how to see the others.
+// warnings prints a batch's first warnings, and how to see the others.
 func (a *app) warnings(b *jobspec.Batch) {
 	list := gathered(b.Warnings)
 	for i, p := range list {

@@ -29,7 +29,7 @@ type logCmd struct {
 	Raw       bool     `help:"Send control sequences to the terminal unchanged."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (logCmd) Help() string {
 	return `On a terminal, shows control sequences other than colors as text.
 
@@ -43,18 +43,18 @@ Examples:
 // A logged is a job's newest log.
 type logged struct {
 	job     string
-	was     string // what it ran as: it may have been renamed since
+	was     string // the name under which it ran, since it may have been renamed
 	uniID   string
 	path    string
-	from    int64 // where in it the attempt's part begins
+	from    int64 // offset of the attempt's part
 	attempt int
 	at      time.Time
-	failed  bool // the job did, by its last attempt
-	open    bool // the attempt has not ended, according to the ledger
-	ledger  int  // of which of the batch's files
+	failed  bool // the job's last attempt failed
+	open    bool // the ledger has no end of the attempt
+	ledger  int  // index of the batch's file
 }
 
-// Run prints the logs of the matching jobs, or of all that failed in each live batch.
+// Run prints the logs of the selected jobs, or of all failed jobs in each live batch.
 func (c *logCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 		return nil
 	}
 	to := a.out
-	if host.Confined() { // its reader is a client of gpurun mcp
+	if host.Confined() { // the reader is a client of gpurun mcp
 		var text bytes.Buffer
 		to = &text
 		defer func() { _, _ = io.WriteString(a.out, redact.Hiding(batches.SecretsOf(ref.Batch))(text.String())) }()
@@ -109,7 +109,7 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 		}
 		f, err := l.file()
 		if err != nil && len(logs) > 1 {
-			a.Warn(l.job + ": " + err.Error()) // and still show the others
+			a.Warn(l.job + ": " + err.Error()) // continue with the other logs
 			continue
 		}
 		if err != nil {
@@ -126,8 +126,8 @@ func (c *logCmd) of(a *app, ref *batches.Ref) error {
 	return nil
 }
 
-// only returns the job file that --file names if the batch has others as well: each may
-// have a job of the same name.
+// only returns the job file given by --file if the batch has several, since each may have a job of
+// the same name.
 func (c *logCmd) only(ref *batches.Ref) string {
 	if c.File == "" || len(ref.More) == 0 {
 		return ""
@@ -135,7 +135,7 @@ func (c *logCmd) only(ref *batches.Ref) string {
 	return ref.Real
 }
 
-// title names a log among others: each file of a batch may have a job of that name.
+// title identifies a log among others, since each file of a batch may have a job of that name.
 func (l logged) title(all []logged, ref *batches.Ref) string {
 	if slices.ContainsFunc(all, func(o logged) bool { return o.job == l.job && o.ledger != l.ledger }) {
 		return l.job + " (" + batches.Shown(ref.Files()[l.ledger]) + ")"
@@ -143,8 +143,8 @@ func (l logged) title(all []logged, ref *batches.Ref) string {
 	return l.job
 }
 
-// newestLogs returns the newest attempts of all jobs, ordered by name; with first, only
-// those of the first file.
+// newestLogs returns the newest attempts of all jobs, sorted by name; with first, only those of the
+// first file.
 func newestLogs(ref *batches.Ref, first bool) []logged {
 	var logs []logged
 	present := ref.Present()
@@ -162,7 +162,7 @@ func newestLogs(ref *batches.Ref, first bool) []logged {
 	return slices.CompactFunc(logs, func(a, b logged) bool { return a.job == b.job && a.ledger == b.ledger })
 }
 
-// matching returns the logs that the arguments mean, ordered by name.
+// matching returns the logs that the arguments select, sorted by name.
 func (c *logCmd) matching(logs []logged, ref *batches.Ref) ([]logged, error) {
 	job := func(i int) string { return logs[i].job }
 	if c.Failed {
@@ -189,7 +189,7 @@ func (c *logCmd) matching(logs []logged, ref *batches.Ref) ([]logged, error) {
 	return out, nil
 }
 
-// noLog reports that nothing has run under this name, and whether anything could.
+// noLog reports that no job of this name has run, and whether one could.
 func noLog(glob string, known []string, ref *batches.Ref) error {
 	if ref.Batch != nil {
 		if _, err := batches.Match(ref.Batch, []string{glob}); err == nil {
@@ -201,16 +201,16 @@ func noLog(glob string, known []string, ref *batches.Ref) error {
 	return err
 }
 
-// writer returns what prints logs. On a terminal it makes control sequences visible.
+// writer returns the writer for logs. On a terminal, it makes control sequences visible.
 func (c *logCmd) writer(a *app, to io.Writer) (out io.Writer, flush func()) {
 	if !a.OutTTY || c.Raw {
 		return to, func() {}
 	}
 	v := terminal.NewVisible(to, a.colored())
-	return v, func() { _ = v.Close() } // nobody is reading
+	return v, func() { _ = v.Close() } // the reader has closed the output
 }
 
-// file opens the log at the beginning of the attempt's part.
+// file opens the log at the start of the attempt's part.
 func (l logged) file() (*os.File, error) {
 	f, err := host.OpenReachable(l.path)
 	if err != nil {
@@ -227,7 +227,7 @@ func (l logged) file() (*os.File, error) {
 	return f, nil
 }
 
-// ignorePipe drops the error of a reader that has gone.
+// ignorePipe ignores the error of a closed reader.
 func ignorePipe(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return nil

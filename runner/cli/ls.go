@@ -16,7 +16,7 @@ type lsCmd struct {
 	JSON bool `name:"json" help:"Print the batches as JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (lsCmd) Help() string {
 	return `Lists the latest first, wherever the job files are.
 
@@ -65,7 +65,7 @@ func (a *app) remembered() iter.Seq[*batches.Ref] {
 			}
 			ref, err := a.In(u.StateDir, nil).Open(u.File)
 			if err != nil {
-				continue // just removed
+				continue // removed meanwhile
 			}
 			for i := range ref.Files() {
 				seen[ref.Folder(i)] = true
@@ -77,7 +77,7 @@ func (a *app) remembered() iter.Seq[*batches.Ref] {
 	}
 }
 
-// runWords says when a batch's last run was.
+// runWords describes when a batch's last run was.
 func runWords(r *schema.Run) string {
 	switch {
 	case r == nil || r.Started == nil:

@@ -1,9 +1,9 @@
-// Package cli is the command line: the grammar, a file per command, the messages and
-// the exit codes. It opens the parts of a run (job files, state, GPUs, engine,
-// terminal), hands them to the runner and reports how it went.
+// Package cli is the command line: the grammar, a file per command, the messages and the exit
+// codes. It opens the parts of a run (job files, state, GPUs, engine, terminal), passes them to the
+// runner and reports the outcome.
 //
-// Nothing below this package prints to a terminal or ends the process, except the view
-// of runner/terminal; and nothing in here decides what runs.
+// No package below this one prints to a terminal or ends the process, except the view in
+// runner/terminal. This package does not decide which jobs run.
 package cli
 
 import (
@@ -27,8 +27,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// Main runs the command in args, which do not include the program's name, and returns
-// the exit status.
+// Main runs the command in args, which exclude the program's name, and returns the exit status.
 func Main(args []string) int {
 	if capture.IsRecorder(os.Args[0]) {
 		return capture.Recorder(os.Args)
@@ -37,7 +36,7 @@ func Main(args []string) int {
 		return newApp().report(err)
 	}
 	if len(args) > 0 {
-		// The program's own helpers: the keeper of a run, the child that talks to NVML, and one that sends news.
+		// Helper processes: a run's keeper, the NVML child, and the sender of notifications.
 		switch args[0] {
 		case "__task":
 			return batches.Clusters.Task(args[1:])
@@ -56,8 +55,8 @@ func Main(args []string) int {
 	return a.Guard(func() int { return a.main(args) })
 }
 
-// softMemory is where the garbage collector starts to trade speed for memory: a batch
-// of a million jobs must leave room for other users.
+// softMemory is the heap size from which the garbage collector saves memory rather than time. A
+// batch of a million jobs must leave room for other users.
 const softMemory = 1200 << 20
 
 // app is one invocation: its streams and global flags.
@@ -67,10 +66,10 @@ type app struct {
 	global globalFlags
 	*batches.Reader
 	settings map[string]string // settings given as flags, as typed
-	command  string            // "gpurun check", if it takes job files; "" for run
-	input    []byte            // standard input, once it was read as a list of commands
+	command  string            // "gpurun check" and the like if the command takes job files; "" for run
+	input    []byte            // standard input, once read as a list of commands
 	json     bool              // print errors as JSON
-	stream   io.Writer         // where events go, if standard output is for them; else nil
+	stream   io.Writer         // destination of events if standard output is for them, or nil
 }
 
 func newApp() *app {
@@ -112,7 +111,7 @@ func (a *app) main(args []string) int {
 	root := &grammar{}
 	parser, err := newParser(root, a, args)
 	if err != nil {
-		panic(err) // the grammar itself is wrong
+		panic(err) // a bug in the grammar
 	}
 	ctx, err := parser.Parse(args)
 	if errors.Is(err, errHelpShown) {
@@ -133,7 +132,7 @@ func (a *app) main(args []string) int {
 	return a.report(ctx.Run(a))
 }
 
-// badArguments returns kong's error, with a hint about the help.
+// badArguments returns kong's error with a hint about the help.
 func (a *app) badArguments(err error) error {
 	hint := "gpurun --help lists the commands and their flags"
 	var pe *kong.ParseError

@@ -12,7 +12,7 @@ import (
 	"gpurun/runner/batches"
 )
 
-// manCmd prints the manual page, made from the grammar; make install installs it.
+// manCmd prints the manual page, which is generated from the grammar. make install installs it.
 type manCmd struct{}
 
 // Run prints the page.
@@ -21,10 +21,10 @@ func (manCmd) Run(a *app, ctx *kong.Context) error {
 	return err
 }
 
-// A row is a term of the page and what it means.
+// A row is a term of the page and its explanation.
 type row struct{ term, text string }
 
-// exitRows are the exit statuses, in numerical order.
+// exitRows explain the exit statuses, in numerical order.
 var exitRows = []row{
 	{strconv.Itoa(batches.ExitDone), "All jobs succeeded, or there was nothing to do."},
 	{strconv.Itoa(batches.ExitFailed), "A job failed, or a run refused a request such as gpurun stop."},
@@ -37,7 +37,7 @@ var exitRows = []row{
 	{strconv.Itoa(batches.ExitInt) + ", " + strconv.Itoa(batches.ExitTerm), "Interrupted by Ctrl-C; by SIGTERM or gpurun stop."},
 }
 
-// environRows are the variables that no flag names.
+// environRows explain the variables that do not stand for a flag.
 var environRows = []row{
 	{"CUDA_VISIBLE_DEVICES", "If set, gpurun manages only these GPUs."},
 	{"GPURUN_CLAIMS_DIR", "Folder in which the runs of this host see each other (/var/tmp)."},
@@ -97,7 +97,7 @@ func manual(app *kong.Application) []byte {
 	return m.out.Bytes()
 }
 
-// flagVariables are the variables that stand for flags.
+// flagVariables returns the variables that stand for flags.
 func flagVariables(app *kong.Application) []row {
 	var list []row
 	for _, node := range append([]*kong.Node{app.Node}, app.Children...) {
@@ -113,7 +113,7 @@ func flagVariables(app *kong.Application) []row {
 	return list
 }
 
-// page is a page being written.
+// A page is a manual page under construction.
 type page struct{ out bytes.Buffer }
 
 func (m *page) line(format string, args ...any) { fmt.Fprintf(&m.out, format+"\n", args...) }
@@ -130,7 +130,7 @@ func (m *page) rows(list []row) {
 	}
 }
 
-// help writes a text of paragraphs, in which those that are indented are examples.
+// help writes paragraphs of text. Indented ones are examples.
 func (m *page) help(text string) {
 	for _, par := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		code, indented := strings.CutPrefix(par, "    ")
@@ -149,7 +149,7 @@ func (m *page) help(text string) {
 	}
 }
 
-// command writes a command. Flags that several commands have in a group are collected.
+// command writes a command. It collects in groups the flags that several commands share.
 func (m *page) command(cmd *kong.Node, groups map[string][]*kong.Flag) {
 	m.line(".SS %s", roffQuote(cmd.Summary()))
 	m.text(cmd.Help)
@@ -199,10 +199,10 @@ func (m *page) flags(list []*kong.Flag) {
 	}
 }
 
-// roffQuote returns s as one argument of a macro.
+// roffQuote quotes s as a single argument of a macro.
 func roffQuote(s string) string { return `"` + strings.ReplaceAll(roff(s), `"`, `\(dq`) + `"` }
 
-// roff returns s as text: nothing in it is a request, and a hyphen is what a shell wants.
+// roff escapes s as plain text, with hyphens that can be pasted into a shell.
 func roff(s string) string {
 	var b strings.Builder
 	for _, c := range s {

@@ -13,7 +13,7 @@ type forgetCmd struct {
 	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (forgetCmd) Help() string {
 	return `Deletes nothing: ledger, logs and outputs stay.
 
@@ -35,7 +35,7 @@ type doneCmd struct {
 	Jobs           []string `arg:"" optional:"" name:"job" help:"Jobs or globs; with --from, none means all."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (doneCmd) Help() string {
 	return `For work that was done by hand, or under the old name of a renamed job file (--from).
 
@@ -59,7 +59,7 @@ func (c *doneCmd) Run(a *app) error {
 	return a.marks(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
 
-// takeOver records in a batch's ledger what succeeded under another job file.
+// takeOver records successes of another job file in a batch's ledger.
 func (c *doneCmd) takeOver(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
@@ -81,13 +81,13 @@ func (c *doneCmd) takeOver(a *app) error {
 
 var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
 
-// marks records the user's verdict on jobs: through the run if there is one, else in
-// the ledger itself, under its lock.
+// marks records the user's verdict on jobs: through the run if there is one, or else in the ledger
+// under its lock.
 func (a *app) marks(f *batchFlag, req control.Request) error {
 	return a.request(f, req, markWords[req.Op], func(ref *batches.Ref) error { return a.markDead(ref, req) })
 }
 
-// markDead appends the facts to the ledger of a batch that is not running.
+// markDead appends the facts to the ledger of a batch without a run.
 func (a *app) markDead(ref *batches.Ref, req control.Request) error {
 	rep, err := ref.Mark(req)
 	if err != nil {
@@ -96,10 +96,10 @@ func (a *app) markDead(ref *batches.Ref, req control.Request) error {
 	return a.tell(ref, rep, markWords[req.Op], true)
 }
 
-// maxRefused bounds how many jobs are named one by one.
+// maxRefused is how many refused jobs are named individually.
 const maxRefused = 10
 
-// refusal returns a failure that names the refused jobs and why, or nil.
+// refusal returns a failure that names the refused jobs and the reasons, or nil.
 func refusal(ref *batches.Ref, kept []control.Kept) error {
 	var lines []string
 	for _, k := range kept {

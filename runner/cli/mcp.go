@@ -25,7 +25,7 @@ type mcpCmd struct {
 	Allow []string `placeholder:"control,run" help:"Also allow stopping and retrying (control), starting and adding jobs (run)."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (mcpCmd) Help() string {
 	return `Clients start it themselves; without --allow they can only look, and only below --root.
 
@@ -69,7 +69,7 @@ func (c *mcpCmd) Run(a *app) error {
 	return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 }
 
-// roots returns the folders that the client may see, without links.
+// roots returns the folders that the client may see, symlinks resolved.
 func (c *mcpCmd) roots() ([]string, error) {
 	given := c.Root
 	if len(given) == 0 {
@@ -85,7 +85,7 @@ func (c *mcpCmd) roots() ([]string, error) {
 	return roots, nil
 }
 
-// rootFolders returns the folders that --root names, without links.
+// rootFolders returns the folders in --root, symlinks resolved.
 func rootFolders(given []string) ([]string, error) {
 	var roots []string
 	for _, dir := range given {
@@ -107,7 +107,7 @@ func rootFolders(given []string) ([]string, error) {
 	return roots, nil
 }
 
-// realHome returns this user's home folder without links, "" if there is none.
+// realHome returns this user's home folder, symlinks resolved, or "".
 func realHome() string {
 	home, err := os.UserHomeDir()
 	if err == nil {
@@ -119,7 +119,7 @@ func realHome() string {
 	return home
 }
 
-// jobFile returns the real path of a job file, if the client may use it.
+// jobFile returns the real path of a job file that the client may use.
 func (a *app) jobFile(root, path string) (string, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: "names no job file"}
@@ -137,8 +137,9 @@ func (a *app) jobFile(root, path string) (string, error) {
 	return real, a.Reachable(real)
 }
 
-// child returns a command of gpurun. One that is kept to the roots cannot tell what secrets
-// are in the environment, which a job file may name in paths. A free one is this user's own.
+// child returns a gpurun command. Unless it is free, it is restricted to the roots and gets no
+// secrets from the environment, which a job file could reveal in paths. A free command runs as the
+// user would run it.
 func child(ctx context.Context, self string, roots []string, free bool, args []string) *exec.Cmd {
 	env := os.Environ()
 	if !free {
@@ -150,6 +151,6 @@ func child(ctx context.Context, self string, roots []string, free bool, args []s
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Dir, cmd.Env = roots[0], env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C for the client is none for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C in the client's terminal must not reach it
 	return cmd
 }

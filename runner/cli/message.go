@@ -34,7 +34,7 @@ func (a *app) report(err error) int {
 	if err.Error() == "" {
 		return code
 	}
-	switch { // if nobody is reading, the exit status says it
+	switch { // if stderr is closed, the exit status suffices
 	case a.stream != nil:
 		_ = writeLine(a.stream, problemsDoc(err))
 		return code
@@ -61,17 +61,17 @@ func (a *app) say(kind, text string) {
 	fmt.Fprintf(a.Err, "gpurun: %s %s\n", label, terminal.CleanText(text))
 }
 
-// colored reports whether terminal output may have colors.
+// colored reports whether output to the terminal may have colors.
 func (a *app) colored() bool {
 	return !a.global.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// screen returns stdout, which can be redrawn with or without colors.
+// screen returns stdout as a screen, with or without colors.
 func (a *app) screen() terminal.Screen {
 	return terminal.Screen{Out: a.out, Live: a.OutTTY && os.Getenv("TERM") != "dumb", Color: a.OutTTY && a.colored()}
 }
 
-// print writes text to stdout, with its colors if they are wanted there.
+// print writes text to stdout, with colors if wanted.
 func (a *app) print(text string) {
 	if !a.screen().Color {
 		text = terminal.Plain(text)
@@ -79,14 +79,14 @@ func (a *app) print(text string) {
 	io.WriteString(a.out, text)
 }
 
-// waitingForDriver is printed while the NVIDIA driver initializes, which takes seconds
-// if nothing keeps it loaded.
+// waitingForDriver is printed while the NVIDIA driver starts, which takes seconds if nothing keeps
+// it loaded.
 const waitingForDriver = "waiting for the NVIDIA driver"
 
-// silence is how long a command may print nothing before it seems to hang.
+// silence is how long a command may print nothing before it appears to hang.
 const silence = 100 * time.Millisecond
 
-// unlessSoon prints what is being waited for, unless done is called soon. On a terminal
+// unlessSoon prints what the command is waiting for, unless done is called soon. On a terminal,
 // done erases the line.
 func (a *app) unlessSoon(text string) (done func()) {
 	end, erase := "\n", ""
@@ -101,7 +101,8 @@ func (a *app) unlessSoon(text string) (done func()) {
 	})
 }
 
-// unlessDriverSoon is unlessSoon for the driver, which simulated GPUs do not have, and nobody opens without GPUs.
+// unlessDriverSoon is unlessSoon for the driver. It does nothing without a driver, as with
+// simulated GPUs.
 func (a *app) unlessDriverSoon(without bool) (done func()) {
 	if without {
 		return func() {}
@@ -109,7 +110,7 @@ func (a *app) unlessDriverSoon(without bool) (done func()) {
 	return a.unlessSoon(waitingForDriver)
 }
 
-// stated returns the failure that reports all errors of job files; other errors as they are.
+// stated returns the failure that lists all errors in job files. It returns other errors unchanged.
 func stated(err error) error {
 	if errors.As(err, new(*batches.Failure)) || jobspec.Problems(err) == nil {
 		return err
@@ -118,7 +119,7 @@ func stated(err error) error {
 	return &batches.Failure{Code: batches.ExitUsage, Text: head + ", nothing was started", Err: err, Lines: lines}
 }
 
-// summed counts the errors of job files, and returns lines about the first of them.
+// summed returns the number of errors in job files as text, and lines about the first of them.
 func summed(err error) (head string, lines []string) {
 	ps := jobspec.Problems(err)
 	for i, p := range ps {
@@ -131,10 +132,10 @@ func summed(err error) (head string, lines []string) {
 	return state.Count(len(ps), "problem"), lines
 }
 
-// maxProblems bounds a report: a mistake in the defaults may hit 100,000 jobs.
+// maxProblems is how many problems are reported: a mistake in the defaults may affect 100,000 jobs.
 const maxProblems = 200
 
-// problemLines returns "FILE:LINE:COL: text", with the hint below.
+// problemLines formats a problem as "FILE:LINE:COL: text", with its hint below.
 func problemLines(p jobspec.Problem) []string {
 	lines := []string{"  " + p.Place() + terminal.CleanText(p.Message())}
 	if p.Hint != "" {
@@ -145,8 +146,8 @@ func problemLines(p jobspec.Problem) []string {
 
 var digits = regexp.MustCompile("[0-9]+")
 
-// gathered returns the first of all warnings that differ only in place and numbers, with
-// how many more there are.
+// gathered merges warnings that differ only in place and numbers into the first, with a count of
+// the others.
 func gathered(warnings []jobspec.Problem) (list []jobspec.Problem) {
 	alike := map[string]int{}
 	kind := func(p jobspec.Problem) string { return p.Lint + digits.ReplaceAllString(p.Text, "#") }

@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// nodes shows the nodes of a cluster, and the GPUs that are free by partition.
+// nodes shows the nodes of a cluster, and the free GPUs by partition.
 func (c *gpusCmd) nodes(a *app) error {
 	kind, is := batches.Engines[c.Engine].(cluster.Kind)
 	switch {

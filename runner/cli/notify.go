@@ -25,7 +25,7 @@ type notifyCmd struct {
 	Test  bool     `help:"Send a message to each, and report failures."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (notifyCmd) Help() string {
 	return `Targets come from notify in the job files, or else from your config.yaml.
 
@@ -35,7 +35,7 @@ Examples:
     gpurun notify --test`
 }
 
-// Run lists or tests those who get news.
+// Run lists or tests the notification targets.
 func (c *notifyCmd) Run(a *app) error {
 	targets, from, err := a.notified(c.Files)
 	if err != nil {
@@ -76,7 +76,8 @@ func atLeast(d time.Duration) string {
 	return ", of runs of at least " + source.FormatDuration(d)
 }
 
-// notified returns who gets news of a batch, or without files of any, and where that is said.
+// notified returns the notification targets of a batch, or the user's own without files, and where
+// they are configured.
 func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	if len(files) == 0 {
 		path, _ := batches.UserConfig()
@@ -90,7 +91,7 @@ func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	return b.Targets(b.Settings.Notify), strings.Join(files, " ") + " or your own config.yaml", nil
 }
 
-// newsOf says which batch news are of.
+// newsOf returns the batch that notifications refer to.
 func newsOf(files []string) notify.Run {
 	r := notify.Run{File: "gpurun", Host: host.Name()}
 	if len(files) == 0 {
@@ -103,13 +104,13 @@ func newsOf(files []string) notify.Run {
 	return r
 }
 
-// news tells people of the run, without the secrets of its jobs.
+// news sends notifications about the run, with the secrets of its jobs masked.
 type news struct {
 	*notify.Sink
 	hide atomic.Pointer[func(string) string]
 }
 
-// openNews begins to send news of the run, to those who want them.
+// openNews starts sending notifications, if any are configured.
 func (a *app) openNews(b *jobspec.Batch, say func(string)) *news {
 	n := &news{}
 	n.Sink = notify.New(notify.Config{
@@ -120,7 +121,7 @@ func (a *app) openNews(b *jobspec.Batch, say func(string)) *news {
 	return n
 }
 
-// Continue also hides the secrets of jobs that have joined the run, and tells whom they notify.
+// Continue adds the secrets and notification targets of reloaded job files.
 func (n *news) Continue(b *jobspec.Batch) {
 	n.Sink.Continue(b)
 	if len(b.Targets(n.Targets)) == 0 {
@@ -130,7 +131,7 @@ func (n *news) Continue(b *jobspec.Batch) {
 	n.hide.Store(&hide)
 }
 
-// leave closes what is left of the run, and then waits for a while for the last news to be sent.
+// leave closes the run, and then waits a while for the last notifications.
 func (s *shownRun) leave(r *session.Run) {
 	if r.Close(); s.news == nil {
 		return

@@ -30,7 +30,7 @@ type planCmd struct {
 	JSON        bool `name:"json" help:"Print the jobs as JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (planCmd) Help() string {
 	return `Starts nothing; shows which GPUs the jobs could use now, if there are any.
 
@@ -41,22 +41,22 @@ Examples:
     gpurun plan --json jobs.yaml | jq '.jobs[] | select(.plan.run) | .name'`
 }
 
-// planning is one plan being made.
+// A planning is the state of making a plan.
 type planning struct {
 	*planCmd
 	*app
 	batches.Judgment
 	batch    *jobspec.Batch
-	warnings []string  // of the ledgers
+	warnings []string  // from the ledgers
 	pool     *gpu.Pool // nil until the GPUs have been read
 	seen     gpu.Observation
-	unread   error         // why they cannot be read
+	unread   error         // why they could not be read
 	there    []*submission // on a cluster
 }
 
 func (p *planning) runs(id int) bool { return p.Verdicts[id].Run }
 
-// Run shows what a run would do now.
+// Run prints what a run would do now.
 func (c *planCmd) Run(a *app) error {
 	batch, err := a.load(&c.batchFlags)
 	if err != nil {
@@ -160,7 +160,7 @@ func (p *planning) json() error {
 	return writeJSON(p.out, redact.Document(doc, redact.Hiding(batches.SecretsOf(p.batch))))
 }
 
-// plan returns a job's part of the plan.
+// plan returns the plan for a job.
 func (p *planning) plan(id int) *schema.Plan {
 	v := p.Verdicts[id]
 	d := &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
@@ -190,7 +190,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	return o, err
 }
 
-// checkSim reports jobs that the simulated GPUs could never run.
+// checkSim reports jobs that could never run on the simulated GPUs.
 func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 	sim, err := session.OpenSim(spec)
 	if err != nil {
@@ -204,7 +204,7 @@ func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 	return jobspec.Report(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs))
 }
 
-// print writes the plan as text. It returns how many jobs would run, and how many are running.
+// print prints the plan. It returns the numbers of jobs that would run and that are running.
 func (p *planning) print(w io.Writer) (run, live int) {
 	b := p.batch
 	for _, f := range b.Files {
@@ -243,7 +243,7 @@ func (p *planning) print(w io.Writer) (run, live int) {
 	return run, live
 }
 
-// printCount prints how many jobs would run, and in which order.
+// printCount prints how many jobs would run and in which order.
 func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 	text := fmt.Sprintf("%s: %d would run, %d would not", state.Count(len(b.Jobs), "job"), run, len(b.Jobs)-run-live)
 	if live > 0 {
@@ -262,8 +262,7 @@ func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 	}
 }
 
-// printDetails prints the commands that a job would run, with its values filled in, and
-// what it waits for.
+// printDetails prints the commands of a job with its values filled in, and its needs.
 func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	commands, later := b.Planned(j)
 	for _, c := range commands {
@@ -284,11 +283,11 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	}
 }
 
-// maxLooked bounds how many jobs are checked for work done before gpurun.
+// maxLooked is how many jobs are checked for work done before gpurun.
 const maxLooked = 10000
 
-// offerDone explains how to record work that was done before gpurun: there is no
-// ledger, but logs or outputs exist.
+// offerDone explains how to record work done before gpurun, if there is no ledger but there are
+// logs or outputs.
 func offerDone(w io.Writer, b *jobspec.Batch) {
 	var left []string
 	look := files.NewLook()
@@ -303,8 +302,8 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 	}
 }
 
-// leftSomething reports whether all outputs of a job exist or, if it has none, the log
-// that the job file names.
+// leftSomething reports whether all outputs of a job exist or, if it has none, the log that the job
+// file names.
 func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
 	if err != nil {

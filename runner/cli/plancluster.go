@@ -16,18 +16,19 @@ import (
 	"gpurun/state/schema"
 )
 
-// A submission is a class of jobs that are submitted together, and what the cluster says to it.
+// A submission is a class of jobs that are submitted with the same request, and the cluster's
+// answer.
 type submission struct {
 	cluster.Trial
 	jobs    []int
 	err     error  // why they cannot be submitted
-	refused error  // why the cluster would not take them
-	later   bool   // and it may do so later
-	takes   bool   // it would
-	begins  string // when one would begin, by its own estimate; "" if it does not say
+	refused error  // why the cluster would refuse them
+	later   bool   // the cluster may accept them later
+	takes   bool   // the cluster would accept them
+	begins  string // the cluster's estimate of when one would begin, or ""
 }
 
-// asks returns what the cluster is asked for.
+// asks describes the request to the cluster.
 func (s *submission) asks(name string) string {
 	switch {
 	case s.err != nil:
@@ -38,7 +39,7 @@ func (s *submission) asks(name string) string {
 	return strings.Join(s.Args, " ")
 }
 
-// says returns what the cluster says to it, "" if that is unknown.
+// says describes the cluster's answer; "" if it is unknown.
 func (s *submission) says(name string) string {
 	switch {
 	case s.err != nil:
@@ -55,7 +56,7 @@ func (s *submission) says(name string) string {
 	return ""
 }
 
-// document returns what its jobs have of it.
+// document returns the part of the plan that belongs to its jobs.
 func (s *submission) document() *schema.Submission {
 	d := &schema.Submission{Args: schema.List(s.Args), Limit: schema.Known(s.Limit.Seconds()), Begins: schema.Known(s.begins)}
 	if err := cmp.Or(s.refused, s.err); err != nil {
@@ -64,10 +65,10 @@ func (s *submission) document() *schema.Submission {
 	return d
 }
 
-// maxTried bounds the classes about which the cluster is asked.
+// maxTried is how many classes the cluster is asked about.
 const maxTried = 20
 
-// lookThere shows what a cluster would get, and what it says to that.
+// lookThere prints the requests to the cluster and its answers.
 func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	problems, notes := session.CheckEngine(p.batch, p.runs, p.Sim != "", false)
 	if len(problems) > 0 {
@@ -101,7 +102,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	return lacking
 }
 
-// submissions returns the classes of the jobs that would run, in the order of their first.
+// submissions returns the classes of the jobs that would run, in the order of their first jobs.
 func (p *planning) submissions(dialect cluster.Dialect) (all []*submission) {
 	byArgs := map[string]*submission{}
 	for id := range p.batch.Jobs {

@@ -19,7 +19,7 @@ var failureCodes = map[int]string{
 	batches.ExitInt: "interrupted", batches.ExitTerm: "interrupted",
 }
 
-// problemDocs returns the problems of job files for programs.
+// problemDocs converts problems in job files to JSON documents.
 func problemDocs(list []jobspec.Problem) []schema.Problem {
 	docs := make([]schema.Problem, len(list))
 	for i, p := range list {
@@ -33,7 +33,7 @@ func problemDocs(list []jobspec.Problem) []schema.Problem {
 	return docs
 }
 
-// problemsDoc returns why a command failed, for programs.
+// problemsDoc returns why a command failed as a JSON document.
 func problemsDoc(err error) schema.Problems {
 	d := schema.Problems{Head: schema.At(time.Now()), Problems: problemDocs(jobspec.Problems(err)), Warnings: []schema.Problem{}, Files: []schema.File{}}
 	if len(d.Problems) > 0 {

@@ -23,7 +23,7 @@ type queueCmd struct {
 	JSON     bool `name:"json" help:"Print the queue as JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (queueCmd) Help() string {
 	return `The user who holds the fewest GPUs comes first, unless the host's rules say "schedule: fifo".
 
@@ -33,7 +33,7 @@ Examples:
     gpurun queue --json`
 }
 
-// Run prints who waits.
+// Run prints the queue.
 func (c *queueCmd) Run(a *app) error {
 	return a.lookAtGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
 }
@@ -65,7 +65,7 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 	return nil
 }
 
-// waiterOf returns the run at a place of the queue, counted from 0.
+// waiterOf returns the run at a position in the queue, counted from 0.
 func waiterOf(i int, p *gpu.Place) schema.Waiter {
 	w := schema.Waiter{
 		Position: i + 1, User: gpu.UserName(p.User, p.UID), You: p.UID == host.Me(), Run: schema.Known(p.Run), Name: schema.Known(p.Name), Since: p.Since.UTC(), Holds: p.Holds,
@@ -77,7 +77,7 @@ func waiterOf(i int, p *gpu.Place) schema.Waiter {
 	return w
 }
 
-// whyWaiting says what keeps the first request of a run from the GPUs that it could use.
+// whyWaiting explains why the first request of a run cannot have the GPUs that it could use.
 func whyWaiting(i int, p *gpu.Place) string {
 	a, free := &p.Requests[0], 0
 	var reasons []string
@@ -109,7 +109,7 @@ func whyWaiting(i int, p *gpu.Place) string {
 	return strings.Join(parts, "; ")
 }
 
-// printQueue writes a line for each run that waits.
+// printQueue prints a line for each waiting run.
 func printQueue(w io.Writer, rows []schema.Waiter) {
 	cells := [][]string{{"", "USER", "SINCE", "HOLDS", "WAITS FOR", "START", "WHY"}}
 	for _, r := range rows {
@@ -136,7 +136,7 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 	table(w, cells)
 }
 
-// asksFor says what the next job needs: "2 GPUs with 40 GiB each, and other jobs".
+// asksFor describes the needs of the next job: "2 GPUs with 40 GiB each, and other jobs".
 func asksFor(r *schema.Waiter) string {
 	a := r.Asks[0]
 	s := state.Count(a.GPUs, "GPU") + " with " + a.Memory.Round()
@@ -152,13 +152,13 @@ func asksFor(r *schema.Waiter) string {
 	return s
 }
 
-// gpusHeld returns a load for people: whole GPUs, or shares of them.
+// gpusHeld formats a load in GPUs, which may be shared.
 func gpusHeld(load float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(load, 'f', 1, 64), ".0")
 }
 
-// waitingRuns returns the runs that wait, in their order. If none of this user's does, the
-// place of one that would is among them, without a run, provided that anybody waits.
+// waitingRuns returns the waiting runs in order. If none of them is this user's, it inserts the
+// position that a run of this user would have, unless the queue is empty.
 func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schema.Waiter {
 	list := []schema.Waiter{}
 	if !pool.Turns.HasRivals() {
@@ -180,10 +180,10 @@ func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schem
 	return list
 }
 
-// hypothetical is the run of a person who asks where they would stand.
+// hypothetical is the run of a user who asks for their position.
 const hypothetical = "gpurun gpus"
 
-// maxNext is how many of those who wait gpus names.
+// maxNext is how many waiting users gpus names.
 const maxNext = 5
 
 // printNext prints "next: bob (holds 1, waiting since 14:02), then you".

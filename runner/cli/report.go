@@ -21,8 +21,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// recordGPUs returns what keeps the readings of the GPUs for the report. A run goes on as if it
-// were not there.
+// recordGPUs returns a recorder of GPU readings for the report. Its failures do not affect the run.
 func (s *shownRun) recordGPUs(r *session.Run) *report.Recorder {
 	return report.NewRecorder(r.State.GPUReadings(), s.Go, func(err error) {
 		r.Log.Warn().Err(err).Msg("cannot save the GPU readings for the report")
@@ -38,7 +37,7 @@ type reportCmd struct {
 	runFlag `embed:""`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (reportCmd) Help() string {
 	return `One file with timeline, GPUs, results, failures and commands; contains no secrets, needs no network.
 
@@ -51,7 +50,7 @@ Examples:
 
 // Run writes the report of one batch.
 func (c *reportCmd) Run(a *app) error {
-	debug.SetGCPercent(400) // many small values, for a moment
+	debug.SetGCPercent(400) // many small values, for a short time
 	refs, err := a.Find(cmp.Or(c.Path, c.File), "gpurun report ")
 	if err != nil {
 		return err
@@ -78,10 +77,10 @@ func (c *reportCmd) Run(a *app) error {
 	return err
 }
 
-// maxCurved bounds of how many jobs a report shows curves.
+// maxCurved is how many jobs a report shows curves for.
 const maxCurved = 2000
 
-// reportOf finds out all that is known of a batch.
+// reportOf collects the data about a batch for a report.
 func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	if err := ref.Read(); err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	k.Status = ref.Status()
 	p := ref.RunLog()
 	k.Runs, k.Secrets, k.Readings = p.Rows(time.Time{}), p.Secrets, ref.Readings()
-	now, last := time.Now(), map[string]state.Phase{} // of the jobs' last attempts
+	now, last := time.Now(), map[string]state.Phase{} // by job: phase of the last attempt
 	for i := range k.Status.Jobs {
 		if a := k.Status.Jobs[i].Attempt; a != nil && a.UniID != nil {
 			last[*a.UniID] = k.Status.Jobs[i].State
@@ -121,14 +120,13 @@ func reportOf(ref *batches.Ref) (*schema.Report, error) {
 	return report.Build(k), nil
 }
 
-// How much of the end of a log a report shows.
+// How much of the end of a log a report includes.
 const (
 	reportLines = 20
 	reportTail  = 16 << 10
 )
 
-// logLines returns the last lines of an attempt's part of its log, as a terminal would
-// leave them.
+// logLines returns the last lines of an attempt's part of its log, as a terminal would show them.
 func logLines(l *schema.Log) []string {
 	from := int64(0)
 	if l.From != nil {

@@ -35,7 +35,7 @@ type resultsCmd struct {
 	runFlag `embed:""`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (resultsCmd) Help() string {
 	return `Metrics come from $GPURUN_RESULT, or from logs and files that metrics in the job file names.
 
@@ -46,9 +46,9 @@ Examples:
     gpurun results --where dataset=svhn,cifar10 --format latex > table.tex`
 }
 
-// Run prints the results of the files, or of each batch that may be meant.
+// Run prints the results of the files, or of each selected batch.
 func (c *resultsCmd) Run(a *app) error {
-	debug.SetGCPercent(400) // many small values, for a moment
+	debug.SetGCPercent(400) // many small values, for a short time
 	if c.JSON {
 		c.Format = "json"
 	}
@@ -79,7 +79,7 @@ func (c *resultsCmd) Run(a *app) error {
 	return nil
 }
 
-// watch prints the table again whenever a ledger has changed, until no run is alive.
+// watch prints the table whenever a ledger changes, until no run is alive.
 func (c *resultsCmd) watch(a *app, groups [][]string) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
@@ -106,7 +106,7 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 				text += part
 			}
 			if err := screen.Draw(strings.Split(strings.TrimSuffix(text, "\n"), "\n")); err != nil {
-				return nil // nobody is reading
+				return nil // the reader has closed the output
 			}
 		}
 		if !alive {
@@ -120,7 +120,7 @@ func (c *resultsCmd) watch(a *app, groups [][]string) error {
 	}
 }
 
-// table returns the results of some job files as text in the format that was asked for.
+// table returns the results of some job files in the requested format.
 func (c *resultsCmd) table(a *app, paths []string) (string, error) {
 	m, err := a.Measure(paths, c.Which)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *resultsCmd) table(a *app, paths []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if c.Format == "csv" || c.Raw && c.Format != "json" { // these have no place for them
+	if c.Format == "csv" || c.Raw && c.Format != "json" { // these formats have no place for them
 		for _, text := range slices.Concat(t.Warnings, t.Notes) {
 			a.say("note", text)
 		}
@@ -153,7 +153,7 @@ func (c *resultsCmd) table(a *app, paths []string) (string, error) {
 	return b.String(), err
 }
 
-// printResults writes a table for people: what is best is bold, or has a star.
+// printResults writes a table for users, with the best values in bold or starred.
 func printResults(a *app, b *strings.Builder, t *results.Table) {
 	bold := func(s string) string { return s + "*" }
 	if a.screen().Color {

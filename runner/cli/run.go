@@ -25,7 +25,7 @@ type runCmd struct {
 	JSON     bool   `name:"json" help:"Print events as JSON lines, like gpurun events."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (runCmd) Help() string {
 	return `The first Ctrl-C starts no more jobs, the second stops running jobs, the third kills them.
 
@@ -83,16 +83,16 @@ func (c *runCmd) Run(a *app) error {
 	return s.summary(r, res)
 }
 
-// A shownRun is what people and programs see of a run.
+// A shownRun is the output of a run.
 type shownRun struct {
 	*app
 	cmd  *runCmd
 	head *headline
 	view *terminal.View // nil before the jobs start
-	news *news          // likewise
+	news *news          // nil before the jobs start
 }
 
-// opened prints what is to be known before the jobs start.
+// opened prints what the user must know before the jobs start.
 func (s *shownRun) opened(r *session.Run) {
 	s.head.end(r.GPUs())
 	if r.Shuffled {
@@ -108,13 +108,13 @@ func (s *shownRun) opened(r *session.Run) {
 	}
 }
 
-// tellWarnings prints the warnings of the job files and the ledgers.
+// tellWarnings prints the warnings about the job files and the ledgers.
 func (s *shownRun) tellWarnings(r *session.Run) {
 	s.warnings(r.Batch)
 	s.Warn(r.State.Warnings()...)
 }
 
-// observe opens what is told of the run.
+// observe opens the outputs that follow the run.
 func (s *shownRun) observe(r *session.Run) session.Observers {
 	var open []state.Fact
 	for _, a := range r.State.History().Attempts() {
@@ -148,7 +148,8 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 	return o
 }
 
-// uniIDs keeps the uni_id.json files of the block dialect. It returns nil if there are none.
+// uniIDs returns the sink that maintains the uni_id.json files of the block dialect, or nil if
+// there are none.
 func (s *shownRun) uniIDs(b *jobspec.Batch) *uniid.Sink {
 	if !slices.ContainsFunc(b.Files, func(f jobspec.File) bool { return f.UniID != "" }) {
 		return nil

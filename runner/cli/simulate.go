@@ -18,20 +18,20 @@ import (
 	"gpurun/state/schema"
 )
 
-// An expectation is what a job is expected to take.
+// An expectation is how long a job is expected to take.
 type expectation struct {
 	takes time.Duration
-	by    string // how that is known, for people
+	by    string // source of the estimate, for display
 }
 
-// Where an expectation comes from, if not from runs of jobs like it.
+// Sources of an expectation other than runs of similar jobs.
 const (
 	byBatch = "batch's median"
 	byGuess = "a guess"
 )
 
-// expect returns what a job is expected to take: what its seed group does, else the median of
-// the batch, else an hour; no more than its timeout.
+// expect returns how long a job is expected to take: as long as its seed group, or else the median
+// of the batch, or else an hour. Its timeout is the maximum.
 func (p *planning) expect(id int) expectation {
 	takes, runs := p.Core.Expected(id)
 	e := expectation{takes, byBatch}
@@ -47,7 +47,7 @@ func (p *planning) expect(id int) expectation {
 	return e
 }
 
-// printLearned prints what is known of a job from runs of jobs like it.
+// printLearned prints what runs of similar jobs have taught about a job.
 func (p *planning) printLearned(w io.Writer, id int) {
 	if m, runs := p.Core.Learned(id); runs > 0 {
 		fmt.Fprintf(w, "          gpu memory %s, learned from %s\n", m.Round(), state.Count(runs, "run"))
@@ -57,8 +57,7 @@ func (p *planning) printLearned(w io.Writer, id int) {
 	}
 }
 
-// printExpected prints what the jobs that would run are expected to take, if anything is
-// known of them.
+// printExpected prints the expected durations of the jobs that would run, if any are known.
 func (p *planning) printExpected(w io.Writer) {
 	var sum time.Duration
 	jobs, known := 0, 0
@@ -81,7 +80,7 @@ func (p *planning) printExpected(w io.Writer) {
 	}
 }
 
-// A prediction is a forecast with what it is based on.
+// A prediction is a forecast with its basis.
 type prediction struct {
 	*forecast.Forecast
 	expected map[int]expectation
@@ -98,7 +97,7 @@ func (f *prediction) add(jobs []schema.Job) {
 	}
 }
 
-// forecast plays the batch. The core has begun after that.
+// forecast simulates the batch. The core has begun afterwards.
 func (p *planning) forecast() (*prediction, error) {
 	if p.unread != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs the GPUs: " + p.unread.Error(), Hint: "add --sim 4x24GiB to use simulated ones"}
@@ -121,10 +120,10 @@ func (p *planning) forecast() (*prediction, error) {
 	return f, nil
 }
 
-// gantt is how many columns the bars of a forecast have.
+// gantt is the width of the bars in a forecast.
 const gantt = 40
 
-// printForecast prints when each job starts and ends, and how good that is.
+// printForecast prints when each job starts and ends, and how good the schedule is.
 func (p *planning) printForecast(w io.Writer, f *prediction) {
 	fmt.Fprintf(w, "simulated, on %s as they are now:\n", state.Count(f.Capacity, "GPU"))
 	rows := [][]string{{"  JOB", "GPU", "START", "END", "KNOWN BY", "|" + strings.Repeat(" ", gantt) + "|"}}
@@ -155,7 +154,7 @@ func (p *planning) printForecast(w io.Writer, f *prediction) {
 	p.printBasis(w, f)
 }
 
-// printBasis says what the times of a forecast are worth.
+// printBasis explains how reliable the forecast is.
 func (p *planning) printBasis(w io.Writer, f *prediction) {
 	var median, guess []int
 	for _, s := range f.Spans {
@@ -175,12 +174,12 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 	}
 }
 
-// some names the first of some jobs.
+// some returns the names of the first few jobs.
 func (p *planning) some(ids []int) string {
 	return jobWords([]string{p.batch.Jobs[slices.Min(ids)].Name}, 1, len(ids))
 }
 
-// bar draws a job's time among that of the batch.
+// bar draws a job's time within the batch's.
 func bar(s forecast.Span, wall time.Duration) string {
 	at := func(t time.Duration) int { return int(int64(t) * gantt / max(int64(wall), 1)) }
 	from, to := min(at(s.Start), gantt-1), max(at(s.End), at(s.Start)+1)

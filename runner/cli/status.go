@@ -21,7 +21,7 @@ type statusCmd struct {
 	runFlag `embed:""`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (statusCmd) Help() string {
 	return `Asks the run if there is one, else reads the ledger.
 
@@ -32,15 +32,15 @@ Examples:
     gpurun status --json jobs.yaml | jq .counts.failed`
 }
 
-// A shownStatus is one being printed.
+// A shownStatus is a status being printed.
 type shownStatus struct {
 	*batches.Progress
 	verbose bool // also print how GPUs are connected
 	all     bool // also print a row for each queued job
 }
 
-// Run shows the status, once or live, of each batch running in this folder, or of the one
-// that ran last.
+// Run prints the status of each live batch of this folder, or of the last one, once or
+// continuously.
 func (c *statusCmd) Run(a *app) error {
 	alone := map[bool]string{true: "gpurun status --json "}[c.JSON]
 	if c.Watch {
@@ -78,7 +78,7 @@ func (c *statusCmd) Run(a *app) error {
 	return nil
 }
 
-// json prints one batch for programs, which must not have to find out how many there are.
+// json prints one batch for programs, which should not have to handle several.
 func (c *statusCmd) json(a *app, ref *batches.Ref) error {
 	if err := ref.Read(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *statusCmd) json(a *app, ref *batches.Ref) error {
 	return writeJSON(a.out, redact.Document(st, redact.Hiding(batches.SecretsOf(ref.Batch))))
 }
 
-// A runFlag chooses whose -p values are shown.
+// A runFlag selects the run whose -p values are shown.
 type runFlag struct {
 	Which string `name:"run" placeholder:"N|ID" help:"Show the jobs with the -p values of run N; 0 is the file's own (last run)."`
 }

@@ -13,7 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// print writes the status as text.
+// print prints the status as text.
 func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	line := func(text string) {
 		printLines(w, terminal.Wrap(terminal.CleanText(text), width, 4))
@@ -102,10 +102,10 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	}
 }
 
-// maxRetries bounds the retries that are listed.
+// maxRetries is how many retries are listed.
 const maxRetries = 20
 
-// printQueued names the jobs in the queue of a cluster, by why they wait there.
+// printQueued lists the jobs in a cluster's queue by the reason for their wait.
 func (s *shownStatus) printQueued(w io.Writer, width int) {
 	var heads []string
 	jobs, first := map[string][]string{}, map[string]*time.Time{}
@@ -135,7 +135,7 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 	}
 }
 
-// since says since when the run is alive, or that it was cut off; "" if neither is so.
+// since describes since when the run has been alive, or that it was cut off; "" if neither applies.
 func (s *shownStatus) since() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
@@ -146,16 +146,16 @@ func (s *shownStatus) since() string {
 	return ""
 }
 
-// cutOff reports whether the last run was killed, or left jobs running. Ends that are
-// not in the ledger do not tell: there may have been no room for them.
+// cutOff reports whether the last run was killed or left jobs running. Missing ends alone do not
+// count, because the disk may have been full.
 func (s *shownStatus) cutOff() bool {
 	return s.Died || s.left()
 }
 
-// left reports whether jobs are still running that the run has left, or in a queue.
+// left reports whether jobs of the ended run are still running or queued.
 func (s *shownStatus) left() bool { return len(s.In(state.Running, state.Queued)) > 0 }
 
-// cells returns the row of a running job.
+// cells returns the cells for a running job.
 func cells(j *schema.Job, now time.Time) []string {
 	mem, a := "", j.Attempt
 	if len(a.GPUs) > 0 && terminal.Elsewhere(j) == "" {
@@ -165,7 +165,7 @@ func cells(j *schema.Job, now time.Time) []string {
 		}
 	}
 	row := terminal.Frame{Now: now}.Job(j).Cells
-	note, _, _ := strings.Cut(row[terminal.ColMore], ", pid ") // the pid has its own column
+	note, _, _ := strings.Cut(row[terminal.ColMore], ", pid ") // the PID has its own column
 	return []string{"  " + row[terminal.ColName], strings.TrimPrefix(terminal.Where(j), "GPU "), mem, row[terminal.ColEnd], strings.TrimPrefix(fmt.Sprint(schema.Value(a.PID)), "0"), note}
 }
 
@@ -181,12 +181,12 @@ func printQueues(w io.Writer, queues []schema.Lane) {
 	table(w, rows)
 }
 
-// listed are the states whose jobs are named, in linesOfNames lines each.
+// listed are the phases whose jobs are listed, in at most linesOfNames lines each.
 var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Pruned, state.Interrupted, state.Blocked, state.Pending, batches.Forgotten}
 
 const linesOfNames = 2
 
-// printLists names the jobs that need no further explanation.
+// printLists lists the jobs that need no explanation.
 func (s *shownStatus) printLists(w io.Writer, width int) {
 	for _, phase := range listed {
 		jobs := s.Lists[phase]
@@ -197,7 +197,7 @@ func (s *shownStatus) printLists(w io.Writer, width int) {
 	}
 }
 
-// times returns how long the jobs that succeeded took.
+// times describes how long the successful jobs took.
 func times(jobs []*schema.Job) string {
 	var took []float64
 	for _, j := range jobs {
@@ -218,7 +218,7 @@ func times(jobs []*schema.Job) string {
 	return " (" + least + " each)"
 }
 
-// rest returns what to type to continue.
+// rest returns the command with which to continue.
 func (s *shownStatus) rest() string {
 	if s.Alive || slices.ContainsFunc(s.Warnings, func(p schema.Problem) bool { return p.Code == schema.JobFileProblem }) {
 		return ""

@@ -13,7 +13,7 @@ type pauseCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none pauses the whole run."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (pauseCmd) Help() string {
 	return `Running jobs continue; the pause ends with the run.
 
@@ -24,7 +24,7 @@ Examples:
     gpurun resume`
 }
 
-// Run keeps jobs from starting.
+// Run pauses jobs or the whole run.
 func (c *pauseCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpPause, Jobs: c.Jobs}, "paused", "paused")
 }
@@ -34,7 +34,7 @@ type resumeCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none resumes the whole run."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (resumeCmd) Help() string {
 	return `Jobs paused by name must be resumed by name.
 
@@ -44,7 +44,7 @@ Examples:
     gpurun resume 'train-*-s42'`
 }
 
-// Run lets jobs start again.
+// Run resumes jobs or the whole run.
 func (c *resumeCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpResume, Jobs: c.Jobs}, "resumed", "resumed")
 }
@@ -54,7 +54,7 @@ type retryCmd struct {
 	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (retryCmd) Help() string {
 	return `They get all their retries again, and jobs that need them run afterwards.
 
@@ -64,7 +64,7 @@ Examples:
     gpurun retry '*'               all that failed`
 }
 
-// Run has failed jobs start again.
+// Run restarts failed jobs.
 func (c *retryCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpRetry, Jobs: c.Jobs}, "starting again", "retried")
 }
@@ -75,7 +75,7 @@ type setCmd struct {
 	Job       []string `placeholder:"GLOB" sep:"none" help:"Change these jobs, not the run (repeatable)."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (setCmd) Help() string {
 	return `The changes last until the run ends; running jobs and the job file are not affected.
 
@@ -99,8 +99,7 @@ func (c *setCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, req, "changed", "changed")
 }
 
-// steer asks a run to go on in another way. Without one there is nothing to steer: done says
-// what cannot be done then.
+// steer sends a request that changes what a run does. done is the message if there is no run.
 func (a *app) steer(f *batchFlag, req control.Request, said, done string) error {
 	return a.request(f, req, said, func(ref *batches.Ref) error {
 		return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is not running: nothing was " + done, Hint: ref.Command() + " runs unfinished jobs, with --no-prune also pruned ones"}
@@ -111,7 +110,7 @@ type reloadCmd struct {
 	batchFlag `embed:""`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (reloadCmd) Help() string {
 	return `New jobs join the run, removed ones leave it, and running ones continue.
 
@@ -120,7 +119,7 @@ Example:
     gpurun reload --file jobs.yaml`
 }
 
-// Run has a run read its files again.
+// Run makes a run reload its files.
 func (c *reloadCmd) Run(a *app) error {
 	return a.steer(&c.batchFlag, control.Request{Op: control.OpReload}, "", "reread")
 }

@@ -19,7 +19,7 @@ type stopCmd struct {
 	Drain     bool     `help:"Start no more jobs, but let running ones finish."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (stopCmd) Help() string {
 	return `Cancelled jobs are not retried; they run next time.
 
@@ -30,7 +30,7 @@ Examples:
     gpurun stop --drain            start nothing more`
 }
 
-// Run asks the run to stop.
+// Run sends the run a stop request.
 func (c *stopCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *stopCmd) Run(a *app) error {
 	return a.request(&c.batchFlag, req, said, func(ref *batches.Ref) error { return c.dead(a, ref) })
 }
 
-// stopExec ends this user's commands of a name, and those that wait for GPUs.
+// stopExec stops this user's exec commands with a name, running or waiting for GPUs.
 func (a *app) stopExec(name string) error {
 	if session.StopExec(name) == 0 {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "none of your commands that hold or wait for GPUs is called " + name, Hint: "gpurun gpus and gpurun queue show what they are called"}
@@ -69,8 +69,8 @@ func (a *app) stopExec(name string) error {
 	return nil
 }
 
-// request sends a request to the run of the one batch that is meant, and prints what it
-// does then. Without a run it calls dead. A job file among the jobs is an error.
+// request sends a request to the run of the selected batch and prints the outcome. Without a run,
+// it calls dead. A job file among the jobs is an error.
 func (a *app) request(f *batchFlag, req control.Request, said string, dead func(ref *batches.Ref) error) error {
 	if err := noFiles(req.Jobs); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	}
 	rep, err := ref.Ask(req)
 	switch {
-	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // nor one that starts or exits
+	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // and no run is starting or exiting
 		return dead(ref)
 	case err != nil:
 		return ref.Unreached(rep, err)
@@ -89,8 +89,8 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	return a.tell(ref, rep, said, len(req.Jobs) > 0)
 }
 
-// tell prints what was done to which jobs, and which were left alone. It is a failure
-// if nothing was done because all of them are running.
+// tell prints what changed for which jobs, and which jobs are unchanged. It returns a failure if
+// nothing changed because all of the jobs are running.
 func (a *app) tell(ref *batches.Ref, rep control.Reply, said string, named bool) error {
 	for _, line := range rep.Said {
 		fmt.Fprintln(a.out, ref.Name()+": "+line)
@@ -110,8 +110,7 @@ func (a *app) tell(ref *batches.Ref, rep control.Reply, said string, named bool)
 	return unheard(ref, rep.Silent, "the run stops them as soon as their keeper answers")
 }
 
-// unheard returns the failure of a request whose keepers do not answer, or nil if
-// all do.
+// unheard returns the failure for a request when keepers do not answer, or nil.
 func unheard(ref *batches.Ref, silent []string, hint string) error {
 	if len(silent) == 0 {
 		return nil

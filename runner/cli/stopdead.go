@@ -15,8 +15,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// dead stops jobs that outlived their run: it adopts them until they have ended, and
-// leaves the others alone.
+// dead stops jobs that outlived their run: it adopts them until they have ended. It leaves other
+// jobs alone.
 func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	s, err := a.Lock([]string{ref.Real}, "")
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	return unheard(ref, last.silent, "then run gpurun stop again")
 }
 
-// chosen returns the attempts that the command line means, as indices into open.
+// chosen returns the selected attempts as indices into open.
 func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 	if len(c.Jobs) > 0 {
 		return runner.MatchJobs(c.Jobs, len(open), func(i int) string { return open[i].Start.Job })
@@ -86,12 +86,12 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 	return ids, nil
 }
 
-// lastEnd releases the adopted jobs once all that were to be stopped have ended,
-// by the stop or on their own, or once waiting for them is pointless.
+// lastEnd releases the adopted jobs once the ones to stop have ended, or waiting for them is
+// pointless.
 type lastEnd struct {
 	left   map[string]bool // by uni_id
 	all    func()
-	silent []string // keepers that do not answer; not waited for
+	silent []string // keepers that do not answer, for which it does not wait
 }
 
 // Fact records an end.

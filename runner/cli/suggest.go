@@ -17,8 +17,8 @@ var otherWords = map[string]string{
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "add", "hold": "pause", "suspend": "pause", "release": "resume", "continue": "resume", "scontrol": "set", "join": "wait", "dry-run": "plan", "validate": "check", "diagnose": "doctor", "lint": "check", "clean": "forget", "reset": "forget",
 }
 
-// notACommand returns an error if word, where a job file belongs, looks like a mistyped
-// command: that is never taken for a file, even if a file has that name.
+// notACommand returns an error if word, given as a job file, looks like a mistyped command. A file
+// of that name does not matter.
 func notACommand(word string) error {
 	if word == "" || strings.HasPrefix(word, "__") || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(shownCommands(), word) {
 		return nil
@@ -41,7 +41,7 @@ func notACommand(word string) error {
 	return &batches.Failure{Code: batches.ExitUsage, Text: quoted(word) + " is neither a gpurun command nor a file", Hint: hint}
 }
 
-// nearest returns the command that word was probably meant to be, or "".
+// nearest returns the command that word probably stands for, or "".
 func nearest(word string) string {
 	word = strings.ToLower(word)
 	if w := otherWords[word]; w != "" {
@@ -50,8 +50,8 @@ func nearest(word string) string {
 	return source.Closest(word, shownCommands(), func(c string) int { return 1 + min(len(c)/5, 1) })
 }
 
-// noFiles refuses a job file in place of jobs: "gpurun stop jobs.yaml" means the batch,
-// but would look for a job of that name.
+// noFiles refuses a job file in place of jobs: "gpurun stop jobs.yaml" means the batch, but would
+// look for a job of that name.
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
 		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {

@@ -13,10 +13,9 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// table writes rows in columns, aligned by display width rather than by bytes. The last
-// column is never padded or cut.
+// table prints rows in columns aligned by display width. It never pads or cuts the last column.
 func table(w io.Writer, rows [][]string) {
-	var widths, own []int // of the columns, and of each cell
+	var widths, own []int // width of each column, and of each cell
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
@@ -40,7 +39,7 @@ func table(w io.Writer, rows [][]string) {
 	}
 }
 
-// printLines writes each text on a line of its own.
+// printLines prints each text on its own line.
 func printLines(w io.Writer, texts []string) {
 	for _, text := range texts {
 		fmt.Fprintln(w, text)
@@ -52,8 +51,8 @@ func writeJSON(w io.Writer, v any) error { return encode(w, v, "  ") }
 
 func writeLine(w io.Writer, v any) error { return encode(w, v, "") }
 
-// encode escapes characters that a terminal obeys or does not show: names and log lines may
-// contain any.
+// encode escapes characters that a terminal acts on or does not show, which names and log lines may
+// contain.
 func encode(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -66,9 +65,8 @@ func encode(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// escapeUnseen escapes control and format characters in JSON, where they can only occur
-// in strings. Those below the space are escaped already, except the line breaks between
-// fields.
+// escapeUnseen escapes control and format characters in JSON, where they occur only in strings. The
+// encoder has already escaped those below the space, so only line breaks between fields remain.
 func escapeUnseen(doc []byte) []byte {
 	unseen := func(r rune) bool {
 		return r > '~' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))

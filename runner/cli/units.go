@@ -9,7 +9,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// withUnit adds a unit to a bare number, which job files refuse.
+// withUnit adds a unit to a bare number, which job files do not accept.
 func withUnit(text []byte, unit string) string {
 	if _, err := strconv.ParseUint(string(text), 10, 31); err == nil {
 		return string(text) + unit
@@ -17,20 +17,20 @@ func withUnit(text []byte, unit string) string {
 	return string(text)
 }
 
-// memoryFlag is a size on the command line; a bare number is MiB.
+// memoryFlag is a size, in MiB without a unit.
 type memoryFlag gpu.Bytes
 
-// UnmarshalText reads it.
+// UnmarshalText parses the size.
 func (m *memoryFlag) UnmarshalText(text []byte) error {
 	b, err := source.ParseSize(withUnit(text, "MiB"))
 	*m = memoryFlag(b)
 	return err
 }
 
-// timeFlag is a duration on the command line; a bare number is seconds.
+// timeFlag is a duration, in seconds without a unit.
 type timeFlag time.Duration
 
-// UnmarshalText reads it.
+// UnmarshalText parses the duration.
 func (t *timeFlag) UnmarshalText(text []byte) error {
 	d, err := source.ParseDuration(withUnit(text, "s"))
 	*t = timeFlag(d)
@@ -40,7 +40,7 @@ func (t *timeFlag) UnmarshalText(text []byte) error {
 // countFlag is a number of GPUs: "2", or "2-4" for at least 2 and up to 4.
 type countFlag struct{ min, max int }
 
-// UnmarshalText reads it.
+// UnmarshalText parses the count.
 func (c *countFlag) UnmarshalText(text []byte) (err error) {
 	c.min, c.max, err = source.ParseGPUs(string(text))
 	return err
@@ -49,17 +49,17 @@ func (c *countFlag) UnmarshalText(text []byte) (err error) {
 // percentFlag is a number from 0 to 100.
 type percentFlag int
 
-// UnmarshalText reads it.
+// UnmarshalText parses the percentage.
 func (p *percentFlag) UnmarshalText(text []byte) error {
 	n, err := source.ParsePercent(strings.TrimSuffix(string(text), "%"))
 	*p = percentFlag(n)
 	return err
 }
 
-// retryFlag is a number of retries, or forever.
+// retryFlag is a number of retries, or "forever".
 type retryFlag string
 
-// UnmarshalText reads it.
+// UnmarshalText parses the retries.
 func (r *retryFlag) UnmarshalText(text []byte) error {
 	*r = retryFlag(text)
 	if *r == "forever" {

@@ -26,7 +26,7 @@ type usageCmd struct {
 	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (usageCmd) Help() string {
 	return `Without FILE, programs started without gpurun and background runs do not count.
 
@@ -37,7 +37,7 @@ Examples:
     gpurun usage --month --json`
 }
 
-// Run prints who had how many GPU hours.
+// Run prints the GPU hours by user and batch.
 func (c *usageCmd) Run(a *app) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
@@ -65,7 +65,7 @@ func (c *usageCmd) Run(a *app) error {
 	return nil
 }
 
-// batch prints where the GPU time of a batch went.
+// batch prints how the GPU time of a batch was used.
 func (c *usageCmd) batch(a *app) error {
 	if c.Month {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--month is for all batches, not for one file"}
@@ -87,7 +87,7 @@ func (c *usageCmd) batch(a *app) error {
 	return nil
 }
 
-// report adds up what all users had in the last days.
+// report adds up the GPU hours of all users in the last days.
 func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage, error) {
 	rep := &schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}
 	rep.Since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
@@ -105,8 +105,8 @@ func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage,
 	return rep, context.Cause(ctx)
 }
 
-// addUp adds up what all users have recorded: of each what they state, and what this user
-// has seen.
+// addUp adds up the records of all users. For each user, it takes what they recorded and what this
+// user has observed.
 func addUp(r *schema.Usage, records []claim.Usage, days int) {
 	me := host.Me()
 	of := func(uid int) *schema.UserHours {
@@ -138,7 +138,7 @@ func addUp(r *schema.Usage, records []claim.Usage, days int) {
 	slices.SortFunc(r.Users, func(a, b schema.UserHours) int { return cmp.Or(cmp.Compare(b.Time, a.Time), a.UID-b.UID) })
 }
 
-// hoursOf adds up for how long the attempts of a batch that ended since some time held GPUs.
+// hoursOf adds up the GPU hours of a batch's attempts that ended since some time.
 func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
 	starts, held := map[string]state.Fact{}, state.GPUTime{}
 	disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
@@ -160,7 +160,7 @@ func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
 	return h
 }
 
-// printUsage writes the tables.
+// printUsage prints the tables.
 func printUsage(a *app, r *schema.Usage) {
 	since := "since " + r.Since.Format("2 January (UTC)")
 	total := 0.0
@@ -192,7 +192,7 @@ func printUsage(a *app, r *schema.Usage) {
 	table(a.out, cells)
 }
 
-// hourWords returns seconds as hours, with two digits where they are few.
+// hourWords formats seconds as hours, with two decimals for small values.
 func hourWords(seconds float64) string {
 	h := seconds / 3600
 	if h < 10 {

@@ -20,7 +20,7 @@ type versionCmd struct {
 	JSON     bool `name:"json" help:"Print the versions as JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (versionCmd) Help() string {
 	return `Examples:
 
@@ -28,8 +28,8 @@ func (versionCmd) Help() string {
     gpurun version --json`
 }
 
-// Run prints the versions, its own before it asks the driver, which may take seconds to answer. A missing driver is
-// not a failure.
+// Run prints gpurun's version first, because the driver may take seconds to report its own. A
+// missing driver is not a failure.
 func (c *versionCmd) Run(a *app) error {
 	v := schema.Versions{Head: schema.At(time.Now()), Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	v.Commit, v.Date = schema.Known(buildSetting("vcs.revision")), schema.Known(buildSetting("vcs.time"))
@@ -67,11 +67,11 @@ func (c *versionCmd) Run(a *app) error {
 	return err
 }
 
-// version is set by the linker, to git's description of the commit.
+// version is set by the linker to git's description of the commit.
 var version string
 
-// programVersion returns the version set by the Makefile, else that of the module, which
-// Go takes from the commit that it was built from.
+// programVersion returns the version set by the Makefile, or else the module version, which Go
+// derives from the commit.
 func programVersion() string {
 	if version != "" {
 		return version
@@ -86,7 +86,7 @@ func programVersion() string {
 	return "development"
 }
 
-// buildSetting returns what Go noted about the build under a key such as vcs.revision, or "" if it noted nothing.
+// buildSetting returns a build setting recorded by Go, such as vcs.revision, or "".
 func buildSetting(key string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

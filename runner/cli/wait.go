@@ -26,7 +26,7 @@ type waitCmd struct {
 	Timeout   string   `placeholder:"TIME" help:"Give up after this long, e.g. 50s or 2h, with exit status 75."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (waitCmd) Help() string {
 	return `Exits with the status of the run, or 75 at --timeout while it is still running.
 
@@ -36,7 +36,7 @@ Examples:
     gpurun wait 'train-*' --timeout 50s`
 }
 
-// How often wait looks: at first often, since a job may end at once.
+// How often wait checks: often at first, since a job may end soon.
 const (
 	waitFirst = 20 * time.Millisecond
 	waitMost  = 500 * time.Millisecond
@@ -87,8 +87,8 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit tim
 	}
 }
 
-// left returns what is still to end, or "" once there is nothing left to wait for, with the
-// status that follows.
+// left describes what has not ended yet. It returns "" when there is nothing to wait for, along
+// with the exit status as an error.
 func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	switch {
 	case len(c.Jobs) > 0 && ref.Alive:
@@ -118,12 +118,12 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	return left, err
 }
 
-// unseen is why nobody here can wait for jobs that another host's run has left.
+// unseen explains why this host cannot wait for jobs of another host's run.
 func unseen(ref *batches.Ref, where string) error {
 	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.Name(), where), Hint: "run this command on " + where}
 }
 
-// leftLive asks the run how the jobs are. One that does not answer may do so later.
+// leftLive asks the run for the state of the jobs. A run that does not answer may do so later.
 func (c *waitCmd) leftLive(a *app, ref *batches.Ref) (string, error) {
 	rep, err := ref.Ask(control.Request{Op: control.OpWait, Jobs: c.Jobs})
 	var silent *batches.Failure
@@ -144,7 +144,7 @@ func (c *waitCmd) leftLive(a *app, ref *batches.Ref) (string, error) {
 	return c.tell(a, ref, names(len(rep.Jobs), func(i int) string { return rep.Jobs[i].Name }), phases)
 }
 
-// leftDead goes by the ledger. What has not run does not end any more.
+// leftDead reads the ledger. Jobs that have not run will not end.
 func (c *waitCmd) leftDead(a *app, ref *batches.Ref) (string, error) {
 	phases := sched.Phases(ref.Batch, ref.History)
 	name := func(id int) string { return ref.Batch.Jobs[id].Name }
@@ -163,7 +163,7 @@ func (c *waitCmd) leftDead(a *app, ref *batches.Ref) (string, error) {
 	return c.tell(a, ref, named, are)
 }
 
-// tell returns which jobs have not ended, or says how they ended, with the exit status.
+// tell returns which jobs have not ended, or prints how they ended and returns the exit status.
 func (c *waitCmd) tell(a *app, ref *batches.Ref, jobs []string, phases []state.Phase) (string, error) {
 	var left []string
 	counts, code := map[state.Phase]int{}, batches.ExitDone

@@ -12,14 +12,14 @@ import (
 	"gpurun/state/schema"
 )
 
-// watchEvery is how often a run is asked.
+// watchEvery is how often the run is queried.
 const watchEvery = 500 * time.Millisecond
 
-// A watcher shows what a run has answered, or why it has not although it is alive; with
-// neither, the run has ended.
+// A watcher shows a run's answer, or why a live run does not answer. With neither, the run has
+// ended.
 type watcher func(s *schema.Status, silent string) error
 
-// watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal it
+// watch follows a run until it ends or until Ctrl-C, which does not stop the run. On a terminal it
 // redraws the view; elsewhere it prints each event once.
 func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 	show := a.redrawn()
@@ -27,7 +27,7 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 		show = a.changes(ref)
 	}
 	err = a.poll(watchEvery, func() (over bool, err error) {
-		// Ask before looking at the ledger, so as not to miss the last end.
+		// Look before reading the ledger, so that the last end is not missed.
 		ref.Look()
 		rep, err := ref.Ask(control.Request{Op: control.OpStatus})
 		var silent *batches.Failure
@@ -44,14 +44,14 @@ func (a *app) watch(ref *batches.Ref) (ended bool, err error) {
 			err = show(rep.Status, "")
 		}
 		if err != nil {
-			return true, nil // nobody is reading
+			return true, nil // the reader has closed the output
 		}
 		return false, nil
 	})
 	return ended, err
 }
 
-// redrawn is a live view.
+// redrawn returns a watcher that redraws a live view.
 func (a *app) redrawn() watcher {
 	screen := a.screen()
 	return func(s *schema.Status, silent string) error {
@@ -67,13 +67,13 @@ func (a *app) redrawn() watcher {
 	}
 }
 
-// changes prints each event once, as a run without a terminal does.
+// changes returns a watcher that prints each event once, like a run without a terminal.
 func (a *app) changes(ref *batches.Ref) watcher {
 	var ledgers []*disk.Follower
 	for i := range ref.Files() {
 		ledgers = append(ledgers, disk.Follow(ref.Folder(i)))
 	}
-	var open []state.Fact // where their jobs run
+	var open []state.Fact // by the place where their jobs run
 	if err := ref.Read(); err == nil {
 		for _, at := range ref.History.Open {
 			open = append(open, at.Start)
@@ -83,7 +83,7 @@ func (a *app) changes(ref *batches.Ref) watcher {
 	if ref.Alive {
 		view.Print("watching " + ref.Name())
 	}
-	said := "" // about the run as a whole
+	said := "" // last message about the run as a whole
 	return func(s *schema.Status, silent string) error {
 		for _, l := range ledgers {
 			l.Next(func(_ int64, f state.Fact) { view.Fact(-1, f) })

@@ -33,7 +33,7 @@ type webCmd struct {
 	Insecure bool        `help:"Listen there without TLS: the token can be read on the network."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (webCmd) Help() string {
 	return `The address it prints contains a token, so other users have no access; Ctrl-C ends the server.
 
@@ -47,7 +47,7 @@ Examples:
 // controlFlag is --control or --control=run.
 type controlFlag struct{ web.Right }
 
-// Decode takes a value only after "=".
+// Decode accepts a value only after "=".
 func (c *controlFlag) Decode(ctx *kong.DecodeContext) error {
 	c.Right = web.Control
 	if t := ctx.Scan.Peek(); t.Type == kong.FlagValueToken {
@@ -59,7 +59,7 @@ func (c *controlFlag) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// usualPort is that of the page, and how many after it are tried.
+// usualPort is the default port. If it is taken, otherPorts ports after it are tried.
 const (
 	usualPort  = 8888
 	otherPorts = 50
@@ -103,7 +103,7 @@ func (c *webCmd) Run(a *app) error {
 	}
 }
 
-// roots returns the folders below which job files may be started.
+// roots returns the folders in which job files may be started.
 func (c *webCmd) roots() (roots []string, err error) {
 	if c.Control.Right < web.Run {
 		if len(c.Root) > 0 {
@@ -126,7 +126,7 @@ func (c *webCmd) roots() (roots []string, err error) {
 	return roots, nil
 }
 
-// tokens sets the tokens, and returns the files that hold them.
+// tokens sets the tokens and returns the files that contain them.
 func tokens(c *web.Config) (files []string, err error) {
 	var path string
 	if c.Tokens.Read, path, err = disk.Token("web"); err != nil {
@@ -142,7 +142,7 @@ func tokens(c *web.Config) (files []string, err error) {
 	return files, nil
 }
 
-// listen opens the socket, and says where that is: an address without the token.
+// listen opens the socket and returns its address without the token.
 func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err error) {
 	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok {
 		l, err = listenUnix(path)
@@ -189,7 +189,8 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 		l.Close()
 		return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--tls-cert, --tls-key: " + err.Error(), Err: err}
 	}
-	// Without HTTP/2, whose streams share a connection: a request's time limits are its own.
+	// HTTP/2 is disabled because its streams share a connection, while the time limits are per
+	// request.
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), where, nil
 }
 
@@ -199,8 +200,8 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ownNames are the names by which a server may be called that listens on an address: for
-// all addresses, those of this machine.
+// ownNames returns the names of a server that listens on an address. For all addresses, these are
+// the names of this machine.
 func ownNames(name string) []string {
 	if ip := net.ParseIP(name); name != "" && (ip == nil || !ip.IsUnspecified()) {
 		return []string{strings.ToLower(name)}
@@ -210,7 +211,7 @@ func ownNames(name string) []string {
 	return []string{full, short}
 }
 
-// listenUnix opens a socket for this user alone. One that a dead server left is replaced.
+// listenUnix opens a socket for this user alone. It replaces a socket left by a dead server.
 func listenUnix(path string) (net.Listener, error) {
 	fault := func(err error) error {
 		return &batches.Failure{Code: batches.ExitState, Text: "cannot listen on " + path + ": " + err.Error(), Err: err}
@@ -225,7 +226,7 @@ func listenUnix(path string) (net.Listener, error) {
 		}
 		os.Remove(path)
 	}
-	was := syscall.Umask(0o177) // not even for a moment may others open it
+	was := syscall.Umask(0o177) // other users must not be able to open it even for a moment
 	l, err := net.Listen("unix", path)
 	syscall.Umask(was)
 	if err != nil {
@@ -234,7 +235,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return ownOnly{l.(*net.UnixListener)}, nil
 }
 
-// ownOnly drops connections of other users, whatever the mode of the socket.
+// ownOnly drops connections from other users, whatever the socket's mode.
 type ownOnly struct{ *net.UnixListener }
 
 func (l ownOnly) Accept() (net.Conn, error) {
@@ -251,7 +252,7 @@ func (l ownOnly) Accept() (net.Conn, error) {
 }
 
 // tell prints how to open the page. It prints the tokens only on a terminal, because any other
-// reader of the output may store it.
+// reader may store the output.
 func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 	if !strings.HasPrefix(where, "http") {
 		fmt.Fprintf(a.out, "listening on %s; send Authorization: Bearer and the token in %s\n", where, strings.Join(files, " or (for control) "))
@@ -277,7 +278,7 @@ func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 	fmt.Fprintln(a.out, "Ctrl-C ends it")
 }
 
-// webFailure returns an error as the server reports it.
+// webFailure converts an error to one that the server reports.
 func webFailure(err error) error {
 	err = stated(err)
 	var f *batches.Failure
@@ -297,5 +298,5 @@ func webFailure(err error) error {
 	return w
 }
 
-// statusCodes are those of HTTP by exit status.
+// statusCodes are HTTP status codes by exit status.
 var statusCodes = map[int]int{batches.ExitFailed: 409, batches.ExitUsage: 422, batches.ExitState: 503, batches.ExitInternal: 500, batches.ExitNotYet: 409, batches.ExitGaveUp: 409, batches.ExitInt: 503, batches.ExitTerm: 503}

@@ -29,7 +29,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A webSource is what gpurun web shows: this user's batches, and this host.
+// A webSource provides this user's batches and this host's GPUs to gpurun web.
 type webSource struct {
 	*app
 	cmd   *webCmd
@@ -37,12 +37,13 @@ type webSource struct {
 	given []disk.Used // the job files on the command line
 
 	mu      sync.Mutex
-	mirrors map[string]*webBatch // by folder of state
+	mirrors map[string]*webBatch // by state folder
 
 	host hostReader
 }
 
-// webSource returns a source. What commands would print goes nowhere: the server says it.
+// webSource returns a source. It discards the output of commands, because the server reports errors
+// itself.
 func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
 	its := a.within(a.StateDir, io.Discard)
 	s := &webSource{app: its, cmd: c, roots: roots, mirrors: map[string]*webBatch{}}
@@ -57,12 +58,12 @@ func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
 	return s, nil
 }
 
-// Readings returns what was read of the GPUs while runs were alive.
+// Readings returns the GPU readings of all runs.
 func (b *webBatch) Readings() *schema.Readings {
 	return report.Readings(disk.GPUReadings(disk.Folder(b.File, b.StateDir)))
 }
 
-// Batches returns the batches that are shown.
+// Batches returns the batches to show.
 func (s *webSource) Batches() []web.Batch {
 	list := s.given
 	if list == nil {
@@ -94,7 +95,7 @@ func (s *webSource) Host(ctx context.Context) (*schema.GPUs, error) {
 	return d, err
 }
 
-// Usage returns who had how many GPU hours, of this user's batches all.
+// Usage returns the GPU hours by user, and all of this user's batches.
 func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) {
 	c := usageCmd{Sim: s.cmd.Sim}
 	rep, err := c.report(ctx, s.app, days)
@@ -111,7 +112,7 @@ func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) 
 	return rep, nil
 }
 
-// A hostReader reads the GPUs again and again.
+// A hostReader reads the GPUs repeatedly.
 type hostReader struct {
 	app   *app
 	flags gpuFlags
@@ -121,14 +122,14 @@ type hostReader struct {
 	rules  session.HostRules
 	pool   *gpu.Pool
 	claims session.ReadOnlyClaims
-	failed error     // to open the driver
-	again  time.Time // when to try that again
+	failed error     // error from opening the driver
+	again  time.Time // when to try again
 }
 
-// openAgain is how long a driver that cannot be opened is left alone.
+// openAgain is the time between attempts to open the driver.
 const openAgain = time.Minute
 
-// read reads them once, as gpurun gpus and gpurun queue do.
+// read reads the GPUs once, like gpurun gpus and gpurun queue.
 func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +152,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	return &d, nil
 }
 
-// shows is gpurun gpus with its usual flags.
+// shows returns gpurun gpus with its default flags.
 func (h *hostReader) shows() *gpusCmd {
 	return &gpusCmd{gpuFlags: h.flags, needFlags: usualNeeds}
 }
@@ -183,17 +184,17 @@ func (h *hostReader) close() {
 	}
 }
 
-// A webBatch is a batch as the server sees it.
+// A webBatch is a batch of the server.
 type webBatch struct {
 	*batches.Mirror
 	app *app
 }
 
-// Do carries out what a client asks of the batch, as the command line would.
+// Do performs a client's request for the batch like the command line would.
 func (m *webBatch) Do(request any) ([]string, error) {
 	b := batchFlag{File: m.File}
 	var run func(*app) error
-	named := true // of those that need jobs: some are given, as on the command line
+	named := true // for requests that need jobs, whether any are given
 	switch r := request.(type) {
 	case web.Stop:
 		run = (&stopCmd{batchFlag: b, Jobs: r.Jobs, GPU: r.GPU, Drain: r.Drain}).Run
@@ -223,15 +224,14 @@ func (m *webBatch) Do(request any) ([]string, error) {
 	return m.verb(run)
 }
 
-// onlyOurs returns why what the batch's files say, and what they are made of, is not this
-// user's alone to say.
+// onlyOurs returns nil if the batch's files belong to this user alone, or else why not.
 func (m *webBatch) onlyOurs() error {
 	var read []string
 	ref, err := m.In(m.StateDir, func(path string) { read = append(read, path) }).Open(m.File)
 	if err != nil {
 		return err
 	}
-	_ = ref.Read() // the run says what is wrong with them
+	_ = ref.Read() // the run reports its errors
 	for _, file := range append(read, ref.Files()...) {
 		if err := disk.OnlyOurs(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &batches.Failure{Code: batches.ExitFailed, Text: "not reread: " + err.Error(), Err: err}
@@ -240,7 +240,7 @@ func (m *webBatch) onlyOurs() error {
 	return nil
 }
 
-// within returns an invocation in this process that prints its output elsewhere, and nothing else.
+// within returns an app in this process that prints only to out.
 func (a *app) within(stateDir string, out io.Writer) *app {
 	its := &app{out: out, global: a.global}
 	its.Process = &session.Process{Err: io.Discard, Say: its.say, Done: a.Done}
@@ -248,7 +248,7 @@ func (a *app) within(stateDir string, out io.Writer) *app {
 	return its
 }
 
-// verb runs a command and returns what it says.
+// verb runs a command and returns its messages.
 func (m *webBatch) verb(run func(*app) error) (said []string, err error) {
 	var out bytes.Buffer
 	err = run(m.app.within(m.StateDir, &out))
@@ -258,7 +258,7 @@ func (m *webBatch) verb(run func(*app) error) (said []string, err error) {
 	return said, err
 }
 
-// below returns the real path of a job file that may be started.
+// below returns the real path of a job file below the roots.
 func (s *webSource) below(file string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(s.roots[0], file)
@@ -277,8 +277,8 @@ func (s *webSource) below(file string) (string, error) {
 	return real, nil
 }
 
-// Start starts job files in the background, once plan, kept to the roots, has found nothing
-// wrong with them.
+// Start starts job files in the background. First it runs plan, restricted to the roots, to find
+// errors.
 func (s *webSource) Start(r web.Start) ([]string, error) {
 	var args []string
 	if s.StateDir != "" {
@@ -321,7 +321,7 @@ func (s *webSource) Start(r web.Start) ([]string, error) {
 	return strings.Split(strings.TrimSpace(out), "\n"), nil
 }
 
-// runs runs a command of gpurun, kept to the roots or not, and returns its output.
+// runs runs a gpurun command, restricted to the roots unless it is free, and returns its output.
 func (s *webSource) runs(free bool, args []string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -344,7 +344,7 @@ func (s *webSource) runs(free bool, args []string) (string, error) {
 	return "", &batches.Failure{Code: exit.ExitCode(), Text: strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")}
 }
 
-// startLimit is how long a client waits for a run to begin.
+// startLimit is how long a client waits for a run to start.
 const startLimit = 5 * time.Minute
 
 // Add appends a job to the batch's job file, if it is below a root.

@@ -16,7 +16,7 @@ type whyCmd struct {
 	JSON      bool     `name:"json" help:"Print JSON."`
 }
 
-// Help returns the command's description and examples.
+// Help implements kong.HelpProvider.
 func (whyCmd) Help() string {
 	return `Follows the cause back through the jobs that it needs or waits for.
 
@@ -62,7 +62,7 @@ func (c *whyCmd) Run(a *app) error {
 	return nil
 }
 
-// width is where lines for people are wrapped.
+// width returns the line width for users.
 func (a *app) width() int {
 	if a.OutTTY {
 		return terminal.CurrentSize().Width

@@ -20,7 +20,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// launcherIn makes a folder with a launcher, which is also the user's home.
+// launcherIn creates a folder with a launcher. The folder is also the user's home.
 func launcherIn(t *testing.T, launcher string) string {
 	t.Helper()
 	if exec.Command("unshare", "-U", "--map-user=4321", "true").Run() != nil {
@@ -39,7 +39,7 @@ func launcherIn(t *testing.T, launcher string) string {
 	return dir
 }
 
-// capturing returns the command that captures a launcher.
+// capturing returns a command that captures a launcher.
 func capturing(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", append(append([]string{"capture", "-o", "jobs.yaml"}, args...), "--", "bash", "launch.sh")...)
 	cmd.Args[0] = "gpurun"
@@ -48,7 +48,8 @@ func capturing(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// unraced has a capture use gpurun without the race detector, which each recorder would start with.
+// unraced makes a capture use gpurun without the race detector, which would slow the start of each
+// recorder.
 func unraced(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	path, err := unracedPath()
@@ -68,7 +69,7 @@ var unracedPath = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// treeHash is of all names and contents below a folder.
+// treeHash returns a hash of all names and contents below a folder.
 func treeHash(t *testing.T, dir string) string {
 	t.Helper()
 	h := sha256.New()
@@ -90,7 +91,7 @@ func treeHash(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// leftover returns the processes that a capture in dir has started and that are still there.
+// leftover returns the processes that a capture in dir has started and that still exist.
 func leftover(dir string) (list []string) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environs {
@@ -145,9 +146,9 @@ func TestHostileLaunchersChangeNothing(t *testing.T) {
 	}
 }
 
-// Whatever stands before or behind a command, it does not run: a program that did would leave a file in the
-// sandbox, and then the launcher fails.
-func TestNothingRecordedRuns(t *testing.T) {
+// Nothing around a command makes it run. A program that did run would leave a file in the sandbox,
+// and then the launcher would fail.
+func TestRecordedCommandsDoNotRun(t *testing.T) {
 	t.Parallel()
 	lines := []string{
 		"cat keep/a | python main.py", "cat main.py | python -", "python - < main.py", "python < main.py", "echo print | python",
@@ -238,8 +239,7 @@ os.execvp("setpriv", ["setpriv", "--reuid=4321", "--clear-groups", *os.sys.argv[
 	}
 }
 
-// The guide's example does what the guide says.
-func TestGuideOfCapture(t *testing.T) {
+func TestCaptureGuideExampleWorks(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../../docs/guide/capture.md")
 	if err != nil {
@@ -277,8 +277,8 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A shellProgram is a random shell program whose commands are numbered, and which of them a real run
-// ends before it starts others.
+// A shellProgram is a random shell program of numbered commands, with the commands that end before
+// others start in a real run.
 type shellProgram struct {
 	text   string
 	n      int
@@ -286,8 +286,8 @@ type shellProgram struct {
 	r      *rand.Rand
 }
 
-// list writes a list of commands for one shell. done have ended when it starts, and open run in the
-// background; it returns both as they are when it ends.
+// list writes a list of commands for one shell. When it starts, the commands in done have ended,
+// and those in open run in the background. It returns both as they are at its end.
 func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 	ended, left = slices.Clone(done), slices.Clone(open)
 	for range 1 + p.r.IntN(3) {
@@ -295,7 +295,7 @@ func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 		switch k := p.r.IntN(6); {
 		case k == 0 && depth > 0:
 			p.text += "( "
-			own, _ = p.list(depth-1, ended, nil) // nobody waits for what a subshell leaves behind
+			own, _ = p.list(depth-1, ended, nil) // nobody waits for the background commands of a subshell
 			p.text += ") "
 		case k == 1 && len(left) > 0:
 			p.text += "wait; "
@@ -334,14 +334,14 @@ func (p *shellProgram) list(depth int, done, open []int) (ended, left []int) {
 	return ended, left
 }
 
-// Launchers of many shapes become files that check finds no fault with, and whose run starts each command.
-func TestLaunchersOfManyShapes(t *testing.T) {
+// Captures of many kinds of launchers pass check, and their runs start every command.
+func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 	t.Parallel()
 	const helper = "import subprocess, sys, threading, itertools, concurrent.futures as f, os, time\n"
 	for name, l := range map[string]struct {
 		text     string
 		commands int
-		want     string // what the file has
+		want     string // contents of the file
 	}{
 		"grid":        {"for d in a b; do for s in 1 2 3; do python train.py --data $d --seed $s; done; done", 6, "matrix: {data: [a, b], seed: 1..3}"},
 		"background":  {"for s in 1 2 3 4; do CUDA_VISIBLE_DEVICES=$s python train.py $s > $s.log 2>&1 & done; wait; python eval.py", 5, `needs: ["train-*"]`},
@@ -401,7 +401,7 @@ func TestLaunchersOfManyShapes(t *testing.T) {
 	}
 }
 
-func TestCapturedOrderIsThatOfTheShell(t *testing.T) {
+func TestCapturedOrderMatchesShell(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Without colors the view is still redrawn in place.
-func TestNoColorStillRedraws(t *testing.T) {
+func TestViewRedrawsWithoutColors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `

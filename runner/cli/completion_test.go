@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What is typed before a tab, and the line after it. A line that does not change has
-// several completions, or none.
+// completed has texts typed before a tab and the resulting lines. An unchanged line has several
+// completions, or none.
 var completed = []struct{ typed, want string }{
 	{"gpurun sta", "gpurun status "},
 	{"gpurun st", "gpurun st"}, // status, stop
@@ -26,21 +26,21 @@ var completed = []struct{ typed, want string }{
 	{"gpurun set --job abc gpu_m", "gpurun set --job abc gpu_memory="},
 	{"gpurun set --fi", "gpurun set --file "},
 	{"gpurun help sta", "gpurun help status "},
-	// Jobs of the file used last, or of --file.
+	// Jobs of the last file, or of --file.
 	{"gpurun log ab", "gpurun log abc "},
 	{"gpurun log b-", "gpurun log b-"}, // b-1, b-2
 	{"gpurun stop abc b-2", "gpurun stop abc b-2 "},
 	{"gpurun log lr=0.1-", "gpurun log lr=0.1-s1 "},
 	{"gpurun log lr=", "gpurun log lr=0.1-s1 "},
-	{"gpurun log tr", "gpurun log tr"}, // no job begins with it, and files are not offered
+	{"gpurun log tr", "gpurun log tr"}, // no job has this prefix, and files are not offered
 	{"gpurun forget --file other.yaml c", "gpurun forget --file other.yaml cod "},
 	{"gpurun done --file=other.yaml c", "gpurun done --file=other.yaml cod "},
 	{"gpurun forget --file oth", "gpurun forget --file other.yaml "},
 	{"gpurun forget --file=oth", "gpurun forget --file=other.yaml "},
 }
 
-// Installs the scripts as gpurun completion --help describes, and presses tab in a real
-// shell.
+// The test installs the scripts as gpurun completion --help describes, and presses tab in real
+// shells.
 func TestCompletionInShells(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,9 +110,9 @@ bindkey '^O' show
 				words = append(words, word)
 			}
 			got := row.typed
-			if len(words) == 1 { // as fish does with the last word
+			if len(words) == 1 { // fish prints only the last word
 				got = got[:strings.LastIndex(got, " ")+1] + words[0]
-				if !strings.HasSuffix(got, "=") { // after that, fish adds no space
+				if !strings.HasSuffix(got, "=") { // otherwise fish adds a space
 					got += " "
 				}
 			}
@@ -123,7 +123,7 @@ bindkey '^O' show
 	})
 }
 
-// tabs types each line, a tab, and the key that prints the line.
+// tabs types each line, then a tab, then the key that prints the line.
 func tabs(t *testing.T, shell *onPTY) {
 	t.Helper()
 	for _, row := range completed {

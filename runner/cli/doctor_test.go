@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestDoctorOnATerminal(t *testing.T) {
+func TestDoctorReportsTerminal(t *testing.T) {
 	dir := t.TempDir()
 	cases := map[string]struct {
 		term          string

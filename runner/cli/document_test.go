@@ -21,14 +21,14 @@ import (
 	"gpurun/state/schema"
 )
 
-// documents are what commands print with --json, and the lines of a stream.
+// documents are values of the types that commands print with --json, and of the lines of a stream.
 var documents = map[string]any{
 	"Status": schema.Status{}, "Problems": schema.Problems{}, "GPUs": schema.GPUs{}, "Queue": schema.Queue{}, "Usage": schema.Usage{}, "BatchUsage": schema.BatchUsage{},
 	"Versions": schema.Versions{}, "Batches": schema.Batches{}, "History": schema.History{}, "Why": schema.Why{}, "Report": schema.Report{},
 }
 
-// document holds the last command's standard output against a type of the schema: no field
-// is missing, none is unknown, times are UTC.
+// document compares the last command's standard output with a type in the schema: it has all fields
+// and no others, and times are in UTC.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || documents[args[0]] == nil {
 		ts.Fatalf("usage: document TYPE")
@@ -48,7 +48,7 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// events holds each line of the last command's standard output against the schema.
+// events compares each line of the last command's standard output with the schema.
 func events(ts *testscript.TestScript, neg bool, args []string) {
 	last := int64(0)
 	for line := range strings.Lines(ts.ReadFile("stdout")) {
@@ -63,9 +63,9 @@ func events(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// agrees holds the attempts in the last command's document against a journal that the jobs
-// wrote: lines of uni_id, start or end, and seconds. All in the document are in the journal;
-// so many are.
+// agrees compares the attempts in the last command's document with a journal written by the jobs,
+// whose lines have uni_id, start or end, and seconds. All attempts in the document must be in the
+// journal, and their number must be right.
 func agrees(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: agrees JOURNAL NUMBER")
@@ -81,7 +81,7 @@ func agrees(ts *testscript.TestScript, neg bool, args []string) {
 		Jobs []struct {
 			Name     string
 			Attempt  *schema.Attempt // the last, in a status
-			Attempts json.RawMessage // all, in a report; else their number
+			Attempts json.RawMessage // all in a report, else their number
 		}
 		Attempts []schema.AttemptRow
 	}
@@ -104,7 +104,7 @@ func agrees(ts *testscript.TestScript, neg bool, args []string) {
 			if what == "start" {
 				d = -d
 			}
-			if !ok || d < -0.1 || d > 60 { // it starts before its first command, and ends after the last
+			if !ok || d < -0.1 || d > 60 { // an attempt starts before its first command and ends after its last
 				ts.Fatalf("%s of %s, attempt %d: %s, but the journal says %f (%t)", what, a.Job, a.N, at, said, ok)
 			}
 		}
@@ -116,8 +116,7 @@ func agrees(ts *testscript.TestScript, neg bool, args []string) {
 
 var notUTC = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+[+-][0-9:]+"`)
 
-// Errors of commands with --json are documents, too.
-func TestProblemsDoc(t *testing.T) {
+func TestJSONErrorsMatchSchema(t *testing.T) {
 	d := problemsDoc(&batches.Failure{Code: batches.ExitState, Text: "it is running", Hint: "gpurun stop"})
 	if len(d.Problems) != 1 || d.Problems[0].Code != "state" || d.Problems[0].Text != "it is running" || *d.Problems[0].Hint != "gpurun stop" {
 		t.Errorf("got %+v", d.Problems)
@@ -127,7 +126,7 @@ func TestProblemsDoc(t *testing.T) {
 	}
 }
 
-// checkCommands checks that every command line of a page is one that gpurun takes.
+// checkCommands checks that gpurun accepts every command line on a page.
 func checkCommands(t *testing.T, page string, least int) (doc []byte) {
 	t.Helper()
 	doc, err := os.ReadFile(page)
@@ -141,7 +140,7 @@ func checkCommands(t *testing.T, page string, least int) (doc []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(args) == 1 { // only its name
+		if len(args) == 1 { // only the program's name
 			if regexp.MustCompile(`^[a-z]+$`).MatchString(args[0]) && !slices.Contains(shownCommands(), args[0]) {
 				t.Errorf("gpurun %s: no such command", args[0])
 			}
@@ -158,19 +157,18 @@ func checkCommands(t *testing.T, page string, least int) (doc []byte) {
 	return doc
 }
 
-func TestReferenceCommandLines(t *testing.T) {
+func TestReferenceHasOnlyValidCommands(t *testing.T) {
 	t.Parallel()
 	pages, _ := filepath.Glob("../../docs/[ir]*/*.md")
 	for _, page := range pages {
 		if strings.HasSuffix(page, "/commands.md") {
-			continue // made from the grammar
+			continue // generated from the grammar
 		}
 		checkCommands(t, page, 0)
 	}
 }
 
-// So it is in the instructions for agents.
-func TestAgents(t *testing.T) {
+func TestAgentInstructionsHaveOnlyValidCommands(t *testing.T) {
 	t.Parallel()
 	doc := checkCommands(t, "../../docs/guide/agents.md", 15)
 	if !strings.HasPrefix(string(doc), "---\nname: gpurun\ndescription: ") {

@@ -11,8 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// standInDriver is the script command that replaces NVML by a stand-in, e.g. driver
-// hang=init; gpu/probe/testdata/standin.c has the options. It replaces earlier options.
+// standInDriver returns the script command that replaces NVML by a stand-in, such as driver
+// hang=init. See gpu/probe/testdata/standin.c for the options. Each call replaces the options of
+// the previous one.
 func standInDriver(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
 	library := filepath.Join(t.TempDir(), "libnvidia-ml.so")
 	build := sync.OnceValue(func() error { return exec.Command("sh", "../../gpu/probe/testdata/build.sh", library).Run() })

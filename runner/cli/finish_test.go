@@ -13,8 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Only where a disk or a quota is full, there is space to be freed.
-func TestHintToFreeSpace(t *testing.T) {
+func TestFullDiskGetsHintToFreeSpace(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		free bool

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// su and sudo may leave HOME unchanged. An unreadable home belongs to somebody else, and
-// so do the defaults in it.
-func TestHomeOfAnother(t *testing.T) {
+// su and sudo may leave HOME unchanged. An unreadable home belongs to another user, and so do the
+// defaults in it.
+func TestUnreadableHomeIsIgnored(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}

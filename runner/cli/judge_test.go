@@ -10,9 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// Jobs with the same request are listed once, by the first; those that do not run or need
-// no GPU, not at all.
-func TestWants(t *testing.T) {
+// Jobs with the same request are listed once, with the first one's name. Jobs that do not run or
+// need no GPU are not listed.
+func TestPlanListsEachRequestOnce(t *testing.T) {
 	spec := func(min int, memory gpu.Bytes) *jobspec.Spec {
 		return &jobspec.Spec{Request: gpu.Request{Min: min, Max: min, Memory: memory}}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The page is complete, and renders without a warning.
-func TestManual(t *testing.T) {
+// The page documents every flag, and renders without warnings.
+func TestManPageIsComplete(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&grammar{}, newApp(), nil)
 	if err != nil {
@@ -41,7 +41,7 @@ func TestManual(t *testing.T) {
 			t.Errorf("%q is missing", what)
 		}
 	}
-	want := map[string]int{} // how often the page explains a flag
+	want := map[string]int{} // number of times the page explains each flag
 	grouped := map[string]bool{}
 	for _, node := range append([]*kong.Node{parser.Model.Node}, parser.Model.Children...) {
 		if node.Hidden {
@@ -86,7 +86,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-func TestRoff(t *testing.T) {
+func TestRoffEscapes(t *testing.T) {
 	cases := map[string]string{
 		".TH x":       `\&.TH x`,
 		"'so":         `\&'so`,

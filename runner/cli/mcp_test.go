@@ -20,7 +20,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// An mcpSession is the official client's session with gpurun mcp.
+// An mcpSession is a session of the official MCP client with gpurun mcp.
 type mcpSession struct {
 	t *testing.T
 	*mcp.ClientSession
@@ -54,7 +54,7 @@ func openMCP(t *testing.T, dir string, args ...string) *mcpSession {
 	return s
 }
 
-// gpurunCopy returns a program named gpurun that finds itself by its own path.
+// gpurunCopy returns the path of a copy of gpurun, which finds its executable by its own path.
 func gpurunCopy(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -82,7 +82,7 @@ func gpurunCopy(t *testing.T) string {
 
 type arguments = map[string]any
 
-// raw calls a tool.
+// raw calls a tool without checking the result.
 func (s *mcpSession) raw(tool string, args arguments) *mcp.CallToolResult {
 	s.t.Helper()
 	res, err := s.CallTool(s.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
@@ -129,7 +129,7 @@ func (s *mcpSession) call(tool string, args arguments, out any) {
 	}
 }
 
-// refused calls a tool that must fail, and returns the problem and all that came back.
+// refused calls a tool that must fail, and returns the problem and the whole text.
 func (s *mcpSession) refused(tool string, args arguments) (schema.Problem, string) {
 	s.t.Helper()
 	res := s.raw(tool, args)
@@ -144,7 +144,7 @@ func (s *mcpSession) refused(tool string, args arguments) (schema.Problem, strin
 	return doc.Problems[0], text
 }
 
-// ended waits until a run or jobs have ended, as an agent does, and returns the exit status.
+// ended waits until a run or jobs have ended, like an agent, and returns the exit status.
 func (s *mcpSession) ended(args arguments) int {
 	s.t.Helper()
 	for {
@@ -233,7 +233,7 @@ jobs:
 		t.Errorf("gpus: %+v", gpus)
 	}
 
-	// A job joins; one that never ends is cancelled; a failed one is tried again.
+	// A job is added; one that never ends is cancelled; a failed one is retried.
 	s.call("add", arguments{"file": "jobs.yaml", "command": []string{"sh", "-c", "touch on; while test -e on; do sleep 0.05; done; exit 3"}}, nil)
 	s.call("run", arguments{"file": "jobs.yaml", "skip": []string{"t*"}}, nil)
 	if p, _ := s.refused("run", file); p.Code != "state" {
@@ -258,8 +258,7 @@ jobs:
 	}
 }
 
-// What a client that may only look cannot do, with the reason.
-func TestMCPOnlyLooks(t *testing.T) {
+func TestReadOnlyMCPRefusesChanges(t *testing.T) {
 	t.Parallel()
 	dir := mcpRoot(t)
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), "jobs:\n  - {name: a, gpus: 0, run: touch ran}\n")

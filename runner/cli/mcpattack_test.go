@@ -12,9 +12,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Whatever a client writes into files below the root and into arguments, nothing comes back of
-// what is outside: neither what is in files, nor their names.
-func TestMCPStaysInside(t *testing.T) {
+// Whatever a client writes to files below the root or passes as arguments, it never gets contents
+// or names of files outside.
+func TestMCPClientCannotLeaveRoot(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	dir, out := filepath.Join(base, "lab"), filepath.Join(base, "out")
@@ -77,7 +77,7 @@ func TestMCPStaysInside(t *testing.T) {
 			"way/nothing.yaml", "../out/nothing.yaml", "way/unsen.csv", "/etc/passwd", "/proc/self/environ", "/proc/self/cwd/../out/jobs.yaml", "/proc/self/root" + out + "/jobs.yaml", "", ".", "..", "/",
 			"jobs.yaml\x00", "--help", "-", "~/out/jobs.yaml", "file://" + out + "/jobs.yaml",
 		} {
-			for _, tool := range []string{"check", "status"} { // all have it from one function
+			for _, tool := range []string{"check", "status"} { // all tools share one function
 				res := s.raw(tool, looks(file)[tool])
 				told := harmless(tool+" "+file, res)
 				if !res.IsError && (tool != "check" || strings.Contains(told, `"problems\":[]`)) {
@@ -87,7 +87,7 @@ func TestMCPStaysInside(t *testing.T) {
 		}
 	})
 
-	// What a job file names.
+	// Paths in a job file.
 	job := func(more string) string { return "jobs:\n  - {name: a, gpus: 0, run: \"true\", " + more + "}\n" }
 	matrix := func(from string) string {
 		return "jobs:\n  - {name: \"a-{a}\", gpus: 0, run: \"echo {a}\", matrix: {from: " + from + "}}\n"
@@ -136,7 +136,7 @@ func TestMCPStaysInside(t *testing.T) {
 		}
 	})
 
-	// A ledger may be forged by whoever may write below the root.
+	// Anyone who can write below the root can forge a ledger.
 	t.Run("ledger", func(t *testing.T) {
 		write("led.yaml", "jobs:\n  - {name: a, gpus: 0, run: \"true\", log: b.log, metrics: {acc: 'acc = ([0-9.]+)', x: {file: x.json, key: acc}}}\n")
 		link(filepath.Join(out, "a.json"), "x.json")
@@ -213,7 +213,7 @@ func TestMCPStaysInside(t *testing.T) {
 		}
 	})
 
-	// No argument becomes a flag, and no flag is known but those of the schemas.
+	// Arguments never become flags, and unknown flags are refused.
 	t.Run("flags", func(t *testing.T) {
 		write("jobs.yaml", "jobs:\n  - {name: a, gpus: 0, run: \"true\"}\n")
 		flag := "--state-dir=" + filepath.Join(out, "state")
@@ -240,8 +240,8 @@ func TestMCPStaysInside(t *testing.T) {
 	})
 }
 
-// Without a root, the client sees the current folder, unless that is where all is.
-func TestMCPRoot(t *testing.T) {
+// Without --root, the client sees the current folder, unless that contains everything.
+func TestMCPRootDefaultsToCurrentFolder(t *testing.T) {
 	t.Parallel()
 	dir := mcpRoot(t)
 	home := filepath.Dir(dir)
@@ -252,7 +252,7 @@ func TestMCPRoot(t *testing.T) {
 			t.Errorf("in %s: %v: %s", at, err, out)
 		}
 	}
-	// A second root is as good as the first, and a link to a root is that root.
+	// A second root works like the first, and a link to a root is that root.
 	data := filepath.Join(home, "data")
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)

@@ -18,9 +18,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// webhook starts a server that answers to POST /STATUS/… with that status, or with nothing
-// to /hang/…, and sets HOOK to its address. What it gets stands in the file received, a
-// message a line, behind the first element of the path: the others may be secret.
+// webhook starts a server that answers POST /STATUS/… with that status and never answers /hang/….
+// It sets HOOK to the server's address. Each request becomes a line in the file received: the first
+// element of its path, since the others may be secret, and the message.
 func webhook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: webhook")
@@ -51,8 +51,7 @@ func webhook(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("HOOK", s.URL)
 }
 
-// News hide the secrets of jobs that join a run when its files are read again, too.
-func TestNewsOfJobsThatJoin(t *testing.T) {
+func TestNotificationsMaskSecretsOfReloadedJobs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
 	batch := func(keys string) *jobspec.Batch {
 		text := "settings: {notify: {command: cat}}\njobs: [{name: 'a{api_key}', matrix: {api_key: [" + keys + "]}, run: x}]\n"

@@ -20,11 +20,12 @@ import (
 	"gpurun/gpu/hostrules"
 )
 
-// TestPages follows the README and the guide as a newcomer would, each in a folder of its own: it writes the files
-// that a page shows below a line that ends in their name and a colon, and runs its commands. Blocks of "sh"
-// must succeed; blocks of "console" must print what the page shows, but for numbers, order and what … stands for;
-// a line of "crontab" runs as cron would run it. Blocks of "bash" call tools that a test cannot have (root, a network,
-// systemd, Docker), and get what testdata/pages/tools.sh has in their place.
+// TestPages follows the README and the guide like a new user, with a new folder for each page. It
+// writes each file that a page shows below a line with its name and a colon, and runs the commands.
+// Blocks of "sh" must succeed. Blocks of "console" must print what the page shows, except for
+// numbers, order and "…". A line of "crontab" runs as cron would run it. Blocks of "bash" call
+// tools that a test cannot have (root, a network, systemd, Docker); testdata/pages/tools.sh has
+// stand-ins for them.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/guide/*.md")
@@ -33,7 +34,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, page := range append(pages, "../../README.md") {
 		if strings.HasSuffix(page, "coming-from.md") || strings.HasSuffix(page, "capture.md") {
-			continue // TestComingFrom, TestGuideOfCapture
+			continue // TestComingFrom, TestCaptureGuideExampleWorks
 		}
 		elsewhere := map[string]bool{"README.md": true /* docs/readme_test.sh */, "cluster.md": true /* TestRealGuide */}[filepath.Base(page)]
 		t.Run(filepath.Base(page), func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestPages(t *testing.T) {
 					w.write(t, b.file, b.text)
 				case b.lang == "sh", b.lang == "bash" && !elsewhere:
 					b.text = strings.ReplaceAll(b.text, "https://ntfy.sh/my-topic", w.topic.URL)
-					if strings.Contains(b.text, "run -d") { // its jobs run until the block waits for them
+					if strings.Contains(b.text, "run -d") { // the jobs run until the block waits for them
 						w.write(t, "~/hold", "")
 						b.text = strings.Replace(b.text, "gpurun wait", "rm ~/hold; gpurun wait", 1)
 					}
@@ -104,10 +105,10 @@ func blocks(page string) (list []block) {
 	return list
 }
 
-// A reader is somebody who tries what a page says: a folder and an environment.
+// A reader tries the examples of a page, in a folder and environment of its own.
 type reader struct {
 	dir, home string
-	topic     *httptest.Server // stands for ntfy.sh
+	topic     *httptest.Server // stand-in for ntfy.sh
 	messages  atomic.Int32
 }
 
@@ -133,7 +134,7 @@ func newReader(t *testing.T) *reader {
 	for _, name := range []string{"sudo", "docker", "systemctl", "loginctl"} {
 		w.write(t, "../.local/bin/"+name, `exec sh "`+stand+`/tools.sh" `+name+` "$@"`)
 	}
-	w.write(t, "jobs.yaml", "jobs: [{run: python train.py}]\n") // unless the page has one
+	w.write(t, "jobs.yaml", "jobs: [{run: python train.py}]\n") // the default, unless the page has a job file
 	w.write(t, "../claims/.keep", "")
 	if err := os.Symlink(gpurun, filepath.Join(w.home, ".local/bin/gpurun")); err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func newReader(t *testing.T) *reader {
 	return w
 }
 
-// rules is where a page puts the rules of the host: /etc is below the reader's home.
+// rules returns the path of the host rules on a page: /etc is below the reader's home.
 func (w *reader) rules() string { return w.home + "/etc/gpurun/host.yaml" }
 
 func (w *reader) write(t *testing.T, name, text string) {
@@ -163,7 +164,7 @@ func (w *reader) write(t *testing.T, name, text string) {
 	}
 }
 
-// command returns a shell that runs a text as the reader would.
+// command returns a shell that runs a text like the reader.
 func (w *reader) command(dir, path string, argv ...string) *exec.Cmd {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Dir = dir
@@ -179,12 +180,12 @@ func (w *reader) sh(text string) (string, error) {
 	return output(c)
 }
 
-// cron runs a line as cron does: from the home folder, without the user's PATH.
+// cron runs a line like cron: in the home folder, without the user's PATH.
 func (w *reader) cron(line string) (string, error) {
 	return output(w.command(w.home, "/usr/bin:/bin:", "/bin/sh", "-c", line))
 }
 
-// output is what a command prints in its minute.
+// output returns the output of a command that must end within a minute.
 func output(c *exec.Cmd) (string, error) {
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -197,11 +198,11 @@ func output(c *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// session runs the commands of a block, and looks for what the page shows below each.
+// session runs the commands of a block, and compares their output with the page.
 func (w *reader) session(t *testing.T, b block) {
 	for _, part := range strings.Split("\n"+b.text, "\n$ ")[1:] {
 		command, shown, _ := strings.Cut(part, "\n")
-		hold := filepath.Join(w.home, "hold") // while it is there, jobs run
+		hold := filepath.Join(w.home, "hold") // jobs run while it exists
 		if strings.Contains(command, "run -d") {
 			w.write(t, "~/hold", "")
 		} else if strings.Contains(command, "wait") {
@@ -219,17 +220,17 @@ func (w *reader) session(t *testing.T, b block) {
 	}
 }
 
-// plain leaves out what differs from run to run: numbers and the width of columns.
+// plain removes what differs between runs: numbers and column widths.
 func plain(s string) string {
 	return regexp.MustCompile(`(?m)[ \t]+|[ \t]+$`).ReplaceAllString(regexp.MustCompile(`[0-9]+`).ReplaceAllString(s, "0"), " ")
 }
 
-// like returns a pattern for a line of a page: … stands for anything.
+// like returns a pattern for a line of a page, in which … matches anything.
 func like(line string) string {
 	return " ?" + strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(plain(line))), "…", ".*") + " ?"
 }
 
-// end kills what a page has left running.
+// end kills the processes that a page has started.
 func (w *reader) end() {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environs {
@@ -241,8 +242,9 @@ func (w *reader) end() {
 	}
 }
 
-// Both sides of each pair in docs/guide/coming-from.md start the same commands: the right one under gpurun, the
-// left one with its tool, where that is here and needs no server; what others start is written down here.
+// Both sides of each pair in docs/guide/coming-from.md must start the same commands. The right side
+// runs under gpurun. The left side runs with its tool if that is installed and needs no server;
+// otherwise its commands are listed here.
 func TestComingFrom(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide/coming-from.md")
@@ -259,7 +261,7 @@ func TestComingFrom(t *testing.T) {
 		"Hydra multirun":       "train.py|lr=0.01|model=large train.py|lr=0.01|model=small train.py|lr=0.1|model=large train.py|lr=0.1|model=small",
 		"Snakemake":            "table.py|out/1.pt|out/2.pt train.py|--seed|1|--out|out/1.pt train.py|--seed|2|--out|out/2.pt",
 	}
-	tool := map[string][2]string{ // what must be here, and how it runs the left side
+	tool := map[string][2]string{ // what each tool needs here, and how it runs the left side
 		"nohup and a loop":   {"nohup", ". ./left"},
 		"tsp (task-spooler)": {"tsp", "export TS_SOCKET=$PWD/tsp; . ./left; tsp -N 4 true; tsp -w; tsp -K"},
 		"Slurm arrays":       {"bash", "for SLURM_ARRAY_TASK_ID in 1 2 3 4; do export SLURM_ARRAY_TASK_ID; bash train.sbatch; done"},
@@ -316,9 +318,9 @@ func TestComingFrom(t *testing.T) {
 	}
 }
 
-// The units on the pages start commands that gpurun takes, and systemd, where it is installed, finds nothing wrong with
-// them.
-func TestUnits(t *testing.T) {
+// gpurun accepts the commands in the systemd units on the pages, and systemd, if installed, finds
+// no error in the units.
+func TestSystemdUnitsAreValid(t *testing.T) {
 	t.Parallel()
 	pages, _ := filepath.Glob("../../docs/*/*.md")
 	units := 0
@@ -359,7 +361,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// argv returns the commands that were called, sorted; a space in an argument is ~.
+// argv returns the called commands, sorted. A space in an argument is shown as ~.
 func (w *reader) argv() string {
 	text, _ := os.ReadFile(filepath.Join(w.dir, "argv"))
 	lines := strings.Fields(strings.ReplaceAll(string(text), " ", "~"))

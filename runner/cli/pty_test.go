@@ -18,7 +18,7 @@ import (
 	"gpurun/runner/batches"
 )
 
-// onPTY is gpurun on its own terminal.
+// onPTY is gpurun on a terminal of its own.
 type onPTY struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -26,9 +26,9 @@ type onPTY struct {
 
 	mu    sync.Mutex
 	out   bytes.Buffer
-	first time.Duration // until something appeared
+	first time.Duration // time until the first output
 	grown chan struct{}
-	over  chan struct{} // closed when nobody has the terminal any more
+	over  chan struct{} // closed when no process has the terminal open
 }
 
 func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
@@ -36,11 +36,11 @@ func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
 	return startCommandOnPTY(t, dir, gpurunBinary(t), args...)
 }
 
-// startCommandOnPTY starts another program, with gpurun on its PATH.
+// startCommandOnPTY starts another program, with gpurun in its PATH.
 func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY {
 	t.Helper()
-	if signal.Ignored(os.Interrupt) { // as a shell has it for what a script starts with &
-		signal.Notify(make(chan os.Signal, 1), os.Interrupt) // so that the program does not inherit that
+	if signal.Ignored(os.Interrupt) { // a shell does this for background commands of a script
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt) // the program must not inherit that
 	}
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -76,7 +76,7 @@ func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY
 	return p
 }
 
-// gpurunBinary returns a link named gpurun to the test binary, which then acts as gpurun.
+// gpurunBinary returns a link to the test binary. Its name, gpurun, makes the binary act as gpurun.
 func gpurunBinary(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -117,7 +117,7 @@ func (p *onPTY) text() string {
 	return p.out.String()
 }
 
-// sees waits for the text.
+// sees waits until the text appears.
 func (p *onPTY) sees(text string) {
 	p.t.Helper()
 	deadline := time.After(time.Minute)
@@ -137,12 +137,12 @@ func (p *onPTY) types(keys string) {
 	}
 }
 
-// exit waits until the program has exited and all that it has printed is read.
+// exit waits until the program has exited and all its output is read.
 func (p *onPTY) exit() int {
 	p.cmd.Wait()
 	select {
 	case <-p.over:
-	case <-time.After(time.Minute): // something else has the terminal
+	case <-time.After(time.Minute): // another process still has the terminal
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -154,7 +154,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-func TestCtrlCTwiceOnATerminal(t *testing.T) {
+func TestSecondCtrlCStopsJobs(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
 settings: {max_concurrent: 2, grace: 1s}
@@ -177,7 +177,7 @@ jobs:
 	if got := p.exit(); got != batches.ExitInt {
 		t.Errorf("exit status %d, want %d", got, batches.ExitInt)
 	}
-	// Below what was last erased there is only the summary.
+	// Only the summary may follow the last erase.
 	out := p.text()
 	last := out[strings.LastIndex(out, "\x1b[J")+3:]
 	if strings.Contains(last, "epoch") || strings.Contains(last, "[....") || !strings.Contains(last, "3 did not run") {
@@ -185,9 +185,9 @@ jobs:
 	}
 }
 
-// The view has a row for each GPU: the job on it with its progress, or that none is and nobody reads it. Jobs
-// that failed with the same error share a row, with what sets them apart, and a single one has its own.
-func TestLiveView(t *testing.T) {
+// Each GPU has a row with its job and progress, or with the reason why there is none. Jobs that
+// failed with the same error share a row that names what sets them apart.
+func TestLiveViewShowsGPUsAndFailures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
@@ -199,7 +199,7 @@ jobs:
 	p.sees("20/24")
 	p.sees(" 2 ValueError: loss is nan (model=vit)")
 	p.sees(" 1 no such file (mlp-s2)")
-	p.sees("80% ")
+	p.sees("16/20 ")
 	p.sees("?/24  ? ")
 	writeFile(t, filepath.Join(dir, "go"), "")
 	if got := p.exit(); got != batches.ExitFailed {
@@ -207,8 +207,7 @@ jobs:
 	}
 }
 
-// Control sequences that a job has printed do not reach the terminal.
-func TestLogOnATerminal(t *testing.T) {
+func TestLogHidesControlSequencesFromTerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "painted"), "\x1b[2Jcleared \x1b[31mred\x1b[0m \u009b2J \u202ertl\n")

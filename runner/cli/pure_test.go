@@ -10,7 +10,7 @@ import (
 	"gpurun/state/schema"
 )
 
-func TestStatusOfARun(t *testing.T) {
+func TestExitStatusOfRun(t *testing.T) {
 	ended := func(p state.Phase) *schema.Status {
 		return &schema.Status{Counts: map[state.Phase]int{state.Succeeded: 3, p: 1}}
 	}
@@ -45,7 +45,7 @@ func TestStatusOfARun(t *testing.T) {
 	}
 }
 
-func TestNearestCommand(t *testing.T) {
+func TestMistypedCommandGetsSuggestion(t *testing.T) {
 	cases := map[string]string{
 		"stauts": "status", "satus": "status", "paln": "plan", "plna": "plan", "chekc": "check", "gpsu": "gpus", "rnu": "run", "ruin": "run", "lgo": "log",
 		"froget": "forget", "Status": "status", "dnoe": "done", "kill": "stop", "ps": "ls", "jobs": "", "x": "", "experiment": "", "train-1": "",
@@ -57,7 +57,7 @@ func TestNearestCommand(t *testing.T) {
 	}
 }
 
-func TestUnitsOfTheCommandLine(t *testing.T) {
+func TestFlagsAcceptBareNumbers(t *testing.T) {
 	times := map[string]time.Duration{"60": time.Minute, "90s": 90 * time.Second, "2d": 48 * time.Hour, "1d12h": 36 * time.Hour, "0": 0}
 	for text, want := range times {
 		var got timeFlag

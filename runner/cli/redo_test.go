@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Before more than one GPU hour of successes runs again, a person is asked. Whatever is
-// answered but yes starts nothing; Ctrl-C is the end of the process.
+// gpurun asks before it reruns successes of more than one GPU hour. It starts nothing unless the
+// answer is yes. Ctrl-C ends the process.
 func TestAsksBeforeRerunning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

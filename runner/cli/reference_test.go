@@ -16,8 +16,8 @@ import (
 
 var updateReference = flag.Bool("update", false, "rewrite docs/reference/commands.md")
 
-// docs/reference/commands.md is made from the grammar.
-func TestCommandsPage(t *testing.T) {
+// docs/reference/commands.md is generated from the grammar.
+func TestCommandsPageIsCurrent(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&grammar{}, newApp(), nil)
 	if err != nil {
@@ -31,15 +31,15 @@ func TestCommandsPage(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("it is not as the grammar has it: go test ./runner/cli -run TestCommandsPage -update (%v)", err)
+		t.Errorf("it is not as the grammar has it: go test ./runner/cli -run TestCommandsPageIsCurrent -update (%v)", err)
 	}
 }
 
-// commandsPage returns the page. Flags that several commands have are explained once.
+// commandsPage returns the page, which explains flags of several commands only once.
 func commandsPage(app *kong.Application) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
-	users := map[string][]string{} // the commands that have a flag with this help
+	users := map[string][]string{} // commands with the same flag and help
 	groups := map[string][]*kong.Flag{}
 	for _, cmd := range app.Children {
 		for _, f := range cmd.Flags {
@@ -48,7 +48,7 @@ func commandsPage(app *kong.Application) string {
 			}
 		}
 	}
-	say("# Commands\n\n<!-- Made from the grammar by go test ./runner/cli -run TestCommandsPage -update. -->\n\n")
+	say("# Commands\n\n<!-- Made from the grammar by go test ./runner/cli -run TestCommandsPageIsCurrent -update. -->\n\n")
 	say("`gpurun FILE` is short for `gpurun run FILE`. `gpurun help COMMAND` prints examples. A JOB is a name or a quoted glob.\n")
 	group := ""
 	var shared []*kong.Flag
@@ -137,7 +137,8 @@ func escaped(s string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`).Replace(s)
 }
 
-// Every line of the help is short and begins with a verb, and every command has a sentence, and three examples at most.
+// Each line of the help is short and starts with a verb. Each command has a description and at most
+// three examples.
 func TestHelpIsShort(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&grammar{}, newApp(), nil)
@@ -163,8 +164,7 @@ func TestHelpIsShort(t *testing.T) {
 	}
 }
 
-// The help has the default of each setting.
-func TestHelpHasDefaults(t *testing.T) {
+func TestHelpShowsDefaults(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&grammar{}, newApp(), []string{"run"})
 	if err != nil {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if capture.IsRecorder(os.Args[0]) || len(os.Args) > 1 && (os.Args[1] == capture.ChildArg || os.Args[1] == "__keeper" || os.Args[1] == "__probe" || os.Args[1] == notify.ChildArg) {
 		os.Exit(Main(os.Args[1:]))
 	}
-	// Not the rules of the machine that the tests run on, and this user instead of root.
+	// Ignore this machine's host rules, and accept rules of this user instead of root.
 	session.HostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
 	session.Steady = "1s"
 	session.WatchInterval = 50 * time.Millisecond
@@ -61,11 +61,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GPURUN_CLAIMS_DIR", env.WorkDir)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TEST_HOST_RULES", filepath.Join(env.WorkDir, "etc", "host.yaml"))
-			env.Setenv("GPURUN_SIM_HERE", "1") // whatever machine the tests run on
-			env.Setenv("JOBS", jobs)           // the ready-made job files
-			env.Setenv("GUIDE", guide)         // its pages, whose examples are run
-			env.Setenv("OLDER", older)         // ledgers that earlier builds wrote
-			// Under the race detector every process would sleep a second at exit.
+			env.Setenv("GPURUN_SIM_HERE", "1") // also on machines with GPUs
+			env.Setenv("JOBS", jobs)           // ready-made job files
+			env.Setenv("GUIDE", guide)         // pages of the guide, whose examples are run
+			env.Setenv("OLDER", older)         // ledgers of earlier versions
+			// Under the race detector, every process would sleep for a second at exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			overdue := time.AfterFunc(4*time.Minute, func() { endProcesses(env) })
 			env.Defer(func() { overdue.Stop() })
@@ -98,8 +98,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// endProcesses ends a script that hangs. testscript would wait for as long as any process
-// keeps its output open, and the tests' own deadline does not name it.
+// endProcesses kills the processes of a hung script. testscript would wait as long as any process
+// keeps its output open, and the deadline of go test does not name the script.
 func endProcesses(env *testscript.Env) {
 	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
 		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -116,7 +116,7 @@ func endProcesses(env *testscript.Env) {
 			fmt.Fprintf(os.Stderr, "hangs: %s: %v to %d: %q, stdout %s: %.40s\n", filepath.Base(env.WorkDir), sig, pid, argv, stdout, state)
 			_ = syscall.Kill(pid, sig)
 		}
-		time.Sleep(5 * time.Second) // for the stacks of gpurun's processes
+		time.Sleep(5 * time.Second) // time for gpurun's processes to print their stacks
 	}
 }
 
@@ -141,8 +141,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitFor waits until a file exists: the only way for a script to learn that a job has
-// started.
+// waitFor waits until a file exists, which is how a script learns that a job has started.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		deadline := time.Now().Add(time.Minute)

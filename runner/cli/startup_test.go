@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Every command pays for what packages do before main: regular expressions, tables. Their
-// allocations stand for that; they are the same each time, unlike the time.
-func TestStartsWithoutMuchToPrepare(t *testing.T) {
+// Every command pays for what packages do before main, such as compiling regular expressions. The
+// test counts allocations because they are reproducible, unlike times.
+func TestStartupAllocatesLittle(t *testing.T) {
 	const most, ofOne = 11_000, 1500
 	exe, err := os.Executable()
 	if err != nil {

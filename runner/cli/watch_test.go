@@ -11,7 +11,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// slowly is a reader of standard output that is busy for two seconds.
+// slowly is a reader of standard output that blocks for two seconds.
 type slowly struct{ got strings.Builder }
 
 func (s *slowly) Write(text []byte) (int, error) {
@@ -19,7 +19,7 @@ func (s *slowly) Write(text []byte) (int, error) {
 	return s.got.Write(text)
 }
 
-func TestWatchPrintsEveryEndToASlowReader(t *testing.T) {
+func TestWatchPrintsEveryEndToSlowReader(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	ledger := filepath.Join(disk.Folder(file, ""), "ledger.jsonl")
 	if err := os.MkdirAll(filepath.Dir(ledger), 0o777); err != nil {

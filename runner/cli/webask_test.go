@@ -20,9 +20,9 @@ import (
 //
 //	ask [-token FILE] [-host NAME] [-H NAME:VALUE] SOCKET METHOD PATH [JSON]
 //
-// SOCKET is a path, or a file in which the server says its address. Without -token, that
-// for reading is sent; "-token none" sends none. BATCH in a path is the first batch. It fails
-// on a status from 400 on.
+// SOCKET is the path of a socket, or of a file with the server's address. The default token is the
+// one for reading; "-token none" sends none. BATCH in PATH stands for the first batch. ask fails if
+// the status is 400 or more.
 func ask(ts *testscript.TestScript, neg bool, args []string) {
 	header, host, token := http.Header{}, "localhost", ".local/state/gpurun/web.token"
 	for ; len(args) > 1 && strings.HasPrefix(args[0], "-"); args = args[2:] {
@@ -55,7 +55,7 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 			if c, err = new(net.Dialer).DialContext(ctx, network, address); !errors.Is(err, syscall.ECONNREFUSED) {
 				return c, err
 			}
-		} // a socket can be seen before it listens
+		} // the socket may exist before the server listens
 		return c, err
 	}}}
 	send := func(method, path, body string) (int, http.Header, string) {

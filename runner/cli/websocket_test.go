@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Another user can neither open the socket nor, should its mode have been changed, be heard.
-func TestSocketIsForItsUserAlone(t *testing.T) {
+// Another user can neither open the socket nor get an answer, even if the socket's mode has
+// changed.
+func TestWebSocketRefusesOtherUsers(t *testing.T) {
 	dir, err := os.MkdirTemp("", "web")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func TestSocketIsForItsUserAlone(t *testing.T) {
 		t.Errorf("another user hears %q", got)
 	}
 	l.Close()
-	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}) // as a server that was killed leaves it
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}) // a leftover of a killed server
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestSocketIsForItsUserAlone(t *testing.T) {
 	}
 }
 
-// heard returns what a server says first.
+// heard returns the first output of a server.
 func heard(path string) (string, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -92,12 +93,12 @@ func heard(path string) (string, error) {
 	return string(b), err
 }
 
-// stranger calls f on a thread of another user, which ends with it.
+// stranger calls f on a thread that runs as another user and ends with f.
 func stranger(f func() (string, error)) (got string, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked
+		runtime.LockOSThread() // without Unlock, so the thread ends with this goroutine
 		const nobody = 65534
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			err = errno

@@ -38,7 +38,7 @@ func sandboxed(network bool) *syscall.SysProcAttr {
 // build creates the sandbox's file tree: read-only, with overlays over the folders that the user
 // can write to.
 func (h *host) build() (root string, err error) {
-	root = "/proc/root"                                                // the launcher's writes go to a tmpfs that hides /proc here; the sandbox gets its own /proc
+	root = "/proc/root"                                                         // the launcher's writes go to a tmpfs that hides /proc here; the sandbox gets its own /proc
 	interpreters, tops, mounts := h.interpreters(), h.writableRoots(), mounts() // while the old /proc is visible
 	do := func(what string, errs ...error) {
 		if e := errors.Join(errs...); err == nil && e != nil {

@@ -175,7 +175,7 @@ TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
 TORTURE_STARTS ?= 1000
 torture:
-	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestBetweenSystemCalls|TestStoppedInTheMiddleOfClaiming|TestManyClaims|TestEightRunnersOfTwoUsers|TestLatecomer|TestEvenShares|TestRivals)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.starts $(TORTURE_STARTS) -torture.traced -1 -torture.seed $(TORTURE_SEED)
+	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestKillBetweenSystemCallsLosesNothing|TestStopWhileClaimingBlocksNoOthers|TestManyClaimsAllCount|TestEightRunnersOfTwoUsers|TestLatecomerStartsWhenAJobEnds|TestUsersGetEvenShares|TestRivalsDoNotSlowARun)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.starts $(TORTURE_STARTS) -torture.traced -1 -torture.seed $(TORTURE_SEED)
 
 # Days of a shared server in virtual time, with everybody's runs, people without gpurun
 # and cheats; a seed repeats everything. FAIR_DAYS=1 FAIR_SEEDS=1 take a minute.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestPolicies(t *testing.T) {
+func TestPoliciesOrderDevices(t *testing.T) {
 	// Free memory 10, 20, 16, 20, 24 GiB; 20, 5, unknown, 0, 0% busy; bob on the last.
 	look := func(i int, r *Reading) {
 		used := []Bytes{14, 4, 8, 4, 0}[i] * GiB
@@ -142,7 +142,7 @@ func TestCandidatesOfSharingJobs(t *testing.T) {
 	}
 }
 
-func TestPossible(t *testing.T) {
+func TestPossibleExplainsImpossibleRequests(t *testing.T) {
 	devs := append(some(2, 24*GiB), Device{Index: 2, UUID: "GPU-2", Name: "NVIDIA H100", Total: 80 * GiB})
 	limited := anyone()
 	limited.MaxGPUs, limited.Reserve = 2, 0
@@ -178,7 +178,7 @@ func TestPossible(t *testing.T) {
 	}
 }
 
-func TestSelect(t *testing.T) {
+func TestSelectByIndexRangeOrUUID(t *testing.T) {
 	devs := []Device{
 		{Index: 0, UUID: "GPU-aa1"}, {Index: 1, UUID: "GPU-aa2"}, {Index: 2, UUID: "GPU-b"}, {Index: 2, UUID: "GPU-b2"},
 		{Index: 3, UUID: "MIG-c1", Parent: "GPU-d", MIG: true}, {Index: 3, UUID: "MIG-c2", Parent: "GPU-d", MIG: true},

@@ -2,7 +2,7 @@ package jobspec
 
 import "testing"
 
-func TestGlob(t *testing.T) {
+func TestGlobMatchesNames(t *testing.T) {
 	for _, test := range []struct {
 		pattern, name string
 		want          bool

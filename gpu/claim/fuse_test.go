@@ -15,7 +15,7 @@ import (
 
 // A user may mount a file system that never responds over their folder. It must not block other
 // runs: the reading ends, with the claims of all other users.
-func TestFolderOnSilentFileSystem(t *testing.T) {
+func TestSilentFileSystemDoesNotBlockReaders(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
 	defer h.Close()
@@ -46,7 +46,7 @@ func TestFolderOnSilentFileSystem(t *testing.T) {
 
 // A user may mount a failing file system over a single file. This is not a lack of this process,
 // which would cause endless doubt.
-func TestFailingFileOfAnother(t *testing.T) {
+func TestFailingFileOfAnotherCausesBoundedDoubt(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "x"+suffix)
 	if err := os.WriteFile(file, nil, 0o644); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Claims by keepers of earlier builds must be visible for as long as they are held.
-func TestClaimsOfEarlierBuilds(t *testing.T) {
+func TestClaimsOfEarlierBuildsAreSeen(t *testing.T) {
 	samples, err := filepath.Glob("testdata/older/*.claim")
 	if err != nil || len(samples) != 3 {
 		t.Fatalf("samples: %v, %v", samples, err)

@@ -61,7 +61,7 @@ func TestPublishedQuarantineOutlivesItsProcess(t *testing.T) {
 
 // A quarantine that cannot be published below the shared root is stored where this user's runs
 // look.
-func TestQuarantineInAPrivateRoot(t *testing.T) {
+func TestQuarantineFallsBackToPrivateRoot(t *testing.T) {
 	root, private := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "s")
 	must(t, os.WriteFile(root, nil, 0o644))
 	must(t, Publish([]string{root, private}, quarantine("GPU-a", 0)))

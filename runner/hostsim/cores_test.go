@@ -29,7 +29,7 @@ func (h *host) reserved(uids ...int) (all gpu.HostResources) {
 
 // A user with few jobs comes to a host whose cores or memory the earlier users hold. All of them
 // have GPUs to spare.
-func TestCores(t *testing.T) {
+func TestFewJobsGetTheirShareOfCores(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		each    gpu.HostResources // of each job

@@ -134,7 +134,7 @@ func TestRunWithoutFlock(t *testing.T) {
 
 // A run in another PID namespace keeps its lock, and its PID must not be mistaken for one in this
 // namespace, with or without flock.
-func TestLockOfAnotherPIDNamespace(t *testing.T) {
+func TestLockInAnotherPIDNamespaceIsRespected(t *testing.T) {
 	t.Parallel()
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {

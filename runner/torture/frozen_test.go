@@ -53,7 +53,7 @@ func (p *place) standIn(t *testing.T, writes string) (library, setting string) {
 // If the process that reads the GPUs hangs in the kernel, where not even SIGKILL ends it, the run
 // continues without it: other jobs run, no second reader is started, and gpurun gives up in time
 // and exits although that process cannot.
-func TestDriverHangsInKernel(t *testing.T) {
+func TestRunContinuesIfDriverHangsInKernel(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can freeze a file system")
 	}

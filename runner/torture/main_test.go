@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture runs; with -torture.traced -1, half for it and half for TestBetweenSystemCalls")
+	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture runs; with -torture.traced -1, half for it and half for TestKillBetweenSystemCallsLosesNothing")
 	seed     = flag.Uint64("torture.seed", 0, "seed of the random choices; 0 for the current time")
 	lanes    = flag.Int("torture.lanes", 3, "runners at once")
 	starts   = flag.Int("torture.starts", 240, "total number of jobs of eight runners of two users")

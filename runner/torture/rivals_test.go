@@ -110,7 +110,7 @@ func haunt(wish string) {
 var courtesy = gpu.NoHostRules().Courtesy.Seconds()
 
 // A run must continue at full speed, whatever happens to the runs that wait for its GPUs.
-func TestRivals(t *testing.T) {
+func TestRivalsDoNotSlowARun(t *testing.T) {
 	among(t)
 	for _, tt := range rivals {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // A keeper is stopped in the middle of claiming, where it matters most. Others must continue within
 // 3 s, and nothing may be held twice, whether it is then continued or killed.
-func TestStoppedInTheMiddleOfClaiming(t *testing.T) {
+func TestStopWhileClaimingBlocksNoOthers(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("strace", "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("cannot use strace here: %v %s", err, out)

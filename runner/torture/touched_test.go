@@ -57,7 +57,7 @@ func (r *runner) opened(name string) bool {
 
 // A user shares a GPU with themselves through a hundred claims. All of them must count for another
 // user's run, and for the user's own next run even if their claims folder belongs to someone else.
-func TestManyClaims(t *testing.T) {
+func TestManyClaimsAllCount(t *testing.T) {
 	among(t)
 	for _, squatted := range []bool{false, true} {
 		t.Run(fmt.Sprint("squatted=", squatted), func(t *testing.T) {

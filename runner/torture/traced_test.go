@@ -18,10 +18,10 @@ var (
 	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "clone3", "getppid", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "renameat2", "flock", "ftruncate", "fstat", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg", "kill", "pidfd_send_signal", "mkdirat", "mmap", "epoll_ctl"}
 )
 
-// TestBetweenSystemCalls kills a runner, or a keeper with the child it is creating, when it enters
+// TestKillBetweenSystemCallsLosesNothing kills a runner, or a keeper with the child it is creating, when it enters
 // its n-th system call of some kind, and lets the next run finish the batch. By default it does so
 // a few times, else for every n that a start reaches until the time is up.
-func TestBetweenSystemCalls(t *testing.T) {
+func TestKillBetweenSystemCallsLosesNothing(t *testing.T) {
 	among(t)
 	if out, err := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("cannot use strace here: %v %s", err, out)

@@ -136,7 +136,7 @@ func among(t *testing.T) {
 
 // When a user with a few jobs comes after another user's thousand jobs, their first job starts as
 // soon as any job ends, and no GPU is idle.
-func TestLatecomer(t *testing.T) {
+func TestLatecomerStartsWhenAJobEnds(t *testing.T) {
 	among(t)
 	const length = 0.3
 	for _, kind := range []string{"simulated", "driver"} {
@@ -171,7 +171,7 @@ func TestLatecomer(t *testing.T) {
 }
 
 // Users whose jobs differ in length get the same GPU time.
-func TestEvenShares(t *testing.T) {
+func TestUsersGetEvenShares(t *testing.T) {
 	among(t)
 	for _, kind := range []string{"simulated", "driver"} {
 		t.Run(kind, func(t *testing.T) {

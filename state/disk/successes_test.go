@@ -9,7 +9,7 @@ import (
 )
 
 // The last success of a key counts unless it was forgotten, even if other ends followed.
-func TestSuccesses(t *testing.T) {
+func TestSuccessesAreTheLastOfEachKey(t *testing.T) {
 	dir := t.TempDir()
 	lines := `{"kind":"run","version":1,"git_commit":"one"}
 {"kind":"start","job":"a","key":"k1","uni_id":"u1","attempt":1,"log":"/l"}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestShortPath(t *testing.T) {
+func TestShortPathWorksForLongPaths(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 200))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@ package host
 
 import "testing"
 
-func TestUIDMap(t *testing.T) {
+func TestUIDMapGivesHostUIDs(t *testing.T) {
 	tests := []struct {
 		name, text string
 		seen, want int

@@ -14,7 +14,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// deliver sends news to a target, beside everything else.
+// deliver sends a message to a target, concurrently with everything else.
 func (s *Sink) deliver(t *target, n schema.News) {
 	o := t.order
 	o.News = n
@@ -27,7 +27,7 @@ func (s *Sink) deliver(t *target, n schema.News) {
 	})
 }
 
-// try sends an order, again if that may help, and returns how the last try went.
+// try sends an order, retrying if that may help, and returns the outcome of the last try.
 func try(ctx context.Context, send func(context.Context, *order) outcome, o *order) (how outcome) {
 	for n := range tries {
 		if how = send(ctx, o); how.ok() || !how.passes() || n == len(pauses) {
@@ -42,7 +42,7 @@ func try(ctx context.Context, send func(context.Context, *order) outcome, o *ord
 	return how
 }
 
-// problem tells the user that a target gets no news, once for each reason.
+// problem reports that a target gets no notifications, once for each reason.
 func (s *Sink) problem(t *target, how outcome) {
 	text := fmt.Sprintf("could not notify %s: %s; %s (gpurun notify --test retries)", t.label, how, how.cure())
 	s.mu.Lock()
@@ -58,8 +58,8 @@ func (s *Sink) problem(t *target, how outcome) {
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$(?:\w+|\{\w+\})`) })
 
-// resolve puts the variables of the environment into a target's URL. In the part with user
-// and password they may contain any character.
+// resolve replaces the environment variables in a target's URL. In the part with user and password,
+// they may contain any character.
 func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, bad outcome) {
 	if t.Command != "" {
 		return order{Service: command, Command: t.Command}, outcome{}
@@ -94,7 +94,7 @@ func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, ba
 	return o, outcome{}
 }
 
-// A Trial is how a message to a target went.
+// A Trial is the outcome of a test message to a target.
 type Trial struct {
 	Label     string
 	Delivered bool
@@ -102,7 +102,7 @@ type Trial struct {
 	Cure      string
 }
 
-// Test sends a message to each target, and says how that went. start starts a goroutine.
+// Test sends a message to each target, and returns the outcomes. start starts a goroutine.
 func Test(ctx context.Context, targets []jobspec.Notify, r Run, start func(func())) []Trial {
 	all, labels := make([]Trial, len(targets)), jobspec.Labels(targets)
 	var done sync.WaitGroup

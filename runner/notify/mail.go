@@ -19,8 +19,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// mail sends news by SMTP: smtps://user:password@host:465?to=a@example.org,b@example.org, or
-// smtp:, which encrypts if the server can. A password never goes unencrypted to another host.
+// mail sends a message by SMTP: smtps://user:password@host:465?to=a@example.org,b@example.org, or
+// smtp:, which encrypts if the server supports it. A password is never sent unencrypted to another
+// host.
 func mail(ctx context.Context, o *order) outcome {
 	u, err := url.Parse(o.URL)
 	if err != nil {
@@ -103,7 +104,7 @@ func submit(ctx context.Context, u *url.URL, n *schema.News) error {
 	return nil
 }
 
-// sender returns the address of the user who logs in, "" if that is not known.
+// sender returns the address of the user who logs in; "" if unknown.
 func sender(user string) string {
 	if strings.Contains(user, "@") {
 		return user
@@ -121,5 +122,5 @@ func letter(from string, to []string, n *schema.News) []byte {
 	return b.Bytes()
 }
 
-// header keeps a value from beginning another header.
+// header prevents a value from starting another header.
 func header(s string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(s) }

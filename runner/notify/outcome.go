@@ -2,11 +2,11 @@ package notify
 
 import "fmt"
 
-// An outcome is how an attempt to send news went: all that is kept of an error, since the
-// texts of errors have URLs with tokens in them.
+// An outcome is the result of sending a message. It keeps nothing else of an error, because error
+// texts contain URLs with tokens.
 type outcome struct {
 	Class class `json:"class"`
-	Code  int   `json:"code,omitempty"` // HTTP, SMTP or exit status; or what a chat service calls its error
+	Code  int   `json:"code,omitempty"` // HTTP, SMTP or exit status, or a chat service's error code
 
 	name string // name of the variable that is not set
 }
@@ -33,7 +33,7 @@ const (
 	failed       class = "failed"
 )
 
-// classes say of each what is wrong, what to do about it, and whether it may pass.
+// classes has, for each class, the problem, a fix, and whether a retry may succeed.
 var classes = map[class]struct {
 	text, cure string
 	passes     bool
@@ -56,13 +56,13 @@ var classes = map[class]struct {
 	failed:       {"the command failed", "run it by hand: its input is a line of JSON, then text", false},
 }
 
-// ok reports whether the news has arrived.
+// ok reports whether the message was delivered.
 func (o outcome) ok() bool { return o.Class == delivered }
 
-// passes reports whether it may go better next time.
+// passes reports whether a retry may succeed.
 func (o outcome) passes() bool { return classes[o.Class].passes }
 
-// String says what is wrong: "it does not recognize this address (404)".
+// String describes the problem: "it does not recognize this address (404)".
 func (o outcome) String() string {
 	c, ok := classes[o.Class]
 	if !ok {
@@ -77,7 +77,7 @@ func (o outcome) String() string {
 	return c.text
 }
 
-// cure says what to do about it.
+// cure returns a fix for the problem.
 func (o outcome) cure() string { return classes[o.Class].cure }
 
 // classOfStatus returns what an HTTP status other than 2xx means.

@@ -20,7 +20,7 @@ import (
 // ChildArg is the argument that makes this program the child that sends one message.
 const ChildArg = "__notify"
 
-// An order is what that child gets on stdin, where nobody else can read it.
+// An order is the input of that child, on stdin, which no one else can read.
 type order struct {
 	Service string `json:"service"` // one of jobspec's services, mail or command
 	URL     string `json:"url,omitempty"`
@@ -29,16 +29,16 @@ type order struct {
 	News schema.News `json:"news"`
 }
 
-// command is the service of a Notify without URL.
+// command is the service of a Notify without a URL.
 const command = "command"
 
-// ChildMain reads an order, carries it out, and says on stdout how that went.
+// ChildMain reads an order, carries it out, and prints the outcome on stdout.
 func ChildMain(in io.Reader, out io.Writer) int {
 	var o order
 	if json.NewDecoder(io.LimitReader(in, 1<<20)).Decode(&o) != nil {
 		return 1
 	}
-	// Whoever started it ends it after the same time, unless he has died meanwhile.
+	// The parent ends this process after the same time, unless the parent has died.
 	time.AfterFunc(limit, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 	ctx, stop := context.WithTimeout(context.Background(), limit-limit/20)
 	defer stop()
@@ -57,8 +57,8 @@ func ChildMain(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// execute runs a command of the user's: the first line of its input is the news as JSON,
-// the rest is text for people. Nobody sees its output, which may have secrets in it.
+// execute runs a user's command. The first line of its input is the message as JSON, and the rest
+// is text. Its output is discarded, because it may contain secrets.
 func execute(ctx context.Context, o *order) outcome {
 	line, err := json.Marshal(&o.News)
 	if err != nil {
@@ -75,10 +75,10 @@ func execute(ctx context.Context, o *order) outcome {
 	case errors.As(err, &exit):
 		return outcome{Class: failed, Code: exit.ExitCode()}
 	}
-	return outcome{Class: delivered} // also if it did not read it all
+	return outcome{Class: delivered} // even if it did not read all of its input
 }
 
-// send has a child carry out an order, and ends it after limit.
+// send makes a child carry out an order, and ends the child after limit.
 func send(ctx context.Context, o *order) outcome {
 	in, err := json.Marshal(o)
 	if err != nil {
@@ -89,7 +89,7 @@ func send(ctx context.Context, o *order) outcome {
 	var said bytes.Buffer
 	c := exec.CommandContext(ctx, "/proc/self/exe", ChildArg)
 	c.Stdin, c.Stdout = bytes.NewReader(in), &said
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it; a command of its own ends with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C must not reach it, and its own command ends with it
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
 	err = c.Run()
@@ -103,8 +103,8 @@ func send(ctx context.Context, o *order) outcome {
 	return how
 }
 
-// classOf returns what went wrong on the way to a server. The text of err may be a URL with
-// its token, so nothing of it is kept.
+// classOf returns the kind of failure to reach a server. The text of err may be a URL with its
+// token, so none of it is kept.
 func classOf(err error) outcome {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError

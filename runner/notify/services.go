@@ -14,15 +14,15 @@ import (
 	"gpurun/state/schema"
 )
 
-// A shape is how a service wants its news.
+// A shape is the request format of a service.
 type shape struct {
 	body    func(n *schema.News, u *url.URL) any // becomes JSON, unless it is a string
-	refuses string                               // number in the answer that is not 0 if a 2xx is a refusal after all
+	refuses string                               // field in the answer that is nonzero if a 2xx is a refusal after all
 }
 
 type object = map[string]any
 
-// text is a message for services that know no title.
+// text is a message for services without titles.
 func text(n *schema.News) string { return strings.TrimSpace(n.Title + "\n" + n.Message) }
 
 // bot is a message for DingTalk and WeCom.
@@ -30,10 +30,10 @@ func bot(n *schema.News, _ *url.URL) any {
 	return object{"msgtype": "text", "text": object{"content": text(n)}}
 }
 
-// slackEscapes keep <!channel> in a log from calling everybody.
+// slackEscapes prevent <!channel> in a log from notifying everyone.
 var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// shapes are those of jobspec's services.
+// shapes are the formats of jobspec's services.
 var shapes = map[string]shape{
 	"slack": {body: func(n *schema.News, _ *url.URL) any { return object{"text": slackEscapes.Replace(text(n))} }},
 	"discord": {body: func(n *schema.News, _ *url.URL) any {
@@ -58,7 +58,7 @@ var shapes = map[string]shape{
 	"webhook":  {body: func(n *schema.News, _ *url.URL) any { return n }},
 }
 
-// post sends news to a service by HTTP.
+// post sends a message to a service by HTTP.
 func post(ctx context.Context, o *order) outcome {
 	u, err := url.Parse(o.URL)
 	if err != nil {
@@ -81,7 +81,7 @@ func post(ctx context.Context, o *order) outcome {
 	if o.Service == "ntfy" {
 		req.Header.Set("Title", mime.QEncoding.Encode("utf-8", o.News.Title))
 	}
-	// A redirect would turn the POST into a GET of, say, a login page, which answers 200.
+	// A redirect would turn the POST into a GET of, say, a login page, which returns 200.
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r, err := client.Do(req)
 	if err != nil {
@@ -104,5 +104,5 @@ func post(ctx context.Context, o *order) outcome {
 	return outcome{Class: delivered}
 }
 
-// limit is how long one try may take.
+// limit is the maximum duration of one try.
 const limit = 10 * time.Second

@@ -1,10 +1,9 @@
-// Package notify tells people who are not looking what becomes of a run: by chat services,
-// mail, or a command of theirs. It is an observer: a run never waits for it, and does not
-// fail because of it.
+// Package notify notifies users of a run's events by chat services, mail, or a command. It is an
+// observer: a run never waits for it, and does not fail because of it.
 //
-// URLs have tokens in them. They are in this process's memory and in the pipe to a child
-// that sends one message and is ended after limit, and nowhere else: no error text of a
-// library leaves the child, only an outcome.
+// URLs contain tokens. They exist only in this process's memory and in the pipe to a child, which
+// sends one message and is ended after limit. No error text of a library leaves the child, only an
+// outcome.
 package notify
 
 import (
@@ -20,26 +19,26 @@ import (
 	"gpurun/state/schema"
 )
 
-// What is tried how often, and how long a Sink waits at its end.
+// These limit how often a message is tried, and how long a Sink waits at its end.
 const (
 	gather   = time.Minute // events within this time share a message
 	tries    = 3
 	closeFor = 15 * time.Second
 )
 
-// pauses are those before another try.
+// pauses are the pauses before each retry.
 var pauses = [tries - 1]time.Duration{2 * time.Second, 8 * time.Second}
 
-// Config is what a Sink needs.
+// Config configures a Sink.
 type Config struct {
 	Targets []jobspec.Notify // targets when the run begins
 	Run     Run
-	Hide    func(string) string // takes the secrets of jobs out of what is sent
-	Say     func(text string)   // tells the user what could not be delivered, while the run goes on
+	Hide    func(string) string // removes jobs' secrets from messages
+	Say     func(text string)   // reports undelivered messages to the user during the run
 	Go      func(func())        // starts a goroutine and handles its panics
 }
 
-// A Sink follows a run and sends news of it.
+// A Sink follows a run and sends notifications about it.
 type Sink struct {
 	Config
 	began   time.Time
@@ -55,24 +54,24 @@ type Sink struct {
 	batch *jobspec.Batch // the batch as last read
 	snap  *schema.Status
 	over  bool
-	said  map[string]bool // problems that the user knows of
+	said  map[string]bool // problems already reported to the user
 	lost  []string        // messages lost after the end of the run
 
 	wake chan struct{} // capacity 1
 	done chan struct{}
 }
 
-// A target is one who gets news.
+// A target is one notification target.
 type target struct {
 	*jobspec.Notify
 	label string
 	order order
-	bad   outcome   // why nothing can be sent to it; zero if that is not so
-	held  []item    // not sent yet
-	due   time.Time // when that is to be sent
+	bad   outcome   // why nothing can be sent to it; zero if it works
+	held  []item    // items not sent yet
+	due   time.Time // when to send the held items
 }
 
-// New returns a sink for a run that begins now; Close ends it.
+// New returns a sink for a run that begins now; Close stops it.
 func New(c Config) *Sink {
 	s := newSink(c)
 	c.Go(s.run)
@@ -98,17 +97,17 @@ func (s *Sink) join(more []jobspec.Notify) {
 	}
 }
 
-// Continue takes over whom the jobs of a batch notify, and those of the settings as they were.
+// Continue switches to the targets of a reloaded batch. Those in the settings do not change.
 func (s *Sink) Continue(b *jobspec.Batch) { s.note(func() { s.batch = b }) }
 
-// Fact notes what may be news.
+// Fact records a fact that may be worth a notification.
 func (s *Sink) Fact(job int, f state.Fact) {
 	if f.Kind == state.KindStart || f.Kind == state.KindStalled || f.Kind == state.KindEnd && f.State == state.Succeeded {
 		s.note(func() { s.facts = append(s.facts, event{job, f}) })
 	}
 }
 
-// Snapshot notes how the run is.
+// Snapshot records the state of the run.
 func (s *Sink) Snapshot(snap *schema.Status) { s.note(func() { s.snap = snap }) }
 
 func (s *Sink) note(what func()) {
@@ -121,7 +120,7 @@ func (s *Sink) note(what func()) {
 	}
 }
 
-// run makes news of what happens until the run is over.
+// run sends notifications until the run is over.
 func (s *Sink) run() {
 	defer close(s.done)
 	d := collector{hide: s.Hide}
@@ -153,7 +152,7 @@ func (s *Sink) run() {
 	}
 }
 
-// hold keeps items for those who want them, until what happens soon after has come, too.
+// hold keeps items for the targets that want them until related events have arrived, too.
 func (s *Sink) hold(items []item, now time.Time) {
 	for _, t := range s.targets {
 		list := wanted(items, t.Notify)
@@ -170,7 +169,7 @@ func (s *Sink) hold(items []item, now time.Time) {
 	}
 }
 
-// flush sends what is due, and returns how long there is nothing more to do.
+// flush sends due messages, and returns the time until the next is due.
 func (s *Sink) flush(snap *schema.Status, now time.Time) time.Duration {
 	next := time.Hour
 	for _, t := range s.targets {
@@ -186,7 +185,7 @@ func (s *Sink) flush(snap *schema.Status, now time.Time) time.Duration {
 	return next
 }
 
-// End sends the last news: how the run ended, in a word, and how the jobs are.
+// End sends the last message, with how the run ended and the state of its jobs.
 func (s *Sink) End(final *schema.Status, how string) {
 	s.note(func() { s.snap, s.over = final, true })
 	<-s.done
@@ -199,15 +198,15 @@ func (s *Sink) End(final *schema.Status, how string) {
 	}
 }
 
-// Close waits for a while until the news are sent, at most until ctx is done, and returns
-// what could not be delivered since End.
+// Close waits briefly, at most until ctx is done, for messages to be sent. It returns those that
+// could not be delivered since End.
 func (s *Sink) Close(ctx context.Context) error {
 	all := make(chan struct{})
 	s.Go(func() { s.sent.Wait(); close(all) })
 	ctx, stop := context.WithTimeout(ctx, closeFor)
 	defer stop()
 	defer context.AfterFunc(ctx, s.stop)()
-	<-all // soon after stop
+	<-all // follows soon after stop
 	s.stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"gpurun/state"
 )
 
-func TestPlainJobsWithNeeds(t *testing.T) {
+func TestJobsWaitForTheirNeeds(t *testing.T) {
 	w := newWorld(t)
 	w.log = func(s string) { t.Log(s) }
 	w.gpus(2, 24*gpu.GiB)

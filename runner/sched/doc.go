@@ -4,11 +4,10 @@
 // order of a map. Facts record what happened to jobs, and only apply(Fact) makes the
 // changes that facts describe, live or replayed.
 //
-// Terms: a job is ready when its needs and its queue let it run. It is granted GPUs,
-// prepared (the edge claims them and creates what a start needs), started, and
-// ended. A job backs off while it waits to retry. The head is the first ready job
-// that found no GPU. Smaller jobs may pass it until its patience is over; then GPUs
-// are kept for it.
+// Terms: a job is ready when its needs and its queue let it run. It is granted GPUs, prepared (the
+// edge claims them and creates what a start needs), started, and ended. A job backs off while it
+// waits to retry. The head is the first ready job that found no GPU. Smaller jobs may overtake it
+// until its patience is over; then GPUs are reserved for it.
 //
 // # Readings
 //
@@ -25,19 +24,19 @@
 //   - The free memory of a GPU that a job has just left: repeatedly, until the next job is
 //     on it.
 //
-// While a job that names stall runs, the core also has the loop sample, every twentieth of that
-// time, how much CPU time and output its attempts have had (SampleProgress, ProgressSampled);
-// runner/sched/stall adds up how long that, and what lists show of its GPUs, has stood still.
-// No other run pays for it.
+// While a job with a stall setting runs, the core also makes the loop sample the CPU time and
+// output of its attempts, every twentieth of that time (SampleProgress, ProgressSampled).
+// runner/sched/stall adds up how long these, and the use of the GPUs, have stood still. Runs
+// without such jobs have no such cost.
 //
-// Only a list shows whose memory it is: the pool learns nothing from a quick reading of a GPU
-// in use. Before a job starts on a GPU that was last read over 0.1 s ago, that GPU is read
-// again, and kept for it meanwhile. A wake tries jobs only if time may have let one start
+// Only a list shows which process memory belongs to: the pool ignores a quick reading of a GPU in
+// use. If a GPU was last read over 0.1 s ago, it is read again before a job starts on it, and
+// reserved for that job. A wake tries jobs only if the passage of time may have let one start
 // (fillAt); most wakes are for readings.
 //
 // # Time
 //
-// Durations and limits use CLOCK_BOOTTIME; wall-clock time is for people and the ledger. The
-// core gets the time with each event. Tests of the core use no clock at all; tests of the loop
-// use testing/synctest.
+// Durations and limits use CLOCK_BOOTTIME; wall-clock time is for display and the ledger. The core
+// gets the time with each event. Tests of the core use no clock at all; tests of the loop use
+// testing/synctest.
 package sched

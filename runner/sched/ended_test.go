@@ -62,7 +62,7 @@ func TestOutcomeOfEachEnd(t *testing.T) {
 
 // A recorded reason to stop determines every later end, even if the attempt had already ended on
 // its own.
-func TestEndedBeforeItsStop(t *testing.T) {
+func TestRecordedStopDecidesTheEnd(t *testing.T) {
 	at := time.Unix(1000, 0)
 	a := &attempt{stopping: stopping{stop: state.WhyInterrupted, stopAt: at}}
 	for _, tt := range []struct {

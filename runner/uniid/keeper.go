@@ -1,14 +1,14 @@
-// Package uniid maintains logs/uni_id.json, in which batches of the block dialect tell
-// other scripts how each attempt ended.
+// Package uniid maintains logs/uni_id.json, in which batches of the block dialect record for other
+// scripts how each attempt ended.
 //
-// The file is shared with scripts that know nothing of gpurun and may rewrite it at any
-// moment. So gpurun merges into it: entries and fields that it did not write stay, an end
-// that a script wrote is not overwritten, and a file that does not parse is left alone
-// until it does. Nothing here blocks: what cannot be done now is left to a later flush.
+// The file is shared with scripts that do not use gpurun and may rewrite it at any moment. So
+// gpurun merges into it: entries and fields that it did not write stay, an end written by a script
+// is not overwritten, and a file that does not parse is left alone until it does. Nothing here
+// blocks: updates that cannot be made now are left to a later flush.
 //
-// Usually the file is replaced by rename, so that a reader always sees a complete one.
-// Scripts that lock it would then write to a file that is no longer there; once a lock
-// has been seen, the file is written in place, under that lock.
+// Usually the file is replaced by rename, so that a reader always sees a complete one. But scripts
+// that lock the file would then write to a file that no longer exists. So once a lock has been
+// seen, the file is written in place, under that lock.
 package uniid
 
 import (
@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// States of an attempt, as the file has them.
+// These are the states of an attempt in the file.
 const (
 	running  = "running"
 	normal   = "normal_exit"
@@ -179,8 +179,8 @@ func (k *maintainer) read(f *os.File, path string) ([]byte, fs.FileInfo, error) 
 	return data, info, nil
 }
 
-// create creates the file by link rather than rename: it must not replace one that a
-// script has created meanwhile.
+// create creates the file by link rather than rename, because it must not replace a file that a
+// script has just created.
 func create(path string, text []byte) (fs.FileInfo, error) {
 	t, now, err := temporary(path, text, 0o644)
 	if err != nil {

@@ -75,8 +75,8 @@ func merge(data []byte, mine map[string]entry, changes []change) (text []byte, c
 	return buf.Bytes(), true, err
 }
 
-// into completes an attempt's entry. The script's own pid and error stay, and so does an
-// end that it has written while gpurun says running.
+// into completes an attempt's entry. It keeps the script's own pid and error, and an end that the
+// script has written while the attempt still runs.
 func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	var r record
 	if json.Unmarshal(raw, &r) != nil || r == nil {

@@ -29,7 +29,7 @@ jobs:
 }
 
 // Hosts are listed with their free GPUs, and the users of the others.
-func TestRealNodes(t *testing.T) {
+func TestRealNodesListFreeGPUs(t *testing.T) {
 	b := sgeSite.New(t, "jobs: []")
 	sgeSite.Take(b, "3")
 	b.Until("its GPUs are listed as taken", 30*time.Second, func() bool {

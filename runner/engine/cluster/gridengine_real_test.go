@@ -46,7 +46,7 @@ var sgeSite = Site{
 	Limit:  []string{"-notify", "-l", "h_rt=20"},
 	Keys:   ", memory_resource: h_vmem", Running: sgeFates, Queued: sgeWaiting,
 	// After each crash of the master, its queues need half a minute to return.
-	Long: []string{"TestRealControllerKilled/sge", "TestRealControllerGone/sge", "TestRealTakenBack/sge", "TestRealHangs/sge", "TestRealAllocation/sge", "TestRealLateRecord/sge"},
+	Long: []string{"TestRealKilledControllerRunsJobsOnce/sge", "TestRealJobsSurviveMissingController/sge", "TestRealWithdrawnTasksLeaveTheCluster/sge", "TestRealHangingControllerDoesNotBlockView/sge", "TestRealRunStaysWithinItsAllocation/sge", "TestRealLateRecordIsAwaited/sge"},
 }
 
 func init() { sgeSite.Still = sgeStill } // sgeStill refers to sgeSite
@@ -151,7 +151,7 @@ func TestRealRequeuedJobIsNotCancelled(t *testing.T) {
 }
 
 // This is the site's own time limit.
-func TestRealLimit(t *testing.T) {
+func TestRealSiteTimeLimitEndsJob(t *testing.T) {
 	sgeSite.Meet(t, `, extra: ["-l h_rt=3"]`, []Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}, Says: "(the time limit of sge)"}}, Nothing, Nothing)
 }
 

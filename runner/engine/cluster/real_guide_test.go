@@ -13,7 +13,7 @@ import (
 
 // The commands in docs/guide/cluster.md must work on a real Slurm, and both sides of the pair about
 // arrays in docs/guide/coming-from.md must start the same commands.
-func TestRealGuide(t *testing.T) {
+func TestRealGuideCommandsWork(t *testing.T) {
 	page := func(name string) string {
 		text, err := os.ReadFile("../../../docs/guide/" + name)
 		if err != nil {

@@ -90,7 +90,7 @@ jobs:
 }
 
 // After running out of memory, a job requests more from the cluster.
-func TestRealMemoryGrows(t *testing.T) {
+func TestRealOOMJobRequestsMoreMemory(t *testing.T) {
 	b := slurmSite.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs:

@@ -33,7 +33,7 @@ var slurmSite = Site{
 
 func init() { slurmSite.Queued = slurmWaiting } // slurmWaiting refers to slurmSite
 
-func TestRealLagging(t *testing.T) { slurmSite.Lagging(t) }
+func TestRealLaggingFilesRunJobsOnce(t *testing.T) { slurmSite.Lagging(t) }
 
 // ended returns the cluster's records of past tasks. The test cluster has no accounting, but
 // reports tasks that ended within the last minute.

@@ -217,7 +217,7 @@ func TestOlderSubmissionCanBeSteered(t *testing.T) {
 
 // Jobs of several files that were submitted together may be held by separate runs. A hold that
 // could not be recorded must be recorded before it takes effect.
-func TestHoldsOfTwoRuns(t *testing.T) {
+func TestEachRunHoldsItsOwnJobs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "train.jobs-0badcafe")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestHoldsOfTwoRuns(t *testing.T) {
 
 // Two runs that share an array leave its throttle alone, because it limits both. Each holds the
 // tasks that it may not start yet.
-func TestLimitsOfTwoRuns(t *testing.T) {
+func TestRunsThatShareAnArrayKeepItsThrottle(t *testing.T) {
 	s, batch := prepared(t, 4)
 	for name, content := range map[string]string{answerFile: "11\n", holdsFile: "    "} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {

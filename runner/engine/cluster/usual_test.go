@@ -20,35 +20,35 @@ func onEach(t *testing.T, test func(*Site, *testing.T)) {
 	}
 }
 
-func TestRealMultiSeed(t *testing.T)        { onEach(t, (*Site).MultiSeed) }
-func TestRealLateOutput(t *testing.T)       { onEach(t, (*Site).LateOutput) }
-func TestRealControllerKilled(t *testing.T) { onEach(t, (*Site).ControllerKilled) }
-func TestRealRunnerKilled(t *testing.T)     { onEach(t, (*Site).RunnerKilled) }
-func TestRealTwoFiles(t *testing.T)         { onEach(t, (*Site).TwoFiles) }
-func TestRealControllerGone(t *testing.T)   { onEach(t, (*Site).ControllerGone) }
-func TestRealGhost(t *testing.T)            { onEach(t, (*Site).Ghost) }
-func TestRealTakenBack(t *testing.T)        { onEach(t, (*Site).TakenBack) }
-func TestRealUntold(t *testing.T)           { onEach(t, (*Site).Untold) }
-func TestRealHangs(t *testing.T)            { onEach(t, (*Site).Hangs) }
-func TestRealPruned(t *testing.T)           { onEach(t, (*Site).Pruned) }
-func TestRealHistory(t *testing.T)          { onEach(t, (*Site).History) }
-func TestRealPaused(t *testing.T)           { onEach(t, (*Site).Paused) }
-func TestRealWithdrawn(t *testing.T)        { onEach(t, (*Site).Withdrawn) }
-func TestRealThrottled(t *testing.T)        { onEach(t, (*Site).Throttled) }
-func TestRealQuota(t *testing.T)            { onEach(t, (*Site).Quota) }
-func TestRealQuotaOfRuns(t *testing.T)      { onEach(t, (*Site).QuotaOfRuns) }
-func TestRealExecEnded(t *testing.T)        { onEach(t, (*Site).ExecEnded) }
-func TestRealExec(t *testing.T)             { onEach(t, (*Site).Exec) }
-func TestRealSuspended(t *testing.T)        { onEach(t, (*Site).Suspended) }
-func TestRealStalled(t *testing.T)          { onEach(t, (*Site).Stalled) }
-func TestRealNotShared(t *testing.T)        { onEach(t, (*Site).NotShared) }
-func TestRealFolderGone(t *testing.T)       { onEach(t, (*Site).FolderGone) }
-func TestRealLateRecord(t *testing.T)       { onEach(t, (*Site).LateRecord) }
-func TestRealStates(t *testing.T)           { onEach(t, (*Site).States) }
-func TestRealWaiting(t *testing.T)          { onEach(t, (*Site).Waiting) }
-func TestRealAllocation(t *testing.T)       { onEach(t, (*Site).Allocation) }
-func TestRealSweep(t *testing.T)            { onEach(t, (*Site).Sweep) }
+func TestRealExampleRunsOnBothWithOneLedger(t *testing.T)    { onEach(t, (*Site).MultiSeed) }
+func TestRealLateOutputIsAwaited(t *testing.T)               { onEach(t, (*Site).LateOutput) }
+func TestRealKilledControllerRunsJobsOnce(t *testing.T)      { onEach(t, (*Site).ControllerKilled) }
+func TestRealKilledRunnerFindsItsJobs(t *testing.T)          { onEach(t, (*Site).RunnerKilled) }
+func TestRealFilesOfOneRunContinueAlone(t *testing.T)        { onEach(t, (*Site).TwoFiles) }
+func TestRealJobsSurviveMissingController(t *testing.T)      { onEach(t, (*Site).ControllerGone) }
+func TestRealJobThatNoNodeBeganIsResubmitted(t *testing.T)   { onEach(t, (*Site).Ghost) }
+func TestRealWithdrawnTasksLeaveTheCluster(t *testing.T)     { onEach(t, (*Site).TakenBack) }
+func TestRealJobWithoutGPUListIsResubmitted(t *testing.T)    { onEach(t, (*Site).Untold) }
+func TestRealHangingControllerDoesNotBlockView(t *testing.T) { onEach(t, (*Site).Hangs) }
+func TestRealPrunedJobIsCancelled(t *testing.T)              { onEach(t, (*Site).Pruned) }
+func TestRealHistoryHasNodeAndQueueTime(t *testing.T)        { onEach(t, (*Site).History) }
+func TestRealPauseHoldsWaitingJobs(t *testing.T)             { onEach(t, (*Site).Paused) }
+func TestRealJobsThatMustNotStartAreWithdrawn(t *testing.T)  { onEach(t, (*Site).Withdrawn) }
+func TestRealThrottleLimitsRunningJobs(t *testing.T)         { onEach(t, (*Site).Throttled) }
+func TestRealQuotaCountsOtherJobs(t *testing.T)              { onEach(t, (*Site).Quota) }
+func TestRealRunsShareTheQuota(t *testing.T)                 { onEach(t, (*Site).QuotaOfRuns) }
+func TestRealExecEndsOnSIGTERM(t *testing.T)                 { onEach(t, (*Site).ExecEnded) }
+func TestRealExecRunsOnClusterGPUs(t *testing.T)             { onEach(t, (*Site).Exec) }
+func TestRealSuspendedJobContinues(t *testing.T)             { onEach(t, (*Site).Suspended) }
+func TestRealStalledControllerRunsJobsOnce(t *testing.T)     { onEach(t, (*Site).Stalled) }
+func TestRealUnsharedFolderEndsTheRun(t *testing.T)          { onEach(t, (*Site).NotShared) }
+func TestRealJobsEndIfFolderIsRemoved(t *testing.T)          { onEach(t, (*Site).FolderGone) }
+func TestRealLateRecordIsAwaited(t *testing.T)               { onEach(t, (*Site).LateRecord) }
+func TestRealFatesOfRunningJobs(t *testing.T)                { onEach(t, (*Site).States) }
+func TestRealFatesOfWaitingJobs(t *testing.T)                { onEach(t, (*Site).Waiting) }
+func TestRealRunStaysWithinItsAllocation(t *testing.T)       { onEach(t, (*Site).Allocation) }
+func TestRealSweepAgreesWithAccounting(t *testing.T)         { onEach(t, (*Site).Sweep) }
 
 // This must be the last test: a controller that crashes soon after cancelling these tasks restores
 // them.
-func TestRealThousands(t *testing.T) { onEach(t, (*Site).Thousands) }
+func TestRealThousandsOfJobsAreCheap(t *testing.T) { onEach(t, (*Site).Thousands) }

@@ -92,7 +92,7 @@ func TestVerdictOnEachEnd(t *testing.T) {
 
 // An attempt that may still run never ends as void, and an end that the job did not cause spends no
 // retry.
-func TestOutcome(t *testing.T) {
+func TestOnlyTheJobsOwnFailureSpendsARetry(t *testing.T) {
 	now := time.Now()
 	begun := &observation{claimed: "node1 7_0", row: Row{Node: "node1", Word: "NODE_FAIL", State: NodeFailed}, over: recordLate}
 	if e := judge(*begun).outcome(begun, "slurm", now); !e.Lost || e.Void || e.Uncharged != "slurm: NODE_FAIL on node1" {

@@ -16,7 +16,7 @@ import (
 
 // A rival that keeps claiming a GPU must not get it while a run's attempts follow each other on it.
 // It gets the GPU when the run yields it.
-func TestRivalInHandOvers(t *testing.T) {
+func TestRivalGetsNothingInHandOvers(t *testing.T) {
 	const handOvers = 200
 	root := t.TempDir()
 	a, b := claiming(newScene(t, "true"), root), claiming(newScene(t, "true"), root)
@@ -111,7 +111,7 @@ func runnerChild(args []string) error {
 }
 
 // A runner killed during a hand-over must leave neither a claim nor a keeper.
-func TestRunnerKilledInHandOver(t *testing.T) {
+func TestRunnerKilledInHandOverLeavesNoClaim(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	cmd, _, said := child(t, "runner child", dir, root)
 	if line, err := said.ReadString('\n'); line != "ended\n" {

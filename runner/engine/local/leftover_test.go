@@ -30,7 +30,7 @@ func (s *scene) background() engine.Background {
 
 // Leftover processes must be ended even without the keeper, because they would hold the GPUs
 // forever.
-func TestLeftOverWithoutKeeper(t *testing.T) {
+func TestLeftoversAreEndedWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
 			s := newScene(t, "setsid sleep 1000 & read x <fifo")

@@ -20,7 +20,7 @@ import (
 
 // A runner waits for the jobs of a keeper whose messages it does not understand, and reads their
 // ends from their records.
-func TestKeeperOfNewerVersion(t *testing.T) {
+func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 	s := newScene(t, "echo up >up")
 	at := s.launch.Identity
 	rec := &wire.Record{UniID: at.UniID, State: wire.StateOpen, Steps: 1}
@@ -65,7 +65,7 @@ func TestKeeperOfNewerVersion(t *testing.T) {
 
 // A runner follows a keeper of the last release. If that keeper is killed, the runner finds its
 // attempts through the records in their folders.
-func TestKeeperOfOlderVersion(t *testing.T) {
+func TestRunnerFollowsOlderKeeper(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
 			s := newScene(t, "exit")

@@ -7,7 +7,7 @@ import (
 	"gpurun/state/host"
 )
 
-func TestEndingSendsSignalsInOrder(t *testing.T) {
+func TestEndingKeepsTheEarliestKill(t *testing.T) {
 	var e Ending
 	if e.Look() != nil || e.Stuck() {
 		t.Error("an ending that has not begun is due")
@@ -29,7 +29,7 @@ func TestEndingSendsSignalsInOrder(t *testing.T) {
 	}
 }
 
-func TestAlarm(t *testing.T) {
+func TestAlarmFiresWhenDue(t *testing.T) {
 	var a Alarm
 	if a.C() != nil || a.Due() {
 		t.Error("an alarm that is off fires")

@@ -38,7 +38,7 @@ func TestProcessIsRead(t *testing.T) {
 	}
 }
 
-func TestChildList(t *testing.T) {
+func TestChildListParsesPIDs(t *testing.T) {
 	list, err := ChildList()
 	if err != nil {
 		t.Skip("this kernel keeps no list of children")

@@ -1,10 +1,10 @@
-// Package stall tells whether an attempt has stalled: it has done nothing for as long as
-// its job's stall says. That is no output, and unless it names output alone, next to no
-// CPU time and no use of its GPUs.
+// Package stall determines whether an attempt has stalled: it has made no progress for the time in
+// its job's stall setting. That means no output and, unless the setting is only about output, next
+// to no CPU time and no use of its GPUs.
 //
-// What is not known (the use of a MIG instance, CPU time on another host) never makes a job
-// stall. Nor does time during which nobody looked, as on a suspended machine. The package
-// is pure: times are durations of CLOCK_BOOTTIME that the caller passes in.
+// Unknown values (the use of a MIG instance, CPU time on another host) never make a job stall, and
+// neither does time without any look, as on a suspended machine. The package is pure: callers pass
+// times as durations of CLOCK_BOOTTIME.
 package stall
 
 import (
@@ -19,13 +19,13 @@ import (
 const Listing = 5 * time.Second
 
 const (
-	looks     = 20 // for each stall
+	looks     = 20 // number of looks per stall
 	least     = 100 * time.Millisecond
 	most      = 30 * time.Second
-	idleShare = 100 // a process that waits uses less than 1/idleShare of a core
+	idleShare = 100 // a waiting process uses less than 1/idleShare of a core
 )
 
-// Pace returns how often to look at a job; 0 if it says nothing about stalls.
+// Pace returns how often to look at a job; 0 if its stall settings are unset.
 func Pace(s jobspec.Stall) time.Duration {
 	limit := s.After
 	if limit == 0 || s.Output > 0 && s.Output < limit {
@@ -45,7 +45,7 @@ type Work struct {
 	Points state.Curve   // points of its prune metric since the last time
 }
 
-// A Watch is what has been seen of an attempt. The zero value has seen nothing.
+// A Watch is the observed state of an attempt. The zero value has no observations.
 type Watch struct {
 	looked  time.Duration // when; 0 for never
 	work    Work          // work done by then
@@ -58,7 +58,7 @@ type Watch struct {
 	told  string        // last result of Look
 }
 
-// Lit notes a reading of one of its GPUs.
+// Lit records a reading of one of its GPUs.
 func (w *Watch) Lit(r *gpu.Reading, now time.Duration) {
 	if !r.Listed && len(r.Samples) == 0 {
 		return
@@ -72,8 +72,8 @@ func (w *Watch) Lit(r *gpu.Reading, now time.Duration) {
 	w.sampled = newest
 }
 
-// Look adds one look at the attempt, which has GPUs or not. It returns what the attempt has
-// not done for how long, if that is too long; else "".
+// Look adds one look at the attempt, which has GPUs or not. If the attempt has made no progress for
+// too long, it returns what is missing and for how long; else "".
 func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) string {
 	was, lit, passed := w.work, w.lit, min(now-w.looked, 2*Pace(s))
 	if w.looked == 0 {
@@ -86,7 +86,7 @@ func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) st
 	if !gpus || w.read > 0 && now-w.read <= max(passed, 2*Listing) {
 		w.quiet += passed
 	}
-	used := did.CPU - was.CPU // less than 0 if a process has ended that nobody waited for
+	used := did.CPU - was.CPU // negative if a process that was not waited for has ended
 	if w.mute == 0 || lit || did.CPU < 0 || used < 0 || used > passed/idleShare {
 		w.quiet = 0
 	}
@@ -105,5 +105,5 @@ func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) st
 	return w.told
 }
 
-// Told returns what Look returned last.
+// Told returns the last result of Look.
 func (w *Watch) Told() string { return w.told }

@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Allocation reads the variables of a job.
+// Allocation reads the variables of a cluster job.
 func (Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	if getenv("NSLOTS") == "" {
 		return a
@@ -22,14 +22,14 @@ func (Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	a.Restarts = getenv("RESTARTED")
 	a.CPUs, _ = strconv.Atoi(getenv("NSLOTS"))
 	a.Nodes, _ = strconv.Atoi(getenv("NHOSTS"))
-	if n, err := strconv.Atoi(getenv("SGE_TASK_ID")); err == nil { // HOSTNAME is set by the daemon, as it calls the host
+	if n, err := strconv.Atoi(getenv("SGE_TASK_ID")); err == nil { // the daemon sets HOSTNAME to its own name for the host
 		a.N, a.Task, a.Node = n-1, a.ID, getenv("HOSTNAME")
 	}
 	return a
 }
 
-// Show asks first which cluster this is, since the numbers of jobs are the same on others. Debian's
-// commands know where its files are, without the variable.
+// Show first identifies the cluster, because job numbers are the same on others. Debian's commands
+// find their files without the variable.
 func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	const show = `cat "${SGE_ROOT:-/var/lib/gridengine}/${SGE_CELL:-default}/common/act_qmaster" && qstat -xml -j "$1"`
 	job, number, array := strings.Cut(id, ".")
@@ -39,7 +39,7 @@ func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	}
 }
 
-// detail is what qstat -xml -j prints.
+// detail is the output of qstat -xml -j.
 type detail struct {
 	XMLName xml.Name
 	Asks    []struct {
@@ -53,11 +53,10 @@ type detail struct {
 	} `xml:"djob_info>element>JB_ja_tasks>ulong_sublist"`
 }
 
-// onHost is the part of a task's status that says that it runs, or is about to: JRUNNING and
-// JTRANSFERING.
+// onHost is the part of a task's status for running or about to run: JRUNNING and JTRANSFERING.
 const onHost = 0x80 | 0x200
 
-// readShown reads that, for one task of an array. Tasks that are over are not listed.
+// readShown parses the output for one task of an array. Ended tasks are not listed.
 func readShown(stdout, number string, array bool) (s cluster.Shown, err error) {
 	var d detail
 	var text string
@@ -72,7 +71,7 @@ func readShown(stdout, number string, array bool) (s cluster.Shown, err error) {
 		s.Alive = true
 		for _, a := range d.Asks {
 			if start := t.Start; a.Name == "h_rt" && start > 0 {
-				if start > 1e11 { // Univa and Altair count milliseconds
+				if start > 1e11 { // Univa and Altair use milliseconds
 					start /= 1000
 				}
 				s.Ends = time.Unix(start, 0).Add(time.Duration(a.Value) * time.Second)

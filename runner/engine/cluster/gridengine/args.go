@@ -12,15 +12,15 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// perSlot follows the name of a resource that the site counts for each slot of a job.
+// perSlot is the suffix of a resource that the site counts per slot of a job.
 const perSlot = "/slot"
 
-// addressSpace is what gpurun itself needs of a limit on address space, of which it uses little:
-// without it, neither of its processes would start.
+// addressSpace is the part of an address space limit that gpurun itself needs, although it uses
+// little. Without it, neither of its processes would start.
 const addressSpace = 4 * gpu.GiB
 
-// Args maps what a job asks for. What resources are called is the site's, so the job file names
-// them (settings.cluster).
+// Args maps a job's requests to arguments. Sites choose the names of resources, so the job file
+// names them (settings.cluster).
 func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	var args, resources []string
 	add := func(flag, value string) {
@@ -85,13 +85,13 @@ func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	return args, nil
 }
 
-// gpuResource returns what counts GPUs, and whether it does for each slot.
+// gpuResource returns the resource that counts GPUs, and whether it counts per slot.
 func gpuResource(options map[string]string) (name string, each bool) {
 	return strings.CutSuffix(cmp.Or(options["gpu_resource"], "gpu"), perSlot)
 }
 
-// models returns the resource by which the site tells GPU models apart: gpu_type=a100, or
-// gpu_type=a100|v100 for any of several.
+// models returns the site's resource for GPU models: gpu_type=a100, or gpu_type=a100|v100 for any
+// of several.
 func models(a cluster.JobRequest) (resource []string, err error) {
 	var name string
 	var values []string

@@ -1,6 +1,6 @@
-// Package gridengine is what Grid Engine calls things: the commands of the cluster engine, and
-// what their output means. It was written against Son of Grid Engine 8.1.9; the others of the
-// family, Open, Univa and Altair, have the same commands.
+// Package gridengine adapts the cluster engine to Grid Engine: it builds Grid Engine's commands and
+// interprets their output. It was written for Son of Grid Engine 8.1.9; the related Open, Univa and
+// Altair versions have the same commands.
 package gridengine
 
 import (
@@ -14,34 +14,33 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Dialect is that of Grid Engine.
+// Dialect is the dialect of Grid Engine.
 type Dialect struct{}
 
-// Name is the engine's.
+// Name returns the engine's name.
 func (Dialect) Name() string { return "sge" }
 
-// Traits keep all jobs: each change is in the master's database before anybody hears of it. Of tasks
-// that wait in several ranges, the scheduler starts all but those of the first one at once, whatever
-// -tc says.
+// Traits sets Keeps, because the master stores each change in its database before it reports the
+// change. It sets Gapless, because the scheduler ignores -tc for all but the first of several
+// ranges of waiting tasks, and starts the others immediately.
 func (Dialect) Traits(options map[string]string) cluster.Traits {
 	name, _ := gpuResource(options)
 	return cluster.Traits{
 		Keeps: true, Gapless: true, Daemon: true, Deaf: true,
 		Sets:      []string{"SGE_*", "JOB_ID", "JOB_NAME", "NSLOTS", "NHOSTS", "PE_HOSTFILE", "QUEUE", "ENVIRONMENT"},
 		Arguments: []string{"SGE_O_*", "SGE_TASK_*", "JOB_ID", "JOB_NAME"},
-		Granted:   "SGE_HGR_" + name, // Univa's and Altair's, if the site counts GPUs by a resource map (RSMAP)
+		Granted:   "SGE_HGR_" + name, // on Univa's and Altair's, if the site counts GPUs with a resource map (RSMAP)
 		Immediate: "remove it; qrsh has -now: --cluster 'extra=-now y'",
 	}
 }
 
-// command returns a command, with where Grid Engine's own find the master.
+// command returns a command with the variables that locate the master.
 func command(args ...string) cluster.Command {
 	return cluster.Command{Args: args, Env: cluster.Passed("SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT")}
 }
 
-// Submit submits an array. Grid Engine starts no task a second time by itself, says that it is
-// about to kill one, refuses at once what no host could ever run, and the tasks write their
-// output themselves.
+// Submit submits an array. Grid Engine must not restart tasks by itself, must announce kills, and
+// must immediately refuse what no host could run. Tasks write their own output.
 func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	fixed := []string{
 		"qsub", "-terse", "-N", a.Name, "-t", fmt.Sprintf("1-%d", a.Tasks), "-o", "/dev/null", "-j", "y",
@@ -58,8 +57,8 @@ func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 
 var terse = regexp.MustCompile(`(?m)^(\d+)(\.\d+-\d+:\d+)?$`) // 17.1-4:1
 
-// refusals are what qsub says, the first that fits. A master that does not answer may have
-// heard it all the same.
+// refusals classify errors of qsub; the first match counts. A master that does not respond may
+// still have received the request.
 var refusals = []struct {
 	text string
 	is   cluster.Refusal
@@ -76,10 +75,11 @@ var refusals = []struct {
 	{"qsub: ", cluster.Never},
 }
 
-// unnumbered is what qsub says before a reason: the number of a job that there never was, too.
+// unnumbered matches the prefix of a reason, which may contain the number of a job that never
+// existed.
 var unnumbered = regexp.MustCompile(`^(Unable to run job: )?(error: |Job \d+ )?`)
 
-// Answer reads an ID, or an error of qsub, whose first line has the reason unless only -w v tells.
+// Answer parses an ID or an error of qsub. The first line has the reason, except with -w v.
 func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, why string) {
 	if m := terse.FindStringSubmatch(stdout); m != nil {
 		job = m[1]
@@ -96,34 +96,34 @@ func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, wh
 	return job, cluster.Unclear, why
 }
 
-// Limits is not needed: -w e refuses what no queue could run.
+// Limits is empty, because -w e refuses what no queue could run.
 func (Dialect) Limits([]string) (q cluster.Query[string]) { return q }
 
-// List lists all jobs of a user with their whole names: those that wait, an array's together,
-// and those that run.
+// List lists all jobs of a user with their full names: waiting tasks, one row per array, and
+// running tasks.
 func (Dialect) List(user string) cluster.Query[[]cluster.Row] {
 	return cluster.Query[[]cluster.Row]{Command: command("qstat", "-xml", "-r", "-u", user), Read: readRows}
 }
 
-// listed is a task that qstat prints, or some that wait.
+// listed is a row of qstat: a task, or several waiting tasks.
 type listed struct {
 	Job   string   `xml:"JB_job_number"`
 	Name  string   `xml:"full_job_name"`
 	Owner string   `xml:"JB_owner"`
 	State string   `xml:"state"`
 	Queue string   `xml:"queue_name"` // gpu.q@node1
-	IDs   string   `xml:"tasks"`      // "" of a job that is no array
+	IDs   string   `xml:"tasks"`      // "" for a job that is not an array
 	Asks  []amount `xml:"hard_request"`
 }
 
-// An amount is how much of a resource there is, or is asked for.
+// An amount is an available or requested amount of a resource.
 type amount struct {
 	Name  string `xml:"name,attr"`
 	Value string `xml:",chardata"`
 }
 
-// gpus returns how many GPUs some resources are. Sites count them by names like gpu, gpus and
-// ngpus; beside these there may be the type and the memory, which are no whole numbers.
+// gpus returns the number of GPUs in some resources. Sites count them under names like gpu, gpus
+// and ngpus. The GPUs' type and memory may be listed, too, but are not whole numbers.
 func gpus(of []amount) (n int) {
 	for _, a := range of {
 		if v, err := strconv.ParseFloat(a.Value, 64); err == nil && v >= 0 && v < 1e6 && strings.Contains(strings.ToLower(a.Name), "gpu") {
@@ -137,7 +137,7 @@ func readList(stdout string) (tasks []listed, err error) {
 	var list struct {
 		Parts []struct {
 			Tasks []listed `xml:"job_list"`
-		} `xml:",any"` // queue_info has those that run, job_info the others
+		} `xml:",any"` // queue_info has the running tasks, job_info the others
 	}
 	if err = xml.Unmarshal([]byte(stdout), &list); err != nil {
 		return nil, fmt.Errorf("cannot parse the output of qstat: %w", err)
@@ -157,7 +157,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 	for _, t := range list {
 		r := cluster.Row{Name: t.Name, Job: t.Job, Word: t.State, GPUs: gpus(t.Asks)}
 		r.State, r.Reason, r.Never = stateOf(t.State)
-		r.Suspended = r.State == cluster.Active && strings.ContainsAny(t.State, "sST") // by hand, with its queue, or at the queue's threshold
+		r.Suspended = r.State == cluster.Active && strings.ContainsAny(t.State, "sST") // manually, with its queue, or at the queue's threshold
 		_, r.Node, _ = strings.Cut(t.Queue, "@")
 		ranges := [][2]int{{1, 1}}
 		if t.IDs != "" {
@@ -175,9 +175,9 @@ func readRows(stdout string) ([]cluster.Row, error) {
 	return rows, nil
 }
 
-// stateOf reads the letters of a state: q for one that waits, with h if it is held and E if it
-// cannot start; r for one that runs, unless it is suspended (s, S, T) or to be deleted (d). Any
-// other is on a host, or is about to be (t).
+// stateOf parses the letters of a state: q for waiting, with h if held and E if it cannot start; r
+// for running, unless it is suspended (s, S, T) or being deleted (d). In any other state, it is on
+// a host or about to be (t).
 func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 	has := func(letter string) bool { return strings.Contains(letters, letter) }
 	switch {
@@ -193,22 +193,23 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 	return cluster.Active, "", false
 }
 
-// tell asks about each job: qacct how it ended, then qstat why it cannot start, since a failed
-// start is in the accounts, too. Jobs of which one of them knows nothing are no error.
+// tell queries each job: qacct for how it ended, then qstat for why it cannot start, because a
+// failed start is in the accounting, too. It ignores jobs that either of them does not list.
 const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
-// Past asks about jobs one by one, as qacct wants it.
+// Past queries jobs one by one, as qacct requires.
 func (Dialect) Past(jobs []string) cluster.Query[[]cluster.Row] {
 	return cluster.Query[[]cluster.Row]{Command: command(append([]string{"sh", "-c", tell, "qacct"}, jobs...)...), Read: readEnds}
 }
 
-// stuck is a line of qstat -j: error reason 2: 11/22/2026 14:44:42 [105:32184]: can't chdir to /x
+// stuck matches a line of qstat -j: error reason 2: 11/22/2026 14:44:42 [105:32184]: can't chdir to
+// /x
 var stuck = regexp.MustCompile(`^error reason\s+(\d+):\s+(?:\S+ \S+ \[\d+:\d+\]: )?(.+)$`)
 
-// readEnds reads the output of both.
+// readEnds parses the output of both.
 func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	job, account := "", map[string]string{}
-	moved := map[string]bool{} // tasks that were to run again; those that had begun run nothing then
+	moved := map[string]bool{} // tasks that were to run again; those that had begun did not run
 	flush := func() {
 		r, ok := ended(account)
 		task := account["jobnumber"] + " " + account["taskid"]
@@ -240,7 +241,7 @@ func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	return rows, nil
 }
 
-// ended reads a record of qacct.
+// ended parses a record of qacct.
 func ended(account map[string]string) (r cluster.Row, ok bool) {
 	failed, text, known := number(account["failed"])
 	n, _, array := number(account["taskid"])
@@ -260,7 +261,7 @@ func ended(account map[string]string) (r cluster.Row, ok bool) {
 		r.State = cluster.TimedOut
 	case failed == rescheduled, failed == migrated:
 		r.State = cluster.Preempted
-	case failed == killed: // by qdel, and by nobody else that can be told from it
+	case failed == killed: // by qdel, or by anyone who cannot be distinguished from it
 		r.State = cluster.Cancelled
 	default: // its host could not start it, or is gone
 		r.State = cluster.NodeFailed
@@ -271,7 +272,7 @@ func ended(account map[string]string) (r cluster.Row, ok bool) {
 	return r, true
 }
 
-// Some of the reasons for which a job has failed, in the accounts.
+// These are failure codes in the accounting.
 const (
 	migrated    = 24
 	rescheduled = 25
@@ -279,7 +280,7 @@ const (
 	killed      = 100
 )
 
-// overMemory reports whether it was the limit of memory that a job exceeded, not that of time.
+// overMemory reports whether a job exceeded its memory limit rather than its time limit.
 func overMemory(account map[string]string) bool {
 	_, limit, _ := strings.Cut(account["category"], "h_rt=")
 	asked, _, timed := number(limit)
@@ -287,7 +288,7 @@ func overMemory(account map[string]string) bool {
 	return strings.Contains(account["category"], "h_vmem=") && (!timed || ran < asked)
 }
 
-// number returns the number that a value begins with, and what follows: "37  : too long".
+// number returns the number at the beginning of a value, and the text after it: "37  : too long".
 func number(value string) (n int, text string, ok bool) {
 	end := strings.IndexFunc(value, func(r rune) bool { return r < '0' || r > '9' })
 	if end < 0 {
@@ -297,19 +298,19 @@ func number(value string) (n int, text string, ok bool) {
 	return n, strings.TrimLeft(value[end:], " :"), err == nil
 }
 
-// said runs a command about tasks and jobs; those that are over already are no error.
+// said runs a command for tasks and jobs, and ignores those that have ended.
 const said = `said=$("$0" "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
 
-// Order also marks tasks that run as held, which changes nothing for them.
+// Order also marks running tasks as held, which has no effect on them.
 func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 	args := map[cluster.Order][]string{cluster.Cancel: {"qdel"}, cluster.Hold: {"qhold"}, cluster.Release: {"qrls"}, cluster.Throttle: {"qalter", "-tc", strconv.Itoa(n)}}[do]
 	return command(slices.Concat([]string{"sh", "-c", said}, args, what)...)
 }
 
-// ByHand takes names, too.
+// ByHand also accepts names.
 func (Dialect) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
-// Try has Grid Engine verify that some queue could run it. It knows of no estimate.
+// Try makes Grid Engine verify that some queue could run it. There is no estimate.
 func (Dialect) Try(args []string) cluster.Query[string] {
 	return cluster.Query[string]{
 		Command: command(slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})...),
@@ -317,10 +318,10 @@ func (Dialect) Try(args []string) cluster.Query[string] {
 	}
 }
 
-// Exec runs a command in the foreground, as it is: the shell that qrsh otherwise puts before it
-// would take its arguments apart. Without a terminal it says so: left to itself qrsh gives the
-// site's prolog one, whose start then fails wherever the daemons' own user is not root, and the
-// queue is set aside with it.
+// Exec runs a command unchanged in the foreground, without the shell that qrsh normally uses, which
+// would split its arguments. If there is no terminal, it specifies that. Otherwise, qrsh gives the
+// site's prolog a terminal, and if the daemons' user is not root, the prolog's start fails and the
+// queue is disabled.
 func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	pty := "n"
 	if terminal {

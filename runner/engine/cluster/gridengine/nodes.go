@@ -10,15 +10,15 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Nodes asks for the hosts, with the GPUs that are free on them, and then for the jobs that run.
+// Nodes queries the hosts with their free GPUs, followed by the running jobs.
 func (Dialect) Nodes() cluster.Query[[]cluster.Node] {
 	return cluster.Query[[]cluster.Node]{Command: command("sh", "-c", "qhost -xml -F -q && echo '"+between+"' && qstat -xml -r -s r -u '*'", "qhost"), Read: readNodes}
 }
 
-// between stands between the two.
+// between separates the two outputs.
 const between = "----"
 
-// hosts is what qhost prints.
+// hosts is the output of qhost.
 type hosts struct {
 	Hosts []struct {
 		Name      string   `xml:"name,attr"`
@@ -33,13 +33,13 @@ type hosts struct {
 	} `xml:"host"`
 }
 
-// conditions are the letters of a queue's state on a host. With any of them no job starts there.
+// conditions are the letters of a queue's state on a host that prevent starts.
 var conditions = map[rune]string{
 	'u': "unreachable", 'a': "overloaded", 'A': "overloaded", 'd': "disabled", 'D': "disabled", 's': "suspended", 'S': "suspended", 'C': "suspended",
 	'E': "in error", 'c': "misconfigured", 'o': "orphaned",
 }
 
-// readNodes reads the output of both.
+// readNodes parses the output of both.
 func readNodes(stdout string) ([]cluster.Node, error) {
 	list, running, _ := strings.Cut(stdout, between+"\n")
 	var h hosts

@@ -12,7 +12,7 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Allocation reads the variables of a job.
+// Allocation reads the variables of a cluster job.
 func (d Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	number := func(name string) int64 { n, _ := strconv.ParseInt(getenv(name), 10, 64); return n }
 	if a.ID = getenv("SLURM_JOB_ID"); a.ID == "" {
@@ -30,7 +30,7 @@ func (d Dialect) Allocation(getenv func(string) string) (a cluster.Allocation) {
 	return a
 }
 
-// Show asks first which cluster this is, since the numbers of jobs are the same on others.
+// Show first identifies the cluster, because job numbers are the same on others.
 func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 	const show = `scontrol show config | sed -n 's/^ClusterName *= *//p'; scontrol show job -o "$1" 2>&1; :`
 	return cluster.Query[cluster.Shown]{Command: command("sh", "-c", show, "scontrol", id), Read: readShown}
@@ -38,7 +38,7 @@ func (Dialect) Show(id string) cluster.Query[cluster.Shown] {
 
 var shown = regexp.MustCompile(` JobState=(\S+) .* Restarts=(\d+) .* EndTime=(\S+) `)
 
-// readShown reads that. A job that is completing still has processes.
+// readShown parses the output. A completing job still has processes.
 func readShown(stdout string) (s cluster.Shown, err error) {
 	name, job, _ := strings.Cut(stdout, "\n")
 	s.Cluster = name
@@ -50,7 +50,7 @@ func readShown(stdout string) (s cluster.Shown, err error) {
 	}
 	state := stateOf(m[1], "")
 	s.Restarts = m[2]
-	s.Ends, _ = time.ParseInLocation(timeLayout, m[3], time.Local) // Unknown without one
+	s.Ends, _ = time.ParseInLocation(timeLayout, m[3], time.Local) // Unknown if there is none
 	s.Alive = state == cluster.Runs || state == cluster.Active
 	return s, nil
 }

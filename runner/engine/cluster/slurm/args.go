@@ -11,8 +11,8 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Args maps what a job asks for. There are no constraints on what the site calls its GPUs, so
-// models are the job file's to name (settings.cluster.models).
+// Args maps a job's requests to arguments. A site may call its GPUs anything, so the job file
+// defines the models (settings.cluster.models).
 func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	var args []string
 	add := func(flag, value string) {
@@ -62,8 +62,8 @@ func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	return args, nil
 }
 
-// models returns the GPUs to ask for: the type of a gres, "gpu:a100", or features of nodes of
-// which one suffices.
+// models returns the GPUs to request: the type of a gres, "gpu:a100", or features of nodes, any one
+// of which is enough.
 func models(a cluster.JobRequest) (gres string, features []string, err error) {
 	suitable, err := a.Suitable()
 	for _, m := range suitable {
@@ -77,7 +77,7 @@ func models(a cluster.JobRequest) (gres string, features []string, err error) {
 		}
 	}
 	if len(features) > 0 && gres != "" && len(a.Request.Models) == 0 {
-		gres = "" // the features will do
+		gres = "" // the features are enough
 	}
 	return gres, features, err
 }

@@ -11,7 +11,8 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// given returns the value of an option in the arguments or the environment of sbatch, "" for none.
+// given returns the value of an option in the arguments or the environment of sbatch; "" if not
+// given.
 func given(args []string, option, variable string) (value string) {
 	for _, arg := range args {
 		if v, is := strings.CutPrefix(arg, "--"+option+"="); is {
@@ -21,11 +22,12 @@ func given(args []string, option, variable string) (value string) {
 	return cmp.Or(value, os.Getenv(variable))
 }
 
-// overrides is the flag of a QOS whose jobs may exceed the limit of their partition.
+// overrides is the flag of a QOS that lets jobs exceed the limit of their partition.
 const overrides = "PartitionTimeLimit"
 
-// Limits lists those of the partitions, beyond which Slurm accepts a job that never starts. A QOS or
-// a reservation may have others, also the user's default QOS, about which only the accounts know.
+// Limits queries the time limits of the partitions. Slurm accepts a job beyond them, but never
+// starts it. A QOS, including the user's default, or a reservation may have other limits, which
+// only the accounting has.
 func (Dialect) Limits(args []string) (q cluster.Query[string]) {
 	if given(args, "time", "") == "" || given(args, "qos", "SBATCH_QOS")+given(args, "reservation", "SBATCH_RESERVATION") != "" ||
 		slices.ContainsFunc(args, func(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }) { // -p NAME may be among them
@@ -36,7 +38,7 @@ func (Dialect) Limits(args []string) (q cluster.Query[string]) {
 	return q
 }
 
-// exceeds compares the time that is asked for with the longest that any of its partitions allows.
+// exceeds compares the requested time with the longest limit of its partitions.
 func exceeds(stdout string, args []string) string {
 	asked, err := strconv.Atoi(given(args, "time", ""))
 	names, longest, where := strings.Split(given(args, "partition", "SBATCH_PARTITION"), ","), -1, ""
@@ -61,7 +63,7 @@ func exceeds(stdout string, args []string) string {
 		asked, longest, where, asked-longest)
 }
 
-// minutes reads a limit of sinfo: 1-02:03:00, 2:03:00 or 3:00. It is false for no limit.
+// minutes parses a limit of sinfo: 1-02:03:00, 2:03:00 or 3:00. ok is false if there is no limit.
 func minutes(limit string) (n int, ok bool) {
 	days, rest, has := strings.Cut(limit, "-")
 	if !has {

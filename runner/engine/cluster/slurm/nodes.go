@@ -10,17 +10,18 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Nodes asks for the nodes, and then for the jobs that run, with the GPUs of each.
+// Nodes queries the nodes, followed by the running jobs with the GPUs of each.
 func (Dialect) Nodes() cluster.Query[[]cluster.Node] {
 	const list = "sinfo -h -N -O 'NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|' && echo && squeue -h -a -t R -o '%N|%u|%b'"
 	return cluster.Query[[]cluster.Node]{Command: command("sh", "-c", list, "sinfo"), Read: readNodes}
 }
 
-// open are the states of nodes on which jobs start. What follows one may be no obstacle, such as ~
-// of a node that sleeps; but * does not answer, and $ is kept for maintenance.
+// open are the states of nodes on which jobs can start. Most suffixes are no obstacle, such as ~
+// for a sleeping node. But * means that the node does not respond, and $ that it is reserved for
+// maintenance.
 var open = []string{"idle", "mixed", "allocated", "completing"}
 
-// readNodes reads the output of both. A node has a line for each of its partitions.
+// readNodes parses the output of both. A node has a line for each of its partitions.
 func readNodes(stdout string) ([]cluster.Node, error) {
 	list, jobs, _ := strings.Cut(stdout, "\n\n")
 	var nodes []cluster.Node
@@ -53,7 +54,7 @@ func readNodes(stdout string) ([]cluster.Node, error) {
 
 var gres = regexp.MustCompile(`(?:^|[,:/])gpu(?::[^:,()]*[^0-9:,()][^:,()]*)?:(\d+)`) // gpu:4, gpu:a100:4(S:0-1), gres:gpu:2
 
-// gpusIn returns how many GPUs a list of generic resources has.
+// gpusIn returns the number of GPUs in a list of generic resources.
 func gpusIn(list string) (n int) {
 	for _, m := range gres.FindAllStringSubmatch(list, -1) {
 		k, _ := strconv.Atoi(m[1])

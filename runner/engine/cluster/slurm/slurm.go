@@ -1,5 +1,5 @@
-// Package slurm is what Slurm calls things: the commands of the cluster engine, and what their
-// output means.
+// Package slurm adapts the cluster engine to Slurm: it builds Slurm's commands and interprets their
+// output.
 package slurm
 
 import (
@@ -14,14 +14,14 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// Dialect is that of Slurm.
+// Dialect is the dialect of Slurm.
 type Dialect struct{}
 
-// Name is the engine's.
+// Name returns the engine's name.
 func (Dialect) Name() string { return "slurm" }
 
-// Traits keep nothing: a controller that crashes forgets what it did in the last seconds. It sets CUDA's
-// own variable, so no other is granted.
+// Traits leaves Keeps unset, because a controller that crashes forgets the last seconds. Granted is
+// empty, because Slurm sets CUDA's own variable.
 func (Dialect) Traits(map[string]string) cluster.Traits {
 	return cluster.Traits{
 		Sets: []string{"SLURM*", "SBATCH_*"}, Arguments: []string{"SLURM_*", "!SLURM_CONF"},
@@ -29,13 +29,13 @@ func (Dialect) Traits(map[string]string) cluster.Traits {
 	}
 }
 
-// command returns a command, with where Slurm's own find their configuration.
+// command returns a command with the variables that locate Slurm's configuration.
 func command(args ...string) cluster.Command {
 	return cluster.Command{Args: args, Env: cluster.Passed("SLURM_CONF")}
 }
 
-// Submit submits an array. Slurm starts no task a second time by itself, and the tasks write
-// their output themselves.
+// Submit submits an array. Slurm must not restart tasks by itself, and tasks write their own
+// output.
 func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	array := fmt.Sprintf("--array=0-%d", a.Tasks-1)
 	if a.Throttle > 0 {
@@ -51,9 +51,9 @@ func (Dialect) Submit(a cluster.Array, args []string) cluster.Command {
 	return cluster.Command{Args: append(fixed, args...), Env: passed()}
 }
 
-// passed is what sbatch gets of our environment beside the rest: its own variables, except those
-// that would have it wait for the job, or submit it to a cluster where nobody looks for it; and
-// lists of folders, which a TaskProlog may put something in front of.
+// passed returns the environment that sbatch gets in addition: its own variables, except those that
+// make it wait for the job or submit it to another cluster; and lists of folders, which a
+// TaskProlog may extend.
 func passed() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -63,14 +63,15 @@ func passed() []string {
 
 var parsable = regexp.MustCompile(`(?m)^(\d+)(;\S+)?$`) // ID, or ID;CLUSTER
 
-// unheard is what sbatch says when nobody knows whether the controller has accepted the job.
+// unheard matches messages of sbatch after which it is unknown whether the controller has accepted
+// the job.
 var unheard = regexp.MustCompile(`(?i)contact|connect|communicat|timed out|time-out|transmit|send|receive|shutdown|standby|protocol|authenticat|message|broken pipe|no route|unreachable`)
 
-// exceeded is a limit of an account or QOS, as sbatch names it.
+// exceeded matches the name of a limit of an account or QOS in a message of sbatch.
 var exceeded = regexp.MustCompile(`\b(Assoc|QOS)[A-Z]\w+`)
 
-// refusals are what to make of other errors of sbatch, the first that fits. What is missing fails
-// for good, with sbatch's own words.
+// refusals classify other errors of sbatch; the first match counts. Any other error is permanent,
+// and reported with sbatch's own text.
 var refusals = []struct {
 	text string
 	is   cluster.Refusal
@@ -81,7 +82,7 @@ var refusals = []struct {
 	{"presently disabled", cluster.Later, ""},
 	{"inactive or drain", cluster.Later, ""},
 	{"drained or reserved", cluster.Later, ""},
-	{"configuration source", cluster.Unreachable, ""}, // slurm.conf comes from the controller, and it does not answer
+	{"configuration source", cluster.Unreachable, ""}, // slurm.conf comes from the controller, which does not respond
 	{"nvalid job array specification", cluster.Fewer, "MaxArraySize of this cluster allows no arrays"},
 	{"nvalid partition", cluster.Never, "set cluster: {partition: NAME}; sinfo -s lists the partitions"},
 	{"nvalid account", cluster.Never, "set cluster: {account: NAME}; sacctmgr show assoc user=$USER lists yours"},
@@ -97,13 +98,15 @@ var refusals = []struct {
 	{"roup not permitted", cluster.Never, "set cluster: {partition: NAME} to one that you may use; sinfo -s lists them"},
 }
 
-// failed is where the controller's own words begin, and prefixed what a command puts before a reason.
+// failed matches the start of the controller's own message, and prefixed a command's prefix before
+// the reason.
 var (
 	failed   = regexp.MustCompile(`(Batch job submission failed|allocation failure): (.*)`)
 	prefixed = regexp.MustCompile(`^(sbatch: )?((fatal|error): )?((Batch job submission failed|allocation failure): )?`)
 )
 
-// Answer reads an ID, or an error of sbatch. A site's plugin may give the reason in lines before the last.
+// Answer parses an ID or an error of sbatch. A site's plugin may print the reason before the last
+// line.
 func (Dialect) Answer(stdout, stderr string) (job string, is cluster.Refusal, why string) {
 	if m := parsable.FindStringSubmatch(stdout); m != nil {
 		job = m[1]
@@ -125,7 +128,7 @@ func refused(stderr string) (is cluster.Refusal, why string) {
 		return cluster.Unclear, why
 	}
 	if strings.Contains(why, "ccounting/QOS policy") && !exceeded.MatchString(why) {
-		return cluster.Full, why // it may be the number of jobs
+		return cluster.Full, why // the limit may be the number of jobs
 	}
 	for _, r := range refusals {
 		if strings.Contains(why, r.text) {
@@ -143,12 +146,12 @@ const (
 	timeLayout = "2006-01-02T15:04:05"
 )
 
-// List lists all jobs of a user, those that have ended a while ago included. Names come last:
-// they may contain anything.
+// List lists all jobs of a user, including those that ended recently. Names come last, because they
+// may contain anything.
 func (Dialect) List(user string) (q cluster.Query[[]cluster.Row]) {
 	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "StartTime", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
 	q.Command, q.Read = command("squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",")+":"+separator), readRows
-	q.Env = append(q.Env, "SLURM_BITSTR_LEN=0") // lists of tasks are not cut
+	q.Env = append(q.Env, "SLURM_BITSTR_LEN=0") // do not truncate lists of tasks
 	return q
 }
 
@@ -171,7 +174,7 @@ func readRows(stdout string) ([]cluster.Row, error) {
 		r.Raw, _ = strconv.Atoi(f[6])
 		r.GPUs = each(f[7], f[8]) + each(f[9], f[10]) + gpusIn(f[11])
 		if r.State == cluster.Pending {
-			r.Expected, _ = time.ParseInLocation(timeLayout, f[5], time.Local) // N/A without one
+			r.Expected, _ = time.ParseInLocation(timeLayout, f[5], time.Local) // N/A if unknown
 		}
 		if r.Reason == "None" || r.Reason == "JobArrayTaskLimit" { // caused by gpurun itself
 			r.Reason = ""
@@ -194,14 +197,14 @@ func readRows(stdout string) ([]cluster.Row, error) {
 	return rows, nil
 }
 
-// each returns the GPUs of a job that asks for some on each of so many nodes or tasks.
+// each returns the GPUs of a job that requests some on each of its nodes or tasks.
 func each(list, times string) int {
 	n, _ := strconv.Atoi(times)
 	return n * gpusIn(list)
 }
 
-// states are Slurm's, by the first word of their name. What is missing is Active, such as
-// CONFIGURING: the node may have to boot first.
+// states maps the first word of Slurm's states. Any other state, such as CONFIGURING, is Active:
+// the node may have to boot first.
 var states = map[string]cluster.State{
 	"PENDING": cluster.Pending, "RUNNING": cluster.Runs, "REQUEUED": cluster.Pending, "REQUEUE_HOLD": cluster.Stuck,
 	"REQUEUE_FED": cluster.Pending, "SPECIAL_EXIT": cluster.Stuck, "RESV_DEL_HOLD": cluster.Stuck,
@@ -210,10 +213,10 @@ var states = map[string]cluster.State{
 	"NODE_FAIL": cluster.NodeFailed, "BOOT_FAIL": cluster.NodeFailed, "REVOKED": cluster.Cancelled,
 }
 
-// hopeless are the reasons for which a job never starts, as it waits or as it was refused.
+// hopeless are the reasons with which a waiting or refused job can never start.
 var hopeless = map[string]bool{"BadConstraints": true, "PartitionConfig": true, "DependencyNeverSatisfied": true}
 
-// stateOf returns a state; the reason tells whether one that waits is held.
+// stateOf returns the state of a task. For a waiting task, the reason shows whether it is held.
 func stateOf(word, reason string) cluster.State {
 	first, _, _ := strings.Cut(word, " ") // "CANCELLED by 0"
 	s, known := states[strings.TrimSuffix(first, "+")]
@@ -226,12 +229,12 @@ func stateOf(word, reason string) cluster.State {
 	return s
 }
 
-// Past asks the accounts, where the site keeps any.
+// Past queries the accounting, if the site has any.
 func (Dialect) Past(jobs []string) cluster.Query[[]cluster.Row] {
 	return cluster.Query[[]cluster.Row]{Command: command("sacct", "-X", "-n", "-P", "-j", strings.Join(jobs, ","), "-o", "jobid,state,exitcode,end,nodelist"), Read: readEnds}
 }
 
-// readEnds reads the output of sacct. A state counts once it has an end.
+// readEnds parses the output of sacct. A state is final only with an end time.
 func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	for line := range strings.Lines(stdout) {
 		f := strings.Split(strings.TrimSpace(line), separator)
@@ -257,12 +260,12 @@ func readEnds(stdout string) (rows []cluster.Row, _ error) {
 	return rows, nil
 }
 
-// tell runs scontrol, which fails because some tasks of an array are over, and says so of the
-// others, too.
+// tell runs scontrol, which fails if some tasks of an array have ended, although it then reports
+// "No error" for the others.
 const tell = `said=$(scontrol "$@" 2>&1) || ! printf '%s\n' "$said" | grep -v -e ': No error' -e 'already finished' -e 'already completing' -e 'Invalid job id' >&2`
 
-// Order cancels without a filter: with one beside tasks, scancel would end whole arrays. A hold is also
-// for what a running task would be if it were queued again, which it never is.
+// Order cancels without a filter, because with a filter next to tasks, scancel would end whole
+// arrays. A hold also applies to a running task if it is requeued, which never happens.
 func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 	args := append([]string{"hold"}, what...)
 	switch do {
@@ -276,10 +279,10 @@ func (Dialect) Order(do cluster.Order, what []string, n int) cluster.Command {
 	return command(append([]string{"sh", "-c", tell, "scontrol"}, args...)...)
 }
 
-// ByHand names jobs one at a time: scancel takes one name.
+// ByHand names jobs separately, because scancel takes only one name.
 func (Dialect) ByHand(what []string) string {
 	text := "scancel"
-	for _, w := range what { // sorted, so that IDs come first
+	for _, w := range what { // sorted with IDs first
 		if strings.Contains(w, "-") {
 			text += "; scancel -n " + w
 		} else {
@@ -289,14 +292,15 @@ func (Dialect) ByHand(what []string) string {
 	return strings.TrimPrefix(text, "scancel; ")
 }
 
-// Try has Slurm look for a place.
+// Try makes Slurm look for a place.
 func (Dialect) Try(args []string) (q cluster.Query[string]) {
 	q.Args = slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})
 	q.Env, q.Read = passed(), readBegin
 	return q
 }
 
-// readBegin reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
+// readBegin parses "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1
+// …".
 func readBegin(text string) (string, error) {
 	_, rest, _ := strings.Cut(text, " to start at ")
 	word, _, _ := strings.Cut(rest, " ")
@@ -310,7 +314,7 @@ func readBegin(text string) (string, error) {
 	return "at " + at.Format("15:04 on 2 January"), nil
 }
 
-// Exec runs a command in the foreground. srun says itself how it waits.
+// Exec runs a command in the foreground. srun itself reports that it is waiting.
 func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	all := []string{"srun", "-J", name}
 	if terminal {
@@ -319,5 +323,5 @@ func (Dialect) Exec(name string, args, argv []string, terminal bool) cluster.Com
 	return command(slices.Concat(all, args, []string{"--"}, argv)...)
 }
 
-// Task names tasks as Slurm does.
+// Task returns a task's ID in Slurm's format.
 func (Dialect) Task(job string, n int) string { return fmt.Sprintf("%s_%d", job, n) }

@@ -60,7 +60,7 @@ func TestStartRunsTheCommand(t *testing.T) {
 	}
 }
 
-func TestStartIsSession(t *testing.T) {
+func TestStartedCommandLeadsASession(t *testing.T) {
 	p, out := command(t, `read -r line </proc/self/stat; echo $line`)
 	_, text := run(t, p, out)
 	f := strings.Fields(text)
@@ -69,7 +69,7 @@ func TestStartIsSession(t *testing.T) {
 	}
 }
 
-func TestStartSignals(t *testing.T) {
+func TestStartedCommandHasDefaultSignals(t *testing.T) {
 	// nohup, or a shell's &, starts the tests with these ignored; one that is caught is not.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
@@ -90,7 +90,7 @@ func TestStartSignals(t *testing.T) {
 }
 
 // Functions exported by bash, and other variables with unusual names, must reach the command.
-func TestStartEnvironment(t *testing.T) {
+func TestOddVariablesReachTheCommand(t *testing.T) {
 	p, out := command(t, "env -0 | sort -z | tr '\\0' '\\n' | grep -v -e ^PWD -e ^_ -e ^SHLVL -e ^PATH -e ^OLDPWD")
 	p.path, p.argv[0] = "/bin/bash", "bash"
 	p.env = append(p.env, "BASH_FUNC_f%%=() {  echo hi\n}", "a.b=1", "1st=2", "C=caf\xe9")

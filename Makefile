@@ -121,7 +121,7 @@ browser: build web
 	fi; \
 	installed || { echo 'missing: chromium (Debian: apt-get install chromium)'; exit 1; }
 	@cd $(UI) && GPURUN=$(abspath $(OUT)) node --test --test-concurrency=1 'test/'
-	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClient$$' ./runner/web
+	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClientWorks$$' ./runner/web
 
 # The images of README.md and docs, from a batch that it runs.
 pictures: build web

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What README.md says of installing. TestPages of runner/cli runs its gpurun commands, and .ci/run its make commands.
+# What README.md says of installing. TestPageExamplesWork of runner/cli runs its gpurun commands, and .ci/run its make commands.
 # With "packages", its lines about those in dist/.
 set -eu
 cd "$(dirname "$0")/.."

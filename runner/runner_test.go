@@ -300,7 +300,7 @@ func TestEndsWaitForRoom(t *testing.T) {
 	})
 }
 
-func TestStopRequests(t *testing.T) {
+func TestStopDrainsOrInterruptsJobs(t *testing.T) {
 	tests := []struct {
 		name string
 		stop sched.StopRequested
@@ -352,7 +352,7 @@ func TestAttemptStopsInLaunchStep(t *testing.T) {
 	})
 }
 
-func TestControlRequests(t *testing.T) {
+func TestRequestsGetReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) Play {
 			return Play{For: time.Minute}
@@ -424,7 +424,7 @@ func TestAdoptedFailureIsReportedInFull(t *testing.T) {
 
 // GPU time of attempts that ended without a runner counts until their end. Time on a shared GPU
 // counts once, as in gpurun history.
-func TestGPUHoursAfterDeadRun(t *testing.T) {
+func TestGPUHoursOfDeadRunAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestRun(t, "defaults: {share: true, gpu_memory: 2GiB}\njobs: [{name: a, run: x}, {name: b, run: y}]\n", "1x24GiB", exits(nil))
 		h, began := state.NewHistory(), time.Now().Add(-9*time.Hour)

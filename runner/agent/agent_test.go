@@ -189,7 +189,7 @@ func jobsOf(n, failed int) map[string]any {
 	return map[string]any{"jobs": list}
 }
 
-func TestTidyMasksSecretsAndControlCharacters(t *testing.T) {
+func TestSanitizeMasksSecretsAndControlCharacters(t *testing.T) {
 	s := &server{Config: Config{Clean: func(s string) string { return strings.ReplaceAll(s, "\x1b", "") }}}
 	doc := map[string]any{
 		"key": "abc", "params": map[string]any{"hf_token": "***", "lr": "0.1"}, "commands": []any{"WANDB_API_KEY=x python a.py *** --password y"},

@@ -43,7 +43,7 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	w := bufio.NewWriter(a.out)
 	defer w.Flush()
-	for _, p := range gathered(batch.Warnings) {
+	for _, p := range mergeWarnings(batch.Warnings) {
 		printLines(w, problemLines(p))
 	}
 	for _, f := range batch.Files {

@@ -22,10 +22,10 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.N
 	a.Warn(warnings...)
 	all := n.Quarantines()
 	for _, name := range c.Clear {
-		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })
+		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !refersTo(name, q, p.Devices()) })
 		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != host.Me() })
 		if len(own) == 0 {
-			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: notYours(about)}
+			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: ownersHint(about)}
 		}
 		for _, q := range own { // a MIG instance has its GPU's index
 			if err := claim.Clear(session.ClaimRoots(p, ""), q.UUID); err != nil {
@@ -37,9 +37,9 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.N
 	return nil
 }
 
-// means reports whether a GPU name from the user refers to a quarantined GPU. A GPU that does not
+// refersTo reports whether a GPU name from the user refers to a quarantined GPU. A GPU that does not
 // answer is found by its former index.
-func means(name string, q gpu.Quarantine, devs []gpu.Device) bool {
+func refersTo(name string, q gpu.Quarantine, devs []gpu.Device) bool {
 	index := q.Index
 	if i := slices.IndexFunc(devs, func(d gpu.Device) bool { return d.UUID == q.UUID }); i >= 0 {
 		index = devs[i].Index
@@ -47,8 +47,8 @@ func means(name string, q gpu.Quarantine, devs []gpu.Device) bool {
 	return name == strconv.Itoa(index) || name != "" && strings.HasPrefix(string(q.UUID), name)
 }
 
-// notYours explains that only their owners can clear other users' quarantines.
-func notYours(some []gpu.Quarantine) string {
+// ownersHint explains that only their owners can clear other users' quarantines.
+func ownersHint(some []gpu.Quarantine) string {
 	var users []string
 	for _, q := range some {
 		if q.Ends > host.Boottime() {

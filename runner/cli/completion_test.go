@@ -41,7 +41,7 @@ var completed = []struct{ typed, want string }{
 
 // The test installs the scripts as gpurun completion --help describes, and presses tab in real
 // shells.
-func TestCompletionInShells(t *testing.T) {
+func TestTabCompletesInShells(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "train.yaml"), `jobs:

@@ -142,19 +142,19 @@ func (d *diagnosis) print(all []schema.Check) {
 	table(d.out, rows)
 }
 
-// wrong records a problem and its fix.
-func (d *diagnosis) wrong(text, hint string) {
+// addProblem records a problem and its fix.
+func (d *diagnosis) addProblem(text, hint string) {
 	d.found = append(d.found, schema.Check{Text: text, Hint: schema.Known(hint)})
 }
 
-// failed records an error and its hint.
-func (d *diagnosis) failed(err error) {
+// addError records an error and its hint.
+func (d *diagnosis) addError(err error) {
 	var f *batches.Failure
 	if errors.As(err, &f) {
-		d.wrong(f.Text, f.Hint)
+		d.addProblem(f.Text, f.Hint)
 		return
 	}
-	d.wrong(err.Error(), "")
+	d.addProblem(err.Error(), "")
 }
 
 // driver opens the GPUs. The library must exist, match the kernel module, be accessible, and
@@ -162,11 +162,11 @@ func (d *diagnosis) failed(err error) {
 func (d *diagnosis) driver() string {
 	ctx, cancel := context.WithTimeout(d.ctx, session.OpenLimit)
 	defer cancel()
-	answered := d.unlessDriverSoon(d.Sim != "")
+	answered := d.announceDriverWait(d.Sim != "")
 	defer answered()
 	p, err := d.source().Open(ctx, zerolog.Nop())
 	if err != nil {
-		d.failed(err)
+		d.addError(err)
 		return ""
 	}
 	d.prober = p
@@ -180,18 +180,18 @@ func (d *diagnosis) gpus() string {
 	}
 	devs := d.prober.Devices()
 	if _, err := session.InheritedGPUs(d.Sim != "").Managed(devs, nil); err != nil {
-		d.failed(err)
+		d.addError(err)
 	}
 	began := time.Now()
 	snap := d.prober.Read(d.ctx, probe.Query{Processes: true})
 	if snap.Err != "" {
-		d.wrong("cannot read the GPUs: "+snap.Err, "check that nvidia-smi works")
+		d.addProblem("cannot read the GPUs: "+snap.Err, "check that nvidia-smi works")
 		return ""
 	}
 	for _, r := range snap.Readings {
 		if r.Err != "" {
 			i := slices.IndexFunc(devs, func(dev gpu.Device) bool { return dev.UUID == r.UUID })
-			d.wrong(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip it until it answers; nvidia-smi and dmesg may show why")
+			d.addProblem(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip it until it answers; nvidia-smi and dmesg may show why")
 		}
 	}
 	return state.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
@@ -205,10 +205,10 @@ func (d *diagnosis) claims() string {
 	cure := "let every user create folders in " + roots[0] + ", as in /tmp, or set " + claim.RootVariable + " to another folder for all users"
 	warnings, err := h.Again(claim.Subject{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{gpu.SimulatedUUID(0, 0)}}})
 	for _, w := range warnings {
-		d.wrong(w, cure)
+		d.addProblem(w, cure)
 	}
 	if err != nil {
-		d.wrong("runs cannot publish which GPUs they hold: "+err.Error(), cure)
+		d.addProblem("runs cannot publish which GPUs they hold: "+err.Error(), cure)
 	} else {
 		defer h.Release(id)
 	}
@@ -217,7 +217,7 @@ func (d *diagnosis) claims() string {
 	}
 	_, strange := h.Others(d.ctx)
 	for _, w := range strange {
-		d.wrong(w, "tell that user or the owner of this host; gpurun ignores it")
+		d.addProblem(w, "tell that user or the owner of this host; gpurun ignores it")
 	}
 	return "in " + roots[0] + ", where the runs of all users see each other"
 }
@@ -226,7 +226,7 @@ func (d *diagnosis) claims() string {
 func (d *diagnosis) hostRules() string {
 	h := session.HostRulesOf(d.prober)
 	for _, w := range h.Warnings {
-		d.wrong(w, "tell the owner of this host")
+		d.addProblem(w, "tell the owner of this host")
 	}
 	if h.File == "" {
 		return "none (" + session.HostRulesAt.Path + ")"
@@ -237,7 +237,7 @@ func (d *diagnosis) hostRules() string {
 // logout reports whether jobs survive a logout.
 func (d *diagnosis) logout() string {
 	if warning, cure := session.LogoutKills(); warning != "" {
-		d.wrong(warning, cure)
+		d.addProblem(warning, cure)
 	}
 	return "runs and their jobs continue after you log out"
 }
@@ -252,14 +252,14 @@ const (
 func (d *diagnosis) state() string {
 	p, err := disk.Fit(".", d.StateDir)
 	if err != nil {
-		d.wrong(err.Error(), "")
+		d.addProblem(err.Error(), "")
 		return ""
 	}
 	if p.Free >= 0 && p.Free < leastFree {
-		d.wrong(fmt.Sprintf("%s is nearly full: %s free; runs start no more jobs once it is full", p.Dir, p.Free.Round()), "free some space, or choose another folder with --state-dir")
+		d.addProblem(fmt.Sprintf("%s is nearly full: %s free; runs start no more jobs once it is full", p.Dir, p.Free.Round()), "free some space, or choose another folder with --state-dir")
 	}
 	if p.Files >= 0 && p.Files < leastFiles {
-		d.wrong(fmt.Sprintf("%s has room for only %d more files (inodes)", p.Dir, p.Files), "remove some files, or choose another folder with --state-dir")
+		d.addProblem(fmt.Sprintf("%s has room for only %d more files (inodes)", p.Dir, p.Files), "remove some files, or choose another folder with --state-dir")
 	}
 	const clocks = "set both clocks (timedatectl set-ntp true): gpurun compares times of files with its own"
 	if p.Ahead.Abs() > 2*time.Second {
@@ -267,18 +267,18 @@ func (d *diagnosis) state() string {
 		if p.Ahead < 0 {
 			way = "behind"
 		}
-		d.wrong(fmt.Sprintf("the clock of the file system of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
+		d.addProblem(fmt.Sprintf("the clock of the file system of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
 	}
 	used := disk.Batches(".", d.StateDir)
 	for _, b := range used {
 		if early := time.Until(b.Used); early > time.Minute {
-			d.wrong(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", batches.Shown(b.File), terminal.Duration(early)), clocks)
+			d.addProblem(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", batches.Shown(b.File), terminal.Duration(early)), clocks)
 			break
 		}
 	}
 	for _, b := range used {
 		if _, _, err := disk.Load([]string{b.File}, disk.Options{StateDir: d.StateDir}); err != nil {
-			d.failed(err)
+			d.addError(err)
 		}
 	}
 	free := ""
@@ -297,11 +297,11 @@ func (d *diagnosis) terminal() string {
 		return "none: runs print a line for each start and end"
 	}
 	if !d.screen().Live {
-		d.wrong("no live view: TERM is "+os.Getenv("TERM"), "export TERM=xterm-256color, if your terminal supports it")
+		d.addProblem("no live view: TERM is "+os.Getenv("TERM"), "export TERM=xterm-256color, if your terminal supports it")
 	}
 	size := terminal.CurrentSize()
 	if size.Width < 40 || size.Height < 5 {
-		d.wrong(fmt.Sprintf("the terminal has %d columns and %d lines, too few for the live view", size.Width, size.Height), "enlarge it, or type: stty cols 80 rows 24")
+		d.addProblem(fmt.Sprintf("the terminal has %d columns and %d lines, too few for the live view", size.Width, size.Height), "enlarge it, or type: stty cols 80 rows 24")
 	}
 	return fmt.Sprintf("%d columns, %d lines", size.Width, size.Height)
 }

@@ -18,7 +18,7 @@ func (d *diagnosis) commands() string {
 	for _, c := range []cluster.Command{d.there.Submit(cluster.Array{}, nil), d.there.List("").Command, d.there.Order(cluster.Cancel, nil, 0), d.there.Exec("", nil, nil, false)} {
 		names = append(names, c.Name())
 		if _, err := exec.LookPath(c.Name()); err != nil {
-			d.wrong("there is no "+c.Name()+" here", "log in to a node that has it, or load the site's module")
+			d.addProblem("there is no "+c.Name()+" here", "log in to a node that has it, or load the site's module")
 		}
 	}
 	return strings.Join(names, ", ")
@@ -28,13 +28,13 @@ func (d *diagnosis) commands() string {
 func (d *diagnosis) controller() string {
 	u, err := user.Current()
 	if err != nil {
-		d.failed(err)
+		d.addError(err)
 		return ""
 	}
 	began := time.Now()
 	gpus, err := cluster.RequestedGPUs(d.there, u.Username)
 	if err != nil {
-		d.wrong(err.Error(), "ask the site's staff whether the controller is down")
+		d.addProblem(err.Error(), "ask the site's staff whether the controller is down")
 	}
 	return fmt.Sprintf("answers in %s; your jobs ask for %s", time.Since(began).Round(time.Millisecond), state.Count(gpus, "GPU"))
 }
@@ -47,7 +47,7 @@ func (d *diagnosis) partition() string {
 		begins, _, err = t.Try(d.there)
 	}
 	if err != nil {
-		d.wrong(fmt.Sprintf("a job with %s: %v", strings.Join(t.Args, " "), err), "name the site's own, e.g. --cluster partition=NAME on Slurm, queue=NAME,gpu_resource=NAME on Grid Engine")
+		d.addProblem(fmt.Sprintf("a job with %s: %v", strings.Join(t.Args, " "), err), "name the site's own, e.g. --cluster partition=NAME on Slurm, queue=NAME,gpu_resource=NAME on Grid Engine")
 	} else if begins != "" {
 		begins = ", by its estimate " + begins
 	}

@@ -41,7 +41,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	}
 	asked := cluster.JobRequest{Request: engine.Request{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List(), CPUs: int(c.CPUs), Memory: gpu.Bytes(c.Memory), Options: s.Cluster}}
 	asked.Limit, _ = source.ParseDuration(s.Cluster["time"]) // already validated
-	if c.GPUMemory != usualNeeds.GPUMemory {
+	if c.GPUMemory != defaultNeeds.GPUMemory {
 		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
 	}
 	args, err := dialect.Args(asked)
@@ -103,9 +103,9 @@ func (c *execCmd) unmapped(name, immediate string) error {
 		{c.GPUIDs != "", "--gpu-ids", settings.TheyChoose},
 		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "say how many: -g " + strconv.Itoa(c.GPUs.min)},
 		{c.Share, "--share", settings.WholeGPUs},
-		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", settings.WholeGPUs},
-		{c.Others != usualNeeds.Others, "--others", settings.WholeGPUs},
-		{c.Pick != usualNeeds.Pick, "--pick", settings.TheyChoose},
+		{c.MaxUtil != defaultNeeds.MaxUtil, "--max-util", settings.WholeGPUs},
+		{c.Others != defaultNeeds.Others, "--others", settings.WholeGPUs},
+		{c.Pick != defaultNeeds.Pick, "--pick", settings.TheyChoose},
 		{c.NoWait, "--no-wait", immediate},
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {

@@ -24,11 +24,11 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 		sum.Warnings = append(sum.Warnings, words)
 	}
 	if sum.Code = code; code != batches.ExitDone {
-		sum.Rest, sum.Anyway = s.again(r, ""), s.again(r, "--breaker=0")
+		sum.Rest, sum.Anyway = s.restCommand(r, ""), s.restCommand(r, "--breaker=0")
 	}
 	var failed *batches.Failure
 	if res.StateErr != nil {
-		failed = unsaved(res, code)
+		failed = ledgerFailure(res, code)
 	}
 	if r.Began {
 		keepSummary(r, sum, code, failed)
@@ -45,8 +45,8 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 	return batches.Exit(code)
 }
 
-// unsaved returns the failure for a run whose ledger could not be written.
-func unsaved(res schema.Result, code int) *batches.Failure {
+// ledgerFailure returns the failure for a run whose ledger could not be written.
+func ledgerFailure(res schema.Result, code int) *batches.Failure {
 	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; finished jobs do not run twice"}
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
 		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // only the text is available from another process
@@ -68,9 +68,9 @@ func unsaved(res schema.Result, code int) *batches.Failure {
 // keptFlags are flags that the state keeps for a list of commands, along with the list.
 var keptFlags = []string{"--lines", "--name", "-g", "--gpus", "-m", "--gpu-memory", "--timeout", "--retry", "--setup"}
 
-// again returns the command that runs the remaining jobs, with flag added unless it is "". It
+// restCommand returns the command that runs the remaining jobs, with flag added unless it is "". It
 // refers to a list from standard input by name.
-func (s *shownRun) again(r *session.Run, flag string) string {
+func (s *shownRun) restCommand(r *session.Run, flag string) string {
 	args, lacks := []string{"gpurun"}, r.Lacking() != ""
 	name, _, _ := strings.Cut(flag, "=")
 	given := os.Args[1:]

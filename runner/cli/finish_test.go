@@ -26,7 +26,7 @@ func TestFullDiskGetsHintToFreeSpace(t *testing.T) {
 		{errors.New("cannot write /x/status: input/output error"), false},
 		{&disk.TakenError{What: "removed or replaced lock"}, false},
 	} {
-		f := unsaved(schema.Result{Final: &schema.Status{}, StateErr: tt.err}, batches.ExitState)
+		f := ledgerFailure(schema.Result{Final: &schema.Status{}, StateErr: tt.err}, batches.ExitState)
 		if free := strings.Contains(f.Hint, "free some space"); free != tt.free || f.Hint == "" {
 			t.Errorf("%v: hint %q", tt.err, f.Hint)
 		}

@@ -25,7 +25,7 @@ type follower struct {
 	only   string // the given job file, symlinks resolved; "" for any file of the batch
 	out    io.Writer
 	job    string
-	l      logged      // the attempt whose log is shown; no uni_id before the first
+	l      jobLog      // the attempt whose log is shown; no uni_id before the first
 	pid    int         // of the attempt's process; 0 if unknown
 	file   *os.File    // the attempt's log; nil before the first
 	waited state.Phase // state for which a message was last printed
@@ -34,10 +34,10 @@ type follower struct {
 
 // follow prints the log of the selected job until the job ends or Ctrl-C, which does not stop the
 // job. none is the error to return if no log matches yet.
-func (c *logCmd) follow(a *app, ref *batches.Ref, logs []logged, none error) error {
+func (c *logCmd) follow(a *app, ref *batches.Ref, logs []jobLog, none error) error {
 	f := &follower{app: a, ref: ref, only: c.only(ref)}
-	if len(logs) > 1 && !slices.ContainsFunc(logs, func(l logged) bool { return l.job != logs[0].job }) {
-		logs = []logged{newestOf(logs)} // one of the files of a batch
+	if len(logs) > 1 && !slices.ContainsFunc(logs, func(l jobLog) bool { return l.job != logs[0].job }) {
+		logs = []jobLog{newestOf(logs)} // one of the files of a batch
 	}
 	switch {
 	case len(logs) > 1:
@@ -60,7 +60,7 @@ func (c *logCmd) follow(a *app, ref *batches.Ref, logs []logged, none error) err
 		if at := ref.History.Open[logs[0].uniID]; at != nil && at.Running != nil {
 			f.pid = at.Running.PID
 		}
-		if err := f.turn(logs[0]); err != nil {
+		if err := f.switchTo(logs[0]); err != nil {
 			return err
 		}
 	}
@@ -88,9 +88,9 @@ func (f *follower) run() error {
 		// Ask for the state before reading, so that output just before the end is not missed.
 		next, over := f.ask()
 		if over {
-			return true, f.last()
+			return true, f.printRest()
 		}
-		if err := f.turn(next); err != nil {
+		if err := f.switchTo(next); err != nil {
 			return false, err
 		}
 		return false, f.print()
@@ -114,26 +114,26 @@ func (a *app) poll(every time.Duration, f func() (over bool, err error)) error {
 }
 
 // ask returns the attempt that is running now, and whether the job has ended.
-func (f *follower) ask() (now logged, over bool) {
+func (f *follower) ask() (now jobLog, over bool) {
 	rep, err := f.ref.Ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
 	if err != nil {
 		alive := f.pid > 0 && syscall.Kill(f.pid, 0) != syscall.ESRCH
-		return logged{}, errors.Is(err, control.ErrNoRun) && !alive
+		return jobLog{}, errors.Is(err, control.ErrNoRun) && !alive
 	}
 	if len(rep.Jobs) == 0 { // no longer in the batch
-		return logged{}, !slices.ContainsFunc(rep.Status.Jobs, f.shows)
+		return jobLog{}, !slices.ContainsFunc(rep.Status.Jobs, f.shows)
 	}
 	j := slices.MinFunc(rep.Jobs, func(a, b schema.Job) int { return cmp.Compare(f.rank(a), f.rank(b)) })
 	f.phase = j.State
-	f.tell(j, rep.Status.Now)
+	f.printWait(j, rep.Status.Now)
 	switch a := j.Attempt; {
 	case j.State == state.Running && a != nil && a.UniID != nil:
 		f.pid = schema.Value(a.PID)
-		return logged{job: j.Name, uniID: *a.UniID, path: schema.Value(a.Log).Path, attempt: a.N, open: true}, false
+		return jobLog{job: j.Name, uniID: *a.UniID, path: schema.Value(a.Log).Path, attempt: a.N, open: true}, false
 	case j.State == state.Waiting && f.l.attempt < j.Attempts:
 		return f.newest(), false // the run ended between two polls
 	}
-	return logged{}, j.State == "" || j.State.Ended()
+	return jobLog{}, j.State == "" || j.State.Ended()
 }
 
 // shows reports whether the attempt being shown belongs to a job.
@@ -155,8 +155,8 @@ func (f *follower) rank(j schema.Job) int {
 	return 3
 }
 
-// tell prints what the job is waiting for, once per reason.
-func (f *follower) tell(j schema.Job, now time.Time) {
+// printWait prints what the job is waiting for, once per reason.
+func (f *follower) printWait(j schema.Job, now time.Time) {
 	if j.State == f.waited || j.State != state.Pending && j.State != state.Waiting {
 		return
 	}
@@ -181,24 +181,24 @@ func (f *follower) print() error {
 }
 
 // newest returns the job's newest attempt in the ledger.
-func (f *follower) newest() logged {
+func (f *follower) newest() jobLog {
 	if f.ref.Read() != nil {
-		return logged{}
+		return jobLog{}
 	}
-	logs := slices.DeleteFunc(newestLogs(f.ref, f.only != ""), func(l logged) bool { return l.job != f.job })
+	logs := slices.DeleteFunc(newestLogs(f.ref, f.only != ""), func(l jobLog) bool { return l.job != f.job })
 	if len(logs) == 0 {
-		return logged{}
+		return jobLog{}
 	}
 	return newestOf(logs)
 }
 
-func newestOf(logs []logged) logged {
-	return slices.MaxFunc(logs, func(a, b logged) int { return a.at.Compare(b.at) })
+func newestOf(logs []jobLog) jobLog {
+	return slices.MaxFunc(logs, func(a, b jobLog) int { return a.at.Compare(b.at) })
 }
 
-// turn switches to attempt l if it is a new one. A retry in the same log follows what has been
+// switchTo switches to attempt l if it is a new one. A retry in the same log follows what has been
 // printed, and needs no new file.
-func (f *follower) turn(l logged) error {
+func (f *follower) switchTo(l jobLog) error {
 	if l.uniID == "" || l.uniID == f.l.uniID {
 		return nil
 	}
@@ -228,10 +228,10 @@ func (f *follower) turn(l logged) error {
 	return nil
 }
 
-// last prints the output since the last read. Attempts that both started and ended since then are
+// printRest prints the output since the last read. Attempts that both started and ended since then are
 // found in the ledger.
-func (f *follower) last() error {
-	if err := f.turn(f.newest()); err != nil {
+func (f *follower) printRest() error {
+	if err := f.switchTo(f.newest()); err != nil {
 		return err
 	}
 	if f.file == nil {

@@ -42,8 +42,8 @@ type needFlags struct {
 	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Choose among the GPUs that fit: ${enum} (${default})."`
 }
 
-// usualNeeds are the defaults of needFlags.
-var usualNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}
+// defaultNeeds are the defaults of needFlags.
+var defaultNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}
 
 // Help implements kong.HelpProvider.
 func (gpusCmd) Help() string {
@@ -86,7 +86,7 @@ func (c *gpusCmd) Run(a *app) error {
 	if c.Engine != "" && c.Engine != "local" {
 		return c.nodes(a)
 	}
-	return a.lookAtGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
+	return a.withGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
 }
 
 func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
@@ -95,7 +95,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	if err != nil {
 		return err
 	}
-	a.tellHost(rules)
+	a.printHostNotes(rules)
 	claims := session.ReadOnlyClaimsOf(p)
 	if len(c.Clear) > 0 {
 		return c.clear(ctx, a, p, claims)
@@ -106,7 +106,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 			pool.Recall(nil, u.Idle)
 		}
 		answered()
-		return c.look(pool, snap)
+		return c.evaluate(pool, snap)
 	}
 	if c.Watch {
 		return c.watch(ctx, a, p, pool, look)
@@ -125,9 +125,9 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	return nil
 }
 
-// look evaluates a reading. It includes devices that this user may not use, since they are part of
+// evaluate evaluates a reading. It includes devices that this user may not use, since they are part of
 // the machine.
-func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
+func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
 	if snap.Err != "" {
 		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
 	}
@@ -229,12 +229,12 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 	}
 }
 
-// lookAtGPUs opens the GPUs for a command that starts no jobs. look calls answered after it has
+// withGPUs opens the GPUs for a command that starts no jobs. look calls answered after it has
 // read them.
-func (a *app) lookAtGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
+func (a *app) withGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
-	answered := a.unlessDriverSoon(f.Sim != "")
+	answered := a.announceDriverWait(f.Sim != "")
 	defer answered()
 	p, err := f.source().Open(ctx, zerolog.Nop())
 	if err != nil {

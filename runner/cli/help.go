@@ -27,7 +27,7 @@ func (a *app) tour() {
     gpurun results             tabulate what the jobs measured
 
 `)
-	for ref := range a.remembered() {
+	for ref := range a.recentBatches() {
 		if row := ref.Row(); row.Run != nil && row.Run.Alive {
 			fmt.Fprintf(a.Err, "Running here: %s (%s).\n", terminal.CleanText(ref.Name()), row.Tally)
 			break

@@ -13,8 +13,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// tellHost prints problems with the host rules, and the host's message to its users.
-func (a *app) tellHost(h session.HostRules) {
+// printHostNotes prints problems with the host rules, and the host's message to its users.
+func (a *app) printHostNotes(h session.HostRules) {
 	a.Warn(h.Warnings...)
 	if h.Prompt != "" {
 		a.say("note", h.WithSource("%s", h.Prompt))

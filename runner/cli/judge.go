@@ -18,21 +18,21 @@ import (
 	"gpurun/state"
 )
 
-// A want is a GPU request that several jobs share.
-type want struct {
+// A requestGroup is a GPU request that several jobs share.
+type requestGroup struct {
 	req   gpu.Request
 	runs  int    // number of runs from which its memory was learned, or 0
 	first string // name of the first of those jobs in the file
 	jobs  int
 }
 
-// maxWants is how many wants plan shows.
-const maxWants = 5
+// maxRequestGroups is how many wants plan shows.
+const maxRequestGroups = 5
 
-// wants returns the first few requests of the jobs that would run. more is the number of jobs with
+// requestGroups returns the first few requests of the jobs that would run. more is the number of jobs with
 // other requests.
-func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*want, more int) {
-	known := map[gpu.Request]*want{}
+func requestGroups(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*requestGroup, more int) {
+	known := map[gpu.Request]*requestGroup{}
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		if j.Spec.Request.Min == 0 || !runs(id) {
@@ -40,9 +40,9 @@ func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*
 		}
 		req := core.Request(id)
 		w := known[req]
-		if w == nil && len(list) < maxWants {
+		if w == nil && len(list) < maxRequestGroups {
 			_, learned := core.Learned(id)
-			w = &want{req: req, runs: learned, first: j.Name}
+			w = &requestGroup{req: req, runs: learned, first: j.Name}
 			known[req] = w
 			list = append(list, w)
 		}
@@ -55,22 +55,22 @@ func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*
 	return list, more
 }
 
-// look prints which GPUs the jobs could use now, and returns the jobs that no GPU here could ever
+// printGPUs prints which GPUs the jobs could use now, and returns the jobs that no GPU here could ever
 // run. If the GPUs cannot be read, the plan omits them.
-func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
+func (p *planning) printGPUs(to io.Writer) (impossible []jobspec.Problem) {
 	if batches.EngineOf(p.batch).Abilities().Places {
-		return p.lookThere(to)
+		return p.printCluster(to)
 	}
 	if !session.WantsGPU(p.batch, p.runs) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), session.OpenLimit)
 	defer cancel()
-	answered := p.unlessDriverSoon(p.Sim != "")
+	answered := p.announceDriverWait(p.Sim != "")
 	prober, err := p.source().Open(ctx, zerolog.Nop())
 	if err == nil {
 		defer prober.Close()
-		impossible, err = p.lookBy(ctx, to, prober)
+		impossible, err = p.printGPUsOf(ctx, to, prober)
 	}
 	answered()
 	if err != nil {
@@ -80,9 +80,9 @@ func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
 	return impossible
 }
 
-func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober) ([]jobspec.Problem, error) {
+func (p *planning) printGPUsOf(ctx context.Context, to io.Writer, prober probe.Prober) ([]jobspec.Problem, error) {
 	rules := session.HostRulesOf(prober)
-	p.tellHost(rules)
+	p.printHostNotes(rules)
 	pool, impossible, err := session.PoolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)
 	if f := (*batches.Failure)(nil); errors.As(err, &f) { // a run would refuse these settings too
 		impossible, err = []jobspec.Problem{{Text: f.Text, Hint: f.Hint}}, nil
@@ -98,7 +98,7 @@ func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober
 	p.pool = pool
 	p.Core.Use(pool)
 	fmt.Fprintln(to, "GPUs now, by one reading:")
-	list, more := wants(p.batch, p.Core, p.runs)
+	list, more := requestGroups(p.batch, p.Core, p.runs)
 	for _, w := range list {
 		text := sched.DescribeVerdicts(w.req, w.runs, pool.Admit(p.seen.At, w.req))
 		fmt.Fprintf(to, "  %s: %s\n", jobWords([]string{w.first}, 1, w.jobs), terminal.CleanText(text))

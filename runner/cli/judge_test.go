@@ -30,7 +30,7 @@ func TestPlanListsEachRequestOnce(t *testing.T) {
 	for i := range 5 {
 		add(fmt.Sprint("odd", i), spec(1, gpu.Bytes(100+i)))
 	}
-	list, more := wants(b, sched.New(b, state.NewHistory(), sched.Options{}), func(id int) bool { return b.Jobs[id].Name != "skipped" })
+	list, more := requestGroups(b, sched.New(b, state.NewHistory(), sched.Options{}), func(id int) bool { return b.Jobs[id].Name != "skipped" })
 	var got []string
 	for _, w := range list {
 		got = append(got, jobWords([]string{w.first}, 1, w.jobs))

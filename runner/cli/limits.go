@@ -60,7 +60,7 @@ func (d *diagnosis) limits() string {
 		if lim.Max < lim.Cur*4 || l.least == 0 && lim.Max != unix.RLIM_INFINITY {
 			cure += "; if that is refused, ask for more in /etc/security/limits.conf, or with LimitNOFILE= and the like in a unit"
 		}
-		d.wrong(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), cure)
+		d.addProblem(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), cure)
 	}
 	return "limits on open files, processes, address space, CPU time and file size are high enough"
 }

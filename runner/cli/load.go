@@ -36,7 +36,7 @@ const maxWarnings = 5
 
 // warnings prints a batch's first warnings, and how to see the others.
 func (a *app) warnings(b *jobspec.Batch) {
-	list := gathered(b.Warnings)
+	list := mergeWarnings(b.Warnings)
 	for i, p := range list {
 		if i == maxWarnings {
 			a.Warn(state.Count(len(list)-i, "more warning") + ": gpurun check shows all")

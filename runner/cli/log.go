@@ -40,8 +40,8 @@ Examples:
     less $(gpurun log --path train-cifar10-s42)`
 }
 
-// A logged is a job's newest log.
-type logged struct {
+// A jobLog is a job's newest log.
+type jobLog struct {
 	job     string
 	was     string // the name under which it ran, since it may have been renamed
 	uniID   string
@@ -136,8 +136,8 @@ func (c *logCmd) only(ref *batches.Ref) string {
 }
 
 // title identifies a log among others, since each file of a batch may have a job of that name.
-func (l logged) title(all []logged, ref *batches.Ref) string {
-	if slices.ContainsFunc(all, func(o logged) bool { return o.job == l.job && o.ledger != l.ledger }) {
+func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
+	if slices.ContainsFunc(all, func(o jobLog) bool { return o.job == l.job && o.ledger != l.ledger }) {
 		return l.job + " (" + batches.Shown(ref.Files()[l.ledger]) + ")"
 	}
 	return l.job
@@ -145,29 +145,29 @@ func (l logged) title(all []logged, ref *batches.Ref) string {
 
 // newestLogs returns the newest attempts of all jobs, sorted by name; with first, only those of the
 // first file.
-func newestLogs(ref *batches.Ref, first bool) []logged {
-	var logs []logged
+func newestLogs(ref *batches.Ref, first bool) []jobLog {
+	var logs []jobLog
 	present := ref.Present()
 	for r := range ref.History.Records() {
-		logs = append(logs, logged{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger})
+		logs = append(logs, jobLog{cmp.Or(present(r.Ledger, r.Key), r.Job), r.Job, r.UniID, r.Log, r.LogFrom, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger})
 	}
 	for _, at := range ref.History.Open {
 		s := at.Start
-		logs = append(logs, logged{cmp.Or(present(at.Ledger, s.Key), s.Job), s.Job, s.UniID, s.Log, s.LogFrom, s.Attempt, s.Time, false, true, at.Ledger})
+		logs = append(logs, jobLog{cmp.Or(present(at.Ledger, s.Key), s.Job), s.Job, s.UniID, s.Log, s.LogFrom, s.Attempt, s.Time, false, true, at.Ledger})
 	}
-	logs = slices.DeleteFunc(logs, func(l logged) bool { return l.path == "" || first && l.ledger != 0 })
-	slices.SortStableFunc(logs, func(a, b logged) int {
+	logs = slices.DeleteFunc(logs, func(l jobLog) bool { return l.path == "" || first && l.ledger != 0 })
+	slices.SortStableFunc(logs, func(a, b jobLog) int {
 		return cmp.Or(strings.Compare(a.job, b.job), a.ledger-b.ledger, b.at.Compare(a.at))
 	})
-	return slices.CompactFunc(logs, func(a, b logged) bool { return a.job == b.job && a.ledger == b.ledger })
+	return slices.CompactFunc(logs, func(a, b jobLog) bool { return a.job == b.job && a.ledger == b.ledger })
 }
 
 // matching returns the logs that the arguments select, sorted by name.
-func (c *logCmd) matching(logs []logged, ref *batches.Ref) ([]logged, error) {
+func (c *logCmd) matching(logs []jobLog, ref *batches.Ref) ([]jobLog, error) {
 	job := func(i int) string { return logs[i].job }
 	if c.Failed {
 		there := ref.JobNames()
-		logs = slices.DeleteFunc(logs, func(l logged) bool { return !l.failed || there != nil && !there[l.job] })
+		logs = slices.DeleteFunc(logs, func(l jobLog) bool { return !l.failed || there != nil && !there[l.job] })
 		if len(c.Jobs) == 0 {
 			return logs, nil
 		}
@@ -182,7 +182,7 @@ func (c *logCmd) matching(logs []logged, ref *batches.Ref) ([]logged, error) {
 	if errors.As(err, &none) {
 		return nil, noLog(string(none), names(len(logs), job), ref)
 	}
-	out := make([]logged, len(ids))
+	out := make([]jobLog, len(ids))
 	for i, id := range ids {
 		out[i] = logs[id]
 	}
@@ -211,7 +211,7 @@ func (c *logCmd) writer(a *app, to io.Writer) (out io.Writer, flush func()) {
 }
 
 // file opens the log at the start of the attempt's part.
-func (l logged) file() (*os.File, error) {
+func (l jobLog) file() (*os.File, error) {
 	f, err := host.OpenReachable(l.path)
 	if err != nil {
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "cannot open the log: " + err.Error(), Err: err}

@@ -31,7 +31,7 @@ func (c *lsCmd) Run(a *app) error {
 	doc := schema.Batches{Head: schema.At(time.Now()), Batches: []schema.BatchRow{}}
 	cells := [][]string{{"FILE", "RUN", "STATE"}}
 	var unreadable []string
-	for ref := range a.remembered() {
+	for ref := range a.recentBatches() {
 		row := ref.Row()
 		doc.Batches = append(doc.Batches, row)
 		line := "unknown"
@@ -55,8 +55,8 @@ func (c *lsCmd) Run(a *app) error {
 	return nil
 }
 
-// remembered yields the batches that this user has run on this host, the latest first.
-func (a *app) remembered() iter.Seq[*batches.Ref] {
+// recentBatches yields the batches that this user has run on this host, the latest first.
+func (a *app) recentBatches() iter.Seq[*batches.Ref] {
 	return func(yield func(*batches.Ref) bool) {
 		seen := map[string]bool{}
 		for _, u := range disk.Remembered() {

@@ -76,7 +76,7 @@ func (c *doneCmd) takeOver(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.tell(ref, rep, "copied from "+old.File, true)
+	return a.printReply(ref, rep, "copied from "+old.File, true)
 }
 
 var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
@@ -93,7 +93,7 @@ func (a *app) markDead(ref *batches.Ref, req control.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.tell(ref, rep, markWords[req.Op], true)
+	return a.printReply(ref, rep, markWords[req.Op], true)
 }
 
 // maxRefused is how many refused jobs are named individually.

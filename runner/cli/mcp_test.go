@@ -168,7 +168,7 @@ func mcpRoot(t *testing.T) string {
 	return dir
 }
 
-func TestMCPSession(t *testing.T) {
+func TestMCPClientRunsJobFile(t *testing.T) {
 	t.Parallel()
 	dir := mcpRoot(t)
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `

@@ -29,7 +29,7 @@ func (a *app) report(err error) int {
 	if err == nil {
 		return batches.ExitDone
 	}
-	err = stated(err)
+	err = problemsFailure(err)
 	code := codeOf(err)
 	if err.Error() == "" {
 		return code
@@ -86,9 +86,9 @@ const waitingForDriver = "waiting for the NVIDIA driver"
 // silence is how long a command may print nothing before it appears to hang.
 const silence = 100 * time.Millisecond
 
-// unlessSoon prints what the command is waiting for, unless done is called soon. On a terminal,
+// announceWait prints what the command is waiting for, unless done is called soon. On a terminal,
 // done erases the line.
-func (a *app) unlessSoon(text string) (done func()) {
+func (a *app) announceWait(text string) (done func()) {
 	end, erase := "\n", ""
 	if a.ErrTTY && a.colored() {
 		end, erase = "…", "\r\x1b[K"
@@ -101,26 +101,26 @@ func (a *app) unlessSoon(text string) (done func()) {
 	})
 }
 
-// unlessDriverSoon is unlessSoon for the driver. It does nothing without a driver, as with
+// announceDriverWait is unlessSoon for the driver. It does nothing without a driver, as with
 // simulated GPUs.
-func (a *app) unlessDriverSoon(without bool) (done func()) {
+func (a *app) announceDriverWait(without bool) (done func()) {
 	if without {
 		return func() {}
 	}
-	return a.unlessSoon(waitingForDriver)
+	return a.announceWait(waitingForDriver)
 }
 
-// stated returns the failure that lists all errors in job files. It returns other errors unchanged.
-func stated(err error) error {
+// problemsFailure returns the failure that lists all errors in job files. It returns other errors unchanged.
+func problemsFailure(err error) error {
 	if errors.As(err, new(*batches.Failure)) || jobspec.Problems(err) == nil {
 		return err
 	}
-	head, lines := summed(err)
+	head, lines := summarizeProblems(err)
 	return &batches.Failure{Code: batches.ExitUsage, Text: head + ", nothing was started", Err: err, Lines: lines}
 }
 
-// summed returns the number of errors in job files as text, and lines about the first of them.
-func summed(err error) (head string, lines []string) {
+// summarizeProblems returns the number of errors in job files as text, and lines about the first of them.
+func summarizeProblems(err error) (head string, lines []string) {
 	ps := jobspec.Problems(err)
 	for i, p := range ps {
 		if i == maxProblems {
@@ -146,9 +146,9 @@ func problemLines(p jobspec.Problem) []string {
 
 var digits = regexp.MustCompile("[0-9]+")
 
-// gathered merges warnings that differ only in place and numbers into the first, with a count of
+// mergeWarnings merges warnings that differ only in place and numbers into the first, with a count of
 // the others.
-func gathered(warnings []jobspec.Problem) (list []jobspec.Problem) {
+func mergeWarnings(warnings []jobspec.Problem) (list []jobspec.Problem) {
 	alike := map[string]int{}
 	kind := func(p jobspec.Problem) string { return p.Lint + digits.ReplaceAllString(p.Text, "#") }
 	for _, p := range warnings {

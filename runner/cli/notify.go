@@ -55,7 +55,7 @@ func (c *notifyCmd) Run(a *app) error {
 	ctx, stop := a.UntilSignal()
 	defer stop()
 	lost := 0
-	for _, t := range notify.Test(ctx, targets, newsOf(c.Files), a.Go) {
+	for _, t := range notify.Test(ctx, targets, notifyRun(c.Files), a.Go) {
 		if t.Delivered {
 			fmt.Fprintf(a.out, "%s: delivered\n", terminal.CleanText(t.Label))
 			continue
@@ -91,8 +91,8 @@ func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	return b.Targets(b.Settings.Notify), strings.Join(files, " ") + " or your own config.yaml", nil
 }
 
-// newsOf returns the batch that notifications refer to.
-func newsOf(files []string) notify.Run {
+// notifyRun returns the batch that notifications refer to.
+func notifyRun(files []string) notify.Run {
 	r := notify.Run{File: "gpurun", Host: host.Name()}
 	if len(files) == 0 {
 		return r
@@ -104,17 +104,17 @@ func newsOf(files []string) notify.Run {
 	return r
 }
 
-// news sends notifications about the run, with the secrets of its jobs masked.
-type news struct {
+// notifier sends notifications about the run, with the secrets of its jobs masked.
+type notifier struct {
 	*notify.Sink
 	hide atomic.Pointer[func(string) string]
 }
 
-// openNews starts sending notifications, if any are configured.
-func (a *app) openNews(b *jobspec.Batch, say func(string)) *news {
-	n := &news{}
+// openNotifier starts sending notifications, if any are configured.
+func (a *app) openNotifier(b *jobspec.Batch, say func(string)) *notifier {
+	n := &notifier{}
 	n.Sink = notify.New(notify.Config{
-		Targets: b.Targets(b.Settings.Notify), Run: newsOf(names(len(b.Files), func(i int) string { return b.Files[i].Path })),
+		Targets: b.Targets(b.Settings.Notify), Run: notifyRun(names(len(b.Files), func(i int) string { return b.Files[i].Path })),
 		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: a.Go,
 	})
 	n.Continue(b)
@@ -122,7 +122,7 @@ func (a *app) openNews(b *jobspec.Batch, say func(string)) *news {
 }
 
 // Continue adds the secrets and notification targets of reloaded job files.
-func (n *news) Continue(b *jobspec.Batch) {
+func (n *notifier) Continue(b *jobspec.Batch) {
 	n.Sink.Continue(b)
 	if len(b.Targets(n.Targets)) == 0 {
 		b = nil
@@ -131,9 +131,9 @@ func (n *news) Continue(b *jobspec.Batch) {
 	n.hide.Store(&hide)
 }
 
-// leave closes the run, and then waits a while for the last notifications.
-func (s *shownRun) leave(r *session.Run) {
-	if r.Close(); s.news == nil {
+// closeAndNotify closes the run, and then waits a while for the last notifications.
+func (s *shownRun) closeAndNotify(r *session.Run) {
+	if r.Close(); s.notifier == nil {
 		return
 	}
 	ctx, stop := s.UntilSignal()
@@ -142,7 +142,7 @@ func (s *shownRun) leave(r *session.Run) {
 		t := time.AfterFunc(time.Second, func() { s.say("note", "sending notifications; Ctrl-C skips them") })
 		defer t.Stop()
 	}
-	if err := s.news.Close(ctx); err != nil && ctx.Err() == nil {
+	if err := s.notifier.Close(ctx); err != nil && ctx.Err() == nil {
 		for line := range strings.Lines(err.Error()) {
 			s.Warn(strings.TrimSpace(line))
 		}

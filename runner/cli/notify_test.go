@@ -64,7 +64,7 @@ func TestNotificationsMaskSecretsOfReloadedJobs(t *testing.T) {
 		}
 		return b
 	}
-	n := newApp().openNews(batch("k3yk3yk3y"), func(string) {})
+	n := newApp().openNotifier(batch("k3yk3yk3y"), func(string) {})
 	defer n.End(&schema.Status{Live: &schema.Live{}}, "done")
 	if c, ok := any(n).(interface{ Continue(*jobspec.Batch) }); ok {
 		c.Continue(batch("k3yk3yk3y, 0therk3y"))

@@ -20,13 +20,13 @@ import (
 	"gpurun/gpu/hostrules"
 )
 
-// TestPages follows the README and the guide like a new user, with a new folder for each page. It
+// TestPageExamplesWork follows the README and the guide like a new user, with a new folder for each page. It
 // writes each file that a page shows below a line with its name and a colon, and runs the commands.
 // Blocks of "sh" must succeed. Blocks of "console" must print what the page shows, except for
 // numbers, order and "…". A line of "crontab" runs as cron would run it. Blocks of "bash" call
 // tools that a test cannot have (root, a network, systemd, Docker); testdata/pages/tools.sh has
 // stand-ins for them.
-func TestPages(t *testing.T) {
+func TestPageExamplesWork(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/guide/*.md")
 	if err != nil || len(pages) < 10 {
@@ -34,7 +34,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, page := range append(pages, "../../README.md") {
 		if strings.HasSuffix(page, "coming-from.md") || strings.HasSuffix(page, "capture.md") {
-			continue // TestComingFrom, TestCaptureGuideExampleWorks
+			continue // TestComingFromPairsStartSameCommands, TestCaptureGuideExampleWorks
 		}
 		elsewhere := map[string]bool{"README.md": true /* docs/readme_test.sh */, "cluster.md": true /* TestRealGuideCommandsWork */}[filepath.Base(page)]
 		t.Run(filepath.Base(page), func(t *testing.T) {
@@ -213,7 +213,7 @@ func (w *reader) session(t *testing.T, b block) {
 			t.Errorf("line %d: %s\n%v\n%s", b.line, command, err, out)
 		}
 		for line := range strings.Lines(shown) {
-			if want := like(line); !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(plain(out)) {
+			if want := linePattern(line); !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(plain(out)) {
 				t.Errorf("line %d: %s does not print\n%s but\n%s", b.line, command, line, out)
 			}
 		}
@@ -225,8 +225,8 @@ func plain(s string) string {
 	return regexp.MustCompile(`(?m)[ \t]+|[ \t]+$`).ReplaceAllString(regexp.MustCompile(`[0-9]+`).ReplaceAllString(s, "0"), " ")
 }
 
-// like returns a pattern for a line of a page, in which … matches anything.
-func like(line string) string {
+// linePattern returns a pattern for a line of a page, in which … matches anything.
+func linePattern(line string) string {
 	return " ?" + strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(plain(line))), "…", ".*") + " ?"
 }
 
@@ -245,7 +245,7 @@ func (w *reader) end() {
 // Both sides of each pair in docs/guide/coming-from.md must start the same commands. The right side
 // runs under gpurun. The left side runs with its tool if that is installed and needs no server;
 // otherwise its commands are listed here.
-func TestComingFrom(t *testing.T) {
+func TestComingFromPairsStartSameCommands(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide/coming-from.md")
 	if err != nil {

@@ -95,7 +95,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 	run, live := p.print(w)
 	w.Flush() // a driver may take seconds to answer
-	if impossible := p.look(w); len(impossible) > 0 {
+	if impossible := p.printGPUs(w); len(impossible) > 0 {
 		fmt.Fprintf(w, "%s: none can run because of %s\n", state.Count(len(batch.Jobs), "job"), state.Count(len(impossible), "problem"))
 		w.Flush()
 		return jobspec.Report(impossible)
@@ -125,7 +125,7 @@ func (c *planCmd) Run(a *app) error {
 
 // json prints the plan as JSON.
 func (p *planning) json() error {
-	if impossible := p.look(io.Discard); len(impossible) > 0 {
+	if impossible := p.printGPUs(io.Discard); len(impossible) > 0 {
 		return jobspec.Report(impossible)
 	}
 	doc := p.Ref.Document(nil, p.After)

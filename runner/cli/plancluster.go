@@ -28,8 +28,8 @@ type submission struct {
 	begins  string // the cluster's estimate of when one would begin, or ""
 }
 
-// asks describes the request to the cluster.
-func (s *submission) asks(name string) string {
+// requestText describes the request to the cluster.
+func (s *submission) requestText(name string) string {
 	switch {
 	case s.err != nil:
 		return "nothing"
@@ -39,8 +39,8 @@ func (s *submission) asks(name string) string {
 	return strings.Join(s.Args, " ")
 }
 
-// says describes the cluster's answer; "" if it is unknown.
-func (s *submission) says(name string) string {
+// answerText describes the cluster's answer; "" if it is unknown.
+func (s *submission) answerText(name string) string {
 	switch {
 	case s.err != nil:
 		return "cannot be submitted: " + s.err.Error()
@@ -68,8 +68,8 @@ func (s *submission) document() *schema.Submission {
 // maxTried is how many classes the cluster is asked about.
 const maxTried = 20
 
-// lookThere prints the requests to the cluster and its answers.
-func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
+// printCluster prints the requests to the cluster and its answers.
+func (p *planning) printCluster(to io.Writer) (impossible []jobspec.Problem) {
 	problems, notes := session.CheckEngine(p.batch, p.runs, p.Sim != "", false)
 	if len(problems) > 0 {
 		return problems
@@ -83,7 +83,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 		if i == 0 {
 			fmt.Fprintf(to, "on %s, jobs with the same requirements are submitted together:\n", name)
 		}
-		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.asks(name)))
+		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.requestText(name)))
 		if s.Limit > 0 {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}
@@ -95,7 +95,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 				s.begins, s.refused, s.takes, s.later = begins, err, err == nil, err != nil && refused != cluster.Never
 			}
 		}
-		if text := s.says(name); text != "" {
+		if text := s.answerText(name); text != "" {
 			fmt.Fprintln(to, "      "+terminal.CleanText(text))
 		}
 	}

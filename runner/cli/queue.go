@@ -35,12 +35,12 @@ Examples:
 
 // Run prints the queue.
 func (c *queueCmd) Run(a *app) error {
-	return a.lookAtGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
+	return a.withGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
 }
 
 func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
 	rules := session.HostRulesOf(p)
-	a.tellHost(rules)
+	a.printHostNotes(rules)
 	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: host.Me(), AtOnce: true})
 	snap := session.Observe(ctx, p, rules, session.ReadOnlyClaimsOf(p), a.Warn)
 	answered()

@@ -58,24 +58,24 @@ func (c *runCmd) Run(a *app) error {
 	s := &shownRun{app: a, cmd: c, head: newHeadline(a.out, paths)}
 	r := session.New(session.Config{
 		Process: a.Process, Reader: a.Reader, Out: a.out, Source: c.simFlag.source(&c.gpuFlags), Abandon: c.Abandon, Watch: c.Watch, Yes: c.Yes, NoWait: c.NoWait,
-		LogLevel: a.global.LogLevel, Version: programVersion(), Detached: d, Options: c.options, Summed: summed, Read: s.head.batch, Observe: s.observe,
+		LogLevel: a.global.LogLevel, Version: programVersion(), Detached: d, Options: c.options, Summed: summarizeProblems, Read: s.head.batch, Observe: s.observe,
 		Files: func() ([]string, jobspec.Options, error) {
 			o, err := a.flagged(&c.batchFlags, paths)
 			o.Lint = true
 			return paths, o, err
 		},
 	})
-	defer s.leave(r)
+	defer s.closeAndNotify(r)
 	if err := r.Open(); err != nil {
 		s.head.abandon()
 		return err
 	}
 	if r.NothingToRun() && !c.Watch {
 		s.head.end("nothing to do")
-		s.tellWarnings(r)
+		s.printWarnings(r)
 		return s.summary(r, r.Skip())
 	}
-	s.opened(r)
+	s.printOpening(r)
 	res, err := r.Execute()
 	if err != nil {
 		return err
@@ -86,30 +86,30 @@ func (c *runCmd) Run(a *app) error {
 // A shownRun is the output of a run.
 type shownRun struct {
 	*app
-	cmd  *runCmd
-	head *headline
-	view *terminal.View // nil before the jobs start
-	news *news          // nil before the jobs start
+	cmd      *runCmd
+	head     *headline
+	view     *terminal.View // nil before the jobs start
+	notifier *notifier      // nil before the jobs start
 }
 
-// opened prints what the user must know before the jobs start.
-func (s *shownRun) opened(r *session.Run) {
+// printOpening prints what the user must know before the jobs start.
+func (s *shownRun) printOpening(r *session.Run) {
 	s.head.end(r.GPUs())
 	if r.Shuffled {
 		fmt.Fprintf(s.out, "trying jobs in random order; --shuffle-seed %d repeats it\n", r.Batch.Settings.ShuffleSeed)
 	}
-	s.tellWarnings(r)
+	s.printWarnings(r)
 	for _, n := range r.Notes {
 		s.say("note", n)
 	}
-	s.tellHost(r.Rules)
+	s.printHostNotes(r.Rules)
 	if words := r.Rules.Endless(r.Batch, r.Runs); words != "" {
 		s.say("note", words)
 	}
 }
 
-// tellWarnings prints the warnings about the job files and the ledgers.
-func (s *shownRun) tellWarnings(r *session.Run) {
+// printWarnings prints the warnings about the job files and the ledgers.
+func (s *shownRun) printWarnings(r *session.Run) {
 	s.warnings(r.Batch)
 	s.Warn(r.State.Warnings()...)
 }
@@ -122,8 +122,8 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 	}
 	s.view = terminal.New(terminal.Config{Screen: s.screen(), Open: open, Go: s.Go})
 	s.OnPanic = s.view.Close
-	s.news = s.openNews(r.Batch, s.view.Warn)
-	o := session.Observers{View: s.view, Over: func(res *schema.Result, words string) { s.news.End(res.Final, words) }}
+	s.notifier = s.openNotifier(r.Batch, s.view.Warn)
+	o := session.Observers{View: s.view, Over: func(res *schema.Result, words string) { s.notifier.End(res.Final, words) }}
 	closeIDs, closeGPUs := func() {}, func() {}
 	if u := s.uniIDs(r.Batch); u != nil {
 		o.Sinks, o.Report = append(o.Sinks, u), u.Report
@@ -137,7 +137,7 @@ func (s *shownRun) observe(r *session.Run) session.Observers {
 		rec := s.recordGPUs(r)
 		o.Sinks, closeGPUs = append(o.Sinks, rec), rec.Close
 	}
-	o.Sinks = append(o.Sinks, s.view, s.news)
+	o.Sinks = append(o.Sinks, s.view, s.notifier)
 	rest := s.streamEvents(r)
 	o.End = func() {
 		rest()

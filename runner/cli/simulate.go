@@ -167,15 +167,15 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 		}
 	}
 	if len(median) > 0 {
-		fmt.Fprintf(w, "no job like %s has run: estimated by the median of the batch, or their timeout\n", p.some(median))
+		fmt.Fprintf(w, "no job like %s has run: estimated by the median of the batch, or their timeout\n", p.firstNames(median))
 	}
 	if len(guess) > 0 {
-		fmt.Fprintf(w, "no estimate for %s: using %s, or their timeout\n", p.some(guess), terminal.Duration(sched.Unknown))
+		fmt.Fprintf(w, "no estimate for %s: using %s, or their timeout\n", p.firstNames(guess), terminal.Duration(sched.Unknown))
 	}
 }
 
-// some returns the names of the first few jobs.
-func (p *planning) some(ids []int) string {
+// firstNames returns the names of the first few jobs.
+func (p *planning) firstNames(ids []int) string {
 	return jobWords([]string{p.batch.Jobs[slices.Min(ids)].Name}, 1, len(ids))
 }
 

@@ -23,7 +23,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 		live = &schema.Live{}
 	}
 	line(s.File + ": " + s.Line)
-	if since := s.since(); since != "" {
+	if since := s.sinceText(); since != "" {
 		line(since)
 	}
 	if s.Run != nil && s.Run.Snapshot != nil && s.Alive {
@@ -135,8 +135,8 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 	}
 }
 
-// since describes since when the run has been alive, or that it was cut off; "" if neither applies.
-func (s *shownStatus) since() string {
+// sinceText describes since when the run has been alive, or that it was cut off; "" if neither applies.
+func (s *shownStatus) sinceText() string {
 	switch {
 	case s.Alive && s.Runner.PID > 0:
 		return fmt.Sprintf("running since %s (process %d)", batches.UntilTime(s.Now, s.Runner.Since), s.Runner.PID)
@@ -149,11 +149,11 @@ func (s *shownStatus) since() string {
 // cutOff reports whether the last run was killed or left jobs running. Missing ends alone do not
 // count, because the disk may have been full.
 func (s *shownStatus) cutOff() bool {
-	return s.Died || s.left()
+	return s.Died || s.jobsRunning()
 }
 
-// left reports whether jobs of the ended run are still running or queued.
-func (s *shownStatus) left() bool { return len(s.In(state.Running, state.Queued)) > 0 }
+// jobsRunning reports whether jobs of the ended run are still running or queued.
+func (s *shownStatus) jobsRunning() bool { return len(s.In(state.Running, state.Queued)) > 0 }
 
 // cells returns the cells for a running job.
 func cells(j *schema.Job, now time.Time) []string {
@@ -226,7 +226,7 @@ func (s *shownStatus) rest() string {
 	for phase, n := range s.Counts {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
 			rest := "run the rest with: " + s.Command
-			if s.left() {
+			if s.jobsRunning() {
 				rest = "the next run reattaches to running jobs\n" + rest
 			}
 			return rest

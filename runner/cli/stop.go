@@ -57,7 +57,7 @@ func (c *stopCmd) Run(a *app) error {
 	if c.Exec != "" {
 		return a.stopExec(c.Exec)
 	}
-	return a.request(&c.batchFlag, req, said, func(ref *batches.Ref) error { return c.dead(a, ref) })
+	return a.request(&c.batchFlag, req, said, func(ref *batches.Ref) error { return c.stopOrphans(a, ref) })
 }
 
 // stopExec stops this user's exec commands with a name, running or waiting for GPUs.
@@ -86,40 +86,40 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	case err != nil:
 		return ref.Unreached(rep, err)
 	}
-	return a.tell(ref, rep, said, len(req.Jobs) > 0)
+	return a.printReply(ref, rep, said, len(req.Jobs) > 0)
 }
 
-// tell prints what changed for which jobs, and which jobs are unchanged. It returns a failure if
+// printReply prints what changed for which jobs, and which jobs are unchanged. It returns a failure if
 // nothing changed because all of the jobs are running.
-func (a *app) tell(ref *batches.Ref, rep control.Reply, said string, named bool) error {
+func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named bool) error {
 	for _, line := range rep.Said {
 		fmt.Fprintln(a.out, ref.Name()+": "+line)
 	}
 	if !named && rep.Said == nil || len(rep.Done) > 0 {
-		fmt.Fprintln(a.out, ref.Name()+": "+reached(rep.Done, said))
+		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(rep.Done, said))
 	}
 	if err := refusal(ref, rep.Kept); err != nil {
 		return err
 	}
 	for _, k := range rep.Kept {
 		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
-			return &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + reached(k.Jobs, k.Why), Hint: "wait for it to end, or run gpurun stop first"}
+			return &batches.Failure{Code: batches.ExitFailed, Text: ref.Name() + ": " + changedLine(k.Jobs, k.Why), Hint: "wait for it to end, or run gpurun stop first"}
 		}
-		fmt.Fprintln(a.out, ref.Name()+": "+reached(k.Jobs, k.Why))
+		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(k.Jobs, k.Why))
 	}
-	return unheard(ref, rep.Silent, "the run stops them as soon as their keeper answers")
+	return silentFailure(ref, rep.Silent, "the run stops them as soon as their keeper answers")
 }
 
-// unheard returns the failure for a request when keepers do not answer, or nil.
-func unheard(ref *batches.Ref, silent []string, hint string) error {
+// silentFailure returns the failure for a request when keepers do not answer, or nil.
+func silentFailure(ref *batches.Ref, silent []string, hint string) error {
 	if len(silent) == 0 {
 		return nil
 	}
 	return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + ": some jobs could not be reached: " + strings.Join(silent, "; "), Hint: hint}
 }
 
-// reached returns "cancelled: a, b, …".
-func reached(jobs []string, said string) string {
+// changedLine returns "cancelled: a, b, …".
+func changedLine(jobs []string, said string) string {
 	if len(jobs) == 0 {
 		return said
 	}

@@ -15,9 +15,9 @@ import (
 	"gpurun/state/schema"
 )
 
-// dead stops jobs that outlived their run: it adopts them until they have ended. It leaves other
+// stopOrphans stops jobs that outlived their run: it adopts them until they have ended. It leaves other
 // jobs alone.
-func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
+func (c *stopCmd) stopOrphans(a *app, ref *batches.Ref) error {
 	s, err := a.Lock([]string{ref.Real}, "")
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 	defer a.CloseEngine(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	last := &lastEnd{left: map[string]bool{}, all: cancel}
+	last := &orphanEnds{left: map[string]bool{}, all: cancel}
 	for _, i := range chosen {
 		last.left[open[i].Start.UniID] = true
 	}
@@ -64,10 +64,10 @@ func (c *stopCmd) dead(a *app, ref *batches.Ref) error {
 			}
 		}
 		if len(jobs) > 0 {
-			fmt.Fprintln(a.out, ref.Name()+": "+reached(jobs, map[bool]string{false: "stopped", true: "not stopped"}[left]))
+			fmt.Fprintln(a.out, ref.Name()+": "+changedLine(jobs, map[bool]string{false: "stopped", true: "not stopped"}[left]))
 		}
 	}
-	return unheard(ref, last.silent, "then run gpurun stop again")
+	return silentFailure(ref, last.silent, "then run gpurun stop again")
 }
 
 // chosen returns the selected attempts as indices into open.
@@ -86,16 +86,16 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 	return ids, nil
 }
 
-// lastEnd releases the adopted jobs once the ones to stop have ended, or waiting for them is
+// orphanEnds releases the adopted jobs once the ones to stop have ended, or waiting for them is
 // pointless.
-type lastEnd struct {
+type orphanEnds struct {
 	left   map[string]bool // by uni_id
 	all    func()
 	silent []string // keepers that do not answer, for which it does not wait
 }
 
 // Fact records an end.
-func (l *lastEnd) Fact(_ int, f state.Fact) {
+func (l *orphanEnds) Fact(_ int, f state.Fact) {
 	if f.Kind != state.KindEnd {
 		return
 	}
@@ -106,7 +106,7 @@ func (l *lastEnd) Fact(_ int, f state.Fact) {
 }
 
 // Snapshot gives up if a keeper does not answer.
-func (l *lastEnd) Snapshot(s *schema.Status) {
+func (l *orphanEnds) Snapshot(s *schema.Status) {
 	if len(s.Live.Silent) > 0 {
 		l.silent = s.Live.Silent
 		l.all()

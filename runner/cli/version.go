@@ -40,7 +40,7 @@ func (c *versionCmd) Run(a *app) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	answered := a.unlessDriverSoon(false)
+	answered := a.announceDriverWait(false)
 	p, err := probe.Open(ctx, probe.Options{Library: c.NVML, Log: zerolog.Nop(), Now: host.Boottime})
 	answered()
 	if err != nil {

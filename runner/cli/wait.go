@@ -67,7 +67,7 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit tim
 	began := time.Now()
 	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
 		ref.Look()
-		left, err := c.left(a, ref)
+		left, err := c.remaining(a, ref)
 		if err != nil || left == "" {
 			return err
 		}
@@ -87,12 +87,12 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit tim
 	}
 }
 
-// left describes what has not ended yet. It returns "" when there is nothing to wait for, along
+// remaining describes what has not ended yet. It returns "" when there is nothing to wait for, along
 // with the exit status as an error.
-func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
+func (c *waitCmd) remaining(a *app, ref *batches.Ref) (string, error) {
 	switch {
 	case len(c.Jobs) > 0 && ref.Alive:
-		return c.leftLive(a, ref)
+		return c.remainingLive(a, ref)
 	case ref.Alive && ref.Runner.Here && procs.Stopped(ref.Runner.PID):
 		return "the run is stopped: " + ref.Silent(nil).Error(), nil
 	case ref.Alive:
@@ -105,7 +105,7 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 	left, err := "", error(nil)
 	switch n := len(s.In(state.Running, state.Queued)); {
 	case len(c.Jobs) > 0:
-		left, err = c.leftDead(a, ref)
+		left, err = c.remainingDead(a, ref)
 	case n > 0:
 		left = fmt.Sprintf("its run is gone, but %s %s still running", state.Count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
 	default:
@@ -113,18 +113,18 @@ func (c *waitCmd) left(a *app, ref *batches.Ref) (string, error) {
 		return "", batches.Exit(s.Exit())
 	}
 	if away := ref.Settle().Away; left != "" && len(away) > 0 {
-		return "", unseen(ref, slices.Sorted(maps.Values(away))[0])
+		return "", remoteFailure(ref, slices.Sorted(maps.Values(away))[0])
 	}
 	return left, err
 }
 
-// unseen explains why this host cannot wait for jobs of another host's run.
-func unseen(ref *batches.Ref, where string) error {
+// remoteFailure explains why this host cannot wait for jobs of another host's run.
+func remoteFailure(ref *batches.Ref, where string) error {
 	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.Name(), where), Hint: "run this command on " + where}
 }
 
-// leftLive asks the run for the state of the jobs. A run that does not answer may do so later.
-func (c *waitCmd) leftLive(a *app, ref *batches.Ref) (string, error) {
+// remainingLive asks the run for the state of the jobs. A run that does not answer may do so later.
+func (c *waitCmd) remainingLive(a *app, ref *batches.Ref) (string, error) {
 	rep, err := ref.Ask(control.Request{Op: control.OpWait, Jobs: c.Jobs})
 	var silent *batches.Failure
 	switch {
@@ -141,11 +141,11 @@ func (c *waitCmd) leftLive(a *app, ref *batches.Ref) (string, error) {
 	for i, j := range rep.Jobs {
 		phases[i] = j.State
 	}
-	return c.tell(a, ref, names(len(rep.Jobs), func(i int) string { return rep.Jobs[i].Name }), phases)
+	return c.printEnds(a, ref, names(len(rep.Jobs), func(i int) string { return rep.Jobs[i].Name }), phases)
 }
 
-// leftDead reads the ledger. Jobs that have not run will not end.
-func (c *waitCmd) leftDead(a *app, ref *batches.Ref) (string, error) {
+// remainingDead reads the ledger. Jobs that have not run will not end.
+func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
 	phases := sched.Phases(ref.Batch, ref.History)
 	name := func(id int) string { return ref.Batch.Jobs[id].Name }
 	ids, err := runner.MatchJobs(c.Jobs, len(phases), name)
@@ -160,11 +160,11 @@ func (c *waitCmd) leftDead(a *app, ref *batches.Ref) (string, error) {
 		}
 		named, are = append(named, name(id)), append(are, phases[id])
 	}
-	return c.tell(a, ref, named, are)
+	return c.printEnds(a, ref, named, are)
 }
 
-// tell returns which jobs have not ended, or prints how they ended and returns the exit status.
-func (c *waitCmd) tell(a *app, ref *batches.Ref, jobs []string, phases []state.Phase) (string, error) {
+// printEnds returns which jobs have not ended, or prints how they ended and returns the exit status.
+func (c *waitCmd) printEnds(a *app, ref *batches.Ref, jobs []string, phases []state.Phase) (string, error) {
 	var left []string
 	counts, code := map[state.Phase]int{}, batches.ExitDone
 	for i, p := range phases {

@@ -59,10 +59,10 @@ func (c *controlFlag) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// usualPort is the default port. If it is taken, otherPorts ports after it are tried.
+// defaultPort is the default port. If it is taken, otherPorts ports after it are tried.
 const (
-	usualPort  = 8888
-	otherPorts = 50
+	defaultPort = 8888
+	otherPorts  = 50
 )
 
 // Run serves until Ctrl-C.
@@ -92,7 +92,7 @@ func (c *webCmd) Run(a *app) error {
 	defer stop()
 	s := web.New(conf)
 	defer s.Close()
-	c.tell(a, &conf, where, files)
+	c.printAddress(a, &conf, where, files)
 	ended := make(chan error, 1)
 	a.Go(func() { ended <- s.Serve(l) })
 	select {
@@ -155,7 +155,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 	name := "127.0.0.1"
 	switch {
 	case c.Listen == "":
-		for n := usualPort; n <= usualPort+otherPorts; n++ {
+		for n := defaultPort; n <= defaultPort+otherPorts; n++ {
 			if l, err = net.Listen("tcp", net.JoinHostPort(name, strconv.Itoa(n))); !errors.Is(err, syscall.EADDRINUSE) {
 				break
 			}
@@ -251,9 +251,9 @@ func (l ownOnly) Accept() (net.Conn, error) {
 	}
 }
 
-// tell prints how to open the page. It prints the tokens only on a terminal, because any other
+// printAddress prints how to open the page. It prints the tokens only on a terminal, because any other
 // reader may store the output.
-func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
+func (c *webCmd) printAddress(a *app, conf *web.Config, where string, files []string) {
 	if !strings.HasPrefix(where, "http") {
 		fmt.Fprintf(a.out, "listening on %s; send Authorization: Bearer and the token in %s\n", where, strings.Join(files, " or (for control) "))
 		return
@@ -280,7 +280,7 @@ func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
 
 // webFailure converts an error to one that the server reports.
 func webFailure(err error) error {
-	err = stated(err)
+	err = problemsFailure(err)
 	var f *batches.Failure
 	if errors.As(err, new(*web.Failure)) || errors.Is(err, context.Canceled) || !errors.As(err, &f) {
 		return err

@@ -126,8 +126,8 @@ type hostReader struct {
 	again  time.Time // when to try again
 }
 
-// openAgain is the time between attempts to open the driver.
-const openAgain = time.Minute
+// driverRetry is the time between attempts to open the driver.
+const driverRetry = time.Minute
 
 // read reads the GPUs once, like gpurun gpus and gpurun queue.
 func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
@@ -140,7 +140,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	for _, u := range h.claims.Usages() {
 		h.pool.Recall(nil, u.Idle)
 	}
-	d, err := h.shows().look(h.pool, snap)
+	d, err := h.gpusCommand().evaluate(h.pool, snap)
 	if err != nil {
 		return nil, err
 	}
@@ -152,22 +152,22 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	return &d, nil
 }
 
-// shows returns gpurun gpus with its default flags.
-func (h *hostReader) shows() *gpusCmd {
-	return &gpusCmd{gpuFlags: h.flags, needFlags: usualNeeds}
+// gpusCommand returns gpurun gpus with its default flags.
+func (h *hostReader) gpusCommand() *gpusCmd {
+	return &gpusCmd{gpuFlags: h.flags, needFlags: defaultNeeds}
 }
 
 func (h *hostReader) open(ctx context.Context) error {
 	if h.p != nil || h.failed != nil && time.Now().Before(h.again) {
 		return h.failed
 	}
-	h.again = time.Now().Add(openAgain)
+	h.again = time.Now().Add(driverRetry)
 	p, err := h.flags.source().Open(ctx, zerolog.Nop())
 	if h.failed = err; err != nil {
 		return err
 	}
 	rules := session.HostRulesOf(p)
-	pool, err := h.shows().pool(p, rules, h.flags.Sim != "")
+	pool, err := h.gpusCommand().pool(p, rules, h.flags.Sim != "")
 	if h.failed = err; err != nil {
 		p.Close()
 		return err

@@ -40,7 +40,7 @@ func listen(t *testing.T, dir string, f func(Request) Reply) *Server {
 
 func nothing(Request) Reply { return Reply{} }
 
-func TestReplyReachesTheClientUnchanged(t *testing.T) {
+func TestReplyReachesClientUnchanged(t *testing.T) {
 	dirs := map[string]string{
 		"short path": t.TempDir(),
 		"long path":  filepath.Join(t.TempDir(), strings.Repeat("a-long-name/", 20)),

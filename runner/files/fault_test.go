@@ -2,7 +2,7 @@ package files
 
 import "testing"
 
-func TestDeviceFaultSignatures(t *testing.T) {
+func TestDeviceFaultIsRecognized(t *testing.T) {
 	for _, row := range []struct {
 		name, log string
 		want      bool

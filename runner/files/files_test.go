@@ -100,7 +100,7 @@ func TestTailStaysAfterOffset(t *testing.T) {
 	}
 }
 
-func TestShortPaths(t *testing.T) {
+func TestShortIsRelativeOnlyInside(t *testing.T) {
 	for _, row := range []struct{ path, want string }{
 		{"/w/ckpt/a.pt", "ckpt/a.pt"},
 		{"/elsewhere/a.pt", "/elsewhere/a.pt"},

@@ -71,7 +71,7 @@ func TestMeasureReadsStderrForMissing(t *testing.T) {
 	}
 }
 
-func TestMeasureWithinLimits(t *testing.T) {
+func TestMeasureStopsAtLimits(t *testing.T) {
 	dir := t.TempDir()
 	list := []jobspec.Metric{{Name: "m", Log: regexp.MustCompile(`c = (\d+)`)}}
 	log := write(t, filepath.Join(dir, "log"), "acc = 12345\n"+strings.Repeat("x\n", 50))

@@ -2,7 +2,7 @@ package files
 
 import "testing"
 
-func TestOutOfMemoryMessages(t *testing.T) {
+func TestOutOfMemoryIsRecognized(t *testing.T) {
 	for _, row := range []struct {
 		name, log string
 		want      bool

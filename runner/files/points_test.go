@@ -51,7 +51,7 @@ func TestPointsFindSteps(t *testing.T) {
 }
 
 // Points do not depend on where each read of a growing log ends.
-func TestPointsInParts(t *testing.T) {
+func TestPointsDoNotDependOnReads(t *testing.T) {
 	metric := jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`), Step: regexp.MustCompile(`epoch ([0-9]+)`)}
 	log := "start\nepoch 1\nacc=0.1\nepoch 2\nacc=0.2\nepoch 3 acc=0.3\n"
 	want := pointsOf(1, 0.1, 2, 0.2, 3, 0.3)
@@ -73,7 +73,7 @@ func TestPointsInParts(t *testing.T) {
 	}
 }
 
-func TestPointsOfTwoLogs(t *testing.T) {
+func TestPointsComeFromFirstLogWithMetric(t *testing.T) {
 	dir, metric := t.TempDir(), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
 	logs := []LogPart{{Path: filepath.Join(dir, "out"), From: 4}, {Path: filepath.Join(dir, "err")}}
 	write(t, logs[0].Path, "old\nepoch\n")
@@ -94,7 +94,7 @@ func TestPointsOfTwoLogs(t *testing.T) {
 }
 
 // A log with more points than fit in memory is read to its end, and no line is lost between reads.
-func TestPointsOfLongLog(t *testing.T) {
+func TestPointsOfLongLogAreComplete(t *testing.T) {
 	path, metric := filepath.Join(t.TempDir(), "log"), jobspec.Metric{Log: regexp.MustCompile(`acc=([0-9.]+)`)}
 	const lines = 10_000
 	write(t, path, strings.Repeat(strings.Repeat("x", 1000)+"\nacc=0.5\n", lines)+"acc=0.6\n"+strings.Repeat("acc=0.5\n", 3*maxInMemory))
@@ -105,7 +105,7 @@ func TestPointsOfLongLog(t *testing.T) {
 }
 
 // The objects with a step in a result file are points too.
-func TestPointsOfResult(t *testing.T) {
+func TestResultObjectsArePoints(t *testing.T) {
 	path, logs := filepath.Join(t.TempDir(), "x.result"), []LogPart{{Path: filepath.Join(t.TempDir(), "log")}}
 	write(t, logs[0].Path, "started\n")
 	write(t, path, `{"epoch_seconds": 2}

@@ -35,12 +35,12 @@ func (e *ended) Fact(_ int, f state.Fact) {
 
 func (*ended) Snapshot(*schema.Status) {}
 
-// said records the messages of a run.
-type said struct{ bytes.Buffer }
+// messages records the messages of a run.
+type messages struct{ bytes.Buffer }
 
-func (s *said) Hint(text string)  { s.WriteString(text + "\n") }
-func (s *said) Print(text string) { s.WriteString(text + "\n") }
-func (s *said) Warn(text string)  { s.WriteString(text + "\n") }
+func (s *messages) Hint(text string)  { s.WriteString(text + "\n") }
+func (s *messages) Print(text string) { s.WriteString(text + "\n") }
+func (s *messages) Warn(text string)  { s.WriteString(text + "\n") }
 
 func TestGoProgramRunsJobFile(t *testing.T) {
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func TestGoProgramRunsJobFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("jobs: [{name: a, run: 'echo $CUDA_VISIBLE_DEVICES >a.out'}, {name: b, needs: a, run: cp a.out b.out}]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	view, seen := &said{}, &ended{}
+	view, seen := &messages{}, &ended{}
 	p := session.NewProcess(func(kind, text string) { view.Print(kind + ": " + text) })
 	r := session.New(session.Config{
 		Process: p, Reader: &batches.Reader{Start: p.Go}, Out: io.Discard, Source: &session.GPUs{Sim: "2x24GiB", Here: true},

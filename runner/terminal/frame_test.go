@@ -113,7 +113,7 @@ func eventfulFrame() Frame {
 	return f
 }
 
-func TestFramesMatchTheirGoldenFiles(t *testing.T) {
+func TestFramesMatchGoldenFiles(t *testing.T) {
 	waits := busyFrame(4, shortName)
 	waits.Snap.Live.Bottleneck = schema.Known("big needs 40 GiB: 3 free, GPU 2: held by alice, python 4711, 37 GiB, since 06:10")
 	waits.Snap.Live.Kept = schema.Known("kept for big: 3 of 4")

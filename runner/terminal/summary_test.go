@@ -10,7 +10,7 @@ import (
 	"gpurun/state/schema"
 )
 
-func TestSummaryLines(t *testing.T) {
+func TestSummaryListsFailuresFirst(t *testing.T) {
 	_, failed := facts("train-a", 1)
 	oom := state.Fact{Job: "train-b", State: state.OOM, ErrorType: state.ErrOOM, Attempt: 3, Signal: "SIGKILL"}
 	s := Summary{Rest: "gpurun jobs.yaml", Code: 1, Result: schema.Result{

@@ -293,7 +293,7 @@ func TestScreenErasesRowsWrappedByNarrowerTerminal(t *testing.T) {
 	}
 }
 
-func TestLastLineOfLog(t *testing.T) {
+func TestLastLineSkipsBlankLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	steps := []struct{ add, want string }{
 		{"", ""},

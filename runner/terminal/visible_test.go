@@ -53,7 +53,7 @@ func TestVisibleShowsControlCharacters(t *testing.T) {
 }
 
 // Only colors reach the terminal, whatever the log contains and wherever a read ends.
-func FuzzVisible(f *testing.F) {
+func FuzzVisiblePassesOnlyColors(f *testing.F) {
 	for _, s := range []string{"\x1b[31mred\x1b[K\u009b2J\u202e", "\x1b]0;t\x07", "caf\xe9 训练\x1b["} {
 		f.Add(s, 3)
 	}

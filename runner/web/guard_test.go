@@ -214,7 +214,7 @@ func TestLogIsPlainTextOfOneAttempt(t *testing.T) {
 	}
 }
 
-func TestLogSearch(t *testing.T) {
+func TestLogSearchStaysInAttempt(t *testing.T) {
 	f := newFake(t, 1)
 	write(t, filepath.Join(f.dir, "log"), "head:Error one\nfine\nan ERROR\ntail error") // 20 of these bytes are the attempt's
 	s := serve(t, f, Read)

@@ -104,7 +104,7 @@ func (r *lineReader) line(l commandLine) {
 			"%q waits for nothing: the lines run in parallel, in any order", source.Clip(l.Text))
 		return
 	case s.Idle != "":
-		r.problem(l, fmt.Sprintf("to have it before every line: --setup %q; for one line: join them with &&", l.Text),
+		r.problem(l, fmt.Sprintf("to run it before every line, use --setup %q; for one line, join the commands with &&", l.Text),
 			"%q would be a job of its own and change nothing for the other lines", source.Clip(l.Text))
 		return
 	}

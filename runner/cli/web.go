@@ -30,7 +30,7 @@ type webCmd struct {
 	Root     []string    `placeholder:"DIR" sep:"none" help:"Let --control=run start only job files below DIR (repeatable)."`
 	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"TLS certificate, for addresses that other machines can reach."`
 	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Key of the TLS certificate."`
-	Insecure bool        `help:"Listen there without TLS: the token can be read on the network."`
+	Insecure bool        `help:"Listen without TLS: others on the network can read the token."`
 }
 
 // Help implements kong.HelpProvider.

@@ -230,8 +230,8 @@ func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 	return r, nil
 }
 
-// Supersedes returns why the record here, which may be nil, takes precedence over a success in
-// another ledger, or "" if it does not. The later one wins.
+// Supersedes returns why the job's own record, which may be nil, takes precedence over a success in
+// another ledger, or "" if it does not. The later of the two wins.
 func Supersedes(here *state.Record, there *state.Fact) string {
 	switch {
 	case here == nil || here.Time.Before(there.Time):

@@ -18,7 +18,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// claimedHost is an engine on a host where theirs returns alice's claims.
+// claimedHost is an engine on a host where another user, alice, holds the claims that theirs
+// returns.
 type claimedHost struct {
 	*Sim
 	theirs func() []gpu.Claim

@@ -141,7 +141,7 @@ func (l *loop) bring(at *attempt) func() []string {
 }
 
 // missing returns the first output that an attempt has not written. An output that is still in the
-// copy of the code exists.
+// copy of the code counts as written.
 func (at *attempt) missing() (string, error) {
 	code := at.code
 	if code == nil && at.snapshot != "" {

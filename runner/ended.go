@@ -27,7 +27,7 @@ func (l *loop) handle(ev engine.Event) {
 	}
 	at := l.attempts.live[ev.UniID]
 	if at == nil {
-		return // unknown attempt: its end is a duplicate
+		return // unknown attempt, so the end must be a duplicate
 	}
 	switch {
 	case ev.Running != nil:
@@ -70,12 +70,12 @@ func (l *loop) placed(at *attempt, pid int) {
 	}
 }
 
-// examine examines the files of an ended attempt outside the loop.
+// examine looks at the files of an ended attempt, outside the loop.
 func (l *loop) examine(at *attempt, e state.End) {
 	if l.Prober != nil {
 		l.Prober.Removed(at.launch.UniID)
 	}
-	was, vanished := *at, at.vanished(e) // a copy, since the loop may still change the attempt for a sample
+	was, vanished := *at, at.vanished(e) // a copy, since a sample may still change the attempt
 	bring := l.bring(at)
 	reports := l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree
 	l.offload(func() func() {
@@ -131,7 +131,7 @@ func (at *attempt) awaitOutputs(ctx context.Context, e state.End) {
 	}
 }
 
-// exitedZero reports whether an attempt ended on its own, with status 0.
+// exitedZero reports whether an attempt exited with status 0, without being stopped.
 func exitedZero(e state.End) bool {
 	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
@@ -184,7 +184,7 @@ func judge(at *attempt, e state.End, reported string) sched.Ended {
 // minFree is the free space below which a disk counts as full, in bytes.
 const minFree = 1 << 20
 
-// full names a full disk to which an attempt writes, or returns "".
+// full returns the name of a full disk to which an attempt writes, or "".
 func (at *attempt) full() string {
 	for _, d := range [][2]string{{"log", filepath.Dir(at.out.stdout)}, {"work dir", at.launch.WorkDir}} {
 		if free, files := disk.Room(d[1]); files == 0 || free >= 0 && free < minFree {

@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// identity has the data about an attempt that its job's environment contains.
+// identity holds the data about an attempt that goes into its job's environment.
 type identity struct {
 	uniID   string
 	attempt int
@@ -21,7 +21,7 @@ type identity struct {
 
 // jobEnviron returns the variables of a job that differ from base, gpurun's own environment: those
 // documented in docs/reference/jobfile.md, then the job file's env. env cannot override the
-// variables that select GPUs, which protects the GPUs of other users.
+// variables that select GPUs, which keeps the job off other users' GPUs.
 func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, gpus []string) []string {
 	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + a.port, "PET_MASTER_PORT=" + a.port} // torchrun reads only PET_MASTER_PORT
 	if j.Spec.CPUsGiven {

@@ -11,13 +11,13 @@ import (
 	"gpurun/state/schema"
 )
 
-// An estimate predicts the time of the run's end, with the data behind it, and the failures so far.
+// An estimate is the expected end of the run, with the data behind it and the failures so far.
 type estimate struct {
 	end   *schema.End
 	fail  []schema.Alike     // failure groups
 	done  map[string]float64 // progress of attempts from their logs, by uni_id
 	steps map[string]int     // total steps of attempts that count them
-	most  map[string]float64 // highest progress of each attempt; without use once it has started over
+	most  map[string]float64 // highest progress of each attempt; more than 1 once it has started over
 	busy  bool
 	next  time.Time       // when to read the logs again
 	again time.Time       // when to estimate again
@@ -33,7 +33,7 @@ const (
 	estimateShare = 50
 )
 
-// estimateEnd estimates the end of the run outside the loop when an estimate is due.
+// estimateEnd updates the estimate, outside the loop, when it is due.
 func (l *loop) estimateEnd() {
 	f, now := &l.foresight, l.Now()
 	if f.busy || now.Wall.Before(f.next) || l.finished {

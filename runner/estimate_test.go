@@ -15,7 +15,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// atHalfTime is a sink that keeps the estimate of the end when half of the run is over.
+// atHalfTime is a sink that keeps the estimate made when half of the run is over.
 type atHalfTime struct {
 	Wall time.Duration // duration of an earlier run of the batch; 0 if unknown
 	at   time.Time
@@ -36,7 +36,7 @@ type pastBatch struct {
 	logs             bool // jobs print their epochs
 }
 
-// minutes converts minutes to time in this test, where a minute has 5 s.
+// minutes returns a duration in test minutes, which are 5 s long.
 func minutes(m float64) time.Duration { return time.Duration(m * 5 * float64(time.Second)) }
 
 // around returns a random time near m; part is the relative deviation.

@@ -68,7 +68,8 @@ func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 	return count
 }
 
-// cause follows a blocked job's needs to one that failed, or returns -1. known caches results.
+// cause follows a blocked job's needs to a job that failed, and returns its ID, or -1. known caches
+// results.
 func cause(b *jobspec.Batch, phase func(id int) state.Phase, id int, known map[int]int) int {
 	found, ok := known[id]
 	if ok {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// mayImport has the rules of docs/internals/architecture.md: which of our packages each package may
-// import.
+// mayImport lists the packages of this module that each package may import.
+// docs/internals/architecture.md has the same rules.
 var mayImport = map[string][]string{
 	"gpurun":                            {"gpurun/runner/cli"},
 	"gpurun/gpu":                        {},
@@ -122,7 +122,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// Everything else must return its exit status.
+// Other packages must return an exit status.
 func TestOnlyMainExits(t *testing.T) {
 	eachSource(t, func(path string, src []byte) {
 		if filepath.Base(path) != "main.go" && bytes.Contains(src, []byte("os.Exit(")) {

@@ -20,8 +20,8 @@ import (
 	"gpurun/state"
 )
 
-// A preparation prepares the start of an attempt outside the loop, because it uses the file system,
-// which may be slow, and may hash gigabytes of inputs.
+// A preparation prepares the start of an attempt outside the loop, because file systems may be slow
+// and inputs may be gigabytes to hash.
 type preparation struct {
 	*Config // it uses nothing else of the loop
 	sched.Prepare
@@ -99,7 +99,7 @@ func (p *preparation) claim() ([]gpu.Claim, error) {
 	others, warnings, err := p.Engine.Claims.Claim(p.ctx, p.uniID, p.job.Name, p.Grant)
 	p.notes = append(p.notes, warnings...)
 	if err != nil && !isOutOfSpace(err) {
-		// Nothing starts without a claim. The start is retried like after a lost race.
+		// Nothing starts without a claim. The start is retried, as after a lost race.
 		p.notes = append(p.notes, fmt.Sprintf("claims: %v", err))
 		err = lostRace{err}
 	}
@@ -256,7 +256,7 @@ func (p *preparation) named(commands []string) []string {
 	return all
 }
 
-// tooEarly returns an error if a value that is needed before a node is chosen depends on the node.
+// tooEarly returns an error if a value depends on the node but is needed before the node is chosen.
 func tooEarly(r jobspec.Rendered) error {
 	texts := []struct{ what, text string }{
 		{"the log", r.Stdout + r.Stderr}, {"work_dir", r.WorkDir}, {"outputs", strings.Join(r.Outputs, " ")},

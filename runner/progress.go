@@ -58,8 +58,8 @@ func (at *attempt) report(over bool) (points state.Curve) {
 	return points
 }
 
-// written returns the number of bytes in the logs, or -1 if it is unknown, because one was removed
-// or is not a regular file.
+// written returns the number of bytes in the logs, or -1 if one was removed or is not a regular
+// file.
 func (p logPart) written() (sum int64) {
 	for _, path := range slices.Compact([]string{p.stdout, p.stderr}) {
 		fi, err := os.Stat(path)

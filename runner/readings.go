@@ -23,11 +23,12 @@ type readings struct {
 	readingClaims bool // a reading of claims and wishes is in progress
 	again         bool // claims or wishes have changed during it
 
-	latest time.Time // when the reading of the claims that the core uses began
+	latest time.Time // start of the reading whose claims the core uses
 }
 
-// stale reports whether claims and wishes that were read from began on are older than the core's. A
-// reading of GPUs takes longer than one of claims alone.
+// stale reports whether a reading of claims and wishes that began at began is older than the one
+// the core uses. A GPU reading takes longer than a reading of claims alone, so they may end out of
+// order.
 func (r *readings) stale(began time.Time) bool {
 	if began.Before(r.latest) {
 		return true

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// backlog has the facts that could not be written to the ledgers.
+// backlog tracks facts that could not be written to the ledgers.
 type backlog struct {
 	unsaved    []sched.Record  // ends that are still to be written
 	unrecorded map[string]bool // starts that could not be written, by uni_id

@@ -102,7 +102,7 @@ func (l *loop) reportReload(r control.Reply) {
 	}
 }
 
-// mistaken returns the reply for files with errors.
+// mistaken returns the reply for job files with errors.
 func mistaken(err error) control.Reply {
 	r := control.Reply{Err: err.Error(), Refused: true}
 	if m := (*Mistake)(nil); errors.As(err, &m) {

@@ -55,8 +55,8 @@ func (t *tally) fact(l *loop, a sched.Record) {
 // minReadings is the number of readings needed to advise a job to request less memory.
 const minReadings = 10
 
-// demand records a job whose request is far off: more than one and a half times what it used and
-// what is advisable, or less than it used, for which one reading is enough. It skips jobs whose
+// demand records a job whose memory request is far off: more than 1.5 times both its use and the
+// advisable request, or less than its use. A single reading shows the latter. It skips jobs whose
 // request is learned.
 func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {

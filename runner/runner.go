@@ -38,7 +38,7 @@ type Config struct {
 	Taken  func()           // called when the run uses reloaded files
 	Say    func(string)     // prints a message other than a warning
 	Warn   func(string)     // prints a warning immediately; may be nil
-	Spent  func(gpu.Spent)  // called now and then with the run's GPU usage so far; nil without GPUs
+	Spent  func(gpu.Spent)  // called periodically with the run's GPU usage so far; nil without GPUs
 	Code   []*codecopy.Tree // copies of the code by file; nil for none
 	Sinks  []Sink
 	// Report returns the report of a block dialect script about its attempt. The engine only sees
@@ -57,8 +57,8 @@ type Config struct {
 // HostRules returns the current host rules, completed for the given users, and warnings.
 type HostRules func(users []int) (*gpu.HostRules, []string)
 
-// Run runs the batch and returns the outcome. It returns when no job is running any more. If ctx
-// ends, it returns early and running jobs continue.
+// Run runs the batch until no job is left running, and returns the outcome. If ctx ends, it returns
+// early and running jobs continue.
 func Run(ctx context.Context, c Config) schema.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	l := newLoop(ctx, c)
@@ -100,7 +100,7 @@ type loop struct {
 	out       tally
 }
 
-// attempts holds the loop's state of starting and running jobs.
+// attempts is the loop's state of starting and running jobs.
 type attempts struct {
 	live  map[string]*attempt
 	fresh []bool // by job: this run has started a new log
@@ -208,7 +208,7 @@ func (l *loop) spend(over bool) {
 	})
 }
 
-// offload calls work outside the loop, and then the function that work returns in the loop.
+// offload calls work in another goroutine, and then, in the loop, the function that work returns.
 func (l *loop) offload(work func() (then func())) {
 	l.Go(func() {
 		then := work()
@@ -277,7 +277,7 @@ func (l *loop) do(a sched.Action) {
 	case sched.Launch:
 		l.start(a)
 	case sched.End:
-		l.launch() // the attempt may be one of them
+		l.launch() // the ended attempt may be among them
 		how := engine.Term
 		switch {
 		case a.Kill:

@@ -49,7 +49,7 @@ type simAttempt struct {
 	grace   time.Duration
 	started time.Time
 	why     string
-	end     *time.Timer // for its own end, its SIGTERM handler, or SIGKILL
+	end     *time.Timer // for the attempt's own end, its SIGTERM handler, or SIGKILL
 	limit   *time.Timer
 	at      time.Time // when end fires
 	past    *state.End
@@ -257,7 +257,7 @@ func (s *Sim) Attempt(pid int) string {
 // OnGPU does nothing, because attempts have no background processes.
 func (s *Sim) OnGPU(string, []int) {}
 
-// Claim claims nothing and finds no rival. Tests of claims wrap a Sim.
+// Claim does nothing and finds no other claims. Tests of claims wrap a Sim.
 func (s *Sim) Claim(context.Context, string, string, gpu.Grant) ([]gpu.Claim, []string, error) {
 	return nil, nil, nil
 }

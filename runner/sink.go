@@ -26,7 +26,8 @@ type Sink interface {
 
 // A Ledger stores facts and attempt folders. *disk.State implements it.
 type Ledger interface {
-	// Append returns how many of the facts are in the ledger: all, unless it fails.
+	// Append writes facts to the ledger, and returns the number written: all of them, unless it
+	// fails.
 	Append(file int, facts ...state.Fact) (n int, err error)
 	// Failure returns why the state is no longer reliable, or nil.
 	Failure() error
@@ -35,7 +36,7 @@ type Ledger interface {
 	RemoveAttempt(file int, uniID string)
 	LogPath(file int, job string) string
 	CurvePath(file int, uniID string) string
-	// ConfigCopy returns the lock file for a config file of jobs in a file, and the most permissive
-	// mode that it may have.
+	// ConfigCopy returns the lock file for a config file that jobs of a job file use, and the most
+	// permissive mode that the config file may have.
 	ConfigCopy(file int, path string) (lock string, mode fs.FileMode)
 }

@@ -239,7 +239,7 @@ func (l *loop) reapplyKeys(b *jobspec.Batch, at []int32) (said []string) {
 	return said
 }
 
-// A Ruler returns the GPU rules for a batch's settings. It returns an error if a job that wanted
-// selects could never run under these rules. fresh is a reloaded batch whose jobs have not been
+// A Ruler returns the GPU rules for a batch's settings. It returns an error if a job selected by
+// wanted could never run under these rules. fresh is a reloaded batch whose jobs have not been
 // checked yet, or nil.
 type Ruler func(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error)

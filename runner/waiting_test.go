@@ -15,7 +15,7 @@ import (
 	"gpurun/runner/sched"
 )
 
-// counted counts a prober's readings.
+// counted is a prober that counts readings.
 type counted struct {
 	probe.Prober
 	n atomic.Int64
@@ -27,7 +27,7 @@ func (c *counted) Read(ctx context.Context, q probe.Query) gpu.Observation {
 }
 
 // In ten minutes of waiting, there is at most one snapshot per poll, and none unless a ready job
-// waits or one of this run's jobs is on a GPU. The benchmark parses this test's output.
+// waits or one of this run's jobs is on a GPU. make bench parses this test's output.
 func TestWaitingTakesFewSnapshots(t *testing.T) {
 	tests := []struct {
 		name, yaml, sim string

@@ -32,7 +32,8 @@ type cachedVerdicts struct {
 	verdicts []verdict
 }
 
-// verdictsExpire is how long verdicts are valid, since they depend on the file system.
+// verdictsExpire is how long verdicts stay valid. They depend on files that may change without
+// notice.
 const verdictsExpire = 10 * time.Second
 
 // Row describes the batch for a list. It reads as little as possible, because a user may have many

@@ -41,7 +41,7 @@ func (ref *Ref) brief(run *schema.Run) *schema.Status {
 	return st
 }
 
-// sum completes a row.
+// sum fills in a row's run and counts from a status.
 func sum(row *schema.BatchRow, st *schema.Status) {
 	st.Sum()
 	row.Run, row.Counts, row.Outcome, row.Tally, row.Line = st.Run, st.Counts, &st.Outcome, &st.Tally, &st.Line

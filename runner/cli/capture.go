@@ -39,8 +39,8 @@ Examples:
     gpurun capture --record './train*' --run 'python count.py*' -- make -j4 all`
 }
 
-// Run captures a launcher and verifies the resulting job file. It captures twice, to tell which
-// commands wait for others from those that merely come later.
+// Run captures a launcher and verifies the resulting job file. It captures twice, because one
+// capture does not tell commands that wait for others from commands that merely come later.
 func (c *captureCmd) Run(a *app) error {
 	if c.Command[0] == "--" {
 		c.Command = c.Command[1:]
@@ -74,7 +74,7 @@ func (c *captureCmd) Run(a *app) error {
 	}
 	m := &capture.Mapping{Base: os.Environ(), Dir: dir}
 	captures := [][]capture.Record{r.Commands}
-	if !c.NoSandbox { // the launcher would repeat its real effects
+	if !c.NoSandbox { // a second capture would repeat the launcher's real effects
 		config.Oldest = true
 		again, err := capture.Run(config)
 		if err != nil {

@@ -146,8 +146,8 @@ func TestHostileLaunchersChangeNothing(t *testing.T) {
 	}
 }
 
-// Nothing around a command makes it run. A program that did run would leave a file in the sandbox,
-// and then the launcher would fail.
+// Recorded commands do not run, whatever surrounds them. One that did run would leave a file in the
+// sandbox, which makes the launcher fail.
 func TestRecordedCommandsDoNotRun(t *testing.T) {
 	t.Parallel()
 	lines := []string{

@@ -11,7 +11,7 @@ import (
 	"gpurun/state/host"
 )
 
-// chooseFlags select jobs of a batch.
+// chooseFlags selects jobs of a batch.
 type chooseFlags struct {
 	Only    []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and the jobs that they need (repeatable)."`
 	Skip    []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`

@@ -47,7 +47,7 @@ func refersTo(name string, q gpu.Quarantine, devs []gpu.Device) bool {
 	return name == strconv.Itoa(index) || name != "" && strings.HasPrefix(string(q.UUID), name)
 }
 
-// ownersHint explains that only their owners can clear other users' quarantines.
+// ownersHint explains that quarantines of other users can be cleared only by their owners.
 func ownersHint(some []gpu.Quarantine) string {
 	var users []string
 	for _, q := range some {

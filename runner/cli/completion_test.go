@@ -39,8 +39,7 @@ var completed = []struct{ typed, want string }{
 	{"gpurun forget --file=oth", "gpurun forget --file=other.yaml "},
 }
 
-// The test installs the scripts as gpurun completion --help describes, and presses tab in real
-// shells.
+// The scripts are installed as gpurun completion --help describes, and the shells are real.
 func TestTabCompletesInShells(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -58,7 +58,7 @@ type diagnosis struct {
 var checks = []struct {
 	code  schema.CheckCode
 	where place
-	check func(d *diagnosis) string // returns what works; "" omits the check
+	check func(d *diagnosis) string // returns what it found to work; "" omits the check
 }{
 	{schema.CheckDriver, here, (*diagnosis).driver},
 	{schema.CheckGPUs, here, (*diagnosis).gpus},
@@ -73,7 +73,7 @@ var checks = []struct {
 	{schema.CheckTerminal, anywhere, (*diagnosis).terminal},
 }
 
-// A place is where jobs would run for a check to apply.
+// A place is where jobs must run for a check to apply.
 type place int
 
 const (
@@ -222,7 +222,7 @@ func (d *diagnosis) claims() string {
 	return "in " + roots[0] + ", where the runs of all users see each other"
 }
 
-// hostRules reads the rules of the host.
+// hostRules reads the host rules.
 func (d *diagnosis) hostRules() string {
 	h := session.HostRulesOf(d.prober)
 	for _, w := range h.Warnings {
@@ -248,7 +248,7 @@ const (
 	leastFiles = 1000
 )
 
-// state writes to the folder for the state of job files here, and compares clocks.
+// state writes to the state folder of this folder's job files, and compares clocks.
 func (d *diagnosis) state() string {
 	p, err := disk.Fit(".", d.StateDir)
 	if err != nil {

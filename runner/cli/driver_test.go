@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// standInDriver returns the script command that replaces NVML by a stand-in, such as driver
-// hang=init. See gpu/probe/testdata/standin.c for the options. Each call replaces the options of
+// standInDriver returns the script command that replaces NVML by a stand-in, as in "driver
+// hang=init". See gpu/probe/testdata/standin.c for the options. Each call replaces the options of
 // the previous one.
 func standInDriver(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
 	library := filepath.Join(t.TempDir(), "libnvidia-ml.so")

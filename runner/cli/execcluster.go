@@ -116,9 +116,9 @@ func (c *execCmd) unmapped(name, immediate string) error {
 	return nil
 }
 
-// untilAllowed waits until the user's jobs and this one have at most most GPUs; by names the limit.
-// Until submitted returns, no other run or command of this user submits under such a limit.
-// submitted waits until the cluster lists the job.
+// untilAllowed waits until the user's jobs, including this one, have at most most GPUs. by names
+// that limit. Until submitted returns, no other run or command of this user submits under such a
+// limit. submitted waits until the cluster lists the job.
 func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, dialect cluster.Dialect, most int, by string) (submitted func(), err error) {
 	if most < 0 || c.GPUs.min == 0 {
 		return func() {}, nil
@@ -140,7 +140,7 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, diale
 		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, state.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
 			return func() {
 				defer lock.Close()
-				for range 30 { // seconds; the job is listed immediately, unless the cluster does not answer
+				for range 30 { // seconds; normally the cluster lists the job immediately
 					if now, err := cluster.RequestedGPUs(dialect, u.Username); err == nil && now > have {
 						return
 					}

@@ -49,7 +49,7 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 func ledgerFailure(res schema.Result, code int) *batches.Failure {
 	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; finished jobs do not run twice"}
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
-		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // only the text is available from another process
+		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // an error from another process has only its text
 			f.Hint = "free some space and run it again; finished jobs do not run twice"
 		}
 	}

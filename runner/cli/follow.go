@@ -37,7 +37,7 @@ type follower struct {
 func (c *logCmd) follow(a *app, ref *batches.Ref, logs []jobLog, none error) error {
 	f := &follower{app: a, ref: ref, only: c.only(ref)}
 	if len(logs) > 1 && !slices.ContainsFunc(logs, func(l jobLog) bool { return l.job != logs[0].job }) {
-		logs = []jobLog{newestOf(logs)} // one of the files of a batch
+		logs = []jobLog{newestOf(logs)} // files of a batch may have jobs of the same name
 	}
 	switch {
 	case len(logs) > 1:
@@ -131,12 +131,12 @@ func (f *follower) ask() (now jobLog, over bool) {
 		f.pid = schema.Value(a.PID)
 		return jobLog{job: j.Name, uniID: *a.UniID, path: schema.Value(a.Log).Path, attempt: a.N, open: true}, false
 	case j.State == state.Waiting && f.l.attempt < j.Attempts:
-		return f.newest(), false // the run ended between two polls
+		return f.newest(), false // the attempt failed between two polls
 	}
 	return jobLog{}, j.State == "" || j.State.Ended()
 }
 
-// shows reports whether the attempt being shown belongs to a job.
+// shows reports whether the job is the one being shown.
 func (f *follower) shows(j schema.Job) bool {
 	return j.Attempt != nil && j.Attempt.UniID != nil && *j.Attempt.UniID == f.l.uniID
 }
@@ -204,7 +204,7 @@ func (f *follower) switchTo(l jobLog) error {
 	}
 	part := l
 	if f.waited != "" {
-		part.from = 0 // nothing of this run's log has been shown, and earlier attempts may have been too quick
+		part.from = 0 // show this run's whole log: attempts may have been too short to be noticed
 	}
 	file, err := part.file()
 	if errors.Is(err, os.ErrNotExist) && l.open {

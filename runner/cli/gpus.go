@@ -56,7 +56,7 @@ Examples:
     gpurun gpus --clear 3                          use GPU 3 again before its quarantine ends`
 }
 
-// request returns the request in the flags, for c GPUs.
+// request returns the request given by the flags, for c GPUs.
 func (n *needFlags) request(c countFlag) gpu.Request {
 	r := gpu.Request{Min: c.min, Max: c.max, Memory: gpu.Bytes(n.GPUMemory), MaxUtil: int(n.MaxUtil), Models: gpu.NamesOf(n.Model), Share: n.Share}
 	if n.Share {
@@ -65,8 +65,8 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 	return r
 }
 
-// rules returns the GPU rules in the flags. The GPUs are read every poll, or once if poll is 0. For
-// atOnce, see gpu.Rules.
+// rules returns the GPU rules given by the flags. The GPUs are read every poll, or once if poll is
+// 0. For atOnce, see gpu.Rules.
 func (n *needFlags) rules(poll time.Duration, atOnce bool) gpu.Rules {
 	r := gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), Poll: poll, AtOnce: atOnce}
 	if n.GPUIDs != "" {
@@ -125,8 +125,7 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	return nil
 }
 
-// evaluate evaluates a reading. It includes devices that this user may not use, since they are part of
-// the machine.
+// evaluate describes the GPUs in a reading. It includes devices that this user may not use.
 func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
 	if snap.Err != "" {
 		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
@@ -159,7 +158,7 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs,
 	return t, nil
 }
 
-// idle records how long a device has been idle, at most as long as each of its processes has run.
+// idle records how long a device has been idle. A process counts as idle at most since its start.
 func idle(r *schema.GPU, now, since time.Duration) {
 	for i := range r.Processes {
 		from := since
@@ -171,8 +170,8 @@ func idle(r *schema.GPU, now, since time.Duration) {
 	}
 }
 
-// clockTicks is the number of clock ticks per second in /proc, which is the same for all programs
-// on Linux.
+// clockTicks is the number of clock ticks per second in /proc, which is the same on all Linux
+// systems.
 const clockTicks = 100
 
 // print prints the GPUs with their jobs and processes, the queue, and the host rules.

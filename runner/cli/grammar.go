@@ -151,7 +151,7 @@ func (a *app) paths(b *batchFlags) ([]string, error) {
 	}
 	for _, p := range paths[len(listed):] {
 		if _, ok := a.Lines(p); ok {
-			continue // the name of a list that does not come from a file
+			continue // the name of a list from standard input
 		}
 		if err := notACommand(p); err != nil {
 			return nil, cmp.Or(a.JobNamed(p), err)

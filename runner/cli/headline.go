@@ -18,10 +18,10 @@ type headline struct {
 	out   io.Writer
 	paths string
 	named func() bool // stops the timer and reports whether the paths were written
-	open  bool        // the line has more than the paths but no end yet
+	open  bool        // more than the paths is written, but not the end
 }
 
-// headlineAfter is the time without output after which the paths are written.
+// headlineAfter is how long to wait for the batch before writing only the paths.
 const headlineAfter = 60 * time.Millisecond
 
 // newHeadline starts the line with the file names unless the batch is read quickly.

@@ -74,7 +74,8 @@ func topic(word string, width int) string {
 	return ""
 }
 
-// links returns the pattern of links: the text, and the section if it is on the same page.
+// links returns a pattern for Markdown links. Its groups are the text, and the section if that is
+// on the same page.
 func links() *regexp.Regexp { return regexp.MustCompile(`\[([^]]*)\]\((#[^)]*)?[^)]*\)`) }
 
 // readable formats part of a page for a terminal.

@@ -133,7 +133,7 @@ func lossWords(l *schema.Loss) string {
 	return "others"
 }
 
-// jobWords lists the first most names of all jobs.
+// jobWords lists at most most job names, and counts the rest of all.
 func jobWords(names []string, most, all int) string {
 	s := strings.Join(names[:min(len(names), most)], ", ")
 	if all > most {

@@ -26,7 +26,7 @@ type requestGroup struct {
 	jobs  int
 }
 
-// maxRequestGroups is how many wants plan shows.
+// maxRequestGroups is how many request groups plan shows.
 const maxRequestGroups = 5
 
 // requestGroups returns the first few requests of the jobs that would run. more is the number of jobs with

@@ -9,8 +9,8 @@ import (
 	"gpurun/runner/batches"
 )
 
-// jobLimits are the limits (ulimit) that jobs inherit and that break them if below least, or if set
-// at all where least is 0.
+// jobLimits are inherited limits (ulimit) that break jobs if they are below least, or, where least
+// is 0, if they are set at all.
 var jobLimits = []struct {
 	resource  int
 	least     uint64

@@ -143,8 +143,8 @@ func (l jobLog) title(all []jobLog, ref *batches.Ref) string {
 	return l.job
 }
 
-// newestLogs returns the newest attempts of all jobs, sorted by name; with first, only those of the
-// first file.
+// newestLogs returns the log of each job's newest attempt, sorted by name; with first, only for
+// jobs of the first file.
 func newestLogs(ref *batches.Ref, first bool) []jobLog {
 	var logs []jobLog
 	present := ref.Present()
@@ -189,7 +189,8 @@ func (c *logCmd) matching(logs []jobLog, ref *batches.Ref) ([]jobLog, error) {
 	return out, nil
 }
 
-// noLog reports that no job of this name has run, and whether one could.
+// noLog returns a failure for a name without a log, which depends on whether a job of that name
+// exists.
 func noLog(glob string, known []string, ref *batches.Ref) error {
 	if ref.Batch != nil {
 		if _, err := batches.Match(ref.Batch, []string{glob}); err == nil {

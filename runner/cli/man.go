@@ -113,7 +113,7 @@ func flagVariables(app *kong.Application) []row {
 	return list
 }
 
-// A page is a manual page under construction.
+// A page is the manual page being written.
 type page struct{ out bytes.Buffer }
 
 func (m *page) line(format string, args ...any) { fmt.Fprintf(&m.out, format+"\n", args...) }

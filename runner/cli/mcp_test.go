@@ -144,7 +144,7 @@ func (s *mcpSession) refused(tool string, args arguments) (schema.Problem, strin
 	return doc.Problems[0], text
 }
 
-// ended waits until a run or jobs have ended, like an agent, and returns the exit status.
+// ended waits, like an agent, until a run or jobs have ended, and returns the exit status.
 func (s *mcpSession) ended(args arguments) int {
 	s.t.Helper()
 	for {

@@ -240,7 +240,7 @@ func TestMCPClientCannotLeaveRoot(t *testing.T) {
 	})
 }
 
-// Without --root, the client sees the current folder, unless that contains everything.
+// Without --root, the client sees the current folder, unless that is the home folder or above it.
 func TestMCPRootDefaultsToCurrentFolder(t *testing.T) {
 	t.Parallel()
 	dir := mcpRoot(t)

@@ -101,7 +101,7 @@ func (a *app) announceWait(text string) (done func()) {
 	})
 }
 
-// announceDriverWait is unlessSoon for the driver. It does nothing without a driver, as with
+// announceDriverWait is announceWait for the driver. It does nothing without a driver, as with
 // simulated GPUs.
 func (a *app) announceDriverWait(without bool) (done func()) {
 	if without {

@@ -164,7 +164,7 @@ func (w *reader) write(t *testing.T, name, text string) {
 	}
 }
 
-// command returns a shell that runs a text like the reader.
+// command returns a shell that runs a text in the reader's environment.
 func (w *reader) command(dir, path string, argv ...string) *exec.Cmd {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Dir = dir

@@ -204,7 +204,7 @@ func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 	return jobspec.Report(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs))
 }
 
-// print prints the plan. It returns the numbers of jobs that would run and that are running.
+// print prints the plan. It returns how many jobs would run and how many are running.
 func (p *planning) print(w io.Writer) (run, live int) {
 	b := p.batch
 	for _, f := range b.Files {

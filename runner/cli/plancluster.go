@@ -23,7 +23,7 @@ type submission struct {
 	jobs    []int
 	err     error  // why they cannot be submitted
 	refused error  // why the cluster would refuse them
-	later   bool   // the cluster may accept them later
+	later   bool   // the cluster may accept them at another time
 	takes   bool   // the cluster would accept them
 	begins  string // the cluster's estimate of when one would begin, or ""
 }

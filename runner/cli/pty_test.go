@@ -76,7 +76,8 @@ func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY
 	return p
 }
 
-// gpurunBinary returns a link to the test binary. Its name, gpurun, makes the binary act as gpurun.
+// gpurunBinary returns a link named gpurun to the test binary, which acts as gpurun under that
+// name.
 func gpurunBinary(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()

@@ -77,7 +77,7 @@ func (c *reportCmd) Run(a *app) error {
 	return err
 }
 
-// maxCurved is how many jobs a report shows curves for.
+// maxCurved is how many jobs may have curves in a report.
 const maxCurved = 2000
 
 // reportOf collects the data about a batch for a report.

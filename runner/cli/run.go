@@ -83,7 +83,7 @@ func (c *runCmd) Run(a *app) error {
 	return s.summary(r, res)
 }
 
-// A shownRun is the output of a run.
+// A shownRun prints a run's output.
 type shownRun struct {
 	*app
 	cmd      *runCmd
@@ -114,7 +114,7 @@ func (s *shownRun) printWarnings(r *session.Run) {
 	s.Warn(r.State.Warnings()...)
 }
 
-// observe opens the outputs that follow the run.
+// observe opens the observers of the run.
 func (s *shownRun) observe(r *session.Run) session.Observers {
 	var open []state.Fact
 	for _, a := range r.State.History().Attempts() {

@@ -30,8 +30,8 @@ const (
 	byGuess = "a guess"
 )
 
-// expect returns how long a job is expected to take: as long as its seed group, or else the median
-// of the batch, or else an hour. Its timeout is the maximum.
+// expect estimates a job's duration: that of its seed group, or else the median of the batch, or
+// else an hour, but never more than its timeout.
 func (p *planning) expect(id int) expectation {
 	takes, runs := p.Core.Expected(id)
 	e := expectation{takes, byBatch}
@@ -47,7 +47,7 @@ func (p *planning) expect(id int) expectation {
 	return e
 }
 
-// printLearned prints what runs of similar jobs have taught about a job.
+// printLearned prints what is known about a job from runs of similar jobs.
 func (p *planning) printLearned(w io.Writer, id int) {
 	if m, runs := p.Core.Learned(id); runs > 0 {
 		fmt.Fprintf(w, "          gpu memory %s, learned from %s\n", m.Round(), state.Count(runs, "run"))
@@ -179,7 +179,7 @@ func (p *planning) firstNames(ids []int) string {
 	return jobWords([]string{p.batch.Jobs[slices.Min(ids)].Name}, 1, len(ids))
 }
 
-// bar draws a job's time within the batch's.
+// bar draws the time of a job on a scale of the whole batch.
 func bar(s forecast.Span, wall time.Duration) string {
 	at := func(t time.Duration) int { return int(int64(t) * gantt / max(int64(wall), 1)) }
 	from, to := min(at(s.Start), gantt-1), max(at(s.End), at(s.Start)+1)

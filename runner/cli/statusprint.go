@@ -218,7 +218,7 @@ func times(jobs []*schema.Job) string {
 	return " (" + least + " each)"
 }
 
-// rest returns the command with which to continue.
+// rest returns a line with the command that continues the batch.
 func (s *shownStatus) rest() string {
 	if s.Alive || slices.ContainsFunc(s.Warnings, func(p schema.Problem) bool { return p.Code == schema.JobFileProblem }) {
 		return ""

@@ -60,7 +60,7 @@ func (c *stopCmd) Run(a *app) error {
 	return a.request(&c.batchFlag, req, said, func(ref *batches.Ref) error { return c.stopOrphans(a, ref) })
 }
 
-// stopExec stops this user's exec commands with a name, running or waiting for GPUs.
+// stopExec stops this user's exec commands of that name, whether they run or wait for GPUs.
 func (a *app) stopExec(name string) error {
 	if session.StopExec(name) == 0 {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "none of your commands that hold or wait for GPUs is called " + name, Hint: "gpurun gpus and gpurun queue show what they are called"}
@@ -81,7 +81,7 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	}
 	rep, err := ref.Ask(req)
 	switch {
-	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // and no run is starting or exiting
+	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*batches.Failure)): // a run that is starting or exiting gives a Failure
 		return dead(ref)
 	case err != nil:
 		return ref.Unreached(rep, err)

@@ -91,7 +91,7 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 type orphanEnds struct {
 	left   map[string]bool // by uni_id
 	all    func()
-	silent []string // keepers that do not answer, for which it does not wait
+	silent []string // keepers that do not answer; stop does not wait for them
 }
 
 // Fact records an end.

@@ -59,7 +59,7 @@ func (p *percentFlag) UnmarshalText(text []byte) error {
 // retryFlag is a number of retries, or "forever".
 type retryFlag string
 
-// UnmarshalText parses the retries.
+// UnmarshalText parses the number.
 func (r *retryFlag) UnmarshalText(text []byte) error {
 	*r = retryFlag(text)
 	if *r == "forever" {

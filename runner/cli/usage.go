@@ -105,8 +105,8 @@ func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage,
 	return rep, context.Cause(ctx)
 }
 
-// addUp adds up the records of all users. For each user, it takes what they recorded and what this
-// user has observed.
+// addUp adds up the records of all users: each user's own records, and those that this user has
+// made about them.
 func addUp(r *schema.Usage, records []claim.Usage, days int) {
 	me := host.Me()
 	of := func(uid int) *schema.UserHours {

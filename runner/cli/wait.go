@@ -87,8 +87,8 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit tim
 	}
 }
 
-// remaining describes what has not ended yet. It returns "" when there is nothing to wait for, along
-// with the exit status as an error.
+// remaining describes what has not ended yet. When everything has, it returns "" and the exit
+// status as an error.
 func (c *waitCmd) remaining(a *app, ref *batches.Ref) (string, error) {
 	switch {
 	case len(c.Jobs) > 0 && ref.Alive:
@@ -123,7 +123,8 @@ func remoteFailure(ref *batches.Ref, where string) error {
 	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.Name(), where), Hint: "run this command on " + where}
 }
 
-// remainingLive asks the run for the state of the jobs. A run that does not answer may do so later.
+// remainingLive asks the run for the state of the jobs. If the run does not answer, wait asks again
+// later.
 func (c *waitCmd) remainingLive(a *app, ref *batches.Ref) (string, error) {
 	rep, err := ref.Ask(control.Request{Op: control.OpWait, Jobs: c.Jobs})
 	var silent *batches.Failure

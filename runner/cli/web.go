@@ -200,8 +200,8 @@ func loopback(name string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ownNames returns the names of a server that listens on an address. For all addresses, these are
-// the names of this machine.
+// ownNames returns the names of a server that listens on an address. If it listens on all
+// addresses, these are the names of this machine.
 func ownNames(name string) []string {
 	if ip := net.ParseIP(name); name != "" && (ip == nil || !ip.IsUnspecified()) {
 		return []string{strings.ToLower(name)}

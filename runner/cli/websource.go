@@ -95,7 +95,7 @@ func (s *webSource) Host(ctx context.Context) (*schema.GPUs, error) {
 	return d, err
 }
 
-// Usage returns the GPU hours by user, and all of this user's batches.
+// Usage returns the GPU hours by user, and by batch for all of this user's batches.
 func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) {
 	c := usageCmd{Sim: s.cmd.Sim}
 	rep, err := c.report(ctx, s.app, days)

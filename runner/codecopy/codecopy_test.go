@@ -155,7 +155,7 @@ func TestLinksSurviveTheCopy(t *testing.T) {
 	if err := os.RemoveAll(tree.Dir); err != nil {
 		t.Fatal(err)
 	}
-	// A code file that the job replaced by a link to another place becomes that link.
+	// If a job replaces a code file by a link to another place, the original becomes that link.
 	tree, err := Take(context.Background(), Options{WorkDir: lab, Folder: filepath.Dir(tree.Dir), Name: "now"})
 	if err != nil {
 		t.Fatal(err)

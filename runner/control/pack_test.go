@@ -56,7 +56,7 @@ func TestPackedStatusArrivesComplete(t *testing.T) {
 		}
 		jobs = append(jobs, j)
 	}
-	const groups = 4 // all jobs with the common wait; jobs 5 and 6; jobs 7 and 8
+	const groups = 4 // the common wait; job 5; job 6; jobs 7 and 8
 	r := Reply{Status: &schema.Status{Jobs: jobs}}
 	got, size := sent(t, r)
 	if !reflect.DeepEqual(got.Status.Jobs, jobs) {

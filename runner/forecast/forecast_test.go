@@ -113,8 +113,8 @@ func TestRunningJobTakesItsRemainingTime(t *testing.T) {
 	}
 }
 
-// Readings without news are not answered, so that weeks take seconds. No GPU may idle because of
-// that.
+// The simulation skips readings that show nothing new, so that weeks take seconds. GPUs must not
+// idle because of that.
 func TestLongForecastKeepsGPUsBusy(t *testing.T) {
 	b, minutes := &jobspec.Batch{}, []int{}
 	for i := range 2000 {

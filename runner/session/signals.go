@@ -101,7 +101,7 @@ func (s *signals) run(p *Process, view hinter, tty bool) {
 		view.Hint(hint)
 		select {
 		case s.stops <- stop:
-		default: // the queue is full, so the loop is stuck and has requests enough
+		default: // the queue is full, so the loop must be stuck
 		}
 	}
 }

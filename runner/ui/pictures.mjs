@@ -136,9 +136,9 @@ try {
   await shoot(11);
   await until(() => /✗\S* 2 /.test(screen()), 'the failures in the live view');
   keep('terminal.svg', screen()); // the picture of the README
-  await home.serve('jobs.yaml');
-  const id = (await home.api('/batches', 'view')).batches[0].id;
-  const at = (hash) => `${home.origin}#token=${home.token('view')}` + (hash ? `&to=${hash}` : '');
+  await home.serve('--sim', 'machine.yaml', '--control', 'jobs.yaml');
+  const id = (await home.api('/batches')).batches[0].id;
+  const at = (hash) => `${home.origin}#token=${home.token()}` + (hash ? `&to=${hash}` : '');
   const page = await show(at(), wide, () => document.body.innerText.includes('GPU 3'));
   await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}`);
   await page.waitForFunction(() => document.body.innerText.includes('cifar10-resnet18-s1'));

@@ -30,8 +30,8 @@ function One<T extends Alike>({ group: g, name, log, all, actions }: Props<T> & 
   return (
     <li>
       <div class="head">
-        <button class="cause" aria-expanded={open} onClick={() => setOpen(!open)} title={stateWords(g.state)}>
-          <span class="state bad"><span class="symbol" aria-hidden="true">✗</span>{g.count.toLocaleString('en-US')}</span> <b>{clean(g.cause.text)}</b></button>
+        <button class="cause" aria-expanded={open} onClick={() => setOpen(!open)} title={`${stateWords(g.state)}: ${clean(g.cause.text)}`}>
+          <span class="state bad"><span class="symbol" aria-hidden="true">✗</span>{g.count.toLocaleString('en-US')}</span> <b>{clean(g.cause.text).split('; no retry: ')[0]}</b></button>
         {g.apart && <span class="apart">{clean(g.apart)}</span>}
         <span class="names">{g.jobs.slice(0, named).map(name)}{g.count > named && (all?.(g) ?? <span class="muted">and {g.count - named} more</span>)}</span>
         {actions && <span class="buttons">{actions(g)}</span>}

@@ -192,17 +192,20 @@ function draw(el: HTMLCanvasElement, p: Props, lay: ReturnType<typeof layout>, s
     if (z - a <= 1 && !mine && it.tone === 'ok' && (upTo.get(slot) ?? -1) >= Math.floor(a)) return;
     upTo.set(slot, Math.floor(z));
     c.globalAlpha = group && !mine ? 0.35 : 1;
-    c.fillStyle = paint(it.tone);
+    const runs = it.tone === 'run', ink = paint(runs ? 'run' : 'bg'); // light with an edge; what failed is hatched: also in grayscale
+    c.fillStyle = paint(runs ? 'run-bg' : it.tone);
     const w = Math.max(1, z - a - (z - a > 3 ? 1 : 0));
     c.fillRect(a, y + 0.5, w, h - 1);
-    if (it.hatch && w > 4) hatch(c, a, y + 0.5, w, h - 1, paint('bg'));
+    if (it.hatch && w > 4) hatch(c, a, y + 0.5, w, h - 1, ink);
+    else if (it.tone === 'bad') hatch(c, a, y + h - 6.5, w, 6, ink);
+    if (runs) { c.strokeStyle = ink; c.lineWidth = 1; c.strokeRect(a + 0.5, y + 1, Math.max(1, w - 1), h - 2); }
     if (mine) { c.strokeStyle = paint('fg'); c.lineWidth = 1.5; c.strokeRect(a + 0.5, y + 0.5, Math.max(1, w - 1), h - 1); }
-    const from = Math.max(a, edge) + 4, room = z - from - 4, text = (it.mark ? `${it.mark} ` : '') + it.label;
+    const from = Math.max(a, edge) + 4, room = z - from - 4, text = (it.tone === 'bad' ? '✗ ' : '') + (it.mark ? `${it.mark} ` : '') + it.label;
     if (h >= 12 && room > 30) {
-      c.fillStyle = paint('bg');
+      c.fillStyle = ink;
       c.fillText(fit(c, text, room), from, y + h / 2);
     } else if (h >= 9 && it.mark && room > 4) {
-      c.fillStyle = paint('bg');
+      c.fillStyle = ink;
       c.fillText(it.mark, from, y + h / 2);
     }
   });

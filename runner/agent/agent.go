@@ -76,9 +76,9 @@ const maxCommands = 8
 type server struct {
 	Config
 	ctx     context.Context // ends with the session
-	slots   chan struct{}   // semaphore of atOnce commands
+	slots   chan struct{}   // semaphore of maxCommands
 	calls   sync.WaitGroup
-	missing map[string]string // permission that each missing tool needs
+	missing map[string]string // permission that each omitted tool needs
 }
 
 // allowed reports whether a tool may be offered, and records those that may not.

@@ -12,7 +12,7 @@ import (
 const maxText = 4096
 
 // sanitize cleans all strings of a document, because an agent may act on them. Commands mask the
-// secrets that they recognize; tidy also masks strings that look like secrets.
+// secrets that they recognize; sanitize also masks strings that look like secrets.
 func (s *server) sanitize(v any) any {
 	switch v := v.(type) {
 	case string:

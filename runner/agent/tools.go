@@ -66,7 +66,7 @@ func schemaOf[Out any]() *jsonschema.Schema {
 	return s
 }
 
-// loosen lets later versions add fields, and unknown maps be null.
+// loosen relaxes a schema so that later versions may add fields, and unknown maps may be null.
 func loosen(s *jsonschema.Schema) {
 	switch {
 	case s == nil:
@@ -92,7 +92,7 @@ type (
 		File string   `json:"file" jsonschema:"the job file"`
 		Jobs []string `json:"jobs" jsonschema:"names of jobs, or globs such as train-*"`
 	}
-	// choiceIn selects jobs and their parameters.
+	// choiceIn selects jobs and sets their parameters.
 	choiceIn struct {
 		File   string            `json:"file" jsonschema:"the job file"`
 		Only   []string          `json:"only,omitempty" jsonschema:"only these jobs, names or globs, and what they need"`

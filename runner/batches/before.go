@@ -58,9 +58,9 @@ func earlierVersions(b *jobspec.Batch, h *state.History, core *sched.Core) map[i
 // maxReruns is how many GPU hours of successes may rerun without confirmation.
 const maxReruns = 1.0
 
-// Reruns describes successes that would rerun although the user did not use --force or forget, or
-// that belong to a renamed file, and how to avoid that. text is "" if there are none or few. much
-// means to ask for confirmation.
+// Reruns describes successes that would rerun although the user did not ask for that with --force
+// or forget, or because their file was renamed, and how to avoid it. text is "" if there are none
+// or few. much means that the user must confirm.
 func (r *Reader) Reruns(b *jobspec.Batch, h *state.History, core *sched.Core) (text, fix string, much bool) {
 	pasts := earlierVersions(b, h, core)
 	jobs, first, hours := 0, 0, 0.0
@@ -87,8 +87,8 @@ func (r *Reader) Reruns(b *jobspec.Batch, h *state.History, core *sched.Core) (t
 	return fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", state.Count(jobs, "job"), hours, j.Name, reason), "gpurun plan shows why for each; gpurun done JOB… keeps a result", true
 }
 
-// signature is equal for possible versions of one job: the file, the parameters, and the program
-// with its first argument.
+// signature returns a string that is equal for possible versions of the same job. It contains the
+// file, the parameters, and the program with its first argument.
 func signature(file int, params map[string]string, commands []string) string {
 	words := strings.Fields(strings.Join(commands, " "))
 	return fmt.Sprintf("%d %q %q", file, words[:min(2, len(words))], params) // maps print in sorted order

@@ -12,8 +12,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// Curves reads the points that an attempt reported: in $GPURUN_RESULT and, for a job that prune may
-// stop, in its log.
+// Curves reads the points that an attempt reported in $GPURUN_RESULT and, if prune may stop its
+// job, in its log.
 func (ref *Ref) Curves(x *state.AttemptRecord) (list []schema.Curve) {
 	dir, points := ref.Folder(x.Ledger), x.Points
 	for _, path := range []string{disk.CurvePath(dir, x.UniID), runner.ResultPath(disk.AttemptDir(dir, x.UniID))} {

@@ -210,7 +210,7 @@ func batchID(files []string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// describeRun describes the run that is shown as if it were over; nil if there is none.
+// describeRun describes the run that is shown, from the ledger alone; nil if there is none.
 func describeRun(ref *Ref) *schema.Run {
 	f, over := ref.run, ref.over
 	if f.Kind == "" {

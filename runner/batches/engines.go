@@ -76,9 +76,9 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 	return nil
 }
 
-// Remains returns a batch with one job for each attempt that a dead run left open, and the engine
-// of the attempts that one represents. It does not use the job file, which may have changed or been
-// removed.
+// Remains returns a batch with one job for each attempt that a dead run left open. It returns the
+// engine of one, and only attempts of that engine. It does not use the job file, which may have
+// changed or been removed.
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {
@@ -100,7 +100,7 @@ func engineName(at *state.Attempt) string {
 	return at.Start.Engine
 }
 
-// SetLimits tells the core the resources of the place where jobs run.
+// SetLimits sets the core's limits to the resources of the place where jobs run.
 func SetLimits(o *sched.Options, b *jobspec.Batch) {
 	does := EngineOf(b).Abilities()
 	if !does.Places {

@@ -12,7 +12,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// An explanation has everything known about the jobs of a batch.
+// An explanation holds everything known about the jobs of a batch.
 type explanation struct {
 	Status *schema.Status
 	Log    *runLog

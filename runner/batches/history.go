@@ -10,8 +10,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// A runLog has the runs and attempts in a batch's ledgers, and the outcome of the attempts that the
-// ledgers leave open.
+// A runLog holds the runs and attempts from a batch's ledgers, and the outcome of the attempts that
+// the ledgers leave open.
 type runLog struct {
 	state.RunHistory
 	ref     *Ref
@@ -138,7 +138,7 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 	return row
 }
 
-// maxAlikeRows is how many failure groups of a run are distinguished.
+// maxAlikeRows is how many failure groups of a run are listed.
 const maxAlikeRows = 10
 
 // UntilTime formats t for display next to from, without the date if both have the same.

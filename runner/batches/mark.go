@@ -10,7 +10,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// marked maps each operation to the verdict of jobs for which it changes nothing.
+// marked maps each operation to the verdict of jobs that it would not change.
 var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
 
 // Mark records that the user marked jobs of a batch without a run as done or forgotten.

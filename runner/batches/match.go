@@ -47,7 +47,7 @@ func matching(file string, globs, names []string) ([]int, error) {
 // noSuchJob reports that no job of a file matches. It suggests the nearest name, or a glob for
 // names with that prefix.
 func noSuchJob(file, glob string, names []string) error {
-	names = names[:min(len(names), 20000)] // comparing with a million names would take a second
+	names = names[:min(len(names), 20000)] // comparing a million names would take a second
 	best := source.Closest(glob, names, func(string) int { return max(1, len(glob)/3) })
 	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, glob+"-") }) {
 		best = "'" + glob + "-*'"

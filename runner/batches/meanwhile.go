@@ -11,7 +11,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// An openAttempts describes the attempts that a ledger leaves open.
+// openAttempts describes the attempts that a ledger leaves open.
 type openAttempts struct {
 	found map[string]engine.Found // by uni_id: attempts that are still alive
 	ended map[string]bool         // by uni_id: attempts that have ended since; the history has their ends
@@ -19,7 +19,7 @@ type openAttempts struct {
 	ends  []state.Fact            // the ends of attempts that have ended since
 }
 
-// Settle settles the history of a batch, on the first call only: later, nothing would be open.
+// Settle settles the history of a batch. It does so only once, since nothing is open afterwards.
 func (ref *Ref) Settle() openAttempts {
 	if ref.after == nil {
 		m := settle(ref.Batch, ref.History, ref.Folder, ref.Alive)

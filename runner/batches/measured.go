@@ -174,7 +174,7 @@ func (m *measurement) Table(o results.Options) (*results.Table, error) {
 	return t, nil
 }
 
-// divide splits a list of length n among all cores.
+// divide calls f on parts of a list of length n, on all cores.
 func (r *Reader) divide(n int, f func(from, to int)) {
 	var all sync.WaitGroup
 	for cores, i := runtime.GOMAXPROCS(0), 0; i < cores; i++ {

@@ -43,20 +43,20 @@ type loaded struct {
 	at       time.Time
 }
 
-// live has changes since the batch was loaded.
+// live holds changes since the batch was loaded.
 type live struct {
 	answers []*schema.Job             // the run's answers by index; nil for jobs with a later fact
 	metrics map[string]map[string]any // by uni_id
 	ask     time.Time                 // earliest time of the next query
 }
 
-// A live run spends at most one part in so many of its time on queries. Once a second is always
+// A live run spends at most 1/askShare of its time on queries, but one query per askLeast is always
 // allowed.
 const (
 	askShare = 50
 	askLeast = time.Second
-	// reloadEvery is how often a batch is reloaded that changes without new facts: attempts that
-	// outlive their run.
+	// reloadEvery is how often to reload a batch whose attempts have outlived their run, since
+	// their changes are not facts.
 	reloadEvery = 5 * time.Second
 )
 
@@ -102,8 +102,8 @@ func (m *Mirror) stale() bool {
 	return !alive && len(m.after.found) > 0 && time.Since(m.at) > reloadEvery
 }
 
-// load reads the whole batch. Unchanged jobs keep their address, by which others detect that they
-// are unchanged.
+// load reads the whole batch. Unchanged jobs keep their pointers, so that callers can tell that
+// they are unchanged.
 func (m *Mirror) load() error {
 	l := loaded{known: map[string]host.Stamp{}, index: map[jobPlace]int{}}
 	ref, err := m.In(m.StateDir, l.note).Open(m.File)

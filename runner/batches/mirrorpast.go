@@ -25,7 +25,7 @@ type listRow struct {
 	changed time.Time
 }
 
-// cachedVerdicts has the verdicts of a mirror's batch, and when they were made.
+// cachedVerdicts holds the verdicts of a mirror's batch, and the time when they were made.
 type cachedVerdicts struct {
 	at       time.Time
 	history  *state.History
@@ -71,7 +71,7 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 // runLog returns all runs and attempts so far.
 func (m *Mirror) runLog() *runLog { return m.past.read(m.ref, m.after) }
 
-// Attempts lists all attempts.
+// Attempts lists all attempts so far.
 func (m *Mirror) Attempts() ([]schema.AttemptRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package batches finds, reads, queries, explains and measures a batch from outside its run.
 //
-// status asks the live run for data that the ledgers and job files lack. Jobs with the same answer
-// travel as one group (runner/control/pack.go), because most of 50,000 jobs wait for the same
+// status asks the live run for data that the ledgers and job files lack. Jobs with the same status
+// are sent as one group (runner/control/pack.go), because most of 50,000 jobs wait for the same
 // reason. If no run is alive (its lock is free) or it does not answer, status reads the ledger
 // instead. The engine's Looker inspects each open attempt without changing anything,
 // runner.Meanwhile converts the result to the end that the next run would record, and sched.Phases
@@ -36,7 +36,7 @@ type Reader struct {
 	reading  func(path string) // called before reading a file that determines the jobs; may be nil
 }
 
-// In returns a reader for batches with their state in another folder.
+// In returns a reader for batches whose state is in another folder.
 func (r *Reader) In(stateDir string, reading func(path string)) *Reader {
 	return &Reader{stateDir, r.Start, r.Note, reading}
 }
@@ -276,7 +276,7 @@ func (r *Reader) Open(file string) (*Ref, error) {
 // Look determines whether a run is alive.
 func (ref *Ref) Look() { ref.Runner, ref.Alive, ref.doubt = disk.Running(ref.Real, ref.StateDir) }
 
-// Shown returns a path as a user would type it here.
+// Shown returns a path as a user would type it in the current folder.
 func Shown(path string) string {
 	wd, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) {

@@ -21,8 +21,8 @@ type past struct {
 	points               []state.Point
 }
 
-// ReplayPrune returns a table of what prune would have done to finished jobs, with the share in the
-// job file and with others.
+// ReplayPrune returns a table of what prune would have done to finished jobs, with the job file's
+// keep and with other values of it.
 func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	m, err := r.Measure(paths, "")
 	if err != nil {

@@ -77,8 +77,8 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 	return batch, last, nil
 }
 
-// moved describes successes recorded under the name of a job file that is gone. It was probably
-// renamed to a file that has never run.
+// moved describes successes recorded under the name of a job file that is gone. The file was
+// probably renamed to one that has never run.
 type moved struct {
 	from, to string
 	Jobs     int
@@ -227,7 +227,7 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 	return rep, facts, nil
 }
 
-// Words describes the results of the missing file.
+// Words describes the successes under the old name.
 func (m moved) Words() string {
 	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
 }

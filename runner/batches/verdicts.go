@@ -13,7 +13,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// A verdict is the core's verdict on a job, with its current attempt.
+// A verdict is the core's verdict on a job, and whether the job has a live attempt.
 type verdict struct {
 	sched.Verdict
 	Live bool // an attempt has not ended

@@ -106,9 +106,9 @@ func (h *host) serve() (err error) {
 			h.report.Stopped = fmt.Sprintf("the launcher started %d commands and did not end: stopped", len(h.records))
 		case h.drain() || h.reap():
 		default:
-			// Two equal results mean that every thread slept when the first was complete. Reap
-			// and drain come last: the kernel reports a process as ended a moment before it wakes
-			// the parent.
+			// Two equal results mean that every thread slept when the first was complete. reap and
+			// drain come last, because the kernel reports a process as ended a moment before it
+			// wakes the parent.
 			if two, _ := h.sleepCounts(); one == "" || one != two || h.reap() || h.drain() {
 				continue
 			} else if len(h.running)+len(h.held)+len(h.sleeps) == 0 && n == len(h.Programs) && !slices.ContainsFunc(h.jobs, func(j *job) bool { return j.pid == 0 }) {
@@ -174,7 +174,7 @@ func match(globs []string, argv []string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return jobspec.Glob(g).MatchString(strings.Join(argv, " ")) })
 }
 
-// real reports whether a command runs for real, judging by its own properties.
+// real reports whether a command runs for real because of its arguments and standard input.
 func (h *host) real(x *held) bool {
 	argv, l := x.Record.Argv, h.Programs[0].Argv
 	k, script := min(len(argv), len(l)), strings.HasSuffix(x.Record.Stdin, " (deleted)") && (len(argv) == 1 || argv[1] == "-") // standard input is a here-document
@@ -253,9 +253,9 @@ func (h *host) tree() (list []procs.ID) {
 	return list
 }
 
-// sleepCounts returns a string of how often each thread has gone to sleep, or "" if one is awake. If two
-// looks are equal, no thread ran in between, since it would have gone to sleep once more. look
-// skips held recorders.
+// sleepCounts returns a string of how often each thread has gone to sleep, or "" if one is awake.
+// If two results are equal, no thread ran in between, since it would have gone to sleep once more.
+// Held recorders are skipped.
 func (h *host) sleepCounts() (sleeping string, count int) {
 	known, list := map[int]bool{}, h.tree()
 	for _, x := range slices.Concat(h.held, h.sleeps) {
@@ -306,8 +306,8 @@ func (h *host) path(pid int) []procs.ID {
 // inOrder compares commands by the order in which a launcher starts them.
 func inOrder(a, b *held) int { return slices.CompareFunc(a.path, b.path, procs.ID.Compare) }
 
-// releaseNext releases one sleep, or one command, or lets a command run for real. Nothing else is happening
-// at that time.
+// releaseNext releases one sleep or one command, or lets a command run for real. serve calls it
+// only when nothing else is happening.
 func (h *host) releaseNext() {
 	for i, x := range h.held {
 		if x.path == nil && h.record(x) {

@@ -16,13 +16,13 @@ import (
 // environment may be empty.
 const fixedHome = "/dev/gpurun-capture"
 
-// A message is the message of a recorder to the host, and the host's answer.
+// A message is sent by a recorder to the host, and by the host as its answer.
 type message struct {
 	Op      string // "command", "sleep", "submit", "refuse"
 	Record  Record
 	PID     int
 	Seconds float64
-	After   []int // IDs of the jobs that a submitted one waits for
+	After   []int // IDs of the jobs for which a submitted job waits
 	Group   int   // 0 for a new one
 	Real    bool  // answer: run the command for real
 }

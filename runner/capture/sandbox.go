@@ -59,7 +59,7 @@ func (h *host) build() (root string, err error) {
 	do("proc", unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""))
 	do("run", unix.Mount("tmpfs", root+"/run", "tmpfs", unix.MS_RDONLY, ""))                  // hides the sockets of services that could start programs
 	do("dev", unix.Mount("tmpfs", root+"/dev", "tmpfs", unix.MS_NOSUID, "size=64m,mode=755")) // no GPUs
-	// Nobody listens on a socket below an overlay, but not all folders have one.
+	// An overlay hides sockets, but not all folders have one.
 	for _, socket := range h.Sockets {
 		if real, err := filepath.EvalSymlinks(socket); err == nil {
 			_ = unix.Mount("/dev/null", root+real, "", unix.MS_BIND, "")
@@ -150,7 +150,7 @@ func bind(from, to string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, nil, 0o755), unix.Mount(from, to, "", unix.MS_BIND, ""))
 }
 
-// overlay mounts at to an overlay of from. Its changes go to the folder with.
+// overlay mounts an overlay of from at to, with its changes in the folder with.
 func overlay(from, to, with string) error {
 	up, mode := with+"/up", fs.FileMode(0o755)
 	if fi, err := os.Stat(from); err == nil {

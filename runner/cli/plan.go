@@ -41,7 +41,7 @@ Examples:
     gpurun plan --json jobs.yaml | jq '.jobs[] | select(.plan.run) | .name'`
 }
 
-// A planning is the state of making a plan.
+// A planning holds the state while a plan is made.
 type planning struct {
 	*planCmd
 	*app
@@ -51,7 +51,7 @@ type planning struct {
 	pool     *gpu.Pool // nil until the GPUs have been read
 	seen     gpu.Observation
 	unread   error         // why they could not be read
-	there    []*submission // on a cluster
+	there    []*submission // requests to the cluster, if there is one
 }
 
 func (p *planning) runs(id int) bool { return p.Verdicts[id].Run }

@@ -68,7 +68,7 @@ func (t *Tree) MoveOutputs(patterns []string) error {
 	return errors.Join(b.errs...)
 }
 
-// leadsOut reports whether a path leads out of the copy.
+// leadsOut reports whether a path leaves the copy through a link.
 func (t *Tree) leadsOut(rel string) bool {
 	real, err := filepath.EvalSymlinks(t.at(rel))
 	return err != nil || !inside(t.Dir, real)
@@ -134,7 +134,7 @@ func Remove(folder string, used map[string]bool) (notes []string) {
 
 type mover struct {
 	*Tree
-	kept   []string // in the copy, because the work dir has another version
+	kept   []string // files kept in the copy, because the work dir has another version
 	linked []string // folders of the work dir that the copy links to
 	errs   []error
 }
@@ -211,7 +211,7 @@ func (b *mover) file(rel string, over bool) (err error) {
 	return b.moveFile(rel, how, was)
 }
 
-// movingSuffix is the suffix of the second name that a file has while move moves it.
+// movingSuffix is the suffix of a file's second name while moveFile moves it.
 const movingSuffix = ".moving"
 
 // moveFile moves a file to the work dir; with RENAME_EXCHANGE, it replaces the version was. The copy's

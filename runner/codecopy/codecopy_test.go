@@ -46,7 +46,7 @@ func isLink(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSymlink != 0
 }
 
-// take copies a folder lab with the given files, in a new folder.
+// take creates a folder lab with the given files, and copies it.
 func take(t *testing.T, files map[string]string, o Options) (lab string, tree *Tree) {
 	t.Helper()
 	t.Setenv("GIT_CEILING_DIRECTORIES", "/")
@@ -239,7 +239,7 @@ func TestOutputsOverwriteOtherVersions(t *testing.T) {
 	}
 }
 
-// Working in the copy and merely having it open both count.
+// A process in the copy counts whether it has its working directory or an open file there.
 func TestSettleWaitsForProcesses(t *testing.T) {
 	lab, tree := take(t, map[string]string{"a": "1"}, Options{})
 	for name, cmd := range map[string]*exec.Cmd{

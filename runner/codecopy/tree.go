@@ -19,8 +19,8 @@ import (
 	"sync"
 )
 
-// A Tree is one copy, which several attempts may share. Its lock keeps new attempts from entering:
-// the methods that begin and end an attempt take it.
+// A Tree is one copy, which several attempts may share. Holding its lock keeps new attempts out,
+// because the methods that begin and end an attempt take it.
 type Tree struct {
 	sync.Mutex
 

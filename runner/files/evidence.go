@@ -80,7 +80,7 @@ func (w *checker) untouched(j *jobspec.Job, ended time.Time) bool {
 	return err == nil
 }
 
-// unknown stands in a path for a part that only the record has.
+// unknown is a placeholder for the part of a path that only the record has.
 const unknown = "\x01"
 
 func declares(s *jobspec.Spec) bool { return s.HasOutputs || s.HasInputs || s.LogNamed }
@@ -238,7 +238,7 @@ func wasSummed(pattern string, paths []string, r *state.Record) bool {
 	return !literal && slices.ContainsFunc(r.Inputs, func(in state.Input) bool { return in.Path == pattern })
 }
 
-// differs is like changed, but avoids reading content: never if the time is unchanged.
+// differs is like changed, but reads content only if the times alone do not decide.
 func (s *Search) differs(now state.Input, before []state.Input, start time.Time) bool {
 	if !changed(now, before, start) {
 		return false

@@ -103,8 +103,8 @@ func (s *Search) folder(ctx context.Context, path string) (state.Input, error) {
 	return s.sum(ctx, path, paths)
 }
 
-// sum combines many files into one input: total size, newest time, and a hash of names and contents
-// unless they are too large.
+// sum combines many files into one input: total size, newest time and, unless there is too much to
+// read, a hash of names and contents.
 func (s *Search) sum(ctx context.Context, name string, paths []string) (state.Input, error) {
 	sum := state.Input{Path: name}
 	for _, p := range paths {

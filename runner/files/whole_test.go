@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// indexed is a history whose success needs no record. It counts the records that are requested.
+// indexed is a history whose index suffices for its success. It counts requests for records.
 type indexed struct {
 	ended time.Time
 	asked *int

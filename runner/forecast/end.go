@@ -16,7 +16,7 @@ const (
 	// minProgress is the share of its work that an attempt must have done before its log predicts the
 	// rest.
 	minProgress = 0.03
-	// trustedProgress is the share from which on the log alone predicts the rest.
+	// trustedProgress is the share above which the log alone predicts the rest.
 	trustedProgress = 0.25
 	// progressError is the relative error of a prediction from a log.
 	progressError = 0.05

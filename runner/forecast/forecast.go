@@ -1,6 +1,6 @@
-// Package forecast simulates a batch in virtual time. It feeds the scheduler core the GPUs as they
-// are now and the expected duration of each job. It starts nothing and reads nothing; other users'
-// processes and claims stay as they are.
+// Package forecast simulates a batch in virtual time. It gives the scheduler core the current state
+// of the GPUs and the expected duration of each job. It starts nothing and reads nothing; other
+// users' processes and claims stay as they are.
 package forecast
 
 import (
@@ -31,7 +31,7 @@ type Forecast struct {
 	GPUTime  time.Duration // summed over GPUs; time on a shared GPU counts once
 	Never    int           // number of jobs that never start
 	Why      string        // why the first of those does not start
-	Work     time.Duration // summed over GPUs; a job on a shared GPU counts with its share of the memory
+	Work     time.Duration // summed over GPUs; a job on a shared GPU counts in proportion to its memory
 	Longest  time.Duration // the longest chain of jobs that wait for each other
 	Capacity int           // number of GPUs
 }
@@ -60,7 +60,7 @@ const stuck = 8 * 24 * time.Hour
 // idle replaces stuck while an attempt hangs, since no job waits for that attempt.
 const idle = time.Hour
 
-// simulation is the world around the core: time, GPUs and attempts.
+// simulation simulates the core's environment: time, GPUs and attempts.
 type simulation struct {
 	Config
 	now         sched.Now

@@ -28,8 +28,8 @@ func (w *simulation) result() *Forecast {
 	return f
 }
 
-// work returns the least GPU time that a job takes. On a GPU that it shares, only its share of the
-// largest GPU's memory counts.
+// work returns the least GPU time that a job needs. For a job that shares GPUs, it is proportional
+// to the job's part of the largest GPU's memory.
 func (w *simulation) work(s Span) time.Duration {
 	takes := (s.End - s.Start) * time.Duration(len(s.GPUs))
 	if total := gpu.Largest(w.devices()); s.Job >= 0 && w.Batch.Jobs[s.Job].Spec.Request.Share && total > 0 {

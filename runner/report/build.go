@@ -26,7 +26,7 @@ type Input struct {
 // ID identifies a job in a batch's ledgers.
 type ID struct{ File, Key string }
 
-// Curves are the metrics that one attempt reported.
+// Curves are the curves of one attempt.
 type Curves struct {
 	Job, UniID string
 	Pruned     bool // it was stopped early
@@ -157,7 +157,7 @@ func configOf(start *state.Fact) map[string]string {
 	return found
 }
 
-// maxTails is how many failure groups get lines of a log.
+// maxTails is how many failure groups show the end of a log.
 const maxTails = 200
 
 // failures adds the failure groups, with the end of one log each.

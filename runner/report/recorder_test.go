@@ -55,7 +55,7 @@ func snapshots(from time.Time, minutes int) (list []*schema.Status) {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// feed passes snapshots to a recorder, each after it has taken the previous one.
+// feed passes snapshots to a recorder, one at a time.
 func feed(r *Recorder, list []*schema.Status) {
 	for _, s := range list {
 		r.Snapshot(s)

@@ -101,7 +101,7 @@ func (b *build) chooseBest(t *Table, buckets []*bucket) error {
 
 // marks marks the best cells among complete ones. With a pivot, it compares the columns of a row.
 // Otherwise it compares rows that agree in Within, or by default in all parameters but the last,
-// unless their settings were chosen by Best and differ too.
+// unless Best chose settings for them that differ too.
 func (b *build) marks(t *Table) {
 	for i, c := range t.Columns {
 		alike := func(o Column) bool { return o.metric == c.metric && !o.Versus }
@@ -165,7 +165,8 @@ func mark(cells []*Cell, c Column) {
 	}
 }
 
-// datasets are names of parameters that identify a data set. Settings are compared only within one.
+// datasets are the names of parameters that identify a data set. Settings are compared only within
+// a data set.
 var datasets = []string{"dataset", "data", "task", "benchmark", "env"}
 
 // headline returns the best setting on each data set: "best so far: resnet18, lr 0.1: 92.45 ± 0.42

@@ -44,8 +44,8 @@ type bucket struct {
 	sets  []string // jobs averaged within each unit; nil if every unit has one job
 }
 
-// A unitKey identifies a unit: a value of the outermost averaged parameter, and a count of jobs with
-// the same parameters.
+// A unitKey identifies a unit by its value of the outermost averaged parameter, and by a number
+// that tells apart jobs with the same parameters.
 type unitKey struct {
 	id  int32
 	nth int
@@ -148,7 +148,7 @@ type unit struct {
 	bad  bool // one of the jobs has no value
 }
 
-// why returns why a job has no valid value of a metric, or "".
+// why returns the reason why a job has no valid value of a metric, or "".
 func (j *Job) why(metric int) string {
 	switch v := j.value(metric); {
 	case v.Is && v.X != v.X:

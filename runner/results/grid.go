@@ -45,7 +45,7 @@ type grid struct {
 	index map[unitKey]int
 }
 
-// newGrid selects the jobs that measure a metric and pass the filters.
+// newGrid selects the jobs that have metrics and pass the filters.
 func newGrid(d Data, where []filter) (*grid, error) {
 	g := &grid{data: d, has: map[uint64][]bool{}, seen: map[string]int{}, index: map[unitKey]int{}}
 	for i := range d.Jobs {
@@ -135,7 +135,7 @@ func (g *grid) number() {
 	}
 }
 
-// find returns the index of a factor. what is the option that names it, for errors.
+// find returns the index of a factor. For errors, what is the option that names it.
 func (g *grid) find(name, what string) (int, error) {
 	if i := slices.IndexFunc(g.factors, func(f *factor) bool { return f.name == name }); i >= 0 {
 		return i, nil

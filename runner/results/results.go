@@ -23,7 +23,7 @@ type Metric struct {
 	Percent bool // fractions that users read as percentages
 }
 
-// A Job is a job with its metrics.
+// A Job is a job of the batch with its metrics.
 type Job struct {
 	Name    string
 	Entry   Entry

@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// annotate adds the caption, the notes and the warnings.
+// annotate adds the caption, notes and warnings.
 func (b *build) annotate(t *Table) {
 	t.Caption = b.caption(t)
 	b.note(t)
@@ -167,8 +167,8 @@ func (b *build) warn(t *Table) {
 	}
 }
 
-// minRepeats is how many seeds must repeat another's result before a warning. A few equal
-// accuracies on a small test set may be chance.
+// minRepeats is how many seeds must repeat another's result to cause a warning. Fewer may be
+// chance, such as equal accuracies on a small test set.
 const minRepeats = 2
 
 // alike returns the rows in which all seeds have identical results, the number of rows with several

@@ -45,7 +45,7 @@ type Row struct {
 	ids []int32
 }
 
-// build is the state of building a table.
+// build holds the state while a table is built.
 type build struct {
 	*grid
 	o       Options

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected tables")
 
-// data parses one job per line: parameters, metrics and state, separated by bars. A line of a
-// metric's name and a colon sets the metric's goal.
+// data parses one job per line: parameters, metrics and state, separated by bars. A line such as
+// "loss: min" sets a metric's goal.
 func data(t *testing.T, text string) (d Data) {
 	t.Helper()
 	index := map[string]int{}

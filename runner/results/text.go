@@ -104,7 +104,7 @@ func (t *Table) digits() {
 // noise is the relative size of deviations that are only rounding errors.
 const noise = 1e-9
 
-// Outside these powers of ten, values have an exponent.
+// Outside these powers of ten, values are written with an exponent.
 const (
 	leastPlain = -6
 	mostPlain  = 12
@@ -130,8 +130,8 @@ func digitsFor(mean, err float64, whole bool) int {
 	return min(max(3-big, 0), 12)
 }
 
-// magnitude returns the power of ten of a positive number rounded to that many digits: 0.9996
-// becomes 1.
+// magnitude returns the power of ten of a positive number after rounding to that many digits:
+// 0.9996 has that of 1.
 func magnitude(x float64, digits int) int {
 	_, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', digits-1, 64), "e")
 	n, _ := strconv.Atoi(power)

@@ -62,7 +62,7 @@ func ClaimRoots(p probe.Prober, dir string) []string {
 	return claim.Roots("", dir)
 }
 
-// Neighbors reads the published state of other runs on this host. engine.Claims implements it.
+// Neighbors reads what other runs on this host have published. engine.Claims implements it.
 type Neighbors interface {
 	// Others returns the claims of other runs, and warnings. It may use the readings.
 	Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
@@ -79,7 +79,7 @@ func Observe(ctx context.Context, p probe.Prober, h HostRules, n Neighbors, warn
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
 	if sim, is := p.(*probe.Sim); is && snap.Err == "" {
-		if _, looks := n.(ReadOnlyClaims); looks { // a run has its own jobs on simulated GPUs, and rejects those of others by their claims
+		if _, looks := n.(ReadOnlyClaims); looks { // a run sees its own jobs on simulated GPUs, and avoids others' jobs by their claims
 			sim.Claimed(snap.Claims)
 			snap.Readings = sim.Read(ctx, probe.Query{Processes: true}).Readings
 		}

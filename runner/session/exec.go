@@ -66,9 +66,9 @@ func (e *Exec) Run(path string, argv []string) error {
 	return e.ended(Foreground(e.Process, cmd, stop, e.bindClaim))
 }
 
-// wait reads the GPUs until enough are free, and claims them. indices reports whether indices
-// identify the GPUs reliably. wait closes the driver before the command starts, because an open
-// driver prevents a GPU reset.
+// wait reads the GPUs until enough are free, and claims them. indices reports whether GPU indices
+// are reliable. wait closes the driver before the command starts, because an open driver prevents a
+// GPU reset.
 func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	if e.Request.Min == 0 {
 		return true, nil
@@ -192,8 +192,8 @@ func (e *Exec) try(ctx context.Context, snap gpu.Observation) (ok bool, why stri
 	return false, strings.Join(parts, "; "), pause
 }
 
-// StopExec ends this user's running and waiting commands with a name, and returns the number of
-// ended processes.
+// StopExec stops this user's exec commands of that name, running or waiting, and returns the number
+// of processes stopped.
 func StopExec(name string) (stopped int) {
 	r := claim.NewReader(ClaimRoots(nil, execFolder()))
 	claims, _ := r.Others(context.Background())

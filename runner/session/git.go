@@ -90,8 +90,8 @@ func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	}
 }
 
-// recordValues records a run with nothing to do if its -p values differ from those of the last run,
-// so that commands show the new values.
+// recordValues records a run that had nothing to do, if its -p values differ from those of the last
+// run, so that commands show the new values.
 func (r *Run) recordValues(res *schema.Result) {
 	same := true
 	for i := range r.Batch.Files {

@@ -84,7 +84,7 @@ func OpenSim(spec string) (*probe.Sim, error) {
 // seconds.
 const OpenLimit = 2 * time.Minute
 
-// Rules completes the rules for the prober's devices with those of the host.
+// Rules adds the host's rules, and the devices that this run may use, to r.
 func (h *HostRules) Rules(r gpu.Rules, devs []gpu.Device, sim bool) (gpu.Rules, error) {
 	in := InheritedGPUs(sim)
 	var err error
@@ -100,7 +100,7 @@ type Inherited struct {
 	pci     bool   // CUDA_DEVICE_ORDER=PCI_BUS_ID
 }
 
-// InheritedGPUs reads the environment. It ignores it for simulated GPUs.
+// InheritedGPUs reads the environment, except for simulated GPUs.
 func InheritedGPUs(sim bool) Inherited {
 	if sim {
 		return Inherited{}

@@ -18,7 +18,7 @@ type HostRules struct {
 	*gpu.HostRules
 	read     runner.HostRules
 	Warnings []string
-	blind    bool // this user's UID on the host is unknown, so its processes cannot be told from others'
+	blind    bool // this user's UID on the host is unknown, and with it which processes are theirs
 }
 
 // HostRulesOf reads the host rules for a prober's devices. A nil prober and private simulated

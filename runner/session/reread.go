@@ -88,7 +88,7 @@ func (r *Run) fixedSettings(now *jobspec.Settings) (said []string, err error) {
 	return said, nil
 }
 
-// mistake formats an error in job files that a run reads again.
+// mistake formats an error in reloaded job files.
 func (r *Run) mistake(err error) error {
 	if err == nil {
 		return nil

@@ -68,7 +68,7 @@ func (w *fileWatch) end(failed bool) (read []string) {
 }
 
 // run watches until done is closed. It reports a change only after the file has stayed the same for
-// one check, since it may still be written.
+// one check, since a write may still be in progress.
 func (w *fileWatch) run(done <-chan struct{}) {
 	before := map[string]host.Stamp{}
 	for {

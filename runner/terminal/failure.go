@@ -57,7 +57,7 @@ func noRetry(f state.FailedJob) string {
 	return "; no retry: " + CleanText(f.End.NoRetry)
 }
 
-// maxAlike is how many jobs of a failure group are named.
+// maxAlike is how many jobs of a failure group are listed by name.
 const maxAlike = 3
 
 // alikeHead returns the headline of a failure group: the common cause and the jobs' names.

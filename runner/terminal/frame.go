@@ -135,7 +135,7 @@ func Note(j *schema.Job) string {
 	return schema.Value(j.Attempt.Note)
 }
 
-// saving describes why an attempt stops that another will follow.
+// saving explains why an attempt stops, if another attempt follows.
 var saving = map[string]string{state.WhyResize: "saving its work, for a resize", state.WhyPreempted: "saving its work; it runs again later"}
 
 // foot returns everything below the rows of GPUs and jobs.

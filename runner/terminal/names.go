@@ -102,7 +102,7 @@ func ranges(numbers []string) string {
 	return strings.Join(list, ",")
 }
 
-// follows reports whether b is a plus one, in the same format.
+// follows reports whether b is a+1 in the same format.
 func follows(a, b string) bool {
 	x, err1 := strconv.Atoi(a)
 	y, err2 := strconv.Atoi(b)

@@ -84,7 +84,7 @@ func OnGPU(g *schema.GPU, on []Row) []Row {
 	return on
 }
 
-// barWidth is the width of a memory bar.
+// barWidth is the width of a memory bar in columns.
 const barWidth = 6
 
 // gib returns a size in GiB.

@@ -183,7 +183,7 @@ func TestStalledTerminalDoesNotBlockRun(t *testing.T) {
 	v.Close()
 }
 
-// slow is a slow output.
+// slow is an output that takes seconds for each write.
 type slow struct{ text []byte }
 
 func (l *slow) Write(p []byte) (int, error) {

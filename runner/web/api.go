@@ -123,8 +123,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// allowed returns nil if the right has permits what needs requires on this server, or else a
-// Failure.
+// allowed returns a Failure unless a client with the right has may call, on this server, an
+// operation that needs the right needs.
 func (s *Server) allowed(has, needs Right) error {
 	switch {
 	case has >= needs:
@@ -173,7 +173,7 @@ func (c *call) answer(w http.ResponseWriter) error {
 	return nil
 }
 
-// encodedAnswer is an encoded answer.
+// encodedAnswer is an answer ready to send.
 type encodedAnswer struct {
 	json []byte
 	etag string // "" for no ETag
@@ -213,7 +213,7 @@ func (c *call) known() string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// text returns a query parameter. number returns one that check has found to be a number.
+// text returns a query parameter. number returns one that check has validated as a number.
 func (c *call) text(name string) string {
 	if v := c.URL.Query().Get(name); v != "" {
 		return v

@@ -46,7 +46,7 @@ func eventOf(name, id string, data []byte) []byte {
 // keepAlive is a comment that shows that the server is alive.
 var keepAlive = []byte(": alive\n\n")
 
-// send sends events and reports whether the client accepted them.
+// send writes events and reports whether the client accepted them.
 func (s *stream) send(events ...[]byte) bool {
 	for _, b := range events {
 		_ = s.ctrl.SetWriteDeadline(time.Now().Add(s.c.server.Limits.Write))

@@ -67,9 +67,9 @@ func (s *Server) guard(h http.Handler) http.Handler {
 	})
 }
 
-// isOwnHost reports whether the host of a request is this server, on any port, since the port may be
-// forwarded. For an address other than loopback, the number itself is accepted: DNS rebinding needs
-// a name.
+// isOwnHost reports whether the host of a request is this server, on any port, since the port may
+// be forwarded. For an address other than loopback, the IP address itself is accepted too, because
+// DNS rebinding needs a name.
 func (s *Server) isOwnHost(host string, r *http.Request) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -84,7 +84,7 @@ func TestOperationsRequireTheirRight(t *testing.T) {
 		for _, op := range operations() {
 			path := base + ids.Replace(op.path)
 			if op.media == eventStream {
-				path = base // an earlier check of the path does the same
+				path = base // same check, without waiting for events
 			}
 			body := ""
 			if op.body != nil {
@@ -132,7 +132,7 @@ func TestServerNeverSendsToken(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	for _, path := range []string{"/", "/api/v1", "/api/v1/nothing?x=" + readToken, "/api/v1/batches?" + readToken, "/" + readToken, "/api/v1/openapi.json", "/metrics", "/api/v1/hello?nonce=0123456789abcdef"} {
 		res, body := s.get(path)
-		asked := strings.Contains(path, readToken) // the server may repeat it to its sender
+		asked := strings.Contains(path, readToken) // the server may repeat the path to its sender
 		for _, token := range []string{readToken, controlToken} {
 			if strings.Contains(fmt.Sprint(res.Header), token) || strings.Contains(body, token) && !asked {
 				t.Errorf("%s: the token is in the answer", path)
@@ -361,7 +361,7 @@ func TestPageSecretIsValidForOneServer(t *testing.T) {
 }
 
 // Another user listens on the port of a server that has exited, and relays hello to a new server on
-// another port. The proof must not be valid for the address that an open page uses.
+// another port. An open page still uses the old address, for which the proof must not be valid.
 func TestRelayedHelloProvesNothing(t *testing.T) {
 	s := serve(t, newFake(t, 1), Control)
 	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

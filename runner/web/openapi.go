@@ -119,7 +119,7 @@ func shape(t reflect.Type, schemas object) object {
 	schemas[t.Name()] = object{} // breaks cycles
 	addFields(t, fields, &required, schemas)
 	o := object{"type": "object", "properties": fields}
-	if len(required) > 0 && !strings.HasSuffix(t.PkgPath(), "/web") { // fields of requests are optional
+	if len(required) > 0 && !strings.HasSuffix(t.PkgPath(), "/web") { // all fields of requests are optional
 		o["required"] = required
 	}
 	schemas[t.Name()] = o

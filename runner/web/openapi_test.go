@@ -87,7 +87,7 @@ func TestAnswersMatchOpenAPIDocument(t *testing.T) {
 	}
 }
 
-// Prometheus' own parser accepts the metrics, whatever names they contain.
+// Prometheus' own parser accepts the metrics, even with hostile names.
 func TestPrometheusParsesMetrics(t *testing.T) {
 	f := newFake(t, 2)
 	f.view.Status.Batch.Files[0].Path = "/home/\"me\"\\\n{x}\xff.yaml"

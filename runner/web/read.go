@@ -42,7 +42,8 @@ func (c *call) session() (any, error) {
 	return doc, nil
 }
 
-// promptLimit is how long session waits for the host rules, which also come later with the GPUs.
+// promptLimit is how long session waits for the host rules. If that is too short, the page gets
+// them later, with the GPUs.
 const promptLimit = 500 * time.Millisecond
 
 func (c *call) host() (any, error) { return c.server.host.read(c.Context()) }

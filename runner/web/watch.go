@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A watch reads a value while clients ask for it, once for all of them.
+// A watch reads a value repeatedly while clients ask for it, and shares it among them.
 type watch[T comparable] struct {
 	server *Server
 	get    func(context.Context) (T, error)

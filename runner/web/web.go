@@ -24,7 +24,7 @@ type Source interface {
 	Host(ctx context.Context) (*schema.GPUs, error)
 	// Usage returns the GPU hours by user for the last days.
 	Usage(ctx context.Context, days int) (*schema.Usage, error)
-	// Batches returns the user's batches. Each batch is the same value in every call.
+	// Batches returns the user's batches. Every call returns the same value for a batch.
 	Batches() []Batch
 	// Start starts job files. It is only called if Config.Allow permits Run.
 	Start(Start) (said []string, err error)
@@ -47,7 +47,7 @@ type Batch interface {
 	Attempts() ([]schema.AttemptRow, error)
 	// Readings returns the GPU readings from all runs, or nil if there are none.
 	Readings() *schema.Readings
-	// Runs lists the runs, and GPUUsage where their GPU time went.
+	// Runs lists the runs. GPUUsage returns how their GPU time was used.
 	Runs() (*schema.History, error)
 	GPUUsage() (*schema.BatchUsage, error)
 	// Results makes a table of the jobs' metrics.
@@ -121,7 +121,7 @@ type Server struct {
 	feeds feeds
 }
 
-// New returns a server, which reads the GPUs until Close to keep their last hour.
+// New returns a server. Until Close, it reads the GPUs to keep their last hour.
 func New(c Config) *Server {
 	s := &Server{Config: c, session: rand.Text()}
 	s.ctx, s.end = context.WithCancel(context.Background())

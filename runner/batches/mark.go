@@ -13,7 +13,7 @@ import (
 // marked maps each operation to the verdict of jobs that it would not change.
 var marked = map[string]schema.PlanCode{control.OpDone: schema.PlanUpToDate, control.OpForget: schema.PlanForgotten}
 
-// Mark records that the user marked jobs of a batch without a run as done or forgotten.
+// Mark records jobs as done or forgotten in the ledger of a batch that is not running.
 func (ref *Ref) Mark(req control.Request) (rep control.Reply, err error) {
 	history, _, err := ref.ReadHistory([]string{ref.Real})
 	if err != nil {

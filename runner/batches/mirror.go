@@ -247,7 +247,7 @@ func (m *Mirror) update(touched map[int]bool, live *schema.Status) {
 	}
 }
 
-// redescribe describes a job again from the ledger and the run's answer.
+// redescribe returns a new description of a job, from the ledger and the run's answer.
 func (m *Mirror) redescribe(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
 	j := jobDoc{*old}
 	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = state.Pending, nil, nil, nil, 0, nil, nil

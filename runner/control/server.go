@@ -23,7 +23,7 @@ type Call struct {
 
 // A Server receives the requests to a batch's run.
 type Server struct {
-	path  string // the socket's
+	path  string // of the socket file
 	l     *net.UnixListener
 	calls chan<- *Call
 	ctx   context.Context

@@ -39,7 +39,7 @@ type Config struct {
 	Options  func(*jobspec.Batch) (sched.Options, error) // which jobs to run; nil runs all
 	Source   *GPUs
 	Abandon  string // host whose run to give up
-	Watch    bool   // run jobs again when the job files change
+	Watch    bool   // keep running, and apply changes to the job files
 	NoWait   bool
 	Yes      bool // rerun expensive successes without asking
 	LogLevel string

@@ -68,7 +68,7 @@ test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async 
   const pages = {
     home: ['#/', 'GPU 3'], jobs: [batch(), 'cifar10-sgd-s1'], log: [batch('/log'), 'line 2'],
     timeline: [batch('/timeline'), 'succeeded'], results: [batch('/results'), 'sample standard deviation'], runs: [batch('/runs'), 'GPU time'],
-    job: [batch(`/job/${running.id}`), 'begin of'], waiting: [batch(`/job/${waiting.id}`), 'GPUs that it could use'],
+    job: [batch(`/job/${running.id}`), 'begin of'], waiting: [batch(`/job/${waiting.id}`), 'Suitable GPUs'],
   };
   for (const look of looks) {
     const { page, faults } = await visit('#/', look);

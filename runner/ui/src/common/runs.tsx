@@ -9,7 +9,7 @@ import type { RunRow } from './types';
 export function Runs({ runs, live }: { runs: RunRow[]; live: ComponentChildren }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Table of runs"><table class="data">
-      <caption class="hidden-text">Runs, the last first</caption>
+      <caption class="hidden-text">Runs, latest first</caption>
       <thead><tr>{['Run', 'Started', 'Lasted', 'Jobs', 'How it ended', 'GPU time', 'Retries', 'GPU time lost to'].map((h, i) => <th scope="col" class={[0, 2, 5, 6].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
       <tbody>{[...runs].reverse().map((r, i) => (
         <tr key={r.started}>

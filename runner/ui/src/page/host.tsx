@@ -42,7 +42,7 @@ export function HomePage() {
           </section>
           <section aria-labelledby="rules-title">
             <h2 id="rules-title">Rules of this host</h2>
-            {gpus.host_rules ? <Rules rules={gpus.host_rules} /> : <Empty>There are none.</Empty>}
+            {gpus.host_rules ? <Rules rules={gpus.host_rules} /> : <Empty>No rules.</Empty>}
           </section>
         </div>
       )}
@@ -128,10 +128,10 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
             <button class="gpu-name" aria-expanded={isOpen} aria-controls={`gpu-${i}`} title={clean(g.name)} onClick={() => open(isOpen ? null : g.uuid)}>
               <b>GPU {g.index}</b> <span class="muted"><Text of={short(g.name)} /></span>
             </button>
-            <Meter label={`Memory of GPU ${g.index}`} value={g.memory_used_bytes} max={g.memory_total_bytes} tone={!list.length ? 'none' : list.some((h) => h.mine) ? 'mine' : 'theirs'} />
+            <Meter label={`GPU ${g.index} memory`} value={g.memory_used_bytes} max={g.memory_total_bytes} tone={!list.length ? 'none' : list.some((h) => h.mine) ? 'mine' : 'theirs'} />
             <span class="val">{g.memory_used_bytes == null ? '?' : bytesOf(g.memory_used_bytes, g.memory_total_bytes)}</span>
             <span class="val" title="utilization">{g.utilization_percent == null ? '?' : `${g.utilization_percent} %`}</span>
-            <Spark past={past} hour={hour} label={`Last hour of GPU ${g.index}`} />
+            <Spark past={past} hour={hour} label={`GPU ${g.index}, last hour`} />
             <p class="gpu-who">
               {silent && <span class="bad"><Text of={g.text} /> </span>}
               {list.slice(0, 1).map((h) => (
@@ -184,14 +184,14 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
     return ids.length && ids.length < gpus.length ? `, GPU ${ranges(ids)}` : '';
   };
   return (
-    <div class="card scroll" tabIndex={0} role="region" aria-label="Runs that wait"><table class="data">
-      <caption class="hidden-text">Runs that wait for GPUs, in their order</caption>
+    <div class="card scroll" tabIndex={0} role="region" aria-label="Waiting runs"><table class="data">
+      <caption class="hidden-text">Runs waiting for GPUs, in order</caption>
       <thead><tr><th scope="col" class="num">#</th><th scope="col">User</th><th scope="col">Asks for</th><th scope="col" class="num">Holds</th><th scope="col">Waits for</th></tr></thead>
       <tbody>{waiting.map((w) => (
         <tr key={w.position} class={w.you ? 'you' : ''}>
           <td class="num">{w.position}</td>
           <td><span class={`who ${w.you ? 'mine' : 'theirs'}`}><Text of={w.you ? 'you' : w.user} /></span>{w.background && <span class="muted"> background</span>}
-            {w.run == null && <div class="muted">your place, if you asked now</div>}</td>
+            {w.run == null && <div class="muted">your place if you joined now</div>}</td>
           <td>{w.asks.map((a) => <div>{a.jobs > 1 ? `${a.jobs} × ` : ''}{count(a.gpus, 'GPU')} with {bytes(a.memory_bytes)}{a.share ? ', shared' : ''}{which(a.uuids)}</div>)}
             {w.text && <div class="muted clamp" title={clean(w.text)}><Text of={w.text} /></div>}</td>
           <td class="num">{+w.holds_gpus.toFixed(2)}</td>

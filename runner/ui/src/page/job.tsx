@@ -69,7 +69,7 @@ function Why({ job, row }: { job: Because; row?: string }) {
         {!job.chain.length && row && <p><Text of={row} /></p>}
         {wait && wait.gpus.length > 0 && (
           <table class="data compact">
-            <caption>GPUs that it could use</caption>
+            <caption>Suitable GPUs</caption>
             <tbody>{wait.gpus.map((g) => <tr key={g.uuid}><th scope="row">GPU {g.index}</th><td><Text of={g.text} /></td></tr>)}</tbody>
           </table>
         )}

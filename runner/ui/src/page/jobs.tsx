@@ -72,15 +72,15 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
         <input ref={find} type="search" class="find" placeholder="Search: name, error, seed=1, state:failed, gpu:0" aria-label="Search the jobs" value={search}
           onInput={(e) => setQuery({ q: e.currentTarget.value })} />
         <select class="sort" aria-label="Order" value={`${by}${way ? ' ' + way : ''}`} onChange={(e) => setQuery({ sort: e.currentTarget.value })}>
-          <option value="now">running first</option><option value="file">as in the file</option><option value="started down">last started first</option><option value="ended down">last ended first</option>
-          <option value="lasted down">longest first</option><option value="lasted">shortest first</option><option value="name">by name</option><option value="name down">by name, backward</option><option value="state">by state</option><option value="state down">by state, backward</option>
+          <option value="now">running first</option><option value="file">as in the file</option><option value="started down">latest start first</option><option value="ended down">latest end first</option>
+          <option value="lasted down">longest first</option><option value="lasted">shortest first</option><option value="name">by name</option><option value="name down">by name, reversed</option><option value="state">by state</option><option value="state down">by state, reversed</option>
           {metrics.flatMap((m) => [<option value={`metric:${m}`}>{m}, smallest first</option>, <option value={`metric:${m} down`}>{m}, largest first</option>])}
         </select>
       </div>
       {picked.length > 0 && (
         <div class="chosen">
           <b>{picked.length.toLocaleString('en-US')} chosen</b>
-          <Verbs label="Actions for the chosen jobs" verbs={verbsFor(batch.id, batch.summary, picked)} />
+          <Verbs label="Actions for the selected jobs" verbs={verbsFor(batch.id, batch.summary, picked)} />
           <button class="button" onClick={() => choose(new Set())}>None</button>
         </div>
       )}
@@ -119,7 +119,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
     <div class={`card jobs scroll ${running ? 'going' : ''}`} ref={scroller} style={{ '--row': `${height}px` }}>
       <table class="data" role="table" aria-rowcount={rows.length + 1} aria-label="Jobs">
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
-          <th role="columnheader" class="pick"><input type="checkbox" aria-label="Choose all that are listed" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>
+          <th role="columnheader" class="pick"><input type="checkbox" aria-label="Select all listed jobs" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>
           <Head by="state" sort={sort} cls="c-state">State</Head><Head by="name" sort={sort} cls="c-name">Job</Head>
           <th role="columnheader" class="c-gpu">GPU</th>{running && <th role="columnheader" class="c-left">Progress</th>}<Head by="lasted" sort={sort} cls="c-time num">Time</Head><th role="columnheader" class="c-try num">Tries</th>
           {metrics.map((m) => <Head by={`metric:${m}`} sort={sort} cls="c-metric num">{m}</Head>)}

@@ -42,7 +42,7 @@ function App() {
   if (app.locked) return <><Locked /><Notes /></>;
   return (
     <>
-      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); const m = document.getElementById('main'); m?.setAttribute('tabindex', '-1'); m?.focus(); }}>To the content</a>
+      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); const m = document.getElementById('main'); m?.setAttribute('tabindex', '-1'); m?.focus(); }}>Skip to content</a>
       <Bar route={route} />
       {app.session?.prompt && <aside class="prompt" aria-label="From the owner of this host"><Text of={app.session.prompt} /></aside>}
       {app.connected === false && <p class="lost" role="alert"><b>Not connected.</b> <Text of={app.why} />; reconnecting. The page may be out of date.</p>}
@@ -60,7 +60,7 @@ function Bar({ route }: { route: Route }) {
   return (
     <header class="bar">
       <a class="brand" href={homePath} aria-current={route.page === 'home' ? 'page' : undefined}>gpurun</a>
-      {route.page !== 'home' && <nav aria-label="Where you are"><a href={homePath}>Batches</a>{app.batch?.summary && <> / <a href={batchPath(app.batch.id)}><Text of={titleOf(app.batch.summary.batch)} /></a></>}</nav>}
+      {route.page !== 'home' && <nav aria-label="Breadcrumb"><a href={homePath}>Batches</a>{app.batch?.summary && <> / <a href={batchPath(app.batch.id)}><Text of={titleOf(app.batch.summary.batch)} /></a></>}</nav>}
       <span class="grow" />
       {s && <span class="me muted"><Text of={`${s.user}@${s.host}`} />{s.control === 'none' && <span class="badge" title="Started without --control, or opened with the read token">read only</span>}</span>}
       <span class={`live ${state[0]}`} role="status"><i aria-hidden="true" />{state[1]}</span>

@@ -80,7 +80,7 @@ function One({ a }: { a: Attempt }) {
 function Inputs({ j }: { j: Job }) {
   return (
     <>
-      <h3>Inputs, when it last began</h3>
+      <h3>Inputs at the last start</h3>
       <div class="scroll" tabIndex={0} role="region" aria-label="Inputs"><table class="data">
         <thead><tr><th scope="col">file</th><th scope="col" class="num">size</th><th scope="col">changed</th><th scope="col">sha256</th></tr></thead>
         <tbody>{j.inputs.slice(0, 200).map((f) => <tr><td class="mono">{f.path}</td><td class="num">{bytes(f.size_bytes)}</td><td class="num">{stamp(f.mtime)}</td><td class="mono" title={f.sha256}>{f.sha256?.slice(0, 12)}</td></tr>)}</tbody>

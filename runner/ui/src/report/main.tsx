@@ -55,7 +55,7 @@ function App({ r }: { r: Report }) {
           tip={(it) => attemptWords(r.jobs[(it as typeof chart.items[0]).job], r.jobs[(it as typeof chart.items[0]).job].attempts[(it as typeof chart.items[0]).attempt])} onOpen={(it) => setJob((it as typeof chart.items[0]).job)} />
         <p class="legend">
           <span><i class="ok" />succeeded</span><span><i class="bad" />failed</span><span><i class="run" />running</span><span><i class="warn hatched" />had to leave its GPU, or was stopped</span><span>↻ a retry</span>
-          {bands.has('theirs') && <span><i class="theirs thin" />others were there</span>}{bands.has('busy') && <span><i class="busy thin" />too full or busy</span>}{bands.has('warn') && <span><i class="warn thin" />limits</span>}
+          {bands.has('theirs') && <span><i class="theirs thin" />used by others</span>}{bands.has('busy') && <span><i class="busy thin" />too full or busy</span>}{bands.has('warn') && <span><i class="warn thin" />limits</span>}
         </p>
       </>
     )]);

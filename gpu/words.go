@@ -39,10 +39,10 @@ func (c *Claim) words() string {
 		s = "held by " + c.User
 	}
 	if c.To != "" {
-		return s + ", for the job after " + brief(c.Job)
+		return s + ", for the job after " + shortenName(c.Job)
 	}
 	if c.Job != "" {
-		s += ", " + brief(c.Job)
+		s += ", " + shortenName(c.Job)
 	}
 	if !c.Since.IsZero() {
 		s += ", since " + c.Since.Format("15:04")
@@ -53,8 +53,8 @@ func (c *Claim) words() string {
 // maxName is the maximum length, in characters, of another user's job name in a reason.
 const maxName = 40
 
-// brief shortens a name in the middle, because names from a matrix differ at the end.
-func brief(name string) string {
+// shortenName shortens a name in the middle, because names from a matrix differ at the end.
+func shortenName(name string) string {
 	r := []rune(name)
 	if len(r) <= maxName {
 		return name

@@ -49,7 +49,7 @@ func (l *loader) dialectOf(s *source.Source) *dialect {
 	format := l.opts.Format
 	set, listed := l.opts.Lines[s.Path]
 	switch {
-	case listed && !(set.Kept && (isYAML(s) || block.Looks(s.Data))) || format == lineList.format:
+	case listed && !(set.Kept && (isYAML(s) || block.IsBlockFile(s.Data))) || format == lineList.format:
 		return &lineList
 	case format == blocks.format || format == "" && isBlocks(s):
 		return &blocks

@@ -65,9 +65,9 @@ func (p *proto) distinguish() {
 }
 
 func (p *proto) nameOf(v *expand.Values) string {
-	name := p.named(v, safe)
+	name := p.named(v, sanitize)
 	if len(name) > maxSegment && badName(name) != "" {
-		return p.named(v, func(value string) string { return brief(safe(value), value) })
+		return p.named(v, func(value string) string { return shortenValue(sanitize(value), value) })
 	}
 	return name
 }
@@ -82,8 +82,8 @@ func (p *proto) named(v *expand.Values, spell func(string) string) string {
 	return name
 }
 
-// brief shortens a long value for use in a name, and adds a hash to keep it unique.
-func brief(spelt, value string) string {
+// shortenValue shortens a long value for use in a name, and adds a hash to keep it unique.
+func shortenValue(spelt, value string) string {
 	const most = 40
 	if len(spelt) <= most {
 		return spelt
@@ -91,8 +91,8 @@ func brief(spelt, value string) string {
 	return strings.TrimRight(spelt[:most], "_") + "-" + shortHash(value)
 }
 
-// safe replaces characters that are not allowed in names.
-func safe(value string) string {
+// sanitize replaces characters that are not allowed in names.
+func sanitize(value string) string {
 	b := []byte(value)
 	for i, c := range b {
 		if !nameByte(c) || c == '/' {

@@ -93,7 +93,7 @@ func continues(line string) (string, bool) {
 }
 
 func (r *lineReader) line(l commandLine) {
-	s := lint.Alone(l.Text)
+	s := lint.ParseCommandLine(l.Text)
 	switch {
 	case s.Err != "":
 		r.problem(l, "each line runs by itself: put commands that belong together in a script, and what every line needs in --setup",
@@ -173,11 +173,11 @@ func shortened(slug string) string {
 	return slug
 }
 
-// renameApart renames long lines after the words in which they differ from other lines with the
+// nameDistinctly renames long lines after the words in which they differ from other lines with the
 // same first word. names has the slugs that lines keep, by hash; it is filled in for all long
 // lines. apart is false for a list that was named before names were kept: its lines are named by
 // their ends.
-func renameApart(list []commandLine, names map[string]string, apart bool) {
+func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
 	have := map[[2]string]int{} // number of lines with a first word that contain each word
 	for _, l := range list {
 		words := strings.Fields(l.Text)
@@ -198,15 +198,15 @@ func renameApart(list []commandLine, names map[string]string, apart bool) {
 		if key := hash[:8]; names[key] == "" {
 			names[key] = short
 			if apart && slices.ContainsFunc(words, func(w string) bool { return !common(w) }) {
-				names[key] = telling(words, common)
+				names[key] = distinctiveWords(words, common)
 			}
 		}
 		l.Name = names[hash[:8]] + "-" + hash
 	}
 }
 
-// telling returns the first words of a line followed by its uncommon words, each after its option.
-func telling(words []string, common func(word string) bool) string {
+// distinctiveWords returns the first words of a line followed by its uncommon words, each after its option.
+func distinctiveWords(words []string, common func(word string) bool) string {
 	text, at := "", 0
 	for i, w := range words {
 		next := words[min(i+1, len(words)-1)]
@@ -226,7 +226,7 @@ func looksLikeLines(data []byte) bool {
 	list := splitLines(data)
 	for _, l := range list[:min(len(list), 1000)] {
 		word, _, _ := strings.Cut(l.Text, " ")
-		if s := lint.Alone(l.Text); s.Err != "" || strings.HasSuffix(word, ":") || strings.ContainsAny(word[:1], "-0123456789") {
+		if s := lint.ParseCommandLine(l.Text); s.Err != "" || strings.HasSuffix(word, ":") || strings.ContainsAny(word[:1], "-0123456789") {
 			return false
 		}
 	}

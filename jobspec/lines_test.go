@@ -81,7 +81,7 @@ func TestLongLinesGetDistinctNames(t *testing.T) {
 	check := func(what, file string, names map[string]string, apart bool, want ...string) {
 		t.Helper()
 		jobs, _, _ := parseLines("f", []byte(file))
-		renameApart(jobs, names, apart)
+		nameDistinctly(jobs, names, apart)
 		for i, l := range jobs {
 			if got := hash.ReplaceAllString(l.Name, ""); got != want[i] {
 				t.Errorf("%s: got %q, want %q", what, got, want[i])
@@ -135,7 +135,7 @@ func FuzzLines(f *testing.F) {
 		looksLikeLines([]byte(file))
 		parts := splitLines([]byte(file))
 		jobs, problems, _ := parseLines("f", []byte(file))
-		renameApart(jobs, map[string]string{}, true)
+		nameDistinctly(jobs, map[string]string{}, true)
 		if len(jobs)+len(problems) != len(parts) {
 			t.Fatalf("%d lines, %d jobs and %d problems", len(parts), len(jobs), len(problems))
 		}
@@ -157,7 +157,7 @@ func FuzzLines(f *testing.F) {
 			turned.WriteString(l.Text + "\n")
 		}
 		again, _, _ := parseLines("f", []byte(turned.String()))
-		renameApart(again, map[string]string{}, true)
+		nameDistinctly(again, map[string]string{}, true)
 		var others []string
 		for _, l := range again {
 			others = append(others, l.Name)

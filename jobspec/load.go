@@ -31,7 +31,7 @@ func Load(paths []string, opts Options) (*Batch, error) {
 		f.expandAll()
 	}
 	if whole := len(l.files) == len(paths); whole && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
-		l.givens.Unmet(&l.out)
+		l.givens.ReportUnused(&l.out)
 	}
 	l.link()
 	l.checkLogs()

@@ -23,7 +23,7 @@ import (
 
 // isBlocks reports whether a file of unknown format is a block file.
 func isBlocks(s *source.Source) bool {
-	return !isYAML(s) && (strings.ToLower(filepath.Ext(s.Path)) == ".txt" || block.Looks(s.Data))
+	return !isYAML(s) && (strings.ToLower(filepath.Ext(s.Path)) == ".txt" || block.IsBlockFile(s.Data))
 }
 
 // readBlocks reads a block file and the config.yaml next to it.
@@ -59,8 +59,8 @@ func (f *fileJobs) blockJobs() {
 			p.Commands = append(p.Commands, t)
 		}
 		p.checkConfigUse(false)
-		p.asks(bl)
-		p.common()
+		p.setResources(bl)
+		p.applyConfigKeys()
 		for _, t := range p.Commands[p.Activation():] {
 			if len(p.Commands) > 1 {
 				p.warnOnlyShell(t, "join them: "+source.Clip(t.Raw)+" && …")
@@ -71,18 +71,18 @@ func (f *fileJobs) blockJobs() {
 	}
 }
 
-// asks sets the resources that a block and its config file request.
-func (p *proto) asks(bl *block.Block) {
-	p.ask("gpus", strconv.Itoa(bl.GPUs))
-	p.ask("gpu_memory", source.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
+// setResources sets the resources that a block and its config file request.
+func (p *proto) setResources(bl *block.Block) {
+	p.setResource("gpus", strconv.Itoa(bl.GPUs))
+	p.setResource("gpu_memory", source.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
 	if r := p.file.config.Retry; r != nil {
-		p.ask("retry.backoff_after", strconv.Itoa(r.BackoffAfter))
-		p.ask("retry.backoff", source.FormatDuration(r.Backoff))
+		p.setResource("retry.backoff_after", strconv.Itoa(r.BackoffAfter))
+		p.setResource("retry.backoff", source.FormatDuration(r.Backoff))
 	}
 }
 
-// ask sets a job's resource that is not among its keys, unless value is "".
-func (p *proto) ask(key, value string) {
+// setResource sets a job's resource that is not among its keys, unless value is "".
+func (p *proto) setResource(key, value string) {
 	if value != "" {
 		p.Resources = append(p.Resources, expand.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, p.Line, p.Col)}})
 	}
@@ -110,8 +110,8 @@ func (p *proto) guardWorkDir(t *expand.Text) {
 	}
 }
 
-// common applies the job keys in the config file to a block.
-func (p *proto) common() {
+// applyConfigKeys applies the job keys in the config file to a block.
+func (p *proto) applyConfigKeys() {
 	c := p.file.config
 	if c.Job == nil {
 		return
@@ -184,7 +184,7 @@ func (f *fileJobs) readLines() {
 	kept := f.opts.Lines[f.src.Path].Names
 	f.names = map[string]string{}
 	maps.Copy(f.names, kept)
-	renameApart(f.lines, f.names, kept != nil)
+	nameDistinctly(f.lines, f.names, kept != nil)
 	if len(f.lines) == 0 && len(problems) == 0 {
 		f.src.Problem(0, 0, "write a command on each line", "contains no commands")
 	}
@@ -207,10 +207,10 @@ func (f *fileJobs) lineJobs() {
 		}
 		p.Commands = []*expand.Text{t}
 		p.checkConfigUse(false)
-		p.ask("gpus", set.GPUs)
-		p.ask("gpu_memory", set.GPUMemory)
-		p.ask("timeout", set.Timeout)
-		p.ask("retry", set.Retry)
+		p.setResource("gpus", set.GPUs)
+		p.setResource("gpu_memory", set.GPUMemory)
+		p.setResource("timeout", set.Timeout)
+		p.setResource("retry", set.Retry)
 		f.expand(p)
 		p.lint(nil)
 	}

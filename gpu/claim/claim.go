@@ -123,7 +123,7 @@ type Subject struct {
 // newContent returns the content of a claim by this process that begins now.
 func newContent(s Subject) *content {
 	c := &content{
-		Version: version, identity: self(), User: login(host.Me()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
+		Version: version, identity: self(), User: login(host.CurrentUID()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
 		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background, Gathers: s.Grant.Gathering,
 	}
 	c.CPUs, c.RAM = s.Grant.CPUs, s.Grant.RAM

@@ -20,8 +20,8 @@ import (
 //   - Files that nobody holds a lock on never cause doubt.
 //
 
-// doubtAgain is how long after causing doubt a folder may cause it again.
-const doubtAgain = time.Hour
+// doubtInterval is how long after causing doubt a folder may cause it again.
+const doubtInterval = time.Hour
 
 // A doubt is a Reader's record of a folder.
 type doubt struct {
@@ -89,7 +89,7 @@ func (r *Reader) short(f folder, s *view, found []*content) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d, now := r.about(f.path), time.Now()
-	first := now.Sub(d.since) > doubtAgain
+	first := now.Sub(d.since) > doubtInterval
 	if first {
 		d.since = now
 	}

@@ -98,12 +98,12 @@ func lockNew(fd int) error {
 	return nil
 }
 
-// unfit matches the characters of a uni_id that are not allowed in file names.
-var unfit = regexp.MustCompile(`[^-_0-9A-Za-z]`)
+// invalidInNames matches the characters of a uni_id that are not allowed in file names.
+var invalidInNames = regexp.MustCompile(`[^-_0-9A-Za-z]`)
 
 // fileName returns the n-th file name to try, without its suffix.
 func fileName(uniID string, n int) string {
-	base := unfit.ReplaceAllString(cut(uniID), "_")
+	base := invalidInNames.ReplaceAllString(cut(uniID), "_")
 	if n > 0 {
 		base += "." + strconv.Itoa(n)
 	}
@@ -145,15 +145,15 @@ func (k *held) end() {
 // linked reports whether the file is still where it was created.
 func (k *held) linked() bool { return linked(k.file, k.path) }
 
-const halfMade = ".new" // suffix of a file that will replace another
+const replacementSuffix = ".new" // suffix of a file that will replace another
 
 // replace replaces a file in a user's folder with the result of text, atomically. No other process
 // can replace it at the same time.
 func replace(dir *os.File, name string, text func() ([]byte, error)) error {
 	path := filepath.Join(dir.Name(), name)
-	half, err := lockHalf(path + halfMade)
+	half, err := lockReplacement(path + replacementSuffix)
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path+halfMade, err)
+		return fmt.Errorf("cannot write %s: %w", path+replacementSuffix, err)
 	}
 	defer half.Close()
 	body, err := text()
@@ -172,9 +172,9 @@ func replace(dir *os.File, name string, text func() ([]byte, error)) error {
 	return nil
 }
 
-// lockHalf opens and locks the file that will replace another. Only the process that holds the lock
+// lockReplacement opens and locks the file that will replace another. Only the process that holds the lock
 // may write it, and other users cannot open it.
-func lockHalf(path string) (*os.File, error) {
+func lockReplacement(path string) (*os.File, error) {
 	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * time.Millisecond) {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {

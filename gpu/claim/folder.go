@@ -20,7 +20,7 @@ import (
 // uses another one with the same prefix. It also creates a private root, but never one that all
 // users share. It removes write permission for others.
 func ownFolder(root string, private bool) (*os.File, error) {
-	f := folder{path: filepath.Join(root, prefix+strconv.Itoa(host.Me())), uid: host.Me()}
+	f := folder{path: filepath.Join(root, prefix+strconv.Itoa(host.CurrentUID())), uid: host.CurrentUID()}
 	if private {
 		_ = os.MkdirAll(root, 0o700)
 	}
@@ -71,17 +71,17 @@ func otherFolder(root string, taken error) (*os.File, error) {
 		return nil, taken
 	}
 	for _, e := range names {
-		if uid, ok := folderOf(e.Name()); ok && uid == host.Me() {
+		if uid, ok := folderOf(e.Name()); ok && uid == host.CurrentUID() {
 			if d, err := openFolder(folder{path: filepath.Join(root, e.Name()), uid: uid}); err == nil {
 				return d, nil
 			}
 		}
 	}
-	path, err := os.MkdirTemp(root, prefix+strconv.Itoa(host.Me())+".*")
+	path, err := os.MkdirTemp(root, prefix+strconv.Itoa(host.CurrentUID())+".*")
 	if err != nil {
 		return nil, taken
 	}
-	return openFolder(folder{path: path, uid: host.Me()})
+	return openFolder(folder{path: path, uid: host.CurrentUID()})
 }
 
 // mine returns this user's folders below some roots, in the order in which they are used.
@@ -89,7 +89,7 @@ func mine(roots ...string) (list []folder) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
 	for _, root := range roots {
-		own := slices.DeleteFunc(slices.Clone((&view{}).folders(ctx, root)), func(f folder) bool { return f.uid != host.Me() })
+		own := slices.DeleteFunc(slices.Clone((&view{}).folders(ctx, root)), func(f folder) bool { return f.uid != host.CurrentUID() })
 		slices.SortFunc(own, func(a, b folder) int { return strings.Compare(a.path, b.path) })
 		list = append(list, own...)
 	}
@@ -116,12 +116,12 @@ func sweep(f folder) {
 			continue
 		}
 		if strings.HasSuffix(name, sickSuffix) {
-			if _, err := readQuarantine(d, name, host.Me()); errors.Is(err, errGone) {
+			if _, err := readQuarantine(d, name, host.CurrentUID()); errors.Is(err, errGone) {
 				_ = unix.Unlinkat(int(d.Fd()), name, 0)
 			}
 			continue
 		}
-		fd, err := openPlain(d, name, host.Me())
+		fd, err := openPlain(d, name, host.CurrentUID())
 		if err != nil {
 			continue
 		}

@@ -45,13 +45,13 @@ var (
 	turns    sync.Mutex // one root at a time, so that the next reader finds it listed
 )
 
-// settled is the time after which a change can be distinguished from the next by its timestamp.
-const settled = time.Second
+// timestampResolution is the time after which a change can be distinguished from the next by its timestamp.
+const timestampResolution = time.Second
 
 // listingOf returns the listing of an open folder if it is still valid, else one to fill in.
 func listingOf(d *os.File) (l folderListing, holds bool) {
 	var st unix.Stat_t
-	if err := unix.Fstat(int(d.Fd()), &st); err != nil || time.Since(time.Unix(st.Ctim.Unix())) < settled {
+	if err := unix.Fstat(int(d.Fd()), &st); err != nil || time.Since(time.Unix(st.Ctim.Unix())) < timestampResolution {
 		return folderListing{}, false
 	}
 	if known, ok := listings.Load(d.Name()); ok {
@@ -121,7 +121,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 				_ = add(filepath.Base(f.path))
 			}
 		}
-		for _, uid := range append(host.Users(), host.Me()) {
+		for _, uid := range append(host.Users(), host.CurrentUID()) {
 			err := add(prefix + strconv.Itoa(uid))
 			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(at.dev, uid) != 0 { // under an unknown name
 				s.found = append(s.found, unread(uid))

@@ -23,7 +23,7 @@ type identity struct {
 
 var self = sync.OnceValue(func() identity {
 	st, _ := host.StatOf(os.Getpid())
-	return identity{host.Me(), host.BootID(), host.PIDNamespace(), os.Getpid(), st.Start}
+	return identity{host.CurrentUID(), host.BootID(), host.PIDNamespace(), os.Getpid(), st.Start}
 })
 
 // here reports whether the PID is valid for this process.

@@ -42,7 +42,7 @@ type quarantineRecord struct {
 // replacing the previous one.
 func Publish(roots []string, q gpu.Quarantine) error {
 	body, err := json.MarshalIndent(quarantineRecord{
-		sickVersion, host.Me(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
+		sickVersion, host.CurrentUID(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
 	}, "", "  ")
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func Publish(roots []string, q gpu.Quarantine) error {
 }
 
 func quarantineName(id gpu.UUID) string {
-	return unfit.ReplaceAllString(cut(string(id)), "_") + sickSuffix
+	return invalidInNames.ReplaceAllString(cut(string(id)), "_") + sickSuffix
 }
 
 // Clear lifts this user's quarantine of a device.

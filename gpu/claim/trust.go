@@ -13,7 +13,7 @@ import (
 
 const errGone = staticError("nobody holds it") // left by a dead holder: no warning
 
-var errHalfMade = errors.New("it is still being written")
+var errIncomplete = errors.New("it is still being written")
 
 // staticError is why a file does not count until its folder changes.
 type staticError string
@@ -45,7 +45,7 @@ func owns(seen uint32, uid int) bool {
 	if of := host.HostUID(int(seen)); of >= 0 {
 		return of == uid
 	}
-	return int(seen) == uid || uid != host.Me()
+	return int(seen) == uid || uid != host.CurrentUID()
 }
 
 // A record is the content of a file in a user's folder: a claim or a wish.
@@ -64,12 +64,12 @@ func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, err
 	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK { // if the lock was free, closing the file releases it
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o444 != 0o444 {
-			return r, errHalfMade // createAt has not locked it yet
+			return r, errIncomplete // createAt has not locked it yet
 		}
 		return r, errGone
 	}
 	r, err = readRecord(fd, parse)
-	if err != nil && !errors.Is(err, errHalfMade) {
+	if err != nil && !errors.Is(err, errIncomplete) {
 		time.Sleep(5 * time.Millisecond) // the file may be partly written
 		r, err = readRecord(fd, parse)
 	}
@@ -95,7 +95,7 @@ func openPlain(d *os.File, name string, uid int) (int, error) {
 	}
 	fd, err := unix.Openat(int(d.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err == unix.EACCES {
-		return -1, errHalfMade // a claim becomes readable once it is locked and written
+		return -1, errIncomplete // a claim becomes readable once it is locked and written
 	}
 	if err != nil {
 		return -1, err
@@ -150,7 +150,7 @@ func readRecord[T record](fd int, parse func([]byte) (T, error)) (r T, err error
 		return r, err
 	}
 	if n == 0 {
-		return r, errHalfMade
+		return r, errIncomplete
 	}
 	if r, err = parse(b[:n]); err == nil {
 		r.is(st.Ino)

@@ -120,7 +120,7 @@ func (u *Usage) add(uid int, seconds float64) {
 // others, which count once.
 func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.advance(now)
-	u.Version, u.UID, u.BootID = usageVersion, host.Me(), host.BootID()
+	u.Version, u.UID, u.BootID = usageVersion, host.CurrentUID(), host.BootID()
 	u.add(u.UID, s.Own)
 	if fresh := min(now.Sub(u.Seen), s.Passed); fresh > 0 && s.Passed > 0 {
 		for _, o := range s.Others {
@@ -153,7 +153,9 @@ func (u *Usage) count(s gpu.Spent, now time.Time) {
 }
 
 // usageName returns the name of a set's file.
-func usageName(set string) string { return unfit.ReplaceAllString(cut(set), "_") + usageSuffix }
+func usageName(set string) string {
+	return invalidInNames.ReplaceAllString(cut(set), "_") + usageSuffix
+}
 
 // Past returns this user's record for a set of devices, as of now; empty if there is none.
 func Past(roots []string, set string) *Usage {
@@ -162,7 +164,7 @@ func Past(roots []string, set string) *Usage {
 		if err != nil {
 			continue
 		}
-		u, err := readUsage(d, host.Me(), set)
+		u, err := readUsage(d, host.CurrentUID(), set)
 		d.Close()
 		if err == nil {
 			return u
@@ -185,7 +187,7 @@ func readUsage(d *os.File, uid int, set string) (*Usage, error) {
 func Account(roots []string, set string, s gpu.Spent) error {
 	_, err := inFirst(roots, func(dir *os.File) error {
 		return replace(dir, usageName(set), func() ([]byte, error) {
-			u, err := readUsage(dir, host.Me(), set)
+			u, err := readUsage(dir, host.CurrentUID(), set)
 			if err != nil {
 				u = &Usage{Set: set, At: time.Now()} // the record only breaks ties, so start over
 			}

@@ -85,7 +85,7 @@ func (s *view) read(ctx context.Context, f folder) {
 				s.found = append(s.found, c)
 			}
 		case s.unreadable(f, f.path+"/"+name, err):
-		case errors.Is(err, errHalfMade):
+		case errors.Is(err, errIncomplete):
 			half++
 		case errors.Is(err, errGone), errors.Is(err, unix.ENOENT):
 		default:
@@ -146,7 +146,7 @@ func listNames(ctx context.Context, d *os.File, most int) (names []string, stran
 			switch {
 			case slices.ContainsFunc(published, func(suffix string) bool { return strings.HasSuffix(name, suffix) }):
 				names = append(names, name)
-			case strange == "" && !strings.HasSuffix(name, halfMade):
+			case strange == "" && !strings.HasSuffix(name, replacementSuffix):
 				strange = name
 			}
 		}
@@ -185,7 +185,7 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 // tooMany records that a user has more files than are read.
 func (s *view) tooMany(f folder) {
 	s.warn("%s has too many files, or folders beside it, to read them all%s", f.path, by(f))
-	if f.uid == host.Me() {
+	if f.uid == host.CurrentUID() {
 		s.warn("%s: remove files that none of your runs needs", f.path)
 	}
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0

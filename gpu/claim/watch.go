@@ -52,7 +52,7 @@ const (
 // Watch reports changes until ctx is done. If the kernel does not let this user watch more folders,
 // it reports at fixed intervals of claimEvery.
 func (r *Reader) Watch(ctx context.Context, w Watch) {
-	t := newTail(w)
+	t := newWatcher(w)
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		r.poll(ctx, w)
@@ -81,9 +81,9 @@ func (r *Reader) Watch(ctx context.Context, w Watch) {
 		now := time.Now()
 		if now.Sub(second) >= time.Second {
 			second = now
-			t.anew()
+			t.nextSecond()
 		}
-		if due := t.tells(last, r.latest().took); !due.IsZero() && !now.Before(due) {
+		if due := t.nextReport(last, r.latest().took); !due.IsZero() && !now.Before(due) {
 			last, t.pause, t.urgent = now, 0, false
 			if t.blind {
 				t.due(claimEvery)
@@ -107,8 +107,8 @@ func (r *Reader) poll(ctx context.Context, w Watch) {
 	}
 }
 
-// A tail is a running Watch.
-type tail struct {
+// A watcher is a running Watch.
+type watcher struct {
 	watch   Watch
 	fd      int
 	roots   map[int32]string // by watch descriptor
@@ -117,22 +117,22 @@ type tail struct {
 	urgent  bool          // report immediately
 	blind   bool          // not everything can be watched
 
-	paces map[string]pace // by folder
-	own   map[string]bool // names of claims that were this run's; their end is ignored, too
+	paces map[string]eventCount // by folder
+	own   map[string]bool       // names of claims that were this run's; their end is ignored, too
 }
 
-func newTail(w Watch) *tail {
-	return &tail{watch: w, roots: map[int32]string{}, folders: map[int32]folder{}, paces: map[string]pace{}, own: map[string]bool{}}
+func newWatcher(w Watch) *watcher {
+	return &watcher{watch: w, roots: map[int32]string{}, folders: map[int32]folder{}, paces: map[string]eventCount{}, own: map[string]bool{}}
 }
 
-// A pace counts the events in a folder in the current second.
-type pace struct {
+// An eventCount counts the events in a folder in the current second.
+type eventCount struct {
 	events, looks int
 	muted         bool
 }
 
-// tells returns when the next report is due, if a reading takes cost.
-func (t *tail) tells(last time.Time, cost time.Duration) time.Time {
+// nextReport returns when the next report is due, if a reading takes cost.
+func (t *watcher) nextReport(last time.Time, cost time.Duration) time.Time {
 	switch {
 	case t.urgent:
 		return last.Add(urgentMost * cost)
@@ -143,8 +143,8 @@ func (t *tail) tells(last time.Time, cost time.Duration) time.Time {
 }
 
 // next returns when to stop waiting for events; zero for never.
-func (t *tail) next(last, second time.Time, cost time.Duration) time.Time {
-	due := t.tells(last, cost)
+func (t *watcher) next(last, second time.Time, cost time.Duration) time.Time {
+	due := t.nextReport(last, cost)
 	for _, p := range t.paces {
 		if again := second.Add(time.Second); p.muted && (due.IsZero() || again.Before(due)) {
 			due = again
@@ -153,10 +153,10 @@ func (t *tail) next(last, second time.Time, cost time.Duration) time.Time {
 	return due
 }
 
-// anew begins another second.
-func (t *tail) anew() {
+// nextSecond begins another second.
+func (t *watcher) nextSecond() {
 	paces := t.paces
-	t.paces = map[string]pace{}
+	t.paces = map[string]eventCount{}
 	for _, p := range paces {
 		if p.muted {
 			t.addFolders()
@@ -166,10 +166,10 @@ func (t *tail) anew() {
 }
 
 // addRoot watches a root. If this fails, no other user can publish anything there either.
-func (t *tail) addRoot(root string) {
+func (t *watcher) addRoot(root string) {
 	wd, err := unix.InotifyAddWatch(t.fd, root, inRoot)
 	if err != nil {
-		t.lacks(err)
+		t.noteLimit(err)
 		return
 	}
 	t.roots[int32(wd)] = root
@@ -177,7 +177,7 @@ func (t *tail) addRoot(root string) {
 }
 
 // addFolders watches the users' folders. Folders that cannot be watched are polled.
-func (t *tail) addFolders() {
+func (t *watcher) addFolders() {
 	for _, root := range t.roots {
 		for _, f := range (&view{}).folders(context.Background(), root) {
 			if len(t.folders) >= maxWatched || t.paces[f.path].muted {
@@ -185,7 +185,7 @@ func (t *tail) addFolders() {
 			}
 			wd, err := unix.InotifyAddWatch(t.fd, f.path, inFolder)
 			if err != nil {
-				t.lacks(err)
+				t.noteLimit(err)
 				continue
 			}
 			t.folders[int32(wd)] = f
@@ -193,8 +193,8 @@ func (t *tail) addFolders() {
 	}
 }
 
-// lacks records that the kernel does not let this user watch more.
-func (t *tail) lacks(err error) {
+// noteLimit records that the kernel does not let this user watch more.
+func (t *watcher) noteLimit(err error) {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 		t.blind = true
 		t.due(claimEvery)
@@ -202,7 +202,7 @@ func (t *tail) lacks(err error) {
 }
 
 // handle processes a batch of events.
-func (t *tail) handle(buf []byte) {
+func (t *watcher) handle(buf []byte) {
 	type file struct {
 		folder
 		name string
@@ -225,7 +225,7 @@ func (t *tail) handle(buf []byte) {
 			}
 		case folder.path != "":
 			changed[file{folder, name}] = true
-			t.heard(ev.Wd, folder.path)
+			t.countEvent(ev.Wd, folder.path)
 		}
 	}
 	for f := range changed {
@@ -233,9 +233,9 @@ func (t *tail) handle(buf []byte) {
 	}
 }
 
-// heard counts an event in a folder. A folder with too many events is not watched for the rest of
+// countEvent counts an event in a folder. A folder with too many events is not watched for the rest of
 // the second, because it would delay the events of other folders.
-func (t *tail) heard(wd int32, path string) {
+func (t *watcher) countEvent(wd int32, path string) {
 	p := t.paces[path]
 	if p.events++; p.events > mostEvents && !p.muted {
 		p.muted = true
@@ -247,7 +247,7 @@ func (t *tail) heard(wd int32, path string) {
 }
 
 // file reads a file that has changed.
-func (t *tail) file(f folder, name string) {
+func (t *watcher) file(f folder, name string) {
 	uniID, isClaim := strings.CutSuffix(name, suffix)
 	if isClaim && t.owns(uniID) || !isClaim && (!strings.HasSuffix(name, wishSuffix) || name == fileName(t.watch.Run, 0)+wishSuffix) {
 		return
@@ -277,7 +277,7 @@ func (t *tail) file(f folder, name string) {
 }
 
 // owns reports whether a claim is or was this run's.
-func (t *tail) owns(uniID string) bool {
+func (t *watcher) owns(uniID string) bool {
 	if t.own[uniID] {
 		return true
 	}
@@ -292,7 +292,7 @@ func (t *tail) owns(uniID string) bool {
 }
 
 // due schedules a report at most pause after the last one.
-func (t *tail) due(pause time.Duration) {
+func (t *watcher) due(pause time.Duration) {
 	if t.pause == 0 || pause < t.pause {
 		t.pause = pause
 	}

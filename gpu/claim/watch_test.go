@@ -126,7 +126,7 @@ func TestFloodOfChangesDoesNotDelayOffers(t *testing.T) {
 // This run's own claims are not reported, not even when they end after the run has forgotten them.
 func TestOwnClaimsAreNotReported(t *testing.T) {
 	own := true
-	w := newTail(Watch{Run: "me", Own: func(uniID string) bool { return own && uniID == "uni-a" }})
+	w := newWatcher(Watch{Run: "me", Own: func(uniID string) bool { return own && uniID == "uni-a" }})
 	folder := folder{path: t.TempDir()}
 	w.file(folder, "uni-a.claim")
 	own = false
@@ -157,10 +157,10 @@ func TestReportsAreLimitedByTheirCost(t *testing.T) {
 		{"an offer", true, claimEvery, time.Millisecond, 4 * time.Millisecond},
 		{"an offer, and reading is slow", true, claimEvery, 500 * time.Millisecond, 2 * time.Second},
 	} {
-		w := newTail(Watch{})
+		w := newWatcher(Watch{})
 		w.urgent, w.pause = tt.urgent, tt.pause
 		got := time.Duration(-1)
-		if at := w.tells(last, tt.cost); !at.IsZero() {
+		if at := w.nextReport(last, tt.cost); !at.IsZero() {
 			got = at.Sub(last)
 		}
 		if got != tt.want {

@@ -56,7 +56,7 @@ func (i *identities) means(key string, uid int, warn func(format string, args ..
 	group, ok := strings.CutPrefix(key, "@")
 	if !ok {
 		name := host.UserName(uid)
-		if name == "" && uid == host.Me() {
+		if name == "" && uid == host.CurrentUID() {
 			warn("users: entries by name do not apply to you: no name for uid %d; %s", uid, directory)
 		}
 		return key == name || key == strconv.Itoa(uid)
@@ -103,7 +103,7 @@ func (i *identities) groupsOf(uid int) ([]string, error) {
 		}
 		return u.GroupIds()
 	})
-	if uid == host.Me() {
+	if uid == host.CurrentUID() {
 		own, _ := os.Getgroups()
 		for _, gid := range append(own, os.Getgid()) {
 			gids = append(gids, strconv.Itoa(gid))

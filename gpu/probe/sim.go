@@ -60,7 +60,7 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sim{now: now, start: now(), spec: sim, private: private, me: host.Login(os.Getuid()), uids: map[string]int{"me": host.Me(), "?": -1}}
+	s := &Sim{now: now, start: now(), spec: sim, private: private, me: host.Login(os.Getuid()), uids: map[string]int{"me": host.CurrentUID(), "?": -1}}
 	set := fnv.New32a()
 	_, _ = io.WriteString(set, seed)
 	for i := range sim.GPUs {
@@ -123,7 +123,7 @@ func (s *Sim) Placed(uniID string, pid int, g gpu.Grant) {
 			return
 		}
 	}
-	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, uid: host.Me(), user: s.me, grant: g, from: s.now(), to: -1})
+	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, uid: host.CurrentUID(), user: s.me, grant: g, from: s.now(), to: -1})
 }
 
 // Claimed puts the jobs of other runs on the devices that they claim.

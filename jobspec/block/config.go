@@ -87,7 +87,7 @@ type reader struct {
 func (r *reader) concerns(root *yaml.Node, named bool) bool {
 	for k := range source.Each(root) {
 		key := k.Value
-		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(ofBlocks, source.OwnKey(key))) {
+		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(blockJobKeys, source.OwnKey(key))) {
 			return true
 		}
 	}

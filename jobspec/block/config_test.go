@@ -58,7 +58,7 @@ func readConfig(t *testing.T, dir, path string) (Config, *source.Report) {
 		t.Fatal(err)
 	}
 	out := &source.Report{}
-	return ReadConfig(source.Read(job, out), path, nil, append(ofBlocks, vagueKeys...), out), out
+	return ReadConfig(source.Read(job, out), path, nil, append(blockJobKeys, vagueKeys...), out), out
 }
 
 func TestBlockConfigIsFoundNextToJobFile(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ofBlocks are the job keys allowed in a block file's config.yaml. They apply to all blocks.
-var ofBlocks = []string{"timeout", "stall", "on_stall", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
+// blockJobKeys are the job keys allowed in a block file's config.yaml. They apply to all blocks.
+var blockJobKeys = []string{"timeout", "stall", "on_stall", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
 
 // vagueKeys are job keys that a script's own config.yaml may use for something else.
 var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
@@ -24,7 +24,7 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 	case slices.Contains(vagueKeys, word):
 		r.Warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
 		return true
-	case !slices.Contains(ofBlocks, word):
+	case !slices.Contains(blockJobKeys, word):
 		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
 		return true
 	}

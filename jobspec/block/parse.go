@@ -60,9 +60,9 @@ func Parse(file string, data []byte) ([]Block, []source.Problem) {
 	return p.blocks, p.problems
 }
 
-// Looks reports whether a file of unknown format is a block file. One valid block is enough, so
+// IsBlockFile reports whether a file of unknown format is a block file. One valid block is enough, so
 // that errors in the others are reported as errors in blocks.
-func Looks(data []byte) bool {
+func IsBlockFile(data []byte) bool {
 	blocks, _ := Parse("", data)
 	return len(blocks) > 0
 }

@@ -64,7 +64,7 @@ func TestLooksRecognizesBlockFiles(t *testing.T) {
 		"ls\n1,20\n": true, "1\nls\n20\n\nbroken\n": true, "# nothing\n": false,
 		"jobs:\n  - run: ls\n": false, "ls\n": false,
 	} {
-		if got := Looks([]byte(file)); got != want {
+		if got := IsBlockFile([]byte(file)); got != want {
 			t.Errorf("%q: got %v, want %v", file, got, want)
 		}
 	}

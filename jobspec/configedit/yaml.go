@@ -223,12 +223,12 @@ func (c *yamlFormat) insert(n *yaml.Node, pair string) ([]span, error) {
 	case len(n.Content) == 0:
 		return nil, errors.New("cannot add a key there")
 	}
-	return []span{c.besideLast(n, pair)}, nil
+	return []span{c.insertAfterLast(n, pair)}, nil
 }
 
-// besideLast inserts a pair after the last value of a block mapping if the end of that value is
+// insertAfterLast inserts a pair after the last value of a block mapping if the end of that value is
 // known, otherwise before the last key, since all keys share a column.
-func (c *yamlFormat) besideLast(n *yaml.Node, pair string) span {
+func (c *yamlFormat) insertAfterLast(n *yaml.Node, pair string) span {
 	k, last := n.Content[len(n.Content)-2], n.Content[len(n.Content)-1]
 	nl := "\n"
 	if strings.Contains(string(c.data), "\r\n") {

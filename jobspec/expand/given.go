@@ -142,8 +142,8 @@ func (l Givens) meet(name string) {
 	}
 }
 
-// Unmet reports parameters that no job has.
-func (l Givens) Unmet(out *source.Report) {
+// ReportUnused reports parameters that no job has.
+func (l Givens) ReportUnused(out *source.Report) {
 	for _, g := range l.List {
 		if g.met {
 			continue

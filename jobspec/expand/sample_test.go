@@ -23,7 +23,7 @@ func expansions(t *testing.T, text string, given ...string) []string {
 	top := root.Content[0]
 	givens := ParseGivens(given, &out)
 	m, whole := Read(s, Keys{source.Child(top, "matrix"), source.Child(top, "zip"), source.Child(top, "sample"), source.Child(top, "params")}, givens)
-	givens.Unmet(&out)
+	givens.ReportUnused(&out)
 	var list []string
 	for _, p := range append(out.Problems, out.Warnings...) {
 		list = append(list, p.String())

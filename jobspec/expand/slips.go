@@ -17,7 +17,7 @@ var rangeCall = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
 
 // valueSlips warns about single values that look like a list or a range.
 func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
-	among := amongNumbers(list)
+	among := containsNumbers(list)
 	for _, v := range list.Content {
 		if v.Kind != yaml.ScalarNode || v.Style != 0 || source.IsNumber(v.Value) || isRange(v, false) {
 			continue
@@ -51,8 +51,8 @@ func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 	}
 }
 
-// amongNumbers reports whether a list has a single value, or also contains numbers. Otherwise,
+// containsNumbers reports whether a list has a single value, or also contains numbers. Otherwise,
 // texts such as the age groups 0-9, 10-19 are not meant as ranges.
-func amongNumbers(list *yaml.Node) bool {
+func containsNumbers(list *yaml.Node) bool {
 	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return source.IsNumber(n.Value) })
 }

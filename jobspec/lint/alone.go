@@ -17,9 +17,9 @@ type CommandLine struct {
 	Err   string   // why it is not a complete command
 }
 
-// Alone analyzes a line of commands. Text that is too long or nested too deeply to be parsed is
+// ParseCommandLine analyzes a line of commands. Text that is too long or nested too deeply to be parsed is
 // accepted unchanged.
-func Alone(text string) (l CommandLine) {
+func ParseCommandLine(text string) (l CommandLine) {
 	l.Text = text
 	if len(text) > maxScript || tooDeep(text) {
 		return l

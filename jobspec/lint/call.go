@@ -39,8 +39,8 @@ func isWrapperOption(s string) bool {
 	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9' || strings.Contains(s, "=") && !strings.HasPrefix(s, "/"))
 }
 
-// quiet commands do no work on a GPU, whatever their arguments.
-var quiet = []string{"echo", "printf", "grep", "sed", "awk", "kill", "pkill", "git", "cat", "rm", "ls", "mkdir", "cp", "mv", "test", "[", "tee", "touch", "ln", "export", "read", "trap"}
+// quietCommands do no work on a GPU, whatever their arguments.
+var quietCommands = []string{"echo", "printf", "grep", "sed", "awk", "kill", "pkill", "git", "cat", "rm", "ls", "mkdir", "cp", "mv", "test", "[", "tee", "touch", "ln", "export", "read", "trap"}
 
 // call checks one simple command.
 func (l *linter) call(c *syntax.CallExpr, maybe bool) {
@@ -71,7 +71,7 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 	case "source", ".", "eval":
 		l.hook(rest)
 	}
-	if !slices.Contains(quiet, name) {
+	if !slices.Contains(quietCommands, name) {
 		l.devices(rest, maybe)
 		l.ports(rest)
 		l.script(args)

@@ -29,7 +29,7 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 		switch opt.name {
 		case "-d", "--detach":
 			if v, _ := opt.value.one(); v != "false" {
-				l.away(c, maybe, "remove -d", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach")
+				l.detachedWork(c, maybe, "remove -d", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach")
 			}
 		case "--gpus":
 			if opt.value.kind == constant {

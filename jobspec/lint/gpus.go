@@ -79,7 +79,7 @@ func (l *linter) devices(args []arg, maybe bool) {
 			most = max(most, n)
 		}
 		if most >= 0 {
-			l.beyond(most, maybe, a.word, "cuda:"+strconv.Itoa(most))
+			l.outOfRange(most, maybe, a.word, "cuda:"+strconv.Itoa(most))
 		}
 	}
 	for _, o := range options(args, gpuOptions...) {
@@ -96,7 +96,7 @@ func (l *linter) devices(args []arg, maybe bool) {
 			most = max(most, n)
 		}
 		if most >= 0 {
-			l.beyond(most, maybe, o.at, fmt.Sprintf("%s %d", o.name, most))
+			l.outOfRange(most, maybe, o.at, fmt.Sprintf("%s %d", o.name, most))
 		}
 	}
 }
@@ -113,8 +113,8 @@ func largest(texts []string) int {
 
 const numbersFrom0 = "inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids"
 
-// beyond reports a GPU number that the job does not have.
-func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
+// outOfRange reports a GPU number that the job does not have.
+func (l *linter) outOfRange(n int, maybe bool, at syntax.Node, what string) {
 	if l.job.GPUs < 0 || n < l.job.GPUs {
 		return
 	}

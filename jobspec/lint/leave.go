@@ -10,8 +10,8 @@ import (
 
 // This file finds work that continues after the command that started it has ended.
 
-// trivial commands end immediately, so they do not wait for a command in the background.
-var trivial = []string{"echo", "printf", "true", ":", "date", "disown", "exit", "return", "sleep", "cd", "set", "unset", "export", "shift", "let"}
+// trivialCommands end immediately, so they do not wait for a command in the background.
+var trivialCommands = []string{"echo", "printf", "true", ":", "date", "disown", "exit", "return", "sleep", "cd", "set", "unset", "export", "shift", "let"}
 
 // background reports a script that ends with work in the background without waiting for it.
 func (l *linter) background() {
@@ -47,7 +47,7 @@ func (l *linter) lastInBackground(list []*syntax.Stmt, depth int) *syntax.Stmt {
 func isTrivial(s *syntax.Stmt) bool {
 	switch c := s.Cmd.(type) {
 	case *syntax.CallExpr:
-		return len(c.Args) == 0 || slices.Contains(trivial, c.Args[0].Lit())
+		return len(c.Args) == 0 || slices.Contains(trivialCommands, c.Args[0].Lit())
 	case *syntax.DeclClause, *syntax.FuncDecl, *syntax.ArithmCmd, *syntax.LetClause, *syntax.TestClause:
 		return true
 	}
@@ -89,18 +89,18 @@ func (l *linter) ends(c syntax.Command) (lists [][]*syntax.Stmt) {
 	return lists
 }
 
-// away reports work that leaves the job, unless another command in the script waits for it. If the
+// detachedWork reports work that leaves the job, unless another command in the script waits for it. If the
 // script does work of its own afterwards, the detached work may be a service for it (a database, a
-// container for docker exec), so away only warns.
-func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
+// container for docker exec), so detachedWork only warns.
+func (l *linter) detachedWork(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
 	}
 	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends immediately and its GPUs go to the next one", hint)
 }
 
-// onlyLooks are commands that do no work of their own after other work has left the job.
-var onlyLooks = []string{"tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "nvidia-smi", "squeue", "qstat", "ps"}
+// monitoringCommands are commands that do no work of their own after other work has left the job.
+var monitoringCommands = []string{"tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "nvidia-smi", "squeue", "qstat", "ps"}
 
 // worksAfter reports whether c is followed by a command that does work.
 func (l *linter) worksAfter(c *syntax.CallExpr) (works bool) {
@@ -122,7 +122,7 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 	if slices.Contains([]string{"docker", "podman", "nvidia-docker"}, name) {
 		return len(words) > 1 && slices.Contains([]string{"exec", "stop", "kill", "rm"}, words[1].prefix)
 	}
-	return !slices.Contains(trivial, name) && !slices.Contains(quiet, name) && !slices.Contains(onlyLooks, name)
+	return !slices.Contains(trivialCommands, name) && !slices.Contains(quietCommands, name) && !slices.Contains(monitoringCommands, name)
 }
 
 // leaving has, by program, the words that move work out of the job, an alternative, and the
@@ -162,7 +162,7 @@ func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe boo
 		words[i] = a.prefix
 	}
 	if p := leaving[name]; p.is(words) {
-		l.away(c, maybe, p.hint, p.waits...)
+		l.detachedWork(c, maybe, p.hint, p.waits...)
 	}
 }
 

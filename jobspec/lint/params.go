@@ -28,7 +28,7 @@ func (j *jobChecker) unused() {
 	var idle []string
 	for _, name := range slices.Concat(m.Always, m.Partial) {
 		points := m.Points(name)
-		if u.reached[name] || u.named[name] && twins(points, name, u.reached) == nil || len(points) < 2 && !j.Own(name) {
+		if u.reached[name] || u.named[name] && indistinguishable(points, name, u.reached) == nil || len(points) < 2 && !j.Own(name) {
 			continue
 		}
 		if j.readByScript(name) || j.inName(name) && j.readsByName() {
@@ -38,15 +38,15 @@ func (j *jobChecker) unused() {
 		}
 	}
 	for _, name := range idle { // only now is everything known that reaches the command
-		if same := twins(m.Points(name), name, u.reached); same != nil || !u.named[name] {
+		if same := indistinguishable(m.Points(name), name, u.reached); same != nil || !u.named[name] {
 			j.unusedParam(name, same, u.named[name])
 		}
 	}
 }
 
-// twins returns two values of a parameter that make no difference to the command; nil if there are
+// indistinguishable returns two values of a parameter that make no difference to the command; nil if there are
 // none.
-func twins(points [][]*expand.Param, name string, reached map[string]bool) []string {
+func indistinguishable(points [][]*expand.Param, name string, reached map[string]bool) []string {
 	first := map[string]string{} // value by what reaches the command
 	for _, point := range points {
 		value, rest := "", ""

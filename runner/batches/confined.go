@@ -30,7 +30,7 @@ func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error)
 	o.Reading = func(path string) { read = append(read, path) }
 	b, err := jobspec.Load(paths, o)
 	for _, path := range read {
-		if err := disk.OnlyOurs(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CheckOwnership(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, jobspec.Report([]jobspec.Problem{{File: path, Text: err.Error(), Hint: askUser}})
 		}
 	}
@@ -63,7 +63,7 @@ func (r *Reader) Reachable(file string) error {
 		err = host.Within(disk.Folder(file, r.StateDir))
 	}
 	if err == nil && host.Exists(file) {
-		err = disk.OnlyOurs(file)
+		err = disk.CheckOwnership(file)
 	}
 	if err != nil {
 		return &Failure{Code: ExitUsage, Text: err.Error(), Hint: askUser, Err: err}

@@ -87,7 +87,7 @@ func (r *Reader) find(file, alone string, change bool) ([]*Ref, error) {
 	batches := disk.Batches(".", r.StateDir)
 	nearby := len(batches) == 0
 	if nearby {
-		batches = disk.Near(".", r.StateDir)
+		batches = disk.NearbyBatches(".", r.StateDir)
 		f := &Failure{Code: ExitUsage, Text: "no batch has run in this folder", Hint: "name its job file with --file FILE"}
 		if len(batches) > 0 && change {
 			f.Hint = "name its job file: --file " + Shown(batches[0].File)

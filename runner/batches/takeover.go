@@ -196,7 +196,7 @@ func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error)
 		return rep, err
 	}
 	for _, f := range facts {
-		disk.TakeCurve(old.Dir, ref.Dir, f.UniID)
+		disk.CopyCurve(old.Dir, ref.Dir, f.UniID)
 	}
 	return rep, nil
 }

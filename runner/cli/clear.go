@@ -23,7 +23,7 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.N
 	all := n.Quarantines()
 	for _, name := range c.Clear {
 		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !refersTo(name, q, p.Devices()) })
-		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != host.Me() })
+		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != host.CurrentUID() })
 		if len(own) == 0 {
 			return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("you have not quarantined GPU %s", name), Hint: ownersHint(about)}
 		}

@@ -250,7 +250,7 @@ const (
 
 // state writes to the state folder of this folder's job files, and compares clocks.
 func (d *diagnosis) state() string {
-	p, err := disk.Fit(".", d.StateDir)
+	p, err := disk.CheckPlace(".", d.StateDir)
 	if err != nil {
 		d.addProblem(err.Error(), "")
 		return ""

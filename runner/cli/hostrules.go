@@ -35,7 +35,7 @@ func rulesFor(pool *gpu.Pool) *schema.HostRules {
 	if h.File == "" {
 		return nil
 	}
-	you := h.User(host.Me(), time.Now())
+	you := h.User(host.CurrentUID(), time.Now())
 	r := &schema.HostRules{
 		File: h.File, Devices: h.Devices, Reserve: h.Reserve, MaxGPUs: schema.AtLeast(you.MaxGPUs, 0), LimitedBy: schema.Known(you.LimitedBy), Held: pool.Held(),
 		MaxGPUsPerJob: schema.AtLeast(h.MaxGPUsPerJob, 0), MaxTimeout: schema.Known(h.MaxTimeout.Seconds()), Others: string(h.Others), Hours: []string{},
@@ -64,7 +64,7 @@ func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
 			rows = append(rows, []string{"  " + key, fmt.Sprintf(format, args...)})
 		}
 	}
-	you := h.User(host.Me(), time.Now())
+	you := h.User(host.CurrentUID(), time.Now())
 	limit, _, _ := strings.Cut(you.LimitedBy, " (")
 	add(h.Devices != nil, "devices", "%s", strings.Join(h.Devices, ","))
 	add(h.Reserve > 0, "reserve", "%d", h.Reserve)

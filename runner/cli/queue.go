@@ -41,7 +41,7 @@ func (c *queueCmd) Run(a *app) error {
 func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
 	rules := session.HostRulesOf(p)
 	a.printHostNotes(rules)
-	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: host.Me(), AtOnce: true})
+	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: host.CurrentUID(), AtOnce: true})
 	snap := session.Observe(ctx, p, rules, session.ReadOnlyClaimsOf(p), a.Warn)
 	answered()
 	if err := context.Cause(ctx); err != nil {
@@ -68,7 +68,7 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 // waiterOf returns the run at a position in the queue, counted from 0.
 func waiterOf(i int, p *gpu.Place) schema.Waiter {
 	w := schema.Waiter{
-		Position: i + 1, User: gpu.UserName(p.User, p.UID), You: p.UID == host.Me(), Run: schema.Known(p.Run), Name: schema.Known(p.Name), Since: p.Since.UTC(), Holds: p.Holds,
+		Position: i + 1, User: gpu.UserName(p.User, p.UID), You: p.UID == host.CurrentUID(), Run: schema.Known(p.Run), Name: schema.Known(p.Name), Since: p.Since.UTC(), Holds: p.Holds,
 		Background: p.Background, Asks: []schema.Ask{}, Start: schema.Time(p.Start),
 	}
 	for _, a := range p.Requests {
@@ -164,7 +164,7 @@ func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) []schem
 	if !pool.Turns.HasRivals() {
 		return list
 	}
-	me := host.Me()
+	me := host.CurrentUID()
 	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me && len(w.Requests) > 0 }) {
 		ask := pool.WishRequest(snap.At, req, 1, nil)
 		pool.Turns.SetWish(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Requests: []gpu.WishRequest{ask}})

@@ -108,7 +108,7 @@ func (c *usageCmd) report(ctx context.Context, a *app, days int) (*schema.Usage,
 // addUp adds up the records of all users: each user's own records, and those that this user has
 // made about them.
 func addUp(r *schema.Usage, records []claim.Usage, days int) {
-	me := host.Me()
+	me := host.CurrentUID()
 	of := func(uid int) *schema.UserHours {
 		i := slices.IndexFunc(r.Users, func(u schema.UserHours) bool { return u.UID == uid })
 		if i < 0 {

@@ -233,7 +233,7 @@ func (m *webBatch) onlyOurs() error {
 	}
 	_ = ref.Read() // the run reports its errors
 	for _, file := range append(read, ref.Files()...) {
-		if err := disk.OnlyOurs(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CheckOwnership(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &batches.Failure{Code: batches.ExitFailed, Text: "not reread: " + err.Error(), Err: err}
 		}
 	}
@@ -271,7 +271,7 @@ func (s *webSource) below(file string) (string, error) {
 	if err != nil || !slices.ContainsFunc(s.roots, within) {
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: quoted(file) + " is not a job file below " + strings.Join(s.roots, ", ")}
 	}
-	if err := disk.OnlyOurs(real); err != nil {
+	if err := disk.CheckOwnership(real); err != nil {
 		return "", &batches.Failure{Code: batches.ExitFailed, Text: "not started: " + err.Error(), Err: err}
 	}
 	return real, nil

@@ -9,7 +9,7 @@ import (
 // A day is the work on a host, independent of the scheduler.
 type day struct {
 	batches []batch
-	guests  []guest
+	guests  []handUser
 }
 
 type batch struct {
@@ -58,7 +58,7 @@ func randomDay(seed uint64, n int) day {
 	}
 	for uid := 2001; uid <= 2003; uid++ {
 		for at := 0.0; at < 24; at += rng.ExpFloat64() * 3 {
-			d.guests = append(d.guests, guest{
+			d.guests = append(d.guests, handUser{
 				uid: uid, at: hours(at), types: time.Duration(5+rng.IntN(25)) * time.Second,
 				runs: hours(rng.ExpFloat64() * 1.5), where: uint64(rng.IntN(n)),
 			})

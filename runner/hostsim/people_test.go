@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A guest starts a program by hand.
-type guest struct {
+// A handUser starts a program by hand.
+type handUser struct {
 	uid   int
 	at    time.Duration
 	types time.Duration // time to type the command after looking
@@ -18,11 +18,11 @@ type guest struct {
 }
 
 // byHand simulates a user who looks for a GPU with nvidia-smi and starts a program there.
-func (h *host) byHand(g guest) {
+func (h *host) byHand(g handUser) {
 	h.after(g.at, func() { h.look(g, 6) })
 }
 
-func (h *host) look(g guest, tries int) {
+func (h *host) look(g handUser, tries int) {
 	free := h.free()
 	if len(free) == 0 {
 		if tries > 0 {

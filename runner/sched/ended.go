@@ -108,7 +108,7 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 		f.Why = ""
 	}
 	if f.ErrorType == state.ErrStalled {
-		f.Reason = a.watch.Told()
+		f.Reason = a.watch.LastReport()
 	}
 	if f.ErrorType == state.ErrStray {
 		f.Reason = cmp.Or(a.stray, f.Reason)

@@ -237,12 +237,12 @@ func (ev ProgressSampled) on(c *Core) {
 		}
 		c.recordReports(a, did.Points)
 		s, every := c.stallOf(a)
-		said := a.watch.Told()
+		said := a.watch.LastReport()
 		if every == 0 || a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "" || said != "" {
 			continue
 		}
 		f := a.fact(state.KindStalled, c.now)
-		f.Reason = a.watch.Told()
+		f.Reason = a.watch.LastReport()
 		c.record(a.file, a.job, f)
 		if s.Kill {
 			c.endAttempt(a, state.WhyStalled, false)

@@ -69,7 +69,7 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 			GPUs: a.grant.Indices, GPUUUIDs: a.grant.UUIDs, Memory: a.grant.Memory,
 		}
 		r.Open = append(r.Open, state.Attempt{Start: start, Seq: int64(i + 1), Running: &state.Fact{PID: a.pid}, Ledger: a.file})
-		if a.watch.Told() != "" {
+		if a.watch.LastReport() != "" {
 			r.Stalled[a.uniID] = a.name
 		}
 	}

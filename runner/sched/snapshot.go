@@ -47,7 +47,7 @@ func (c *Core) Snapshot(now Now) *schema.Status {
 			counts[state.Running]--
 			counts[state.Queued]++
 		}
-		if s.Jobs = append(s.Jobs, c.liveJob(a)); a.watch.Told() != "" {
+		if s.Jobs = append(s.Jobs, c.liveJob(a)); a.watch.LastReport() != "" {
 			l.Stalled = append(l.Stalled, a.name)
 		}
 	}
@@ -146,7 +146,7 @@ func (a *attempt) phase() state.Phase {
 
 // stalled says what a stalled attempt does not do, and which job waits for it; "" if it is not stalled.
 func (c *Core) stalled(a *attempt) string {
-	told := a.watch.Told()
+	told := a.watch.LastReport()
 	if told != "" && a.job >= 0 && len(c.graph.needers(a.job)) > 0 {
 		told += "; " + c.name(c.graph.needers(a.job)[0]) + " waits for it"
 		if n := len(c.graph.needers(a.job)) - 1; n > 0 {
@@ -201,7 +201,7 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 		g := schema.GPUOf(&s)
 		for _, a := range c.live.all {
 			if slices.Contains(a.grant.UUIDs, s.UUID) {
-				if g.Jobs = append(g.Jobs, a.name); a.watch.Told() != "" {
+				if g.Jobs = append(g.Jobs, a.name); a.watch.LastReport() != "" {
 					g.Stalled = append(g.Stalled, a.name)
 				}
 			}

@@ -95,7 +95,7 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 		return false, err
 	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: RunID(), UID: host.Me(), Name: execPrefix + e.Name, Since: time.Now(), Used: pool.Used(host.Me())}
+	wish := gpu.Wish{Run: RunID(), UID: host.CurrentUID(), Name: execPrefix + e.Name, Since: time.Now(), Used: pool.Used(host.CurrentUID())}
 	told := time.Duration(0)
 	defer e.engine.Claims.Wish(gpu.Wish{})
 	for {
@@ -198,12 +198,12 @@ func StopExec(name string) (stopped int) {
 	r := claim.NewReader(ClaimRoots(nil, execFolder()))
 	claims, _ := r.Others(context.Background())
 	for _, c := range claims {
-		if c.UID == host.Me() && c.Job == execPrefix+name && strings.HasPrefix(c.Attempt, "exec-") {
+		if c.UID == host.CurrentUID() && c.Job == execPrefix+name && strings.HasPrefix(c.Attempt, "exec-") {
 			stopped += endCommand(c.Attempt)
 		}
 	}
 	for _, w := range r.Wishes() {
-		if w.UID == host.Me() && w.Name == execPrefix+name && w.PID > 0 && unix.Kill(w.PID, unix.SIGTERM) == nil {
+		if w.UID == host.CurrentUID() && w.Name == execPrefix+name && w.PID > 0 && unix.Kill(w.PID, unix.SIGTERM) == nil {
 			stopped++
 		}
 	}

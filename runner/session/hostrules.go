@@ -31,7 +31,7 @@ func HostRulesOf(p probe.Prober) (h HostRules) {
 	}
 	reader := hostrules.NewReader(HostRulesAt)
 	h.read = func(users []int) (*gpu.HostRules, []string) {
-		return reader.Read(append(users, host.Me())...)
+		return reader.Read(append(users, host.CurrentUID())...)
 	}
 	h.HostRules, h.Warnings = h.read(nil)
 	if _, known := host.UID(); !known {

@@ -150,7 +150,7 @@ func (r *Run) Open() error {
 	}
 	r.runLog = r.State.RunLog()
 	r.Log = r.logger()
-	r.opts.Run, r.opts.UID = RunID(), host.Me()
+	r.opts.Run, r.opts.UID = RunID(), host.CurrentUID()
 	r.opts.Steady, _ = time.ParseDuration(Steady)
 	r.detectAllocation()
 	r.core = sched.New(r.Batch, r.State.History(), r.opts)

@@ -158,7 +158,7 @@ func (w *fileWatch) load(paths []string, o jobspec.Options, load func([]string, 
 
 func onlyOurs(paths []string) error {
 	for _, path := range paths {
-		if err := disk.OnlyOurs(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.CheckOwnership(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &runner.Mistake{Text: "--watch runs whatever a file says later: " + err.Error()}
 		}
 	}

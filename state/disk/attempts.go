@@ -141,8 +141,8 @@ func attemptsLeft(dir string) (map[string]bool, error) {
 	return left, nil
 }
 
-// short returns 8 hex digits of a hash, which distinguish long names.
-func short(s string) string {
+// shortHash returns 8 hex digits of a hash, which distinguish long names.
+func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:4])
 }

@@ -69,9 +69,9 @@ func linked(dir string) []string {
 	return links
 }
 
-// Near returns the job files with a ledger in dir's direct subfolders and in its nearest parent
+// NearbyBatches returns the job files with a ledger in dir's direct subfolders and in its nearest parent
 // that has any. It is for a hint when dir has none.
-func Near(dir, stateDir string) []Batch {
+func NearbyBatches(dir, stateDir string) []Batch {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil

@@ -550,9 +550,9 @@ func batches(t *testing.T, stateDir string) {
 		{Batches, filepath.Join(root, "jobs"), []string{sub}},
 		{Batches, filepath.Join(root, "jobs", "logs"), nil},
 		{Batches, deep, []string{link}},
-		{Near, root, []string{sub}},
-		{Near, filepath.Join(root, "jobs"), []string{old, gone}},
-		{Near, filepath.Join(root, "jobs", "logs"), []string{sub, link}},
+		{NearbyBatches, root, []string{sub}},
+		{NearbyBatches, filepath.Join(root, "jobs"), []string{old, gone}},
+		{NearbyBatches, filepath.Join(root, "jobs", "logs"), []string{sub, link}},
 		{Batches, t.TempDir(), nil},
 	} {
 		var got []string

@@ -22,9 +22,9 @@ type Place struct {
 	Ahead time.Duration // how far its clock is ahead of this host's, since a file server has its own
 }
 
-// Fit returns why the state of job files in a folder cannot be kept there, or nil. It uses the same
+// CheckPlace returns why the state of job files in a folder cannot be kept there, or nil. It uses the same
 // checks as Open and leaves no files behind.
-func Fit(dir, stateDir string) (p Place, err error) {
+func CheckPlace(dir, stateDir string) (p Place, err error) {
 	parent := cmp.Or(stateDir, filepath.Join(dir, hidden))
 	if parent, err = filepath.Abs(parent); err != nil {
 		return p, err

@@ -46,7 +46,7 @@ func Folder(jobFile, stateDir string) string {
 	if abs, err := filepath.Abs(stateDir); err == nil {
 		stateDir = abs
 	}
-	return filepath.Join(stateDir, name+"-"+short(jobFile))
+	return filepath.Join(stateDir, name+"-"+shortHash(jobFile))
 }
 
 // RealPath returns the absolute path of a job file with links resolved. A missing file is not an

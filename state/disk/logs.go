@@ -72,9 +72,9 @@ func CurvePath(dir, uniID string) string {
 	return filepath.Join(dir, curvesName, filepath.Base(uniID)+".jsonl")
 }
 
-// TakeCurve copies the points of an attempt's curves, if there are any, to another batch's folder.
+// CopyCurve copies the points of an attempt's curves, if there are any, to another batch's folder.
 // They are optional, so it ignores errors.
-func TakeCurve(from, to, uniID string) {
+func CopyCurve(from, to, uniID string) {
 	old, path := CurvePath(from, uniID), CurvePath(to, uniID)
 	if _, err := os.Lstat(old); err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
 		return
@@ -97,7 +97,7 @@ func logPath(dir, job string) string {
 			parts[i] = "_" + p
 		}
 		if len(p) > maxName {
-			parts[i] = p[:maxName-9] + "-" + short(p)
+			parts[i] = p[:maxName-9] + "-" + shortHash(p)
 		}
 	}
 	return filepath.Join(dir, logsName, filepath.Join(parts...)+".log")

@@ -31,9 +31,9 @@ func above(dir, jobFile string) error {
 	return in(dir, trusted(parent, jobFile, unix.S_ISVTX))
 }
 
-// OnlyOurs returns why another user can decide what a file contains, or nil. It checks the file's
+// CheckOwnership returns why another user can decide what a file contains, or nil. It checks the file's
 // owner, who can write to it, and who can replace it in its folder.
-func OnlyOurs(file string) error {
+func CheckOwnership(file string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: file, Err: err}
@@ -55,13 +55,13 @@ func within(dir, jobFile string) error {
 			break
 		}
 		if fi, e := os.Lstat(filepath.Join(dir, sub)); e == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			err = host.Strange(sub, "a symbolic link")
+			err = host.UnexpectedFile(sub, "a symbolic link")
 		} else {
 			err = trusted(filepath.Join(dir, sub), jobFile, 0)
 		}
 	}
 	if fi, e := os.Lstat(filepath.Join(dir, runLogName)); err == nil && e == nil && !fi.Mode().IsRegular() {
-		err = host.Strange(runLogName, "not a regular file")
+		err = host.UnexpectedFile(runLogName, "not a regular file")
 	}
 	return in(dir, err)
 }
@@ -79,7 +79,7 @@ func trusted(dir, jobFile string, harmless uint32) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return host.Strange(dir, "not a folder")
+		return host.UnexpectedFile(dir, "not a folder")
 	}
 	open := st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && !privateGroup(&st)
 	open = open && st.Mode&harmless == 0

@@ -25,7 +25,7 @@ func Flock(f *os.File, how int, limit time.Duration) error {
 		case err != unix.EWOULDBLOCK && err != unix.EINTR:
 			return os.NewSyscallError("flock", err)
 		case time.Since(began) >= limit:
-			return held(f, limit)
+			return heldError(f, limit)
 		}
 	}
 }
@@ -46,8 +46,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is locked by %s, after a wait of %v", e.Name, e.Holder, e.Limit)
 }
 
-// held returns a HeldError that names the process that holds a flock on an open file.
-func held(f *os.File, limit time.Duration) error {
+// heldError returns a HeldError that names the process that holds a flock on an open file.
+func heldError(f *os.File, limit time.Duration) error {
 	e := &HeldError{filepath.Base(f.Name()), "a process that cannot be seen from here", limit}
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil {

@@ -73,15 +73,15 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, perm)
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return nil, Strange(path, "a symbolic link")
+		return nil, UnexpectedFile(path, "a symbolic link")
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR):
-		return nil, Strange(path, "not a regular file")
+		return nil, UnexpectedFile(path, "not a regular file")
 	case err != nil:
 		return nil, err
 	}
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		f.Close()
-		return nil, Strange(path, "not a regular file")
+		return nil, UnexpectedFile(path, "not a regular file")
 	}
 	if err := opened(f); err != nil {
 		f.Close()
@@ -99,8 +99,8 @@ func Cause(err error) error {
 	return err
 }
 
-// Strange returns the error for a path with something that gpurun did not create.
-func Strange(path, what string) error {
+// UnexpectedFile returns the error for a path with something that gpurun did not create.
+func UnexpectedFile(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
 }
 

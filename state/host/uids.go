@@ -56,8 +56,8 @@ func UID() (uid int, known bool) {
 	return os.Getuid(), false
 }
 
-// Me returns this user's host uid, or the uid that this process sees if the host's is unknown.
-func Me() int {
+// CurrentUID returns this user's host uid, or the uid that this process sees if the host's is unknown.
+func CurrentUID() int {
 	uid, _ := UID()
 	return uid
 }
@@ -66,7 +66,7 @@ func Me() int {
 // because the container's list of users may give the same number to another user.
 func UserName(uid int) string {
 	switch {
-	case uid == Me():
+	case uid == CurrentUID():
 		return Login(os.Getuid())
 	case HostUID(uid) != uid:
 		return ""

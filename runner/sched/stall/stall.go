@@ -105,5 +105,5 @@ func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) st
 	return w.told
 }
 
-// Told returns the last result of Look.
-func (w *Watch) Told() string { return w.told }
+// LastReport returns the last result of Look.
+func (w *Watch) LastReport() string { return w.told }

@@ -44,7 +44,7 @@ func TestLookReportsStalls(t *testing.T) {
 				c.each(i, &w, &did, now)
 				got = w.Look(c.stall, did, c.gpus, now)
 			}
-			if got != c.want || w.Told() != got {
+			if got != c.want || w.LastReport() != got {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -255,7 +255,7 @@ func (l *Local) adopt(a engine.Attempt) {
 	l.live[a.UniID] = e
 	l.mine.add(a.UniID)
 	for r := range l.others {
-		if r.link.Send(&wire.Message{Op: wire.Adopt, UniID: a.UniID}) == nil {
+		if r.newer || r.link.Send(&wire.Message{Op: wire.Adopt, UniID: a.UniID}) == nil {
 			e.asked[r] = true
 		}
 	}

@@ -30,7 +30,7 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	ends := make(chan bool)
+	left := make(chan bool)
 	go func() {
 		c, err := ln.Accept()
 		if err != nil {
@@ -44,7 +44,8 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 			m, _ := json.Marshal(wire.Message{Version: wire.Version + 1, Op: wire.Ended, UniID: at.UniID, Ended: &state.End{}})
 			_, _ = c.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(m))), m...))
 		}
-		<-ends
+		_, _ = io.Copy(io.Discard, c)
+		close(left)
 	}()
 	l, err := openLocal(engine.Config{Dir: s.dir})
 	if err != nil {
@@ -57,7 +58,8 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 	}
 	rec.State, rec.ExitCode, rec.At = wire.StateOver, 7, time.Now()
 	putRecord(t, at.Dir, rec)
-	close(ends)
+	<-left // a keeper does not exit while it has a runner
+	ln.Close()
 	if ev := <-l.Events(); ev.Ended == nil || ev.Ended.ExitCode != 7 {
 		t.Errorf("got %+v, want the end in the record", ev)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +30,7 @@ type remote struct {
 	heard  atomic.Uint64 // number of messages received
 	known  uint64        // value of heard at the last pulse
 	quiet  int           // pulses since it last changed
+	newer  bool          // its messages have a later version; Local.mu guards it
 }
 
 func (r *remote) close() {
@@ -40,22 +42,53 @@ func (r *remote) close() {
 func (l *Local) connect(c net.Conn, socket string) *remote {
 	r := &remote{link: wire.NewLink(c, l.Go), gone: make(chan struct{}), socket: socket}
 	l.start(func() {
-		newer := false
 		err := r.link.Receive(func(m *wire.Message) {
 			r.heard.Add(1)
 			if m.Version <= wire.Version {
 				l.handle(r, m)
-			} else if !newer { // its jobs' records have how they end
-				newer = true
-				l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun keeps jobs of an earlier run (%s, version %d; this gpurun knows up to %d): waiting until they end; to stop them, use that gpurun", socket, m.Version, wire.Version)}})
+			} else {
+				l.leave(r, m.Version)
 			}
 		})
 		close(r.gone)
 		r.link.Close()
 		l.Log.Debug().Err(err).Msg("keeper connection ended")
+		l.awaitExit(r)
 		l.lost(r)
 	})
 	return r
+}
+
+// leave disconnects from a newer keeper, which exits after its last job only if it has no runner.
+func (l *Local) leave(r *remote, version int) {
+	l.mu.Lock()
+	again := r.newer
+	r.newer = true
+	l.mu.Unlock()
+	if again {
+		return
+	}
+	l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun keeps jobs of an earlier run (%s, version %d; this gpurun knows up to %d): waiting until they end; to stop them, use that gpurun", r.socket, version, wire.Version)}})
+	r.link.Close()
+}
+
+// awaitExit waits until a newer keeper has exited: then its jobs' records have how they ended.
+func (l *Local) awaitExit(r *remote) {
+	for r.newer {
+		c, err := dial(r.socket)
+		if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
+			return
+		}
+		if err == nil {
+			c.Close()
+			r.heard.Add(1)
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-time.After(pulseEvery):
+		}
+	}
 }
 
 const socketPattern = "keeper-*.sock"

@@ -30,7 +30,6 @@ type addCmd struct {
 	Command  []string `arg:"" name:"command" help:"The command, after --."`
 }
 
-// Help implements kong.HelpProvider.
 func (addCmd) Help() string {
 	return `Quotes each argument, leaves the rest of the file unchanged, and skips a command that the file already has.
 

@@ -29,7 +29,6 @@ type captureCmd struct {
 	Command   []string `arg:"" passthrough:"partial" name:"launcher" help:"The launcher and its arguments, after --."`
 }
 
-// Help implements kong.HelpProvider.
 func (captureCmd) Help() string {
 	return `Records training programs instead of running them, and proves that the job file starts the same commands.
 

@@ -18,7 +18,6 @@ type checkCmd struct {
 	JSON       bool `name:"json" help:"Print problems and warnings as JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (checkCmd) Help() string {
 	return `Exits 0 if the files can run, else 2; needs no GPU.
 

@@ -17,7 +17,6 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help implements kong.HelpProvider.
 func (completionCmd) Help() string {
 	return `Examples:
 
@@ -31,7 +30,6 @@ func (completionCmd) Help() string {
 //go:embed completion
 var scripts embed.FS
 
-// Run prints the script.
 func (c *completionCmd) Run(a *app) error {
 	script, err := scripts.ReadFile("completion/gpurun." + c.Shell)
 	if err != nil {
@@ -47,7 +45,6 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" help:"The words up to the cursor, without gpurun itself."`
 }
 
-// Run prints the completions.
 func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	if len(c.Words) == 0 {
 		return nil

@@ -12,7 +12,6 @@ type convertCmd struct {
 	batchFlags `embed:""`
 }
 
-// Help implements kong.HelpProvider.
 func (convertCmd) Help() string {
 	return `Save it next to the old file, since paths are relative to that folder.
 
@@ -23,7 +22,6 @@ Examples:
     gpurun convert sweep.yaml > jobs.yaml         a sweep file of W&B`
 }
 
-// Run prints the file.
 func (c *convertCmd) Run(a *app) error {
 	if a.settings["work-dir"] != "" {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "--work-dir is relative to this folder, and a job file's work_dir to its own", Hint: "write work_dir into the converted file"}

@@ -31,7 +31,6 @@ type doctorCmd struct {
 	JSON     bool   `name:"json" help:"Print the findings as JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (doctorCmd) Help() string {
 	return `Starts no job; exits 0 if all is well, else 1.
 

@@ -21,7 +21,6 @@ type eventsCmd struct {
 	After  int64  `placeholder:"SEQ" help:"Print only events after this number."`
 }
 
-// Help implements kong.HelpProvider.
 func (eventsCmd) Help() string {
 	return `To continue later, pass the last seq that you saw to --after.
 

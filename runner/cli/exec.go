@@ -31,7 +31,6 @@ type execCmd struct {
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
-// Help implements kong.HelpProvider.
 func (execCmd) Help() string {
 	return `The command gets the terminal, and gpurun exits with its status.
 

@@ -45,7 +45,6 @@ type needFlags struct {
 // defaultNeeds are the defaults of needFlags.
 var defaultNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}
 
-// Help implements kong.HelpProvider.
 func (gpusCmd) Help() string {
 	return `Reads each GPU once and checks it against the limits that you give.
 

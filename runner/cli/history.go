@@ -23,7 +23,6 @@ type historyCmd struct {
 	JSON      bool     `name:"json" help:"Print JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (historyCmd) Help() string {
 	return `Shows failures, retries, GPU hours, and who held the GPUs while jobs waited.
 

@@ -29,7 +29,6 @@ type logCmd struct {
 	Raw       bool     `help:"Send control sequences to the terminal unchanged."`
 }
 
-// Help implements kong.HelpProvider.
 func (logCmd) Help() string {
 	return `On a terminal, shows control sequences other than colors as text.
 

@@ -16,7 +16,6 @@ type lsCmd struct {
 	JSON bool `name:"json" help:"Print the batches as JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (lsCmd) Help() string {
 	return `Lists the latest first, wherever the job files are.
 

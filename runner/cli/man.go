@@ -15,7 +15,6 @@ import (
 // manCmd prints the manual page, which is generated from the grammar. make install installs it.
 type manCmd struct{}
 
-// Run prints the page.
 func (manCmd) Run(a *app, ctx *kong.Context) error {
 	_, err := a.out.Write(manual(ctx.Model))
 	return err

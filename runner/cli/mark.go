@@ -13,7 +13,6 @@ type forgetCmd struct {
 	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
 }
 
-// Help implements kong.HelpProvider.
 func (forgetCmd) Help() string {
 	return `Deletes nothing: ledger, logs and outputs stay.
 
@@ -35,7 +34,6 @@ type doneCmd struct {
 	Jobs           []string `arg:"" optional:"" name:"job" help:"Jobs or globs; with --from, none means all."`
 }
 
-// Help implements kong.HelpProvider.
 func (doneCmd) Help() string {
 	return `For work that was done by hand, or under the old name of a renamed job file (--from).
 

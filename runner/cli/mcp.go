@@ -25,7 +25,6 @@ type mcpCmd struct {
 	Allow []string `placeholder:"control,run" help:"Also allow stopping and retrying (control), starting and adding jobs (run)."`
 }
 
-// Help implements kong.HelpProvider.
 func (mcpCmd) Help() string {
 	return `Clients start it themselves; without --allow they can only look, and only below --root.
 

@@ -25,7 +25,6 @@ type notifyCmd struct {
 	Test  bool     `help:"Send a message to each, and report failures."`
 }
 
-// Help implements kong.HelpProvider.
 func (notifyCmd) Help() string {
 	return `Targets come from notify in the job files, or else from your config.yaml.
 

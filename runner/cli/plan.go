@@ -30,7 +30,6 @@ type planCmd struct {
 	JSON        bool `name:"json" help:"Print the jobs as JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (planCmd) Help() string {
 	return `Starts nothing; shows which GPUs the jobs could use now, if there are any.
 

@@ -23,7 +23,6 @@ type queueCmd struct {
 	JSON     bool `name:"json" help:"Print the queue as JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (queueCmd) Help() string {
 	return `The user who holds the fewest GPUs comes first, unless the host's rules say "schedule: fifo".
 
@@ -33,7 +32,6 @@ Examples:
     gpurun queue --json`
 }
 
-// Run prints the queue.
 func (c *queueCmd) Run(a *app) error {
 	return a.withGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
 }

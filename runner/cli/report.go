@@ -37,7 +37,6 @@ type reportCmd struct {
 	runFlag `embed:""`
 }
 
-// Help implements kong.HelpProvider.
 func (reportCmd) Help() string {
 	return `One file with timeline, GPUs, results, failures and commands; contains no secrets, needs no network.
 

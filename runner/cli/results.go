@@ -35,7 +35,6 @@ type resultsCmd struct {
 	runFlag `embed:""`
 }
 
-// Help implements kong.HelpProvider.
 func (resultsCmd) Help() string {
 	return `Metrics come from $GPURUN_RESULT, or from logs and files that metrics in the job file names.
 

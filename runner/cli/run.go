@@ -25,7 +25,6 @@ type runCmd struct {
 	JSON     bool   `name:"json" help:"Print events as JSON lines, like gpurun events."`
 }
 
-// Help implements kong.HelpProvider.
 func (runCmd) Help() string {
 	return `The first Ctrl-C starts no more jobs, the second stops running jobs, the third kills them.
 
@@ -36,7 +35,6 @@ Examples:
     gpurun run -d jobs.yaml                  in the background, also after logout`
 }
 
-// Run runs the batch.
 func (c *runCmd) Run(a *app) error {
 	if c.DryRun {
 		return (&planCmd{jobFlags: c.jobFlags, Verbose: c.Verbose, JSON: c.JSON}).Run(a)

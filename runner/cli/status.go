@@ -21,7 +21,6 @@ type statusCmd struct {
 	runFlag `embed:""`
 }
 
-// Help implements kong.HelpProvider.
 func (statusCmd) Help() string {
 	return `Asks the run if there is one, else reads the ledger.
 

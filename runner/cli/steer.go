@@ -13,7 +13,6 @@ type pauseCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none pauses the whole run."`
 }
 
-// Help implements kong.HelpProvider.
 func (pauseCmd) Help() string {
 	return `Running jobs continue; the pause ends with the run.
 
@@ -34,7 +33,6 @@ type resumeCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none resumes the whole run."`
 }
 
-// Help implements kong.HelpProvider.
 func (resumeCmd) Help() string {
 	return `Jobs paused by name must be resumed by name.
 
@@ -54,7 +52,6 @@ type retryCmd struct {
 	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
 }
 
-// Help implements kong.HelpProvider.
 func (retryCmd) Help() string {
 	return `They get all their retries again, and jobs that need them run afterwards.
 
@@ -75,7 +72,6 @@ type setCmd struct {
 	Job       []string `placeholder:"GLOB" sep:"none" help:"Change these jobs, not the run (repeatable)."`
 }
 
-// Help implements kong.HelpProvider.
 func (setCmd) Help() string {
 	return `The changes last until the run ends; running jobs and the job file are not affected.
 
@@ -110,7 +106,6 @@ type reloadCmd struct {
 	batchFlag `embed:""`
 }
 
-// Help implements kong.HelpProvider.
 func (reloadCmd) Help() string {
 	return `New jobs join the run, removed ones leave it, and running ones continue.
 

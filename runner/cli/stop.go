@@ -19,7 +19,6 @@ type stopCmd struct {
 	Drain     bool     `help:"Start no more jobs, but let running ones finish."`
 }
 
-// Help implements kong.HelpProvider.
 func (stopCmd) Help() string {
 	return `Cancelled jobs are not retried; they run next time.
 

@@ -20,7 +20,6 @@ func withUnit(text []byte, unit string) string {
 // memoryFlag is a size, in MiB without a unit.
 type memoryFlag gpu.Bytes
 
-// UnmarshalText parses the size.
 func (m *memoryFlag) UnmarshalText(text []byte) error {
 	b, err := source.ParseSize(withUnit(text, "MiB"))
 	*m = memoryFlag(b)
@@ -30,7 +29,6 @@ func (m *memoryFlag) UnmarshalText(text []byte) error {
 // timeFlag is a duration, in seconds without a unit.
 type timeFlag time.Duration
 
-// UnmarshalText parses the duration.
 func (t *timeFlag) UnmarshalText(text []byte) error {
 	d, err := source.ParseDuration(withUnit(text, "s"))
 	*t = timeFlag(d)
@@ -40,7 +38,6 @@ func (t *timeFlag) UnmarshalText(text []byte) error {
 // countFlag is a number of GPUs: "2", or "2-4" for at least 2 and up to 4.
 type countFlag struct{ min, max int }
 
-// UnmarshalText parses the count.
 func (c *countFlag) UnmarshalText(text []byte) (err error) {
 	c.min, c.max, err = source.ParseGPUs(string(text))
 	return err
@@ -49,7 +46,6 @@ func (c *countFlag) UnmarshalText(text []byte) (err error) {
 // percentFlag is a number from 0 to 100.
 type percentFlag int
 
-// UnmarshalText parses the percentage.
 func (p *percentFlag) UnmarshalText(text []byte) error {
 	n, err := source.ParsePercent(strings.TrimSuffix(string(text), "%"))
 	*p = percentFlag(n)
@@ -59,7 +55,6 @@ func (p *percentFlag) UnmarshalText(text []byte) error {
 // retryFlag is a number of retries, or "forever".
 type retryFlag string
 
-// UnmarshalText parses the number.
 func (r *retryFlag) UnmarshalText(text []byte) error {
 	*r = retryFlag(text)
 	if *r == "forever" {

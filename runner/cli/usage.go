@@ -26,7 +26,6 @@ type usageCmd struct {
 	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (usageCmd) Help() string {
 	return `Without FILE, programs started without gpurun and background runs do not count.
 

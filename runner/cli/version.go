@@ -20,7 +20,6 @@ type versionCmd struct {
 	JSON     bool `name:"json" help:"Print the versions as JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (versionCmd) Help() string {
 	return `Examples:
 

@@ -26,7 +26,6 @@ type waitCmd struct {
 	Timeout   string   `placeholder:"TIME" help:"Give up after this long, e.g. 50s or 2h, with exit status 75."`
 }
 
-// Help implements kong.HelpProvider.
 func (waitCmd) Help() string {
 	return `Exits with the status of the run, or 75 at --timeout while it is still running.
 

@@ -33,7 +33,6 @@ type webCmd struct {
 	Insecure bool        `help:"Listen without TLS: others on the network can read the token."`
 }
 
-// Help implements kong.HelpProvider.
 func (webCmd) Help() string {
 	return `The address it prints contains a token, so other users have no access; Ctrl-C ends the server.
 

@@ -16,7 +16,6 @@ type whyCmd struct {
 	JSON      bool     `name:"json" help:"Print JSON."`
 }
 
-// Help implements kong.HelpProvider.
 func (whyCmd) Help() string {
 	return `Follows the cause back through the jobs that it needs or waits for.
 

@@ -140,7 +140,6 @@ func (d *Detachment) redirect(path string) error {
 	return nil
 }
 
-// Fact does nothing.
 func (d *Detachment) Fact(int, state.Fact) {}
 
 // Snapshot reports that the run has begun.

@@ -109,7 +109,6 @@ func (w *fileWatch) changed(before map[string]host.Stamp) (changed bool) {
 	return changed && settled
 }
 
-// Fact does nothing.
 func (w *fileWatch) Fact(int, state.Fact) {}
 
 // Snapshot prints a message when all jobs are done.

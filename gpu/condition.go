@@ -111,16 +111,16 @@ func (p *Pool) Views(now time.Duration) []DeviceView {
 // A Quarantine keeps a user's jobs off a device that one of that user's runs found faulty. For
 // other users it is a hint: their jobs use the device last.
 type Quarantine struct {
-	UUID     UUID
-	Index    int
-	UID      int    // the user
-	User     string // login name of UID, for messages
-	Since    time.Time
-	Until    time.Time     // in wall-clock time, for display
-	Ends     time.Duration // CLOCK_BOOTTIME at which it ends
-	Times    int           // how often this user's runs have quarantined the device since boot
-	Why      string
-	Evidence []string // the attempts that died there, one sentence each
+	UUID     UUID          `json:"uuid"`
+	Index    int           `json:"index"`
+	UID      int           `json:"uid"` // the user
+	User     string        `json:"-"`   // login name of UID, for messages
+	Since    time.Time     `json:"since"`
+	Until    time.Time     `json:"until"`             // in wall-clock time, for display
+	Ends     time.Duration `json:"until_boottime_ns"` // CLOCK_BOOTTIME at which it ends
+	Times    int           `json:"times"`             // how often this user's runs have quarantined the device since boot
+	Why      string        `json:"why"`
+	Evidence []string      `json:"evidence,omitempty"` // the attempts that died there, one sentence each
 }
 
 const (

@@ -25,25 +25,16 @@ const (
 
 // quarantineRecord is the content of a quarantine's file.
 type quarantineRecord struct {
-	Version  int           `json:"version"`
-	UID      int           `json:"uid"`
-	BootID   string        `json:"boot_id"`
-	UUID     gpu.UUID      `json:"uuid"`
-	Index    int           `json:"index"`
-	Since    time.Time     `json:"since"`
-	Until    time.Time     `json:"until"`             // for users who read the file
-	Ends     time.Duration `json:"until_boottime_ns"` // decisive, because the clock may be set
-	Times    int           `json:"times"`
-	Why      string        `json:"why"`
-	Evidence []string      `json:"evidence,omitempty"`
+	Version int    `json:"version"`
+	BootID  string `json:"boot_id"`
+	gpu.Quarantine
 }
 
 // Publish publishes this user's quarantine of a device below the first root that accepts it,
 // replacing the previous one.
 func Publish(roots []string, q gpu.Quarantine) error {
-	body, err := json.MarshalIndent(quarantineRecord{
-		sickVersion, host.CurrentUID(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
-	}, "", "  ")
+	q.UID = host.CurrentUID()
+	body, err := json.MarshalIndent(quarantineRecord{sickVersion, host.BootID(), q}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -95,10 +86,8 @@ func readQuarantine(d *os.File, name string, uid int) (q gpu.Quarantine, err err
 	for i, text := range s.Evidence {
 		s.Evidence[i] = text[:min(len(text), maxWhy)]
 	}
-	left := min(s.Ends-host.Boottime(), gpu.LongestQuarantine)
-	return gpu.Quarantine{
-		UUID: s.UUID, Index: s.Index, UID: uid, User: login(uid), Since: s.Since, Until: time.Now().Add(left),
-		Ends: host.Boottime() + left, Times: max(0, s.Times),
-		Why: s.Why[:min(len(s.Why), maxWhy)], Evidence: s.Evidence,
-	}, nil
+	left := min(s.Ends-host.Boottime(), gpu.LongestQuarantine) // what counts: the clock may be set
+	s.User, s.Until, s.Ends = login(uid), time.Now().Add(left), host.Boottime()+left
+	s.Times, s.Why = max(0, s.Times), s.Why[:min(len(s.Why), maxWhy)]
+	return s.Quarantine, nil
 }

@@ -74,7 +74,7 @@ func TestQuarantineFallsBackToPrivateRoot(t *testing.T) {
 func TestInvalidQuarantineFilesAreIgnored(t *testing.T) {
 	boot, uid := host.BootID(), os.Getuid()
 	text := func(change func(s *quarantineRecord)) string {
-		s := quarantineRecord{Version: 1, UID: uid, BootID: boot, UUID: "GPU-a", Ends: host.Boottime() + time.Hour, Times: 1, Why: "it is lost"}
+		s := quarantineRecord{Version: 1, BootID: boot, Quarantine: gpu.Quarantine{UID: uid, UUID: "GPU-a", Ends: host.Boottime() + time.Hour, Times: 1, Why: "it is lost"}}
 		change(&s)
 		b, err := json.Marshal(s)
 		must(t, err)
@@ -125,7 +125,7 @@ func TestForeignQuarantineFilesAreIgnored(t *testing.T) {
 	root := sharedRoot(t)
 	dir := userFolder(t, root, mallory, mallory)
 	write := func(id gpu.UUID, uid, owner int) {
-		b, err := json.Marshal(quarantineRecord{Version: 1, UID: uid, BootID: host.BootID(), UUID: id, Ends: host.Boottime() + time.Hour})
+		b, err := json.Marshal(quarantineRecord{Version: 1, BootID: host.BootID(), Quarantine: gpu.Quarantine{UID: uid, UUID: id, Ends: host.Boottime() + time.Hour}})
 		must(t, err)
 		path := filepath.Join(dir, quarantineName(id))
 		must(t, os.WriteFile(path, b, 0o644))
@@ -154,7 +154,7 @@ func TestForeignQuarantineFilesAreIgnored(t *testing.T) {
 func TestSweepKeepsQuarantinesOfThisBoot(t *testing.T) {
 	root := sharedRoot(t)
 	must(t, Publish([]string{root}, gpu.Quarantine{UUID: "GPU-over", Times: 2, Ends: 1}))
-	b, err := json.Marshal(quarantineRecord{Version: 1, UID: os.Getuid(), BootID: "before", UUID: "GPU-old"})
+	b, err := json.Marshal(quarantineRecord{Version: 1, BootID: "before", Quarantine: gpu.Quarantine{UID: os.Getuid(), UUID: "GPU-old"}})
 	must(t, err)
 	old := filepath.Join(mine(root)[0].path, "GPU-old.sick")
 	must(t, os.WriteFile(old, b, 0o644))

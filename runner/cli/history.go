@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec/source"
 	"gpurun/runner/batches"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -18,9 +17,9 @@ import (
 
 type historyCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs whose attempts to show (a summary of each run)."`
-	Since     string   `placeholder:"TIME" help:"Show only what ended within this time, e.g. 12h or 2d."`
-	JSON      bool     `name:"json" help:"Print JSON."`
+	Jobs      []string  `arg:"" optional:"" name:"job" help:"Jobs or globs whose attempts to show (a summary of each run)."`
+	Since     *timeFlag `placeholder:"TIME" help:"Show only what ended within this time, e.g. 12h or 2d."`
+	JSON      bool      `name:"json" help:"Print JSON."`
 }
 
 func (historyCmd) Help() string {
@@ -39,12 +38,8 @@ func (c *historyCmd) Run(a *app) error {
 		return err
 	}
 	var since time.Time
-	if c.Since != "" {
-		d, err := source.ParseDuration(c.Since)
-		if err != nil {
-			return &batches.Failure{Code: batches.ExitUsage, Text: "--since: " + err.Error(), Err: err}
-		}
-		since = time.Now().Add(-d)
+	if c.Since != nil {
+		since = time.Now().Add(-time.Duration(*c.Since))
 	}
 	refs, err := a.FindJobs(c.File, c.Jobs, "--file ")
 	if err != nil {

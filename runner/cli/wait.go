@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/jobspec/source"
 	"gpurun/runner"
 	"gpurun/runner/batches"
 	"gpurun/runner/control"
@@ -22,8 +21,8 @@ import (
 
 type waitCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none waits for the whole run."`
-	Timeout   string   `placeholder:"TIME" help:"Give up after this long, e.g. 50s or 2h, with exit status 75."`
+	Jobs      []string  `arg:"" optional:"" name:"job" help:"Jobs or globs; none waits for the whole run."`
+	Timeout   *timeFlag `placeholder:"TIME" help:"Give up after this long, e.g. 50s or 2h, with exit status 75."`
 }
 
 func (waitCmd) Help() string {
@@ -46,23 +45,16 @@ func (c *waitCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
 	}
-	limit := time.Duration(0)
-	if c.Timeout != "" {
-		var err error
-		if limit, err = source.ParseDuration(c.Timeout); err != nil {
-			return &batches.Failure{Code: batches.ExitUsage, Text: "--timeout: " + err.Error(), Err: err}
-		}
-	}
 	ref, err := a.FindToChange(c.File)
 	if err != nil {
 		return err
 	}
 	ctx, stop := a.UntilSignal()
 	defer stop()
-	return c.until(a, ctx, ref, limit)
+	return c.until(a, ctx, ref)
 }
 
-func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit time.Duration) error {
+func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref) error {
 	began := time.Now()
 	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
 		ref.Look()
@@ -70,8 +62,8 @@ func (c *waitCmd) until(a *app, ctx context.Context, ref *batches.Ref, limit tim
 		if err != nil || left == "" {
 			return err
 		}
-		if c.Timeout != "" {
-			rest := limit - time.Since(began)
+		if c.Timeout != nil {
+			rest := time.Duration(*c.Timeout) - time.Since(began)
 			if rest <= 0 {
 				fmt.Fprintln(a.out, ref.Name()+": not yet: "+left)
 				return batches.Exit(batches.ExitNotYet)

@@ -262,19 +262,12 @@ func (k *keeper) holdWhileAlive(uniID string, ids []procs.ID) {
 		k.claims.drop(uniID)
 		return
 	}
-	k.mu.Lock()
-	k.outlasts++
-	k.mu.Unlock()
-	go func() {
+	k.outlast("holding a claim", func() {
 		for procs.AnyAlive(ids) && k.claims.has(uniID) {
 			time.Sleep(treeLookSlow)
 		}
 		k.claims.drop(uniID)
-		k.mu.Lock()
-		k.outlasts--
-		k.mu.Unlock()
-		k.checkQuiet()
-	}()
+	})
 }
 
 // endClaim ends the claim of an attempt that is over, or keeps it for its run to hand

@@ -30,6 +30,20 @@ func contained(what string, f func()) (ok bool) {
 // contain starts a goroutine of the keeper with contained.
 func (k *keeper) contain(what string, f func()) { go contained(what, f) }
 
+// outlast is contain for what the keeper stays for.
+func (k *keeper) outlast(what string, f func()) {
+	k.mu.Lock()
+	k.outlasts++
+	k.mu.Unlock()
+	k.contain(what, func() {
+		f()
+		k.mu.Lock()
+		k.outlasts--
+		k.mu.Unlock()
+		k.checkQuiet()
+	})
+}
+
 // live runs an attempt to its end. If that panics, it waits for the attempt's processes,
 // whose end is then unknown.
 func (k *keeper) live(a *attempt) (ended *state.End) {

@@ -130,14 +130,9 @@ func (a *attempt) clear() {
 			if a.ending.Kills() {
 				left = a.k.freezeTree(a)
 			}
-			a.ending.Signal(left, a.leader)
-			if a.ending.Stuck() {
-				for _, id := range left {
-					a.rec.Stuck = append(a.rec.Stuck, id.PID)
-				}
+			if a.signal(left); a.ending.Stuck() {
 				return
 			}
-			a.ending.Again(procs.LastLook)
 		case goesOn && (a.Tree || a.keepRunning(left, launcher)):
 			a.ending.Again(procs.TreeLook)
 		case goesOn || now >= since+settle:

@@ -90,6 +90,11 @@ func (a *attempt) signalTree() {
 	} else {
 		ids = a.k.members(a)
 	}
+	a.signal(ids)
+}
+
+// signal sends processes the next signal, and notes those that not even SIGKILL has ended.
+func (a *attempt) signal(ids []procs.ID) {
 	a.ending.Signal(ids, a.leader)
 	if a.ending.Stuck() {
 		for _, id := range ids {
@@ -140,16 +145,9 @@ func (a *attempt) save() (unsaved string) {
 // keeper stays until then. The run has been notified and starts nothing more, so no other attempt
 // gets the slot.
 func (k *keeper) saveLater(f *os.File, r wire.Record) {
-	k.mu.Lock()
-	k.outlasts++
-	k.mu.Unlock()
-	k.contain("writing a record", func() {
+	k.outlast("writing a record", func() {
 		for r.Put(f) != nil && linked(f) {
 			<-time.After(saveLater)
 		}
-		k.mu.Lock()
-		k.outlasts--
-		k.mu.Unlock()
-		k.checkQuiet()
 	})
 }

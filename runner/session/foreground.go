@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
@@ -84,22 +82,14 @@ const execGrace = 10 * time.Second
 
 // endCommand ends the processes of an exec's command and returns their number.
 func endCommand(uniID string) (found int) {
-	signal := func(sig unix.Signal) (left int) {
-		ids := procs.Named(uniID)
-		// Parents first, because a shell continues with its next command when a child ends.
-		slices.SortFunc(ids, func(a, b procs.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
-		for _, id := range ids {
-			_ = procs.Signal(id, sig)
-		}
-		return len(ids)
+	var end procs.Ending
+	end.Begin(execGrace)
+	for ids := procs.Named(uniID); len(ids) > 0 && !end.Stuck(); ids = procs.Named(uniID) {
+		found = max(found, len(ids))
+		end.Signal(ids, procs.ID{})
+		end.Again(procs.LastLook)
+		<-end.Look()
 	}
-	found = signal(unix.SIGTERM)
-	for began := time.Now(); time.Since(began) < execGrace; time.Sleep(100 * time.Millisecond) {
-		if signal(0) == 0 {
-			return found
-		}
-	}
-	signal(unix.SIGKILL)
 	return found
 }
 

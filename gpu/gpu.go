@@ -301,7 +301,7 @@ func matches(devs []Device, ids []string) []bool {
 // that has never answered.
 func match(devs []Device, id string) ([]int, error) {
 	id = strings.TrimSpace(id)
-	from, to, numbered := indices(id)
+	from, to, numbered := Range(id)
 	var found, silent []int
 	for i, d := range devs {
 		switch {
@@ -340,9 +340,9 @@ func named(d Device, id string) UUID {
 	return d.Parent
 }
 
-// indices parses "3" or "2-5".
-func indices(id string) (from, to int, ok bool) {
-	a, b, isRange := strings.Cut(id, "-")
+// Range parses "3" or "2-5".
+func Range(text string) (from, to int, ok bool) {
+	a, b, isRange := strings.Cut(text, "-")
 	from, err := strconv.Atoi(a)
 	if err != nil || from < 0 {
 		return 0, 0, false

@@ -137,17 +137,12 @@ func ParseGPUIDs(s string) ([]string, error) {
 	var ids []string
 	for _, part := range strings.Split(s, ",") {
 		part = strings.TrimSpace(part)
-		low, high, ranged := strings.Cut(part, "-")
 		if strings.HasPrefix(part, "GPU-") || strings.HasPrefix(part, "MIG-") {
 			ids = append(ids, part)
 			continue
 		}
-		if !ranged {
-			high = low
-		}
-		a, errA := strconv.Atoi(low)
-		b, errB := strconv.Atoi(high)
-		if errA != nil || errB != nil || a < 0 || b < a || b > 4096 {
+		a, b, ok := gpu.Range(part)
+		if !ok || b > 4096 {
 			return nil, Faultf("use indices (0,2-3) or UUIDs (GPU-…)", "invalid GPU ID %q", part)
 		}
 		for i := a; i <= b; i++ {

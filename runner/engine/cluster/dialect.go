@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 )
 
@@ -190,13 +191,8 @@ func Tasks(text string) (ranges [][2]int, err error) {
 	text, _, _ = strings.Cut(text, "%")
 	for part := range strings.SplitSeq(text, ",") {
 		part, step, stepped := strings.Cut(part, ":")
-		from, to, ranged := strings.Cut(part, "-")
-		if !ranged {
-			to = from
-		}
-		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(to)
-		if err1 != nil || err2 != nil || last < first || first < 0 {
+		first, last, ok := gpu.Range(part)
+		if !ok {
 			return nil, fmt.Errorf("%q is not a range", part)
 		}
 		if !stepped || step == "1" {

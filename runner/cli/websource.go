@@ -26,6 +26,7 @@ import (
 	"gpurun/runner/session"
 	"gpurun/runner/web"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -264,10 +265,7 @@ func (s *webSource) below(file string) (string, error) {
 		file = filepath.Join(s.roots[0], file)
 	}
 	real, err := filepath.EvalSymlinks(file)
-	within := func(root string) bool {
-		rel, err := filepath.Rel(root, real)
-		return err == nil && filepath.IsLocal(rel)
-	}
+	within := func(root string) bool { return host.Inside(root, real) }
 	if err != nil || !slices.ContainsFunc(s.roots, within) {
 		return "", &batches.Failure{Code: batches.ExitUsage, Text: quoted(file) + " is not a job file below " + strings.Join(s.roots, ", ")}
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/procs"
+	"gpurun/state/host"
 )
 
 // Link makes the paths accessible in the copy: it links those that exist only in the work dir, such
@@ -27,7 +28,7 @@ func (t *Tree) Link(paths ...string) error {
 		if strings.ContainsAny(path, `*?[{\`) {
 			path, _ = doublestar.SplitPattern(path)
 		}
-		rel, inside := below(t.Root, t.real(path))
+		rel, inside := host.Below(t.Root, t.real(path))
 		at := filepath.Base(t.Root)
 		for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
 			at = filepath.Join(at, part)
@@ -52,7 +53,7 @@ func (t *Tree) MoveOutputs(patterns []string) error {
 	b := mover{Tree: t}
 	for _, p := range patterns {
 		base, rest := doublestar.SplitPattern(p)
-		if !inside(t.Root, t.real(base)) {
+		if !host.Inside(t.Root, t.real(base)) {
 			continue
 		}
 		names := []string{rest}
@@ -60,7 +61,7 @@ func (t *Tree) MoveOutputs(patterns []string) error {
 			names, _ = doublestar.Glob(os.DirFS(t.Map(base)), rest, doublestar.WithNoFollow())
 		}
 		for _, name := range names {
-			if rel, _ := below(t.Dir, t.Map(filepath.Join(base, name))); !t.leadsOut(filepath.Dir(rel)) {
+			if rel, _ := host.Below(t.Dir, t.Map(filepath.Join(base, name))); !t.leadsOut(filepath.Dir(rel)) {
 				b.move(rel, true)
 			}
 		}
@@ -71,7 +72,7 @@ func (t *Tree) MoveOutputs(patterns []string) error {
 // leadsOut reports whether a path leaves the copy through a link.
 func (t *Tree) leadsOut(rel string) bool {
 	real, err := filepath.EvalSymlinks(t.at(rel))
-	return err != nil || !inside(t.Dir, real)
+	return err != nil || !host.Inside(t.Dir, real)
 }
 
 // Settle moves everything that jobs wrote in a copy to the work dir, and with remove, then removes
@@ -149,7 +150,7 @@ func (b *mover) move(rel string, over bool) {
 	switch text, _ := os.Readlink(b.at(rel)); {
 	case err != nil:
 	case text == b.original(rel):
-		if inside(b.Root, text) {
+		if host.Inside(b.Root, text) {
 			b.linked = append(b.linked, text)
 		}
 	case fi.IsDir():
@@ -268,7 +269,7 @@ func (b *mover) relink(dir string, most int) {
 			return fs.SkipAll
 		}
 		if err == nil && e.Type()&fs.ModeSymlink != 0 {
-			if text, err := os.Readlink(path); err == nil && inside(b.Dir, text) {
+			if text, err := os.Readlink(path); err == nil && host.Inside(b.Dir, text) {
 				b.errs = append(b.errs, renameio.Symlink(b.home("", text), path))
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"gpurun/state/host"
 	"io/fs"
 	"maps"
 	"os"
@@ -159,7 +160,7 @@ func (c *copier) folder(rel string) error {
 			err = cmp.Or(c.ctx.Err(), c.entry(child, e))
 		}
 	}
-	if err != nil || t.Files > files || inside(t.original(rel), t.Work) {
+	if err != nil || t.Files > files || host.Inside(t.original(rel), t.Work) {
 		return err
 	}
 	maps.DeleteFunc(t.Items, func(child string, _ item) bool { return strings.HasPrefix(child, rel+"/") })
@@ -188,11 +189,11 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 		}
 		return c.folder(rel)
 	case mode&fs.ModeSymlink != 0:
-		if real, err := filepath.EvalSymlinks(path); err == nil && !inside(t.Root, real) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && !host.Inside(t.Root, real) {
 			break
 		}
 		text, err := os.Readlink(path)
-		if inside(t.Root, text) { // keep links within the code inside the copy
+		if host.Inside(t.Root, text) { // keep links within the code inside the copy
 			text, err = filepath.Rel(filepath.Dir(path), text)
 		}
 		if err == nil {
@@ -224,7 +225,7 @@ func (c *copier) entry(rel string, e fs.DirEntry) error {
 // belongs reports whether a path is code, not an output or a virtual environment.
 func (c *copier) belongs(rel, path string, mode fs.FileMode) bool {
 	declared, output := c.Outputs[path]
-	if output && (declared || !c.code[rel]) && !inside(path, c.tree.Work) {
+	if output && (declared || !c.code[rel]) && !host.Inside(path, c.tree.Work) {
 		return false
 	}
 	if _, known := c.code[rel]; c.code != nil {

@@ -8,11 +8,10 @@
 package codecopy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
+	"gpurun/state/host"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,8 +45,8 @@ func (t *Tree) Home() string { return filepath.Join(t.Dir, filepath.Base(t.Root)
 
 // Map returns the path in the copy for a path in the root. It returns other paths unchanged.
 func (t *Tree) Map(path string) string {
-	rel, inside := below(t.Root, t.real(path))
-	if _, there := below(t.Home(), path); !inside || there {
+	rel, inside := host.Below(t.Root, t.real(path))
+	if _, there := host.Below(t.Home(), path); !inside || there {
 		return path
 	}
 	return filepath.Join(t.Home(), rel)
@@ -55,7 +54,7 @@ func (t *Tree) Map(path string) string {
 
 // real resolves the symlinks that lead to the work dir in a path below it.
 func (t *Tree) real(path string) string {
-	if rel, inside := below(t.Named, path); inside {
+	if rel, inside := host.Below(t.Named, path); inside {
 		return filepath.Join(t.Work, rel)
 	}
 	return path
@@ -63,10 +62,10 @@ func (t *Tree) real(path string) string {
 
 // Back is the inverse of Map: it returns a path in the copy as the job file would spell it.
 func (t *Tree) Back(path string) string {
-	if rel, inside := below(t.Home(), path); inside {
+	if rel, inside := host.Below(t.Home(), path); inside {
 		path = filepath.Join(t.Root, rel)
 	}
-	if rel, inside := below(t.Work, path); inside {
+	if rel, inside := host.Below(t.Work, path); inside {
 		path = filepath.Join(t.Named, rel)
 	}
 	return path
@@ -75,23 +74,12 @@ func (t *Tree) Back(path string) string {
 // Unmap replaces the copy's path by the root's in a text.
 func (t *Tree) Unmap(text string) string { return strings.ReplaceAll(text, t.Home(), t.Root) }
 
-// below returns path relative to dir, and whether it is dir or inside it.
-func below(dir, path string) (rel string, inside bool) {
-	rel, err := filepath.Rel(dir, path)
-	return rel, err == nil && filepath.IsLocal(rel)
-}
-
-func inside(dir, path string) bool {
-	_, is := below(dir, path)
-	return is
-}
-
 // home returns the target of a link, with paths in the copy replaced by the originals.
 func (t *Tree) home(rel, text string) string {
 	if !filepath.IsAbs(text) {
 		text = filepath.Join(filepath.Dir(t.original(rel)), text)
 	}
-	if in, inside := below(t.Dir, text); inside {
+	if in, inside := host.Below(t.Dir, text); inside {
 		return t.original(in)
 	}
 	return text
@@ -102,14 +90,7 @@ func (t *Tree) content(rel, path string) (string, error) {
 	if text, err := os.Readlink(path); err == nil {
 		return t.home(rel, text), nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
+	return host.Digest(context.Background(), path)
 }
 
 // original returns the path in the work dir for a path in the copy.

@@ -8,6 +8,7 @@
 package configcopy
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -44,7 +45,7 @@ func Sum(content []byte) string {
 // replace other content while a running attempt holds it. Without a lock it never replaces other
 // content: the file was edited by hand, and jobs started with it may still be reading it.
 func (c *Copy) Write() error {
-	sum, err := sumOf(c.Path)
+	sum, err := host.Digest(context.Background(), c.Path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return c.put()
@@ -106,7 +107,7 @@ func Hold(path, lockFile, sum string) (held io.Closer, err error) {
 			return nil, fmt.Errorf("cannot lock config %q: %w", path, err)
 		}
 	}
-	got, err := sumOf(path)
+	got, err := host.Digest(context.Background(), path)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("cannot read config %q: %w", path, err)
@@ -118,17 +119,4 @@ func Hold(path, lockFile, sum string) (held io.Closer, err error) {
 		return nil, err
 	}
 	return held, nil
-}
-
-func sumOf(path string) (string, error) {
-	f, _, err := host.OpenRegular(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

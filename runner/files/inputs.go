@@ -1,12 +1,10 @@
 package files
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -78,7 +76,7 @@ func (s *Search) content(ctx context.Context, path string) (state.Input, error) 
 	case info.IsDir():
 		in, err = s.folder(ctx, path)
 	case info.Mode().IsRegular() && info.Size() <= maxHashed:
-		in.Hash, err = hashFile(ctx, path)
+		in.Hash, err = host.Digest(ctx, path)
 	}
 	if err == nil {
 		s.seen[path] = in
@@ -131,7 +129,7 @@ func (s *Search) sum(ctx context.Context, name string, paths []string) (state.In
 		if err != nil || !info.Mode().IsRegular() {
 			continue // only the name counts
 		}
-		content, err := hashFile(ctx, p)
+		content, err := host.Digest(ctx, p)
 		if err != nil {
 			return state.Input{}, err
 		}
@@ -139,21 +137,6 @@ func (s *Search) sum(ctx context.Context, name string, paths []string) (state.In
 	}
 	sum.Hash = hex.EncodeToString(h.Sum(nil))
 	return sum, nil
-}
-
-func hashFile(ctx context.Context, path string) (string, error) {
-	f, _, err := host.OpenRegular(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	defer context.AfterFunc(ctx, func() { f.Close() })()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	if err = cmp.Or(ctx.Err(), err); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // changed reports whether an input differs from the one recorded at the start. Without a record of

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"gpurun/state/host"
 	"os"
 	"path/filepath"
 
@@ -33,7 +34,7 @@ func (s *State) access(dir string) (a access, err error) {
 			return a, err
 		}
 		of := access{os.FileMode(st.Mode & 0o777), int(st.Uid), int(st.Gid)}
-		for d := filepath.Dir(real); !isBelow(dir, d); d = filepath.Dir(d) { // other users need search permission on each folder above the job file
+		for d := filepath.Dir(real); !host.Inside(d, dir); d = filepath.Dir(d) { // other users need search permission on each folder above the job file
 			if unix.Stat(d, &st) != nil || st.Mode&0o001 == 0 {
 				of.mode &^= 0o007
 			}
@@ -53,11 +54,6 @@ func (s *State) access(dir string) (a access, err error) {
 		}
 	}
 	return a, nil
-}
-
-func isBelow(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // share sets the mode of a file or folder, if it exists. The owner gets owner. Group and others get

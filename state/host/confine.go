@@ -65,7 +65,7 @@ func opened(f *os.File) error {
 
 func inside(path, real string) error {
 	for _, dir := range confined {
-		if rel, err := filepath.Rel(dir, real); err == nil && filepath.IsLocal(rel) {
+		if Inside(dir, real) {
 			return nil
 		}
 	}

@@ -85,7 +85,7 @@ func ServiceOf(url string) (service, address string, err error) { return setting
 // Labels returns a name for each target, without its secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
-// Targets returns all, the targets of the run, followed by those that only jobs have, which get no
+// Targets returns the run's own targets, all, followed by those that only jobs name. The latter get no
 // events of the run.
 func (b *Batch) Targets(all []Notify) []Notify {
 	for i := range b.Jobs {

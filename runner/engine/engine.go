@@ -202,7 +202,7 @@ type Claims interface {
 	Offer(uniID string, id gpu.UUID, to string)
 	// Wish publishes this run's waiting requests. Without requests, it withdraws the wish.
 	Wish(gpu.Wish)
-	// Wishes returns those of other runs, as of the latest reading of claims.
+	// Wishes returns the wishes of other runs, as of the last reading of claims.
 	Wishes() []gpu.Wish
 	// Others returns the claims of other runs, with the memory that the readings show in use.
 	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)

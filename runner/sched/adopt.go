@@ -159,7 +159,7 @@ func (c *Core) place(id int32) {
 	}
 }
 
-// Rereading reports that a reload of the files has begun or ended. The run does not end meanwhile,
+// Rereading reports that a reload of the files has begun or ended. The run does not end in between,
 // since jobs may join.
 type Rereading struct{ On bool }
 

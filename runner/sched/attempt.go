@@ -95,7 +95,7 @@ func (l *attempts) started(yield func(*attempt) bool) {
 
 // preparing returns the attempt of a job that is being prepared, or nil.
 func (l *attempts) preparing(job int) *attempt {
-	for _, a := range slices.Backward(l.all) { // there may be thousands, of which the last are being prepared
+	for _, a := range slices.Backward(l.all) { // there may be thousands, and the last are being prepared
 		if a.uniID == "" && a.job == int32(job) {
 			return a
 		}
@@ -106,7 +106,7 @@ func (l *attempts) preparing(job int) *attempt {
 // gpus returns how many GPUs it has.
 func (a *attempt) gpus() int { return max(len(a.grant.UUIDs), len(a.grant.Indices)) }
 
-// hold returns the name under which the pool knows the attempt.
+// hold returns the attempt's name in the pool.
 func (a *attempt) hold() string {
 	if a.uniID == "" {
 		return "prepare " + strconv.Itoa(int(a.job))

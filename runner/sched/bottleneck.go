@@ -38,7 +38,7 @@ func (c *Core) bottleneck() *string {
 type lack struct {
 	text    string
 	gpus    []int
-	counted bool // how many they are says enough
+	counted bool // their number is enough
 }
 
 func (l *lack) String() string {

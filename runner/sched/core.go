@@ -210,7 +210,7 @@ func (ev StateFailed) on(c *Core) {
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
-	if f.Kind == state.KindEnd && job >= 0 { // the last end of a job says all
+	if f.Kind == state.KindEnd && job >= 0 { // the last end of a job is enough
 		f.NoPrune = c.anotherTry(job)
 		if len(f.Points) == 0 {
 			f.Points = c.pruning.curves[job]

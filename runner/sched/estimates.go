@@ -20,7 +20,7 @@ func (c *Core) seedGroupName(id int32) string {
 	return state.SeedGroupName(hash, c.opts.Sim && c.spec(id).Request.Max > 0)
 }
 
-// seedGroup returns what the history knows of a job's seed group, or nil.
+// seedGroup returns a job's seed group in the history, or nil.
 func (c *Core) seedGroup(id int32) *state.SeedGroup {
 	if id < 0 || !c.b.Settings.Learn {
 		return nil

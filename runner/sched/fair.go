@@ -42,7 +42,7 @@ const (
 	// maxAsks bounds the requests in a wish.
 	maxAsks = 8
 
-	// wishEvery is how often a wish is published again of which only times have changed.
+	// wishEvery is how often a wish is published again if only its times have changed.
 	wishEvery = time.Second
 	wishSlow  = 30 * time.Second // if it is only the GPU time used
 
@@ -136,7 +136,7 @@ func (c *Core) settleOffers() {
 		case c.pool.WasTaken(h.id, h.turn):
 			h.until, c.refill = 0, true
 		case late || c.offersBefore(i) >= c.pool.Turns.Wants(c.now.Boot, h.turn):
-			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // else somebody was in its way
+			if late && !c.pool.ClaimedByOther(h.id) || c.pool.Turns.Renewed(h.turn) { // otherwise another run was in its way
 				c.pool.Turns.Skip(c.now.Boot, h.turn)
 				c.declined(h)
 			}
@@ -285,7 +285,7 @@ func (c *Core) wish() {
 		return
 	}
 	if len(w.Requests) == 0 && len(c.unclaimed()) > 0 {
-		return // or those who offered these GPUs might think that nobody wants them
+		return // or the runs that offered these GPUs might conclude that no run wants them
 	}
 	c.published, c.publishedAt = w, c.now.Boot
 	c.do(Wish{w})

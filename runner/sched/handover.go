@@ -267,7 +267,7 @@ func (c *Core) ungather(h *gatherClaim) {
 	h.over = true
 }
 
-// recordGathered tells the pool which GPUs this run keeps.
+// recordGathered records in the pool which GPUs this run gathers.
 func (c *Core) recordGathered() {
 	var ids []gpu.UUID
 	for _, h := range c.gathering.claims {

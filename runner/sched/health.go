@@ -12,7 +12,7 @@ import (
 
 // A death with the signature of a device's fault is charged only once it has happened on two
 // devices: until then its job waits for another one, or until nothing else of the run is left.
-// If it had one device, that is quarantined, unless the driver says that it contained the error.
+// If it had one device, that is quarantined, unless the driver reports that it contained the error.
 //
 // Without a signature a GPU is suspected when attempts die on it one after another, soon
 // after their start and in ways that can be its fault. It is quarantined once one of their
@@ -112,7 +112,7 @@ func (h *health) ended(now time.Duration, a *attempt, s symptoms, f state.Fact, 
 		if f.Seconds <= early.Seconds() {
 			h.recordDeath(now, a, f)
 		}
-	case f.Why != "" || f.ErrorType == state.ErrLost: // says nothing about the device
+	case f.Why != "" || f.ErrorType == state.ErrLost: // does not depend on the device
 	default:
 		if a.fault == theirs {
 			h.recordFailure(a, f)
@@ -174,7 +174,7 @@ type quarantineDecision struct {
 }
 
 // examine returns the first device with enough evidence against it. If there is none, it decides
-// which devices rest meanwhile. retriable reports whether a job can still be tried on other
+// which devices are not used for now. retriable reports whether a job can still be tried on other
 // devices.
 func (h *health) examine(now time.Duration, live iter.Seq[*attempt], retriable func(int32, []gpu.UUID) bool) (quarantineDecision, bool) {
 	h.resting = nil
@@ -398,14 +398,14 @@ var (
 	crashes = []int{128 + 4, 128 + 5, 128 + 6, 128 + 7, 128 + 8, 128 + 11} // ILL, TRAP, ABRT, BUS, FPE, SEGV
 )
 
-// excuse counts a failure that spends no retry. It returns false if the job has had too many.
+// excuse counts a failure that spends no retry. It returns false after too many for the job.
 func (h *health) excuse(job int32) bool {
 	m := h.of(job)
 	m.excused++
 	return m.excused <= maxExcused
 }
 
-// exhausted reports whether a job has had more excuses than a run grants.
+// exhausted reports whether a job was excused more often than a run allows.
 func (h *health) exhausted(job int32) bool {
 	m := h.jobs[job]
 	return m != nil && m.excused > maxExcused

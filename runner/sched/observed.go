@@ -91,7 +91,7 @@ type usage struct {
 	gpuUses  []gpuUse      // parallel to the grant's GPUs; nil before the first reading
 	peak     gpu.Bytes     // the most on one GPU
 	readings int           // readings that showed what it uses
-	hogs     bool          // it took nearly all of a GPU that nobody else was on
+	hogs     bool          // it used nearly all of a GPU on which it was alone
 	lookAt   time.Duration // when to look for it on other GPUs next; 0 for never
 	looks    int           // number of such looks so far
 	strayed  []gpu.UUID    // other GPUs on which it was seen

@@ -126,14 +126,14 @@ func (c *Core) wasPruned(id int32) bool {
 	return r != nil && r.State == state.Pruned && !r.Forgotten
 }
 
-// anotherTry reports whether a job was pruned, and has not succeeded since: somebody wants it run to its end.
+// anotherTry reports whether a job was pruned and has not succeeded since: a user wants it to run to its end.
 func (c *Core) anotherTry(id int32) bool {
 	r := c.last(id)
 	return c.wasPruned(id) || r != nil && r.NoPrune && r.State != state.Succeeded
 }
 
 // lacksNeed reports whether an unselected need prevents a job from running: it has not succeeded,
-// and is not one of several needs of which some were pruned.
+// and is not one of several needs that include pruned ones.
 func (c *Core) lacksNeed(id, need int32) bool {
 	return !c.succeededBefore(need) && (!c.wasPruned(need) || c.b.NeedsByName(id, need))
 }

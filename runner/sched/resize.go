@@ -18,7 +18,7 @@ import (
 // this run's, or any run if the job makes little use of its GPUs. A job grows if it uses its GPUs
 // well and no other run wants the free ones.
 //
-// Resizing is part of Core, not a separate policy: it ends an attempt, holds its GPUs meanwhile,
+// Resizing is part of Core, not a separate policy: it ends an attempt, holds its GPUs in between,
 // deals the others, and starts the job again, so it would need nearly all of Core.
 
 const (
@@ -34,7 +34,7 @@ type resizes struct {
 	last     map[int32]time.Duration // by job: when it was last resized, or asked for that; before this run, too
 	declined []declinedOffer
 	growing  bool           // some job could grow: the GPUs that it does not hold are read
-	warned   map[int32]bool // jobs of which it has been said that they were not asked
+	warned   map[int32]bool // jobs for which a warning said that they were not asked
 }
 
 // A move is a job between two attempts of a resize. It expires after a while.
@@ -166,7 +166,7 @@ func (c *Core) grows(a *attempt) bool {
 	return a.grows && c.busy(a, up) && c.pool.FitsAfterRelease(c.now.Boot, a.uniID, c.request(a.job))
 }
 
-// spares returns the free GPUs that an attempt could have in addition and that nobody else
+// spares returns the free GPUs that an attempt could have in addition and that no other run
 // waits for.
 func (c *Core) spares(a *attempt) []gpu.UUID {
 	req := c.request(a.job)

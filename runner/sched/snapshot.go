@@ -144,7 +144,7 @@ func (a *attempt) phase() state.Phase {
 	return state.Running
 }
 
-// stalled says what a stalled attempt does not do, and which job waits for it; "" if it is not stalled.
+// stalled describes the missing progress of a stalled attempt, and which job waits for it; "" if it is not stalled.
 func (c *Core) stalled(a *attempt) string {
 	told := a.watch.LastReport()
 	if told != "" && a.job >= 0 && len(c.graph.needers(a.job)) > 0 {

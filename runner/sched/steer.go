@@ -280,7 +280,7 @@ func (c *Core) firstPaused() int32 {
 	return first
 }
 
-// pausedAll is why nothing starts in a run that is paused.
+// pausedAll is the reason why a paused run starts no jobs.
 const pausedAll = "the run is paused: gpurun resume continues it"
 
 // on carries out a user's request to stop.
@@ -289,7 +289,7 @@ func (ev StopRequested) on(c *Core) {
 	switch {
 	case ev.All:
 		if !c.stopping {
-			c.draining = ev.Why // it says more than the earlier reason to drain
+			c.draining = ev.Why // it is more specific than the earlier reason to drain
 		}
 		c.drain("stopped")
 		c.stopping = true
@@ -328,7 +328,7 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 		}
 		return
 	}
-	// If an earlier run stopped it, nobody knows whether the signal was ever sent.
+	// If an earlier run stopped it, it is unknown whether the signal was ever sent.
 	again := a.stop != "" && a.stop != state.WhyResize && !a.prior
 	c.recordStop(a, why)
 	if !again || kill {

@@ -14,8 +14,8 @@ import (
 // without gpu_memory, the longest job, and the rest of the batch's duration. Jobs that differ only
 // in their seeds form a group, whose last ends are in the history.
 type usageStats struct {
-	groups   []uint64             // by job: its seed group, 0 if nobody has asked for it; nil at first
-	recalled bool                 // seconds has what the history says
+	groups   []uint64             // by job: its seed group, 0 until it is needed; nil at first
+	recalled bool                 // seconds includes the history
 	seconds  []float32            // durations of this batch's jobs, for jobs of unknown groups
 	commands map[uint64][]float32 // the same by their command
 	widths   map[int][]float32    // and by how many GPUs they need

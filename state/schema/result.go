@@ -9,7 +9,7 @@ import (
 // A Result is the outcome of a run.
 type Result struct {
 	Final    *Status
-	Failures []state.FailedJob // one for all jobs that failed with the same error, in batch order; limited, but Final counts all
+	Failures []state.FailedJob // one per error, in batch order; only the first few, but Final counts all jobs
 	Demands  []state.Demand    // jobs that used far more or less GPU memory than requested
 	Warnings []string          // for the summary
 	Wall     time.Duration

@@ -110,7 +110,7 @@ func (c *Cluster) targets(most int) (names []string, of []cancellation) {
 const awaitCancelFor = 10 * time.Second
 
 // awaitCancels waits a limited time until the cluster has accepted all cancellations. Nothing else
-// is started meanwhile.
+// is started in that time.
 func (c *Cluster) awaitCancels() {
 	heard := make(chan struct{})
 	c.post.Put(func() { c.heard = sync.OnceFunc(func() { close(heard) }) })

@@ -169,7 +169,7 @@ func PollInterval(options map[string]string) time.Duration {
 func NamePrefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
 
 // nameOf names an array after the common prefix of its jobs' names, and their file. The ID of the
-// submission follows, by which its tasks are found again. Characters that some cluster refuses
+// submission follows, which identifies its tasks later. Characters that some cluster refuses
 // become "_".
 func (c *Cluster) nameOf(batch []*engine.Launch, id string) string {
 	jobs := batch[0].Job

@@ -44,7 +44,7 @@ const (
 	launchesFile = "launches" // what to run, a line for each task: a launch
 	stopsFile    = "stops"    // what the runner asks of the nodes, stopSize for each task: a request
 	envFile      = "env"      // environment of gpurun, shared by the attempts
-	callingFile  = "calling"  // locked as long as the call may go on
+	callingFile  = "calling"  // locked as long as the call may be in progress
 	answerFile   = "answer"   // output of the call
 	errFile      = "err"
 	holdsFile    = "holds" // tasks held by the runner: a mark for each task

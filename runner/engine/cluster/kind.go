@@ -18,7 +18,7 @@ import (
 // Kind is the kind of engine for clusters of one dialect.
 type Kind struct{ Dialect }
 
-// Abilities says that the cluster queues attempts and chooses their GPUs.
+// Abilities reports that the cluster queues attempts and chooses their GPUs.
 func (k Kind) Abilities() engine.Abilities {
 	return engine.Abilities{Name: k.Name(), Places: true, Queues: true}
 }

@@ -55,7 +55,7 @@ func (n *node) measure(submission string, to io.Writer) {
 		_, _ = to.Write(append(append([]byte{msgUsage}, b...), '\n'))
 	}
 	ids, uuids := n.devices(os.Environ())
-	for _, kv := range sharedEnv(submission) { // it says where the driver's library or nvidia-smi is
+	for _, kv := range sharedEnv(submission) { // it locates the driver's library or nvidia-smi
 		if name, value, _ := strings.Cut(kv, "="); !n.sets(kv) {
 			_ = os.Setenv(name, value)
 		}

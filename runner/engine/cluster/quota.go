@@ -59,7 +59,7 @@ func (q *quota) update(rows []Row, open map[string]bool, asked time.Time) {
 	q.full = q.full && q.others >= had
 }
 
-// room returns how many attempts of this many GPUs fit beside what this run has submitted.
+// room returns how many attempts with this many GPUs fit in addition to those submitted by this run.
 func (q *quota) room(submitted, gpus int) int { return max(0, q.most-q.others-submitted) / gpus }
 
 // within returns how many of n waiting attempts, with gpus GPUs each, may be submitted now.

@@ -251,7 +251,7 @@ func (c *Cluster) order() (command Command, before func() error, then func()) {
 	}
 	switch {
 	case len(hold) > 0:
-		slices.Reverse(hold) // the last first, so that there is no gap meanwhile
+		slices.Reverse(hold) // the last first, so that there is never a gap
 		return c.toHold(all, hold, true)
 	case lower != nil:
 		return c.toThrottle(lower)

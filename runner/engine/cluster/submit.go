@@ -170,7 +170,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	c.atOnce(len(batch), func(i int) {
 		l := batch[i]
 		err := writeStatus(l.Dir, place{Engine: c.dialect.Name(), Submit: s.dir, Task: i, GPUs: gpusOf(l)})
-		if !errors.Is(err, fs.ErrNotExist) { // else it was stopped meanwhile, and its task runs nothing
+		if !errors.Is(err, fs.ErrNotExist) { // otherwise it was stopped in the meantime, and its task runs nothing
 			errs[i] = err
 		}
 	})
@@ -305,7 +305,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, args []string, refus
 	}
 	c.Log.Warn().Str("name", s.name).Str("error", text).Msg("submission refused")
 	if slices.ContainsFunc(batch, func(l *engine.Launch) bool { return c.live[l.UniID] != nil && claimedBy(l.Dir) != "" }) {
-		refusal = Unclear // a node has one of them, whatever the answer says
+		refusal = Unclear // a node has one of them, whatever the response was
 	}
 	switch refusal {
 	case Never:

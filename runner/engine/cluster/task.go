@@ -159,7 +159,7 @@ func runAttempt(l *engine.Launch, t *task, o *outerProcess, here place) int {
 		mu.Lock()
 		defer mu.Unlock()
 		if change(); t.put(l.Dir) != nil {
-			_ = t.put(l.Dir) // a beat may be missed, and the record says the rest
+			_ = t.put(l.Dir) // a beat may be missed, because the record has the rest
 		}
 	}
 	put(func() {})

@@ -144,7 +144,7 @@ func (l *Local) withdraw(uniID string) {
 	l.overs[uniID] = l.own
 }
 
-// unclaimed handles a claim that nobody sees any more. l.mu is held.
+// unclaimed handles a claim that is no longer visible. The caller holds l.mu.
 func (l *Local) unclaimed(uniID string) {
 	delete(l.overs, uniID)
 	l.mine.retire(uniID)
@@ -239,7 +239,7 @@ func (l *Local) reader() *claim.Reader {
 }
 
 // claimAgain renews the claim of a running attempt whose keeper died, and the claim
-// with it. Claims that others made meanwhile do not affect the attempt. l.mu is held,
+// with it. Claims made by others in the meantime do not affect the attempt. l.mu is held,
 // and the engine is open.
 func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	if len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0 {

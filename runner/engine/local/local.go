@@ -22,7 +22,7 @@ import (
 // Kind is the kind of engine that runs attempts as processes of this host.
 type Kind struct{}
 
-// Abilities says that gpurun chooses the GPUs.
+// Abilities reports that gpurun chooses the GPUs.
 func (Kind) Abilities() engine.Abilities { return engine.Abilities{Name: "local"} }
 
 // Open finds the live keepers of earlier runs and starts one for this run. Without a
@@ -80,7 +80,7 @@ type Local struct {
 	stillborn int      // keepers in a row that ended without sending anything
 }
 
-// holdings are a runner's claims, by uni_id, and what it knows of other runs'. Local.mu
+// holdings are a runner's claims, by uni_id, and the known claims of other runs. Local.mu
 // guards the maps.
 type holdings struct {
 	claims map[string]chan *wire.Message // awaited answers
@@ -102,7 +102,7 @@ type entry struct {
 	adopted      bool
 	roots        []procs.ID
 	stops        chan *wire.Message // while recover handles it
-	pendingStops []*wire.Message    // requested while nobody had it
+	pendingStops []*wire.Message    // requested while no run had it
 	acks         chan struct{}
 }
 

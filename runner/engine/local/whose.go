@@ -73,7 +73,7 @@ func (l *Local) CPU(uniIDs []string) map[string]time.Duration {
 	return used
 }
 
-// OnGPU tells an attempt's keeper which of its processes were seen on its GPUs.
+// OnGPU reports to an attempt's keeper which of its processes were seen on its GPUs.
 func (l *Local) OnGPU(uniID string, pids []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

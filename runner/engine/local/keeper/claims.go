@@ -61,7 +61,7 @@ func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
 	return c.holder
 }
 
-// begin registers a request before anything is done for it, so that ending it meanwhile
+// begin registers a request before processing it, so that a request to end it in the meantime
 // is not lost.
 func (c *claims) begin(uniID string, l *wire.Link, trees []procs.ID) *claimState {
 	c.mu.Lock()

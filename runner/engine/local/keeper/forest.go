@@ -8,7 +8,7 @@ import (
 	"gpurun/runner/engine/procs"
 )
 
-// A forest tells which process belongs to which attempt. Since the keeper is the
+// A forest maps processes to attempts. Since the keeper is the
 // subreaper of everything below it, each such process descends from one of the keeper's
 // own children. That child is the first process of an attempt, or an orphan. An orphan
 // is assigned to an attempt by, in this order: having been seen below it before, its

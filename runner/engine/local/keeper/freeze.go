@@ -68,7 +68,7 @@ func (q *freezeTarget) freeze() []procs.ID {
 
 // stopOrphans stops children that were not started here as soon as they are listed,
 // until no new ones turn up. It reports whether there were any. Nothing is reaped
-// meanwhile, so that no pid is reused.
+// in that time, so that no PID is reused.
 func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped map[procs.ID]bool) (found bool) {
 	if list == nil {
 		return false
@@ -119,7 +119,7 @@ func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 	return s.table.Living(s.below, set), s
 }
 
-// endStrays ends strays once no live attempt could have left them: nobody would own them, and
+// endStrays ends strays once no live attempt could have left them: no attempt would own them, and
 // they would hold their GPUs.
 func (k *keeper) endStrays(grace time.Duration) {
 	q := freezeTarget{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}

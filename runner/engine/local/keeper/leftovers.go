@@ -171,7 +171,7 @@ func (a *attempt) keepRunning(left []procs.ID, launcher bool) bool {
 	now := host.Boottime()
 	if !a.rec.Behind {
 		a.rec.Behind = true
-		_ = a.put() // so that a runner without this keeper knows what to wait for
+		_ = a.put() // so that a runner without this keeper can wait for it
 		b.looked, b.filters = now, map[procs.ID]bool{}
 		for _, id := range left {
 			b.filters[id] = filter(id.PID)

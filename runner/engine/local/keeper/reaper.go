@@ -127,7 +127,7 @@ func (r *reaper) take(pid int) (e end, ok bool) {
 	return e, err == nil && got > 0
 }
 
-// sort separates ends that somebody waits for from orphans. It returns a function that
+// sort separates ends that a caller waits for from orphans. It returns a function that
 // delivers both, orphans first, to be called once r.mu is released. r.mu is held.
 func (r *reaper) sort(ends []end) (tell func()) {
 	var orphans []end

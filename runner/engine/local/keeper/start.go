@@ -74,8 +74,7 @@ func bound(list string) (*unix.CPUSet, error) {
 	return &cores, nil
 }
 
-// start starts a program of an attempt and adds it to the forest before anybody looks
-// there.
+// start starts a program of an attempt and adds it to the forest before anything can look it up.
 func (k *keeper) start(a *attempt, p *program) (procs.ID, <-chan end, error) {
 	k.forest.mu.Lock()
 	defer k.forest.mu.Unlock()

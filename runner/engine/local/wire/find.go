@@ -63,8 +63,8 @@ func Forbidden(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Keepers of version 1 kept the record of an attempt in a folder, and marked each command there
-// that began by a file, with its process. Whoever created a marker first kept the command from
+// Keepers of version 1 kept the record of an attempt in a folder, and marked each command that
+// began with a file that names its process. A marker created by a runner prevented the command from
 // beginning. The nodes of a cluster have the record there, too.
 const voidMark = "void\n"
 

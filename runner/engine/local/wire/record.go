@@ -34,7 +34,7 @@ const (
 	StateOver = "ended" // it is over, and everything known about it is here
 )
 
-// A Record is what remains of an attempt when nobody is left who remembers it.
+// A Record is an attempt's state on disk, for when neither its keeper nor its runner is left.
 type Record struct {
 	State  string     `json:"state"`
 	UniID  string     `json:"uni_id"`
@@ -154,7 +154,7 @@ func OpenRecord(dir string, s state.Slot) (*os.File, error) {
 	return f, nil
 }
 
-// Put overwrites a record in f. One of which only a part was written has no valid
+// Put overwrites a record in f. A partly written record has no valid
 // checksum, and is not read.
 func (r *Record) Put(f *os.File) error {
 	_, err := f.WriteAt(r.Encode(), int64(r.Slot.N)*StatusSize)

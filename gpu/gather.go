@@ -166,7 +166,7 @@ func (q *query) gatherer(d *device) *Claim {
 
 func gathererWords(q *query, d *device) string {
 	c := q.gatherer(d)
-	return fmt.Sprintf("kept for %s, who gathers GPUs for %s", userName(c.User, c.UID), shortenName(c.Job))
+	return fmt.Sprintf("kept for %s, who is gathering GPUs for %s", userName(c.User, c.UID), shortenName(c.Job))
 }
 
 // gathers reports whether a wish may get another device although its job cannot start yet. Gathered

@@ -180,7 +180,7 @@ func TestGatheredDevicesAdmitOnlyJobsThatEndInTime(t *testing.T) {
 	if admits(sec(100), 0) || admits(sec(100), time.Hour) || !admits(sec(100), 50*time.Minute) {
 		t.Errorf("admits %v %v %v", admits(sec(100), 0), admits(sec(100), time.Hour), admits(sec(100), 50*time.Minute))
 	}
-	if why := p.Admit(sec(100), one(GiB))[0].Reason; why != "kept for bob, who gathers GPUs for job" {
+	if why := p.Admit(sec(100), one(GiB))[0].Reason; why != "kept for bob, who is gathering GPUs for job" {
 		t.Error(why)
 	}
 	for _, pl := range p.Turns.Queue(sec(100)) {

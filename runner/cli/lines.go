@@ -21,7 +21,7 @@ import (
 // lineFlags describe a list of commands: where it is, and the job settings that a job file would
 // contain.
 type lineFlags struct {
-	Lines    []string `sep:"none" placeholder:"FILE" help:"Read a file with a command on each line; - is standard input."`
+	Lines    []string `sep:"none" placeholder:"FILE" help:"Read a file with one command per line; - is standard input."`
 	Name     string   `placeholder:"NAME" help:"Name of the batch, with --lines -; gpurun status NAME finds it."`
 	askFlags `embed:""`
 	Setup    string `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`

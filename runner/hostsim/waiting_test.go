@@ -125,14 +125,14 @@ func waiting(t *testing.T, text *strings.Builder) {
 	}
 	const polls = 3600 / 5
 	row("readings of all GPUs", "%.0f", float64(o.lists), 1.5*polls)
-	row("readings of some", "%.0f", float64(o.quick), 0)
-	row("looks at what others claim and wish for", "%.0f", float64(o.looks), 3*polls)
+	row("readings of some GPUs", "%.0f", float64(o.quick), 0)
+	row("readings of other users' claims and wishes", "%.0f", float64(o.looks), 3*polls)
 	row("wishes published", "%.0f", float64(o.wishes), 3600/30+10)
 	row("steps of the scheduler", "%.0f", float64(o.steps), 4*polls)
-	row("of these, in the second half", "%.0f%%", 100*float64(o.second.steps)/float64(o.steps), 52)
+	row("fraction of steps in the second half", "%.0f%%", 100*float64(o.second.steps)/float64(o.steps), 52)
 	limit := 0.5
 	if *brief {
 		limit *= 10 // the race detector may be watching
 	}
-	row("CPU for steps and looks", "%.3f%% of a core", 100*(o.cpu+each*float64(o.looks))/3600, limit)
+	row("CPU for steps and these readings", "%.3f%% of a core", 100*(o.cpu+each*float64(o.looks))/3600, limit)
 }

@@ -53,7 +53,7 @@ func TestRunnerWaitsForNewerKeeper(t *testing.T) {
 	}
 	defer l.Close()
 	l.Adopt(engine.Attempt{Identity: at})
-	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 4; this gpurun knows up to 3") {
+	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], "version 4; this gpurun supports up to 3") {
 		t.Fatalf("got %+v, want a warning with both versions", ev)
 	}
 	rec.State, rec.ExitCode, rec.At = wire.StateOver, 7, time.Now()

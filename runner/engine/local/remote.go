@@ -68,7 +68,7 @@ func (l *Local) leave(r *remote, version int) {
 	if again {
 		return
 	}
-	l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun keeps jobs of an earlier run (%s, version %d; this gpurun knows up to %d): waiting until they end; to stop them, use that gpurun", r.socket, version, wire.Version)}})
+	l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun holds jobs of an earlier run (%s, version %d; this gpurun supports up to %d): waiting until they end; to stop them, use the newer gpurun", r.socket, version, wire.Version)}})
 	r.link.Close()
 }
 

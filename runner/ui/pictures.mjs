@@ -150,6 +150,16 @@ try {
   await shoot(3);
   type('clear; gpurun jobs.yaml');
   await shoot(6);
+  for (const [name, hash, ready, look] of [
+    ['home', '#/', () => document.body.innerText.includes('Next in line'), { width: 1280, height: 620 }],
+    ['log', `#/batch/${id}/log?job=cifar10-vit-s1`, () => document.querySelector('.logtext .trace'), { width: 1280, height: 560 }],
+    ['phone', `#/batch/${id}`, () => document.querySelector('.jobs .c-name'), { width: 400, height: 800 }],
+  ]) {
+    await page.setViewport(look);
+    await page.evaluate((h) => { location.hash = h; }, hash);
+    await page.waitForFunction(ready);
+    await webp(page, `${name}.webp`);
+  }
   await until(() => { try { home.gpurun('wait', '--timeout', '60s'); } catch { /* some jobs failed */ } return true; }, 'the end');
   await shoot(0.5);
   frames.push([screen(), 4]);

@@ -131,6 +131,7 @@ test('running jobs show their newest metrics, memory, utilization, or the last l
     assert.match(await says('resnet18-lr0.01-s3'), /loss 0.3000/);
     assert.equal(await says('vit-lr0.1-s3'), 'warming up');
     if (look.width > 1000) await page.waitForFunction(() => /3 GiB\s*\d+ %/.test(document.querySelector('.jobs .c-left:not(th)').innerText.replaceAll('\n', ' ')), { timeout: 20_000 });
+    assert.ok(await page.$$eval('.jobs .c-name a', (l) => l.every((a) => a.offsetWidth && a.parentElement.scrollWidth <= a.parentElement.clientWidth)), 'names are whole');
     await shoot(page, 'results-jobs', look);
     await page.emulateVisionDeficiency('achromatopsia');
     if (!look.dark) await shoot(page, 'results-jobs-gray', look);

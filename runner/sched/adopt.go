@@ -128,8 +128,8 @@ func (c *Core) begin() {
 
 // freeBefore returns how many attempts of a job spent no retry in the run that started the adopted
 // attempt.
-func (c *Core) freeBefore(id int32) (n int32) {
-	for _, a := range c.live.all {
+func (l *attempts) freeBefore(id int32) (n int32) {
+	for _, a := range l.all {
 		if a.job == id {
 			n = max(n, a.free)
 		}
@@ -143,7 +143,7 @@ func (c *Core) place(id int32) {
 	switch {
 	case j.phase == unselected || j.phase.over():
 	case j.own > 0:
-		j.failures = max(0, j.attempt-1-c.freeBefore(id))
+		j.failures = max(0, j.attempt-1-c.live.freeBefore(id))
 		c.set(id, running)
 	case j.quit:
 		c.set(id, cancelled)

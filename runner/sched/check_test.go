@@ -193,7 +193,7 @@ func (c *Core) checkGathering() error {
 		case h.over:
 		case seen[h.id]:
 			return fmt.Errorf("%s is gathered twice", h.id)
-		case !slices.Contains(g.IDs, h.id) && !slices.Contains(c.unclaimed(), h.id) && !c.refill && !c.finished:
+		case !slices.Contains(g.IDs, h.id) && !slices.Contains(c.live.unclaimed(), h.id) && !c.refill && !c.finished:
 			return fmt.Errorf("%s is gathered for nothing", h.id)
 		}
 		seen[h.id] = seen[h.id] || !h.over

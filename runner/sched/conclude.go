@@ -18,7 +18,7 @@ func (c *Core) anyway(id int32) bool {
 }
 
 // sealed reports whether nothing starts any more.
-func (c *Core) sealed() bool { return c.draining != "" && !(c.failedFast && c.concluding) }
+func (e *ending) sealed() bool { return e.draining != "" && !(e.failedFast && e.concluding) }
 
 // conclude allows the concluding jobs to start once no other job can. It reports whether one may
 // start.

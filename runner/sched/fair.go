@@ -116,9 +116,9 @@ func (c *Core) offer(h *handOver, turn gpu.Turn) {
 }
 
 // undealt returns the GPUs that attempts of this run have left and that are not dealt yet.
-func (c *Core) undealt() (ids []gpu.UUID) {
-	for i := range c.hands {
-		if h := &c.hands[i]; h.claim != "" && !h.dealt && !slices.Contains(c.excluded, h.id) {
+func (d *devices) undealt() (ids []gpu.UUID) {
+	for i := range d.hands {
+		if h := &d.hands[i]; h.claim != "" && !h.dealt && !slices.Contains(d.excluded, h.id) {
 			ids = append(ids, h.id)
 		}
 	}
@@ -150,9 +150,9 @@ func (c *Core) settleOffers() {
 }
 
 // offersBefore counts the offers to the same run before the i-th.
-func (c *Core) offersBefore(i int) (n int) {
-	for k := range c.hands[:i] {
-		if h := &c.hands[k]; h.until > 0 && h.turn.Run == c.hands[i].turn.Run && h.turn.UID == c.hands[i].turn.UID {
+func (d *devices) offersBefore(i int) (n int) {
+	for k := range d.hands[:i] {
+		if h := &d.hands[k]; h.until > 0 && h.turn.Run == d.hands[i].turn.Run && h.turn.UID == d.hands[i].turn.UID {
 			n++
 		}
 	}
@@ -284,7 +284,7 @@ func (c *Core) wish() {
 	if same && (len(w.Requests) == 0 || age < due) {
 		return
 	}
-	if len(w.Requests) == 0 && len(c.unclaimed()) > 0 {
+	if len(w.Requests) == 0 && len(c.live.unclaimed()) > 0 {
 		return // or the runs that offered these GPUs might conclude that no run wants them
 	}
 	c.published, c.publishedAt = w, c.now.Boot
@@ -292,9 +292,9 @@ func (c *Core) wish() {
 }
 
 // offeredTo describes the offer of a GPU that an attempt of this run has left, or returns "".
-func (c *Core) offeredTo(id gpu.UUID) string {
-	for i := range c.hands {
-		if h := &c.hands[i]; h.id == id && h.until > 0 {
+func (d *devices) offeredTo(id gpu.UUID) string {
+	for i := range d.hands {
+		if h := &d.hands[i]; h.id == id && h.until > 0 {
 			return h.turn.Why
 		}
 	}

@@ -69,21 +69,21 @@ func (c *Core) beginHandOver(a *attempt, left []gpu.UUID) {
 }
 
 // endHandOver ends the hand-over of GPUs that a job holds again, except for the claim.
-func (c *Core) endHandOver(ids []gpu.UUID) {
-	c.closeHandOvers(func(h *handOver) bool { return slices.Contains(ids, h.id) })
+func (d *devices) endHandOver(ids []gpu.UUID) {
+	d.closeHandOvers(func(h *handOver) bool { return slices.Contains(ids, h.id) })
 }
 
 // closeHandOvers ends the hand-overs that are over.
-func (c *Core) closeHandOvers(over func(h *handOver) bool) {
-	for i := range c.hands {
-		h := &c.hands[i]
+func (d *devices) closeHandOvers(over func(h *handOver) bool) {
+	for i := range d.hands {
+		h := &d.hands[i]
 		h.open = h.open && !over(h)
 	}
 }
 
 // inHandOver reports whether a GPU, or any if id is "", is in hand-over.
-func (c *Core) inHandOver(id gpu.UUID) bool {
-	return slices.ContainsFunc(c.hands, func(h handOver) bool { return h.open && (id == "" || h.id == id) })
+func (d *devices) inHandOver(id gpu.UUID) bool {
+	return slices.ContainsFunc(d.hands, func(h handOver) bool { return h.open && (id == "" || h.id == id) })
 }
 
 // scheduleHandOverReading schedules the next readings after one of GPUs in hand-over. A quick one costs
@@ -174,7 +174,7 @@ func (c *Core) yield() {
 // and those in hand-over that, with what is free now, may give some waiting job everything
 // it asks for. A GPU is not claimed for a job that would still have to wait for others.
 func (c *Core) passing() (ids []gpu.UUID) {
-	ids = c.unclaimed()
+	ids = c.live.unclaimed()
 	for _, m := range c.moves {
 		ids = append(ids, m.ids...)
 	}
@@ -229,7 +229,7 @@ func (c *Core) gather() {
 	if len(g.IDs)+len(g.claims) == 0 {
 		return
 	}
-	granted := c.unclaimed()
+	granted := c.live.unclaimed()
 	for i := range g.claims {
 		if h := &g.claims[i]; !slices.Contains(g.IDs, h.id) && !slices.Contains(granted, h.id) {
 			c.ungather(h)
@@ -250,8 +250,8 @@ func (c *Core) gather() {
 }
 
 // unclaimed returns the GPUs that jobs have been granted and on which they have no claim yet.
-func (c *Core) unclaimed() (ids []gpu.UUID) {
-	for _, a := range c.live.all {
+func (l *attempts) unclaimed() (ids []gpu.UUID) {
+	for _, a := range l.all {
 		if a.uniID == "" {
 			ids = append(ids, a.grant.UUIDs...)
 		}

@@ -128,8 +128,8 @@ func (c *Core) watching() bool {
 }
 
 // unstarted returns how many jobs are still to start.
-func (c *Core) unstarted() int {
-	return c.counts[pending] + c.counts[ready] + c.counts[waiting] + c.counts[held]
+func (p *progress) unstarted() int {
+	return p.counts[pending] + p.counts[ready] + p.counts[waiting] + p.counts[held]
 }
 
 // Phase returns a job's current phase, or "" if the job is not selected.

@@ -155,10 +155,10 @@ func (c *Core) makeReady(id int32) {
 }
 
 // firstOf returns the first ready job of a class, or -1.
-func (c *Core) firstOf(cl *class) int32 {
+func (p *progress) firstOf(cl *class) int32 {
 	for len(cl.jobs) > 0 {
 		id := cl.jobs[0].id
-		if j := &c.jobs[id]; j.phase == ready && j.class == cl {
+		if j := &p.jobs[id]; j.phase == ready && j.class == cl {
 			return id
 		}
 		heap.Pop(&cl.jobs)

@@ -303,8 +303,8 @@ func (c *Core) resumed(m *move) bool {
 }
 
 // moving reports whether a job is in a move.
-func (c *Core) moving(id int32) bool {
-	return slices.ContainsFunc(c.moves, func(m move) bool { return m.job == id })
+func (r *resizes) moving(id int32) bool {
+	return slices.ContainsFunc(r.moves, func(m move) bool { return m.job == id })
 }
 
 // movesTo returns the name of the job in a move that a GPU waits for, or "".

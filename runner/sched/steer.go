@@ -93,8 +93,8 @@ func (c *Core) Cancelling(job int) bool { return c.jobs[job].quit && c.jobs[job]
 
 // mustNotStart reports whether a job must no longer start since it was granted its GPUs: the user
 // has paused it, or its reloaded file makes it wait.
-func (c *Core) mustNotStart(id int32) bool {
-	j := &c.jobs[id]
+func (p *progress) mustNotStart(id int32) bool {
+	j := &p.jobs[id]
 	return j.paused || j.gone || j.unmet > 0
 }
 
@@ -257,11 +257,11 @@ func (c *Core) rank() {
 }
 
 // byPlace compares two jobs by their places in the files.
-func (c *Core) byPlace(x, y int32) int {
-	if c.at == nil {
+func (s *steering) byPlace(x, y int32) int {
+	if s.at == nil {
 		return cmp.Compare(x, y)
 	}
-	return cmp.Or(cmp.Compare(c.at[x], c.at[y]), cmp.Compare(x, y))
+	return cmp.Or(cmp.Compare(s.at[x], s.at[y]), cmp.Compare(x, y))
 }
 
 // whyPaused explains how to start a paused job.

@@ -164,7 +164,6 @@ func (o *Observation) Without(of func(*Process) bool) Observation {
 	w.Readings = slices.Clone(o.Readings)
 	for i := range w.Readings {
 		r := &w.Readings[i]
-		before := len(r.Processes)
 		r.Processes = slices.DeleteFunc(slices.Clone(r.Processes), func(p Process) bool {
 			gone := of(&p)
 			if gone && p.Memory > 0 {
@@ -172,8 +171,8 @@ func (o *Observation) Without(of func(*Process) bool) Observation {
 			}
 			return gone
 		})
-		if len(r.Processes) < before && len(r.Processes) == 0 {
-			r.Samples = nil // those processes caused them
+		if r.Listed && len(r.Processes) == 0 {
+			r.Samples = nil // those processes caused them, or others that have ended
 		}
 	}
 	return w

@@ -3,6 +3,7 @@ package local
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,9 +57,9 @@ func TestLeftoversAreEndedWithoutKeeper(t *testing.T) {
 // distinguished from leftover ones. So a tree that has just begun is ended, but an older one is
 // followed to its end.
 func TestYoungTreeOfKilledKeeperIsEnded(t *testing.T) {
-	for _, age := range []time.Duration{0, time.Hour} {
+	for _, age := range []time.Duration{0, time.Hour, -time.Hour} { // the clock may have been set back
 		t.Run(age.String(), func(t *testing.T) {
-			s := newScene(t, "setsid sh -c 'read x <fifo' & exit 0")
+			s := newScene(t, "setsid sh -c 'read x <fifo; sleep 0.1; >whole' & exit 0")
 			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
 			s.start()
 			s.run.PID = s.background().PID
@@ -69,11 +70,14 @@ func TestYoungTreeOfKilledKeeperIsEnded(t *testing.T) {
 			rec.Roots, rec.Latest = make([]procs.ID, 1), time.Now().Add(-age)
 			putRecord(t, s.launch.Dir, rec)
 			s.killKeeper()
-			if age > 0 {
+			if age != 0 {
 				s.goOn()
 			}
 			if got := s.ended(); !got.Lost {
 				t.Errorf("got %+v, want it lost", got)
+			}
+			if _, err := os.Stat(filepath.Join(s.launch.WorkDir, "whole")); (err == nil) != (age != 0) {
+				t.Errorf("the end of the tree: %v", err)
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func (l *Local) follow(e *entry) *state.End {
 	if rec.BootID != "" && rec.BootID != host.BootID() {
 		return w.ended() // the machine went down with it
 	}
-	if rec.Begun > 0 && w.leader.PID == 0 && time.Since(rec.Latest) < freshStart {
+	if age := time.Since(rec.Latest); rec.Begun > 0 && w.leader.PID == 0 && age >= 0 && age < freshStart {
 		// The keeper was killed while it created that process. It cannot be told from its own
 		// leftovers, and it has hardly begun.
 		w.ending.Begin(rec.Grace)

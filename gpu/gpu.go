@@ -121,7 +121,7 @@ func memoryOf(procs []Process) (sum Bytes, known bool) {
 // A Claim is a device, or part of one, that another run on this host holds.
 type Claim struct {
 	UUID    UUID
-	UID     int // of the user
+	UID     int // of User
 	User    string
 	Job     string
 	PID     int // of the holder, the parent of the attempt's processes; 0 if from another PID namespace

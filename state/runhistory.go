@@ -19,7 +19,7 @@ type RunHistory struct {
 // A PastRun is one run, of all its files.
 type PastRun struct {
 	Run, Over Fact      // Over has no Kind if the run was killed or is alive
-	Last      time.Time // of its last fact
+	Last      time.Time // when its last fact was written
 	Lost      []Loss
 	Starts    int // number of attempts that it started
 	Retries   int // number of starts of jobs that it had started before

@@ -34,7 +34,7 @@ type attempt struct {
 	submitted time.Time // to a cluster; zero if this host runs it
 
 	background string // why it keeps running after its commands, or ""
-	behind     int    // the pid of that
+	behind     int    // PID of the process that keeps it running
 
 	stopping
 	origin

@@ -13,7 +13,7 @@ import (
 // A Model is a GPU model's entry in settings.cluster.models.
 type Model struct {
 	Name    string
-	Means   string    // what the cluster calls it: a resource; or
+	Means   string    // the cluster's name for it, a resource; or
 	Feature string    // feature of the nodes that have it
 	Memory  gpu.Bytes // 0 if the table does not say
 }

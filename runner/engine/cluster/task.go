@@ -31,7 +31,7 @@ import (
 // process was killed.
 const (
 	msgEnd   = 'e' // the cluster wants the task to end
-	msgUsage = 'g' // what it has seen of the GPUs: a line of JSON follows
+	msgUsage = 'g' // GPU usage that it has seen: a line of JSON follows
 )
 
 // stopEvery is how often a keeper looks for a request.

@@ -202,7 +202,7 @@ func (v verdict) outcome(s *observation, name string, at time.Time) *state.End {
 	case notStarted:
 		status := s.row.Raw >> 8 & 0xff
 		e.Err, e.Lost, e.Void = scriptFailed(status, s.row.Node), false, false
-		e.NoRoom = status == exitNoState || status == exitNoBinary // so would be all others
+		e.NoRoom = status == exitNoState || status == exitNoBinary // every later task would fail the same way
 	}
 	return e
 }

@@ -53,7 +53,7 @@ type Claim struct {
 
 // Ops to the keeper.
 const (
-	Environ   = "environ" // of its Launch: what all launches that follow share
+	Environ   = "environ" // set the environment that all later launches share
 	Launch    = "launch"
 	Stop      = "stop"
 	Save      = "save"    // signal the processes that catch it, and stop the attempt after a while; answered by Stopping or Declined

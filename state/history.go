@@ -38,6 +38,7 @@ type Base interface {
 	Plain(key [16]byte) Plain    // see History.Plain
 	All() iter.Seq[*Record]      // each key once, in no particular order
 	Len() int
+	Close() error
 }
 
 // WhyLeftOver is the reason for a stop that affects only the leftover processes of an attempt. It
@@ -100,6 +101,13 @@ func NewHistory() *History {
 func (h *History) SetBase(ledger int, b Base, seq int64) {
 	h.base[ledger] = b
 	h.seq = max(h.seq, seq)
+}
+
+// Close releases what the bases hold open. Records that were not asked for can no longer be read.
+func (h *History) Close() {
+	for _, b := range h.base {
+		_ = b.Close()
+	}
 }
 
 // Settle moves the records applied since the ledger was read out of h: it passes them to take,

@@ -215,6 +215,7 @@ func (b mapBase) Plain(key [16]byte) Plain {
 
 func (b mapBase) All() iter.Seq[*Record] { return maps.Values(b) }
 func (b mapBase) Len() int               { return len(b) }
+func (b mapBase) Close() error           { return nil }
 
 // baseOf returns a Base with a history's records of one ledger.
 func baseOf(h *History, ledger int) Base {

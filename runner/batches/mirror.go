@@ -138,6 +138,9 @@ func (m *Mirror) load() error {
 		v.Jobs[i], l.index[at] = j, i
 	}
 	v.Status.Jobs = nil
+	if m.ref != nil {
+		m.ref.History.Close()
+	}
 	m.view, m.again, m.loaded = v, false, l
 	schema.Tried(v.Status.Alike, m.attempts)
 	m.live = live{make([]*schema.Job, len(v.Jobs)), map[string]map[string]any{}, l.at.Add(askLeast)}

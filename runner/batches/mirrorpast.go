@@ -63,6 +63,9 @@ func (m *Mirror) Row() (*schema.BatchRow, error) {
 		row := ref.Row()
 		row.ID = m.ID()
 		*l = listRow{ref, &row, changed}
+		if ref.History != nil {
+			ref.History.Close()
+		}
 		l.ref.History, l.ref.Batch = nil, nil // only the row is needed
 	}
 	return l.row, nil

@@ -23,6 +23,7 @@ func (indexed) Fact(int64) (state.Fact, bool) { return state.Fact{}, false }
 func (x indexed) Plain([16]byte) state.Plain  { return state.Plain(x.ended.UnixNano()) }
 func (indexed) All() iter.Seq[*state.Record]  { return func(func(*state.Record) bool) {} }
 func (indexed) Len() int                      { return 1 }
+func (indexed) Close() error                  { return nil }
 
 // Evidence reads a record only if outputs or logs have changed since the success, or if a path
 // depends on the record.

@@ -33,6 +33,7 @@ func (b records) Plain(key [16]byte) state.Plain {
 
 func (b records) All() iter.Seq[*state.Record] { return maps.Values(b) }
 func (b records) Len() int                     { return len(b) }
+func (b records) Close() error                 { return nil }
 
 // checkPacked compares the verdicts of a new core with those of one whose history is in a base, as
 // for a long ledger.

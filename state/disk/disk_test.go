@@ -565,6 +565,32 @@ func batches(t *testing.T, stateDir string) {
 	}
 }
 
+// The ledger stays open for records that somebody asks for, until its history is closed.
+func TestClosedHistoryHoldsNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ledgerName)
+	if err := os.WriteFile(path, []byte(`{"kind":"end","key":"k","uni_id":"u","state":"succeeded"}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := state.NewHistory()
+	if err := newReader(path).load(h, 0, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	open := func() (n int) {
+		for _, name := range names("/proc/self/fd") {
+			if at, err := os.Readlink("/proc/self/fd/" + name); err == nil && at == path {
+				n++
+			}
+		}
+		return n
+	}
+	if open() != 1 || h.Of(0, "k") == nil {
+		t.Fatal("the ledger should be open, and its record readable")
+	}
+	if h.Close(); open() != 0 {
+		t.Error("the ledger is still open")
+	}
+}
+
 func FuzzLedger(f *testing.F) {
 	f.Add([]byte(`{"kind":"end","key":"k","uni_id":"u","state":"succeeded"}` + "\n"))
 	f.Add([]byte("{\"kind\":\"run\",\"version\":9}\n{"))
@@ -575,6 +601,7 @@ func FuzzLedger(f *testing.F) {
 			t.Fatal(err)
 		}
 		h, r := state.NewHistory(), newReader(path)
+		defer h.Close()
 		if err := r.load(h, 0, nil, false); err == nil {
 			same(t, h, plainly(t, path))
 		} else if !errors.Is(err, ErrNewer) {
@@ -607,6 +634,7 @@ func FuzzLedger(f *testing.F) {
 		}
 		l.close()
 		got := state.NewHistory()
+		defer got.Close()
 		if err := newReader(path).load(got, 0, nil, false); err == nil && got.Of(0, "next") == nil {
 			t.Fatal("the next line is lost")
 		}

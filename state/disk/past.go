@@ -182,6 +182,9 @@ func (p *past) Plain(key [16]byte) state.Plain {
 	return p.entries[i].plain
 }
 
+// Close implements state.Base.
+func (p *past) Close() error { return p.f.Close() }
+
 // Len implements state.Base.
 func (p *past) Len() int { return len(p.entries) }
 

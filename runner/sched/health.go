@@ -21,7 +21,7 @@ import (
 const (
 	suspectAfter = 3                // deaths in a row, not all of one job
 	suspectFor   = 10 * time.Minute // unless one of their jobs is tried elsewhere before that
-	maxDeaths    = 16               // remembered of one GPU
+	maxDeaths    = 16               // remembered per GPU
 	maxEvidence  = 3                // causes of death named as evidence
 )
 

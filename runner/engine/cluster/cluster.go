@@ -266,7 +266,7 @@ func (c *Cluster) run() {
 	}
 }
 
-// pause returns how long to wait before the files are read again: longer for many.
+// pause returns how long to wait before the files are read again: longer with many attempts.
 func (c *Cluster) pause() time.Duration {
 	return min(max(100*time.Millisecond, time.Duration(len(c.live))*5*time.Millisecond), c.Poll)
 }

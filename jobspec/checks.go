@@ -213,6 +213,7 @@ func (l *loader) lintBatch() {
 		b.Files = append(b.Files, lint.File{Source: f.src, WorkDir: f.workDir})
 	}
 	l.lints.CheckBatch(b)
+	l.lintPrune()
 }
 
 // lintConcurrent warns about max_concurrent: 0, because it means no limit.

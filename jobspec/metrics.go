@@ -63,7 +63,7 @@ func (p *proto) readMetrics() {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		p.src.Problem(n.Line, n.Column, `write metrics: {acc: 'acc = ([0-9.]+)'}`, "metrics must be a mapping of names, not %s", source.Describe(n))
+		p.src.Problem(n.Line, n.Column, `write metrics: {acc: 'acc = (\S+)'}`, "metrics must be a mapping of names, not %s", source.Describe(n))
 		return
 	}
 	p.src.Pairs(n, "metrics", func(k, v *yaml.Node) {
@@ -82,7 +82,7 @@ func (p *proto) readMetrics() {
 			ok = p.metric(&m, v)
 		default:
 			ok = false
-			p.src.Problem(v.Line, v.Column, `write acc: 'acc = ([0-9.]+)', or acc: {file: out.json, key: acc}`, "metrics: %q must be a regular expression or a mapping, not %s", k.Value, source.Describe(v))
+			p.src.Problem(v.Line, v.Column, `write acc: 'acc = (\S+)', or acc: {file: out.json, key: acc}`, "metrics: %q must be a regular expression or a mapping, not %s", k.Value, source.Describe(v))
 		}
 		if ok {
 			m.SetSum()
@@ -120,7 +120,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 			m.File, scalar = p.compile(text, v.Line, v.Column, what+": file", expand.InMetric)
 			ok = ok && scalar
 			if ext := strings.ToLower(filepath.Ext(text)); ext != "" && !strings.ContainsAny(ext, "{}/") && !slices.Contains(metricFiles, ext) {
-				refuse(v, "print the number and read it with log: 'acc = ([0-9.]+)'; files may be .json, .jsonl, .yaml, .csv, .tsv", "cannot read a number from %q", text)
+				refuse(v, "print the number and read it with log: 'acc = (\\S+)'; files may be .json, .jsonl, .yaml, .csv, .tsv", "cannot read a number from %q", text)
 			}
 		case "key":
 			m.Key = text
@@ -146,7 +146,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 	case m.Log != nil && m.File != nil:
 		refuse(n, "keep one of them", "it has both log and file")
 	case m.Log == nil && m.Step != nil:
-		refuse(n, "add log: '"+m.Name+"=([0-9.]+)'", "step without log")
+		refuse(n, "add log: '"+m.Name+"=(\\S+)'", "step without log")
 	case m.File == nil && m.Key != "":
 		refuse(n, "add file: out.json", "key without file")
 	case m.File == nil && m.At != "":
@@ -171,9 +171,9 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 	re, err := regexp.Compile(text)
 	switch {
 	case err != nil && regexp.MustCompile(`\(\?<?[=!]`).MatchString(text):
-		problem("RE2 has no lookaround; put the number into a group: 'acc = ([0-9.]+)'", "invalid regular expression %q", source.Clip(text))
+		problem("RE2 has no lookaround; put the number into a group: 'acc = (\\S+)'", "invalid regular expression %q", source.Clip(text))
 	case err != nil:
-		problem("write it in single quotes: 'acc = ([0-9.]+)'", "invalid regular expression %q: %s", source.Clip(text), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		problem("write it in single quotes: 'acc = (\\S+)'", "invalid regular expression %q: %s", source.Clip(text), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	case slices.Contains(metricFiles, strings.ToLower(filepath.Ext(text))) && re.NumSubexp() == 0:
 		problem("write "+what+": {file: "+text+"}", "%q is not a regular expression with a group", source.Clip(text))
 	case re.NumSubexp() == 0:
@@ -193,7 +193,7 @@ func grouped(text string) string {
 		at := found[len(found)-1]
 		return text[:at[0]] + "(" + text[at[0]:at[1]] + ")" + text[at[1]:]
 	}
-	return strings.TrimRight(text, " ") + " ([0-9.]+)"
+	return strings.TrimRight(text, " ") + " (\\S+)"
 }
 
 // Factors are the values that distinguish a job's results from those of other jobs: its parameters,

@@ -52,8 +52,8 @@ func TestGroupedAddsAGroup(t *testing.T) {
 		`acc: -?\d+\.\d+ of 10`: `acc: (-?\d+\.\d+) of 10`,
 		`epoch \d+: acc \d+%`:   `epoch \d+: acc (\d+)%`,
 		`acc: (?:[0-9]+)$`:      `acc: (?:([0-9]+))$`,
-		`best acc `:             `best acc ([0-9.]+)`,
-		`[a-z]+:`:               `[a-z]+: ([0-9.]+)`,
+		`best acc `:             `best acc (\S+)`,
+		`[a-z]+:`:               `[a-z]+: (\S+)`,
 	} {
 		if got := grouped(text); got != want || regexp.MustCompile(got).NumSubexp() != 1 {
 			t.Errorf("%s became %s, want %s", text, got, want)

@@ -2,6 +2,9 @@ package jobspec
 
 import (
 	"cmp"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
 )
 
@@ -60,7 +64,7 @@ func (p *proto) checkPrune(d *draft) {
 		names[i] = m.Name
 	}
 	r.Keep, r.Min = cmp.Or(r.Keep, 0.7), cmp.Or(r.Min, 5)
-	hint := "write metrics: {" + r.Metric + ": {log: '" + r.Metric + "=([0-9.]+)', goal: max}}"
+	hint := "write metrics: {" + r.Metric + ": {log: '" + r.Metric + "=(\\S+)', goal: max}}"
 	switch m := slices.Index(names, r.Metric); {
 	case m < 0:
 		p.src.Problem(at.Line, at.Col, source.DidYouMean(r.Metric, names, hint), "prune: metric: the job has no metric %q", r.Metric)
@@ -80,6 +84,51 @@ func (f *fileJobs) checkAmong(what string, among []*expand.Text, params []string
 			f.src.Problem(t.Line, t.Col, source.DidYouMean(t.Raw, params, "parameters: "+strings.Join(params, ", ")), "prune: among: %s %q", what, t.Raw)
 		}
 	}
+}
+
+// lintPrune warns about groups in which prune never compares a job, and about metrics that it would misread.
+func (l *loader) lintPrune() {
+	size, groups := map[uint64]int{}, map[*expand.Job][]uint64{}
+	var first []*Job
+	for id := range l.batch.Jobs {
+		if j := &l.batch.Jobs[id]; j.Spec.Prune.Metric != "" {
+			if groups[j.text()] == nil {
+				first = append(first, j)
+			}
+			g := l.batch.PruneGroup(id)
+			size[g], groups[j.text()] = size[g]+1, append(groups[j.text()], g)
+		}
+	}
+	for _, j := range first {
+		most := 0
+		for _, g := range groups[j.text()] {
+			most = max(most, size[g])
+		}
+		t, r, m := j.text(), j.Spec.Prune, j.PruneMetric()
+		warn := func(hint, format string, args ...any) {
+			l.lints.Find(l.files[j.File].src, t, Problem{Lint: lint.Prune, Line: t.Line, Col: t.Col, Hint: hint, Text: fmt.Sprintf(format, args...)}, true)
+		}
+		if most <= r.Min {
+			warn(fmt.Sprintf("set min: %d, or name more parameters in among", max(1, most-1)), "prune never compares a job with others: it needs %d, and at most %d jobs differ only in %s", r.Min, most, strings.Join(r.Among, ", "))
+		}
+		if m != nil && m.Log != nil && group(m.Log).FindString(small) == small[:3] {
+			warn(`write (\S+)`, "metrics: %s: %q reads %s as %s, so prune would compare wrong numbers", m.Name, m.Log, small, small[:3])
+		}
+	}
+}
+
+// small is a number as programs print small ones.
+const small = "9.5e-05"
+
+// group returns the part of an expression that matches its number.
+func group(re *regexp.Regexp) *regexp.Regexp {
+	tree, err := syntax.Parse(re.String(), syntax.Perl)
+	for parts := []*syntax.Regexp{tree}; err == nil && len(parts) > 0; parts = append(parts[1:], parts[0].Sub...) {
+		if parts[0].Op == syntax.OpCapture {
+			return regexp.MustCompile("^(?:" + parts[0].Sub[0].String() + ")")
+		}
+	}
+	return re
 }
 
 // PruneMetric returns the metric for prune, or nil.

@@ -73,6 +73,7 @@ type Fact struct {
 	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // on over: GPU time that the run's attempts used
 	Lost       []Loss            `json:"lost,omitempty"`          // GPU time lost since the previous start; also on over
 	NoPrune    bool              `json:"no_prune,omitempty"`      // a user exempted it from pruning; also on end
+	Anew       bool              `json:"anew,omitempty"`          // its inputs or needs changed, so what earlier attempts reported no longer counts
 
 	// Start: the engine, unless this host runs the attempt. Queued: the job's ID on the cluster.
 	// With such an engine, running and end also set Host, GPUs and GPUUUIDs, and end sets JobID and

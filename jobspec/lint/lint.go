@@ -34,12 +34,13 @@ const (
 	Missing    = "missing"
 	Concurrent = "max-concurrent"
 	OneNeed    = "one-need"
+	Prune      = "prune"
 )
 
 // Names lists all lints, errors first.
 var Names = []string{
 	Pinned, Background, Detached, Unused, Config, SameOutput, Order, LogClash,
-	FixedPort, Unquoted, Conda, Missing, Concurrent, OneNeed,
+	FixedPort, Unquoted, Conda, Missing, Concurrent, OneNeed, Prune,
 	"stray", // detected while a job runs
 }
 

@@ -74,10 +74,15 @@ func replay(jobs []past, keep float64) []string {
 	}
 	slices.SortStableFunc(all, func(a, b report) int { return cmp.Compare(a.at, b.at) })
 	whole, curves, stopped := make([]state.Curve, len(jobs)), make([]state.Curve, len(jobs)), map[int]bool{}
+	compared := make([]float64, len(jobs)) // by job: its last step
 	for _, r := range all {
 		if whole[r.job] = whole[r.job].Add(r.point); !stopped[r.job] {
 			curves[r.job] = whole[r.job]
 		}
+		if last := compared[r.job]; r.point.Step > last && r.point.Step < last*(1+prune.StepShare) && r.point.Finite() {
+			continue // as in a run
+		}
+		compared[r.job] = r.point.Step
 		group := groups[jobs[r.job].group]
 		for _, id := range group {
 			j, others := jobs[id], []state.Curve{}

@@ -62,6 +62,9 @@ func (c *planCmd) Run(a *app) error {
 		return err
 	}
 	if c.ReplayPrune {
+		if c.Verbose || c.Simulate || c.JSON || len(c.Only)+len(c.Skip)+len(c.Tag)+len(c.Force.globs) > 0 {
+			return &batches.Failure{Code: batches.ExitUsage, Text: "--replay-prune shows a table of all finished jobs", Hint: "use it without other flags"}
+		}
 		rows, err := a.ReplayPrune(batch.RealPaths())
 		table(a.out, rows)
 		return err

@@ -19,8 +19,9 @@ import (
 	"gpurun/state"
 )
 
-// Evidence checks the files of selected jobs that last succeeded and are not forced, and returns
-// its findings by job ID. It reads nothing for jobs without outputs, inputs or log.
+// Evidence checks the files of selected jobs that last succeeded, or reported points for prune, and
+// are not forced. It returns its findings by job ID. It reads nothing for jobs without outputs,
+// inputs or log.
 func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
 	w, found := checker{batch: b, history: h, search: NewLook()}, map[int]sched.Evidence{}
 	whole := w.unchanged()
@@ -30,7 +31,8 @@ func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched
 			continue
 		}
 		r := h.Of(j.File, j.Key.String())
-		if r == nil || r.State != state.Succeeded || r.Forgotten {
+		// What prune compares counts only while its inputs are the same.
+		if r == nil || r.State != state.Succeeded && len(r.Points) == 0 || r.Forgotten {
 			continue
 		}
 		if e := w.look(j, r); e != (sched.Evidence{}) {

@@ -69,7 +69,7 @@ func newGrid(d Data, where []filter) (*grid, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, refuse("have the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or name numbers in their logs and files: metrics: {acc: 'acc = ([0-9.]+)'}; this reruns no jobs",
+		return nil, refuse("have the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or name numbers in their logs and files: metrics: {acc: 'acc = (\\S+)'}; this reruns no jobs",
 			"no job has a metric")
 	}
 	g.jobs = all

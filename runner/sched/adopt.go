@@ -112,6 +112,7 @@ func (c *Core) answered(a *attempt) {
 // begin starts scheduling the jobs that should run.
 func (c *Core) begin() {
 	c.begun, c.refill = true, true
+	c.initPruning()
 	c.remember()
 	c.ended = c.ended[:0]
 	for i := range c.jobs {

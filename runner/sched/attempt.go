@@ -284,7 +284,8 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
 	f.GPUs, f.GPUUUIDs, f.Memory, f.Close = a.grant.Indices, a.grant.UUIDs, a.grant.Memory, a.grant.Close
 	f.Free = max(0, int(a.n)-1-int(c.jobs[a.job].failures))
-	f.Lost, f.NoPrune = c.wasted.take(), c.anotherTry(a.job)
+	f.Lost, f.Anew = c.wasted.take(), c.jobs[a.job].anew
+	f.NoPrune = !f.Anew && c.anotherTry(a.job)
 	f.Needs, f.SeedGroup = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs), c.seedGroupName(a.job)
 	return f
 }

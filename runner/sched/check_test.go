@@ -378,11 +378,14 @@ func (c *Core) checkPruning() error {
 			continue
 		}
 		var want state.Curve
-		if r := c.last(id); r != nil {
+		if r := c.last(id); r != nil && !c.jobs[i].anew {
 			want = r.Points
 		}
 		for _, a := range c.live.all {
 			if o := c.h.Open[a.uniID]; a.job == id && o != nil {
+				if o.Start.Anew {
+					want = nil
+				}
 				want = want.Add(o.Points...)
 			}
 		}

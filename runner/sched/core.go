@@ -211,7 +211,12 @@ func (ev StateFailed) on(c *Core) {
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
 	if f.Kind == state.KindEnd && job >= 0 { // the last end of a job is enough
-		f.NoPrune = c.anotherTry(job)
+		if o := c.h.Open[f.UniID]; o != nil {
+			f.NoPrune = o.Start.NoPrune
+			c.jobs[job].anew = c.jobs[job].anew && f.Withdrawn(&o.Start)
+		} else {
+			f.NoPrune = c.anotherTry(job)
+		}
 		if len(f.Points) == 0 {
 			f.Points = c.pruning.curves[job]
 		}

@@ -30,7 +30,7 @@ func (ev Ended) on(c *Core) {
 		a.stray = cmp.Or(a.stray, ev.Err)
 	}
 	f := a.end(ev, c.now)
-	c.heardLast(a, ev)
+	c.heardLast(a, ev, f.State)
 	if f.ErrorType == state.ErrOOM {
 		why := ""
 		if a.fault, why = blame(a, ev.Cause, c.pool, func(job int32) gpu.Bytes { return c.most(c.request(job)) }); a.fault == theirs {

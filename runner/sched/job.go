@@ -69,6 +69,7 @@ type job struct {
 	quit     bool     // cancelled by the user for this run
 	paused   bool     // by the user
 	gone     bool     // its file, read again, no longer has it
+	anew     bool     // it runs, and what its earlier attempts reported no longer counts
 	queued   bool     // while running: its attempt waits in the queue of a cluster
 	own      int16    // its live attempts
 	held     int16    // live attempts that must end first: those of a job that used to have its name

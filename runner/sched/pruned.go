@@ -20,10 +20,6 @@ type pruning struct {
 	silent bool                  // a warning about a job that reported nothing has been given
 }
 
-// stepShare is the minimum relative distance between recorded steps, since a program may report
-// thousands.
-const stepShare = 0.01
-
 // ruleOf returns a job's prune rule; without one, it has no metric.
 func (c *Core) ruleOf(id int32) jobspec.Prune {
 	if id < 0 {
@@ -41,12 +37,15 @@ func (c *Core) initPruning() {
 			continue
 		}
 		c.pruning.groups[id] = c.b.PruneGroup(i)
-		if r := c.last(id); r != nil {
+		if r := c.last(id); r != nil && !c.jobs[i].anew {
 			c.report(id, r.Points)
 		}
 	}
 	for _, a := range c.live.all {
 		if o := c.h.Open[a.uniID]; o != nil && c.ruleOf(a.job).Metric != "" {
+			if o.Start.Anew {
+				delete(c.pruning.curves, a.job)
+			}
 			c.report(a.job, o.Points)
 		}
 	}
@@ -76,7 +75,7 @@ func (c *Core) recordReports(a *attempt, points state.Curve) {
 	}
 	a.heard = a.heard.Add(points...)
 	if !slices.Equal(o.Points, o.Points.Add(a.heard...)) { // else its log was read again
-		if last, p := o.Points.Last(), a.heard[len(a.heard)-1]; a.heard[0].Step > last && p.Step < last*(1+stepShare) && p.Finite() {
+		if last, p := o.Points.Last(), a.heard[len(a.heard)-1]; a.heard[0].Step > last && p.Step < last*(1+prune.StepShare) && p.Finite() {
 			return
 		}
 		f := a.fact(state.KindPoints, c.now)
@@ -87,13 +86,13 @@ func (c *Core) recordReports(a *attempt, points state.Curve) {
 }
 
 // heardLast adds what an attempt that is over has reported last.
-func (c *Core) heardLast(a *attempt, ev Ended) {
+func (c *Core) heardLast(a *attempt, ev Ended, end state.Phase) {
 	metric := c.ruleOf(a.job).Metric
 	if metric == "" {
 		return
 	}
 	c.report(a.job, a.heard.Add(ev.Points...))
-	if len(c.pruning.curves[a.job]) == 0 && !c.pruning.silent && !ev.Lost && ev.Why == "" {
+	if len(c.pruning.curves[a.job]) == 0 && !c.pruning.silent && !c.opts.NoPrune && end == state.Succeeded {
 		c.pruning.silent = true
 		c.do(Warn{Text: fmt.Sprintf("%s reported no %s in its log, so prune never compared it: check its metrics:", a.name, metric)})
 	}
@@ -123,7 +122,7 @@ func (c *Core) prune() {
 // wasPruned reports whether the last end of a job was that it was pruned.
 func (c *Core) wasPruned(id int32) bool {
 	r := c.last(id)
-	return r != nil && r.State == state.Pruned && !r.Forgotten
+	return r != nil && r.State == state.Pruned && !r.Forgotten && c.real(r)
 }
 
 // anotherTry reports whether a job was pruned and has not succeeded since: a user wants it to run to its end.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/runner/sched/stall"
 	"gpurun/state"
@@ -247,10 +248,11 @@ func TestRetryOfPrunedRunsToItsEnd(t *testing.T) {
 func TestPruneWarnsOnceOfSilence(t *testing.T) {
 	s := newSweep(t, 3)
 	s.begin()
-	for _, name := range []string{"j0", "j1", "j2"} {
+	s.exit("j0", Ended{End: state.End{ExitCode: 1}}) // perhaps before its first step
+	for _, name := range []string{"j1", "j2"} {
 		s.exit(name, Ended{})
 	}
-	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "j0 reported no acc in its log") {
+	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "j1 reported no acc in its log") {
 		t.Errorf("warned: %q", s.warned)
 	}
 }
@@ -372,5 +374,85 @@ func TestPointsAreThinned(t *testing.T) {
 	s.exit("j0", Ended{Points: []state.Point{{Step: 5000, Value: 1}}})
 	if c := s.core.last(0).Points; facts > 600 || c.Last() != 5000 {
 		t.Errorf("%d facts, %d points up to %v", facts, len(c), c.Last())
+	}
+}
+
+// What earlier attempts reported on other data does not count: neither for the job itself nor for
+// others. The next run sees it the same way.
+func TestOldReportsDoNotCountAnew(t *testing.T) {
+	changed := func(s *sweep) {
+		s.send(Looked{Evidence: map[int]Evidence{0: {ChangedInput: "data"}, 1: {ChangedInput: "data"}, 2: {ChangedInput: "data"}}})
+	}
+	for name, x := range map[string]struct {
+		past  func(*sweep)
+		looks func(*sweep)
+	}{
+		"inputs changed": {func(*sweep) {}, changed},
+		"forgotten": {func(s *sweep) {
+			for i := range s.b.Jobs {
+				s.ledger = append(s.ledger, Record{Fact: state.Fact{Kind: state.KindForget, Key: s.b.Jobs[i].Key.String()}})
+			}
+		}, func(*sweep) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := behind(t, nil)
+			s.exit("j0", Ended{})
+			s.exit("j1", Ended{})
+			x.past(s)
+			begin := func() {
+				s.open()
+				x.looks(s)
+				s.send(Began{})
+				for _, uni := range s.adopt {
+					s.send(Started{UniID: uni, PID: 1, PIDStart: 1})
+				}
+				s.obey()
+			}
+			s.decided = map[string]string{}
+			begin()
+			for range 2 {
+				for i := range s.b.Jobs {
+					if p := s.core.Phase(i); p != state.Running {
+						t.Fatalf("j%d is %s", i, p)
+					}
+				}
+				s.send(s.report("j2.2", 1, 0.5, 0.5, 0.5))
+				if s.obey(); s.phase("j2") != state.Running || s.starts[len(s.starts)-1].NoPrune || !s.starts[len(s.starts)-1].Anew {
+					t.Fatalf("j2 is %s by old reports: %s", s.phase("j2"), s.decided["j2"])
+				}
+				begin() // after a crash
+			}
+			s.send(s.report("j0.2", 1, 0.6, 0.6, 0.6))
+			s.send(s.report("j1.2", 1, 0.6, 0.6, 0.6))
+			s.obey()
+			if s.phase("j2") != state.Pruned || !strings.HasPrefix(s.decided["j2"], "acc was 0.5 up to step 3, where 1 of 2 others had 0.6") {
+				t.Fatalf("j2 is %s: %q", s.phase("j2"), s.decided["j2"])
+			}
+			s.exit("j0", Ended{})
+			s.exit("j1", Ended{})
+			if r := s.core.last(2); r.State != state.Pruned || r.NoPrune || r.Points[0].Value != 0.5 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// A job pruned on simulated GPUs has not been tried on real ones.
+func TestPrunedOnSimulatedGPUsRunsOnRealOnes(t *testing.T) {
+	s := behind(t, nil)
+	s.exit("j0", Ended{})
+	s.exit("j1", Ended{})
+	for i := range s.ledger {
+		if f := &s.ledger[i].Fact; f.Kind == state.KindStart {
+			f.GPUUUIDs = []gpu.UUID{gpu.SimulatedUUID(1, 0)}
+		}
+	}
+	s.open()
+	if v := s.core.Verdict(2); !v.Run || v.Reason != "pruned on simulated GPUs only" {
+		t.Errorf("%+v", v)
+	}
+	s.send(Began{})
+	if f := s.starts[len(s.starts)-1]; f.Job != "j2" || f.NoPrune || !f.Anew {
+		t.Errorf("%+v", f)
 	}
 }

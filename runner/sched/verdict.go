@@ -113,8 +113,9 @@ type verdictPass struct {
 
 // verdict applies the rules for what runs again, in the order in which a person
 // would ask.
-func (f *verdictPass) verdict(id int32) (decision, reason) {
+func (f *verdictPass) verdict(id int32) (fate decision, why reason) {
 	c := f.c
+	defer func() { c.jobs[id].anew = fate == runs && f.anew(id, why.code) }()
 	if c.jobs[id].phase == unselected {
 		return stays, reason{schema.PlanNotSelected, "not selected"}
 	}
@@ -147,12 +148,15 @@ func (f *verdictPass) verdict(id int32) (decision, reason) {
 			return runs, f.without(id)
 		case rec.Forgotten:
 			return runs, reason{schema.PlanForgotten, "forgotten"}
+		case (rec.State == state.Succeeded || rec.State == state.Pruned) && !c.real(rec):
+			return runs, reason{schema.PlanSimulated, string(rec.State) + " on simulated GPUs only"}
 		case rec.State == state.Pruned && c.ruleOf(id).Metric != "" && !c.opts.NoPrune:
-			return stays, reason{schema.PlanPruned, "pruned: " + rec.Reason}
+			if again = f.outdated(id, rec, need); again.text == "" {
+				return stays, reason{schema.PlanPruned, "pruned: " + rec.Reason}
+			}
+			return runs, again
 		case rec.State != state.Succeeded:
 			return runs, reason{schema.PlanNoSuccess, howEnded(rec)}
-		case !c.real(rec):
-			return runs, reason{schema.PlanSimulated, "succeeded on simulated GPUs only"}
 		}
 		again = cmp.Or(again, f.fromNeeds(id, rec, need))
 	}
@@ -160,6 +164,29 @@ func (f *verdictPass) verdict(id int32) (decision, reason) {
 		return runs, again
 	}
 	return stays, reason{schema.PlanUpToDate, "up to date" + remark}
+}
+
+// outdated returns why what an unfinished attempt did no longer counts, or no reason. Outputs are not asked for, since it
+// may not have written any.
+func (f *verdictPass) outdated(id int32, rec *state.Record, need int32) reason {
+	again, _ := Evidence{ChangedInput: f.c.evidence[int(id)].ChangedInput}.verdict()
+	return cmp.Or(again, f.fromNeeds(id, rec, need))
+}
+
+// anew reports whether a job that runs for a reason starts from other data than its last attempt, so that prune must not
+// compare what that reported.
+func (f *verdictPass) anew(id int32, why schema.PlanCode) bool {
+	rec := f.c.last(id)
+	switch {
+	case rec == nil || len(rec.Points) == 0 || why == schema.PlanUnknownEnd:
+		return false
+	case why == schema.PlanForced:
+		return rec.State != state.Pruned // it runs on, to its end
+	case why == schema.PlanNoSuccess:
+		need, _ := f.needRuns(id)
+		return !f.c.real(rec) || f.outdated(id, rec, need).text != ""
+	}
+	return true
 }
 
 // without distinguishes a new job from one whose command changed: the latter's name has a history,

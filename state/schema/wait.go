@@ -81,7 +81,7 @@ const (
 	PlanNeedsChanged   PlanCode = "needs_changed" // it needs other jobs than before
 	PlanNeedRuns       PlanCode = "need_runs"     // a job that it needs runs
 	PlanNeedNewer      PlanCode = "need_newer"    // a job that it needs succeeded after it
-	PlanSimulated      PlanCode = "simulated"     // it succeeded on simulated GPUs only
+	PlanSimulated      PlanCode = "simulated"     // it succeeded or was pruned on simulated GPUs only
 	PlanForgotten      PlanCode = "forgotten"     // a user ran gpurun forget
 	PlanForced         PlanCode = "forced"        // --force was given
 	PlanUpToDate       PlanCode = "up_to_date"

@@ -11,23 +11,35 @@ import (
 	"gpurun/state"
 )
 
+// StepShare is the least relative distance between the steps that are compared, since a program may report thousands.
+const StepShare = 0.01
+
 // Why returns why a job that has reported own stops, given what the others of its group have reported; "" if it
-// continues. What they report later changes nothing, unless they go back to an earlier step.
+// continues. Its best value so far is compared with what they had at the latest step that enough of them have reached, so
+// that a job ahead of the others, or the last of its group, is compared too.
 func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
-	step, highest := own.Last(), rule.Goal == jobspec.Max
-	switch {
-	case own.Broken():
-		return fmt.Sprintf("%s was nan or infinite at two steps in a row, up to %v", rule.Metric, step)
-	case len(own) == 0 || step < rule.After:
+	last, highest, least := own.Last(), rule.Goal == jobspec.Max, max(rule.Min, 1)
+	if own.Broken() {
+		return fmt.Sprintf("%s was nan or infinite at two steps in a row, up to %v", rule.Metric, last)
+	}
+	var reached []float64
+	for _, o := range others {
+		if _, ok := o.Best(o.Last(), highest); ok {
+			reached = append(reached, o.Last())
+		}
+	}
+	if len(own) == 0 || len(reached) < least {
 		return ""
 	}
+	slices.Sort(reached)
+	step := min(last, reached[len(reached)-least])
 	var best []float64
 	for _, o := range others {
 		if b, ok := o.Best(step, highest); ok && o.Last() >= step {
 			best = append(best, b)
 		}
 	}
-	if len(best) < max(rule.Min, 1) {
+	if step < rule.After || len(best) < least {
 		return ""
 	}
 	slices.SortFunc(best, func(a, b float64) int {
@@ -37,13 +49,16 @@ func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 		return cmp.Compare(a, b)
 	})
 	keep := max(1, int(math.Ceil(rule.Keep*float64(len(best))-1e-9)))
-	least := best[keep-1]
-	b, ok := own.Best(step, highest)
+	bar, at := best[keep-1], "where"
+	if step < last {
+		at = fmt.Sprintf("and at step %v", step)
+	}
+	b, ok := own.Best(last, highest)
 	switch {
 	case !ok:
-		return fmt.Sprintf("%s had no value up to step %v", rule.Metric, step)
-	case b == least || (b > least) == highest:
+		return fmt.Sprintf("%s had no value up to step %v", rule.Metric, last)
+	case b == bar || (b > bar) == highest:
 		return ""
 	}
-	return fmt.Sprintf("%s was %.4g up to step %v, where %d of %d others had %.4g or better", rule.Metric, b, step, keep, len(best), least)
+	return fmt.Sprintf("%s was %.4g up to step %v, %s %d of %d others had %.4g or better", rule.Metric, b, last, at, keep, len(best), bar)
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // maxFailures is how many failures the summary lists.
@@ -14,12 +15,13 @@ type Last struct {
 	out        logPart
 }
 
-// Failures returns the jobs that failed, or whose retry was prevented by the end of the run, in
-// batch order. It merges jobs that failed with the same error.
-func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []state.FailedJob {
-	var list []state.FailedJob
-	var alike state.Grouping
-	blocked := blockedBy(b, phase)
+// Failures returns the jobs that failed, or whose retry was prevented by the end of the run. It
+// merges jobs that failed with the same error, most frequent first; jobs that were cancelled or
+// interrupted come after them.
+func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []schema.FailedJob {
+	var jobs []*schema.Job
+	var lasts []Last
+	var ids []int
 	for id := range b.Jobs {
 		p := phase(id)
 		if p == state.Blocked || !p.Bad() && p != state.Interrupted {
@@ -29,18 +31,33 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 		if !ok || p == state.Interrupted && l.End.UniID != "" {
 			continue
 		}
-		name := b.Jobs[id].Name
-		i := alike.Add(name, l.Start.Log, l.End.Failure())
-		if i < 0 {
+		r := state.NewRecord(b.Jobs[id].File, 0, l.End, &state.Attempt{Start: l.Start})
+		jobs = append(jobs, &schema.Job{Name: b.Jobs[id].Name, State: p, Attempts: r.Attempt, Cause: schema.CauseOf(&l.End), Attempt: schema.Ended(r)})
+		lasts, ids = append(lasts, l), append(ids, id)
+	}
+	groups, of := schema.Failures(jobs)
+	unfinished := map[schema.Cause]int{} // groups of jobs that did not fail
+	for i, g := range of {
+		if j := jobs[i]; g < 0 {
+			cause := schema.Value(j.Cause)
+			at, known := unfinished[cause]
+			if !known {
+				at = len(groups)
+				unfinished[cause], groups = at, append(groups, schema.Alike{State: j.State, Cause: cause})
+			}
+			a := &groups[at]
+			of[i], a.Count, a.Jobs = at, a.Count+1, append(a.Jobs, j.Name)
+		}
+	}
+	list, blocked := make([]schema.FailedJob, min(len(groups), maxFailures)), blockedBy(b, phase)
+	for i, g := range of {
+		if g >= len(list) {
 			continue
 		}
-		if i == len(list) && i < maxFailures {
-			list = append(list, state.FailedJob{Job: name, Start: l.Start, End: l.End, Log: l.Start.Log, Tail: l.out.lastLines(5)})
+		if f := &list[g]; f.Job == "" {
+			*f = schema.FailedJob{Job: jobs[i].Name, Start: lasts[i].Start, End: lasts[i].End, Log: lasts[i].Start.Log, Tail: lasts[i].out.lastLines(5), Alike: groups[g]}
 		}
-		if i < len(list) {
-			list[i].Alike = alike.Groups[i]
-			list[i].Blocked += blocked[id]
-		}
+		list[g].Blocked += blocked[ids[i]]
 	}
 	return list
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"gpurun/jobspec"
@@ -99,12 +98,7 @@ func (p logPart) start(path string, from int64) int64 {
 	return n - int64(len(t)) + int64(i) + 1
 }
 
-// lastLines returns the last n lines of this part, ignoring trailing blank lines.
+// lastLines returns the last n lines of this part; see files.LastLines.
 func (p logPart) lastLines(n int) []string {
-	text := strings.TrimRight(string(p.tail(logTail)), "\n\r \t")
-	if text == "" {
-		return nil
-	}
-	lines := strings.Split(text, "\n")
-	return lines[max(0, len(lines)-n):]
+	return files.LastLines(p.tail(logTail), n)
 }

@@ -58,6 +58,8 @@ func generalize(s string) string {
 // errorLine matches log lines that name an error. For other lines, the exit status is more useful.
 var errorLine = regexp.MustCompile(`(?i)error|exception|not found|no such|denied|panic|fault|assert|killed|abort|interrupt|cannot|can't|memory|no space`)
 
+const outOfMemory = "CUDA out of memory"
+
 // Cause returns a short explanation of the failure: gpurun's own reason, else the signal, else the
 // error in the log, else the exit status and the last line.
 func (f Failure) Cause() string {
@@ -65,6 +67,8 @@ func (f Failure) Cause() string {
 	switch {
 	case f.Reason != "":
 		return f.Reason
+	case f.Code == CauseOOMGPU && strings.Contains(f.Line, outOfMemory):
+		return outOfMemory // the line goes on with what each GPU had
 	case f.Signal != "" && strings.HasPrefix(f.Line, "at "):
 		return f.Signal + " " + f.Line
 	case f.Signal != "":
@@ -88,63 +92,4 @@ func (f Failure) Ending() string {
 		return fmt.Sprintf(" (exit status %d)", *f.ExitCode)
 	}
 	return ""
-}
-
-// Alike is a group of jobs in a batch that failed the same way.
-type Alike struct {
-	Cause string    `json:"cause"`          // of the first job
-	Code  CauseCode `json:"code,omitempty"` // of the first job
-	State Phase     `json:"state"`          // of all
-	Count int       `json:"count"`          // number of jobs
-	Jobs  []string  `json:"jobs"`
-	Log   string    `json:"log,omitempty"` // of the first job that has one
-}
-
-// AlikeWords describes a group's jobs: "12 failed with the same error". Cancelled and interrupted
-// jobs did not fail.
-func AlikeWords(p Phase, count int) string {
-	if p == Cancelled || p == Interrupted {
-		return fmt.Sprintf("%d %s", count, p)
-	}
-	return fmt.Sprintf("%d failed with the same error", count)
-}
-
-// These limits bound memory in batches whose jobs all fail differently.
-const (
-	maxGroups    = 1000
-	maxAlikeJobs = 20 // named per group
-)
-
-// A Grouping collects failures with the same error into groups, ordered by each group's
-// first failure.
-type Grouping struct {
-	Groups []Alike
-	at     map[string]int // index in Groups, by kind
-}
-
-// Add records one job's failure and returns the index of its group, or -1 if the failure would
-// start a new group and there is no room for one.
-func (g *Grouping) Add(job, log string, f Failure) int {
-	if g.at == nil {
-		g.at = map[string]int{}
-	}
-	kind := f.Kind()
-	i, ok := g.at[kind]
-	if !ok && len(g.Groups) == maxGroups {
-		return -1
-	}
-	if !ok {
-		i = len(g.Groups)
-		g.at[kind] = i
-		g.Groups = append(g.Groups, Alike{Cause: f.Cause(), Code: f.Code, State: f.State})
-	}
-	a := &g.Groups[i]
-	a.Count++
-	if len(a.Jobs) < maxAlikeJobs {
-		a.Jobs = append(a.Jobs, job)
-	}
-	if a.Log == "" {
-		a.Log = log
-	}
-	return i
 }

@@ -44,27 +44,6 @@ func TestGeneralizeRemovesWhatVaries(t *testing.T) {
 	}
 }
 
-func TestGroupingCountsJobsWithTheSameError(t *testing.T) {
-	var g Grouping
-	for i, line := range []string{"a 1", "b", "a 2"} {
-		g.Add([]string{"x", "y", "z"}[i], []string{"", "/y.log", "/z.log"}[i], Failure{Line: line})
-	}
-	if len(g.Groups) != 2 || g.Groups[0].Count != 2 || g.Groups[0].Cause != "a 1" || g.Groups[0].Log != "/z.log" || len(g.Groups[0].Jobs) != 2 {
-		t.Errorf("%+v", g.Groups)
-	}
-}
-
-func TestCancelledJobsAreNotCountedAsFailed(t *testing.T) {
-	var g Grouping
-	for _, job := range []string{"x", "y"} {
-		g.Add(job, "", Failure{State: Cancelled, Signal: "SIGTERM"})
-		g.Add(job, "", Failure{State: Failed, Signal: "SIGTERM"})
-	}
-	if AlikeWords(g.Groups[0].State, 2) != "2 cancelled" || AlikeWords(g.Groups[1].State, 2) != "2 failed with the same error" || g.Groups[0].Count != 2 || g.Groups[1].Count != 2 {
-		t.Errorf("%+v", g.Groups)
-	}
-}
-
 func TestCauseIsTheMostSpecificKnown(t *testing.T) {
 	one, three, zero := 1, 3, 0
 	for _, tt := range []struct {
@@ -74,6 +53,7 @@ func TestCauseIsTheMostSpecificKnown(t *testing.T) {
 		{Failure{Signal: "SIGSEGV", Line: "at epoch 7/20"}, "SIGSEGV at epoch 7/20", ""},
 		{Failure{Signal: "SIGABRT", Line: "Fatal Python error: Aborted"}, "SIGABRT: Fatal Python error: Aborted", ""},
 		{Failure{Signal: "SIGKILL"}, "SIGKILL", ""},
+		{Failure{ExitCode: &one, Code: CauseOOMGPU, Line: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"}, "CUDA out of memory", " (exit status 1)"},
 		{Failure{ExitCode: &one, Line: "ValueError: loss is nan"}, "ValueError: loss is nan", " (exit status 1)"},
 		{Failure{ExitCode: &three, Line: "see you"}, "exit 3: see you", ""},
 		{Failure{ExitCode: &three}, "exit 3", ""},

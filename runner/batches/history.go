@@ -110,13 +110,14 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 		last[at] = x
 	}
 	counts := map[state.Phase]int{}
-	var alike state.Grouping
+	var failed []*schema.Job
 	for _, at := range order {
 		x := last[at]
 		if counts[x.State]++; x.State.Bad() {
-			f := x.Failure()
-			f.Reason = f.Cause() + f.Ending()
-			alike.Add(x.Job, x.Log, f)
+			j := &schema.Job{Name: x.Job, State: x.State, Attempts: x.Attempt, Cause: schema.CauseOf(&x.Fact), Attempt: schema.Ended(&x.Record)}
+			if failed = append(failed, j); j.Cause != nil {
+				j.Cause.Text += x.Failure().Ending()
+			}
 		}
 	}
 	for _, x := range p.Attempts {
@@ -125,7 +126,8 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 		}
 	}
 	row.Counts, row.GPUSeconds = schema.CountsOf(counts), state.GPUSeconds(mine)
-	row.Alike = schema.AlikeOf(alike.Groups[:min(len(alike.Groups), maxAlikeRows)])
+	row.Alike, _ = schema.Failures(failed)
+	row.Alike = row.Alike[:min(len(row.Alike), maxAlikeRows)]
 	rest := e.Last.Sub(e.Run.Time).Seconds()*float64(e.Run.Usable) - row.GPUSeconds
 	for _, l := range e.Lost {
 		row.Lost = append(row.Lost, schema.Loss{Code: l.Code, User: schema.Known(l.User), Seconds: l.Seconds})

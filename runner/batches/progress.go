@@ -68,7 +68,7 @@ type Progress struct {
 
 	Earlier  []string                      // jobs that failed before the last run, which its summary lacks
 	Lists    map[state.Phase][]*schema.Job // in batch order
-	Failures []state.FailedJob             // as displayed
+	Failures []schema.FailedJob            // as displayed
 	Changed  time.Time                     // the ledger's last change
 	Died     bool                          // the last run did not reach its end
 	Summary  *summary                      // the last run's summary, unless something has happened since

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -143,6 +144,27 @@ func logLine(raw []byte) string {
 		}
 		return -1
 	}, line)
+}
+
+var bars = regexp.MustCompile(bar)
+
+// LastLines returns the last n lines of an attempt's log, without its header, and without progress
+// bars unless it ends with nothing else.
+func LastLines(log []byte, n int) []string {
+	text := strings.TrimRight(string(log), "\n\r \t")
+	if strings.HasPrefix(text, "--- attempt ") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	last := lines[len(lines)-1:]
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return bars.MatchString(logLine([]byte(l))) })
+	if len(lines) == 0 {
+		return last
+	}
+	return lines[max(0, len(lines)-n):]
 }
 
 // shorten cuts a line to maxTelling bytes without splitting a character.

@@ -53,7 +53,7 @@ func (tr *trial) fails(jobs ...string) {
 	for _, j := range jobs {
 		live := *tr.snap.Live
 		live.Failed++
-		live.Fresh = append(live.Fresh, state.FailedJob{Job: j, End: state.Fact{State: state.Failed, Line: "ValueError: bad"}})
+		live.Fresh = append(live.Fresh, schema.FailedJob{Job: j, End: state.Fact{State: state.Failed, Line: "ValueError: bad"}})
 		tr.snap.Live = &live
 	}
 	snap := tr.snap
@@ -152,7 +152,7 @@ func TestFreeGPUIsReportedOncePerUse(t *testing.T) {
 // A job that stalled and was then ended for that is in a message only once.
 func TestStalledJobIsReportedOnce(t *testing.T) {
 	var d collector
-	s := &schema.Status{Live: &schema.Live{Failed: 1, Fresh: []state.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}}
+	s := &schema.Status{Live: &schema.Live{Failed: 1, Fresh: []schema.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}}
 	items := d.collect([]event{{0, state.Fact{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}}, s)
 	n := compose(Run{File: "f", Host: "h"}, items, nil, 0, "", time.Now())
 	if len(items) != 2 || n.Title != "f on h: 1 stalled" || n.Message != "a: stalled, no output for 31 min" || len(n.Jobs) != 1 {
@@ -198,7 +198,7 @@ func TestJobTargetsGetTheirEventsOnce(t *testing.T) {
 		tr.Fact(0, state.Fact{Kind: state.KindEnd, State: state.Succeeded, Job: "a", Seconds: 59})
 		tr.Fact(1, state.Fact{Kind: state.KindEnd, State: state.Succeeded, Job: "b", Seconds: 600})
 		tr.snap.Live.Failed = 2
-		tr.snap.Live.Fresh = []state.FailedJob{
+		tr.snap.Live.Fresh = []schema.FailedJob{
 			{Job: "a", End: state.Fact{State: state.Failed, Line: "bad", Seconds: 60}}, {Job: "b", ID: 1, End: state.Fact{State: state.Failed, Line: "bad"}},
 		}
 		tr.Snapshot(&tr.snap)
@@ -291,7 +291,7 @@ func TestMessageIsBounded(t *testing.T) {
 	d := collector{hide: redact.Hiding([]string{"k3yk3y"})}
 	s := &schema.Status{Counts: map[state.Phase]int{state.Failed: 100}, Live: &schema.Live{Failed: 100}}
 	for i := range 20 {
-		s.Live.Fresh = append(s.Live.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 k3yk3y \x1b[31m" + strings.Repeat("é", 300)}})
+		s.Live.Fresh = append(s.Live.Fresh, schema.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 k3yk3y \x1b[31m" + strings.Repeat("é", 300)}})
 	}
 	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.collect(nil, s), s, time.Hour, "", time.Now())
 	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n0 of 100 done, 100 failed\nafter 1 h 0 min\ngpurun status f") {

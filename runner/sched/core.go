@@ -67,7 +67,7 @@ type Core struct {
 // failures counts and lists the jobs that failed permanently.
 type failures struct {
 	count int
-	last  []state.FailedJob // at most maxFresh
+	last  []schema.FailedJob // at most maxFresh
 }
 
 // ending tracks the phase of the run and the reason for its end.

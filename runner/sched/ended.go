@@ -14,6 +14,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/jobspec/source"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // on records the end of an attempt, releases what it held, and moves its job on.
@@ -293,7 +294,7 @@ func (c *Core) countFailure(id int32, p phase, f state.Fact, granted gpu.Bytes) 
 // end.
 func (c *Core) failPermanently(id int32, p phase) {
 	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
-		all := append(c.failures.last, state.FailedJob{Job: c.name(id), ID: int(id), End: r.Fact, Log: r.Log})
+		all := append(c.failures.last, schema.FailedJob{Job: c.name(id), ID: int(id), End: r.Fact, Log: r.Log})
 		c.failures.count, c.failures.last = c.failures.count+1, all[max(0, len(all)-maxFresh):]
 	}
 	c.end(id, p)

@@ -6,11 +6,12 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // FailureLines describes a failure in lines of at most width columns. Only the path of its log may
 // be longer.
-func FailureLines(f state.FailedJob, width int) []string {
+func FailureLines(f schema.FailedJob, width int) []string {
 	lines, first := failureHead(f, width), ""
 	if f.Alike.Count > 1 {
 		lines, first = alikeHead(f, width), "first: "
@@ -31,7 +32,7 @@ func FailureLines(f state.FailedJob, width int) []string {
 	return lines
 }
 
-func failureHead(f state.FailedJob, width int) []string {
+func failureHead(f schema.FailedJob, width int) []string {
 	head := strings.TrimSuffix(string(f.End.State)+" "+CleanText(f.Job)+" "+f.Note, " ")
 	if why := Ending(f.End); why != "" {
 		head += ": " + why
@@ -50,7 +51,7 @@ func failureHead(f state.FailedJob, width int) []string {
 }
 
 // noRetry returns why a job with retries left was not retried; "" if none were left.
-func noRetry(f state.FailedJob) string {
+func noRetry(f schema.FailedJob) string {
 	if f.End.NoRetry == "" {
 		return ""
 	}
@@ -61,8 +62,11 @@ func noRetry(f state.FailedJob) string {
 const maxAlike = 3
 
 // alikeHead returns the headline of a failure group: the common cause and the jobs' names.
-func alikeHead(f state.FailedJob, width int) []string {
-	count := state.AlikeWords(f.Alike.State, f.Alike.Count)
+func alikeHead(f schema.FailedJob, width int) []string {
+	count := fmt.Sprintf("%d failed with the same error", f.Alike.Count)
+	if s := f.Alike.State; s == state.Cancelled || s == state.Interrupted {
+		count = fmt.Sprintf("%d %s", f.Alike.Count, s)
+	}
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
 	who := CleanText(strings.Join(names, ", "))
 	if more := f.Alike.Count - len(names); more > 0 {
@@ -72,15 +76,16 @@ func alikeHead(f state.FailedJob, width int) []string {
 		who += " (" + why + ")"
 	}
 	who += noRetry(f)
+	cause, _, _ := strings.Cut(f.Alike.Cause.Text, "; no retry: ")
 	if f.Blocked > 0 {
 		who += fmt.Sprintf("; %d more did not run because of them", f.Blocked)
 	}
-	return append(painted(Red, count, count+": "+CleanText(f.Alike.Cause), width), Wrap("    "+who, width, 4)...)
+	return append(painted(Red, count, strings.TrimSuffix(count+": "+CleanText(cause), ": "), width), Wrap("    "+who, width, 4)...)
 }
 
 // when returns the time and place of an attempt, such as "2026-11-21 02:11:09 to 02:14:12 (3m03s),
 // GPU 2".
-func when(f state.FailedJob) string {
+func when(f schema.FailedJob) string {
 	if f.End.Time.IsZero() {
 		return ""
 	}

@@ -17,12 +17,12 @@ func TestSummaryListsFailuresFirst(t *testing.T) {
 		Final: &schema.Status{Counts: map[state.Phase]int{
 			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 102, state.OOM: 1, state.Blocked: 2,
 		}},
-		Failures: []state.FailedJob{
+		Failures: []schema.FailedJob{
 			{Job: "train-a", End: failed, Log: "/w/logs/a.log", Tail: []string{"Traceback:", "\x1b[31mValueError\x1b[0m: " + longName(1) + longName(2)}, Blocked: 2},
 			{Job: "train-b", End: oom, Log: "/w/logs/b.log"},
 			{Job: "eval-1", End: state.Fact{State: state.Failed, ErrorType: state.ErrExit, ExitCode: failed.ExitCode}, Log: "/w/logs/e1.log",
 				Tail:  []string{"ModuleNotFoundError: No module named 'torchh'"},
-				Alike: state.Alike{Cause: "ModuleNotFoundError: No module named 'torchh'", Count: 100, Jobs: []string{"eval-1", "eval-2", "eval-3", "eval-4"}}, Blocked: 7},
+				Alike: schema.Alike{Cause: schema.Cause{Text: "ModuleNotFoundError: No module named 'torchh'"}, Count: 100, Jobs: []string{"eval-1", "eval-2", "eval-3", "eval-4"}}, Blocked: 7},
 		},
 		Demands: []state.Demand{
 			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB, Readings: 1},
@@ -44,9 +44,9 @@ func TestSummaryListsFailuresFirst(t *testing.T) {
 func TestSummaryCountsFailuresNotShown(t *testing.T) {
 	s := Summary{Result: schema.Result{
 		Final: &schema.Status{Counts: map[state.Phase]int{state.Failed: 50, state.Stalled: 1, state.Cancelled: 7, state.Interrupted: 2}},
-		Failures: []state.FailedJob{
-			{Job: "a", End: state.Fact{State: state.Failed}, Alike: state.Alike{Count: 48}},
-			{Job: "b", End: state.Fact{State: state.Cancelled}, Alike: state.Alike{Count: 7, Jobs: []string{"b"}}},
+		Failures: []schema.FailedJob{
+			{Job: "a", End: state.Fact{State: state.Failed}, Alike: schema.Alike{Count: 48}},
+			{Job: "b", End: state.Fact{State: state.Cancelled}, Alike: schema.Alike{Count: 7, Jobs: []string{"b"}}},
 			{Job: "c", End: state.Fact{State: state.Interrupted}},
 		},
 	}}

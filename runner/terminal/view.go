@@ -40,9 +40,9 @@ type View struct {
 	gone   bool                  // writing to the output has failed
 	minute time.Time             // when the last MinuteLine was printed
 	starts map[string]state.Fact // of open attempts, by uni_id
-	alike  state.Grouping
-	last   *schema.Status  // the previous snapshot, or nil
-	held   map[string]bool // causes for which held groups were reported
+	ends   map[string]int        // failed attempts by kind
+	last   *schema.Status        // the previous snapshot, or nil
+	held   map[string]bool       // causes for which held groups were reported
 }
 
 // unwritten is the state that the writer takes for its next write.
@@ -61,7 +61,7 @@ const maxLines = 20000
 func New(c Config) *View {
 	v := &View{
 		screen: c.Screen, live: c.Live, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
-		minute: time.Now(), starts: map[string]state.Fact{}, held: map[string]bool{},
+		minute: time.Now(), starts: map[string]state.Fact{}, held: map[string]bool{}, ends: map[string]int{},
 	}
 	for _, f := range c.Open {
 		v.starts[f.UniID] = f
@@ -111,8 +111,9 @@ func (v *View) repeats(f, start state.Fact) bool {
 	} else if !v.live || f.ErrorType == "" {
 		return false
 	}
-	i := v.alike.Add(f.Job, "", f.Failure())
-	return i >= 0 && v.alike.Groups[i].Count > enough
+	kind := f.Failure().Kind()
+	v.ends[kind]++
+	return v.ends[kind] > enough
 }
 
 // Snapshot receives the state of the run.

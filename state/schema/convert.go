@@ -94,15 +94,6 @@ func GitOf(run *state.Fact) *Git {
 	return &Git{run.Commit, run.Dirty}
 }
 
-// AlikeOf converts groups of failures to JSON types.
-func AlikeOf(groups []state.Alike) []Alike {
-	list := make([]Alike, len(groups))
-	for i, g := range groups {
-		list[i] = Alike{Cause: Cause{g.Code, g.Cause}, State: g.State, Count: g.Count, Jobs: List(g.Jobs), Log: Known(g.Log)}
-	}
-	return list
-}
-
 // GPUOf converts a device, without a verdict.
 func GPUOf(s *gpu.DeviceView) GPU {
 	g := GPU{

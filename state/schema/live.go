@@ -21,9 +21,9 @@ type Live struct {
 	Unread     *string  `json:"no_readings"`          // why the GPUs cannot be read
 	Stale      *float64 `json:"readings_age_seconds"` // age of the last reading of the GPUs, if it is too old to use
 
-	Failed int               `json:"-"` // jobs that have failed permanently since the run began, including those that ran again
-	Fresh  []state.FailedJob `json:"-"` // the most recent of them, newest last; at most 1000
-	GPUs   []state.Pressure  `json:"-"` // all devices that the run has read
+	Failed int              `json:"-"` // jobs that have failed permanently since the run began, including those that ran again
+	Fresh  []FailedJob      `json:"-"` // the most recent of them, newest last; at most 1000
+	GPUs   []state.Pressure `json:"-"` // all devices that the run has read
 }
 
 // Next is the next job in line.

@@ -9,13 +9,27 @@ import (
 // A Result is the outcome of a run.
 type Result struct {
 	Final    *Status
-	Failures []state.FailedJob // one per error, in batch order; only the first few, but Final counts all jobs
-	Demands  []state.Demand    // jobs that used far more or less GPU memory than requested
-	Warnings []string          // for the summary
+	Failures []FailedJob    // one per error, most frequent first; only the first few, but Final counts all jobs
+	Demands  []state.Demand // jobs that used far more or less GPU memory than requested
+	Warnings []string       // for the summary
 	Wall     time.Duration
 	GPUHours float64
 	Stopped  string       // the signal or command that stopped the run, such as "SIGTERM", or ""
 	StateErr error        // why the ledger could not be written, or nil
 	GaveUp   bool         // the run stopped waiting for a GPU
 	Lost     []state.Loss // GPU time lost since the last start
+}
+
+// A FailedJob is a job that did not succeed, as reported to users. It stands for all jobs that
+// failed with the same error.
+type FailedJob struct {
+	Job     string
+	ID      int        // in the batch; only in the Fresh list of a live run
+	Start   state.Fact // start of its last attempt, with its time and GPUs; zero if it never started
+	End     state.Fact
+	Log     string
+	Tail    []string // last lines of this attempt's part of the log, verbatim
+	Alike   Alike    // the group of jobs that failed with the same error, which may be only this one
+	Blocked int      // jobs that did not run because it, or a job of its group, failed
+	Note    string   // another remark about its end, or ""
 }

@@ -237,13 +237,13 @@ type BackgroundJob struct {
 
 // Alike is a group of jobs that failed with the same error.
 type Alike struct {
-	Kind   *string           `json:"kind"`  // as for its jobs on the web page; null in history
+	Kind   *string           `json:"kind"`  // as for its jobs on the web page
 	Cause  Cause             `json:"cause"` // of the first job
 	State  state.Phase       `json:"state"`
 	Count  int               `json:"count"`  // number of jobs
 	Jobs   []string          `json:"jobs"`   // the first 20 jobs
 	Log    *string           `json:"log"`    // of the first job that has one
-	UniID  *string           `json:"uni_id"` // last attempt of the first job; null in history
+	UniID  *string           `json:"uni_id"` // last attempt of the first job
 	Params map[string]string `json:"params"` // the smallest set of parameters that its jobs share and no success has, or null
 	Apart  *string           `json:"apart"`  // what distinguishes its jobs, in words
 }

@@ -54,8 +54,11 @@ test('jobs are found by every word, and sorted with what is unknown last', async
     'TRAIN seed=1': 'train-s1', 'valueerror': 'train-s2', 'valueerror: bad': 'train-s2', '"ValueError: bad"': 'train-s2', 'gpu:3': 'train-s10', 'gpu:1': '', 'state:failed': 'train-s2 eval', 'state:oom': 'eval',
     'state:waiting': 'train-s1', 'lr="0.1 0.2"': 'eval', 'seed=': 'train-s10 train-s2 train-s1 eval',
   })) assert.equal(names(select(rows, '', search, true)), want, search);
+  const more = [row(4, 'silent', 'running', { stalled: 'no output for 7 min' }), row(5, 'left', 'cancelled'), row(6, 'hung', 'stalled')];
+  assert.equal(names(select(more, '', 'state:stalled', true)), 'silent hung');
+  assert.equal(names(select(more, '', 'state:"did not run"', true)), 'left');
   assert.throws(() => select(rows, '', 'sed=1', true), /Unknown parameter sed. Valid: state:, gpu:, lr=, seed=./);
-  assert.throws(() => select(rows, '', 'status:failed', true), /Unknown filter status:/);
+  assert.throws(() => select(rows, '', 'status:failed', true), /Unknown filter status:. Valid: state:, gpu:, lr=, seed=./);
   assert.equal(names(sorted(rows, rows, { by: 'name', down: false })), 'eval train-s1 train-s2 train-s10');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: false })), 'eval train-s10 train-s2 train-s1');
   assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: true })), 'train-s10 eval train-s2 train-s1');

@@ -124,7 +124,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   const todo = is('pending', 'waiting', 'queued'), held = todo.filter((j) => j.wait?.code === 'paused'), good = is('succeeded', 'up_to_date');
   const again = is('failed', 'timeout', 'oom', 'stalled', 'lost', 'cancelled', 'interrupted', ...(alive ? ['waiting'] : []));
   if (again.length && alive) add('Retry', 'Try again now, with all retries', 'retry', again);
-  else if (again.length) verbs.push(rerun(summary!, 'Retry', again.map((j) => j.name)));
+  else if (again.length && summary) verbs.push(rerun(summary, 'Retry', again.map((j) => j.name)));
   if (!many && again.length) {
     verbs.push({ word: 'Log', title: 'What it printed', href: batchPath(batch, 'log', { job: jobs[0].name }) });
     verbs.push({ word: 'Why', title: 'Why it failed', href: jobPath(batch, jobs[0].name) });
@@ -144,10 +144,13 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   return verbs;
 }
 
-const rerun = (s: Summary, word: string, only: string[] = []): Verb => ({
-  word, title: 'Run what is not up to date', command: ['run', '-d', ...s.batch.files.map((f) => f.path), ...only.flatMap((n) => ['--only', n])],
-  path: may('run') ? '/runs' : undefined, body: { files: s.batch.files.map((f) => f.path), options: only.length ? { only } : {} },
-});
+function rerun(s: Summary, word: string, only: string[] = []): Verb {
+  const files = s.batch.files.map((f) => f.path), param = Object.entries(s.batch.params ?? {}).map(([k, v]) => `${k}=${v}`);
+  return {
+    word, title: 'Run what is not up to date', command: ['run', '-d', ...files, ...param.flatMap((p) => ['-p', p]), ...only.flatMap((n) => ['--only', n])],
+    path: may('run') ? '/runs' : undefined, body: { files, options: { ...(param.length && { param }), ...(only.length && { only }) } },
+  };
+}
 
 /** Retries the jobs of a group of failures. */
 export function RetryGroup({ batch, group }: { batch: BatchStore; group: Alike }) {

@@ -1,5 +1,5 @@
 // Which jobs of a batch are listed, and in which order.
-import { statesOf } from '../common/five';
+import { five, statesOf } from '../common/five';
 import { clean } from '../common/format';
 import { stateWords } from '../common/states';
 import type { JobRow } from '../common/types';
@@ -27,15 +27,17 @@ type Test = (r: JobRow) => boolean;
 // A word of a search: part of a text, state:failed, gpu:0, or a parameter by its exact value.
 function wordTest(word: string, jobs: JobRow[], alive: boolean): Test {
   const [, key, is, quoted] = /^([\w.-]+)([:=])(.*)$/.exec(word) ?? [], value = quoted?.replaceAll('"', '');
-  if (is === ':' && key === 'state') return (r) => !value || r.state === value || r.state.startsWith(value) || !!statesOf(value, alive)?.includes(r.state);
+  if (is === ':' && key === 'state') {
+    const states = statesOf(five.find((f) => f.word === value)?.is ?? '', alive);
+    return (r) => !value || [r.state, stateWords(r.state)].some((s) => s.startsWith(value)) || value === 'stalled' && r.stalled != null || !!states?.includes(r.state);
+  }
   if (is === ':' && key === 'gpu') return (r) => !value || r.gpus.includes(Number(value));
   if (is === ':' && key === 'error') return (r) => r.kind === value;
-  if (is === '=') {
-    const names = new Set(jobs.flatMap((r) => Object.keys(r.params ?? {}))), name = [...names].find((n) => n.toLowerCase() === key);
-    if (name !== undefined) return (r) => !value || r.params?.[name]?.toLowerCase() === value;
-    if (!jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`Unknown parameter ${key}. Valid: ${['state:', 'gpu:', ...[...names].sort().map((n) => `${n}=`)].join(', ')}.`);
+  const names = is ? [...new Set(jobs.flatMap((r) => Object.keys(r.params ?? {})))].sort() : [], name = names.find((n) => n.toLowerCase() === key);
+  if (is === '=' && name !== undefined) return (r) => !value || r.params?.[name]?.toLowerCase() === value;
+  if (is && !jobs.some((r) => haystack(r).includes(word))) {
+    throw new UnknownKey(`Unknown ${is === '=' ? 'parameter' : 'filter'} ${key}${is === '=' ? '' : ':'}. Valid: ${['state:', 'gpu:', ...names.map((n) => `${n}=`)].join(', ')}.`);
   }
-  if (is === ':' && !jobs.some((r) => haystack(r).includes(word))) throw new UnknownKey(`Unknown filter ${key}:. Valid: state:, gpu:, and parameters such as ${Object.keys(jobs[0]?.params ?? {})[0] ?? 'seed'}=1.`);
   const text = word.replaceAll('"', '');
   return (r) => haystack(r).includes(text);
 }

@@ -12,6 +12,7 @@ import (
 type Tally struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`        // succeeded, up_to_date, not_needed or pruned
+	Pruned  int `json:"pruned"`      // of the done ones; they were stopped early, or need such jobs
 	Failed  int `json:"failed"`      // failed, timeout, oom, stalled or lost
 	Running int `json:"running"`     //
 	Stalled int `json:"stalled"`     // running jobs that have stalled
@@ -25,7 +26,9 @@ func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
 		t.Total += n
 		switch p {
 		case state.Succeeded, state.UpToDate, state.NotNeeded, state.Pruned:
-			t.Done += n
+			if t.Done += n; p == state.Pruned {
+				t.Pruned = n
+			}
 		case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost:
 			t.Failed += n
 		case state.Running:
@@ -48,6 +51,9 @@ func (t Tally) String() string { return t.words("", "waiting") }
 // words is String with causes inserted after the failed jobs, and another word for waiting.
 func (t Tally) words(causes, wait string) string {
 	s := fmt.Sprintf("%d of %d done", t.Done, t.Total)
+	if t.Pruned > 0 {
+		s += fmt.Sprintf(" (%d pruned)", t.Pruned)
+	}
 	for _, x := range []struct {
 		n    int
 		word string

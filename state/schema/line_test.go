@@ -35,7 +35,7 @@ func TestStateLineOfEachSituation(t *testing.T) {
 		},
 		{&Status{Run: &Run{Alive: true}, Counts: counts}, "does not answer: 38 of 60 done, 10 failed, 6 running, 5 waiting, 1 did not run"},
 		{ended, "failed: 38 of 60 done, 10 failed (3 causes), 6 running, 6 did not run · 7 min, 0.73 GPU hours"},
-		{&Status{Run: &Run{Started: at(0), Ended: at(125), Exit: new(int)}, Counts: over}, "unfinished: 41 of 42 done, 1 did not run · 2 h 5 min"},
+		{&Status{Run: &Run{Started: at(0), Ended: at(125), Exit: new(int)}, Counts: over}, "unfinished: 41 of 42 done (1 pruned), 1 did not run · 2 h 5 min"},
 		{&Status{Counts: map[state.Phase]int{state.Pending: 3}}, "never ran: 0 of 3 done, 3 did not run"},
 	} {
 		if tt.st.Sum(); tt.st.Line != tt.want {

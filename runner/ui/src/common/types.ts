@@ -680,6 +680,7 @@ export interface Tally {
   did_not_run: number;
   done: number;
   failed: number;
+  pruned: number;
   running: number;
   stalled: number;
   total: number;

@@ -79,6 +79,8 @@ func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
 		}
 	}
 	switch n := len(ours.gpus); {
+	case n == 1 && n < usable:
+		ours.text = "runs this batch"
 	case n == usable && n == 1:
 		return "the only usable GPU runs this batch", true
 	case n == usable:

@@ -105,7 +105,7 @@ func stateWords(j *schema.Job) string {
 	}
 	switch {
 	case j.Cause != nil:
-		s += ", " + j.Cause.Words()
+		s += j.Cause.After(j.State)
 	case j.Wait != nil:
 		s += ", waits: " + j.Wait.Text
 	case j.State == state.Running && j.Attempt != nil && j.Attempt.PID != nil:
@@ -161,7 +161,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	}
 	s += ": " + x.State.String()
 	if cause := schema.CauseOf(&x.Fact); cause != nil {
-		s += ", " + cause.Words() + x.Failure().Ending()
+		s += cause.After(x.State) + x.Failure().Ending()
 	}
 	if x.Uncharged != "" {
 		s += "; spent no retry: " + x.Uncharged

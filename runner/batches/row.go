@@ -22,9 +22,17 @@ func (ref *Ref) Row() (row schema.BatchRow) {
 	if st.Counts == nil {
 		ref.Settle()
 		st.Counts = schema.CountsOf(nil)
-		for _, p := range sched.Phases(ref.Batch, ref.History) {
+		var failed []*schema.Job
+		for id, p := range sched.Phases(ref.Batch, ref.History) {
 			st.Counts[p]++
+			if !p.Bad() {
+				continue
+			}
+			if r := ref.History.Of(ref.Batch.Jobs[id].File, ref.Batch.Jobs[id].Key.String()); r != nil {
+				failed = append(failed, &schema.Job{State: p, Cause: schema.CauseOf(&r.Fact), Attempt: schema.Ended(r)})
+			}
 		}
+		st.Alike, _ = schema.Failures(failed)
 	}
 	sum(&row, st)
 	return row

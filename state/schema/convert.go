@@ -86,6 +86,14 @@ func (c *Cause) Words() string {
 	return string(c.Code) + ": " + c.Text
 }
 
+// After returns the cause as it follows a job's state: ", exit: ValueError: loss is nan".
+func (c *Cause) After(p state.Phase) string {
+	if string(c.Code) == string(p) {
+		return ": " + c.Text
+	}
+	return ", " + c.Words()
+}
+
 // GitOf returns the state of the code recorded in a run fact.
 func GitOf(run *state.Fact) *Git {
 	if run.Commit == "" {

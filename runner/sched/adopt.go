@@ -197,6 +197,10 @@ func (ev Reloaded) on(c *Core) {
 	c.judgeAgain(c.updateMembership())
 	c.matchAttempts()
 	c.initPruning()
+	c.moves = slices.DeleteFunc(c.moves, func(m move) bool {
+		req := c.spec(m.job).Request
+		return m.least < req.Min || len(m.ids) > req.Max // it asks for another number of GPUs now
+	})
 	c.sort()
 	c.recount()
 }

@@ -6,6 +6,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/files"
 	"gpurun/runner/forecast"
 	"gpurun/runner/sched"
 	"gpurun/state/schema"
@@ -14,10 +15,11 @@ import (
 // An estimate is the expected end of the run, with the data behind it and the failures so far.
 type estimate struct {
 	end   *schema.End
-	fail  []schema.Alike     // failure groups
-	done  map[string]float64 // progress of attempts from their logs, by uni_id
-	steps map[string]int     // total steps of attempts that count them
-	most  map[string]float64 // highest progress of each attempt; more than 1 once it has started over
+	fail  []schema.Alike            // failure groups
+	done  map[string]float64        // progress of attempts from their logs, by uni_id
+	steps map[string]int            // total steps of attempts that count them
+	says  map[string]map[string]any // newest metrics in the logs of attempts, by uni_id
+	most  map[string]float64        // highest progress of each attempt; more than 1 once it has started over
 	busy  bool
 	next  time.Time       // when to read the logs again
 	again time.Time       // when to estimate again
@@ -40,8 +42,10 @@ func (l *loop) estimateEnd() {
 		return
 	}
 	began, logs, most, all := time.Now(), map[string]logPart{}, map[string]float64{}, !now.Wall.Before(f.again)
+	metrics := map[string][]jobspec.Metric{}
 	for id, at := range l.attempts.live {
 		logs[id], most[id] = at.out, f.most[id]
+		metrics[id] = slices.DeleteFunc(slices.Clone(at.metrics), func(m jobspec.Metric) bool { return m.Log == nil })
 	}
 	var rest *sched.Remaining
 	var over []*schema.Job
@@ -50,8 +54,17 @@ func (l *loop) estimateEnd() {
 	}
 	f.busy = true
 	l.offload(func() func() {
-		reading, end, fail, done, steps := time.Now(), f.end, f.fail, map[string]float64{}, map[string]int{}
+		reading, end, fail, done, steps, says := time.Now(), f.end, f.fail, map[string]float64{}, map[string]int{}, map[string]map[string]any{}
 		for id, log := range logs {
+			if list := metrics[id]; len(list) > 0 {
+				news := files.Measure(list, log.parts(), files.Limits{Bytes: logTail, Until: reading.Add(readEvery)}).Values
+				for name, old := range f.says[id] {
+					if _, known := news[name]; !known {
+						news[name] = old
+					}
+				}
+				says[id] = news
+			}
 			if p, n, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
 				done[id], most[id], steps[id] = p, p, n
 			} else if ok {
@@ -69,7 +82,7 @@ func (l *loop) estimateEnd() {
 			if f.next = wall.Add(max(readEvery, estimateShare*read)); all {
 				f.again = wall.Add(max(estimateEvery, estimateShare*took))
 			}
-			f.busy, f.end, f.fail, f.done, f.steps, f.most = false, end, fail, done, steps, most
+			f.busy, f.end, f.fail, f.done, f.steps, f.says, f.most = false, end, fail, done, steps, says, most
 			l.shown.dirty = true
 		}
 	})
@@ -102,11 +115,14 @@ func (f *estimate) addTo(st *schema.Status) {
 	st.Sum()
 }
 
-// progress adds the progress of attempts to a status.
+// progress adds the progress and the newest metrics of attempts to a status.
 func (f *estimate) progress(st *schema.Status) {
 	for i := range st.Jobs {
 		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
 			a.Progress, a.Steps = schema.Known(f.done[*a.UniID]), schema.Known(f.steps[*a.UniID])
+			if says := f.says[*a.UniID]; len(says) > 0 && a.Ended == nil {
+				a.Metrics = says
+			}
 		}
 	}
 }

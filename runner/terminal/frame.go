@@ -3,6 +3,7 @@ package terminal
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +94,9 @@ func (f Frame) Job(j *schema.Job) Row {
 	if f.Last != nil && a.Log != nil {
 		log = f.Last(a.Log.Path)
 	}
+	if said := newest(a.Metrics); said != "" {
+		log = said + "; " + log
+	}
 	if note := Note(j); note != "" {
 		log = note + "; " + log
 	}
@@ -122,6 +126,19 @@ func (f Frame) Job(j *schema.Job) Row {
 		}
 	}
 	return row(j.Name, end, strings.TrimSuffix(log, "; "), color)
+}
+
+// newest describes the metrics that a running job has reported: "acc 0.9123, loss 0.21".
+func newest(metrics map[string]any) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		if v, ok := metrics[name].(float64); ok {
+			words = append(words, fmt.Sprintf("%s %.4g", CleanText(name), v))
+		} else {
+			words = append(words, CleanText(fmt.Sprintf("%s %v", name, metrics[name])))
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // Note returns a further remark about a job that has an attempt, or "".

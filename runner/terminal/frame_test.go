@@ -98,6 +98,7 @@ func eventfulFrame() Frame {
 	}
 	s.Jobs[1].Attempt.Steps, s.Jobs[5].Attempt.Steps = schema.Known(20), schema.Known(1000)
 	s.Jobs[6].Attempt.GPUs[0].Index = 1
+	s.Jobs[1].Attempt.Metrics = map[string]any{"loss": "NaN", "acc": 0.91337}
 	on := s.Jobs[3].Attempt
 	on.GPUs, on.Progress, on.Takes = append(on.GPUs, schema.AttemptGPU{Index: 4}), nil, schema.Known(1000.0)
 	s.GPUs[6].Jobs, s.GPUs[6].Processes = nil, []schema.Process{{PID: 4711, User: schema.Known("bob"), Command: schema.Known("jupyter")}}

@@ -134,7 +134,9 @@ func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 	}
 	if a := j.Attempt; a != nil {
 		r.UniID, r.Started, r.Ended, r.GPUs, r.Stalled = a.UniID, a.Started, a.Ended, a.Indices(), a.Stalled
-		r.Progress, r.Steps, r.Expected = a.Progress, a.Steps, a.Takes
+		if r.Progress, r.Steps, r.Expected = a.Progress, a.Steps, a.Takes; a.Ended == nil && a.Metrics != nil {
+			r.Metrics = a.Metrics
+		}
 		for _, g := range a.GPUs {
 			if g.Used != nil && (r.Used == nil || *g.Used > *r.Used) {
 				r.Used = g.Used

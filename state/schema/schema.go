@@ -210,7 +210,7 @@ type Attempt struct {
 	Progress   *float64        `json:"progress"`         // completed part of its work, from 0 to 1, according to its log
 	Steps      *int            `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Takes      *float64        `json:"expected_seconds"` // how long similar jobs took
-	Metrics    map[string]any  `json:"metrics"`
+	Metrics    map[string]any  `json:"metrics"`          // while it runs, those in its log so far
 }
 
 // AttemptGPU is a GPU granted to an attempt.

@@ -98,7 +98,7 @@ type JobRow struct {
 	GPUs     []int             `json:"gpus"`
 	Started  *time.Time        `json:"started"`
 	Ended    *time.Time        `json:"ended"`
-	Metrics  map[string]any    `json:"metrics"` // of its last success
+	Metrics  map[string]any    `json:"metrics"` // of its last success; while it runs, those in its log so far
 }
 
 // Reason is why a job waits, without the details.

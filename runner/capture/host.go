@@ -205,9 +205,12 @@ func (h *host) reap() (some bool) {
 		}
 		some = true
 	}
+	open := map[int]bool{} // groups with a job that has not ended
 	for _, j := range h.jobs {
-		waits := slices.ContainsFunc(h.jobs, func(o *job) bool { return o.pid >= 0 && slices.Contains(j.After, o.Group) })
-		if j.pid == 0 && !waits {
+		open[j.Group] = open[j.Group] || j.pid >= 0
+	}
+	for _, j := range h.jobs {
+		if j.pid == 0 && !slices.ContainsFunc(j.After, func(id int) bool { return open[id] }) {
 			j.pid, some = -1, true
 			if pid, err := h.start(Program{j.Record.Argv, j.Record.Env, j.Record.Dir}); err == nil {
 				j.pid = pid

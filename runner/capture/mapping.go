@@ -11,6 +11,7 @@ import (
 
 	"gpurun/jobspec/fold"
 	"gpurun/runner/engine"
+	"gpurun/state/redact"
 )
 
 // A Mapping converts records to job commands, and notes what it leaves out.
@@ -25,7 +26,6 @@ var (
 	cudaDevice = regexp.MustCompile(`\bcuda:\d+\b`)
 	gpuOption  = regexp.MustCompile(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
 	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
-	secretName = regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASSWORD`)
 	// Variables that a shell, make or Slurm sets by itself.
 	ownName = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:_|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
@@ -82,7 +82,7 @@ func (m *Mapping) env(list []string) (out []string) {
 		}
 		switch {
 		case ownName().MatchString(name) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
-		case secretName.MatchString(name):
+		case redact.Named(name):
 			note(&m.left, "the launcher sets a secret ("+name+"): left out, set it where gpurun is started")
 		default:
 			out = append(out, name+"="+v)

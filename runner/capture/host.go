@@ -3,6 +3,7 @@ package capture
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,7 +64,8 @@ const (
 	maxThreads = 4000
 	maxRecords = 5000
 	maxWhole   = 15 * time.Minute
-	maxPolls   = 3 // per sleeper, before a command is released
+	maxReport  = 30 // seconds from a recorder's connection to its message
+	maxPolls   = 3  // per sleeper, before a command is released
 )
 
 // serve starts the programs and answers the recorders until all of them have ended.
@@ -127,13 +129,15 @@ func (h *host) drain() (some bool) {
 		if err != nil {
 			return some
 		}
-		_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+		_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: maxReport})
 		x := &held{conn: os.NewFile(uintptr(fd), "recorder")}
-		if some = true; json.NewDecoder(x.conn).Decode(&x.message) == nil {
+		if some, err = true, json.NewDecoder(x.conn).Decode(&x.message); err == nil {
 			h.handle(x)
-		} else {
-			x.conn.Close()
+			continue
+		} else if errors.Is(err, unix.EAGAIN) { // without its command, the capture would be incomplete
+			h.report.Stopped = fmt.Sprintf("a recorder did not report its command within %ds: stopped; try again when this machine is less busy", maxReport)
 		}
+		x.conn.Close()
 	}
 }
 

@@ -408,6 +408,10 @@ func (h *host) end() {
 	data, _ := os.ReadFile(h.Home + "/log")
 	text := strings.TrimSpace(string(data))
 	h.report.Last = text[strings.LastIndexByte(text, '\n')+1:]
+	if at := strings.Index(text, "Value too large for defined data type"); at >= 0 && h.Sandbox && h.report.Stopped == "" { // see mirror
+		line, _, _ := strings.Cut(text[strings.LastIndexByte(text[:at], '\n')+1:], "\n")
+		h.report.Stopped = "the launcher could not write to a file that belongs to another user or group: " + line + "; capture it in a copy of the folder"
+	}
 	places := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^(\S+: (?:line )?\d+): .*`).FindAllStringSubmatch(text, -1) {
 		if !places[m[1]] && len(places) < 5 {

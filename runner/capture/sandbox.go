@@ -124,7 +124,12 @@ func (h *host) writableRoots() (tops []string) {
 func (h *host) cover(from, to string, mounts []string) error {
 	if !slices.ContainsFunc(mounts, func(m string) bool { return strings.HasPrefix(m, from+"/") }) {
 		h.overlays++
-		return overlay(from, to, fmt.Sprint("/proc/", h.overlays))
+		with := fmt.Sprint("/proc/", h.overlays)
+		err := overlay(from, to, with)
+		if err == nil && os.Getuid() != 0 { // root's namespace has all owners
+			h.mirror(from, with+"/up")
+		}
+		return err
 	}
 	entries, err := os.ReadDir(from)
 	err = errors.Join(err, unix.Mount("tmpfs", to, "tmpfs", unix.MS_NOSUID, "size=2g,mode=1777"))
@@ -164,6 +169,64 @@ func overlay(from, to, with string) error {
 		return nil
 	}
 	return unix.Mount("overlay", to, "overlay", 0, options)
+}
+
+const (
+	maxMirrored = 10_000  // entries that mirror looks at
+	maxCopied   = 1 << 20 // size of a file that it copies
+)
+
+// mirror creates in the upper folder of an overlay the folders and small files that the user can
+// write to, although they belong to an owner or group that the namespace does not have, as in a
+// setgid folder of a group. The kernel refuses to copy those up.
+func (h *host) mirror(from, up string) {
+	mode := func(path string, fi fs.FileInfo) (m fs.FileMode) {
+		for _, bit := range []uint32{unix.R_OK, unix.W_OK, unix.X_OK} {
+			if unix.Access(path, bit) == nil {
+				m |= fs.FileMode(bit) << 6
+			}
+		}
+		return m | fi.Mode()&0o077
+	}
+	var folder func(dir string)
+	folder = func(dir string) {
+		to := up + strings.TrimPrefix(dir, from)
+		if fi, err := os.Stat(dir); dir != from && err == nil {
+			folder(filepath.Dir(dir))
+			if os.Mkdir(to, 0o700) == nil {
+				_ = os.Chmod(to, mode(dir, fi))
+			}
+		}
+	}
+	queue := []string{from}
+	if dir, err := filepath.EvalSymlinks(h.Programs[0].Dir); err == nil && strings.HasPrefix(dir, from+"/") {
+		queue = []string{dir, from} // the launcher most likely writes below its own folder
+	}
+	for looked := 0; len(queue) > 0 && looked < maxMirrored; queue = queue[1:] {
+		paths := []string{queue[0]}
+		entries, _ := os.ReadDir(queue[0])
+		for _, e := range entries {
+			paths = append(paths, filepath.Join(queue[0], e.Name()))
+		}
+		for i, path := range paths {
+			fi, err := os.Lstat(path)
+			if looked++; err != nil {
+				continue
+			}
+			st, _ := fi.Sys().(*syscall.Stat_t)
+			switch foreign := (int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid()) && unix.Access(path, unix.W_OK) == nil; {
+			case fi.IsDir() && i > 0:
+				queue = append(queue, path)
+			case fi.IsDir() && foreign:
+				folder(path)
+			case fi.Mode().IsRegular() && foreign && fi.Size() <= maxCopied:
+				if data, err := os.ReadFile(path); err == nil {
+					folder(queue[0])
+					_ = os.WriteFile(up+strings.TrimPrefix(path, from), data, mode(path, fi))
+				}
+			}
+		}
+	}
 }
 
 // interpreterPath matches interpreter paths in a script.

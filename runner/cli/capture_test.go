@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -236,6 +237,52 @@ os.execvp("setpriv", ["setpriv", "--reuid=4321", "--clear-groups", *os.sys.argv[
 	out, _ := cmd.CombinedOutput()
 	if want := "the launcher ended with status 3 after 0 commands: ConnectionRefusedError"; !strings.Contains(string(out), want) {
 		t.Errorf("got %q, want %q in it", out, want)
+	}
+}
+
+// asOther makes a command run as a user who is only a member of group 1234. That user can execute
+// cmd and reach dir.
+func asOther(t *testing.T, cmd *exec.Cmd, dir string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to act as another user")
+	}
+	for at := dir; at != os.TempDir(); at = filepath.Dir(at) {
+		_ = os.Chmod(at, 0o755)
+	}
+	_ = os.Chmod(filepath.Dir(cmd.Path), 0o755)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4321, Gid: 4321, Groups: []uint32{1234}}}
+}
+
+// The folders of a group keep its files in the group, which the sandbox does not have.
+func TestCaptureInFolderOfAnotherGroup(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ launcher, want string }{
+		"small": {"set -e; mkdir -p logs/a; echo x > new; python main.py 1 >> keep/a; mv keep/b keep/c; python main.py 2 > logs/a/2; cat keep/c", "2 commands recorded"},
+		"large": {"python main.py 1 >> large; python main.py 2", "the launcher could not write to a file that belongs to another user or group: launch.sh: line 1: large: Value too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := launcherIn(t, c.launcher)
+			if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 2<<20), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			cmd := unraced(t, capturing(dir))
+			cmd.Env = append(cmd.Env, "PATH=/usr/bin:/bin")
+			asOther(t, cmd, dir)
+			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+				mode := fs.FileMode(0o664)
+				if d.IsDir() {
+					mode = 0o775 | fs.ModeSetgid
+				}
+				return errors.Join(err, os.Chown(path, 0, 1234), os.Chmod(path, mode))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), c.want) {
+				t.Errorf("got %q, want %q in it", out, c.want)
+			}
+		})
 	}
 }
 

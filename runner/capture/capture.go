@@ -38,6 +38,7 @@ type Config struct {
 	Self             string            // path of the gpurun executable
 	Originals        map[string]string // where to find the programs that recorders cover
 	Sockets          []string          // of services, which would start programs outside the sandbox
+	Escaped          []string          // interpreters that started without a recorder in earlier attempts
 }
 
 // A Program is a command to run.
@@ -61,6 +62,7 @@ type Report struct {
 	Stopped  string   // why gpurun stopped the launcher, or ""
 	Last     string   // last line of the launcher's output
 	Warnings []string
+	Escaped  string // an interpreter that started without a recorder, or ""
 	Err      string // why there is no sandbox, or ""
 }
 
@@ -73,8 +75,21 @@ var ErrNoSandbox = errors.New("no user namespaces here")
 // once.
 var Limit, Most = time.Minute, 300
 
-// Run runs the programs of a config and returns what they started.
-func Run(c Config) (*Report, error) {
+const maxEscaped = 20
+
+// Run runs the programs of a config and returns what they started. If an interpreter starts without
+// a recorder, Run starts over with one in its place.
+func Run(c *Config) (*Report, error) {
+	for {
+		r, err := run(*c)
+		if err != nil || r.Escaped == "" || slices.Contains(c.Escaped, r.Escaped) || len(c.Escaped) == maxEscaped {
+			return r, err
+		}
+		c.Escaped = append(c.Escaped, r.Escaped)
+	}
+}
+
+func run(c Config) (*Report, error) {
 	self, err := os.Executable()
 	if c.Self, c.Limit, c.Most, c.Home = self, Limit, Most, fixedHome; !c.Sandbox && err == nil {
 		c.Home, err = os.MkdirTemp("", "gpurun-capture-")

@@ -37,12 +37,13 @@ type host struct {
 	jobs         []*job       // submitted to the fake batch system
 	paths        map[procs.ID][]procs.ID
 	held, sleeps []*held
-	records      []*held   // all commands that did not run
-	step         int       // number of commands released so far
-	polls        int       // number of sleeps that ended since the last command began
-	clock        float64   // the launcher's virtual time, in seconds
-	changed      time.Time // when something last happened
-	blind        bool      // the kernel does not report where threads sleep
+	reals        map[int]bool // PIDs of recorders that became the program itself
+	records      []*held      // all commands that did not run
+	step         int          // number of commands released so far
+	polls        int          // number of sleeps that ended since the last command began
+	clock        float64      // the launcher's virtual time, in seconds
+	changed      time.Time    // when something last happened
+	blind        bool         // the kernel does not report where threads sleep
 }
 
 // A held recorder waits for the host: a command until it may end, a sleep until its time.
@@ -72,7 +73,7 @@ const (
 func (h *host) serve() (err error) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // no other process may write to our open files
-	h.running, h.paths, h.changed = map[int]bool{}, map[procs.ID][]procs.ID{}, time.Now()
+	h.running, h.reals, h.paths, h.changed = map[int]bool{}, map[int]bool{}, map[procs.ID][]procs.ID{}, time.Now()
 	if h.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
 		err = unix.Bind(h.listen, &unix.SockaddrUnix{Name: h.Home + "/sock"})
 	}
@@ -146,6 +147,24 @@ func (x *held) answer(a message) {
 	x.conn.Close()
 }
 
+func (h *host) runReal(x *held) {
+	h.reals[x.PID] = true
+	x.answer(message{Real: true})
+}
+
+// watch stops the launcher if a process is an interpreter that started without a recorder.
+func (h *host) watch(pid int) {
+	at := fmt.Sprintf("/proc/%d/", pid)
+	exe, argv := link(at+"exe"), strings.Split(strings.TrimSuffix(procs.Cmdline(pid), "\x00"), "\x00")
+	if !h.Sandbox || !python(exe) || strings.HasPrefix(exe, h.Home) || h.reals[pid] || argv[0] == "" || h.real(&held{message: message{PID: pid, Record: Record{Argv: argv, Stdin: link(at + "fd/0")}}}) {
+		return
+	}
+	file, err := os.Stat(at + "exe")
+	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && !os.SameFile(file, self) { // not a recorder that is about to report
+		h.report.Escaped, h.report.Stopped = exe, "the launcher runs "+exe+", which gpurun capture cannot replace by a recorder: stopped"
+	}
+}
+
 func (h *host) handle(x *held) {
 	switch argv := x.Record.Argv; {
 	case x.Op == "sleep" && !h.Proof:
@@ -161,7 +180,7 @@ func (h *host) handle(x *held) {
 		h.changed, h.polls = time.Now(), 0
 		x.Record.Began = h.step
 		if h.real(x) {
-			x.answer(message{Real: true})
+			h.runReal(x)
 		} else if h.held = append(h.held, x); h.Proof {
 			h.record(x)
 			h.release(x)
@@ -273,6 +292,7 @@ func (h *host) sleepCounts() (sleeping string, count int) {
 		if known[id.PID] {
 			continue
 		}
+		h.watch(id.PID)
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", id.PID))
 		for _, t := range tasks {
 			data, _ := os.ReadFile(t + "/status")
@@ -319,7 +339,7 @@ func (h *host) releaseNext() {
 	for i, x := range h.held {
 		if x.path == nil && h.record(x) {
 			h.held = slices.Delete(h.held, i, i+1)
-			x.answer(message{Real: true})
+			h.runReal(x)
 			return
 		}
 	}

@@ -234,8 +234,8 @@ var interpreterPath = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:~|\$HOME|[A-Za-z0-9_.-]+)?/[A-Za-z0-9_./+-]*bin/(?:python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed)`)
 })
 
-// interpreters returns the files that a recorder covers: those on PATH, in environments, or named
-// by the launcher or --record.
+// interpreters returns the files that a recorder covers: those on PATH, in environments, named
+// by the launcher or --record, or seen in an earlier attempt.
 func (h *host) interpreters() (list []string) {
 	p, names, text := h.Programs[0], h.names(), strings.Join(h.Programs[0].Argv, "\n")
 	globs := strings.Fields("bin/* */bin/* .venv/bin/* ../*/bin/* ../.venv/bin/* ~/*/bin/* ~/*/envs/*/bin/* ~/.pyenv/versions/*/bin/* ~/.virtualenvs/*/bin/* ~/.venvs/*/bin/* ~/.conda/envs/*/bin/* ~/.local/share/mamba/envs/*/bin/* ~/.local/share/uv/python/*/bin/* /opt/*/bin/* /opt/*/envs/*/bin/*")
@@ -248,7 +248,7 @@ func (h *host) interpreters() (list []string) {
 			text += "\n" + string(data)
 		}
 	}
-	globs = append(globs, interpreterPath().FindAllString(text, -1)...)
+	globs = slices.Concat(globs, h.Escaped, interpreterPath().FindAllString(text, -1))
 	for _, g := range h.Record {
 		word, _, _ := strings.Cut(g, " ")
 		globs = append(globs, word)

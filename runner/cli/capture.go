@@ -56,7 +56,7 @@ func (c *captureCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
 	config := capture.Config{Programs: []capture.Program{{Argv: c.Command, Env: os.Environ(), Dir: here}}, Sandbox: !c.NoSandbox, Network: c.Network, GPUs: c.GPUs, Record: c.Record, Run: c.RunReal}
-	r, err := capture.Run(config)
+	r, err := capture.Run(&config)
 	if errors.Is(err, capture.ErrNoSandbox) {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error() + ": the launcher would really remove and write files", Hint: "--no-sandbox accepts that", Err: err}
 	} else if err != nil {
@@ -75,7 +75,7 @@ func (c *captureCmd) Run(a *app) error {
 	captures := [][]capture.Record{r.Commands}
 	if !c.NoSandbox { // a second capture would repeat the launcher's real effects
 		config.Oldest = true
-		again, err := capture.Run(config)
+		again, err := capture.Run(&config)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (c *captureCmd) prove(m *capture.Mapping, config capture.Config, want []cap
 			config.Programs = append(config.Programs, capture.Program{Argv: []string{shell, "-e", "-o", "pipefail", "-c", command}, Env: engine.Layered(os.Environ(), r.Env), Dir: r.WorkDir})
 		}
 	}
-	got, err := capture.Run(config)
+	got, err := capture.Run(&config)
 	if err != nil {
 		return err
 	}

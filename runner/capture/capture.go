@@ -173,6 +173,7 @@ var programs = strings.Fields("python python2 python3 python3.6 python3.7 python
 	"docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
 
 var (
+	condaName  = regexp.MustCompile(`^(?:conda|mamba|micromamba)$`) // its run command is recorded, but activate changes the launcher's shell
 	pythonName = regexp.MustCompile(`^(?:python|pypy)[0-9.]*$`)
 	// launcherPython matches the arguments of Python calls that are part of the launcher: inline code,
 	// tools, and queries such as --version.

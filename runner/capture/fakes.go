@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"gpurun/jobspec/source"
 )
@@ -19,13 +21,13 @@ var fakes map[string]func(argv []string) int
 
 func init() {
 	fakes = map[string]func([]string) int{"sleep": sleep, "squeue": sleep, "sinfo": sleep, "scancel": sleep, "sacct": sleep, "nvidia-smi": script, "simple_gpu_scheduler": script,
-		"sbatch": script, "srun": script, "gpurun-submit": submit, "ts": refuse, "tsp": refuse, "screen": refuse, "tmux": refuse}
+		"sbatch": script, "srun": script, "salloc": script, "scontrol": script, "gpurun-submit": submit, "gpurun-wait": wait, "ts": refuse, "tsp": refuse, "screen": refuse, "tmux": refuse}
 }
 
 // script runs a fake that is a shell script.
 func script(argv []string) int {
 	name := filepath.Base(argv[0])
-	if name == "sbatch" || name == "srun" {
+	if slices.Contains([]string{"sbatch", "srun", "salloc", "scontrol"}, name) {
 		name = "slurm"
 	}
 	text, _ := scripts.ReadFile("fakes/" + name + ".sh")
@@ -54,11 +56,22 @@ func sleep(argv []string) int {
 // array.
 func submit(argv []string) int {
 	group, _ := strconv.Atoi(argv[1])
-	h := message{Op: "submit", Group: group, Record: Record{Argv: argv[3:], Env: os.Environ(), Dir: link("/proc/self/cwd")}}
-	for _, n := range regexp.MustCompile(`\d+`).FindAllString(argv[2], -1) {
-		id, _ := strconv.Atoi(n)
-		h.After = append(h.After, id)
-	}
+	h := message{Op: "submit", PID: os.Getpid(), Group: group, After: ids(argv[2]), Record: Record{Argv: argv[3:], Env: os.Environ(), Dir: link("/proc/self/cwd")}}
 	fmt.Println(ask(h).Group)
 	return 0
+}
+
+// wait waits until submitted jobs have ended.
+func wait(argv []string) int {
+	ask(message{Op: "wait", PID: os.Getpid(), After: ids(strings.Join(argv[1:], " "))})
+	return 0
+}
+
+// ids returns the job IDs in a text.
+func ids(text string) (list []int) {
+	for _, n := range regexp.MustCompile(`\d+`).FindAllString(text, -1) {
+		id, _ := strconv.Atoi(n)
+		list = append(list, id)
+	}
+	return list
 }

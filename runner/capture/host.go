@@ -37,6 +37,7 @@ type host struct {
 	jobs         []*job       // submitted to the fake batch system
 	paths        map[procs.ID][]procs.ID
 	held, sleeps []*held
+	waits        []*held      // until submitted jobs have ended
 	reals        map[int]bool // PIDs of recorders that became the program itself
 	records      []*held      // all commands that did not run
 	step         int          // number of commands released so far
@@ -57,7 +58,8 @@ type held struct {
 // A job is one submission to the fake batch system, or one task of an array.
 type job struct {
 	message
-	pid int // 0 before it begins, -1 when it has ended
+	path []procs.ID // of the process that submitted it
+	pid  int        // 0 before it begins, -1 when it has ended
 }
 
 const (
@@ -170,9 +172,11 @@ func (h *host) handle(x *held) {
 	case x.Op == "sleep" && !h.Proof:
 		x.until = h.clock + max(0, x.Seconds)
 		h.sleeps = append(h.sleeps, x)
+	case x.Op == "wait":
+		h.waits = append(h.waits, x)
 	case x.Op == "submit":
 		h.changed = time.Now()
-		j, id := &job{message: x.message}, len(h.jobs)+1
+		j, id := &job{message: x.message, path: h.path(x.PID)}, len(h.jobs)+1
 		h.jobs, j.Group = append(h.jobs, j), cmp.Or(j.Group, id)
 		j.Record.Env = append(j.Record.Env, fmt.Sprint("SLURM_JOB_ID=", id), fmt.Sprint("SLURM_JOBID=", id), fmt.Sprint("SLURM_ARRAY_JOB_ID=", j.Group))
 		x.answer(message{Group: j.Group})
@@ -232,11 +236,23 @@ func (h *host) reap() (some bool) {
 	for _, j := range h.jobs {
 		open[j.Group] = open[j.Group] || j.pid >= 0
 	}
+	waits := func(m message) bool { return slices.ContainsFunc(m.After, func(id int) bool { return open[id] }) }
+	h.waits = slices.DeleteFunc(h.waits, func(x *held) bool {
+		if waits(x.message) {
+			return false
+		}
+		x.answer(message{})
+		some = true
+		return true
+	})
 	for _, j := range h.jobs {
-		if j.pid == 0 && !slices.ContainsFunc(j.After, func(id int) bool { return open[id] }) {
+		if j.pid == 0 && !waits(j.message) {
 			j.pid, some = -1, true
 			if pid, err := h.start(Program{j.Record.Argv, j.Record.Env, j.Record.Dir}); err == nil {
 				j.pid = pid
+				if p, ok := procs.One(pid); ok { // sort its commands where the launcher submitted it
+					h.paths[p.ID] = append(slices.Clip(j.path), p.ID)
+				}
 			}
 		}
 	}
@@ -284,7 +300,7 @@ func (h *host) tree() (list []procs.ID) {
 // Held recorders are skipped.
 func (h *host) sleepCounts() (sleeping string, count int) {
 	known, list := map[int]bool{}, h.tree()
-	for _, x := range slices.Concat(h.held, h.sleeps) {
+	for _, x := range slices.Concat(h.held, h.sleeps, h.waits) {
 		known[x.PID] = true
 	}
 	b, awake := "asleep", false

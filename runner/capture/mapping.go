@@ -1,7 +1,9 @@
 package capture
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,7 +21,10 @@ type Mapping struct {
 	Base []string // the launcher's environment
 	Dir  string   // the job file's folder, symlinks resolved
 
+	Most int // the most jobs at once, from an array's %N or the slots of ts; 0 for any number
+
 	pinned, left []string
+	indexed      bool // SLURM_ARRAY_TASK_ID is a variable of the jobs
 }
 
 var (
@@ -81,7 +86,7 @@ func (m *Mapping) env(list []string) (out []string) {
 			}
 		}
 		switch {
-		case ownName().MatchString(name) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
+		case ownName().MatchString(name) && !(m.indexed && name == taskID) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
 		case redact.Named(name):
 			note(&m.left, "the launcher sets a secret ("+name+"): left out, set it where gpurun is started")
 		default:
@@ -90,6 +95,30 @@ func (m *Mapping) env(list []string) (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+const taskID = "SLURM_ARRAY_TASK_ID"
+
+// Index decides whether jobs get SLURM_ARRAY_TASK_ID: if a script mentions it, or if commands of
+// different tasks are otherwise the same. Elsewhere, the arguments already say which task it is.
+func (m *Mapping) Index(list []Record) {
+	ids, read := map[string]string{}, map[string]bool{}
+	for i := range list {
+		r := &list[i]
+		id := engine.Variable(r.Env, taskID)
+		if id == engine.Variable(m.Base, taskID) {
+			continue
+		}
+		k := m.Key(r)
+		old, again := ids[k]
+		m.indexed, ids[k] = m.indexed || again && old != id, id
+		for _, w := range r.Argv {
+			if path := pathIn(r.Dir, w); strings.HasSuffix(w, ".py") && !read[path] {
+				data, _ := os.ReadFile(path)
+				read[path], m.indexed = true, m.indexed || strings.Contains(string(data), taskID)
+			}
+		}
+	}
 }
 
 // Key returns a string that is equal for records of the same command in two captures.
@@ -110,7 +139,7 @@ func relative(dir, path string) string {
 // Commands converts captures of the same commands for folding. It returns warnings about what it
 // left out.
 func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings []string) {
-	logs := map[string]int{}
+	logs, limited := map[string]int{}, 0
 	for _, r := range captures[0] {
 		if logs[r.Stdout]++; r.Stderr != r.Stdout {
 			logs[r.Stderr]++
@@ -126,7 +155,14 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			c.Began, c.Ended = append(c.Began, list[i].Began), append(c.Ended, list[i].Ended)
 		}
 		if asks := engine.Variable(r.Env, "GPURUN_CAPTURE_ASKS"); asks != "" {
-			c.Keys = strings.Split(asks, "\n")
+			for _, key := range strings.Split(asks, "\n") {
+				if n, limits := strings.CutPrefix(key, "max_concurrent: "); !limits {
+					c.Keys = append(c.Keys, key)
+				} else if most, _ := strconv.Atoi(n); most > 0 {
+					limited++
+					m.Most = min(most, cmp.Or(m.Most, most))
+				}
+			}
 		}
 		if v := engine.Variable(r.Env, "CUDA_VISIBLE_DEVICES"); v != engine.Variable(m.Base, "CUDA_VISIBLE_DEVICES") {
 			if _, gpus = renumber(v); v == "" || v == "-1" {
@@ -155,6 +191,9 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			note(&m.left, "a job reads no standard input: "+fold.Script(c.Run[0])+" < "+relative(r.Dir, r.Stdin)+" left out")
 		}
 		out = append(out, c)
+	}
+	if limited%len(out) != 0 {
+		note(&m.left, fmt.Sprintf("the launcher runs %d of its commands at most %d at once: max_concurrent limits all jobs", limited, m.Most))
 	}
 	if m.pinned != nil {
 		note(&m.left, "the launcher sets CUDA_VISIBLE_DEVICES ("+strings.Join(m.pinned, ", ")+"): left out, gpurun chooses the GPUs")

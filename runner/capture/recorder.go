@@ -18,11 +18,11 @@ const fixedHome = "/dev/gpurun-capture"
 
 // A message is sent by a recorder to the host, and by the host as its answer.
 type message struct {
-	Op      string // "command", "sleep", "submit", "refuse"
+	Op      string // "command", "sleep", "submit", "wait", "refuse"
 	Record  Record
 	PID     int
 	Seconds float64
-	After   []int // IDs of the jobs for which a submitted job waits
+	After   []int // IDs of the jobs for which a submitted job or the launcher waits
 	Group   int   // 0 for a new one
 	Real    bool  // answer: run the command for real
 }

@@ -72,6 +72,7 @@ func (c *captureCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitFailed, Text: text + " (--partial writes what was captured)"}
 	}
 	m := &capture.Mapping{Base: os.Environ(), Dir: dir}
+	m.Index(r.Commands)
 	captures := [][]capture.Record{r.Commands}
 	if !c.NoSandbox { // a second capture would repeat the launcher's real effects
 		config.Oldest = true
@@ -85,7 +86,11 @@ func (c *captureCmd) Run(a *app) error {
 	entries, order := fold.Plan(commands)
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err == nil {
-		_, err = f.WriteString(fold.Write(entries))
+		text = fold.Write(entries)
+		if m.Most > 0 {
+			text = fmt.Sprintf("settings: {max_concurrent: %d}\n", m.Most) + text
+		}
+		_, err = f.WriteString(text)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

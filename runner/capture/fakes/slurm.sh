@@ -1,5 +1,10 @@
-# sbatch hands its script over, once for each index of an array; srun runs its command in place
+# sbatch hands its script over, once for each index of an array; srun and salloc run their command in place
 set -f
+command=${0##*/}
+if [ "$command" = scontrol ]; then
+  case $1\ $2 in show\ hostname*) echo "${3:-${SLURM_JOB_NODELIST:-localhost}}" | tr , '\n' ;; esac
+  exit
+fi
 option() {
   case $1 in
     --array | -a) array=$2 ;;
@@ -11,6 +16,7 @@ option() {
     --job-name | -J) name=$2 ;;
     --mem) mem=$2 ;;
     --parsable) parsable=1 ;;
+    --wait | -W) wait=1 ;;
     --time | -t) time=$2 ;;
     --wrap) wrap=$2 ;;
   esac
@@ -22,16 +28,16 @@ options() { # and left is how many words follow them
       --parsable | --exclusive | --requeue | --no-requeue | --wait | --hold | --overlap | --exact | --unbuffered | --pty | --verbose | --quiet | --test-only | --label | --no-kill) option "$1" ;;
       --* | -[aJoeptnNcGAdDwxqC]) option "$1" "$2"; [ $# = 1 ] || shift ;;
       -[aJoeptnNcGAdDwxqC]*) value=${1#-?}; option "${1%"$value"}" "${value#=}" ;;
-      -*) ;;
+      -*) option "$1" ;;
       *) break ;;
     esac
     shift
   done
   left=$#
 }
-array= dir=. cpus= after= export= gpus= name= mem= parsable= time= wrap=
+array= dir=. cpus= after= export= gpus= name= mem= parsable= time= wait= wrap=
 options "$@"
-skip=$(($# - left)) command=${0##*/}
+skip=$(($# - left))
 if [ "$command" = sbatch ] && [ -z "$wrap" ]; then
   script=$(shift $skip; echo "$1")
   [ -r "$script" ] || { echo "sbatch: error: cannot read the script: $script" >&2; exit 1; }
@@ -49,11 +55,13 @@ mem=$(echo "$mem" | tr a-z A-Z | sed -n 's/B$//; s/[0-9]$/&M/; s/^[1-9][0-9]*[KM
 case $cpus in *[!0-9]* | "" | 0) ;; *) ask "cpus: $cpus" ;; esac
 minutes=$(echo "$time" | awk -F: '{ if (split($1, d, "-") > 1) print d[1] * 1440 + d[2] * 60 + $2; else print NF == 3 ? $1 * 60 + $2 : $1 + 0 }')
 case $minutes in *[!0-9]* | "" | 0) ;; *) ask "timeout: ${minutes}m" ;; esac
-if [ "$command" = srun ]; then
+if [ "$command" != sbatch ]; then
+  [ $# -gt 0 ] || set -- sh
   [ -z "$asks" ] || export GPURUN_CAPTURE_ASKS="$asks"
   exec "$@"
 fi
 
+case $array in *%*) ask "max_concurrent: ${array##*%}" ;; esac
 [ -z "$wrap" ] || set -- sh -c "$wrap"
 [ "$wrap" ] || case $(head -n 1 "$1") in "#!"*) set -- $(sed -n '1s/^#!//p' "$1") "$@" ;; *) set -- bash "$@" ;; esac
 export GPURUN_CAPTURE_ASKS="$asks" SLURM_JOB_NAME="$name" SLURM_NTASKS=1 SLURM_CPUS_PER_TASK="$cpus" SLURM_JOB_NODELIST=localhost SLURM_NNODES=1 SLURM_SUBMIT_DIR="$PWD"
@@ -70,4 +78,5 @@ for SLURM_ARRAY_TASK_ID in $indexes; do
   export SLURM_ARRAY_TASK_ID SLURM_ARRAY_TASK_COUNT
   submit "$@"
 done
+[ -z "$wait" ] || "${GPURUN_CAPTURE:-/dev/gpurun-capture}/bin/gpurun-wait" "$id"
 [ "$parsable" ] && echo "$id" || echo "Submitted batch job $id"

@@ -21,7 +21,7 @@ var fakes map[string]func(argv []string) int
 
 func init() {
 	fakes = map[string]func([]string) int{"sleep": sleep, "squeue": sleep, "sinfo": sleep, "scancel": sleep, "sacct": sleep, "nvidia-smi": script, "simple_gpu_scheduler": script,
-		"sbatch": script, "srun": script, "salloc": script, "scontrol": script, "gpurun-submit": submit, "gpurun-wait": wait, "ts": refuse, "tsp": refuse, "screen": refuse, "tmux": refuse}
+		"sbatch": script, "srun": script, "salloc": script, "scontrol": script, "ts": script, "tsp": script, "gpurun-submit": submit, "gpurun-wait": wait, "screen": refuse, "tmux": refuse}
 }
 
 // script runs a fake that is a shell script.
@@ -30,6 +30,7 @@ func script(argv []string) int {
 	if slices.Contains([]string{"sbatch", "srun", "salloc", "scontrol"}, name) {
 		name = "slurm"
 	}
+	name = strings.Replace(name, "tsp", "ts", 1)
 	text, _ := scripts.ReadFile("fakes/" + name + ".sh")
 	return runs(append([]string{"sh", "-c", string(text)}, argv...), false)
 }

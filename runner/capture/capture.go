@@ -38,6 +38,8 @@ type Config struct {
 	Self             string            // path of the gpurun executable
 	Originals        map[string]string // where to find the programs that recorders cover
 	Sockets          []string          // of services, which would start programs outside the sandbox
+	Uppers           int               // a file descriptor of the folder that has the changes of each overlay
+	Covered          []string          // the folder below each overlay
 	Escaped          []string          // interpreters that started without a recorder in earlier attempts
 }
 
@@ -62,8 +64,16 @@ type Report struct {
 	Stopped  string   // why gpurun stopped the launcher, or ""
 	Last     string   // last line of the launcher's output
 	Warnings []string
+	Changes  []Change
 	Escaped  string // an interpreter that started without a recorder, or ""
 	Err      string // why there is no sandbox, or ""
+}
+
+// A Change is a file or folder that the launcher made, wrote or removed in the sandbox.
+type Change struct {
+	Path         string
+	Removed, Dir bool
+	Time         time.Time
 }
 
 const ChildArg = "__capture" // the first argument of the host

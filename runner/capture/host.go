@@ -27,10 +27,9 @@ import (
 // host is the state of the child that answers the recorders.
 type host struct {
 	Config
-	report   Report
-	overlays int
-	listen   int
-	log      *os.File // the launcher's output
+	report Report
+	listen int
+	log    *os.File // the launcher's output
 
 	launcher     int          // PID
 	running      map[int]bool // PIDs of programs that the host started
@@ -88,6 +87,9 @@ func (h *host) serve() (err error) {
 	_ = unix.Listen(h.listen, 4096)
 	all, _ := filepath.Glob("/proc/self/task/*/wchan")
 	h.blind = !slices.ContainsFunc(all, func(f string) bool { where, _ := os.ReadFile(f); return string(where) != "0" })
+	if h.Sandbox {
+		unix.CloseOnExec(h.Uppers)
+	}
 	defer h.end()
 	for start, n := time.Now(), 0; h.report.Stopped == ""; {
 		for ; n < len(h.Programs) && len(h.running) < 4; n++ {
@@ -440,6 +442,9 @@ func (h *host) end() {
 			x.Record.Ended = maxRecords * 2
 		}
 		h.report.Commands = append(h.report.Commands, x.Record)
+	}
+	if h.Sandbox && !h.Proof {
+		h.report.Changes = h.changes()
 	}
 	data, _ := os.ReadFile(h.Home + "/log")
 	text := strings.TrimSpace(string(data))

@@ -3,6 +3,7 @@ package capture
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -199,6 +200,36 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		note(&m.left, "the launcher sets CUDA_VISIBLE_DEVICES ("+strings.Join(m.pinned, ", ")+"): left out, gpurun chooses the GPUs")
 	}
 	return out, m.left
+}
+
+// Changes returns warnings about what a launcher changed in the sandbox, because its jobs may need
+// it. It omits logs and their folders, which gpurun makes, and caches.
+func (m *Mapping) Changes(r *Report) (warnings []string) {
+	changed := map[string][]string{}
+	for _, c := range r.Changes {
+		fi, err := os.Lstat(c.Path)
+		isLog := slices.ContainsFunc(r.Commands, func(r Record) bool {
+			return r.Stdout == c.Path || r.Stderr == c.Path || c.Dir && (strings.HasPrefix(r.Stdout, c.Path+"/") || strings.HasPrefix(r.Stderr, c.Path+"/"))
+		})
+		kind := "writes files"
+		switch {
+		case c.Removed:
+			kind = "removes files"
+		case isLog || err == nil && (c.Dir || fi.ModTime().Equal(c.Time)) || strings.Contains(c.Path+"/", "/.cache/") || strings.Contains(c.Path+"/", "/__pycache__/"):
+			continue
+		case c.Dir:
+			kind = "makes folders"
+		}
+		changed[kind] = append(changed[kind], relative(m.Dir, c.Path))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(changed)) {
+		list := changed[kind]
+		if n := len(list); n > 5 {
+			list = append(list[:5:5], fmt.Sprintf("%d more", n-5))
+		}
+		warnings = append(warnings, "the launcher "+kind+", which it did only in the sandbox: "+strings.Join(list, ", "))
+	}
+	return warnings
 }
 
 // Same sorts the second capture's records like the first one's.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,6 +52,8 @@ func (h *host) build() (root string, err error) {
 	if err != nil {
 		return "", err
 	}
+	h.Uppers, err = unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY, 0) // stays open when enter hides the folder
+	do("changes", err)
 	for i, dir := range tops {
 		if e := h.cover(dir, root+dir, mounts); i == 0 {
 			do("overlay", e) // required for the launcher's folder; others stay read-only without one
@@ -123,8 +126,8 @@ func (h *host) writableRoots() (tops []string) {
 // below it.
 func (h *host) cover(from, to string, mounts []string) error {
 	if !slices.ContainsFunc(mounts, func(m string) bool { return strings.HasPrefix(m, from+"/") }) {
-		h.overlays++
-		with := fmt.Sprint("/proc/", h.overlays)
+		h.Covered = append(h.Covered, from)
+		with := fmt.Sprint("/proc/", len(h.Covered)-1)
 		err := overlay(from, to, with)
 		if err == nil && os.Getuid() != 0 { // root's namespace has all owners
 			h.mirror(from, with+"/up")
@@ -222,11 +225,34 @@ func (h *host) mirror(from, up string) {
 			case fi.Mode().IsRegular() && foreign && fi.Size() <= maxCopied:
 				if data, err := os.ReadFile(path); err == nil {
 					folder(queue[0])
-					_ = os.WriteFile(up+strings.TrimPrefix(path, from), data, mode(path, fi))
+					to := up + strings.TrimPrefix(path, from)
+					_ = errors.Join(os.WriteFile(to, data, mode(path, fi)), os.Chtimes(to, time.Time{}, fi.ModTime())) // an equal time means unchanged
 				}
 			}
 		}
 	}
+}
+
+const maxChanges = 10_000
+
+// changes returns what the launcher changed in the overlays.
+func (h *host) changes() (list []Change) {
+	for i, dir := range h.Covered {
+		up := fmt.Sprintf("/proc/self/fd/%d/%d/up", h.Uppers, i)
+		_ = fs.WalkDir(os.DirFS(up), ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || path == "." {
+				return nil
+			} else if len(list) == maxChanges {
+				return fs.SkipAll
+			}
+			fi, err := d.Info()
+			if err == nil { // an overlay marks a removed file with a character device
+				list = append(list, Change{filepath.Join(dir, path), fi.Mode()&fs.ModeCharDevice != 0, fi.IsDir(), fi.ModTime()})
+			}
+			return nil
+		})
+	}
+	return list
 }
 
 // interpreterPath matches interpreter paths in a script.

@@ -101,7 +101,7 @@ func (c *captureCmd) Run(a *app) error {
 		jobs += len(e.Jobs)
 	}
 	fmt.Fprintf(a.out, "%s recorded, none run: %s in %s\n", n, state.Count(jobs, "job"), state.Count(len(entries), "entry"))
-	warnings = slices.Concat(warnings, order, r.Warnings)
+	warnings = slices.Concat(warnings, order, m.Changes(r), r.Warnings)
 	if c.NoSandbox {
 		warnings = append(warnings, "there was no sandbox: the launcher ran for real, and only programs found on PATH were recorded")
 	}

@@ -166,8 +166,18 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		warn("needs cannot express the order of %d jobs: they run one by one, in a queue", queued)
 	}
 	for y, e := range entries {
-		if e.Queue == "" && len(e.Jobs) > 1 && rs[e.Jobs[0]].before(rs[e.Jobs[1]]) {
-			warn("the launcher runs %d × %s one after another; these jobs may run in parallel", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]))
+		pauses := 0 // how often the launcher waits before it starts the next job
+		for i, job := range e.Jobs[1:] {
+			if rs[e.Jobs[i]].before(rs[job]) {
+				pauses++
+			}
+		}
+		if e.Queue == "" && pauses > 0 {
+			how := "in groups that wait for each other"
+			if pauses == len(e.Jobs)-1 {
+				how = "one after another"
+			}
+			warn("the launcher runs %d × %s %s; these jobs may run in parallel", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]), how)
 		}
 		for x, other := range entries {
 			direct := after[y][x] > 0

@@ -32,9 +32,9 @@ var (
 	cudaDevice = regexp.MustCompile(`\bcuda:\d+\b`)
 	gpuOption  = regexp.MustCompile(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
 	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
-	// Variables that a shell, make or Slurm sets by itself.
+	// Variables that a shell, make or Slurm sets or drops by itself.
 	ownName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:_|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
+		return regexp.MustCompile(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
 	})
 )
 
@@ -140,6 +140,7 @@ func relative(dir, path string) string {
 // Commands converts captures of the same commands for folding. It returns warnings about what it
 // left out.
 func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings []string) {
+	var unset []string
 	logs, limited := map[string]int{}, 0
 	for _, r := range captures[0] {
 		if logs[r.Stdout]++; r.Stderr != r.Stdout {
@@ -150,6 +151,11 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		words, gpus := argv(r.Argv)
 		if !slices.Equal(words, r.Argv) {
 			note(&m.left, "commands name a GPU in their arguments: renumbered from 0, as a job sees its GPUs")
+		}
+		for _, kv := range m.Base {
+			if name, _, _ := strings.Cut(kv, "="); !ownName().MatchString(name) && !slices.ContainsFunc(r.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
+				note(&unset, name)
+			}
 		}
 		c := &fold.Command{Job: fold.Job{Run: [][]fold.Word{fold.Words(words)}, Env: m.env(r.Env), Dir: relative(m.Dir, r.Dir)}}
 		for _, list := range captures {
@@ -192,6 +198,12 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			note(&m.left, "a job reads no standard input: "+fold.Script(c.Run[0])+" < "+relative(r.Dir, r.Stdin)+" left out")
 		}
 		out = append(out, c)
+	}
+	if n := len(unset); n > 0 { // a job file cannot express that
+		if n > 5 {
+			unset = append(unset[:5], fmt.Sprintf("%d more", n-5))
+		}
+		note(&m.left, "the launcher unsets variables, which its jobs inherit: "+strings.Join(unset, ", "))
 	}
 	if limited%len(out) != 0 {
 		note(&m.left, fmt.Sprintf("the launcher runs %d of its commands at most %d at once: max_concurrent limits all jobs", limited, m.Most))

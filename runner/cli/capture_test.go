@@ -503,3 +503,82 @@ func TestCapturedOrderMatchesShell(t *testing.T) {
 		})
 	}
 }
+
+// randomCommands writes commands with loops, groups, functions, lists and words that need quotes.
+func randomCommands(r *rand.Rand, depth int) (text string) {
+	words := []string{"$i", "'a  b'", `"x$i y"`, "{i}", "'$HOME'", "--lr=0.$i", "\\*", "''", "'{lr}'", "é", "--seed $i", "'it'\\''s'", "~x"}
+	for range 1 + r.IntN(3) {
+		switch k := r.IntN(8); {
+		case depth == 0 || k < 2:
+			text += fmt.Sprintf("python p%d.py", r.IntN(3))
+			for range r.IntN(4) {
+				text += " " + words[r.IntN(len(words))]
+			}
+			text += []string{"\n", " &\n", " && true\n", " || exit 1\n", " < /dev/null\n", " | cat\n"}[r.IntN(6)]
+		case k == 2:
+			text += "for i in $(seq " + fmt.Sprint(1+r.IntN(3)) + "); do\n" + randomCommands(r, depth-1) + "done\n"
+		case k == 3:
+			text += "( cd keep; i=7\n" + randomCommands(r, depth-1) + ") " + []string{"&\n", "\n"}[r.IntN(2)]
+		case k == 4:
+			text += "{\n" + randomCommands(r, depth-1) + "wait; }\n"
+		case k == 5:
+			text += fmt.Sprintf("f%d() {\nlocal i=$1\n%s}\nf%[1]d 4\nf%[1]d 5\n", depth, randomCommands(r, depth-1))
+		case k == 6:
+			text += "export X=$i\n"
+		default:
+			text += "if [ $i = 1 ]; then\n" + randomCommands(r, depth-1) + "else\n" + randomCommands(r, depth-1) + "fi\n"
+		}
+	}
+	return text
+}
+
+func TestCapturedCommandsMatchShell(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			text := "i=1\npython first.py\n" + randomCommands(rand.New(rand.NewPCG(seed, 11)), 3) + "wait\n"
+			dir := launcherIn(t, text)
+			_ = os.Mkdir(filepath.Join(dir, "bin"), 0o755)
+			stub := fmt.Sprintf("#!/bin/bash\nprintf '%%q ' \"$PWD\" \"X=$X\" \"$@\" | tr '\\n' ' ' | sed 's/$/\\n/' >> %s/started\n", dir)
+			if err := os.WriteFile(filepath.Join(dir, "bin/python"), []byte(stub), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			cmd := unraced(t, capturing(dir))
+			cmd.Env = append(cmd.Env, "PATH="+dir+"/bin:"+os.Getenv("PATH"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, text, out)
+			}
+			started := func(dir string, argv ...string) {
+				run := exec.Command(argv[0], argv[1:]...)
+				run.Dir, run.Env = dir, cmd.Env
+				if out, err := run.CombinedOutput(); err != nil {
+					t.Fatalf("%q: %v\n%s\n%s", argv, err, out, text)
+				}
+			}
+			lines := func() []string {
+				data, _ := os.ReadFile(filepath.Join(dir, "started"))
+				_ = os.Remove(filepath.Join(dir, "started"))
+				return slices.Sorted(strings.SplitSeq(string(data), "\n"))
+			}
+			started(dir, "bash", "launch.sh")
+			want := lines()
+			b, err := jobspec.Load([]string{filepath.Join(dir, "jobs.yaml")}, jobspec.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range b.Jobs {
+				r, err := b.Render(&b.Jobs[i], jobspec.Runtime{Environ: cmd.Env})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range r.Commands {
+					started(r.WorkDir, append(append([]string{"env"}, r.Env...), "bash", "-c", c)...)
+				}
+			}
+			if got := lines(); !slices.Equal(got, want) {
+				file, _ := os.ReadFile(filepath.Join(dir, "jobs.yaml"))
+				t.Errorf("started\n%q\nwant\n%q\n%s\n%s", got, want, text, file)
+			}
+		})
+	}
+}

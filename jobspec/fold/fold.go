@@ -5,9 +5,13 @@ package fold
 
 import (
 	"fmt"
-	"gpurun/jobspec/source"
 	"path"
+	"slices"
 	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/jobspec/source"
 )
 
 // A Word is a word of a command.
@@ -166,12 +170,65 @@ func kinds(row []cell) string {
 	return s
 }
 
+// optional makes words that only some commands of a program have a parameter, flags, so that the
+// program's jobs can share an entry. It returns the rows unchanged if they differ elsewhere.
+func optional(rows [][]cell) [][]cell {
+	row, least := rows[0], len(rows[0])
+	begin, end := least, least // lengths of what all rows begin and end with
+	for _, r := range rows {
+		n := 0
+		for ; n < min(begin, len(r)) && r[n].kind == row[n].kind; n++ {
+		}
+		begin, least = n, min(least, len(r))
+		for n = 0; n < min(end, len(r)) && r[len(r)-1-n].kind == row[len(row)-1-n].kind; n++ {
+		}
+		end = n
+	}
+	if end = min(end, least-begin); least > begin+end {
+		return rows // all commands have some words there
+	}
+	out := make([][]cell, len(rows))
+	for i, r := range rows {
+		flags := r[begin : len(r)-end]
+		text := make([]string, len(flags))
+		for k, c := range flags {
+			if !c.inShell() || c.Raw || !strings.HasPrefix(flags[0].kind, "=-") {
+				return rows
+			}
+			text[k] = shellescape.Quote(c.Text)
+		}
+		out[i] = slices.Concat(r[:begin], []cell{{Word{strings.Join(text, " "), true}, "=flags", "flags"}}, r[len(r)-end:])
+	}
+	return out
+}
+
 // Fold returns the entries for a table of jobs, in the order of their first jobs.
-func Fold(jobs []Job) (entries []Entry) {
+func Fold(jobs []Job) (entries []Entry) { return fold(jobs, true) }
+
+func fold(jobs []Job, flags bool) (entries []Entry) {
+	rows, programs := make([][]cell, len(jobs)), map[string][]int{}
+	for i := range jobs {
+		rows[i] = jobs[i].cells()
+		if j := &jobs[i]; flags && j.Queue == "" && len(j.Run) == 1 {
+			k := fmt.Sprint(Program(j.Run[0]), j.Keys)
+			programs[k] = append(programs[k], i)
+		}
+	}
+	for _, list := range programs {
+		var same [][]cell
+		kind := map[string]bool{}
+		for _, i := range list {
+			same, kind[kinds(rows[i])] = append(same, rows[i]), true
+		}
+		if len(kind) > 1 {
+			for k, row := range optional(same) {
+				rows[list[k]] = row
+			}
+		}
+	}
 	var tables []*table
 	byKind := map[string]*table{}
-	for i := range jobs {
-		row := jobs[i].cells()
+	for i, row := range rows {
 		k := kinds(row) + strings.Join(jobs[i].Keys, "\x00")
 		if jobs[i].Queue != "" {
 			k = fmt.Sprint(i)

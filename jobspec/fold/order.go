@@ -151,6 +151,10 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	}
 	entries = Fold(jobs)
 	after, leads := waits(rs, entries)
+	if tangled(entries, after, leads) { // without flags, more entries say more about the order
+		entries = fold(jobs, false)
+		after, leads = waits(rs, entries)
+	}
 	queued := 0
 	for y, e := range entries {
 		for _, i := range e.Jobs {
@@ -193,6 +197,18 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		}
 	}
 	return entries, warnings
+}
+
+// tangled reports whether an entry waits for itself, or only some of its jobs wait for another.
+func tangled(entries []Entry, after [][]int, leads [][]bool) bool {
+	for y, e := range entries {
+		for x, other := range entries {
+			if n := after[y][x]; leads[y][y] || n > 0 && n < len(e.Jobs)*len(other.Jobs) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // waits returns how many pairs of jobs of two entries waited, and which entries lead to others,

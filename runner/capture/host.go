@@ -164,7 +164,7 @@ func (h *host) watch(pid int) {
 		return
 	}
 	file, err := os.Stat(at + "exe")
-	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && !os.SameFile(file, self) { // not a recorder that is about to report
+	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && file.Size() != self.Size() { // not a recorder, or a copy of one, that is about to report
 		h.report.Escaped, h.report.Stopped = exe, "the launcher runs "+exe+", which gpurun capture cannot replace by a recorder: stopped"
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,10 +95,21 @@ func (l *Link) Close() {
 }
 
 func encode(m *Message) ([]byte, error) {
-	c := *m
+	c := struct {
+		Message
+		Ended json.RawMessage `json:"ended,omitempty"`
+	}{Message: *m}
 	c.Version = Version
 	if m.Launch != nil {
 		c.Launch = legible(m.Launch)
+	}
+	if m.Ended != nil {
+		// A runner that sends no version checks none either, so its names have to be there too.
+		end, err := json.Marshal(m.Ended)
+		if err != nil {
+			return nil, err
+		}
+		c.Ended = json.RawMessage(string(end[:len(end)-1]) + "," + former.Replace(string(end[1:])))
 	}
 	text, err := json.Marshal(&c)
 	if err != nil {
@@ -106,9 +118,18 @@ func encode(m *Message) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
 }
 
-// renamed renames the fields of an end as keepers until version 2 send it.
-var renamed = strings.NewReplacer(`"ExitCode":`, `"exit":`, `"At":`, `"ended":`, `"Elapsed":`, `"elapsed_ns":`, `"OOMKilled":`, `"oom_killed":`,
-	`"Err":`, `"error":`, `"LeftOver":`, `"left_over":`, `"LeftRunning":`, `"left_running":`, `"PeakHost":`, `"peak_host_memory_bytes":`, `"Readings":`, `"peak_readings":`)
+// endNames has the names that the fields of an end had until version 2, each before today's.
+var endNames = []string{`"ExitCode":`, `"exit":`, `"At":`, `"ended":`, `"Elapsed":`, `"elapsed_ns":`, `"OOMKilled":`, `"oom_killed":`,
+	`"Err":`, `"error":`, `"LeftOver":`, `"left_over":`, `"LeftRunning":`, `"left_running":`, `"PeakHost":`, `"peak_host_memory_bytes":`, `"Readings":`, `"peak_readings":`}
+
+// renamed gives an end from a keeper until version 2 today's names, and former undoes that.
+var renamed, former = strings.NewReplacer(endNames...), strings.NewReplacer(reversed(endNames)...)
+
+func reversed(names []string) []string {
+	names = slices.Clone(names)
+	slices.Reverse(names)
+	return names
+}
 
 func decode(r io.Reader) (*Message, error) {
 	var size uint64

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/state"
 )
@@ -105,6 +106,37 @@ func TestMessagesOfEarlierVersions(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(ours, m) {
 			t.Fatalf("got %+v, %v, want %+v", ours, err, m)
 		}
+	}
+}
+
+// A runner of a release whose messages have no version must not read a failure as a success. It
+// has these names for the fields of an end.
+func TestRunnerWithoutVersionReadsTheEnd(t *testing.T) {
+	type former struct {
+		ExitCode                 int
+		Signal, Why              string
+		Started, At              time.Time
+		Elapsed                  time.Duration
+		OOMKilled, Lost          bool
+		Err, Report, LeftRunning string
+		LeftOver                 int
+		PeakHost                 gpu.Bytes
+		Readings                 int
+		Unsaved                  string
+		Stuck                    []int
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	frame, err := encode(&Message{Op: Ended, UniID: "u", Ended: &state.End{
+		ExitCode: 4, Signal: "SIGKILL", Why: "timeout", Started: at, At: at.Add(time.Second), Elapsed: time.Second, OOMKilled: true, Lost: true,
+		Err: `{"exit":0}`, Report: "normal_exit", LeftRunning: "python", LeftOver: 3, PeakHost: 4096, Readings: 2, Unsaved: "no", Stuck: []int{7},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Ended former }
+	want := former{4, "SIGKILL", "timeout", at, at.Add(time.Second), time.Second, true, true, `{"exit":0}`, "normal_exit", "python", 3, 4096, 2, "no", []int{7}}
+	if err := json.Unmarshal(frame[8:], &got); err != nil || !reflect.DeepEqual(got.Ended, want) {
+		t.Errorf("got %+v, %v, want %+v, from %s", got.Ended, err, want, frame[8:])
 	}
 }
 

@@ -96,8 +96,8 @@ func (l *Local) answered(m *wire.Message) {
 // keeper returns this run's keeper, starting one if there is none. l.mu is held.
 func (l *Local) keeper() (*remote, error) {
 	if l.own == nil {
-		if l.stillborn >= stillbornMost {
-			return nil, &engine.BrokenError{Err: fmt.Errorf("%w: %s", errStillborn, l.lastLogLine())}
+		if l.failedStarts >= failedStartsMost {
+			return nil, &engine.BrokenError{Err: fmt.Errorf("%w: %s", errFailedToStart, l.lastLogLine())}
 		}
 		own, err := l.startKeeper()
 		if err != nil {

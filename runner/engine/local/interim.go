@@ -55,7 +55,7 @@ func (l *Local) dropKeeper(r *remote) []engine.Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.others, r)
-	l.countStillborn(r)
+	l.countFailedStart(r)
 	if l.own == r {
 		l.own = nil
 	}

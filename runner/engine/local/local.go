@@ -76,8 +76,8 @@ type Local struct {
 	holdings
 	sharing
 
-	silent    []string // keepers that do not answer, as last reported
-	stillborn int      // keepers in a row that ended without sending anything
+	silent       []string // keepers that do not answer, as last reported
+	failedStarts int      // keepers in a row that ended without sending anything
 }
 
 // holdings are a runner's claims, by uni_id, and the known claims of other runs. Local.mu

@@ -78,19 +78,19 @@ func (r *remote) silence() string {
 	return fmt.Sprintf("keeper %d does not answer (stopped? kill -CONT %[1]d)", r.pid)
 }
 
-// stillbornMost is how many keepers in a row may end before sending anything.
-const stillbornMost = 3
+// failedStartsMost is how many keepers in a row may end before sending anything.
+const failedStartsMost = 3
 
-// errStillborn reports why no further keeper is started.
-var errStillborn = errors.New("the keeper exits as soon as it starts")
+// errFailedToStart reports why no further keeper is started.
+var errFailedToStart = errors.New("the keeper exits as soon as it starts")
 
-// countStillborn records whether a keeper that is gone ever sent anything. l.mu is held.
-func (l *Local) countStillborn(r *remote) {
+// countFailedStart records whether a keeper that is gone ever sent anything. l.mu is held.
+func (l *Local) countFailedStart(r *remote) {
 	if r != l.own {
 		return
 	}
-	if l.stillborn++; r.heard.Load() > 0 {
-		l.stillborn = 0
+	if l.failedStarts++; r.heard.Load() > 0 {
+		l.failedStarts = 0
 	}
 }
 

@@ -30,7 +30,7 @@ func (l *loop) handle(ev engine.Event) {
 		return // unknown attempt, so the end must be a duplicate
 	}
 	switch {
-	case ev.Running != nil:
+	case ev.Running != nil && ev.Ended == nil:
 		if ev.Running.Adopted && at.job >= 0 {
 			l.attempts.fresh[at.job] = true // the next attempt appends to its output
 		}
@@ -59,7 +59,7 @@ func (l *loop) handle(ev engine.Event) {
 		} else if e.Unsaved != "" {
 			l.stateFailed(errors.New(e.Unsaved))
 		}
-		l.examine(at, e)
+		l.examine(at, ev.Running, e)
 	}
 }
 
@@ -71,7 +71,7 @@ func (l *loop) placed(at *attempt, pid int) {
 }
 
 // examine looks at the files of an ended attempt, outside the loop.
-func (l *loop) examine(at *attempt, e state.End) {
+func (l *loop) examine(at *attempt, unreported *engine.Running, e state.End) {
 	if l.Prober != nil {
 		l.Prober.Removed(at.launch.UniID)
 	}
@@ -90,6 +90,9 @@ func (l *loop) examine(at *attempt, e state.End) {
 		}
 		notes := bring()
 		ev := judge(&was, e, kind)
+		if unreported != nil {
+			ev.PID = unreported.PID
+		}
 		if at.evidence != nil {
 			ev.Evidence = at.evidence()
 		}

@@ -60,6 +60,22 @@ func TestRunningIsRecordedSoon(t *testing.T) {
 	})
 }
 
+// The end of an attempt says that it ran. A line before it that says the same is one too many.
+func TestEndThatComesWithItsStartIsOneFact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestRun(t, "jobs:\n  - {name: a, run: x, gpus: 0}\n", "", func(engine.Launch) Play { return Play{AtOnce: true} })
+		if r := w.run(); r.Final.Counts[state.Succeeded] != 1 {
+			t.Fatalf("got %v", r.Final.Counts)
+		}
+		if n := len(w.memory.kinds(state.KindRunning)); n != 0 {
+			t.Errorf("%d running facts, want none", n)
+		}
+		if ends := w.memory.kinds(state.KindEnd); len(ends) != 1 || ends[0].PID == 0 {
+			t.Errorf("got %+v, want an end with the process", ends)
+		}
+	})
+}
+
 func lasts(d time.Duration) func(engine.Launch) Play {
 	return func(engine.Launch) Play { return Play{For: d} }
 }

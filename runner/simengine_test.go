@@ -13,6 +13,7 @@ import (
 // A Play is the script of one attempt in a Sim. The zero Play exits 0 immediately.
 type Play struct {
 	For      time.Duration // how long it runs unless stopped; negative: until stopped
+	AtOnce   bool          // its start and its end are one event
 	Exit     int
 	Signal   string        // ends it instead of Exit, such as "SIGKILL"
 	OOM      bool          // Ended.OOMKilled
@@ -131,10 +132,13 @@ func (s *Sim) launch(l engine.Launch) {
 
 // begin makes an attempt live. The caller holds s.mu.
 func (s *Sim) begin(a *simAttempt, adopted bool) {
+	r := &engine.Running{PID: a.pid, PIDStart: uint64(a.pid), Adopted: adopted, Started: a.started}
+	if a.play.AtOnce {
+		s.emit(engine.Event{UniID: a.uniID, Running: r, Ended: &state.End{Started: a.started, At: time.Now()}})
+		return
+	}
 	s.live[a.uniID] = a
-	s.emit(engine.Event{UniID: a.uniID, Running: &engine.Running{
-		PID: a.pid, PIDStart: uint64(a.pid), Adopted: adopted, Started: a.started,
-	}})
+	s.emit(engine.Event{UniID: a.uniID, Running: r})
 	if a.play.For >= 0 {
 		s.endIn(a, a.play.For, a.play.Exit, a.play.Signal)
 	}

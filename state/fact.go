@@ -82,7 +82,7 @@ type Fact struct {
 	JobID  string    `json:"job_id,omitempty"`
 	Began  time.Time `json:"began,omitzero"`
 
-	// Running facts.
+	// Running facts. The end of an attempt that ended right after it began has PID instead.
 	PID      int    `json:"pid,omitempty"`
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 

@@ -225,7 +225,7 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 type Event struct {
 	UniID      string
 	Queued     *Queued
-	Running    *Running
+	Running    *Running // with Ended if the attempt ended right after it began
 	Background *Background
 	Suspended  *bool // whether a cluster has suspended it, after Running
 	Stopping   *Stopping

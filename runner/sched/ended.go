@@ -89,7 +89,7 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
 // end returns the ledger fact for an end.
 func (a *attempt) end(e Ended, now Now) state.Fact {
 	f := a.fact(state.KindEnd, now)
-	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Elapsed.Seconds(), e.Metrics, e.PeakHost
+	f.PID, f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.PID, e.Signal, e.Elapsed.Seconds(), e.Metrics, e.PeakHost
 	f.Measured, f.LogTo = e.Measured, e.LogTo
 	f.PeakMemory, f.PeakReadings, f.Preallocated = a.peak, a.readings, a.hogs
 	if len(a.gpuUses) > 1 {

@@ -110,6 +110,7 @@ type Declined struct{ UniID, Why string }
 type Ended struct {
 	UniID string
 	state.End
+	PID      int    // of its first process, if it ended before a Started; or 0
 	Cause    Cause  // according to the log, the result file or the kernel
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""

@@ -61,10 +61,10 @@ func (s *Sink) Fact(job int, f state.Fact) {
 	if path == "" || f.UniID == "" {
 		return
 	}
-	e := entry{RetryCount: max(0, f.Attempt-1)}
+	e := entry{RetryCount: max(0, f.Attempt-1), PID: f.PID}
 	switch {
 	case f.Kind == state.KindRunning:
-		e.PID, e.State = f.PID, running
+		e.State = running
 	case f.Kind == state.KindEnd && f.State == state.Succeeded:
 		e.State = normal
 	case f.Kind == state.KindEnd:

@@ -234,6 +234,10 @@ func (b *bench) next(uniID string) engine.Event {
 			if ev.Stopping != nil {
 				ev.Stopping.Ack()
 			}
+			if ev.Running != nil && ev.Ended != nil { // callers wait for one or the other
+				b.heard[ev.UniID] = append(b.heard[ev.UniID], engine.Event{UniID: ev.UniID, Running: ev.Running})
+				ev.Running = nil
+			}
 			if ev.Running != nil {
 				b.running[ev.UniID] = true
 			} else if ev.Ended != nil {

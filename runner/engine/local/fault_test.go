@@ -29,6 +29,7 @@ type scene struct {
 	launch engine.Launch
 	run    engine.Running
 	slots  int
+	end    *engine.Event // that came with the last Running
 }
 
 func newScene(t *testing.T, commands ...string) *scene {
@@ -96,10 +97,18 @@ func (s *scene) start() {
 
 func (s *scene) next() engine.Event {
 	s.Helper()
+	if end := s.end; end != nil {
+		s.end = nil
+		return *end
+	}
 	select {
 	case ev := <-s.engine.Events():
 		if ev.Stopping != nil {
 			ev.Stopping.Ack()
+		}
+		if ev.Running != nil && ev.Ended != nil { // callers wait for one or the other
+			s.end = &engine.Event{UniID: ev.UniID, Ended: ev.Ended}
+			ev.Ended = nil
 		}
 		return ev
 	case <-time.After(patience):

@@ -295,11 +295,11 @@ func (l *Local) handle(r *remote, m *wire.Message) {
 	case wire.Declined:
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
-		if m.Running != nil { // not reported before
-			l.handleRunning(e, r, m.Running)
-		}
 		e.home = r // where its claim is, even if it had not answered yet
-		l.end(e, m.Ended)
+		if e.reported {
+			m.Running = nil
+		}
+		l.end(e, m.Running, m.Ended)
 	case wire.Unknown:
 		l.refused(e, r)
 	}
@@ -333,8 +333,9 @@ func (l *Local) refused(e *entry, r *remote) {
 	}
 }
 
-// end records the end of an attempt and emits its last event. l.mu is held.
-func (l *Local) end(e *entry, ended *state.End) {
+// end records the end of an attempt and emits its last event, with an unreported Running. l.mu is
+// held.
+func (l *Local) end(e *entry, unreported *engine.Running, ended *state.End) {
 	delete(l.live, e.UniID)
 	if len(ended.Stuck) == 0 {
 		l.unclaim(e)
@@ -344,5 +345,5 @@ func (l *Local) end(e *entry, ended *state.End) {
 			delete(l.pids, id)
 		}
 	}
-	l.emit(engine.Event{UniID: e.UniID, Ended: ended})
+	l.emit(engine.Event{UniID: e.UniID, Running: unreported, Ended: ended})
 }

@@ -116,3 +116,16 @@ func TestRunnerFollowsOlderKeeper(t *testing.T) {
 		})
 	}
 }
+
+// A keeper reports a short attempt's start with its end, unless the runner knows of the start.
+func TestStartAndEndArriveInOneEvent(t *testing.T) {
+	for _, reported := range []bool{false, true} {
+		l, keeper := newLocal(engine.Config{}), &remote{}
+		l.live["u"] = &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u"}}, home: keeper, reported: reported}
+		l.handle(keeper, &wire.Message{Op: wire.Ended, UniID: "u", Running: &engine.Running{PID: 7}, Ended: &state.End{ExitCode: 4}})
+		all := l.out.Take()
+		if len(all) != 1 || all[0].Ended == nil || all[0].Ended.ExitCode != 4 || (all[0].Running == nil) != reported {
+			t.Errorf("with the start reported before: %v, got %+v", reported, all)
+		}
+	}
+}

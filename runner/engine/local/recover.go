@@ -50,7 +50,7 @@ func (l *Local) recover(e *entry) {
 			return
 		}
 		l.mu.Lock()
-		l.end(e, ended)
+		l.end(e, nil, ended)
 		l.mu.Unlock()
 	})
 }

@@ -73,7 +73,7 @@ type app struct {
 }
 
 func newApp() *app {
-	a := &app{out: os.Stdout}
+	a := &app{out: stdout{}}
 	a.Process = session.NewProcess(a.say)
 	a.Reader = &batches.Reader{Start: a.Go, Note: func(text string) { a.say("note", text) }}
 	return a

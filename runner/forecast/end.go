@@ -92,7 +92,7 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[string]float64) (rest time.Duration, spread float64) {
 	switch mean, off := sched.Mean(known, ran); {
 	case mean > 0:
-		rest, spread = max(mean-ran, time.Second), off
+		rest, spread = max(mean-ran, min(mean, time.Second)), off
 	case len(known) > 0: // it has run longer than all the others
 		rest, spread = max(ran/10, time.Second), 1
 	}

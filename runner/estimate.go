@@ -15,6 +15,7 @@ import (
 // An estimate is the expected end of the run, with the data behind it and the failures so far.
 type estimate struct {
 	end   *schema.End
+	phase schema.RunPhase           // of the run for which end holds
 	fail  []schema.Alike            // failure groups
 	done  map[string]float64        // progress of attempts from their logs, by uni_id
 	steps map[string]int            // total steps of attempts that count them
@@ -41,7 +42,8 @@ func (l *loop) estimateEnd() {
 	if f.busy || now.Wall.Before(f.next) || l.finished {
 		return
 	}
-	began, logs, most, all := time.Now(), map[string]logPart{}, map[string]float64{}, !now.Wall.Before(f.again)
+	began, logs, most, all := time.Now(), map[string]logPart{}, map[string]float64{}, !now.Wall.Before(f.again) || l.Core.RunPhase() != f.phase
+	phase := l.Core.RunPhase()
 	metrics := map[string][]jobspec.Metric{}
 	for id, at := range l.attempts.live {
 		logs[id], most[id] = at.out, f.most[id]
@@ -80,7 +82,7 @@ func (l *loop) estimateEnd() {
 		return func() {
 			wall := l.Now().Wall
 			if f.next = wall.Add(max(readEvery, estimateShare*read)); all {
-				f.again = wall.Add(max(estimateEvery, estimateShare*took))
+				f.phase, f.again = phase, wall.Add(max(estimateEvery, estimateShare*took))
 			}
 			f.busy, f.end, f.fail, f.done, f.steps, f.says, f.most = false, end, fail, done, steps, says, most
 			l.shown.dirty = true
@@ -107,7 +109,9 @@ const tailBytes = 4 << 10
 
 // addTo adds the estimate to a status.
 func (f *estimate) addTo(st *schema.Status) {
-	if st.Live.End = f.end; f.end != nil && f.end.From != nil {
+	if st.Live.End = f.end; st.Run == nil || !st.Is(f.phase) {
+		st.Live.End = nil // until the next estimate
+	} else if f.end != nil && f.end.From != nil {
 		st.ETA = schema.AtLeast(f.end.From.Add(f.end.To.Sub(*f.end.From)/2).Sub(st.Now).Seconds(), 1)
 	}
 	f.progress(st)

@@ -179,3 +179,15 @@ func TestStalledJobDoesNotMoveEstimate(t *testing.T) {
 		}
 	})
 }
+
+// An end foreseen for all jobs is not shown once the run only lets the running ones end.
+func TestEndOfAnotherPhaseIsNotShown(t *testing.T) {
+	at := schema.Time(time.Unix(1e9, 0))
+	f := estimate{end: &schema.End{From: at, To: at}, phase: schema.RunRunning}
+	for phase, shown := range map[schema.RunPhase]bool{schema.RunRunning: true, schema.RunDraining: false} {
+		st := &schema.Status{Run: &schema.Run{Alive: true, Phase: &phase}, Live: &schema.Live{}}
+		if f.addTo(st); (st.Live.End != nil) != shown {
+			t.Errorf("%s: %+v", phase, st.Live.End)
+		}
+	}
+}

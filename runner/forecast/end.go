@@ -1,12 +1,9 @@
 package forecast
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
-	"gpurun/jobspec"
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/schema"
@@ -45,6 +42,15 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 		return e
 	}
 	takes, work, unsure, lanes := make([]time.Duration, len(jobs)), 0.0, 0.0, 0
+	foreseen := []float32{} // seconds that running jobs will take, by their progress
+	for i := range jobs {
+		if o := open[jobs[i].Key.String()]; o != nil && done[o.Start.UniID] > 0 && r.Stalled[o.Start.UniID] == "" {
+			ran := r.Now.Wall.Sub(o.Start.Time)
+			if rest, _ := remaining(r.Known[i], ran, o, done); rest > 0 {
+				foreseen = append(foreseen, float32((ran + rest).Seconds()))
+			}
+		}
+	}
 	for i := range jobs {
 		o, ran := open[jobs[i].Key.String()], time.Duration(0)
 		if o != nil {
@@ -53,7 +59,11 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 			}
 			ran, lanes = r.Now.Wall.Sub(o.Start.Time), lanes+1
 		}
-		rest, spread := remaining(r.Known[i], ran, o, done)
+		known := r.Known[i]
+		if len(known) == 0 {
+			known = foreseen
+		}
+		rest, spread := remaining(known, ran, o, done)
 		if rest == 0 {
 			e.Unknown = schema.Known("no such job has ended")
 			return e
@@ -63,18 +73,19 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 		}
 		work, unsure = work+rest.Seconds(), unsure+rest.Seconds()*spread
 	}
-	wall, never := time.Duration(work/float64(max(lanes, 1))*1e9), ""
+	wall, never := time.Duration(work/float64(max(lanes, 1))*1e9), []string(nil)
 	if len(jobs) <= maxSimulated {
 		wall, never = simulate(r, takes)
 	}
-	if wall == 0 || never != "" && len(e.Without) == 0 {
-		why := never + " cannot start as things are"
-		if never == "" {
-			why = "only stalled jobs are left"
+	if wall == 0 || len(never) > 0 && len(e.Without) == 0 {
+		why := "only stalled jobs are left"
+		if len(never) > 0 {
+			why = never[0] + " cannot start as things are"
 		}
 		e.Unknown = &why
 		return e
 	}
+	e.Without = append(e.Without, never...)
 	off := 0.0
 	if work > 0 {
 		off = unsure / work / math.Sqrt(max(1, float64(len(jobs))/float64(max(lanes, 1))))
@@ -110,8 +121,8 @@ func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[st
 }
 
 // simulate runs the remaining jobs in virtual time. It returns how long they take without stalled
-// attempts, and the name of a job that never starts, or "".
-func simulate(r *sched.Remaining, takes []time.Duration) (wall time.Duration, never string) {
+// attempts, and the names of jobs that never start.
+func simulate(r *sched.Remaining, takes []time.Duration) (wall time.Duration, never []string) {
 	index := map[string]int{}
 	for i := range r.Batch.Jobs {
 		index[r.Batch.Jobs[i].Key.String()] = i
@@ -123,9 +134,10 @@ func simulate(r *sched.Remaining, takes []time.Duration) (wall time.Duration, ne
 		Find:  func(a *state.Attempt) int { return index[a.Start.Key] },
 		Hangs: func(uniID string) bool { return r.Stalled[uniID] != "" },
 	})
-	if f.Never > 0 {
-		i := slices.IndexFunc(r.Batch.Jobs, func(j jobspec.Job) bool { return core.Phase(j.ID) == state.Pending })
-		never = fmt.Sprint(r.Batch.Jobs[max(i, 0)].Name)
+	for i := range r.Batch.Jobs {
+		if f.Never > 0 && core.Phase(i) == state.Pending {
+			never = append(never, r.Batch.Jobs[i].Name)
+		}
 	}
 	return f.Wall, never
 }

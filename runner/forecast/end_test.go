@@ -1,8 +1,15 @@
 package forecast
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Thousands of jobs that take milliseconds must not be foreseen to take a second each.
@@ -12,5 +19,52 @@ func TestShortJobsTakeLessThanASecond(t *testing.T) {
 	}
 	if rest, _ := remaining([]float32{60, 60}, 60*time.Second-time.Millisecond, nil, nil); rest != time.Second {
 		t.Errorf("a job takes %v more, want a second at least", rest)
+	}
+}
+
+// rest returns a run whose first job has run for 100 seconds on GPU 0 of two.
+func rest(b *jobspec.Batch) *sched.Remaining {
+	pool, seen := machine(0, 0)
+	b.Files = []jobspec.File{{}}
+	b.Settings.Poll, b.Settings.Patience, b.Settings.MinGPUs, b.Settings.MaxGPUs = 5*time.Second, 10*time.Minute, -1, -1
+	now := time.Unix(1e9, 0)
+	start := state.Fact{Kind: state.KindStart, Time: now.Add(-100 * time.Second), Job: "a", Key: b.Jobs[0].Key.String(), UniID: "u", Attempt: 1, GPUs: []int{0}, GPUUUIDs: []gpu.UUID{"GPU-0"}, Memory: 8 * gpu.GiB}
+	return &sched.Remaining{
+		Batch: b, Known: make([][]float32, len(b.Jobs)), Open: []state.Attempt{{Start: start, Seq: 1, Running: &state.Fact{PID: 1}}},
+		Stalled: map[string]string{}, Pool: pool, Seen: seen, Now: sched.Now{Boot: time.Hour, Wall: now},
+	}
+}
+
+// Before any job has ended, the progress of running ones says how long the others take.
+func TestProgressForeseesJobsThatWait(t *testing.T) {
+	b := &jobspec.Batch{}
+	job(b, 1, false)
+	job(b, 2, false)
+	e := End(rest(b), map[string]float64{"u": 0.5})
+	if e == nil || e.From == nil {
+		t.Fatalf("%+v", e)
+	}
+	if took := e.From.Sub(time.Unix(1e9, 0)).Seconds(); took < 240 || took > 320 { // 100 s more, then 200 s for the other
+		t.Errorf("it ends in %v s", took)
+	}
+	if e := End(rest(b), nil); e.Unknown == nil || *e.Unknown != "no such job has ended" {
+		t.Errorf("without progress: %+v", e)
+	}
+}
+
+// A job that waits for a GPU of a stalled job is left out by name.
+func TestEndNamesJobsThatItLeavesOut(t *testing.T) {
+	b := &jobspec.Batch{}
+	job(b, 1, false)
+	job(b, 2, false)
+	job(b, 1, false)
+	r := rest(b)
+	r.Stalled["u"] = "a"
+	for i := range r.Known {
+		r.Known[i] = []float32{60}
+	}
+	e := End(r, nil)
+	if e.From == nil || !slices.Equal(e.Without, []string{"a", "b"}) {
+		t.Errorf("%+v, unknown %v", e, schema.Value(e.Unknown))
 	}
 }

@@ -73,7 +73,7 @@ type End struct {
 	From    *time.Time `json:"from"`    // null if unknown
 	To      *time.Time `json:"to"`      // the same as from, unless the end is uncertain
 	Unknown *string    `json:"unknown"` // why the end is unknown
-	Without []string   `json:"without"` // stalled jobs, which the estimate ignores
+	Without []string   `json:"without"` // jobs that the estimate leaves out: stalled ones, and those that cannot start because of them
 }
 
 // words returns "done 08:51–08:56".

@@ -295,6 +295,9 @@ func (l *Local) handle(r *remote, m *wire.Message) {
 	case wire.Declined:
 		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
+		if m.Running != nil && e.adopted {
+			l.handleRunning(e, r, m.Running) // an adopted attempt has more to say: its next one appends to its log
+		}
 		e.home = r // where its claim is, even if it had not answered yet
 		if e.reported {
 			m.Running = nil

@@ -71,7 +71,10 @@ func (p Point) Finite() bool { return !math.IsInf(p.Value, 0) }
 // Best returns the best value up to a step, if there is one.
 func (c Curve) Best(step float64, highest bool) (best float64, ok bool) {
 	for _, p := range c {
-		if p.Step <= step && p.Finite() && (!ok || (p.Value > best) == highest) {
+		if p.Step > step {
+			break
+		}
+		if p.Finite() && (!ok || (p.Value > best) == highest) {
 			best, ok = p.Value, true
 		}
 	}

@@ -19,16 +19,19 @@ const StepShare = 0.01
 // that a job ahead of the others, or the last of its group, is compared too.
 func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 	last, highest, least := own.Last(), rule.Goal == jobspec.Max, max(rule.Min, 1)
-	if own.Broken() {
+	switch {
+	case own.Broken():
 		return fmt.Sprintf("%s was nan or infinite at two steps in a row, up to %v", rule.Metric, last)
+	case len(own) == 0 || last < rule.After:
+		return ""
 	}
 	var reached []float64
 	for _, o := range others {
-		if _, ok := o.Best(o.Last(), highest); ok {
+		if o.Last() >= rule.After && slices.ContainsFunc(o, state.Point.Finite) {
 			reached = append(reached, o.Last())
 		}
 	}
-	if len(own) == 0 || len(reached) < least {
+	if len(reached) < least {
 		return ""
 	}
 	slices.Sort(reached)
@@ -39,7 +42,7 @@ func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 			best = append(best, b)
 		}
 	}
-	if step < rule.After || len(best) < least {
+	if len(best) < least {
 		return ""
 	}
 	slices.SortFunc(best, func(a, b float64) int {

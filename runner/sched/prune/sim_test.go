@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +56,7 @@ func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 		at        float64 // when it reports the step
 	}
 	curves := make([]state.Curve, len(list))
-	next, gpus := 0, make([]gpu, sweepGPUs)
+	next, gpus, others := 0, make([]gpu, sweepGPUs), []state.Curve(nil)
 	start := func(g *gpu, at float64) {
 		if *g = (gpu{job: -1, at: math.Inf(1)}); next < len(list) {
 			*g = gpu{job: next, at: at + list[next].pace}
@@ -81,7 +80,8 @@ func play(list []training, rule *jobspec.Prune) (cost, best float64) {
 		cost += t.pace
 		curves[id] = append(curves[id], state.Point{Step: float64(g.step + 1), Value: t.values[g.step]}) // no points to thin out
 		best = max(best, t.values[g.step])
-		if g.step++; g.step == len(t.values) || rule != nil && Why(*rule, curves[id], slices.Concat(curves[:id], curves[id+1:])) != "" {
+		others = append(append(others[:0], curves[:id]...), curves[id+1:]...)
+		if g.step++; g.step == len(t.values) || rule != nil && Why(*rule, curves[id], others) != "" {
 			start(g, g.at)
 		} else {
 			g.at += t.pace

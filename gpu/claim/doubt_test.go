@@ -42,8 +42,11 @@ func TestHundredsOfClaimsAllCount(t *testing.T) {
 		uid = alice
 	}
 	c := start(t, uid, "many", root, "300")
-	claims, warnings := others(t, root)
-	if len(claims) != 300 || len(warnings) > 0 {
+	claims, warnings, doubt := NewReader([]string{root}).look(t.Context())
+	for deadline := time.Now().Add(time.Minute); doubt && time.Now().Before(deadline); { // a busy machine may take longer than a reading may
+		claims, warnings, doubt = NewReader([]string{root}).look(t.Context())
+	}
+	if len(claims) != 300 || len(warnings) > 0 || doubt {
 		t.Errorf("%d claims, %q", len(claims), warnings)
 	}
 	c.end(t)

@@ -53,12 +53,19 @@ func sleep(argv []string) int {
 	return 0
 }
 
-// submit tells the host to start a command after other jobs. It prints the ID of the job, or of its
-// array.
+// submit tells the host to start a command after other jobs, once for each index of an array if
+// there are any. It prints the ID of the job, or of its array.
 func submit(argv []string) int {
-	group, _ := strconv.Atoi(argv[1])
-	h := message{Op: "submit", PID: os.Getpid(), Group: group, After: ids(argv[2]), Record: Record{Argv: argv[3:], Env: os.Environ(), Dir: link("/proc/self/cwd")}}
-	fmt.Println(ask(h).Group)
+	h := message{Op: "submit", PID: os.Getpid(), After: ids(argv[1]), Record: Record{Argv: argv[3:], Env: os.Environ(), Dir: link("/proc/self/cwd")}}
+	indexes := ids(argv[2])
+	for _, i := range indexes {
+		h.Record.Env = append(os.Environ(), fmt.Sprint(taskID, "=", i))
+		h.Group = ask(h).Group
+	}
+	if len(indexes) == 0 {
+		h.Group = ask(h).Group
+	}
+	fmt.Println(h.Group)
 	return 0
 }
 

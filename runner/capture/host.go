@@ -105,7 +105,7 @@ func (h *host) serve() (err error) {
 			_ = h.log.Truncate(0)
 		}
 		switch one, count := h.sleepCounts(); {
-		case count > h.Most+2*min(len(h.held), maxHeld):
+		case count > h.Most+2*min(len(h.held)+len(h.running), maxHeld): // a submitted job is a shell and its command
 			h.report.Stopped = fmt.Sprintf("the launcher runs more than %d processes at once: stopped", h.Most)
 		case time.Since(h.changed) > h.Limit:
 			h.report.Stopped = fmt.Sprintf("the launcher started nothing new for %v: stopped", h.Limit)
@@ -310,7 +310,9 @@ func (h *host) sleepCounts() (sleeping string, count int) {
 		if known[id.PID] {
 			continue
 		}
-		h.watch(id.PID)
+		if h.watch(id.PID); awake {
+			continue
+		}
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", id.PID))
 		for _, t := range tasks {
 			data, _ := os.ReadFile(t + "/status")

@@ -70,13 +70,7 @@ for kv in $export; do case $kv in *=*) export "$kv" ;; esac; done
 unset IFS
 cd "$dir" || exit 1
 indexes=$(echo "${array%%%*}" | awk -F, '{ for (i = 1; i <= NF; i++) { split($i, p, ":"); n = split(p[1], r, "-"); for (k = r[1] + 0; k <= (n > 1 ? r[2] : r[1]) + 0; k += p[2] ? p[2] : 1) print k } }')
-id=0
-submit() { id=$("${GPURUN_CAPTURE:-/dev/gpurun-capture}/bin/gpurun-submit" "$id" "$after" "$@"); }
-[ "$indexes" ] || submit "$@"
-SLURM_ARRAY_TASK_COUNT=$(set -- $indexes; echo $#)
-for SLURM_ARRAY_TASK_ID in $indexes; do
-  export SLURM_ARRAY_TASK_ID SLURM_ARRAY_TASK_COUNT
-  submit "$@"
-done
+[ -z "$indexes" ] || export SLURM_ARRAY_TASK_COUNT=$(set -- $indexes; echo $#)
+id=$("${GPURUN_CAPTURE:-/dev/gpurun-capture}/bin/gpurun-submit" "$after" "$indexes" "$@")
 [ -z "$wait" ] || "${GPURUN_CAPTURE:-/dev/gpurun-capture}/bin/gpurun-wait" "$id"
 [ "$parsable" ] && echo "$id" || echo "Submitted batch job $id"

@@ -22,6 +22,6 @@ case $1 in "" | *%*) exec cat ;; esac # without a command, or with a format, ts 
 [ "$slots" = 1 ] && after=$after,$last || asks="max_concurrent: $slots"
 case $gpus in *[!0-9]* | "" | 0 | 1) ;; *) asks="$asks${asks:+
 }gpus: $gpus" ;; esac
-last=$(GPURUN_CAPTURE_ASKS=$asks "$home/bin/gpurun-submit" 0 "$after" "$@")
+last=$(GPURUN_CAPTURE_ASKS=$asks "$home/bin/gpurun-submit" "$after" "" "$@")
 echo "$last" | tee "$home/last"
 [ -z "$wait" ] || "$home/bin/gpurun-wait" "$last"

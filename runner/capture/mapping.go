@@ -199,13 +199,10 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		}
 		out = append(out, c)
 	}
-	if n := len(unset); n > 0 { // a job file cannot express that
-		if n > 5 {
-			unset = append(unset[:5], fmt.Sprintf("%d more", n-5))
-		}
-		note(&m.left, "the launcher unsets variables, which its jobs inherit: "+strings.Join(unset, ", "))
+	if len(unset) > 0 { // a job file cannot express that
+		note(&m.left, "the launcher unsets variables, which its jobs inherit: "+few(unset))
 	}
-	if limited%len(out) != 0 {
+	if limited > 0 && limited < len(out) {
 		note(&m.left, fmt.Sprintf("the launcher runs %d of its commands at most %d at once: max_concurrent limits all jobs", limited, m.Most))
 	}
 	if m.pinned != nil {
@@ -235,13 +232,17 @@ func (m *Mapping) Changes(r *Report) (warnings []string) {
 		changed[kind] = append(changed[kind], relative(m.Dir, c.Path))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(changed)) {
-		list := changed[kind]
-		if n := len(list); n > 5 {
-			list = append(list[:5:5], fmt.Sprintf("%d more", n-5))
-		}
-		warnings = append(warnings, "the launcher "+kind+", which it did only in the sandbox: "+strings.Join(list, ", "))
+		warnings = append(warnings, "the launcher "+kind+", which it did only in the sandbox: "+few(changed[kind]))
 	}
 	return warnings
+}
+
+// few joins the first of some names, and counts the rest.
+func few(names []string) string {
+	if n := len(names) - 5; n > 0 {
+		names = append(names[:5:5], fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Same sorts the second capture's records like the first one's.

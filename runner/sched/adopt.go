@@ -39,9 +39,10 @@ func (Began) on(c *Core) {
 		c.live.asked++
 		c.do(Adopt{Attempt: *o})
 	}
-	c.initPruning()
 	if c.live.asked == 0 {
 		c.begin()
+	} else {
+		c.initPruning()
 	}
 }
 

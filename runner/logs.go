@@ -37,7 +37,7 @@ func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(stri
 	if (first || n == 1) && p.fromStdout == 0 && p.fromStderr == 0 {
 		return p, "", nil // the log is empty, even if it was created by an attempt that lost a race for its GPU
 	}
-	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
+	return p, fmt.Sprintf("%s%d, %s ---\n", files.AttemptHeader, n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }
 
 // openLog returns the offset at which output begins in one log.
@@ -91,7 +91,7 @@ func (p logPart) start(path string, from int64) int64 {
 	}
 	n := size(path)
 	t := files.Tail(path, max(0, n-logTail), logTail)
-	i := bytes.LastIndex(t, []byte("\n--- attempt "))
+	i := bytes.LastIndex(t, []byte("\n"+files.AttemptHeader))
 	if i < 0 {
 		return 0
 	}

@@ -62,6 +62,8 @@ var (
 		`|^\[?[\d/: TIWEF,.-]*\]?\s*(INFO|DEBUG|WARNING)\b|UserWarning:|DeprecationWarning:|FutureWarning:` +
 		`|(?i)\b(0|no) errors?\b|^-{3,}|^={3,}|^#{3,}|` + bar)
 
+	bars = pattern(bar)
+
 	// Progress of a job that printed no error.
 	step = pattern(`(?i)\b(epoch|step|iter(ation)?|batch|round)\b[ :=\[]*\d+ ?/ ?\d+`)
 )
@@ -146,23 +148,24 @@ func logLine(raw []byte) string {
 	}, line)
 }
 
-var bars = regexp.MustCompile(bar)
+// AttemptHeader begins the line with which an attempt's part of a log begins.
+const AttemptHeader = "--- attempt "
 
 // LastLines returns the last n lines of an attempt's log, without its header, and without progress
 // bars unless it ends with nothing else.
 func LastLines(log []byte, n int) []string {
 	text := strings.TrimRight(string(log), "\n\r \t")
-	if strings.HasPrefix(text, "--- attempt ") {
+	if strings.HasPrefix(text, AttemptHeader) {
 		_, text, _ = strings.Cut(text, "\n")
 	}
 	if text == "" {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
-	last := lines[len(lines)-1:]
-	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return bars.MatchString(logLine([]byte(l))) })
+	last := lines[len(lines)-1]
+	lines = slices.DeleteFunc(lines, func(l string) bool { return bars().MatchString(logLine([]byte(l))) })
 	if len(lines) == 0 {
-		return last
+		return []string{last}
 	}
 	return lines[max(0, len(lines)-n):]
 }

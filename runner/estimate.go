@@ -42,8 +42,8 @@ func (l *loop) estimateEnd() {
 	if f.busy || now.Wall.Before(f.next) || l.finished {
 		return
 	}
-	began, logs, most, all := time.Now(), map[string]logPart{}, map[string]float64{}, !now.Wall.Before(f.again) || l.Core.RunPhase() != f.phase
-	phase := l.Core.RunPhase()
+	began, logs, most, phase := time.Now(), map[string]logPart{}, map[string]float64{}, l.Core.RunPhase()
+	all := phase != f.phase || !now.Wall.Before(f.again)
 	metrics := map[string][]jobspec.Metric{}
 	for id, at := range l.attempts.live {
 		logs[id], most[id] = at.out, f.most[id]
@@ -98,7 +98,9 @@ func (l *loop) over() (jobs []*schema.Job) {
 	for id := range l.Batch.Jobs {
 		j, p := &l.Batch.Jobs[id], l.Core.Phase(id)
 		if r := l.Core.History().Of(j.File, j.Key.String()); r != nil && p != "" && p.Ended() {
-			jobs = append(jobs, &schema.Job{Name: j.Name, State: p, Params: Params(j), Attempts: r.Attempt, Cause: schema.CauseOf(&r.Fact), Attempt: schema.Ended(r)})
+			over := schema.EndedJob(j.Name, p, r)
+			over.Params = Params(j)
+			jobs = append(jobs, over)
 		}
 	}
 	return jobs
@@ -109,10 +111,11 @@ const tailBytes = 4 << 10
 
 // addTo adds the estimate to a status.
 func (f *estimate) addTo(st *schema.Status) {
-	if st.Live.End = f.end; st.Run == nil || !st.Is(f.phase) {
-		st.Live.End = nil // until the next estimate
-	} else if f.end != nil && f.end.From != nil {
-		st.ETA = schema.AtLeast(f.end.From.Add(f.end.To.Sub(*f.end.From)/2).Sub(st.Now).Seconds(), 1)
+	if st.Is(f.phase) { // else f.end is of another phase
+		st.Live.End = f.end
+	}
+	if e := st.Live.End; e != nil && e.From != nil {
+		st.ETA = schema.AtLeast(e.From.Add(e.To.Sub(*e.From)/2).Sub(st.Now).Seconds(), 1)
 	}
 	f.progress(st)
 	st.Alike = schema.List(f.fail)

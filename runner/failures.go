@@ -32,7 +32,7 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 			continue
 		}
 		r := state.NewRecord(b.Jobs[id].File, 0, l.End, &state.Attempt{Start: l.Start})
-		jobs = append(jobs, &schema.Job{Name: b.Jobs[id].Name, State: p, Attempts: r.Attempt, Cause: schema.CauseOf(&l.End), Attempt: schema.Ended(r)})
+		jobs = append(jobs, schema.EndedJob(b.Jobs[id].Name, p, r))
 		lasts, ids = append(lasts, l), append(ids, id)
 	}
 	groups, of := schema.Failures(jobs)

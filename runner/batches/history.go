@@ -114,7 +114,7 @@ func (p *runLog) row(n int, e *state.PastRun, alive bool) schema.RunRow {
 	for _, at := range order {
 		x := last[at]
 		if counts[x.State]++; x.State.Bad() {
-			j := &schema.Job{Name: x.Job, State: x.State, Attempts: x.Attempt, Cause: schema.CauseOf(&x.Fact), Attempt: schema.Ended(&x.Record)}
+			j := schema.EndedJob(x.Job, x.State, &x.Record)
 			if failed = append(failed, j); j.Cause != nil {
 				j.Cause.Text += x.Failure().Ending()
 			}

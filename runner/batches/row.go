@@ -28,8 +28,9 @@ func (ref *Ref) Row() (row schema.BatchRow) {
 			if !p.Bad() {
 				continue
 			}
-			if r := ref.History.Of(ref.Batch.Jobs[id].File, ref.Batch.Jobs[id].Key.String()); r != nil {
-				failed = append(failed, &schema.Job{State: p, Cause: schema.CauseOf(&r.Fact), Attempt: schema.Ended(r)})
+			j := &ref.Batch.Jobs[id]
+			if r := ref.History.Of(j.File, j.Key.String()); r != nil {
+				failed = append(failed, schema.EndedJob(j.Name, p, r))
 			}
 		}
 		st.Alike, _ = schema.Failures(failed)

@@ -76,11 +76,10 @@ func alikeHead(f schema.FailedJob, width int) []string {
 		who += " (" + why + ")"
 	}
 	who += noRetry(f)
-	cause, _, _ := strings.Cut(f.Alike.Cause.Text, "; no retry: ")
 	if f.Blocked > 0 {
 		who += fmt.Sprintf("; %d more did not run because of them", f.Blocked)
 	}
-	return append(painted(Red, count, strings.TrimSuffix(count+": "+CleanText(cause), ": "), width), Wrap("    "+who, width, 4)...)
+	return append(painted(Red, count, strings.TrimSuffix(count+": "+CleanText(f.Alike.Cause.Brief()), ": "), width), Wrap("    "+who, width, 4)...)
 }
 
 // when returns the time and place of an attempt, such as "2026-11-21 02:11:09 to 02:14:12 (3m03s),

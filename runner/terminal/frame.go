@@ -189,7 +189,7 @@ func failure(a schema.Alike, w int) string {
 	} else if a.Count > n {
 		who += fmt.Sprintf(" and %d more", a.Count-n)
 	}
-	cause, _, _ := strings.Cut(CleanText(a.Cause.Text), "; no retry: ") // the line of the attempt's end has the reason
+	cause := CleanText(a.Cause.Brief()) // the line of the attempt's end says why there was no retry
 	head := fmt.Sprintf(" %d ", a.Count)
 	w -= len(head + " ()")
 	who = FitMiddle(CleanText(who), max(w/2, w-Width(cause)))

@@ -31,6 +31,11 @@ func Ended(r *state.Record) *Attempt {
 	return a
 }
 
+// EndedJob describes a job in a phase by its last end, as far as Failures needs it.
+func EndedJob(name string, p state.Phase, r *state.Record) *Job {
+	return &Job{Name: name, State: p, Attempts: r.Attempt, Cause: CauseOf(&r.Fact), Attempt: Ended(r)}
+}
+
 // Open returns an attempt that has not ended.
 func Open(o *state.Attempt, now time.Time) *Attempt {
 	a := attempt(&o.Start, o.Start.Time)
@@ -84,6 +89,15 @@ func (c *Cause) Words() string {
 		return c.Text
 	}
 	return string(c.Code) + ": " + c.Text
+}
+
+// noRetry separates a cause from why there was no retry.
+const noRetry = "; no retry: "
+
+// Brief returns the text without why there was no retry.
+func (c *Cause) Brief() string {
+	text, _, _ := strings.Cut(c.Text, noRetry)
+	return text
 }
 
 // After returns the cause as it follows a job's state: ", exit: ValueError: loss is nan".

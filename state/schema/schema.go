@@ -146,7 +146,7 @@ func CauseOf(end *state.Fact) *Cause {
 	if code := end.CauseCode(); code != "" {
 		text := end.Failure().Cause()
 		if end.NoRetry != "" {
-			text += "; no retry: " + end.NoRetry
+			text += noRetry + end.NoRetry
 		}
 		return &Cause{code, text}
 	}

@@ -12,13 +12,15 @@ type Verdict struct {
 	UUID   UUID
 	Index  int
 	OK     bool
-	Code   Code   // if not OK: which rule refuses it
-	Host   bool   // if not OK: the rule is the host's
-	User   string // if not OK: the user whose jobs or processes are the reason; or ""
-	Reason string // the reason in words, if not OK: "71% busy, limit 30%"
-	Never  bool   // waiting cannot help: not managed, wrong model, too small
-	Ours   bool   // only this run's own attempts are the reason
-	Note   string // if OK: caveat, "watched for only 5 of 60 s"; usually ""
+	Code   Code     // if not OK: which rule refuses it
+	Host   bool     // if not OK: the rule is the host's
+	User   string   // if not OK: the user whose jobs or processes are the reason; or ""
+	By     *Process // if not OK: the process that is the reason, or nil
+	Free   string   // if the code is MemoryShort: the memory that the job could have, "9 GiB"
+	Reason string   // the reason in words, if not OK: "71% busy, limit 30%"
+	Never  bool     // waiting cannot help: not managed, wrong model, too small
+	Ours   bool     // only this run's own attempts are the reason
+	Note   string   // if OK: caveat, "watched for only 5 of 60 s"; usually ""
 }
 
 // Admit applies all rules to every device, in PCI order. It changes nothing.
@@ -28,7 +30,10 @@ func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
 	for i, d := range p.devs {
 		v := Verdict{UUID: d.UUID, Index: d.Index}
 		if r := q.refusal(rules, d); r != nil {
-			v.Code, v.Host, v.User = r.code, r.host, d.whose(r.code)
+			v.Code, v.Host = r.code, r.host
+			if v.User, v.By = d.whose(r.code); v.Code == MemoryShort {
+				v.Free, _ = amounts(max(0, d.free-d.promised), q.memory(d))
+			}
 			v.Reason, v.Never, v.Ours = r.words(&q, d), r.never, r.ours != nil && r.ours(&q, d)
 		} else {
 			v.OK, v.Note = true, q.note(d)

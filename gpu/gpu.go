@@ -62,13 +62,14 @@ const (
 
 // A Process has a compute context on a device.
 type Process struct {
-	PID      int    // PID on the host
-	UID      int    // -1 if unknown, which counts as another user
-	User     string // login name of UID for messages, or ""
-	Command  string // short name for messages, or ""
-	Memory   Bytes  // on this device; -1 if unknown
-	Attempt  string // uni_id of the attempt of this run that it belongs to, or ""
-	Doubtful bool   `json:",omitempty"` // the PID is from another PID namespace and may be a different process here
+	PID      int           // PID on the host
+	UID      int           // -1 if unknown, which counts as another user
+	User     string        // login name of UID for messages, or ""
+	Command  string        // short name for messages, or ""
+	Memory   Bytes         // on this device; -1 if unknown
+	Attempt  string        // uni_id of the attempt of this run that it belongs to, or ""
+	Start    time.Duration `json:",omitempty"` // CLOCK_BOOTTIME; 0 if unknown
+	Doubtful bool          `json:",omitempty"` // the PID is from another PID namespace and may be a different process here
 }
 
 // A Sample is the utilization over a short period up to At.

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -77,13 +78,18 @@ func (d *device) watchedFor() string {
 	return fmt.Sprintf("%d of %d s", d.watched/time.Second, windows[d.window()]/time.Second)
 }
 
-// have returns "12 GiB free, 20 GiB needed", in MiB where rounding would hide the difference.
+// have returns "12 GiB free, 20 GiB needed".
 func have(there Bytes, word string, asked Bytes) string {
-	a, b := there.Round(), asked.Asked()
-	if a == asked.Round() {
-		a, b = fmt.Sprintf("%d MiB", there/MiB), fmt.Sprintf("%d MiB", (asked+MiB-1)/MiB)
-	}
+	a, b := amounts(there, asked)
 	return fmt.Sprintf("%s %s, %s needed", a, word, b)
+}
+
+// amounts spells two sizes, in MiB where rounding would hide the difference.
+func amounts(there, asked Bytes) (a, b string) {
+	if there.Round() == asked.Round() {
+		return fmt.Sprintf("%d MiB", there/MiB), fmt.Sprintf("%d MiB", (asked+MiB-1)/MiB)
+	}
+	return there.Round(), asked.Asked()
 }
 
 func count(n int) string {
@@ -216,21 +222,37 @@ const (
 	Quarantined Code = "quarantined" // jobs died on it, so it is not used for now
 )
 
-// whose returns the user whose jobs or processes are the reason why d is refused, or "".
-func (d *device) whose(c Code) string {
-	switch b := d.biggest(); {
+// words are reasons in the past tense, for sums over a run.
+var words = map[Code]string{
+	MemoryShort: "too little free memory", Busy: "too busy", Watching: "not watched long enough", Claimed: "jobs of other runs",
+	OthersThere: "processes of other users", Own: "your own processes", Hidden: "memory in use by no visible process",
+	Limit: "limits", Kept: "kept for another job or user", Reserved: "reserved", Prohibited: "compute mode", Exclusive: "compute mode",
+	Quarantined: "quarantined", SilentNow: "did not answer", Unread: "not read", Releasing: "just released",
+	"too_few_gpus": "too few free at the same time", "host_memory": "too little host memory",
+}
+
+// Words describes a code, or a code of another reason to wait, in sums: "too little free memory".
+func (c Code) Words() string { return cmp.Or(words[c], strings.ReplaceAll(string(c), "_", " ")) }
+
+// whose returns the user whose jobs or processes are the reason why d is refused, or "", and the
+// process, if it is one.
+func (d *device) whose(c Code) (user string, by *Process) {
+	switch {
 	case (c == Claimed || c == Limit || c == MemoryShort) && len(d.claims) > 0:
-		return UserName(d.claims[0].User, d.claims[0].UID)
+		return UserName(d.claims[0].User, d.claims[0].UID), nil
 	case c == Kept && len(d.gathers) > 0:
-		return UserName(d.gathers[0].User, d.gathers[0].UID)
+		return UserName(d.gathers[0].User, d.gathers[0].UID), nil
 	case c == Own:
-		return UserName(d.own.User, d.own.UID)
+		by = d.own
 	case c == OthersThere:
-		return UserName(d.foreign.User, d.foreign.UID)
-	case b != nil && (c == MemoryShort || c == Busy || c == Watching || c == Exclusive):
-		return UserName(b.User, b.UID)
+		by = d.foreign
+	case c == MemoryShort || c == Busy || c == Watching || c == Exclusive:
+		by = d.biggest()
 	}
-	return ""
+	if by != nil {
+		user = UserName(by.User, by.UID)
+	}
+	return user, by
 }
 
 // UserName returns the name of a user, "uid 1000" if there is none, or "" if unknown.

@@ -27,7 +27,7 @@ func newOwners(proc string) *owners {
 	return &owners{proc: proc, inner: err == nil && ns != hostPIDNS}
 }
 
-// find sets p's user and command, which stay unknown if not found.
+// find sets p's user, command and start, which stay unknown if not found.
 func (o *owners) find(p *gpu.Process) {
 	p.UID, p.Doubtful = -1, o.inner
 	dir := filepath.Join(o.proc, strconv.Itoa(p.PID))
@@ -36,6 +36,10 @@ func (o *owners) find(p *gpu.Process) {
 		return
 	}
 	p.Command, p.UID = command, host.HostUID(uid)
+	if stat, err := os.ReadFile(filepath.Join(dir, "stat")); err == nil {
+		s, _ := host.ParseStat(stat)
+		p.Start = s.Started()
+	}
 	if p.UID >= 0 {
 		p.User = host.Login(uid)
 	}

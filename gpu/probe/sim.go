@@ -223,7 +223,7 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 		used = min(used+gpu.Bytes(l.Memory), 1<<61)
 		if l.User != "" {
 			pid := cmp.Or(l.PID, 1<<22+1+1000*i+n) // a PID that no process on this host can have
-			procs = append(procs, gpu.Process{PID: pid, UID: s.uids[l.User], User: s.names(l.User), Command: l.Command, Memory: gpu.Bytes(l.Memory)})
+			procs = append(procs, gpu.Process{PID: pid, UID: s.uids[l.User], User: s.names(l.User), Command: l.Command, Memory: gpu.Bytes(l.Memory), Start: s.start + time.Duration(l.From)})
 		}
 	}
 	for _, p := range slices.Concat(s.placed, s.claimed) {

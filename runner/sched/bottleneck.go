@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpurun/gpu"
+	"gpurun/state"
 	"gpurun/state/schema"
 )
 
@@ -45,7 +46,39 @@ func (l *lack) String() string {
 	if l.counted {
 		return fmt.Sprintf("%d %s", len(l.gpus), l.text)
 	}
+	if free, ok := strings.CutPrefix(l.text, "has "); ok && len(l.gpus) > 1 {
+		return gpuNumbers(l.gpus) + " have " + free
+	} else if ok {
+		return gpuNumbers(l.gpus) + " " + l.text
+	}
 	return gpuNumbers(l.gpus) + ": " + l.text
+}
+
+// brief returns why a job cannot have a GPU, for the state line: "has 9 GiB (bob, jupyter, since
+// 08:42)".
+func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
+	text, by := no.text, v.User
+	if no.code != v.Code || v.By == nil && v.Code != gpu.MemoryShort {
+		return text
+	}
+	if p := v.By; p != nil {
+		if by = cmp.Or(by, "unknown user"); p.Command != "" {
+			by += ", " + p.Command
+		}
+		if p.Start > 0 {
+			by += ", since " + state.Clock(c.now.Wall.Add(p.Start-c.now.Boot), c.now.Wall)
+		}
+	}
+	switch v.Code {
+	case gpu.MemoryShort:
+		text = "has " + v.Free
+	case gpu.Own, gpu.OthersThere:
+		return "used by " + by
+	}
+	if by == "" {
+		return text
+	}
+	return text + " (" + by + ")"
 }
 
 // lacking returns the GPUs that a job lacks, by reason, in at most two groups. It names another
@@ -73,9 +106,9 @@ func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
 			ours.gpus = append(ours.gpus, v.Index)
 		case no.user != "":
 			theirs.gpus = append(theirs.gpus, v.Index)
-			add(&users, no.text, v.Index)
+			add(&users, c.brief(&v, no), v.Index)
 		default:
-			add(&rest, no.text, v.Index)
+			add(&rest, c.brief(&v, no), v.Index)
 		}
 	}
 	switch n := len(ours.gpus); {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,6 +65,13 @@ func number(b []byte) uint64 {
 	n, _ := strconv.ParseUint(string(b), 10, 64)
 	return n
 }
+
+// Started returns when the process started, CLOCK_BOOTTIME.
+func (s *Stat) Started() time.Duration { return time.Duration(s.Start) * time.Second / clockTicks }
+
+// clockTicks is the number of clock ticks per second in /proc, which is the same on all Linux
+// systems.
+const clockTicks = 100
 
 // Over reports whether a process has ended. State Z alone is not enough: it may mean that the first
 // thread has ended while others keep running.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"gpurun/runner/batches"
 	"gpurun/runner/session"
 	"gpurun/runner/terminal"
-	"gpurun/state/host"
 	"gpurun/state/schema"
 )
 
@@ -99,18 +99,20 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	if len(c.Clear) > 0 {
 		return c.clear(ctx, a, p, claims)
 	}
-	look := func() (schema.GPUs, error) {
+	look := func() (schema.GPUs, []*schema.Job, error) {
 		snap := session.Observe(ctx, p, rules, claims, a.Warn)
 		for _, u := range claims.Usages() {
 			pool.Recall(nil, u.Idle)
 		}
 		answered()
-		return c.evaluate(pool, snap)
+		jobs := a.runningJobs()
+		t, err := c.evaluate(pool, snap, jobs)
+		return t, jobs, err
 	}
 	if c.Watch {
 		return c.watch(ctx, a, p, pool, look)
 	}
-	t, err := look()
+	t, jobs, err := look()
 	if err := cmp.Or(context.Cause(ctx), err); err != nil {
 		return err
 	}
@@ -119,13 +121,14 @@ func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered fun
 	}
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Version())
-	c.print(&b, a.width(), pool, &t)
+	c.print(&b, terminal.Size{Width: a.width(), Height: math.MaxInt}, pool, &t, jobs)
 	a.print(b.String())
 	return nil
 }
 
-// evaluate describes the GPUs in a reading. It includes devices that this user may not use.
-func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs, err error) {
+// evaluate describes the GPUs in a reading, with this user's jobs on them. It includes devices that
+// this user may not use.
+func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation, jobs []*schema.Job) (t schema.GPUs, err error) {
 	if snap.Err != "" {
 		return t, &batches.Failure{Code: batches.ExitUsage, Text: "cannot read the GPUs: " + snap.Err}
 	}
@@ -134,13 +137,28 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs,
 	t = schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: waitingRuns(pool, &snap, c.request(countFlag{1, 1})), Rules: rulesFor(pool)}
 	for i, s := range pool.Views(snap.At) {
 		row := schema.GPUOf(&s)
+		for _, j := range jobs {
+			if !j.Attempt.On(&row) {
+				continue
+			}
+			if row.Jobs = append(row.Jobs, j.Name); j.Attempt.Stalled != nil {
+				row.Stalled = append(row.Stalled, j.Name)
+			}
+		}
 		for _, r := range snap.Readings {
 			if r.UUID == s.UUID && r.Health != nil {
 				row.RowRemap = &r.Health.Remap
 			}
 		}
 		if since, ok := pool.IdleSince(s.UUID); ok {
-			idle(&row, snap.At, since)
+			for i, pr := range s.Processes { // a process has been idle at most since its start
+				from := since
+				if !s.UUID.Simulated() {
+					from = max(from, pr.Start)
+				}
+				idle := max(0, snap.At-from).Seconds()
+				row.Processes[i].Idle = &idle
+			}
 		}
 		v := &verdicts[i]
 		if v.Code == gpu.NotManaged {
@@ -157,65 +175,53 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation) (t schema.GPUs,
 	return t, nil
 }
 
-// idle records how long a device has been idle. A process counts as idle at most since its start.
-func idle(r *schema.GPU, now, since time.Duration) {
-	for i := range r.Processes {
-		from := since
-		if st, ok := host.StatOf(r.Processes[i].PID); ok && !r.UUID.Simulated() {
-			from = max(from, time.Duration(st.Start)*time.Second/clockTicks)
-		}
-		idle := max(0, now-from).Seconds()
-		r.Processes[i].Idle = &idle
-	}
-}
-
-// clockTicks is the number of clock ticks per second in /proc, which is the same on all Linux
-// systems.
-const clockTicks = 100
-
 // print prints the GPUs with their jobs and processes, the queue, and the host rules.
-func (c *gpusCmd) print(w io.Writer, width int, pool *gpu.Pool, t *schema.GPUs) {
-	rows := []terminal.Row{{Cells: [7]string{"GPU", "MEMORY", "GiB", "UTIL", "ON IT", "FITS", gpu.Bytes(c.GPUMemory).String() + " JOB"}}}
+func (c *gpusCmd) print(w io.Writer, size terminal.Size, pool *gpu.Pool, t *schema.GPUs, jobs []*schema.Job) {
+	rows := []terminal.Row{{Cells: [8]string{"GPU", "MEMORY", "GiB", "UTIL", "ON IT", "", "FITS", gpu.Bytes(c.GPUMemory).String() + " JOB"}}}
 	models := map[string][]int{}
 	for i := range t.GPUs {
 		r := &t.GPUs[i]
-		on := terminal.OnGPU(r, nil)
+		on := terminal.Frame{Now: t.Now}.OnGPU(r, jobs)
 		models[r.Name] = append(models[r.Name], r.Index)
-		for k := range on {
-			on[k].Cells[terminal.ColName], on[k].Cells[terminal.ColEnd] = strings.TrimSpace(on[k].Cells[terminal.ColName]+" "+on[k].Cells[terminal.ColEnd]), ""
-		}
 		first := &on[0].Cells
-		if first[terminal.ColEnd] = "no"; *r.Fits {
-			first[terminal.ColEnd] = "yes"
+		if first[terminal.ColFits] = "no"; *r.Fits {
+			first[terminal.ColFits] = "yes"
 		}
-		first[terminal.ColMore] = cmp.Or(terminal.CleanText(schema.Value(r.Text)), first[terminal.ColMore])
 		rows = append(rows, on...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(models)) {
-		fmt.Fprintln(w, terminal.Fit(gpu.List(models[name])+": "+terminal.CleanText(name), width))
+		fmt.Fprintln(w, terminal.Fit(gpu.List(models[name])+": "+terminal.CleanText(name), size.Width))
 	}
-	printLines(w, terminal.Layout(rows, width, len(rows)))
-	printNext(w, t.Waiting)
-	printRules(w, pool)
+	var below strings.Builder
+	printNext(&below, t.Waiting)
+	printRules(&below, pool)
+	room := size.Height - len(models) - strings.Count(below.String(), "\n")
+	printLines(w, terminal.Layout(rows, size.Width, min(max(room, 2), len(rows))))
+	io.WriteString(w, below.String())
 }
 
 // onGPU shortens a name, because other users choose it and it must not widen the table.
 func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
 
 // watch redraws the table until Ctrl-C.
-func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() (schema.GPUs, error)) error {
+func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() (schema.GPUs, []*schema.Job, error)) error {
 	screen := a.screen()
 	for {
-		t, err := look()
+		t, jobs, err := look()
 		if ctx.Err() != nil {
 			return nil
+		}
+		size := terminal.Size{Width: a.width(), Height: math.MaxInt}
+		if screen.Live { // the last line and column stay empty, as in every live view
+			size = terminal.CurrentSize()
+			size.Width, size.Height = size.Width-1, size.Height-2
 		}
 		var b bytes.Buffer
 		fmt.Fprintf(&b, "%s  %s\n", time.Now().Format("15:04:05"), p.Version())
 		if err != nil {
 			fmt.Fprintln(&b, err)
 		}
-		c.print(&b, a.width(), pool, &t)
+		c.print(&b, size, pool, &t, jobs)
 		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
 			return nil // the reader has closed the output
 		}

@@ -3,9 +3,11 @@ package cli
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"gpurun/runner/batches"
+	"gpurun/runner/control"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -48,11 +50,40 @@ func (c *lsCmd) Run(a *app) error {
 	case len(doc.Batches) == 0:
 		fmt.Fprintln(a.out, "no batches on this host")
 	default:
-		table(a.out, cells)
+		a.printBatches(cells)
 		a.Warn(unreadable...)
 	}
 	return nil
 }
+
+// printBatches prints the rows of ls. It wraps state lines, in their column if that leaves room for
+// them, and else below the batch.
+func (a *app) printBatches(rows [][]string) {
+	file, run := 0, 0
+	for _, row := range rows {
+		file, run = max(file, terminal.Width(row[0])), max(run, terminal.Width(row[1]))
+	}
+	room, cells := a.width()-file-run-4, [][]string(nil)
+	for _, row := range rows {
+		if room < minStateColumns {
+			fmt.Fprintln(a.out, strings.TrimSpace(row[0]+"  "+row[1]))
+			for _, text := range terminal.Wrap(row[2], a.width()-4, 0) {
+				fmt.Fprintln(a.out, "    "+text)
+			}
+			continue
+		}
+		for i, text := range terminal.Wrap(row[2], room, 0) {
+			if i > 0 {
+				row = []string{"", ""}
+			}
+			cells = append(cells, []string{row[0], row[1], text})
+		}
+	}
+	table(a.out, cells)
+}
+
+// minStateColumns is the least width of a column of state lines.
+const minStateColumns = 40
 
 // recentBatches yields the batches that this user has run on this host, the latest first.
 func (a *app) recentBatches() iter.Seq[*batches.Ref] {
@@ -74,6 +105,16 @@ func (a *app) recentBatches() iter.Seq[*batches.Ref] {
 			}
 		}
 	}
+}
+
+// runningJobs returns the jobs that this user's runs on this host are running.
+func (a *app) runningJobs() (jobs []*schema.Job) {
+	for ref := range a.recentBatches() {
+		if rep, err := ref.Ask(control.Request{Op: control.OpStatus}); err == nil {
+			jobs = append(jobs, rep.Status.In(state.Running)...)
+		}
+	}
+	return jobs
 }
 
 // runWords describes when a batch's last run was.

@@ -158,7 +158,7 @@ func (s *shownStatus) jobsRunning() bool { return len(s.In(state.Running, state.
 // cells returns the cells for a running job.
 func cells(j *schema.Job, now time.Time) []string {
 	mem, a := "", j.Attempt
-	if len(a.GPUs) > 0 && terminal.Elsewhere(j) == "" {
+	if len(a.GPUs) > 0 && a.Node() == "" {
 		granted, used := a.Memory()
 		if mem = granted.Round(); used >= 0 {
 			mem = used.Round() + " of " + mem

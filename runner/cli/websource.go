@@ -141,7 +141,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 	for _, u := range h.claims.Usages() {
 		h.pool.Recall(nil, u.Idle)
 	}
-	d, err := h.gpusCommand().evaluate(h.pool, snap)
+	d, err := h.gpusCommand().evaluate(h.pool, snap, h.app.runningJobs())
 	if err != nil {
 		return nil, err
 	}

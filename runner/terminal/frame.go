@@ -51,20 +51,12 @@ func (f Frame) head(w, room int) []string {
 // rows returns rows for each GPU, and one for each other running or queued job.
 func (f Frame) rows() (rows []Row) {
 	jobs := f.Snap.In(state.Running, state.Queued)
-	shown := map[*schema.Job]bool{}
 	for i := range f.Snap.GPUs {
-		g, on := &f.Snap.GPUs[i], []Row(nil)
-		for _, j := range jobs {
-			if Elsewhere(j) == "" && slices.ContainsFunc(j.Attempt.GPUs, func(a schema.AttemptGPU) bool { return a.Index == g.Index && a.UUID == g.UUID }) {
-				if on, shown[j] = append(on, f.Job(j)), true; j.Attempt.Stalled != nil { // a stalled job first, in case only one row fits
-					on[0], on[len(on)-1] = on[len(on)-1], on[0]
-				}
-			}
-		}
-		rows = append(rows, OnGPU(g, on)...)
+		rows = append(rows, f.OnGPU(&f.Snap.GPUs[i], jobs)...)
 	}
 	for _, j := range jobs {
-		if p := f.Job(j); !shown[j] {
+		if !slices.ContainsFunc(f.Snap.GPUs, func(g schema.GPU) bool { return j.Attempt.On(&g) }) {
+			p := f.Job(j)
 			p.Cells[colWhere] = Where(j)
 			rows = append(rows, p)
 		}
@@ -77,15 +69,7 @@ func Where(j *schema.Job) string {
 	if j.State == state.Queued {
 		return "queued"
 	}
-	return place(Elsewhere(j), j.Attempt.Indices())
-}
-
-// Elsewhere returns the cluster node that runs a job, or "" for this host.
-func Elsewhere(j *schema.Job) string {
-	if j.Attempt.Submitted == nil {
-		return ""
-	}
-	return schema.Value(j.Attempt.Host)
+	return place(j.Attempt.Node(), j.Attempt.Indices())
 }
 
 // Job returns the row of a job: its name, its progress or problem, and the last line of its log.

@@ -15,7 +15,7 @@ import (
 // A Row shows a GPU with the first of its jobs, another job on the same GPU, or a job that has no
 // GPU on this host.
 type Row struct {
-	Cells [7]string
+	Cells [8]string
 	color Color
 }
 
@@ -27,20 +27,33 @@ const (
 	colUtil
 	ColName // job or process
 	ColEnd  // progress or state
+	ColFits // in gpus, whether a job could use the GPU
 	ColMore // remarks
 )
 
 func row(name, end, more string, c Color) Row {
-	return Row{[7]string{ColName: CleanText(name), ColEnd: CleanText(end), ColMore: CleanText(more)}, c}
+	return Row{[8]string{ColName: CleanText(name), ColEnd: CleanText(end), ColMore: CleanText(more)}, c}
 }
 
-// OnGPU returns the rows of a GPU: jobs of this run (on), claims and processes of others, and why
-// the GPU is not used.
-func OnGPU(g *schema.GPU, on []Row) []Row {
+// OnGPU returns the rows of a GPU: those of the jobs that use it, claims and processes of others,
+// and why the GPU is not used.
+func (f Frame) OnGPU(g *schema.GPU, jobs []*schema.Job) (on []Row) {
+	for _, j := range jobs {
+		if !j.Attempt.On(g) {
+			continue
+		}
+		if on = append(on, f.Job(j)); j.Attempt.Stalled != nil { // a stalled job first, in case only one row fits
+			on[0], on[len(on)-1] = on[len(on)-1], on[0]
+		}
+	}
+	own := len(on)
 	whose := func(user *string, what string) string {
 		return FitMiddle(CleanText(cmp.Or(schema.Value(user), "?")+": "+cmp.Or(what, "?")), 36)
 	}
 	for _, c := range g.Claims {
+		if c.UniID != nil && slices.ContainsFunc(jobs, func(j *schema.Job) bool { return schema.Value(j.Attempt.UniID) == *c.UniID }) {
+			continue
+		}
 		p := row(whose(c.User, c.Job), "gathering", "", Dim)
 		if c.Since != nil && !c.Gathering {
 			p.Cells[ColEnd] = "since " + c.Since.Local().Format("15:04")
@@ -69,7 +82,11 @@ func OnGPU(g *schema.GPU, on []Row) []Row {
 		} else if *g.Used > gpu.GiB { // processes that are not visible here
 			word = "in use"
 		}
-		on = append(on, row(word, "", schema.Value(g.Text), Dim))
+		on = append(on, row(word, "", "", Dim))
+	}
+	why, more := schema.Value(g.Code), &on[0].Cells[ColMore]
+	if g.Text != nil && why != gpu.Held && why != gpu.Claimed && (own == 0 || *more == "" || why == gpu.Quarantined) {
+		*more = CleanText(*g.Text)
 	}
 	used, total, busy, full := "?", schema.Value(g.Total), "?", 0
 	if g.Used != nil && total > 0 {
@@ -97,7 +114,7 @@ func Layout(rows []Row, w, room int) []string {
 	if len(rows) > room {
 		rows, rest = dropRows(rows, room)
 	}
-	var cols [7]int
+	var cols [8]int
 	names := make([]string, len(rows))
 	for i, p := range rows {
 		for c, text := range p.Cells {
@@ -108,6 +125,9 @@ func Layout(rows []Row, w, room int) []string {
 	cols[colWhere] = min(cols[colWhere], w/2)
 	free := func() int { // width left for names and remarks
 		n := w - cols[ColEnd] - 4
+		if cols[ColFits] > 0 {
+			n -= cols[ColFits] + 2
+		}
 		for _, c := range cols[:ColName] {
 			n -= min(c, 1) + c
 		}
@@ -140,7 +160,7 @@ func Layout(rows []Row, w, room int) []string {
 			switch c {
 			case colMemory, colUtil:
 				text, space = space+text, ""
-			case ColName, ColEnd:
+			case ColName, ColEnd, ColFits:
 				text, space = Paint(p.color, text), space+" "
 			case ColMore:
 				text = Paint(Dim, text)

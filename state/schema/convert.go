@@ -130,7 +130,7 @@ func GPUOf(s *gpu.DeviceView) GPU {
 		g.Processes = append(g.Processes, Process{PID: p.PID, User: Known(gpu.UserName(p.User, p.UID)), Command: Known(p.Command), Memory: AtLeast(p.Memory, 0)})
 	}
 	for _, c := range s.Claims {
-		g.Claims = append(g.Claims, Claim{Known(gpu.UserName(c.User, c.UID)), c.Job, Known(c.PID), c.Memory, Time(c.Since), c.To != "", c.Gathering})
+		g.Claims = append(g.Claims, Claim{Known(gpu.UserName(c.User, c.UID)), c.Job, Known(c.Attempt), Known(c.PID), c.Memory, Time(c.Since), c.To != "", c.Gathering})
 	}
 	for _, q := range s.Quarantines {
 		g.Quarantines = append(g.Quarantines, Quarantine{Known(gpu.UserName(q.User, q.UID)), q.Since.UTC(), q.Until.UTC(), q.Why, List(q.Evidence)})

@@ -29,10 +29,10 @@ type GPU struct {
 	Fits        *bool        `json:"fits"`      // null in status while no job waits
 	Code        *gpu.Code    `json:"code"`      // why the job does not fit
 	Text        *string      `json:"text"`      // the reason, or a caveat if the job fits
-	Jobs        []string     `json:"jobs"`      // jobs of this run on the GPU
+	Jobs        []string     `json:"jobs"`      // jobs of this run on the GPU; in gpus, of all your runs
 	Stalled     []string     `json:"stalled"`   // those of them that have made no progress for too long
 	Processes   []Process    `json:"processes"` // null if unknown
-	Claims      []Claim      `json:"claims"`    // claims of other runs
+	Claims      []Claim      `json:"claims"`    // claims of other runs; in gpus, of all
 	Quarantines []Quarantine `json:"quarantines"`
 	RowRemap    *bool        `json:"row_remap_pending"` // whether a memory row will be replaced at the next reset
 }
@@ -50,6 +50,7 @@ type Process struct {
 type Claim struct {
 	User   *string    `json:"user"`
 	Job    string     `json:"job"`
+	UniID  *string    `json:"uni_id"` // of the attempt
 	PID    *int       `json:"pid"`
 	Memory gpu.Bytes  `json:"memory_bytes"`
 	Since  *time.Time `json:"since"`

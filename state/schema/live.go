@@ -72,6 +72,19 @@ func (a *Attempt) Indices() []int {
 	return list
 }
 
+// Node returns the cluster node that runs the attempt, or "" for this host.
+func (a *Attempt) Node() string {
+	if a.Submitted == nil {
+		return ""
+	}
+	return Value(a.Host)
+}
+
+// On reports whether the attempt uses a GPU of this host.
+func (a *Attempt) On(g *GPU) bool {
+	return a.Node() == "" && slices.ContainsFunc(a.GPUs, func(x AttemptGPU) bool { return x.Index == g.Index && x.UUID == g.UUID })
+}
+
 // Memory adds up the memory granted to an attempt on its GPUs, and the memory in use; -1 if
 // unknown.
 func (a *Attempt) Memory() (granted, used gpu.Bytes) {

@@ -87,26 +87,24 @@ func printRun(w io.Writer, r *schema.RunRow, width int) {
 	if len(r.Params) > 0 {
 		line(2, "with"+batches.ParamFlags(r.Params))
 	}
-	var parts []string
-	for _, s := range state.Phases {
-		if n := r.Counts[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
-		}
+	jobs := "no job ended"
+	if t := schema.TallyOf(r.Counts, true); t.Total > 0 {
+		jobs = strings.Replace(t.String(), fmt.Sprintf(" of %d", t.Total), "", 1) // the batch may have more jobs
 	}
-	if len(parts) == 0 {
-		parts = []string{"no job ended"}
-	}
-	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", strings.Join(parts, ", "), state.Count(r.Attempts, "attempt"), state.Count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
+	line(2, fmt.Sprintf("%s; %s, %s; %s GPU hours", jobs, state.Count(r.Attempts, "attempt"), state.Count(r.Retries, "retry"), hourWords(r.GPUSeconds)))
 	for _, f := range r.Alike {
 		which := ""
 		if f.Count > 1 {
 			which = fmt.Sprintf("%d with the same error: ", f.Count)
 		}
-		line(2, fmt.Sprintf("%s%s (%s)", which, f.Cause.Words(), jobWords(f.Jobs, 5, f.Count)))
+		if f.State != state.Failed {
+			which += string(f.State) + ": "
+		}
+		line(2, fmt.Sprintf("%s%s (%s)", which, f.Cause.Text, jobWords(f.Jobs, 5, f.Count)))
 	}
 	for _, l := range r.Lost {
 		if l.Seconds >= leastLoss {
-			line(2, fmt.Sprintf("lost %s GPU hours to %s (%s)", hourWords(l.Seconds), lossWords(&l), l.Code))
+			line(2, fmt.Sprintf("lost %s GPU hours to %s (%s)", hourWords(l.Seconds), lossWords(&l), l.Code.Words()))
 		}
 	}
 }

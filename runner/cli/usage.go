@@ -79,7 +79,7 @@ func (c *usageCmd) batch(a *app) error {
 	}
 	cells := [][]string{{"GPU TIME OF " + terminal.CleanText(refs[0].Name()), "GPU HOURS", "SHARE"}}
 	for _, x := range u.Parts {
-		cells = append(cells, []string{strings.TrimSuffix(strings.ReplaceAll(string(x.Kind)+": "+string(x.Code), "_", " ")+onGPU(x.User), ": "), hourWords(x.Seconds), fmt.Sprintf("%.0f%%", 100*x.Seconds/u.Time)})
+		cells = append(cells, []string{strings.TrimSuffix(strings.ReplaceAll(string(x.Kind), "_", " ")+": "+x.Code.Words()+onGPU(x.User), ": "), hourWords(x.Seconds), fmt.Sprintf("%.0f%%", 100*x.Seconds/u.Time)})
 	}
 	table(a.out, append(cells, []string{"all", hourWords(u.Time), "100%"}))
 	printLines(a.out, append(u.Unknown, u.Advice...))

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"gpurun/gpu"
 )
@@ -29,11 +30,15 @@ func procDir(t *testing.T, ns string, open ...string) string {
 	if err := os.WriteFile(filepath.Join(proc, "77/status"), []byte(status), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	stat := "77 (python3) S 1 77 77 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 250 0 0 0 0 0\n" // field 22 is its start, in ticks
+	if err := os.WriteFile(filepath.Join(proc, "77/stat"), []byte(stat), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	return proc
 }
 
 func TestOwnerOfAGPUProcess(t *testing.T) {
-	known := gpu.Process{PID: 77, UID: 0, User: "root", Command: "python3"}
+	known := gpu.Process{PID: 77, UID: 0, User: "root", Command: "python3", Start: 2500 * time.Millisecond}
 	inside := known
 	inside.Doubtful = true
 	tests := []struct {

@@ -145,7 +145,7 @@ outages:
 		}
 		return seen{r.Free, r.Processes, r.Samples[len(r.Samples)-1].Percent, ""}
 	}
-	alice := []gpu.Process{{PID: 4711, UID: 100000, User: "alice", Command: "python", Memory: 20 * gpu.GiB}}
+	alice := []gpu.Process{{PID: 4711, UID: 100000, User: "alice", Command: "python", Memory: 20 * gpu.GiB, Start: time.Hour + 10*time.Second}}
 	for _, tt := range []struct {
 		at   time.Duration
 		want seen

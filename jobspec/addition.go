@@ -13,7 +13,7 @@ import (
 
 // ErrNoPlace means that no job can be appended to a text, because jobs is not its last key or not a
 // list with a line for each "-".
-var ErrNoPlace = errors.New("jobs is not the last list of the file")
+var ErrNoPlace = errors.New("jobs is not the last list in the file")
 
 // An AlreadyThere error reports that the file already has the job.
 type AlreadyThere struct{ Line int }

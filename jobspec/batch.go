@@ -200,7 +200,7 @@ func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool)
 		case memory > 0 && s.Memory > memory:
 			hint := ""
 			if s.Request.Max > 0 {
-				hint = "memory is host memory; for GPU memory write gpu_memory"
+				hint = "memory is host memory; for GPU memory, write gpu_memory"
 			}
 			return fmt.Sprintf("memory: %s, but this machine has %s", s.Memory.Asked(), memory.Round()), hint
 		}

@@ -84,7 +84,7 @@ func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
 	l.batch.clashing[path] = true
 	if l.opts.Lint {
 		l.lints.Find(l.files[j.File].src, j.Spec.text, Problem{Lint: lint.LogClash, Line: t.Line, Col: t.Col,
-			Text: fmt.Sprintf("the log of job %q, %s, is also where the previous log of job %q would be kept", j.Name, path, other.Name),
+			Text: fmt.Sprintf("job %q logs to %s, which would also hold the previous log of job %q", j.Name, path, other.Name),
 			Hint: "give the logs an extension, for example {name}.log"}, false)
 	}
 }
@@ -93,7 +93,7 @@ func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
 // log.
 func (b *Batch) ClashingLog(path string) bool { return b.clashing[path] }
 
-// checkConfigUse refuses {config} in a job without a config, where it would be empty.
+// checkConfigUse refuses {config} is used, but the job has no config, where it would be empty.
 func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
@@ -101,11 +101,11 @@ func (p *proto) checkConfigUse(given bool) {
 	for _, t := range append(p.Logs(), p.Run()...) {
 		if t.Uses(expand.VarConfig) {
 			l, c := p.src.Find(t.Line, t.Col, "{config")
-			hint := "add config: {base: …}, or for the literal text write {{config}}"
+			hint := "add config: {base: …}, or for literal text, write {{config}}"
 			if p.style == ofBlocks {
-				hint = "for the literal text write {{config}}"
+				hint = "for literal text, write {{config}}"
 			}
-			p.src.Problem(l, c, hint, "{config} in a job without a config")
+			p.src.Problem(l, c, hint, "{config} is used, but the job has no config")
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (l *loader) checkConfigs() {
 			return true
 		}
 		if l.batch.bases[path] != nil {
-			return refuse("give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
+			return refuse("choose another path for the copy", "job %q would overwrite %s, the base of a config", j.Name, path)
 		}
 		own := &configCopy{job: j, perAttempt: c.PerAttempt()}
 		v, _ := l.batch.plan(j)
@@ -223,5 +223,5 @@ func (l *loader) lintConcurrent(g settings.Given) {
 		return
 	}
 	l.out.Warn(Problem{File: g.File, Line: g.Line, Col: g.Col, Lint: lint.Concurrent,
-		Text: "max_concurrent: 0 means no limit: as many jobs as the GPUs take", Hint: "remove it for no limit, or set at least 1"})
+		Text: "max_concurrent: 0 sets no limit", Hint: "remove it for no limit, or set at least 1"})
 }

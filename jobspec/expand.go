@@ -14,7 +14,7 @@ import (
 func (f *fileJobs) expand(p *proto) {
 	b, n := f.batch, p.Matrix.Count()
 	if len(b.Jobs)+n > expand.MaxJobs {
-		p.src.Problem(p.Line, p.Col, "", "with this job the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
+		p.src.Problem(p.Line, p.Col, "", "this job takes the batch over %d million jobs", expand.MaxJobs/1_000_000)
 		return
 	}
 	b.Jobs = slices.Grow(b.Jobs, n)
@@ -124,7 +124,7 @@ func badName(name string) string {
 		case seg == "." || seg == "..":
 			return fmt.Sprintf("has the segment %q", seg)
 		case len(seg) > maxSegment:
-			return fmt.Sprintf("has a segment of more than %d characters", maxSegment)
+			return fmt.Sprintf("has a segment longer than %d characters", maxSegment)
 		}
 	}
 	return ""
@@ -136,7 +136,7 @@ func (p *proto) refuseName(name, bad string) {
 		return
 	}
 	p.Told = true
-	hint := "a name may contain letters, digits and . _ - + = , @ /"
+	hint := "use letters, digits and . _ - + = , @ /"
 	if m := expand.Variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
 		known := "parameters of this job: " + strings.Join(p.Matrix.Always, ", ")
 		if len(p.Matrix.Always) == 0 {

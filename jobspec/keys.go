@@ -90,7 +90,7 @@ var JobKeys = []JobKey{
 		lost("", settings.WholeGPUs, func(j *Job, s *settings.Settings) bool {
 			return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots
 		}),
-	JobKey{Name: "cluster", read: func(*Spec, []string) error { return source.Faultf("write {partition: gpu}", "it is a mapping") }}.or(),
+	JobKey{Name: "cluster", read: func(*Spec, []string) error { return source.Faultf("write {partition: gpu}", "must be a mapping") }}.or(),
 	forCluster("partition", ""), forCluster("account", ""), forCluster("qos", ""), forCluster("constraint", ""), forCluster("queue", ""),
 	forCluster("project", ""), forCluster("exclude", ","), forCluster("time", ""), forCluster("extra", "\n"),
 	in("env"), {Name: "work_dir"}, {Name: "shell"}, {Name: "setup"}, {Name: "log"}, {Name: "stdout"}, {Name: "stderr"},
@@ -99,17 +99,17 @@ var JobKeys = []JobKey{
 	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
 	single("timeout.grace", source.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
 	single("stall", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }).or().
-		lost("", "write stall: {output: 30m}, or timeout: for a job on a node, gpurun sees only its output",
+		lost("", "write stall: {output: 30m}, or set timeout: on a cluster, gpurun sees only the job's output",
 			func(j *Job, _ *settings.Settings) bool { return j.Spec.Stall.After > 0 }),
 	single("stall.after", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
 	single("stall.output", source.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
 	single("on_stall", parseOnStall, func(s *Spec) *bool { return &s.Stall.Kill }),
 	JobKey{Name: "prune", read: func(*Spec, []string) error {
-		return source.Faultf("write {metric: val_acc, among: [lr, wd], after: 10}", "it is a mapping")
+		return source.Faultf("write {metric: val_acc, among: [lr, wd], after: 10}", "must be a mapping")
 	}}.or(),
 	{Name: "prune.metric", read: func(s *Spec, v []string) error { s.Prune.Metric = v[0]; return nil }},
 	{Name: "prune.among", list: true, read: func(s *Spec, v []string) error { s.Prune.Among = v; return nil }},
-	single("prune.after", between(0, 1e15, "write the first step at which jobs are compared, such as 10", "step"), func(s *Spec) *float64 { return &s.Prune.After }),
+	single("prune.after", between(0, 1e15, "set the first step at which to compare jobs, such as 10", "step"), func(s *Spec) *float64 { return &s.Prune.After }),
 	single("prune.keep", between(1e-9, 1, "use a share between 0 and 1, such as 0.7", "share"), func(s *Spec) *float64 { return &s.Prune.Keep }),
 	single("prune.min", func(s string) (int, error) { return source.ParseCount(s, 1) }, func(s *Spec) *int { return &s.Prune.Min }),
 	single("leftovers", source.OneOf("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),

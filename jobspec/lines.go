@@ -40,18 +40,18 @@ func parseLines(file string, data []byte) (jobs []commandLine, problems []source
 	}
 	if r.trimmed > 0 {
 		note = source.Problem{File: file, Line: r.first.Line, Col: r.first.Col, Text: r.words(),
-			Hint: "jobs run in parallel, as many as fit on the GPUs, and survive a logout"}
+			Hint: "gpurun runs lines in parallel, as many as fit on the GPUs, and keeps them running after you log out"}
 	}
 	return r.lines, r.problems, note
 }
 
 // words describes what was removed, and from which lines.
 func (r *lineReader) words() string {
-	text := strings.Join(r.taken, " and ") + " removed from this line"
+	text := strings.Join(r.taken, " and ") + "dropped from this line"
 	switch r.trimmed {
 	case 1:
 	case 2:
-		text += " and another one"
+		text += " and one more"
 	default:
 		text += fmt.Sprintf(" and %d more", r.trimmed-1)
 	}
@@ -96,16 +96,16 @@ func (r *lineReader) line(l commandLine) {
 	s := lint.ParseCommandLine(l.Text)
 	switch {
 	case s.Err != "":
-		r.problem(l, "each line runs by itself: put commands that belong together in a script, and what every line needs in --setup",
+		r.problem(l, "each line runs on its own: put multi-line commands in a script, and shared setup in --setup",
 			"%q is not a complete command: %s", source.Clip(l.Text), s.Err)
 		return
 	case s.Idle == "wait":
-		r.problem(l, "remove it; where jobs must wait for others write a job file, with needs (gpurun convert makes one of these lines)",
-			"%q waits for nothing: the lines run in parallel, in any order", source.Clip(l.Text))
+		r.problem(l, "remove it; to order jobs, write a job file with needs (gpurun convert makes one from these lines)",
+			"%q has no effect: lines run in parallel, in any order", source.Clip(l.Text))
 		return
 	case s.Idle != "":
-		r.problem(l, fmt.Sprintf("to run it before every line, use --setup %q; for one line, join the commands with &&", l.Text),
-			"%q would be a job of its own and change nothing for the other lines", source.Clip(l.Text))
+		r.problem(l, fmt.Sprintf("to run it before every line, use --setup %q; for a single line, join the commands with &&", l.Text),
+			"%q would be a separate job and not affect the other lines", source.Clip(l.Text))
 		return
 	}
 	if len(s.Taken) > 0 {

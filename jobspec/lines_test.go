@@ -15,8 +15,8 @@ func TestParseLinesOfCommands(t *testing.T) {
 	}{
 		"comments and blank lines": {"#!/bin/bash\n\n  # why\na 1\n\tb 2 # two\n", []string{"a 1", "b 2 # two"}, ""},
 		"continued":                {"a \\\n  --x 1 \\\n  --y 2\nb\\\\\nc \\", []string{"a   --x 1   --y 2", `b\\`, "c"}, ""},
-		"in the background":        {"nohup a > log 2>&1 &\nb &\nc\n", []string{"a > log 2>&1", "b", "c"}, "nohup and & removed from this line and another one"},
-		"behind a folder":          {"cd x && A=1 nohup python a.py & # go\n", []string{"cd x && A=1 python a.py  # go"}, "nohup and & removed from this line"},
+		"in the background":        {"nohup a > log 2>&1 &\nb &\nc\n", []string{"a > log 2>&1", "b", "c"}, "nohup and &dropped from this line and one more"},
+		"behind a folder":          {"cd x && A=1 nohup python a.py & # go\n", []string{"cd x && A=1 python a.py  # go"}, "nohup and &dropped from this line"},
 		"several at once":          {"a & b &\na & wait\n", []string{"a & b &", "a & wait"}, ""},
 		"an & in a text":           {"echo 'a &' \"nohup b\"\nx && y\n", []string{"echo 'a &' \"nohup b\"", "x && y"}, ""},
 		"a loop on one line":       {"for i in 1 2; do a $i; done\n", []string{"for i in 1 2; do a $i; done"}, ""},
@@ -25,7 +25,7 @@ func TestParseLinesOfCommands(t *testing.T) {
 		"a document":               {"cat <<EOF\n", []string{`!"cat <<EOF" is not a complete command`}, ""},
 		"of its own shell":         {"cd x\nexport A=1; B=2\nsource e/bin/activate\nconda activate y\nset -e && ulimit -n 9\n", []string{`!"cd x" would be`, `!"export A=1; B=2" would be`, `!"source e/bin/activate" would be`, `!"conda activate y" would be`, `!"set -e && ulimit -n 9" would be`}, ""},
 		"work all the same":        {"cd x && a\nA=1 a\nconda run -n x a\n> empty\nsource x; a\n", []string{"cd x && a", "A=1 a", "conda run -n x a", "> empty", "source x; a"}, ""},
-		"wait":                     {"a\nwait\n", []string{"a", `!"wait" waits for nothing`}, ""},
+		"wait":                     {"a\nwait\n", []string{"a", `!"wait" has no effect`}, ""},
 		"too long to parse":        {strings.Repeat("(", 200_000), []string{strings.Repeat("(", 200_000)}, ""},
 	}
 	for name, c := range cases {

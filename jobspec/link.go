@@ -42,7 +42,7 @@ func (l *loader) cycles() {
 		var names []string
 		for i, id := range cycle {
 			if before[id] == cycle[(i+1)%len(cycle)] {
-				hint = "jobs of a queue run one after another, in the file's order"
+				hint = "jobs in a queue run one at a time, in file order"
 			}
 			names = append(names, jobs[id].Name)
 		}

@@ -63,12 +63,12 @@ func (p *proto) readMetrics() {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		p.src.Problem(n.Line, n.Column, `write metrics: {acc: 'acc = (\S+)'}`, "metrics must be a mapping of names, not %s", source.Describe(n))
+		p.src.Problem(n.Line, n.Column, `write metrics: {acc: 'acc = (\S+)'}`, "metrics must be a mapping, not %s", source.Describe(n))
 		return
 	}
 	p.src.Pairs(n, "metrics", func(k, v *yaml.Node) {
 		if k.Value == "" || strings.ContainsAny(k.Value, ", \t\n=:") || k.Value == "error_type" || k.Value == "step" {
-			p.src.Problem(k.Line, k.Column, "use a word such as test_acc", "invalid name of a metric: %q", k.Value)
+			p.src.Problem(k.Line, k.Column, "use a word such as test_acc", "invalid metric name %q", k.Value)
 			return
 		}
 		m := Metric{Name: k.Value}
@@ -127,7 +127,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 		case "at":
 			goal, column, _ := strings.Cut(text, " ")
 			if m.At = strings.TrimSpace(column); m.At == "" || goal != string(Max) && goal != string(Min) {
-				refuse(v, "write at: max val_acc, the row in which the column val_acc is highest; or min", "invalid value %q of at", text)
+				refuse(v, "write at: max val_acc for the row where the column val_acc is highest, or min", "invalid value %q", text)
 			}
 			m.AtMax = goal == string(Max)
 		case "goal":
@@ -144,7 +144,7 @@ func (p *proto) metric(m *Metric, n *yaml.Node) bool {
 	}) && ok
 	switch {
 	case m.Log != nil && m.File != nil:
-		refuse(n, "keep one of them", "it has both log and file")
+		refuse(n, "keep only one", "both log and file are set")
 	case m.Log == nil && m.Step != nil:
 		refuse(n, "add log: '"+m.Name+"=(\\S+)'", "step without log")
 	case m.File == nil && m.Key != "":
@@ -171,15 +171,15 @@ func (p *proto) pattern(what string, n *yaml.Node) (re *regexp.Regexp, ok bool) 
 	re, err := regexp.Compile(text)
 	switch {
 	case err != nil && regexp.MustCompile(`\(\?<?[=!]`).MatchString(text):
-		problem("RE2 has no lookaround; put the number into a group: 'acc = (\\S+)'", "invalid regular expression %q", source.Clip(text))
+		problem("lookaround is not supported; put the number in a group: 'acc = (\\S+)'", "invalid regular expression %q", source.Clip(text))
 	case err != nil:
 		problem("write it in single quotes: 'acc = (\\S+)'", "invalid regular expression %q: %s", source.Clip(text), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	case slices.Contains(metricFiles, strings.ToLower(filepath.Ext(text))) && re.NumSubexp() == 0:
 		problem("write "+what+": {file: "+text+"}", "%q is not a regular expression with a group", source.Clip(text))
 	case re.NumSubexp() == 0:
-		problem("put the number into a group: '"+source.Clip(grouped(text))+"'", "%q has no group for the number", source.Clip(text))
+		problem("put the number in a group: '"+source.Clip(grouped(text))+"'", "%q has no group for the number", source.Clip(text))
 	case re.NumSubexp() > 1:
-		problem("write (?:…) for groups that are not the number", "%q has %d groups, so it is not clear which is the number", source.Clip(text), re.NumSubexp())
+		problem("write (?:…) for the other groups", "%q has %d groups, so the number is ambiguous", source.Clip(text), re.NumSubexp())
 	}
 	return re, ok
 }

@@ -59,7 +59,7 @@ func (f *fileJobs) yamlJobs() {
 	jobs := source.Child(root, "jobs")
 	switch {
 	case jobs.Kind != yaml.SequenceNode:
-		hint := "write a list: \"- name: …\" for each job"
+		hint := "start each job with \"- name: …\""
 		if len(jobs.Content) > 0 {
 			hint = fmt.Sprintf("write a list: \"- name: %s\"", jobs.Content[0].Value)
 		}
@@ -135,7 +135,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		p.style, f.style = experiment, experiment
 		p.experiment()
 	} else if path {
-		s.Problem(p.Line, p.Col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
+		s.Problem(p.Line, p.Col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "the job has a config, but neither run nor algorithm")
 	} else {
 		p.refuseListKeys()
 		p.run()
@@ -183,7 +183,7 @@ func (p *proto) readRest() {
 	p.Stderr = p.optional("stderr", expand.InLog)
 	if apart := p.Stdout != nil || p.Stderr != nil; apart && p.Log != nil {
 		if !p.inherited["log"] {
-			p.src.Problem(p.Log.Line, p.Log.Col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
+			p.src.Problem(p.Log.Line, p.Log.Col, "keep log for combined output, or stdout and stderr", "log is set together with stdout or stderr")
 		}
 		p.Log = nil
 	}
@@ -198,7 +198,7 @@ func (p *proto) readRest() {
 	p.checkPaths()
 	p.checkConfigUse(p.get("config") != nil)
 	if c := p.Config; c != nil && p.LogsUse(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s expand.Set) bool { return s.Value.Uses(expand.VarLog) }) {
-		p.src.Problem(p.Line, p.Col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
+		p.src.Problem(p.Line, p.Col, "remove one of them", "log uses {config} and config.set uses {log}, so they depend on each other")
 	}
 }
 

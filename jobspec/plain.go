@@ -104,7 +104,7 @@ func (p *proto) guardWorkDir(t *expand.Text) {
 		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
 		if g.Kind == expand.VarWorkDir && g.Format != "q" && risky {
 			l, c := p.src.Find(t.Line, t.Col, g.Lit)
-			p.src.Problem(l, c, "write {work_dir:q}", "{work_dir} is not quoted, and the shell would split or expand its value %s", strconv.Quote(dir))
+			p.src.Problem(l, c, "write {work_dir:q}", "{work_dir} is not quoted, so the shell would split or expand %s", strconv.Quote(dir))
 			return
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // poolOf reads pool: {disk: 2}, which is the same as pool: disk=2.
 func (p *proto) poolOf(n *yaml.Node) {
 	if len(n.Content) != 2 {
-		p.src.Problem(n.Line, n.Column, "write pool: disk, or pool: {disk: 2}", "pool must name one pool")
+		p.src.Problem(n.Line, n.Column, "write pool: disk, or pool: {disk: 2}", "pool must have exactly one name")
 		return
 	}
 	k, v := n.Content[0], n.Content[1]
@@ -49,7 +49,7 @@ func (p *proto) checkPool(d *draft) {
 	}
 	d.Pool = PoolUse{}
 	if at >= 0 {
-		p.src.Problem(t.Line, t.Col, "ask for less, or enlarge it in settings", "pool: %d of %s, which has %d", use.N, use.Name, pools[at].Size)
+		p.src.Problem(t.Line, t.Col, "ask for less, or raise it in settings", "pool: the job asks for %d of %s, which has %d", use.N, use.Name, pools[at].Size)
 		return
 	}
 	names := make([]string, len(pools))
@@ -58,7 +58,7 @@ func (p *proto) checkPool(d *draft) {
 	}
 	hint := "add settings: {pools: {" + use.Name + ": 4}}"
 	if !settings.PoolName.MatchString(use.Name) {
-		hint = "a pool's name has letters, digits, _ and -"
+		hint = "use letters, digits, _ and - in pool names"
 	} else if len(names) > 0 {
 		hint = source.DidYouMean(use.Name, names, "settings.pools has "+strings.Join(names, ", "))
 	}

@@ -33,7 +33,7 @@ func Print(b *Batch) []byte {
 func Unlike(dialect string) []string {
 	switch dialect {
 	case ofBlocks.name:
-		return []string{"logs/uni_id.json is neither written nor read: a job's exit status decides"}
+		return []string{"logs/uni_id.json is neither written nor read: only the exit status of a job counts"}
 	case experiment.name:
 		return []string{"max_util has no effect on a GPU with only your own processes"}
 	}

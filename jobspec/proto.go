@@ -157,7 +157,7 @@ func (p *proto) nestedName() {
 		case g.Kind != expand.VarParam:
 			continue
 		case reach.Has(expand.VarName):
-			text = fmt.Sprintf("the name refers to itself: name → %s → name", g.Param)
+			text = fmt.Sprintf("name refers to itself: name → %s → name", g.Param)
 		case reach.Has(expand.VarWorkDir):
 			text = fmt.Sprintf("%s is not available in name: it contains {work_dir}", g.Lit)
 		default:
@@ -189,7 +189,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 		if key == nil || strings.Contains(word, ".") {
 			hint := keyHint(k.Value, v)
 			if empty != "" {
-				hint = "if it belongs to " + empty + ", indent it more than " + empty
+				hint = "if it is part of " + empty + ", indent it more than " + empty
 			}
 			s.Problem(k.Line, k.Column, hint, "unknown key %q in %s", k.Value, what)
 			return

@@ -48,7 +48,7 @@ func (p *proto) checkPrune(d *draft) {
 	case n == nil || n.Kind != yaml.MappingNode:
 		return
 	case at == nil || among < 0 || d.given["prune.after"] == nil:
-		p.src.Problem(n.Line, n.Column, "write prune: {metric: val_acc, among: [lr, wd], after: 10}", "prune lacks metric, among or after")
+		p.src.Problem(n.Line, n.Column, "write prune: {metric: val_acc, among: [lr, wd], after: 10}", "prune needs metric, among and after")
 		return
 	case !p.inherited["prune"]:
 		p.file.checkAmong("the job has no parameter", p.Resources[among].Texts, params)
@@ -109,10 +109,10 @@ func (l *loader) lintPrune() {
 			l.lints.Find(l.files[j.File].src, t, Problem{Lint: lint.Prune, Line: t.Line, Col: t.Col, Hint: hint, Text: fmt.Sprintf(format, args...)}, true)
 		}
 		if most <= r.Min {
-			warn(fmt.Sprintf("set min: %d, or name more parameters in among", max(1, most-1)), "prune never compares a job with others: it needs %d, and at most %d jobs differ only in %s", r.Min, most, strings.Join(r.Among, ", "))
+			warn(fmt.Sprintf("set min: %d, or name more parameters in among", max(1, most-1)), "prune never compares jobs: it needs %d, but at most %d jobs differ only in %s", r.Min, most, strings.Join(r.Among, ", "))
 		}
 		if m != nil && m.Log != nil && group(m.Log).FindString(small) == small[:3] {
-			warn(`write (\S+)`, "metrics: %s: %q reads %s as %s, so prune would compare wrong numbers", m.Name, m.Log, small, small[:3])
+			warn(`write (\S+)`, "metrics: %s: %q reads %s as %s, so prune would compare the wrong numbers", m.Name, m.Log, small, small[:3])
 		}
 	}
 }

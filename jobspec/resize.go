@@ -77,10 +77,10 @@ func (p *proto) checkResize(d *draft) {
 		}
 		problem("write gpus: 1-4", "the job has a fixed number of GPUs, gpus: %d", d.Request.Min)
 	case d.Request.Share:
-		problem("remove resize, or set share: false", "a job that shares its GPUs cannot be resized: their utilization is not its own")
+		problem("remove resize, or set share: false", "cannot resize a job that shares its GPUs: their utilization includes other jobs")
 	case r.Down >= r.Up:
 		problem("lower down, or raise up", "down: %d%% is not below up: %d%%", r.Down, r.Up)
 	case r.Every < time.Second:
-		problem("write every: 10m", "every: %s would restart the job all the time", source.FormatDuration(r.Every))
+		problem("write every: 10m", "every: %s would restart the job constantly", source.FormatDuration(r.Every))
 	}
 }

@@ -19,7 +19,7 @@ var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|mo
 
 func (p *proto) warnOnlyShell(t *expand.Text, hint string) {
 	if onlyShell.MatchString(t.Raw) {
-		p.src.Warning(t.Line, t.Col, hint, "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
+		p.src.Warning(t.Line, t.Col, hint, "%q has no effect on the next command: each command runs in its own shell", source.Clip(t.Raw))
 	}
 }
 
@@ -33,7 +33,7 @@ func (p *proto) run() {
 	lint.CommandSlips(p.src, n, p.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.Commands {
-			p.warnOnlyShell(c, "write run: | and one script instead of a list")
+			p.warnOnlyShell(c, "write one script with run: | instead of a list")
 		}
 	}
 	p.readArgs("args", p.get("args"), "")
@@ -96,9 +96,9 @@ func (p *proto) readEnv() {
 		case slices.Contains(ownEnv, k.Value):
 			hint := "remove it"
 			if strings.HasSuffix(k.Value, "VISIBLE_DEVICES") {
-				hint = "gpurun chooses the GPUs; for specific ones write gpu_ids"
+				hint = "gpurun chooses the GPUs; for specific GPUs, set gpu_ids"
 			}
-			p.src.Problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
+			p.src.Problem(k.Line, k.Column, hint, "gpurun sets %s", k.Value)
 			return
 		}
 		if source.IsNull(v) {
@@ -118,16 +118,16 @@ func (p *proto) readEnv() {
 // environment.
 func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 	if strings.HasPrefix(v.Value, "~/") || v.Value == "~" && v.Style != 0 {
-		p.src.Warning(v.Line, v.Column, "write $HOME", "env: %s: %q is passed as written: ~ is not expanded there", name, source.Clip(v.Value))
+		p.src.Warning(v.Line, v.Column, "write $HOME", "env: %s: %q is passed as is: ~ is not expanded here", name, source.Clip(v.Value))
 	}
 	for _, from := range t.Inherits() {
 		l, c := p.src.Find(v.Line, v.Column, "$")
 		_, set := os.LookupEnv(from)
 		switch {
 		case slices.Contains(ownEnv, from) || strings.HasPrefix(from, "GPURUN_PARAM_"):
-			p.src.Problem(l, c, "read it in run; in env, $NAME is what gpurun itself was started with", "env: %s: gpurun sets $%s for each job", name, from)
+			p.src.Problem(l, c, "read it in run; in env, $NAME comes from the environment of gpurun", "env: %s: gpurun sets $%s for each job", name, from)
 		case !set && from != name:
-			p.src.Warning(l, c, "for a dollar sign write $$", "env: %s: $%s is not set in the environment of gpurun, so it becomes nothing", name, from)
+			p.src.Warning(l, c, "for a dollar sign, write $$", "env: %s: $%s is not set in the environment of gpurun, so it expands to nothing", name, from)
 		}
 	}
 }
@@ -153,12 +153,12 @@ func (p *proto) readShell() {
 	switch {
 	case len(p.Shell) == 0 && n.Kind != yaml.ScalarNode: // already reported
 	case len(p.Shell) == 0 || p.Shell[0] == "":
-		p.src.Problem(n.Line, n.Column, "try [bash, -c]", "shell names no program")
+		p.src.Problem(n.Line, n.Column, "try [bash, -c]", "shell is empty")
 	case len(p.Shell) == 1 && n.Kind == yaml.ScalarNode && shells[p.Shell[0]] != nil:
 		p.Shell = shells[p.Shell[0]]
 	case takesFile(p.Shell):
 		p.src.Problem(n.Line, n.Column, "write ["+strings.Join(append(slices.Clone(p.Shell), "-c"), ", ")+"]",
-			"shell: %s would treat each command as the name of a script", strings.Join(p.Shell, " "))
+			"shell: %s would treat each command as a script name", strings.Join(p.Shell, " "))
 	}
 }
 
@@ -169,7 +169,7 @@ func (p *proto) readSetup() {
 		return
 	}
 	if !p.Sh() {
-		p.src.Problem(p.Setup.Line, p.Setup.Col, "write setup: null, or use bash or sh", "setup is for a shell like sh, not for %s", strings.Join(p.Shell, " "))
+		p.src.Problem(p.Setup.Line, p.Setup.Col, "write setup: null, or use bash or sh", "setup needs a shell like sh, not %s", strings.Join(p.Shell, " "))
 	}
 	for i, c := range p.Commands {
 		p.Commands[i] = c.Below(p.Setup)

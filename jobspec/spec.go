@@ -35,11 +35,11 @@ func (s *Spec) Change(values map[string]string) (*Spec, error) {
 	_, util := values["max_util"]
 	switch {
 	case (n.Request.Max == 0) != (s.Request.Max == 0):
-		return nil, errors.New("gpus: a job with GPUs cannot become one without, nor the other way round: write it in the job file, then gpurun reload")
+		return nil, errors.New("gpus: cannot add GPUs to a job without any, or remove them all: change the job file, then run gpurun reload")
 	case n.Request.Max == 0 && (memory || util):
-		return nil, errors.New("gpu_memory and max_util are for jobs with GPUs")
+		return nil, errors.New("gpu_memory and max_util apply only to jobs with GPUs")
 	case n.Request.Max == n.Request.Min && n.Resize.Up > 0:
-		return nil, errors.New("gpus: a job with resize asks for a range, such as 1-4")
+		return nil, errors.New("gpus: a job with resize needs a range, such as 1-4")
 	case n.overTime() != nil:
 		return nil, errors.New(Problem{}.Because(n.overTime()).String())
 	case memory:
@@ -72,7 +72,7 @@ func parseCount(s string) (int, error) { return source.ParseCount(s, 0) }
 func parsePriority(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n > 1e9 || n < -1e9 {
-		return 0, source.Faultf("higher numbers go first", "%q is not a whole number", s)
+		return 0, source.Faultf("higher numbers run first", "%q is not a whole number", s)
 	}
 	return n, nil
 }
@@ -155,7 +155,7 @@ func (p *proto) finish(d *draft) {
 	if r.Max == 0 {
 		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids", "affinity", "slots"} {
 			if t := d.given[key]; t != nil && !p.inherited[key] {
-				p.src.Problem(t.Line, t.Col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
+				p.src.Problem(t.Line, t.Col, "remove it, or set gpus", "%s has no effect with gpus: 0", key)
 			}
 		}
 		d.Request = gpu.Request{}
@@ -175,7 +175,7 @@ func (p *proto) finish(d *draft) {
 				r.Memory, d.DefaultMemory = 0, false
 			}
 			if t := d.given["memory"]; t != nil && s.Engine == "local" { // a cluster assigns whole GPUs
-				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
+				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, but the job does not set gpu_memory")
 			}
 		}
 		r.UtilOnOwn = p.style.ownUtil
@@ -237,7 +237,7 @@ func (p *proto) slots(d *draft) {
 	}
 	if !r.Share {
 		if r.Slots > 0 && slots != nil && !p.inherited["slots"] {
-			p.src.Problem(slots.Line, slots.Col, "remove one of them", "slots: %d on a job with share: false", r.Slots)
+			p.src.Problem(slots.Line, slots.Col, "remove one of them", "slots: %d has no effect with share: false", r.Slots)
 		}
 		r.Slots = 0
 	}

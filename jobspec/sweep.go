@@ -28,8 +28,8 @@ var (
 		"log_uniform": "log", "q_log_uniform": "log", "log_uniform_values": "log", "q_log_uniform_values": "log", "inv_log_uniform": "log", "inv_log_uniform_values": "log",
 	}
 	unlikeSweep = map[string]string{
-		"early_terminate": "no job is stopped early", "metric": "results come from a job's log and files; add metrics",
-		"method bayes": "parameters are drawn at random, without learning from results", "run_cap grid": "the whole grid runs",
+		"early_terminate": "gpurun stops no job early", "metric": "gpurun reads results from logs and files; add metrics",
+		"method bayes": "gpurun draws parameters at random and does not learn from results", "run_cap grid": "gpurun runs the whole grid",
 	}
 	oldBools  = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"} // bools in YAML 1.1, which W&B uses
 	envMacro  = regexp.MustCompile(`\$\{envvar:([A-Z_][A-Z0-9_]*)\}`)
@@ -73,9 +73,9 @@ func convertSweep(s *source.Source, root *yaml.Node) string {
 	if !slices.Contains([]string{"grid", "random", "bayes"}, method.Value) {
 		s.Problem(method.Line, method.Column, "write grid, random or bayes", "unknown method %q", method.Value)
 	}
-	times := cmp.Or(source.Child(root, "run_cap"), &yaml.Node{Kind: yaml.ScalarNode, Value: "20", LineComment: "W&B draws until it is stopped"})
+	times := cmp.Or(source.Child(root, "run_cap"), &yaml.Node{Kind: yaml.ScalarNode, Value: "20", LineComment: "W&B draws until stopped"})
 	if n, err := strconv.Atoi(times.Value); err != nil || n < 1 {
-		s.Problem(times.Line, times.Column, "write run_cap: 20", "run_cap is not a number above 0: %q", times.Value)
+		s.Problem(times.Line, times.Column, "use a whole number of at least 1, such as 20", "invalid run_cap %q", times.Value)
 	}
 	c.grid = method.Value == "grid"
 	c.read(root) // collect the names
@@ -107,7 +107,7 @@ func scalar(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag:
 func (c *sweepConverter) refuse(n *yaml.Node, keys []string) {
 	for k := range source.Each(n) {
 		if !slices.Contains(keys, k.Value) {
-			fix := cmp.Or(map[string]string{"probabilities": "repeat likelier values in values"}[k.Value], "remove it")
+			fix := cmp.Or(map[string]string{"probabilities": "list likelier values several times in values"}[k.Value], "remove it")
 			c.Problem(k.Line, k.Column, source.DidYouMean(k.Value, keys, fix), "%s has no equivalent in a job file", k.Value)
 		}
 	}
@@ -130,7 +130,7 @@ func (c *sweepConverter) read(root *yaml.Node) {
 			c.macro = word
 			c.arguments(source.Child(root, "parameters"))
 		case strings.HasPrefix(word, "${") && strings.HasSuffix(word, "}") && !envMacro.MatchString(word):
-			c.Problem(at.Line, at.Column, "add program: train.py, or use one of "+strings.Join(argMacros, ", "), "%s in the command has no equivalent", word)
+			c.Problem(at.Line, at.Column, "add program: train.py, or use one of "+strings.Join(argMacros, ", "), "%s in the command has no equivalent in a job file", word)
 		default:
 			c.Run += " " + c.quote(word)
 		}
@@ -231,7 +231,7 @@ func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	var err error
 	number := func(key string, f float64) float64 {
 		if n := source.Child(v, key); n != nil && n.Decode(&f) != nil || !(math.Abs(f) < 1e15) {
-			err = source.Faultf("add "+key+": and a number", "needs a number %s", key)
+			err = source.Faultf("add "+key+": and a number", "%s is missing or not a number", key)
 		}
 		return f
 	}
@@ -261,9 +261,9 @@ func (c *sweepConverter) draw(k, v *yaml.Node) string {
 	span := expand.Plain(low, digits) + between + expand.Plain(high, digits) + step
 	switch known := slices.Sorted(maps.Keys(distributions)); {
 	case word == "":
-		err = source.Faultf(source.DidYouMean(dist, known, "choose among "+strings.Join(known, ", ")), "unknown distribution %q", dist)
+		err = source.Faultf(source.DidYouMean(dist, known, "use one of "+strings.Join(known, ", ")), "unknown distribution %q", dist)
 	case c.grid && word != "int" && dist != "q_uniform":
-		err = source.Faultf("write values: […], or method: random", "a grid needs values")
+		err = source.Faultf("write values: […], or method: random", "method: grid needs values")
 	case err == nil:
 		_, err = expand.ParseDraw(word+" "+span, k.Value)
 	}
@@ -288,7 +288,7 @@ func (c *sweepConverter) spelled(n *yaml.Node, quote string) string {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if n.Decode(&value) != nil || encoder.Encode(value) != nil {
-		c.Problem(n.Line, n.Column, "write it as text, in quotes", "this value has no equivalent in a job file")
+		c.Problem(n.Line, n.Column, "quote it", "this value has no equivalent in a job file")
 	}
 	return jsonToken.ReplaceAllStringFunc(strings.TrimSpace(out.String()), func(t string) string {
 		switch {

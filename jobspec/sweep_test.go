@@ -117,29 +117,29 @@ func TestSweepDrawsMatchWandbDistributions(t *testing.T) {
 func TestUnsupportedSweepKeysAreRefused(t *testing.T) {
 	for _, row := range []struct{ name, sweep, want string }{
 		{"method", "{method: optuna, program: t.py, parameters: {x: {value: 1}}}", `1:10: unknown method "optuna"; write grid, random or bayes`},
-		{"run_cap", "{method: random, run_cap: many, program: t.py, parameters: {x: {value: 1}}}", `1:27: run_cap is not a number above 0: "many"; write run_cap: 20`},
+		{"run_cap", "{method: random, run_cap: many, program: t.py, parameters: {x: {value: 1}}}", `1:27: invalid run_cap "many"; use a whole number of at least 1, such as 20`},
 		{"key", "{method: grid, program: t.py, scheduler: {}, parameters: {x: {value: 1}}}", `1:31: scheduler has no equivalent in a job file; remove it`},
 		{"mistyped", "{method: grid, program: t.py, paramters: {}, parameters: {x: {valeus: [1]}}}", `1:31: paramters has no equivalent in a job file; did you mean "parameters"?
-1:59: parameter x: a grid needs values; write values: […], or method: random
+1:59: parameter x: method: grid needs values; write values: […], or method: random
 1:63: valeus has no equivalent in a job file; did you mean "value"?`},
-		{"probabilities", "{method: random, program: t.py, parameters: {x: {values: [1, 2], probabilities: [0.5, 0.5]}}}", `1:66: probabilities has no equivalent in a job file; repeat likelier values in values`},
-		{"program", "{method: grid, parameters: {x: {value: 1}}}", `1:1: ${program} in the command has no equivalent; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}`},
-		{"macro", `{method: grid, command: [python, t.py, "${args_json_file}"], parameters: {x: {value: 1}}}`, `1:25: ${args_json_file} in the command has no equivalent; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}
+		{"probabilities", "{method: random, program: t.py, parameters: {x: {values: [1, 2], probabilities: [0.5, 0.5]}}}", `1:66: probabilities has no equivalent in a job file; list likelier values several times in values`},
+		{"program", "{method: grid, parameters: {x: {value: 1}}}", `1:1: ${program} in the command has no equivalent in a job file; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}`},
+		{"macro", `{method: grid, command: [python, t.py, "${args_json_file}"], parameters: {x: {value: 1}}}`, `1:25: ${args_json_file} in the command has no equivalent in a job file; add program: train.py, or use one of ${args}, ${args_no_hyphens}, ${args_no_boolean_flags}, ${args_json}
 1:25: the command does not pass the parameters; add ${args}`},
 		{"distribution", "{method: random, program: t.py, parameters: {x: {distribution: q_norml}, y: {distribution: beta}}}", `1:46: parameter x: unknown distribution "q_norml"; did you mean "q_normal"?
-1:74: parameter y: unknown distribution "beta"; choose among int_uniform, inv_log_uniform, inv_log_uniform_values, log_normal, log_uniform, log_uniform_values, normal, q_log_normal, q_log_uniform, q_log_uniform_values, q_normal, q_uniform, uniform`},
-		{"numbers", "{method: random, program: t.py, parameters: {x: {min: 1}, y: {min: a, max: 2}, z: {distribution: normal, sigma: [1]}}}", `1:46: parameter x: needs a number max; add max: and a number
-1:59: parameter y: needs a number min; add min: and a number
-1:80: parameter z: needs a number sigma; add sigma: and a number`},
+1:74: parameter y: unknown distribution "beta"; use one of int_uniform, inv_log_uniform, inv_log_uniform_values, log_normal, log_uniform, log_uniform_values, normal, q_log_normal, q_log_uniform, q_log_uniform_values, q_normal, q_uniform, uniform`},
+		{"numbers", "{method: random, program: t.py, parameters: {x: {min: 1}, y: {min: a, max: 2}, z: {distribution: normal, sigma: [1]}}}", `1:46: parameter x: max is missing or not a number; add max: and a number
+1:59: parameter y: min is missing or not a number; add min: and a number
+1:80: parameter z: sigma is missing or not a number; add sigma: and a number`},
 		{"ranges", "{method: random, program: t.py, parameters: {x: {min: 5, max: 1}, y: {distribution: log_uniform_values, min: 0, max: 1}, z: {distribution: q_uniform, min: 1, max: 3, q: 10}}}", `1:46: parameter x: range 5..1 is reversed; write int 1..5
-1:67: parameter y: log needs positive numbers, not 0; begin above 0, or write uniform
-1:122: parameter z: 10..0..10 is not a range from low to high with a step; write uniform 64..1024..64`},
-		{"grid", "{method: grid, program: t.py, parameters: {x: {min: 0.5, max: 1}, y: {}, z: 3}}", `1:44: parameter x: a grid needs values; write values: […], or method: random
-1:67: parameter y: a grid needs values; write values: […], or method: random
+1:67: parameter y: log needs positive numbers, not 0; start above 0, or write uniform
+1:122: parameter z: 10..0..10 is not a low..high..step range; write uniform 64..1024..64`},
+		{"grid", "{method: grid, program: t.py, parameters: {x: {min: 0.5, max: 1}, y: {}, z: 3}}", `1:44: parameter x: method: grid needs values; write values: […], or method: random
+1:67: parameter y: method: grid needs values; write values: […], or method: random
 1:74: parameter z has no values; write z: {values: [1, 2]}`},
-		{"not in JSON", "{method: grid, program: t.py, parameters: {a: {values: [.nan, [.nan], {1: 2}, {a: {true: x}}]}}}", `1:63: this value has no equivalent in a job file; write it as text, in quotes
-1:71: this value has no equivalent in a job file; write it as text, in quotes
-1:79: this value has no equivalent in a job file; write it as text, in quotes`},
+		{"not in JSON", "{method: grid, program: t.py, parameters: {a: {values: [.nan, [.nan], {1: 2}, {a: {true: x}}]}}}", `1:63: this value has no equivalent in a job file; quote it
+1:71: this value has no equivalent in a job file; quote it
+1:79: this value has no equivalent in a job file; quote it`},
 		{"nested", "{method: grid, program: t.py, parameters: {a: {parameters: [1]}}}", `1:60: parameters must be a mapping (name: value), not a list`},
 	} {
 		t.Run(row.name, func(t *testing.T) {

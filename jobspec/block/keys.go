@@ -22,7 +22,7 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 	case !slices.Contains(r.jobKeys, word):
 		return false
 	case slices.Contains(vagueKeys, word):
-		r.Warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
+		r.Warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is not a block key and is left to your scripts", k.Value)
 		return true
 	case !slices.Contains(blockJobKeys, word):
 		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
@@ -32,7 +32,7 @@ func (r *reader) jobKey(k, v *yaml.Node) bool {
 		r.config.Job, r.config.File = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.Source
 	}
 	if other := source.Child(r.config.Job, word); other != nil || word == "retry" && r.config.Retry != nil {
-		r.Problem(k.Line, k.Column, "keep only one", "%q is given twice, under two names", word)
+		r.Problem(k.Line, k.Column, "keep only one", "%q is set twice, under two names", word)
 		return true
 	}
 	own := *k

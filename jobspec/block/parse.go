@@ -112,7 +112,7 @@ func (p *parser) block(lines []line) {
 	case ends != nil && len(lines) == 1:
 		p.problem(last, "add a command above it", "%q has no command to run", source.Clip(last.text))
 	case ends != nil && starts:
-		p.problem(first, "remove one of them", "the queue is given twice, here and on line %d", last.line)
+		p.problem(first, "remove one of them", "the queue is set twice, here and on line %d", last.line)
 	case ends != nil:
 		b.Queue, b.GiB = p.queue(last, ends[1]), p.memory(last, ends[2])
 		b.Commands = p.commands(lines[:len(lines)-1])
@@ -144,11 +144,11 @@ func (p *parser) optimised(b *Block, lines []line) {
 func (p *parser) neither(lines []line) {
 	for i, l := range lines {
 		if m := wrongComma.FindStringSubmatch(l.text); m != nil {
-			p.problem(l, fmt.Sprintf("write %s,%s", m[1], m[2]), "%q is not separated by an ASCII comma", source.Clip(l.text))
+			p.problem(l, fmt.Sprintf("write %s,%s", m[1], m[2]), "no ASCII comma in %q", source.Clip(l.text))
 			return
 		}
 		if i < len(lines)-1 && queueAndGB.MatchString(l.text) {
-			p.problem(lines[i+1], "put a blank line before it", "this line follows %q on line %d, which ends the block", source.Clip(l.text), l.line)
+			p.problem(lines[i+1], "put a blank line before it", "unexpected line after %q on line %d, which ends the block", source.Clip(l.text), l.line)
 			return
 		}
 	}
@@ -159,9 +159,9 @@ func (p *parser) neither(lines []line) {
 	}
 	hint := `end it with a line "queue,GB", for example 1,20`
 	if numberLine.MatchString(first.text) {
-		hint = "end it with a line giving the GB of memory it needs, for example 20"
+		hint = "end it with the GB of memory the job needs, for example 20"
 	}
-	p.problem(first, hint, "%s a job: expected commands and then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
+	p.problem(first, hint, "%s a job: expected commands then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
 }
 
 // number returns the number on a line. The rest of the line must be a comment: a command there must
@@ -195,7 +195,7 @@ func (p *parser) gpus(l line, text string) int {
 func (p *parser) memory(l line, text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f < 0 || f > maxBlockGiB {
-		p.problem(l, "give the GB that each GPU must have free, for example 20", "invalid amount of GPU memory: %s GB", source.Clip(text))
+		p.problem(l, "give the GB that each GPU must have free, for example 20", "invalid GPU memory: %s GB", source.Clip(text))
 	}
 	return f
 }
@@ -205,9 +205,9 @@ func (p *parser) commands(lines []line) []Command {
 	for _, l := range lines {
 		switch {
 		case queueAndGB.MatchString(l.text):
-			p.problem(l, "add a blank line after it", "%q in the middle of a block", source.Clip(l.text))
+			p.problem(l, "add a blank line after it", "unexpected %q inside a block", source.Clip(l.text))
 		case bareNumber(l.text):
-			p.problem(l, "a block has one queue, at most one GPU count, and one number of GB", "expected a command, found the number %s", source.Clip(l.text))
+			p.problem(l, "a block has one queue, one number of GB and at most one GPU count", "expected a command, found the number %s", source.Clip(l.text))
 		case strings.HasSuffix(l.text, `\`):
 			p.problem(l, "write it on one line: each line is a separate command", "the command continues on the next line: %q", source.Clip(l.text))
 		default:

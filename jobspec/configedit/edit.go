@@ -44,7 +44,7 @@ func (e *edit) apply(sets []Set) {
 		case f.node.Kind == yaml.MappingNode || f.node.Kind == yaml.SequenceNode:
 			e.problem(s, "set the values in it", "%q is not a single value", word)
 		case aliasOf(f.node, e.root) != nil:
-			e.problem(s, "write the value out on that line", "%q is &%s, which line %d also uses", word, f.node.Anchor, aliasOf(f.node, e.root).Line)
+			e.problem(s, "write the value out on that line", "%q is the anchor &%s, which line %d also uses", word, f.node.Anchor, aliasOf(f.node, e.root).Line)
 		case twice:
 			e.problem(s, "keep only one", "%q is set twice", word)
 		default:
@@ -161,7 +161,7 @@ func (e *edit) swap(s Set, spans []span) bool {
 		got, err = e.format.values(e.root)
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		return e.problem(s, "write that value in a simpler form in the file", "%q cannot be set without changing something else", strings.Join(s.Path, "."))
+		return e.problem(s, "simplify that value in the file", "setting %q would change something else", strings.Join(s.Path, "."))
 	}
 	return true
 }

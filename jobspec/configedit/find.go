@@ -25,11 +25,11 @@ func (e *edit) find(s Set) (finding, bool) {
 		done := strings.Join(s.Path[:len(s.Path)-len(f.rest)], ".")
 		switch {
 		case n.Kind == yaml.AliasNode:
-			return f, e.problem(s, "", "%q is *%s, which is shared: setting it would change other values too", done, n.Value)
+			return f, e.problem(s, "", "%q is the alias *%s: setting it would change other values too", done, n.Value)
 		case source.IsNull(n) && s.Add:
 			return f, true
 		case n.Kind == yaml.ScalarNode && !source.IsNull(n):
-			return f, e.problem(s, "", "%q is a value, not a mapping: it has no %q", done, strings.Join(f.rest, "."))
+			return f, e.problem(s, "", "%q is a value, not a mapping, so it has no %q", done, strings.Join(f.rest, "."))
 		}
 		next, used, twice := child(n, f.rest)
 		switch {

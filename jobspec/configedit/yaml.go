@@ -149,7 +149,7 @@ func (c *yamlFormat) write(n, parent *yaml.Node, p place, text string) (spans []
 	case n.Style&blockStyles != 0:
 		return append(spans, c.block(n, parent, p.from, text)...), nil
 	case p.to < 0:
-		return nil, errors.New("cannot find where it ends")
+		return nil, errors.New("cannot find the end of the value")
 	case p.to == p.from:
 		text = c.gap(p.from) + text
 	}

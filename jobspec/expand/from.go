@@ -30,7 +30,7 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 		return
 	}
 	if ext := strings.ToLower(filepath.Ext(path)); slices.Contains(notText, ext) {
-		r.fail(v, "save it as CSV", "from: %s: %s is not among the formats that gpurun reads: CSV, JSON Lines, YAML and plain text", v.Value, ext)
+		r.fail(v, "save it as CSV", "from: %s: cannot read %s files, only CSV, JSON Lines, YAML and plain text", v.Value, ext)
 		return
 	}
 	s := source.OfRows(beside(r.Path, v.Value), data, r.Out)
@@ -80,7 +80,7 @@ func (r *matrixReader) otherPlace(name, path string) string {
 	if here, err := filepath.Abs(name); err == nil && here != path && source.Reachable(here) {
 		if _, err := os.Stat(here); err == nil {
 			if rel, err := filepath.Rel(r.Dir, here); err == nil {
-				return "it is relative to the job file: write " + rel
+				return "paths are relative to the job file: write " + rel
 			}
 		}
 	}
@@ -95,5 +95,5 @@ func (r *matrixReader) otherPlace(name, path string) string {
 	if n := source.Nearest(filepath.Base(path), near); n != "" {
 		return "did you mean " + filepath.Join(filepath.Dir(name), n) + "?"
 	}
-	return "it is relative to the job file's folder, " + r.Dir
+	return "paths are relative to the job file's folder, " + r.Dir
 }

@@ -30,7 +30,7 @@ func ParseGivens(texts []string, out *source.Report) Givens {
 	for _, text := range texts {
 		g, err := parseGiven(text)
 		if err == nil && givens.of(g.Name) != nil {
-			err = source.Faultf("write its values in one, separated by commas", "%q is given twice", g.Name)
+			err = source.Faultf("separate its values with commas", "%q is set twice", g.Name)
 		}
 		if err != nil {
 			out.Add(source.Problem{File: "-p " + text}.Because(err))
@@ -47,7 +47,7 @@ func parseGiven(text string) (*Given, error) {
 	case !ok:
 		return nil, source.Faultf("write -p "+text+"=VALUE", "has no value")
 	case !identifier.MatchString(name):
-		return nil, source.Faultf("write -p KEY=VALUE, as in -p seed=1,2,3", "%q is not the name of a parameter", name)
+		return nil, source.Faultf("write -p KEY=VALUE, as in -p seed=1,2,3", "invalid parameter name %q", name)
 	}
 	g := &Given{Name: name, Text: value}
 	seen := map[string]bool{}
@@ -167,7 +167,7 @@ func (r *matrixReader) group(names []string, lists [][]*Param, what string) (twi
 			left.names, left.values = append(left.names, name), append(left.values, lists[i])
 		case len(g.values) > 1:
 			r.fails = true
-			r.Out.Add(source.Problem{File: "-p " + name + "=" + g.Text, Text: "\"" + name + "\" varies together with other parameters of " + what, Hint: "give it one value, for all of them"})
+			r.Out.Add(source.Problem{File: "-p " + name + "=" + g.Text, Text: "\"" + name + "\" varies together with other parameters of " + what, Hint: "set it to one value for all of them"})
 		default:
 			r.m.axes = append(r.m.axes, axis{[]string{name}, [][]*Param{g.copies()}})
 		}

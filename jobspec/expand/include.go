@@ -34,13 +34,13 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	m.presence(includes)
 	for _, e := range excludes {
 		if !e.used {
-			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
+			r.Warning(e.node.Line, e.node.Column, "", "exclude entry matches no job")
 		}
 	}
 	if at := cmp.Or(exclude, include); m.Count() == 0 {
 		text := "exclude removes every job of this matrix"
 		if len(r.given.List) > 0 {
-			text = "-p and exclude leave no job of this matrix"
+			text = "-p and exclude remove every job of this matrix"
 		}
 		r.fail(at, "", "%s", text)
 	}
@@ -151,7 +151,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		return
 	}
 	if find(r.m.consts, name) != nil {
-		r.fail(k, "remove it here, or move it from params to matrix", "%s: %q is in params, so it is the same in every job", what, name)
+		r.fail(k, "remove it here, or move it from params to matrix", "%s: %q is in params and has the same value in every job", what, name)
 		return
 	}
 	if what == "exclude" && r.loose {

@@ -41,7 +41,7 @@ func (r *tableReader) object(line int, text string) (list []cell, ok bool) {
 	token := func() (json.Token, error) {
 		t, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			err = errors.New("it ends too early")
+			err = errors.New("unexpected end of line")
 		}
 		return t, err
 	}
@@ -55,7 +55,7 @@ func (r *tableReader) object(line int, text string) (list []cell, ok bool) {
 			return bad("this line is not valid JSON: " + err.Error())
 		case t == json.Delim('}'):
 			if rest := bytes.TrimSpace([]byte(text[d.InputOffset():])); len(rest) > 0 {
-				return bad("something follows the object on its line")
+				return bad("unexpected text after the object")
 			}
 			return list, true
 		}

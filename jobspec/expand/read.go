@@ -146,7 +146,7 @@ func ParamEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(nam
 
 func (r *matrixReader) axis(k, v *yaml.Node) {
 	if k.Value == "zip" && v.Kind == yaml.MappingNode {
-		r.fail(k, "indent it like matrix", "zip belongs beside matrix, not inside it")
+		r.fail(k, "align it with matrix", "zip goes next to matrix, not inside it")
 		return
 	}
 	if !r.declare(k) {
@@ -169,7 +169,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 		if v.Kind == yaml.ScalarNode {
 			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
 			if name == "from" {
-				hint = "the rows of a file are an axis of matrix: matrix: {from: " + v.Value + "}"
+				hint = "to read the rows of a file, write matrix: {from: " + v.Value + "}"
 			}
 		}
 		r.fail(v, hint, "parameter %q must be a list of values, not %s", name, source.Describe(v))

@@ -78,7 +78,7 @@ const maxColumns = 1000
 // wide reports a table that has too many columns.
 func (r *tableReader) wide(line, n int) bool {
 	if n > maxColumns {
-		r.fail(line, 1, "a row is a job, and a column a parameter: swap the two, or keep data in a file that the job reads", "this row has more than %d columns", maxColumns)
+		r.fail(line, 1, "each row is a job and each column a parameter: transpose the file, or let the job read its data itself", "this row has more than %d columns", maxColumns)
 	}
 	return n > maxColumns
 }
@@ -87,7 +87,7 @@ func (r *tableReader) wide(line, n int) bool {
 func (r *tableReader) row(line int, values []tableValue) {
 	id := fmt.Sprintf("%q", values)
 	if before, ok := r.first[id]; ok {
-		r.fail(line, 1, "remove one; for repeats write a matrix parameter, such as seed: 0..4", "is the same as line %d", before)
+		r.fail(line, 1, "remove one; to repeat jobs, add a matrix parameter such as seed: 0..4", "is the same as line %d", before)
 		return
 	}
 	r.first[id] = line
@@ -133,20 +133,20 @@ func (r *tableReader) cells(line, col int, list []cell) {
 		i := slices.Index(names, c.name.Text)
 		switch {
 		case i < 0:
-			r.fail(c.name.Line, c.name.Col, source.DidYouMean(c.name.Text, names, "every row has the parameters of the first"), "the first row has no %q", c.name.Text)
+			r.fail(c.name.Line, c.name.Col, source.DidYouMean(c.name.Text, names, "every row needs the parameters of the first"), "the first row has no %q", c.name.Text)
 			return
 		case have[i]:
 			r.fail(c.name.Line, c.name.Col, "keep only one", "duplicate key %q", c.name.Text)
 			return
 		}
 		if strings.IndexByte(c.value.Text, 0) >= 0 {
-			r.fail(c.name.Line, c.name.Col, "remove it", "%q contains a NUL character, which no command may contain", c.name.Text)
+			r.fail(c.name.Line, c.name.Col, "remove it", "%q contains a NUL character, which commands cannot contain", c.name.Text)
 			return
 		}
 		values[i], have[i] = c.value, true
 	}
 	if i := slices.Index(have, false); i >= 0 {
-		r.fail(line, col, fmt.Sprintf("write null for no value of %s", names[i]), "this row has no %q, unlike the first", names[i])
+		r.fail(line, col, fmt.Sprintf("for no value, write %s: null", names[i]), "this row has no %q, unlike the first", names[i])
 		return
 	}
 	r.row(line, values)

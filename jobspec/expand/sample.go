@@ -43,7 +43,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 		default:
 			hint := source.DidYouMean(k.Value, sampleKeys, "put drawn parameters under params: {"+k.Value+": …}")
 			if k.Value == "seed" {
-				hint = "the seed of the draws is rng; a parameter belongs in params"
+				hint = "to seed the draws, write rng; parameters go under params"
 			}
 			r.fail(k, hint, "unknown key %q in sample", k.Value)
 		}
@@ -85,7 +85,7 @@ func (r *matrixReader) sample(node *yaml.Node) {
 		return
 	}
 	if twice := r.group(names, lists, "sample"); twice > 0 && len(r.given.List) == 0 {
-		r.Warning(node.Line, node.Column, "", "%d of %d draws are the same as earlier ones and are left out", twice, n)
+		r.Warning(node.Line, node.Column, "", "skipped %d of %d draws, which repeat earlier ones", twice, n)
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *matrixReader) drawing(name string, v *yaml.Node) drawer {
 	case draw != nil:
 		return draw
 	case v.Kind == yaml.ScalarNode && !isRange(v, true):
-		r.fail(v, drawHint(v.Value), "sample: %q does not say how to draw %s", source.Clip(v.Value), name)
+		r.fail(v, drawHint(v.Value), "sample: %q is not a distribution for %s", source.Clip(v.Value), name)
 	default:
 		if values := r.values(name, v); len(values) > 0 && !r.fails {
 			return pick(values)
@@ -169,7 +169,7 @@ func stepwise(word, from, to, step, name string) (drawer, error) {
 	high, _ := strconv.ParseFloat(to, 64)
 	width, _ := strconv.ParseFloat(step, 64)
 	if !rangeForm.MatchString(span) || low > high || width < 0 || word == "int" && strings.Contains(strings.ReplaceAll(span, "..", ""), ".") {
-		return nil, source.Faultf("write "+word+" 64..1024..64", "%s is not a range from low to high with a step", span)
+		return nil, source.Faultf("write "+word+" 64..1024..64", "%s is not a low..high..step range", span)
 	}
 	values, err := expandRange(span, name)
 	switch {
@@ -178,7 +178,7 @@ func stepwise(word, from, to, step, name string) (drawer, error) {
 	case word != "log":
 		return pick(values), nil
 	case low <= width/2:
-		return nil, source.Faultf("begin at "+step+", or write uniform", "log needs numbers above half the step %s, not %s", step, from)
+		return nil, source.Faultf("start at "+step+", or write uniform", "log needs values above half the step (%s), not %s", step, from)
 	}
 	low /= width
 	share := func(i int) float64 { return math.Log((low + float64(i) + 0.5) / (low - 0.5)) } // share of values[:i+1]: the sum telescopes
@@ -197,7 +197,7 @@ func between(word, from, to, step, name string) (drawer, error) {
 		high, errHigh := strconv.ParseInt(to, 10, 64)
 		switch {
 		case errLow != nil || errHigh != nil:
-			return nil, source.Faultf("write int 2..8, or uniform for other numbers", "%s..%s are not whole numbers", from, to)
+			return nil, source.Faultf("write int 2..8, or uniform for other numbers", "%s..%s is not a range of whole numbers", from, to)
 		case low > high:
 			return nil, source.Faultf("write int "+to+".."+from, "range %s..%s is reversed", from, to)
 		}
@@ -220,13 +220,13 @@ func between(word, from, to, step, name string) (drawer, error) {
 	bad := errLow != nil || errHigh != nil || errStep != nil || math.IsInf(most-least+q, 0) || math.IsNaN(most-least+q)
 	switch {
 	case normal && (bad || high <= 0 || step != "" && q < max(-least, most)/1e15):
-		return nil, source.Faultf("write "+word+" 0±1, or "+word+" 0±1..0.1", "%s±%s needs a mean, and a deviation and step above 0", from, strings.Trim(to+".."+step, "."))
+		return nil, source.Faultf("write "+word+" 0±1, or "+word+" 0±1..0.1", "%s±%s needs a mean, a deviation above 0 and a step above 0", from, strings.Trim(to+".."+step, "."))
 	case bad:
-		return nil, source.Faultf("write "+word+" 1e-4..1e-1", "%s..%s are not numbers", from, to)
+		return nil, source.Faultf("write "+word+" 1e-4..1e-1", "%s..%s is not a range of numbers", from, to)
 	case low >= high && !normal:
 		return nil, source.Faultf("write "+word+" "+to+".."+from, "range %s..%s is reversed or empty", from, to)
 	case word == "log" && low <= 0:
-		return nil, source.Faultf("begin above 0, or write uniform", "log needs positive numbers, not %s", from)
+		return nil, source.Faultf("start above 0, or write uniform", "log needs positive numbers, not %s", from)
 	}
 	return func(bits uint64) *Param {
 		u := float64(bits>>11) / (1 << 53)

@@ -103,21 +103,21 @@ func (sc *Scope) word(spelt string) (*Segment, *wordError) {
 		return &Segment{Kind: VarParam, Format: format, Lit: spelt, Param: name}, nil
 	}
 	if slices.Contains(sc.Partial, name) {
-		return nil, &wordError{spelt, fmt.Sprintf("not every job of the matrix has a value for %s: only some include entries set it", spelt),
-			fmt.Sprintf("an include entry with only %s sets it for all", name)}
+		return nil, &wordError{spelt, fmt.Sprintf("only some jobs of the matrix have a value for %s, set by include entries", spelt),
+			fmt.Sprintf("to set it for all jobs, add an include entry with only %s", name)}
 	}
 	if k := builtin(name); k != VarLiteral {
 		switch {
 		case !sc.Known.Has(k):
-			return nil, &wordError{spelt, fmt.Sprintf("%s is not available in %s", spelt, sc.Where), "for the literal text write {" + spelt + "}"}
+			return nil, &wordError{spelt, fmt.Sprintf("%s is not available in %s", spelt, sc.Where), "for literal text, write {" + spelt + "}"}
 		case format != "" && format != "q" && !k.Numeric():
-			return nil, &wordError{spelt, fmt.Sprintf("%s: {%s} is not a number", spelt, name), "remove the format"}
+			return nil, &wordError{spelt, fmt.Sprintf("%s formats a number, but {%s} is not one", spelt, name), "remove the format"}
 		}
 		return &Segment{Kind: k, Format: format, Lit: spelt}, nil
 	}
 	if near := sc.near(name); near != "" {
 		return nil, &wordError{spelt, fmt.Sprintf("unknown variable %s", spelt),
-			fmt.Sprintf("did you mean {%s}? for the literal text write {%s}", near, spelt)}
+			fmt.Sprintf("did you mean {%s}? for literal text, write {%s}", near, spelt)}
 	}
 	return nil, nil
 }
@@ -152,7 +152,7 @@ func (sc *Scope) Compile(s *source.Source, raw string, line, col int) (*Text, bo
 	}
 	for _, word := range left {
 		l, c := s.Find(line, col, word)
-		s.Warning(l, c, "", "%s in %s is not a variable and stays as written", word, sc.Where)
+		s.Warning(l, c, "", "%s in %s is not a variable and is kept as is", word, sc.Where)
 	}
 	return t, len(bad) == 0
 }

@@ -25,9 +25,9 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
 		switch {
 		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !source.IsNumber(w) }):
-			r.Warning(v.Line, v.Column, "separate them with commas: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
+			r.Warning(v.Line, v.Column, "separate values with commas: "+strings.Join(words, ", ")+"; for a single value, quote it", "%q is a single value of parameter %q", source.Clip(v.Value), name)
 		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
-			r.Warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
+			r.Warning(v.Line, v.Column, "for a range write 0..9, or 0..1..0.1 with a step; for a single value, quote it", "%q is a single value of parameter %q", source.Clip(v.Value), name)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func nearlyRange(s string) bool {
 // oneValueSlip warns about a range where a single value belongs.
 func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 	if isRange(v, false) {
-		r.Warning(v.Line, v.Column, "for the whole range, write it under matrix; if it is one value, quote it", "%q is one value of parameter %q, not a range", v.Value, name)
+		r.Warning(v.Line, v.Column, "to try the whole range, move it under matrix; for a single value, quote it", "%q is a single value of parameter %q, not a range", v.Value, name)
 	}
 }
 

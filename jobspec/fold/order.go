@@ -146,7 +146,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 			names += " ; " + Script(c.Run[0])
 		}
 		if len(r) > 1 {
-			warn("%s repeat in this order: each round is one job, which runs them in turn", names[3:])
+			warn("%s repeat in this order: each round becomes one job that runs them in turn", names[3:])
 		}
 	}
 	entries = Fold(jobs)
@@ -167,7 +167,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	if queued > 0 {
 		entries = Fold(jobs)
 		after, leads = waits(rs, entries)
-		warn("needs cannot express the order of %d jobs: they run one by one, in a queue", queued)
+		warn("needs cannot express the order of %d jobs: they run one at a time, in a queue", queued)
 	}
 	for y, e := range entries {
 		pauses := 0 // how often the launcher waits before it starts the next job
@@ -177,11 +177,11 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 			}
 		}
 		if e.Queue == "" && pauses > 0 {
-			how := "in groups that wait for each other"
+			how := "in groups that wait for one another"
 			if pauses == len(e.Jobs)-1 {
 				how = "one after another"
 			}
-			warn("the launcher runs %d × %s %s; these jobs may run in parallel", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]), how)
+			warn("the launcher runs %d × %s %s, but these jobs can run in parallel", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]), how)
 		}
 		for x, other := range entries {
 			direct := after[y][x] > 0
@@ -192,7 +192,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 				entries[y].Needs = append(entries[y].Needs, other.Glob)
 			}
 			if direct && after[y][x] < len(e.Jobs)*len(other.Jobs) {
-				warn("some jobs of %s waited for some of %s: all of them wait for all", e.Glob, other.Glob)
+				warn("some jobs of %s waited for some of %s: now each waits for all of them", e.Glob, other.Glob)
 			}
 		}
 	}

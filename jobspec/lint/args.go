@@ -28,10 +28,10 @@ func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	line, col := src.Find(t.Line, t.Col, text)
 	switch {
 	case comment:
-		src.Problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", source.Clip(text))
+		src.Problem(line, col, "put the command they belong to at the end of the script", "args would become part of the comment in %q", source.Clip(text))
 	case experiment: // its program is a setting shared by all jobs
 	case sign || quote == 0 && closesBlock.MatchString(text):
-		src.Warning(line, col, "put the command that takes the args last, or write the args into that command", "args go after %q as a whole: only its last command gets them", source.Clip(text))
+		src.Warning(line, col, "move the command that takes the args to the end, or write the args in that command", "args are appended to %q, so only its last command gets them", source.Clip(text))
 	}
 }
 

@@ -102,8 +102,8 @@ func (b *batchChecker) sameOutput() {
 			}
 			if o := b.Job(other); other != id && !told[e.Job] && !b.ordered(&o, &e) && !b.ordered(&e, &o) {
 				told[e.Job] = true
-				b.find(&e, SameOutput, t, false, "put {name} into the path, and into the command that writes it",
-					"jobs %q and %q can run at the same time and both write %s", o.Name, e.Name, path)
+				b.find(&e, SameOutput, t, false, "add {name} to the path, here and in the command that writes it",
+					"jobs %q and %q both write %s and can run at the same time", o.Name, e.Name, path)
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func (b *batchChecker) ordered(before, after *Expansion) bool {
 func (b *batchChecker) workDirs() {
 	for _, f := range b.Files {
 		if !b.exists(f.WorkDir) {
-			b.Find(f.Source, &expand.Job{}, source.Problem{Lint: Missing, Text: fmt.Sprintf("work_dir %s does not exist", f.WorkDir), Hint: "create it, or correct work_dir"}, true)
+			b.Find(f.Source, &expand.Job{}, source.Problem{Lint: Missing, Text: fmt.Sprintf("work_dir %s does not exist", f.WorkDir), Hint: "create it, or fix work_dir"}, true)
 		}
 	}
 	b.jobs(func(e *Expansion) bool {
@@ -177,7 +177,7 @@ func (b *batchChecker) workDirs() {
 		if err != nil || !b.exists(base) || b.exists(v.WorkDir) {
 			return e.WorkDir.Constant()
 		}
-		b.find(e, Missing, e.WorkDir, true, "create it, or correct work_dir", "work_dir of job %q does not exist: %s", e.Name, v.WorkDir)
+		b.find(e, Missing, e.WorkDir, true, "create it, or fix work_dir", "work_dir of job %q does not exist: %s", e.Name, v.WorkDir)
 		return true
 	})
 }
@@ -207,8 +207,8 @@ func (b *batchChecker) oneOf(e *Expansion, need *expand.Text) {
 	if one == nil || one == e.Job || siblings[one] > 1 || one.Matrix.Count() < 2 {
 		return
 	}
-	b.find(e, OneNeed, need, true, fmt.Sprintf("to need all of them, write %q", expansions(one)),
-		"needs: %q is only one of %d expansions of its job", need.Raw, one.Matrix.Count())
+	b.find(e, OneNeed, need, true, fmt.Sprintf("to wait for all of them, write %q", expansions(one)),
+		"needs: %q is only one of the %d jobs of its matrix", need.Raw, one.Matrix.Count())
 }
 
 // expansions returns a pattern that matches all expansions of a job's matrix.

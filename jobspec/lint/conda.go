@@ -16,7 +16,7 @@ func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 	if name == "micromamba" {
 		line = `eval "$(micromamba shell hook -s bash)"`
 	}
-	l.find(Conda, true, c, l.short(c)+" fails in a job: its shell reads no startup files and has no "+name+" function",
+	l.find(Conda, true, c, l.short(c)+" fails in a job: job shells skip startup files, so there is no "+name+" function",
 		"move it to setup, or add this line before it: "+line)
 }
 

@@ -33,7 +33,7 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 			}
 		case "--gpus":
 			if opt.value.kind == constant {
-				l.find(Pinned, maybe, opt.at, fmt.Sprintf("docker %s ignores which GPUs gpurun grants the job", l.short(opt.at)),
+				l.find(Pinned, maybe, opt.at, fmt.Sprintf("docker %s ignores the GPUs that gpurun assigns to the job", l.short(opt.at)),
 					`use --gpus "\"device=$CUDA_VISIBLE_DEVICES\""`)
 			}
 		case "-e", "--env":
@@ -73,7 +73,7 @@ func dockerOption(args []arg) (opt option, ok bool) {
 func (l *linter) dockerEnv(o option, maybe bool) {
 	name, v, ok := o.value.cut()
 	if ok && grantedName(name) && v.kind == constant && !v.hides() {
-		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker %s pins the container to %s, no matter which GPUs gpurun grants the job", l.short(o.at), gpuWords(v)),
-			fmt.Sprintf("use -e %s, which passes on the job's own value", name))
+		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker %s pins the container to %s, whichever GPUs gpurun assigns", l.short(o.at), gpuWords(v)),
+			fmt.Sprintf("use -e %s to pass the job's own value", name))
 	}
 }

@@ -13,16 +13,16 @@ import (
 // gpurun assigns a job's GPUs and passes them in CUDA_VISIBLE_DEVICES; inside the job they are
 // numbered from 0. This file finds commands that choose GPUs themselves.
 
-const keepVisible = "remove it: gpurun sets CUDA_VISIBLE_DEVICES to the GPUs it grants; to use specific GPUs, set gpu_ids"
+const keepVisible = "remove it: gpurun sets CUDA_VISIBLE_DEVICES to the assigned GPUs; to use specific GPUs, set gpu_ids"
 
 // visible checks a value of CUDA_VISIBLE_DEVICES.
 func (l *linter) visible(v value, maybe bool, at syntax.Node) {
 	switch {
 	case v.kind == granted || v.hides():
 	case v.kind == unknown:
-		l.find(Pinned, true, at, l.short(at)+" may select GPUs that the job was not granted", keepVisible)
+		l.find(Pinned, true, at, l.short(at)+" may select GPUs that are not assigned to the job", keepVisible)
 	default:
-		l.find(Pinned, maybe, at, fmt.Sprintf("%s pins the job to %s, no matter which GPUs gpurun grants it", l.short(at), gpuWords(v)), keepVisible)
+		l.find(Pinned, maybe, at, fmt.Sprintf("%s pins the job to %s, whichever GPUs gpurun assigns", l.short(at), gpuWords(v)), keepVisible)
 	}
 }
 
@@ -44,7 +44,7 @@ func gpuWords(v value) string {
 	}
 	switch {
 	case len(list) == 0:
-		return "GPUs of its own choice"
+		return "GPUs of its choice"
 	case len(list) == 1 && !strings.Contains(list[0], ","):
 		return "GPU " + list[0]
 	case len(list) > 4:
@@ -56,7 +56,7 @@ func gpuWords(v value) string {
 func (l *linter) unset(c *syntax.CallExpr, args []arg) {
 	for _, a := range args {
 		if a.prefix == "CUDA_VISIBLE_DEVICES" {
-			l.find(Pinned, true, c, l.short(c)+" exposes every GPU to the job, including those it was not granted", "remove it")
+			l.find(Pinned, true, c, l.short(c)+" exposes every GPU to the job, including those not assigned to it", "remove it")
 		}
 	}
 }
@@ -71,7 +71,7 @@ var (
 func (l *linter) devices(args []arg, maybe bool) {
 	for _, a := range args {
 		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
-			l.find(Pinned, true, a.word, l.short(a.word)+" uses the host's GPU numbers; inside the job they start at 0", "use cuda:0")
+			l.find(Pinned, true, a.word, l.short(a.word)+" uses the host's GPU numbers, but inside the job they start at 0", "use cuda:0")
 		}
 		most := -1
 		for _, m := range cudaDevice.FindAllStringSubmatch(strings.Join(a.texts, "\n\n"), -1) {
@@ -84,7 +84,7 @@ func (l *linter) devices(args []arg, maybe bool) {
 	}
 	for _, o := range options(args, gpuOptions...) {
 		if o.value.host {
-			l.find(Pinned, true, o.at, l.short(o.at)+" uses the host's GPU numbers; inside the job they start at 0", "use 0")
+			l.find(Pinned, true, o.at, l.short(o.at)+" uses the host's GPU numbers, but inside the job they start at 0", "use 0")
 			continue
 		}
 		most := largest(o.value.texts)
@@ -111,7 +111,7 @@ func largest(texts []string) int {
 	return most
 }
 
-const numbersFrom0 = "inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids"
+const numbersFrom0 = "number GPUs from 0 inside the job; to use specific GPUs, set gpu_ids"
 
 // outOfRange reports a GPU number that the job does not have.
 func (l *linter) outOfRange(n int, maybe bool, at syntax.Node, what string) {
@@ -138,7 +138,7 @@ func (l *linter) launcher(name string, args []arg, maybe bool) {
 		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // devices reports numbers out of range
 			continue
 		}
-		l.find(Pinned, maybe, o.at, fmt.Sprintf("%s %s pins the job to these GPUs, no matter which GPUs gpurun grants it", name, l.short(o.at)),
+		l.find(Pinned, maybe, o.at, fmt.Sprintf("%s %s pins the job to these GPUs, whichever GPUs gpurun assigns", name, l.short(o.at)),
 			fmt.Sprintf("remove it: %s then uses the GPUs in CUDA_VISIBLE_DEVICES", name))
 	}
 }
@@ -171,6 +171,6 @@ func (l *linter) ports(args []arg) {
 func (l *linter) port(v value, at syntax.Node) {
 	s, ok := v.one()
 	if n, err := strconv.Atoi(s); ok && err == nil && n > 0 {
-		l.find(FixedPort, true, at, fmt.Sprintf("port %d is fixed: two jobs on one machine would collide", n), "use {port}, a free port for each attempt (MASTER_PORT is set to it)")
+		l.find(FixedPort, true, at, fmt.Sprintf("port %d is fixed, so two jobs on one machine would collide", n), "use {port}, a free port for each attempt (also in MASTER_PORT)")
 	}
 }

@@ -20,8 +20,8 @@ func (l *linter) background() {
 		return
 	}
 	if s := l.lastInBackground(l.file.Stmts, 0); s != nil {
-		l.find(Background, false, s, l.short(s)+" runs in the background and nothing waits for it: the command ends immediately",
-			"drop nohup and &, or end the script with wait, or set leftovers: wait")
+		l.find(Background, false, s, l.short(s)+" runs in the background, so the command ends immediately",
+			"remove nohup and &, end the script with wait, or set leftovers: wait")
 	}
 }
 
@@ -96,7 +96,7 @@ func (l *linter) detachedWork(c *syntax.CallExpr, maybe bool, hint string, waits
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
 	}
-	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends immediately and its GPUs go to the next one", hint)
+	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job, so the job ends immediately and the next one gets its GPUs", hint)
 }
 
 // monitoringCommands are commands that do no work of their own after other work has left the job.
@@ -137,10 +137,10 @@ var leaving = map[string]struct {
 			words = words[2:]
 		}
 		return len(words) > 0 && (words[0] == "new" || words[0] == "new-session") && hasFlag(words[1:], 'd', "cefFnstxy")
-	}, "run the command directly: gpurun keeps its log and survives your logout", []string{"tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach"}},
+	}, "run the command directly: gpurun keeps its log, and jobs keep running after you log out", []string{"tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach"}},
 	"screen": {func(words []string) bool {
 		return hasFlag(words, 'd', "cehpsStT") && hasFlag(words, 'm', "cehpsStT")
-	}, "run the command directly (gpurun keeps its log and survives your logout), or use screen -D -m", []string{"screen -r", "screen -ls", "screen -list"}},
+	}, "run the command directly (gpurun keeps its log, and jobs keep running after you log out), or use screen -D -m", []string{"screen -r", "screen -ls", "screen -list"}},
 	"sbatch": {func(words []string) bool {
 		return !slices.Contains(words, "--wait") && !slices.Contains(words, "-W")
 	}, "run the command directly, or use sbatch --wait", []string{"squeue", "sacct"}},

@@ -133,7 +133,7 @@ func (j *jobChecker) unusedConfig() {
 		return
 	}
 	j.find(source.Problem{Lint: Config, Line: c.Base.Line, Col: c.Base.Col,
-		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", j.Name.Raw, source.Clip(c.Base.Raw)),
+		Text: fmt.Sprintf("job %q never uses its modified copy of %s: no {config} in run, args or env", j.Name.Raw, source.Clip(c.Base.Raw)),
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 

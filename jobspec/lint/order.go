@@ -42,11 +42,11 @@ func (b *batchChecker) inputOrder(e *Expansion, t *expand.Text, path string) boo
 			return false
 		}
 		b.find(e, Order, t, glob || b.exists(path), fmt.Sprintf("add needs: [%q]", p.Name),
-			"job %q reads %s, which job %q makes, and does not wait for it", e.Name, path, p.Name)
+			"job %q reads %s but does not wait for job %q, which makes it", e.Name, path, p.Name)
 		return true
 	case glob || len(e.Needs) > 0 || e.Queue >= 0 || b.exists(path):
 	default:
-		b.find(e, Missing, t, true, "correct the path, or add the job that makes it to needs",
+		b.find(e, Missing, t, true, "fix the path, or add the job that makes it to needs",
 			"input %s does not exist, and no job of this batch makes it", path)
 		return true
 	}

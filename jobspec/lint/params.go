@@ -68,12 +68,12 @@ func indistinguishable(points [][]*expand.Param, name string, reached map[string
 
 func (j *jobChecker) unusedParam(name string, same []string, named bool) {
 	line, col := j.Matrix.At(name)
-	text := fmt.Sprintf("parameter %q never reaches the command", name)
+	text := fmt.Sprintf("parameter %q is never passed to the command", name)
 	if named {
-		text = fmt.Sprintf("parameter %q is used in names and paths only and never reaches the command", name)
+		text = fmt.Sprintf("parameter %q is used only in names and paths and never passed to the command", name)
 	}
 	if same != nil {
-		text += fmt.Sprintf(": its values %s and %s give identical jobs", source.Clip(same[0]), source.Clip(same[1]))
+		text += fmt.Sprintf(": values %s and %s make identical jobs", source.Clip(same[0]), source.Clip(same[1]))
 	}
 	j.find(source.Problem{Lint: Unused, Line: line, Col: col, Text: text,
 		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, same == nil)

@@ -30,7 +30,7 @@ func (l *linter) pythonLine(line string, n int) {
 		l.report.Findings = append(l.report.Findings, finding{Lint: Pinned, Warn: true, At: at, Line: n, Text: fmt.Sprintf(format, args...), Hint: keepVisible})
 	}
 	if m := pyVisible.FindStringSubmatch(line); m != nil && !text(m[1]).hides() {
-		found(m[0], "sets CUDA_VISIBLE_DEVICES to %s, no matter which GPUs gpurun grants the job", m[1])
+		found(m[0], "sets CUDA_VISIBLE_DEVICES to %s, whichever GPUs gpurun assigns", m[1])
 	}
 	if m := pyDevice.FindStringSubmatch(line); m != nil {
 		index := m[1] + m[2]

@@ -65,11 +65,11 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 		}
 		for _, v := range h.Values {
 			if unsafe[quote].MatchString(v) && !(quote == 0 && optionLike.MatchString(v)) {
-				fix := "; or, if several arguments are meant, set allow: [unquoted]"
+				fix := "; for several arguments, set allow: [unquoted]"
 				if quote != 0 {
 					fix = ", without quotes around it"
 				}
-				l.unquoted(at, h, fix, "a value of %s is not one word to the shell: %q", h.Spelt, source.Clip(v))
+				l.unquoted(at, h, fix, "the shell splits or expands a value of %s: %q", h.Spelt, source.Clip(v))
 				break
 			}
 		}

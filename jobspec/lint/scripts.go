@@ -104,7 +104,7 @@ func (b *batchChecker) missingScripts() {
 		if _, made := b.producers().of(path); !made {
 			at := *e.Commands[0]
 			at.Line, at.Col = b.Files[e.File].Source.Find(at.Line, at.Col, name)
-			b.find(e, Missing, &at, true, "correct the path, or work_dir",
+			b.find(e, Missing, &at, true, "fix the path or work_dir",
 				"script %s does not exist, and no job of this batch makes it", path)
 		}
 		return true

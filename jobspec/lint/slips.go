@@ -43,7 +43,7 @@ func CommandSlips(src *source.Source, n, env *yaml.Node, params []string) {
 			continue
 		}
 		if i > 0 && optionLine.MatchString(strings.TrimSpace(c.Value)) {
-			src.Warning(c.Line, c.Column, "append it to the command it belongs to", "%q runs as a separate command", source.Clip(c.Value))
+			src.Warning(c.Line, c.Column, "append it to its command", "%q runs as a separate command", source.Clip(c.Value))
 		}
 		unfinishedLines(src, c)
 		commentSlip(src, c)
@@ -57,11 +57,11 @@ func CommandSlips(src *source.Source, n, env *yaml.Node, params []string) {
 func unfinishedLines(src *source.Source, n *yaml.Node) {
 	if strings.Contains(n.Value, `\`) && loneBackslash.MatchString(n.Value) {
 		l, c := src.Find(n.Line, n.Column, `\`)
-		hint := `put nothing after the \ at the end of a line, or write the command on one line`
+		hint := `end the line with \ and nothing after it, or write the command on one line`
 		if n.Style&yaml.LiteralStyle == 0 {
-			hint = `YAML joins these lines itself: remove each \, or write run: |`
+			hint = `remove each \ (YAML joins the lines), or write run: |`
 		}
-		src.Warning(l, c, hint, `"\ " makes the next word begin with a space: the line does not end there`)
+		src.Warning(l, c, hint, `"\ " escapes a space: the command does not continue on the next line`)
 		return
 	}
 	if !strings.Contains(n.Value, "\n") || strings.Contains(n.Value, "<<") || strings.Contains(n.Value, "=(") {
@@ -73,7 +73,7 @@ func unfinishedLines(src *source.Source, n *yaml.Node) {
 		if i > 0 && quote == 0 && optionLine.MatchString(text) && !carriesOn.MatchString(before) {
 			hint := `end the previous line with a \`
 			if n.Style&yaml.FoldedStyle != 0 {
-				hint = `YAML joins only lines of equal indentation: align it with the previous line`
+				hint = `align it with the previous line: YAML joins only lines of equal indentation`
 			}
 			l, c := src.Find(n.Line, n.Column, text)
 			src.Warning(l, c, hint, "%q runs as a separate command", source.Clip(text))
@@ -91,7 +91,7 @@ func commentSlip(src *source.Source, n *yaml.Node) {
 	if n.Style == 0 && n.LineComment != "" && (lacksValue.MatchString(n.Value) || len(n.LineComment) > 1 && n.LineComment[1] >= '0' && n.LineComment[1] <= '9') {
 		comment, _, _ := strings.Cut(n.LineComment, "\n")
 		l, c := src.Find(n.Line, n.Column, comment)
-		src.Warning(l, c, "if it belongs to the command, quote the whole command", "%q is a comment, not part of the command", source.Clip(comment))
+		src.Warning(l, c, "if it is part of the command, quote the whole command", "%q is a comment, not part of the command", source.Clip(comment))
 	}
 }
 
@@ -114,7 +114,7 @@ func joinedLines(src *source.Source, n *yaml.Node) {
 		joined := i > 0 && rest[i-1] == ' '
 		if joined && ownCommand.MatchString(text) && !carriesOn.MatchString(before) {
 			l, c := src.Find(at, 1, text)
-			src.Warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is not a separate command but arguments of the previous one", source.Clip(text))
+			src.Warning(l, c, "for several commands, write run: |", "YAML joins the lines, so %q becomes arguments of the previous command", source.Clip(text))
 			return
 		}
 		rest, before = rest[i+len(text):], text
@@ -133,7 +133,7 @@ func LookAlike(src *source.Source, command string, line, col int) {
 	}
 	sign := strings.TrimLeft(command[m[2]:m[3]], "= \t\n")
 	l, c := src.Find(line, col, sign)
-	src.Warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but to the shell it is a letter", string([]rune(sign)[:1]))
+	src.Warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but the shell treats it as a letter", string([]rune(sign)[:1]))
 }
 
 // variableSlips warns about parameters written in the notation of other tools.
@@ -147,12 +147,12 @@ func variableSlips(src *source.Source, n, env *yaml.Node, known []string) {
 			continue
 		}
 		l, c := src.Find(n.Line, n.Column, spelt)
-		src.Warning(l, c, "for the parameter write {"+name+"}", "%s stays as written", spelt)
+		src.Warning(l, c, "to use the parameter, write {"+name+"}", "%s is not a variable and is kept as is", spelt)
 	}
 	for _, name := range known {
 		if at := shellVariable(n.Value, name); at != "" && source.Child(env, name) == nil {
 			l, c := src.Find(n.Line, n.Column, at)
-			src.Warning(l, c, "for the parameter write {"+name+"}, or $"+expand.ParamEnv(name), "%s is a shell variable that nothing here sets", at)
+			src.Warning(l, c, "to use the parameter, write {"+name+"}, or $"+expand.ParamEnv(name), "nothing sets the shell variable %s", at)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func shellVariable(script, name string) string {
 // LiteralSlip warns about $HOME in a value that no shell expands.
 func LiteralSlip(src *source.Source, v *yaml.Node, what string) {
 	if v.Kind == yaml.ScalarNode && fromOutside.MatchString(v.Value) {
-		src.Warning(v.Line, v.Column, "write the full value, or put it in run, where the shell expands it", "%s: %q is passed as written: $ and ~ are not expanded there", what, source.Clip(v.Value))
+		src.Warning(v.Line, v.Column, "write the full value, or move it to run, where the shell expands it", "%s: %q is passed as is: $ and ~ are not expanded here", what, source.Clip(v.Value))
 	}
 }
 
@@ -186,7 +186,7 @@ func SwitchSlip(src *source.Source, k, v *yaml.Node, what string) {
 	switch strings.ToLower(v.Value) {
 	case "yes", "no", "on", "off":
 		if v.Style == 0 {
-			src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
+			src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; for the text, quote it", "%s: %s is text, so the command gets --%s %s", what, v.Value, k.Value, v.Value)
 		}
 	}
 }
@@ -194,6 +194,6 @@ func SwitchSlip(src *source.Source, k, v *yaml.Node, what string) {
 // ListSlip warns about a list without brackets.
 func ListSlip(src *source.Source, key string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ", ") {
-		src.Warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, source.Clip(n.Value))
+		src.Warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; for a single entry, quote it", "%s: %q is a single entry", key, source.Clip(n.Value))
 	}
 }

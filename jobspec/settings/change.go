@@ -17,14 +17,14 @@ func (s Settings) Change(values map[string]string) (Settings, error) {
 	var out source.Report
 	flags := map[string]string{}
 	for name, text := range values {
-		can := "these can be set: " + strings.Join(Live(), ", ")
+		can := "you can set: " + strings.Join(Live(), ", ")
 		switch {
 		case !slices.Contains(Names(), name):
 			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, Live(), can))
 		case def(name).once:
-			return s, fmt.Errorf("%s cannot change during a run: write it in the job file, for the next run; %s", name, can)
+			return s, fmt.Errorf("cannot change %s during a run: set it in the job file for the next run; %s", name, can)
 		case !def(name).live:
-			return s, fmt.Errorf("%s cannot change during a run, because it affects how job files are read: write it in the job file, then gpurun reload; %s", name, can)
+			return s, fmt.Errorf("cannot change %s during a run, because it affects how job files are read: set it in the job file, then run gpurun reload; %s", name, can)
 		}
 		flags[strings.ReplaceAll(name, "_", "-")] = text
 	}

@@ -32,13 +32,13 @@ func CheckClusterKey(key, text string) error { return clusterKeys[key](text) }
 // only lists keys that only one engine supports, with the alternative for other engines.
 var only = []struct{ key, engine, hint string }{
 	{"partition", "slurm", "Grid Engine has queues: set queue"},
-	{"qos", "slurm", "remove it, or see whether a project does the same: set project"},
+	{"qos", "slurm", "remove it, or set project if a project does the same"},
 	{"constraint", "slurm", "ask for a resource: extra: [\"-l NAME=VALUE\"]"},
 	{"queue", "sge", "Slurm has partitions: set partition"},
 	{"project", "sge", "Slurm has accounts: set account"},
-	{"pe", "sge", "remove it: Slurm uses the cpus of a job directly"},
+	{"pe", "sge", "remove it: Slurm uses the job's cpus directly"},
 	{"gpu_resource", "sge", "remove it, or name the type in models: {a100: \"gpu:a100\"}"},
-	{"memory_resource", "sge", "remove it: Slurm uses the memory of a job directly"},
+	{"memory_resource", "sge", "remove it: Slurm uses the job's memory directly"},
 }
 
 // modelKey is the prefix of the keys models.NAME, which map a GPU model to the cluster's name for
@@ -82,7 +82,7 @@ func prefix(text string) error {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.-", r)
 	}
 	if len(text) > 30 || strings.ContainsFunc(text, odd) || !unicode.IsLetter([]rune(text)[0]) {
-		return source.Faultf("up to 30 letters, digits and _ . -, a letter first", "%q cannot begin a job's name", text)
+		return source.Faultf("use up to 30 letters, digits and _ . -, starting with a letter", "invalid name prefix %q", text)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func plain(text string) error {
 
 func absolute(text string) error {
 	if !strings.HasPrefix(text, "/") {
-		return source.Faultf("give the whole path, as the nodes see it", "%q is not absolute", text)
+		return source.Faultf("write the full path, as seen from the nodes", "%q is not an absolute path", text)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func absolute(text string) error {
 func extras(text string) error {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "-") {
-			return source.Faultf("write [\"--mail-type=END\"], for Grid Engine [\"-m e\"]: a whole argument each", "%q is not an argument", strings.TrimSpace(line))
+			return source.Faultf("write one argument per entry: [\"--mail-type=END\"], or for Grid Engine [\"-m e\"]", "%q is not an argument", strings.TrimSpace(line))
 		}
 	}
 	return nil
@@ -127,7 +127,7 @@ func CheckCluster(engine string, options map[string]string, refuse func(key, tex
 		name, _, spaced := strings.Cut(argument, " ")
 		switch hint := unset[engine+" "+name]; {
 		case hint != "":
-			refuse("extra", fmt.Sprintf("cluster.extra: %s cannot be set for a job", name), hint)
+			refuse("extra", fmt.Sprintf("cluster.extra: cannot set %s for a job", name), hint)
 		case slices.Contains(own, name):
 			refuse("extra", fmt.Sprintf("cluster.extra: gpurun sets %s itself", name), cmp.Or(instead[name], "remove it"))
 		case spaced && engine == "slurm":
@@ -176,7 +176,7 @@ func modelText(s *source.Source, name string, n *yaml.Node) string {
 	s.Pairs(n, "cluster: models: "+name, func(k, v *yaml.Node) {
 		switch text, _, ok := s.Scalar(v, "cluster: models: "+name); {
 		case !slices.Contains([]string{"gres", "resource", "constraint", "memory"}, k.Value):
-			s.Problem(k.Line, k.Column, "a model has gres, resource or constraint, and memory", "cluster: models: %s has no %q", name, k.Value)
+			s.Problem(k.Line, k.Column, "valid keys: gres, resource, constraint, memory", "cluster: models: unknown key in %s: %q", name, k.Value)
 		case ok:
 			given[k.Value] = text
 		}
@@ -190,7 +190,7 @@ func modelText(s *source.Source, name string, n *yaml.Node) string {
 		}
 	}
 	if len(means) > 1 {
-		s.Problem(n.Line, n.Column, "keep one: gres (Slurm) or resource (Grid Engine) for the type of a GPU, constraint for a feature of its nodes", "cluster: models: %s is called %s", name, strings.Join(means, " and "))
+		s.Problem(n.Line, n.Column, "keep one: gres (Slurm) or resource (Grid Engine) for a GPU type, constraint for a node feature", "cluster: models: %s has two names, %s", name, strings.Join(means, " and "))
 	}
 	return strings.TrimSpace(strings.Join(means, "") + " " + given["memory"])
 }
@@ -204,7 +204,7 @@ func modelValue(text string) error {
 		}
 	}
 	if means == "" || source.IsNumber(means[:1]) {
-		return source.Faultf("write \"gpu:a100 40GiB\", or \"constraint=a100\"", "%q does not say what the cluster calls it", text)
+		return source.Faultf("write \"gpu:a100 40GiB\", or \"constraint=a100\"", "%q has no cluster name for the model", text)
 	}
 	return plain(means)
 }
@@ -246,11 +246,11 @@ func parseCluster(text string) (map[string]string, error) {
 		switch {
 		case check == nil:
 			names := append(slices.Sorted(maps.Keys(clusterKeys)), "models")
-			return nil, source.Faultf(source.DidYouMean(key, names, "cluster has "+strings.Join(names, ", ")), "cluster has no %q", key)
+			return nil, source.Faultf(source.DidYouMean(key, names, "valid keys: "+strings.Join(names, ", ")), "unknown key %q in cluster", key)
 		case !ok || value == "":
 			return nil, source.Faultf("write {"+key+": …}, or --cluster "+key+"=…", "%s has no value", key)
 		case options[key] != "":
-			return nil, source.Faultf("keep only one", "%s is given twice", key)
+			return nil, source.Faultf("keep only one", "%s is set twice", key)
 		}
 		if err := check(value); err != nil {
 			if f := (*source.Fault)(nil); errors.As(err, &f) {

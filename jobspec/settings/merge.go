@@ -90,5 +90,5 @@ func checkLearned(applies map[string]Given, out *source.Report) {
 	if def("order").canonical(order.Text) != LongestFirst || learn.Name == "" || def("learn").canonical(learn.Text) == "true" {
 		return
 	}
-	out.Add(order.problem(fmt.Sprintf("order: %s depends on how long earlier jobs took, but learn is off (%s)", LongestFirst, learn.Source()), "remove one of them"))
+	out.Add(order.problem(fmt.Sprintf("order: %s needs the run times of earlier jobs, but learn is off (%s)", LongestFirst, learn.Source()), "remove one of them"))
 }

@@ -73,16 +73,16 @@ func ServiceOf(text string) (service, address string, err error) {
 	u, bad := url.Parse(web + "://" + rest)
 	switch {
 	case !found:
-		return "", "", source.Faultf("write https://…, smtps://user:$PASSWORD@host?to=me@example.org, or $NAME of a variable that has such a URL", "the URL has no scheme")
+		return "", "", source.Faultf("write https://…, smtps://user:$PASSWORD@host?to=me@example.org, or $NAME for a variable with such a URL", "the URL has no scheme")
 	case (web == "smtp" || web == "smtps") && !both && bad == nil && u.Host != "":
 		if u.Query().Get("to") == "" {
-			return "", "", source.Faultf("add ?to=me@example.org", "the URL names no recipient")
+			return "", "", source.Faultf("add ?to=me@example.org", "the URL has no recipient")
 		}
 		return Mail, u.String(), nil
 	case web != "https" && web != "http":
 		return "", "", source.Faultf("write https://…, or smtps://… for mail", "cannot send to %q URLs", scheme)
 	case bad != nil || u.Host == "":
-		return "", "", source.Faultf("copy it again", "the URL of scheme %q cannot be read", scheme)
+		return "", "", source.Faultf("copy it again", "invalid %q URL", scheme)
 	case both && !slices.Contains(Services(), named):
 		return "", "", source.Faultf(source.DidYouMean(named, Services(), "valid services: "+strings.Join(Services(), ", ")), "unknown service %q before +%s", named, web)
 	}
@@ -200,7 +200,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 			for _, item := range s.Items(v, "notify: on") {
 				set(item, k.Value, func(text string) error {
 					if slices.Contains(News, text) && !slices.Contains(news, text) {
-						return source.Faultf("write it under settings, or one of "+strings.Join(news, ", "), "%s is an event of a run, not of a job", text)
+						return source.Faultf("move it under settings, or use one of "+strings.Join(news, ", "), "%s is a run event, not a job event", text)
 					}
 					word, err := source.ParseWord(text, news...)
 					t.On = append(t.On, word)
@@ -213,7 +213,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 		}
 	})
 	if n.Kind == yaml.MappingNode && (t.URL == "") == (t.Command == "") {
-		s.Problem(n.Line, n.Column, "write url: $MY_WEBHOOK, or command: …", "notify needs a url or a command, and only one of them")
+		s.Problem(n.Line, n.Column, "write url: $MY_WEBHOOK, or command: …", "notify needs exactly one of url and command")
 		return t, false
 	}
 	return t, t.URL+t.Command != ""

@@ -110,7 +110,7 @@ var Table = []Def{
 func parsePoll(text string) (time.Duration, error) {
 	d, err := source.ParseDuration(text)
 	if err == nil && d < 10*time.Millisecond {
-		return 0, source.Faultf("try 5s", "%q would poll the GPUs without a pause", text)
+		return 0, source.Faultf("try 5s", "%q would poll the GPUs constantly", text)
 	}
 	return d, err
 }
@@ -134,7 +134,7 @@ func parsePools(text string) (pools []Pool, err error) {
 		case err != nil:
 			return nil, source.Faultf("", "%s: %s", name, err)
 		case slices.ContainsFunc(pools, func(q Pool) bool { return q.Name == name }):
-			return nil, source.Faultf("keep only one", "%s is given twice", name)
+			return nil, source.Faultf("keep only one", "%s is set twice", name)
 		}
 		pools = append(pools, p)
 	}
@@ -155,7 +155,7 @@ func formatPools(pools []Pool) string {
 func parseProgram(text string) (string, error) {
 	program := strings.TrimSpace(text)
 	if program == "" {
-		return "", source.Faultf("try python test.py", "%q runs nothing", text)
+		return "", source.Faultf("try python test.py", "%q runs no command", text)
 	}
 	return program, nil
 }

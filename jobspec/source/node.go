@@ -19,7 +19,7 @@ func (s *Source) Resolve(root *yaml.Node) bool {
 	w := &resolver{Source: s, size: map[*yaml.Node]int{}}
 	total := w.visit(root)
 	if !w.failed && total > maxNodes && total > 20*len(w.size) {
-		s.Problem(root.Line, root.Column, "write the repeated part as defaults or as a matrix", "aliases expand %d values to more than %d", len(w.size), maxNodes)
+		s.Problem(root.Line, root.Column, "move the repeated part to defaults, or use a matrix", "aliases expand %d values to more than %d", len(w.size), maxNodes)
 		return false
 	}
 	return !w.failed
@@ -149,7 +149,7 @@ func (s *Source) Scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
 		return "", "", false
 	}
 	if strings.IndexByte(n.Value, 0) >= 0 {
-		s.Problem(n.Line, n.Column, "remove it", "%s contains a NUL character, which no command, path or variable may contain", what)
+		s.Problem(n.Line, n.Column, "remove it", "%s contains a NUL character, which commands, paths and variables cannot contain", what)
 		return "", "", false
 	}
 	tag = n.ShortTag()

@@ -39,9 +39,9 @@ func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 	case err != nil:
 		return nil, openError(err)
 	case info.IsDir():
-		return nil, Faultf("name the job file in it", "is a folder, not a job file")
+		return nil, Faultf("name a job file in the folder", "is a folder, not a job file")
 	case !info.Mode().IsRegular():
-		return nil, Faultf("write the jobs to a file: the ledger goes next to it", "is not a regular file (%s)", info.Mode().Type())
+		return nil, Faultf("write the jobs to a file, so that the ledger can go next to it", "is not a regular file (%s)", info.Mode().Type())
 	case info.Size() > maxFile:
 		return nil, tooLarge(info.Size())
 	}
@@ -56,7 +56,7 @@ func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
 }
 
 func tooLarge(size int64) error {
-	return Faultf("is it a job file? a matrix expresses a million jobs in a few lines", "is %d MiB; the limit for job files is %d MiB", size>>20, maxFile>>20)
+	return Faultf("is it a job file? a matrix describes a million jobs in a few lines", "is %d MiB; the limit for job files is %d MiB", size>>20, maxFile>>20)
 }
 
 func openError(err error) error {
@@ -69,11 +69,11 @@ func openError(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return Faultf(nearFile(path), "no such file")
 	case errors.Is(err, fs.ErrPermission):
-		return Faultf("chmod +r it", "permission denied")
+		return Faultf("run chmod +r on it", "permission denied")
 	case errors.As(err, new(*host.OutsideError)):
 		return err
 	}
-	return Faultf("", "cannot be read: %s", err)
+	return Faultf("", "cannot read the file: %s", err)
 }
 
 // nearFile suggests a file beside path with a similar name, or returns "".

@@ -52,7 +52,7 @@ func (s *Source) Parse(keys []string) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		s.Problem(0, 0, "a job file starts with \"jobs:\"", "contains only comments")
 	case errors.As(err, &second):
-		s.Problem(second.line, 1, "remove the line \"---\", or write two files", "a second YAML document begins here; a job file has one")
+		s.Problem(second.line, 1, "remove the line \"---\", or split it into two files", "a job file holds one YAML document, but another one starts here")
 	default:
 		s.syntax(err, keys)
 	}
@@ -73,7 +73,7 @@ func (s *Source) syntax(err error, keys []string) {
 	msg := lineError().ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	if m := anchorError().FindStringSubmatch(msg); m != nil {
 		line, col := s.Find(1, 1, "*"+m[1])
-		s.Problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias, but there is no anchor &%s before it", "*"+m[1], m[1])
+		s.Problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias without an anchor &%s before it", "*"+m[1], m[1])
 		return
 	}
 	line := s.brokenLine()
@@ -94,21 +94,21 @@ func (s *Source) syntax(err error, keys []string) {
 		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
 	} else if i := secondColon(text); colon && i >= 0 {
 		col = 1 + utf8.RuneCountInString(text[:i])
-		hint = "quote a value containing \": \" as a whole, or write it under a \"|\""
+		hint = "quote the whole value if it contains \": \", or write it under a \"|\""
 	} else if m := braced().FindStringIndex(text); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[0]])
 		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""
 	} else if colon {
-		hint = "is it aligned with the lines it belongs to? a value containing \": \" must be quoted"
+		hint = "check its indentation, and quote values that contain \": \""
 	}
 	switch {
 	case hint != "":
 	case strings.Contains(msg, "incompatible YAML document"):
 		hint = "remove the line"
 	case strings.Contains(msg, "end of stream"):
-		hint = "a quote or bracket that opens here is not closed"
+		hint = "a quote or bracket opened here is not closed"
 	case strings.Contains(msg, "did not find expected"):
-		hint = "is it aligned with the lines it belongs to?"
+		hint = "check its indentation"
 	}
 	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
 }

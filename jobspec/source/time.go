@@ -44,7 +44,7 @@ func ParseDuration(s string) (time.Duration, error) {
 		rest = tail
 	}
 	if total > float64(maxDuration) {
-		return 0, Faultf("", "%q is more than ten years", s)
+		return 0, Faultf("", "%q is longer than ten years", s)
 	}
 	return time.Duration(math.Round(total)), nil
 }

@@ -156,7 +156,7 @@ func ParseGPUIDs(s string) ([]string, error) {
 func ParseGPUs(s string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(s, "-")
 	if strings.Contains(s, ",") {
-		return 0, 0, Faultf("gpus is a count; for specific GPUs write gpu_ids: ["+s+"]", "%q is not a number", s)
+		return 0, 0, Faultf("gpus is a count; for specific GPUs, write gpu_ids: ["+s+"]", "%q is not a number", s)
 	}
 	if !ranged || low == "" {
 		least, err = ParseCount(s, 0)

@@ -259,7 +259,7 @@ func TestUnfitOptionsAreRefused(t *testing.T) {
 		{federated, `--metric: no job has the metric "acccuracy"`, "metrics: acc, loss", Options{Metrics: []string{"acccuracy"}}},
 		{federated, `--by: no job has the parameter "model"`, "parameters: dataset, algorithm, seed", Options{By: []string{"model"}}},
 		{federated, "--by: algorithm varies within these rows", "--over seed,algorithm", Options{By: []string{"dataset"}}},
-		{federated, "--by: dataset is given twice", "once", Options{By: []string{"dataset", "dataset"}}},
+		{federated, "--by: dataset is set twice", "once", Options{By: []string{"dataset", "dataset"}}},
 		{federated, "--by seed: the table averages over it", "--over", Options{By: []string{"seed"}, Over: []string{"seed"}}},
 		{federated, "--pivot seed: the table averages over it", "--over", Options{Pivot: "seed", Over: []string{"seed"}}},
 		{federated, "--within seed: it names no rows to compare", "rows: dataset, algorithm; with --pivot, the best in each row is marked", Options{Within: []string{"seed"}}},

@@ -25,7 +25,7 @@ var (
 			words: text("not managed by this run (gpu_ids)")},
 		{code: Reserved, never: true, refuses: func(_ *query, d *device) bool { return d.reserved },
 			words: func(q *query, _ *device) string {
-				return fmt.Sprintf("reserved for others (reserve: %d)", q.pool.rules.Reserve)
+				return fmt.Sprintf("reserved for other users (reserve: %d)", q.pool.rules.Reserve)
 			}},
 		{code: NotAsked, never: true, refuses: func(q *query, d *device) bool { return !q.names(d) },
 			words: text("not in the job's gpu_ids")},
@@ -55,14 +55,14 @@ var (
 		{code: SilentNow, refuses: func(_ *query, d *device) bool { return d.err != "" },
 			words: func(_ *query, d *device) string { return "does not answer: " + d.err }},
 		{code: Prohibited, refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
-			words: text("compute mode is prohibited: no process may use it")},
+			words: text("compute mode is prohibited, so no process can use it")},
 		{code: Quarantined, refuses: func(_ *query, d *device) bool { return d.sick != nil },
 			words: func(_ *query, d *device) string { return d.sick.words() }},
 	}
 	company = []rule{
 		{code: Quarantined, refuses: func(q *query, d *device) bool {
 			return q.req.Avoid != "" && slices.Contains(q.req.Avoid.List(), string(d.UUID))
-		}, words: text("the job failed on it, and tries other GPUs first")},
+		}, words: text("the job failed on it and tries other GPUs first")},
 		{code: Held, refuses: func(q *query, d *device) bool {
 			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.share) })
 		}, words: func(_ *query, d *device) string { return heldByRun(len(d.holds)) }, ours: withoutOurs},
@@ -81,7 +81,7 @@ var (
 	}
 	numbers = []rule{
 		{code: Releasing, refuses: func(_ *query, d *device) bool { return d.awaited },
-			words: text("just released; reading its free memory"),
+			words: text("just freed; reading its free memory"),
 			ours:  func(*query, *device) bool { return true }},
 		// Without a reading of its free memory, a device admits a request only if it is empty.
 		{code: Unread, refuses: func(_ *query, d *device) bool {
@@ -95,7 +95,7 @@ var (
 			words: func(q *query, _ *device) string { return q.holding() + "; " + q.limitedBy }},
 		{code: Limit, refuses: func(q *query, d *device) bool { return q.full && len(d.holds) == 0 },
 			words: func(q *query, _ *device) string {
-				return fmt.Sprintf("this run holds %s, all that min_gpus, max_gpus and reserve allow now", count(q.pool.held()))
+				return fmt.Sprintf("this run holds %s, the most that min_gpus, max_gpus and reserve allow now", count(q.pool.held()))
 			}},
 		{code: Watching, refuses: func(q *query, d *device) bool { return !q.pool.rules.AtOnce && q.unwatched(d) },
 			words: func(_ *query, d *device) string { return "watching: " + d.watchedFor() }},
@@ -191,9 +191,9 @@ func (q *query) crowded(d *device, holds []hold) bool {
 
 func crowdedWords(q *query, d *device) string {
 	most, whose := d.slots(q.req.Slots, d.holds)
-	n, s := len(d.holds)+len(d.claims), "1 job is on it"
+	n, s := len(d.holds)+len(d.claims), "1 job runs on it"
 	if n > 1 {
-		s = fmt.Sprintf("%d jobs are on it", n)
+		s = fmt.Sprintf("%d jobs run on it", n)
 	}
 	if whose != "" {
 		return fmt.Sprintf("%s (slots: %d of %s)", s, most, whose)
@@ -245,19 +245,19 @@ func (q *query) unwatched(d *device) bool { return q.util(d) >= 0 && d.watched <
 
 func unreadable(_ *query, d *device) string {
 	if !d.listed {
-		return "neither its free memory nor its processes can be read"
+		return "cannot read its free memory or its processes"
 	}
 	if b := d.biggest(); b != nil {
 		return "its free memory cannot be read, and " + b.on()
 	}
-	return "its free memory cannot be read, and a job holds it"
+	return "cannot read its free memory, and a job holds it"
 }
 
 // missingMemory describes how much memory is missing and who uses it.
 func missingMemory(q *query, d *device) string {
 	s := have(max(0, d.free-d.promised), "free", q.memory(d))
 	if d.promised > 0 {
-		s += fmt.Sprintf("; another %s promised to running jobs", d.promised.Round())
+		s += fmt.Sprintf("; %s more promised to running jobs", d.promised.Round())
 	}
 	if b := d.biggest(); b != nil && b.Memory > d.hidden {
 		s += "; " + b.on()

@@ -164,7 +164,7 @@ func TestPossibleExplainsImpossibleRequests(t *testing.T) {
 		{"that model", anyone(), Request{Min: 1, Max: 1, Models: NamesOf([]string{"B200", "h100"})}, ""},
 		{"above max_gpus", limited, Request{Min: 3, Max: 3}, "needs 3 GPUs, but min_gpus, max_gpus and reserve allow this run only 2 GPUs"},
 		{"up to max_gpus", limited, Request{Min: 2, Max: 3}, ""},
-		{"the reserved one", reserving, one(80 * GiB), "reserved for others (reserve: 1)"},
+		{"the reserved one", reserving, one(80 * GiB), "reserved for other users (reserve: 1)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestSelectByIndexRangeOrUUID(t *testing.T) {
 		{ids: []string{"1", "0"}, want: []int{0, 1}},
 		{ids: []string{"1-2"}, want: []int{1, 2, 3}},
 		{ids: []string{"GPU-aa2"}, want: []int{1}},
-		{ids: []string{"GPU-aa"}, err: `"GPU-aa" is ambiguous: several GPUs' UUIDs begin with it`},
+		{ids: []string{"GPU-aa"}, err: `"GPU-aa" is ambiguous: it matches the UUIDs of several GPUs`},
 		{ids: []string{"GPU-b"}, want: []int{2}},
 		{ids: []string{"3"}, want: []int{4, 5}},
 		{ids: []string{"GPU-d"}, want: []int{4, 5}},

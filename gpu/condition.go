@@ -135,9 +135,9 @@ func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 	return q
 }
 
-// words returns "quarantined until 15:04: WHY (gpurun gpus --clear 3 lifts that)".
+// words returns "quarantined until 15:04: WHY (gpurun gpus --clear 3 ends the quarantine)".
 func (q *Quarantine) words() string {
-	return fmt.Sprintf("quarantined until %s: %s (gpurun gpus --clear %d lifts that)", q.Until.Local().Format("15:04"), q.Why, q.Index)
+	return fmt.Sprintf("quarantined until %s: %s (gpurun gpus --clear %d ends the quarantine)", q.Until.Local().Format("15:04"), q.Why, q.Index)
 }
 
 // Health is a device's own report of faults.

@@ -25,7 +25,7 @@ func TestConflictWithEarlierClaims(t *testing.T) {
 		{"shared, exactly fits", true, nil, held(14*GiB, true, 0), ""},
 		{"shared, too much", true, nil, held(14*GiB+1, true, 0), "GPU 1: held by alice, train"},
 		{"shared, some of it in use", true, held(16*GiB, true, 4*GiB), held(16*GiB, true, 0), ""},
-		{"claims that cannot be read", false, nil, []Claim{{UUID: Every, User: "alice", Job: "train"}}, "GPU 1: held by alice, train"},
+		{"unreadable claims", false, nil, []Claim{{UUID: Every, User: "alice", Job: "train"}}, "GPU 1: held by alice, train"},
 		{"gone by now", false, held(GiB, false, 0), []Claim{}, ""},
 	}
 	for _, tt := range tests {

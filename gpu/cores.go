@@ -23,7 +23,7 @@ type hostHolding struct {
 type Shortage struct {
 	Memory    bool          // memory is short, rather than cores
 	All, Free HostResources // resources of the host
-	First     string        // the next user in line, if enough is free: "bob, who has waited since 14:02"
+	First     string        // the next user in line, if enough is free: "bob, waiting since 14:02"
 }
 
 // A hostCapacity tracks the host's cores and memory in a round.
@@ -93,7 +93,7 @@ func (t *Turns) Shortage(now time.Duration, own, need HostResources) *Shortage {
 		t.Skip(now, Turn{Run: first.Run, UID: first.UID})
 		return t.Shortage(now, own, need)
 	}
-	l.Memory, l.First = need.CPUs == 0, userName(first.User, first.UID)+", who has waited since "+first.Since.Local().Format("15:04")
+	l.Memory, l.First = need.CPUs == 0, userName(first.User, first.UID)+", waiting since "+first.Since.Local().Format("15:04")
 	return l
 }
 

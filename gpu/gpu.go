@@ -326,7 +326,7 @@ func match(devs []Device, id string) ([]int, error) {
 	}
 	for _, i := range found {
 		if !numbered && named(devs[i], id) != named(devs[found[0]], id) {
-			return nil, fmt.Errorf("%q is ambiguous: several GPUs' UUIDs begin with it", id)
+			return nil, fmt.Errorf("%q is ambiguous: it matches the UUIDs of several GPUs", id)
 		}
 	}
 	return found, nil

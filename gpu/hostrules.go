@@ -215,16 +215,16 @@ func parseSpan(text string) (s span, err error) {
 	}
 	from, to, ok := strings.Cut(strings.ReplaceAll(times, " ", ""), "-")
 	if !ok {
-		return s, fmt.Errorf("%q lacks an end", times)
+		return s, fmt.Errorf("%q has no end", times)
 	}
 	if s.from, err = parseClock(from); err == nil {
 		s.to, err = parseClock(to)
 	}
 	switch {
 	case err == nil && s.from == dayMinutes:
-		err = fmt.Errorf("%q begins at the end of a day", times)
+		err = fmt.Errorf("%q starts at the end of a day", times)
 	case err == nil && s.from == s.to:
-		err = fmt.Errorf("%q ends when it begins", times)
+		err = fmt.Errorf("%q starts and ends at the same time", times)
 	}
 	return s, err
 }
@@ -237,7 +237,7 @@ func parseDays(text string) (days [7]bool, err error) {
 	}
 	from, to := weekday(first), weekday(last)
 	if from < 0 || to < 0 {
-		return days, fmt.Errorf("%q is neither a day (Mon) nor days (Mon-Fri)", text)
+		return days, fmt.Errorf("invalid day %q (try Mon or Mon-Fri)", text)
 	}
 	for d := from; ; d = (d + 1) % 7 {
 		days[d] = true
@@ -264,7 +264,7 @@ func parseClock(text string) (int, error) {
 	}
 	t, err := time.Parse("15:04", text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a time of the day (20:00)", text)
+		return 0, fmt.Errorf("invalid time %q (try 20:00)", text)
 	}
 	return t.Hour()*60 + t.Minute(), nil
 }

@@ -257,10 +257,10 @@ func TestDeviceTheHostNeverAllowsIsImpossible(t *testing.T) {
 		want  string
 	}{
 		{"fits", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(3), ""},
-		{"devices", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(4), "needs 4 GPUs, but there are 3; GPU 3: not for gpurun: devices: 0-2" + hostFile},
-		{"gpu_ids", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(1, "3"), "this run may not use any of its gpu_ids (3); GPU 3: not for gpurun: devices: 0-2" + hostFile},
+		{"devices", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not for gpurun: devices: 0-2" + hostFile},
+		{"gpu_ids", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(1, "3"), "this run is not allowed to use any of its gpu_ids (3); GPU 3: not for gpurun: devices: 0-2" + hostFile},
 		{"none left", func(h *HostRules) { h.Reserve = 9 }, request(1), "no GPU here can take it: GPU 0: not for gpurun: reserve: 9" + hostFile},
-		{"reserve", func(h *HostRules) { h.Reserve = 1 }, request(4), "needs 4 GPUs, but there are 3; GPU 3: not for gpurun: reserve: 1" + hostFile},
+		{"reserve", func(h *HostRules) { h.Reserve = 1 }, request(4), "needs 4 GPUs, but this machine has 3; GPU 3: not for gpurun: reserve: 1" + hostFile},
 		{"per job", func(h *HostRules) { h.MaxGPUsPerJob = 2 }, request(3), "needs 3 GPUs; max_gpus_per_job: 2" + hostFile},
 		{"per user", func(h *HostRules) { h.MaxGPUsPerUser, h.MaxGPUsPerJob, h.Reserve = 2, 3, 1 }, request(3), "needs 3 GPUs; max_gpus_per_user: 2" + hostFile},
 		{"this user", func(h *HostRules) { h.Users = []UserEntry{{Key: "mallory", UIDs: []int{me}, MaxGPUs: num(0)}} }, request(1), "needs 1 GPU; max_gpus: 0 for mallory" + hostFile},

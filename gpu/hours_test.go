@@ -76,18 +76,18 @@ func TestOpensIsTheFirstOpenMinute(t *testing.T) {
 
 func TestInvalidHoursAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                  `"" is neither a day (Mon) nor days (Mon-Fri)`,
-		"always":            `"always" is neither a day (Mon) nor days (Mon-Fri)`,
-		"20-8":              `"20-8" is neither a day (Mon) nor days (Mon-Fri)`,
-		"20:00":             `"20:00" lacks an end`,
-		"20:00-25:00":       `"25:00" is not a time of the day (20:00)`,
-		"20:00-20:00":       `"20:00-20:00" ends when it begins`,
-		"24:00-08:00":       `"24:00-08:00" begins at the end of a day`,
-		"Mon-Fri 20":        `"20" lacks an end`,
-		"Mon-Frei":          `"Mon-Frei" is neither a day (Mon) nor days (Mon-Fri)`,
-		"Mon 20:00-08:00,":  `"" is neither a day (Mon) nor days (Mon-Fri)`,
-		"Mo 20:00-08:00":    `"Mo" is neither a day (Mon) nor days (Mon-Fri)`,
-		"20:00-08:00 daily": `"20:00-08:00" is neither a day (Mon) nor days (Mon-Fri)`,
+		"":                  `invalid day "" (try Mon or Mon-Fri)`,
+		"always":            `invalid day "always" (try Mon or Mon-Fri)`,
+		"20-8":              `invalid day "20-8" (try Mon or Mon-Fri)`,
+		"20:00":             `"20:00" has no end`,
+		"20:00-25:00":       `invalid time "25:00" (try 20:00)`,
+		"20:00-20:00":       `"20:00-20:00" starts and ends at the same time`,
+		"24:00-08:00":       `"24:00-08:00" starts at the end of a day`,
+		"Mon-Fri 20":        `"20" has no end`,
+		"Mon-Frei":          `invalid day "Mon-Frei" (try Mon or Mon-Fri)`,
+		"Mon 20:00-08:00,":  `invalid day "" (try Mon or Mon-Fri)`,
+		"Mo 20:00-08:00":    `invalid day "Mo" (try Mon or Mon-Fri)`,
+		"20:00-08:00 daily": `invalid day "20:00-08:00" (try Mon or Mon-Fri)`,
 	} {
 		if _, err := ParseHours(text); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)

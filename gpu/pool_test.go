@@ -82,7 +82,7 @@ func TestAdmitReportsTheReason(t *testing.T) {
 		{name: "one byte short", code: MemoryShort, user: "bob", see: func(r *Reading) { with(r, bobs(4*GiB+1)) }, req: func(r *Request) { r.Memory = 20 * GiB },
 			want: "20479 MiB free, 20480 MiB needed; python 4711 of bob is running on it, 4 GiB"},
 		{name: "not managed", code: NotManaged, rules: func(r *Rules) { r.IDs = []string{"7"} }, want: "not managed by this run (gpu_ids)", never: true},
-		{name: "reserved", code: Reserved, rules: func(r *Rules) { r.Reserve = 1 }, want: "reserved for others (reserve: 1)", never: true},
+		{name: "reserved", code: Reserved, rules: func(r *Rules) { r.Reserve = 1 }, want: "reserved for other users (reserve: 1)", never: true},
 		{name: "not among the job's", code: NotAsked, req: func(r *Request) { r.IDs = "GPU-7" }, want: "not in the job's gpu_ids", never: true},
 		{name: "among the job's by beginning", req: func(r *Request) { r.IDs = "GPU" }},
 		{name: "model", req: func(r *Request) { r.Models = "a100" }},
@@ -92,7 +92,7 @@ func TestAdmitReportsTheReason(t *testing.T) {
 		{name: "never read", code: Unread, do: func(p *Pool) { p.devs[0].read = false }, want: "not read yet"},
 		{name: "lost", code: SilentNow, see: func(r *Reading) { r.Err = "GPU is lost" }, want: "does not answer: GPU is lost"},
 		{name: "no reading at all", code: Unread, do: func(p *Pool) { p.Observe(Observation{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
-		{name: "prohibited", code: Prohibited, see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited: no process may use it"},
+		{name: "prohibited", code: Prohibited, see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited, so no process can use it"},
 		{name: "exclusive and empty", see: func(r *Reading) { r.ComputeMode = ComputeExclusive }},
 		{name: "exclusive and used", code: Exclusive, user: "bob", see: func(r *Reading) { r.ComputeMode = ComputeExclusive; with(r, bobs(GiB)) },
 			want: "compute mode is exclusive, and python 4711 of bob is running on it, 1 GiB"},
@@ -106,13 +106,13 @@ func TestAdmitReportsTheReason(t *testing.T) {
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }},
 		{name: "shared, promised", code: MemoryShort, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
-			want: "19 GiB free, 20 GiB needed; another 5 GiB promised to running jobs"},
+			want: "19 GiB free, 20 GiB needed; 5 GiB more promised to running jobs"},
 		{name: "claimed", code: Claimed, user: "alice", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
 		}, want: "held by alice, train-svhn-s42, since 14:02"},
 		{name: "claim that shares", code: MemoryShort, user: "uid 0", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
-		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; another 8 GiB promised to running jobs"},
+		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; 8 GiB more promised to running jobs"},
 		{name: "own process", code: Own, user: "me", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me is running on it, 1 GiB"},
 		{name: "own process, shared", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
 			req: func(r *Request) { r.Share = true }},
@@ -136,14 +136,14 @@ func TestAdmitReportsTheReason(t *testing.T) {
 		{name: "free unknown, nobody there", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
 		{name: "free unknown, somebody there", code: Unread, see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
 			want: "its free memory cannot be read, and python 4711 of bob is running on it"},
-		{name: "nothing known", code: Unread, see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "neither its free memory nor its processes can be read"},
+		{name: "nothing known", code: Unread, see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "cannot read its free memory or its processes"},
 		{name: "MIG instance for one", device: func(d *Device) { d.MIG = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
 		{name: "MIG instance for two", code: MIGInstance, device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },
 			want: "a MIG instance, but the job needs 2 GPUs", never: true},
 		{name: "just given back", code: Releasing, do: func(p *Pool) {
 			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}})
 			p.Release(sec(101), "a")
-		}, want: "just released; reading its free memory", ours: true},
+		}, want: "just freed; reading its free memory", ours: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -497,7 +497,7 @@ func TestMaxGPUsLimitsTheRun(t *testing.T) {
 			if len(g.UUIDs) != tt.want || ok != (tt.want > 0) {
 				t.Errorf("got %v, want %d devices", g.UUIDs, tt.want)
 			}
-			if !ok && !strings.Contains(verdicts[7].Reason, "all that min_gpus, max_gpus and reserve allow now") {
+			if !ok && !strings.Contains(verdicts[7].Reason, "the most that min_gpus, max_gpus and reserve allow now") {
 				t.Errorf("got %q", verdicts[7].Reason)
 			}
 		})

@@ -60,7 +60,7 @@ func TestQuarantineIsReportedAsReason(t *testing.T) {
 		t.Errorf("%+v, %v %v", q, begun, again)
 	}
 	v := p.Admit(1, Request{Min: 1, Max: 1, MaxUtil: 100})[0]
-	if v.OK || v.Never || !strings.HasPrefix(v.Reason, "quarantined until ") || !strings.HasSuffix(v.Reason, ": it was lost (gpurun gpus --clear 0 lifts that)") {
+	if v.OK || v.Never || !strings.HasPrefix(v.Reason, "quarantined until ") || !strings.HasSuffix(v.Reason, ": it was lost (gpurun gpus --clear 0 ends the quarantine)") {
 		t.Errorf("%+v", v)
 	}
 	p.Observe(Observation{At: 2, Quarantines: []Quarantine{}}) // lifted

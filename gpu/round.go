@@ -304,7 +304,7 @@ func (r *round) give(w *Wish, set []*device) {
 func (r *round) turn(w *Wish, d *device) Turn {
 	t := Turn{Run: w.Run, UID: w.UID, Own: w == &r.t.own}
 	if !t.Own {
-		t.Why = fmt.Sprintf("offered to %s, who holds %s and has waited since %s; you hold %s",
+		t.Why = fmt.Sprintf("offered to %s, who holds %s and has been waiting since %s; you hold %s",
 			userName(w.User, w.UID), devices(r.load(w.UID, d)), w.Since.Local().Format("15:04"), devices(r.load(r.p.rules.UID, d)))
 	}
 	return t

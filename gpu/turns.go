@@ -25,7 +25,7 @@ type Turn struct {
 	Run string
 	UID int
 	Own bool   // it is this run
-	Why string // "offered to bob, who holds 1 GPU and has waited since 14:02; you hold 5"; "" if Own
+	Why string // "offered to bob, who holds 1 GPU and has been waiting since 14:02; you hold 5"; "" if Own
 }
 
 // Turns decides whose turn it is on the devices of a pool and on the host's cores and memory, from

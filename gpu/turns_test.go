@@ -75,7 +75,7 @@ func TestNextFollowsTheQueue(t *testing.T) {
 	}{
 		{name: "nobody else", want: "me", do: func(*Pool) []Wish { return nil }},
 		{name: "nobody at all", do: func(p *Pool) []Wish { p.Turns.own.Requests = nil; return nil }},
-		{name: "who holds less", want: "bob", why: "offered to bob, who holds 0 GPUs and has waited since 12:00; you hold 2 GPUs", do: func(p *Pool) []Wish {
+		{name: "who holds less", want: "bob", why: "offered to bob, who holds 0 GPUs and has been waiting since 12:00; you hold 2 GPUs", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
 		}},

@@ -137,7 +137,7 @@ func TestCheckDevicesReportsImpossibleJobs(t *testing.T) {
 		{"too small a model", "{gpu_model: t4, gpu_memory: 20GiB}", "the largest GPU has 16 GiB"},
 		{"no such id", "gpu_ids: 5", `gpu_ids: no GPU here matches "5": this machine has 0 (GPU-a), 1 (GPU-b)`},
 		{"no GPU wanted", "gpus: 0", ""},
-		{"instances are no GPUs", "{gpus: 3, gpu_memory: 5GiB}", "needs 3 GPUs, but only 2 GPUs here can take it; GPU 2"},
+		{"instances are no GPUs", "{gpus: 3, gpu_memory: 5GiB}", "needs 3 GPUs, but only 2 GPUs here fit; GPU 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keys := strings.Trim(test.job, "{}")

@@ -80,7 +80,7 @@ func (r *Reader) judge(f folder, s, in *view) {
 
 // silent records in s that a folder does not respond.
 func (r *Reader) silent(f folder, s *view) {
-	s.warn("%s does not answer and is left out", f.path)
+	s.warn("%s does not answer: skipped", f.path)
 	r.short(f, s, nil)
 }
 
@@ -112,5 +112,5 @@ func (r *Reader) short(f folder, s *view, found []*content) {
 
 // unread returns a claim on all devices, which replaces a user's unreadable claims.
 func unread(uid int) *content {
-	return &content{identity: identity{UID: uid}, UniID: "unread", Job: "claims that cannot be read", Devices: []contentDevice{{UUID: gpu.Every}}}
+	return &content{identity: identity{UID: uid}, UniID: "unread", Job: "unreadable claims", Devices: []contentDevice{{UUID: gpu.Every}}}
 }

@@ -185,7 +185,7 @@ func lockReplacement(path string) (*os.File, error) {
 		}
 		f.Close()
 	}
-	return nil, errors.New("another run keeps it locked")
+	return nil, errors.New("locked by another run")
 }
 
 // linked reports whether an open file is still where it was created.

@@ -48,7 +48,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 // inFirst calls do with this user's folder below the first root in which it succeeds, preferably
 // the shared one. It returns the errors of earlier roots, and an error if all fail.
 func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err error) {
-	err = errors.New("no folder for claims")
+	err = errors.New("no folder available for claims")
 	for i, root := range roots {
 		var dir *os.File
 		if dir, err = ownFolder(root, i > 0); err == nil {

@@ -74,7 +74,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		if s.unreadable(at, root, err) {
 			s.doubt = true
 		} else if !errors.Is(err, os.ErrNotExist) {
-			s.warn("%s cannot be read: %v", root, err)
+			s.warn("cannot read %s: %v", root, err)
 		}
 		return nil
 	}
@@ -115,7 +115,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		l.ctime = 0
 	}
 	if s.doubt = s.unreadable(at, root, err) || s.doubt; err == nil {
-		s.warn("%s has too many entries to read them all", root)
+		s.warn("%s has too many entries: not all were read", root)
 		if known, ok := listings.Load(root); ok {
 			for _, f := range known.(folderListing).folders {
 				_ = add(filepath.Base(f.path))
@@ -162,7 +162,7 @@ func isFolderOf(d *os.File, name string, uid int) error {
 	case x.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return errors.New("it is not a folder")
 	case !owns(x.Uid, uid):
-		return fmt.Errorf("it belongs to uid %d, not to the one in its name", x.Uid)
+		return fmt.Errorf("it belongs to uid %d, not the uid in its name", x.Uid)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, 
 	return others, news, nil
 }
 
-var errDoubt = errors.New("could not read all claims of other users")
+var errDoubt = errors.New("cannot read all claims of other users")
 
 // Again publishes a claim for a running attempt, regardless of what others hold.
 func (h *Holder) Again(s Subject) ([]string, error) {
@@ -189,7 +189,7 @@ func (h *Holder) restore() []string {
 		w, err := h.publish(c, k)
 		warnings = append(warnings, w...)
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was removed and cannot be published again: %v", c.Job, err))
+			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was removed, and restoring it failed: %v", c.Job, err))
 		}
 	}
 	return warnings

@@ -105,7 +105,7 @@ var nasty = map[string]struct {
 	}, "too many files"},
 	"no claim": {func(t *testing.T, root, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
-	}, "contains notes.txt, which is not a claim"},
+	}, "contains an unexpected file: notes.txt"},
 }
 
 // quickest returns a folder in which creating many files is fast.

@@ -103,7 +103,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	}
 	for _, c := range claims {
 		if !known(c.UUID) { // without text chosen by c's user
-			s.warn("%s claims GPUs that this host does not have: ignored", c.User)
+			s.warn("ignoring the claim of %s on GPUs that this host does not have", c.User)
 		}
 	}
 	slices.SortStableFunc(claims, func(a, b gpu.Claim) int {

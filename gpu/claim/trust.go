@@ -11,7 +11,7 @@ import (
 	"gpurun/state/host"
 )
 
-const errGone = staticError("nobody holds it") // left by a dead holder: no warning
+const errGone = staticError("no process holds it") // left by a dead holder: no warning
 
 var errIncomplete = errors.New("it is still being written")
 
@@ -29,7 +29,7 @@ func openFolder(f folder) (*os.File, error) {
 	d := os.NewFile(uintptr(fd), f.path)
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && !owns(st.Uid, f.uid) {
-		err = fmt.Errorf("it belongs to uid %d, not to the one in its name", st.Uid)
+		err = fmt.Errorf("it belongs to uid %d, not the uid in its name", st.Uid)
 	}
 	if err != nil {
 		d.Close()

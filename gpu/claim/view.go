@@ -99,7 +99,7 @@ func (s *view) read(ctx context.Context, f folder) {
 	}
 	listings.Store(f.path, l)
 	if strange != "" {
-		s.warn("%s contains %s, which is not a claim", f.path, strange)
+		s.warn("%s contains an unexpected file: %s", f.path, strange)
 	}
 	if more || f.more {
 		s.tooMany(f)
@@ -178,15 +178,15 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 		return false
 	}
 	s.ours = true
-	s.warn("cannot read %s, and nothing starts until it is readable: %v%s", path, err, cure)
+	s.warn("cannot read %s, so no job starts until it is readable: %v%s", path, err, cure)
 	return true
 }
 
 // tooMany records that a user has more files than are read.
 func (s *view) tooMany(f folder) {
-	s.warn("%s has too many files, or folders beside it, to read them all%s", f.path, by(f))
+	s.warn("too many files or folders in or next to %s: not all were read%s", f.path, by(f))
 	if f.uid == host.CurrentUID() {
-		s.warn("%s: remove files that none of your runs needs", f.path)
+		s.warn("%s: remove files that your runs do not need", f.path)
 	}
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
 }

@@ -96,12 +96,12 @@ func (r *Reader) reread() (warnings []string) {
 		}
 	}
 	if !ok && r.read && r.rules.File == path {
-		warnings = append(warnings, path+" is now unusable: its previous rules still apply")
+		warnings = append(warnings, path+" is now invalid: its previous rules still apply")
 	} else {
 		r.rules = rules
 		r.ids.forget()
 		if !ok {
-			warnings = append(warnings, "the rules of this host are ignored")
+			warnings = append(warnings, "ignoring the rules of this host")
 		}
 	}
 	if path == r.place.Path && os.Getenv(Variable) != "" {

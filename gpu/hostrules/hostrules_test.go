@@ -96,7 +96,7 @@ func TestInvalidRulesAreIgnoredWithAWarning(t *testing.T) {
 		{"hours: [{devices: [6]}]", `host.yaml:1:9: hours without when (ignored); add when: "Mon-Fri 20:00-08:00, Sat-Sun"`},
 		{"hours: [{devices: [x], when: Sat}]", `host.yaml:1:20: devices: invalid GPU ID "x" (ignored); use indices (0,2-3) or UUIDs (GPU-…)`},
 		{"hours: [{device: [6], when: Sat-So}]", `host.yaml:1:10: unknown key "device" (ignored); did you mean "devices"?
-host.yaml:1:29: when: "Sat-So" is neither a day (Mon) nor days (Mon-Fri) (ignored); try 20:00-08:00, or "Mon-Fri 20:00-08:00, Sat-Sun"`},
+host.yaml:1:29: when: invalid day "Sat-So" (try Mon or Mon-Fri) (ignored); try 20:00-08:00, or "Mon-Fri 20:00-08:00, Sat-Sun"`},
 		{"users: {alice: 8}", `host.yaml:1:16: users: alice must be a mapping (name: value), not the number 8 (ignored)`},
 		{"users: {alice: {max_gpu: 8}}", `host.yaml:1:17: unknown key "max_gpu" (ignored); did you mean "max_gpus"?`},
 		{"users: {alice: {priority: high}}", `host.yaml:1:27: priority: "high" is not a whole number (ignored)`},
@@ -163,8 +163,8 @@ func TestOnlyTrustedFilesApply(t *testing.T) {
 	}{
 		{"as it should be", func(*Place) error { return nil }, ""},
 		{"read-only", func(at *Place) error { return os.Chmod(at.Path, 0o444) }, ""},
-		{"group may write", func(at *Place) error { return os.Chmod(at.Path, 0o664) }, "host.yaml can be modified by users other than"},
-		{"all may write the folder", func(at *Place) error { return os.Chmod(filepath.Dir(at.Path), 0o777) }, "gpurun can be modified by users other than"},
+		{"group may write", func(at *Place) error { return os.Chmod(at.Path, 0o664) }, "host.yaml is writable by users other than"},
+		{"all may write the folder", func(at *Place) error { return os.Chmod(filepath.Dir(at.Path), 0o777) }, "gpurun is writable by users other than"},
 		{"another's", func(at *Place) error { at.Owner++; return nil }, "belongs to uid"},
 		{"a link", func(at *Place) error {
 			if err := os.Rename(at.Path, at.Path+"2"); err != nil {
@@ -178,7 +178,7 @@ func TestOnlyTrustedFilesApply(t *testing.T) {
 			}
 			return os.Mkdir(at.Path, 0o755)
 		}, "host.yaml is not a regular file"},
-		{"large", func(at *Place) error { return os.Truncate(at.Path, maxSize+1) }, "host.yaml has 1048577 bytes, more than 1048576"},
+		{"large", func(at *Place) error { return os.Truncate(at.Path, maxSize+1) }, "host.yaml is too large: 1048577 bytes (limit 1048576)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestOnlyTrustedFilesApply(t *testing.T) {
 			write(t, other, "reserve: 5")
 			t.Setenv(Variable, other) // applies only without any file
 			reserve, warnings := look(NewReader(at))
-			ignored := strings.Contains(warnings, "the rules of this host are ignored")
+			ignored := strings.Contains(warnings, "ignoring the rules of this host")
 			if (tt.want == "") != (reserve == 3) || (tt.want == "") == ignored || !strings.Contains(warnings, tt.want) || reserve == 5 ||
 				!strings.Contains(warnings, Variable+" is ignored: this host has "+at.Path) {
 				t.Errorf("reserve %d, %s", reserve, warnings)
@@ -273,7 +273,7 @@ func TestEntriesApplyToTheirUsers(t *testing.T) {
 		}
 	}
 	text := strings.Join(warnings, "\n")
-	if !strings.Contains(text, "users: @nosuchgroup is ignored: no such group here") || strings.Contains(text, gid.Name) ||
+	if !strings.Contains(text, "users: ignoring @nosuchgroup: no such group here") || strings.Contains(text, gid.Name) ||
 		!strings.Contains(text, "users: cannot find the groups of uid 4000000") {
 		t.Errorf("warnings: %s", text)
 	}

@@ -57,13 +57,13 @@ func (i *identities) means(key string, uid int, warn func(format string, args ..
 	if !ok {
 		name := host.UserName(uid)
 		if name == "" && uid == host.CurrentUID() {
-			warn("users: entries by name do not apply to you: no name for uid %d; %s", uid, directory)
+			warn("users: entries by name do not apply to you, because uid %d has no name; %s", uid, directory)
 		}
 		return key == name || key == strconv.Itoa(uid)
 	}
 	gid := i.gid(group)
 	if gid == "" {
-		warn("users: %s is ignored: no such group here; %s", key, directory)
+		warn("users: ignoring %s: no such group here; %s", key, directory)
 		return false
 	}
 	gids, err := i.groupsOf(uid)
@@ -121,7 +121,7 @@ const (
 	askPause = time.Minute
 )
 
-var errSilent = errors.New("no directory service answers")
+var errSilent = errors.New("no directory service responds")
 
 // ask queries a directory service.
 func ask[T any](i *identities, question func() (T, error)) (t T, err error) {

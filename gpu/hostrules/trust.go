@@ -56,7 +56,7 @@ func content(fd int, path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	case info.Size() > maxSize:
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), maxSize)
+		return nil, fmt.Errorf("%s is too large: %d bytes (limit %d)", path, info.Size(), maxSize)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSize))
 	if err != nil {
@@ -80,7 +80,7 @@ func owned(owner, fd int, path string) error {
 	case int(st.Uid) != owner:
 		return fmt.Errorf("%s belongs to uid %d, not to %s", path, st.Uid, who)
 	case st.Mode&0o022 != 0:
-		return fmt.Errorf("%s can be modified by users other than %s (mode %04o): chmod go-w %s", path, who, st.Mode&0o7777, path)
+		return fmt.Errorf("%s is writable by users other than %s (mode %04o): run chmod go-w %s", path, who, st.Mode&0o7777, path)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func cannotRead(path string, err error) error {
 	case errors.Is(err, unix.ELOOP):
 		return fmt.Errorf("%s is a symbolic link", path)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("cannot read %s: permission denied; its owner should chmod a+r it", path)
+		return fmt.Errorf("cannot read %s: permission denied (its owner can run chmod a+r on it)", path)
 	}
-	return fmt.Errorf("%s cannot be read: %w", path, err)
+	return fmt.Errorf("cannot read %s: %w", path, err)
 }

@@ -158,7 +158,7 @@ func (c *child) crash(err error) error {
 	case <-c.done:
 	case <-time.After(5 * time.Second):
 		c.kill()
-		return fmt.Errorf("%w: it closed its output without exiting", errCrashed)
+		return fmt.Errorf("%w: it closed its output but did not exit", errCrashed)
 	}
 	how := "exit status 0"
 	if c.ended != nil {

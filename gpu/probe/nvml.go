@@ -132,7 +132,7 @@ func (s *session) version() string {
 	lib, _ := query(s, s.lib.SystemGetNVMLVersion, "nvmlSystemGetNVMLVersion")
 	if overrunsLists(driver) {
 		s.noLists = true
-		s.warnings = append(s.warnings, "driver "+driver+" has broken process lists, which are not read: update it to 535.98 or newer")
+		s.warnings = append(s.warnings, "driver "+driver+" has broken process lists, so gpurun does not read them: update it to 535.98 or newer")
 	}
 	return "NVML " + cmp.Or(lib, "unknown") + ", driver " + cmp.Or(driver, "unknown")
 }
@@ -159,7 +159,7 @@ func (s *session) list() ([]gpu.Device, nvml.Return) {
 		d, ret := s.at(i)
 		switch {
 		case ret == nvml.ERROR_NO_PERMISSION:
-			s.leaveOut("GPU %d is left out: %s", i, ret)
+			s.leaveOut("skipping GPU %d: %s", i, ret)
 		case ret != nvml.SUCCESS:
 			s.leaveOut("GPU %d does not answer: %s", i, ret)
 			d.Device = gpu.Device{Index: i, UUID: silentUUID(i), Silent: true}
@@ -224,7 +224,7 @@ func (s *session) partitioned(h nvml.Device) bool {
 func (s *session) instances(parent *device) (devs []gpu.Device) {
 	n, ret := parent.handle.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
-		s.leaveOut("GPU %d is left out: its MIG instances cannot be counted: %s", parent.Index, ret)
+		s.leaveOut("skipping GPU %d: cannot count its MIG instances: %s", parent.Index, ret)
 	}
 	for i := range n {
 		h, ret := parent.handle.GetMigDeviceHandleByIndex(i)
@@ -236,7 +236,7 @@ func (s *session) instances(parent *device) (devs []gpu.Device) {
 			d, ret = s.describe(h, parent.Index)
 		}
 		if ret != nvml.SUCCESS {
-			s.leaveOut("GPU %d: MIG instance %d is left out: %s", parent.Index, i, ret)
+			s.leaveOut("GPU %d: skipping MIG instance %d: %s", parent.Index, i, ret)
 			continue
 		}
 		d.MIG, d.Parent, d.PCI, d.NUMA, d.Cores = true, parent.UUID, parent.PCI, parent.NUMA, parent.Cores

@@ -330,7 +330,7 @@ func TestForbiddenGPUsAreLeftOut(t *testing.T) {
 	if got := r.Devices(); len(got) != 1 || got[0].UUID != gpu1 {
 		t.Errorf("got %+v, want GPU 1 alone", got)
 	}
-	want := []string{"GPU 0 is left out: no permission (NVML error 4)"}
+	want := []string{"skipping GPU 0: no permission (NVML error 4)"}
 	if got := r.found.Warnings; !reflect.DeepEqual(got, want) || r.Complete() {
 		t.Errorf("got %q, complete %t, want %q", got, r.Complete(), want)
 	}
@@ -352,15 +352,15 @@ func TestMissingExplainsWhyThereIsNoGPU(t *testing.T) {
 	}{
 		{name: "no library", lib: "libnvidia-ml-nowhere.so.1", text: "cannot open shared object file", hint: "--nvml PATH"},
 		{name: "no library at all", lib: text, text: "file too short", hint: "--nvml PATH"},
-		{name: "another library", lib: "libc.so.6", text: "lacks nvmlInit_v2", hint: "--nvml PATH"},
-		{name: "lacks what is required", flags: []string{"-DNO_nvmlInit_v2"}, text: "lacks nvmlInit_v2", hint: "update the driver"},
+		{name: "another library", lib: "libc.so.6", text: "missing nvmlInit_v2", hint: "--nvml PATH"},
+		{name: "lacks what is required", flags: []string{"-DNO_nvmlInit_v2"}, text: "missing nvmlInit_v2", hint: "update the driver"},
 		{name: "not loaded", lines: []string{"err.init=9"}, text: "not loaded", hint: "modprobe nvidia"},
 		{name: "mismatch", lines: []string{"err.init=18"}, text: "do not match", hint: "reboot"},
 		{name: "no permission", lines: []string{"err.init=4"}, text: "no permission", hint: "/dev/nvidiactl"},
 		{name: "container without its GPUs", lines: []string{"err.init=999"}, text: "unknown driver error", hint: "restart the container"},
 		{name: "another code", lines: []string{"err.init=77"}, text: "NVML error 77", hint: "nvidia-smi"},
 		{name: "cannot count", lines: []string{"err.count=999"}, text: "unknown driver error", hint: "nvidia-smi"},
-		{name: "no GPU", lines: []string{"count=0"}, text: "there is no usable GPU", hint: "nvidia-smi -L"},
+		{name: "no GPU", lines: []string{"count=0"}, text: "it has no usable GPU", hint: "nvidia-smi -L"},
 		{name: "crashes at init", lines: []string{"crash=init"}, text: "crashed: exit status 2: SIGSEGV", hint: "nvidia-smi"},
 		{name: "hangs at init", lines: []string{"hang=init"}, text: "did not answer within 500ms", hint: "nvidia-smi"},
 	}

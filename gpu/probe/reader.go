@@ -64,15 +64,15 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 			return nil, err
 		case errors.Is(err, errHung):
 			return nil, &Missing{Text: fmt.Sprintf("the NVIDIA driver did not answer within %v", o.InitDeadline),
-				Hint: "run nvidia-smi, and look at the kernel log (dmesg)" + simInstead}
+				Hint: "run nvidia-smi and check the kernel log (dmesg)" + simInstead}
 		}
 		return nil, &Missing{Text: "the process that reads the GPUs " + err.Error(),
 			Hint: "check that nvidia-smi works" + simInstead}
 	}
 	if len(h.Devices) == 0 {
 		_ = r.Close()
-		return nil, &Missing{Text: "the NVIDIA driver is installed, but there is no usable GPU",
-			Hint: "check that nvidia-smi -L lists one and, in a container, that it is passed through" + simInstead}
+		return nil, &Missing{Text: "the NVIDIA driver is installed, but it has no usable GPU",
+			Hint: "check that nvidia-smi -L lists one, and that a container has access to it" + simInstead}
 	}
 	r.found = *h
 	return r, nil
@@ -191,7 +191,7 @@ func (r *reader) ensure(ctx context.Context) error {
 	}
 	// A killed child ends quickly unless it hangs in the kernel.
 	if r.stuck != nil && !r.stuck.gone(ctx, 100*time.Millisecond) {
-		return cmp.Or(ctx.Err(), fmt.Errorf("the driver hangs: its last reading was abandoned %v ago", (r.o.Now()-r.stuck.stuckAt).Round(time.Second)))
+		return cmp.Or(ctx.Err(), fmt.Errorf("the driver hangs: gave up on its last reading %v ago", (r.o.Now()-r.stuck.stuckAt).Round(time.Second)))
 	}
 	r.stuck = nil
 	if r.fails > 0 && r.o.Now() < r.nextTry {
@@ -215,13 +215,13 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 		return nil, ctx.Err() // a late answer is skipped
 	case err != nil:
 		if errors.Is(err, errHung) {
-			err = fmt.Errorf("the driver hangs: no answer in %v", r.o.Deadline)
+			err = fmt.Errorf("the driver hangs: no response within %v", r.o.Deadline)
 		} else {
 			err = fmt.Errorf("the process that reads the GPUs %w", err)
 		}
 		if q.Processes && !r.blind && outOfMemory(err) {
 			r.blind = true
-			r.o.Log.Warn().Msg("the driver's process lists are endless: no longer reading them")
+			r.o.Log.Warn().Msg("the driver returns endless process lists: no longer reading them")
 		}
 		r.abandon(r.child)
 		r.fail(err)

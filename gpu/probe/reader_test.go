@@ -30,7 +30,7 @@ func TestHangingChildIsAbandoned(t *testing.T) {
 	r := open(t, Options{Library: standIn(t), Deadline: 300 * time.Millisecond, Log: zerolog.New(zerolog.NewTestWriter(t))})
 	first := r.child
 	behave(t, "hang=util")
-	if got, want := full(r).Err, "the driver hangs: no answer in 300ms"; got != want {
+	if got, want := full(r).Err, "the driver hangs: no response within 300ms"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	gone(t, first)
@@ -47,7 +47,7 @@ func TestHangingChildIsAbandoned(t *testing.T) {
 func TestNoSecondChildWhileOneHangs(t *testing.T) {
 	now := time.Hour
 	r := &reader{o: Options{Now: func() time.Duration { return now }}, stuck: &child{done: make(chan struct{}), stuckAt: time.Hour - 40*time.Second}}
-	if got, want := full(r).Err, "the driver hangs: its last reading was abandoned 40s ago"; got != want {
+	if got, want := full(r).Err, "the driver hangs: gave up on its last reading 40s ago"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if r.child != nil {
@@ -112,7 +112,7 @@ func TestContextEndsReading(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if got := full(r).Err; got != "the driver hangs: no answer in 2s" {
+	if got := full(r).Err; got != "the driver hangs: no response within 2s" {
 		t.Errorf("got %q", got)
 	}
 }

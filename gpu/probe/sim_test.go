@@ -66,8 +66,8 @@ func TestParseInlineSpecs(t *testing.T) {
 
 func TestInvalidSimulationsAreRefused(t *testing.T) {
 	tests := []struct{ name, spec, file, want string }{
-		{name: "no file", spec: "nosuch.yaml", want: `"nosuch.yaml" is neither a file nor a spec like 4x24GiB`},
-		{name: "no unit", spec: "4x24", want: `"4x24" is neither a file`},
+		{name: "no file", spec: "nosuch.yaml", want: `"nosuch.yaml" is not a file or a spec like 4x24GiB`},
+		{name: "no unit", spec: "4x24", want: `"4x24" is not a file`},
 		{name: "unknown unit", spec: "4x24Gi", want: `invalid size "24Gi"`},
 		{name: "none", spec: "0x24GiB", want: "invalid count 0"},
 		{name: "too many", spec: "99999999999999999999x24GiB", want: "at most 1024"},
@@ -78,7 +78,7 @@ func TestInvalidSimulationsAreRefused(t *testing.T) {
 		{name: "no memory", file: "gpus: [{count: 2}]", want: "no memory given"},
 		{name: "mistyped key", file: "gpus:\n  - {memory: 1GiB, loads: []}\n", want: `line 2: unknown key "loads"`},
 		{name: "cores", file: "gpus: [{memory: 1GiB, numa: 0, cores: some}]", want: `cores: invalid list of cores "some" (try 0-7)`},
-		{name: "cores of nowhere", file: "gpus: [{memory: 1GiB, cores: 0-3}]", want: "cores without numa"},
+		{name: "cores of nowhere", file: "gpus: [{memory: 1GiB, cores: 0-3}]", want: "cores needs numa"},
 		{name: "percent", file: "gpus: [{memory: 1GiB, load: [{util: 101}]}]", want: "invalid util 101"},
 		{name: "mode", file: "gpus: [{memory: 1GiB, compute_mode: shared}]", want: `"shared" is not one of`},
 		{name: "blind", file: "gpus: [{memory: 1GiB, blind: [name]}]", want: `"name" is not one of`},

@@ -170,7 +170,7 @@ var unknownField = regexp.MustCompile(`field (\S+) not found in type [^\n]+`)
 func readSim(path string) (sim simulation, real string, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return sim, "", fmt.Errorf("simulated GPUs: %q is neither a file nor a spec like 4x24GiB", path)
+		return sim, "", fmt.Errorf("simulated GPUs: %q is not a file or a spec like 4x24GiB", path)
 	}
 	if err == nil {
 		real, err = filepath.EvalSymlinks(path)
@@ -228,7 +228,7 @@ func (g *simGPU) check() error {
 			return fmt.Errorf("cores: %w", err)
 		}
 		if g.NUMA == "" {
-			return errors.New("cores without numa: they are those of the NUMA node")
+			return errors.New("cores needs numa: it sets the cores of the NUMA node")
 		}
 	}
 	for _, b := range g.Blind {

@@ -14,7 +14,7 @@ func missingLibrary(text string) *Missing {
 }
 
 func missingFunction(name string) *Missing {
-	return &Missing{Text: "the NVIDIA driver is too old, or this is not its library: it lacks " + name,
+	return &Missing{Text: "the NVIDIA driver is too old, or this is not its library: missing " + name,
 		Hint: "update the driver, or point to its libnvidia-ml.so.1 with --nvml PATH (or GPURUN_NVML)" + simInstead}
 }
 
@@ -30,7 +30,7 @@ var codeTexts = map[nvml.Return]string{
 	nvml.ERROR_DRIVER_NOT_LOADED:       "the driver is not loaded",
 	nvml.ERROR_TIMEOUT:                 "timed out",
 	nvml.ERROR_IRQ_ISSUE:               "the kernel has a problem with its interrupts",
-	nvml.ERROR_FUNCTION_NOT_FOUND:      "the driver lacks this function",
+	nvml.ERROR_FUNCTION_NOT_FOUND:      "the driver does not have this function",
 	nvml.ERROR_GPU_IS_LOST:             "GPU is lost: it has fallen off the bus",
 	nvml.ERROR_RESET_REQUIRED:          "GPU needs a reset",
 	nvml.ERROR_OPERATING_SYSTEM:        "blocked by the operating system",
@@ -65,7 +65,7 @@ func missingInit(code nvml.Return) *Missing {
 		m.Text = "no permission to use the NVIDIA driver (NVML error 4)"
 		m.Hint = "check the permissions of /dev/nvidiactl and /dev/nvidia0"
 	case nvml.ERROR_UNKNOWN:
-		m.Hint = "if a container lost its GPUs (systemctl daemon-reload on the host does that), restart the container; " +
+		m.Hint = "if a container lost its GPUs (for example after systemctl daemon-reload on the host), restart the container; " +
 			"otherwise check that nvidia-smi works"
 	}
 	m.Hint += simInstead

@@ -288,7 +288,7 @@ func (r *run) prepare(a sched.Prepare) {
 				r.remove(c)
 				delete(r.live, uni)
 				r.soon(0, func() {
-					r.step(sched.PrepareFailed{Job: a.Job, Rival: true, Reason: "could not read all claims of other users"})
+					r.step(sched.PrepareFailed{Job: a.Job, Rival: true, Reason: "cannot read all claims of other users"})
 				})
 				return
 			}

@@ -71,11 +71,11 @@ func TestPlanRefusesImpossibleJobs(t *testing.T) {
 	r := d.exec([]string{"env", d.setting, gpurun, "plan", "--nvml", d.library, d.file})
 	r.wait(patience)
 	d.ended(r, 2)
-	d.says(r, "needs 8 GPUs, but there are 2", "none can run because of 1 problem")
+	d.says(r, "needs 8 GPUs, but this machine has 2", "none can run because of 1 problem")
 	r = d.exec([]string{"env", d.setting, gpurun, "plan", "--json", "--nvml", d.library, d.file})
 	r.wait(patience)
 	d.ended(r, 2)
-	d.says(r, "needs 8 GPUs, but there are 2")
+	d.says(r, "needs 8 GPUs, but this machine has 2")
 }
 
 // A memory peak of a few seconds is noticed. Another process on the GPU is reported when it

@@ -20,10 +20,10 @@ type ElsewhereError struct {
 func (e *ElsewhereError) Error() string {
 	since := e.Since.Local().Format("2006-01-02 15:04")
 	if e.Here {
-		return fmt.Sprintf("%s may still be running on this machine (%s), started %s, but in another PID namespace (a container) that is not visible from here: run gpurun there, or gpurun run --abandon %s if that is gone",
+		return fmt.Sprintf("%s may still be running on this machine (%s) since %s, in another PID namespace (a container): run gpurun there, or gpurun run --abandon %s if the container is gone",
 			e.Job, e.Host, since, e.Host)
 	}
-	return fmt.Sprintf("%s may still be running on %s, started %s: run gpurun there, or gpurun run --abandon %s if that is gone", e.Job, e.Host, since, e.Host)
+	return fmt.Sprintf("%s may still be running on %s since %s: run gpurun there, or gpurun run --abandon %s if the machine is gone", e.Job, e.Host, since, e.Host)
 }
 
 // OnThisHost reports whether a run's PIDs are valid here: it ran on this machine and in this PID

@@ -76,11 +76,11 @@ func (e *FolderError) Error() string {
 	var why string
 	switch {
 	case errors.Is(e.Err, unix.EROFS):
-		why = "its file system is read-only: choose another with --state-dir"
+		why = "the file system is read-only: choose another folder with --state-dir"
 	case errors.Is(e.Err, fs.ErrPermission):
-		why = "you have no write permission: choose another with --state-dir"
+		why = "no write permission: choose another folder with --state-dir"
 	case errors.Is(e.Err, unix.ENOSPC), errors.Is(e.Err, unix.EDQUOT):
-		why = "the disk is full: free some space, or choose another with --state-dir"
+		why = "the disk is full: free some space, or choose another folder with --state-dir"
 	default:
 		why = e.Err.Error()
 	}

@@ -103,7 +103,7 @@ func TestCloseIndexesLinesTheRunAdded(t *testing.T) {
 	f.Close()
 	for range 2 { // the warning repeats for every reader
 		bytes, of = run(func(s *State) {
-			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "is broken and was skipped: invalid JSON") {
+			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], ": invalid JSON") {
 				t.Errorf("got the warnings %q, want one", w)
 			}
 			addEnds(t, s, 0, 9000)

@@ -150,7 +150,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 	inPaths(&f, host.Legible)
 	b, err := json.Marshal(&f)
 	if err != nil {
-		return nil, fmt.Errorf("cannot encode %q fact of job %q: %w", fact.Kind, fact.Job, err)
+		return nil, fmt.Errorf("cannot encode %q record of job %q: %w", fact.Kind, fact.Job, err)
 	}
 	if len(b) < maxLine {
 		return b, nil
@@ -160,7 +160,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 		func(f *state.Fact) { f.Inputs = nil }, // then changes are detected by modification time alone
 		func(f *state.Fact) { f.Params, f.Settings, f.Traits = nil, nil, nil },
 		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
-		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics too long for the ledger"} },
+		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics are too long for the ledger"} },
 		func(f *state.Fact) { f.Reason = f.Reason[:min(len(f.Reason), 1<<10)] },
 	} {
 		shorten(&f)
@@ -168,7 +168,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 			return b, err
 		}
 	}
-	return nil, fmt.Errorf("%q fact of job %q is longer than 64 KiB", f.Kind, f.Job)
+	return nil, fmt.Errorf("%q record of job %q is longer than 64 KiB", f.Kind, f.Job)
 }
 
 // inPaths changes those paths in a fact that are opened again later.

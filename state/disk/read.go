@@ -77,10 +77,10 @@ func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 			return fmt.Errorf("%s: %w", r.path, err)
 		case err != nil && whole:
 			if broken++; broken <= tooManyWarnings {
-				r.warn("%s: line %d is broken and was skipped: %v", r.path, r.Line, err)
+				r.warn("%s: skipped broken line %d: %v", r.path, r.Line, err)
 			}
 		case err != nil && !r.live:
-			r.warn("%s: line %d is incomplete (crash during a write); skipped", r.path, r.Line)
+			r.warn("%s: skipped incomplete line %d (crash during a write)", r.path, r.Line)
 		}
 		if r.torn {
 			break
@@ -88,7 +88,7 @@ func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 		r.Offset += size
 	}
 	if broken > tooManyWarnings {
-		r.warn("%s: %d more broken lines were skipped", r.path, broken-tooManyWarnings)
+		r.warn("%s: skipped %d more broken lines", r.path, broken-tooManyWarnings)
 	}
 	return nil
 }

@@ -220,7 +220,7 @@ func (s *State) recover(i int, r *reader, left map[string]bool, o Options) (foun
 		if t.Start.Kind == "" {
 			if t.Began {
 				s.files[i].journal.earlier[id] = true
-				s.warnings = append(s.warnings, dir+": this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder "+filepath.Dir(dir))
+				s.warnings = append(s.warnings, dir+": this attempt started, but the ledger does not record it; make sure it is not running, then remove the folder "+filepath.Dir(dir))
 			}
 			continue
 		}
@@ -230,7 +230,7 @@ func (s *State) recover(i int, r *reader, left map[string]bool, o Options) (foun
 			r.Run = t.Run
 		}
 		s.history.Apply(i, t.Start)
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: the start of %s was missing; restored it from %s", r.path, t.Start.Job, dir))
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: restored the missing start of %s from %s", r.path, t.Start.Job, dir))
 		found = append(found, t.Start)
 	}
 	return found, nil

@@ -24,7 +24,7 @@ type TakenError struct {
 func (e *TakenError) Error() string {
 	text := "another process " + e.What + " during this run"
 	if e.Err != nil {
-		return text + ", and what the run had recorded could not be restored: " + e.Err.Error()
+		return text + ", and restoring the run's records failed: " + e.Err.Error()
 	}
 	return text
 }

@@ -36,7 +36,7 @@ func Token(name string) (token, path string, err error) {
 		return "", path, err
 	}
 	if !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0 {
-		return "", path, fmt.Errorf("others can read %s (%s): remove it, and the next start creates another", path, fi.Mode())
+		return "", path, fmt.Errorf("other users can read %s (%s): remove it, and the next start creates a new one", path, fi.Mode())
 	}
 	text, err := host.ReadOwn(path, 1<<10)
 	if err != nil {
@@ -44,7 +44,7 @@ func Token(name string) (token, path string, err error) {
 	}
 	token = strings.TrimSpace(string(text))
 	if b, err := hex.DecodeString(token); err != nil || len(b) != tokenSize {
-		return "", path, fmt.Errorf("no token in %s: remove it, and the next start creates another", path)
+		return "", path, fmt.Errorf("no token in %s: remove it, and the next start creates a new one", path)
 	}
 	return token, path, nil
 }

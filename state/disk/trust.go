@@ -42,7 +42,7 @@ func CheckOwnership(file string) error {
 	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
 		return fmt.Errorf("%s belongs to %s", file, userName(st.Uid))
 	case st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && !privateGroup(&st):
-		return fmt.Errorf("other users can write to %s (mode %04o): chmod go-w %s", file, st.Mode&0o7777, file)
+		return fmt.Errorf("other users can write to %s (mode %04o): run chmod go-w %s", file, st.Mode&0o7777, file)
 	}
 	return trusted(filepath.Dir(file), file, unix.S_ISVTX)
 }
@@ -96,7 +96,7 @@ func trusted(dir, jobFile string, harmless uint32) error {
 	case !ours:
 		return fmt.Errorf("%s belongs to %s: use another folder (--state-dir)", dir, userName(st.Uid, link.Uid))
 	case open:
-		return fmt.Errorf("other users can write to %s (mode %04o): check its contents, then chmod go-w %s, or use another folder (--state-dir)", dir, st.Mode&0o7777, dir)
+		return fmt.Errorf("other users can write to %s (mode %04o): check its contents, then run chmod go-w %s, or use another folder (--state-dir)", dir, st.Mode&0o7777, dir)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func Confined() bool { return confined != nil }
 type OutsideError struct{ Path string }
 
 func (e *OutsideError) Error() string {
-	return fmt.Sprintf("%s leads out of %s, and nothing else may be read", e.Path, strings.Join(confined, " and "))
+	return fmt.Sprintf("%s is outside %s, the only folders that may be read", e.Path, strings.Join(confined, " and "))
 }
 
 // Within returns an OutsideError if a path is outside the folders given to Confine, also after

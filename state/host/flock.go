@@ -43,12 +43,12 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%s is locked by %s, after a wait of %v", e.Name, e.Holder, e.Limit)
+	return fmt.Sprintf("%s is still locked by %s after %v", e.Name, e.Holder, e.Limit)
 }
 
 // heldError returns a HeldError that names the process that holds a flock on an open file.
 func heldError(f *os.File, limit time.Duration) error {
-	e := &HeldError{filepath.Base(f.Name()), "a process that cannot be seen from here", limit}
+	e := &HeldError{filepath.Base(f.Name()), "a process not visible from here", limit}
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil {
 		return e

@@ -56,8 +56,8 @@ var (
 			words: func(_ *query, d *device) string { return "does not answer: " + d.err }},
 		{code: Prohibited, refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
 			words: text("compute mode is prohibited, so no process can use it")},
-		{code: Quarantined, refuses: func(_ *query, d *device) bool { return d.sick != nil },
-			words: func(_ *query, d *device) string { return d.sick.words() }},
+		{code: Quarantined, refuses: func(_ *query, d *device) bool { return d.quarantine != nil },
+			words: func(_ *query, d *device) string { return d.quarantine.words() }},
 	}
 	company = []rule{
 		{code: Quarantined, refuses: func(q *query, d *device) bool {

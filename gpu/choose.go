@@ -112,9 +112,9 @@ func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if len(first) < 2 {
 		return first
 	}
-	worst := first[len(first)-1].standing(now)
+	worst := first[len(first)-1].preference(now)
 	upTo := func(standing int) (n int) {
-		for n < len(devs) && devs[n].standing(now) <= standing {
+		for n < len(devs) && devs[n].preference(now) <= standing {
 			n++
 		}
 		return n
@@ -199,13 +199,13 @@ func (p *Pool) order(now time.Duration, req *Request, devs []*device) {
 		pick = policies[MostFree]
 	}
 	slices.SortFunc(devs, func(a, b *device) int {
-		return cmp.Or(a.standing(now)-b.standing(now), cmp.Compare(pick.class(req, a), pick.class(req, b)),
+		return cmp.Or(a.preference(now)-b.preference(now), cmp.Compare(pick.class(req, a), pick.class(req, b)),
 			cmp.Compare(pick.score(p, a), pick.score(p, b)), cmp.Compare(a.UUID, b.UUID))
 	})
 }
 
-// standing ranks devices: those without other users first, those quarantined by another user last.
-func (d *device) standing(now time.Duration) int {
+// preference ranks devices: those without other users first, those quarantined by another user last.
+func (d *device) preference(now time.Duration) int {
 	switch {
 	case d.suspect:
 		return 2

@@ -175,9 +175,9 @@ func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bo
 // noteQuarantines updates which devices are quarantined now, and by which users.
 func (p *Pool) noteQuarantines(now time.Duration) {
 	for _, d := range p.devs {
-		d.sick = nil
+		d.quarantine = nil
 		if q, inForce := p.Quarantined(now, d.UUID); inForce {
-			d.sick = &q
+			d.quarantine = &q
 		}
 		d.suspect = slices.ContainsFunc(p.quarantines, func(q Quarantine) bool {
 			return q.UUID == d.UUID && q.UID != p.rules.UID && q.Ends > now

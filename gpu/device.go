@@ -70,8 +70,8 @@ type gatherState struct {
 
 // quarantineState tracks users' quarantines of a device.
 type quarantineState struct {
-	sick    *Quarantine // this user's quarantine, if in force, or nil
-	suspect bool        // another user has quarantined it
+	quarantine *Quarantine // this user's quarantine, if in force, or nil
+	suspect    bool        // another user has quarantined it
 }
 
 // releaseState tracks a device after an attempt of this run released it.

@@ -146,8 +146,8 @@ func (r *round) holds(w *Wish) int {
 	})
 }
 
-// A standing is a wish's place in line; the lowest goes first.
-type standing struct {
+// A placeInLine is a wish's place in line; the lowest goes first.
+type placeInLine struct {
 	wish       *Wish
 	background int
 	class      int     // negative priorities, lowest first; then priority 0; then all positive ones together
@@ -158,7 +158,7 @@ type standing struct {
 	holds      int // held by the run
 }
 
-func (s *standing) compare(o *standing) int {
+func (s *placeInLine) compare(o *placeInLine) int {
 	return cmp.Or(
 		cmp.Compare(s.background, o.background), cmp.Compare(s.class, o.class),
 		cmp.Compare(s.load, o.load), cmp.Compare(s.used, o.used), s.userSince.Compare(o.userSince), cmp.Compare(s.wish.UID, o.wish.UID),
@@ -174,9 +174,9 @@ func (r *round) order(d *device) []*Wish {
 
 // by returns the wishes sorted by their users' loads.
 func (r *round) by(load func(uid int) float64) []*Wish {
-	list := make([]standing, len(r.wishes))
+	list := make([]placeInLine, len(r.wishes))
 	for i, w := range r.wishes {
-		s := standing{wish: w, userSince: w.Since, holds: r.holds(w)}
+		s := placeInLine{wish: w, userSince: w.Since, holds: r.holds(w)}
 		if slices.Contains(r.t.missed, w.Run) {
 			s.missed = 1
 		}
@@ -198,7 +198,7 @@ func (r *round) by(load func(uid int) float64) []*Wish {
 		}
 		list[i] = s
 	}
-	slices.SortFunc(list, func(a, b standing) int { return a.compare(&b) })
+	slices.SortFunc(list, func(a, b placeInLine) int { return a.compare(&b) })
 	ordered := make([]*Wish, len(list))
 	for i := range list {
 		ordered[i] = list[i].wish

@@ -18,9 +18,9 @@ type JobKey struct {
 	mapping bool                                    // its value is, or may be, a mapping
 	only    bool                                    // only for experiment lists
 	read    func(s *Spec, values []string) error    // nil if it is read outside the scheduler's part, too
-	Used    func(j *Job, s *settings.Settings) bool // whether a job uses the key; for keys with Note or Cure
+	Used    func(j *Job, s *settings.Settings) bool // whether a job uses the key; for keys with Note or Fix
 	Note    string                                  // the note if the key has no effect on a cluster; "" if it has
-	Cure    string                                  // what to do instead if clusters have no counterpart
+	Fix     string                                  // what to do instead if clusters have no counterpart
 }
 
 // single returns a key with one value.
@@ -52,8 +52,8 @@ func in(key string) JobKey { return JobKey{Name: key, mapping: true} }
 func (k JobKey) or() JobKey { k.mapping = true; return k }
 
 // lost sets the note or the alternative for a key that has no effect on a cluster.
-func (k JobKey) lost(note, cure string, used func(*Job, *settings.Settings) bool) JobKey {
-	k.Note, k.Cure, k.Used = note, cure, used
+func (k JobKey) lost(note, fix string, used func(*Job, *settings.Settings) bool) JobKey {
+	k.Note, k.Fix, k.Used = note, fix, used
 	return k
 }
 

@@ -42,7 +42,7 @@ func TestParseLinesOfCommands(t *testing.T) {
 			for _, p := range problems {
 				all = append(all, said{p.Line, "!" + p.Text})
 				if !strings.Contains(p.Hint, "--setup") && !strings.Contains(p.Hint, "needs") {
-					t.Errorf("no cure for %q: %q", p.Text, p.Hint)
+					t.Errorf("no fix for %q: %q", p.Text, p.Hint)
 				}
 			}
 			slices.SortStableFunc(all, func(a, b said) int { return a.at - b.at })

@@ -38,7 +38,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		return control.Reply{Jobs: l.phases(ids)}, err
 	case control.OpDrain:
 		if why := l.Core.Closing(); why != "" {
-			return control.Reply{Said: []string{fmt.Sprintf("already %s: %s", l.Core.RunPhase(), why)}}, nil
+			return control.Reply{Messages: []string{fmt.Sprintf("already %s: %s", l.Core.RunPhase(), why)}}, nil
 		}
 		l.step(sched.StopRequested{Drain: true, Why: sched.Drained})
 		return control.Reply{}, nil

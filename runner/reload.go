@@ -22,7 +22,7 @@ type Reader func(set map[string]string) (Reading, error)
 type Reading struct {
 	Batch            *jobspec.Batch
 	Code             []*codecopy.Tree
-	Said             []string // messages about the result
+	Messages         []string // messages about the result
 	Selected, Forced []bool
 }
 
@@ -76,7 +76,7 @@ func (l *loop) reread() {
 			if err == nil {
 				said, err = l.apply(next)
 			}
-			r := control.Reply{Said: []string{said}}
+			r := control.Reply{Messages: []string{said}}
 			if err != nil {
 				r = mistaken(err)
 				l.step(sched.Rereading{})
@@ -98,7 +98,7 @@ func (l *loop) reportReload(r control.Reply) {
 		return
 	}
 	if l.Say != nil {
-		l.Say(strings.Join(r.Said, "; "))
+		l.Say(strings.Join(r.Messages, "; "))
 	}
 }
 
@@ -118,7 +118,7 @@ func (l *loop) apply(next Reading) (said string, err error) {
 	}
 	was := len(l.Batch.Jobs)
 	b, at := l.Batch.Continue(next.Batch)
-	next.Said = append(next.Said, l.reapplyKeys(b, at)...)
+	next.Messages = append(next.Messages, l.reapplyKeys(b, at)...)
 	ev := sched.Reloaded{Batch: b, At: at, Selected: remap(next.Selected, at), Forced: remap(next.Forced, at)}
 	in := func(id int) bool { return at[id] >= 0 && (ev.Selected == nil || ev.Selected[id]) }
 	wanted := func(id int) bool {
@@ -152,7 +152,7 @@ func (l *loop) apply(next Reading) (said string, err error) {
 	if l.Taken != nil {
 		l.Taken()
 	}
-	return strings.Join(append([]string{change(before, l.phasesOf(len(b.Jobs)))}, next.Said...), "; "), nil
+	return strings.Join(append([]string{change(before, l.phasesOf(len(b.Jobs)))}, next.Messages...), "; "), nil
 }
 
 // remap maps a property from the reloaded batch's jobs to the run's jobs.

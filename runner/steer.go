@@ -28,7 +28,7 @@ func (l *loop) steer(r control.Request) (control.Reply, error) {
 		if !all {
 			return l.onJobs(r, func(ids []int) sched.Event { return sched.PauseRequested{Jobs: ids, Resume: resume} })
 		}
-		return control.Reply{Said: []string{l.pause(resume)}}, nil
+		return control.Reply{Messages: []string{l.pause(resume)}}, nil
 	case control.OpRetry:
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.RetryRequested{Jobs: ids} })
 	case control.OpSet:
@@ -123,9 +123,9 @@ func (l *loop) set(values map[string]string) (control.Reply, error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		was, is := l.Batch.Settings.Shown(name), b.Settings.Shown(name)
 		if was == is {
-			r.Said = append(r.Said, fmt.Sprintf("%s is already %s", name, is))
+			r.Messages = append(r.Messages, fmt.Sprintf("%s is already %s", name, is))
 		} else {
-			r.Said = append(r.Said, fmt.Sprintf("%s is %s now, for the rest of this run; it was %s", name, is, was))
+			r.Messages = append(r.Messages, fmt.Sprintf("%s is %s now, for the rest of this run; it was %s", name, is, was))
 		}
 	}
 	ev.Batch, l.Batch = &b, &b

@@ -25,11 +25,11 @@ const doubtInterval = time.Hour
 
 // A doubt is a Reader's record of a folder.
 type doubt struct {
-	since time.Time  // when it first caused doubt
-	late  bool       // the last reading was incomplete
-	hung  int        // abandoned readings that have not returned
-	known []*content // result of the last complete reading
-	sick  []gpu.Quarantine
+	since       time.Time  // when it first caused doubt
+	late        bool       // the last reading was incomplete
+	hung        int        // abandoned readings that have not returned
+	known       []*content // result of the last complete reading
+	quarantines []gpu.Quarantine
 }
 
 // about returns the doubt about a folder. The caller holds r.mu.
@@ -74,7 +74,7 @@ func (r *Reader) judge(f folder, s, in *view) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		d := r.about(f.path)
-		d.late, d.known, d.sick = false, in.found, in.quarantines
+		d.late, d.known, d.quarantines = false, in.found, in.quarantines
 	}
 }
 
@@ -94,7 +94,7 @@ func (r *Reader) short(f folder, s *view, found []*content) {
 		d.since = now
 	}
 	d.late = true
-	s.quarantines = append(s.quarantines, d.sick...)
+	s.quarantines = append(s.quarantines, d.quarantines...)
 	switch {
 	case first:
 		s.found, s.doubt = append(s.found, found...), true

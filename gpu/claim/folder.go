@@ -115,7 +115,7 @@ func sweep(f folder) {
 		if strings.HasSuffix(name, usageSuffix) {
 			continue
 		}
-		if strings.HasSuffix(name, sickSuffix) {
+		if strings.HasSuffix(name, quarantineSuffix) {
 			if _, err := readQuarantine(d, name, host.CurrentUID()); errors.Is(err, errGone) {
 				_ = unix.Unlinkat(int(d.Fd()), name, 0)
 			}

@@ -16,11 +16,11 @@ import (
 // force until its end or the next boot. Its file stays until the next boot, because it counts how
 // often the device was quarantined.
 const (
-	sickSuffix  = ".sick"
-	sickVersion = 1
-	maxSick     = 256 // maximum per user
-	maxEvidence = 5   // maximum per quarantine
-	maxWhy      = 500 // maximum bytes of a sentence
+	quarantineSuffix = ".sick"
+	sickVersion      = 1
+	maxSick          = 256 // maximum per user
+	maxEvidence      = 5   // maximum per quarantine
+	maxWhy           = 500 // maximum bytes of a sentence
 )
 
 // quarantineRecord is the content of a quarantine's file.
@@ -45,7 +45,7 @@ func Publish(roots []string, q gpu.Quarantine) error {
 }
 
 func quarantineName(id gpu.UUID) string {
-	return invalidInNames.ReplaceAllString(cut(string(id)), "_") + sickSuffix
+	return invalidInNames.ReplaceAllString(cut(string(id)), "_") + quarantineSuffix
 }
 
 // Clear lifts this user's quarantine of a device.

@@ -124,7 +124,7 @@ func (s *view) open(d *os.File, name string, uid int) (*content, error) {
 			s.wishes = append(s.wishes, w)
 		}
 		return nil, err
-	case !strings.HasSuffix(name, sickSuffix):
+	case !strings.HasSuffix(name, quarantineSuffix):
 		return open(d, name, uid, parse)
 	}
 	q, err := readQuarantine(d, name, uid)
@@ -135,7 +135,7 @@ func (s *view) open(d *os.File, name string, uid int) (*content, error) {
 }
 
 // published are the suffixes of files that users publish.
-var published = []string{suffix, wishSuffix, sickSuffix, usageSuffix}
+var published = []string{suffix, wishSuffix, quarantineSuffix, usageSuffix}
 
 // listNames returns the names of published files, one other name if there is any, and whether the
 // folder has more names than most.
@@ -163,10 +163,10 @@ func listNames(ctx context.Context, d *os.File, most int) (names []string, stran
 // unreadable reports whether reading failed, as opposed to reading invalid content. Then it records
 // the error, which may hide a claim.
 func (s *view) unreadable(f folder, path string, err error) bool {
-	cure := ""
+	fix := ""
 	switch {
 	case errors.Is(err, unix.EMFILE):
-		cure = ": raise ulimit -n"
+		fix = ": raise ulimit -n"
 	case errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
 	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO):
 		if f.mounted(f.path) || f.mounted(path) { // a file system that its user mounted there
@@ -178,7 +178,7 @@ func (s *view) unreadable(f folder, path string, err error) bool {
 		return false
 	}
 	s.ours = true
-	s.warn("cannot read %s, so no job starts until it is readable: %v%s", path, err, cure)
+	s.warn("cannot read %s, so no job starts until it is readable: %v%s", path, err, fix)
 	return true
 }
 

@@ -193,7 +193,7 @@ func (l *linter) script(args []arg) {
 	case strings.HasSuffix(name, ".sh"), strings.HasSuffix(name, ".py"), strings.HasPrefix(args[0].prefix, "./"):
 		found, _ = args[0].one()
 	}
-	if found == "" || strings.ContainsFunc(found, l.isHole) {
+	if found == "" || strings.ContainsFunc(found, l.isPlaceholder) {
 		return
 	}
 	if !path.IsAbs(found) {

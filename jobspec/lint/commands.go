@@ -16,8 +16,8 @@ import (
 type commandChecker struct {
 	*jobChecker
 	job   scriptJob
-	index map[string]int // index of each hole by its spelling
-	risky bool           // some hole has values that the shell would interpret
+	index map[string]int // index of each placeholder by its spelling
+	risky bool           // some placeholder has values that the shell would interpret
 }
 
 // maxValues bounds how many values of each parameter are checked.
@@ -65,7 +65,7 @@ func (j *jobChecker) hasConda() bool {
 	})
 }
 
-// template returns a text as the shell would see it, with a hole for each variable.
+// template returns a text as the shell would see it, with a placeholder for each variable.
 func (c *commandChecker) template(t *expand.Text, quoted bool) string {
 	var b strings.Builder
 	for _, g := range t.Segs {
@@ -79,17 +79,17 @@ func (c *commandChecker) template(t *expand.Text, quoted bool) string {
 		}
 		n, ok := c.index[key]
 		if !ok {
-			n = len(c.job.Holes)
+			n = len(c.job.Placeholders)
 			c.index[key] = n
-			c.job.Holes = append(c.job.Holes, c.hole(g, quoted))
+			c.job.Placeholders = append(c.job.Placeholders, c.placeholder(g, quoted))
 		}
-		b.WriteRune(holeRune(n))
+		b.WriteRune(placeholderRune(n))
 	}
 	return b.String()
 }
 
-func (c *commandChecker) hole(g expand.Segment, quoted bool) hole {
-	h := hole{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
+func (c *commandChecker) placeholder(g expand.Segment, quoted bool) placeholder {
+	h := placeholder{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
 	switch g.Kind {
 	case expand.VarParam:
 		c.Matrix.Formatted(g.Param, func(v expand.Param) bool {
@@ -112,13 +112,13 @@ func (c *commandChecker) hole(g expand.Segment, quoted bool) hole {
 // command checks one command and the scripts it runs.
 func (c *commandChecker) command(t *expand.Text, last bool) {
 	c.risky = false
-	from := len(c.job.Holes)
+	from := len(c.job.Placeholders)
 	template := c.template(t, false)
 	list := []string{template}
-	for n, h := range c.job.Holes[from:] { // a value may be a command of its own
+	for n, h := range c.job.Placeholders[from:] { // a value may be a command of its own
 		for _, v := range h.Values[:min(len(h.Values), 64)] {
 			if worthChecking(v) {
-				list = append(list, strings.ReplaceAll(template, string(holeRune(from+n)), v))
+				list = append(list, strings.ReplaceAll(template, string(placeholderRune(from+n)), v))
 			}
 		}
 	}

@@ -27,7 +27,7 @@ var optionLike = regexp.MustCompile(`^--?[A-Za-z]`)
 // command, which may intentionally be several words.
 func (l *linter) arguments(c *syntax.CallExpr, args []arg) {
 	for i, w := range c.Args {
-		if i == len(c.Args)-len(args) && strings.ContainsFunc(w.Lit(), l.isHole) {
+		if i == len(c.Args)-len(args) && strings.ContainsFunc(w.Lit(), l.isPlaceholder) {
 			continue
 		}
 		if i > 0 && len(args) > 0 && slices.Contains([]string{"eval", "bash", "sh"}, args[0].prefix) {
@@ -59,7 +59,7 @@ func (l *linter) quoting(w *syntax.Word) {
 
 func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 	for _, r := range s {
-		h := l.hole(r)
+		h := l.placeholder(r)
 		if h == nil || h.Quoted {
 			continue
 		}
@@ -81,7 +81,7 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 func (l *linter) lostValue(option, w *syntax.Word) {
 	name := option.Lit()
 	r, _ := utf8.DecodeRuneInString(w.Lit())
-	h := l.hole(r)
+	h := l.placeholder(r)
 	if h == nil || h.Quoted || !optionLike.MatchString(name) || strings.Contains(name, "=") || w.Lit() != string(r) ||
 		!slices.Contains(h.Values, "") || slices.ContainsFunc(h.Values, optionLike.MatchString) {
 		return
@@ -89,8 +89,8 @@ func (l *linter) lostValue(option, w *syntax.Word) {
 	l.unquoted(w, h, " for an empty argument", "an empty value of %s leaves %s without a value", h.Spelt, name)
 }
 
-// unquoted reports a hole that should be written {x:q}.
-func (l *linter) unquoted(at syntax.Node, h *hole, fix, format string, args ...any) {
+// unquoted reports a placeholder that should be written {x:q}.
+func (l *linter) unquoted(at syntax.Node, h *placeholder, fix, format string, args ...any) {
 	l.report.Findings = append(l.report.Findings, finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
 		Text: fmt.Sprintf(format, args...), Hint: "use {" + strings.Trim(h.Spelt, "{}") + ":q}" + fix})
 }

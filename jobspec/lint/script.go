@@ -10,35 +10,35 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A command is a template: a value that gpurun fills in is a hole, represented by a rune that the
+// A command is a template: a value that gpurun fills in is a placeholder, represented by a rune that the
 // shell treats as a letter. So one check of the template covers all expansions of a matrix.
 // Commands are parsed but never run. Checks read no files and no environment, and no input makes
 // them panic or hang. A finding is an error only if it is certain. If it depends on what happens at
 // run time, it is a warning or nothing.
 
-// A hole is a place where a value is filled in before the shell sees the command.
-type hole struct {
+// A placeholder is a place where a value is filled in before the shell sees the command.
+type placeholder struct {
 	Spelt   string   // as in the job file: {seed}
 	Values  []string // possible values; nil if known only when the job starts
 	Granted bool     // the value is the job's GPUs, by the host's numbers
 	Quoted  bool     // quoted for the shell
 }
 
-// firstHole is the rune for the first hole, followed by those of the others. It is in Unicode's
+// firstPlaceholder is the rune for the first placeholder, followed by those of the others. It is in Unicode's
 // private use area, which commands do not otherwise use.
 const (
-	firstHole = '\uE000'
-	maxHoles  = 6000
+	firstPlaceholder = '\uE000'
+	maxPlaceholders  = 6000
 )
 
-func holeRune(i int) rune { return firstHole + rune(i) }
+func placeholderRune(i int) rune { return firstPlaceholder + rune(i) }
 
 // A scriptJob is the context in which a command is checked.
 type scriptJob struct {
-	Holes []hole
-	Env   map[string]string // of the job file; values may have holes
-	GPUs  int               // the most GPUs the job can be granted; -1 if unknown
-	Conda string            // the line that makes conda activate work; "" if it already does
+	Placeholders []placeholder
+	Env          map[string]string // of the job file; values may have placeholders
+	GPUs         int               // the most GPUs the job can be granted; -1 if unknown
+	Conda        string            // the line that makes conda activate work; "" if it already does
 }
 
 // A finding is one problem in a command.
@@ -78,7 +78,7 @@ func worthChecking(text string) bool {
 func checkScript(text string, job scriptJob) scriptReport { return checkNested(text, job, 0) }
 
 func checkNested(text string, job scriptJob, depth int) (r scriptReport) {
-	if len(text) > maxScript || len(job.Holes) > maxHoles || tooDeep(text) {
+	if len(text) > maxScript || len(job.Placeholders) > maxPlaceholders || tooDeep(text) {
 		return scriptReport{}
 	}
 	defer func() { // a bug in the parser must not prevent a run
@@ -152,17 +152,17 @@ func (l *linter) spelt(n syntax.Node) string {
 	if from > to || to > len(l.src) {
 		return ""
 	}
-	return l.unhole(strings.TrimRight(l.src[from:to], "\n"))
+	return l.spellOut(strings.TrimRight(l.src[from:to], "\n"))
 }
 
 // short returns a node as spelled, shortened to one line.
 func (l *linter) short(n syntax.Node) string { return source.Clip(l.spelt(n)) }
 
-// unhole spells holes as in the job file.
-func (l *linter) unhole(s string) string {
+// spellOut spells placeholders as in the job file.
+func (l *linter) spellOut(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if h := l.hole(r); h != nil {
+		if h := l.placeholder(r); h != nil {
 			b.WriteString(h.Spelt)
 		} else {
 			b.WriteRune(r)
@@ -171,11 +171,11 @@ func (l *linter) unhole(s string) string {
 	return b.String()
 }
 
-func (l *linter) isHole(r rune) bool { return l.hole(r) != nil }
+func (l *linter) isPlaceholder(r rune) bool { return l.placeholder(r) != nil }
 
-func (l *linter) hole(r rune) *hole {
-	if i := int(r - firstHole); r >= firstHole && i < len(l.job.Holes) {
-		return &l.job.Holes[i]
+func (l *linter) placeholder(r rune) *placeholder {
+	if i := int(r - firstPlaceholder); r >= firstPlaceholder && i < len(l.job.Placeholders) {
+		return &l.job.Placeholders[i]
 	}
 	return nil
 }

@@ -18,9 +18,9 @@ func found(r scriptReport) string {
 	return strings.Join(names, " ")
 }
 
-// testJob returns a job with holes of every kind, and a replacer that inserts them into a command.
+// testJob returns a job with placeholders of every kind, and a replacer that inserts them into a command.
 func testJob(gpus int) (scriptJob, *strings.Replacer) {
-	holes := []hole{
+	placeholders := []placeholder{
 		{Spelt: "{seed}", Values: []string{"1", "2"}},
 		{Spelt: "{device}", Values: []string{"0", "1", "2", "3"}},
 		{Spelt: "{prompt}", Values: []string{"cat", "a photo of a cat"}},
@@ -34,10 +34,10 @@ func testJob(gpus int) (scriptJob, *strings.Replacer) {
 		{Spelt: "{amp}", Values: []string{"", "--amp"}},
 	}
 	var pairs []string
-	for i, h := range holes {
-		pairs = append(pairs, h.Spelt, string(holeRune(i)))
+	for i, h := range placeholders {
+		pairs = append(pairs, h.Spelt, string(placeholderRune(i)))
 	}
-	return scriptJob{Holes: holes, Env: map[string]string{"FIXED": "3"}, GPUs: gpus, Conda: "eval"}, strings.NewReplacer(pairs...)
+	return scriptJob{Placeholders: placeholders, Env: map[string]string{"FIXED": "3"}, GPUs: gpus, Conda: "eval"}, strings.NewReplacer(pairs...)
 }
 
 func TestCheckScriptFindings(t *testing.T) {
@@ -172,8 +172,8 @@ func TestCheckScriptFindings(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			job, holes := testJob(2)
-			r := checkScript(holes.Replace(tt.script), job)
+			job, placeholders := testJob(2)
+			r := checkScript(placeholders.Replace(tt.script), job)
 			if got := found(r); got != tt.want {
 				t.Errorf("%s\ngot %q, want %q\n%+v", tt.script, got, tt.want, r.Findings)
 			}

@@ -85,9 +85,9 @@ func (l *linter) eval(w *syntax.Word) value {
 func (l *linter) part(p syntax.WordPart) value {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		return l.holes(backslash.ReplaceAllString(p.Value, "$1"))
+		return l.placeholders(backslash.ReplaceAllString(p.Value, "$1"))
 	case *syntax.SglQuoted:
-		return l.holes(p.Value)
+		return l.placeholders(p.Value)
 	case *syntax.DblQuoted:
 		v := text("")
 		for _, inner := range p.Parts {
@@ -104,12 +104,12 @@ func (l *linter) part(p syntax.WordPart) value {
 
 var backslash = regexp.MustCompile(`(?s)\\(.)`)
 
-// holes returns the values of a literal, with its holes filled in.
-func (l *linter) holes(s string) value {
+// placeholders returns the values of a literal, with its placeholders filled in.
+func (l *linter) placeholders(s string) value {
 	v := text("")
 	from := 0
 	for i, r := range s {
-		h := l.hole(r)
+		h := l.placeholder(r)
 		if h == nil {
 			continue
 		}
@@ -152,7 +152,7 @@ func (l *linter) variable(name string) value {
 	from, ok := l.vars[name]
 	if !ok {
 		if env, ok := l.job.Env[name]; ok {
-			return l.holes(env)
+			return l.placeholders(env)
 		}
 		return l.outside()
 	}
@@ -196,7 +196,7 @@ func (l *linter) computed(n syntax.Node) value {
 				v.kind = max(v.kind, l.outside().kind)
 			}
 		case *syntax.Lit:
-			v.kind = max(v.kind, l.holes(n.Value).kind)
+			v.kind = max(v.kind, l.placeholders(n.Value).kind)
 		}
 		return true
 	})

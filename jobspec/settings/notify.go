@@ -25,14 +25,14 @@ type Notify struct {
 	MinDuration time.Duration `json:"min_duration"`      // minimum duration of a run or a job for a notification
 }
 
-// News lists the events of a run.
-var News = []string{"done", "first_failure", "failure", "gpus_free", "stalled"}
+// NotifyEvents lists the events of a run.
+var NotifyEvents = []string{"done", "first_failure", "failure", "gpus_free", "stalled"}
 
 // JobNews lists the events of one job. The job's own targets get all of them unless on is set.
 var JobNews = []string{"success", "failure", "stalled"}
 
-// usualNews lists the events that are sent unless on is set.
-var usualNews = []string{"done", "first_failure", "stalled"}
+// usualEvents lists the events that are sent unless on is set.
+var usualEvents = []string{"done", "first_failure", "stalled"}
 
 // services are the supported services, by the host in the URL or its suffix.
 var services = []struct {
@@ -199,7 +199,7 @@ func readNotify(s *source.Source, n *yaml.Node, usual, news []string) (t Notify,
 			t.On = nil
 			for _, item := range s.Items(v, "notify: on") {
 				set(item, k.Value, func(text string) error {
-					if slices.Contains(News, text) && !slices.Contains(news, text) {
+					if slices.Contains(NotifyEvents, text) && !slices.Contains(news, text) {
 						return source.Faultf("move it under settings, or use one of "+strings.Join(news, ", "), "%s is a run event, not a job event", text)
 					}
 					word, err := source.ParseWord(text, news...)

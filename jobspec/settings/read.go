@@ -73,7 +73,7 @@ func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 		return text, text != ""
 	}
 	if name == "notify" && !source.IsNull(v) {
-		return notifyText(s, v, usualNews, News)
+		return notifyText(s, v, usualEvents, NotifyEvents)
 	}
 	text, tag, ok := s.Scalar(v, name)
 	return text, ok && tag != "!!null"

@@ -24,13 +24,13 @@ type Def struct {
 	live   bool     // it may change during a run
 	once   bool     // a run reads it when it starts; all other settings affect how job files are read
 	idle   bool     // it has no effect on a cluster
-	cure   string   // what to do instead on a cluster that does not support it
+	fix    string   // what to do instead on a cluster that does not support it
 }
 
-func (d Def) changes() Def         { d.live = true; return d }
-func (d Def) atStart() Def         { d.once = true; return d }
-func (d Def) onGPUs() Def          { d.idle = true; return d }
-func (d Def) lost(cure string) Def { d.cure = cure; return d }
+func (d Def) changes() Def        { d.live = true; return d }
+func (d Def) atStart() Def        { d.once = true; return d }
+func (d Def) onGPUs() Def         { d.idle = true; return d }
+func (d Def) lost(fix string) Def { d.fix = fix; return d }
 
 // These are the alternatives to settings that clusters do not support.
 const (
@@ -40,7 +40,7 @@ const (
 
 // OnCluster returns what to use instead of a setting on a cluster, or whether it has no effect
 // there.
-func (s Setting) OnCluster() (cure string, idle bool) { d := def(s.Name); return d.cure, d.idle }
+func (s Setting) OnCluster() (fix string, idle bool) { d := def(s.Name); return d.fix, d.idle }
 
 func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, error), show func(T) string) Def {
 	return Def{Name: name, bare: bare,

@@ -89,19 +89,19 @@ func (s *server) document(ctx context.Context, args []string, show listing) (map
 }
 
 // said runs a command that reports its effect as text.
-func (s *server) said(ctx context.Context, free bool, args []string) (Said, error) {
+func (s *server) said(ctx context.Context, free bool, args []string) (CommandOutput, error) {
 	a, err := s.run(ctx, free, args)
 	if err != nil {
-		return Said{}, err
+		return CommandOutput{}, err
 	}
 	if a.code != 0 {
-		return Said{}, s.failed(a)
+		return CommandOutput{}, s.failed(a)
 	}
-	return Said{s.text(a.out)}, nil
+	return CommandOutput{s.text(a.out)}, nil
 }
 
-// Said is the text that reports a command's effect.
-type Said struct {
+// CommandOutput is the text that reports a command's effect.
+type CommandOutput struct {
 	Said string `json:"said" jsonschema:"what was done, in words"`
 }
 

@@ -26,10 +26,10 @@ func (s *server) tools(m *mcp.Server) {
 	offer(s, m, tool{name: "history", about: "Past runs of a batch; with jobs, all of their attempts."}, schemaOf[schema.History], s.history)
 	offer(s, m, tool{name: "gpus", about: "Show the GPUs of this machine, who uses them, which ones a job could use now, and who is waiting."}, schemaOf[schema.GPUs], s.gpus)
 	offer(s, m, tool{name: "wait", about: "Wait up to 50 seconds for a run, or some of its jobs, to end. Call it again while ended is false."}, schemaOf[Ended], s.wait)
-	offer(s, m, tool{name: "run", needs: Run, about: "Start the jobs of a job file that are not up to date, in the background. Returns once the run has started, or says why it has not."}, schemaOf[Said], s.start)
-	offer(s, m, tool{name: "add", needs: Run, about: "Append a job that runs one command to a job file, and to its run if there is one. Adding the same command twice makes one job."}, schemaOf[Said], s.add)
-	offer(s, m, tool{name: "stop", needs: Control, ends: true, about: "Cancel jobs, or stop the whole run. Finished jobs stay done; the others run next time."}, schemaOf[Said], s.stop)
-	offer(s, m, tool{name: "retry", needs: Control, about: "Restart failed jobs of a live run now."}, schemaOf[Said], s.retry)
+	offer(s, m, tool{name: "run", needs: Run, about: "Start the jobs of a job file that are not up to date, in the background. Returns once the run has started, or says why it has not."}, schemaOf[CommandOutput], s.start)
+	offer(s, m, tool{name: "add", needs: Run, about: "Append a job that runs one command to a job file, and to its run if there is one. Adding the same command twice makes one job."}, schemaOf[CommandOutput], s.add)
+	offer(s, m, tool{name: "stop", needs: Control, ends: true, about: "Cancel jobs, or stop the whole run. Finished jobs stay done; the others run next time."}, schemaOf[CommandOutput], s.stop)
+	offer(s, m, tool{name: "retry", needs: Control, about: "Restart failed jobs of a live run now."}, schemaOf[CommandOutput], s.retry)
 }
 
 // A tool describes an MCP tool to clients.

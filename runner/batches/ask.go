@@ -50,7 +50,7 @@ func (ref *Ref) Ask(req control.Request) (control.Reply, error) {
 		err = errors.New("an earlier version of gpurun started it")
 	case err == nil || rep.Err != "":
 		return rep, err
-	case !ref.Alive && (ref.doubt == nil || errors.Is(err, control.ErrNoRun)):
+	case !ref.Alive && (ref.unsure == nil || errors.Is(err, control.ErrNoRun)):
 		return rep, control.ErrNoRun
 	}
 	return rep, ref.Silent(err)

@@ -51,7 +51,7 @@ type Ref struct {
 
 	Alive  bool        // a run holds the lock
 	Runner disk.Runner // the live run
-	doubt  error       // why it is unknown whether a run is alive
+	unsure error       // why it is unknown whether a run is alive
 
 	Which     string     // --run
 	run, over state.Fact // the run that is shown, and its end; without a Kind if there is none
@@ -274,7 +274,7 @@ func (r *Reader) Open(file string) (*Ref, error) {
 }
 
 // Look determines whether a run is alive.
-func (ref *Ref) Look() { ref.Runner, ref.Alive, ref.doubt = disk.Running(ref.Real, ref.StateDir) }
+func (ref *Ref) Look() { ref.Runner, ref.Alive, ref.unsure = disk.Running(ref.Real, ref.StateDir) }
 
 // Shown returns a path as a user would type it in the current folder.
 func Shown(path string) string {

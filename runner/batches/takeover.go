@@ -178,8 +178,8 @@ func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error)
 	switch {
 	case old.Real == ref.Real:
 		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " is the batch itself", Hint: "name the new file: gpurun done --from " + old.File + " --file NEW.yaml"}
-	case old.doubt != nil:
-		return rep, StateFailure(old.doubt)
+	case old.unsure != nil:
+		return rep, StateFailure(old.unsure)
 	case old.Alive:
 		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was copied, since its running jobs would run twice", old.File, old.Runner.PID),
 			Hint: "gpurun wait --file " + old.File + " waits for it; then try again"}

@@ -201,13 +201,13 @@ func (d *diagnosis) claims() string {
 	roots := claim.Roots("", "")
 	h := claim.Open(roots)
 	id := "doctor-" + session.RunID()
-	cure := "let every user create folders in " + roots[0] + ", as in /tmp, or set " + claim.RootVariable + " to another folder for all users"
+	fix := "let every user create folders in " + roots[0] + ", as in /tmp, or set " + claim.RootVariable + " to another folder for all users"
 	warnings, err := h.Again(claim.Subject{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{gpu.SimulatedUUID(0, 0)}}})
 	for _, w := range warnings {
-		d.addProblem(w, cure)
+		d.addProblem(w, fix)
 	}
 	if err != nil {
-		d.addProblem("runs cannot publish which GPUs they hold: "+err.Error(), cure)
+		d.addProblem("runs cannot publish which GPUs they hold: "+err.Error(), fix)
 	} else {
 		defer h.Release(id)
 	}
@@ -235,8 +235,8 @@ func (d *diagnosis) hostRules() string {
 
 // logout reports whether jobs survive a logout.
 func (d *diagnosis) logout() string {
-	if warning, cure := session.LogoutKills(); warning != "" {
-		d.addProblem(warning, cure)
+	if warning, fix := session.LogoutKills(); warning != "" {
+		d.addProblem(warning, fix)
 	}
 	return "runs and their jobs continue after you log out"
 }

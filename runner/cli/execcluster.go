@@ -96,8 +96,8 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 // unmapped refuses flags that the cluster has no counterpart for.
 func (c *execCmd) unmapped(name, immediate string) error {
 	for _, k := range []struct {
-		is         bool
-		flag, cure string
+		is        bool
+		flag, fix string
 	}{
 		{c.Sim != "", "--sim", "remove it, or add --engine local"},
 		{c.GPUIDs != "", "--gpu-ids", settings.TheyChoose},
@@ -110,7 +110,7 @@ func (c *execCmd) unmapped(name, immediate string) error {
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {
 		if k.is {
-			return &batches.Failure{Code: batches.ExitUsage, Text: k.flag + " has no equivalent on " + name, Hint: k.cure}
+			return &batches.Failure{Code: batches.ExitUsage, Text: k.flag + " has no equivalent on " + name, Hint: k.fix}
 		}
 	}
 	return nil

@@ -165,7 +165,7 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation, jobs []*schema.
 			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
 		}
 		for _, n := range t.Waiting {
-			if v.OK && v.Note == "" && n.Run != nil && slices.ContainsFunc(n.Asks, func(a schema.Ask) bool { return slices.Contains(a.UUIDs, s.UUID) }) {
+			if v.OK && v.Note == "" && n.Run != nil && slices.ContainsFunc(n.Requests, func(a schema.GPURequest) bool { return slices.Contains(a.UUIDs, s.UUID) }) {
 				v.Note = "after those who wait"
 			}
 		}

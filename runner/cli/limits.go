@@ -56,11 +56,11 @@ func (d *diagnosis) limits() string {
 		if l.least > 0 {
 			want = fmt.Sprint(4 * l.least)
 		}
-		cure := fmt.Sprintf("ulimit %s %s before you start gpurun", l.option, want)
+		fix := fmt.Sprintf("ulimit %s %s before you start gpurun", l.option, want)
 		if lim.Max < lim.Cur*4 || l.least == 0 && lim.Max != unix.RLIM_INFINITY {
-			cure += "; if that is refused, ask for more in /etc/security/limits.conf, or with LimitNOFILE= and the like in a unit"
+			fix += "; if that is refused, ask for more in /etc/security/limits.conf, or with LimitNOFILE= and the like in a unit"
 		}
-		d.addProblem(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), cure)
+		d.addProblem(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), fix)
 	}
 	return "limits on open files, processes, address space, CPU time and file size are high enough"
 }

@@ -60,7 +60,7 @@ func (c *notifyCmd) Run(a *app) error {
 			continue
 		}
 		lost++
-		fmt.Fprintf(a.out, "%s: not delivered: %s\n  %s\n", terminal.CleanText(t.Label), t.Wrong, t.Cure)
+		fmt.Fprintf(a.out, "%s: not delivered: %s\n  %s\n", terminal.CleanText(t.Label), t.Wrong, t.Fix)
 	}
 	if lost > 0 {
 		return batches.Exit(batches.ExitFailed)

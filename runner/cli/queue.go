@@ -67,10 +67,10 @@ func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered fu
 func waiterOf(i int, p *gpu.Place) schema.Waiter {
 	w := schema.Waiter{
 		Position: i + 1, User: gpu.UserName(p.User, p.UID), You: p.UID == host.CurrentUID(), Run: schema.Known(p.Run), Name: schema.Known(p.Name), Since: p.Since.UTC(), Holds: p.Holds,
-		Background: p.Background, Asks: []schema.Ask{}, Start: schema.Time(p.Start),
+		Background: p.Background, Requests: []schema.GPURequest{}, Start: schema.Time(p.Start),
 	}
 	for _, a := range p.Requests {
-		w.Asks = append(w.Asks, schema.Ask{Jobs: a.Jobs, GPUs: a.Min, Memory: a.Memory, Share: a.Share, UUIDs: schema.List(a.UUIDs)})
+		w.Requests = append(w.Requests, schema.GPURequest{Jobs: a.Jobs, GPUs: a.Min, Memory: a.Memory, Share: a.Share, UUIDs: schema.List(a.UUIDs)})
 	}
 	return w
 }
@@ -136,7 +136,7 @@ func printQueue(w io.Writer, rows []schema.Waiter) {
 
 // asksFor describes the needs of the next job: "2 GPUs with 40 GiB each, and other jobs".
 func asksFor(r *schema.Waiter) string {
-	a := r.Asks[0]
+	a := r.Requests[0]
 	s := state.Count(a.GPUs, "GPU") + " with " + a.Memory.Round()
 	switch {
 	case a.GPUs == 0:
@@ -144,7 +144,7 @@ func asksFor(r *schema.Waiter) string {
 	case a.GPUs > 1:
 		s += " each"
 	}
-	if len(r.Asks) > 1 {
+	if len(r.Requests) > 1 {
 		s += ", and other jobs"
 	}
 	return s

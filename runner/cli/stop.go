@@ -91,10 +91,10 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 // printReply prints what changed for which jobs, and which jobs are unchanged. It returns a failure if
 // nothing changed because all of the jobs are running.
 func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named bool) error {
-	for _, line := range rep.Said {
+	for _, line := range rep.Messages {
 		fmt.Fprintln(a.out, ref.Name()+": "+line)
 	}
-	if !named && rep.Said == nil || len(rep.Done) > 0 {
+	if !named && rep.Messages == nil || len(rep.Done) > 0 {
 		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(rep.Done, said))
 	}
 	if err := refusal(ref, rep.Kept); err != nil {

@@ -57,7 +57,7 @@ type Reply struct {
 	Err          string         `json:"err,omitempty"`     // why the request failed, or ""
 	Refused      bool           `json:"refused,omitempty"` // with Err: the request is valid, but the run cannot carry it out
 	Lines        []string       `json:"lines,omitempty"`   // with Err: the errors in the job files
-	Said         []string       `json:"said,omitempty"`    // what the request did, if it is not about jobs
+	Messages     []string       `json:"said,omitempty"`    // what the request did, if it is not about jobs
 	Done         []string       `json:"done,omitempty"`    // names of the jobs that the request changed
 	Kept         []Kept         `json:"kept,omitempty"`    // jobs left unchanged
 	PID          int            `json:"pid,omitempty"`     // the runner's

@@ -24,10 +24,10 @@ type Run struct {
 type item struct {
 	on   string // its kind: one of settings.News or JobNews
 	text string
-	job  *schema.NewsJob  // or nil
-	own  []jobspec.Notify // targets of that job
-	took float64          // how long it ran, in seconds
-	more int              // failed jobs it counts but does not name
+	job  *schema.NotificationJob // or nil
+	own  []jobspec.Notify        // targets of that job
+	took float64                 // how long it ran, in seconds
+	more int                     // failed jobs it counts but does not name
 }
 
 // An event is a fact of a job of the batch.
@@ -123,7 +123,7 @@ func gpus(ids []int) string {
 
 func (d *collector) jobItem(kind string, id int, name string, s state.Phase, why, log string, took float64) item {
 	name, why = d.clean(name), d.clean(why)
-	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NewsJob{Name: name, State: s, Text: why, Log: schema.Known(log)}, own: d.targets(id), took: took}
+	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NotificationJob{Name: name, State: s, Text: why, Log: schema.Known(log)}, own: d.targets(id), took: took}
 }
 
 // targets returns the job's own notification targets.
@@ -171,8 +171,8 @@ func wanted(items []item, by *jobspec.Notify) (list []item) {
 const maxText = 1500
 
 // compose makes one message of items. With how, the run is over; s may be nil.
-func compose(r Run, items []item, s *schema.Status, ran time.Duration, how string, now time.Time) schema.News {
-	n := schema.News{Head: schema.At(now), On: []string{}, File: clean(r.File), Host: r.Host, Jobs: []schema.NewsJob{}}
+func compose(r Run, items []item, s *schema.Status, ran time.Duration, how string, now time.Time) schema.Notification {
+	n := schema.Notification{Head: schema.At(now), On: []string{}, File: clean(r.File), Host: r.Host, Jobs: []schema.NotificationJob{}}
 	var lines, tail []string
 	tally := map[string]int{}
 	for _, it := range items {

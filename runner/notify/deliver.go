@@ -15,9 +15,9 @@ import (
 )
 
 // deliver sends a message to a target, concurrently with everything else.
-func (s *Sink) deliver(t *target, n schema.News) {
+func (s *Sink) deliver(t *target, n schema.Notification) {
 	o := t.order
-	o.News = n
+	o.Notification = n
 	s.sent.Add(1)
 	s.Go(func() {
 		defer s.sent.Done()
@@ -44,7 +44,7 @@ func try(ctx context.Context, send func(context.Context, *order) outcome, o *ord
 
 // problem reports that a target gets no notifications, once for each reason.
 func (s *Sink) problem(t *target, how outcome) {
-	text := fmt.Sprintf("could not notify %s: %s; %s (gpurun notify --test retries)", t.label, how, how.cure())
+	text := fmt.Sprintf("could not notify %s: %s; %s (gpurun notify --test retries)", t.label, how, how.fix())
 	s.mu.Lock()
 	known, over := s.said[text], s.over
 	if s.said[text] = true; over && !known {
@@ -99,7 +99,7 @@ type Trial struct {
 	Label     string
 	Delivered bool
 	Wrong     string // the problem
-	Cure      string
+	Fix       string
 }
 
 // Test sends a message to each target, and returns the outcomes. start starts a goroutine.
@@ -112,10 +112,10 @@ func Test(ctx context.Context, targets []jobspec.Notify, r Run, start func(func(
 			defer done.Done()
 			o, how := resolve(&targets[i], os.LookupEnv)
 			if how.Class == "" {
-				o.News = compose(r, []item{{on: "test", text: "this is a test: notifications of runs arrive here"}}, nil, 0, "", time.Now())
+				o.Notification = compose(r, []item{{on: "test", text: "this is a test: notifications of runs arrive here"}}, nil, 0, "", time.Now())
 				how = send(ctx, &o)
 			}
-			all[i] = Trial{labels[i], how.ok(), how.String(), how.cure()}
+			all[i] = Trial{labels[i], how.ok(), how.String(), how.fix()}
 		})
 	}
 	done.Wait()

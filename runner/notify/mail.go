@@ -27,7 +27,7 @@ func mail(ctx context.Context, o *order) outcome {
 	if err != nil {
 		return outcome{Class: badURL}
 	}
-	err = submit(ctx, u, &o.News)
+	err = submit(ctx, u, &o.Notification)
 	var says *textproto.Error
 	switch {
 	case err == nil:
@@ -46,7 +46,7 @@ func mail(ctx context.Context, o *order) outcome {
 
 var errPlain = errors.New("the server does not encrypt")
 
-func submit(ctx context.Context, u *url.URL, n *schema.News) error {
+func submit(ctx context.Context, u *url.URL, n *schema.Notification) error {
 	host := u.Hostname()
 	port := cmp.Or(u.Port(), map[string]string{"smtps": "465"}[u.Scheme], "587")
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
@@ -112,7 +112,7 @@ func sender(user string) string {
 	return ""
 }
 
-func letter(from string, to []string, n *schema.News) []byte {
+func letter(from string, to []string, n *schema.Notification) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\n", header(from), header(strings.Join(to, ", ")), mime.QEncoding.Encode("utf-8", n.Title), n.Now.Format(time.RFC1123Z))
 	b.WriteString("MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\nAuto-Submitted: auto-generated\r\n\r\n")

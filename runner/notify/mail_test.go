@@ -93,7 +93,7 @@ func TestMailIsDelivered(t *testing.T) {
 			if bad.Class != "" {
 				t.Fatal(bad)
 			}
-			o.News = news()
+			o.Notification = news()
 			ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 			if c.answer == "hang" {
 				stop()

@@ -35,8 +35,8 @@ const (
 
 // classes has, for each class, the problem, a fix, and whether a retry may succeed.
 var classes = map[class]struct {
-	text, cure string
-	passes     bool
+	text, fix string
+	passes    bool
 }{
 	delivered:    {"delivered", "", false},
 	unset:        {"is not set", "export it before gpurun starts", false},
@@ -77,8 +77,8 @@ func (o outcome) String() string {
 	return c.text
 }
 
-// cure returns a fix for the problem.
-func (o outcome) cure() string { return classes[o.Class].cure }
+// fix returns a fix for the problem.
+func (o outcome) fix() string { return classes[o.Class].fix }
 
 // classOfStatus returns what an HTTP status other than 2xx means.
 func classOfStatus(status int) class {

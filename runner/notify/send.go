@@ -26,7 +26,7 @@ type order struct {
 	URL     string `json:"url,omitempty"`
 	Command string `json:"command,omitempty"`
 
-	News schema.News `json:"news"`
+	Notification schema.Notification `json:"news"`
 }
 
 // command is the service of a Notify without a URL.
@@ -60,12 +60,12 @@ func ChildMain(in io.Reader, out io.Writer) int {
 // execute runs a user's command. The first line of its input is the message as JSON, and the rest
 // is text. Its output is discarded, because it may contain secrets.
 func execute(ctx context.Context, o *order) outcome {
-	line, err := json.Marshal(&o.News)
+	line, err := json.Marshal(&o.Notification)
 	if err != nil {
 		return outcome{Class: refused}
 	}
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", o.Command)
-	c.Stdin = bytes.NewReader([]byte(string(line) + "\n" + text(&o.News) + "\n"))
+	c.Stdin = bytes.NewReader([]byte(string(line) + "\n" + text(&o.Notification) + "\n"))
 	c.WaitDelay = time.Second
 	err = c.Run()
 	var exit *exec.ExitError

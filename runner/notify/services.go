@@ -16,17 +16,17 @@ import (
 
 // A shape is the request format of a service.
 type shape struct {
-	body    func(n *schema.News, u *url.URL) any // becomes JSON, unless it is a string
-	refuses string                               // field in the answer that is nonzero if a 2xx is a refusal after all
+	body    func(n *schema.Notification, u *url.URL) any // becomes JSON, unless it is a string
+	refuses string                                       // field in the answer that is nonzero if a 2xx is a refusal after all
 }
 
 type object = map[string]any
 
 // text is a message for services without titles.
-func text(n *schema.News) string { return strings.TrimSpace(n.Title + "\n" + n.Message) }
+func text(n *schema.Notification) string { return strings.TrimSpace(n.Title + "\n" + n.Message) }
 
 // bot is a message for DingTalk and WeCom.
-func bot(n *schema.News, _ *url.URL) any {
+func bot(n *schema.Notification, _ *url.URL) any {
 	return object{"msgtype": "text", "text": object{"content": text(n)}}
 }
 
@@ -35,27 +35,27 @@ var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // shapes are the formats of jobspec's services.
 var shapes = map[string]shape{
-	"slack": {body: func(n *schema.News, _ *url.URL) any { return object{"text": slackEscapes.Replace(text(n))} }},
-	"discord": {body: func(n *schema.News, _ *url.URL) any {
+	"slack": {body: func(n *schema.Notification, _ *url.URL) any { return object{"text": slackEscapes.Replace(text(n))} }},
+	"discord": {body: func(n *schema.Notification, _ *url.URL) any {
 		return object{"content": text(n), "allowed_mentions": object{"parse": []string{}}}
 	}},
-	"telegram": {body: func(n *schema.News, u *url.URL) any {
+	"telegram": {body: func(n *schema.Notification, u *url.URL) any {
 		return object{"chat_id": u.Query().Get("chat_id"), "text": text(n), "disable_web_page_preview": true}
 	}},
-	"ntfy": {body: func(n *schema.News, _ *url.URL) any { return n.Message }},
-	"teams": {body: func(n *schema.News, _ *url.URL) any {
+	"ntfy": {body: func(n *schema.Notification, _ *url.URL) any { return n.Message }},
+	"teams": {body: func(n *schema.Notification, _ *url.URL) any {
 		line := func(s, weight string) object {
 			return object{"type": "TextBlock", "text": strings.ReplaceAll(s, "\n", "\n\n"), "wrap": true, "weight": weight}
 		}
 		card := object{"type": "AdaptiveCard", "version": "1.2", "body": []object{line(n.Title, "Bolder"), line(n.Message, "Default")}}
 		return object{"type": "message", "attachments": []object{{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}}}
 	}},
-	"feishu": {body: func(n *schema.News, _ *url.URL) any {
+	"feishu": {body: func(n *schema.Notification, _ *url.URL) any {
 		return object{"msg_type": "text", "content": object{"text": text(n)}}
 	}, refuses: "code"},
 	"dingtalk": {body: bot, refuses: "errcode"},
 	"wecom":    {body: bot, refuses: "errcode"},
-	"webhook":  {body: func(n *schema.News, _ *url.URL) any { return n }},
+	"webhook":  {body: func(n *schema.Notification, _ *url.URL) any { return n }},
 }
 
 // post sends a message to a service by HTTP.
@@ -65,7 +65,7 @@ func post(ctx context.Context, o *order) outcome {
 		return outcome{Class: badURL}
 	}
 	s := shapes[o.Service]
-	body := s.body(&o.News, u)
+	body := s.body(&o.Notification, u)
 	raw, kind := []byte(nil), "application/json"
 	if plain, ok := body.(string); ok {
 		raw, kind = []byte(plain), "text/plain; charset=utf-8"
@@ -79,7 +79,7 @@ func post(ctx context.Context, o *order) outcome {
 	req.Header.Set("Content-Type", kind)
 	req.Header.Set("User-Agent", "gpurun")
 	if o.Service == "ntfy" {
-		req.Header.Set("Title", mime.QEncoding.Encode("utf-8", o.News.Title))
+		req.Header.Set("Title", mime.QEncoding.Encode("utf-8", o.Notification.Title))
 	}
 	// A redirect would turn the POST into a GET of, say, a login page, which returns 200.
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -23,10 +23,10 @@ var update = flag.Bool("update", false, "rewrite testdata/requests.txt")
 
 const secret = "T0/B0/s3cr3tS3cr3t"
 
-func news() schema.News {
-	return schema.News{
+func news() schema.Notification {
+	return schema.Notification{
 		Head: schema.At(time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)), Title: "sweep.yaml on gpu01: jobs failed, 1 succeeded, 2 failed",
-		Message: "a: failed, <!channel> & \"wörter\" @everyone\nafter 2h", On: []string{"done"}, File: "sweep.yaml", Host: "gpu01", Jobs: []schema.NewsJob{},
+		Message: "a: failed, <!channel> & \"wörter\" @everyone\nafter 2h", On: []string{"done"}, File: "sweep.yaml", Host: "gpu01", Jobs: []schema.NotificationJob{},
 	}
 }
 
@@ -75,7 +75,7 @@ func TestServicesHideTheURL(t *testing.T) {
 			if bad.Class != "" || o.Service != service {
 				t.Fatalf("%s: %+v, %s", service, o, bad)
 			}
-			o.News = news()
+			o.Notification = news()
 			ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 			if path == "hang" {
 				stop()
@@ -86,7 +86,7 @@ func TestServicesHideTheURL(t *testing.T) {
 			if got != want {
 				t.Errorf("%s, %s: %+v, want %+v", service, path, got, want)
 			}
-			if kept := got.String() + got.cure(); strings.Contains(kept, "s3cr3t") || kept == "" {
+			if kept := got.String() + got.fix(); strings.Contains(kept, "s3cr3t") || kept == "" {
 				t.Errorf("%s, %s: %q", service, path, kept)
 			}
 		}
@@ -94,7 +94,7 @@ func TestServicesHideTheURL(t *testing.T) {
 	for service, want := range map[string]outcome{
 		"feishu": {Class: refused, Code: 19024}, "dingtalk": {Class: refused, Code: 310000}, "wecom": {Class: refused, Code: 310000}, "slack": {Class: delivered},
 	} {
-		if got := post(context.Background(), &order{Service: service, URL: at + "/odd", News: news()}); got != want {
+		if got := post(context.Background(), &order{Service: service, URL: at + "/odd", Notification: news()}); got != want {
 			t.Errorf("%s refuses with 200: %+v, want %+v", service, got, want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestRequestsToEachService(t *testing.T) {
 	})
 	for _, service := range settings.Services() {
 		all.WriteString("== " + service + "\n")
-		if got := post(context.Background(), &order{Service: service, URL: at + "/200/x?chat_id=-100", News: news()}); !got.ok() {
+		if got := post(context.Background(), &order{Service: service, URL: at + "/200/x?chat_id=-100", Notification: news()}); !got.ok() {
 			t.Errorf("%s: %s", service, got)
 		}
 	}
@@ -144,7 +144,7 @@ func TestUnreachableServersAreClassified(t *testing.T) {
 		strings.Replace(dead.URL, "http", "https", 1): unreachable,
 		"http://no-such-host.invalid/":                unknownHost,
 	} {
-		got := post(context.Background(), &order{Service: "webhook", URL: url, News: news()})
+		got := post(context.Background(), &order{Service: "webhook", URL: url, Notification: news()})
 		if got.Class != want && !(want == unknownHost && got.Class == unreachable) { // without a resolver
 			t.Errorf("%s: %s, want %s", url, got.Class, want)
 		}
@@ -162,7 +162,7 @@ func TestEveryServiceHasARequest(t *testing.T) {
 		t.Errorf("%d shapes for %d services", len(shapes), len(settings.Services()))
 	}
 	for c, words := range classes {
-		if words.text == "" || words.cure == "" && c != delivered {
+		if words.text == "" || words.fix == "" && c != delivered {
 			t.Errorf("%s lacks words", c)
 		}
 	}
@@ -212,7 +212,7 @@ func TestChildReturnsOnlyTheOutcome(t *testing.T) {
 		{order{Service: command, Command: "echo $TOKEN >&2; exit 7"}, outcome{Class: failed, Code: 7}},
 		{order{Service: command, Command: "true"}, outcome{Class: delivered}},
 	} {
-		c.order.News = news()
+		c.order.Notification = news()
 		in, _ := json.Marshal(c.order)
 		var said strings.Builder
 		var got outcome
@@ -225,7 +225,7 @@ func TestChildReturnsOnlyTheOutcome(t *testing.T) {
 	}
 	text, err := os.ReadFile(out)
 	first, rest, _ := strings.Cut(string(text), "\n")
-	var got schema.News
+	var got schema.Notification
 	if err != nil || json.Unmarshal([]byte(first), &got) != nil || got.Title != news().Title || !strings.HasPrefix(rest, news().Title+"\n"+news().Message) {
 		t.Errorf("the command got %q, %v", text, err)
 	}

@@ -34,7 +34,7 @@ func newTrial(t *testing.T, answer func(try int) outcome, targets ...jobspec.Not
 	tr.send = func(ctx context.Context, o *order) outcome {
 		tr.mu.Lock()
 		n++
-		tr.got = append(tr.got, fmt.Sprintf("%s %s: %s", time.Since(began), o.Command, strings.ReplaceAll(text(&o.News), "\n", " | ")))
+		tr.got = append(tr.got, fmt.Sprintf("%s %s: %s", time.Since(began), o.Command, strings.ReplaceAll(text(&o.Notification), "\n", " | ")))
 		how := answer(n)
 		tr.mu.Unlock()
 		if how.Class == silent {
@@ -265,7 +265,7 @@ func TestEndWaitsBrieflyForMessages(t *testing.T) {
 		began := time.Now()
 		tr.End(&tr.snap, "all done")
 		err := tr.Close(t.Context())
-		if took := time.Since(began); took != closeFor || err == nil || !strings.Contains(err.Error(), "no answer") {
+		if took := time.Since(began); took != closeFor || err == nil || !strings.Contains(err.Error(), "no response") {
 			t.Errorf("%s, %v", took, err)
 		}
 	})

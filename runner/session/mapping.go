@@ -37,8 +37,8 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 	if !kind.Places {
 		return nil, nil
 	}
-	refuse := func(what, cure string) {
-		problems = append(problems, jobspec.Problem{File: b.Files[0].Path, Text: what + " has no equivalent on " + kind.Name, Hint: cure})
+	refuse := func(what, fix string) {
+		problems = append(problems, jobspec.Problem{File: b.Files[0].Path, Text: what + " has no equivalent on " + kind.Name, Hint: fix})
 	}
 	if sim {
 		refuse("--sim", "remove it, or run with --engine local")
@@ -47,10 +47,10 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 		refuse("--no-wait", "remove it: the cluster has the queue")
 	}
 	for _, s := range b.Settings.Sources {
-		switch cure, idle := s.OnCluster(); {
+		switch fix, idle := s.OnCluster(); {
 		case s.Source == "default":
-		case cure != "":
-			refuse(s.Name+" ("+s.Source+")", cure)
+		case fix != "":
+			refuse(s.Name+" ("+s.Source+")", fix)
 		case idle:
 			notes = append(notes, s.Name)
 		}
@@ -61,8 +61,8 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 		}
 		for id := range b.Jobs {
 			if j := &b.Jobs[id]; runs(id) && k.Used(j, &b.Settings) {
-				if k.Cure != "" {
-					refuse(j.Name+": "+k.Name, k.Cure)
+				if k.Fix != "" {
+					refuse(j.Name+": "+k.Name, k.Fix)
 				} else {
 					notes = append(notes, k.Note)
 				}

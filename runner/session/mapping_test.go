@@ -72,12 +72,12 @@ func TestClustersPageListsEveryMappedKey(t *testing.T) {
 	}
 	var names []string
 	for _, name := range settings.Names() {
-		if cure, idle := (settings.Setting{Name: name}).OnCluster(); idle || cure != "" {
+		if fix, idle := (settings.Setting{Name: name}).OnCluster(); idle || fix != "" {
 			names = append(names, name)
 		}
 	}
 	for _, k := range jobspec.JobKeys {
-		if k.Note != "" || k.Cure != "" {
+		if k.Note != "" || k.Fix != "" {
 			names = append(names, k.Name)
 		}
 	}

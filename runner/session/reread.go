@@ -72,7 +72,7 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	if f := (*batches.Failure)(nil); errors.As(err, &f) {
 		err = &runner.Mistake{Text: f.Text, Lines: []string{f.Hint}}
 	}
-	return runner.Reading{Batch: b, Code: code, Said: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
+	return runner.Reading{Batch: b, Code: code, Messages: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
 }
 
 // fixedSettings describes changed settings that the run cannot apply. It returns an error for jobs of

@@ -246,9 +246,9 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	if err := r.Detached.redirect(r.State.Output()); err != nil {
 		return res, err
 	}
-	if warning, cure := LogoutKills(); warning != "" {
+	if warning, fix := LogoutKills(); warning != "" {
 		r.Warn(warning)
-		r.Hint(cure)
+		r.Hint(fix)
 	}
 	if err := r.noStrayKeeper(); err != nil {
 		return res, err

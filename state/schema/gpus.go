@@ -70,21 +70,21 @@ type Quarantine struct {
 
 // Waiter is a run that waits for GPUs: one row of `gpurun queue --json`.
 type Waiter struct {
-	Position   int        `json:"position"`
-	User       string     `json:"user"`
-	You        bool       `json:"you"`
-	Run        *string    `json:"run"`        // null for the position that you would get, if none of your runs is waiting
-	Name       *string    `json:"name"`       // name of a waiting command; null for a run
-	Since      time.Time  `json:"since"`      //
-	Holds      float64    `json:"holds_gpus"` // GPUs held by the user's runs and programs
-	Background bool       `json:"background"`
-	Asks       []Ask      `json:"asks"`
-	Start      *time.Time `json:"expected_start"`
-	Text       *string    `json:"text"` // why it waits; null in gpus
+	Position   int          `json:"position"`
+	User       string       `json:"user"`
+	You        bool         `json:"you"`
+	Run        *string      `json:"run"`        // null for the position that you would get, if none of your runs is waiting
+	Name       *string      `json:"name"`       // name of a waiting command; null for a run
+	Since      time.Time    `json:"since"`      //
+	Holds      float64      `json:"holds_gpus"` // GPUs held by the user's runs and programs
+	Background bool         `json:"background"`
+	Requests   []GPURequest `json:"asks"`
+	Start      *time.Time   `json:"expected_start"`
+	Text       *string      `json:"text"` // why it waits; null in gpus
 }
 
-// Ask is what a waiting run requests.
-type Ask struct {
+// GPURequest is what a waiting run requests.
+type GPURequest struct {
 	Jobs   int        `json:"jobs"`         // such jobs, at most as many as the GPUs could serve
 	GPUs   int        `json:"gpus"`         // 0 if the run waits only for cores or memory of the host
 	Memory gpu.Bytes  `json:"memory_bytes"` // on each GPU

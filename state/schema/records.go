@@ -195,9 +195,9 @@ const (
 	CheckTerminal   CheckCode = "terminal"   // what the live view needs
 )
 
-// News is what `notify` sends as JSON, to URLs of unknown services and to commands. Anything that
+// Notification is what `notify` sends as JSON, to URLs of unknown services and to commands. Anything that
 // looks like a secret is removed.
-type News struct {
+type Notification struct {
 	Head
 	Title   string              `json:"title"`
 	Message string              `json:"message"`
@@ -205,11 +205,11 @@ type News struct {
 	File    string              `json:"file"` // the job file, or several separated by spaces
 	Host    string              `json:"host"`
 	Counts  map[state.Phase]int `json:"counts"` // jobs by state; null for a test
-	Jobs    []NewsJob           `json:"jobs"`   // jobs that failed or stalled, and jobs with notify that succeeded; at most 20
+	Jobs    []NotificationJob   `json:"jobs"`   // jobs that failed or stalled, and jobs with notify that succeeded; at most 20
 }
 
-// NewsJob is a job that failed, stalled or succeeded.
-type NewsJob struct {
+// NotificationJob is a job that failed, stalled or succeeded.
+type NotificationJob struct {
 	Name  string      `json:"name"`
 	State state.Phase `json:"state"`
 	Text  string      `json:"text"` // why

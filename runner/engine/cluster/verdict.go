@@ -124,7 +124,7 @@ var rules = []struct {
 	{"forgotten with all of its job", func(s *observation) bool { return s.gone() }, verdict{voids, resubmitted}},
 	{"can never start", func(s *observation) bool { return s.row.Never && s.row.Reason != "" }, verdict{voids, neverStarts}},
 	{"the script failed", func(s *observation) bool { return s.row.State == Failed && s.row.Raw>>8&0xff != 0 }, verdict{voids, notStarted}},
-	{"listed as running, and no node has it", func(s *observation) bool { return s.ghost() }, verdict{voids, resubmitted}},
+	{"listed as running, and no node has it", func(s *observation) bool { return s.runsWithoutStart() }, verdict{voids, resubmitted}},
 	{"over without having begun", func(s *observation) bool { return s.row.State.final() }, verdict{voids, resubmitted}},
 }
 
@@ -134,8 +134,10 @@ func (s *observation) begun() bool { return s.claimed != "" && s.claimed != void
 // closed reports whether a node had the attempt, and has recorded its end or never will.
 func (s *observation) closed() bool { return s.record != nil || s.begun() && s.over >= recordLate }
 
-// ghost reports whether the cluster appears to list the attempt as running by mistake.
-func (s *observation) ghost() bool { return s.row.State == Runs && !s.begun() && s.running > s.starts }
+// runsWithoutStart reports whether the cluster appears to list the attempt as running by mistake.
+func (s *observation) runsWithoutStart() bool {
+	return s.row.State == Runs && !s.begun() && s.running > s.starts
+}
 
 // gone reports whether the cluster no longer lists the attempt.
 func (s *observation) gone() bool { return s.row.State == Gone && s.missed >= goneAfter }
@@ -187,7 +189,7 @@ func (v verdict) outcome(s *observation, name string, at time.Time) *state.End {
 		}
 		if s.row.State.queued() {
 			e.Uncharged = name + " queued it again"
-		} else if s.record == nil && s.ghost() {
+		} else if s.record == nil && s.runsWithoutStart() {
 			e.Uncharged = fmt.Sprintf("%s listed it as running%s for %v, and it never began there", name, where, s.running.Round(time.Second))
 		} else if s.row.Word != "" {
 			e.Uncharged = name + ": " + s.row.Word + where

@@ -262,7 +262,7 @@ func (w *watch) recordReason(why string) {
 
 // timedOut handles a timeout like the keeper does.
 func (w *watch) timedOut() {
-	n := w.rec.Told()
+	n := w.rec.StopSignal()
 	var catching []procs.ID
 	switch {
 	case w.rec.Why == state.WhyTimeout && w.saving.On():

@@ -75,7 +75,7 @@ var exceeded = regexp.MustCompile(`\b(Assoc|QOS)[A-Z]\w+`)
 var refusals = []struct {
 	text string
 	is   cluster.Refusal
-	cure string
+	fix  string
 }{
 	{"SubmitJob", cluster.Full, ""},
 	{"temporarily", cluster.Later, ""},
@@ -132,8 +132,8 @@ func refused(stderr string) (is cluster.Refusal, why string) {
 	}
 	for _, r := range refusals {
 		if strings.Contains(why, r.text) {
-			if r.cure != "" {
-				why += " (" + r.cure + ")"
+			if r.fix != "" {
+				why += " (" + r.fix + ")"
 			}
 			return r.is, why
 		}

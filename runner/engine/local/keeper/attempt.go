@@ -120,7 +120,7 @@ func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = wire.Record{
 		State: wire.StateOpen, UniID: a.UniID, Steps: len(a.steps()), Tree: a.Tree,
-		End: state.End{ExitCode: -1, Started: time.Now()}, Timeout: a.Timeout, Notice: a.TimeoutSignal, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Slot: a.Slot, Of: wire.OriginOf(&a.Launch),
+		End: state.End{ExitCode: -1, Started: time.Now()}, Timeout: a.Timeout, OnTimeout: a.TimeoutSignal, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Slot: a.Slot, Of: wire.OriginOf(&a.Launch),
 	}
 	var err error
 	if a.file, err = a.k.record(a.Dir, a.Slot); err != nil {

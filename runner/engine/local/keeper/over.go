@@ -21,7 +21,7 @@ func (a *attempt) timedOut() {
 	if a.ending.On() {
 		return
 	}
-	n := a.rec.Told()
+	n := a.rec.StopSignal()
 	var catching []procs.ID
 	if n.Signal != "" && a.exit != nil && !a.saving.On() {
 		catching = a.catching(unix.SignalNum("SIG" + n.Signal))

@@ -47,24 +47,24 @@ type Record struct {
 	Unfit  gpu.Bytes `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
 	Untold bool      `json:"gpus_untold,omitempty"`            // it did not begin because the cluster did not assign it GPUs of the node
 
-	Save    time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
-	Tree    bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
-	Timeout time.Duration         `json:"timeout_ns,omitempty"`
-	Notice  *engine.TimeoutSignal `json:"notice,omitempty"` // of its timeout
-	Grace   time.Duration         `json:"grace_ns,omitempty"`
-	Boot    time.Duration         `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
-	BootID  string                `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
+	Save      time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
+	Tree      bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
+	Timeout   time.Duration         `json:"timeout_ns,omitempty"`
+	OnTimeout *engine.TimeoutSignal `json:"notice,omitempty"` // of its timeout
+	Grace     time.Duration         `json:"grace_ns,omitempty"`
+	Boot      time.Duration         `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
+	BootID    string                `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
 
 	Of *Origin `json:"of,omitempty"`
 
 	Slot state.Slot `json:"-"` // where it is
 }
 
-// Told returns the signal that the attempt gets when its timeout expires.
-func (r *Record) Told() engine.TimeoutSignal {
+// StopSignal returns the signal that the attempt gets when its timeout expires.
+func (r *Record) StopSignal() engine.TimeoutSignal {
 	n := engine.TimeoutSignal{Grace: r.Grace}
-	if r.Notice != nil {
-		n = *r.Notice
+	if r.OnTimeout != nil {
+		n = *r.OnTimeout
 	}
 	if n.Signal == "TERM" {
 		n.Signal = ""

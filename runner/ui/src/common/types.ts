@@ -18,13 +18,6 @@ export interface Answer {
   said: (string)[];
   schema: string;
 }
-export interface Ask {
-  gpus: number;
-  jobs: number;
-  memory_bytes: number;
-  share: boolean;
-  uuids: (string)[];
-}
 export interface Attempt {
   background: (BackgroundJob)[];
   cause: Cause | null;
@@ -173,6 +166,7 @@ export interface Claim {
   over: boolean;
   pid: number | null;
   since: string | null;
+  uni_id: string | null;
   user: string | null;
 }
 export interface Copies {
@@ -269,6 +263,13 @@ export interface GPU {
   text: string | null;
   utilization_percent: number | null;
   uuid: string;
+}
+export interface GPURequest {
+  gpus: number;
+  jobs: number;
+  memory_bytes: number;
+  share: boolean;
+  uuids: (string)[];
 }
 export interface GPUUse {
   code: string;
@@ -725,7 +726,7 @@ export interface WaitGPU {
   uuid: string;
 }
 export interface Waiter {
-  asks: (Ask)[];
+  asks: (GPURequest)[];
   background: boolean;
   expected_start: string | null;
   holds_gpus: number;

@@ -111,7 +111,7 @@ func (l *Shortage) Why(own, need HostResources) string {
 	if l.First != "" {
 		why = l.First + ", goes first"
 	}
-	return fmt.Sprintf("needs %s, %s of %s are free: %s", asks, free, all, why)
+	return fmt.Sprintf("needs %s; %s of %s are free: %s", asks, free, all, why)
 }
 
 // late reports whether a run did not take its turn within the courtesy period.

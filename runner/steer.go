@@ -72,7 +72,7 @@ func (l *loop) pause(resume bool) string {
 	}
 	switch {
 	case alone == 1:
-		said += "; 1 job was paused by name and stays paused: gpurun resume '*' lets it start"
+		said += "; 1 job was paused by name and stays paused: gpurun resume '*' starts it"
 	case alone > 1:
 		said += fmt.Sprintf("; %d jobs were paused by name and stay paused: gpurun resume '*' lets them start", alone)
 	}

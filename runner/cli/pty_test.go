@@ -172,7 +172,7 @@ jobs:
 		t.Errorf("nothing on the screen for %v", p.first)
 	}
 	p.types("\x03")
-	p.sees("no more jobs start; Ctrl-C again stops the running jobs")
+	p.sees("starting no more jobs; press Ctrl-C again to stop running jobs")
 	p.types("\x03")
 	p.sees("3 did not run")
 	if got := p.exit(); got != batches.ExitInt {

@@ -129,7 +129,7 @@ func (s *shownStatus) printQueued(w io.Writer, width int) {
 			head += ": " + terminal.CleanText(reason)
 		}
 		if at := first[reason]; at != nil {
-			head += "; the cluster expects it to start at " + batches.UntilTime(s.Now, *at)
+			head += "; expected to start at " + batches.UntilTime(s.Now, *at)
 		}
 		printLines(w, terminal.Names(head, jobs[reason], width, linesOfNames))
 	}

@@ -37,7 +37,7 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if p := w.core.Phase(w.id("other")); p != state.Running {
 		t.Errorf("the job of which nothing is known is %s", p)
 	}
-	const why = "not started: jobs like it take 1m, and slurm job 12 ends at "
+	const why = "not started: similar jobs take 1m, and slurm job 12 ends at "
 	if x := w.core.Wait(w.now, 2); x == nil || x.Code != "allocation" || x.Text[:len(why)] != why {
 		t.Errorf("the third job waits for %+v", x)
 	}
@@ -48,7 +48,7 @@ func TestAllocationIsTooShort(t *testing.T) {
 	if w.done == nil {
 		t.Fatal("the run waits for jobs that it leaves")
 	}
-	if len(warned) != 1 || !slices.Contains([]string{"j2 is " + why}, warned[0][:len(why)+6]) || warned[0][len(warned[0])-18:] != "so are 3 jobs more" {
+	if len(warned) != 1 || !slices.Contains([]string{"j2 is " + why}, warned[0][:len(why)+6]) || !strings.HasSuffix(warned[0], "; the same applies to 3 jobs") {
 		t.Errorf("warned %q", warned)
 	}
 	if s := w.core.Snapshot(w.now); s.Counts[state.Pending] != 5 || s.Counts[state.Succeeded] != 3 || !strings.HasPrefix(schema.Value(s.Live.Draining), "slurm job 12 ends at ") {

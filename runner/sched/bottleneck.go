@@ -85,7 +85,7 @@ func (c *Core) brief(v *gpu.Verdict, no noGPU) string {
 // user only if the job would start without their jobs and processes. alone means that this batch
 // holds all GPUs, which is a sufficient explanation.
 func (c *Core) lacking(id int32, req gpu.Request) (text string, alone bool) {
-	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"run this batch", nil, true}, &lack{"in use by others", nil, true}
+	usable, free, ours, theirs := 0, &lack{"free", nil, true}, &lack{"run this batch", nil, true}, &lack{"used by others", nil, true}
 	rest, users := []*lack{ours, theirs}, []*lack(nil)
 	add := func(to *[]*lack, text string, index int) {
 		i := slices.IndexFunc(*to, func(l *lack) bool { return l.text == text })

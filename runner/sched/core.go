@@ -205,7 +205,7 @@ func (ev Queued) on(c *Core) {
 
 func (ev StateFailed) on(c *Core) {
 	c.broken = true
-	c.drain("nothing more can start: " + ev.Err)
+	c.drain("no more jobs can start: " + ev.Err)
 }
 
 // record emits a fact and applies it.
@@ -309,7 +309,7 @@ func (c *Core) giveUpQueued() {
 	c.gaveUp = true
 	first := c.live.all[0]
 	c.vain = &schema.Next{Job: first.name, Text: first.queueState.String()}
-	c.drain("nothing started on the cluster within max_wait")
+	c.drain("no job started on the cluster within max_wait")
 	c.endAll(state.WhyInterrupted, false)
 	c.failedFast = true
 }

@@ -180,7 +180,7 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 	case state.WhyStalled:
 		return state.Stalled, state.ErrStalled, cause, ""
 	case state.WhyStray:
-		return state.Failed, state.ErrStray, cause, "it used a GPU that it was not given"
+		return state.Failed, state.ErrStray, cause, "it used a GPU that was not assigned to it"
 	}
 	switch {
 	case e.Lost:
@@ -216,7 +216,7 @@ func whyLost(e Ended) string {
 	case e.Void:
 		return "it never started"
 	}
-	return "its keeper was killed or the machine went down, so how it ended is unknown"
+	return "its keeper was killed or the machine went down, so its outcome is unknown"
 }
 
 // join joins two reasons, either of which may be "".
@@ -267,7 +267,7 @@ func (c *Core) decide(a *attempt, f state.Fact, displaced bool) {
 // postpone defers a job to the next run.
 func (c *Core) postpone(id int32, why string) {
 	c.holdJob(id)
-	c.do(Warn{Text: fmt.Sprintf("%s is left for the next run: %s, and there was no other GPU for it", c.name(id), why)})
+	c.do(Warn{Text: fmt.Sprintf("deferring %s to the next run: %s, and no other GPU was available", c.name(id), why)})
 }
 
 // countFailure counts a failed attempt, and schedules a retry or ends the job.
@@ -299,7 +299,7 @@ func (c *Core) failPermanently(id int32, p phase) {
 	}
 	c.end(id, p)
 	if c.b.Settings.FailFast && c.draining == "" {
-		c.drain(c.name(id) + " failed and fail_fast is set")
+		c.drain(c.name(id) + " failed, and fail_fast is set")
 		c.endAll(state.WhyFailFast, false)
 		c.failedFast = true
 	}
@@ -324,19 +324,19 @@ func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
 	case c.jobs[id].gone:
 		return "it is no longer in its file"
 	case of == refused:
-		return "it would be refused again"
+		return "the cluster would refuse it again"
 	case of == hopeless:
-		return "no GPU that it may use has more memory"
+		return "no GPU available to it has more memory"
 	case f.ErrorType == state.ErrLeftRunning:
-		return "it would leave its work in the background again"
+		return "it would leave work in the background again"
 	case f.ErrorType == state.ErrStray:
 		return "it would use that GPU again"
 	case slices.Contains(on, code):
 		return ""
 	case f.Unrunnable():
-		return fmt.Sprintf("exit %s means that a command cannot run; retry: {on: [%[1]s]} retries it anyway", code)
+		return fmt.Sprintf("exit %s means that a command could not be run; retry: {on: [%[1]s]} retries it anyway", code)
 	case len(on) > 0 && !slices.Contains(on, f.ErrorType):
-		return fmt.Sprintf("retry: {on: [%s]} does not name this failure", strings.Join(on, ", "))
+		return fmt.Sprintf("retry: {on: [%s]} does not include this failure", strings.Join(on, ", "))
 	}
 	return ""
 }
@@ -395,8 +395,8 @@ func (c *Core) abandonRetries() {
 	for _, d := range c.backoff {
 		if c.jobs[d.id].phase == waiting && !c.broken {
 			c.jobs[d.id].attempt++
-			why := cmp.Or(c.draining, "it gave up waiting for a GPU")
-			c.failUnstarted(d.id, state.Interrupted, state.CauseInterrupted, fmt.Sprintf("its run ended before this retry (%s); the next run retries it", why))
+			why := cmp.Or(c.draining, "gave up waiting for a GPU")
+			c.failUnstarted(d.id, state.Interrupted, state.CauseInterrupted, fmt.Sprintf("the run ended before this retry (%s); the next run retries the job", why))
 			c.set(d.id, interrupted)
 		}
 	}

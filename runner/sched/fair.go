@@ -337,7 +337,7 @@ func (c *Core) preempt(a *attempt, why string) {
 		return
 	}
 	a.cause = why
-	c.do(Warn{Text: "stopping " + a.name + ": " + why + "; it runs again later"})
+	c.do(Warn{Text: "stopping " + a.name + ": " + why + "; gpurun runs it again later"})
 	c.endAttempt(a, state.WhyPreempted, false)
 }
 

@@ -253,7 +253,7 @@ func (c *Core) exceedsAllocation(id int32) *schema.Wait {
 	if takes == 0 || !c.now.Wall.Add(takes).After(c.opts.Ends) {
 		return nil
 	}
-	w := waits(schema.WaitAllocation, "not started: jobs like it take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, state.Clock(c.opts.Ends, c.now.Wall))
+	w := waits(schema.WaitAllocation, "not started: similar jobs take %s, and %s ends at %s", source.FormatDuration(takes.Round(time.Second)), c.opts.Within, state.Clock(c.opts.Ends, c.now.Wall))
 	w.Until = schema.Time(c.opts.Ends)
 	return w
 }
@@ -283,7 +283,7 @@ func (c *Core) warnExceeding() {
 		}
 	}
 	if n > 1 {
-		text += fmt.Sprintf("; so are %s more", state.Count(n-1, "job"))
+		text += fmt.Sprintf("; the same applies to %s", state.Count(n-1, "job"))
 	}
 	if n > 0 {
 		c.do(Warn{Text: text})
@@ -314,10 +314,10 @@ func (c *Core) slots() *schema.Wait {
 		if n == 1 {
 			noun = "job is"
 		}
-		return waits(schema.WaitMaxConcurrent, "%d %s running and max_concurrent is %d", n, noun, most)
+		return waits(schema.WaitMaxConcurrent, "%d %s running, and max_concurrent is %d", n, noun, most)
 	}
 	if most := c.opts.MaxOpen; most > 0 && n >= most {
-		return waits(schema.WaitMaxConcurrent, "%d jobs are submitted and cluster.max_submitted is %d", n, most)
+		return waits(schema.WaitMaxConcurrent, "%d jobs are submitted, and cluster.max_submitted is %d", n, most)
 	}
 	if why := c.outsideHours(); why != "" {
 		w := waits(schema.WaitHours, "%s", why)
@@ -391,7 +391,7 @@ const maxReasons = 4
 func DescribeVerdicts(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
 	words := wants(r)
 	if runs > 0 {
-		words = fmt.Sprintf("%s, learned from %d runs", strings.Replace(words, r.Memory.Asked(), r.Memory.Round(), 1), runs)
+		words = fmt.Sprintf("%s, based on %d runs", strings.Replace(words, r.Memory.Asked(), r.Memory.Round(), 1), runs)
 	}
 	return words + "; " + groupByReason(verdicts, func(v gpu.Verdict) string {
 		switch {
@@ -433,7 +433,7 @@ func groupByReason(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string 
 	if more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
-	return cmp.Or(strings.Join(words, "; "), "no GPU here qualifies")
+	return cmp.Or(strings.Join(words, "; "), "no GPU here can take it")
 }
 
 // gpuNumbers formats indices as "GPU 3", "GPU 0, 2" or "GPU 0-2, 5".

@@ -93,7 +93,7 @@ func (c *Core) needsEnded(id int32) {
 func (c *Core) whyHeld(id int32) *schema.Wait {
 	if c.isHeld(id) {
 		s := c.breaker.holds(c.template(id))
-		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed with the same error: %s; gpurun retry %s lets them start", s.count, s.failure.Cause(), c.name(id))
+		return waits(schema.WaitBreaker, "held: the first attempts of %d similar jobs failed with the same error: %s (gpurun retry %s starts them)", s.count, s.failure.Cause(), c.name(id))
 	}
 	if w := c.exceedsAllocation(id); w != nil {
 		return w
@@ -105,7 +105,7 @@ func (c *Core) whyHeld(id int32) *schema.Wait {
 	}
 	switch {
 	case c.health.exhausted(id):
-		return waits(schema.WaitGPUs, "it died on every GPU that it may use; the next run retries it")
+		return waits(schema.WaitGPUs, "it died on every GPU available to it; the next run retries it")
 	case c.gaveUp:
 		return waits(schema.WaitGPUs, "gave up: no GPU became free in time")
 	}

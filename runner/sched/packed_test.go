@@ -65,7 +65,7 @@ func TestVerdictFromFiles(t *testing.T) {
 		want  Verdict
 	}{
 		{Evidence{}, Verdict{false, schema.PlanUpToDate, "up to date"}},
-		{Evidence{Overwritten: "o"}, Verdict{false, schema.PlanUpToDate, "up to date; output o has since been written by another command"}},
+		{Evidence{Overwritten: "o"}, Verdict{false, schema.PlanUpToDate, "up to date; output o was overwritten by another command"}},
 		{Evidence{MissingOutput: "o", Overwritten: "p"}, Verdict{true, schema.PlanOutputMissing, "output o missing"}},
 		{Evidence{ChangedInput: "i"}, Verdict{true, schema.PlanInputChanged, "input i changed"}},
 		{Evidence{LogDeleted: true}, Verdict{true, schema.PlanLogDeleted, "log deleted"}},

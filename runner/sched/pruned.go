@@ -94,7 +94,7 @@ func (c *Core) heardLast(a *attempt, ev Ended, end state.Phase) {
 	c.report(a.job, a.heard.Add(ev.Points...))
 	if len(c.pruning.curves[a.job]) == 0 && !c.pruning.silent && !c.opts.NoPrune && end == state.Succeeded {
 		c.pruning.silent = true
-		c.do(Warn{Text: fmt.Sprintf("%s reported no %s in its log, so prune never compared it: check its metrics:", a.name, metric)})
+		c.do(Warn{Text: fmt.Sprintf("%s has no %s in its log, so prune never compared it (check its metrics)", a.name, metric)})
 	}
 }
 

@@ -252,7 +252,7 @@ func TestPruneWarnsOnceOfSilence(t *testing.T) {
 	for _, name := range []string{"j1", "j2"} {
 		s.exit(name, Ended{})
 	}
-	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "j1 reported no acc in its log") {
+	if s.done == nil || len(s.warned) != 1 || !strings.Contains(s.warned[0], "j1 has no acc in its log") {
 		t.Errorf("warned: %q", s.warned)
 	}
 }

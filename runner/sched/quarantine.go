@@ -57,7 +57,7 @@ func (c *Core) quarantine(v quarantineDecision) {
 	if len(v.evidence) > 0 {
 		text += " (" + strings.Join(v.evidence, "; ") + ")"
 	}
-	c.do(Warn{Text: fmt.Sprintf("%s; gpurun gpus --clear %d lifts that", text, q.Index)})
+	c.do(Warn{Text: fmt.Sprintf("%s (gpurun gpus --clear %d ends the quarantine)", text, q.Index)})
 	c.refill = true
 }
 

@@ -131,7 +131,7 @@ func TestSubmissionLimits(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	w.counts(t, map[state.Phase]int{state.Failed: 3})
-	if end := w.ledger[0].Fact; end.Reason != "needs 2 GPUs, cluster.max_gpus_total is 1" {
+	if end := w.ledger[0].Fact; end.Reason != "needs 2 GPUs, but cluster.max_gpus_total is 1" {
 		t.Errorf("it failed because it %q", end.Reason)
 	}
 }
@@ -147,8 +147,8 @@ func TestClusterEstimateIsShownUntilPast(t *testing.T) {
 		want     string
 	}{
 		{time.Time{}, ""},
-		{at.Add(time.Minute), "; the cluster expects it to start at " + at.Add(time.Minute).Local().Format("15:04")},
-		{at.Add(48 * time.Hour), "; the cluster expects it to start at " + at.Add(48*time.Hour).Local().Format("2 Jan 15:04")},
+		{at.Add(time.Minute), "; expected to start at " + at.Add(time.Minute).Local().Format("15:04")},
+		{at.Add(48 * time.Hour), "; expected to start at " + at.Add(48*time.Hour).Local().Format("2 Jan 15:04")},
 		{at, ""},
 	} {
 		w.send(Queued{UniID: a, JobID: "17_0", Reason: "Resources", Expected: tt.expected})

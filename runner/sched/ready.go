@@ -119,18 +119,18 @@ func (c *Core) classOf(id int32) *class {
 func (c *Core) impossible(cl *class) string {
 	switch {
 	case c.opts.CPUs > 0 && cl.CPUs > c.opts.CPUs:
-		return fmt.Sprintf("needs %s, this run has %d", state.Count(cl.CPUs, "core"), c.opts.CPUs)
+		return fmt.Sprintf("needs %s, but this run has %d", state.Count(cl.CPUs, "core"), c.opts.CPUs)
 	case c.opts.Memory > 0 && cl.RAM > c.opts.Memory:
-		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.RAM.Asked(), c.opts.Memory.Round())
+		return fmt.Sprintf("needs %s of host memory, but this run has %s", cl.RAM.Asked(), c.opts.Memory.Round())
 	}
 	if most, by := c.maxRequested(); most >= 0 && c.requestedGPUs(cl) > most {
-		return fmt.Sprintf("needs %s, %s is %d", state.Count(c.requestedGPUs(cl), "GPU"), by, most)
+		return fmt.Sprintf("needs %s, but %s is %d", state.Count(c.requestedGPUs(cl), "GPU"), by, most)
 	}
 	switch {
 	case !cl.gpus:
 		return ""
 	case c.pool == nil:
-		return "needs a GPU, but there is none"
+		return "needs a GPU, but this machine has none"
 	}
 	why, _ := c.pool.Possible(cl.req)
 	return why
@@ -249,13 +249,13 @@ func (c *Core) quota(id int32) *schema.Wait {
 		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h.id)).On(c.name(h.id))
 	}
 	if most := c.opts.CPUs; most > 0 && cl.CPUs > 0 && own.CPUs+cl.CPUs > most {
-		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", state.Count(cl.CPUs, "core"), max(0, most-own.CPUs), most)
+		return waits(schema.WaitCPUs, "needs %s; %d of %d are free", state.Count(cl.CPUs, "core"), max(0, most-own.CPUs), most)
 	}
 	if most := c.opts.Memory; most > 0 && cl.RAM > 0 && own.RAM+cl.RAM > most {
-		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
+		return waits(schema.WaitMemory, "needs %s of host memory; %s of %s are free", cl.RAM.Asked(), max(0, most-own.RAM).Round(), most.Round())
 	}
 	if most := c.opts.MaxTotal; most > 0 && c.requestedGPUs(cl) > 0 && c.live.asks+c.requestedGPUs(cl) > most {
-		return waits(schema.WaitGPUs, "jobs with %s are submitted and cluster.max_gpus_total is %d", state.Count(c.live.asks, "GPU"), most)
+		return waits(schema.WaitGPUs, "submitted jobs already request %s, and cluster.max_gpus_total is %d", state.Count(c.live.asks, "GPU"), most)
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ func (c *Core) full(id int32) *schema.Wait {
 		}
 	}
 	if size := c.poolSize(use.Name); used+use.N > size {
-		return waits(schema.WaitPool, "needs %d of pool %s, %d of %d are free", use.N, use.Name, max(0, size-used), size)
+		return waits(schema.WaitPool, "needs %d of pool %s; %d of %d are free", use.N, use.Name, max(0, size-used), size)
 	}
 	return nil
 }

@@ -205,7 +205,7 @@ func (ev Declined) on(c *Core) {
 	a.pushed = false
 	if !c.resizes.warned[a.job] {
 		c.resizes.warned[a.job] = true
-		c.do(Warn{Text: fmt.Sprintf("%s keeps its GPUs, although resize is set: %s; it has to catch the signal, save its work and exit", a.name, ev.Why)})
+		c.do(Warn{Text: fmt.Sprintf("%s keeps its GPUs despite resize: %s (it must catch the signal, save its work and exit)", a.name, ev.Why)})
 	}
 }
 

@@ -88,8 +88,8 @@ func (s *sharing) strays(r *gpu.Reading, live *attempts, pool *gpu.Pool, allowed
 		if len(a.grant.Indices) > 0 {
 			given = gpuNumbers(a.grant.Indices)
 		}
-		text := fmt.Sprintf("process %d%s is on GPU %s, but the job was given %s; remove the pin from the script "+
-			"(CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it, or set gpu_ids", p.PID, command, pool.Label(r.UUID), given)
+		text := fmt.Sprintf("process %d%s uses GPU %s, but the job was assigned %s; remove the pin from the script "+
+			"(CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), pass {gpu} to it, or set gpu_ids", p.PID, command, pool.Label(r.UUID), given)
 		if p.Doubtful && !s.pidsTell {
 			found = append(found, strayFinding{a, a.name + ": apparently, " + text, false})
 			continue
@@ -156,7 +156,7 @@ func (s *sharing) comes(n newcomer, live *attempts, pool *gpu.Pool) (warnings []
 	}
 	s.known = append(s.known, n)
 	if s.count++; s.count <= maxNewcomerWarnings {
-		warnings = append(warnings, fmt.Sprintf("%s joined GPU %s, where %s is running", describeProcess(&n.Process, pool), pool.Label(n.id), joinSome(names)))
+		warnings = append(warnings, fmt.Sprintf("%s started on GPU %s, next to %s", describeProcess(&n.Process, pool), pool.Label(n.id), joinSome(names)))
 	}
 	if s.count == maxNewcomerWarnings {
 		warnings = append(warnings, "no longer reporting other processes on GPUs of this run, except when a job runs out of memory")
@@ -215,7 +215,7 @@ func describeNewcomers(a *attempt, pool *gpu.Pool) string {
 	slices.SortStableFunc(a.came, func(x, y newcomer) int { return cmp.Compare(y.Memory, x.Memory) })
 	var words []string
 	for _, n := range a.came {
-		words = append(words, fmt.Sprintf("%s joined GPU %s meanwhile", describeProcess(&n.Process, pool), pool.Label(n.id)))
+		words = append(words, fmt.Sprintf("%s started on GPU %s during the attempt", describeProcess(&n.Process, pool), pool.Label(n.id)))
 	}
 	return joinSome(words)
 }
@@ -311,14 +311,14 @@ func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Byt
 		if m.room < 0 || m.room >= a.grant.Memory || all < listStep || m.room+all+listStep < a.grant.Memory {
 			continue
 		}
-		label, left := pool.Label(a.grant.UUIDs[i]), fmt.Sprintf("left it %s of the %s it was promised", m.room.Round(), a.grant.Memory.Asked())
+		label, left := pool.Label(a.grant.UUIDs[i]), fmt.Sprintf("left the job %s of its %s", m.room.Round(), a.grant.Memory.Asked())
 		switch {
 		case who == nil:
 			return theirs, fmt.Sprintf("memory in use by no visible process grew by %s on GPU %s and %s", by.Round(), label, left)
 		case slices.ContainsFunc(m.before, func(p gpu.Process) bool { return p.PID == who.PID }):
 			return theirs, fmt.Sprintf("%s grew by %s on GPU %s and %s", describeProcess(who, pool), by.Round(), label, left)
 		}
-		return theirs, fmt.Sprintf("%s joined GPU %s meanwhile and %s", describeProcess(who, pool), label, left)
+		return theirs, fmt.Sprintf("%s started on GPU %s during the attempt and %s", describeProcess(who, pool), label, left)
 	}
 	if a.job >= 0 && !a.grant.Share {
 		if why := hadTheLargest(a, pool, most(a.job)); why != "" {
@@ -341,5 +341,5 @@ func hadTheLargest(a *attempt, pool *gpu.Pool, most gpu.Bytes) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("it had %s to itself, and no GPU that it may use has more memory (%s)", gpuNumbers(a.grant.Indices), total.Round())
+	return fmt.Sprintf("it had %s to itself, and no GPU available to it has more memory (%s)", gpuNumbers(a.grant.Indices), total.Round())
 }

@@ -31,7 +31,7 @@ func TestStrayIsReportedOnce(t *testing.T) {
 		want    string // the beginning of the warning; "" for none
 		end     bool
 	}{
-		"it is ended":                   {func(*sharing, *attempt, *gpu.Process) {}, false, "stopping a: process 7 is on GPU 1, but the job was given GPU 0", true},
+		"it is ended":                   {func(*sharing, *attempt, *gpu.Process) {}, false, "stopping a: process 7 uses GPU 1, but the job was assigned GPU 0", true},
 		"its job allows it":             {func(*sharing, *attempt, *gpu.Process) {}, true, "a: process 7", false},
 		"the pid may match by chance":   {func(_ *sharing, _ *attempt, p *gpu.Process) { p.Doubtful = true }, false, "a: apparently, process 7", false},
 		"the pids are known to match":   {func(s *sharing, _ *attempt, p *gpu.Process) { s.pidsTell, p.Doubtful = true, true }, false, "stopping a", true},
@@ -74,7 +74,7 @@ func TestNewcomerIsReportedOnce(t *testing.T) {
 		t.Errorf("somebody came to a GPU without attempts: %q", w)
 	}
 	w := s.newcomers(list(0, before, after), live, pool)
-	if len(w) != 1 || !strings.Contains(w[0], "bob's process (pid 9, 1 GiB) joined GPU 0, where a is running") {
+	if len(w) != 1 || !strings.Contains(w[0], "bob's process (pid 9, 1 GiB) started on GPU 0, next to a") {
 		t.Errorf("got %q", w)
 	}
 	after.Memory = 4 * gpu.GiB
@@ -97,7 +97,7 @@ func TestBlameForOutOfMemory(t *testing.T) {
 		why    string
 	}{
 		"nobody else was there":      {GPUMemory, nil, unknown, ""},
-		"another user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: 11 * gpu.GiB}}, theirs, "bob's process (pid 9, 11 GiB) joined GPU 0 meanwhile and left it"},
+		"another user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: 11 * gpu.GiB}}, theirs, "bob's process (pid 9, 11 GiB) started on GPU 0 during the attempt and left the job"},
 		"another user took little":   {GPUMemory, []gpu.Process{{PID: 9, UID: 1001, User: "bob", Memory: gpu.GiB}}, unknown, ""},
 		"its own user took the rest": {GPUMemory, []gpu.Process{{PID: 9, UID: 1000, Memory: 11 * gpu.GiB}}, unknown, ""},
 		"host memory":                {HostMemory, []gpu.Process{{PID: 9, UID: 1001, Memory: 11 * gpu.GiB}}, unknown, ""},
@@ -114,7 +114,7 @@ func TestBlameForOutOfMemory(t *testing.T) {
 	pool.Observe(gpu.Observation{Readings: []gpu.Reading{*list(0), *list(1)}})
 	(&sharing{}).begin(a, live, pool)
 	a.peak = 24 * gpu.GiB
-	if got, why := blame(a, GPUMemory, pool, most); got != hopeless || !strings.Contains(why, "no GPU that it may use has more memory") {
+	if got, why := blame(a, GPUMemory, pool, most); got != hopeless || !strings.Contains(why, "no GPU available to it has more memory") {
 		t.Errorf("it had the largest GPU to itself: %v, %q", got, why)
 	}
 }

@@ -311,7 +311,7 @@ func (c *Core) Wait(now Now, job int) *schema.Wait {
 	case p == ready:
 		return c.whyReady(id)
 	case !c.begun:
-		return waits(schema.WaitEarlier, "looking for attempts of an earlier run")
+		return waits(schema.WaitEarlier, "checking for attempts of an earlier run")
 	}
 	if b := c.barrier(id); b != nil {
 		return b.why(c, id)
@@ -361,7 +361,7 @@ func (c *Core) Blocked(job int) *schema.Cause {
 			return needFailed(c.name(n), p.public())
 		}
 	}
-	return &schema.Cause{Code: state.CauseNeedFailed, Text: "it and other jobs wait for each other"}
+	return &schema.Cause{Code: state.CauseNeedFailed, Text: "this job and others wait for each other"}
 }
 
 func needPruned(name string) *schema.Cause {
@@ -430,7 +430,7 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 	kept := func(job, text string) noGPU { return noGPU{gpu.Kept, schema.WaitKept, "", job, text} }
 	switch {
 	case slices.Contains(c.excluded, v.UUID):
-		return noGPU{code: gpu.NotManaged, wait: schema.WaitGPUs, text: "released by stop --gpu"}
+		return noGPU{code: gpu.NotManaged, wait: schema.WaitGPUs, text: "freed by stop --gpu"}
 	case c.offeredTo(v.UUID) != "":
 		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: c.offeredTo(v.UUID)}
 	case slices.Contains(c.theirs, v.UUID) && v.OK:
@@ -442,9 +442,9 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 		job := c.name(c.waiter.id)
 		return kept(job, "kept for "+job)
 	case slices.Contains(c.health.resting, v.UUID):
-		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "attempts of several jobs in a row died on it; it rests until one of them has been tried elsewhere"}
+		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "several jobs in a row died on it; unused until one of them has run on another GPU"}
 	case slices.Contains(c.unavailable(c.waiter.id), v.UUID) && !slices.Contains(c.theirs, v.UUID):
-		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just took it"}
+		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just claimed it"}
 	}
 	no := noGPU{code: v.Code, wait: schema.WaitGPUs, user: v.User, text: v.Reason}
 	switch {

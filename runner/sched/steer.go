@@ -99,7 +99,7 @@ func (p *progress) mustNotStart(id int32) bool {
 }
 
 // Drained is why no more jobs start after gpurun stop --drain, until gpurun resume.
-const Drained = "gpurun stop --drain was given"
+const Drained = "stopped by gpurun stop --drain"
 
 // Closing returns why no more jobs start in this run, or "".
 func (c *Core) Closing() string { return c.draining }
@@ -266,7 +266,7 @@ func (s *steering) byPlace(x, y int32) int {
 
 // whyPaused explains how to start a paused job.
 func (c *Core) whyPaused(id int32) *schema.Wait {
-	return waits(schema.WaitPaused, "paused: gpurun resume %s lets it start", c.name(id))
+	return waits(schema.WaitPaused, "paused: gpurun resume %s starts it", c.name(id))
 }
 
 // firstPaused returns the first job in order that would start if it were not paused, or -1.

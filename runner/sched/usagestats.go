@@ -99,7 +99,7 @@ func (u *usageStats) hogged(s *jobspec.Spec, f state.Fact, gpus []int, group *st
 		return ""
 	}
 	u.warned = true
-	return fmt.Sprintf("%s used %s of %s, which it had to itself, as JAX and TensorFlow do by default, so gpurun learns nothing from it: "+
-		"set gpu_memory, or have it allocate as it goes (XLA_PYTHON_CLIENT_PREALLOCATE=false, TF_FORCE_GPU_ALLOW_GROWTH=true)",
+	return fmt.Sprintf("%s allocated all free memory (%s of %s), as JAX and TensorFlow do by default, so gpurun cannot tell how much it needs: "+
+		"set gpu_memory, or turn preallocation off (XLA_PYTHON_CLIENT_PREALLOCATE=false, TF_FORCE_GPU_ALLOW_GROWTH=true)",
 		f.Job, f.PeakMemory.Round(), gpuNumbers(gpus))
 }

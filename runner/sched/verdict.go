@@ -36,7 +36,7 @@ func (e Evidence) verdict() (again reason, remark string) {
 	case e.Unsearched != "":
 		return reason{}, "; " + e.Unsearched
 	case e.Overwritten != "":
-		return reason{}, "; output " + e.Overwritten + " has since been written by another command"
+		return reason{}, "; output " + e.Overwritten + " was overwritten by another command"
 	}
 	return reason{}, ""
 }
@@ -120,7 +120,7 @@ func (f *verdictPass) verdict(id int32) (fate decision, why reason) {
 		return stays, reason{schema.PlanNotSelected, "not selected"}
 	}
 	if len(f.open) > 0 && f.open[c.keyOf(id)] {
-		return runs, reason{schema.PlanUnknownEnd, "started, but how it ended is unknown"}
+		return runs, reason{schema.PlanUnknownEnd, "started, but its outcome is unknown"}
 	}
 	need, missing := f.needRuns(id)
 	forced := c.opts.Forced != nil && c.opts.Forced[id]
@@ -130,7 +130,7 @@ func (f *verdictPass) verdict(id int32) (fate decision, why reason) {
 	case when == jobspec.OnFailure && need >= 0:
 		// Whether it has anything to do is known once its needs have ended.
 	case when == jobspec.OnFailure:
-		return hasNothing, reason{schema.PlanNotNeeded, "not needed: no need failed"}
+		return hasNothing, reason{schema.PlanNotNeeded, "not needed: none of its needs failed"}
 	case missing && when != jobspec.Always:
 		return lacks, reason{schema.PlanNeedMissing, c.whyMissing(need)}
 	}

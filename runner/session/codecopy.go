@@ -41,7 +41,7 @@ func (r *Run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string,
 		}
 		disk.KeepOutOfGit(filepath.Dir(filepath.Dir(o.Folder)))
 		trees = append(trees, t)
-		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside folders of data and outputs move to the work dir once no job is in it",
+		said = append(said, fmt.Sprintf("jobs run in a copy of the code: %s (%s) of %s%s, in %s; new files outside data and output folders move to the work dir when no job uses the copy",
 			state.Count(t.Files, "file"), gpu.Bytes(t.Bytes).Round(), t.Root, at, batches.Shown(t.Home())))
 	}
 	r.code = trees
@@ -60,10 +60,10 @@ func (r *Run) prepareCopies() error {
 
 // copyFailure returns an error that explains why the code was not copied, and prints a hint.
 func copyFailure(file string, err error) error {
-	f := &batches.Failure{Code: batches.ExitState, Text: file + ": the code could not be copied (snapshot: true): " + err.Error(), Err: err, Hint: "fix that, or run without: --no-snapshot"}
+	f := &batches.Failure{Code: batches.ExitState, Text: file + ": cannot copy the code (snapshot: true): " + err.Error(), Err: err, Hint: "fix it, or run without a copy: --no-snapshot"}
 	if much := (*codecopy.TooLarge)(nil); errors.As(err, &much) {
 		f.Code = batches.ExitUsage
-		f.Hint = "have git ignore it (.gitignore, in a git repository): what git ignores is linked, not copied; or run without: --no-snapshot"
+		f.Hint = "add large files to .gitignore (gpurun links ignored files instead of copying them), or run without a copy: --no-snapshot"
 	}
 	return f
 }

@@ -28,7 +28,7 @@ func (p *Process) OpenEngine(kind engine.Kind, dir string, log zerolog.Logger, c
 func LockOf(engine string) (*os.File, error) {
 	f, err := disk.OpenLock(engine)
 	if err != nil {
-		err = &batches.Failure{Code: batches.ExitState, Text: "cannot lock out your other runs: " + err.Error(), Err: err, Hint: "set HOME, or XDG_STATE_HOME, to a folder of your own that all login nodes share"}
+		err = &batches.Failure{Code: batches.ExitState, Text: "cannot lock against your other runs: " + err.Error(), Err: err, Hint: "set HOME or XDG_STATE_HOME to your own folder on a file system shared by all login nodes"}
 	}
 	return f, err
 }
@@ -56,7 +56,7 @@ func (r *Run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
 func (p *Process) CloseEngine(e engine.Opened, kind engine.Kind) {
 	if does := kind.Abilities(); does.Queues {
 		late := time.AfterFunc(2*time.Second, func() {
-			p.Say("note", does.Name+" has not confirmed which jobs to cancel: waiting for some seconds")
+			p.Say("note", does.Name+" has not confirmed all cancellations yet: waiting a few seconds")
 		})
 		defer late.Stop()
 	}
@@ -72,12 +72,12 @@ func (r *Run) detectAllocation() {
 		return
 	}
 	if job.Nodes > 1 {
-		r.Warn(fmt.Sprintf("%s has %d nodes, and only this one is used: %s", job, job.Nodes, host.Name()))
-		r.Hint("ask for one node, or submit a job for each")
+		r.Warn(fmt.Sprintf("%s has %d nodes, but gpurun uses only this one: %s", job, job.Nodes, host.Name()))
+		r.Hint("request one node, or submit one job per node")
 	}
 	var err error
 	if r.opts.Ends, r.clusterJob, err = job.Look(); err != nil && r.opts.Ends.IsZero() {
-		r.Warn(fmt.Sprintf("cannot find out when %s ends (%v): jobs start regardless of their length", job, err))
+		r.Warn(fmt.Sprintf("cannot determine when %s ends (%v): jobs start regardless of how long they take", job, err))
 	}
 	r.opts.Within = job.String()
 }

@@ -68,7 +68,7 @@ func (e *Exec) bindClaim(pid int) {
 	}
 	e.engine.Claims.Stand(e.uniID, execPrefix+e.Name, e.grant, pid)
 	if limit := e.host.TimeLimit(); limit != "" {
-		e.Say("note", "the command will be stopped by "+limit)
+		e.Say("note", "time limit for the command: "+limit)
 		e.over = make(chan struct{})
 		e.timer = time.AfterFunc(e.host.MaxTimeout, func() {
 			endCommand(e.uniID)
@@ -99,7 +99,7 @@ func (e *Exec) ended(err error) error {
 		return err
 	}
 	<-e.over
-	return &batches.Failure{Code: batches.ExitGaveUp, Text: "the command was stopped by " + e.host.TimeLimit()}
+	return &batches.Failure{Code: batches.ExitGaveUp, Text: "stopped the command: " + e.host.TimeLimit()}
 }
 
 func (e *Exec) release() {
@@ -127,7 +127,7 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 	if err := cmd.Start(); err != nil {
 		why := reason(err)
 		if errors.Is(err, os.ErrNotExist) {
-			why = "its interpreter (the #! line) does not exist"
+			why = "the interpreter in its #! line does not exist"
 		}
 		return &batches.Failure{Code: batches.ExitCannotExecute, Text: "cannot execute " + cmd.Path + ": " + why, Err: err}
 	}
@@ -170,7 +170,7 @@ func CannotExecute(name string, err error) error {
 		f.Code, f.Text = batches.ExitCannotExecute, "cannot execute "+name+": "+reason(err)
 	}
 	if errors.Is(err, os.ErrPermission) {
-		f.Hint = "chmod +x " + name + ", or name its interpreter: gpurun exec -- python " + name
+		f.Hint = "chmod +x " + name + ", or run it with its interpreter: gpurun exec -- python " + name
 	}
 	return f
 }

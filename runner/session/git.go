@@ -85,7 +85,7 @@ func CodeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	}
 	for i, now := range inWorkDirs(b, gitHead) {
 		if was[i] != "" && now != "" && now != was[i] {
-			fmt.Fprintf(w, "%s: the code has changed since the last run (commit %.10s, now %.10s); use --force to rerun jobs for that\n", b.Files[i].Path, was[i], now)
+			fmt.Fprintf(w, "%s: the code changed since the last run (commit %.10s, now %.10s); use --force to rerun jobs\n", b.Files[i].Path, was[i], now)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (r *Run) recordValues(res *schema.Result) {
 	}
 	for i, f := range r.runFacts(<-r.askGit()) {
 		if _, err := r.State.Append(i, f); err != nil {
-			r.Warn("gpurun status and gpurun results keep showing the values of the last run: " + err.Error())
+			r.Warn("gpurun status and gpurun results still show the values of the last run: " + err.Error())
 			return
 		}
 	}

@@ -55,18 +55,18 @@ func (f *GPUs) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, simLimit)
 	defer cancel()
 	p, err := probe.Open(ctx, probe.Options{Library: f.Library, Log: zerolog.Nop(), Now: host.Boottime})
-	text, hint := "", "omit --sim to use them, or add --sim-here to let the jobs use them unchecked"
+	text, hint := "", "omit --sim to use the real GPUs, or add --sim-here to let jobs use them unchecked"
 	switch {
 	case err == nil:
-		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and might use GPUs that others are using", state.Count(len(p.Devices()), "GPU"), p.Version())
+		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real and might use GPUs that other users need", state.Count(len(p.Devices()), "GPU"), p.Version())
 		p.Close()
 	case ctx.Err() != nil:
-		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real, and might use its GPUs"
+		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real and might use its GPUs"
 	default:
 		return nil // no working driver
 	}
 	if os.Getenv("GPURUN_SIM") != "" {
-		hint = "unset GPURUN_SIM to use them, or add --sim-here to let the jobs use them unchecked"
+		hint = "unset GPURUN_SIM to use the real GPUs, or add --sim-here to let jobs use them unchecked"
 	}
 	return &batches.Failure{Code: batches.ExitUsage, Text: text, Hint: hint}
 }
@@ -75,7 +75,7 @@ func (f *GPUs) check(ctx context.Context) error {
 func OpenSim(spec string) (*probe.Sim, error) {
 	s, err := probe.OpenSim(spec, host.Boottime)
 	if err != nil {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "try --sim 4x24GiB, or give a YAML file that describes simulated GPUs", Err: err}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Hint: "try --sim 4x24GiB, or pass a YAML file that describes simulated GPUs", Err: err}
 	}
 	return s, nil
 }
@@ -148,7 +148,7 @@ func (in Inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
 		n, notIndex := strconv.Atoi(word)
 		if notIndex == nil && mixed && !in.pci {
 			return nil, &batches.Failure{Code: batches.ExitUsage,
-				Text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID these may not be the indices of NVML and nvidia-smi", in.visible),
+				Text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID, they may differ from the indices of nvidia-smi", in.visible),
 				Hint: "use UUIDs (gpurun gpus --json lists them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 		}
 		i := slices.IndexFunc(devs, func(d gpu.Device) bool {
@@ -196,5 +196,5 @@ func (h *HostRules) Endless(b *jobspec.Batch, runs func(id int) bool) string {
 	if limit == "" || !slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) }) {
 		return ""
 	}
-	return "jobs without a timeout are stopped by " + limit
+	return "time limit for jobs without a timeout: " + limit
 }

@@ -36,7 +36,7 @@ func HostRulesOf(p probe.Prober) (h HostRules) {
 	h.HostRules, h.Warnings = h.read(nil)
 	if _, known := host.UID(); !known {
 		h.blind = true
-		h.Warnings = append(h.Warnings, "cannot translate the uids of this container (/proc/self/uid_map): GPUs with any other process on them are left alone (others: avoid)")
+		h.Warnings = append(h.Warnings, "cannot translate the uids of this container (/proc/self/uid_map): jobs avoid GPUs with any other process (others: avoid)")
 	}
 	if p != nil {
 		h.mismatches(p.Devices())

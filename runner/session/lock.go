@@ -11,7 +11,7 @@ import (
 func (r *Run) noStrayKeeper() error {
 	for i := range r.Batch.Files {
 		if pid := batches.Engines["local"].Stray(r.State.Dir(i)); pid != 0 {
-			return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("jobs of an earlier run of %s are still running under process %d, but %s was removed",
+			return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("jobs of an earlier run of %s still run under process %d, but %s was removed",
 				r.Batch.Files[i].Path, pid, r.State.Dir(i)), Hint: fmt.Sprintf("wait for them or kill them (pstree -p %d lists them), then try again", pid)}
 		}
 	}

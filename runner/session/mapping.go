@@ -21,8 +21,8 @@ func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 		name := kind.(cluster.Kind).Dialect.Submit(cluster.Array{Tasks: 1}, nil).Args[0]
 		if _, err := exec.LookPath(name); err != nil {
 			return []jobspec.Problem{{
-				File: b.Files[0].Path, Text: fmt.Sprintf("engine %s: there is no %s here", b.Settings.Engine, name),
-				Hint: "log in to a node that has it, load the site's module, or run with --engine local",
+				File: b.Files[0].Path, Text: fmt.Sprintf("engine %s: %s not found", b.Settings.Engine, name),
+				Hint: "log in to a node of the cluster, load the site's module, or run with --engine local",
 			}}
 		}
 		break
@@ -44,7 +44,7 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 		refuse("--sim", "remove it, or run with --engine local")
 	}
 	if noWait {
-		refuse("--no-wait", "remove it: the cluster has the queue")
+		refuse("--no-wait", "remove it: jobs wait in the queue of the cluster")
 	}
 	for _, s := range b.Settings.Sources {
 		switch fix, idle := s.OnCluster(); {
@@ -72,10 +72,10 @@ func CheckEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (pr
 	}
 	if len(notes) > 0 {
 		slices.Sort(notes)
-		notes = []string{"no effect on " + kind.Name + ", which gives each job GPUs of its own: " + strings.Join(slices.Compact(notes), ", ")}
+		notes = []string{"no effect on " + kind.Name + ", which gives each job its own GPUs: " + strings.Join(slices.Compact(notes), ", ")}
 	}
 	if job := batches.Allocation(); job.ID != "" {
-		notes = append(notes, fmt.Sprintf("inside %s, and the engine is %s: this submits new jobs (--engine local uses the GPUs of %s)", job, kind.Name, job))
+		notes = append(notes, fmt.Sprintf("inside %s with engine %s: gpurun submits new jobs (to use the GPUs of %s, run with --engine local)", job, kind.Name, job))
 	}
 	return problems, notes
 }

@@ -23,7 +23,7 @@ func (r *Run) confirm() error {
 		return nil
 	}
 	if r.Detached != nil && !r.Yes {
-		return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started: with -d, gpurun cannot ask", Hint: "-y answers yes"}
+		return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started: with -d, gpurun cannot ask for confirmation", Hint: "pass -y to confirm"}
 	}
 	if r.Yes || !r.OutTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
@@ -34,5 +34,5 @@ func (r *Run) confirm() error {
 	case "y", "yes":
 		return nil
 	}
-	return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started", Hint: "-y answers yes"}
+	return &batches.Failure{Code: batches.ExitFailed, Text: "nothing was started", Hint: "pass -y to confirm"}
 }

@@ -23,7 +23,7 @@ func (r *Run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rule
 	}
 	if r.Prober == nil {
 		if !r.opts.Elsewhere && WantsGPU(b, wanted) {
-			return gpu.Rules{}, &runner.Mistake{Text: "a job needs a GPU, but this run has opened none, since none of its jobs needed one: stop it and start it again"}
+			return gpu.Rules{}, &runner.Mistake{Text: "a job needs a GPU, but this run started without GPUs because none of its jobs needed one: stop the run and start it again"}
 		}
 		return gpu.Rules{}, nil
 	}
@@ -80,10 +80,10 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 func (r *Run) fixedSettings(now *jobspec.Settings) (said []string, err error) {
 	was := &r.Batch.Settings
 	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {
-		return nil, &runner.Mistake{Text: "engine and cluster cannot change during a run; nothing has changed", Lines: []string{"stop the run and start it again"}}
+		return nil, &runner.Mistake{Text: "cannot change engine or cluster during a run; nothing changed", Lines: []string{"stop the run and start it again"}}
 	}
 	if !reflect.DeepEqual(now.Notify, was.Notify) {
-		said = append(said, "notify has changed: it applies from the next run")
+		said = append(said, "notify changed: takes effect in the next run")
 	}
 	return said, nil
 }
@@ -97,5 +97,5 @@ func (r *Run) mistake(err error) error {
 	if r.Summed != nil {
 		head, lines = r.Summed(err)
 	}
-	return &runner.Mistake{Text: head + ", nothing has changed", Lines: lines}
+	return &runner.Mistake{Text: head + ", nothing changed", Lines: lines}
 }

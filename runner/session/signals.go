@@ -96,7 +96,7 @@ func (s *signals) run(p *Process, view hinter, tty bool) {
 		}
 		if n[syscall.SIGINT]+n[syscall.SIGTERM] == leaveAt {
 			close(s.leave)
-			time.AfterFunc(leaveAfter, func() { p.leave(int(s.code.Load()), "exiting now, without waiting for the jobs") })
+			time.AfterFunc(leaveAfter, func() { p.leave(int(s.code.Load()), "exiting now without waiting for the jobs") })
 		}
 		view.Hint(hint)
 		select {
@@ -140,7 +140,7 @@ func (p *Process) dump() {
 		w, where = p.runLog, "in run.log"
 	}
 	fmt.Fprintf(w, "SIGQUIT at %s\n%s\n", time.Now().UTC().Format(time.RFC3339), buf)
-	p.leave(batches.ExitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
+	p.leave(batches.ExitInternal, "SIGQUIT: exiting; goroutine stacks are "+where)
 }
 
 // interrupt returns the stop request for the n-th SIGINT, and its hint. On a terminal, the first
@@ -150,19 +150,19 @@ func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	case !tty:
 		return stopAll("SIGINT", n)
 	case n == 1:
-		return sched.StopRequested{Drain: true, Why: "Ctrl-C"}, "no more jobs start; Ctrl-C again stops the running jobs"
+		return sched.StopRequested{Drain: true, Why: "Ctrl-C"}, "starting no more jobs; press Ctrl-C again to stop running jobs"
 	case n == 2:
-		return sched.StopRequested{All: true, Why: "Ctrl-C"}, "stopping the running jobs; Ctrl-C again kills them"
+		return sched.StopRequested{All: true, Why: "Ctrl-C"}, "stopping running jobs; press Ctrl-C again to kill them"
 	}
-	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
+	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing running jobs"
 }
 
 // stopAll returns the stop request for the n-th other signal, and its hint.
 func stopAll(name string, n int) (sched.StopRequested, string) {
 	if n == 1 {
-		return sched.StopRequested{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"
+		return sched.StopRequested{All: true, Why: name}, name + ": stopping running jobs; a second signal kills them"
 	}
-	return sched.StopRequested{All: true, Kill: true, Why: name}, name + ": killing the running jobs"
+	return sched.StopRequested{All: true, Kill: true, Why: name}, name + ": killing running jobs"
 }
 
 // UntilSignal returns a context that SIGINT or SIGTERM cancels. The cause is an error with the exit

@@ -61,9 +61,9 @@ func TestStrayJobIsEndedAndNotRetried(t *testing.T) {
 		code        int
 		says        []string
 	}{
-		{"ended", "", 1, []string{"warning     stopping train: process ", " is on GPU 1, but the job was given GPU 0; remove the pin",
+		{"ended", "", 1, []string{"warning     stopping train: process ", " uses GPU 1, but the job was assigned GPU 0; remove the pin",
 			"failed      train: process ", "(stray_gpu)", "1 of 2 done, 1 failed"}},
-		{"allowed", ", allow: [stray]", 0, []string{"warning     train: process ", " is on GPU 1, but the job was given GPU 0", "2 of 2 done"}},
+		{"allowed", ", allow: [stray]", 0, []string{"warning     train: process ", " uses GPU 1, but the job was assigned GPU 0", "2 of 2 done"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ jobs:
 			r := d.run()
 			pid := d.until(r, filepath.Join(d.dir, "pid"), "\n")
 			d.behaves(fmt.Sprintf("procs.0=%s:1000", pid), fmt.Sprintf("procs.1=%s:500", pid))
-			d.until(r, filepath.Join(d.state, "run.log"), "is on GPU 1")
+			d.until(r, filepath.Join(d.state, "run.log"), "uses GPU 1")
 			if c.allow == "" {
 				d.until(r, filepath.Join(d.state, "ledger.jsonl"), `"stray_gpu"`)
 			}

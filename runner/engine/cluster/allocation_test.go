@@ -33,7 +33,7 @@ func TestAllocationIsOver(t *testing.T) {
 	}{
 		{"it is alive", Allocation{}, shows{s: Shown{Cluster: "main", Restarts: "0", Alive: true}, ok: true}, false},
 		{"it has ended", Allocation{}, shows{s: Shown{Cluster: "main", Restarts: "0"}, ok: true}, true},
-		{"another cluster does not know it", Allocation{}, shows{s: Shown{Cluster: "other"}, ok: true}, false},
+		{"another cluster has no record of it", Allocation{}, shows{s: Shown{Cluster: "other"}, ok: true}, false},
 		{"nobody knows", Allocation{}, shows{s: Shown{Cluster: "main"}}, false},
 		{"this is it", Allocation{ID: "12", Restarts: "0"}, shows{s: Shown{Cluster: "main", Restarts: "0", Alive: true}, ok: true}, false},
 		{"it is alive, and nobody says how often it was started", Allocation{}, shows{s: Shown{Cluster: "main", Alive: true}, ok: true}, false},

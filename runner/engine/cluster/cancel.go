@@ -133,11 +133,11 @@ func (c *Cluster) pendingCancels() error {
 		return nil
 	}
 	slices.Sort(names)
-	why := "no answer yet"
+	why := "no response yet"
 	if c.cancels.err != nil {
 		why = c.cancels.err.Error()
 	}
-	return fmt.Errorf("%s has not confirmed the cancellation of %d jobs of this batch (%s): they do nothing when they start; to cancel them: %s",
+	return fmt.Errorf("%s has not confirmed the cancellation of %d jobs of this batch (%s): if they start, they exit immediately; to cancel them: %s",
 		c.dialect.Name(), len(c.cancels.all), why, c.dialect.ByHand(names))
 }
 

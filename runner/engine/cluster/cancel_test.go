@@ -45,7 +45,7 @@ func TestWholeJobIsCancelledByOneName(t *testing.T) {
 		}
 	}
 	err := c.pendingCancels()
-	if want := "13 jobs of this batch (no answer yet): they do nothing when they start; to cancel them: cancel 17 18.0 18.1 18.2 gr-c gr-d"; err == nil || !strings.HasSuffix(err.Error(), want) {
+	if want := "13 jobs of this batch (no response yet): if they start, they exit immediately; to cancel them: cancel 17 18.0 18.1 18.2 gr-c gr-d"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %v, want that it ends with %q", err, want)
 	}
 	if clear(c.cancels.all); c.pendingCancels() != nil {

@@ -37,7 +37,7 @@ func (c Command) run() (out, notes string, err error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return "", "", fmt.Errorf("%s has not answered in %v", c.Name(), commandLimit)
+		return "", "", fmt.Errorf("%s did not respond within %v", c.Name(), commandLimit)
 	}
 	if err != nil {
 		return "", stderr.String(), fmt.Errorf("%s: %w", c.Name(), commandError(err, stderr.String()))

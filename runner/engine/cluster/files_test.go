@@ -297,7 +297,7 @@ func TestGrantedVariableSetsVisibleDevices(t *testing.T) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Env = append(c.env, path)
 		out, err := cmd.CombinedOutput()
-		if ran := err == nil; ran != (c.want != "") || ran && string(out) != c.want+" a  b\n" || !ran && !strings.Contains(string(out), " does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set, and SGE_HGR_gpu ") {
+		if ran := err == nil; ran != (c.want != "") || ran && string(out) != c.want+" a  b\n" || !ran && !strings.Contains(string(out), " does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set, and SGE_HGR_gpu ") {
 			t.Errorf("%q: a command: %q, %v", c.env, out, err)
 		}
 	}

@@ -22,7 +22,7 @@ jobs:
 	b.Says(out, "  1 job (huge): -l gpu=9\n      sge refuses them: ")
 	b.Says(out, "because it offers only hc:gpu=4.000000")
 	b.Says(out, "  1 job (wide): -pe smp 99\n      sge refuses them: ")
-	b.Says(out, "cannot be submitted: memory: no resource for it on this cluster")
+	b.Says(out, "cannot be submitted: memory: no memory resource known for this cluster")
 	if left := sgeSite.Left(); left != "" {
 		t.Errorf("submitted: %s", left)
 	}
@@ -62,5 +62,5 @@ jobs:
 	}
 	b.Says(ends[0].Uncharged, "gave it a GPU with 16 GiB, and it asks for 24 GiB")
 	b.Says(ends[1].Reason, "offers only qf:hostname=")
-	b.Says(ends[1].Reason, "; left out, because gpu_memory asks for 24 GiB: ")
+	b.Says(ends[1].Reason, "; excluded because gpu_memory is 24 GiB: ")
 }

@@ -145,7 +145,7 @@ func TestRealRequeuedJobIsNotCancelled(t *testing.T) {
 	b.Write("go", "")
 	_ = cmd.Wait()
 	ends := b.Facts(state.KindEnd)["a"]
-	if len(ends) != 2 || ends[0].Uncharged != "sge queued it again" || ends[1].State != state.Succeeded || len(strings.Fields(b.Read("ran"))) != 2 {
+	if len(ends) != 2 || ends[0].Uncharged != "sge requeued it" || ends[1].State != state.Succeeded || len(strings.Fields(b.Read("ran"))) != 2 {
 		t.Errorf("it ran %q and ended as %+v\n%s", b.Read("ran"), ends, out)
 	}
 }

@@ -39,7 +39,7 @@ func (a JobRequest) Suitable() ([]Model, error) {
 	if names := a.Request.Models; len(names) > 0 {
 		for _, name := range names {
 			if !slices.ContainsFunc(all, func(m Model) bool { return m.Name == name }) {
-				return nil, fmt.Errorf("gpu_model: no name on this cluster for %q: set cluster: {models: {%s: …}}, see gpurun help models", name, name)
+				return nil, fmt.Errorf("gpu_model: no name for %q on this cluster: set cluster: {models: {%s: …}} (see gpurun help models)", name, name)
 			}
 		}
 		all = slices.DeleteFunc(all, func(m Model) bool { return !slices.Contains(names, m.Name) })
@@ -51,7 +51,7 @@ func (a JobRequest) Suitable() ([]Model, error) {
 	switch {
 	case len(all) > 0 && len(fit) == 0:
 		most := all[len(all)-1]
-		return nil, fmt.Errorf("gpu_memory: it asks for %s, and %s, the largest that will do, has %s (cluster.models)", a.GPUMemory.Round(), most.Name, most.Memory.Round())
+		return nil, fmt.Errorf("gpu_memory: the job needs %s, but the largest matching model, %s, has %s (cluster.models)", a.GPUMemory.Round(), most.Name, most.Memory.Round())
 	case len(a.Request.Models) == 0 && len(fit) == len(all):
 		return nil, nil
 	}

@@ -48,9 +48,9 @@ func refuseUnknownGPUs(l *engine.Launch, env []string, node, variable string) st
 
 func unknownGPUs(variable string) string {
 	if variable == "" {
-		return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; ask the site to set it (on Slurm by File= in gres.conf)"
+		return "does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set; ask the admins to set it (on Slurm, with File= in gres.conf)"
 	}
-	return "does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " contains no GPU numbers; ask the site to set one of them, the first in a prolog"
+	return "does not say which GPUs the job can use: CUDA_VISIBLE_DEVICES is not set, and " + variable + " contains no GPU numbers; ask the admins to set one of them, the first in a prolog"
 }
 
 // completeLaunch adds the values to a launch that only the node knows.
@@ -116,7 +116,7 @@ type node struct {
 func (all Dialects) node() (*node, error) {
 	n := &node{Allocation: all.Allocation(), all: []string{visible, "TMPDIR", "TMP", "HOSTNAME", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER"}}
 	if n.Task == "" {
-		return nil, errors.New("gpurun __task is for a cluster: no variable says which task this is")
+		return nil, errors.New("gpurun __task runs only on a cluster: no variable identifies the task")
 	}
 	n.Node, n.daemon = cmp.Or(n.Node, host.Name()), n.dialect.Traits(nil).Daemon
 	for _, d := range all {

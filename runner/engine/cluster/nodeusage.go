@@ -159,7 +159,7 @@ func (g nodeUsage) stray(l *engine.Launch, t *task) (text string, sure bool) {
 		if len(t.GPUs) > 0 {
 			given = "GPU " + strings.Trim(strings.ReplaceAll(fmt.Sprint(t.GPUs), " ", ","), "[]")
 		}
-		text = fmt.Sprintf("process %d%s is on GPU %s of %s, but the job was given %s; remove the pin from the script (CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it",
+		text = fmt.Sprintf("process %d%s uses GPU %s of %s, but the job was assigned %s; remove the pin from the script (CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it",
 			a.PID, command, a.GPU, t.Host, given)
 		if sure = !a.Doubtful && (len(t.UUIDs) > 0 || l.Request == nil || l.Request.GPUs == 0); sure {
 			return text, true

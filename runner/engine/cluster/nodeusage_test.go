@@ -57,9 +57,9 @@ func TestStrayProcessIsFound(t *testing.T) {
 		sure   bool
 		starts string
 	}{
-		{"by UUID", "u1", on(cmd.Process.Pid, false), task{GPUs: []int{0}, UUIDs: []gpu.UUID{"GPU-a"}}, 1, true, true, "but the job was given GPU 0;"},
-		{"by number", "u1", on(cmd.Process.Pid, false), task{GPUs: []int{0, 2}}, 2, true, false, "but the job was given GPU 0,2;"},
-		{"none", "u1", on(cmd.Process.Pid, false), task{}, 0, true, true, "but the job was given no GPU;"},
+		{"by UUID", "u1", on(cmd.Process.Pid, false), task{GPUs: []int{0}, UUIDs: []gpu.UUID{"GPU-a"}}, 1, true, true, "but the job was assigned GPU 0;"},
+		{"by number", "u1", on(cmd.Process.Pid, false), task{GPUs: []int{0, 2}}, 2, true, false, "but the job was assigned GPU 0,2;"},
+		{"none", "u1", on(cmd.Process.Pid, false), task{}, 0, true, true, "but the job was assigned no GPU;"},
 		{"another pid namespace", "u1", on(cmd.Process.Pid, true), task{}, 0, true, false, "python"},
 		{"another attempt", "u2", on(cmd.Process.Pid, false), task{}, 0, false, false, ""},
 	} {
@@ -99,7 +99,7 @@ func TestKeeperReceivesReadings(t *testing.T) {
 		t.Errorf("heard %q, %+v, %d", letters.String(), peaks, n)
 	}
 	on := &task{Host: "node1", GPUs: []int{0}}
-	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 gave it a GPU with 16 GiB, and it asks for 24 GiB"} {
+	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 assigned it a GPU with 16 GiB, but it needs 24 GiB"} {
 		if why, _ := o.unfit(&engine.Launch{Request: &engine.Request{GPUs: 1, GPUMemory: ask}}, on); why != want {
 			t.Errorf("%v: %q", ask, why)
 		}
@@ -117,12 +117,12 @@ func TestGPUsTooSmallAreRefused(t *testing.T) {
 		{"little", engine.Request{GPUMemory: 8 * gpu.GiB}, "", false},
 		{"much", engine.Request{GPUMemory: 20 * gpu.GiB}, "a100 h100", true},
 		{"most", engine.Request{GPUMemory: 80 * gpu.GiB}, "h100", true},
-		{"too much", engine.Request{GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and h100", false},
+		{"too much", engine.Request{GPUMemory: 81 * gpu.GiB}, "gpu_memory: the job needs 81 GiB, but the largest matching model, h100", false},
 		{"named", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 8 * gpu.GiB}, "v100 h100", true},
-		{"too much for the named", engine.Request{Models: []string{"a100", "v100"}, GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and a100", false},
+		{"too much for the named", engine.Request{Models: []string{"a100", "v100"}, GPUMemory: 81 * gpu.GiB}, "gpu_memory: the job needs 81 GiB, but the largest matching model, a100", false},
 		{"one of the named", engine.Request{Models: []string{"h100", "v100"}, GPUMemory: 20 * gpu.GiB}, "h100", true},
 		{"the table does not say", engine.Request{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
-		{"nothing is said", engine.Request{Models: []string{"y"}}, "gpu_model: no name on this cluster for \"y\"", false},
+		{"nothing is said", engine.Request{Models: []string{"y"}}, "gpu_model: no name for \"y\" on this cluster", false},
 	} {
 		a := JobRequest{Request: tt.ask}
 		a.Options = table

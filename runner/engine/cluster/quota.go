@@ -70,7 +70,7 @@ func (c *Cluster) within(n, gpus int) int {
 	}
 	if q.full || !q.lock(c.Lock) {
 		if !q.barred.IsZero() && time.Since(q.barred) > lateAfter {
-			c.showQueue("another of your runs is submitting and holds the lock of cluster.max_gpus_total; if it is suspended, let it continue (fg, or kill -CONT)")
+			c.showQueue("another of your runs is submitting jobs and holds the lock of cluster.max_gpus_total; if that run is suspended, resume it (fg or kill -CONT)")
 		}
 		return 0
 	}
@@ -86,7 +86,7 @@ func (c *Cluster) within(n, gpus int) int {
 	}
 	n = min(n, q.room(submitted, gpus))
 	if q.full = n == 0; q.full {
-		c.showQueue(fmt.Sprintf("your jobs on %s ask for %d GPUs and cluster.max_gpus_total is %d", c.dialect.Name(), q.others+submitted, q.most))
+		c.showQueue(fmt.Sprintf("your jobs on %s already request %d GPUs, and cluster.max_gpus_total is %d", c.dialect.Name(), q.others+submitted, q.most))
 	}
 	return n
 }

@@ -72,7 +72,7 @@ func TestSubmitsOnlyAfterALockedList(t *testing.T) {
 	full := []Row{{Name: "other", Rest: true, State: Pending, GPUs: 3}}
 	c.unclear = false
 	c.quota.update(full, nil, time.Now())
-	if c.within(3, 2) != 0 || c.live["u"].shown.Reason != "your jobs on x ask for 3 GPUs and cluster.max_gpus_total is 4" {
+	if c.within(3, 2) != 0 || c.live["u"].shown.Reason != "your jobs on x already request 3 GPUs, and cluster.max_gpus_total is 4" {
 		t.Errorf("shown as %+v", c.live["u"].shown)
 	}
 	c.quota.unlock(c.Lock)

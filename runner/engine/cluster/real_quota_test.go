@@ -23,7 +23,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	cmd, out := b.Start("jobs.yaml")
 	b.Until("one has begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 1 })
 	b.Until("it says why the others wait", time.Minute, func() bool {
-		return strings.Contains(b.Run("status"), "your jobs on "+s.Engine+" ask for 3 GPUs and cluster.max_gpus_total is 3")
+		return strings.Contains(b.Run("status"), "your jobs on "+s.Engine+" already request 3 GPUs, and cluster.max_gpus_total is 3")
 	})
 	n, err := cluster.RequestedGPUs(s.Dialect, "root")
 	if err != nil || n != 3 || len(strings.Fields(b.Read("journal"))) != 1 {

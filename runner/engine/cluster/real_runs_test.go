@@ -356,7 +356,7 @@ func (s *Site) TakenBack(t *testing.T) {
 		{name: "while it submits", command: submit, does: "echo x >asked; sleep 2", when: "asked"},
 		{
 			name: "left", command: cancel, does: "[ -e now ] || sleep 30", leave: true,
-			says: s.Engine + " has not confirmed the cancellation of 40 jobs of this batch (no answer yet)",
+			says: s.Engine + " has not confirmed the cancellation of 40 jobs of this batch (no response yet)",
 		},
 		{name: "in vain", command: cancel, does: "[ -e now ] || { " + fails + "; }", says: s.Engine + " has not confirmed the cancellation of 40 jobs of this batch (" + cancel + ": the controller is busy)"},
 	} {

@@ -218,8 +218,8 @@ func (s *Site) Suspended(t *testing.T) {
 // a single error that names the node and the fix, and that no job has failed.
 func (s *Site) NotShared(t *testing.T) {
 	for _, tt := range []struct{ missing, says string }{
-		{"submits/*", "does not see the state folder: keep the job file, or --state-dir, on a file system that all nodes share"},
-		{"bin/*/gpurun", "does not see gpurun in the state folder: keep that on a file system that all nodes share, or set cluster: {gpurun: PATH}"},
+		{"submits/*", "cannot see the state folder: keep the job file or --state-dir on a file system shared by all nodes"},
+		{"bin/*/gpurun", "cannot see gpurun in the state folder: keep the folder on a file system shared by all nodes, or set cluster: {gpurun: PATH}"},
 	} {
 		t.Run(filepath.Base(tt.missing), func(t *testing.T) {
 			b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: \"j{i}\", matrix: {i: 1..4}, gpus: 1, retry: 0, run: 'true'}]\n")

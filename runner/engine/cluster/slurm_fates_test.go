@@ -143,7 +143,7 @@ func TestRealExpectedStartIsShown(t *testing.T) {
 	}
 	b.Until("the first of the array has an estimate", 3*time.Minute, func() bool {
 		said = b.Run("status")
-		return few(strings.Count(said, "; the cluster expects it to start at "))
+		return few(strings.Count(said, "; expected to start at "))
 	})
 	out := b.Run("status", "--json")
 	_, at, _ := strings.Cut(out, `"expected": "`)
@@ -178,7 +178,7 @@ func TestRealRefusedJobsFailWithReason(t *testing.T) {
 		Quietly("scontrol", "update", "partitionname=gpu", "state=up", "maxtime=unlimited")
 	})
 	b.Command("scontrol", "update", "partitionname=gpu", "maxtime=30")
-	const long = "--time=33, which is cluster.time, or timeout, grace and 2 minutes, is more than the 30 minutes of partition gpu (make timeout 3m shorter,"
+	const long = "--time=33 (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of 30 minutes on partition gpu (shorten timeout by 3m,"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm refuses them: "+long)
 	b.Says(b.Run("jobs.yaml"), "3 failed with the same error: slurm: "+long)
 
@@ -187,9 +187,9 @@ func TestRealRefusedJobsFailWithReason(t *testing.T) {
 	const drained = "Required partition not available (inactive or drain)"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm accepts no such jobs now, and gpurun would retry: "+drained)
 	cmd, said := b.Start("jobs.yaml")
-	b.Until("it says why it waits", time.Minute, func() bool { return strings.Count(b.Run("status"), "slurm accepts no such jobs now: "+drained) > 0 })
+	b.Until("it says why it waits", time.Minute, func() bool { return strings.Count(b.Run("status"), "slurm accepts no more jobs like these now: "+drained) > 0 })
 	b.Command("scontrol", "update", "partitionname=gpu", "state=up")
 	_ = b.Finish(cmd)
-	b.Says(said.String(), "some jobs wait: slurm accepts no such jobs now: "+drained)
+	b.Says(said.String(), "some jobs wait: slurm accepts no more jobs like these now: "+drained)
 	b.Says(said.String(), "3 of 3 done")
 }

@@ -340,8 +340,8 @@ func (c *Cluster) backOff(batch []*engine.Launch, key string, refusal Refusal, t
 		c.outage.done("submit", errors.New(text))
 		return
 	}
-	why := c.dialect.Name() + " accepts no such jobs now: " + text
-	c.emit(engine.Event{Warnings: []string{"some jobs wait: " + why + "; gpurun tries again"}})
+	why := c.dialect.Name() + " accepts no more jobs like these now: " + text
+	c.emit(engine.Event{Warnings: []string{"some jobs wait: " + why + "; gpurun will retry"}})
 	for _, l := range batch {
 		if e := c.live[l.UniID]; e != nil {
 			c.emitQueued(e, engine.Queued{Reason: why})
@@ -378,7 +378,7 @@ func (c *Cluster) excludedNodes(l *engine.Launch) string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; left out, because gpu_memory asks for %s: %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
+	return fmt.Sprintf("; excluded because gpu_memory is %s: %s", l.Request.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
 // requeue queues attempts again whose submission was certainly refused. Their folders have the
@@ -393,7 +393,7 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 		e.submit, e.held = nil, false
 		if err := os.Remove(filepath.Join(e.Dir, wire.StatusFile)); err != nil {
 			forbid(e.Dir)
-			c.end(e, &state.End{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit again: " + err.Error()})
+			c.end(e, &state.End{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot resubmit: " + err.Error()})
 			continue
 		}
 		again = append(again, l)

@@ -135,7 +135,7 @@ func TestRefusedSubmissionBacksOff(t *testing.T) {
 			t.Errorf("it rests for %v, want %v; %d at once", c.refused["-p a"].pause, want, c.most)
 		}
 	}
-	if e := c.live["u0"]; e.shown.Reason != "plain accepts no such jobs now: why" || e.submit != nil {
+	if e := c.live["u0"]; e.shown.Reason != "plain accepts no more jobs like these now: why" || e.submit != nil {
 		t.Errorf("it waits as %+v", e.shown)
 	}
 	if refuse(Later, "-p b"); c.refused["-p b"].pause != refusedPause {

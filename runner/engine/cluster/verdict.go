@@ -183,14 +183,14 @@ func (v verdict) outcome(s *observation, name string, at time.Time) *state.End {
 		e.Why = state.WhyCancelled
 	case resubmitted:
 		e.Lost, e.ExitCode, e.Signal = true, -1, ""
-		e.Uncharged = name + " forgot it"
+		e.Uncharged = name + " lost track of it"
 		if s.record == nil && !s.begun() {
-			e.Uncharged = name + " does not know it"
+			e.Uncharged = name + " has no record of it"
 		}
 		if s.row.State.queued() {
-			e.Uncharged = name + " queued it again"
+			e.Uncharged = name + " requeued it"
 		} else if s.record == nil && s.runsWithoutStart() {
-			e.Uncharged = fmt.Sprintf("%s listed it as running%s for %v, and it never began there", name, where, s.running.Round(time.Second))
+			e.Uncharged = fmt.Sprintf("%s listed it as running%s for %v, but it never started there", name, where, s.running.Round(time.Second))
 		} else if s.row.Word != "" {
 			e.Uncharged = name + ": " + s.row.Word + where
 		}
@@ -198,7 +198,7 @@ func (v verdict) outcome(s *observation, name string, at time.Time) *state.End {
 	case withdrawn:
 		e.Why = state.WhyInterrupted
 	case lost:
-		e.Err = fmt.Sprintf("it ended%s without a record: its keeper was killed", where)
+		e.Err = fmt.Sprintf("it ended%s without a record because its keeper was killed", where)
 	case neverStarts:
 		e.Err, e.Lost, e.Void = fmt.Sprintf("%s can never start it: %s", name, s.row.Reason), false, false
 	case notStarted:
@@ -219,11 +219,11 @@ const (
 func scriptFailed(status int, node string) string {
 	switch status {
 	case exitNoState:
-		return fmt.Sprintf("%s does not see the state folder: keep the job file, or --state-dir, on a file system that all nodes share", node)
+		return fmt.Sprintf("%s cannot see the state folder: keep the job file or --state-dir on a file system shared by all nodes", node)
 	case exitNoBinary:
-		return fmt.Sprintf("%s does not see gpurun in the state folder: keep that on a file system that all nodes share, or set cluster: {gpurun: PATH} to one that the nodes have", node)
+		return fmt.Sprintf("%s cannot see gpurun in the state folder: keep the folder on a file system shared by all nodes, or set cluster: {gpurun: PATH} to a copy on the nodes", node)
 	case 126, 127:
-		return fmt.Sprintf("%s cannot execute gpurun (exit %d): it may have another architecture or C library; set cluster: {gpurun: PATH} to one that runs there", node, status)
+		return fmt.Sprintf("%s cannot execute gpurun (exit %d): its architecture or C library may differ; set cluster: {gpurun: PATH} to a build that runs there", node, status)
 	}
-	return fmt.Sprintf("its script failed on %s before gpurun began (exit %d): check whether a prolog of the cluster did", node, status)
+	return fmt.Sprintf("its script failed on %s before gpurun started (exit %d): check the cluster's prolog", node, status)
 }

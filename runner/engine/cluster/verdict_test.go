@@ -103,14 +103,14 @@ func TestOnlyTheJobsOwnFailureSpendsARetry(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	ghost := &observation{row: Row{State: Runs, Node: "node1", Word: "RUNNING"}, running: 150400 * time.Millisecond}
-	if e := judge(*ghost).outcome(ghost, "slurm", now); !e.Lost || !e.Void || e.Uncharged != "slurm listed it as running on node1 for 2m30s, and it never began there" {
+	if e := judge(*ghost).outcome(ghost, "slurm", now); !e.Lost || !e.Void || e.Uncharged != "slurm listed it as running on node1 for 2m30s, but it never started there" {
 		t.Errorf("got %+v", e)
 	}
 	told := &observation{record: &wire.Record{End: state.End{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyCluster}}, row: Row{State: OutOfMemory}}
 	if e := judge(*told).outcome(told, "slurm", now); !e.OOMKilled || e.Lost || e.Why != "" {
 		t.Errorf("got %+v", e)
 	}
-	for status, want := range map[int]string{exitNoState: "state folder", exitNoBinary: "cluster: {gpurun: PATH}", 127: "another architecture", 5: "prolog"} {
+	for status, want := range map[int]string{exitNoState: "state folder", exitNoBinary: "cluster: {gpurun: PATH}", 127: "its architecture", 5: "prolog"} {
 		if text := scriptFailed(status, "node1"); !strings.Contains(text, want) || !strings.Contains(text, "node1") {
 			t.Errorf("exit %d: %s", status, text)
 		}
@@ -120,8 +120,8 @@ func TestOnlyTheJobsOwnFailureSpendsARetry(t *testing.T) {
 // A job that never reached the cluster is not reported as forgotten there.
 func TestUnsubmittedJobIsNotForgotten(t *testing.T) {
 	for want, s := range map[string]observation{
-		"slurm does not know it": {missed: goneAfter},
-		"slurm forgot it":        {claimed: "node1 7_0", missed: goneAfter, silent: time.Hour},
+		"slurm has no record of it": {missed: goneAfter},
+		"slurm lost track of it":        {claimed: "node1 7_0", missed: goneAfter, silent: time.Hour},
 	} {
 		if got := judge(s).outcome(&s, "slurm", time.Now()); got.Uncharged != want {
 			t.Errorf("%+v: %q, want %q", s, got.Uncharged, want)

@@ -227,7 +227,7 @@ func (l *Local) Save(uniID, why, signal string, wait time.Duration) {
 	switch {
 	case e == nil:
 	case e.home == nil:
-		l.emit(engine.Event{UniID: uniID, Declined: "its keeper is gone"})
+		l.emit(engine.Event{UniID: uniID, Declined: "its keeper has exited"})
 	default:
 		_ = e.home.link.Send(&wire.Message{Op: wire.Save, UniID: uniID, Why: why, Signal: signal, Wait: wait})
 	}

@@ -68,7 +68,7 @@ func (l *Local) leave(r *remote, version int) {
 	if again {
 		return
 	}
-	l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun holds jobs of an earlier run (%s, version %d; this gpurun supports up to %d): waiting until they end; to stop them, use the newer gpurun", r.socket, version, wire.Version)}})
+	l.emit(engine.Event{Warnings: []string{fmt.Sprintf("a newer gpurun runs jobs of an earlier run (%s, version %d; this gpurun supports up to %d): waiting until they end; to stop them, use the newer gpurun", r.socket, version, wire.Version)}})
 	r.link.Close()
 }
 
@@ -104,7 +104,7 @@ func (l *Local) findKeepers() error {
 		case err == nil && !host.SameUser(c):
 			// The jobs are found through their records instead.
 			c.Close()
-			l.emit(engine.Event{Warnings: []string{path + ": ignored, since another user is listening on it, so it is not your keeper's; remove it"}})
+			l.emit(engine.Event{Warnings: []string{path + ": ignored because another user is listening on it; remove it"}})
 		case err == nil:
 			l.mu.Lock()
 			r := l.connect(c, path)

@@ -21,7 +21,7 @@ func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 	last, highest, least := own.Last(), rule.Goal == jobspec.Max, max(rule.Min, 1)
 	switch {
 	case own.Broken():
-		return fmt.Sprintf("%s was nan or infinite at two steps in a row, up to %v", rule.Metric, last)
+		return fmt.Sprintf("%s was NaN or infinite at two steps in a row, up to step %v", rule.Metric, last)
 	case len(own) == 0 || last < rule.After:
 		return ""
 	}

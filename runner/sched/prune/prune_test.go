@@ -52,7 +52,7 @@ func TestWhyNamesTheRule(t *testing.T) {
 		{"the lowest is best", least, curve(0.95, 0.85), five, "acc was 0.85 up to step 2, where 4 of 5 others had"},
 		{"the lowest is best and it is good", least, curve(0.95, 0.2), five, ""},
 		{"nan once", most, curve(0.6, nan), five, ""},
-		{"nan twice", most, curve(0.9, nan, nan), nil, "acc was nan or infinite at two steps in a row, up to 3"},
+		{"nan twice", most, curve(0.9, nan, nan), nil, "acc was NaN or infinite at two steps in a row, up to step 3"},
 		{"nan twice before the first step", most, curve(nan, math.Inf(-1)), nil, "two steps in a row"},
 		{"nan twice, but not in a row", most, curve(0.9, nan, 0.9, nan), nil, ""},
 		{"nothing but nan among others", most, curve(0.1, 0.1), append(five[1:], curve(nan, nan)), ""},

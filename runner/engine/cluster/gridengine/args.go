@@ -40,7 +40,7 @@ func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 		n := a.GPUs
 		if each {
 			if n%slots != 0 {
-				return nil, fmt.Errorf("gpus: %s is counted for each slot here, and %d GPUs cannot be divided among %d: make cpus a divisor of gpus", name, n, slots)
+				return nil, fmt.Errorf("gpus: this cluster counts %s per slot, and %d GPUs cannot be split across %d slots: make cpus a divisor of gpus", name, n, slots)
 			}
 			n /= slots
 		}
@@ -57,7 +57,7 @@ func (Dialect) Args(a cluster.JobRequest) ([]string, error) {
 	if a.Memory > 0 {
 		name, each := strings.CutSuffix(a.Options["memory_resource"], perSlot)
 		if name == "" {
-			return nil, fmt.Errorf("memory: no resource for it on this cluster: set cluster: {memory_resource: NAME}, often mem_free or h_vmem/slot (qconf -sc lists all)")
+			return nil, fmt.Errorf("memory: no memory resource known for this cluster: set cluster: {memory_resource: NAME}, often mem_free or h_vmem/slot (qconf -sc lists all)")
 		}
 		size := a.Memory
 		if name == "h_vmem" || name == "s_vmem" {
@@ -103,9 +103,9 @@ func models(a cluster.JobRequest) (resource []string, err error) {
 		key, value, ok := strings.Cut(m.Means, "=")
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("gpu_model: no name on Grid Engine for %q: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m.Name, m.Name)
+			return nil, fmt.Errorf("gpu_model: no Grid Engine name for %q: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m.Name, m.Name)
 		case name != "" && name != key:
-			return nil, fmt.Errorf("gpu_model: Grid Engine takes several models only as values of one resource, and they are of %s and %s", name, key)
+			return nil, fmt.Errorf("gpu_model: Grid Engine needs all models in one resource, not %s and %s", name, key)
 		}
 		name = key
 		if !slices.Contains(values, value) {

@@ -83,19 +83,19 @@ var refusals = []struct {
 	{"inactive or drain", cluster.Later, ""},
 	{"drained or reserved", cluster.Later, ""},
 	{"configuration source", cluster.Unreachable, ""}, // slurm.conf comes from the controller, which does not respond
-	{"nvalid job array specification", cluster.Fewer, "MaxArraySize of this cluster allows no arrays"},
+	{"nvalid job array specification", cluster.Fewer, "MaxArraySize on this cluster allows no arrays"},
 	{"nvalid partition", cluster.Never, "set cluster: {partition: NAME}; sinfo -s lists the partitions"},
 	{"nvalid account", cluster.Never, "set cluster: {account: NAME}; sacctmgr show assoc user=$USER lists yours"},
 	{"nvalid qos", cluster.Never, "set cluster: {qos: NAME}; sacctmgr show assoc user=$USER format=account,qos lists yours"},
-	{"ccounting/QOS policy", cluster.Never, "ask for less, or set another cluster.qos, account or partition"},
-	{"nvalid feature", cluster.Never, "correct cluster.constraint; sinfo -o '%P %f' lists the features"},
+	{"ccounting/QOS policy", cluster.Never, "request less, or set another cluster.qos, account or partition"},
+	{"nvalid feature", cluster.Never, "fix cluster.constraint; sinfo -o '%P %f' lists the features"},
 	{"nvalid generic resource", cluster.Never, "sinfo -o '%P %G' lists the GPUs"},
 	{"nvalid license", cluster.Never, "scontrol show licenses lists them"},
 	{"eservation", cluster.Never, "scontrol show reservation lists them"},
-	{"node configuration is not available", cluster.Never, "ask for less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes"},
+	{"node configuration is not available", cluster.Never, "request less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes"},
 	{"time limit", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l' lists their limits"},
 	{"artition configuration not available", cluster.Never, "set a shorter timeout, or another partition; sinfo -o '%P %l %s' lists their limits"},
-	{"roup not permitted", cluster.Never, "set cluster: {partition: NAME} to one that you may use; sinfo -s lists them"},
+	{"roup not permitted", cluster.Never, "set cluster: {partition: NAME} to a partition that you can use; sinfo -s lists them"},
 }
 
 // failed matches the start of the controller's own message, and prefixed a command's prefix before

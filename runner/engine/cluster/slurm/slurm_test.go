@@ -94,23 +94,23 @@ func TestRefusalsOfSbatch(t *testing.T) {
 		return r
 	}, map[string]refusal{
 		failed + "Requested node configuration is not available\n": {
-			Is: cluster.Never, Why: "Requested node configuration is not available (ask for less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes)",
+			Is: cluster.Never, Why: "Requested node configuration is not available (request less; sinfo -o '%P %G %c %m' lists the GPUs, CPUs and MiB of the nodes)",
 		},
 		"allocation failure: Invalid feature specification\n": {
-			Is: cluster.Never, Why: "Invalid feature specification (correct cluster.constraint; sinfo -o '%P %f' lists the features)",
+			Is: cluster.Never, Why: "Invalid feature specification (fix cluster.constraint; sinfo -o '%P %f' lists the features)",
 		},
 		"sbatch: error: invalid partition specified: nope\n" + failed + "Invalid partition name specified\n": {
 			Is: cluster.Never, Why: "invalid partition specified: nope; Invalid partition name specified (set cluster: {partition: NAME}; sinfo -s lists the partitions)",
 		},
 		"sbatch: error: QOSMaxGRESPerUser\n" + failed + policy + "\n": {
-			Is: cluster.Never, Why: "QOSMaxGRESPerUser; " + policy + " (ask for less, or set another cluster.qos, account or partition)",
+			Is: cluster.Never, Why: "QOSMaxGRESPerUser; " + policy + " (request less, or set another cluster.qos, account or partition)",
 		},
 		"sbatch: error: lua: no account, no job\n" + failed + "Unspecified error\n": {Is: cluster.Never, Why: "lua: no account, no job"},
 		failed + "Something new\n": {Is: cluster.Never, Why: "Something new"},
 		failed + "Socket, core and/or thread specification can not be satisfied\n":          {Is: cluster.Never, Why: "Socket, core and/or thread specification can not be satisfied"},
 		"sbatch: unrecognized option '--foo'\nTry \"sbatch --help\" for more information\n": {Is: cluster.Never, Why: "unrecognized option '--foo'"},
 		failed + "Invalid job array specification\n": {
-			Is: cluster.Fewer, Why: "Invalid job array specification (MaxArraySize of this cluster allows no arrays)",
+			Is: cluster.Fewer, Why: "Invalid job array specification (MaxArraySize on this cluster allows no arrays)",
 		},
 		"sbatch: error: AssocMaxSubmitJobLimit\n" + failed + policy + "\n":      {Is: cluster.Full, Why: "AssocMaxSubmitJobLimit; " + policy},
 		"sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + failed + policy + "\n": {Is: cluster.Full, Why: "QOSMaxSubmitJobPerUserLimit; " + policy},
@@ -168,8 +168,8 @@ func TestArgsOfSbatch(t *testing.T) {
 		{"a model", engine.Request{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu:a100"}, "--gres=gpu:a100:1"},
 		{"several models", engine.Request{GPUs: 1, Models: []string{"a100", "v100"}}, 0,
 			map[string]string{"models.a100": "constraint=A", "models.v100": "constraint=V", "constraint": "ib"}, "--gres=gpu:1 --constraint=(ib)&(A|V)"},
-		{"an unknown model", engine.Request{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name on this cluster for \"h100\""},
-		{"two types", engine.Request{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm takes several models only as features"},
+		{"an unknown model", engine.Request{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: no name for \"h100\" on this cluster"},
+		{"two types", engine.Request{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm accepts several models only as node features"},
 		{"memory", engine.Request{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0, map[string]string{"models.a": "gpu:a 40GiB", "models.b": "gpu:b 16GiB", "models.c": "gpu:c 80GiB"}, "--gres=gpu:a:1"},
 		{"memory by features", engine.Request{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0,
 			map[string]string{"models.a": "gpu:a 40GiB", "models.b": "constraint=B 80GiB", "models.c": "gpu:c 8GiB"}, "--gres=gpu:1 --constraint=B"},
@@ -261,10 +261,10 @@ func TestTimeAbovePartitionLimitIsRefused(t *testing.T) {
 		want string
 	}{
 		{"--time=10", ""},
-		{"--time=13", "--time=13, which is cluster.time, or timeout, grace and 2 minutes, is more than the 10 minutes of partition gpu (make timeout 3m shorter,"},
-		{"--partition=day --time=241", "than the 240 minutes of partition day (make timeout 1m shorter,"},
+		{"--time=13", "--time=13 (cluster.time, or timeout plus grace plus 2 minutes) exceeds the limit of 10 minutes on partition gpu (shorten timeout by 3m,"},
+		{"--partition=day --time=241", "the limit of 240 minutes on partition day (shorten timeout by 1m,"},
 		{"--partition=gpu,long --time=1560", ""},
-		{"--partition=gpu,long --time=1561", "than the 1560 minutes of partition long"},
+		{"--partition=gpu,long --time=1561", "the limit of 1560 minutes on partition long"},
 		{"--partition=gpu,any --time=99999", ""},
 		{"--partition=odd --time=99999", ""},
 		{"--partition=nope --time=99999", ""},

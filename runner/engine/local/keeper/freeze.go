@@ -127,7 +127,7 @@ func (k *keeper) endStrays(grace time.Duration) {
 	if len(ids) == 0 {
 		return
 	}
-	k.warn([]string{fmt.Sprintf("%s outlived the jobs that may have started it; stopping it", procs.Describe(ids))})
+	k.warn([]string{fmt.Sprintf("stopping leftover processes of earlier jobs: %s", procs.Describe(ids))})
 	var e procs.Ending
 	for e.Begin(grace); len(ids) > 0 && !e.Stuck(); ids = q.freeze() {
 		e.Signal(ids, procs.ID{})

@@ -73,7 +73,7 @@ func newKeeper() (*keeper, error) {
 		return nil, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("cannot become the parent of orphaned job processes: %w", err)
+		return nil, fmt.Errorf("cannot adopt orphaned job processes: %w", err)
 	}
 	k := &keeper{
 		null:     null,

@@ -26,7 +26,7 @@ func openLog(path string) (int, error) {
 		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0o666)
 	}
 	if errors.Is(err, unix.ENXIO) {
-		return -1, fmt.Errorf("cannot open log %q: it is a FIFO that nobody reads", path)
+		return -1, fmt.Errorf("cannot open log %q: no process reads this FIFO", path)
 	}
 	if err != nil {
 		return -1, fmt.Errorf("cannot open log %q: %w", path, err)

@@ -26,7 +26,7 @@ func (a *attempt) requestSave(m *wire.Message) {
 	catching, no := a.catching(sig), ""
 	switch {
 	case a.exit == nil:
-		no = "its commands have ended, and their background processes continue"
+		no = "its commands have ended, but their background processes continue"
 	case len(catching) == 0:
 		no = fmt.Sprintf("none of its processes catches SIG%s", m.Signal)
 	}

@@ -59,17 +59,17 @@ func bound(list string) (*unix.CPUSet, error) {
 	}
 	cores, err := host.ParseCores(list)
 	if err != nil {
-		return nil, fmt.Errorf("affinity: jobs are not bound: %w", err)
+		return nil, fmt.Errorf("affinity: not binding jobs: %w", err)
 	}
 	var may unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
-		return nil, fmt.Errorf("affinity: jobs are not bound: %w", err)
+		return nil, fmt.Errorf("affinity: not binding jobs: %w", err)
 	}
 	for i := range cores {
 		cores[i] &= may[i]
 	}
 	if cores.Count() == 0 {
-		return nil, fmt.Errorf("affinity: jobs are not bound to the cores %s of their GPUs' NUMA node: gpurun may use none of them (taskset and cpusets decide which)", list)
+		return nil, fmt.Errorf("affinity: not binding jobs to cores %s of their GPUs' NUMA node: gpurun is not allowed to use them (check taskset and cpusets)", list)
 	}
 	return &cores, nil
 }

@@ -62,7 +62,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		}
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.DoneRequested{Jobs: ids, Without: r.Without} })
 	}
-	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
+	return control.Reply{}, fmt.Errorf("the run does not support the request %q (it may be another version of gpurun)", r.Op)
 }
 
 // match returns the IDs of the jobs that match patterns, except jobs that a reload removed.
@@ -119,7 +119,7 @@ func (l *loop) status(whole bool) *schema.Status {
 		}
 	}
 	for _, h := range st.Live.Held {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%d jobs are held, %s first: the first attempts of %d jobs failed with the same error: %s", h.Jobs, h.First, h.Attempts, h.Cause)})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%d jobs are held, starting with %s: the first attempts of %d jobs failed with the same error: %s", h.Jobs, h.First, h.Attempts, h.Cause)})
 	}
 	return st
 }
@@ -152,7 +152,7 @@ func (l *loop) stopGPU(index int) error {
 		return control.Refusal("this run uses no GPUs")
 	}
 	if !slices.ContainsFunc(l.Prober.Devices(), func(d gpu.Device) bool { return d.Index == index }) {
-		return control.Refusal(fmt.Sprintf("no GPU %d in this run", index))
+		return control.Refusal(fmt.Sprintf("this run has no GPU %d", index))
 	}
 	l.step(sched.StopRequested{GPU: &index, Why: fmt.Sprintf("gpurun stop --gpu %d", index)})
 	return nil
@@ -204,7 +204,7 @@ func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 		f := &req.Facts[i]
 		id, known := byKey[f.Key]
 		if !known {
-			r.Keep("not in the run, which read its file earlier: run gpurun reload, then repeat this", f.Job)
+			r.Keep("not in the run, which read an older version of the file: run gpurun reload, then try again", f.Job)
 			continue
 		}
 		j := &l.Batch.Jobs[id]
@@ -237,11 +237,11 @@ func Supersedes(here *state.Record, there *state.Fact) string {
 	case here == nil || here.Time.Before(there.Time):
 		return ""
 	case here.Forgotten:
-		return "forgotten here, left alone"
+		return "forgotten here, unchanged"
 	case here.State == state.Succeeded:
 		return Already[control.OpDone]
 	}
-	return "has been tried here since, and runs again"
+	return "tried again here since, so it will rerun"
 }
 
 // keeps returns why a request leaves a job unchanged, or "".
@@ -282,7 +282,7 @@ var Already = map[string]string{control.OpDone: "already done", control.OpForget
 
 // StillRuns explains why a running job cannot be forgotten or marked as done: the end of its
 // attempt would override the mark.
-const StillRuns = "still running, left alone"
+const StillRuns = "still running, unchanged"
 
 // NoMatch is an error for a pattern that matches no job.
 type NoMatch string

@@ -37,7 +37,7 @@ func (l *loop) copyAt(home string) *codecopy.Tree {
 	}
 	t, err := codecopy.Load(dir)
 	if err != nil {
-		l.warn(fmt.Sprintf("the copy of the code in %s cannot be read, so files that jobs write there are not moved to the work dir: %v", dir, err))
+		l.warn(fmt.Sprintf("cannot read the copy of the code in %s, so job files there do not move to the work dir: %v", dir, err))
 		return nil
 	}
 	return t
@@ -134,7 +134,7 @@ func (l *loop) bring(at *attempt) func() []string {
 			err = errors.Join(err, now.Link(paths...))
 		}
 		if err != nil {
-			return []string{fmt.Sprintf("%s: its outputs are still in the copy of the code, %s: %v", at.launch.Job, at.code.Home(), err)}
+			return []string{fmt.Sprintf("%s: its outputs were not moved to the work dir and are still in the copy of the code, %s: %v", at.launch.Job, at.code.Home(), err)}
 		}
 		return nil
 	}

@@ -97,7 +97,7 @@ func (l *loop) examine(at *attempt, unreported *engine.Running, e state.End) {
 			ev.Evidence = at.evidence()
 		}
 		if vanished && ev.Warning == "" {
-			ev.Warning = "it started a background process that was gone when its script ended, and its GPUs were never used; check whether that process failed"
+			ev.Warning = "its background process was gone when its script ended, and its GPUs were never used; check whether that process failed"
 		}
 		return func() {
 			l.warn(notes...)

@@ -268,7 +268,7 @@ func tooEarly(r jobspec.Rendered) error {
 	for _, t := range texts {
 		for _, name := range nodeOnly {
 			if strings.Contains(t.text, engine.Token(name)) {
-				return fmt.Errorf("{%s} in %s: it is known only once the cluster has chosen a node; use {uni_id} there, or move it into the command", name, t.what)
+				return fmt.Errorf("{%s} in %s is not known until the cluster chooses a node: use {uni_id} instead, or move it to the command", name, t.what)
 			}
 		}
 	}

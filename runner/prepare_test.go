@@ -19,7 +19,7 @@ func TestEarlyValuesMustNotDependOnNode(t *testing.T) {
 	} {
 		text := ""
 		if want != "" {
-			text = "{gpu} in " + want + ": it is known only once the cluster has chosen a node; use {uni_id} there, or move it into the command"
+			text = "{gpu} in " + want + " is not known until the cluster chooses a node: use {uni_id} instead, or move it to the command"
 		}
 		got := ""
 		if err := tooEarly(r); err != nil {

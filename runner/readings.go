@@ -160,7 +160,7 @@ func (l *loop) quarantine(a sched.Quarantine) {
 		err := l.Engine.Claims.Quarantine(a.Quarantine)
 		return func() {
 			if err != nil {
-				l.say(fmt.Sprintf("the quarantine of GPU %d is known to this run only: %v", a.Index, err))
+				l.say(fmt.Sprintf("the quarantine of GPU %d applies only to this run: %v", a.Index, err))
 				return
 			}
 			l.step(sched.Published{UUID: a.UUID})
@@ -172,14 +172,14 @@ func (l *loop) quarantine(a sched.Quarantine) {
 func (l *loop) warnOfGPUs(s gpu.Observation) {
 	w := &l.warnings
 	if s.Err != "" && !w.blind {
-		l.say("cannot read the GPUs; no more jobs start on them until readings work again: " + s.Err)
+		l.say("cannot read the GPUs, so no more jobs start on them until it works again: " + s.Err)
 	}
 	w.blind = s.Err != ""
 	for _, r := range s.Readings {
 		switch lost := w.lost[r.UUID]; {
 		case r.Err != "" && !lost:
 			w.lost[r.UUID] = true
-			l.say(fmt.Sprintf("GPU %s does not answer and is not used until it does: %s", l.indexOf(r.UUID), r.Err))
+			l.say(fmt.Sprintf("GPU %s does not answer: no job starts on it until it does: %s", l.indexOf(r.UUID), r.Err))
 		case r.Err == "" && lost:
 			delete(w.lost, r.UUID)
 			if r.Found != nil {

@@ -49,11 +49,11 @@ func (l *loop) reload(answer func(control.Reply)) {
 	refused := ""
 	switch {
 	case l.Reread == nil:
-		refused = "this run cannot read its files again"
+		refused = "this run cannot reread its files"
 	case l.Core.Closing() != "":
-		refused = "no more jobs start in this run: " + l.Core.Closing()
+		refused = "this run starts no more jobs: " + l.Core.Closing()
 	case !l.Core.Begun():
-		refused = "the run is still looking for jobs of an earlier run: try again in a moment"
+		refused = "the run is still checking for jobs of an earlier run: try again in a moment"
 	}
 	if refused != "" {
 		answer(control.Reply{Err: refused, Refused: true})
@@ -114,7 +114,7 @@ func mistaken(err error) control.Reply {
 // apply continues with the reloaded files, and describes the changes.
 func (l *loop) apply(next Reading) (said string, err error) {
 	if why := l.Core.Closing(); why != "" {
-		return "", control.Refusal("no more jobs start in this run: " + why)
+		return "", control.Refusal("this run starts no more jobs: " + why)
 	}
 	was := len(l.Batch.Jobs)
 	b, at := l.Batch.Continue(next.Batch)

@@ -20,7 +20,7 @@ import (
 func (l *loop) steer(r control.Request) (control.Reply, error) {
 	all := len(r.Jobs) == 0
 	if why := l.Core.Closing(); why != "" && !(why == sched.Drained && r.Op == control.OpResume && all) {
-		return control.Reply{}, control.Refusal("no more jobs start in this run: " + why)
+		return control.Reply{}, control.Refusal("this run starts no more jobs: " + why)
 	}
 	switch r.Op {
 	case control.OpPause, control.OpResume:
@@ -35,9 +35,9 @@ func (l *loop) steer(r control.Request) (control.Reply, error) {
 		for key := range r.Set {
 			switch of := slices.Contains(JobKeys, key); {
 			case of && all:
-				return control.Reply{}, fmt.Errorf("%s belongs to jobs: add --job GLOB", key)
+				return control.Reply{}, fmt.Errorf("%s is a job key: add --job GLOB", key)
 			case !of && !all:
-				return control.Reply{}, fmt.Errorf("%s is not a key of jobs: with --job, these can be set: %s", key, strings.Join(JobKeys, ", "))
+				return control.Reply{}, fmt.Errorf("%s is not a job key: with --job, you can set %s", key, strings.Join(JobKeys, ", "))
 			}
 		}
 		if !all {
@@ -62,7 +62,7 @@ func (l *loop) pause(resume bool) string {
 	case !resume && was:
 		return "already paused"
 	case !resume:
-		return "paused: nothing starts, running jobs continue; gpurun resume undoes it"
+		return "paused: no job starts, running jobs continue; gpurun resume undoes it"
 	case !was && alone == 0:
 		return "not paused"
 	}
@@ -74,7 +74,7 @@ func (l *loop) pause(resume bool) string {
 	case alone == 1:
 		said += "; 1 job was paused by name and stays paused: gpurun resume '*' starts it"
 	case alone > 1:
-		said += fmt.Sprintf("; %d jobs were paused by name and stay paused: gpurun resume '*' lets them start", alone)
+		said += fmt.Sprintf("; %d jobs were paused by name and stay paused: gpurun resume '*' starts them", alone)
 	}
 	return said
 }
@@ -125,7 +125,7 @@ func (l *loop) set(values map[string]string) (control.Reply, error) {
 		if was == is {
 			r.Messages = append(r.Messages, fmt.Sprintf("%s is already %s", name, is))
 		} else {
-			r.Messages = append(r.Messages, fmt.Sprintf("%s is %s now, for the rest of this run; it was %s", name, is, was))
+			r.Messages = append(r.Messages, fmt.Sprintf("%s is now %s for the rest of this run (was %s)", name, is, was))
 		}
 	}
 	ev.Batch, l.Batch = &b, &b
@@ -160,7 +160,7 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 		}
 		other, place.Other = &l.Batch.Jobs[others[0]], int32(others[0])
 		if len(others) > 1 || r.Set["before"] != "" && place.After {
-			return rep, fmt.Errorf("before and after take one job")
+			return rep, fmt.Errorf("before and after need exactly one job")
 		}
 	}
 	low, high, in := 0, 0, make([]bool, len(l.Batch.Jobs))
@@ -204,12 +204,12 @@ func (l *loop) setJobs(r control.Request) (rep control.Reply, err error) {
 		case why != "":
 			return rep, control.Refusal(fmt.Sprintf("%s could never run: %s", j.Name, why))
 		case other != nil && (j.Spec.Priority != other.Spec.Priority || j.Queue != other.Queue):
-			return rep, control.Refusal(fmt.Sprintf("%s and %s differ in priority or queue: before and after need jobs that agree in both", j.Name, other.Name))
+			return rep, control.Refusal(fmt.Sprintf("%s and %s differ in priority or queue: before and after need jobs with the same priority and queue", j.Name, other.Name))
 		case reflect.DeepEqual(was, j.Spec) && there:
-			rep.Keep("already so", j.Name)
+			rep.Keep("unchanged", j.Name)
 			continue
 		case p == state.Running || p == state.Queued:
-			rep.Keep(fmt.Sprintf("keeps %s for now; applies from its next attempt", p), j.Name)
+			rep.Keep(fmt.Sprintf("%s; the change applies to its next attempt", p), j.Name)
 		default:
 			rep.Done = append(rep.Done, j.Name)
 		}

@@ -81,7 +81,7 @@ func (l *loop) say(text string) {
 	case n < maxFailures:
 		l.out.Warnings = append(l.out.Warnings, text)
 	case n == maxFailures:
-		l.out.Warnings = append(l.out.Warnings, "more warnings were omitted; see run.log")
+		l.out.Warnings = append(l.out.Warnings, "more warnings in run.log")
 	}
 }
 
@@ -95,7 +95,7 @@ func (l *loop) warnOf(job string, e sched.Ended) {
 		l.say(fmt.Sprintf("%s: stopped %s that it left running", job, what))
 	}
 	if len(e.Stuck) > 0 {
-		l.say(job + ": some of its processes survive SIGKILL (see dmesg); its GPUs stay reserved")
+		l.say(job + ": some of its processes survived SIGKILL (see dmesg); its GPUs stay reserved")
 	}
 	if e.Warning != "" {
 		l.say(job + ": " + e.Warning)

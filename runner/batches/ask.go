@@ -62,17 +62,17 @@ func (ref *Ref) Silent(err error) error {
 	pid := ref.Runner.PID
 	switch {
 	case pid == 0:
-		e.Text = "it did not record its process, and does not answer"
+		e.Text = "it does not answer, and its process ID is unknown"
 	case !ref.Runner.Here:
 		e.Text, e.Hint = fmt.Sprintf("it is process %d on %s", pid, ref.Runner.Host), "run this command on "+ref.Runner.Host
 	case ref.Runner.UID >= 0 && ref.Runner.UID != os.Getuid() && os.Getuid() != 0:
-		e.Text = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, cmp.Or(host.Login(ref.Runner.UID), fmt.Sprintf("user %d", ref.Runner.UID)))
+		e.Text = fmt.Sprintf("it is process %d of %s, which only that user can reach", pid, cmp.Or(host.Login(ref.Runner.UID), fmt.Sprintf("user %d", ref.Runner.UID)))
 	case procs.Stopped(pid):
 		e.Text, e.Hint = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d resumes it", pid)
 	case errors.Is(err, control.ErrNoRun):
 		e.Text = fmt.Sprintf("process %d is starting or exiting", pid)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
-		e.Text = fmt.Sprintf("process %d has not answered for %v", pid, askLimit)
+		e.Text = fmt.Sprintf("process %d did not answer within %v", pid, askLimit)
 	default:
 		e.Text = fmt.Sprintf("process %d does not answer: %v", pid, err)
 	}
@@ -84,7 +84,7 @@ func (ref *Ref) Unreached(rep control.Reply, err error) error {
 	var silent *Failure
 	switch {
 	case errors.As(err, &silent):
-		return &Failure{Code: ExitState, Text: ref.Name() + " is running but could not be reached: " + silent.Text, Hint: silent.Hint, Err: err}
+		return &Failure{Code: ExitState, Text: ref.Name() + " is running, but gpurun cannot reach it: " + silent.Text, Hint: silent.Hint, Err: err}
 	case errors.As(err, new(control.Refusal)):
 		return &Failure{Code: ExitFailed, Text: ref.Name() + ": " + err.Error(), Lines: rep.Lines, Err: err}
 	}

@@ -44,13 +44,13 @@ func (r *Reader) Load(paths []string, o jobspec.Options) (*jobspec.Batch, error)
 	list := jobspec.Problems(err)
 	for i := range list {
 		if list[i].File == o.UserConfig { // these lines may be private
-			list[i] = jobspec.Problem{File: list[i].File, Text: "the user's own defaults have a mistake", Hint: "ask the user to run gpurun check"}
+			list[i] = jobspec.Problem{File: list[i].File, Text: "the user's own defaults contain an error", Hint: "ask the user to run gpurun check"}
 		}
 	}
 	return nil, jobspec.Report(list)
 }
 
-const askUser = "ask the user, who can use gpurun itself for this, or start gpurun mcp with another --root"
+const askUser = "ask the user to do it with gpurun itself, or to start gpurun mcp with another --root"
 
 // Reachable returns nil if a confined command may use a job file and its state folder, or else the
 // reason.

@@ -69,7 +69,7 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 			continue
 		}
 		return &Failure{
-			Code: ExitState, Text: fmt.Sprintf("an earlier run left %s on the engine %s, where it may be queued or running", at.Start.Job, theirs),
+			Code: ExitState, Text: fmt.Sprintf("an earlier run left %s on engine %s, where it may be queued or running", at.Start.Job, theirs),
 			Hint: fmt.Sprintf("add --engine %s to continue there, or stop it first (gpurun stop)", theirs),
 		}
 	}
@@ -82,7 +82,7 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {
-		return nil, nil, &Failure{Code: ExitState, Text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not support", one.Start.Job, engineName(one)), Hint: "use the gpurun that started it"}
+		return nil, nil, &Failure{Code: ExitState, Text: fmt.Sprintf("%s was started on engine %s, which this gpurun does not support", one.Start.Job, engineName(one)), Hint: "use the gpurun that started it"}
 	}
 	open := s.History().Attempts()
 	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.File, Real: ref.Real, Count: len(open)}}}
@@ -138,7 +138,7 @@ func CheckHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	found := b.CheckHost(has.CPUs, has.RAM, runs)
 	for i := range found {
 		if job := Allocation(); job.ID != "" {
-			found[i].Hint = cmp.Or(found[i].Hint, "this run has what "+job.String()+" asked for")
+			found[i].Hint = cmp.Or(found[i].Hint, "this run is limited to the resources of "+job.String())
 		}
 	}
 	return found

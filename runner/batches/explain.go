@@ -155,7 +155,7 @@ func attemptWords(x *state.AttemptRecord) string {
 	case x.Open != nil:
 		return s + ", since " + x.Start.Local().Format(time.DateTime)
 	case x.Start.IsZero():
-		s += " never began"
+		s += " never started"
 	default:
 		s += fmt.Sprintf(", %s to %s", x.Start.Local().Format(time.DateTime), UntilTime(x.Start, x.Time))
 	}
@@ -174,9 +174,9 @@ func (w *explanation) outlook(j *schema.Job) []string {
 	p := j.Plan
 	switch {
 	case j.State == state.Running && w.Status.Run != nil && !w.Status.Run.Alive && j.Attempt != nil && j.Attempt.UniID != nil && w.Log.after.Away[*j.Attempt.UniID] != "":
-		return []string{"its run is gone: gpurun " + Shown(j.File) + " continues it on " + w.Log.after.Away[*j.Attempt.UniID]}
+		return []string{"its run has ended: gpurun " + Shown(j.File) + " continues it on " + w.Log.after.Away[*j.Attempt.UniID]}
 	case j.State == state.Running && w.Status.Run != nil && !w.Status.Run.Alive:
-		return []string{"its run is gone: gpurun " + Shown(j.File) + " continues it"}
+		return []string{"its run has ended: gpurun " + Shown(j.File) + " continues it"}
 	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.Status.Run != nil && w.Status.Run.Alive && j.State == state.Pending:
 		return nil
 	case p.Run:

@@ -67,7 +67,7 @@ func StateFailure(err error) error {
 	}
 	hint := "gpurun status -w shows it, gpurun stop ends it"
 	if held.Elsewhere {
-		hint = "its state is in another folder, or was removed: run gpurun status or stop with its --state-dir, or with the name it was started with"
+		hint = "its state folder is elsewhere or was removed: run gpurun status or gpurun stop with its --state-dir, or with the file name that started it"
 		if held.PID > 0 {
 			hint += fmt.Sprintf(" (ps -fp %d shows both)", held.PID)
 		}

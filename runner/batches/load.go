@@ -63,7 +63,7 @@ func UserConfig() (path, warning string) {
 	home := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), os.Getenv("HOME"))
 	var st unix.Stat_t
 	if errors.Is(err, fs.ErrPermission) && (unix.Stat(home, &st) != nil || int(st.Uid) != os.Getuid()) {
-		return "", path + " was not read: " + home + " belongs to another user"
+		return "", path + ": skipped because " + home + " belongs to another user"
 	}
 	return path, ""
 }

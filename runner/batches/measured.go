@@ -331,9 +331,9 @@ func (m *measurement) read(j *jobspec.Job, s *disk.Success, to *results.Job, liv
 		switch {
 		case x.Sum == "" || to.Values[i].Is:
 		case x.Log != nil && len(logs) == 0:
-			to.Why[i] = "its log has been overwritten"
+			to.Why[i] = "its log was overwritten"
 		case x.Log == nil && over && err == nil && fi.ModTime().After(end.Time.Add(time.Second)):
-			to.Why[i] = "a later attempt has written its file"
+			to.Why[i] = "a later attempt overwrote its file"
 		default:
 			list = append(list, x)
 		}

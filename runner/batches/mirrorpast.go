@@ -187,7 +187,7 @@ func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
 	case moved == 1:
 		l.Path += ".1"
 	case moved > 1:
-		return l, &Failure{Code: ExitUsage, Text: "its log has been overwritten by later attempts", Err: ErrOverwritten}
+		return l, &Failure{Code: ExitUsage, Text: "its log was overwritten by later attempts", Err: ErrOverwritten}
 	}
 	return l, nil
 }

@@ -88,7 +88,7 @@ func (r *Reader) find(file, alone string, change bool) ([]*Ref, error) {
 	nearby := len(batches) == 0
 	if nearby {
 		batches = disk.NearbyBatches(".", r.StateDir)
-		f := &Failure{Code: ExitUsage, Text: "no batch has run in this folder", Hint: "name its job file with --file FILE"}
+		f := &Failure{Code: ExitUsage, Text: "no batch in this folder", Hint: "name its job file with --file FILE"}
 		if len(batches) > 0 && change {
 			f.Hint = "name its job file: --file " + Shown(batches[0].File)
 		}
@@ -106,10 +106,10 @@ func (r *Reader) find(file, alone string, change bool) ([]*Ref, error) {
 		return nil, err
 	}
 	if nearby {
-		r.Note("no batch has run in this folder; showing " + namesOf(refs))
+		r.Note("no batch in this folder; showing " + namesOf(refs))
 	}
 	if alone != "" && len(refs) > 1 {
-		return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches are running here: %s", len(refs), namesOf(refs)), Hint: "name one of them: " + alone + refs[0].File}
+		return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches are running in this folder: %s", len(refs), namesOf(refs)), Hint: "name one of them: " + alone + refs[0].File}
 	}
 	return refs, nil
 }
@@ -142,7 +142,7 @@ func (r *Reader) FindJobs(file string, jobs []string, alone string) ([]*Ref, err
 			return others, nil
 		}
 		if len(others) > 1 {
-			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches here have %s: %s", len(others), strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + others[0].File}
+			return nil, &Failure{Code: ExitUsage, Text: fmt.Sprintf("%d batches in this folder have %s: %s", len(others), strings.Join(jobs, ", "), namesOf(others)), Hint: "name one of them: --file " + others[0].File}
 		}
 	}
 	return refs[:1], nil // the caller reports a missing job
@@ -255,7 +255,7 @@ func (r *Reader) Open(file string) (*Ref, error) {
 		if err := r.JobNamed(file); err != nil {
 			return nil, err
 		}
-		return nil, &Failure{Code: ExitUsage, Text: ref.File + ": no such file, and no recorded run of one"}
+		return nil, &Failure{Code: ExitUsage, Text: ref.File + ": no such file or recorded run"}
 	}
 	ref.Look()
 	if !ref.Alive || ref.Runner.PID == 0 {
@@ -316,7 +316,7 @@ func (ref *Ref) recall() (err error) {
 		n = 1 + slices.IndexFunc(all.Runs, func(e *state.PastRun) bool { return e.Run.RunID == ref.Which })
 	}
 	if err != nil && n == 0 || n < 0 || n > len(all.Runs) {
-		return &Failure{Code: ExitUsage, Text: "no such run: " + "\"" + ref.Which + "\"", Hint: fmt.Sprintf("gpurun history numbers the runs, 1 to %d; 0 is the job file's own values", len(all.Runs))}
+		return &Failure{Code: ExitUsage, Text: "no such run: " + "\"" + ref.Which + "\"", Hint: fmt.Sprintf("gpurun history lists the runs, 1 to %d; 0 means the values in the job file", len(all.Runs))}
 	}
 	if ref.past = n != len(all.Runs); n == 0 {
 		ref.run, ref.over = state.Fact{}, state.Fact{}

@@ -16,16 +16,16 @@ import (
 // returns "" if they can be read.
 func (ref *Ref) unread() string {
 	if ref.Batch != nil && len(ref.Batch.Params) == 0 && len(ref.run.Params) > 0 {
-		return ref.Name() + " no longer takes" + ParamFlags(ref.run.Params) + "; these are its own values"
+		return ref.Name() + " no longer accepts" + ParamFlags(ref.run.Params) + "; showing its own values"
 	}
 	if ref.Batch != nil {
 		return ""
 	}
 	ref.Batch = known(ref)
 	if !host.Exists(ref.Real) {
-		return ref.Name() + " is gone; these are the jobs in its ledger"
+		return ref.Name() + " no longer exists; showing the jobs in its ledger"
 	}
-	return ref.Name() + " has errors (gpurun check " + ref.Name() + " shows them); these are the jobs in its ledger"
+	return ref.Name() + " has errors (gpurun check " + ref.Name() + " lists them); showing the jobs in its ledger"
 }
 
 // Status returns the status for programs. It asks the run and reads the rest from the ledger, or
@@ -39,7 +39,7 @@ func (ref *Ref) Status() *schema.Status {
 	}
 	st := ref.Document(rep.Status, m)
 	if ref.Alive && !ref.past && err != nil {
-		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
+		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; showing its ledger"})
 	}
 	if unread != "" {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: schema.JobFileProblem, Text: unread})

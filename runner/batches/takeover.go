@@ -45,8 +45,8 @@ func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, er
 		for _, at := range open {
 			jobs = append(jobs, at.Start.Job)
 		}
-		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running: nothing was copied, since it would run twice",
-			old.File, strings.Join(jobs, ", "), old.File), Hint: "gpurun wait --file " + old.File + " waits for the end, gpurun stop --file " + old.File + " ends it; then try again"}
+		return nil, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: %s of %s may still be running, so nothing was copied (a copied job could run twice)",
+			old.File, strings.Join(jobs, ", "), old.File), Hint: "gpurun wait --file " + old.File + " waits for it, gpurun stop --file " + old.File + " ends it; then try again"}
 	}
 	var run state.Fact
 	last, starts, runs := map[string]state.Fact{}, map[string]state.Fact{}, map[string]state.Fact{}
@@ -177,11 +177,11 @@ func (ref *Ref) recordDead(facts []state.Fact, rep *control.Reply) error {
 func (ref *Ref) TakeOver(old *Ref, jobs []string) (rep control.Reply, err error) {
 	switch {
 	case old.Real == ref.Real:
-		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " is the batch itself", Hint: "name the new file: gpurun done --from " + old.File + " --file NEW.yaml"}
+		return rep, &Failure{Code: ExitUsage, Text: "--from " + old.File + " is the same batch", Hint: "pass the new file: gpurun done --from " + old.File + " --file NEW.yaml"}
 	case old.unsure != nil:
 		return rep, StateFailure(old.unsure)
 	case old.Alive:
-		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d): nothing was copied, since its running jobs would run twice", old.File, old.Runner.PID),
+		return rep, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s is running (process %d), so nothing was copied (its running jobs could run twice)", old.File, old.Runner.PID),
 			Hint: "gpurun wait --file " + old.File + " waits for it; then try again"}
 	}
 	batch, last, err := ref.successesOf(old)
@@ -221,18 +221,18 @@ func chosenSuccesses(b *jobspec.Batch, last map[string]state.Fact, old *Ref, job
 		}
 	}
 	if len(facts) == 0 {
-		return rep, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: none of these jobs has succeeded in %s: nothing was copied", b.Files[0].Path, old.File),
-			Hint: "jobs are the same if they do the same: same commands, parameters, environment and work dir"}
+		return rep, nil, &Failure{Code: ExitFailed, Text: fmt.Sprintf("%s: nothing was copied, because none of these jobs succeeded in %s", b.Files[0].Path, old.File),
+			Hint: "gpurun matches jobs by commands, parameters, environment and work dir"}
 	}
 	return rep, facts, nil
 }
 
 // Words describes the successes under the old name.
 func (m moved) Words() string {
-	return fmt.Sprintf("%s that would run succeeded in %s, which is gone (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
+	return fmt.Sprintf("%s to run already succeeded in %s, which no longer exists (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
 }
 
 // Fix returns the command that keeps them.
 func (m moved) Fix() string {
-	return "if it was renamed, keep its results: gpurun done --from " + m.from + " --file " + m.to
+	return "if you renamed the file, keep its results: gpurun done --from " + m.from + " --file " + m.to
 }

@@ -47,9 +47,9 @@ func (p *runLog) Usage(g *state.GPUReadings, now time.Time) *schema.BatchUsage {
 	parts, all := state.GPUUses(runs, held, g)
 	u.Parts, u.Time = schema.List(parts), all
 	if cluster {
-		u.Unknown = append(u.Unknown, "on a cluster, gpurun knows only what these jobs held: not how busy the GPUs were, which were free, or what others used")
+		u.Unknown = append(u.Unknown, "on a cluster, gpurun sees only the GPUs of these jobs, not how busy they were, which GPUs were free, or what other users used")
 	} else if len(held) > 0 && len(g.Rows) == 0 {
-		u.Unknown = append(u.Unknown, "no readings: it is unknown how busy the GPUs were, and what others used")
+		u.Unknown = append(u.Unknown, "no GPU readings, so GPU utilization and other users' share are unknown")
 	}
 	p.adviseMemory(u)
 	n, text := slotsFor(g)
@@ -105,7 +105,7 @@ func (p *runLog) adviseMemory(u *schema.BatchUsage) {
 	}
 	for at, m := range all {
 		if asked, peak := gpu.Bytes(at.asked), gpu.Bytes(m.peak); 2*asked > 3*peak && asked > peak.Ample() && m.readings >= 10 && m.jobs > most {
-			most, u.Advice = m.jobs, []string{fmt.Sprintf("%s asked for %s, peaked at %s: `gpu_memory: %s`", state.Count(int(m.jobs), "job"), asked.Asked(), peak.Round(), peak.Ample())}
+			most, u.Advice = m.jobs, []string{fmt.Sprintf("%s requested %s but peaked at %s: `gpu_memory: %s`", state.Count(int(m.jobs), "job"), asked.Asked(), peak.Round(), peak.Ample())}
 		}
 	}
 }

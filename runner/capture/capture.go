@@ -127,7 +127,7 @@ func run(c Config) (*Report, error) {
 	data, _ = io.ReadAll(out)
 	var r Report
 	if err = errors.Join(err, cmd.Wait()); json.Unmarshal(data, &r) != nil {
-		return nil, fmt.Errorf("the host of the recorders ended early: %v", err)
+		return nil, fmt.Errorf("the process that collects the commands ended early: %v", err)
 	} else if r.Err != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNoSandbox, r.Err)
 	}

@@ -106,11 +106,11 @@ func (h *host) serve() (err error) {
 		}
 		switch one, count := h.sleepCounts(); {
 		case count > h.Most+2*min(len(h.held)+len(h.running), maxHeld): // a submitted job is a shell and its command
-			h.report.Stopped = fmt.Sprintf("the launcher runs more than %d processes at once: stopped", h.Most)
+			h.report.Stopped = fmt.Sprintf("stopped: the launcher runs more than %d processes at the same time", h.Most)
 		case time.Since(h.changed) > h.Limit:
-			h.report.Stopped = fmt.Sprintf("the launcher started nothing new for %v: stopped", h.Limit)
+			h.report.Stopped = fmt.Sprintf("stopped: the launcher started no command for %v", h.Limit)
 		case len(h.records) > maxRecords || time.Since(start) > maxWhole:
-			h.report.Stopped = fmt.Sprintf("the launcher started %d commands and did not end: stopped", len(h.records))
+			h.report.Stopped = fmt.Sprintf("stopped: the launcher started %d commands and did not end", len(h.records))
 		case h.drain() || h.reap():
 		default:
 			// Two equal results mean that every thread slept when the first was complete. reap and
@@ -140,7 +140,7 @@ func (h *host) drain() (some bool) {
 			h.handle(x)
 			continue
 		} else if errors.Is(err, unix.EAGAIN) { // without its command, the capture would be incomplete
-			h.report.Stopped = fmt.Sprintf("a recorder did not report its command within %ds: stopped; try again when this machine is less busy", maxReport)
+			h.report.Stopped = fmt.Sprintf("stopped: a recorder did not report its command within %ds; try again when this machine is less busy", maxReport)
 		}
 		x.conn.Close()
 	}
@@ -165,7 +165,7 @@ func (h *host) watch(pid int) {
 	}
 	file, err := os.Stat(at + "exe")
 	if self, err2 := os.Stat(h.Self); err == nil && err2 == nil && file.Size() != self.Size() { // not a recorder, or a copy of one, that is about to report
-		h.report.Escaped, h.report.Stopped = exe, "the launcher runs "+exe+", which gpurun capture cannot replace by a recorder: stopped"
+		h.report.Escaped, h.report.Stopped = exe, "stopped: gpurun capture cannot record "+exe+", which the launcher runs"
 	}
 }
 
@@ -193,7 +193,7 @@ func (h *host) handle(x *held) {
 		}
 	default:
 		if x.Op == "refuse" {
-			h.report.Stopped = fmt.Sprintf("the launcher uses %s, which gpurun capture cannot follow: start its commands directly", filepath.Base(argv[0]))
+			h.report.Stopped = fmt.Sprintf("gpurun capture cannot follow %s in the launcher: run its commands directly", filepath.Base(argv[0]))
 		}
 		x.answer(message{})
 	}
@@ -396,7 +396,7 @@ func (h *host) record(x *held) (real bool) {
 				note(&h.report.Warnings, "ran for real: "+text+"; --record "+shellescape.Quote(text)+" makes it a job")
 				return true
 			} else if read && i == 1 {
-				note(&h.report.Warnings, "the launcher reads the output of "+fold.Script(fold.Words(r.Argv))+": it got nothing")
+				note(&h.report.Warnings, "the launcher reads the output of "+fold.Script(fold.Words(r.Argv))+", which was empty")
 			}
 		}
 	}
@@ -453,7 +453,7 @@ func (h *host) end() {
 	h.report.Last = text[strings.LastIndexByte(text, '\n')+1:]
 	if at := strings.Index(text, "Value too large for defined data type"); at >= 0 && h.Sandbox && h.report.Stopped == "" { // see mirror
 		line, _, _ := strings.Cut(text[strings.LastIndexByte(text[:at], '\n')+1:], "\n")
-		h.report.Stopped = "the launcher could not write to a file that belongs to another user or group: " + line + "; capture it in a copy of the folder"
+		h.report.Stopped = "the launcher cannot write to a file of another user or group: " + line + "; run the capture in a copy of the folder"
 	}
 	places := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^(\S+: (?:line )?\d+): .*`).FindAllStringSubmatch(text, -1) {

@@ -89,7 +89,7 @@ func (m *Mapping) env(list []string) (out []string) {
 		switch {
 		case ownName().MatchString(name) && !(m.indexed && name == taskID) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
 		case redact.Named(name):
-			note(&m.left, "the launcher sets a secret ("+name+"): left out, set it where gpurun is started")
+			note(&m.left, "the launcher sets a secret ("+name+"): skipped; set it in the environment of gpurun instead")
 		default:
 			out = append(out, name+"="+v)
 		}
@@ -138,7 +138,7 @@ func relative(dir, path string) string {
 }
 
 // Commands converts captures of the same commands for folding. It returns warnings about what it
-// left out.
+// was skipped.
 func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings []string) {
 	var unset []string
 	logs, limited := map[string]int{}, 0
@@ -150,7 +150,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 	for i, r := range captures[0] {
 		words, gpus := argv(r.Argv)
 		if !slices.Equal(words, r.Argv) {
-			note(&m.left, "commands name a GPU in their arguments: renumbered from 0, as a job sees its GPUs")
+			note(&m.left, "commands select a GPU in their arguments: renumbered from 0, because job GPUs start at 0")
 		}
 		for _, kv := range m.Base {
 			if name, _, _ := strings.Cut(kv, "="); !ownName().MatchString(name) && !slices.ContainsFunc(r.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
@@ -184,7 +184,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			if path == "" || strings.ContainsAny(path, "$~") {
 				return ""
 			} else if logs[path] > 1 {
-				note(&m.left, "several jobs have one log ("+relative(m.Dir, path)+"): left out, each job has its own")
+				note(&m.left, "several jobs share a log ("+relative(m.Dir, path)+"): skipped; each job gets its own")
 				return ""
 			}
 			return relative(r.Dir, path)
@@ -195,18 +195,18 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 			c.Stdout, c.Stderr = at(r.Stdout), at(r.Stderr)
 		}
 		if r.Stdin != "" {
-			note(&m.left, "a job reads no standard input: "+fold.Script(c.Run[0])+" < "+relative(r.Dir, r.Stdin)+" left out")
+			note(&m.left, "jobs have no standard input: "+fold.Script(c.Run[0])+" < "+relative(r.Dir, r.Stdin)+" was skipped")
 		}
 		out = append(out, c)
 	}
 	if len(unset) > 0 { // a job file cannot express that
-		note(&m.left, "the launcher unsets variables, which its jobs inherit: "+few(unset))
+		note(&m.left, "the launcher unsets variables that its jobs inherit: "+few(unset))
 	}
 	if limited > 0 && limited < len(out) {
-		note(&m.left, fmt.Sprintf("the launcher runs %d of its commands at most %d at once: max_concurrent limits all jobs", limited, m.Most))
+		note(&m.left, fmt.Sprintf("the launcher runs %d of its commands, at most %d at a time, but max_concurrent limits all jobs", limited, m.Most))
 	}
 	if m.pinned != nil {
-		note(&m.left, "the launcher sets CUDA_VISIBLE_DEVICES ("+strings.Join(m.pinned, ", ")+"): left out, gpurun chooses the GPUs")
+		note(&m.left, "the launcher sets CUDA_VISIBLE_DEVICES ("+strings.Join(m.pinned, ", ")+"): skipped; gpurun chooses the GPUs")
 	}
 	return out, m.left
 }
@@ -232,7 +232,7 @@ func (m *Mapping) Changes(r *Report) (warnings []string) {
 		changed[kind] = append(changed[kind], relative(m.Dir, c.Path))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(changed)) {
-		warnings = append(warnings, "the launcher "+kind+", which it did only in the sandbox: "+few(changed[kind]))
+		warnings = append(warnings, "the launcher "+kind+" (only in the sandbox): "+few(changed[kind]))
 	}
 	return warnings
 }
@@ -258,7 +258,7 @@ func (m *Mapping) Same(one, two []Record) []Record {
 		} else {
 			sorted[i].Began = -1
 			if differ++; differ == 1 {
-				note(&m.left, "two captures differ: "+strings.Join(one[i].Argv, " ")+"; kept as first seen")
+				note(&m.left, "two captures differ: "+strings.Join(one[i].Argv, " ")+"; keeping the first")
 			}
 		}
 	}

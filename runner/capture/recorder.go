@@ -50,7 +50,7 @@ func ask(h message) (a message) {
 		err = errors.Join(json.NewEncoder(conn).Encode(h), json.NewDecoder(conn).Decode(&a))
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "gpurun capture: the host is gone:", err)
+		fmt.Fprintln(os.Stderr, "gpurun capture: cannot reach the collecting process:", err)
 	}
 	return a
 }

@@ -259,7 +259,7 @@ func TestCaptureInFolderOfAnotherGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ launcher, want string }{
 		"small": {"set -e; mkdir -p logs/a; echo x > new; python main.py 1 >> keep/a; mv keep/b keep/c; python main.py 2 > logs/a/2; cat keep/c", "2 commands recorded"},
-		"large": {"python main.py 1 >> large; python main.py 2", "the launcher could not write to a file that belongs to another user or group: launch.sh: line 1: large: Value too large"},
+		"large": {"python main.py 1 >> large; python main.py 2", "the launcher cannot write to a file of another user or group: launch.sh: line 1: large: Value too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := launcherIn(t, c.launcher)

@@ -43,7 +43,7 @@ func TestUnreadableHomeIsIgnored(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "jobs.yaml: native, 1 job, ok") {
 		t.Errorf("got %v, %s", err, out)
 	}
-	if want := "gpurun: warning: " + home + "/.config/gpurun/config.yaml was not read: " + home + " belongs to another user"; !strings.Contains(string(out), want) {
+	if want := "gpurun: warning: " + home + "/.config/gpurun/config.yaml: skipped because " + home + " belongs to another user"; !strings.Contains(string(out), want) {
 		t.Errorf("got %s, want %q", out, want)
 	}
 }

@@ -82,7 +82,7 @@ func (t *Tree) leadsOut(rel string) bool {
 func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	if pid := procs.In(t.Dir); pid != 0 {
 		t.Unlock()
-		return []string{fmt.Sprintf("process %d is still in the copy of the code %s: files that jobs made there move to the work dir once it has ended, also with a later run", pid, t.Home())}, false
+		return []string{fmt.Sprintf("process %d is still using the copy of the code %s: job files there move to the work dir after it ends, in this run or a later one", pid, t.Home())}, false
 	}
 	b := mover{Tree: t}
 	b.move(".", false)
@@ -92,13 +92,13 @@ func (t *Tree) Settle(remove bool) (notes []string, done bool) {
 	}
 	switch err := errors.Join(b.errs...); {
 	case err != nil:
-		notes = append(notes, "files that jobs made in the copy of the code "+t.Home()+" are still there: "+err.Error())
+		notes = append(notes, "job files in the copy of the code "+t.Home()+" were not moved to the work dir: "+err.Error())
 	case len(b.kept) > 0:
 		more := ""
 		if n := len(b.kept) - 1; n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		notes = append(notes, fmt.Sprintf("jobs have written %s%s, but the work dir has another version by now: merge them if both matter, then remove what is in the copy", b.kept[0], more))
+		notes = append(notes, fmt.Sprintf("jobs wrote %s%s, but the work dir now has another version: merge them if you need both, then delete the file in the copy", b.kept[0], more))
 	case remove && os.RemoveAll(t.Dir) == nil:
 		os.Remove(list(t.Dir))
 		os.Remove(t.Dir + movingSuffix) // left by a killed run
@@ -122,7 +122,7 @@ func Remove(folder string, used map[string]bool) (notes []string) {
 		t, err := Load(dir)
 		switch {
 		case err != nil:
-			notes = append(notes, "the copy of the code in "+dir+" stays: "+err.Error())
+			notes = append(notes, "keeping the copy of the code in "+dir+": "+err.Error())
 		case !used[t.Dir]:
 			t.Lock()
 			_, keep := used[t.Dir]

@@ -125,5 +125,5 @@ type TooLarge struct {
 }
 
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("the code in %s is more than %d files or %d MiB, most of it in %s", e.Root, MaxFiles, MaxBytes>>20, e.Most)
+	return fmt.Sprintf("the code in %s exceeds %d files or %d MiB, mostly in %s", e.Root, MaxFiles, MaxBytes>>20, e.Most)
 }

@@ -149,7 +149,7 @@ func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	if err := json.NewEncoder(c).Encode(r); errors.Is(err, syscall.EPIPE) {
 		return reply, ErrNoRun // the run is exiting
 	} else if err != nil {
-		return reply, fmt.Errorf("cannot ask the run in %s: %w", dir, err)
+		return reply, fmt.Errorf("cannot send a request to the run in %s: %w", dir, err)
 	}
 	err := json.NewDecoder(io.LimitReader(c, maxReply)).Decode(&reply)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {

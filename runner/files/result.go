@@ -140,14 +140,14 @@ func merge(data []byte) (all map[string]any, points []byte, err error) {
 // kept copies a result file whose metrics do not fit in the ledger to the path keep.
 func kept(path, keep string) (map[string]any, error) {
 	if err := copyFile(path, keep); err != nil {
-		return nil, fmt.Errorf("metrics are too long for the ledger and could not be saved: %w", err)
+		return nil, fmt.Errorf("metrics are too long for the ledger, and saving them elsewhere failed: %w", err)
 	}
 	return map[string]any{MetricsFile: keep}, nil
 }
 
 func copyFile(from, to string) error {
 	if to == "" {
-		return errors.New("there is nowhere to save them")
+		return errors.New("no folder to save them")
 	}
 	src, _, err := host.OpenRegular(from)
 	if err != nil {

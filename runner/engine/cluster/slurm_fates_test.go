@@ -187,7 +187,9 @@ func TestRealRefusedJobsFailWithReason(t *testing.T) {
 	const drained = "Required partition not available (inactive or drain)"
 	b.Says(b.Run("plan", "jobs.yaml"), "slurm accepts no such jobs now, and gpurun would retry: "+drained)
 	cmd, said := b.Start("jobs.yaml")
-	b.Until("it says why it waits", time.Minute, func() bool { return strings.Count(b.Run("status"), "slurm accepts no more jobs like these now: "+drained) > 0 })
+	b.Until("it says why it waits", time.Minute, func() bool {
+		return strings.Count(b.Run("status"), "slurm accepts no more jobs like these now: "+drained) > 0
+	})
 	b.Command("scontrol", "update", "partitionname=gpu", "state=up")
 	_ = b.Finish(cmd)
 	b.Says(said.String(), "some jobs wait: slurm accepts no more jobs like these now: "+drained)

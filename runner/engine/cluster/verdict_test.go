@@ -121,7 +121,7 @@ func TestOnlyTheJobsOwnFailureSpendsARetry(t *testing.T) {
 func TestUnsubmittedJobIsNotForgotten(t *testing.T) {
 	for want, s := range map[string]observation{
 		"slurm has no record of it": {missed: goneAfter},
-		"slurm lost track of it":        {claimed: "node1 7_0", missed: goneAfter, silent: time.Hour},
+		"slurm lost track of it":    {claimed: "node1 7_0", missed: goneAfter, silent: time.Hour},
 	} {
 		if got := judge(s).outcome(&s, "slurm", time.Now()); got.Uncharged != want {
 			t.Errorf("%+v: %q, want %q", s, got.Uncharged, want)

@@ -35,7 +35,7 @@ func TestClusterKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := text(t, "reference/clusters.md")
-	_, keys, _ := strings.Cut(unknown.Hint, "cluster has ")
+	_, keys, _ := strings.Cut(unknown.Hint, "valid keys: ")
 	for _, key := range strings.Split(keys, ", ") {
 		if !regexp.MustCompile("(?m)^\\| (`[a-z_]+`, )*`" + key + "`").MatchString(page) {
 			t.Errorf("no row for %s", key)

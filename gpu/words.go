@@ -163,7 +163,7 @@ func (p *Pool) never(req Request) (why, hint string) {
 	case big == 0:
 		why = fmt.Sprintf("needs %s, but the largest GPU has %s", req.Memory.Asked(), most.Round())
 	case big < req.Min && big < len(devs):
-		why = fmt.Sprintf("needs %d GPUs, but only %d fit", req.Min, big)
+		why = fmt.Sprintf("needs %d GPUs, but only %d can take it", req.Min, big)
 	case big < req.Min:
 		why = fmt.Sprintf("needs %d GPUs, but this machine has %d", req.Min, big)
 	case bound < req.Min:

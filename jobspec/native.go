@@ -70,7 +70,7 @@ func (f *fileJobs) yamlJobs() {
 		for i, n := range jobs.Content {
 			f.job(i, n, defaults)
 		}
-		f.checkAmong("no job has the parameter", f.among, slices.Compact(slices.Sorted(slices.Values(f.params))))
+		f.checkAmong("no job has a parameter", f.among, slices.Compact(slices.Sorted(slices.Values(f.params))))
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *server) run(ctx context.Context, free bool, args []string) (answer, err
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
-		return answer{}, problem("busy", "too many calls at once", "call again once another has been answered")
+		return answer{}, problem("busy", "too many calls at the same time", "retry after another call returns")
 	}
 	cmd := s.Command(ctx, free, args)
 	out, messages := &limited{most: maxOutput}, &limited{most: 64 << 10}
@@ -48,11 +48,11 @@ func (s *server) run(ctx context.Context, free bool, args []string) (answer, err
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return a, problem("timeout", fmt.Sprintf("gpurun %s has not ended within %v and was stopped", args[0], maxRunTime), "call again; if that does not help, ask the user to run gpurun doctor")
+		return a, problem("timeout", fmt.Sprintf("gpurun %s did not finish within %v and was stopped", args[0], maxRunTime), "call again; if that does not help, ask the user to run gpurun doctor")
 	case ctx.Err() != nil:
 		return a, problem("cancelled", "the call was cancelled", "")
 	case out.cut:
-		return a, problem("too_long", fmt.Sprintf("gpurun %s prints more than %d MiB", args[0], maxOutput>>20), "ask for fewer jobs")
+		return a, problem("too_long", fmt.Sprintf("gpurun %s printed more than %d MiB", args[0], maxOutput>>20), "ask for fewer jobs")
 	case err != nil && !errors.As(err, &exit):
 		return a, problem("internal", s.clean(err.Error()), "")
 	}
@@ -102,7 +102,7 @@ func (s *server) said(ctx context.Context, free bool, args []string) (CommandOut
 
 // CommandOutput is the text that reports a command's effect.
 type CommandOutput struct {
-	Said string `json:"said" jsonschema:"what was done, in words"`
+	Said string `json:"said" jsonschema:"summary of what was done"`
 }
 
 // text returns a command's output as clean text.

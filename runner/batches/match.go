@@ -52,7 +52,7 @@ func noSuchJob(file, glob string, names []string) error {
 	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, glob+"-") }) {
 		best = "'" + glob + "-*'"
 	}
-	f := &Failure{Code: ExitUsage, Text: "no job of " + file + " matches \"" + glob + "\"", Hint: "gpurun plan " + file + " lists the jobs"}
+	f := &Failure{Code: ExitUsage, Text: "no job in " + file + " matches \"" + glob + "\"", Hint: "gpurun plan " + file + " lists the jobs"}
 	if best != "" {
 		f.Hint = "did you mean " + best + "?"
 	} else if host.Exists(glob) {

@@ -31,7 +31,7 @@ type addCmd struct {
 }
 
 func (addCmd) Help() string {
-	return `Quotes each argument, leaves the rest of the file unchanged, and skips a command that the file already has.
+	return `Quotes each argument, keeps the rest of the file unchanged, and skips duplicate commands.
 
 Examples:
 
@@ -63,10 +63,10 @@ func (c *addCmd) Run(a *app) error {
 	var known *jobspec.AlreadyThere
 	switch {
 	case errors.As(err, &known):
-		fmt.Fprintf(a.out, "%s: %s; gpurun retry or gpurun forget makes it run again\n", ref.Name(), known.Error())
+		fmt.Fprintf(a.out, "%s: %s; to rerun it, run gpurun retry or gpurun forget\n", ref.Name(), known.Error())
 		return nil
 	case err != nil:
-		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s is unchanged: %s", ref.File, err), Hint: "add this to its jobs yourself", Lines: []string{a.pasted(ref, job)}, Err: err}
+		return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s is unchanged: %s", ref.File, err), Hint: "add this job by hand", Lines: []string{a.pasted(ref, job)}, Err: err}
 	}
 	said := fmt.Sprintf("%s: added on line %d", ref.Name(), line)
 	ref.Look()
@@ -77,7 +77,7 @@ func (c *addCmd) Run(a *app) error {
 		fmt.Fprintln(a.out, said+"; it is not running: gpurun "+ref.File+" runs it")
 		return nil
 	case errors.As(err, &silent):
-		return &batches.Failure{Code: batches.ExitState, Text: said + ", but the run could not be reached: " + silent.Text, Hint: silent.Hint, Err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: said + ", but gpurun cannot reach the run: " + silent.Text, Hint: silent.Hint, Err: err}
 	case err != nil:
 		return &batches.Failure{Code: batches.ExitFailed, Text: said + ", but the run refused it: " + err.Error(), Lines: rep.Lines, Err: err}
 	}
@@ -123,7 +123,7 @@ func (a *app) append(ref *batches.Ref, job jobspec.Addition) (line int, err erro
 		return 0, err
 	}
 	if now, err := os.ReadFile(ref.Real); err != nil || !bytes.Equal(now, was) {
-		return 0, errors.New("another program has just changed it: try again")
+		return 0, errors.New("another program just changed it: try again")
 	}
 	return line, out.CloseAtomicallyReplace()
 }

@@ -20,12 +20,12 @@ import (
 
 type captureCmd struct {
 	Output    string   `short:"o" default:"jobs.yaml" placeholder:"FILE" help:"The job file to write (${default})."`
-	Record    []string `sep:"none" placeholder:"GLOB" help:"Record commands like this instead of running them."`
-	RunReal   []string `name:"run" sep:"none" placeholder:"GLOB" help:"Run commands like this for real."`
+	Record    []string `sep:"none" placeholder:"GLOB" help:"Record matching commands instead of running them."`
+	RunReal   []string `name:"run" sep:"none" placeholder:"GLOB" help:"Run matching commands for real."`
 	GPUs      int      `name:"gpus" short:"g" default:"8" placeholder:"N" help:"How many idle GPUs nvidia-smi shows (${default})."`
 	Network   bool     `help:"Let the launcher use the network."`
-	Partial   bool     `help:"Write what was captured even if the launcher fails."`
-	NoSandbox bool     `help:"Run the launcher without a sandbox: it really writes and removes files."`
+	Partial   bool     `help:"Write a job file even if the launcher fails."`
+	NoSandbox bool     `help:"Run the launcher without a sandbox; it writes and removes real files."`
 	Command   []string `arg:"" passthrough:"partial" name:"launcher" help:"The launcher and its arguments, after --."`
 }
 
@@ -58,16 +58,16 @@ func (c *captureCmd) Run(a *app) error {
 	config := capture.Config{Programs: []capture.Program{{Argv: c.Command, Env: os.Environ(), Dir: here}}, Sandbox: !c.NoSandbox, Network: c.Network, GPUs: c.GPUs, Record: c.Record, Run: c.RunReal}
 	r, err := capture.Run(&config)
 	if errors.Is(err, capture.ErrNoSandbox) {
-		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error() + ": the launcher would really remove and write files", Hint: "--no-sandbox accepts that", Err: err}
+		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error() + ": the launcher would really remove and write files", Hint: "to allow it, pass --no-sandbox", Err: err}
 	} else if err != nil {
 		return err
 	}
 	text, n := r.Stopped, state.Count(len(r.Commands), "command")
 	if text == "" && r.Status != 0 {
-		text = fmt.Sprintf("the launcher ended with status %d after %s: %s", r.Status, n, terminal.CleanText(r.Last))
+		text = fmt.Sprintf("the launcher exited with status %d after %s: %s", r.Status, n, terminal.CleanText(r.Last))
 	}
 	if len(r.Commands) == 0 {
-		return &batches.Failure{Code: batches.ExitFailed, Text: cmp.Or(text, "the launcher started no command; if it trains by itself, it is one job")}
+		return &batches.Failure{Code: batches.ExitFailed, Text: cmp.Or(text, "the launcher started no command; if it does the training itself, write it as one job")}
 	} else if text != "" && !c.Partial {
 		return &batches.Failure{Code: batches.ExitFailed, Text: text + " (--partial writes what was captured)"}
 	}
@@ -103,7 +103,7 @@ func (c *captureCmd) Run(a *app) error {
 	fmt.Fprintf(a.out, "%s recorded, none run: %s in %s\n", n, state.Count(jobs, "job"), state.Count(len(entries), "entry"))
 	warnings = slices.Concat(warnings, order, m.Changes(r), r.Warnings)
 	if c.NoSandbox {
-		warnings = append(warnings, "there was no sandbox: the launcher ran for real, and only programs found on PATH were recorded")
+		warnings = append(warnings, "no sandbox: the launcher ran for real, and gpurun recorded only programs found on PATH")
 	}
 	a.Warn(warnings...)
 	if err := c.prove(m, config, r.Commands); err != nil {

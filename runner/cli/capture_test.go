@@ -235,7 +235,7 @@ os.execvp("setpriv", ["setpriv", "--reuid=4321", "--clear-groups", *os.sys.argv[
 	}
 	cmd.Path = path
 	out, _ := cmd.CombinedOutput()
-	if want := "the launcher ended with status 3 after 0 commands: ConnectionRefusedError"; !strings.Contains(string(out), want) {
+	if want := "the launcher exited with status 3 after 0 commands: ConnectionRefusedError"; !strings.Contains(string(out), want) {
 		t.Errorf("got %q, want %q in it", out, want)
 	}
 }

@@ -76,5 +76,5 @@ func judgedLater(b *jobspec.Batch) string {
 	if what == nil {
 		return ""
 	}
-	return "checked only when it runs: " + strings.Join(what, ", ")
+	return "checked only during a run: " + strings.Join(what, ", ")
 }

@@ -14,11 +14,11 @@ import (
 // chooseFlags selects jobs of a batch.
 type chooseFlags struct {
 	Only    []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and the jobs that they need (repeatable)."`
-	Skip    []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`
+	Skip    []string  `placeholder:"GLOB" sep:"none" help:"Skip these jobs (repeatable)."`
 	Tag     []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and the jobs that they need (repeatable)."`
-	Exact   bool      `help:"Leave out the jobs that --only and --tag need."`
-	NoPrune bool      `help:"Turn prune off, and run pruned jobs again."`
-	Force   forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that match GLOB."`
+	Exact   bool      `help:"Skip the jobs that --only and --tag need."`
+	NoPrune bool      `help:"Turn prune off and rerun pruned jobs."`
+	Force   forceFlag `placeholder:"[GLOB]" help:"Rerun up-to-date jobs: all, or jobs that match GLOB."`
 }
 
 // forceFlag is --force, --force=GLOB or --force GLOB.
@@ -55,7 +55,7 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (in, named []bool, err error) {
 		return len(c.Tag) == 0 || slices.ContainsFunc(j.Spec.Tags, func(t string) bool { return slices.Contains(c.Tag, t) })
 	}
 	if !slices.ContainsFunc(b.Jobs, tagged) {
-		return nil, nil, &batches.Failure{Code: batches.ExitUsage, Text: "no job is tagged " + strings.Join(c.Tag, ", ")}
+		return nil, nil, &batches.Failure{Code: batches.ExitUsage, Text: "no job has the tag " + strings.Join(c.Tag, ", ")}
 	}
 	in = make([]bool, len(b.Jobs))
 	var open []int32 // jobs whose needs are to be added

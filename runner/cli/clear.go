@@ -31,7 +31,7 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n session.N
 			if err := claim.Clear(session.ClaimRoots(p, ""), q.UUID); err != nil {
 				return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("GPU %s is still quarantined: %v", name, err), Err: err}
 			}
-			fmt.Fprintf(a.out, "lifted the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))
+			fmt.Fprintf(a.out, "ended the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))
 		}
 	}
 	return nil
@@ -58,5 +58,5 @@ func ownersHint(some []gpu.Quarantine) string {
 	if len(users) == 0 {
 		return "gpurun gpus shows all quarantines"
 	}
-	return "only its user can lift a quarantine; that of " + strings.Join(users, ", ") + " does not keep your jobs off that GPU"
+	return "only its user can end a quarantine; that of " + strings.Join(users, ", ") + " does not affect your jobs"
 }

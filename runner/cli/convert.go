@@ -13,7 +13,7 @@ type convertCmd struct {
 }
 
 func (convertCmd) Help() string {
-	return `Save it next to the old file, since paths are relative to that folder.
+	return `Save it next to the old file, because paths are relative to the folder.
 
 Examples:
 
@@ -24,20 +24,20 @@ Examples:
 
 func (c *convertCmd) Run(a *app) error {
 	if a.settings["work-dir"] != "" {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--work-dir is relative to this folder, and a job file's work_dir to its own", Hint: "write work_dir into the converted file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--work-dir is relative to this folder, but work_dir in a job file is relative to that file", Hint: "write work_dir into the converted file"}
 	}
 	batch, err := a.load(&c.batchFlags)
 	if err != nil {
 		return err
 	}
 	if len(batch.Files) > 1 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "several files become several job files", Hint: "convert them one by one"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "cannot convert several files at once", Hint: "convert one file at a time"}
 	}
 	a.warnings(batch)
 	f := batch.Files[0]
 	if f.Dialect == "native" {
 		if len(a.settings)+len(c.Param) > 0 {
-			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is native YAML already, or a sweep, and is printed as it is", Hint: "write into it what you gave as flags"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: f.Path + " is already native YAML, or a sweep, so convert ignores these flags", Hint: "add their values to the file"}
 		} else if batch.Sweep != "" {
 			_, err = fmt.Fprintf(a.out, "# %s (W&B sweep) as native YAML, by gpurun convert. Keep it in the same folder.\n%s", f.Path, batch.Sweep)
 			return err

@@ -190,7 +190,7 @@ func (d *diagnosis) gpus() string {
 	for _, r := range snap.Readings {
 		if r.Err != "" {
 			i := slices.IndexFunc(devs, func(dev gpu.Device) bool { return dev.UUID == r.UUID })
-			d.addProblem(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip it until it answers; nvidia-smi and dmesg may show why")
+			d.addProblem(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs skip it until it answers; check nvidia-smi and dmesg")
 		}
 	}
 	return state.Count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
@@ -216,9 +216,9 @@ func (d *diagnosis) claims() string {
 	}
 	_, strange := h.Others(d.ctx)
 	for _, w := range strange {
-		d.addProblem(w, "tell that user or the owner of this host; gpurun ignores it")
+		d.addProblem(w, "gpurun ignores it; tell that user or the owner of this host")
 	}
-	return "in " + roots[0] + ", where the runs of all users see each other"
+	return "in " + roots[0] + ", which shows users' runs to each other"
 }
 
 // hostRules reads the host rules.
@@ -255,12 +255,12 @@ func (d *diagnosis) state() string {
 		return ""
 	}
 	if p.Free >= 0 && p.Free < leastFree {
-		d.addProblem(fmt.Sprintf("%s is nearly full: %s free; runs start no more jobs once it is full", p.Dir, p.Free.Round()), "free some space, or choose another folder with --state-dir")
+		d.addProblem(fmt.Sprintf("%s is nearly full (%s free): runs start no more jobs when it is full", p.Dir, p.Free.Round()), "free some space, or choose another folder with --state-dir")
 	}
 	if p.Files >= 0 && p.Files < leastFiles {
 		d.addProblem(fmt.Sprintf("%s has room for only %d more files (inodes)", p.Dir, p.Files), "remove some files, or choose another folder with --state-dir")
 	}
-	const clocks = "set both clocks (timedatectl set-ntp true): gpurun compares times of files with its own"
+	const clocks = "synchronize both clocks (timedatectl set-ntp true): gpurun compares file times with its own"
 	if p.Ahead.Abs() > 2*time.Second {
 		way := "ahead of"
 		if p.Ahead < 0 {
@@ -285,7 +285,7 @@ func (d *diagnosis) state() string {
 		free = ", " + p.Free.Round() + " free"
 	}
 	if free += ", clocks agree"; d.there != nil {
-		free += "; the nodes must see it too"
+		free += "; the nodes need access to it too"
 	}
 	return p.Dir + free
 }
@@ -293,14 +293,14 @@ func (d *diagnosis) state() string {
 // terminal reports whether a live view is possible.
 func (d *diagnosis) terminal() string {
 	if !d.OutTTY {
-		return "none: runs print a line for each start and end"
+		return "no terminal: runs print a line for each start and end"
 	}
 	if !d.screen().Live {
 		d.addProblem("no live view: TERM is "+os.Getenv("TERM"), "export TERM=xterm-256color, if your terminal supports it")
 	}
 	size := terminal.CurrentSize()
 	if size.Width < 40 || size.Height < 5 {
-		d.addProblem(fmt.Sprintf("the terminal has %d columns and %d lines, too few for the live view", size.Width, size.Height), "enlarge it, or type: stty cols 80 rows 24")
+		d.addProblem(fmt.Sprintf("the terminal is too small for the live view: %d columns, %d lines", size.Width, size.Height), "enlarge it, or run: stty cols 80 rows 24")
 	}
 	return fmt.Sprintf("%d columns, %d lines", size.Width, size.Height)
 }

@@ -34,9 +34,9 @@ func (d *diagnosis) controller() string {
 	began := time.Now()
 	gpus, err := cluster.RequestedGPUs(d.there, u.Username)
 	if err != nil {
-		d.addProblem(err.Error(), "ask the site's staff whether the controller is down")
+		d.addProblem(err.Error(), "ask the admins whether the controller is down")
 	}
-	return fmt.Sprintf("answers in %s; your jobs ask for %s", time.Since(began).Round(time.Millisecond), state.Count(gpus, "GPU"))
+	return fmt.Sprintf("responds in %s; your jobs request %s", time.Since(began).Round(time.Millisecond), state.Count(gpus, "GPU"))
 }
 
 // partition asks the cluster whether it would accept a job with a GPU.
@@ -47,9 +47,9 @@ func (d *diagnosis) partition() string {
 		begins, _, err = t.Try(d.there)
 	}
 	if err != nil {
-		d.addProblem(fmt.Sprintf("a job with %s: %v", strings.Join(t.Args, " "), err), "name the site's own, e.g. --cluster partition=NAME on Slurm, queue=NAME,gpu_resource=NAME on Grid Engine")
+		d.addProblem(fmt.Sprintf("a job with %s: %v", strings.Join(t.Args, " "), err), "pass the site's names, e.g. --cluster partition=NAME on Slurm, queue=NAME,gpu_resource=NAME on Grid Engine")
 	} else if begins != "" {
 		begins = ", by its estimate " + begins
 	}
-	return "takes a job with " + strings.Join(t.Args, " ") + begins
+	return "accepts a job with " + strings.Join(t.Args, " ") + begins
 }

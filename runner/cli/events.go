@@ -88,7 +88,7 @@ func (s *stream) print() (err error) {
 // warnings and errors.
 func (c *runCmd) eventsOnly(a *app) error {
 	if c.Detach {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--json prints the events of a run, which -d puts into the background", Hint: "gpurun events -f prints them"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--json prints the events of a run, but -d runs it in the background", Hint: "gpurun events -f prints them"}
 	}
 	a.stream, a.out, a.OutTTY = a.out, io.Discard, false
 	return nil

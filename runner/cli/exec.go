@@ -25,14 +25,14 @@ type execCmd struct {
 	MaxWait   timeFlag   `default:"0s" placeholder:"TIME" help:"Give up after this long, with exit status 124 (never)."`
 	NoWait    bool       `help:"Exit with 75 if no GPU is free right away."`
 	Name      string     `placeholder:"NAME" help:"Name to show in gpus and queue, and for stop --exec (the program)."`
-	Engine    string     `group:"settings" placeholder:"NAME" help:"Where it runs: local (this host), slurm or sge (local)."`
+	Engine    string     `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), slurm or sge (local)."`
 	Cluster   string     `group:"settings" placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
-	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until all your jobs there ask for at most N GPUs."`
+	MaxGPUs   string     `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster, wait until your jobs request at most N GPUs in total."`
 	Command   []string   `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
 func (execCmd) Help() string {
-	return `The command gets the terminal, and gpurun exits with its status.
+	return `The command uses the terminal, and gpurun exits with its status.
 
 Examples:
 
@@ -57,7 +57,7 @@ func (c *execCmd) Run(a *app) error {
 	case s.Engine != "local":
 		return c.onCluster(a, &s, argv)
 	case c.MaxGPUs != "":
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus is for clusters", Hint: "add --engine slurm; on this host, the owner's rules limit your GPUs (gpurun gpus shows them)"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--max-gpus works only on clusters", Hint: "add --engine slurm; on this host, the owner's rules limit your GPUs (gpurun gpus shows them)"}
 	}
 	if err := c.fits(batches.Resources()); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *execCmd) fits(has gpu.HostResources) error {
 	case need == gpu.HostResources{}:
 		return nil
 	case c.GPUs.min == 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory need GPUs, and -g 0 uses none", Hint: "remove them, or write a job file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--cpus and --memory need GPUs, but -g 0 uses none", Hint: "remove them, or write a job file"}
 	case has.CPUs > 0 && need.CPUs > has.CPUs:
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--cpus %d, but this machine has %d", need.CPUs, has.CPUs)}
 	case has.RAM > 0 && need.RAM > has.RAM:

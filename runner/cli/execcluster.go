@@ -50,8 +50,8 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	}
 	if !asked.Known() { // a job would check this on its node, but here nothing runs between the cluster and the command
 		return &batches.Failure{
-			Code: batches.ExitUsage, Text: fmt.Sprintf("-m %s: cluster.models does not say which GPUs on %s have that much", asked.GPUMemory.Asked(), s.Engine),
-			Hint: "name them with their memory in cluster.models, see gpurun help models, or remove -m",
+			Code: batches.ExitUsage, Text: fmt.Sprintf("-m %s: cluster.models lists no GPU on %s with this much memory", asked.GPUMemory.Asked(), s.Engine),
+			Hint: "add models with their memory to cluster.models (see gpurun help models), or remove -m",
 		}
 	}
 	most, by := s.MaxGPUs, "--max-gpus"
@@ -62,7 +62,7 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 		}
 	}
 	if most >= 0 && c.GPUs.min > most {
-		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-g %d exceeds %s (%d)", c.GPUs.min, by, most)}
 	}
 	if _, refused, err := (cluster.Trial{Args: args}).Try(dialect); err != nil && refused == cluster.Never {
 		return &batches.Failure{Code: batches.ExitFailed, Text: s.Engine + ": " + err.Error()}
@@ -101,7 +101,7 @@ func (c *execCmd) unmapped(name, immediate string) error {
 	}{
 		{c.Sim != "", "--sim", "remove it, or add --engine local"},
 		{c.GPUIDs != "", "--gpu-ids", settings.TheyChoose},
-		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "say how many: -g " + strconv.Itoa(c.GPUs.min)},
+		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "pass a number: -g " + strconv.Itoa(c.GPUs.min)},
 		{c.Share, "--share", settings.WholeGPUs},
 		{c.MaxUtil != defaultNeeds.MaxUtil, "--max-util", settings.WholeGPUs},
 		{c.Others != defaultNeeds.Others, "--others", settings.WholeGPUs},
@@ -134,10 +134,10 @@ func (c *execCmd) untilAllowed(ctx context.Context, a *app, engine string, diale
 		}
 		why, have := "", 0
 		if err := host.Flock(lock, unix.LOCK_EX, time.Second); err != nil {
-			why = "another of your gpurun processes is submitting: " + err.Error()
+			why = "another of your gpurun processes is submitting a job: " + err.Error()
 		} else if have, err = cluster.RequestedGPUs(dialect, u.Username); err != nil {
 			return nil, &batches.Failure{Code: batches.ExitFailed, Text: err.Error(), Err: err}
-		} else if why = fmt.Sprintf("your jobs on %s ask for %s and %s is %d", engine, state.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
+		} else if why = fmt.Sprintf("your jobs on %s already request %s, and %s is %d", engine, state.Count(have, "GPU"), by, most); have+c.GPUs.min <= most {
 			return func() {
 				defer lock.Close()
 				for range 30 { // seconds; normally the cluster lists the job immediately

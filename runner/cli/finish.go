@@ -47,17 +47,17 @@ func (s *shownRun) summary(r *session.Run, res schema.Result) error {
 
 // ledgerFailure returns the failure for a run whose ledger could not be written.
 func ledgerFailure(res schema.Result, code int) *batches.Failure {
-	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix that and run it again; finished jobs do not run twice"}
+	f := &batches.Failure{Code: code, Text: res.StateErr.Error(), Err: res.StateErr, Hint: "fix it and run gpurun again; finished jobs do not run twice"}
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
 		if errors.Is(f.Err, full) || strings.Contains(f.Text, full.Error()) { // an error from another process has only its text
-			f.Hint = "free some space and run it again; finished jobs do not run twice"
+			f.Hint = "free some space and run gpurun again; finished jobs do not run twice"
 		}
 	}
 	if !session.Finished(res.Final) {
-		f.Text = "nothing more was started: " + f.Text
+		f.Text = "no more jobs started: " + f.Text
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
-		f.Hint = "the records of this run are back in the ledger; run it again to continue"
+		f.Hint = "the ledger has the records of this run again; run gpurun again to continue"
 		if taken.Err != nil {
 			f.Hint = "gpurun done JOB… records jobs as succeeded without running them"
 		}

@@ -41,7 +41,7 @@ func (c *logCmd) follow(a *app, ref *batches.Ref, logs []jobLog, none error) err
 	}
 	switch {
 	case len(logs) > 1:
-		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-f follows a single job, but %d match", len(logs)), Hint: "name one of them: " + logs[0].job}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("-f follows one job, but %d match", len(logs)), Hint: "name one of them: " + logs[0].job}
 	case len(logs) == 1:
 		f.job = logs[0].job
 	default:

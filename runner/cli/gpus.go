@@ -28,7 +28,7 @@ type gpusCmd struct {
 	Watch     bool     `short:"w" help:"Redraw until Ctrl-C."`
 	JSON      bool     `name:"json" help:"Print the GPUs as JSON."`
 	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead: slurm, sge."`
-	Clear     []string `placeholder:"GPU" help:"Lift your quarantine of a GPU, by index or UUID."`
+	Clear     []string `placeholder:"GPU" help:"End your quarantine of a GPU, by index or UUID."`
 }
 
 // needFlags describe the needs of one job, for commands without a job file.
@@ -46,13 +46,13 @@ type needFlags struct {
 var defaultNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}
 
 func (gpusCmd) Help() string {
-	return `Reads each GPU once and checks it against the limits that you give.
+	return `Reads each GPU once and checks it against your limits.
 
 Examples:
 
     gpurun gpus -w
     gpurun gpus --gpu-memory 40GiB --max-util 10
-    gpurun gpus --clear 3                          use GPU 3 again before its quarantine ends`
+    gpurun gpus --clear 3                          use GPU 3 before its quarantine ends`
 }
 
 // request returns the request given by the flags, for c GPUs.
@@ -166,7 +166,7 @@ func (c *gpusCmd) evaluate(pool *gpu.Pool, snap gpu.Observation, jobs []*schema.
 		}
 		for _, n := range t.Waiting {
 			if v.OK && v.Note == "" && n.Run != nil && slices.ContainsFunc(n.Requests, func(a schema.GPURequest) bool { return slices.Contains(a.UUIDs, s.UUID) }) {
-				v.Note = "after those who wait"
+				v.Note = "after users who are waiting"
 			}
 		}
 		row.Judge(v)

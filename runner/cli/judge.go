@@ -75,7 +75,7 @@ func (p *planning) printGPUs(to io.Writer) (impossible []jobspec.Problem) {
 	answered()
 	if err != nil {
 		p.unread = err
-		fmt.Fprintln(to, "not checked here: which GPUs the jobs could use: "+terminal.CleanText(err.Error()))
+		fmt.Fprintln(to, "skipped the check of which GPUs the jobs could use: "+terminal.CleanText(err.Error()))
 	}
 	return impossible
 }
@@ -97,7 +97,7 @@ func (p *planning) printGPUsOf(ctx context.Context, to io.Writer, prober probe.P
 	pool.Observe(p.seen)
 	p.pool = pool
 	p.Core.Use(pool)
-	fmt.Fprintln(to, "GPUs now, by one reading:")
+	fmt.Fprintln(to, "GPUs now, from one reading:")
 	list, more := requestGroups(p.batch, p.Core, p.runs)
 	for _, w := range list {
 		text := sched.DescribeVerdicts(w.req, w.runs, pool.Admit(p.seen.At, w.req))

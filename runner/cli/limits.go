@@ -17,11 +17,11 @@ var jobLimits = []struct {
 	what, why string
 	option    string // option of ulimit
 }{
-	{unix.RLIMIT_NOFILE, 256, "open files", "data loaders fail, and gpurun waits before it starts more jobs", "-n"},
-	{unix.RLIMIT_NPROC, 1024, "processes and threads for your user", "libraries start a thread for each core, and fail", "-u"},
-	{unix.RLIMIT_AS, 0, "KiB of address space", "CUDA reserves far more than it uses, and fails", "-v"},
-	{unix.RLIMIT_CPU, 0, "seconds of CPU time", "the kernel kills a job that has used them", "-t"},
-	{unix.RLIMIT_FSIZE, 0, "blocks in a file", "logs and checkpoints are cut off", "-f"},
+	{unix.RLIMIT_NOFILE, 256, "open files", "data loaders fail, and gpurun delays more jobs", "-n"},
+	{unix.RLIMIT_NPROC, 1024, "processes and threads for your user", "libraries that start a thread per core fail", "-u"},
+	{unix.RLIMIT_AS, 0, "KiB of address space", "CUDA reserves far more than it uses and fails", "-v"},
+	{unix.RLIMIT_CPU, 0, "seconds of CPU time", "the kernel kills jobs that use more", "-t"},
+	{unix.RLIMIT_FSIZE, 0, "blocks in a file", "logs and checkpoints are truncated", "-f"},
 }
 
 // leastOpen is the number of open files that gpurun needs, plus some for jobs.
@@ -36,7 +36,7 @@ func enoughFiles() error {
 	had := lim.Cur
 	lim.Cur, lim.Max = leastOpen, max(lim.Max, leastOpen)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
-		return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("too few open files: %d (ulimit -n)", had), Hint: "gpurun needs 64: ulimit -n 1024 before you start it, or ask for more in /etc/security/limits.conf", Err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("too few open files: %d (ulimit -n)", had), Hint: "gpurun needs 64: run ulimit -n 1024 first, or raise the limit in /etc/security/limits.conf", Err: err}
 	}
 	return nil
 }
@@ -56,9 +56,9 @@ func (d *diagnosis) limits() string {
 		if l.least > 0 {
 			want = fmt.Sprint(4 * l.least)
 		}
-		fix := fmt.Sprintf("ulimit %s %s before you start gpurun", l.option, want)
+		fix := fmt.Sprintf("run ulimit %s %s before gpurun", l.option, want)
 		if lim.Max < lim.Cur*4 || l.least == 0 && lim.Max != unix.RLIM_INFINITY {
-			fix += "; if that is refused, ask for more in /etc/security/limits.conf, or with LimitNOFILE= and the like in a unit"
+			fix += "; if refused, raise the limit in /etc/security/limits.conf, or in a unit with LimitNOFILE= and similar keys"
 		}
 		d.addProblem(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), fix)
 	}

@@ -89,17 +89,17 @@ func (b *batchFlags) listed() ([]string, error) {
 	at := slices.Index(list, stdin)
 	switch {
 	case at < 0 && b.List.Name != "":
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name is for --lines -: a file has its own name"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name works only with --lines -: a file already has a name"}
 	case at < 0:
 		return list, nil
 	case b.List.Name == "":
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - needs a name for the batch", Hint: "add --name NAME"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--lines - needs a batch name", Hint: "add --name NAME"}
 	case len(list)+len(b.Files)+len(b.JobFile) > 1:
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "standard input is a batch of its own", Hint: "remove the other files"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "standard input must be the only batch", Hint: "remove the other files"}
 	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
 		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + quoted(b.List.Name) + " is not a valid name", Hint: "use letters, digits and . _ -"}
 	case host.Exists(b.List.Name):
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + b.List.Name + " is also the name of a file here, which would have the same ledger", Hint: "choose another name"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--name " + b.List.Name + " is also a file in this folder and would share its ledger", Hint: "choose another name"}
 	}
 	list[at] = b.List.Name
 	return list, nil
@@ -124,7 +124,7 @@ func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, er
 		}
 	}
 	if flag, key := b.List.first(); flag != "" && len(all) == 0 {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: flag + " is for --lines", Hint: "in a job file write " + key + ":"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: flag + " works only with --lines", Hint: "in a job file write " + key + ":"}
 	}
 	if slices.Contains(b.List.Lines, stdin) {
 		if err := a.readInput(); err != nil {

@@ -23,7 +23,7 @@ type logCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Job or glob."`
 	Failed    bool     `help:"Print the logs of failed jobs."`
-	Lines     int      `short:"n" placeholder:"N" help:"Print only the last N lines of each."`
+	Lines     int      `short:"n" placeholder:"N" help:"Print only the last N lines of each log."`
 	Follow    bool     `short:"f" help:"Keep printing until the job ends, through retries."`
 	Path      bool     `help:"Print only the path of the log."`
 	Raw       bool     `help:"Send control sequences to the terminal unchanged."`
@@ -59,10 +59,10 @@ func (c *logCmd) Run(a *app) error {
 		return err
 	}
 	if len(c.Jobs) == 0 && !c.Failed {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "missing argument \"<job> ...\"", Hint: "name a job, or add --failed for all that failed"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "missing argument \"<job> ...\"", Hint: "name a job, or pass --failed for all failed jobs"}
 	}
 	if c.Lines < 0 || c.Lines > 0 && c.Follow {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "-n needs a number of lines, at least 1, and excludes -f"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "-n needs a number of lines from 1 and does not work with -f"}
 	}
 	refs, err := a.FindJobs(c.File, c.Jobs, "")
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *logCmd) matching(logs []jobLog, ref *batches.Ref) ([]jobLog, error) {
 func noLog(glob string, known []string, ref *batches.Ref) error {
 	if ref.Batch != nil {
 		if _, err := batches.Match(ref.Batch, []string{glob}); err == nil {
-			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(glob) + " has not run yet, so it has no log", Hint: "gpurun status shows what is running"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(glob) + " has no log, because it has not run yet", Hint: "gpurun status lists running jobs"}
 		}
 		known = append(known, names(len(ref.Batch.Jobs), func(id int) string { return ref.Batch.Jobs[id].Name })...)
 	}
@@ -218,7 +218,7 @@ func (l jobLog) file() (*os.File, error) {
 	}
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		f.Close()
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: l.path + " is not a regular file, so it cannot be read back"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: l.path + " is not a regular file, so gpurun cannot read it back"}
 	}
 	if _, err = f.Seek(l.from, io.SeekStart); err != nil {
 		f.Close()

@@ -27,8 +27,8 @@ type row struct{ term, text string }
 var exitRows = []row{
 	{strconv.Itoa(batches.ExitDone), "All jobs succeeded, or there was nothing to do."},
 	{strconv.Itoa(batches.ExitFailed), "A job failed, or a run refused a request such as gpurun stop."},
-	{strconv.Itoa(batches.ExitUsage), "The files or the arguments have mistakes; nothing was started."},
-	{strconv.Itoa(batches.ExitState), "The state cannot be used: another gpurun is running this file, the disk is full, or the run is on another host."},
+	{strconv.Itoa(batches.ExitUsage), "The files or arguments are invalid; nothing was started."},
+	{strconv.Itoa(batches.ExitState), "The state is unavailable: another gpurun is running this file, the disk is full, or the run is on another host."},
 	{strconv.Itoa(batches.ExitInternal), "gpurun itself failed."},
 	{strconv.Itoa(batches.ExitNotYet), "Not yet: no GPU was free (--no-wait), or the run was still running (wait --timeout)."},
 	{strconv.Itoa(batches.ExitGaveUp), "No GPU within max_wait. exec: the host's max_timeout stopped the command."},
@@ -45,12 +45,12 @@ var environRows = []row{
 	{"XDG_CONFIG_HOME", "Folder of your config, gpurun/config.yaml (~/.config)."},
 	{"CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER", "Set for each job: its GPUs, in the order of PCI."},
 	{"GPURUN_JOB, GPURUN_UNI_ID, GPURUN_ATTEMPT, GPURUN_PARAM_*", "Set for each job: its name, the ID and number of the attempt, and its parameters."},
-	{"GPURUN_RESULT", "Set for each job: a file to which it may append its metrics as JSON."},
+	{"GPURUN_RESULT", "Set for each job: a file for its metrics, as JSON."},
 }
 
 var fileRows = []row{
 	{".gpurun/FILE/", "State of a job file, next to it."},
-	{".gpurun/FILE/ledger.jsonl", "Ledger: what was started and how it ended, as JSON lines."},
+	{".gpurun/FILE/ledger.jsonl", "Ledger: starts and ends of jobs, as JSON lines."},
 	{".gpurun/FILE/logs/", "Output of jobs without a log key."},
 	{".gpurun/FILE/run.log, run.out, summary.txt", "Log of gpurun itself, output of run -d, and summary of the last run."},
 	{"~/.config/gpurun/config.yaml", "Your own settings; job files and flags override them."},

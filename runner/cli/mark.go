@@ -35,7 +35,7 @@ type doneCmd struct {
 }
 
 func (doneCmd) Help() string {
-	return `For work that was done by hand, or under the old name of a renamed job file (--from).
+	return `For work done by hand, or under the old name of a renamed job file (--from).
 
 Examples:
 
@@ -48,11 +48,11 @@ Examples:
 func (c *doneCmd) Run(a *app) error {
 	switch {
 	case c.From != "" && c.WithoutOutputs:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--from and --without-outputs cannot be combined: name the jobs without outputs in a second command"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--from and --without-outputs do not work together: name the jobs without outputs in a second command"}
 	case c.From != "":
 		return c.takeOver(a)
 	case len(c.Jobs) == 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "which jobs are done? Name them", Hint: "gpurun done 'train-*'; gpurun done --from old.yaml --file new.yaml copies those of a renamed file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "no jobs given", Hint: "try gpurun done 'train-*', or gpurun done --from old.yaml --file new.yaml for a renamed file"}
 	}
 	return a.marks(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
@@ -113,5 +113,5 @@ func refusal(ref *batches.Ref, kept []control.Kept) error {
 		lines = append(lines[:maxRefused], fmt.Sprintf("    and %d more", n-maxRefused))
 	}
 	return &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s not recorded as done", ref.Name(), state.Count(n, "job")), Lines: lines,
-		Hint: "create the outputs, let the next run create them, or add --without-outputs to record the jobs anyway"}
+		Hint: "create the outputs, let the next run create them, or pass --without-outputs to record the jobs anyway"}
 }

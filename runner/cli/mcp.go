@@ -21,12 +21,12 @@ import (
 )
 
 type mcpCmd struct {
-	Root  []string `sep:"none" placeholder:"DIR" help:"Show the client only files below DIR (repeatable; the current folder)."`
+	Root  []string `sep:"none" placeholder:"DIR" help:"Show the client only files below DIR (repeatable; current folder)."`
 	Allow []string `placeholder:"control,run" help:"Also allow stopping and retrying (control), starting and adding jobs (run)."`
 }
 
 func (mcpCmd) Help() string {
-	return `Clients start it themselves; without --allow they can only look, and only below --root.
+	return `Clients start it themselves; without --allow they can only read, and only below --root.
 
 Examples:
 
@@ -50,7 +50,7 @@ func (c *mcpCmd) Run(a *app) error {
 		return &batches.Failure{Code: batches.ExitInternal, Text: err.Error(), Err: err}
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
-		a.say("note", "waiting for a client of the Model Context Protocol on standard input; clients start this command themselves, see docs/guide/agents.md. Ctrl-C ends it")
+		a.say("note", "waiting for a Model Context Protocol client on standard input; clients start this command themselves (see docs/guide/agents.md). Press Ctrl-C to stop")
 	}
 	host.Confine(roots)
 	ctx, stop := a.UntilSignal()
@@ -79,7 +79,7 @@ func (c *mcpCmd) roots() ([]string, error) {
 		return nil, err
 	}
 	if home := realHome(); len(c.Root) == 0 && (roots[0] == "/" || home == roots[0] || strings.HasPrefix(home, roots[0]+"/")) {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "in " + roots[0] + " the client would see all of your files", Hint: "name the folder that it may see: gpurun mcp --root DIR"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "in " + roots[0] + " the client would see all your files", Hint: "limit it to a folder: gpurun mcp --root DIR"}
 	}
 	return roots, nil
 }
@@ -121,7 +121,7 @@ func realHome() string {
 // jobFile returns the real path of a job file that the client may use.
 func (a *app) jobFile(root, path string) (string, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
-		return "", &batches.Failure{Code: batches.ExitUsage, Text: "names no job file"}
+		return "", &batches.Failure{Code: batches.ExitUsage, Text: "has no job file"}
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(root, path)

@@ -17,9 +17,9 @@ func (c *gpusCmd) nodes(a *app) error {
 	kind, is := batches.Engines[c.Engine].(cluster.Kind)
 	switch {
 	case !is:
-		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--engine: there is no %q", c.Engine), Hint: "one of " + strings.Join(settings.Engines, ", ")}
+		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--engine: unknown engine %q", c.Engine), Hint: "one of " + strings.Join(settings.Engines, ", ")}
 	case c.JSON, c.Watch, len(c.Clear) > 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--engine takes no --json, --watch or --clear", Hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--engine does not work with --json, --watch or --clear", Hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
 	}
 	nodes, err := kind.Nodes().Run()
 	if err != nil {

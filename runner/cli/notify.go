@@ -42,7 +42,7 @@ func (c *notifyCmd) Run(a *app) error {
 	}
 	if len(targets) == 0 {
 		return &batches.Failure{Code: batches.ExitUsage, Text: "no notifications configured: no notify in " + from,
-			Hint: "write notify: $MY_WEBHOOK there (under settings in a job file), and export MY_WEBHOOK=https://…; gpurun help notifications lists the services"}
+			Hint: "add notify: $MY_WEBHOOK there (under settings in a job file) and export MY_WEBHOOK=https://…; gpurun help notifications lists the services"}
 	}
 	if !c.Test {
 		for i, label := range jobspec.Labels(targets) {
@@ -138,7 +138,7 @@ func (s *shownRun) closeAndNotify(r *session.Run) {
 	ctx, stop := s.UntilSignal()
 	defer stop()
 	if s.ErrTTY {
-		t := time.AfterFunc(time.Second, func() { s.say("note", "sending notifications; Ctrl-C skips them") })
+		t := time.AfterFunc(time.Second, func() { s.say("note", "sending notifications; press Ctrl-C to skip") })
 		defer t.Stop()
 	}
 	if err := s.notifier.Close(ctx); err != nil && ctx.Err() == nil {

@@ -25,13 +25,13 @@ import (
 type planCmd struct {
 	jobFlags    `embed:""`
 	Verbose     bool `short:"v" help:"Also show every setting with its source, and each command."`
-	ReplayPrune bool `help:"Show what prune would have saved and lost in finished jobs, from their logs."`
+	ReplayPrune bool `help:"Show what prune would have saved and lost in finished jobs."`
 	Simulate    bool `help:"Also show when each job would start and end, on the GPUs in their current state."`
 	JSON        bool `name:"json" help:"Print the jobs as JSON."`
 }
 
 func (planCmd) Help() string {
-	return `Starts nothing; shows which GPUs the jobs could use now, if there are any.
+	return `Starts nothing; shows which GPUs the jobs could use now.
 
 Examples:
 
@@ -63,7 +63,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 	if c.ReplayPrune {
 		if c.Verbose || c.Simulate || c.JSON || len(c.Only)+len(c.Skip)+len(c.Tag)+len(c.Force.globs) > 0 {
-			return &batches.Failure{Code: batches.ExitUsage, Text: "--replay-prune shows a table of all finished jobs", Hint: "use it without other flags"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: "--replay-prune shows a table of all finished jobs", Hint: "run it without other flags"}
 		}
 		rows, err := a.ReplayPrune(batch.RealPaths())
 		table(a.out, rows)
@@ -98,7 +98,7 @@ func (c *planCmd) Run(a *app) error {
 	run, live := p.print(w)
 	w.Flush() // a driver may take seconds to answer
 	if impossible := p.printGPUs(w); len(impossible) > 0 {
-		fmt.Fprintf(w, "%s: none can run because of %s\n", state.Count(len(batch.Jobs), "job"), state.Count(len(impossible), "problem"))
+		fmt.Fprintf(w, "%s: no job can run because of %s\n", state.Count(len(batch.Jobs), "job"), state.Count(len(impossible), "problem"))
 		w.Flush()
 		return jobspec.Report(impossible)
 	}
@@ -256,9 +256,9 @@ func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 		fmt.Fprintf(w, "hours: %s: %s\n", b.Settings.Hours, closed)
 	}
 	if s := &b.Settings; s.Order == "shuffle" && run > 1 {
-		how := "a new random order in each run (--shuffle-seed N fixes it)"
+		how := "new random order in each run (--shuffle-seed N fixes it)"
 		if s.ShuffleSeedNamed() {
-			how = fmt.Sprintf("the random order of seed %d", s.ShuffleSeed)
+			how = fmt.Sprintf("random order of seed %d", s.ShuffleSeed)
 		}
 		fmt.Fprintf(w, "order: shuffle: %s\n", how)
 	}
@@ -275,7 +275,7 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 		}
 	}
 	if len(later) > 0 {
-		fmt.Fprintf(w, "          (known only at its start: %s)\n", strings.Join(later, ", "))
+		fmt.Fprintf(w, "          (known only when it starts: %s)\n", strings.Join(later, ", "))
 	}
 	if n := b.NeedNames(j); len(n) > 0 {
 		fmt.Fprintf(w, "          needs %s\n", strings.Join(n, ", "))
@@ -299,7 +299,7 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 		}
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(w, "logs or outputs of %s already exist (%s, …); if that work is done, record it with: gpurun done --file %s JOB…\n",
+		fmt.Fprintf(w, "logs or outputs of %s already exist (%s, …); if the jobs are done, record them with: gpurun done --file %s JOB…\n",
 			state.Count(len(left), "job"), left[0], b.Files[0].Path)
 	}
 }

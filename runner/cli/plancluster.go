@@ -34,7 +34,7 @@ func (s *submission) requestText(name string) string {
 	case s.err != nil:
 		return "nothing"
 	case len(s.Args) == 0:
-		return "what " + name + " gives a job that asks for nothing"
+		return "what " + name + " gives to a job with no requests"
 	}
 	return strings.Join(s.Args, " ")
 }
@@ -45,13 +45,13 @@ func (s *submission) answerText(name string) string {
 	case s.err != nil:
 		return "cannot be submitted: " + s.err.Error()
 	case s.later:
-		return name + " accepts no such jobs now, and gpurun would retry: " + s.refused.Error()
+		return name + " accepts no more jobs like these now, so gpurun would retry: " + s.refused.Error()
 	case s.refused != nil:
 		return name + " refuses them: " + s.refused.Error()
 	case s.begins != "":
-		return fmt.Sprintf("%s accepts them, and estimates that one would begin %s", name, s.begins)
+		return fmt.Sprintf("%s accepts them and estimates a start %s", name, s.begins)
 	case s.takes:
-		return name + " takes them"
+		return name + " accepts them"
 	}
 	return ""
 }
@@ -81,7 +81,7 @@ func (p *planning) printCluster(to io.Writer) (impossible []jobspec.Problem) {
 	silent := len(lacking) > 0
 	for i, s := range p.there {
 		if i == 0 {
-			fmt.Fprintf(to, "on %s, jobs with the same requirements are submitted together:\n", name)
+			fmt.Fprintf(to, "on %s, gpurun submits jobs with the same requirements together:\n", name)
 		}
 		fmt.Fprintf(to, "  %s (%s): %s\n", state.Count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.requestText(name)))
 		if s.Limit > 0 {

@@ -97,7 +97,7 @@ func whyWaiting(i int, p *gpu.Place) string {
 	case free >= a.Min && i == 0:
 		parts = append(parts, "its turn")
 	case free >= a.Min:
-		parts = append(parts, "others come first")
+		parts = append(parts, "others are ahead")
 	case free > 0:
 		parts = append(parts, fmt.Sprintf("%d of %d free", free, a.Min))
 	}
@@ -191,7 +191,7 @@ func printNext(w io.Writer, list []schema.Waiter) {
 		name := terminal.CleanText(n.User)
 		switch {
 		case n.Run == nil:
-			name = "you, if you waited"
+			name = "you, if you were waiting"
 		case n.You:
 			name = "you"
 		}

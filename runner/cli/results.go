@@ -36,7 +36,7 @@ type resultsCmd struct {
 }
 
 func (resultsCmd) Help() string {
-	return `Metrics come from $GPURUN_RESULT, or from logs and files that metrics in the job file names.
+	return `Metrics come from $GPURUN_RESULT, or from the logs and files listed under metrics in the job file.
 
 Examples:
 

@@ -50,7 +50,7 @@ func (p *planning) expect(id int) expectation {
 // printLearned prints what is known about a job from runs of similar jobs.
 func (p *planning) printLearned(w io.Writer, id int) {
 	if m, runs := p.Core.Learned(id); runs > 0 {
-		fmt.Fprintf(w, "          gpu memory %s, learned from %s\n", m.Round(), state.Count(runs, "run"))
+		fmt.Fprintf(w, "          gpu memory %s, based on %s\n", m.Round(), state.Count(runs, "run"))
 	}
 	if e := p.expect(id); p.runs(id) && e.by != byGuess {
 		fmt.Fprintf(w, "          takes about %s (%s)\n", terminal.Duration(e.takes), e.by)
@@ -76,7 +76,7 @@ func (p *planning) printExpected(w io.Writer) {
 		sum += e.takes * time.Duration(p.batch.Jobs[id].Spec.Request.Min)
 	}
 	if known > 0 {
-		fmt.Fprintf(w, "they take about %.2f GPU hours, estimated from runs similar to %d of them; plan --simulate shows when each would run\n", sum.Hours(), known)
+		fmt.Fprintf(w, "about %.2f GPU hours, estimated from runs similar to %d of them; plan --simulate shows when each would run\n", sum.Hours(), known)
 	}
 }
 
@@ -100,7 +100,7 @@ func (f *prediction) add(jobs []schema.Job) {
 // forecast simulates the batch. The core has begun afterwards.
 func (p *planning) forecast() (*prediction, error) {
 	if p.unread != nil {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs the GPUs: " + p.unread.Error(), Hint: "add --sim 4x24GiB to use simulated ones"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "plan --simulate needs GPUs: " + p.unread.Error(), Hint: "pass --sim 4x24GiB to simulate them"}
 	}
 	f := &prediction{expected: map[int]expectation{}}
 	for id := range p.batch.Jobs {
@@ -143,7 +143,7 @@ func (p *planning) printForecast(w io.Writer, f *prediction) {
 	}
 	table(w, rows)
 	if f.Never > 0 {
-		fmt.Fprintf(w, "%s would not start, since jobs and processes of other users stay in the simulation: %s\n", state.Count(f.Never, "job"), terminal.CleanText(f.Why))
+		fmt.Fprintf(w, "%s would not start, because other users' jobs and processes never end in the simulation: %s\n", state.Count(f.Never, "job"), terminal.CleanText(f.Why))
 	}
 	bound := fmt.Sprintf("%.2f GPU hours on %s", f.Work.Hours(), state.Count(f.Capacity, "GPU"))
 	if f.Longest >= f.Bound() {
@@ -167,10 +167,10 @@ func (p *planning) printBasis(w io.Writer, f *prediction) {
 		}
 	}
 	if len(median) > 0 {
-		fmt.Fprintf(w, "no job like %s has run: estimated by the median of the batch, or their timeout\n", p.firstNames(median))
+		fmt.Fprintf(w, "no job like %s has run: estimated from the median of the batch, or the timeout\n", p.firstNames(median))
 	}
 	if len(guess) > 0 {
-		fmt.Fprintf(w, "no estimate for %s: using %s, or their timeout\n", p.firstNames(guess), terminal.Duration(sched.Unknown))
+		fmt.Fprintf(w, "no estimate for %s: using %s, or the timeout\n", p.firstNames(guess), terminal.Duration(sched.Unknown))
 	}
 }
 

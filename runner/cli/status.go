@@ -22,7 +22,7 @@ type statusCmd struct {
 }
 
 func (statusCmd) Help() string {
-	return `Asks the run if there is one, else reads the ledger.
+	return `Asks the live run, if any, or else reads the ledger.
 
 Examples:
 

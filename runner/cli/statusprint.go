@@ -69,7 +69,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 		line(*live.Kept)
 	}
 	if s.Is(schema.RunWatching) {
-		line("all done; waiting for its files to change (gpurun stop --drain ends it)")
+		line("all done; watching its files for changes (gpurun stop --drain ends it)")
 	}
 	if live.Draining != nil {
 		line("no more jobs start: " + *live.Draining)
@@ -77,7 +77,7 @@ func (s *shownStatus) print(w io.Writer, width int, now time.Time) {
 	for _, h := range live.Held {
 		text := terminal.HeldLine(h)
 		if s.Alive {
-			text += fmt.Sprintf(" (gpurun retry %s lets them start)", h.First)
+			text += fmt.Sprintf(" (gpurun retry %s starts them)", h.First)
 		}
 		line(text)
 	}
@@ -141,7 +141,7 @@ func (s *shownStatus) sinceText() string {
 	case s.Alive && s.Runner.PID > 0:
 		return fmt.Sprintf("running since %s (process %d)", batches.UntilTime(s.Now, s.Runner.Since), s.Runner.PID)
 	case !s.Alive && !s.LastRun.IsZero() && s.Summary == nil && s.cutOff():
-		return fmt.Sprintf("the run of %s was cut off, last seen at %s", batches.UntilTime(s.Now, s.LastRun), batches.UntilTime(s.Now, s.Changed))
+		return fmt.Sprintf("the run of %s was interrupted, last seen at %s", batches.UntilTime(s.Now, s.LastRun), batches.UntilTime(s.Now, s.Changed))
 	}
 	return ""
 }

@@ -18,8 +18,8 @@ func (pauseCmd) Help() string {
 
 Examples:
 
-    gpurun pause                   no more jobs start for now
-    gpurun pause 'train-*-s42'     none of these starts
+    gpurun pause                   start no more jobs for now
+    gpurun pause 'train-*-s42'     hold these jobs
     gpurun resume`
 }
 
@@ -34,7 +34,7 @@ type resumeCmd struct {
 }
 
 func (resumeCmd) Help() string {
-	return `Jobs paused by name must be resumed by name.
+	return `Resume jobs by name if you paused them by name.
 
 Examples:
 
@@ -53,7 +53,7 @@ type retryCmd struct {
 }
 
 func (retryCmd) Help() string {
-	return `They get all their retries again, and jobs that need them run afterwards.
+	return `They get all their retries again, and their dependents run afterwards.
 
 Examples:
 

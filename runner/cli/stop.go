@@ -14,7 +14,7 @@ import (
 type stopCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to cancel; none stops the whole run."`
-	GPU       *int     `name:"gpu" placeholder:"N" help:"Requeue the jobs on GPU N, and stop using that GPU."`
+	GPU       *int     `name:"gpu" placeholder:"N" help:"Requeue the jobs on GPU N and stop using it."`
 	Exec      string   `placeholder:"NAME" help:"Stop the command of gpurun exec --name NAME."`
 	Drain     bool     `help:"Start no more jobs, but let running ones finish."`
 }
@@ -25,8 +25,8 @@ func (stopCmd) Help() string {
 Examples:
 
     gpurun stop 'train-*-s42'      these jobs
-    gpurun stop --gpu 5            give GPU 5 back; its jobs run elsewhere
-    gpurun stop --drain            start nothing more`
+    gpurun stop --gpu 5            free GPU 5; its jobs run elsewhere
+    gpurun stop --drain            start no more jobs`
 }
 
 // Run sends the run a stop request.
@@ -40,7 +40,7 @@ func (c *stopCmd) Run(a *app) error {
 		given++
 	}
 	if c.GPU != nil {
-		req, said = control.Request{Op: control.OpStopGPU, GPU: *c.GPU}, fmt.Sprintf("giving back GPU %d, which this run no longer uses", *c.GPU)
+		req, said = control.Request{Op: control.OpStopGPU, GPU: *c.GPU}, fmt.Sprintf("freeing GPU %d: this run no longer uses it", *c.GPU)
 		given++
 	}
 	if c.Drain {
@@ -51,7 +51,7 @@ func (c *stopCmd) Run(a *app) error {
 		given++
 	}
 	if given > 1 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec cannot be combined: give only one"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "JOB, --gpu, --drain and --exec do not work together: pass only one"}
 	}
 	if c.Exec != "" {
 		return a.stopExec(c.Exec)
@@ -62,7 +62,7 @@ func (c *stopCmd) Run(a *app) error {
 // stopExec stops this user's exec commands of that name, whether they run or wait for GPUs.
 func (a *app) stopExec(name string) error {
 	if session.StopExec(name) == 0 {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "none of your commands that hold or wait for GPUs is called " + name, Hint: "gpurun gpus and gpurun queue show what they are called"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "no GPU command of yours is named " + name, Hint: "gpurun gpus and gpurun queue show their names"}
 	}
 	fmt.Fprintln(a.out, "stopped exec "+name)
 	return nil
@@ -106,7 +106,7 @@ func (a *app) printReply(ref *batches.Ref, rep control.Reply, said string, named
 		}
 		fmt.Fprintln(a.out, ref.Name()+": "+changedLine(k.Jobs, k.Why))
 	}
-	return silentFailure(ref, rep.Silent, "the run stops them as soon as their keeper answers")
+	return silentFailure(ref, rep.Silent, "the run stops them when their keeper responds")
 }
 
 // silentFailure returns the failure for a request when keepers do not answer, or nil.
@@ -114,7 +114,7 @@ func silentFailure(ref *batches.Ref, silent []string, hint string) error {
 	if len(silent) == 0 {
 		return nil
 	}
-	return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + ": some jobs could not be reached: " + strings.Join(silent, "; "), Hint: hint}
+	return &batches.Failure{Code: batches.ExitState, Text: ref.Name() + ": cannot reach some jobs: " + strings.Join(silent, "; "), Hint: hint}
 }
 
 // changedLine returns "cancelled: a, b, …".

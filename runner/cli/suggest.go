@@ -38,7 +38,7 @@ func notACommand(word string) error {
 	if _, err := exec.LookPath(word); err == nil {
 		hint = "to run a program on a GPU: gpurun exec -- " + word + " …"
 	}
-	return &batches.Failure{Code: batches.ExitUsage, Text: quoted(word) + " is neither a gpurun command nor a file", Hint: hint}
+	return &batches.Failure{Code: batches.ExitUsage, Text: quoted(word) + " is not a gpurun command or a file", Hint: hint}
 }
 
 // nearest returns the command that word probably stands for, or "".
@@ -55,7 +55,7 @@ func nearest(word string) string {
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
 		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && host.Exists(j) {
-			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(j) + " is a file, not a job", Hint: "give the job file with --file " + j + " and jobs by their names, '*' for all; if the shell expanded a glob, quote it"}
+			return &batches.Failure{Code: batches.ExitUsage, Text: quoted(j) + " is a file, not a job", Hint: "pass the job file with --file " + j + " and jobs by name ('*' for all); if the shell expanded a glob, quote it"}
 		}
 	}
 	return nil

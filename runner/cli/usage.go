@@ -67,7 +67,7 @@ func (c *usageCmd) Run(a *app) error {
 // batch prints how the GPU time of a batch was used.
 func (c *usageCmd) batch(a *app) error {
 	if c.Month {
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--month is for all batches, not for one file"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--month works for all batches, not for one file"}
 	}
 	refs, err := a.FindJobs(c.Path, nil, "")
 	if err != nil {

@@ -98,7 +98,7 @@ func (c *waitCmd) remaining(a *app, ref *batches.Ref) (string, error) {
 	case len(c.Jobs) > 0:
 		left, err = c.remainingDead(a, ref)
 	case n > 0:
-		left = fmt.Sprintf("its run is gone, but %s %s still running", state.Count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
+		left = fmt.Sprintf("its run has ended, but %s %s still running", state.Count(n, "job"), map[bool]string{true: "is", false: "are"}[n == 1])
 	default:
 		fmt.Fprintln(a.out, terminal.CleanText(ref.Name()+": "+s.Line))
 		return "", batches.Exit(s.Exit())
@@ -111,7 +111,7 @@ func (c *waitCmd) remaining(a *app, ref *batches.Ref) (string, error) {
 
 // remoteFailure explains why this host cannot wait for jobs of another host's run.
 func remoteFailure(ref *batches.Ref, where string) error {
-	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.Name(), where), Hint: "run this command on " + where}
+	return &batches.Failure{Code: batches.ExitState, Text: fmt.Sprintf("%s: its run has ended, but its jobs may still be running on %s, which is not visible from here", ref.Name(), where), Hint: "run this command on " + where}
 }
 
 // remainingLive asks the run for the state of the jobs. If the run does not answer, wait asks again
@@ -121,7 +121,7 @@ func (c *waitCmd) remainingLive(a *app, ref *batches.Ref) (string, error) {
 	var silent *batches.Failure
 	switch {
 	case errors.As(err, &silent) && !ref.Runner.Here:
-		return "", &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is running but could not be reached: " + silent.Text, Hint: silent.Hint, Err: err}
+		return "", &batches.Failure{Code: batches.ExitState, Text: ref.Name() + " is running, but gpurun cannot reach it: " + silent.Text, Hint: silent.Hint, Err: err}
 	case errors.As(err, &silent):
 		return "the run does not answer: " + silent.Text, nil
 	case errors.Is(err, control.ErrNoRun):
@@ -148,7 +148,7 @@ func (c *waitCmd) remainingDead(a *app, ref *batches.Ref) (string, error) {
 	var are []state.Phase
 	for _, id := range ids {
 		if p := phases[id]; p == state.Pending || p == state.Waiting {
-			return "", &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s is %s, and no run is alive that would start it", ref.Name(), name(id), p), Hint: ref.Command() + " runs it"}
+			return "", &batches.Failure{Code: batches.ExitFailed, Text: fmt.Sprintf("%s: %s is %s, and no run is active to start it", ref.Name(), name(id), p), Hint: ref.Command() + " runs it"}
 		}
 		named, are = append(named, name(id)), append(are, phases[id])
 	}

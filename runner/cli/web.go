@@ -34,7 +34,7 @@ type webCmd struct {
 }
 
 func (webCmd) Help() string {
-	return `The address it prints contains a token, so other users have no access; Ctrl-C ends the server.
+	return `The printed address contains a token that keeps other users out; Ctrl-C stops the server.
 
 Examples:
 
@@ -51,7 +51,7 @@ func (c *controlFlag) Decode(ctx *kong.DecodeContext) error {
 	c.Right = web.Control
 	if t := ctx.Scan.Peek(); t.Type == kong.FlagValueToken {
 		if v := ctx.Scan.Pop().String(); v != "run" {
-			return fmt.Errorf("%q is unknown: write --control, or --control=run", v)
+			return fmt.Errorf("unknown value %q: write --control or --control=run", v)
 		}
 		c.Right = web.Run
 	}
@@ -81,7 +81,7 @@ func (c *webCmd) Run(a *app) error {
 	}
 	var files []string
 	if files, err = tokens(&conf); err != nil {
-		return &batches.Failure{Code: batches.ExitState, Text: "no place for the token: " + err.Error(), Err: err}
+		return &batches.Failure{Code: batches.ExitState, Text: "cannot store the token: " + err.Error(), Err: err}
 	}
 	l, where, err := c.listen(&conf)
 	if err != nil {
@@ -106,12 +106,12 @@ func (c *webCmd) Run(a *app) error {
 func (c *webCmd) roots() (roots []string, err error) {
 	if c.Control.Right < web.Run {
 		if len(c.Root) > 0 {
-			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root limits what --control=run may start: add --control=run"}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root works only with --control=run"}
 		}
 		return nil, nil
 	}
 	if len(c.Root) == 0 {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--control=run needs --root DIR: the folder below which job files may be started"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--control=run needs --root DIR, the folder of job files that it can start"}
 	}
 	if roots, err = rootFolders(c.Root); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (c *webCmd) roots() (roots []string, err error) {
 	home := realHome()
 	for i, real := range roots {
 		if real == "/" || real == home {
-			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root " + c.Root[i] + " is too broad: name the folder of your experiments"}
+			return nil, &batches.Failure{Code: batches.ExitUsage, Text: "--root " + c.Root[i] + " is too broad: pass the folder of your experiments"}
 		}
 	}
 	return roots, nil
@@ -165,7 +165,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 		}
 		if !loopback(name) {
 			if scheme == "http" && !c.Insecure {
-				return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": others could read the traffic, and the token in it",
+				return nil, "", &batches.Failure{Code: batches.ExitUsage, Text: "--listen " + c.Listen + ": others could read the traffic, including the token",
 					Hint: "add --tls-cert and --tls-key, forward a port with ssh instead, or add --insecure"}
 			}
 			conf.Names = append(conf.Names, ownNames(name)...)
@@ -217,11 +217,11 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	if fi, err := os.Lstat(path); err == nil {
 		if fi.Mode()&os.ModeSocket == 0 {
-			return nil, fault(errors.New("it exists and is not a socket"))
+			return nil, fault(errors.New("it exists but is not a socket"))
 		}
 		if c, err := net.Dial("unix", path); err == nil {
 			c.Close()
-			return nil, fault(errors.New("another server listens there"))
+			return nil, fault(errors.New("another server is listening there"))
 		}
 		os.Remove(path)
 	}
@@ -274,7 +274,7 @@ func (c *webCmd) printAddress(a *app, conf *web.Config, where string, files []st
 		_, port, _ := net.SplitHostPort(strings.TrimSuffix(where[len("http://"):], "/"))
 		fmt.Fprintf(a.out, "on your own machine, first: ssh -L %s:127.0.0.1:%s %s\n", port, port, cmp.Or(conf.Host, "HOST"))
 	}
-	fmt.Fprintln(a.out, "Ctrl-C ends it")
+	fmt.Fprintln(a.out, "press Ctrl-C to stop")
 }
 
 // webFailure converts an error to one that the server reports.

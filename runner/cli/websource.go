@@ -220,7 +220,7 @@ func (m *webBatch) Do(request any) ([]string, error) {
 		run = (&reloadCmd{batchFlag: b}).Run
 	}
 	if !named {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "jobs: name at least one, or give a glob"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "jobs: name at least one, or use a glob"}
 	}
 	return m.verb(run)
 }
@@ -349,7 +349,7 @@ const startLimit = 5 * time.Minute
 func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
 	m := b.(*webBatch)
 	if len(command) == 0 {
-		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "command: give the program and its arguments"}
+		return nil, &batches.Failure{Code: batches.ExitUsage, Text: "command: pass the program and its arguments"}
 	}
 	file, err := s.below(m.File)
 	if err != nil {

@@ -65,7 +65,7 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 		}
 		rest, spread := remaining(known, ran, o, done)
 		if rest == 0 {
-			e.Unknown = schema.Known("no such job has ended")
+			e.Unknown = schema.Known("no similar job has ended")
 			return e
 		}
 		if takes[i] = ran + rest; jobs[i].Spec.Timeout > 0 {
@@ -78,9 +78,9 @@ func End(r *sched.Remaining, done map[string]float64) *schema.End {
 		wall, never = simulate(r, takes)
 	}
 	if wall == 0 || len(never) > 0 && len(e.Without) == 0 {
-		why := "only stalled jobs are left"
+		why := "only stalled jobs remain"
 		if len(never) > 0 {
-			why = never[0] + " cannot start as things are"
+			why = never[0] + " cannot start for now"
 		}
 		e.Unknown = &why
 		return e

@@ -47,7 +47,7 @@ func TestProgressForeseesJobsThatWait(t *testing.T) {
 	if took := e.From.Sub(time.Unix(1e9, 0)).Seconds(); took < 240 || took > 320 { // 100 s more, then 200 s for the other
 		t.Errorf("it ends in %v s", took)
 	}
-	if e := End(rest(b), nil); e.Unknown == nil || *e.Unknown != "no such job has ended" {
+	if e := End(rest(b), nil); e.Unknown == nil || *e.Unknown != "no similar job has ended" {
 		t.Errorf("without progress: %+v", e)
 	}
 }

@@ -246,6 +246,6 @@ func shorten(lines, tail []string) string {
 		if len(text) <= maxText || len(lines) == 0 {
 			return text
 		}
-		lines, end = lines[:len(lines)-1], append([]string{fmt.Sprintf("… and %d lines more", left)}, tail...)
+		lines, end = lines[:len(lines)-1], append([]string{fmt.Sprintf("… and %d more lines", left)}, tail...)
 	}
 }

@@ -44,7 +44,7 @@ func try(ctx context.Context, send func(context.Context, *order) outcome, o *ord
 
 // problem reports that a target gets no notifications, once for each reason.
 func (s *Sink) problem(t *target, how outcome) {
-	text := fmt.Sprintf("could not notify %s: %s; %s (gpurun notify --test retries)", t.label, how, how.fix())
+	text := fmt.Sprintf("cannot notify %s: %s; %s (gpurun notify --test tries again)", t.label, how, how.fix())
 	s.mu.Lock()
 	known, over := s.said[text], s.over
 	if s.said[text] = true; over && !known {
@@ -112,7 +112,7 @@ func Test(ctx context.Context, targets []jobspec.Notify, r Run, start func(func(
 			defer done.Done()
 			o, how := resolve(&targets[i], os.LookupEnv)
 			if how.Class == "" {
-				o.Notification = compose(r, []item{{on: "test", text: "this is a test: notifications of runs arrive here"}}, nil, 0, "", time.Now())
+				o.Notification = compose(r, []item{{on: "test", text: "test notification: gpurun will send run notifications here"}}, nil, 0, "", time.Now())
 				how = send(ctx, &o)
 			}
 			all[i] = Trial{labels[i], how.ok(), how.String(), how.fix()}

@@ -44,7 +44,7 @@ func mail(ctx context.Context, o *order) outcome {
 	return classOf(err)
 }
 
-var errPlain = errors.New("the server does not encrypt")
+var errPlain = errors.New("the server does not support encryption")
 
 func submit(ctx context.Context, u *url.URL, n *schema.Notification) error {
 	host := u.Hostname()

@@ -40,20 +40,20 @@ var classes = map[class]struct {
 }{
 	delivered:    {"delivered", "", false},
 	unset:        {"is not set", "export it before gpurun starts", false},
-	badURL:       {"its URL cannot be read", "copy it again", false},
-	unknownHost:  {"its host name is unknown", "check the URL for typos; on a machine that only reaches the web by a proxy, set HTTPS_PROXY", true},
-	unreachable:  {"its host cannot be reached", "check the network, the port, and whether a proxy is needed (HTTPS_PROXY)", true},
-	untrusted:    {"its TLS certificate is not valid", "check the host name and the port; set SSL_CERT_FILE for a CA of your own", false},
-	unencrypted:  {"its mail server does not encrypt, so the password was not sent", "use smtps://, or the port for submission (587)", false},
-	silent:       {"no answer within 10 s", "check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY)", true},
+	badURL:       {"its URL is invalid", "copy it again", false},
+	unknownHost:  {"unknown host name", "check the URL for typos; behind a proxy, set HTTPS_PROXY", true},
+	unreachable:  {"cannot reach its host", "check the network, the port, and whether a proxy is needed (HTTPS_PROXY)", true},
+	untrusted:    {"its TLS certificate is invalid", "check the host name and the port; for your own CA, set SSL_CERT_FILE", false},
+	unencrypted:  {"its mail server does not support encryption, so gpurun did not send the password", "use smtps:// or the submission port (587)", false},
+	silent:       {"no response within 10 s", "check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY)", true},
 	broken:       {"the connection broke", "try again", true},
-	moved:        {"it redirects elsewhere", "write the address that it redirects to", false},
-	unauthorized: {"it does not accept the token or password", "make a new one, and export that", false},
-	gone:         {"it does not recognize this address", "copy the URL again; was the webhook or the chat deleted?", false},
-	refused:      {"it rejected the message", "check that the URL belongs to this service, or name another with SERVICE+https://", false},
+	moved:        {"it redirects elsewhere", "use the address it redirects to", false},
+	unauthorized: {"it does not accept the token or password", "create a new one and export it", false},
+	gone:         {"it does not know this address", "copy the URL again, and check that the webhook or chat still exists", false},
+	refused:      {"it rejected the message", "check that the URL belongs to this service, or choose another with SERVICE+https://", false},
 	tooMany:      {"too many messages", "send fewer: on: [done]", true},
 	troubled:     {"it reported an internal error", "try again later", true},
-	failed:       {"the command failed", "run it by hand: its input is a line of JSON, then text", false},
+	failed:       {"the command failed", "run it by hand with a line of JSON, then text, on stdin", false},
 }
 
 // ok reports whether the message was delivered.
@@ -62,7 +62,7 @@ func (o outcome) ok() bool { return o.Class == delivered }
 // passes reports whether a retry may succeed.
 func (o outcome) passes() bool { return classes[o.Class].passes }
 
-// String describes the problem: "it does not recognize this address (404)".
+// String describes the problem: "it does not know this address (404)".
 func (o outcome) String() string {
 	c, ok := classes[o.Class]
 	if !ok {

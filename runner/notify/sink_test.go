@@ -230,9 +230,9 @@ func TestFailedMessagesAreRetried(t *testing.T) {
 	}{
 		"yes":      {always(delivered), 1, ""},
 		"second":   {func(n int) outcome { return outcome{Class: map[bool]class{true: troubled, false: delivered}[n == 1]} }, 2, ""},
-		"never":    {always(troubled), 3, "could not notify command x: it reported an internal error; try again later (gpurun notify --test retries)"},
-		"for good": {func(int) outcome { return outcome{Class: gone, Code: 404} }, 1, "could not notify command x: it does not recognize this address (404); copy the URL again; was the webhook or the chat deleted? (gpurun notify --test retries)"},
-		"hangs":    {always(silent), 3, "could not notify command x: no answer within 10 s; check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY) (gpurun notify --test retries)"},
+		"never":    {always(troubled), 3, "cannot notify command x: it reported an internal error; try again later (gpurun notify --test tries again)"},
+		"for good": {func(int) outcome { return outcome{Class: gone, Code: 404} }, 1, "cannot notify command x: it does not know this address (404); copy the URL again, and check that the webhook or chat still exists (gpurun notify --test tries again)"},
+		"hangs":    {always(silent), 3, "cannot notify command x: no response within 10 s; check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY) (gpurun notify --test tries again)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

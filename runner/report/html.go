@@ -44,7 +44,7 @@ const page = `<!doctype html>
 </head>
 <body>
 <div id="app"><p>Loading…</p></div>
-<noscript><p>This report needs JavaScript, which here asks for nothing and sends nothing. Without it: gpurun history, gpurun results.</p></noscript>
+<noscript><p>This report needs JavaScript, which makes no network requests here. Without JavaScript, use gpurun history and gpurun results.</p></noscript>
 <script type="%s" id="data">%s</script>
 <script>%s</script>
 </body>

@@ -31,7 +31,7 @@ func (c *Choice) Words() string {
 	digits := digitsFor(by, by, false)
 	switch {
 	case c.Full == 0:
-		return fmt.Sprintf("none of %d is complete", c.Of)
+		return fmt.Sprintf("none of %d complete", c.Of)
 	case math.IsNaN(c.By) && c.Of == 1:
 		return "1 of 1"
 	case c.Full < c.Of && math.IsNaN(c.By):
@@ -59,7 +59,7 @@ func (b *build) chooseBest(t *Table, buckets []*bucket) error {
 		return nil
 	}
 	if len(b.others) == 0 {
-		return refuse("leave a parameter out of --by", "--best %s: no parameter is left to choose by", b.o.Best)
+		return refuse("remove a parameter from --by", "--best %s: no parameters left to choose from", b.o.Best)
 	}
 	b.settled = map[string]*chosen{}
 	goal := b.data.Metrics[b.best].Goal

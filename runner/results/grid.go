@@ -69,7 +69,7 @@ func newGrid(d Data, where []filter) (*grid, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, refuse("have the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or name numbers in their logs and files: metrics: {acc: 'acc = (\\S+)'}; this reruns no jobs",
+		return nil, refuse("let the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or read numbers from their logs and files: metrics: {acc: 'acc = (\\S+)'} (no job reruns)",
 			"no job has a metric")
 	}
 	g.jobs = all
@@ -148,7 +148,7 @@ func (g *grid) find(name, what string) (int, error) {
 	if len(known) > 0 {
 		hint = "parameters: " + strings.Join(known, ", ")
 	}
-	return 0, refuse(hint, "%s: no job has the parameter %q", what, name)
+	return 0, refuse(hint, "%s: no job has a parameter %q", what, name)
 }
 
 func (g *grid) findAll(names []string, what string) ([]int, error) {
@@ -186,7 +186,7 @@ func (g *grid) filter(f filter) error {
 		}
 	}
 	if len(jobs) == 0 {
-		return refuse("", "--where leaves no job")
+		return refuse("", "--where matches no job")
 	}
 	g.jobs, g.at = jobs, rows
 	return nil
@@ -232,7 +232,7 @@ func (g *grid) metric(name string, known []int, what string) (int, error) {
 		}
 		words = append(words, g.data.Metrics[m].Name)
 	}
-	return 0, refuse("metrics: "+list(words, 12), "%s: no job has the metric %q", what, name)
+	return 0, refuse("metrics: "+list(words, 12), "%s: no job has a metric %q", what, name)
 }
 
 // better reports whether a is better than b.

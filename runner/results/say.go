@@ -61,9 +61,9 @@ func (b *build) note(t *Table) {
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
 	if b.best >= 0 {
 		m := b.data.Metrics[b.best]
-		note("of %s, the best %s (%s) among complete settings is shown", strings.Join(b.names(b.others), ", "), m.Name, m.Goal)
+		note("showing the best complete setting of %s by %s (%s)", strings.Join(b.names(b.others), ", "), m.Name, m.Goal)
 		if slices.Contains(b.metrics, b.best) {
-			note("%s both selects the settings and is shown, so its values are optimistic: select by a validation metric", m.Name)
+			note("%s both selects the settings and is reported, so its values are optimistic: select by a validation metric", m.Name)
 		}
 		if b.pivot >= 0 {
 			b.noteChoices(t, note)
@@ -79,10 +79,10 @@ func (b *build) note(t *Table) {
 			}
 		}
 		if k > 1 {
-			note("%d intervals, each of 95%%, not corrected for their number", k)
+			note("%d intervals at 95%% each, not corrected for multiple comparisons", k)
 		}
 		if names := t.unmatched(); len(names) > 0 {
-			note("without a pair in %s: %s", t.Versus, list(names, 8))
+			note("not paired with %s: %s", t.Versus, list(names, 8))
 		}
 	}
 	for _, m := range b.metrics {
@@ -152,7 +152,7 @@ func (b *build) warn(t *Table) {
 		for _, c := range order {
 			words = append(words, c[:min(len(c), 8)]+map[bool]string{true: "+"}[strings.HasSuffix(c, "+") && len(c) > 8]+" ("+strconv.Itoa(commits[c])+")")
 		}
-		warn("the values come from %d versions of the code, by commit (jobs; + with uncommitted changes): %s", len(order), list(words, 6))
+		warn("values come from %d versions of the code, by commit (jobs; + means uncommitted changes): %s", len(order), list(words, 6))
 	}
 	for _, m := range b.metrics {
 		if !b.data.Metrics[m].Percent {
@@ -160,7 +160,7 @@ func (b *build) warn(t *Table) {
 		}
 		for _, j := range b.jobs {
 			if x := j.value(m).X; finite(x) && (x > 1.5 || x < -1.5) {
-				warn("%s of %s is %s, which looks like a percentage already: remove percent: true", b.data.Metrics[m].Name, j.Name, number(x, 4))
+				warn("%s of %s is %s, which already looks like a percentage: remove percent: true", b.data.Metrics[m].Name, j.Name, number(x, 4))
 				break
 			}
 		}
@@ -241,7 +241,7 @@ func (t *Table) sort(by string) error {
 	}
 	at := slices.Index(names, by)
 	if at < 0 {
-		return refuse("columns: "+list(slices.Concat(t.Params, slices.Compact(names)), 12), "--sort: there is no column %q", by)
+		return refuse("columns: "+list(slices.Concat(t.Params, slices.Compact(names)), 12), "--sort: no column %q", by)
 	}
 	up := t.Columns[at].Goal == jobspec.Min // smaller is better
 	slices.SortStableFunc(t.Rows, func(x, y Row) int {

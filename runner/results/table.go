@@ -64,7 +64,7 @@ type build struct {
 // Build makes a table of the metrics of jobs.
 func Build(d Data, o Options) (*Table, error) {
 	if !slices.Contains([]Err{"", SD, SEM, CI95}, o.Err) {
-		return nil, refuse("sd, sem or ci95", "err: %q is unknown", o.Err)
+		return nil, refuse("sd, sem or ci95", "err: unknown value %q", o.Err)
 	}
 	where, err := parseFilters(o.Where)
 	if err != nil {
@@ -102,7 +102,7 @@ func (b *build) choose() (err error) {
 			return err
 		}
 		if m := b.data.Metrics[b.best]; m.Goal == jobspec.NoGoal {
-			return refuse("write metrics: {"+m.Name+": {goal: max}} in the job file (or min); this reruns no jobs", "--best %s: the job file does not say whether higher or lower is better", m.Name)
+			return refuse("write metrics: {"+m.Name+": {goal: max}} in the job file (or min; no job reruns)", "--best %s: the metric has no goal (max or min)", m.Name)
 		}
 	}
 	if b.over, err = b.overs(); err != nil {
@@ -146,7 +146,7 @@ func (b *build) baseline() error {
 	}
 	v := base[0]
 	if v.not || len(v.values) != 1 {
-		return refuse("write --versus algorithm=fedavg", "--versus: name one parameter and one value")
+		return refuse("write --versus algorithm=fedavg", "--versus needs one parameter and one value")
 	}
 	if b.versus, err = b.find(v.name, "--versus"); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (b *build) baseline() error {
 	case slices.Contains(b.over, b.versus):
 		return refuse("name what to average over: --over …", "--versus %s: the table averages over it", v.name)
 	case !b.varies(b.versus):
-		return refuse("", "--versus %s=%s: there is nothing else to compare it with", v.name, v.values[0])
+		return refuse("", "--versus %s=%s: no other value to compare it with", v.name, v.values[0])
 	}
 	b.base = id
 	return nil
@@ -206,11 +206,11 @@ func (b *build) chooseRows() error {
 	}
 	for _, i := range within {
 		if b.pivot >= 0 || !slices.Contains(b.rows, i) {
-			return refuse("rows: "+strings.Join(b.names(b.rows), ", ")+"; with --pivot, the best in each row is marked", "--within %s: it names no rows to compare", b.factors[i].name)
+			return refuse("rows: "+strings.Join(b.names(b.rows), ", ")+"; with --pivot, gpurun marks the best in each row", "--within %s: not a row parameter", b.factors[i].name)
 		}
 	}
 	if b.versus >= 0 && b.versus != b.pivot && !slices.Contains(b.rows, b.versus) {
-		return refuse("add it to --by", "--versus %s: it names no rows", b.factors[b.versus].name)
+		return refuse("add it to --by", "--versus %s: not a row parameter", b.factors[b.versus].name)
 	}
 	return nil
 }

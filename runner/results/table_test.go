@@ -256,23 +256,23 @@ func TestUnfitOptionsAreRefused(t *testing.T) {
 		o                Options
 	}{
 		{"a=1|\na=2|", "no job has a metric", "$GPURUN_RESULT", Options{}},
-		{federated, `--metric: no job has the metric "acccuracy"`, "metrics: acc, loss", Options{Metrics: []string{"acccuracy"}}},
-		{federated, `--by: no job has the parameter "model"`, "parameters: dataset, algorithm, seed", Options{By: []string{"model"}}},
+		{federated, `--metric: no job has a metric "acccuracy"`, "metrics: acc, loss", Options{Metrics: []string{"acccuracy"}}},
+		{federated, `--by: no job has a parameter "model"`, "parameters: dataset, algorithm, seed", Options{By: []string{"model"}}},
 		{federated, "--by: algorithm varies within these rows", "--over seed,algorithm", Options{By: []string{"dataset"}}},
 		{federated, "--by: dataset is set twice", "once", Options{By: []string{"dataset", "dataset"}}},
 		{federated, "--by seed: the table averages over it", "--over", Options{By: []string{"seed"}, Over: []string{"seed"}}},
 		{federated, "--pivot seed: the table averages over it", "--over", Options{Pivot: "seed", Over: []string{"seed"}}},
-		{federated, "--within seed: it names no rows to compare", "rows: dataset, algorithm; with --pivot, the best in each row is marked", Options{Within: []string{"seed"}}},
-		{federated, "--within dataset: it names no rows to compare", "rows: dataset; with --pivot, the best in each row is marked", Options{Within: []string{"dataset"}, Pivot: "algorithm"}},
+		{federated, "--within seed: not a row parameter", "rows: dataset, algorithm; with --pivot, gpurun marks the best in each row", Options{Within: []string{"seed"}}},
+		{federated, "--within dataset: not a row parameter", "rows: dataset; with --pivot, gpurun marks the best in each row", Options{Within: []string{"dataset"}, Pivot: "algorithm"}},
 		{federated, "--versus algorithm=x: no job has this value", "algorithm is fedavg, ours", Options{Versus: "algorithm=x"}},
-		{federated, "--versus: name one parameter and one value", "fedavg", Options{Versus: "algorithm=x,y"}},
+		{federated, "--versus needs one parameter and one value", "fedavg", Options{Versus: "algorithm=x,y"}},
 		{federated, "--versus seed: the table averages over it", "--over", Options{Versus: "seed=42"}},
-		{federated, "--versus algorithm=ours: there is nothing else to compare it with", "", Options{Versus: "algorithm=ours", Where: []string{"algorithm=ours"}}},
+		{federated, "--versus algorithm=ours: no other value to compare it with", "", Options{Versus: "algorithm=ours", Where: []string{"algorithm=ours"}}},
 		{federated, "--where dataset=mnist: no job has this value", "dataset is cifar10, svhn", Options{Where: []string{"dataset=mnist"}}},
-		{federated, "--where leaves no job", "", Options{Where: []string{"dataset!=svhn,cifar10"}}},
-		{federated, `--sort: there is no column "x"`, "columns: dataset, algorithm, acc, loss", Options{Sort: "x"}},
-		{federated, "--best acc: no parameter is left to choose by", "--by", Options{Best: "acc", By: []string{"dataset", "algorithm"}}},
-		{"lr=1 seed=1|m=1\nlr=2 seed=1|m=2", "--best m: the job file does not say whether higher or lower is better", "{m: {goal: max}}", Options{Best: "m"}},
+		{federated, "--where matches no job", "", Options{Where: []string{"dataset!=svhn,cifar10"}}},
+		{federated, `--sort: no column "x"`, "columns: dataset, algorithm, acc, loss", Options{Sort: "x"}},
+		{federated, "--best acc: no parameters left to choose from", "--by", Options{Best: "acc", By: []string{"dataset", "algorithm"}}},
+		{"lr=1 seed=1|m=1\nlr=2 seed=1|m=2", "--best m: the metric has no goal (max or min)", "{m: {goal: max}}", Options{Best: "m"}},
 	} {
 		_, err := Build(data(t, row.data), row.o)
 		r, is := err.(*Refusal)

@@ -137,7 +137,7 @@ func Note(j *schema.Job) string {
 }
 
 // saving explains why an attempt stops, if another attempt follows.
-var saving = map[string]string{state.WhyResize: "saving its work, for a resize", state.WhyPreempted: "saving its work; it runs again later"}
+var saving = map[string]string{state.WhyResize: "saving its work for a resize", state.WhyPreempted: "saving its work; it runs again later"}
 
 // foot returns everything below the rows of GPUs and jobs.
 func (f Frame) foot(w, h int) []string {
@@ -227,7 +227,7 @@ func notices(s *schema.Status, hint string) []string {
 	case l.Draining != nil:
 		n = append(n, "no more jobs start: "+*l.Draining)
 	case s.Is(schema.RunWatching):
-		n = append(n, "all done; waiting for its files to change")
+		n = append(n, "all done; watching its files for changes")
 	}
 	return n
 }

@@ -93,7 +93,7 @@ func TestPeakAndNewProcessAreNoticed(t *testing.T) {
 	d.behaves("free.0=3000", fmt.Sprintf("procs.0=%s:20480", pid))
 	d.untilStatus(r, "20 GiB")
 	d.behaves("free.0=2000", fmt.Sprintf("procs.0=%s:1000,1:20480", pid))
-	d.until(r, filepath.Join(d.state, "run.log"), "joined GPU 0")
+	d.until(r, filepath.Join(d.state, "run.log"), "started on GPU 0")
 	d.write(t, "go", "")
 	if !r.wait(patience) {
 		t.Fatal(dump(r))

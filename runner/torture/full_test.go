@@ -58,7 +58,7 @@ func runsFull(t *testing.T, limit string) {
 	r := run()
 	l.ended(r, 4)
 	said := r.out.String()
-	if !strings.Contains(said, "error: nothing more was started: ") || !strings.Contains(said, tiny) || strings.Contains(said, " failed ") || strings.Contains(said, "zerolog") {
+	if !strings.Contains(said, "error: no more jobs started: ") || !strings.Contains(said, tiny) || strings.Contains(said, " failed ") || strings.Contains(said, "zerolog") {
 		t.Errorf("output:\n%s", said)
 	}
 	counts := regexp.MustCompile(`(?m)^unfinished: (\d+ of .*) · \w+ s$`).FindStringSubmatch(said)

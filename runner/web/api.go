@@ -50,48 +50,48 @@ type call struct {
 }
 
 var pageParams = []param{
-	{name: "offset", says: "of the first job", kind: 0},
-	{name: "limit", says: "how many at most", kind: 0, usual: "1000", max: 5000},
+	{name: "offset", says: "index of the first job", kind: 0},
+	{name: "limit", says: "maximum number", kind: 0, usual: "1000", max: 5000},
 	{name: "state", says: "only jobs in these states, separated by commas", kind: ""},
 	{name: "match", says: "only jobs whose name contains this", kind: ""},
 }
 
 var resultParams = []param{
 	{name: "metric", says: "only these metrics, separated by commas", kind: ""},
-	{name: "by", says: "parameters that make the rows", kind: ""},
+	{name: "by", says: "parameters that form the rows", kind: ""},
 	{name: "over", says: "parameters to average over", kind: ""},
-	{name: "best", says: "the metric that decides among settings", kind: ""},
-	{name: "pivot", says: "a parameter whose values are columns", kind: ""},
+	{name: "best", says: "metric that selects among settings", kind: ""},
+	{name: "pivot", says: "parameter whose values become columns", kind: ""},
 	{name: "versus", says: "PARAM=VALUE of the baseline", kind: ""},
 	{name: "where", says: "PARAM=VALUE,… that jobs must have; may be repeated", kind: ""},
 	{name: "err", says: "sd, sem or ci95", kind: "", usual: "sd"},
-	{name: "sort", says: "a metric or parameter; - before it reverses", kind: ""},
+	{name: "sort", says: "metric or parameter; a leading - reverses", kind: ""},
 }
 
 // operations returns all operations of the API.
 func operations() []operation {
 	const batch = "/batches/{batch}"
 	ops := []operation{
-		{path: "/hello", says: "Proof that the server knows the token: HMAC-SHA256 of the nonce, a space and the address, by the token for reading and by that for control, in hexadecimal. Compare the address with the one that you know: another server may pass a proof on.", query: []param{{name: "nonce", says: "16 to 128 characters that were never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
+		{path: "/hello", says: "Proof that the server knows the token: hexadecimal HMAC-SHA256 of the nonce, a space and the address, keyed by the read token and by the control token. Check that the address is the one you expect, because another server could forward a proof.", query: []param{{name: "nonce", says: "16 to 128 characters, never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
 		{path: "", says: "What this token allows.", right: Read, answer: schema.Session{}, json: (*call).session},
 		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
 		{path: "/host", says: "The GPUs of this host, who uses them, who is waiting, in order, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
 		{path: "/host/past", says: "The last hour of the GPUs.", right: Read, answer: schema.Past{}, json: (*call).past},
-		{path: "/usage", says: "GPU hours by user and batch.", right: Read, query: []param{{name: "days", says: "how many to look back", kind: 0, usual: "7", max: 30}}, answer: schema.Usage{}, json: (*call).usage},
-		{path: "/events", says: "Events host (GPUs) and batches (Batches), whenever they have changed.", right: Read, media: eventStream, raw: (*call).hostEvents},
+		{path: "/usage", says: "GPU hours by user and batch.", right: Read, query: []param{{name: "days", says: "number of days to include", kind: 0, usual: "7", max: 30}}, answer: schema.Usage{}, json: (*call).usage},
+		{path: "/events", says: "Events host (GPUs) and batches (Batches), sent on every change.", right: Read, media: eventStream, raw: (*call).hostEvents},
 		{path: "/batches", says: "Your batches on this host, last started first.", right: Read, answer: schema.Batches{}, json: (*call).batches},
 		{path: batch, says: "A batch without its jobs: at most 16 KiB.", right: Read, answer: schema.Summary{}, json: (*call).summary},
-		{path: batch + "/jobs", says: "Its jobs, a page at a time, in the order of the job files.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
+		{path: batch + "/jobs", says: "Its jobs, a page at a time, in job-file order.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
 		{path: batch + "/jobs/{job}", says: "A job by its ID or name, the reason for its state, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
-		{path: batch + "/events", says: "Events summary (Summary), jobs (Jobs that have changed) and reset (load the jobs again). Continues after the version, or the Last-Event-ID, that is given.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
+		{path: batch + "/events", says: "Events summary (Summary), jobs (changed Jobs) and reset (reload the jobs). Continues after the given version or Last-Event-ID.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
 		{path: batch + "/timeline", says: "All attempts.", right: Read, answer: schema.Timeline{}, json: (*call).timeline},
 		{path: batch + "/runs", says: "Past runs.", right: Read, answer: schema.History{}, json: func(c *call) (any, error) { return of(c, Batch.Runs) }},
-		{path: batch + "/usage", says: "How the GPU time of all runs was used, and advice.", right: Read, answer: schema.BatchUsage{}, json: func(c *call) (any, error) { return of(c, Batch.GPUUsage) }},
+		{path: batch + "/usage", says: "Use of GPU time over all runs, with advice.", right: Read, answer: schema.BatchUsage{}, json: func(c *call) (any, error) { return of(c, Batch.GPUUsage) }},
 		{path: batch + "/results", says: "The metrics of the jobs, averaged over seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false, false) }},
 		{path: batch + "/results/raw", says: "The metrics of each job.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true, false) }},
 		{path: batch + "/results/copies", says: "The same table as LaTeX, Markdown and CSV.", right: Read, query: resultParams, answer: results.Copies{}, json: func(c *call) (any, error) { return c.results(false, true) }},
 		{path: batch + "/attempts/{uni_id}/log", says: "The log of an attempt, or ranges of bytes of it. Gpurun-Over says whether the attempt has ended.", right: Read, media: plainText, raw: (*call).log},
-		{path: batch + "/attempts/{uni_id}/search", says: "The lines of an attempt's log that contain a text, in either case: how many, and where the last 1000 begin.", right: Read, query: []param{{name: "text", says: "what to look for", kind: ""}}, answer: schema.Matches{}, json: (*call).search},
+		{path: batch + "/attempts/{uni_id}/search", says: "Case-insensitive search in an attempt's log: the number of matching lines, and the positions of the last 1000.", right: Read, query: []param{{name: "text", says: "text to search for", kind: ""}}, answer: schema.Matches{}, json: (*call).search},
 		{path: batch + "/attempts/{uni_id}/curves", says: "The metrics of an attempt, step by step.", right: Read, answer: schema.Curves{}, json: (*call).curves},
 	}
 	for i := range ops {
@@ -130,13 +130,13 @@ func (s *Server) allowed(has, needs Right) error {
 	case has >= needs:
 		return nil
 	case has == None:
-		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send Authorization: Bearer and the token in its file"}
+		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send Authorization: Bearer with the token from its file"}
 	case s.Allow < needs && needs == Run:
-		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server does not start jobs", Hint: "gpurun web --control=run --root DIR does"}
+		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server cannot start jobs", Hint: "run gpurun web --control=run --root DIR"}
 	case s.Allow < needs:
-		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server is read-only", Hint: "gpurun web --control lets it steer them"}
+		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server is read-only", Hint: "to allow control, run gpurun web --control"}
 	}
-	return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this token is read-only", Hint: "use the one for control"}
+	return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this token is read-only", Hint: "use the control token"}
 }
 
 // answer writes the answer, or returns why the request failed.
@@ -252,7 +252,7 @@ func (c *call) input(to any) error {
 	}
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the JSON")
+			err = errors.New("unexpected data after the JSON")
 		}
 	}
 	if err != nil {

@@ -64,13 +64,13 @@ func verbs() []operation {
 		return operation{method: http.MethodPost, path: "/batches/{batch}/" + name, says: says, right: right, body: body, answer: schema.Answer{}, json: (*call).do}
 	}
 	return []operation{
-		verb("stop", "Stop jobs, or the whole run; give a GPU back; or start no more jobs (drain).", Control, Stop{}),
+		verb("stop", "Stop jobs or the whole run, free a GPU, or start no more jobs (drain).", Control, Stop{}),
 		verb("retry", "Restart failed jobs now.", Control, Retry{}),
 		verb("pause", "Pause some jobs, or the whole run.", Control, Pause{}),
 		verb("resume", "Undo pause and, without jobs, a drain.", Control, Resume{}),
 		verb("forget", "Make finished jobs run again next time.", Control, Forget{}),
 		verb("done", "Record jobs as done without running them.", Control, Done{}),
-		verb("set", "Change settings of the run or, with jobs, their resources and their place in the queue: gpurun set --help lists the keys.", Control, Set{}),
+		verb("set", "Change settings of the run or, with jobs, their resources and queue position: gpurun set --help lists the keys.", Control, Set{}),
 		verb("reload", "Make the run reread its job files.", Control, Reload{}),
 		verb("add", "Append a job to the job file, and to its live run.", Run, Add{}),
 		{method: http.MethodPost, path: "/runs", says: "Start job files below a root, in the background.", right: Run, body: Start{}, answer: schema.Answer{}, json: (*call).do},

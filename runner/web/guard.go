@@ -56,9 +56,9 @@ func (s *Server) guard(h http.Handler) http.Handler {
 		_, _ = c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline) // a ResponseRecorder has no deadline
 		switch {
 		case !s.isOwnHost(r.Host, r):
-			fail(w, &Failure{Status: http.StatusForbidden, Code: "host", Text: fmt.Sprintf("this server's name is not %q", r.Host), Hint: "open it as http://localhost:PORT, or start gpurun web --listen with that name"})
+			fail(w, &Failure{Status: http.StatusForbidden, Code: "host", Text: fmt.Sprintf("this server's name is not %q", r.Host), Hint: "open http://localhost:PORT, or run gpurun web --listen with that name"})
 		case !s.sameOrigin(r):
-			fail(w, &Failure{Status: http.StatusForbidden, Code: "origin", Text: "requests from other sites are refused"})
+			fail(w, &Failure{Status: http.StatusForbidden, Code: "origin", Text: "cross-site requests are not allowed"})
 		case path.Clean(r.URL.Path) != r.URL.Path:
 			fail(w, notFound("no such path: "+r.URL.Path))
 		default:

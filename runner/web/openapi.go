@@ -62,7 +62,7 @@ func (s *Server) Document() object {
 		"openapi": "3.0.3",
 		"info": object{
 			"title": "gpurun", "version": s.Version,
-			"description": "The batches of one user, and the GPUs of this host. Documents have the schema " + schema.Version + ": docs/reference/json.md describes every field.",
+			"description": "The batches of one user and the GPUs of this host. Documents have the schema " + schema.Version + ": docs/reference/json.md describes every field.",
 		},
 		"paths": paths,
 		"components": object{

@@ -18,7 +18,7 @@ import (
 func (c *call) hello() (any, error) {
 	nonce := c.text("nonce")
 	if len(nonce) < 16 || len(nonce) > 128 {
-		return nil, badRequest("nonce: give 16 to 128 characters", "")
+		return nil, badRequest("nonce: pass 16 to 128 characters", "")
 	}
 	address := fmt.Sprint(localAddr(c.Request))
 	h := schema.Hello{Head: now(), Address: address, Session: c.server.session, Read: hex.EncodeToString(proof(c.server.Tokens.Read, nonce, address))}
@@ -75,7 +75,7 @@ func (c *call) jobs() (any, error) {
 	}
 	for _, s := range c.list("state") {
 		if !slices.Contains(state.Phases, state.Phase(s)) {
-			return nil, badRequest(fmt.Sprintf("state: there is no %q", s), "")
+			return nil, badRequest(fmt.Sprintf("state: unknown state %q", s), "")
 		}
 	}
 	etag := fmt.Sprintf(`"%s-%x"`, e.token(), proof("", c.URL.RawQuery, "")[:8])
@@ -122,7 +122,7 @@ func (c *call) job() (any, error) {
 	id := c.PathValue("job")
 	i := slices.IndexFunc(e.rows, func(r row) bool { return r.id == id || r.job.Name == id })
 	if i < 0 {
-		return nil, notFound("this batch has no job " + id)
+		return nil, notFound("no such job in this batch: " + id)
 	}
 	j := e.rows[i].job
 	because, attempts, err := f.batch.Because(j.File, j.Key, j.Name)

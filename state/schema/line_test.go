@@ -25,8 +25,8 @@ func TestStateLineOfEachSituation(t *testing.T) {
 			"running: 38 of 60 done, 10 failed, 6 running (1 stalled), 5 waiting, 1 did not run · all 7 usable GPUs run this batch · done 12:51–12:56 without hung",
 		},
 		{
-			live(RunRunning, &Live{End: &End{Unknown: Known("no such job has ended")}}),
-			"running: 38 of 60 done, 10 failed, 6 running, 5 waiting, 1 did not run · end unknown: no such job has ended",
+			live(RunRunning, &Live{End: &End{Unknown: Known("no similar job has ended")}}),
+			"running: 38 of 60 done, 10 failed, 6 running, 5 waiting, 1 did not run · end unknown: no similar job has ended",
 		},
 		{live(RunPaused, &Live{Bottleneck: Known("nothing starts")}), "paused: 38 of 60 done, 10 failed, 6 running, 5 waiting, 1 did not run · nothing starts"},
 		{

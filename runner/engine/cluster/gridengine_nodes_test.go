@@ -39,7 +39,7 @@ func TestRealNodesListFreeGPUs(t *testing.T) {
 	out := b.Run("gpus", "--engine", "sge")
 	b.Says(out, "up     1     4     root: 1 job, 3 GPUs\n")
 	b.Says(out, "gpu.q: 1 of 4 GPUs free\n")
-	b.Says(b.Run("doctor", "--engine", "sge"), "ok  takes a job with -l gpu=1")
+	b.Says(b.Run("doctor", "--engine", "sge"), "ok  accepts a job with -l gpu=1")
 	shut(b)
 	defer open(b)
 	b.Says(b.Run("gpus", "--engine", "sge"), "gpu.q: 0 of 4 GPUs free\n")

@@ -111,7 +111,7 @@ func (s *Site) Exec(t *testing.T) {
 	shell.Binary = "/bin/sh"
 	cmd, out = shell.Start("-c", "echo 'it ran' | "+b.Binary+" "+strings.Join(args, " ")+" 2 -- cat 2>said")
 	b.Until("it says why it waits", time.Minute, func() bool { // the previous one may still be listed
-		return strings.Contains(b.Read("said"), "waiting: your jobs on "+s.Engine+" ask for 1 GPU and --max-gpus is 2")
+		return strings.Contains(b.Read("said"), "waiting: your jobs on "+s.Engine+" already request 1 GPU, and --max-gpus is 2")
 	})
 	s.Free(b)
 	if err := b.Finish(cmd); err != nil || out.String() != "it ran\n" {

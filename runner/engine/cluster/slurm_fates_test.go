@@ -185,7 +185,7 @@ func TestRealRefusedJobsFailWithReason(t *testing.T) {
 	b = slurmSite.New(t, fmt.Sprintf(file, ""))
 	b.Command("scontrol", "update", "partitionname=gpu", "state=drain")
 	const drained = "Required partition not available (inactive or drain)"
-	b.Says(b.Run("plan", "jobs.yaml"), "slurm accepts no such jobs now, and gpurun would retry: "+drained)
+	b.Says(b.Run("plan", "jobs.yaml"), "slurm accepts no more jobs like these now, so gpurun would retry: "+drained)
 	cmd, said := b.Start("jobs.yaml")
 	b.Until("it says why it waits", time.Minute, func() bool {
 		return strings.Count(b.Run("status"), "slurm accepts no more jobs like these now: "+drained) > 0

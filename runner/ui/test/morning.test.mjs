@@ -67,7 +67,7 @@ test('failures are above the tabs, by cause, with what sets them apart', { timeo
 
 test('a job that hangs is stalled in its row, in the state line and on its page, with its steps', async () => {
   const stalled = await until(async () => { const s = await summary(); return s.tally.stalled === 1 && s; }, 'it has stalled', 60_000);
-  assert.match(stalled.line, /1 running \(1 stalled\).* · end unknown: only stalled jobs are left$/);
+  assert.match(stalled.line, /1 running \(1 stalled\).* · end unknown: only stalled jobs remain$/);
   const { page, faults } = await visit(`#/batch/${id}`);
   await text(page, '1 running (1 stalled)');
   await text(page, '16/20');

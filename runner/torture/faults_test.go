@@ -42,7 +42,7 @@ func TestUnopenableLogFailsOnlyItsJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := l.run(1)
-	l.says(r, "failed      folder: ", "is a directory", "failed      fifo: ", "FIFO that nobody reads", "1 of 3 done, 2 failed")
+	l.says(r, "failed      folder: ", "is a directory", "failed      fifo: ", "no process reads this FIFO", "1 of 3 done, 2 failed")
 	noneLeft(t, l.mark)
 }
 
@@ -235,7 +235,7 @@ jobs:
 		says      []string
 	}{
 		{"all", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, error: the driver is reloaded}]\n", 124,
-			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "cannot read the GPUs; no more jobs start", "2 of 3 done, 1 did not run"}},
+			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "cannot read the GPUs, so no more jobs start", "2 of 3 done, 1 did not run"}},
 		{"the only one", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}]\n", 124,
 			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer: no job starts on it until it does: GPU is lost", "2 of 3 done, 1 did not run"}},
 		{"one of two", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}, {memory: 24GiB}]\n", 0,

@@ -67,8 +67,8 @@ jobs:
 	if all := strings.Fields(b.Read("journal")); len(all) != 6 || slices.ContainsFunc(all, func(gpu string) bool { return !strings.HasSuffix(gpu, "0") && !strings.HasSuffix(gpu, "1") }) {
 		t.Errorf("the jobs had the GPUs %q", all)
 	}
-	b.Says(said(out), "slow is not started: jobs like it take 2h30m, and "+s.Engine+" job ")
-	b.Says(said(out), "stopping the running jobs")
+	b.Says(said(out), "slow is not started: similar jobs take 2h30m, and "+s.Engine+" job ")
+	b.Says(said(out), "stopping running jobs")
 
 	// The run in another cluster job is killed, with its running jobs. The cluster job continues.
 	b.Write("script", "#!/bin/sh\ncd '"+b.Dir+"' && exec "+b.Binary+" jobs.yaml\n")

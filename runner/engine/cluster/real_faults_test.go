@@ -145,7 +145,7 @@ jobs:
 	ended := func(job string) (all string) {
 		for _, e := range b.Facts(state.KindEnd)[job] {
 			all += string(e.State)
-			if e.Uncharged != "" && strings.Contains(e.Uncharged, " does not say which GPUs the job may use") {
+			if e.Uncharged != "" && strings.Contains(e.Uncharged, " does not say which GPUs the job can use") {
 				all += ", uncharged"
 			}
 			all += "; "

@@ -74,7 +74,7 @@ jobs: [{name: "j{i}", matrix: {i: "1..4"}, run: 'echo {i} >>%s.ran; until [ -e g
 		look()
 		waits := 0
 		for _, name := range []string{"a", "b", "c"} {
-			waits += min(1, strings.Count(b.Run("status", name+".yaml"), "ask for 4 GPUs and cluster.max_gpus_total is 4"))
+			waits += min(1, strings.Count(b.Run("status", name+".yaml"), "already request 4 GPUs, and cluster.max_gpus_total is 4"))
 		}
 		return ran() == 4 && waits >= 2
 	})

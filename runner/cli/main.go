@@ -96,10 +96,10 @@ func (a *app) main(args []string) int {
 	}
 	about := ""
 	if args[0] == "help" {
-		if len(args) == 2 {
-			about = topic(args[1], min(a.width(), 100))
+		if len(args) > 1 {
+			about = topic(strings.Join(args[1:], " "), min(a.width(), 100))
 		}
-		if about != "" && !slices.Contains(shownCommands(), args[1]) {
+		if about != "" && (len(args) > 2 || !slices.Contains(shownCommands(), args[1])) {
 			fmt.Fprint(a.out, about)
 			return batches.ExitDone
 		}

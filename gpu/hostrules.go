@@ -146,8 +146,8 @@ func (e *UserEntry) until() string {
 	return " until " + e.Until.Format("2006-01-02 15:04")
 }
 
-// Ever is User with the largest number of GPUs that the rules will ever allow, as far as is known
-// now: when an entry expires, a more generous one may apply.
+// Ever is User with the largest number of GPUs that the rules will ever allow, as known now:
+// when an entry expires, a more generous one may apply.
 func (h *HostRules) Ever(uid int) UserRules {
 	most := h.User(uid, h.At)
 	for i := range h.Users {

@@ -12,7 +12,7 @@ type Level struct {
 	Ours   Bytes // part of Used by this run's jobs
 	Util   int   // percent
 	Jobs   int   // this run's jobs on it
-	Others bool  // whether anyone else is on it, as far as visible
+	Others bool  // whether another user is visible on it
 	Open   bool  // it is empty and not reserved, so this run may use it
 }
 

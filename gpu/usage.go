@@ -22,7 +22,7 @@ type Use struct {
 	Seconds float64 `json:"gpu_seconds"`
 }
 
-// Spent is the use of devices since a run began, as far as the run has seen. Other runs that were
+// Spent is the use of devices since a run began, as seen by this run. Other runs that were
 // alive in that time may have recorded the same, except for Own.
 type Spent struct {
 	Passed time.Duration
@@ -156,7 +156,7 @@ func plus(users []Use, uid int, seconds float64) []Use {
 	return users
 }
 
-// Spent returns the use of devices since the pool was created, as far as it was observed.
+// Spent returns the use of devices since the pool was created, as observed by it.
 func (p *Pool) Spent() Spent {
 	s := p.usage.spent
 	s.Others = slices.Clone(s.Others)

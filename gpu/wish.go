@@ -15,7 +15,7 @@ type Wish struct {
 	Since         time.Time     `json:"since"`                // when the run last got a device, or when it began to wait if that was later
 	Background    bool          `json:"background,omitempty"` // it uses only devices that no other run wants
 	Gathers       bool          `json:"gathers,omitempty"`    // it reserves devices until it has all that its first request needs
-	Used          float64       `json:"gpu_seconds"`          // by the user, halved every day, as far as the run has seen
+	Used          float64       `json:"gpu_seconds"`          // by the user, halved every day, as seen by this run
 	Requests      []WishRequest `json:"requests"`             // in the order of the run's jobs
 	HostResources               // resources of the run's attempts without devices, even while it waits for nothing
 
@@ -115,7 +115,7 @@ func (a *WishRequest) fits(d *device, uid int, run string) bool {
 type Place struct {
 	Wish
 	Holds    float64   // number of devices that its user holds
-	Verdicts []Verdict // verdicts for its first request on suitable devices, as far as this run can see
+	Verdicts []Verdict // verdicts for its first request on suitable devices, as seen by this run
 	Start    time.Time // when one of its requests can start, judging by when claims end; zero if unknown
 }
 

@@ -115,7 +115,7 @@ type Fact struct {
 	From         string            `json:"from,omitempty"`         // for a success copied from another ledger, with the data of its start: that job file
 }
 
-// Grant returns what a start fact granted its attempt, as far as the ledger has it.
+// Grant returns the grant of an attempt from its start fact, if the ledger has it.
 func (f *Fact) Grant() gpu.Grant {
 	return gpu.Grant{UUIDs: f.GPUUUIDs, Indices: f.GPUs, Memory: f.Memory, Close: f.Close, Since: f.Time}
 }

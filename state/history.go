@@ -284,7 +284,7 @@ func (h *History) Plain(ledger int, key [16]byte) Plain {
 	return b.Plain(key)
 }
 
-// Plain returns when r ended, if that is all that a caller needs to know about it.
+// Plain returns when r ended, if callers need nothing else about it.
 func (r *Record) Plain() Plain {
 	if r.State != Succeeded || r.Forgotten || r.Simulated() || r.Needs != "" || r.By != "" {
 		return 0

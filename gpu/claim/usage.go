@@ -34,7 +34,7 @@ func Set(devs []gpu.Device) string {
 	return "host"
 }
 
-// A Usage is the recorded use of devices by a user, and by others as that user's runs have seen it.
+// A Usage is the recorded use of devices by a user, and by other users as that user's runs saw it.
 type Usage struct {
 	Version int         `json:"version"`
 	UID     int         `json:"uid"` // owner of the file

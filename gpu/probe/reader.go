@@ -88,7 +88,7 @@ func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error)
 	if err != nil {
 		r.abandon(c)
 		if errors.Is(err, errHung) {
-			err = fmt.Errorf("the driver hangs: %w in %v", err, limit)
+			err = fmt.Errorf("the driver hangs: %w within %v", err, limit)
 		}
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // Package lint finds mistakes in valid batches: work that seems done but is not, GPUs chosen by
-// hand, two jobs that write the same file. Each lint has a name, by which "allow" in the settings
-// or on a job disables it. Lints run when a batch is checked, planned or run. Commands that only
+// hand, two jobs that write the same file. Each lint has a name, which "allow" in the settings or
+// on a job can list to disable it. Lints run when a batch is checked, planned or run. Commands that only
 // display a batch skip them, so mistakes do not affect them.
 package lint
 
@@ -80,7 +80,7 @@ type Job struct {
 	*expand.Job
 	Source     *source.Source
 	Base       string                  // the file's work dir
-	GPUs       int                     // the most GPUs that any expansion can be granted; -1 if unknown
+	GPUs       int                     // maximum number of GPUs that any expansion can get; -1 if unknown
 	Background bool                    // work left in the background is handled
 	First      string                  // the name of its first expansion
 	Own        func(param string) bool // whether a parameter is among the job's own params

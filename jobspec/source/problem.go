@@ -49,7 +49,7 @@ func (p Problem) String() string {
 	return text
 }
 
-// Place returns "file:line:column: ", as far as it is known.
+// Place returns "file:line:column: ", or the known part of it.
 func (p Problem) Place() string {
 	switch {
 	case p.Line == 0 && p.File == "":

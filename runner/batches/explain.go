@@ -56,7 +56,7 @@ func (ref *Ref) verdicts() []verdict {
 // maxChain limits how far Chain follows jobs that wait for each other.
 const maxChain = 20
 
-// Chain explains a job: first the job itself, then the jobs for which it waits, back to one that
+// Chain explains a job: first the job itself, then the jobs that it waits for, back to one that
 // waits for none.
 func (w *explanation) Chain(j *schema.Job) []string {
 	lines := append([]string{stateWords(j)}, w.detail(j)...)

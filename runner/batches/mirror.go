@@ -14,8 +14,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Mirror is a batch as gpurun web shows it. It follows the ledgers to which the batch's run
-// appends. It queries the run too seldom to slow it, however many clients there are.
+// A Mirror is a batch as gpurun web shows it. It follows the ledgers of the batch's
+// run. It queries the run too seldom to slow it, however many clients there are.
 type Mirror struct {
 	*Reader
 	File string // the job file, symlinks resolved

@@ -63,7 +63,7 @@ type Ref struct {
 }
 
 // Find returns the batches that a command should show: the one of the given job file, or else the
-// live ones of this folder, or else the one that ran last here. If nothing has run here, it looks
+// live ones of this folder, or else the one that ran last here. If there is none, it looks
 // nearby and prints a note. It returns more than one batch only if alone is "". Otherwise, alone
 // tells the user how to select one.
 func (r *Reader) Find(file, alone string) ([]*Ref, error) {

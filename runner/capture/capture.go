@@ -33,7 +33,7 @@ type Config struct {
 	GPUs             int
 	Record, Run      []string          // globs that match whole command lines
 	Limit            time.Duration     // how long the launcher may start nothing new
-	Most             int               // the most processes at once, not counting recorders
+	Most             int               // the maximum number of processes, not counting recorders
 	Home             string            // the folder of the recorders
 	Self             string            // path of the gpurun executable
 	Originals        map[string]string // where to find the programs that recorders cover

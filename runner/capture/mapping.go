@@ -22,7 +22,7 @@ type Mapping struct {
 	Base []string // the launcher's environment
 	Dir  string   // the job file's folder, symlinks resolved
 
-	Most int // the most jobs at once, from an array's %N or the slots of ts; 0 for any number
+	Most int // the maximum number of concurrent jobs, from an array's %N or the slots of ts; 0 for any number
 
 	pinned, left []string
 	indexed      bool // SLURM_ARRAY_TASK_ID is a variable of the jobs

@@ -94,7 +94,7 @@ type Command struct {
 	Commands   []string // in order, each in its own shell; the first failure ends the attempt
 	Env        []string // its environment; overrides Config.Environ
 	WorkDir    string
-	Cores      string // CPU cores to bind it to, as far as they may be used here, "0-7,16"; "" for any
+	Cores      string // CPU cores to bind it to, if usable here, "0-7,16"; "" for any
 	Config     string // the config file it reads; not replaced while the attempt is live
 	ConfigSum  string // required checksum of Config (configcopy.Sum)
 	ConfigLock string // lock against replacing Config; "" if nothing replaces it

@@ -139,7 +139,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 	var rest []byte // the end of a line whose beginning has not been read
 	for end > least && len(list) > 0 {
 		if !limits.Until.IsZero() && time.Now().After(limits.Until) {
-			return missing("its log is long")
+			return missing("its log is too long")
 		}
 		start := max(least, end-logChunk)
 		part := make([]byte, end-start, int(end-start)+len(rest))
@@ -161,7 +161,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 		rest = part
 	}
 	if cut {
-		return missing("its log is long")
+		return missing("its log is too long")
 	}
 	return missing("no line of its log matches")
 }

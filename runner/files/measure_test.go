@@ -79,10 +79,10 @@ func TestMeasureStopsAtLimits(t *testing.T) {
 		limits  Limits
 		missing string
 	}{
-		{Limits{Bytes: 50}, "its log is long"},
-		{Limits{Bytes: 109}, "its log is long"}, // begins in the middle of the number's line
+		{Limits{Bytes: 50}, "its log is too long"},
+		{Limits{Bytes: 109}, "its log is too long"}, // begins in the middle of the number's line
 		{Limits{Bytes: 112}, ""},
-		{Limits{Until: time.Now().Add(-time.Second)}, "its log is long"},
+		{Limits{Until: time.Now().Add(-time.Second)}, "its log is too long"},
 	} {
 		m := Measure(list, []LogPart{{Path: log}}, row.limits)
 		if m.Missing["m"] != row.missing {

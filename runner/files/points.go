@@ -14,7 +14,7 @@ import (
 
 // A LogPosition is the position up to which an attempt's logs have been read for the points of a metric.
 type LogPosition struct {
-	Log  int      // number of the log that has the metric, from 1; 0 if none has had it yet
+	Log  int      // number of the log that has the metric, from 1; 0 if none has it yet
 	At   [3]int64 // offset of the next byte in each log
 	Step float64  // step of the last point
 }

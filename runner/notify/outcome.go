@@ -47,7 +47,7 @@ var classes = map[class]struct {
 	unencrypted:  {"its mail server does not support encryption, so gpurun did not send the password", "use smtps:// or the submission port (587)", false},
 	silent:       {"no response within 10 s", "check the port, the firewall, and whether a proxy is needed (HTTPS_PROXY)", true},
 	broken:       {"the connection broke", "try again", true},
-	moved:        {"it redirects elsewhere", "use the address it redirects to", false},
+	moved:        {"it redirects to another URL", "use the URL that it redirects to", false},
 	unauthorized: {"it does not accept the token or password", "create a new one and export it", false},
 	gone:         {"it does not know this address", "copy the URL again, and check that the webhook or chat still exists", false},
 	refused:      {"it rejected the message", "check that the URL belongs to this service, or choose another with SERVICE+https://", false},

@@ -21,7 +21,7 @@ type Options struct {
 	Sim       bool          // the GPUs are simulated, so successes on simulated GPUs count
 	Elsewhere bool          // the engine chooses the GPUs, among devices that gpurun cannot see
 	Queues    bool          // an attempt may wait for its turn after its launch
-	MaxOpen   int           // attempts that the engine may have at once; 0 means no limit
+	MaxOpen   int           // maximum number of attempts in the engine; 0 means no limit
 	Largest   gpu.Bytes     // memory of the largest GPU there; 0 if unknown
 	MaxTotal  int           // GPUs that all jobs of this user may have on the cluster; 0 means no limit
 	Ends      time.Time     // end of the cluster job that contains the run; zero for none
@@ -133,7 +133,7 @@ func (c *Core) Step(now Now, ev Event) []Action {
 	return c.out
 }
 
-// Spent returns the use of devices since the run began, as far as known.
+// Spent returns the use of devices since the run began, if known.
 func (c *Core) Spent() gpu.Spent {
 	if c.pool == nil {
 		return gpu.Spent{}

@@ -125,7 +125,7 @@ type Ended struct {
 	Warning  string            // for the summary; decides nothing
 }
 
-// A Cause is what ended a failed attempt, as far as known.
+// A Cause is what ended a failed attempt, if known.
 type Cause int
 
 const (
@@ -154,7 +154,7 @@ type StopRequested struct {
 	GPU   *int   // or end and requeue the attempts on the GPU with this index, without spending a retry, and avoid the GPU from then on
 	Drain bool   // or start no more jobs
 	All   bool   // or stop the whole run: interrupted
-	Kill  bool   // with All: SIGKILL at once
+	Kill  bool   // with All: SIGKILL immediately
 	Why   string // for display: "Ctrl-C", "SIGTERM", "gpurun stop"
 }
 

@@ -27,7 +27,7 @@ func (e *ElsewhereError) Error() string {
 }
 
 // OnThisHost reports whether a run's PIDs are valid here: it ran on this machine and in this PID
-// namespace, as far as is known.
+// namespace, as far as known.
 func OnThisHost(run state.Fact) bool {
 	here := Host()
 	sameSpace := run.BootID != here.BootID || run.PIDNS == here.PIDNS || run.PIDNS == "" || here.PIDNS == ""

@@ -36,7 +36,7 @@ type Shown struct {
 	Alive    bool
 }
 
-// Allocation returns the one that this process runs in, by its environment.
+// Allocation returns the cluster job of this process, from its environment.
 func (all Dialects) Allocation() Allocation {
 	for _, d := range all {
 		if a := d.Allocation(os.Getenv); a.ID != "" {

@@ -80,7 +80,7 @@ const (
 	Cancel   Order = iota
 	Hold           // prevent the start; running tasks continue
 	Release        // undo Hold
-	Throttle       // bound how many tasks of a job run at once
+	Throttle       // bound how many tasks of a job run concurrently
 )
 
 // A Command is a program with its arguments and additions to its environment. The zero Command
@@ -110,7 +110,7 @@ type Array struct {
 	Name     string
 	State    string // the state folder
 	Tasks    int
-	Throttle int  // how many run at once; 0 for any number
+	Throttle int  // maximum number of concurrent tasks; 0 for any number
 	Held     bool // until they are released
 }
 

@@ -179,7 +179,7 @@ func (c *Cluster) Hold(uniID string, held bool) {
 	})
 }
 
-// Limit bounds what runs at once.
+// Limit bounds the number of concurrent attempts.
 func (c *Cluster) Limit(jobs, gpus int) {
 	c.post.Put(func() { c.limits = limits{jobs, gpus} })
 }

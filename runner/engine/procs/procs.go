@@ -271,7 +271,7 @@ func Pids(list *os.File) ([]int, error) {
 }
 
 // In returns a process of this user that is in a folder, or 0: it works there, has a file of it
-// open, or knows it by its environment.
+// open, or names it in its environment.
 func In(dir string) (pid int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

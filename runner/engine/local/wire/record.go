@@ -47,7 +47,7 @@ type Record struct {
 	Unfit  gpu.Bytes `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
 	Untold bool      `json:"gpus_untold,omitempty"`            // it did not begin because the cluster did not assign it GPUs of the node
 
-	Save      time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
+	Save      time.Duration         `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which its time to save its work ends
 	Tree      bool                  `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
 	Timeout   time.Duration         `json:"timeout_ns,omitempty"`
 	OnTimeout *engine.TimeoutSignal `json:"notice,omitempty"` // of its timeout

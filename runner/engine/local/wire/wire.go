@@ -18,7 +18,7 @@ const Version = 3 // since 2, attempts have slots in journals; since 3, ends hav
 const Bound = "bound"
 
 // A Message goes one way between a runner and a keeper. Both sides ignore ops and fields
-// that they do not know, because their builds may differ when a newer gpurun adopts
+// that they do not support, because their builds may differ when a newer gpurun adopts
 // jobs of an older one. A runner acts on no message of a later version than its own.
 type Message struct {
 	Version int             `json:"v,omitempty"` // 0 before it was written

@@ -22,7 +22,7 @@ type resultsCmd struct {
 	Over   []string `placeholder:"PARAM,…" help:"Average over these (seed, random_seed, rep, repeat, trial or run)."`
 	Best   string   `placeholder:"METRIC" help:"Keep the best setting of the parameters that are not in --by."`
 	Pivot  string   `placeholder:"PARAM" help:"Make a column for each value of this parameter."`
-	Within []string `placeholder:"PARAM,…" help:"Mark the best row for each value of these (all but the last parameter)."`
+	Within []string `placeholder:"PARAM,…" help:"Mark the best row for each value of these (the data set)."`
 	Versus string   `placeholder:"PARAM=VALUE" help:"Add paired differences from this baseline."`
 	Where  []string `sep:"none" placeholder:"PARAM=VALUE,…" help:"Use only jobs with this value; != excludes."`
 	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print the standard deviation, standard error or 95% interval after ± (${default})."`

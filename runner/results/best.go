@@ -99,129 +99,107 @@ func (b *build) chooseBest(t *Table, buckets []*bucket) error {
 	return nil
 }
 
-// marks marks the best cells among complete ones. With a pivot, it compares the columns of a row.
-// Otherwise it compares rows that agree in Within, or by default in all parameters but the last,
-// unless Best chose settings for them that differ too.
-func (b *build) marks(t *Table) {
-	for i, c := range t.Columns {
-		alike := func(o Column) bool { return o.metric == c.metric && !o.Versus }
-		if c.Goal == jobspec.NoGoal || c.Versus || slices.ContainsFunc(t.Columns[:i], alike) {
-			continue // or this metric has been compared
-		}
-		groups := map[string][]*Row{}
-		for r := range t.Rows {
-			key := ""
-			for k := range b.rows {
-				if b.pivot >= 0 || b.o.Within == nil && k < len(b.rows)-1 || slices.Contains(b.o.Within, t.Params[k]) {
-					key += t.Rows[r].Values[k] + "\x00"
-				}
-			}
-			groups[key] = append(groups[key], &t.Rows[r])
-		}
-		for _, rows := range groups {
-			if b.pivot < 0 && b.o.Within == nil && differ(rows) > 1 {
-				continue
-			}
-			var cells []*Cell
-			for _, r := range rows {
-				for k := range t.Columns {
-					if alike(t.Columns[k]) {
-						cells = append(cells, &r.Cells[k])
-					}
-				}
-			}
-			mark(cells, c)
-		}
-	}
-}
-
-// differ counts the parameters whose values differ between rows.
-func differ(rows []*Row) (n int) {
-	for k := range rows[0].Values {
-		if slices.ContainsFunc(rows, func(r *Row) bool { return r.Values[k] != rows[0].Values[k] }) {
-			n++
-		}
-	}
-	return n
-}
-
-// mark marks the best of some cells, and those whose intervals overlap with it.
-func mark(cells []*Cell, c Column) {
-	var best *Cell
-	full := 0
-	for _, x := range cells {
-		if !x.Full() {
-			continue
-		}
-		if full++; best == nil || better(c.Goal, x.Mean, best.Mean) {
-			best = x
-		}
-	}
-	if full < 2 {
-		return
-	}
-	for _, x := range cells {
-		x.Best = x.Full() && (c.number(x.Mean) == c.number(best.Mean) || math.Abs(x.Mean-best.Mean) <= x.Err+best.Err)
-	}
-}
-
 // datasets are the names of parameters that identify a data set. Settings are compared only within
 // a data set.
 var datasets = []string{"dataset", "data", "task", "benchmark", "env"}
 
-// headline returns the best setting on each data set: "best so far: resnet18, lr 0.1: 92.45 ± 0.42
-// on cifar10; 3 settings incomplete". It is empty if there is nothing to compare.
-func (b *build) headline(t *Table) string {
-	m := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Goal != jobspec.NoGoal && (b.best < 0 || c.metric == b.best) })
+// A rival is a cell that competes with others of its metric for the best value.
+type rival struct {
+	*Cell
+	row    *Row
+	column *Column
+}
+
+// mark marks the best cells of each metric that has a goal, and those whose intervals overlap with
+// them. Only complete cells on the same data set are compared, or those that agree in Within; without
+// either, a pivoted row compares its columns. The headline names the best of one metric.
+func (b *build) mark(t *Table) {
+	names := append(slices.Clone(t.Params), t.Pivot)
 	on := slices.IndexFunc(b.factors[:b.params], func(f *factor) bool { return slices.Contains(datasets, strings.ToLower(f.name)) })
-	type candidate struct {
-		*Cell
-		words string
+	within := b.o.Within
+	if within == nil && on >= 0 {
+		within = []string{b.factors[on].name}
 	}
-	best, names, open, all := map[string]candidate{}, []string{}, 0, 0
-	for i := 0; m >= 0 && i < len(t.Rows); i++ {
-		for k, x := range t.Rows[i].Cells {
-			c, where, words := &t.Columns[k], "", []string{}
-			if c.metric != t.Columns[m].metric || c.Versus || x.Of == 0 {
-				continue
-			}
-			if all++; !x.Full() {
-				open++
-			}
-			if on >= 0 && !b.varies(on) {
-				where = " on " + b.factors[on].values[0]
-			}
-			for p, value := range append(slices.Clone(t.Rows[i].Values), c.Value) {
-				name := append(slices.Clone(t.Params), t.Pivot)[p]
-				if _, err := strconv.ParseFloat(value, 64); on >= 0 && name == b.factors[on].name {
-					where = " on " + value
-				} else if err == nil {
-					words = append(words, name+" "+value)
-				} else if value != "" {
-					words = append(words, value)
+	named := slices.ContainsFunc(within, func(name string) bool { return slices.Contains(names, name) })
+	for m, c := range t.Columns {
+		ofMetric := func(o Column) bool { return o.metric == c.metric && !o.Versus }
+		if c.Goal == jobspec.NoGoal || c.Versus || slices.ContainsFunc(t.Columns[:m], ofMetric) {
+			continue // or this metric has been compared
+		}
+		var order []string
+		groups := map[string][]rival{}
+		for i := range t.Rows {
+			for k := range t.Columns {
+				x := rival{&t.Rows[i].Cells[k], &t.Rows[i], &t.Columns[k]}
+				if !ofMetric(*x.column) || x.Of == 0 {
+					continue
 				}
-			}
-			was, known := best[where]
-			if x.N == 0 || known && (was.Full() && !x.Full() || was.Full() == x.Full() && !better(c.Goal, x.Mean, was.Mean)) {
-				continue
-			}
-			if best[where] = (candidate{&x, strings.Join(words, ", ") + ": " + c.text(&x) + where}); !known {
-				names = append(names, where)
+				key := ""
+				for p, value := range append(slices.Clone(x.row.Values), x.column.Value) {
+					if slices.Contains(within, names[p]) || !named && b.pivot >= 0 && p < len(x.row.Values) {
+						key += value + "\x00"
+					}
+				}
+				if groups[key] == nil {
+					order = append(order, key)
+				}
+				groups[key] = append(groups[key], x)
 			}
 		}
+		var winners []rival
+		open := 0
+		for _, key := range order {
+			var best *rival
+			for i, x := range groups[key] {
+				switch {
+				case !x.Full():
+					open++
+				case best == nil || better(c.Goal, x.Mean, best.Mean):
+					best = &groups[key][i]
+				}
+			}
+			if best == nil || len(groups[key]) < 2 {
+				continue
+			}
+			winners = append(winners, *best)
+			for _, x := range groups[key] {
+				x.Best = x.Full() && (c.number(x.Mean) == c.number(best.Mean) || math.Abs(x.Mean-best.Mean) <= x.Err+best.Err)
+			}
+		}
+		if len(winners) > 0 && t.Headline == "" && (b.best < 0 || c.metric == b.best) {
+			t.Headline = b.headline(t, winners, on, open)
+		}
 	}
-	if len(names) == 0 || all == len(names) {
-		return ""
-	}
+}
+
+// headline names the best settings: "best so far: resnet18, lr 0.1: 92.45 ± 0.42 on cifar10;
+// 3 settings incomplete".
+func (b *build) headline(t *Table, best []rival, on, open int) string {
 	head, more := "best", ""
-	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Goal != jobspec.NoGoal && c.metric != t.Columns[m].metric }) {
-		head += " " + t.Columns[m].Name
+	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Goal != jobspec.NoGoal && c.metric != best[0].column.metric }) {
+		head += " " + best[0].column.Name
 	}
 	if open > 0 {
 		head, more = head+" so far", fmt.Sprintf("; %d setting%s incomplete", open, map[bool]string{false: "s"}[open == 1])
 	}
-	for i, where := range names {
-		names[i] = best[where].words
+	var settings []string
+	for _, x := range best[:min(len(best), 3)] {
+		var words []string
+		where := ""
+		if on >= 0 && !b.varies(on) {
+			where = " on " + b.factors[on].values[0]
+		}
+		for p, value := range append(slices.Clone(x.row.Values), x.column.Value) {
+			name := append(slices.Clone(t.Params), t.Pivot)[p]
+			if _, err := strconv.ParseFloat(value, 64); on >= 0 && name == b.factors[on].name {
+				where = " on " + value
+			} else if err == nil {
+				words = append(words, name+" "+value)
+			} else if value != "" {
+				words = append(words, value)
+			}
+		}
+		settings = append(settings, strings.Join(words, ", ")+": "+x.column.text(x.Cell)+where)
 	}
-	return head + ": " + strings.Join(names[:min(len(names), 3)], "; ") + more
+	return head + ": " + strings.Join(settings, "; ") + more
 }

@@ -61,7 +61,7 @@ type Options struct {
 	Over    []string // parameters to average over, the outermost first; nil for the seed, if there is one
 	Best    string   // metric that selects the settings of all other parameters
 	Pivot   string   // parameter whose values become columns
-	Within  []string // mark the best among rows that agree in these; nil for all but the last parameter
+	Within  []string // mark the best among rows that agree in these; nil for the data set
 	Versus  string   // PARAM=VALUE: baseline for paired differences
 	Where   []string // PARAM=VALUE,… or PARAM!=VALUE,…: only jobs with, or without, these values
 	Err     Err

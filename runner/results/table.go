@@ -205,8 +205,8 @@ func (b *build) chooseRows() error {
 		return err
 	}
 	for _, i := range within {
-		if b.pivot >= 0 || !slices.Contains(b.rows, i) {
-			return refuse("rows: "+strings.Join(b.names(b.rows), ", ")+"; with --pivot, gpurun marks the best in each row", "--within %s: not a row parameter", b.factors[i].name)
+		if i != b.pivot && !slices.Contains(b.rows, i) {
+			return refuse("rows: "+strings.Join(b.names(b.rows), ", "), "--within %s: not a row parameter", b.factors[i].name)
 		}
 	}
 	if b.versus >= 0 && b.versus != b.pivot && !slices.Contains(b.rows, b.versus) {
@@ -318,8 +318,7 @@ func (b *build) table(buckets []*bucket) (*Table, error) {
 		b.compare(t)
 	}
 	t.digits()
-	b.marks(t)
-	t.Headline = b.headline(t)
+	b.mark(t)
 	b.annotate(t)
 	return t, t.sort(b.o.Sort)
 }

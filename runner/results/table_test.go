@@ -135,7 +135,7 @@ var tables = []struct {
 	{"sorted by a parameter, reversed", federated, Options{Sort: "-dataset", Metrics: []string{"acc"}}},
 	{"best by validation", tuned, Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}}},
 	{"best settings of two data sets", sets, Options{By: []string{"data", "algo"}, Best: "m"}},
-	{"best within each data set", sets, Options{By: []string{"data", "algo"}, Best: "m", Within: []string{"data"}}},
+	{"best within each algorithm", sets, Options{By: []string{"data", "algo"}, Best: "m", Within: []string{"algo"}}},
 	{"within the first of two that vary", "m: max\na=x b=1|m=1\na=x b=2|m=2\na=y b=1|m=4\na=y b=2|m=3", Options{Within: []string{"b"}}},
 	{"best by itself", tuned, Options{By: []string{"algorithm"}, Best: "acc", Metrics: []string{"acc"}}},
 	{"best of each column", tuned, Options{Pivot: "algorithm", Best: "val", Metrics: []string{"acc"}}},
@@ -157,6 +157,8 @@ var tables = []struct {
 	{"many are missing", "seed=1|m=1\nseed=2||pending\nseed=3||pending\nseed=4||pending\nseed=5||pending\nseed=6||failed", Options{}},
 	{"a parameter that some lack", "a=1 seed=1|m=1\nseed=1|m=2", Options{}},
 	{"the best so far, on one data set", "acc: max\ndata=cifar10 model=resnet18 lr=0.1 seed=1|acc=92.4\ndata=cifar10 model=resnet18 lr=0.1 seed=2|acc=92.5\ndata=cifar10 model=resnet18 lr=0.2 seed=1|acc=92.2\ndata=cifar10 model=resnet18 lr=0.2 seed=2|acc=92.42\ndata=cifar10 model=vit lr=0.1 seed=1|acc=99\ndata=cifar10 model=vit lr=0.1 seed=2||running", Options{}},
+	{"the best on each data set, which comes last", models, Options{}},
+	{"the best on each data set, in columns", models, Options{Pivot: "data"}},
 	{"hostile names", hostile, Options{}},
 }
 
@@ -262,8 +264,8 @@ func TestUnfitOptionsAreRefused(t *testing.T) {
 		{federated, "--by: dataset is set twice", "once", Options{By: []string{"dataset", "dataset"}}},
 		{federated, "--by seed: the table averages over it", "--over", Options{By: []string{"seed"}, Over: []string{"seed"}}},
 		{federated, "--pivot seed: the table averages over it", "--over", Options{Pivot: "seed", Over: []string{"seed"}}},
-		{federated, "--within seed: not a row parameter", "rows: dataset, algorithm; with --pivot, gpurun marks the best in each row", Options{Within: []string{"seed"}}},
-		{federated, "--within dataset: not a row parameter", "rows: dataset; with --pivot, gpurun marks the best in each row", Options{Within: []string{"dataset"}, Pivot: "algorithm"}},
+		{federated, "--within seed: not a row parameter", "rows: dataset, algorithm", Options{Within: []string{"seed"}}},
+		{federated, "--within seed: not a row parameter", "rows: dataset", Options{Within: []string{"seed"}, Pivot: "algorithm"}},
 		{federated, "--versus algorithm=x: no job has this value", "algorithm is fedavg, ours", Options{Versus: "algorithm=x"}},
 		{federated, "--versus needs one parameter and one value", "fedavg", Options{Versus: "algorithm=x,y"}},
 		{federated, "--versus seed: the table averages over it", "--over", Options{Versus: "seed=42"}},
@@ -356,6 +358,8 @@ func TestDocumentedSampleIsActualOutput(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", text, sample)
 	}
 }
+
+const models = "acc: max\nmodel=a data=x|acc=92\nmodel=a data=y|acc=85\nmodel=b data=x|acc=91\nmodel=b data=y|acc=86"
 
 // sets has two algorithms on two data sets, each with its own best setting.
 const sets = `m: max

@@ -64,6 +64,7 @@ test('results: a headline, fixed parameters in the caption, marks, and curves of
     const rows = await rowsOf(page);
     assert.match(rows[0], /^resnet18 \| 0.1 \| 92.200 ± 0.100 \(3\) \|/);
     assert.match(rows[1], /^resnet18 \| 0.01 \| 92.000 \(1\/3\)✗● \|/);
+    assert.equal(await page.$$eval('.results b', (l) => l.map((b) => b.innerText).join()), '92.200 ± 0.100', 'only what the headline names is bold');
     assert.equal(await page.$$eval('.results [role=img]', (l) => l[0].getAttribute('aria-label')), 's2 failed, s3 running');
     await page.waitForSelector('.chart .stop', { timeout: 15_000 }); // a pruned job's curve ends with a mark
     if (look === looks[0]) {

@@ -20,6 +20,7 @@ const (
 	KindQueued  Kind = "queued"  // a cluster has it in its queue
 	KindRunning Kind = "running" // its process exists
 	KindStalled Kind = "stalled" // it has made no progress for too long, but is still running
+	KindResumed Kind = "resumed" // it has made progress again after it stalled
 	KindPoints  Kind = "points"  // it has reported values of its prune metric
 	KindStop    Kind = "stop"    // it is about to be signaled
 	KindEnd     Kind = "end"     // it is over

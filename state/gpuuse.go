@@ -36,7 +36,7 @@ type GPUHolding struct {
 	From, To int64
 	GPUs     []gpu.UUID
 	Kind     UseKind // kind of the time that was not stalled or idle
-	Stalled  int64   // when it was reported as stalled; 0 or less if never
+	Stalled  []int64 // when it stalled and resumed, in turn
 	Usable   int     // for a run: how many GPUs it could use
 }
 
@@ -59,7 +59,7 @@ func GPUUses(runs, held []GPUHolding, g *GPUReadings) (list []GPUUse, seconds fl
 	for id, held := range holds {
 		rows, cuts, on := g.Of(id), []int64(nil), []GPUHolding(nil)
 		for _, h := range slices.Concat(runs, held) {
-			cuts = append(cuts, h.From, h.To, h.Stalled)
+			cuts = append(append(cuts, h.From, h.To), h.Stalled...)
 		}
 		for at := range rows {
 			cuts = append(cuts, at, at+int64(g.Step))
@@ -87,7 +87,7 @@ func GPUUses(runs, held []GPUHolding, g *GPUReadings) (list []GPUUse, seconds fl
 				sums[use] += length
 			}
 			for k, h := range on {
-				if read.Idle || h.Stalled > 0 && h.Stalled <= at {
+				if n, _ := slices.BinarySearch(h.Stalled, at+1); read.Idle || n%2 == 1 {
 					h.Kind = UseIdle
 				}
 				n, k := int64(len(on)), int64(k)
@@ -140,7 +140,7 @@ func (g *GPUReadings) Of(id gpu.UUID) map[int64]GPUReading {
 // Holding returns when the attempt held which GPUs, and the kind of that time. An open attempt
 // holds them until now.
 func (x *AttemptRecord) Holding(now time.Time) GPUHolding {
-	h, end, held := GPUHolding{Kind: UseFailed, Stalled: x.Stalled.UnixNano()}, x.Fact, GPUTime{}
+	h, end, held := GPUHolding{Kind: UseFailed, Stalled: x.Stalled}, x.Fact, GPUTime{}
 	switch {
 	case x.Open != nil:
 		if h.Kind = UseRunning; x.Open.Running != nil {
@@ -148,7 +148,7 @@ func (x *AttemptRecord) Holding(now time.Time) GPUHolding {
 		}
 		end.Began, end.Time = end.BeganAt(), now
 	case x.State == Succeeded, x.CauseCode() == CauseResized:
-		h.Kind, h.Stalled = UseUseful, 0
+		h.Kind = UseUseful
 	case x.State == Pruned:
 		h.Kind = UsePruned
 	}

@@ -45,8 +45,8 @@ func TestGPUUsesByKind(t *testing.T) {
 	}
 	run := window(0, 60, 1)
 	busy := readings(1, 60, func(int, int) GPUReading { return GPUReading{Jobs: 1, Util: util(90)} })
-	stalled := hold(UseFailed, 0, 60, "GPU-0")
-	stalled.Stalled = minute(20)
+	stalled, resumed := hold(UseFailed, 0, 60, "GPU-0"), hold(UseUseful, 0, 60, "GPU-0")
+	stalled.Stalled, resumed.Stalled = []int64{minute(20)}, []int64{minute(20), minute(30), minute(55)}
 	for name, tt := range map[string]struct {
 		runs []GPUHolding
 		held []GPUHolding
@@ -67,6 +67,9 @@ func TestGPUUsesByKind(t *testing.T) {
 		},
 		"a stalled job does not count as useful, nor only as failed": {
 			[]GPUHolding{run}, []GPUHolding{stalled}, busy, []GPUUse{minutes(UseIdle, "", "", 40), minutes(UseFailed, "", "", 20)},
+		},
+		"nor all of a stalled job that succeeds": {
+			[]GPUHolding{run}, []GPUHolding{resumed}, busy, []GPUUse{minutes(UseUseful, "", "", 45), minutes(UseIdle, "", "", 15)},
 		},
 		"idle for six minutes, not for five, and not before the job began": {
 			[]GPUHolding{run}, []GPUHolding{hold(UseUseful, 2, 60, "GPU-0")},
@@ -138,7 +141,7 @@ func TestGPUUsesAddUpToAllGPUTime(t *testing.T) {
 				h.GPUs = append(h.GPUs, gpu.UUID(fmt.Sprint("GPU-", i)))
 			}
 			if r.IntN(3) == 0 {
-				h.Stalled = minute(from + 0.3)
+				h.Stalled = []int64{minute(from + 0.3), minute(from + 1.3)}[:1+r.IntN(2)]
 			}
 			held = append(held, h)
 		}

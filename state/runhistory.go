@@ -31,9 +31,9 @@ type PastRun struct {
 // An AttemptRecord is one attempt, with the run that started it and the run that recorded its end.
 type AttemptRecord struct {
 	Record
-	Open            *Attempt  // set until the attempt ends
-	Began, Recorded *PastRun  // nil if unknown
-	Stalled         time.Time // when it was first reported as stalled
+	Open            *Attempt // set until the attempt ends
+	Began, Recorded *PastRun // nil if unknown
+	Stalled         []int64  // when it stalled and resumed, in turn, in nanoseconds since 1970
 }
 
 // together is the maximum time between the run facts that one run writes to the ledgers of its
@@ -47,6 +47,9 @@ func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 	}
 	if f.Kind == KindRun {
 		a.run(ledger, f)
+		for _, x := range a.open { // a run watches anew what it reattaches to
+			x.stall(&f)
+		}
 	}
 	e := a.latest[ledger]
 	if e != nil {
@@ -75,9 +78,8 @@ func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 		a.end(ledger, seq, f, e)
 	default:
 		if x := a.open[f.UniID]; x != nil {
-			if x.Open.apply(&f); f.Kind == KindStalled && x.Stalled.IsZero() {
-				x.Stalled = f.Time
-			}
+			x.Open.apply(&f)
+			x.stall(&f)
 		}
 	}
 }
@@ -115,6 +117,14 @@ func (a *RunHistory) end(ledger int, seq int64, f Fact, e *PastRun) {
 		e.tried[ledgerKey{ledger, x.Key}] = true
 	}
 	a.Attempts = append(a.Attempts, x)
+}
+
+// stall records when the attempt stalled, and until when.
+func (x *AttemptRecord) stall(f *Fact) {
+	begins, is := f.Kind == KindStalled, len(x.Stalled)%2 == 1
+	if (begins || f.Kind == KindResumed || f.Kind == KindRun) && begins != is {
+		x.Stalled = append(slices.Clip(x.Stalled), f.Time.UnixNano())
+	}
 }
 
 // Clone returns a copy of the history so far, which is independent of facts added to a later.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -66,5 +67,27 @@ func TestRunHistoryOfSeveralLedgers(t *testing.T) {
 	}
 	if got := GPUSeconds(a.Attempts); got != 21 { // from 1 to 22: a and b share the GPU
 		t.Errorf("%v GPU seconds, want 21", got)
+	}
+}
+
+// A job that stalls twice and succeeds held its GPU stalled until it resumed, or until a run
+// reattached to it.
+func TestHoldingOfAStalledSuccess(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(1000+s), 0) }
+	var a RunHistory
+	for i, f := range []Fact{
+		{Kind: KindRun, Time: at(0)}, {Kind: KindStart, Time: at(1), UniID: "a", GPUUUIDs: []gpu.UUID{"GPU-0"}},
+		{Kind: KindStalled, Time: at(10), UniID: "a"}, {Kind: KindResumed, Time: at(20), UniID: "a"}, {Kind: KindStalled, Time: at(30), UniID: "a"},
+		{Kind: KindRun, Time: at(40)}, {Kind: KindResumed, Time: at(45), UniID: "a"}, {Kind: KindEnd, Time: at(50), UniID: "a", State: Succeeded},
+	} {
+		a.Add(0, int64(i), f)
+	}
+	a.Close()
+	want := GPUHolding{From: at(1).UnixNano(), To: at(50).UnixNano(), GPUs: []gpu.UUID{"GPU-0"}, Kind: UseUseful}
+	for _, s := range []int{10, 20, 30, 40} {
+		want.Stalled = append(want.Stalled, at(s).UnixNano())
+	}
+	if got := a.Attempts[0].Holding(at(99)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -227,7 +227,7 @@ func (c *Core) sample() {
 	}
 }
 
-// on records stalled attempts, once until they continue, and ends them if their jobs ask for it.
+// on records when attempts stall and resume, and ends stalled ones if their jobs ask for it.
 func (ev ProgressSampled) on(c *Core) {
 	c.sampling.out.out = false
 	for _, did := range ev.Work {
@@ -238,13 +238,15 @@ func (ev ProgressSampled) on(c *Core) {
 		c.recordReports(a, did.Points)
 		s, every := c.stallOf(a)
 		said := a.watch.LastReport()
-		if every == 0 || a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "" || said != "" {
+		if every == 0 || (a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "") == (said == "") {
 			continue
 		}
-		f := a.fact(state.KindStalled, c.now)
-		f.Reason = a.watch.LastReport()
+		f := a.fact(state.KindResumed, c.now)
+		if f.Reason = a.watch.LastReport(); f.Reason != "" {
+			f.Kind = state.KindStalled
+		}
 		c.record(a.file, a.job, f)
-		if s.Kill {
+		if s.Kill && f.Kind == state.KindStalled {
 			c.endAttempt(a, state.WhyStalled, false)
 		}
 	}

@@ -64,6 +64,12 @@ func (b *webBatch) Readings() *schema.Readings {
 	return report.Readings(disk.GPUReadings(disk.Folder(b.File, b.StateDir)))
 }
 
+// Timeline lists all attempts, with the readings.
+func (b *webBatch) Timeline() (*schema.Timeline, error) {
+	attempts, err := b.Attempts()
+	return &schema.Timeline{Head: schema.At(time.Now()), Attempts: schema.List(attempts), Readings: b.Readings()}, err
+}
+
 // Batches returns the batches to show.
 func (s *webSource) Batches() []web.Batch {
 	list := s.given

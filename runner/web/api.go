@@ -84,7 +84,7 @@ func operations() []operation {
 		{path: batch + "/jobs", says: "Its jobs, a page at a time, in job-file order.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
 		{path: batch + "/jobs/{job}", says: "A job by its ID or name, the reason for its state, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
 		{path: batch + "/events", says: "Events summary (Summary), jobs (changed Jobs) and reset (reload the jobs). Continues after the given version or Last-Event-ID.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
-		{path: batch + "/timeline", says: "All attempts.", right: Read, answer: schema.Timeline{}, json: (*call).timeline},
+		{path: batch + "/timeline", says: "All attempts, and the readings of the GPUs.", right: Read, answer: schema.Timeline{}, json: func(c *call) (any, error) { return of(c, Batch.Timeline) }},
 		{path: batch + "/runs", says: "Past runs.", right: Read, answer: schema.History{}, json: func(c *call) (any, error) { return of(c, Batch.Runs) }},
 		{path: batch + "/usage", says: "Use of GPU time over all runs, with advice.", right: Read, answer: schema.BatchUsage{}, json: func(c *call) (any, error) { return of(c, Batch.GPUUsage) }},
 		{path: batch + "/results", says: "The metrics of the jobs, averaged over seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false, false) }},

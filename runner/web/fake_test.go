@@ -125,8 +125,8 @@ func (f *fake) Readings() *schema.Readings {
 	return &schema.Readings{Step: 5, Time: []time.Time{time.Now().UTC()}, GPUs: []schema.ReadingsOfGPU{{Index: 3, Used: []*gpu.Bytes{nil}, Util: []*float64{nil}, Others: []bool{true}, Waits: []schema.GPUWait{}}}}
 }
 
-func (f *fake) Attempts() ([]schema.AttemptRow, error) {
-	return []schema.AttemptRow{{File: "/home/me/jobs.yaml", Job: "train-s0", Key: fmt.Sprintf("%032x", 0), Attempt: fakeAttempt()}}, nil
+func (f *fake) Timeline() (*schema.Timeline, error) {
+	return &schema.Timeline{Head: schema.At(time.Now()), Attempts: []schema.AttemptRow{{File: "/home/me/jobs.yaml", Job: "train-s0", Key: fmt.Sprintf("%032x", 0), Attempt: fakeAttempt()}}, Readings: f.Readings()}, nil
 }
 
 func (f *fake) Runs() (*schema.History, error) {

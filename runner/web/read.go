@@ -136,42 +136,6 @@ func (c *call) job() (any, error) {
 	return redact.Document(doc, e.hide), nil
 }
 
-func (c *call) timeline() (any, error) {
-	f, e, err := c.edition()
-	if err != nil {
-		return nil, err
-	}
-	attempts, err := f.batch.Attempts()
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]int{}
-	for i, f := range e.view.Status.Batch.Files {
-		files[f.Path] = i
-	}
-	doc := schema.Timeline{Head: now(), Spans: make([]schema.Span, len(attempts))}
-	for i := range attempts {
-		a := &attempts[i]
-		s := schema.Span{
-			Job: rowID(&schema.Job{Key: a.Key}, files[a.File]), Name: a.Job, UniID: a.UniID, N: a.N, State: a.State, Started: a.Started, Ended: a.Ended, GPUs: a.Indices(),
-		}
-		if a.Submitted != nil {
-			s.Host = a.Host
-		}
-		if a.Cause != nil {
-			s.Cause = &a.Cause.Code
-		}
-		doc.Spans[i] = s
-	}
-	if doc.Readings = f.batch.Readings(); doc.Readings != nil {
-		for i := range doc.Readings.GPUs {
-			g := &doc.Readings.GPUs[i]
-			g.Used, g.Ours, g.Util, g.Jobs = nil, nil, nil, nil // timelines do not show these
-		}
-	}
-	return doc, nil
-}
-
 // of calls a method of the batch in the path.
 func of[T any](c *call, read func(Batch) (T, error)) (any, error) {
 	f, e, err := c.edition()

@@ -43,8 +43,8 @@ type Batch interface {
 	Look() (*schema.View, error)
 	// Because explains the state of a job and lists its attempts.
 	Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error)
-	// Attempts lists all attempts, oldest first.
-	Attempts() ([]schema.AttemptRow, error)
+	// Timeline lists all attempts.
+	Timeline() (*schema.Timeline, error)
 	// Readings returns the GPU readings from all runs, or nil if there are none.
 	Readings() *schema.Readings
 	// Runs lists the runs. GPUUsage returns how their GPU time was used.

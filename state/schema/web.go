@@ -119,22 +119,8 @@ type JobDetail struct {
 // Timeline is when the attempts of a batch ran, and on which GPUs.
 type Timeline struct {
 	Head
-	Spans    []Span    `json:"spans"`    // in the order of their ends, running ones last
-	Readings *Readings `json:"readings"` // when others used GPUs, and why jobs waited for them; without memory, utilization and jobs; null if there are none
-}
-
-// Span is an attempt on a timeline.
-type Span struct {
-	Job     string           `json:"job"` // ID of the job's row
-	Name    string           `json:"name"`
-	UniID   *string          `json:"uni_id"`
-	N       int              `json:"n"`
-	State   state.Phase      `json:"state"`
-	Started *time.Time       `json:"started"`
-	Ended   *time.Time       `json:"ended"`
-	Host    *string          `json:"host"` // the cluster node; null if this host ran it
-	GPUs    []int            `json:"gpus"`
-	Cause   *state.CauseCode `json:"cause"`
+	Attempts []AttemptRow `json:"attempts"` // in the order of their ends, running ones last
+	Readings *Readings    `json:"readings"` // of all runs; null if there are none
 }
 
 // Curves are the series of values that an attempt reported.

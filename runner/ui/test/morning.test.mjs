@@ -166,7 +166,7 @@ test('after the run, Retry starts the failed jobs', async () => {
   home.write('go', '');
   await until(async () => !(await summary()).run.alive, 'the run has ended');
   const { page, faults } = await visit(`#/batch/${id}`);
-  const tried = async () => (await home.api(`/batches/${id}/timeline`)).spans.length;
+  const tried = async () => (await home.api(`/batches/${id}/timeline`)).attempts.length;
   const before = (await home.api(`/batches/${id}/runs`)).runs.length, attempts = await tried();
   await click(page, 'Retry 6', '.failures');
   await until(async () => (await home.api(`/batches/${id}/runs`)).runs.length > before, 'a run starts');

@@ -6,7 +6,7 @@ import { build } from 'esbuild';
 
 const src = path.join(import.meta.dirname, '../src');
 const load = async (file) => {
-  const { outputFiles: [{ text }] } = await build({ entryPoints: [path.join(src, file)], bundle: true, write: false, format: 'esm', jsx: 'automatic', jsxImportSource: 'preact' });
+  const { outputFiles: [{ text }] } = await build({ entryPoints: [path.join(src, file)], bundle: true, write: false, format: 'esm', jsx: 'automatic', jsxImportSource: 'preact', loader: { '.css': 'empty' } });
   return import('data:text/javascript,' + encodeURIComponent(text));
 };
 
@@ -66,17 +66,17 @@ test('jobs are found by every word, and sorted with what is unknown last', async
 });
 
 test('a timeline has the GPUs of each node, and the queue apart', async () => {
-  const { timelineOf, gpuWords, queueWords } = await load('report/model.ts');
+  const { lanesOf, gpuWords, queueWords } = await load('common/attempts.tsx');
   const at = (s) => `2026-03-01T06:00:${String(s).padStart(2, '0')}Z`;
   const attempt = (submitted, started, ended, host, ...gpus) => ({
     n: 1, state: 'succeeded', submitted: submitted && at(submitted), started: started && at(started), ended: ended && at(ended), host, job_id: '7_0', cause: null,
     gpus: gpus.map(([index, uuid = '']) => ({ index, uuid, peak_bytes: null })),
   });
-  const job = (name, ...attempts) => ({ name, attempts });
-  const chart = timelineOf({ now: at(50), readings: null, jobs: [
+  const job = (job, attempt) => ({ job, ...attempt });
+  const chart = lanesOf([
     job('here', attempt(null, 1, 9, 'login', [0, 'GPU-a'])), job('b', attempt(1, 11, 20, 'node10', [0])), job('c', attempt(1, 5, 20, 'node2', [0], [1])),
     job('cpu', attempt(2, 3, 4, 'node2')), job('waits', attempt(40, null, null, null)),
-  ] });
+  ], null, Date.parse(at(50)) / 1000);
   assert.deepEqual(chart.rows, ['GPU 0', 'node2 GPU 0', 'node2 GPU 1', 'node2 no GPU', 'node10 GPU 0', 'queue']);
   const pieces = (name) => chart.items.filter((i) => i.label === name).map((i) => [chart.rows[i.row], i.to - i.from]);
   assert.deepEqual([pieces('here'), pieces('b'), pieces('waits')], [[['GPU 0', 8]], [['queue', 10], ['node10 GPU 0', 9]], [['queue', 10]]]);

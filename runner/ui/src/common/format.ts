@@ -31,7 +31,6 @@ export function bytesOf(used: number | null | undefined, total: number | null | 
 }
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
-const exact = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const day = new Intl.DateTimeFormat('en-US', { month: 'short', day: 'numeric' });
 
 /** Local time: "14:02", or "Nov 21 14:02" if that is not today. */
@@ -42,10 +41,14 @@ export function time(at: string | number | null | undefined, now = Date.now()): 
   return today ? clock.format(d) : `${day.format(d)} ${clock.format(d)}`;
 }
 
-/** Local time with its date and seconds, for titles: "Nov 21 14:02:31". */
-export function timeExact(at: string | number | null | undefined): string {
-  return at == null ? '' : `${day.format(new Date(at))} ${exact.format(new Date(at))}`;
-}
+/** Local time with its date and seconds: "2026-03-01 06:12:40". */
+export const stamp = (at: string | null | undefined) => (at ? new Date(at).toLocaleString('sv') : '');
+
+/** The later time, without its date if that is the same. */
+export const until = (from: string, to: string) => (stamp(from).slice(0, 10) === stamp(to).slice(0, 10) ? stamp(to).slice(11) : stamp(to));
+
+/** Seconds since 1970, now if it has not happened yet. */
+export const seconds = (at: string | null | undefined, now = NaN) => (at ? Date.parse(at) / 1000 : now);
 
 /** "1 job", "3 jobs". */
 export function count(n: number, one: string, many = one + 's'): string {

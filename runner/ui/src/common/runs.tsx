@@ -1,7 +1,7 @@
 // What became of each run of a batch.
 import type { ComponentChildren } from 'preact';
 import { Bar, Legend } from './five';
-import { clean, count, duration, time, timeExact } from './format';
+import { clean, count, duration, stamp, time } from './format';
 import { given } from './states';
 import type { RunRow } from './types';
 
@@ -14,7 +14,7 @@ export function Runs({ runs, live }: { runs: RunRow[]; live: ComponentChildren }
       <tbody>{[...runs].reverse().map((r, i) => (
         <tr key={r.started}>
           <td class="num">{r.n}</td>
-          <td class="nowrap" title={timeExact(r.started)}>{time(r.started)}</td>
+          <td class="nowrap" title={stamp(r.started)}>{time(r.started)}</td>
           <td class="num">{(!i && live) || duration((Date.parse(r.ended ?? r.last_seen) - Date.parse(r.started)) / 1000)}</td>
           <td class="wide"><Bar counts={r.counts} alive={false} small /><Legend counts={r.counts} alive={false} /></td>
           <td class="words">{clean(r.why)}{r.params && <div class="muted">with {clean(given(r.params))}</div>}

@@ -633,18 +633,6 @@ export interface Simulated {
   known_by: string;
   start_seconds: number;
 }
-export interface Span {
-  cause: string | null;
-  ended: string | null;
-  gpus: (number)[];
-  host: string | null;
-  job: string;
-  n: number;
-  name: string;
-  started: string | null;
-  state: string;
-  uni_id: string | null;
-}
 export interface Start {
   files?: (string)[];
   options?: Record<string, (string)[]>;
@@ -688,10 +676,10 @@ export interface Tally {
   waiting: number;
 }
 export interface Timeline {
+  attempts: (AttemptRow)[];
   now: string;
   readings: Readings | null;
   schema: string;
-  spans: (Span)[];
 }
 export interface Usage {
   batches: (BatchHours)[];

@@ -1,7 +1,7 @@
 // A batch: how far it is, its run, and its jobs, logs, timeline and results.
 import { Failures } from '../common/failures';
 import { Bar, Legend } from '../common/five';
-import { clean, duration, time, timeExact } from '../common/format';
+import { clean, duration, stamp, time } from '../common/format';
 import { Runs } from '../common/runs';
 import { given, OutcomeBadge } from '../common/states';
 import { Usage } from '../common/usage';
@@ -51,7 +51,7 @@ export function BatchPage({ batch, tab, query }: { batch: BatchStore; tab: Tab; 
 function Top({ s, chosen }: { s: Summary; chosen?: string }) {
   const run = s.run, alive = run?.alive ?? false;
   const facts = [
-    run?.started && <>started <span title={timeExact(run.started)}>{time(run.started)}</span></>,
+    run?.started && <>started <span title={stamp(run.started)}>{time(run.started)}</span></>,
     run?.alive && <>for <Lasted from={run.started} /></>,
     !run?.alive && run?.ended && run.started && <>took {duration((Date.parse(run.ended) - Date.parse(run.started)) / 1000)}</>,
     run?.git && <>commit <span class="mono">{run.git.commit.slice(0, 9)}</span>{run.git.dirty ? ' with changes' : ''}</>,

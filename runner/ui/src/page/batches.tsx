@@ -1,7 +1,7 @@
 // The user's batches on this host.
 import { useState } from 'preact/hooks';
 import { Bar } from '../common/five';
-import { base, duration, time, timeExact } from '../common/format';
+import { base, duration, stamp, time } from '../common/format';
 import { given, OutcomeBadge } from '../common/states';
 import { useKeys } from './keys';
 import { Lasted, Text } from './parts';
@@ -29,7 +29,7 @@ export function BatchTable({ rows }: { rows: BatchRow[] }) {
             <div class="muted path"><Text of={b.work_dir || b.state_dir} /></div></td>
           <td><OutcomeBadge of={b.outcome} /></td>
           <td class="wide">{b.counts ? <><Bar counts={b.counts} alive={b.run?.alive ?? false} small /><span class="stateline"><Text of={b.line} /></span></> : <span class="muted"><Text of={b.error ?? ''} /></span>}</td>
-          <td class={b.run?.started ? 'nowrap began' : ''} title={timeExact(b.run?.started)}>{time(b.run?.started)}</td>
+          <td class={b.run?.started ? 'nowrap began' : ''} title={stamp(b.run?.started)}>{time(b.run?.started)}</td>
           <td class="num">{b.run?.alive ? <Lasted from={b.run.started} /> : b.run?.started && b.run.ended ? duration((Date.parse(b.run.ended) - Date.parse(b.run.started)) / 1000) : ''}</td>
         </tr>
       ))}</tbody>

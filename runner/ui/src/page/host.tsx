@@ -1,6 +1,6 @@
 // Home: the user's batches, every GPU of the host with its last hour and who holds it, who waits, the rules.
 import { useEffect, useState } from 'preact/hooks';
-import { bytes, bytesOf, clean, count, duration, ranges, time, timeExact } from '../common/format';
+import { bytes, bytesOf, clean, count, duration, ranges, stamp, time } from '../common/format';
 import { get, Refused } from './api';
 import { BatchTable } from './batches';
 import { StartDialog } from './control';
@@ -31,7 +31,7 @@ export function HomePage() {
       <section aria-labelledby="gpus-title">
         <div class="title"><h2 id="gpus-title">GPUs of {app.session ? <Text of={app.session.host} /> : 'this host'}</h2>
           {gpus && <p class="muted">{sum(gpus.gpus)}</p>}{gpus && <Held gpus={gpus.gpus} />}<span class="grow" />
-          {gpus && <p class="legend" aria-hidden="true"><span>last hour:</span><span><i class="tone util" />utilization</span><span><i class="tone mem" />memory</span></p>}</div>
+          {gpus && <p class="legend" aria-hidden="true"><span>last hour:</span><span><i class="util" />utilization</span><span><i class="mem" />memory</span></p>}</div>
         {!gpus ? <NoGPUs /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>No GPU is visible on this host.</Empty>}
       </section>
       {gpus && (
@@ -195,7 +195,7 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
           <td>{w.asks.map((a) => <div>{a.jobs > 1 ? `${a.jobs} × ` : ''}{count(a.gpus, 'GPU')} with {bytes(a.memory_bytes)}{a.share ? ', shared' : ''}{which(a.uuids)}</div>)}
             {w.text && <div class="muted clamp" title={clean(w.text)}><Text of={w.text} /></div>}</td>
           <td class="num">{+w.holds_gpus.toFixed(2)}</td>
-          <td><span title={timeExact(w.since)}><Lasted from={w.since} /></span>
+          <td><span title={stamp(w.since)}><Lasted from={w.since} /></span>
             {w.expected_start && Date.parse(w.expected_start) > now() && <div class="muted">starts about {time(w.expected_start)}</div>}</td>
         </tr>
       ))}</tbody>

@@ -1,6 +1,6 @@
 // A job: what it is, why it is as it is, its attempts, and the log of one of them.
 import { useMemo } from 'preact/hooks';
-import { base, bytes, clean, count, duration, measured, ranges, time, timeExact } from '../common/format';
+import { base, bytes, clean, count, duration, measured, ranges, stamp, time } from '../common/format';
 import { Chart } from '../common/chart';
 import { State } from '../common/states';
 import { Verbs, verbsFor } from './control';
@@ -94,7 +94,7 @@ function Attempts({ attempts, shown }: { attempts: AttemptRow[]; shown?: Attempt
           <tr key={a.uni_id} role="row" class={a === shown ? 'at' : ''} onClick={() => setQuery({ attempt: a.uni_id! })}>
             <td role="cell" data-head="#" class="num"><a href={location.hash} aria-current={a === shown ? 'true' : undefined} aria-label={`Attempt ${position(attempts, a)}`} onClick={(e) => { e.preventDefault(); setQuery({ attempt: a.uni_id! }); }}>{position(attempts, a)}</a></td>
             <td role="cell" data-head="State"><State state={a.state} /></td>
-            <td role="cell" data-head="Started" class="nowrap" title={timeExact(a.started)}>{time(a.started)}</td>
+            <td role="cell" data-head="Started" class="nowrap" title={stamp(a.started)}>{time(a.started)}</td>
             <td role="cell" data-head="Lasted" class="num">{a.ended ? duration(a.seconds) : <Lasted from={a.started} />}</td>
             <td role="cell" data-head="GPU">{a.gpus.length ? ranges(a.gpus.map((g) => g.index)) : ''}</td>
             <td role="cell" data-head="Memory" class="num" title="peak use of its reserved memory">{memory(a)}</td>

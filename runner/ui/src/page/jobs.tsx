@@ -2,7 +2,7 @@
 // can be done with those that are chosen.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Line } from '../common/chart';
-import { bytes, clean, duration, measured, ranges, timeExact } from '../common/format';
+import { bytes, clean, duration, measured, ranges, stamp } from '../common/format';
 import { look, State, stateWords } from '../common/states';
 import { useWindow } from '../common/virtual';
 import { Verbs, verbsFor } from './control';
@@ -134,7 +134,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
               <td role="cell" class="c-name"><a href={jobPath(batch.id, batch.keyOf(r))} onClick={(e) => e.stopPropagation()} title={clean(r.name)}><Text of={r.name} /></a></td>
               <td role="cell" class="c-gpu">{r.gpus.length ? ranges(r.gpus) : ''}</td>
               {running && <td role="cell" class="c-left">{r.state === 'running' && <Left row={r} clock={clock} />}</td>}
-              <td role="cell" class="c-time num" title={r.started ? `${timeExact(r.started)} – ${timeExact(r.ended)}` : ''}>{lasted(r, clock)}</td>
+              <td role="cell" class="c-time num" title={r.started ? `${stamp(r.started)} – ${stamp(r.ended)}` : ''}>{lasted(r, clock)}</td>
               <td role="cell" class="c-try num">{r.attempts > 1 ? r.attempts : ''}</td>
               {metrics.map((m) => <td role="cell" class="c-metric num">{measured(r.metrics?.[m])}</td>)}
               <td role="cell" class={`c-says ${look(r.state).tone}`} title={says(r)}>{says(r) || (r.state === 'running' && <Newest of={reported.get(r.uni_id!)} />)}</td>

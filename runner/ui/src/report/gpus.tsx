@@ -2,16 +2,16 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { Chart } from '../common/chart';
-import { bytes, duration } from '../common/format';
-import { seconds, steps } from './model';
+import { bytes, duration, seconds } from '../common/format';
+import { steps } from './model';
 import type { ReadingsOfGPU as GPUReadings, Report } from '../common/types';
 
 export function GPUs({ r }: { r: Report }) {
-  const time = useMemo(() => r.readings!.time.map(seconds), [r]);
+  const time = useMemo(() => r.readings!.time.map((t) => seconds(t)), [r]);
   return (
     <>
       <p class="legend">
-        <span><i class="ours" />this batch</span><span><i class="theirs" />everybody else</span><span><i class="both" />both at once (utilization)</span>
+        <span><i class="ours" />this batch</span><span><i class="theirs" />everybody else</span><span><i class="busy" />both at once (utilization)</span>
         <span>each point: {duration(r.readings!.step_seconds)}; memory is the highest in it, utilization the mean</span>
       </p>
       <div class="gpus">{r.readings!.gpus.map((g) => <Lazy height={330}><GPU g={g} time={time} step={r.readings!.step_seconds} /></Lazy>)}</div>

@@ -1,8 +1,8 @@
 // One job: its attempts, and what it was made of.
 import { useEffect, useRef } from 'preact/hooks';
-import { base, bytes, clean, duration, measured } from '../common/format';
+import { gpuWords, queueWords } from '../common/attempts';
+import { base, bytes, clean, duration, measured, stamp, until } from '../common/format';
 import { handedOver, State } from '../common/states';
-import { gpuWords, queueWords, stamp, until } from './model';
 import type { Attempt, ReportJob as Job, Report } from '../common/types';
 
 export function JobDialog({ r, at, open, close }: { r: Report; at: number; open: (job: string) => void; close: () => void }) {

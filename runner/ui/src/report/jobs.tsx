@@ -1,10 +1,11 @@
 // All jobs: found, sorted, and only those in sight in the document.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { gpuWords } from '../common/attempts';
 import { five, statesOf } from '../common/five';
-import { count, duration } from '../common/format';
+import { count, duration, stamp } from '../common/format';
 import { look, State } from '../common/states';
 import { useWindow } from '../common/virtual';
-import { gpuWords, lastOf, stamp } from './model';
+import { lastOf } from './model';
 import type { ReportJob as Job, Report } from '../common/types';
 
 export type Choice = { state?: string; failure?: number; params?: Record<string, string> };

@@ -4,17 +4,16 @@ import './report.css';
 import { render } from 'preact';
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
+import { Attempts, lanesOf } from '../common/attempts';
 import { Curves } from '../common/curves';
 import { Failures } from '../common/failures';
-import { cleanLog, count, duration } from '../common/format';
+import { cleanLog, count, duration, seconds, stamp } from '../common/format';
 import { ResultsTable } from '../common/results';
 import { Runs } from '../common/runs';
-import { Timeline } from '../common/timeline';
 import { Usage } from '../common/usage';
 import { GPUs, Lazy } from './gpus';
 import { JobDialog } from './job';
 import { Jobs, type Choice } from './jobs';
-import { attemptWords, seconds, stamp, timelineOf } from './model';
 import { Summary } from './summary';
 import type { Copies, Document as Results, Report } from '../common/types';
 
@@ -38,28 +37,16 @@ function Section({ id, title, note, children }: { id: string; title: string; not
 function App({ r }: { r: Report }) {
   const [choice, choose] = useState<Choice>({}), [job, setJob] = useState<number | null>(null), [sort, setSort] = useState('');
   const results = r.results as Results | null;
-  const chart = useMemo(() => timelineOf(r), [r]);
+  const lanes = useMemo(() => lanesOf(r.jobs.flatMap((j, at) => j.attempts.map((a) => ({ ...a, job: j.name, at }))), r.readings, seconds(r.now)), [r]);
   const named = useMemo(() => new Map(r.jobs.map((j, i) => [j.name, i] as const).reverse()), [r]);
   const open = (name: string) => named.has(name) && setJob(named.get(name)!);
-  const bands = new Set(chart.bands.map((b) => b.color));
   const parts: [string, string, ComponentChildren, string?][] = [];
   if (r.failures.length) parts.push(['failures', 'Failures', (
     <Failures groups={r.failures} name={(name) => <button key={name} class="link" onClick={() => open(name)}>{name}</button>}
       all={(f) => <a href="#jobs" onClick={() => choose({ failure: r.failures.indexOf(f) })}>all {count(f.count, 'job')}</a>}
       log={(f) => f.lines.length > 0 ? <pre class="log" ref={(e) => { if (e) e.scrollTop = e.scrollHeight; }} tabIndex={0} aria-label={`Last lines of the log of ${f.jobs[0]}`}>{cleanLog(f.lines.join('\n'))}</pre> : <p class="muted">Its log is empty or gone.</p>} />
   ), `${count(r.failures.length, 'kind')}, ${count(r.failures.reduce((n, f) => n + f.count, 0), 'job')}`]);
-  if (chart.items.length) {
-    parts.push(['timeline', 'Timeline', (
-      <>
-        <Timeline label={`${count(chart.items.length, 'piece')} of work on ${count(chart.rows.length, 'row')}`} rows={chart.rows} items={chart.items} bands={chart.bands} from={chart.from} to={chart.to}
-          tip={(it) => attemptWords(r.jobs[(it as typeof chart.items[0]).job], r.jobs[(it as typeof chart.items[0]).job].attempts[(it as typeof chart.items[0]).attempt])} onOpen={(it) => setJob((it as typeof chart.items[0]).job)} />
-        <p class="legend">
-          <span><i class="ok" />succeeded</span><span><i class="bad" />failed</span><span><i class="run" />running</span><span><i class="warn hatched" />had to leave its GPU, or was stopped</span><span>↻ a retry</span>
-          {bands.has('theirs') && <span><i class="theirs thin" />used by others</span>}{bands.has('busy') && <span><i class="busy thin" />too full or busy</span>}{bands.has('warn') && <span><i class="warn thin" />limits</span>}
-        </p>
-      </>
-    )]);
-  }
+  if (lanes.items.length) parts.push(['timeline', 'Timeline', <Attempts lanes={lanes} now={seconds(r.now)} open={(a) => setJob(a.at)} />]);
   if (r.readings) parts.push(['gpus', 'GPUs', <GPUs r={r} />]);
   if (results?.rows.length) parts.push(['results', 'Results', <ResultsTable doc={results} sort={sort} sortBy={setSort} copies={async () => r.copies as Copies} jobs={(params) => ({ href: '#jobs', onClick: () => choose({ params }) })} />]);
   if (r.curves.length) parts.push(['curves', 'Curves', <Lazy height={380}><Curves curves={r.curves} results={results} params={(c) => r.jobs[named.get(c.job)!]?.params} /></Lazy>]);

@@ -1,8 +1,9 @@
 // The head of the report: what ran, how it ended, and what became of the jobs.
 import { Bar, Legend } from '../common/five';
-import { base, count, duration } from '../common/format';
+import { queued } from '../common/attempts';
+import { base, count, duration, seconds, stamp, until } from '../common/format';
 import { given, OutcomeBadge } from '../common/states';
-import { endOf, hours, queued, seconds, stamp, until } from './model';
+import { endOf, hours } from './model';
 import type { Report } from '../common/types';
 
 const unique = (list: (string | null | undefined)[]) => [...new Set(list.filter((x): x is string => !!x))];
@@ -12,7 +13,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
   const sum = (f: (x: Report['runs'][0]) => number) => r.runs.reduce((n, x) => n + f(x), 0);
   const unused = (r.usage?.parts ?? []).reduce((n, p) => n + (p.kind === 'free_while_jobs_waited' ? p.gpu_seconds : 0), 0);
   const took = sum((x) => seconds(endOf(r, x)) - seconds(x.started)), alive = r.run?.alive ?? false;
-  const waits = r.jobs.flatMap((j) => j.attempts.map((a) => queued(a, r.now))).filter((w): w is number => w !== null).sort((a, b) => a - b);
+  const waits = r.jobs.flatMap((j) => j.attempts.map((a) => queued(a, seconds(r.now)))).filter((w): w is number => w !== null).sort((a, b) => a - b);
   const git = unique(r.runs.map((x) => x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? ' + changes' : '')));
   return (
     <header class="summary">

@@ -90,7 +90,7 @@ func operations() []operation {
 		{path: batch + "/results", says: "The metrics of the jobs, averaged over seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false, false) }},
 		{path: batch + "/results/raw", says: "The metrics of each job.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true, false) }},
 		{path: batch + "/results/copies", says: "The same table as LaTeX, Markdown and CSV.", right: Read, query: resultParams, answer: results.Copies{}, json: func(c *call) (any, error) { return c.results(false, true) }},
-		{path: batch + "/attempts/{uni_id}/log", says: "The log of an attempt, or ranges of bytes of it. Gpurun-Over says whether the attempt has ended.", right: Read, media: plainText, raw: (*call).log},
+		{path: batch + "/attempts/{uni_id}/log", says: "The log of an attempt, or ranges of bytes of it. Gpurun-Over says whether the attempt has ended. A link with ?ticket= and the Gpurun-Ticket works without a token.", right: Read, query: []param{{name: "ticket", says: "instead of a token", kind: ""}}, media: plainText, raw: (*call).log},
 		{path: batch + "/attempts/{uni_id}/search", says: "Case-insensitive search in an attempt's log: the number of matching lines, and the positions of the last 1000.", right: Read, query: []param{{name: "text", says: "text to search for", kind: ""}}, answer: schema.Matches{}, json: (*call).search},
 		{path: batch + "/attempts/{uni_id}/curves", says: "The metrics of an attempt, step by step.", right: Read, answer: schema.Curves{}, json: (*call).curves},
 	}

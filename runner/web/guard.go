@@ -101,6 +101,8 @@ func (s *Server) sameOrigin(r *http.Request) bool {
 func (s *Server) right(r *http.Request) Right {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
+	case !ok && r.URL.Query().Has("ticket") && same(r.URL.Query().Get("ticket"), s.ticket(r)):
+		return Read
 	case !ok:
 		return None
 	case s.hasToken(s.Tokens.Control, token):
@@ -109,6 +111,12 @@ func (s *Server) right(r *http.Request) Right {
 		return Read
 	}
 	return None
+}
+
+// ticket returns a token that only reads this path of this server, for links: a browser sends no
+// header when it follows one.
+func (s *Server) ticket(r *http.Request) string {
+	return hex.EncodeToString(mac(s.Tokens.Read, "ticket "+s.session+" "+r.URL.Path))
 }
 
 // hasToken reports whether a client sent this token, or the derived value that pages send instead.

@@ -200,6 +200,14 @@ func TestLogIsPlainTextOfOneAttempt(t *testing.T) {
 	if res.StatusCode != 416 || res.Header.Get("Content-Range") != "bytes */20" {
 		t.Errorf("behind the end: %d %v", res.StatusCode, res.Header)
 	}
+	// A ticket reads this log, and nothing else.
+	res, _ = s.get(path)
+	ticket := "?ticket=" + res.Header.Get("Gpurun-Ticket")
+	for at, want := range map[string]int{path + ticket: 200, path + ticket + "0": 401, path + "?ticket=": 401, strings.Replace(path, "good", "link", 1) + ticket: 401, "/api/v1/batches/" + batchA + ticket: 401} {
+		if res, body := s.do("GET", at, "", "", nil); res.StatusCode != want || want == 200 && body != text[5:25] {
+			t.Errorf("%s: %d %q", at, res.StatusCode, body)
+		}
+	}
 	if err := os.Remove(filepath.Join(f.dir, "log")); err != nil {
 		t.Fatal(err)
 	}

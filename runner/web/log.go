@@ -57,6 +57,7 @@ func (c *call) log(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", plainText)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Gpurun-Over", fmt.Sprint(at.Over))
+	w.Header().Set("Gpurun-Ticket", c.server.ticket(c.Request))
 	patient := &patientWriter{w, http.NewResponseController(w), c.server.Limits.Request}
 	http.ServeContent(patient, c.Request, "", time.Time{}, part)
 	return nil

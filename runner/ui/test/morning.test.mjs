@@ -1,5 +1,6 @@
 // The morning after: what failed and why, on the page and in the report, and what can be done now.
 import assert from 'node:assert/strict';
+import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { click, faultsOf, launch, looks, open, shoot, text, until, wide } from './browser.mjs';
@@ -215,6 +216,12 @@ test('a log opens at its end in sight, is searched by the server, and links to i
   assert.match(link, /line=\d+/);
   await shoot(page, 'morning-log', looks[0]);
   assert.deepEqual(await faultsOf(page), []);
+  const cdp = await page.createCDPSession(), started = Date.now(), size = Number(process.env.LOG_SIZE || 50_000_000);
+  await cdp.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: home.home });
+  await page.evaluate(() => [...document.querySelectorAll('.logs .tools a')].find((a) => a.innerText === 'Download').click());
+  const file = path.join(home.home, 'long.log'); // by the browser, past the page
+  await until(() => existsSync(file) && statSync(file).size > size, 'it is downloaded', 60_000);
+  console.log(`and was downloaded after ${Date.now() - started} ms; the page's memory is ${((await page.metrics()).JSHeapUsedSize / 2 ** 20).toFixed(0)} MiB`);
   const again = await visit(link);
   await again.page.waitForFunction(() => { const m = document.querySelector('.logs mark'), r = m?.getBoundingClientRect(); return m?.textContent === 'needle 1\n' && r.top > 0 && r.bottom < innerHeight; });
   await again.page.evaluate(() => getSelection().collapse([...document.querySelectorAll('.logs pre')].flatMap((p) => [...p.childNodes]).find((n) => n.nodeType === 3 && n.textContent.includes('5\n6\n')), 12));

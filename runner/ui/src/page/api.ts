@@ -115,17 +115,18 @@ export async function post(path: string, body: unknown): Promise<string[]> {
   return ((await res.json()) as { said: string[] }).said ?? [];
 }
 
+export const logPath = (batch: string, uniID: string) => `/batches/${encodeURIComponent(batch)}/attempts/${encodeURIComponent(uniID)}/log`;
+
 /** A part of a log: from `at` (to `to`), or with a negative one the last bytes. */
 export async function readLog(batch: string, uniID: string, at: number, signal: AbortSignal, to?: number) {
   const skip = at > 0 ? 1 : 0; // with the byte before it there is something to read, and the browser notes no error
-  const res = await request(`/batches/${encodeURIComponent(batch)}/attempts/${encodeURIComponent(uniID)}/log`,
-    { signal, headers: { Range: at < 0 ? `bytes=${at}` : `bytes=${at - skip}-${to ?? ''}` } });
+  const res = await request(logPath(batch, uniID), { signal, headers: { Range: at < 0 ? `bytes=${at}` : `bytes=${at - skip}-${to ?? ''}` } });
   const m = /bytes (?:(\d+)-\d+|\*)\/(\d+)/.exec(res.headers.get('Content-Range') ?? '');
-  const over = res.headers.get('Gpurun-Over') === 'true';
-  if (res.status === 416) return { from: at, total: Number(m?.[2] ?? 0), data: new Uint8Array(), over };
+  const over = res.headers.get('Gpurun-Over') === 'true', ticket = res.headers.get('Gpurun-Ticket');
+  if (res.status === 416) return { from: at, total: Number(m?.[2] ?? 0), data: new Uint8Array(), over, ticket };
   const data = new Uint8Array(await res.arrayBuffer()).subarray(skip);
   const from = m?.[1] != null ? Number(m[1]) + skip : skip;
-  return { from, total: m ? Number(m[2]) : data.length, data, over };
+  return { from, total: m ? Number(m[2]) : data.length, data, over, ticket };
 }
 
 /** Whether asking again with the same token is useless. */

@@ -3,7 +3,7 @@ import { Component, type RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { bytes, cleanLog, count } from '../common/format';
 import type { Matches } from '../common/types';
-import { get, readLog, Refused } from './api';
+import { get, logPath, readLog, Refused } from './api';
 import { pause } from './events';
 import { Text } from './parts';
 import { setQuery } from './route';
@@ -19,6 +19,7 @@ class Tail {
   from = 0;
   total = 0;
   over = false;
+  ticket: string | null = null;
   blocks: Block[] = [];
   open = ''; // after the last line feed
   read = false;
@@ -148,7 +149,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     e.preventDefault();
     if (!sought) return setMatches(null);
     try {
-      const found = await get<Matches>(`/batches/${encodeURIComponent(batch)}/attempts/${encodeURIComponent(uniID)}/search?text=${encodeURIComponent(sought)}`);
+      const found = await get<Matches>(`${logPath(batch, uniID).replace(/log$/, 'search')}?text=${encodeURIComponent(sought)}`);
       setMatches(found);
       if (found.at.length) lead(found.at[found.at.length - 1]);
     } catch (err) { setError((err as Error).message); }
@@ -167,13 +168,6 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     const lines = range.toString().split('\n').length - 1, k = Number(pre.dataset.block);
     lead(tail.from + tail.blocks.slice(0, k).reduce((n, b) => n + size(b.text), 0) + size((tail.blocks[k]?.text ?? '').split('\n').slice(0, lines).map((l) => l + '\n').join('')));
   };
-  const download = async () => {
-    const got = await readLog(batch, uniID, 0, new AbortController().signal), a = document.createElement('a');
-    a.href = URL.createObjectURL(new Blob([got.data]));
-    a.download = `${name}.log`;
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(a.href), 60_000);
-  };
   let before = tail.from;
   const empty = tail.read && !tail.blocks.length && !tail.open;
   return (
@@ -183,7 +177,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
         <form class="grow" role="search" onSubmit={search}><input type="search" placeholder="Search the log" aria-label="Search the log" value={sought} onInput={(e) => setSought(e.currentTarget.value)} />
           {matches && <><span role="status">{matches.at.length ? `${matches.count - matches.at.length + nth + 1} of ` : ''}{count(matches.count, 'line')}</span>
             <button type="button" class="button small" aria-label="Previous match" disabled={!matches.at.length} onClick={() => step(-1)}>↑</button><button type="button" class="button small" aria-label="Next match" disabled={!matches.at.length} onClick={() => step(1)}>↓</button></>}</form>
-        <button class="button small" onClick={download}>Download</button>
+        <a class="button small" href={tail.ticket ? `api/v1${logPath(batch, uniID)}?ticket=${tail.ticket}` : undefined} download={`${name}.log`}>Download</a>
         <button class="button small" aria-pressed={wrap} onClick={() => setWrap(!wrap)}>Wrap</button>
         <button class="button small" aria-pressed={follow} onClick={() => { if (!follow) { setQuery({ line: '' }); go(null); setBegin(null); } setFollow(!follow); }}>Follow</button>
       </div>
@@ -247,6 +241,7 @@ async function poll(t: Tail, batch: string, uniID: string, begin: number | null,
       if (next < 0) next = Math.max(end, 0); else next = Math.max(next, end);
       t.total = Math.max(got.total, next);
       t.over = got.over;
+      t.ticket = got.ticket;
       more = next < t.total;
       fail(null);
       drawn();

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,15 +163,27 @@ func (c *call) answer(w http.ResponseWriter) error {
 				return nil
 			}
 		}
-		send(w, http.StatusOK, d.json)
+		c.send(w, d.json)
 		return nil
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	send(w, http.StatusOK, b)
+	c.send(w, b)
 	return nil
+}
+
+// packedFrom is the size from which an answer is worth compressing.
+const packedFrom = 32 << 10
+
+// send answers with JSON, compressed if it is large and the client accepts that.
+func (c *call) send(w http.ResponseWriter, b []byte) {
+	if len(b) >= packedFrom && acceptsGzip(c.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		b = gzipped(b, gzip.BestSpeed)
+	}
+	send(w, http.StatusOK, b)
 }
 
 // encodedAnswer is an answer ready to send.

@@ -41,7 +41,7 @@ func bundle() http.Handler {
 		w.Header().Set("Content-Type", types[path.Ext(name)])
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("Vary", "Accept-Encoding")
-		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if acceptsGzip(r) {
 			w.Header().Set("Content-Encoding", "gzip")
 			b = packed()[name]
 		}
@@ -55,14 +55,22 @@ var packed = sync.OnceValue(func() map[string][]byte {
 	entries, _ := files.ReadDir("bundle")
 	for _, e := range entries {
 		b, _ := files.ReadFile(path.Join("bundle", e.Name()))
-		var out bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
-		_, _ = z.Write(b)
-		_ = z.Close()
-		all[e.Name()] = out.Bytes()
+		all[e.Name()] = gzipped(b, gzip.BestCompression)
 	}
 	return all
 })
+
+func acceptsGzip(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+}
+
+func gzipped(b []byte, level int) []byte {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, level)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Bytes()
+}
 
 // types are media types by file extension. They are fixed, because the system's table may differ.
 var types = map[string]string{

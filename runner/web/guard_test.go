@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -219,6 +220,32 @@ func TestLogIsPlainTextOfOneAttempt(t *testing.T) {
 	}
 	if res, _ := s.get(path); res.StatusCode != 410 {
 		t.Errorf("a folder: status %d", res.StatusCode)
+	}
+}
+
+func TestLargeAnswersAreCompressed(t *testing.T) {
+	for jobs, want := range map[int]string{1: "", 1000: "gzip"} {
+		s := serve(t, newFake(t, jobs), Read)
+		path := "/api/v1/batches/" + batchA + "/jobs"
+		plain, all := s.do("GET", path, readToken, "", func(r *http.Request) { r.Header.Set("Accept-Encoding", "identity") })
+		res, body := s.do("GET", path, readToken, "", func(r *http.Request) { r.Header.Set("Accept-Encoding", "gzip") })
+		if got := res.Header.Get("Content-Encoding"); got != want || plain.Header.Get("Content-Encoding") != "" {
+			t.Fatalf("%d jobs: encoding %q, want %q", jobs, got, want)
+		}
+		if want != "" {
+			z, err := gzip.NewReader(strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			packed := len(body)
+			read, err := io.ReadAll(z)
+			if body = string(read); err != nil || packed*4 > len(body) {
+				t.Errorf("%d of %d bytes, %v", packed, len(body), err)
+			}
+		}
+		if cut := strings.Index(all, `"version"`); body[cut:] != all[cut:] {
+			t.Errorf("%d jobs: another answer", jobs)
+		}
 	}
 }
 

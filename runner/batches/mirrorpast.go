@@ -123,16 +123,16 @@ func (m *Mirror) GPUUsage() (*schema.BatchUsage, error) {
 	return m.runLog().Usage(m.ref.Readings(), time.Now()), nil
 }
 
-// Because explains a job and lists its attempts.
-func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
+// Job explains a job and lists its attempts.
+func (m *Mirror) Job(file, key, name string) (*schema.JobDetail, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ready(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	at, known := m.index[jobPlace{file, key, name}]
 	if !known {
-		return nil, nil, &Failure{Code: ExitUsage, Text: "no job named " + "\"" + name + "\""}
+		return nil, &Failure{Code: ExitUsage, Text: "no job named " + "\"" + name + "\""}
 	}
 	st := m.view.Status
 	st.Jobs = make([]schema.Job, len(m.view.Jobs))
@@ -147,8 +147,8 @@ func (m *Mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 			attempts = append(attempts, w.Log.Attempt(x, time.Now()))
 		}
 	}
-	hide := redact.Hiding(w.Log.Secrets)
-	return redact.Document(&schema.Because{Job: *j, Chain: w.Chain(j)}, hide), redact.Document(attempts, hide), nil
+	doc := &schema.JobDetail{Head: schema.At(time.Now()), Batch: st.Batch, Job: schema.Because{Job: *j, Chain: w.Chain(j)}, Attempts: attempts}
+	return redact.Document(doc, redact.Hiding(w.Log.Secrets)), nil
 }
 
 // verdicts returns what the next run would do with each job of the file.

@@ -108,9 +108,10 @@ func (f *fake) note(format string, args ...any) {
 	f.asked = append(f.asked, fmt.Sprintf(format, args...))
 }
 
-func (f *fake) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
-	f.note("because %s", key)
-	return &schema.Because{Job: *f.view.Jobs[0], Chain: []string{"waits for <b>its</b> turn, TOKEN=hushhush"}}, []schema.AttemptRow{{File: file, Job: name, Key: key, Attempt: fakeAttempt()}}, nil
+func (f *fake) Job(file, key, name string) (*schema.JobDetail, error) {
+	f.note("job %s", key)
+	because := schema.Because{Job: *f.view.Jobs[0], Chain: []string{"waits for <b>its</b> turn, TOKEN=hushhush"}}
+	return &schema.JobDetail{Head: schema.At(time.Now()), Job: because, Attempts: []schema.AttemptRow{{File: file, Job: name, Key: key, Attempt: fakeAttempt()}}}, nil
 }
 
 func fakeAttempt() schema.Attempt {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"gpurun/state"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -175,15 +174,9 @@ func summaryOf(e *edition) []byte {
 	st := redact.Document(e.view.Status, e.hide)
 	s := schema.Summary{
 		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: st.Run, Counts: st.Counts, Outcome: st.Outcome, Tally: st.Tally, Line: shortened(st.Line), ETA: st.ETA, Total: len(e.rows),
-		Running: []string{}, Alike: []schema.Alike{}, Warnings: []schema.Problem{},
-	}
-	for i := range e.rows {
-		if e.rows[i].job.State == state.Running && len(s.Running) < maxNames {
-			s.Running = append(s.Running, e.rows[i].job.Name)
-		}
+		Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}
 	for names := maxNames; ; names /= 2 { // if names are long, include fewer of them
-		s.Running = s.Running[:min(len(s.Running), names)]
 		s.Alike, s.Warnings = s.Alike[:0], s.Warnings[:0]
 		for _, a := range st.Alike[:min(len(st.Alike), names)] {
 			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(a.Cause.Text)

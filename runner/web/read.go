@@ -125,15 +125,8 @@ func (c *call) job() (any, error) {
 		return nil, notFound("no such job in this batch: " + id)
 	}
 	j := e.rows[i].job
-	because, attempts, err := f.batch.Because(j.File, j.Key, j.Name)
-	if err != nil {
-		return nil, err
-	}
-	doc := schema.JobDetail{Head: now(), Batch: e.view.Status.Batch, Job: *because, Attempts: schema.List(attempts)}
-	if err := json.Unmarshal(e.rows[i].json, &doc.Row); err != nil {
-		return nil, err
-	}
-	return redact.Document(doc, e.hide), nil
+	doc, err := f.batch.Job(j.File, j.Key, j.Name)
+	return redact.Document(doc, e.hide), err
 }
 
 // of calls a method of the batch in the path.

@@ -41,8 +41,8 @@ type Batch interface {
 	// Look returns the current state of the batch. If nothing has changed, it is cheap and returns
 	// the same View.
 	Look() (*schema.View, error)
-	// Because explains the state of a job and lists its attempts.
-	Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error)
+	// Job explains the state of a job and lists its attempts.
+	Job(file, key, name string) (*schema.JobDetail, error)
 	// Timeline lists all attempts.
 	Timeline() (*schema.Timeline, error)
 	// Readings returns the GPU readings from all runs, or nil if there are none.

@@ -57,7 +57,6 @@ type Summary struct {
 	Line     string              `json:"line"` // the state line, as in status
 	ETA      *float64            `json:"eta_seconds"`
 	Total    int                 `json:"jobs_total"`
-	Running  []string            `json:"running"` // names of the first 20
 	Alike    []Alike             `json:"alike"`   // failures by error, most frequent first; at most 20
 	Warnings []Problem           `json:"warnings"`
 }
@@ -111,7 +110,6 @@ type Reason struct {
 type JobDetail struct {
 	Head
 	Batch    Batch        `json:"batch"`
-	Row      JobRow       `json:"row"`
 	Job      Because      `json:"job"`
 	Attempts []AttemptRow `json:"attempts"` // oldest first
 }

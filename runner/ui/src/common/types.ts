@@ -343,7 +343,6 @@ export interface JobDetail {
   batch: Batch;
   job: Because;
   now: string;
-  row: JobRow;
   schema: string;
 }
 export interface JobRow {
@@ -659,7 +658,6 @@ export interface Summary {
   now: string;
   outcome: Outcome;
   run: Run | null;
-  running: (string)[];
   schema: string;
   tally: Tally;
   version: string;

@@ -11,9 +11,7 @@ import { LogView } from './log';
 import { Lasted, Loading, Text } from './parts';
 import { batchPath, go, jobPath, setQuery } from './route';
 import type { BatchStore } from './store';
-import type { AttemptRow, Because, Curves as CurvesDoc } from '../common/types';
-
-interface Doc { job: Because; attempts: AttemptRow[] }
+import type { AttemptRow, Because, Curves as CurvesDoc, JobDetail } from '../common/types';
 
 export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; query: URLSearchParams }) {
   useLive();
@@ -57,7 +55,7 @@ export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; q
 }
 
 /** A job with its attempts. */
-export const useJob = (batch: BatchStore, id: string) => useDocument<Doc>(batch, '/jobs/' + encodeURIComponent(batch.find(id)?.id ?? id), 1000);
+export const useJob = (batch: BatchStore, id: string) => useDocument<JobDetail>(batch, '/jobs/' + encodeURIComponent(batch.find(id)?.id ?? id), 1000);
 
 function Why({ job, row }: { job: Because; row?: string }) {
   const wait = job.wait;

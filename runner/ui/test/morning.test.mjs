@@ -78,6 +78,32 @@ test('a job that hangs is stalled in its row, in the state line and on its page,
   await page.close();
 });
 
+test('at home, a stalled job shows in its batch and on its GPU', async () => {
+  for (const look of looks) {
+    const { page, faults } = await visit('#/', look);
+    await text(page, 'running, 7 failed, 1 stalled');
+    await page.waitForFunction(() => document.querySelector('.gpu-who .bad')?.parentElement.innerText.includes('resnet18-cifar10-lr0.01-s2'));
+    await shoot(page, 'morning-home', look);
+    assert.deepEqual(await wide(page), []);
+    assert.deepEqual(await faultsOf(page), []);
+    assert.deepEqual(faults, []);
+    await page.close();
+  }
+});
+
+test('names are whole, for jobs may differ in their end', async () => {
+  for (const look of [looks[0], looks[2], looks[4]]) {
+    const { page } = await visit(`#/batch/${id}`, look);
+    await page.waitForSelector('.jobs .c-name a');
+    await new Promise((r) => setTimeout(r, 1500)); // rows are drawn again once the room for names is known
+    const cut = await page.$$eval('.jobs .c-name a', (l) => l.filter((a) => a.scrollHeight > a.clientHeight + 1 || a.scrollWidth > a.clientWidth + 1 || a.offsetHeight > a.closest('tr').offsetHeight).map((a) => a.innerText));
+    assert.deepEqual(cut, []);
+    assert.ok(await page.$$eval('.jobs tbody tr:not(.gap)', (l) => l.every((r) => r.offsetHeight === l[0].offsetHeight)), 'rows are equally high');
+    await shoot(page, 'morning-names', look);
+    await page.close();
+  }
+});
+
 test('attempts and actions fold at 400 px', async () => {
   const { page, faults } = await visit(`#/batch/${id}/job/${segv}`, looks[4]);
   await page.waitForSelector('.folds tbody tr');

@@ -228,9 +228,9 @@ function hatch(c: CanvasRenderingContext2D, x: number, y: number, w: number, h: 
   c.restore();
 }
 
-// fit shortens a text to a width.
+// fit shortens a text to a width in its middle.
 function fit(c: CanvasRenderingContext2D, text: string, room: number): string {
   if (c.measureText(text).width <= room) return text;
   const n = Math.floor(room / 6.5);
-  return n < 3 ? '' : `${text.slice(0, n - 1)}…`;
+  return n < 3 ? '' : `${text.slice(0, n >> 1)}…${text.slice(text.length + 1 - (n + 1 >> 1))}`;
 }

@@ -1,6 +1,6 @@
 // The jobs of a batch: filters, a list of which only what is in sight is drawn, and what
 // can be done with those that are chosen.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Line } from '../common/chart';
 import { bytes, clean, duration, measured, ranges, stamp } from '../common/format';
 import { look, State, stateWords } from '../common/states';
@@ -102,7 +102,10 @@ interface ListProps {
 function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, list }: ListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const small = useMedia(narrow);
-  const height = small ? 56 : 30, head = small ? 0 : 32;
+  // A row is as high as its name needs, for what tells jobs apart may be at the end.
+  const longest = useMemo(() => rows.reduce((n, r) => Math.max(n, r.name.length), 1), [rows]), room = scroller.current?.querySelector('td.c-name')?.clientWidth ?? 260;
+  const need = (longest * 7.3) / (room - (small ? 0 : 24)), lines = need > 1 ? Math.min(Math.ceil(need * 1.2), 4) : 1;
+  const height = 14 + 16 * lines + (small ? 26 : 0), head = small ? 0 : 32;
   const win = useWindow(scroller, rows.length, height, head);
   list.current = { reveal: (row) => { win.reveal(row); scroller.current?.scrollIntoView({ block: 'nearest' }); } };
   // The list ends where the window does, so that one thing scrolls, not two.
@@ -116,7 +119,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   const reported = useReported(batch, rows.slice(win.from, win.to).filter((r) => r.state === 'running'));
   const clock = now(), running = rows.some((r) => r.state === 'running');
   return (
-    <div class={`card jobs scroll ${running ? 'going' : ''}`} ref={scroller} style={{ '--row': `${height}px` }}>
+    <div class={`card jobs scroll ${running ? 'going' : ''}`} ref={scroller} style={{ '--row': `${height}px`, '--lines': lines }}>
       <table class="data" role="table" aria-rowcount={rows.length + 1} aria-label="Jobs">
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
           <th role="columnheader" class="pick"><input type="checkbox" aria-label="Select all listed jobs" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>

@@ -44,8 +44,8 @@ export function State({ state, stalled }: { state: string; stalled?: string | nu
 const outcomes: Record<string, Look['tone']> = { running: 'run', watching: 'run', done: 'ok', failed: 'bad', killed: 'bad', never_ran: 'idle' };
 
 /** How a batch is as a whole: the server's words, by the counts of its jobs. */
-export function OutcomeBadge({ of, title }: { of: Outcome | null; title?: string }) {
-  return of && <span class={`badge ${of.failed ? 'bad' : outcomes[of.code] ?? 'warn'}`} title={title}>{of.text}</span>;
+export function OutcomeBadge({ of, stalled, title }: { of: Outcome | null; stalled?: number; title?: string }) {
+  return of && <span class={`badge ${of.failed || stalled ? 'bad' : outcomes[of.code] ?? 'warn'}`} title={title}>{of.text}{stalled ? `, ${stalled} stalled` : ''}</span>;
 }
 
 /** The -p values of a run or of what is shown: "-p epochs=5". */

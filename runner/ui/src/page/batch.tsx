@@ -61,7 +61,7 @@ function Top({ s, chosen }: { s: Summary; chosen?: string }) {
   return (
     <header class="top">
       <div class="title">
-        <h1><Text of={titleOf(s.batch)} /></h1><OutcomeBadge of={s.outcome} /><span class="grow" />
+        <h1><Text of={titleOf(s.batch)} /></h1><OutcomeBadge of={s.outcome} stalled={s.tally.stalled} /><span class="grow" />
         <RunControl batch={s.batch.id} summary={s} />
       </div>
       <p class="muted path"><Text of={s.batch.work_dir} /></p>

@@ -27,7 +27,7 @@ export function BatchTable({ rows }: { rows: BatchRow[] }) {
         <tr key={b.id} onClick={() => go(batchPath(b.id))}>
           <td><a href={batchPath(b.id)} data-batch={i} onFocus={() => move(i)}><Text of={titleOf(b)} /></a> <span class="muted"><Text of={given(b.params)} /></span>
             <div class="muted path"><Text of={b.work_dir || b.state_dir} /></div></td>
-          <td><OutcomeBadge of={b.outcome} /></td>
+          <td><OutcomeBadge of={b.outcome} stalled={b.tally?.stalled} /></td>
           <td class="wide">{b.counts ? <><Bar counts={b.counts} alive={b.run?.alive ?? false} small /><span class="stateline"><Text of={b.line} /></span></> : <span class="muted"><Text of={b.error ?? ''} /></span>}</td>
           <td class={b.run?.started ? 'nowrap began' : ''} title={stamp(b.run?.started)}>{time(b.run?.started)}</td>
           <td class="num">{b.run?.alive ? <Lasted from={b.run.started} /> : b.run?.started && b.run.ended ? duration((Date.parse(b.run.ended) - Date.parse(b.run.started)) / 1000) : ''}</td>

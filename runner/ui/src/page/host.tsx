@@ -98,13 +98,14 @@ const isSilent = (g: GPU) => g.code === 'silent';
 
 interface Holder { who: string; what: string; since: string | null; mine: boolean; note: string; bytes: number | null }
 
-// Who is on a GPU: claims of runs, and processes that no claim explains.
+// Who is on a GPU: claims of runs, jobs of one's own that need none, and processes that no claim explains.
 function holders(g: GPU): Holder[] {
-  const me = app.session?.user;
+  const me = app.session?.user, hangs = (job: string) => (g.stalled.includes(job) ? 'stalled' : '');
   const list: Holder[] = g.claims.map((c) => ({
     who: c.user ?? '?', what: c.job, since: c.since, mine: c.user === me, bytes: c.memory_bytes,
-    note: c.gathering ? 'kept until it has all its GPUs' : c.over ? 'ended; goes to the next job' : '',
+    note: c.gathering ? 'kept until it has all its GPUs' : c.over ? 'ended; goes to the next job' : hangs(c.job),
   }));
+  for (const j of g.jobs) if (!g.claims.some((c) => c.job === j)) list.push({ who: me ?? '', what: j, since: null, mine: true, note: hangs(j), bytes: null });
   const claimants = new Set(g.claims.map((c) => c.user));
   for (const p of g.processes ?? []) {
     if (claimants.has(p.user)) continue;
@@ -136,7 +137,7 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
               {silent && <span class="bad"><Text of={g.text} /> </span>}
               {list.slice(0, 1).map((h) => (
                 <><span class={`who ${h.mine ? 'mine' : 'theirs'}`}><Text of={h.mine ? 'you' : h.who} /></span> <Text of={h.what} />
-                  {h.since && <span class="muted"> for <Lasted from={h.since} /></span>}{h.note && <span class="muted">, {h.note}</span>}</>
+                  {h.since && <span class="muted"> for <Lasted from={h.since} /></span>}{h.note && <span class={h.note === 'stalled' ? 'bad' : 'muted'}>, {h.note}</span>}</>
               ))}
               {list.length > 1 && <span class="muted" title={list.slice(1).map((h) => `${clean(h.mine ? 'you' : h.who)} ${clean(h.what)}`).join('\n')}> +{list.length - 1}</span>}
               {!silent && !list.length && <span class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</span>}

@@ -13,7 +13,8 @@ jobs:
   - name: "train-{a}-{b}"
     matrix: {a: [${Array.from({ length: 100 }, (_, i) => i)}], b: [${Array.from({ length: 100 }, (_, i) => i)}]}
     gpus: 0
-    run: "sleep 0.1; echo {a} {b}"
+    metrics: {acc: {log: 'acc=([0-9]+)', goal: max}}
+    run: "sleep 0.1; echo acc={a} {b}"
 `);
   home.gpurun('run', '-d', 'many.yaml');
   await home.serve();
@@ -64,4 +65,19 @@ test('10,000 jobs scroll and change within 60 frames a second', { timeout: 120_0
   await page.waitForFunction((n) => Number(document.querySelector('.top .fives').innerText.replace(/,/g, '').match(/\d+/)[0]) > n, { timeout: 20_000 }, first);
   await shoot(page, 'page-many', looks[0]);
   assert.deepEqual(faults, []);
+});
+
+test('a table of 10,000 settings draws what is in sight', { timeout: 120_000 }, async () => {
+  for (const look of [looks[0], looks[2], looks[4]]) {
+    const { page, faults } = await open(browser, `${home.origin}#token=${home.token('read')}`, look, (u) => u.startsWith(home.origin));
+    await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/results`);
+    await page.waitForSelector('.results tbody tr:not(.gap)', { timeout: 60_000 });
+    assert.ok(await page.evaluate(() => document.querySelectorAll('*').length) < 3000, 'only what is in sight is in the document');
+    assert.deepEqual(await page.$$eval('.results tbody tr:not(.gap)', (l) => [...new Set(l.map((r) => r.offsetHeight))].map((h) => `${h}px`)), [await page.$eval('.results', (e) => e.style.getPropertyValue('--row'))]);
+    await page.$eval('.results', (e) => { e.scrollTop = e.scrollHeight; });
+    await page.waitForFunction(() => [...document.querySelectorAll('.results tbody tr:not(.gap)')].at(-1).innerText.replace(/\D+/g, ' ').includes('99 99') && document.querySelector('.results').getBoundingClientRect().bottom >= [...document.querySelectorAll('.results tbody tr:not(.gap)')].at(-1).getBoundingClientRect().bottom - 1);
+    await shoot(page, 'page-many-results', look);
+    assert.deepEqual(faults, []);
+    await page.close();
+  }
 });

@@ -1,7 +1,8 @@
 // The table of results with the best setting above it: numbers, what is missing, and the jobs behind each cell.
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { clean, copy } from './format';
 import { look } from './states';
+import { useWindow } from './virtual';
 import type { Copies, DocCell, Document, DocRow } from './types';
 
 type Params = Record<string, string>;
@@ -21,22 +22,25 @@ export function ResultsTable({ doc, sort, sortBy, jobs, copies }: Props) {
     return sort ? [...doc.rows].sort((x, y) => { const a = value(x), b = value(y); return a === null ? 1 : b === null ? -1 : (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1); }) : doc.rows;
   }, [doc, sort]);
   const turn = (i: number) => { const first = i >= doc.by.length && goal(i) !== 'min' ? `-${i}` : `${i}`, second = first.startsWith('-') ? `${i}` : `-${i}`; sortBy(sort === first ? second : sort === second ? '' : first); };
+  // Of very many rows, each as high as the others, only those in sight are drawn.
+  const scroller = useRef<HTMLDivElement>(null), many = rows.length > 200, height = innerWidth > 520 ? 31 : 20 * (heads.length + (best ? 1 : 0)) + 13;
+  const seen = useWindow(scroller, rows.length, height, 31), win = many ? seen : { from: 0, to: rows.length, above: 0, below: 0 };
   return (
     <>
       {doc.headline && <p class="headline">{clean(doc.headline)}</p>}
-      <div class="scroll results" tabIndex={0} role="region" aria-label="Results table"><table class="data folds" role="table">
-        <thead role="rowgroup"><tr role="row">
+      <div class={`scroll results ${many ? 'many' : ''}`} ref={scroller} style={{ '--row': `${height}px` }} tabIndex={0} role="region" aria-label="Results table"><table class="data folds" role="table" aria-rowcount={rows.length + 1}>
+        <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
           {heads.map((h, i) => <th role="columnheader" class={i < doc.by.length ? '' : 'num'} aria-sort={sort && at === i ? (down ? 'descending' : 'ascending') : 'none'}>
             <button onClick={() => turn(i)}>{clean(h)}</button>{goal(i) && <span class="muted" title={goal(i) === 'max' ? 'more is better' : 'less is better'}> {goal(i)}</span>}</th>)}
           {best && <th role="columnheader">Best of</th>}
         </tr></thead>
-        <tbody role="rowgroup">{rows.map((r) => (
-          <tr role="row">
+        <tbody role="rowgroup">{win.above > 0 && <tr role="none" class="gap" style={{ height: `${win.above}px` }} />}{rows.slice(win.from, win.to).map((r, i) => (
+          <tr role="row" aria-rowindex={win.from + i + 2}>
             {doc.by.map((p, i) => <td role={i ? 'cell' : 'rowheader'} class={i ? '' : 'first'} data-head={p}>{clean(r.params[p] ?? '')}</td>)}
             {r.cells.map((c, k) => <td role="cell" class="num" data-head={doc.columns[k]}><Cell cell={c} link={jobs({ ...r.params, ...(doc.pivot && c.pivot ? { [doc.pivot]: c.pivot } : {}) })} /></td>)}
             {best && <td role="cell" data-head="Best of">{r.best && `${r.best.complete} of ${r.best.of}`}</td>}
           </tr>
-        ))}</tbody>
+        ))}{win.below > 0 && <tr role="none" class="gap" style={{ height: `${win.below}px` }} />}</tbody>
       </table></div>
       <p class="muted caption">{[doc.caption, ...doc.notes].map(clean).join(' · ')}</p>
       {doc.warnings.map((w) => <p class="state warn caption">{clean(w)}</p>)}

@@ -11,9 +11,11 @@ export function windowOf(top: number, height: number, rows: number, rowHeight: n
   return { from, to, above: from * rowHeight, below: (rows - to) * rowHeight };
 }
 
+const onPaper = 500; // rows: nobody reads more
+
 /**
  * useWindow follows how far `scroller` is scrolled, and returns the rows to draw. It draws
- * again only when other rows are needed, not at every pixel.
+ * again only when other rows are needed, not at every pixel. On paper, these are the first.
  */
 export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number, rowHeight: number, head = 0) {
   const more = 8;
@@ -21,9 +23,9 @@ export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number,
     const e = scroller.current;
     return windowOf(e ? e.scrollTop - head : 0, e ? e.clientHeight : 800, rows, rowHeight, more);
   };
-  const [, redraw] = useState(0);
+  const [, redraw] = useState(0), [paper, setPaper] = useState(false);
   const shown = useRef<Window | null>(null);
-  const win = (shown.current = look());
+  const win = (shown.current = paper ? { from: 0, to: Math.min(rows, onPaper), above: 0, below: 0 } : look());
   useLayoutEffect(() => redraw((n) => n + 1), []); // now that the height is known
   useEffect(() => {
     const e = scroller.current!;
@@ -37,6 +39,12 @@ export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number,
     sized.observe(e);
     return () => { e.removeEventListener('scroll', moved); sized.disconnect(); };
   }, [rows, rowHeight, head]);
+  useEffect(() => {
+    const on = () => setPaper(true), off = () => setPaper(false);
+    addEventListener('beforeprint', on);
+    addEventListener('afterprint', off);
+    return () => { removeEventListener('beforeprint', on); removeEventListener('afterprint', off); };
+  }, []);
   /** Scrolls so that a row is in sight. */
   const reveal = (row: number) => {
     const e = scroller.current;
@@ -45,5 +53,5 @@ export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number,
     if (top < e.scrollTop) e.scrollTop = top;
     else if (top + rowHeight > e.scrollTop + room) e.scrollTop = top + rowHeight - room;
   };
-  return { ...win, reveal };
+  return { ...win, paper, reveal };
 }

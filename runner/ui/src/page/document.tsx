@@ -7,10 +7,11 @@ import type { BatchStore } from './store';
 
 interface Answer<T> { doc: T | null; error: Error | null }
 
-/** The document below the batch's path, at most `every` ms old once jobs have changed. */
+/** The document below the batch's path, at most `every` ms old once jobs have changed; none without a path. */
 export function useDocument<T>(batch: BatchStore, path: string, every = 3000): Answer<T> {
   const [answer, set] = useState<Answer<T>>({ doc: null, error: null });
   useEffect(() => {
+    if (!path) return;
     const over = new AbortController();
     let timer = 0, seen = -1;
     const ask = async () => {

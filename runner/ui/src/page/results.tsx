@@ -18,7 +18,7 @@ export function ResultsTab({ batch, query }: { batch: BatchStore; query: URLSear
   for (const o of options) { const v = query.get(o); if (v) asked.set(o, v); }
   const search = String(asked) ? '?' + asked : '';
   const { doc, error } = useDocument<Results>(batch, '/results' + search, 2000);
-  const all = useDocument<Results>(batch, '/results', 10_000).doc; // what can be chosen
+  const all = useDocument<Results>(batch, search && '/results', 10_000).doc ?? doc; // what can be chosen
   if (!doc && !error) return <Loading what="the results" />;
   const params = all?.by ?? [], metrics = all?.metrics ?? [];
   const values = [...new Set((all?.rows ?? []).flatMap((r) => params.map((p) => `${p}=${r.params[p]}`)))].sort();

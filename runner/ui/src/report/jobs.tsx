@@ -22,10 +22,9 @@ const columns: Column[] = [
 ];
 const tones = ['bad', 'warn', 'run', 'idle', 'ok'];
 const rowHeight = 30;
-const onPaper = 500; // rows: nobody reads more
 
 export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; choose: (c: Choice) => void; open: (job: number) => void }) {
-  const [find, setFind] = useState(''), [sort, setSort] = useState<{ at: number; down: boolean } | null>(null), [paper, setPaper] = useState(false);
+  const [find, setFind] = useState(''), [sort, setSort] = useState<{ at: number; down: boolean } | null>(null);
   const scroller = useRef<HTMLDivElement>(null);
   const rows = useMemo(() => {
     const words = find.toLowerCase().split(/\s+/).filter(Boolean);
@@ -45,13 +44,6 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
   }, [r, find, sort, choice]);
   const win = useWindow(scroller, rows.length, rowHeight, 32);
   useEffect(() => { scroller.current!.scrollTop = 0; }, [find, sort, choice]);
-  useEffect(() => {
-    const on = () => setPaper(true), off = () => setPaper(false);
-    addEventListener('beforeprint', on);
-    addEventListener('afterprint', off);
-    return () => { removeEventListener('beforeprint', on); removeEventListener('afterprint', off); };
-  }, []);
-  const [from, to] = paper ? [0, Math.min(rows.length, onPaper)] : [win.from, win.to];
   const chosen = choice.state ? five.find((f) => f.is === choice.state)!.word : choice.failure !== undefined ? `like: ${r.failures[choice.failure].cause.text}` : choice.params ? Object.entries(choice.params).map(([k, v]) => `${k}=${v}`).join(' ') : '';
 
   // Arrow keys move between the jobs in sight, and scroll.
@@ -71,7 +63,7 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
         {chosen && <button class="button chip" onClick={() => choose({})} aria-label={`Only ${chosen}; show all`}><span>{chosen}</span> ×</button>}
         <span class="muted" role="status">{rows.length === r.jobs.length ? count(rows.length, 'job') : `${rows.length.toLocaleString('en-US')} of ${count(r.jobs.length, 'job')}`}</span>
       </div>
-      <div class="joblist scroll" ref={scroller} role="table" aria-label="Jobs" aria-rowcount={rows.length + 1} onKeyDown={key} style={{ height: paper ? 'auto' : `${Math.min(720, rows.length * rowHeight + 36)}px` }}>
+      <div class="joblist scroll" ref={scroller} role="table" aria-label="Jobs" aria-rowcount={rows.length + 1} onKeyDown={key} style={{ height: win.paper ? 'auto' : `${Math.min(720, rows.length * rowHeight + 36)}px` }}>
         <div class="jobrow heads" role="row" aria-rowindex={1}>{columns.map((c, i) => {
           const on = sort?.at === i;
           return (
@@ -81,21 +73,21 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
           );
         })}</div>
         <div role="rowgroup">
-          {!paper && <div style={{ height: `${win.above}px` }} />}
-          {rows.slice(from, to).map((i, k) => {
+          <div style={{ height: `${win.above}px` }} />
+          {rows.slice(win.from, win.to).map((i, k) => {
             const j = r.jobs[i];
             return (
-              <div class={`jobrow${j.former ? ' former' : ''}`} role="row" aria-rowindex={from + k + 2} data-row={from + k} key={i} onClick={() => open(i)}>
+              <div class={`jobrow${j.former ? ' former' : ''}`} role="row" aria-rowindex={win.from + k + 2} data-row={win.from + k} key={i} onClick={() => open(i)}>
                 {columns.map((c) => (
                   <div class={c.css} role="cell">{c.css === 'name' ? <button title={j.name} onClick={(e) => { e.stopPropagation(); open(i); }}>{c.text(j)}</button> : c.text(j)}</div>
                 ))}
               </div>
             );
           })}
-          {!paper && <div style={{ height: `${win.below}px` }} />}
+          <div style={{ height: `${win.below}px` }} />
         </div>
       </div>
-      {paper && rows.length > onPaper && <p class="muted">and {rows.length - onPaper} more</p>}
+      {win.paper && rows.length > win.to && <p class="muted">and {rows.length - win.to} more</p>}
       {!rows.length && <p class="muted note">No job matches.</p>}
     </>
   );

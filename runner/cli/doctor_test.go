@@ -15,7 +15,7 @@ func TestDoctorReportsTerminal(t *testing.T) {
 	}{
 		"usual": {"xterm", 80, 24, "terminal    ok  80 columns, 24 lines"},
 		"dumb":  {"dumb", 80, 24, "WRONG  no live view: TERM is dumb"},
-		"small": {"xterm", 30, 4, "too few for the live view"},
+		"small": {"xterm", 30, 4, "too small for the live view"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

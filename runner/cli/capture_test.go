@@ -409,6 +409,7 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"heredoc":     {"N=$(cat <<END | wc -l\n1\n2\nEND\n); for s in $(seq $N); do python train.py --seed $s; done", 2, "seed: [1, 2]"},
 		"sbatch":      {"printf '#!/bin/bash\\n#SBATCH --array=1-3 --gres=gpu:2\\nsrun python train.py --seed $SLURM_ARRAY_TASK_ID\\n' > j.sh; sbatch j.sh", 3, "gpus: 2"},
 		"sbatch loop": {"echo 'python train.py --lr $LR' > j.sh; for lr in 1 2 3; do sbatch --export=ALL,LR=$lr -t 2:00:00 j.sh; done", 3, "timeout: 120m"},
+		"sbatch <<":   {"for s in 1 2; do sbatch -J x -c 1 <<END\n#!/bin/sh\n#SBATCH --gres=gpu:2\nSEED=$s \\\npython train.py --seed $s\nEND\ndone", 2, "gpus: 2"},
 		"dependency":  {"a=$(sbatch --parsable --wrap 'python train.py'); sbatch -d afterok:$a --wrap 'python eval.py'", 2, `needs: ["train"]`},
 		"scheduler":   {"for s in 1 2 3; do echo python train.py --seed $s; done | simple_gpu_scheduler --gpus 0 1", 3, "matrix: {seed: 1..3}"},
 		"make -j":     {"printf 'all: 1 2 3;\\n%%:\\n\\tpython train.py --seed $@\\n' > M; make -s -j3 -f M 1 2 3", 3, "matrix: {seed: 1..3}"},

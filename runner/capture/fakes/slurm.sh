@@ -40,6 +40,7 @@ options "$@"
 skip=$(($# - left))
 if [ "$command" = sbatch ] && [ -z "$wrap" ]; then
   script=$(shift $skip; echo "$1")
+  [ "$script" ] || { script=${GPURUN_CAPTURE:-/dev/gpurun-capture}/script$$ && cat >"$script" && set -- "$@" "$script"; }
   [ -r "$script" ] || { echo "sbatch: error: cannot read the script: $script" >&2; exit 1; }
   options $(sed -n 's/^#SBATCH[[:space:]]*//p' "$script" | sed "s/[[:space:]]#.*//; s/[\"']//g")
   options "$@" # these win

@@ -31,6 +31,7 @@ type Mapping struct {
 var (
 	cudaDevice = regexp.MustCompile(`\bcuda:\d+\b`)
 	gpuOption  = regexp.MustCompile(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
+	processes  = regexp.MustCompile(`^--(nproc[_-]per[_-]node|num_gpus|num_processes)(?:=(\d+))?$`)
 	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
 	ownName = sync.OnceValue(func() *regexp.Regexp {
@@ -57,6 +58,8 @@ func argv(words []string) (out []string, gpus int) {
 			w = strings.TrimSuffix(w, g[1]) + list
 		} else if i > 0 && gpuList.MatchString(w) && gpuOption.MatchString(words[i-1]) {
 			w, gpus = renumber(w)
+		} else if g := processes.FindStringSubmatch(w); g != nil && (g[1][:2] == "np" || words[0] == "deepspeed" || words[0] == "accelerate") {
+			gpus, _ = strconv.Atoi(cmp.Or(g[2], words[min(i+1, len(words)-1)]))
 		} else if words[0] == "deepspeed" && w == "--include" && i+1 < len(words) {
 			i++
 			_, gpus = renumber(words[i])

@@ -415,6 +415,8 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"make -j":     {"printf 'all: 1 2 3;\\n%%:\\n\\tpython train.py --seed $@\\n' > M; make -s -j3 -f M 1 2 3", 3, "matrix: {seed: 1..3}"},
 		"GPU number":  {"for g in 0 1 2; do python train.py --device cuda:$g --seed $g & done; wait", 3, "--device cuda:0"},
 		"two GPUs":    {"CUDA_VISIBLE_DEVICES=4,5 python train.py", 1, "gpus: 2"},
+		"one per GPU": {"python -m torch.distributed.launch --nproc_per_node=4 train.py", 1, "gpus: 4"},
+		"processes":   {"accelerate launch --num_processes 2 train.py", 1, "gpus: 2"},
 		"repeat":      {"for i in 1 2 3; do python train.py; done", 3, "matrix: {rep: 1..3}"},
 		"groups":      {"for d in a b; do (python train.py --data $d; python eval.py --data $d) & done; wait; python plot.py", 5, `needs: ["train-*"]`},
 		"names":       {"python train.py --text 'a  b {x} $HOME \"q\"' 'it'\\''s'", 1, "train.py"},
@@ -422,7 +424,7 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := launcherIn(t, l.text+"\n")
 			stub := fmt.Sprintf("#!/bin/sh\necho \"$PWD $*\" >> %s/started\n", dir)
-			for file, text := range map[string]string{"bin/python": stub, "train.py": "", "eval.py": "", "plot.py": "", "sub/x": ""} {
+			for file, text := range map[string]string{"bin/python": stub, "bin/accelerate": stub, "train.py": "", "eval.py": "", "plot.py": "", "sub/x": ""} {
 				_ = os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755)
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755); err != nil {
 					t.Fatal(err)

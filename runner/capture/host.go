@@ -387,6 +387,9 @@ func (h *host) record(x *held) (real bool) {
 	r, text := &x.Record, strings.Join(x.Record.Argv, " ")
 	for i, to := range []*string{&r.Stdin, &r.Stdout, &r.Stderr} {
 		pipe := *to
+		if info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/0", x.PID)); i == 0 && !strings.HasPrefix(string(info), "pos:\t0\n") {
+			pipe = "" // the launcher reads it, as in a while read loop
+		}
 		if filepath.IsAbs(pipe) && !strings.HasPrefix(pipe, "/dev/") && !strings.HasPrefix(pipe, h.Home) && !strings.Contains(pipe, " (deleted)") {
 			continue
 		}

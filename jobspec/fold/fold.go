@@ -147,7 +147,7 @@ func (j *Job) cells() (list []cell) {
 	}
 	for i, text := range []string{j.Dir, j.Log, j.Stdout, j.Stderr} {
 		if text != "" && text != "." {
-			add(Word{Text: text}, []string{"work_dir", "log", "stdout", "stderr"}[i], "dir")
+			add(Word{Text: text}, []string{"work_dir", "log", "stdout", "stderr"}[i], []string{"dir", "rep", "rep", "rep"}[i])
 		}
 	}
 	return list

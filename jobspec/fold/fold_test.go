@@ -156,6 +156,61 @@ func randomTable(r *rand.Rand) (jobs []fold.Job) {
 	return jobs
 }
 
+func TestFoldedTextIsShort(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines []string // words separated by |; a log follows >
+		want  string
+	}{
+		"one value of two words": {[]string{"x.py|--split|d3_box", "x.py|--split|d5_tool", "x.py|--split|d5_sport"}, `
+  - name: "x-{split}"
+    matrix: {split: [d3_box, d5_tool, d5_sport]}
+    run: "rec x.py --split {split}"
+`},
+		"a grid in one word": {[]string{"x.py|a_1", "x.py|a_2", "x.py|b_1", "x.py|b_2"}, `
+  - name: "x-{arg}-{arg_2}"
+    matrix: {arg: [a, b], arg_2: [1, 2]}
+    run: "rec x.py {arg}_{arg_2}"
+`},
+		"different separators": {[]string{"x.py|--dev|d/a/dev.pq|--task|a", "x.py|--dev|d/b/dev.pq|--task|b", "x.py|--dev|d/m/dev_m.pq|--task|m", "x.py|--dev|d/m/dev_mm.pq|--task|m"}, `
+  - name: "x-{task}-{dev}"
+    zip: {task: [a, b, m, m], dev: [dev, dev, dev_m, dev_mm]}
+    run: "rec x.py --dev d/{task}/{dev}.pq --task {task}"
+`},
+		"different extensions": {[]string{"x.py|logs/a.log1", "x.py|logs/b.log2"}, `
+  - name: "x-{arg}"
+    matrix: {arg: [a.log1, b.log2]}
+    run: "rec x.py logs/{arg}"
+`},
+		"numbered words": {[]string{"x.py|cfg_r1.py", "x.py|cfg_r2.py", "x.py|cfg_r3.py"}, `
+  - name: "x-{arg}"
+    matrix: {arg: 1..3}
+    run: "rec x.py cfg_r{arg}.py"
+`},
+		"a sentence": {[]string{`x.py|name = rnn-a, tasks = "a"`, `x.py|name = rnn-b, tasks = "b"`}, `
+  - name: "x-{arg}"
+    zip: {arg: [rnn-a, rnn-b], arg_2: [a, b]}
+    run: "rec x.py 'name = '{arg}', tasks = \"'{arg_2}'\"'"
+`},
+		"commands that differ in their logs": {[]string{"x.py|>a/0.out", "x.py|>b/1.out", "x.py|>b/2.out"}, `
+  - name: "x-{i}"
+    zip: {i: 1..3, rep: [a/0, b/1, b/2]}
+    run: rec x.py
+    log: "{rep}.out"
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var jobs []fold.Job
+			for _, l := range c.lines {
+				l, log, _ := strings.Cut(l, "|>")
+				jobs = append(jobs, fold.Job{Run: [][]fold.Word{fold.Words(strings.Split("rec|"+l, "|"))}, Log: log})
+			}
+			if text := fold.Write(fold.Fold(jobs)); text != "jobs:"+c.want {
+				t.Errorf("got %s\nwant %s", text, c.want)
+			}
+		})
+	}
+}
+
 func TestFoldedTableExpandsToTheSameJobs(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

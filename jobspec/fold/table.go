@@ -174,29 +174,46 @@ func (f *folding) express(values []string) (text []part) {
 	}
 }
 
-// atom matches a piece of a text between separators.
-var atom = source.Regexp(`[^/=:,_]+|[/=:,_]`)
+// atom matches a piece of a text between separators, and component one of a path.
+var (
+	atom      = source.Regexp(`[^/=:,_ "']+|[/=:,_ "']`)
+	component = source.Regexp(`[^/]+|/`)
+	extension = source.Regexp(`\.[A-Za-z][A-Za-z0-9]*$`)
+	numbered  = source.Regexp(`^([A-Za-z]+)(?:0|[1-9][0-9]*)$`)
+)
 
-var extension = source.Regexp(`\.[A-Za-z][A-Za-z0-9]*$`)
-
-// split divides texts with the same separators into pieces. Pieces that vary together stay one
-// piece.
-func (f *folding) split(values []string) (pieces [][]string) {
-	ext := extension().FindString(values[0])
-	var rows [][]string
+// aligned divides texts into pieces, if all have the same separators.
+func aligned(values []string, piece *regexp.Regexp) (rows [][]string) {
 	for _, v := range values {
-		if !strings.HasSuffix(v, ext) {
-			return [][]string{values}
-		}
-		a := atom().FindAllString(strings.TrimSuffix(v, ext), -1)
+		a := piece.FindAllString(v, -1)
 		for i, s := range a {
-			if len(rows) > 0 && (len(a) != len(rows[0]) || s != rows[0][i] && (strings.Contains("/=:,_", s) || strings.Contains("/=:,_", rows[0][i]))) {
-				return [][]string{values}
+			if len(rows) > 0 && (len(a) != len(rows[0]) || s != rows[0][i] && (strings.Contains(`/=:,_ "'`, s) || strings.Contains(`/=:,_ "'`, rows[0][i]))) {
+				return nil
 			}
 		}
 		if rows = append(rows, a); len(a) == 0 || len(a) != len(rows[0]) {
-			return [][]string{values}
+			return nil
 		}
+	}
+	return rows
+}
+
+// split divides texts with the same separators into pieces. New pieces that depend on each other
+// stay one piece; with whole, all do.
+func (f *folding) split(values []string, whole bool) (pieces [][]string) {
+	ext, short := extension().FindString(values[0]), make([]string, f.n)
+	if slices.ContainsFunc(values, func(v string) bool { return !strings.HasSuffix(v, ext) }) {
+		ext = ""
+	}
+	for r, v := range values {
+		short[r] = strings.TrimSuffix(v, ext)
+	}
+	rows := aligned(short, atom())
+	if rows == nil {
+		rows = aligned(short, component())
+	}
+	if rows == nil {
+		return [][]string{values}
 	}
 	count := func(values []string) int { return f.count([]*column{{values: values}}) }
 	for i := range rows[0] {
@@ -207,11 +224,22 @@ func (f *folding) split(values []string) (pieces [][]string) {
 				wide[r] = pieces[n-2][r] + pieces[n-1][r] + p[r]
 			}
 		}
-		if k := count(p); n >= 2 && k > 1 && count(pieces[n-2]) == k && count(wide) == k {
+		if n >= 2 && f.express(p) == nil && f.express(pieces[n-2]) == nil && (whole || count(wide) < count(p)*count(pieces[n-2])) {
 			pieces = append(pieces[:n-2], wide)
 			continue
 		}
 		pieces = append(pieces, p)
+	}
+	for i := len(pieces) - 1; i >= 0; i-- {
+		word := numbered().FindStringSubmatch(pieces[i][0])
+		if word == nil || f.express(pieces[i]) != nil || slices.ContainsFunc(pieces[i], func(v string) bool { w := numbered().FindStringSubmatch(v); return w == nil || w[1] != word[1] }) {
+			continue
+		}
+		numbers := make([]string, f.n)
+		for r, v := range pieces[i] {
+			numbers[r] = v[len(word[1]):]
+		}
+		pieces = slices.Replace(pieces, i, i+1, slices.Repeat([]string{word[1]}, f.n), numbers)
 	}
 	return append(pieces, slices.Repeat([]string{ext}, f.n))
 }
@@ -224,7 +252,7 @@ func (f *folding) add(c *cell, values []string) *column {
 	if name == "" || len(name) > 40 {
 		name = "arg"
 	}
-	if slices.Contains(reserved, strings.ToLower(name)) || name[0] >= '0' && name[0] <= '9' {
+	if slices.Contains(reserved, strings.ToLower(name)) && (name != "rep" || c.inShell()) || name[0] >= '0' && name[0] <= '9' {
 		name = "p_" + name
 	}
 	for n, base := 2, name; slices.ContainsFunc(f.cols, func(o *column) bool { return strings.EqualFold(o.name, name) }); n++ {
@@ -267,11 +295,17 @@ func (f *folding) columns(rows [][]cell) {
 		if f.texts[i] = f.express(values[i]); f.texts[i] != nil {
 			continue
 		}
-		for _, p := range f.split(values[i]) {
-			if text := f.express(p); text != nil || strings.Join(p, "") == "" {
-				f.texts[i] = append(f.texts[i], text...)
-			} else {
-				f.texts[i] = append(f.texts[i], part{col: f.add(&first[i], p)})
+		for _, p := range f.split(values[i], first[i].hint == "rep") {
+			text := f.express(p)
+			if text == nil && strings.Join(p, "") != "" {
+				text = []part{{col: f.add(&first[i], p)}}
+			}
+			for _, t := range text {
+				if n := len(f.texts[i]) - 1; n >= 0 && t.col == nil && f.texts[i][n].col == nil {
+					f.texts[i][n].lit += t.lit
+				} else {
+					f.texts[i] = append(f.texts[i], t)
+				}
 			}
 		}
 	}

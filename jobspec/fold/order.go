@@ -10,7 +10,8 @@ import (
 // before it began, Ended its own position in that order.
 type Command struct {
 	Job
-	Began, Ended []int // per capture; Began is -1 if the command is not in it
+	Began, Ended []int  // per capture; Began is -1 if the command is not in it
+	Waits        string // the batch job that started it, if that was told to wait for others
 }
 
 // before reports whether b waited for a in every capture, in whatever order commands ended.
@@ -169,19 +170,31 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		after, leads = waits(rs, entries)
 		warn("needs cannot express the order of %d jobs: they run one at a time, in a queue", queued)
 	}
+	in, last := make([]int, len(rs)), map[string]int{}  // entry of each job; latest job of each program
+	count, pauses := map[string]int{}, map[string]int{} // jobs of each program; how often the launcher waits between two
 	for y, e := range entries {
-		pauses := 0 // how often the launcher waits before it starts the next job
-		for i, job := range e.Jobs[1:] {
-			if rs[e.Jobs[i]].before(rs[job]) {
-				pauses++
-			}
+		for _, i := range e.Jobs {
+			in[i] = y
 		}
-		if e.Queue == "" && pauses > 0 {
+	}
+	for k, r := range rs {
+		p, y := r.programs(), in[k]
+		if entries[y].Queue != "" {
+			continue
+		}
+		if i, again := last[p]; again && rs[i].before(r) && !leads[y][in[i]] {
+			pauses[p]++
+		}
+		last[p] = k
+		count[p]++
+	}
+	for y, e := range entries {
+		if p := rs[e.Jobs[0]].programs(); e.Queue == "" && pauses[p] > 0 {
 			how := "in groups that wait for one another"
-			if pauses == len(e.Jobs)-1 {
+			if pauses[p] == count[p]-1 {
 				how = "one after another"
 			}
-			warn("the launcher runs %d × %s %s, but these jobs can run in parallel", len(e.Jobs), Script(rs[e.Jobs[0]][0].Run[0]), how)
+			warn("the launcher runs %d × %s %s, but these jobs can run in parallel", count[p], Script(rs[e.Jobs[0]][0].Run[0]), how)
 		}
 		for x, other := range entries {
 			direct := after[y][x] > 0
@@ -212,19 +225,20 @@ func tangled(entries []Entry, after [][]int, leads [][]bool) bool {
 }
 
 // waits returns how many pairs of jobs of two entries waited, and which entries lead to others,
-// directly or indirectly. Jobs of the same programs, or in the same queue, need not wait for each
-// other.
+// directly or indirectly. Jobs in the same queue need not wait for each other, nor do jobs of the
+// same programs, unless a batch system was told so.
 func waits(rs []round, entries []Entry) (after [][]int, leads [][]bool) {
 	n := len(entries)
 	for y, b := range entries {
 		after, leads = append(after, make([]int, n)), append(leads, make([]bool, n))
 		for x, a := range entries {
-			if x == y || a.Queue != "" && b.Queue != "" || rs[a.Jobs[0]].programs() == rs[b.Jobs[0]].programs() {
+			if a.Queue != "" && b.Queue != "" {
 				continue
 			}
+			same := rs[a.Jobs[0]].programs() == rs[b.Jobs[0]].programs()
 			for _, i := range a.Jobs {
 				for _, k := range b.Jobs {
-					if rs[i].before(rs[k]) {
+					if rs[i].before(rs[k]) && (!same || rs[k][0].Waits != "" && rs[k][0].Waits != rs[i][0].Waits) {
 						after[y][x]++
 						leads[y][x] = true
 					}

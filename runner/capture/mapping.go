@@ -164,6 +164,9 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		for _, list := range captures {
 			c.Began, c.Ended = append(c.Began, list[i].Began), append(c.Ended, list[i].Ended)
 		}
+		if engine.Variable(r.Env, "GPURUN_CAPTURE_AFTER") != "" {
+			c.Waits = engine.Variable(r.Env, "SLURM_JOB_ID")
+		}
 		if asks := engine.Variable(r.Env, "GPURUN_CAPTURE_ASKS"); asks != "" {
 			for _, key := range strings.Split(asks, "\n") {
 				if n, limits := strings.CutPrefix(key, "max_concurrent: "); !limits {

@@ -65,7 +65,7 @@ fi
 case $array in *%*) ask "max_concurrent: ${array##*%}" ;; esac
 [ -z "$wrap" ] || set -- sh -c "$wrap"
 [ "$wrap" ] || case $(head -n 1 "$1") in "#!"*) set -- $(sed -n '1s/^#!//p' "$1") "$@" ;; *) set -- bash "$@" ;; esac
-export GPURUN_CAPTURE_ASKS="$asks" SLURM_JOB_NAME="$name" SLURM_NTASKS=1 SLURM_CPUS_PER_TASK="$cpus" SLURM_JOB_NODELIST=localhost SLURM_NNODES=1 SLURM_SUBMIT_DIR="$PWD"
+export GPURUN_CAPTURE_ASKS="$asks" GPURUN_CAPTURE_AFTER="$after" SLURM_JOB_NAME="$name" SLURM_NTASKS=1 SLURM_CPUS_PER_TASK="$cpus" SLURM_JOB_NODELIST=localhost SLURM_NNODES=1 SLURM_SUBMIT_DIR="$PWD"
 IFS=,
 for kv in $export; do case $kv in *=*) export "$kv" ;; esac; done
 unset IFS

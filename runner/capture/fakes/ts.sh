@@ -19,9 +19,10 @@ while [ $# -gt 0 ]; do
   shift
 done
 case $1 in "" | *%*) exec cat ;; esac # without a command, or with a format, ts is a filter that adds times
+explicit=$after
 [ "$slots" = 1 ] && after=$after,$last || asks="max_concurrent: $slots"
 case $gpus in *[!0-9]* | "" | 0 | 1) ;; *) asks="$asks${asks:+
 }gpus: $gpus" ;; esac
-last=$(GPURUN_CAPTURE_ASKS=$asks "$home/bin/gpurun-submit" "$after" "" "$@")
+last=$(GPURUN_CAPTURE_ASKS=$asks GPURUN_CAPTURE_AFTER=$explicit "$home/bin/gpurun-submit" "$after" "" "$@")
 echo "$last" | tee "$home/last"
 [ -z "$wait" ] || "$home/bin/gpurun-wait" "$last"

@@ -38,6 +38,7 @@ type host struct {
 	held, sleeps []*held
 	waits        []*held      // until submitted jobs have ended
 	reals        map[int]bool // PIDs of recorders that became the program itself
+	named        map[string]time.Time // files that commands name, with their last changes
 	records      []*held      // all commands that did not run
 	step         int          // number of commands released so far
 	polls        int          // number of sleeps that ended since the last command began
@@ -74,7 +75,7 @@ const (
 func (h *host) serve() (err error) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // no other process may write to our open files
-	h.running, h.reals, h.paths, h.changed = map[int]bool{}, map[int]bool{}, map[procs.ID][]procs.ID{}, time.Now()
+	h.running, h.reals, h.paths, h.named, h.changed = map[int]bool{}, map[int]bool{}, map[procs.ID][]procs.ID{}, map[string]time.Time{}, time.Now()
 	if h.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
 		err = unix.Bind(h.listen, &unix.SockaddrUnix{Name: h.Home + "/sock"})
 	}
@@ -185,6 +186,7 @@ func (h *host) handle(x *held) {
 	case x.Op == "command" && len(argv) > 0:
 		h.changed, h.polls = time.Now(), 0
 		x.Record.Began = h.step
+		h.compare(&x.Record)
 		if h.real(x) {
 			h.runReal(x)
 		} else if h.held = append(h.held, x); h.Proof {
@@ -196,6 +198,19 @@ func (h *host) handle(x *held) {
 			h.report.Stopped = fmt.Sprintf("gpurun capture cannot follow %s in the launcher: run its commands directly", filepath.Base(argv[0]))
 		}
 		x.answer(message{})
+	}
+}
+
+// compare warns if a file that a command names has changed since an earlier command named it.
+func (h *host) compare(r *Record) {
+	for _, w := range r.Argv[1:] {
+		path := pathIn(r.Dir, w[strings.IndexByte(w, '=')+1:])
+		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && !h.Proof {
+			if old, ok := h.named[path]; ok && !old.Equal(fi.ModTime()) {
+				note(&h.report.Warnings, "the launcher changes "+w+" between commands that name it, but all jobs get the same file: write one for each")
+			}
+			h.named[path] = fi.ModTime()
+		}
 	}
 }
 

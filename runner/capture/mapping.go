@@ -35,7 +35,7 @@ var (
 	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
 	ownName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
+		return regexp.MustCompile(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
 	})
 )
 
@@ -90,7 +90,7 @@ func (m *Mapping) env(list []string) (out []string) {
 			}
 		}
 		switch {
-		case ownName().MatchString(name) && !(m.indexed && name == taskID) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH"):
+		case ownName().MatchString(name) && !(m.indexed && name == taskID) || v == old && (v != "" || slices.Contains(m.Base, kv) || name == "PYTHONPATH") || name == "TMPDIR" && v == "/tmp" && old == "":
 		case redact.Named(name):
 			note(&m.left, "the launcher sets a secret ("+name+"): skipped; set it in the environment of gpurun instead")
 		default:
@@ -230,7 +230,7 @@ func (m *Mapping) Changes(r *Report) (warnings []string) {
 		switch {
 		case c.Removed:
 			kind = "removes files"
-		case isLog || err == nil && (c.Dir || fi.ModTime().Equal(c.Time)) || strings.Contains(c.Path+"/", "/.cache/") || strings.Contains(c.Path+"/", "/__pycache__/"):
+		case isLog || err == nil && (c.Dir || fi.ModTime().Equal(c.Time)) || strings.Contains(c.Path+"/", "/.cache/") || strings.Contains(c.Path+"/", "/.parallel/") || strings.Contains(c.Path+"/", "/__pycache__/"):
 			continue
 		case c.Dir:
 			kind = "makes folders"

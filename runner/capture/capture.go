@@ -188,7 +188,7 @@ var (
 	// launcherPython matches the arguments of Python calls that are part of the launcher: inline code,
 	// tools, and queries such as --version.
 	launcherPython = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit)(?: |$))`)
+		return regexp.MustCompile(`^(?:-[WX] \S+ |-\S+ )*(?:-[A-Za-z]{0,2}c(?: |$)|(?:-V|-h|--version|--help)(?: |$)|(?:-m |/\S*/)(?:pip3?|conda|mamba|venv|ensurepip|virtualenv|site|sysconfig|json\.tool|http\.server|compileall|zipfile|tarfile|base64|timeit|simple_hypersearch)(?: |$))`)
 	})
 )
 

@@ -191,6 +191,15 @@ func TestFoldedTextIsShort(t *testing.T) {
     zip: {arg: [rnn-a, rnn-b], arg_2: [a, b]}
     run: "rec x.py 'name = '{arg}', tasks = \"'{arg_2}'\"'"
 `},
+		"long lists": {[]string{"x.py|--a|a-very-long-name-of-a-configuration|--b|null", "x.py|--a|another-long-name-of-a-configuration|--b|2", "x.py|--a|and-another-name-of-a-configuration|--b|2"}, `
+  - name: "x-{a}"
+    matrix:
+      include:
+        - {a: a-very-long-name-of-a-configuration, b: "null"}
+        - {a: another-long-name-of-a-configuration, b: 2}
+        - {a: and-another-name-of-a-configuration, b: 2}
+    run: "rec x.py --a {a} --b {b}"
+`},
 		"commands that differ in their logs": {[]string{"x.py|>a/0.out", "x.py|>b/1.out", "x.py|>b/2.out"}, `
   - name: "x-{i}"
     zip: {i: 1..3, rep: [a/0, b/1, b/2]}
@@ -206,6 +215,9 @@ func TestFoldedTextIsShort(t *testing.T) {
 			}
 			if text := fold.Write(fold.Fold(jobs)); text != "jobs:"+c.want {
 				t.Errorf("got %s\nwant %s", text, c.want)
+			}
+			if !strings.Contains(c.want, "log:") { // expanded does not compare logs
+				same(t, jobs)
 			}
 		})
 	}

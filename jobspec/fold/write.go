@@ -36,7 +36,16 @@ func Write(entries []Entry) string {
 		line := func(list ...string) { lines = append(lines, list...) }
 		line("name: " + spell(e.Name))
 		line(mapping("matrix", matrix)...)
-		if len(zips) == 1 {
+		if len(e.params) == 1 && len(zips) == 1 && slices.ContainsFunc(zips[0], func(l string) bool { return len(l) > width }) {
+			line("matrix:", "  include:") // one row a line
+			for r := range e.params[0][0].values {
+				row := make([]string, len(zips[0]))
+				for i, c := range e.params[0] {
+					row[i] = c.name + ": " + value(c.values[r], e.names())
+				}
+				line("    - {" + strings.Join(row, ", ") + "}")
+			}
+		} else if len(zips) == 1 {
 			line(mapping("zip", zips[0])...)
 		} else if len(zips) > 1 {
 			line("zip:")
@@ -101,17 +110,20 @@ var (
 	constant = source.Regexp(`(?i)^(?:null|true|false|~)$`)
 )
 
+// value spells a value in a list or mapping on one line.
+func value(v string, names []string) string {
+	if v = expand.Escape(v, names...); numeral().MatchString(v) || inFlow().MatchString(v) && source.Spell(v) == v && !constant().MatchString(v) {
+		return v
+	}
+	return strconv.Quote(v)
+}
+
 // spelled formats columns as name: values, and writes values that form a range as one.
 func spelled(set []*column, names []string) (out []string) {
 	for _, c := range set {
 		list := make([]string, len(c.values))
 		for i, v := range c.values {
-			switch v = expand.Escape(v, names...); {
-			case numeral().MatchString(v), inFlow().MatchString(v) && source.Spell(v) == v && !constant().MatchString(v):
-				list[i] = v
-			default:
-				list[i] = strconv.Quote(v)
-			}
+			list[i] = value(v, names)
 		}
 		text := "[" + strings.Join(list, ", ") + "]"
 		if by := step(c.values); by == 1 {

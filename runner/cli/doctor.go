@@ -218,7 +218,7 @@ func (d *diagnosis) claims() string {
 	for _, w := range strange {
 		d.addProblem(w, "gpurun ignores it; tell that user or the owner of this host")
 	}
-	return "in " + roots[0] + ", which shows users' runs to each other"
+	return "in " + roots[0] + ", where users' runs see each other"
 }
 
 // hostRules reads the host rules.

@@ -18,7 +18,7 @@ func (d *diagnosis) commands() string {
 	for _, c := range []cluster.Command{d.there.Submit(cluster.Array{}, nil), d.there.List("").Command, d.there.Order(cluster.Cancel, nil, 0), d.there.Exec("", nil, nil, false)} {
 		names = append(names, c.Name())
 		if _, err := exec.LookPath(c.Name()); err != nil {
-			d.addProblem("there is no "+c.Name()+" here", "log in to a node that has it, or load the site's module")
+			d.addProblem(c.Name()+" not found", "log in to a node of the cluster, or load the site's module")
 		}
 	}
 	return strings.Join(names, ", ")

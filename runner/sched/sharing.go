@@ -215,7 +215,7 @@ func describeNewcomers(a *attempt, pool *gpu.Pool) string {
 	slices.SortStableFunc(a.came, func(x, y newcomer) int { return cmp.Compare(y.Memory, x.Memory) })
 	var words []string
 	for _, n := range a.came {
-		words = append(words, fmt.Sprintf("%s started on GPU %s during the attempt", describeProcess(&n.Process, pool), pool.Label(n.id)))
+		words = append(words, fmt.Sprintf("%s started on GPU %s meanwhile", describeProcess(&n.Process, pool), pool.Label(n.id)))
 	}
 	return joinSome(words)
 }
@@ -318,7 +318,7 @@ func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Byt
 		case slices.ContainsFunc(m.before, func(p gpu.Process) bool { return p.PID == who.PID }):
 			return theirs, fmt.Sprintf("%s grew by %s on GPU %s and %s", describeProcess(who, pool), by.Round(), label, left)
 		}
-		return theirs, fmt.Sprintf("%s started on GPU %s during the attempt and %s", describeProcess(who, pool), label, left)
+		return theirs, fmt.Sprintf("%s started on GPU %s meanwhile and %s", describeProcess(who, pool), label, left)
 	}
 	if a.job >= 0 && !a.grant.Share {
 		if why := hadTheLargest(a, pool, most(a.job)); why != "" {

@@ -133,7 +133,7 @@ func (j *Job) cells() (list []cell) {
 					continue
 				}
 				add(w, "="+opt+"=", hint)
-			case key != "":
+			case key != "" && !strings.Contains(w.Text, " "):
 				add(w, "="+key, key[strings.LastIndexAny(key[:len(key)-1], "./+~@")+1:len(key)-1])
 			default:
 				add(w, "value", hint)

@@ -191,6 +191,11 @@ func TestFoldedTextIsShort(t *testing.T) {
     zip: {arg: [rnn-a, rnn-b], arg_2: [a, b]}
     run: "rec x.py 'name = '{arg}', tasks = \"'{arg_2}'\"'"
 `},
+		"a script with a variable": {[]string{"x.py|-c|A=1 run 1", "x.py|-c|A=1 run 2"}, `
+  - name: "x-{c}"
+    matrix: {c: [1, 2]}
+    run: "rec x.py -c 'A=1 run '{c}"
+`},
 		"long lists": {[]string{"x.py|--a|a-very-long-name-of-a-configuration|--b|null", "x.py|--a|another-long-name-of-a-configuration|--b|2", "x.py|--a|and-another-name-of-a-configuration|--b|2"}, `
   - name: "x-{a}"
     matrix:

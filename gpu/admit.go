@@ -248,7 +248,7 @@ func unreadable(_ *query, d *device) string {
 		return "cannot read its free memory or its processes"
 	}
 	if b := d.biggest(); b != nil {
-		return "its free memory cannot be read, and " + b.on()
+		return "cannot read its free memory, and " + b.on()
 	}
 	return "cannot read its free memory, and a job holds it"
 }

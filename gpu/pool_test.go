@@ -135,7 +135,7 @@ func TestAdmitReportsTheReason(t *testing.T) {
 		{name: "utilization unknown", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
 		{name: "free unknown, nobody there", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
 		{name: "free unknown, somebody there", code: Unread, see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
-			want: "its free memory cannot be read, and python 4711 of bob is running on it"},
+			want: "cannot read its free memory, and python 4711 of bob is running on it"},
 		{name: "nothing known", code: Unread, see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "cannot read its free memory or its processes"},
 		{name: "MIG instance for one", device: func(d *Device) { d.MIG = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
 		{name: "MIG instance for two", code: MIGInstance, device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },

@@ -82,7 +82,7 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error) {
 	c, err := startChild(r.o.Library, !r.blind)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be started: %w", err)
+		return nil, fmt.Errorf("failed to start: %w", err)
 	}
 	a, err := c.next(ctx, limit)
 	if err != nil {

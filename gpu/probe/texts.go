@@ -22,7 +22,7 @@ func missingFunction(name string) *Missing {
 // other. Newer drivers may return codes that are not listed.
 var codeTexts = map[nvml.Return]string{
 	nvml.ERROR_UNINITIALIZED:           "NVML is no longer initialized",
-	nvml.ERROR_INVALID_ARGUMENT:        "the GPU is no longer known",
+	nvml.ERROR_INVALID_ARGUMENT:        "the driver no longer recognizes the GPU",
 	nvml.ERROR_NOT_SUPPORTED:           "not supported",
 	nvml.ERROR_NO_PERMISSION:           "no permission",
 	nvml.ERROR_NOT_FOUND:               "not found",

@@ -69,7 +69,7 @@ func (c *captureCmd) Run(a *app) error {
 	if len(r.Commands) == 0 {
 		return &batches.Failure{Code: batches.ExitFailed, Text: cmp.Or(text, "the launcher started no command; if it does the training itself, write it as one job")}
 	} else if text != "" && !c.Partial {
-		return &batches.Failure{Code: batches.ExitFailed, Text: text + " (--partial writes what was captured)"}
+		return &batches.Failure{Code: batches.ExitFailed, Text: text + " (--partial writes the captured commands)"}
 	}
 	m := &capture.Mapping{Base: os.Environ(), Dir: dir}
 	m.Index(r.Commands)

@@ -111,7 +111,7 @@ type settingsFlags struct {
 	Pools         string `placeholder:"NAME=N" help:"How many jobs may use a resource at once, e.g. disk=4,net=2."`
 	Engine        string `placeholder:"NAME" help:"Where jobs run: local (this host), slurm or sge (local)."`
 	Cluster       string `placeholder:"KEY=VALUE" help:"Keys of the cluster, e.g. partition=gpu,account=vision."`
-	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can edit it meanwhile (no)."`
+	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code, so that you can keep editing it (no)."`
 	Learn         bool   `negatable:"" help:"Learn the memory and time of jobs from earlier runs (yes)."`
 }
 

@@ -75,7 +75,7 @@ func (p *planning) printGPUs(to io.Writer) (impossible []jobspec.Problem) {
 	answered()
 	if err != nil {
 		p.unread = err
-		fmt.Fprintln(to, "skipped the check of which GPUs the jobs could use: "+terminal.CleanText(err.Error()))
+		fmt.Fprintln(to, "did not check which GPUs the jobs could use: "+terminal.CleanText(err.Error()))
 	}
 	return impossible
 }

@@ -43,7 +43,7 @@ func (s *submission) requestText(name string) string {
 func (s *submission) answerText(name string) string {
 	switch {
 	case s.err != nil:
-		return "cannot be submitted: " + s.err.Error()
+		return "cannot submit them: " + s.err.Error()
 	case s.later:
 		return name + " accepts no more jobs like these now, so gpurun would retry: " + s.refused.Error()
 	case s.refused != nil:

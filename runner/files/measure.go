@@ -122,7 +122,7 @@ func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, firs
 	f, info, err := host.OpenRegular(p.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return missing("its log is gone")
+		return missing("its log no longer exists")
 	case err != nil:
 		return missing("cannot read its log")
 	}

@@ -22,7 +22,7 @@ jobs:
 	b.Says(out, "  1 job (huge): -l gpu=9\n      sge refuses them: ")
 	b.Says(out, "because it offers only hc:gpu=4.000000")
 	b.Says(out, "  1 job (wide): -pe smp 99\n      sge refuses them: ")
-	b.Says(out, "cannot be submitted: memory: no memory resource known for this cluster")
+	b.Says(out, "cannot submit them: memory: no memory resource known for this cluster")
 	if left := sgeSite.Left(); left != "" {
 		t.Errorf("submitted: %s", left)
 	}

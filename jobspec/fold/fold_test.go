@@ -186,6 +186,11 @@ func TestFoldedTextIsShort(t *testing.T) {
     matrix: {arg: 1..3}
     run: "rec x.py cfg_r{arg}.py"
 `},
+		"words with numbers": {[]string{"x.py|--net|resnet18", "x.py|--net|resnet50"}, `
+  - name: "x-{net}"
+    matrix: {net: [resnet18, resnet50]}
+    run: "rec x.py --net {net}"
+`},
 		"a sentence": {[]string{`x.py|name = rnn-a, tasks = "a"`, `x.py|name = rnn-b, tasks = "b"`}, `
   - name: "x-{arg}"
     zip: {arg: [rnn-a, rnn-b], arg_2: [a, b]}

@@ -239,6 +239,9 @@ func (f *folding) split(values []string, whole bool) (pieces [][]string) {
 		for r, v := range pieces[i] {
 			numbers[r] = v[len(word[1]):]
 		}
+		if step(f.distinct([]*column{{values: numbers}})[0].values) != 1 {
+			continue // such as resnet18 and resnet50
+		}
 		pieces = slices.Replace(pieces, i, i+1, slices.Repeat([]string{word[1]}, f.n), numbers)
 	}
 	return append(pieces, slices.Repeat([]string{ext}, f.n))

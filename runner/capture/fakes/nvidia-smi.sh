@@ -52,3 +52,4 @@ for id in ${ids#,}; do
     printf '%s\n' "| N/A   30C    P0             60W /  400W |       0MiB /  81920MiB |      0%      Default |" $rule
   fi
 done
+case $query:$list in :) printf '%s\n' "| Processes:                                                                              |" "|  No running processes found                                                             |" $rule ;; esac

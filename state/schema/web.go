@@ -57,7 +57,7 @@ type Summary struct {
 	Line     string              `json:"line"` // the state line, as in status
 	ETA      *float64            `json:"eta_seconds"`
 	Total    int                 `json:"jobs_total"`
-	Alike    []Alike             `json:"alike"`   // failures by error, most frequent first; at most 20
+	Alike    []Alike             `json:"alike"` // failures by error, most frequent first; at most 20
 	Warnings []Problem           `json:"warnings"`
 }
 

@@ -136,8 +136,8 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
             <p class="gpu-who">
               {silent && <span class="bad"><Text of={g.text} /> </span>}
               {list.slice(0, 1).map((h) => (
-                <><span class={`who ${h.mine ? 'mine' : 'theirs'}`}><Text of={h.mine ? 'you' : h.who} /></span> <Text of={h.what} />
-                  {h.since && <span class="muted"> for <Lasted from={h.since} /></span>}{h.note && <span class={h.note === 'stalled' ? 'bad' : 'muted'}>, {h.note}</span>}</>
+                <><span class={`who ${h.mine ? 'mine' : 'theirs'}`}><Text of={h.mine ? 'you' : h.who} /></span>{h.note === 'stalled' && <span class="bad"> stalled</span>} <Text of={h.what} />
+                  {h.since && <span class="muted"> for <Lasted from={h.since} /></span>}{h.note && h.note !== 'stalled' && <span class="muted">, {h.note}</span>}</>
               ))}
               {list.length > 1 && <span class="muted" title={list.slice(1).map((h) => `${clean(h.mine ? 'you' : h.who)} ${clean(h.what)}`).join('\n')}> +{list.length - 1}</span>}
               {!silent && !list.length && <span class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</span>}

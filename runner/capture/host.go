@@ -36,15 +36,15 @@ type host struct {
 	jobs         []*job       // submitted to the fake batch system
 	paths        map[procs.ID][]procs.ID
 	held, sleeps []*held
-	waits        []*held      // until submitted jobs have ended
-	reals        map[int]bool // PIDs of recorders that became the program itself
+	waits        []*held              // until submitted jobs have ended
+	reals        map[int]bool         // PIDs of recorders that became the program itself
 	named        map[string]time.Time // files that commands name, with their last changes
-	records      []*held      // all commands that did not run
-	step         int          // number of commands released so far
-	polls        int          // number of sleeps that ended since the last command began
-	clock        float64      // the launcher's virtual time, in seconds
-	changed      time.Time    // when something last happened
-	blind        bool         // the kernel does not report where threads sleep
+	records      []*held              // all commands that did not run
+	step         int                  // number of commands released so far
+	polls        int                  // number of sleeps that ended since the last command began
+	clock        float64              // the launcher's virtual time, in seconds
+	changed      time.Time            // when something last happened
+	blind        bool                 // the kernel does not report where threads sleep
 }
 
 // A held recorder waits for the host: a command until it may end, a sleep until its time.

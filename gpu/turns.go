@@ -246,7 +246,7 @@ func (t *Turns) Wants(now time.Duration, turn Turn) int {
 }
 
 // Renewed reports whether the run of a turn has stopped waiting and holds nothing, while another
-// run of its user waits. A new wish does not count as taking the offer.
+// run of its user waits. A new wish does not accept the offer.
 func (t *Turns) Renewed(turn Turn) (renewed bool) {
 	for i := range t.others {
 		switch w := &t.others[i]; {

@@ -223,5 +223,5 @@ func (l *loader) lintConcurrent(g settings.Given) {
 		return
 	}
 	l.out.Warn(Problem{File: g.File, Line: g.Line, Col: g.Col, Lint: lint.Concurrent,
-		Text: "max_concurrent: 0 sets no limit", Hint: "remove it for no limit, or set at least 1"})
+		Text: "max_concurrent: 0 sets no limit", Hint: "remove it for no limit, or set it to at least 1"})
 }

@@ -80,7 +80,7 @@ func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
 	return &u, nil
 }
 
-// advance brings a record up to now. A clock that was set back changes nothing.
+// advance brings a record up to now. Setting the clock back has no effect.
 func (u *Usage) advance(now time.Time) {
 	if !now.After(u.At) {
 		u.At = now

@@ -127,7 +127,7 @@ func (r *reader) read(root *yaml.Node) {
 	})
 }
 
-// set records a setting. Setting it under both of its names is ambiguous and refused.
+// set records a setting. Setting it under both of its names is ambiguous, so it is rejected.
 func (r *reader) set(k *yaml.Node, name, value string) {
 	if first := r.at[name]; first != nil {
 		r.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)

@@ -15,7 +15,7 @@ type axis struct {
 
 func (a *axis) size() int { return len(a.values[0]) }
 
-// A Matrix has all expansions of one job in a file. They share the values of parameters.
+// A Matrix has all expansions of one job in a file. They share parameter values.
 type Matrix struct {
 	Always  []string          // parameters that every expansion has, in order
 	Partial []string          // parameters that only some have

@@ -1,6 +1,5 @@
-// Package expand turns one job in a file into its expansions: a matrix and tables of parameters
-// into values, and texts with {variables} into the text for each expansion. It does not depend on
-// the dialect.
+// Package expand turns one job in a file into its expansions: it lists the values of its matrix and
+// tables, and replaces {variables} by them in each text. It does not depend on the dialect.
 package expand
 
 import (

@@ -39,7 +39,7 @@ func (l *lines) Read(b []byte) (int, error) {
 		case !json.Valid(line):
 			err = l.refuse(jsonrpc.CodeParseError, "a line is not valid JSON")
 		case wrong != nil:
-			err = l.refuse(jsonrpc.CodeInvalidRequest, "a line is not a message of JSON-RPC 2.0")
+			err = l.refuse(jsonrpc.CodeInvalidRequest, "a line is not a JSON-RPC 2.0 message")
 		default:
 			l.rest = append(line, '\n')
 		}

@@ -12,8 +12,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// unread returns why the batch's jobs come from its ledgers: its files have errors or are gone. It
-// returns "" if they can be read.
+// unread returns the reason why the batch's jobs were read from its ledgers (its job files have
+// errors or no longer exist), or "" if they come from its files.
 func (ref *Ref) unread() string {
 	if ref.Batch != nil && len(ref.Batch.Params) == 0 && len(ref.run.Params) > 0 {
 		return ref.Name() + " no longer accepts" + ParamFlags(ref.run.Params) + "; showing its own values"

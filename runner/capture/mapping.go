@@ -209,7 +209,7 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		note(&m.left, "the launcher unsets variables that its jobs inherit: "+few(unset))
 	}
 	if limited > 0 && limited < len(out) {
-		note(&m.left, fmt.Sprintf("the launcher runs %d of its commands, at most %d at a time, but max_concurrent limits all jobs", limited, m.Most))
+		note(&m.left, fmt.Sprintf("max_concurrent limits all jobs, but the launcher limits only %d of its commands, to %d at a time", limited, m.Most))
 	}
 	if m.pinned != nil {
 		note(&m.left, "the launcher sets CUDA_VISIBLE_DEVICES ("+strings.Join(m.pinned, ", ")+"): skipped; gpurun chooses the GPUs")

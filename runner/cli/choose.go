@@ -16,7 +16,7 @@ type chooseFlags struct {
 	Only    []string  `placeholder:"GLOB" sep:"none" help:"Run only these jobs and the jobs that they need (repeatable)."`
 	Skip    []string  `placeholder:"GLOB" sep:"none" help:"Skip these jobs (repeatable)."`
 	Tag     []string  `placeholder:"TAG" sep:"none" help:"Run only jobs with this tag and the jobs that they need (repeatable)."`
-	Exact   bool      `help:"Skip the jobs that --only and --tag need."`
+	Exact   bool      `help:"Do not run the needs of jobs selected by --only and --tag."`
 	NoPrune bool      `help:"Turn prune off and rerun pruned jobs."`
 	Force   forceFlag `placeholder:"[GLOB]" help:"Rerun up-to-date jobs: all, or jobs that match GLOB."`
 }

@@ -266,7 +266,7 @@ func (d *diagnosis) state() string {
 		if p.Ahead < 0 {
 			way = "behind"
 		}
-		d.addProblem(fmt.Sprintf("the clock of the file system of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
+		d.addProblem(fmt.Sprintf("the file system clock of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
 	}
 	used := disk.Batches(".", d.StateDir)
 	for _, b := range used {

@@ -100,7 +100,7 @@ type settingsFlags struct {
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs with other users' processes (allow)."`
 	Pick          string `placeholder:"POLICY" help:"Choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin (most-free)."`
 	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first (file)."`
-	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run, which printed its seed (random)."`
+	ShuffleSeed   string `placeholder:"N" help:"Seed of the shuffle; an earlier run printed its own (random)."`
 	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job (10m)."`
 	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL (10s)."`
 	FailFast      bool   `negatable:"" help:"Stop everything at the first failure (no)."`

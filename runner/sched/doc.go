@@ -18,7 +18,7 @@
 //     given. Simulated GPUs have no such jobs.
 //   - The free memory of GPUs with jobs of this run: half a second after a start, then once
 //     a second. The driver answers in microseconds.
-//   - Their processes: every 5 s, and at once if less memory is free than at any earlier
+//   - Their processes: every 5 s, and immediately if less memory is free than at every earlier
 //     list. A list costs milliseconds and holds the driver's lock; this way a one-second
 //     peak is seen without listing every second.
 //   - The free memory of a GPU that a job has just left: repeatedly, until the next job is

@@ -8,8 +8,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// A held job has not ended: it runs in the next run, or in this one if an attempt of
-// another job of its group succeeds after all. Holding is the core's part of the breaker,
+// A held job has not ended: it runs in the next run, or in this one if another
+// job of its group succeeds after all. Holding is the core's part of the breaker,
 // since it moves jobs, their queues and all that need them. Jobs that have been tried keep
 // their retries.
 

@@ -318,7 +318,7 @@ func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Byt
 		case slices.ContainsFunc(m.before, func(p gpu.Process) bool { return p.PID == who.PID }):
 			return theirs, fmt.Sprintf("%s grew by %s on GPU %s and %s", describeProcess(who, pool), by.Round(), label, left)
 		}
-		return theirs, fmt.Sprintf("%s started on GPU %s meanwhile and %s", describeProcess(who, pool), label, left)
+		return theirs, fmt.Sprintf("meanwhile, %s started on GPU %s and %s", describeProcess(who, pool), label, left)
 	}
 	if a.job >= 0 && !a.grant.Share {
 		if why := hadTheLargest(a, pool, most(a.job)); why != "" {

@@ -71,7 +71,7 @@ func TestPlanRefusesImpossibleJobs(t *testing.T) {
 	r := d.exec([]string{"env", d.setting, gpurun, "plan", "--nvml", d.library, d.file})
 	r.wait(patience)
 	d.ended(r, 2)
-	d.says(r, "needs 8 GPUs, but this machine has 2", "none can run because of 1 problem")
+	d.says(r, "needs 8 GPUs, but this machine has 2", "no job can run because of 1 problem")
 	r = d.exec([]string{"env", d.setting, gpurun, "plan", "--json", "--nvml", d.library, d.file})
 	r.wait(patience)
 	d.ended(r, 2)
@@ -99,7 +99,7 @@ func TestPeakAndNewProcessAreNoticed(t *testing.T) {
 		t.Fatal(dump(r))
 	}
 	d.ended(r, 1)
-	d.says(r, "(pid 1, 20 GiB) started on GPU 0, next to train", "oom train: exit 1, ", "(pid 1, 20 GiB) started on GPU 0 meanwhile", "peak 20 GiB")
+	d.says(r, "(pid 1, 20 GiB) started on GPU 0, next to train", "oom train: exit 1, meanwhile, ", "(pid 1, 20 GiB) started on GPU 0 and left", "peak 20 GiB")
 }
 
 // untilStatus waits until gpurun status prints a text about the live run.

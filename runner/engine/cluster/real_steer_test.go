@@ -190,7 +190,7 @@ jobs:
 	if got := most(); got != 2 {
 		t.Errorf("%d ran at once, want 2", got)
 	}
-	b.Says(b.Run("set", "max_concurrent=4"), "max_concurrent is 4 now")
+	b.Says(b.Run("set", "max_concurrent=4"), "max_concurrent is now 4")
 	b.Until("more run at once", time.Minute, func() bool { return most() == 4 })
 	b.Run("set", "max_concurrent=1")
 	b.Until("more have ended", time.Minute, ended(16))

@@ -16,7 +16,7 @@ import (
 func (l *loop) start(a sched.Launch) {
 	if l.book.unrecorded[a.UniID] {
 		l.discard(a.UniID)
-		l.later(sched.Ended{UniID: a.UniID, End: state.End{ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "failed to record its start"}})
+		l.later(sched.Ended{UniID: a.UniID, End: state.End{ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "cannot record its start"}})
 		return
 	}
 	at := l.attempts.live[a.UniID]

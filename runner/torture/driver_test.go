@@ -99,7 +99,7 @@ func TestPeakAndNewProcessAreNoticed(t *testing.T) {
 		t.Fatal(dump(r))
 	}
 	d.ended(r, 1)
-	d.says(r, "(pid 1, 20 GiB) started on GPU 0, next to train", "oom train: exit 1, meanwhile, ", "(pid 1, 20 GiB) started on GPU 0 and left", "peak 20 GiB")
+	d.says(r, "(pid 1, 20 GiB) started on GPU 0, next to train", "oom train: exit 1, meanwhile, your own ", "peak 20 GiB")
 }
 
 // untilStatus waits until gpurun status prints a text about the live run.

@@ -110,6 +110,9 @@ type rival struct {
 	column *Column
 }
 
+// values returns the values of the rival's parameters, then that of the pivot.
+func (x *rival) values() []string { return append(slices.Clone(x.row.Values), x.column.Value) }
+
 // mark marks the best cells of each metric that has a goal, and those whose intervals overlap with
 // them. Only complete cells on the same data set are compared, or those that agree in Within; without
 // either, a pivoted row compares its columns. The headline names the best of one metric.
@@ -135,7 +138,7 @@ func (b *build) mark(t *Table) {
 					continue
 				}
 				key := ""
-				for p, value := range append(slices.Clone(x.row.Values), x.column.Value) {
+				for p, value := range x.values() {
 					if slices.Contains(within, names[p]) || !named && b.pivot >= 0 && p < len(x.row.Values) {
 						key += value + "\x00"
 					}
@@ -167,14 +170,14 @@ func (b *build) mark(t *Table) {
 			}
 		}
 		if len(winners) > 0 && t.Headline == "" && (b.best < 0 || c.metric == b.best) {
-			t.Headline = b.headline(t, winners, on, open)
+			t.Headline = b.headline(t, names, winners, on, open)
 		}
 	}
 }
 
 // headline names the best settings: "best so far: resnet18, lr 0.1: 92.45 ± 0.42 on cifar10;
 // 3 settings incomplete".
-func (b *build) headline(t *Table, best []rival, on, open int) string {
+func (b *build) headline(t *Table, names []string, best []rival, on, open int) string {
 	head, more := "best", ""
 	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Goal != jobspec.NoGoal && c.metric != best[0].column.metric }) {
 		head += " " + best[0].column.Name
@@ -189,12 +192,11 @@ func (b *build) headline(t *Table, best []rival, on, open int) string {
 		if on >= 0 && !b.varies(on) {
 			where = " on " + b.factors[on].values[0]
 		}
-		for p, value := range append(slices.Clone(x.row.Values), x.column.Value) {
-			name := append(slices.Clone(t.Params), t.Pivot)[p]
-			if _, err := strconv.ParseFloat(value, 64); on >= 0 && name == b.factors[on].name {
+		for p, value := range x.values() {
+			if _, err := strconv.ParseFloat(value, 64); on >= 0 && names[p] == b.factors[on].name {
 				where = " on " + value
 			} else if err == nil {
-				words = append(words, name+" "+value)
+				words = append(words, names[p]+" "+value)
 			} else if value != "" {
 				words = append(words, value)
 			}

@@ -113,7 +113,8 @@ $(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json
 	@cd $(UI) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
 
 # Everything that a person sees there, in a real browser. SCREENSHOTS says where to put them.
-browser: build web
+browser: web
+	@$(MAKE) --no-print-directory build # with the new bundles
 	@installed() { command -v chromium >/dev/null; }; \
 	if ! installed && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1 || \
@@ -124,7 +125,8 @@ browser: build web
 	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClientWorks$$' ./runner/web
 
 # The images of README.md and docs, from a batch that it runs.
-pictures: build web
+pictures: web
+	@$(MAKE) --no-print-directory build # with the new bundles
 	@missing() { for t in tmux img2webp chromium; do command -v $$t >/dev/null || printf ' %s' "$$(echo $$t | sed s/img2webp/webp/)"; done; }; \
 	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get install -y -qq --no-install-recommends $$(missing) fonts-dejavu-core >/dev/null 2>&1 || \

@@ -30,7 +30,7 @@ jobs:
 const python = `#!/bin/sh
 case $* in
 table.py) sleep 1; exit ;;
-*cifar10*vit*1 | *cifar10*vit*2) sleep 1; echo 'Traceback (most recent call last):'; echo 'ValueError: the loss is not a number'; exit 1 ;;
+*cifar10*vit*1 | *cifar10*vit*2) sleep 1; cat nan; exit 1 ;;
 *mixer*2) [ $GPURUN_ATTEMPT -gt 1 ] || { sleep 1; echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB'; exit 1; } ;;
 esac
 h=$(printf %s "$*" | cksum | cut -c1-2)
@@ -45,11 +45,24 @@ echo "acc = 0.9$((h % 70 / 10))$((h % 10))"
 const home = new Home({ GPURUN_SIM: 'machine.yaml', GPURUN_SIM_HERE: '1', TERM: 'xterm-256color', LANG: 'C.UTF-8', USER: 'alice' });
 delete home.env.NO_COLOR;
 delete home.env.GPURUN_HOST_RULES;
+// What the failing setting prints.
+const nan = `epoch 1/8  loss 2.3042
+epoch 2/8  loss 1.7315
+epoch 3/8  loss nan
+Traceback (most recent call last):
+  File "train.py", line 88, in <module>
+    main(parse())
+  File "train.py", line 61, in main
+    check(loss)
+  File "train.py", line 23, in check
+    raise ValueError("the loss is not a number")
+ValueError: the loss is not a number
+`;
 home.env.PATH = `${home.home}/bin:${path.dirname(process.env.GPURUN)}:${process.env.PATH}`;
 mkdirSync(`${home.home}/bin`);
 writeFileSync(`${home.home}/bin/python`, python);
 chmodSync(`${home.home}/bin/python`, 0o755);
-for (const [name, text] of Object.entries({ 'machine.yaml': machine, 'jobs.yaml': jobs, 'train.py': '', 'table.py': '' })) home.write(name, text);
+for (const [name, text] of Object.entries({ 'machine.yaml': machine, 'jobs.yaml': jobs, nan, 'train.py': '', 'table.py': '' })) home.write(name, text);
 
 // What a stranger should not see in a picture, and what they would have instead.
 const plain = (s) => s.replaceAll(`${home.home}/`, '/home/alice/').replaceAll(hostname(), 'gpu01').replaceAll(new RegExp(`\\b${userInfo().username}\\b`, 'g'), 'alice');
@@ -141,7 +154,7 @@ try {
   const at = (hash) => `${home.origin}#token=${home.token()}` + (hash ? `&to=${hash}` : '');
   const page = await show(at(), wide, () => document.body.innerText.includes('GPU 3'));
   await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}`);
-  await page.waitForFunction(() => document.body.innerText.includes('cifar10-resnet18-s1'));
+  await page.waitForFunction(() => document.body.innerText.includes('left') && document.querySelectorAll('.newest').length > 1);
   await webp(page, 'page.webp');
   const pid = JSON.parse(home.gpurun('status', '--json')).run.pid;
   process.kill(pid, 'SIGKILL');

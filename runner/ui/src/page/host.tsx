@@ -197,7 +197,7 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
             {w.text && <div class="muted clamp" title={clean(w.text)}><Text of={w.text} /></div>}</td>
           <td class="num">{+w.holds_gpus.toFixed(2)}</td>
           <td><span title={stamp(w.since)}><Lasted from={w.since} /></span>
-            {w.expected_start && Date.parse(w.expected_start) > now() && <div class="muted">starts about {time(w.expected_start)}</div>}</td>
+            {w.expected_start && Date.parse(w.expected_start) > now() && <div class="muted">starts by {time(w.expected_start)}</div>}</td>
         </tr>
       ))}</tbody>
     </table></div>

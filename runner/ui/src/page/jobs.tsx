@@ -119,7 +119,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   const reported = useReported(batch, rows.slice(win.from, win.to).filter((r) => r.state === 'running'));
   const clock = now(), running = rows.some((r) => r.state === 'running');
   return (
-    <div class={`card jobs scroll ${running ? 'going' : ''}`} ref={scroller} style={{ '--row': `${height}px`, '--lines': lines }}>
+    <div class={`card jobs scroll ${running ? 'going' : ''}`} ref={scroller} style={{ '--row': `${height}px`, '--lines': lines, ...(longest < 30 && { '--name': `${Math.round(longest * 7.3) + 36}px` }) }}>
       <table class="data" role="table" aria-rowcount={rows.length + 1} aria-label="Jobs">
         <thead role="rowgroup"><tr role="row" aria-rowindex={1}>
           <th role="columnheader" class="pick"><input type="checkbox" aria-label="Select all listed jobs" checked={all} onChange={() => choose(all ? new Set() : new Set(rows.map((r) => r.id)))} /></th>

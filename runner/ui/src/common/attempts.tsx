@@ -1,4 +1,4 @@
-// The attempts of a batch: over its GPUs and nodes, in a cluster's queue, and in words.
+// The attempts of a batch: by GPU and node, in a cluster's queue, and in words.
 import { bytes, clean, count, duration, ranges, seconds, stamp, until } from './format';
 import { bandsOf, none, Rows, type Band, type Item } from './lanes';
 import { handedOver, look, stateWords } from './states';
@@ -9,18 +9,18 @@ type Named = Attempt & { job: string };
 type Piece<T> = Item & { of: T; open: boolean };
 export interface Lanes<T> { rows: string[]; items: Piece<T>[]; bands: Band[]; from: number; to: number }
 
-/** The node of a cluster that ran an attempt, '' for this host. */
+/** The cluster node that ran an attempt, or '' for this host. */
 const nodeOf = (a: Attempt) => (a.submitted && a.host) || '';
 
-/** For how long an attempt was in the queue of a cluster, until now; null if it was in none. */
+/** How long an attempt waited in a cluster's queue, so far if it still waits; null if it was never queued. */
 export function queued(a: Attempt, now: number): number | null {
   return a.submitted ? Math.max(0, seconds(a.started ?? a.ended, now) - seconds(a.submitted)) : null;
 }
 
-/** The attempts over the GPUs: a row for each, by node on a cluster, one for jobs without, and the cluster's queue apart. */
+/** Attempts by GPU: one row each, by node on a cluster, one for jobs without GPUs, and the cluster's queue as a list of its own. */
 export function lanesOf<T extends Named>(attempts: T[], readings: Readings | null, now: number): Lanes<T> {
   const rows = new Rows(), items: Piece<T>[] = [];
-  for (const g of readings?.gpus ?? []) rows.add('', g); // all GPUs, also those without a job
+  for (const g of readings?.gpus ?? []) rows.add('', g); // also GPUs without jobs
   const keys = attempts.map((a) => (!a.started ? [] : a.gpus.length ? a.gpus.map((g) => rows.add(nodeOf(a), g)) : [rows.add(nodeOf(a))]));
   const labels = rows.sort(), queue = attempts.some((a) => queued(a, now)) ? labels.push('queue') - 1 : -1;
   attempts.forEach((a, i) => {
@@ -36,7 +36,7 @@ export function lanesOf<T extends Named>(attempts: T[], readings: Readings | nul
   return { rows: labels, items, bands, from: isFinite(from) ? from : now - 60, to: isFinite(to) ? to : now };
 }
 
-/** Their timeline with its legend. */
+/** The timeline of the attempts, with its legend. */
 export function Attempts<T extends Named>({ lanes: l, now, open }: { lanes: Lanes<T>; now: number; open: (attempt: T) => void }) {
   const bands = new Set(l.bands.map((b) => b.color));
   return (
@@ -52,13 +52,13 @@ export function Attempts<T extends Named>({ lanes: l, now, open }: { lanes: Lane
 
 export const gpuWords = (a: Attempt) => (nodeOf(a) && `${nodeOf(a)}, `) + (a.gpus.length ? `GPU ${ranges(a.gpus.map((g) => g.index))}` : none);
 
-/** How an attempt was in the queue of a cluster. */
+/** An attempt's time in a cluster's queue, in words. */
 export function queueWords(a: Attempt): string {
   const id = a.job_id ? ` as ${a.job_id}` : '';
   return a.started || a.ended ? `queued${id} for ${duration(queued(a, 0))}` : `queued${id} since ${stamp(a.submitted)}`;
 }
 
-// What the timeline says of an attempt.
+// The tooltip of a piece.
 function attemptWords(a: Named, now: number): string[] {
   const lines = [clean(a.job), `attempt ${a.n}: ${stateWords(a.state)}${a.cause ? `, ${clean(a.cause.text)}` : ''}`];
   if (a.started) lines.push(`${stamp(a.started)}${a.ended ? ` – ${until(a.started, a.ended)}` : ', still running'} (${duration(seconds(a.ended, now) - seconds(a.started))})`);

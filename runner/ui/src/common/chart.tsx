@@ -1,13 +1,13 @@
-// A chart over time or steps, as SVG in the colors of the theme. Drag to zoom in, double-click for all.
+// A chart over time or steps, as SVG in the theme's colors. Drag to zoom in, double-click to reset.
 import './chart.css';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { clock, ticks } from './lanes';
 
-// A fill goes down to zero, or to the next series; stops are where jobs were stopped early.
+// A fill reaches down to zero or to the next series. Stops mark where jobs were pruned.
 export type Series = { label: string; values: (number | null)[]; stroke: string; fill?: boolean | 'next'; dash?: boolean; stops?: number[] };
 type Props = {
-  label: string; // for people who cannot see it
-  x: number[]; // ascending: seconds since 1970 with time, else steps
+  label: string; // for screen readers
+  x: number[]; // ascending: Unix seconds with `time`, steps without
   series: Series[];
   time?: boolean;
   height?: number;
@@ -15,10 +15,10 @@ type Props = {
   max?: number;
   format?: (v: number) => string;
   legend?: boolean;
-  sync?: string; // charts with the same key share their cursor
+  sync?: string; // charts with the same key share a cursor
 };
 
-// useTheme makes its component draw again when the theme changes.
+// useTheme redraws its component when the theme changes.
 export function useTheme() {
   const [n, set] = useState(0);
   useEffect(() => {
@@ -32,23 +32,23 @@ export function useTheme() {
   return n;
 }
 
-// useWidth returns the width of an element, 0 until it is known.
+// useWidth returns an element's width, 0 until it is known.
 export function useWidth(ref: { current: HTMLElement | null }) {
   const [width, set] = useState(0);
   useLayoutEffect(() => {
     const el = ref.current!;
-    const look = () => { if (el.clientWidth) set(Math.floor(el.clientWidth)); }; // what is hidden keeps its width
+    const look = () => { if (el.clientWidth) set(Math.floor(el.clientWidth)); }; // a hidden element keeps its last width
     const seen = new ResizeObserver(look);
     look();
     seen.observe(el);
-    addEventListener('beforeprint', look); // paper is not observed
+    addEventListener('beforeprint', look); // printing does not trigger the observer
     addEventListener('afterprint', look);
     return () => { seen.disconnect(); removeEventListener('beforeprint', look); removeEventListener('afterprint', look); };
   }, []);
   return width;
 }
 
-/** A line through values, interrupted where there is none; with a floor, the area down to it. */
+/** A line through values with gaps where values are missing; with a floor, the area above it. */
 export function path(values: (number | null)[], x: (i: number) => number, y: (v: number) => number, floor?: (i: number) => number): string {
   let d = '', run: number[] = [];
   const put = (i: number, h: number, by = 'L') => { d += `${by}${x(i).toFixed(1)} ${h.toFixed(1)}`; };
@@ -68,14 +68,14 @@ export function Line({ values, label }: { values: (number | null)[]; label: stri
   return <svg class="sparkline" viewBox={`0 0 ${w} ${h}`} role="img" aria-label={label}><path d={path(values, (i) => 1 + (i / Math.max(values.length - 1, 1)) * (w - 2), (v) => (hi > lo ? 1 + (1 - (v - lo) / (hi - lo)) * (h - 2) : h / 2))} /></svg>;
 }
 
-// Round values between two, about so many.
+// Roughly `about` round values in a range.
 function scale(from: number, to: number, about: number, least = 0): number[] {
   const raw = Math.max((to - from) / Math.max(about, 1), least), ten = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].find((m) => m * ten >= raw * 0.999)! * ten;
   const first = Math.ceil(from / step - 1e-9);
   return Array.from({ length: Math.max(0, Math.floor(to / step + 1e-9) - first + 1) }, (_, i) => (first + i) * step);
 }
 
-// Where the pointer is, in all charts with the same key.
+// The cursor position, shared by charts with the same key.
 const pointed = new Set<(key: string, x: number | null) => void>();
 function usePointer(key?: string): [number | null, (x: number | null) => void] {
   const [at, set] = useState<number | null>(null);

@@ -1,15 +1,15 @@
-// Curves of jobs over their steps, those of one setting together.
+// Curves of jobs by step, grouped by setting.
 import { useMemo, useState } from 'preact/hooks';
 import { Chart } from './chart';
 import { clean, count } from './format';
 import type { Document, ReportCurve } from './types';
 
-const lines = 12; // at once: more cannot be told apart
+const lines = 12; // most curves in a chart; more look the same
 const strokes = ['s1', 's2', 's3', 's4', 's5', 's6', 's7', 's8'];
 
 interface Props {
   curves: ReportCurve[];
-  results: Document | null; // whose rows are the settings
+  results: Document | null; // its rows are the settings
   params: (c: ReportCurve) => Record<string, string> | undefined;
 }
 
@@ -49,7 +49,7 @@ export function Curves({ curves, results, params }: Props) {
   );
 }
 
-// joined puts groups of curves on common steps; of each, the mean where there are values.
+// joined puts groups of curves on common steps and averages each group where it has values.
 function joined(groups: ReportCurve[][]): [number[], (number | null)[][]] {
   const steps = [...new Set(groups.flatMap((g) => g.flatMap((c) => c.steps)))].sort((a, b) => a - b);
   const at = new Map(steps.map((s, i) => [s, i]));

@@ -1,4 +1,4 @@
-// The jobs that failed, those with the same error together. A group opens to its log's end.
+// Failed jobs, grouped by error. A group opens to the end of its log.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { clean } from './format';
@@ -7,9 +7,9 @@ import type { Alike } from './types';
 
 interface Props<T> {
   groups: T[];
-  name: (job: string) => ComponentChildren; // a link to the job
-  log: (group: T) => ComponentChildren; // the end of its first job's log
-  all?: (group: T) => ComponentChildren; // a link to all its jobs
+  name: (job: string) => ComponentChildren; // link to the job
+  log: (group: T) => ComponentChildren; // end of the first job's log
+  all?: (group: T) => ComponentChildren; // link to all its jobs
   actions?: (group: T) => ComponentChildren;
 }
 

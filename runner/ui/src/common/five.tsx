@@ -1,10 +1,10 @@
-// Jobs by state in five words: as a bar, and as counts that are its legend and choose jobs.
+// Counts of jobs in five words: as a bar, and as its legend, which filters the jobs.
 import { stateWords } from './states';
 
 export type Counts = Record<string, number>;
 export type Five = 'done' | 'failed' | 'running' | 'waiting' | 'idle';
 
-/** The five words with the states that they stand for, in the order of the bar. */
+/** The five words with the states that each covers, in the order of the bar. */
 export const five: { is: Five; word: string; states: string[] }[] = [
   { is: 'done', word: 'done', states: ['succeeded', 'up_to_date', 'not_needed', 'pruned'] },
   { is: 'failed', word: 'failed', states: ['failed', 'oom', 'timeout', 'stalled', 'lost'] },
@@ -13,14 +13,14 @@ export const five: { is: Five; word: string; states: string[] }[] = [
   { is: 'idle', word: 'did not run', states: ['blocked', 'interrupted', 'cancelled'] },
 ];
 
-/** The states that a word stands for. Without a run, nothing waits: what is left did not run. */
+/** The states that a word covers. Without a run nothing waits: the remaining jobs did not run. */
 export function statesOf(is: string, alive: boolean): string[] | undefined {
   const waiting = five[3].states;
   if (!alive && is === 'waiting') return [];
   return alive || is !== 'idle' ? five.find((f) => f.is === is)?.states : [...five[4].states, ...waiting];
 }
 
-/** How many jobs are in a word's states; of all without a word. */
+/** The number of jobs in a word's states, or of all jobs without a word. */
 export const countOf = (counts: Counts, alive: boolean, is?: Five) =>
   (is ? statesOf(is, alive)! : Object.keys(counts)).reduce((n, s) => n + (counts[s] ?? 0), 0);
 
@@ -37,7 +37,7 @@ export function Bar({ counts, alive, small }: Props & { small?: boolean }) {
   );
 }
 
-/** The counts below the bar; with `link`, they lead to these jobs. */
+/** The counts below the bar. With `link`, each links to its jobs. */
 export function Legend({ counts, alive, chosen, link }: Props & { chosen?: string; link?: (is: Five) => { href: string; onClick?: () => void } }) {
   const show = five.filter((f) => countOf(counts, alive, f.is) > 0 || f.is === 'done' || f.is === chosen);
   return (

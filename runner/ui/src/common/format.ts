@@ -1,4 +1,4 @@
-// Numbers, times and foreign text as people read them, in the words of the terminal.
+// Formats numbers, times and untrusted text as the terminal does.
 
 const GiB = 2 ** 30;
 
@@ -41,13 +41,13 @@ export function time(at: string | number | null | undefined, now = Date.now()): 
   return today ? clock.format(d) : `${day.format(d)} ${clock.format(d)}`;
 }
 
-/** Local time with its date and seconds: "2026-03-01 06:12:40". */
+/** Local date and time with seconds: "2026-03-01 06:12:40". */
 export const stamp = (at: string | null | undefined) => (at ? new Date(at).toLocaleString('sv') : '');
 
-/** The later time, without its date if that is the same. */
+/** The later time, without its date if both have the same. */
 export const until = (from: string, to: string) => (stamp(from).slice(0, 10) === stamp(to).slice(0, 10) ? stamp(to).slice(11) : stamp(to));
 
-/** Seconds since 1970, now if it has not happened yet. */
+/** Unix time in seconds; now if it has not happened yet. */
 export const seconds = (at: string | null | undefined, now = NaN) => (at ? Date.parse(at) / 1000 : now);
 
 /** "1 job", "3 jobs". */
@@ -55,7 +55,7 @@ export function count(n: number, one: string, many = one + 's'): string {
   return `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;
 }
 
-/** A measured number with four digits that count: "0.9250", "12.30", "1.250e-7". */
+/** A metric with four significant digits: "0.9250", "12.30", "1.250e-7". */
 export function measured(v: unknown): string {
   if (typeof v !== 'number') return v == null ? '' : typeof v === 'string' ? v : JSON.stringify(v);
   if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
@@ -63,7 +63,7 @@ export function measured(v: unknown): string {
   return size >= 1e-3 && size < 1e4 ? v.toPrecision(4) : v.toExponential(3).replace('e+', 'e');
 }
 
-/** The last part of a path. */
+/** The last element of a path. */
 export const base = (path: string) => path.slice(path.lastIndexOf('/') + 1) || path;
 
 /** "0", "0-3", "0,2-3". */
@@ -80,21 +80,21 @@ export function ranges(ids: number[]): string {
 
 // CSI up to its final byte, OSC and other strings up to BEL or ST, else two characters.
 const escape = /\x1b(?:\[[^@-~]*[@-~]?|[\]P^_X][^]*?(?:\x07|\x1b\\|$)|[^]?)/g;
-// Control characters but tab and line feed, and what changes the direction of text or
-// is not seen; the joiner of emoji stays.
+// Control characters except tab and line feed, and characters that reorder text or
+// are invisible, except the joiner of emoji.
 const unseen = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** Text of jobs and of other users, without escape sequences and what hides or reorders text. */
+/** Untrusted text without escape sequences and without characters that hide or reorder it. */
 export function clean(s: string): string {
   return /[^ -~\n]/.test(s) ? s.replace(escape, '').replace(unseen, '') : s;
 }
 
-/** A log as a terminal would leave it: of a progress bar only its last state. */
+/** A log as a terminal would show it: only the last state of each progress bar. */
 export function cleanLog(s: string): string {
   return /[^ -~\n]/.test(s) ? clean(s.replace(/\r+\n/g, '\n').replace(/[^\n\r]*\r+(?=[^\n\r])/g, '')) : s;
 }
 
-/** Puts a text on the clipboard, also where browsers keep theirs from pages: without TLS, and in files. */
+/** Copies a text to the clipboard. Works in files and without TLS, where browsers offer no clipboard API. */
 export async function copy(text: string) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const t = document.createElement('textarea');

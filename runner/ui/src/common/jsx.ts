@@ -1,2 +1,2 @@
-// What JSX becomes: smaller than the runtime that other transforms import.
+// The JSX factory: smaller than the runtime that other transforms import.
 export { createElement, Fragment } from 'preact';

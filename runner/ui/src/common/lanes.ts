@@ -1,16 +1,16 @@
-// Where the pieces of a timeline lie, without drawing any.
+// The layout of a timeline, without drawing it.
 import { duration } from './format';
 import type { Readings, ReadingsOfGPU } from './types';
 
 export type Item = {
   row: number;
-  from: number; // seconds since 1970, as to
+  from: number; // Unix time in seconds, as is to
   to: number;
   tone: string; // a class of theme.css: ok, bad, warn, run, idle
   label: string;
-  group: string; // pieces of one job have the same
-  mark?: string; // a character for what is special
-  hatch?: boolean; // it had to leave
+  group: string; // shared by the pieces of one job
+  mark?: string; // a character that marks a special piece
+  hatch?: boolean; // the job had to leave its GPU
 };
 export type Band = { row: number; from: number; to: number; color: string; label: string };
 export type Lane = { y: number; height: number; lanes: number };
@@ -18,18 +18,18 @@ export type Layout = { rows: Lane[]; lane: number[]; byRow: number[][]; height: 
 
 export const none = 'no GPU';
 
-/** Rows of a timeline: this host's GPUs, then those of a cluster's nodes by their names, and where jobs without GPUs ran. */
+/** Rows of a timeline: this host's GPUs, then GPUs of cluster nodes by node name, then jobs without GPUs. */
 export class Rows {
   private seen = new Map<string, { label: string; host: string; index: number }>();
   private at = new Map<string, number>();
 
-  /** What identifies the row of a GPU of a node, or of a job without one; host is '' for this host, which has unique GPUs. */
+  /** The key of a node's row for a GPU, or for jobs without one. host is '' for this host, whose GPUs have unique ids. */
   add(host: string, gpu?: { index: number; uuid?: string }): string {
     const label = gpu ? `GPU ${gpu.index}` : none, key = (gpu && !host && gpu.uuid) || `${host} ${label}`;
     if (!this.seen.has(key)) this.seen.set(key, { label: host ? `${host} ${label}` : label, host, index: gpu ? gpu.index : 1e9 });
     return key;
   }
-  /** The labels in their order; where(key) is known then. */
+  /** The labels in order. Call it before where(key). */
   sort(): string[] {
     const order = [...this.seen].sort(([a, x], [b, y]) => x.host.localeCompare(y.host, 'en', { numeric: true }) || x.index - y.index || (a < b ? -1 : 1));
     order.forEach(([key], i) => this.at.set(key, i));
@@ -38,11 +38,11 @@ export class Rows {
   where(key: string): number { return this.at.get(key)!; }
 }
 
-const most = 16; // lanes of a row that are told apart; further pieces share the last one
+const most = 16; // most lanes of a row; further pieces share the last lane
 const gap = 8;
 
-// layout gives each piece a lane of its row, so that none covers another, and each row a
-// height. Items must be sorted by their begin.
+// layout assigns each piece a lane of its row so that pieces do not overlap, and each row a
+// height. Items must be sorted by start.
 export function layout(rows: number, items: Item[]): Layout {
   const ends: number[][] = Array.from({ length: rows }, () => []);
   const byRow: number[][] = Array.from({ length: rows }, () => []);
@@ -66,7 +66,7 @@ export function layout(rows: number, items: Item[]): Layout {
 
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
-// ticks returns round local times between two, about so many.
+// ticks returns roughly `about` round local times in a range.
 export function ticks(from: number, to: number, about: number): number[] {
   const step = steps.find((s) => (to - from) / s <= about) ?? 604800 * Math.ceil((to - from) / 604800 / about);
   const shift = new Date(from * 1000).getTimezoneOffset() * 60;
@@ -75,7 +75,7 @@ export function ticks(from: number, to: number, about: number): number[] {
   return list;
 }
 
-// clock writes a time of an axis whose ticks are so many seconds apart.
+// clock formats a time for an axis whose ticks are some seconds apart.
 export function clock(t: number, step: number): string {
   const d = new Date(t * 1000), two = (n: number) => String(n).padStart(2, '0');
   const day = `${d.getMonth() + 1}-${two(d.getDate())}`.padStart(5, '0');
@@ -83,7 +83,7 @@ export function clock(t: number, step: number): string {
   return `${two(d.getHours())}:${two(d.getMinutes())}${step < 60 ? `:${two(d.getSeconds())}` : ''}`;
 }
 
-// Why a GPU could not be used, by gpus[].code, and the color that stands for it.
+// Why a GPU could not be used, by gpus[].code, with its color.
 const codes: Record<string, [string, string]> = {
   claimed: ['jobs of another run', 'theirs'], others: ['processes of others', 'theirs'], own: ['processes of your own', 'theirs'],
   hidden: ['memory in use by no visible process', 'theirs'], memory: ['too little free memory', 'busy'], busy: ['too busy', 'busy'],
@@ -96,7 +96,7 @@ export const blame = (code: string, user: string | null) => {
   return { text: user ? `${text} (${user})` : text, color: user ? 'theirs' : color };
 };
 
-/** What lies behind the pieces of each GPU: others that used it, and why jobs waited for it. */
+/** The background of each GPU's row: use by others, and why jobs waited for the GPU. */
 export function bandsOf(r: Readings | null, row: (g: ReadingsOfGPU) => number): Band[] {
   const bands: Band[] = [], at = (t: string) => Date.parse(t) / 1000;
   for (const g of r?.gpus ?? []) {

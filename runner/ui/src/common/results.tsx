@@ -1,4 +1,4 @@
-// The table of results with the best setting above it: numbers, what is missing, and the jobs behind each cell.
+// The table of results below its headline: numbers, missing seeds, and links to the jobs of each cell.
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { clean, copy } from './format';
 import { look } from './states';
@@ -8,9 +8,9 @@ import type { Copies, DocCell, Document, DocRow } from './types';
 type Params = Record<string, string>;
 interface Props {
   doc: Document;
-  sort: string; // the index of a column, "-" before it reverses
+  sort: string; // index of a column; "-" before it reverses the order
   sortBy: (sort: string) => void;
-  jobs: (params: Params) => { href: string; onClick?: () => void }; // a link to the jobs that have them
+  jobs: (params: Params) => { href: string; onClick?: () => void }; // link to the jobs with these parameters
   copies: () => Promise<Copies>;
 }
 
@@ -22,7 +22,7 @@ export function ResultsTable({ doc, sort, sortBy, jobs, copies }: Props) {
     return sort ? [...doc.rows].sort((x, y) => { const a = value(x), b = value(y); return a === null ? 1 : b === null ? -1 : (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1); }) : doc.rows;
   }, [doc, sort]);
   const turn = (i: number) => { const first = i >= doc.by.length && goal(i) !== 'min' ? `-${i}` : `${i}`, second = first.startsWith('-') ? `${i}` : `-${i}`; sortBy(sort === first ? second : sort === second ? '' : first); };
-  // Of very many rows, each as high as the others, only those in sight are drawn.
+  // A long table renders only visible rows. All rows have the same height.
   const scroller = useRef<HTMLDivElement>(null), many = rows.length > 200, height = innerWidth > 520 ? 31 : 20 * (heads.length + (best ? 1 : 0)) + 13;
   const seen = useWindow(scroller, rows.length, height, 31), win = many ? seen : { from: 0, to: rows.length, above: 0, below: 0 };
   return (

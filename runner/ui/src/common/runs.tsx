@@ -1,11 +1,11 @@
-// What became of each run of a batch.
+// The table of a batch's runs and how each ended.
 import type { ComponentChildren } from 'preact';
 import { Bar, Legend } from './five';
 import { clean, count, duration, stamp, time } from './format';
 import { given } from './states';
 import type { RunRow } from './types';
 
-/** The runs, the last first; `live` is how long the last one has lasted, while it is alive. */
+/** The runs, latest first. `live` is how long the live one has lasted. */
 export function Runs({ runs, live }: { runs: RunRow[]; live: ComponentChildren }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Table of runs"><table class="data">

@@ -1,5 +1,5 @@
-// A timeline of jobs over GPUs, on a canvas, so that 10,000 jobs draw in a few milliseconds.
-// Mouse: drag to zoom in, double-click for all, Ctrl and wheel to zoom, click to open.
+// A timeline of jobs by GPU, on a canvas, so that 10,000 jobs draw in a few milliseconds.
+// Mouse: drag to zoom in, double-click to reset, Ctrl and wheel to zoom, click to open.
 // Keyboard: + - 0, left and right, up and down for the next piece, Enter to open it.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useTheme, useWidth } from './chart';
@@ -8,13 +8,13 @@ import { color } from './states';
 import './timeline.css';
 
 type Props = {
-  label: string; // for people who cannot see it
+  label: string; // for screen readers
   rows: string[];
-  items: Item[]; // sorted by their begin
-  bands?: Band[]; // behind them: why a row is empty
+  items: Item[]; // sorted by start
+  bands?: Band[]; // drawn behind the items: why a row is empty
   from: number;
   to: number;
-  tip: (item: Item) => string[]; // its first line is a heading
+  tip: (item: Item) => string[]; // the first line is a heading
   onOpen?: (item: Item) => void;
 };
 type Span = [number, number];
@@ -50,7 +50,7 @@ export function Timeline(p: Props) {
     if (width) draw(canvas.current!, p, lay, span, width, edge, x, hit?.item, drag);
   }, [width, theme, lay, p.bands, span[0], span[1], hit?.item, drag]);
 
-  // Wheel listeners of the framework are passive: they could not keep the page from zooming.
+  // The framework's wheel listeners are passive and could not stop the page from zooming.
   const wheel = useRef<(e: WheelEvent) => void>(() => {});
   wheel.current = (e) => {
     if (e.ctrlKey || e.metaKey) {
@@ -183,7 +183,7 @@ function draw(el: HTMLCanvasElement, p: Props, lay: ReturnType<typeof layout>, s
   }
   c.globalAlpha = 1;
   const group = lit === undefined ? null : p.items[lit].group;
-  const upTo = new Map<number, number>(); // the last pixel that a lane has been painted to, by color
+  const upTo = new Map<number, number>(); // right edge of each lane so far in pixels, by color
   p.items.forEach((it, i) => {
     const a = x(it.from), z = Math.max(x(it.to), a + 1);
     if (z < edge || a > width) return;
@@ -192,7 +192,7 @@ function draw(el: HTMLCanvasElement, p: Props, lay: ReturnType<typeof layout>, s
     if (z - a <= 1 && !mine && it.tone === 'ok' && (upTo.get(slot) ?? -1) >= Math.floor(a)) return;
     upTo.set(slot, Math.floor(z));
     c.globalAlpha = group && !mine ? 0.35 : 1;
-    const runs = it.tone === 'run', ink = paint(runs ? 'run' : 'bg'); // light with an edge; what failed is hatched: also in grayscale
+    const runs = it.tone === 'run', ink = paint(runs ? 'run' : 'bg'); // running is light with an edge and failed is hatched, which grayscale keeps
     c.fillStyle = paint(runs ? 'run-bg' : it.tone);
     const w = Math.max(1, z - a - (z - a > 3 ? 1 : 0));
     c.fillRect(a, y + 0.5, w, h - 1);
@@ -228,7 +228,7 @@ function hatch(c: CanvasRenderingContext2D, x: number, y: number, w: number, h: 
   c.restore();
 }
 
-// fit shortens a text to a width in its middle.
+// fit shortens a text in its middle to a width.
 function fit(c: CanvasRenderingContext2D, text: string, room: number): string {
   if (c.measureText(text).width <= room) return text;
   const n = Math.floor(room / 6.5);

@@ -1,4 +1,4 @@
-// Where the GPU time of a batch went: parts that sum up, what is not known, and advice.
+// Where the GPU time of a batch went: parts that add up, what is unknown, and advice.
 import { clean } from './format';
 import type { BatchUsage } from './types';
 

@@ -1,21 +1,24 @@
-// A list of any length of which only the rows in sight are in the document.
+// A list of any length that keeps only visible rows in the document.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { RefObject } from 'preact';
 
 export interface Window { from: number; to: number; above: number; below: number }
 
-/** The rows of a list that a viewport shows, with some more on both sides. */
+/** Lines that the longest of some names needs in `room` pixels, at most four, because jobs may differ only at its end. */
+export const linesFor = (longest: number, room: number) => (longest * 6.8 > room ? Math.min(Math.ceil((longest * 8) / room), 4) : 1);
+
+/** The visible rows of a list, with some more on both sides. */
 export function windowOf(top: number, height: number, rows: number, rowHeight: number, more = 8): Window {
   const from = Math.max(0, Math.min(Math.floor(top / rowHeight) - more, rows));
   const to = Math.max(from, Math.min(Math.ceil((top + height) / rowHeight) + more, rows));
   return { from, to, above: from * rowHeight, below: (rows - to) * rowHeight };
 }
 
-const onPaper = 500; // rows: nobody reads more
+const onPaper = 500; // most rows to print
 
 /**
- * useWindow follows how far `scroller` is scrolled, and returns the rows to draw. It draws
- * again only when other rows are needed, not at every pixel. On paper, these are the first.
+ * useWindow follows the scroll position of `scroller` and returns the rows to render. It
+ * re-renders only when other rows are needed. In print, these are the first rows.
  */
 export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number, rowHeight: number, head = 0) {
   const more = 8;
@@ -45,7 +48,7 @@ export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number,
     addEventListener('afterprint', off);
     return () => { removeEventListener('beforeprint', on); removeEventListener('afterprint', off); };
   }, []);
-  /** Scrolls so that a row is in sight. */
+  /** Scrolls a row into view. */
   const reveal = (row: number) => {
     const e = scroller.current;
     if (!e) return;

@@ -1,9 +1,9 @@
-// Requests to the server, with the token that the URL's fragment brought along.
+// Requests to the server, authorized by the token from the URL's fragment.
 import type { Hello, Problem, Session } from '../common/types';
 
 const kept = 'gpurun-token';
 
-/** Moves a token from the URL to the tab's own storage, where no history and no Referer has it. */
+/** Moves the token from the URL to session storage, which neither the history nor a Referer header reveals. */
 export function takeToken() {
   const m = /^#token=([0-9a-fA-F]+)(\/batch\/\w+)?/.exec(location.hash);
   if (!m) return;
@@ -12,14 +12,14 @@ export function takeToken() {
   history.replaceState(null, '', location.pathname + '#' + (m[2] ?? '/'));
 }
 
-/** Uses a token, or the URL that has it, that a person has pasted. */
+/** Accepts a token, or a URL that contains one, that the user pasted. */
 export function giveToken(text: string) {
   sessionStorage.setItem(kept, /([0-9a-fA-F]{16,})\s*$/.exec(text)?.[1] ?? text.trim());
   distrust();
 }
 
-// A new tab asks the others: a browser gives it nothing of theirs, and people open jobs in
-// tabs. Only pages of this very origin hear that.
+// People open jobs in new tabs, which start with empty session storage, so a new tab asks the other
+// tabs for the token. A broadcast reaches only pages of the same origin.
 const tabs = new BroadcastChannel('gpurun');
 tabs.onmessage = (e) => {
   const token = sessionStorage.getItem(kept);
@@ -27,7 +27,7 @@ tabs.onmessage = (e) => {
   if (!token && typeof e.data?.token === 'string') { giveToken(e.data.token); dispatchEvent(new Event('token')); }
 };
 
-/** Has other tabs tell their token, which is heard as an event: of a tab in the background, late. */
+/** Asks other tabs for their token. An answer arrives as an event, late if that tab is in the background. */
 export const askTabs = () => tabs.postMessage('token?');
 
 export const hasToken = () => sessionStorage.getItem(kept) != null;
@@ -35,7 +35,7 @@ export const hasToken = () => sessionStorage.getItem(kept) != null;
 const hex = (b: ArrayBuffer) => [...new Uint8Array(b)].map((x) => x.toString(16).padStart(2, '0')).join('');
 let proven: Promise<string> | null = null, before = false;
 
-/** After a lost connection another user's program may listen here: it is asked again. */
+/** After a lost connection, another user's program may have the port: the server proves itself again. */
 export function distrust() { proven = null; }
 
 const newNonce = () => hex(crypto.getRandomValues(new Uint8Array(16)).buffer);
@@ -46,15 +46,15 @@ async function hello(nonce: string) {
   return (await res.json()) as Hello;
 }
 
-// Where the server listens that this page is from. Another may answer here later, and have a
-// server of the same user elsewhere prove that it knows the token.
+// The address of the server that sent this page. Without it, a program that later takes this port
+// could forward the challenge to another server of the same user.
 let home: string | null = null;
 if (crypto.subtle) hello(newNonce()).then((h) => { home ??= h.address; }, () => {});
 
-// proof makes sure that the server knows the token, and returns a token for this server alone: on a
-// shared host anybody may listen on the port of a server that has ended, and be sent a request before
-// the page notices. Browsers have the means for this on localhost and with TLS; elsewhere the network
-// is trusted anyway, and the token itself is sent.
+// proof checks that the server has the token, and returns a token that only this server accepts. On a
+// shared host, any user can listen on the port of a server that has ended, and would receive a request
+// before the page notices. Browsers offer the cryptography only on localhost and over TLS. Elsewhere
+// the network has to be trusted, and the page sends the token itself.
 async function proof() {
   const token = sessionStorage.getItem(kept) ?? '', text = new TextEncoder();
   if (!crypto.subtle) return token;
@@ -62,16 +62,16 @@ async function proof() {
   const key = await crypto.subtle.importKey('raw', text.encode(token), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
   const mac = async (of: string) => hex(await crypto.subtle.sign('HMAC', key, text.encode(of)));
   const its = await mac(`${nonce} ${known.address}`);
-  // A token that was right may be so again once the real server is back.
+  // A rejected token may be valid again when the real server is back.
   if (its !== known.read && its !== known.control || (home ??= known.address) !== known.address) throw new Refused(before ? 0 : 401, [], 'this server did not prove that it has the token, so the page sent none');
   before = true;
   return mac(`session ${known.session}`);
 }
 
-/** A request that the server has refused, or could not be asked. */
+/** A request that the server refused, or that did not reach it. */
 export class Refused extends Error {
   constructor(readonly status: number, readonly problems: Problem[], text: string) { super(text); }
-  /** What to do about it, and what else was wrong. */
+  /** How to fix it, and any further errors. */
   get more(): string[] {
     return this.problems.flatMap((p, i) => [...(i ? [p.text] : []), ...(p.hint ? [p.hint] : [])]);
   }
@@ -86,7 +86,7 @@ async function request(path: string, init: RequestInit = {}): Promise<Response> 
   try {
     const known = proven;
     res = await ask();
-    if (res.status === 401 && known && known === proven) { // a new server, on a connection that was not lost
+    if (res.status === 401 && known && known === proven) { // a new server, although the connection was never lost
       distrust();
       res = await ask();
     }
@@ -109,7 +109,7 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
 export const open = (path: string, signal: AbortSignal, headers: Record<string, string> = {}) =>
   request(path, { signal, headers: { Accept: 'text/event-stream', ...headers } });
 
-/** Asks for a change; the answer is what has been done, in words. */
+/** Requests a change, and returns the server's sentence about what it did. */
 export async function post(path: string, body: unknown): Promise<string[]> {
   const res = await request(path, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } });
   return ((await res.json()) as { said: string[] }).said ?? [];
@@ -117,9 +117,9 @@ export async function post(path: string, body: unknown): Promise<string[]> {
 
 export const logPath = (batch: string, uniID: string) => `/batches/${encodeURIComponent(batch)}/attempts/${encodeURIComponent(uniID)}/log`;
 
-/** A part of a log: from `at` (to `to`), or with a negative one the last bytes. */
+/** Reads part of a log: from `at` (up to `to`), or the last bytes if `at` is negative. */
 export async function readLog(batch: string, uniID: string, at: number, signal: AbortSignal, to?: number) {
-  const skip = at > 0 ? 1 : 0; // with the byte before it there is something to read, and the browser notes no error
+  const skip = at > 0 ? 1 : 0; // one byte more, because browsers log an error for an empty range
   const res = await request(logPath(batch, uniID), { signal, headers: { Range: at < 0 ? `bytes=${at}` : `bytes=${at - skip}-${to ?? ''}` } });
   const m = /bytes (?:(\d+)-\d+|\*)\/(\d+)/.exec(res.headers.get('Content-Range') ?? '');
   const over = res.headers.get('Gpurun-Over') === 'true', ticket = res.headers.get('Gpurun-Ticket');
@@ -129,7 +129,7 @@ export async function readLog(batch: string, uniID: string, at: number, signal: 
   return { from, total: m ? Number(m[2]) : data.length, data, over, ticket };
 }
 
-/** Whether asking again with the same token is useless. */
+/** Whether repeating the request with the same token is pointless. */
 export const unknownToken = (err: unknown) => err instanceof Refused && err.status === 401;
 
 export const session = () => get<Session>('');

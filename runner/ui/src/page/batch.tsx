@@ -1,4 +1,4 @@
-// A batch: how far it is, its run, and its jobs, logs, timeline and results.
+// A batch: its progress, its run, and the tabs below.
 import { Failures } from '../common/failures';
 import { Bar, Legend } from '../common/five';
 import { clean, duration, stamp, time } from '../common/format';
@@ -75,7 +75,7 @@ function Top({ s, chosen }: { s: Summary; chosen?: string }) {
   );
 }
 
-// The jobs of a group, by what sets them apart, else by their error.
+// A link to the jobs of a failure group: by what sets them apart, or by their error.
 const failed = (id: string, g: Alike) => batchPath(id, 'jobs', {
   show: 'failed', q: g.params ? searchOf(g.params) : `error:${g.kind}`,
 });

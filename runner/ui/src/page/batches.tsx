@@ -1,4 +1,4 @@
-// The user's batches on this host.
+// The table of the user's batches on this host.
 import { useState } from 'preact/hooks';
 import { Bar } from '../common/five';
 import { base, duration, stamp, time } from '../common/format';

@@ -1,5 +1,5 @@
-// Changes to a run. Every action is also a command to copy, which is all that there is where
-// the server allows no changes. What ends work says how much, and needs a second click.
+// Actions on a run. Each can also be copied as a command, the only way if the server is read-only.
+// An action that ends work names the loss and needs a second click.
 import { useEffect, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { base, clean, copy, count } from '../common/format';
@@ -11,7 +11,7 @@ import { app, may, type BatchStore } from './store';
 import { quote, split } from './words';
 import type { Alike, BatchRow, GPUs, JobRow, Summary } from '../common/types';
 
-/** Asks for a change and says what came of it; returns why it was refused. */
+/** Requests a change and shows the result. Returns the reason if the server refuses. */
 export async function act(path: string, body: unknown): Promise<Refused | null> {
   try {
     const said = await post(path, body);
@@ -23,7 +23,7 @@ export async function act(path: string, body: unknown): Promise<Refused | null> 
   }
 }
 
-// The question that is open now.
+// The open confirmation.
 let question: { title: string; text: ComponentChildren; yes: string; run: () => void } | null = null;
 
 function ask(title: string, text: ComponentChildren, yes: string, run: () => void) {
@@ -49,14 +49,14 @@ export function Question() {
 export interface Verb {
   word: string;
   title: string;
-  command?: string[]; // after gpurun
-  path?: string; // of the request; without, the server does not allow it
+  command?: string[]; // arguments of gpurun
+  path?: string; // path of the request; undefined if the server is read-only
   body?: object;
-  force?: [string, object]; // what to ask, and to send, after a refusal
-  loss?: string; // asks first
+  force?: [string, object]; // question to ask after a refusal, and the body that overrides it
+  loss?: string; // what it ends; needs a second click
   danger?: boolean;
-  href?: string; // a link instead
-  open?: () => void; // a dialog instead
+  href?: string; // follows a link
+  open?: () => void; // opens a dialog
 }
 
 function copied(command: string[]) {
@@ -74,7 +74,7 @@ const perform = (v: Verb) => {
 
 const Sheets = () => <svg class="sheets" viewBox="0 0 16 16" aria-hidden="true"><path d="M5.5 5.5h8v8h-8zM2.5 10.5v-8h8" /></svg>;
 
-/** Buttons for some actions; on a narrow page, a menu. */
+/** Buttons for some actions. A narrow page shows them as a menu. */
 export function Verbs({ verbs, small, label }: { verbs: Verb[]; small?: boolean; label: string }) {
   const [copying, copy] = useState(false), menu = useMedia(narrow);
   if (!verbs.length) return null;
@@ -107,7 +107,7 @@ function gpuHours(jobs: Target[]): string {
 
 const fileOf = (s: Summary | null) => s?.batch.files[0]?.path ?? 'FILE';
 
-/** What can be done with some jobs of a batch now. */
+/** The actions that apply to some jobs of a batch now. */
 export function verbsFor(batch: string, summary: Summary | null, jobs: Target[]): Verb[] {
   if (!jobs.length) return [];
   const alive = summary?.run?.alive ?? false, file = fileOf(summary), many = jobs.length > 1;
@@ -126,7 +126,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   if (again.length && alive) add('Retry', 'Try again now, with all retries', 'retry', again);
   else if (again.length && summary) verbs.push(rerun(summary, 'Retry', again.map((j) => j.name)));
   if (!many && again.length) {
-    verbs.push({ word: 'Log', title: 'What it printed', href: batchPath(batch, 'log', { job: jobs[0].name }) });
+    verbs.push({ word: 'Log', title: 'Show its output', href: batchPath(batch, 'log', { job: jobs[0].name }) });
     verbs.push({ word: 'Why', title: 'Why it failed', href: jobPath(batch, jobs[0].name) });
   }
   if (alive) {
@@ -137,7 +137,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
     add('Pause', 'Do not start until resumed', 'pause', todo.filter((j) => !held.includes(j)));
     add('Resume', 'Start again when it is its turn', 'resume', held);
   }
-  add('Forget', 'Run it again in the next run, although it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
+  add('Forget', 'Run it again in the next run although it succeeded', 'forget', good, many ? { loss: `The next run repeats ${count(good.length, 'job')}, ${gpuHours(good)}. Logs and outputs stay until then.` } : {});
   add('Mark as done', 'Record it as done without running it', 'done', jobs.filter((j) => j.state !== 'running' && !good.includes(j)), { force: ['Mark as done without outputs?', { without_outputs: true }] });
   const stop = [...is('running'), ...(alive ? todo : [])];
   add('Stop', 'End it, or do not start it, until the next run', 'stop', stop, { danger: true, ...(is('running').length ? { loss: `${lossOf(stop)}${todo.length && alive ? ` ${count(todo.length, 'waiting job')} will not start.` : ''}` } : {}) });
@@ -147,12 +147,12 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
 function rerun(s: Summary, word: string, only: string[] = []): Verb {
   const files = s.batch.files.map((f) => f.path), param = Object.entries(s.batch.params ?? {}).map(([k, v]) => `${k}=${v}`);
   return {
-    word, title: 'Run what is not up to date', command: ['run', '-d', ...files, ...param.flatMap((p) => ['-p', p]), ...only.flatMap((n) => ['--only', n])],
+    word, title: 'Run jobs that are not up to date', command: ['run', '-d', ...files, ...param.flatMap((p) => ['-p', p]), ...only.flatMap((n) => ['--only', n])],
     path: may('run') ? '/runs' : undefined, body: { files, options: { ...(param.length && { param }), ...(only.length && { only }) } },
   };
 }
 
-/** Retries the jobs of a group of failures. */
+/** Retries the jobs of a failure group. */
 export function RetryGroup({ batch, group }: { batch: BatchStore; group: Alike }) {
   const jobs = batch.jobs.filter((j) => j.kind === group.kind);
   const retry = verbsFor(batch.id, batch.summary, jobs).filter((v) => v.word === 'Retry').map((v) => ({ ...v, word: `Retry ${jobs.length}`, loss: undefined }));
@@ -188,7 +188,7 @@ export function RunControl({ batch, summary: s }: { batch: string; summary: Summ
   );
 }
 
-// The end of a dialog: the same as a command, and the deed where it is allowed.
+// The bottom of a dialog: its command, and the button that does it.
 function Deed({ word, command, onClose, danger }: { word: string; command: string[]; onClose: () => void; danger?: boolean }) {
   return (
     <div class="buttons">
@@ -201,14 +201,14 @@ function Deed({ word, command, onClose, danger }: { word: string; command: strin
 
 type Send = (verb: string, body: object) => Promise<unknown>;
 
-// The GPUs of a run and how many jobs it runs at once.
+// The dialog for a run's GPUs and its number of concurrent jobs.
 function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose: () => void; send: Send }) {
   const settings = summary.run?.settings ?? {};
   const [gpus, setGPUs] = useState<GPUs['gpus'] | null>(null);
   const [ids, setIDs] = useState(settings.gpu_ids === 'not set' ? '' : settings.gpu_ids ?? '');
   const [most, setMost] = useState(/^\d+$/.test(settings.max_concurrent) ? settings.max_concurrent : '');
   useEffect(() => {
-    if (summary.run?.sim) return; // its GPUs are not those of the host
+    if (summary.run?.sim) return; // simulated GPUs are not the host's
     const over = new AbortController();
     get<GPUs>('/host', over.signal).then((d) => setGPUs(d.gpus), () => {});
     return () => over.abort();
@@ -247,7 +247,7 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
   );
 }
 
-// inUse lists the GPUs on which jobs of the batch run, with these jobs.
+// inUse lists the GPUs with running jobs of the batch, and these jobs.
 function inUse(): [number, JobRow[]][] {
   const by = new Map<number, JobRow[]>();
   for (const j of app.batch?.jobs ?? []) {
@@ -256,7 +256,7 @@ function inUse(): [number, JobRow[]][] {
   return [...by].sort((a, b) => a[0] - b[0]);
 }
 
-// A GPU that the run is to leave, now.
+// The dialog that frees one of the run's GPUs immediately.
 function FreeDialog({ file, onClose, send }: { file: string; onClose: () => void; send: Send }) {
   const [gpu, choose] = useState<number | null>(null), there = inUse();
   const free = () => { if (gpu != null) void send('stop', { gpu }); };
@@ -295,7 +295,7 @@ function AddDialog({ file, onClose, send }: { file: string; onClose: () => void;
       <form method="dialog" onSubmit={add}>
         <label class="field">Command
           <input type="text" class="mono" value={text} placeholder="python train.py --lr 0.1" onInput={(e) => setText(e.currentTarget.value)} autofocus /></label>
-        <p class="muted">It is appended to <Text of={base(file)} />, and joins the run if there is one.</p>
+        <p class="muted">gpurun appends it to <Text of={base(file)} />. A live run starts it, too.</p>
         <Deed word="Add" onClose={onClose} command={['add', file, ...split(text)]} />
       </form>
     </Dialog>

@@ -1,4 +1,4 @@
-// Documents that are asked for again when jobs of the batch have changed.
+// Documents that reload when jobs of the batch change.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { get } from './api';
@@ -7,7 +7,7 @@ import type { BatchStore } from './store';
 
 interface Answer<T> { doc: T | null; error: Error | null }
 
-/** The document below the batch's path, at most `every` ms old once jobs have changed; none without a path. */
+/** Loads a document below the batch's path and reloads it at most every `every` ms as jobs change. Loads nothing without a path. */
 export function useDocument<T>(batch: BatchStore, path: string, every = 3000): Answer<T> {
   const [answer, set] = useState<Answer<T>>({ doc: null, error: null });
   useEffect(() => {
@@ -35,7 +35,7 @@ export function useDocument<T>(batch: BatchStore, path: string, every = 3000): A
   return answer;
 }
 
-/** What is made of such a document, once it is there. */
+/** Renders a document as soon as it is loaded. */
 export function Asked<T>({ batch, path, what, show }: { batch: BatchStore; path: string; what: string; show: (doc: T) => ComponentChildren }) {
   const { doc, error } = useDocument<T>(batch, path, 5000);
   return doc ? <>{show(doc)}</> : error ? <Empty>{error.message}</Empty> : <Loading what={what} />;

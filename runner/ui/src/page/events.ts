@@ -1,10 +1,10 @@
-// Server-sent events through fetch, since EventSource sends no Authorization header. A
-// stream that ends, stalls or never comes is opened again from the last event seen, so
-// the end of a run, a restart of the server and a sleeping laptop lose nothing.
+// Server-sent events through fetch, because EventSource cannot send an Authorization header.
+// A stream that ends, stalls or never starts is reopened after the last event received, so
+// the end of a run, a server restart or a sleeping laptop loses nothing.
 
 export interface Event { id: string; type: string; data: string }
 
-/** Splits a stream of text into events, as the HTML standard says. */
+/** Splits a stream of text into events by the rules of the HTML standard. */
 export class Parser {
   private rest = '';
   private id = '';
@@ -14,7 +14,7 @@ export class Parser {
   *push(text: string): Generator<Event> {
     this.rest += text;
     for (;;) {
-      const m = /\r\n|\n|\r(?!$)/.exec(this.rest); // a \r at the end may be half of \r\n
+      const m = /\r\n|\n|\r(?!$)/.exec(this.rest); // a final \r may be the first half of \r\n
       if (!m) return;
       const line = this.rest.slice(0, m.index);
       this.rest = this.rest.slice(m.index + m[0].length);
@@ -36,13 +36,13 @@ export class Parser {
 }
 
 export interface Stream {
-  /** Opens the stream behind the last event seen; calls `alive` for each step of a long start. */
+  /** Opens the stream after the last event received. Calls `alive` for each step of a long start. */
   open(signal: AbortSignal, alive: () => void): Promise<Response>;
-  /** Called for each event; false opens the stream again. */
+  /** Called for each event. Returning false reopens the stream. */
   event(e: Event): boolean | void;
-  /** Called when the stream is open, and when it is not, with the reason. */
+  /** Called when the stream opens, and when it breaks, with the reason. */
   state(connected: boolean, reason: string): void;
-  /** Errors after which asking again is useless. */
+  /** Reports errors that a retry cannot fix. */
   fatal(err: unknown): boolean;
 }
 
@@ -50,7 +50,7 @@ export interface Stream {
 const silence = 40_000;
 const longest = 15_000;
 
-/** follow keeps a stream open until the returned function is called. */
+/** Keeps a stream open until the returned function is called. */
 export function follow(s: Stream): () => void {
   const over = new AbortController();
   void run(s, over.signal);
@@ -75,12 +75,12 @@ async function run(s: Stream, over: AbortSignal) {
   }
 }
 
-// once reads one stream to its end, and returns true if it is to be opened again at once.
+// once reads one stream to its end. It returns true if the stream must be reopened immediately.
 async function once(s: Stream, over: AbortSignal, wait: { ms: number }): Promise<boolean> {
   const cut = new AbortController();
   let heard = Date.now();
   const alive = () => { heard = Date.now(); };
-  // By the clock, so that a laptop that wakes up notices at once.
+  // Compares clock times, so that a laptop that wakes up notices immediately.
   const look = () => { if (Date.now() - heard > silence) cut.abort(); };
   const watchdog = setInterval(look, 2000);
   const end = () => cut.abort();
@@ -108,7 +108,7 @@ async function once(s: Stream, over: AbortSignal, wait: { ms: number }): Promise
   }
 }
 
-// pause waits, but no longer than until the network or the person is back.
+// pause waits, or returns early when the network or the user is back.
 export function pause(ms: number, over: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

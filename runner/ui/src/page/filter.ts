@@ -1,4 +1,4 @@
-// Which jobs of a batch are listed, and in which order.
+// Which jobs of a batch the list shows, and in which order.
 import { five, statesOf } from '../common/five';
 import { clean } from '../common/format';
 import { stateWords } from '../common/states';
@@ -7,7 +7,7 @@ import type { JobRow } from '../common/types';
 export type SortBy = 'file' | 'now' | 'name' | 'state' | 'started' | 'ended' | 'lasted' | `metric:${string}`;
 export interface Sort { by: SortBy; down: boolean }
 
-// What a search looks at, made once for each row: rows are replaced, never changed.
+// The searchable text of a row, cached by row: rows are replaced, never modified.
 const haystacks = new WeakMap<JobRow, string>();
 
 function haystack(r: JobRow): string {
@@ -19,12 +19,12 @@ function haystack(r: JobRow): string {
   return h;
 }
 
-/** What a search has asked for that no job knows: the keys that there are. */
+/** An unknown key in a search, with the valid keys. */
 export class UnknownKey extends Error {}
 
 type Test = (r: JobRow) => boolean;
 
-// A word of a search: part of a text, state:failed, gpu:0, or a parameter by its exact value.
+// One term of a search: part of a text, state:failed, gpu:0, or a parameter with its exact value.
 function wordTest(word: string, jobs: JobRow[], alive: boolean): Test {
   const [, key, is, quoted] = /^([\w.-]+)([:=])(.*)$/.exec(word) ?? [], value = quoted?.replaceAll('"', '');
   if (is === ':' && key === 'state') {
@@ -42,7 +42,7 @@ function wordTest(word: string, jobs: JobRow[], alive: boolean): Test {
   return (r) => haystack(r).includes(text);
 }
 
-/** The jobs in the states of one of the five words, "" for all, that have every word of the search. */
+/** Jobs whose state belongs to one of the five words ("" for all) and that match every term of the search. */
 export function select(jobs: JobRow[], show: string, search: string, alive: boolean): JobRow[] {
   const states = statesOf(show, alive);
   const tests = (search.toLowerCase().match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((w) => wordTest(w, jobs, alive));
@@ -58,7 +58,7 @@ const stateOrder = ['running', 'failed', 'waiting', 'idle', 'done'].flatMap((w) 
 const natural = new Intl.Collator('en', { numeric: true });
 let ranked: { jobs: JobRow[]; rank: Map<string, number> } | null = null;
 
-// Comparing names is slow, and they stay: their order is made once for a list.
+// Comparing names is slow, so their order is cached by list.
 function ranks(jobs: JobRow[]): Map<string, number> {
   if (ranked?.jobs !== jobs) {
     const names = [...new Set(jobs.map((j) => j.name))].sort(natural.compare);
@@ -67,7 +67,7 @@ function ranks(jobs: JobRow[]): Map<string, number> {
   return ranked.rank;
 }
 
-/** The rows in order; those without a value come last in both directions. */
+/** Sorted rows. Rows without a value come last in both directions. */
 export function sorted(rows: JobRow[], all: JobRow[], sort: Sort): JobRow[] {
   if (sort.by === 'file') return sort.down ? [...rows].reverse() : rows;
   const value = valueOf(sort.by, all);
@@ -90,7 +90,7 @@ function valueOf(by: SortBy, all: JobRow[]): (r: JobRow) => number | string | nu
   return (r) => { const v = r.metrics?.[metric]; return typeof v === 'number' ? v : null; };
 }
 
-/** The names of the numbers that the jobs have measured, at most three; `step` only counts a curve's points. */
+/** At most three metrics of the jobs. `step` is left out, because it only counts a curve's points. */
 export function metricsOf(jobs: JobRow[]): string[] {
   const names: string[] = [];
   let seen = 0;
@@ -102,5 +102,5 @@ export function metricsOf(jobs: JobRow[]): string[] {
   return names.slice(0, 3);
 }
 
-/** What a job's row says in words: why it waits or failed. */
+/** Why a job waits or failed. */
 export const says = (r: JobRow) => clean(r.stalled ?? r.wait?.text ?? r.cause?.text ?? '').replace(/\s+/g, ' ');

@@ -1,4 +1,4 @@
-// Home: the user's batches, every GPU of the host with its last hour and who holds it, who waits, the rules.
+// The home page: the user's batches, each GPU with its last hour and its users, the queue, the host's rules.
 import { useEffect, useState } from 'preact/hooks';
 import { bytes, bytesOf, clean, count, duration, ranges, stamp, time } from '../common/format';
 import { get, Refused } from './api';
@@ -11,7 +11,7 @@ import { app, may } from './store';
 import { Spark } from './spark';
 import type { GPU, GPUs, HostRules, Past, Waiter } from '../common/types';
 
-/** The batches, then the GPUs, then who waits for them. */
+/** Batches first, then GPUs, then the queue. */
 export function HomePage() {
   useLive();
   const past = usePast();
@@ -51,7 +51,7 @@ export function HomePage() {
   );
 }
 
-// Until there are GPUs: why there are none, such as a host without a driver.
+// Why there are no GPUs (yet), for example on a host without a driver.
 function NoGPUs() {
   const [why, set] = useState<Refused | null>(null);
   useEffect(() => {
@@ -64,7 +64,7 @@ function NoGPUs() {
   return <div class="callout warn"><Text of={why.message} />{why.more.map((m) => <p class="muted"><Text of={m} /></p>)}</div>;
 }
 
-// The server has a point for each ten seconds; the page asks for them every half minute.
+// The server keeps a point for each ten seconds. The page fetches new ones every half minute.
 function usePast(): Past | null {
   const [past, set] = useState<Past | null>(null);
   useEffect(() => {
@@ -85,7 +85,7 @@ function sum(gpus: GPU[]): string {
   return `${count(gpus.length, 'GPU')}, ${held} in use, ${gpus.length - held - silent} free${silent ? `, ${silent} silent` : ''} · ${bytesOf(used, total)} of memory used`;
 }
 
-// GPUs by user, most first.
+// GPUs in use by user, largest number first.
 function Held({ gpus }: { gpus: GPU[] }) {
   const by = new Map<string, number>();
   for (const g of gpus) for (const who of new Set(holders(g).map((h) => h.mine ? '' : h.who))) by.set(who, (by.get(who) ?? 0) + 1);
@@ -98,7 +98,7 @@ const isSilent = (g: GPU) => g.code === 'silent';
 
 interface Holder { who: string; what: string; since: string | null; mine: boolean; note: string; bytes: number | null }
 
-// Who is on a GPU: claims of runs, jobs of one's own that need none, and processes that no claim explains.
+// The users of a GPU: claims of runs, the user's own jobs without a claim, and processes that no claim explains.
 function holders(g: GPU): Holder[] {
   const me = app.session?.user, hangs = (job: string) => (g.stalled.includes(job) ? 'stalled' : '');
   const list: Holder[] = g.claims.map((c) => ({
@@ -207,10 +207,10 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
 function Rules({ rules: r }: { rules: HostRules }) {
   const rows: [string, string][] = [];
   if (r.devices) rows.push(['GPUs for gpurun', r.devices.join(', ')]);
-  if (r.reserve) rows.push(['Left for others', count(r.reserve, 'GPU')]);
-  if (r.max_gpus != null) rows.push(['You may hold', `${count(r.max_gpus, 'GPU')}${r.max_gpus_by ? ` (${r.max_gpus_by})` : ''}; you hold ${r.held_gpus}`]);
-  if (r.max_gpus_per_job != null) rows.push(['One job may hold', count(r.max_gpus_per_job, 'GPU')]);
-  if (r.max_timeout_seconds != null) rows.push(['A job may last', duration(r.max_timeout_seconds)]);
+  if (r.reserve) rows.push(['Reserved for others', count(r.reserve, 'GPU')]);
+  if (r.max_gpus != null) rows.push(['Your GPUs, at most', `${count(r.max_gpus, 'GPU')}${r.max_gpus_by ? ` (${r.max_gpus_by})` : ''}; you hold ${r.held_gpus}`]);
+  if (r.max_gpus_per_job != null) rows.push(['GPUs per job, at most', count(r.max_gpus_per_job, 'GPU')]);
+  if (r.max_timeout_seconds != null) rows.push(['Time per job, at most', duration(r.max_timeout_seconds)]);
   if (r.others === 'avoid') rows.push(['Others', "nothing starts on a GPU with another user's process"]);
   for (const h of r.hours) rows.push(['Hours', h]);
   rows.push(['Order', r.schedule === 'fifo' ? 'who has waited longest' : 'who holds the fewest GPUs']);

@@ -1,4 +1,4 @@
-// A job: what it is, why it is as it is, its attempts, and the log of one of them.
+// A job's page: its command, why it is in its state, its attempts, and the log of one of them.
 import { useMemo } from 'preact/hooks';
 import { base, bytes, clean, count, duration, measured, ranges, stamp, time } from '../common/format';
 import { Chart } from '../common/chart';
@@ -78,7 +78,7 @@ function Why({ job, row }: { job: Because; row?: string }) {
   );
 }
 
-// Attempts are numbered from one in each run; here they are counted from the first.
+// Each run numbers its attempts from 1. The page numbers them across runs.
 const position = (attempts: AttemptRow[], a: AttemptRow) => attempts.length - attempts.indexOf(a);
 
 function Attempts({ attempts, shown }: { attempts: AttemptRow[]; shown?: AttemptRow }) {

@@ -1,10 +1,10 @@
-// The jobs of a batch: filters, a list of which only what is in sight is drawn, and what
-// can be done with those that are chosen.
+// The Jobs tab: filters, a list that renders only visible rows, and actions for the
+// selected jobs.
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Line } from '../common/chart';
 import { bytes, clean, duration, measured, ranges, stamp } from '../common/format';
 import { look, State, stateWords } from '../common/states';
-import { useWindow } from '../common/virtual';
+import { linesFor, useWindow } from '../common/virtual';
 import { Verbs, verbsFor } from './control';
 import { metricsOf, says, select, sorted, UnknownKey, type Sort, type SortBy } from './filter';
 import { useKeys } from './keys';
@@ -32,7 +32,7 @@ export function JobsTab({ batch, query }: { batch: BatchStore; query: URLSearchP
     }
   }, [batch.revision, show, search, by, way, alive]);
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
-  const [at, setAt] = useState<string | null>(null); // the id of the row with the cursor
+  const [at, setAt] = useState<string | null>(null); // id of the row with the cursor
   const find = useRef<HTMLInputElement>(null);
 
   const index = at ? rows.findIndex((r) => r.id === at) : -1;
@@ -102,13 +102,13 @@ interface ListProps {
 function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, list }: ListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const small = useMedia(narrow);
-  // A row is as high as its name needs, for what tells jobs apart may be at the end.
+  // Rows are high enough for the longest name, because jobs may differ only at its end.
   const longest = useMemo(() => rows.reduce((n, r) => Math.max(n, r.name.length), 1), [rows]), room = scroller.current?.querySelector('td.c-name')?.clientWidth ?? 260;
-  const need = (longest * 7.3) / (room - (small ? 0 : 24)), lines = need > 1 ? Math.min(Math.ceil(need * 1.2), 4) : 1;
+  const lines = linesFor(longest, room - (small ? 0 : 24));
   const height = 14 + 16 * lines + (small ? 26 : 0), head = small ? 0 : 32;
   const win = useWindow(scroller, rows.length, height, head);
   list.current = { reveal: (row) => { win.reveal(row); scroller.current?.scrollIntoView({ block: 'nearest' }); } };
-  // The list ends where the window does, so that one thing scrolls, not two.
+  // The list ends at the bottom of the window, so that only one thing scrolls.
   useLayoutEffect(() => {
     const e = scroller.current!, room = innerHeight - (e.getBoundingClientRect().top + scrollY) - 16;
     const most = `${Math.max(room, small ? innerHeight - 120 : 320)}px`;
@@ -126,7 +126,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
           <Head by="state" sort={sort} cls="c-state">State</Head><Head by="name" sort={sort} cls="c-name">Job</Head>
           <th role="columnheader" class="c-gpu">GPU</th>{running && <th role="columnheader" class="c-left">Progress</th>}<Head by="lasted" sort={sort} cls="c-time num">Time</Head><th role="columnheader" class="c-try num">Tries</th>
           {metrics.map((m) => <Head by={`metric:${m}`} sort={sort} cls="c-metric num">{m}</Head>)}
-          <th role="columnheader" class="c-says">{running ? 'Newest, or why' : 'Why'}</th>
+          <th role="columnheader" class="c-says">Details</th>
         </tr></thead>
         <tbody role="rowgroup">
           {win.above > 0 && <tr role="none" class="gap" style={{ height: `${win.above}px` }} />}
@@ -140,7 +140,7 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
               <td role="cell" class="c-time num" title={r.started ? `${stamp(r.started)} – ${stamp(r.ended)}` : ''}>{lasted(r, clock)}</td>
               <td role="cell" class="c-try num">{r.attempts > 1 ? r.attempts : ''}</td>
               {metrics.map((m) => <td role="cell" class="c-metric num">{measured(r.metrics?.[m])}</td>)}
-              <td role="cell" class={`c-says ${look(r.state).tone}`} title={says(r)}>{says(r) || (r.state === 'running' && <Newest of={reported.get(r.uni_id!)} />)}</td>
+              <td role="cell" class={`c-says ${look(r.state).tone}`} title={says(r)}><span>{says(r) || (r.state === 'running' && <Newest of={reported.get(r.uni_id!)} />)}</span></td>
             </tr>
           ))}
           {win.below > 0 && <tr role="none" class="gap" style={{ height: `${win.below}px` }} />}
@@ -150,14 +150,14 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   );
 }
 
-// How far a running job is, by its log, else by the time that jobs like it took.
+// A running job's progress: from its log, or from the time that similar jobs took.
 function Left({ row: r, clock }: { row: JobRow; clock: number }) {
   const ran = (clock - Date.parse(r.started ?? '')) / 1000, part = r.progress ?? (r.expected_seconds ? Math.min(ran / r.expected_seconds, 0.99) : null);
   const left = part ? ran / part - ran : null, use = busy(r);
   return <>{part != null && <Meter label={`Progress of ${clean(r.name)}`} value={Math.round(part * 100)} max={100} />}<span>{[r.steps && r.progress && `${Math.round(r.progress * r.steps)}/${r.steps}`, left != null && isFinite(left) && !r.stalled && `${duration(left)} left`].filter(Boolean).join(' ')}</span>{r.used_bytes != null && <span class="muted">{bytes(r.used_bytes)}</span>}{use != null && <span class="muted" title="utilization of its GPUs">{use} %</span>}</>;
 }
 
-// The newest numbers of a running job with their lines; without any, the last line of its log.
+// A running job's newest metrics with sparklines, or the last line of its log.
 function Newest({ of }: { of?: Reported }) {
   if (!of?.curves.length) return <span class="mono"><Text of={of?.line} /></span>;
   return <>{of.curves.slice(0, 2).map((c) => <span class="newest" key={c.metric}><span class="muted"><Text of={c.metric} /></span> {measured(c.values[c.values.length - 1])} <Line values={c.values.slice(-60)} label={`${clean(c.metric)} so far`} /></span>)}</>;
@@ -165,7 +165,7 @@ function Newest({ of }: { of?: Reported }) {
 
 const lasted = (r: JobRow, clock: number) => r.started ? duration(((r.ended ? Date.parse(r.ended) : r.state === 'running' ? clock : NaN) - Date.parse(r.started)) / 1000) : '';
 
-// A head that sorts: down, up, and as in the file again.
+// A column head that sorts: descending, ascending, then file order.
 function Head({ by, sort, cls, children }: { by: SortBy; sort: Sort; cls: string; children: string }) {
   const is = sort.by === by;
   const next = !is ? by : sort.down ? '' : `${by} down`;

@@ -1,4 +1,4 @@
-// The keyboard: what each key does now, and the list of them behind "?".
+// Keyboard shortcuts, and the list of them behind "?".
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './parts';
 
@@ -6,17 +6,17 @@ export interface Key { keys: string[]; does: string; run: (e: KeyboardEvent) => 
 
 const stack: { current: Key[] }[] = [];
 
-/** Binds keys while the component is shown; later ones come before earlier ones. */
+/** Binds keys while the component is mounted. Later bindings override earlier ones. */
 export function useKeys(keys: Key[]) {
   const ref = useRef(keys);
   ref.current = keys;
-  useLayoutEffect(() => { // as soon as there is something to press them for
+  useLayoutEffect(() => { // before the first frame, so that no key press is missed
     stack.push(ref);
     return () => void stack.splice(stack.indexOf(ref), 1);
   }, []);
 }
 
-// Where letters are text.
+// Elements that take letters as input.
 const typing = (t: EventTarget | null) =>
   t instanceof HTMLTextAreaElement || t instanceof HTMLSelectElement ||
   t instanceof HTMLInputElement && !['checkbox', 'radio', 'button'].includes(t.type);
@@ -27,7 +27,7 @@ export function Keys() {
     const pressed = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || document.querySelector('dialog[open]')) return;
       if (typing(e.target) && !['Escape', 'ArrowDown', 'ArrowUp'].includes(e.key)) return;
-      // A button or a link has its own Enter, a scrolled log its own arrows.
+      // Buttons and links handle Enter, and a scrolled log handles the arrow keys.
       if (e.target instanceof HTMLElement && e.key.startsWith('Arrow') && e.target.matches('[role="log"], [role="tab"], select')) return;
       if (e.key === 'Enter' && e.target instanceof HTMLElement && e.target.matches('a, button, summary, input')) return;
       if (e.key === '?') { e.preventDefault(); show(true); return; }

@@ -1,5 +1,5 @@
-// One bell for all that is shown: who changes what is shown rings it, and the page draws
-// once for all rings of a frame. Times that run are drawn every second.
+// One signal for everything on the page: every change of data rings it, and the page redraws
+// once per frame. Running times redraw each second.
 import { useEffect, useState } from 'preact/hooks';
 
 const listeners = new Set<() => void>();
@@ -9,11 +9,11 @@ export function changed() {
   if (due) return;
   due = true;
   const draw = () => { due = false; for (const l of [...listeners]) l(); };
-  // A hidden page gets no frames, but its title is still read.
+  // A hidden page gets no frames, but its title must stay current.
   document.visibilityState === 'visible' ? requestAnimationFrame(draw) : setTimeout(draw, 1000);
 }
 
-/** Draws the component again whenever something has changed. */
+/** Redraws the component after every change. */
 export function useLive() {
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -23,7 +23,7 @@ export function useLive() {
   }, []);
 }
 
-// How far the server's clock is ahead of this one: times are shown by the server's.
+// How far the server's clock is ahead of this one. Times on the page use the server's clock.
 let ahead = 0;
 export const setNow = (iso: string) => { ahead = Date.parse(iso) - Date.now(); };
 export const now = () => Date.now() + ahead;

@@ -1,4 +1,4 @@
-// The log of an attempt, which follows while it is written.
+// The log of an attempt. It follows a log that is still being written.
 import { Component, type RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { bytes, cleanLog, count } from '../common/format';
@@ -8,26 +8,26 @@ import { pause } from './events';
 import { Text } from './parts';
 import { setQuery } from './route';
 
-const piece = 128 * 1024; // read at first, and with each "earlier"
-const most = 4 * 1024 * 1024; // kept in the page, and read at once
+const piece = 128 * 1024; // bytes to read at first, and for each "earlier"
+const most = 4 * 1024 * 1024; // bytes to keep in the page, and to read in one request
 const blockLines = 200;
 
 interface Block { id: number; text: string }
 
-// A Tail is what is known of a log: whole lines in blocks, and the line that is not over.
+// A Tail is the loaded part of a log: complete lines in blocks, and the unfinished last line.
 class Tail {
   from = 0;
   total = 0;
   over = false;
   ticket: string | null = null;
   blocks: Block[] = [];
-  open = ''; // after the last line feed
+  open = ''; // the text after the last line feed
   read = false;
   size = 0;
   private next = 0;
   private decoder = new TextDecoder('utf-8');
 
-  // Begins again near the end: what came meanwhile is too much to read.
+  // Starts over near the end, because too much was written in the meantime.
   clear() {
     this.blocks = [];
     this.open = '';
@@ -40,14 +40,14 @@ class Tail {
     if (!this.read) {
       this.read = true;
       this.from = at;
-      if (at > 0) { // begin with a whole line
+      if (at > 0) { // start with a complete line
         const nl = data.indexOf(10);
         if (nl >= 0 && nl < data.length - 1) { this.from = at + nl + 1; data = data.subarray(nl + 1); }
       }
     }
     const text = this.open + this.decoder.decode(data, { stream: true });
     const end = text.lastIndexOf('\n') + 1;
-    this.open = text.slice(end).replace(/^[^]*\r(?=[^\r])/, ''); // a progress bar
+    this.open = text.slice(end).replace(/^[^]*\r(?=[^\r])/, ''); // a progress bar overwrites its line
     this.size += data.length;
     const lines = text.slice(0, end).split('\n');
     lines.pop();
@@ -89,7 +89,7 @@ const size = (text: string) => new TextEncoder().encode(text).length;
 const inURL = () => { const at = new URLSearchParams(location.hash.split('?')[1]).get('line'); return at == null ? null : Number(at); };
 
 export function LogView({ batch, uniID, name, over }: { batch: string; uniID: string; name: string; over: boolean }) {
-  const [at, go] = useState<number | null>(inURL); // the line that a search or a link leads to, by its first byte
+  const [at, go] = useState<number | null>(inURL); // first byte of the line that a search or a link points to
   const [begin, setBegin] = useState(at);
   const [sought, setSought] = useState(''), [matches, setMatches] = useState<Matches | null>(null);
   const [tail, setTail] = useState(() => new Tail());
@@ -112,7 +112,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     return () => stop.abort();
   }, [batch, uniID, begin]);
 
-  // Stay at the end unless the person has scrolled away, which is up from where it was put.
+  // Stay at the end unless the user scrolls up.
   const put = useRef(0);
   useLayoutEffect(() => {
     const e = box.current;
@@ -123,7 +123,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
 
   const scrolled = () => {
     const e = box.current;
-    if (!e) return; // scrolled, and gone before that was told
+    if (!e) return; // unmounted before the scroll event arrived
     const end = e.scrollTop + e.clientHeight >= e.scrollHeight - 8;
     if (end !== following.current && (end || e.scrollTop < put.current - 4)) setFollow(end);
   };
@@ -138,7 +138,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
       requestAnimationFrame(() => { e.scrollTop = e.scrollHeight - below; });
     } catch (err) { setError((err as Error).message); }
   };
-  // Leads to a line: one that is not here is loaded with what is around it.
+  // Scrolls to a line, after loading the text around it if needed.
   const lead = (line: number) => {
     go(line);
     setFollow(false);
@@ -158,7 +158,7 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
   const step = (by: number) => lead(matches!.at[Math.min(Math.max(nth + by, 0), matches!.at.length - 1)]);
   const mark = useRef<HTMLElement>(null);
   useLayoutEffect(() => { mark.current?.scrollIntoView({ block: 'center' }); }, [at, tail.read]);
-  // A click on a line makes the address lead there: lines are counted as they are shown.
+  // Clicking a line puts it in the URL. Lines are counted as displayed.
   const pick = (e: MouseEvent) => {
     const pre = (e.target as HTMLElement).closest('pre'), sel = getSelection();
     if (!pre || !sel?.isCollapsed || !sel.anchorNode) return;
@@ -196,12 +196,12 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
   );
 }
 
-// The line that begins with a byte of a text.
+// The line that starts at a byte offset of a text.
 const size2line = (text: string, at: number) => new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, at)).split('\n').length - 1;
 
 interface BlockProps { text: string; block: number; line: number; mark: RefObject<HTMLElement | null> }
 
-// Lines that are shown as they are, tracebacks, and the line that is sought.
+// Displayed lines: plain ones, tracebacks, and the line that the URL points to.
 class LogBlock extends Component<BlockProps> {
   shouldComponentUpdate(next: BlockProps) { return next.text !== this.props.text || next.line !== this.props.line || next.block !== this.props.block; }
   render() {
@@ -218,8 +218,8 @@ class LogBlock extends Component<BlockProps> {
   }
 }
 
-// poll reads the end, and then what is added, once a second while the page is seen. To a
-// person who has scrolled away it adds no more than the page can keep.
+// poll reads the end of the log, then what is appended, once a second while the page is visible.
+// While the user reads further up, it adds no more than the page can keep.
 async function poll(t: Tail, batch: string, uniID: string, begin: number | null, stop: AbortSignal, following: () => boolean, drawn: () => void, fail: (text: string | null) => void) {
   let next = begin == null ? -piece : Math.max(0, begin - piece / 2);
   while (!stop.aborted) {
@@ -254,5 +254,5 @@ async function poll(t: Tail, batch: string, uniID: string, begin: number | null,
   }
 }
 
-// seconds waits, longer while nobody looks.
+// seconds waits. It waits longer while the page is hidden.
 const seconds = (s: number, stop: AbortSignal) => pause((document.visibilityState === 'visible' ? s : 30) * 1000, stop);

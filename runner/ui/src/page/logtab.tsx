@@ -1,4 +1,4 @@
-// The log of a running job, with the others to choose from.
+// The Log tab: one job's log, beside a list of jobs.
 import { clean, ranges } from '../common/format';
 import { State } from '../common/states';
 import { useJob } from './job';
@@ -12,7 +12,7 @@ import type { JobRow } from '../common/types';
 
 const most = 60;
 
-// Its attempts as tabs, if there were several, and the log of one.
+// A tab for each attempt if there are several, and the log of the selected one.
 function Attempts({ batch, row, asked }: { batch: BatchStore; row: JobRow; asked: string | null }) {
   const all = useJob(batch, row.id).doc?.attempts.filter((a) => a.uni_id) ?? [];
   const uniID = all.find((a) => a.uni_id === asked)?.uni_id ?? row.uni_id;

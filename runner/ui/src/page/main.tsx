@@ -1,4 +1,4 @@
-// The page: which part of it is shown, what is above all of them, and the way in.
+// The page: its header, the current route, and the sign-in.
 import { render } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { clean } from '../common/format';
@@ -20,7 +20,7 @@ function App() {
   useLive();
   const [route, setRoute] = useState<Route>(() => parse(location.hash));
   const where = route.page === 'batch' || route.page === 'job' ? route.id : null;
-  useLayoutEffect(() => { // at once: a change before the first frame counts, too
+  useLayoutEffect(() => { // before the first frame, so that no change is missed
     const turn = () => {
       if (location.hash.startsWith('#token=')) { takeToken(); enter(); }
       setRoute(parse(location.hash));
@@ -30,9 +30,9 @@ function App() {
   }, []);
   const known = !app.locked && hasToken();
   useEffect(() => { if (known) watch(where); }, [where, known]);
-  // A new page begins at its top, for the eye and for a screen reader.
+  // A new page starts at its top, on screen and for screen readers.
   const place = route.page === 'batch' ? `${route.id} ${route.tab}` : route.page === 'job' ? `${route.id} ${route.job}` : route.page;
-  const log = route.page === 'batch' && route.tab === 'log' && !!app.batch?.loaded; // whose end is to be in sight
+  const log = route.page === 'batch' && route.tab === 'log' && !!app.batch?.loaded; // the log scrolls to its own end
   useEffect(() => { scrollTo(0, 0); say(document.title); }, [place]);
   useEffect(() => { if (log) document.querySelector('.tabs')?.scrollIntoView(); }, [place, log]);
   useTitle(route);
@@ -69,7 +69,7 @@ function Bar({ route }: { route: Route }) {
   );
 }
 
-// The title says how far a batch is, also in a tab that is not seen.
+// The title shows a batch's progress, in background tabs too.
 function useTitle(route: Route) {
   const b = app.batch, s = b?.summary;
   let title = 'gpurun';
@@ -85,7 +85,7 @@ function useTitle(route: Route) {
   useEffect(() => { if (alive === false && s) say(`The run of ${titleOf(s.batch)} has ended.`); }, [alive]);
 }
 
-// Without a token, or with one that the server does not know.
+// Shown without a token, or with one that the server rejects.
 function Locked() {
   const [text, set] = useState('');
   return (
@@ -100,7 +100,7 @@ function Locked() {
   );
 }
 
-// enter asks who this is, and again until the server answers.
+// enter opens the session, and retries until the server answers.
 function enter() {
   unwatch();
   if (!hasToken()) {
@@ -115,7 +115,7 @@ function enter() {
   });
 }
 
-// The message of the host's owner may change while the page stays open.
+// The host owner's message may change while the page is open.
 setInterval(() => {
   if (app.session && app.connected && document.visibilityState === 'visible') session().then((s) => { app.session = s; changed(); }, () => {});
 }, 60_000);

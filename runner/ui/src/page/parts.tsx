@@ -1,20 +1,20 @@
-// Small parts that several pages use.
+// Small components that several pages share.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clean, duration } from '../common/format';
 import { changed, now, useLive } from './live';
 
-/** Text of a job, a log or another user. */
+/** Untrusted text: from a job, a log or another user. */
 export const Text = ({ of }: { of: string | null | undefined }) => <>{clean(of ?? '')}</>;
 
-/** How long something has lasted; drawn again every second until it has ended. */
+/** A duration, redrawn each second until it ends. */
 export function Lasted({ from, to }: { from?: string | null; to?: string | null }) {
   useLive();
   if (to == null && from != null) return <>{duration((now() - Date.parse(from)) / 1000)}</>;
   return <>{from && to ? duration((Date.parse(to) - Date.parse(from)) / 1000) : ''}</>;
 }
 
-/** A bar of which a part is filled. */
+/** A bar filled to `value` of `max`. */
 export function Meter({ value, max, label, tone = '' }: { value: number | null; max: number | null; label: string; tone?: string }) {
   const share = value != null && max ? Math.min(value / max, 1) : null;
   return (
@@ -24,7 +24,7 @@ export function Meter({ value, max, label, tone = '' }: { value: number | null; 
   );
 }
 
-/** A dialog that keeps the focus, and ends with Esc. */
+/** A modal dialog. Esc closes it. */
 export function Dialog({ title, children, onClose, wide }: { title: string; children: ComponentChildren; onClose: () => void; wide?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => { ref.current!.showModal(); }, []);
@@ -39,7 +39,7 @@ export function Dialog({ title, children, onClose, wide }: { title: string; chil
   );
 }
 
-// What has just happened, for the eye (bottom of the page) and for screen readers.
+// Messages about what just happened: at the bottom of the page, and for screen readers.
 interface Note { id: number; text: string; bad: boolean; more: string[] }
 let notes: Note[] = [], next = 0, spoken = '';
 
@@ -53,7 +53,7 @@ export function tell(text: string, bad = false, more: string[] = []) {
 
 function dismiss(id: number) { notes = notes.filter((n) => n.id !== id); changed(); }
 
-/** Has a screen reader say it, without showing it. */
+/** Announces a text to screen readers only. */
 export function say(text: string) { spoken = text; changed(); }
 
 export function Notes() {
@@ -73,7 +73,7 @@ export function Notes() {
   );
 }
 
-/** Says what is loaded once people wonder. */
+/** Shows what is loading, after a moment. */
 export function Loading({ what }: { what: string }) {
   const [slow, set] = useState(false);
   useEffect(() => { const t = setTimeout(() => set(true), 300); return () => clearTimeout(t); }, []);

@@ -1,4 +1,4 @@
-// The job with the cursor, beside the list: why it is as it is, and the end of its log.
+// The preview beside the job list: why the selected job is in its state, and the end of its log.
 import { clean, measured, ranges } from '../common/format';
 import { State } from '../common/states';
 import { Verbs, verbsFor } from './control';

@@ -1,4 +1,4 @@
-// What running jobs report now: curves, or the last line of the log, and how busy their GPUs are.
+// What running jobs report now: curves or the last line of the log, and the utilization of their GPUs.
 import { useEffect, useState } from 'preact/hooks';
 import { get, readLog } from './api';
 import { app, type BatchStore } from './store';
@@ -6,10 +6,10 @@ import type { Curve, Curves, GPUs, JobRow } from '../common/types';
 
 export interface Reported { curves: Curve[]; line: string; over: boolean }
 
-const most = 100; // jobs that are asked about
+const most = 100; // most jobs to ask about
 const known = new Map<string, Reported>(); // by uni_id
 
-/** What some jobs have reported, at most five seconds ago; those that have ended are asked about once. */
+/** Reports of some jobs, at most five seconds old. Asks about an ended job once. */
 export function useReported(batch: BatchStore, rows: JobRow[]): Map<string, Reported> {
   const [, redraw] = useState(0), list = rows.filter((r) => r.uni_id).slice(0, most);
   const which = list.map((r) => r.uni_id + r.state).join();
@@ -38,7 +38,7 @@ export function useReported(batch: BatchStore, rows: JobRow[]): Map<string, Repo
   return known;
 }
 
-/** How busy the GPUs of a running job are on average; null if that is unknown. */
+/** Mean utilization of a running job's GPUs; null if unknown. */
 export function busy(r: JobRow): number | null {
   const all = (app.gpus?.gpus ?? []).filter((g) => g.utilization_percent != null && g.claims.some((c) => c.job === r.name && c.user === app.session?.user));
   return all.length ? Math.round(all.reduce((n, g) => n + g.utilization_percent!, 0) / all.length) : null;

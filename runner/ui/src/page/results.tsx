@@ -1,4 +1,4 @@
-// What the jobs have measured, as a table over seeds, live, with the curves of those that run.
+// The Results tab: a live table of metrics over seeds, with curves of running jobs.
 import { useMemo } from 'preact/hooks';
 import { Curves } from '../common/curves';
 import { ResultsTable } from '../common/results';
@@ -18,7 +18,7 @@ export function ResultsTab({ batch, query }: { batch: BatchStore; query: URLSear
   for (const o of options) { const v = query.get(o); if (v) asked.set(o, v); }
   const search = String(asked) ? '?' + asked : '';
   const { doc, error } = useDocument<Results>(batch, '/results' + search, 2000);
-  const all = useDocument<Results>(batch, search && '/results', 10_000).doc ?? doc; // what can be chosen
+  const all = useDocument<Results>(batch, search && '/results', 10_000).doc ?? doc; // all values of the filters
   if (!doc && !error) return <Loading what="the results" />;
   const params = all?.by ?? [], metrics = all?.metrics ?? [];
   const values = [...new Set((all?.rows ?? []).flatMap((r) => params.map((p) => `${p}=${r.params[p]}`)))].sort();
@@ -52,7 +52,7 @@ export function ResultsTab({ batch, query }: { batch: BatchStore; query: URLSear
   );
 }
 
-// The curves of the jobs that run, and of those that were pruned.
+// Curves of running and pruned jobs.
 function Running({ batch, results }: { batch: BatchStore; results: Results | null }) {
   const rows = batch.jobs.filter((j) => j.state === 'running' || j.state === 'pruned').sort((a, b) => (a.state < b.state ? 1 : a.state > b.state ? -1 : 0));
   const known = useReported(batch, rows), seen = rows.map((r) => known.get(r.uni_id!)?.curves);

@@ -1,4 +1,4 @@
-// Which page is shown, kept in the URL's fragment, which is never sent to a server.
+// The current route. It is kept in the URL's fragment, which browsers never send to a server.
 
 export type Tab = 'jobs' | 'log' | 'results' | 'timeline' | 'usage' | 'runs';
 
@@ -33,7 +33,7 @@ function search(query?: Record<string, string>): string {
   return set.length ? '?' + new URLSearchParams(set) : '';
 }
 
-/** Changes the query of the present page without a step in the history. */
+/** Changes the query of the current route without adding a history entry. */
 export function setQuery(values: Record<string, string>) {
   const [path, old = ''] = location.hash.split('?');
   const query = new URLSearchParams(old);

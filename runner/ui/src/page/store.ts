@@ -1,6 +1,6 @@
-// What the page knows: the host and its batches, or one batch with all its jobs, kept up
-// to date by one stream of events. Only one is open at a time, because a browser gives a
-// server six connections over all its tabs.
+// The page's data: the host and its batches, or one batch with all its jobs. One stream of
+// events keeps it current. Only one is open at a time, because a browser allows six
+// connections to a server over all tabs.
 import { distrust, get, open, Refused, unknownToken } from './api';
 import { follow } from './events';
 import { changed, setNow } from './live';
@@ -8,9 +8,9 @@ import type { BatchRow, GPUs, JobRow, Jobs, Session, Summary } from '../common/t
 
 export const app = {
   session: null as Session | null,
-  locked: false, // the server knows no such token
+  locked: false, // the server rejects the token
   connected: null as boolean | null, // null until the first answer
-  why: '', // it is not connected
+  why: '', // why it is not connected
   gpus: null as GPUs | null,
   batches: null as BatchRow[] | null,
   batch: null as BatchStore | null,
@@ -32,9 +32,9 @@ let stop = () => {};
 let watching = 'nothing';
 let last: BatchStore | null = null;
 
-// Of many tabs few are seen, and each would keep one of the browser's connections. One
-// that has not been seen for a while lets go of its own, and asks now and then, for its
-// title; once it is seen again, it goes on where it was.
+// With many tabs open, each would occupy one of the browser's connections. A tab that stays
+// hidden closes its connection and polls now and then, for its title. When it is visible
+// again, it continues from where it was.
 let rest = 0, peek = 0;
 document.addEventListener('visibilitychange', () => {
   clearTimeout(rest);
@@ -56,12 +56,12 @@ function start() {
   stop = app.batch ? app.batch.follow() : follow({ ...common, open: (signal) => open('/events', signal), event: hostEvent });
 }
 
-/** Follows the host ("") or a batch, instead of what was followed before. */
+/** Follows the host ("") or a batch, and stops following the previous one. */
 export function watch(id: string | null) {
   if (watching === (id === null ? '' : 'batch ' + id)) return;
   stop();
   app.connected = null;
-  if (id !== null && last?.id !== id) last = new BatchStore(id); // back from another page, it is still known
+  if (id !== null && last?.id !== id) last = new BatchStore(id); // coming back from another page reuses its data
   app.batch = id === null ? null : last;
   start();
 }
@@ -87,20 +87,20 @@ const page = 2500;
 /** A batch with its jobs. */
 export class BatchStore {
   summary: Summary | null = null;
-  jobs: JobRow[] = []; // at their index
+  jobs: JobRow[] = []; // by index
   byID = new Map<string, JobRow>();
-  private byName = new Map<string, JobRow>(); // the first of a name
+  private byName = new Map<string, JobRow>(); // the first job with each name
   loaded = false;
-  revision = 0; // grows with every change of jobs
-  lists = 0; // grows when other jobs are in the list
-  missing: Refused | null = null; // there is no such batch
+  revision = 0; // increases with every change of a job
+  lists = 0; // increases when jobs are added or removed
+  missing: Refused | null = null; // set if the batch does not exist
   private version = '';
 
   constructor(readonly id: string) {}
 
-  /** A job by its name, which survives an edit, or its id. */
+  /** Finds a job by its name, which survives an edit of the file, or by its id. */
   find(key: string) { return this.byName.get(key) ?? this.byID.get(key); }
-  /** What links call a job. */
+  /** The key of a job in links. */
   keyOf(r: JobRow) { return this.byName.get(r.name)?.id === r.id ? r.name : r.id; }
 
   path(rest = '') { return `/batches/${encodeURIComponent(this.id)}${rest}`; }
@@ -141,8 +141,8 @@ export class BatchStore {
     if (this.byName.get(row.name)?.id === row.id) this.byName.set(row.name, row);
   }
 
-  // Events go on from the version of the first page: what changes while the others come
-  // is in them too.
+  // Events start at the version of the first response, so they include changes that happen
+  // while the other responses load.
   private async load(signal: AbortSignal, alive: () => void) {
     if (!this.summary) setNow((this.summary = await get<Summary>(this.path(), signal)).now);
     changed();

@@ -1,4 +1,4 @@
-// The attempts of a batch over its GPUs.
+// The Timeline tab: the batch's attempts by GPU.
 import { useMemo } from 'preact/hooks';
 import { Attempts, lanesOf } from '../common/attempts';
 import { clean } from '../common/format';

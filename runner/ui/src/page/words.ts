@@ -1,9 +1,9 @@
-// A command as its words.
+// Shell commands as lists of words.
 
-/** A word as a shell has to be given it. */
+/** Quotes a word for the shell. */
 export const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
-/** Splits a command into words, with quotes and backslashes as a shell has them. */
+/** Splits a command into words. Quotes and backslashes work as in a shell. */
 export function split(text: string): string[] {
   const words: string[] = [];
   const word = /(?:[^\s'"\\]|\\[^]|'[^']*'|"(?:[^"\\]|\\[^])*")+/g;

@@ -1,4 +1,4 @@
-// Each GPU's memory and utilization over time, with the batch's part.
+// Each GPU's memory and utilization over time, with the batch's share.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { Chart } from '../common/chart';
@@ -11,7 +11,7 @@ export function GPUs({ r }: { r: Report }) {
   return (
     <>
       <p class="legend">
-        <span><i class="ours" />this batch</span><span><i class="theirs" />everybody else</span><span><i class="busy" />both at once (utilization)</span>
+        <span><i class="ours" />this batch</span><span><i class="theirs" />other users</span><span><i class="busy" />both at once (utilization)</span>
         <span>each point: {duration(r.readings!.step_seconds)}; memory is the highest in it, utilization the mean</span>
       </p>
       <div class="gpus">{r.readings!.gpus.map((g) => <Lazy height={330}><GPU g={g} time={time} step={r.readings!.step_seconds} /></Lazy>)}</div>
@@ -42,15 +42,15 @@ function GPU({ g, time, step }: { g: GPUReadings; time: number[]; step: number }
       <figcaption><b>GPU {g.index}</b> <span class="muted">{g.name} · peak {bytes(peak)} of {bytes(total)}{mean !== null && ` · ${mean.toFixed(0)}% busy`}</span></figcaption>
       <h3>Memory</h3>
       <Chart label={`${said}. Memory`} time x={x} height={120} min={0} max={total ? total / GiB : undefined} legend={false} sync="gpus"
-        series={[{ label: 'everybody else', values: memory[0], stroke: 'theirs', fill: 'next' }, { label: 'this batch', values: memory[1], stroke: 'ours', fill: true }]} format={(v) => `${+v.toFixed(1)} GiB`} />
+        series={[{ label: 'other users', values: memory[0], stroke: 'theirs', fill: 'next' }, { label: 'this batch', values: memory[1], stroke: 'ours', fill: true }]} format={(v) => `${+v.toFixed(1)} GiB`} />
       <h3>Utilization</h3>
       <Chart label={`${said}. Utilization`} time x={x} height={100} min={0} max={100} legend={false} sync="gpus"
-        series={[{ label: 'this batch', values: util[0], stroke: 'ours', fill: true }, { label: 'everybody else', values: util[1], stroke: 'theirs', fill: true }, { label: 'both', values: util[2], stroke: 'busy', fill: true }]} format={(v) => `${v.toFixed(0)}%`} />
+        series={[{ label: 'this batch', values: util[0], stroke: 'ours', fill: true }, { label: 'other users', values: util[1], stroke: 'theirs', fill: true }, { label: 'both', values: util[2], stroke: 'busy', fill: true }]} format={(v) => `${v.toFixed(0)}%`} />
     </figure>
   );
 }
 
-// Lazy draws what is in it once that comes into sight, or is printed.
+// Lazy renders its content when it scrolls into view or is printed.
 export function Lazy({ height, children }: { height: number; children: ComponentChildren }) {
   const [shown, show] = useState(false), ref = useRef<HTMLDivElement>(null);
   useEffect(() => {

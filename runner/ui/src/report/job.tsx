@@ -1,4 +1,4 @@
-// One job: its attempts, and what it was made of.
+// A job's details: its attempts and its provenance.
 import { useEffect, useRef } from 'preact/hooks';
 import { gpuWords, queueWords } from '../common/attempts';
 import { base, bytes, clean, duration, measured, stamp, until } from '../common/format';
@@ -51,7 +51,7 @@ function Pairs({ title, of }: { title?: string; of: Record<string, unknown> }) {
 }
 
 function Attempts({ j }: { j: Job }) {
-  if (!j.attempts.length) return <p class="muted line">Not tried yet.</p>;
+  if (!j.attempts.length) return <p class="muted line">No attempts yet.</p>;
   return (
     <>
       <h3>Attempts</h3>

@@ -1,10 +1,10 @@
-// All jobs: found, sorted, and only those in sight in the document.
+// The list of all jobs: searchable, sortable, with only visible rows in the document.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { gpuWords } from '../common/attempts';
 import { five, statesOf } from '../common/five';
 import { count, duration, stamp } from '../common/format';
 import { look, State } from '../common/states';
-import { useWindow } from '../common/virtual';
+import { linesFor, useWindow } from '../common/virtual';
 import { lastOf } from './model';
 import type { ReportJob as Job, Report } from '../common/types';
 
@@ -21,7 +21,6 @@ const columns: Column[] = [
   { name: 'Why', css: 'why', value: (j) => j.cause?.text ?? j.wait?.text ?? '', text: (j) => j.cause?.text ?? j.wait?.text ?? '' },
 ];
 const tones = ['bad', 'warn', 'run', 'idle', 'ok'];
-const rowHeight = 30;
 
 export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; choose: (c: Choice) => void; open: (job: number) => void }) {
   const [find, setFind] = useState(''), [sort, setSort] = useState<{ at: number; down: boolean } | null>(null);
@@ -42,11 +41,12 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
     const keys = r.jobs.map(columns[sort.at].value), sign = sort.down ? -1 : 1;
     return list.sort((a, b) => sign * (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : a - b));
   }, [r, find, sort, choice]);
+  const lines = linesFor(r.jobs.reduce((n, j) => Math.max(n, j.name.length), 1), scroller.current?.querySelector('[data-row] .name')?.clientWidth ?? 350), rowHeight = 14 + 16 * lines;
   const win = useWindow(scroller, rows.length, rowHeight, 32);
   useEffect(() => { scroller.current!.scrollTop = 0; }, [find, sort, choice]);
   const chosen = choice.state ? five.find((f) => f.is === choice.state)!.word : choice.failure !== undefined ? `like: ${r.failures[choice.failure].cause.text}` : choice.params ? Object.entries(choice.params).map(([k, v]) => `${k}=${v}`).join(' ') : '';
 
-  // Arrow keys move between the jobs in sight, and scroll.
+  // Arrow keys move between visible jobs, and scroll.
   const key = (e: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[e.key];
     const row = (e.target as HTMLElement).closest<HTMLElement>('[data-row]');
@@ -63,7 +63,7 @@ export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; c
         {chosen && <button class="button chip" onClick={() => choose({})} aria-label={`Only ${chosen}; show all`}><span>{chosen}</span> ×</button>}
         <span class="muted" role="status">{rows.length === r.jobs.length ? count(rows.length, 'job') : `${rows.length.toLocaleString('en-US')} of ${count(r.jobs.length, 'job')}`}</span>
       </div>
-      <div class="joblist scroll" ref={scroller} role="table" aria-label="Jobs" aria-rowcount={rows.length + 1} onKeyDown={key} style={{ height: win.paper ? 'auto' : `${Math.min(720, rows.length * rowHeight + 36)}px` }}>
+      <div class="joblist scroll" ref={scroller} role="table" aria-label="Jobs" aria-rowcount={rows.length + 1} onKeyDown={key} style={{ '--row': `${rowHeight}px`, '--lines': lines, height: win.paper ? 'auto' : `${Math.min(720, rows.length * rowHeight + 36)}px` }}>
         <div class="jobrow heads" role="row" aria-rowindex={1}>{columns.map((c, i) => {
           const on = sort?.at === i;
           return (

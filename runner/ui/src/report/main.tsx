@@ -1,4 +1,4 @@
-// The report of a batch. Its data is in the page; nothing is asked of anybody.
+// The report of a batch. Its data is embedded, so it makes no requests.
 import '../common/theme.css';
 import './report.css';
 import { render } from 'preact';
@@ -17,7 +17,7 @@ import { Jobs, type Choice } from './jobs';
 import { Summary } from './summary';
 import type { Copies, Document as Results, Report } from '../common/types';
 
-// read returns the data: plain, or compressed if there is much.
+// read returns the embedded data, which is compressed if large.
 async function read(): Promise<Report> {
   const el = document.getElementById('data') as HTMLScriptElement, text = el.textContent!;
   if (el.type !== 'application/gzip') return JSON.parse(text);
@@ -66,7 +66,7 @@ function App({ r }: { r: Report }) {
   );
 }
 
-// On paper it is light, and as wide as the paper: canvases do not adapt by themselves.
+// Prints light and as wide as the paper, because canvases do not resize by themselves.
 addEventListener('beforeprint', () => { document.documentElement.dataset.theme = 'light'; document.documentElement.classList.add('paper'); });
 addEventListener('afterprint', () => { delete document.documentElement.dataset.theme; document.documentElement.classList.remove('paper'); });
 

@@ -1,13 +1,13 @@
-// What the sections of the report show, worked out of its data.
+// Derives what the sections of the report show from its data.
 import type { Attempt, ReportJob as Job, Report } from '../common/types';
 
 export const lastOf = (j: Job): Attempt | undefined => j.attempts[j.attempts.length - 1];
 export const hours = (s: number) => (s / 3600).toLocaleString('en-US', s < 36000 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { maximumFractionDigits: 0 });
 
-/** When a run ended, or was last seen; of the live one now. */
+/** When a run ended or was last seen. For the live run, the time of the report. */
 export const endOf = (r: Report, run: Report['runs'][0]) => (r.run?.alive && run === r.runs[r.runs.length - 1] ? r.now : run.ended ?? run.last_seen);
 
-/** Columns of a chart over time: each value lasts for a step, and where nothing was read is a gap. */
+/** Columns of a step chart over time. A value holds until the next; missing readings leave a gap. */
 export function steps(time: number[], step: number, columns: (number | null)[][]): [number[], (number | null)[][]] {
   const x: number[] = [], out = columns.map(() => [] as (number | null)[]);
   time.forEach((t, i) => {

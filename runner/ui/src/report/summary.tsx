@@ -1,4 +1,4 @@
-// The head of the report: what ran, how it ended, and what became of the jobs.
+// The top of the report: what ran, how it ended, and the counts of jobs.
 import { Bar, Legend } from '../common/five';
 import { queued } from '../common/attempts';
 import { base, count, duration, seconds, stamp, until } from '../common/format';
@@ -32,7 +32,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
       <div class="tiles">
         <Tile name="time" value={duration(took)} of={r.runs.length > 1 ? 'of all runs' : ''} />
         {waits.length > 0 && <Tile name="in the queue" value={duration(waits[waits.length >> 1])} of={`median, at most ${duration(waits[waits.length - 1])}`} />}
-        <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} of={r.run?.alive ? 'of what has ended' : ''} />
+        <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} of={r.run?.alive ? 'of ended attempts' : ''} />
         <Tile name="free GPU hours" value={hours(unused)} of="while jobs waited" />
         <Tile name="attempts" value={sum((x) => x.attempts).toLocaleString('en-US')} of={count(sum((x) => x.retries), 'retry', 'retries')} />
       </div>

@@ -9,7 +9,7 @@ import { Verbs, verbsFor } from './control';
 import { metricsOf, says, select, sorted, UnknownKey, type Sort, type SortBy } from './filter';
 import { useKeys } from './keys';
 import { now, useLive } from './live';
-import { Empty, Loading, Meter, narrow, say, Text, useMedia } from './parts';
+import { Empty, Loading, medium, Meter, narrow, say, Text, useMedia } from './parts';
 import { Preview } from './preview';
 import { busy, useReported, type Reported } from './reported';
 import { go, jobPath, setQuery } from './route';
@@ -101,10 +101,12 @@ interface ListProps {
 
 function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, list }: ListProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const small = useMedia(narrow);
+  const small = useMedia(narrow), middle = useMedia(medium);
   // Rows are high enough for the longest name, because jobs may differ only at its end.
   const longest = useMemo(() => rows.reduce((n, r) => Math.max(n, r.name.length), 1), [rows]), room = scroller.current?.querySelector('td.c-name')?.clientWidth ?? 260;
-  const lines = linesFor(longest, room - (small ? 0 : 24));
+  const clock = now(), running = rows.some((r) => r.state === 'running');
+  // Beside the progress of running jobs, a page of medium width has room for two short lines.
+  const lines = Math.max(linesFor(longest, room - (small ? 0 : 24)), running && middle && !small ? 2 : 1);
   const height = 14 + 16 * lines + (small ? 26 : 0), head = small ? 0 : 32;
   const win = useWindow(scroller, rows.length, height, head);
   list.current = { reveal: (row) => { win.reveal(row); scroller.current?.scrollIntoView({ block: 'nearest' }); } };
@@ -117,7 +119,6 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   const open = (r: JobRow) => { if (roomy.matches) setAt(r.id); else go(jobPath(batch.id, batch.keyOf(r))); };
   const all = rows.length > 0 && chosen.size >= rows.length && rows.every((r) => chosen.has(r.id));
   const reported = useReported(batch, rows.slice(win.from, win.to).filter((r) => r.state === 'running'));
-  const clock = now(), running = rows.some((r) => r.state === 'running');
   return (
     <div class={`card jobs scroll ${running ? 'going' : ''}`} ref={scroller} style={{ '--row': `${height}px`, '--lines': lines, ...(longest < 30 && { '--name': `${Math.round(longest * 7.3) + 36}px` }) }}>
       <table class="data" role="table" aria-rowcount={rows.length + 1} aria-label="Jobs">

@@ -82,7 +82,7 @@ export function Loading({ what }: { what: string }) {
 
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>;
 
-export const narrow = matchMedia('(max-width: 720px)');
+export const narrow = matchMedia('(max-width: 720px)'), medium = matchMedia('(max-width: 1000px)');
 
 export function useMedia(q: MediaQueryList) {
   const [is, set] = useState(q.matches);

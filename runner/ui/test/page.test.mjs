@@ -306,6 +306,15 @@ test('events go on after a sleep, a restart of the server and the end of the run
   await until(async () => (await shown(asleep)).includes('cancelled'), 'the page shows what has happened while it was offline');
   await page.waitForFunction(() => !document.querySelector('.lost'));
 
+  const log = (await visit(batch(`/log?job=${asleep}`))).page;
+  const download = () => log.evaluate(async () => { const a = [...document.querySelectorAll('a')].find((e) => e.innerText === 'Download'); return a?.href ? (await fetch(a.href)).status : 0; }).catch(() => 0);
+  await until(async () => (await download()) === 200, 'the log of an ended job downloads');
+  await home.kill();
+  await home.serve(...served);
+  await until(async () => (await download()) === 200, 'it downloads from a restarted server');
+  await log.close();
+  await page.waitForFunction(() => !document.querySelector('.lost'));
+
   await page.evaluate(() => { window.same = true; });
   home.write('go', ''); // a file: jobs look for go/NAME
   const other = (await jobsOf()).filter((j) => j.state === 'running').map((j) => j.name);

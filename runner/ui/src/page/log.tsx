@@ -7,6 +7,7 @@ import { get, logPath, readLog, Refused } from './api';
 import { pause } from './events';
 import { Text } from './parts';
 import { setQuery } from './route';
+import { app } from './store';
 
 const piece = 128 * 1024; // bytes to read at first, and for each "earlier"
 const most = 4 * 1024 * 1024; // bytes to keep in the page, and to read in one request
@@ -111,6 +112,11 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     void poll(t, batch, uniID, begin, stop.signal, () => following.current, () => redraw((n) => n + 1), setError);
     return () => stop.abort();
   }, [batch, uniID, begin]);
+
+  // A restarted server does not accept the ticket of an ended log, which is not read again.
+  useEffect(() => {
+    if (app.connected && tail.over) readLog(batch, uniID, Math.max(tail.total - 1, 0), new AbortController().signal).then((got) => { tail.ticket = got.ticket; redraw((n) => n + 1); }, () => {});
+  }, [app.connected]);
 
   // Stay at the end unless the user scrolls up.
   const put = useRef(0);

@@ -49,9 +49,14 @@ func topic(word string, width int) string {
 		page, _ := docs.Reference.ReadFile(name)
 		var found []string
 		wanted := []string{anchor(word)}
+		var head, last string // lines: of the table, and before this one
 		for line := range strings.Lines(string(page)) {
+			if strings.HasPrefix(line, "| ---") {
+				head = last + line
+			}
+			last = line
 			if key, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | "); row && strings.HasPrefix(line, "|") && strings.Contains(key, "`"+word+"`") {
-				found = append(found, line+"\n")
+				found = append(found, head+line+"\n")
 				if m := links().FindStringSubmatch(line); m != nil {
 					wanted = append(wanted, m[2])
 				}
@@ -64,7 +69,10 @@ func topic(word string, width int) string {
 				end = titles[i+1][0]
 			}
 			if section := string(page[at[2]:end]); slices.Contains(wanted, anchor(string(page[at[2]:at[3]]))) {
-				found = append(slices.DeleteFunc(found, func(row string) bool { return strings.Contains(section, row[:len(row)-1]) }), section)
+				found = append(slices.DeleteFunc(found, func(rows string) bool {
+					row := strings.TrimSpace(rows)
+					return strings.Contains(section, row[strings.LastIndexByte(row, '\n')+1:])
+				}), section)
 			}
 		}
 		if len(found) > 0 && name != "reference/commands.md" && (name == "reference/jobfile.md" || !slices.Contains(shownCommands(), word)) {
@@ -81,7 +89,7 @@ func links() *regexp.Regexp { return regexp.MustCompile(`\[([^]]*)\]\((#[^)]*)?[
 // readable formats part of a page for a terminal.
 func readable(markdown string, width int) string {
 	var out, paragraph []string
-	code, link := false, links()
+	code, defaults, link := false, false, links()
 	flush := func() {
 		if len(paragraph) > 0 {
 			out = append(out, terminal.Wrap(link.ReplaceAllString(strings.Join(paragraph, " "), "$1"), width, 2)...)
@@ -92,6 +100,7 @@ func readable(markdown string, width int) string {
 		line = strings.TrimRight(line, "\n")
 		switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
 		case strings.HasPrefix(strings.TrimLeft(line, "| "), "--"):
+			defaults = strings.HasSuffix(out[len(out)-1], "default")
 			out = out[:len(out)-1] // the header of a table
 		case fence:
 			flush()
@@ -101,10 +110,16 @@ func readable(markdown string, width int) string {
 		case line == "" || strings.HasPrefix(line, "|"):
 			flush()
 			if cells := strings.Split(strings.Trim(line, "| "), " | "); line != "" {
+				if n := len(cells) - 1; defaults {
+					if cells[n] != "none" {
+						cells[n-1] += " (default: " + cells[n] + ")"
+					}
+					cells = cells[:n]
+				}
 				paragraph = []string{strings.TrimRight(cells[0]+": "+strings.Join(cells[1:], " — "), "— ")}
 				flush()
 			} else {
-				out = append(out, "")
+				out, defaults = append(out, ""), false
 			}
 		case strings.HasPrefix(line, "- "):
 			flush()

@@ -271,11 +271,15 @@ func TestComingFromPairsStartSameCommands(t *testing.T) {
 	sections := strings.Split(rest, "\n## ")
 	t.Run("a script of tsp", func(t *testing.T) {
 		t.Parallel()
+		if !userNamespaces() {
+			t.Skip("no user namespaces")
+		}
 		w := newReader(t)
 		_, tsp, _ := strings.Cut(rest, "\n## tsp")
-		w.write(t, "queue.sh", blocks(tsp)[0].text+"tsp -L last python train.py --seed 3\n")
-		w.write(t, "script", blocks(intro)[0].text)
-		if out, err := w.sh("bash -e script"); err != nil || w.argv() != want["tsp (task-spooler)"]+" train.py|--seed|3" {
+		w.write(t, "queue.sh", "cd runs\n"+blocks(tsp)[0].text+"export RATE=3; tsp -L last python train.py --seed 3\n")
+		w.write(t, "runs/train.py", "")
+		out, err := w.sh(blocks(intro)[0].text)
+		if w.dir += "/runs"; err != nil || w.argv() != want["tsp (task-spooler)"]+" train.py|--seed|3" {
 			t.Errorf("gpurun starts\n%s\n%v\n%s", w.argv(), err, out)
 		}
 	})

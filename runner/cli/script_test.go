@@ -76,7 +76,7 @@ func TestScripts(t *testing.T) {
 			case "root":
 				return os.Getuid() == 0, nil
 			case "userns":
-				return exec.Command("unshare", "-U", "--map-user=4321", "true").Run() == nil, nil
+				return userNamespaces(), nil
 			case "driver":
 			default:
 				return false, fmt.Errorf("unknown condition %q", cond)
@@ -155,4 +155,9 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+// userNamespaces reports whether this user may create user namespaces.
+func userNamespaces() bool {
+	return exec.Command("unshare", "-U", "--map-user=4321", "true").Run() == nil
 }

@@ -336,7 +336,7 @@ func (c *Core) noRetry(id int32, f *state.Fact, of fault) string {
 	case f.Unrunnable():
 		return fmt.Sprintf("exit %s means that a command could not be run; retry: {on: [%[1]s]} retries it anyway", code)
 	case len(on) > 0 && !slices.Contains(on, f.ErrorType):
-		return fmt.Sprintf("retry: {on: [%s]} does not include this failure", strings.Join(on, ", "))
+		return fmt.Sprintf("on: [%s] excludes this failure", strings.Join(on, ", "))
 	}
 	return ""
 }

@@ -107,7 +107,7 @@ func eventfulFrame() Frame {
 	group := func(count int, cause, apart string, jobs ...string) {
 		s.Alike = append(s.Alike, schema.Alike{Cause: schema.Cause{Text: cause}, Count: count, Jobs: jobs, Apart: schema.Known(apart)})
 	}
-	group(6, "ValueError: loss is nan; no retry: retry: {on: [oom]} does not include this failure", "all jobs with model=vit-tiny lr=0.1", "vit-tiny-lr0.1-s1", "vit-tiny-lr0.1-s2", "vit-tiny-lr0.1-s3")
+	group(6, "ValueError: loss is nan; no retry: on: [oom] excludes this failure", "all jobs with model=vit-tiny lr=0.1", "vit-tiny-lr0.1-s1", "vit-tiny-lr0.1-s2", "vit-tiny-lr0.1-s3")
 	group(3, "CUDA out of memory. Tried to allocate 2.50 GiB", "model=vit-tiny data=cifar10 lr=0.001; peak 3.5 GiB of 10 GiB", "a-s1", "a-s2", "a-s3")
 	group(1, "SIGSEGV at epoch 7/20", "GPU 1; 2 attempts", "resnet18-svhn-lr0.001-s3")
 	s.Counts[state.Failed] = 10

@@ -37,7 +37,7 @@ func (l *loop) copyAt(home string) *codecopy.Tree {
 	}
 	t, err := codecopy.Load(dir)
 	if err != nil {
-		l.warn(fmt.Sprintf("cannot read the copy of the code in %s, so job files there do not move to the work dir: %v", dir, err))
+		l.warn(fmt.Sprintf("cannot read the copy of the code in %s, so files that jobs wrote there are not moved to the work dir: %v", dir, err))
 		return nil
 	}
 	return t

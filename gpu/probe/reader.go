@@ -72,7 +72,7 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 	if len(h.Devices) == 0 {
 		_ = r.Close()
 		return nil, &Missing{Text: "the NVIDIA driver is installed, but it has no usable GPU",
-			Hint: "check that nvidia-smi -L lists one, and that a container has access to it" + simInstead}
+			Hint: "check that nvidia-smi -L lists a GPU and, in a container, that the container has access to it" + simInstead}
 	}
 	r.found = *h
 	return r, nil

@@ -239,7 +239,7 @@ func (s *server) about(ctx context.Context, path string, show listing, args func
 func (s *server) file(path string) (string, error) {
 	file, err := s.File(path)
 	if err != nil {
-		return "", problem("usage", s.clean(err.Error()), "pass a job file below "+s.Roots[0])
+		return "", problem("usage", s.clean(err.Error()), "pass a job file under "+s.Roots[0])
 	}
 	return file, nil
 }

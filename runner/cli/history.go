@@ -17,7 +17,7 @@ import (
 
 type historyCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string  `arg:"" optional:"" name:"job" help:"Jobs or globs whose attempts to show (a summary of each run)."`
+	Jobs      []string  `arg:"" optional:"" name:"job" help:"Show the attempts of these jobs, by name or glob (a summary of each run)."`
 	Since     *timeFlag `placeholder:"TIME" help:"Show only what ended within this time, e.g. 12h or 2d."`
 	JSON      bool      `name:"json" help:"Print JSON."`
 }

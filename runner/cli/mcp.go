@@ -22,7 +22,7 @@ import (
 
 type mcpCmd struct {
 	Root  []string `sep:"none" placeholder:"DIR" help:"Show the client only files below DIR (repeatable; current folder)."`
-	Allow []string `placeholder:"control,run" help:"Also allow stopping and retrying (control), starting and adding jobs (run)."`
+	Allow []string `placeholder:"control,run" help:"Also allow stopping and retrying jobs (control), or starting and adding them (run)."`
 }
 
 func (mcpCmd) Help() string {

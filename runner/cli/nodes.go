@@ -19,7 +19,7 @@ func (c *gpusCmd) nodes(a *app) error {
 	case !is:
 		return &batches.Failure{Code: batches.ExitUsage, Text: fmt.Sprintf("--engine: unknown engine %q", c.Engine), Hint: "one of " + strings.Join(settings.Engines, ", ")}
 	case c.JSON, c.Watch, len(c.Clear) > 0:
-		return &batches.Failure{Code: batches.ExitUsage, Text: "--engine does not work with --json, --watch or --clear", Hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
+		return &batches.Failure{Code: batches.ExitUsage, Text: "--engine does not work with --json, --watch or --clear", Hint: "for machine-readable output, use sinfo --json and squeue --json, or qhost -xml and qstat -xml"}
 	}
 	nodes, err := kind.Nodes().Run()
 	if err != nil {

@@ -18,7 +18,7 @@ type resultsCmd struct {
 	Files  []string `arg:"" optional:"" name:"file" help:"Job files (those running in this folder, or the last that ran here)."`
 	File   []string `placeholder:"FILE" help:"Job file, as a flag."`
 	Metric []string `placeholder:"NAME,…" help:"Show only these metrics."`
-	By     []string `placeholder:"PARAM,…" help:"Parameters that make the rows (all that vary)."`
+	By     []string `placeholder:"PARAM,…" help:"Group rows by these parameters (all that vary)."`
 	Over   []string `placeholder:"PARAM,…" help:"Average over these (seed, random_seed, rep, repeat, trial or run)."`
 	Best   string   `placeholder:"METRIC" help:"Keep the best setting of the parameters that are not in --by."`
 	Pivot  string   `placeholder:"PARAM" help:"Make a column for each value of this parameter."`
@@ -28,7 +28,7 @@ type resultsCmd struct {
 	Err    string   `enum:"sd,sem,ci95" default:"sd" placeholder:"sd|sem|ci95" help:"Print the standard deviation, standard error or 95% interval after ± (${default})."`
 	Raw    bool     `help:"Print a row for each job, not averaged."`
 	Sort   string   `placeholder:"COLUMN" help:"Sort by a metric, best first, or a parameter; --sort=-COLUMN reverses."`
-	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Print ${enum}; csv and json have all digits (${default})."`
+	Format string   `enum:"text,csv,json,md,latex" default:"text" placeholder:"text|csv|json|md|latex" help:"Output format: ${enum}; csv and json keep full precision (${default})."`
 	JSON   bool     `name:"json" help:"Print JSON, like --format json."`
 	Watch  bool     `short:"w" help:"Print again when something changes, until the run ends."`
 

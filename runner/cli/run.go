@@ -19,14 +19,14 @@ type runCmd struct {
 	Verbose  bool   `short:"v" help:"With -n, also show settings and commands."`
 	Abandon  string `placeholder:"HOST" help:"Record the open attempts of HOST as lost; only if that machine is gone."`
 	Detach   bool   `short:"d" help:"Run in the background, with output in run.out in the state folder."`
-	Watch    bool   `help:"When all is done, wait for the job files to change."`
+	Watch    bool   `help:"After the last job, wait for the job files to change."`
 	Yes      bool   `short:"y" help:"Do not ask before rerunning more than a GPU hour of finished work."`
 	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
 	JSON     bool   `name:"json" help:"Print events as JSON lines, like gpurun events."`
 }
 
 func (runCmd) Help() string {
-	return `The first Ctrl-C starts no more jobs, the second stops running jobs, the third kills them.
+	return `The first Ctrl-C stops starting jobs, the second stops running ones, and the third kills them.
 
 Examples:
 

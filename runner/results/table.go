@@ -102,7 +102,7 @@ func (b *build) choose() (err error) {
 			return err
 		}
 		if m := b.data.Metrics[b.best]; m.Goal == jobspec.NoGoal {
-			return refuse("write metrics: {"+m.Name+": {goal: max}} in the job file (or min; no job reruns)", "--best %s: the metric has no goal (max or min)", m.Name)
+			return refuse("add metrics: {"+m.Name+": {goal: max}} (or min) to the job file; no job will rerun", "--best %s: the metric has no goal (max or min)", m.Name)
 		}
 	}
 	if b.over, err = b.overs(); err != nil {

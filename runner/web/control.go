@@ -67,7 +67,7 @@ func verbs() []operation {
 		verb("stop", "Stop jobs or the whole run, free a GPU, or start no more jobs (drain).", Control, Stop{}),
 		verb("retry", "Restart failed jobs now.", Control, Retry{}),
 		verb("pause", "Pause some jobs, or the whole run.", Control, Pause{}),
-		verb("resume", "Undo pause and, without jobs, a drain.", Control, Resume{}),
+		verb("resume", "Resume paused jobs or the whole run; without jobs, also undo a drain.", Control, Resume{}),
 		verb("forget", "Make finished jobs run again next time.", Control, Forget{}),
 		verb("done", "Record jobs as done without running them.", Control, Done{}),
 		verb("set", "Change settings of the run or, with jobs, their resources and queue position: gpurun set --help lists the keys.", Control, Set{}),

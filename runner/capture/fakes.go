@@ -21,7 +21,7 @@ var fakes map[string]func(argv []string) int
 
 func init() {
 	fakes = map[string]func([]string) int{"sleep": sleep, "squeue": sleep, "sinfo": sleep, "scancel": sleep, "sacct": sleep, "nvidia-smi": script, "simple_gpu_scheduler": script,
-		"sbatch": script, "srun": script, "salloc": script, "scontrol": script, "ts": script, "tsp": script, "gpurun-submit": submit, "gpurun-wait": wait, "screen": refuse, "tmux": refuse}
+		"sbatch": script, "srun": script, "salloc": script, "scontrol": script, "ts": script, "tsp": script, "gpurun-submit": submit, "gpurun-wait": wait, "screen": terminal, "tmux": terminal}
 }
 
 // script runs a fake that is a shell script.
@@ -35,10 +35,11 @@ func script(argv []string) int {
 	return runs(append([]string{"sh", "-c", string(text)}, argv...), false)
 }
 
-// refuse stops the launcher, because gpurun cannot see what this program starts.
-func refuse(argv []string) int {
-	ask(message{Op: "refuse", Record: Record{Argv: argv}})
-	return 1
+// terminal lets the host follow a command of tmux or screen.
+func terminal(argv []string) int {
+	a := ask(own("terminal", argv))
+	fmt.Fprint([]*os.File{os.Stdout, os.Stderr}[min(a.Status, 1)], a.Text)
+	return a.Status
 }
 
 // sleep lets virtual time pass, as between two polls.
@@ -56,7 +57,8 @@ func sleep(argv []string) int {
 // submit tells the host to start a command after other jobs, once for each index of an array if
 // there are any. It prints the ID of the job, or of its array.
 func submit(argv []string) int {
-	h := message{Op: "submit", PID: os.Getpid(), After: ids(argv[1]), Record: Record{Argv: argv[3:], Env: os.Environ(), Dir: link("/proc/self/cwd")}}
+	h := own("submit", argv[3:])
+	h.After = ids(argv[1])
 	indexes := ids(argv[2])
 	for _, i := range indexes {
 		h.Record.Env = append(os.Environ(), fmt.Sprint(taskID, "=", i))

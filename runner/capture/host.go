@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,9 @@ type host struct {
 	jobs         []*job       // submitted to the fake batch system
 	paths        map[procs.ID][]procs.ID
 	held, sleeps []*held
-	waits        []*held              // until submitted jobs have ended
+	waits        []*held              // until submitted jobs have ended, or for tmux wait-for -S
+	signals      map[string]bool      // of tmux wait-for -S, not yet waited for
+	panes        []*pane              // of tmux and screen, the last selected one last
 	reals        map[int]bool         // PIDs of recorders that became the program itself
 	named        map[string]time.Time // files that commands name, with their last changes
 	records      []*held              // all commands that did not run
@@ -75,7 +78,7 @@ const (
 func (h *host) serve() (err error) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // no other process may write to our open files
-	h.running, h.reals, h.paths, h.named, h.changed = map[int]bool{}, map[int]bool{}, map[procs.ID][]procs.ID{}, map[string]time.Time{}, time.Now()
+	h.running, h.reals, h.signals, h.paths, h.named, h.changed = map[int]bool{}, map[int]bool{}, map[string]bool{}, map[procs.ID][]procs.ID{}, map[string]time.Time{}, time.Now()
 	if h.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
 		err = unix.Bind(h.listen, &unix.SockaddrUnix{Name: h.Home + "/sock"})
 	}
@@ -94,7 +97,7 @@ func (h *host) serve() (err error) {
 	defer h.end()
 	for start, n := time.Now(), 0; h.report.Stopped == ""; {
 		for ; n < len(h.Programs) && len(h.running) < 4; n++ {
-			if h.launcher, err = h.start(h.Programs[n]); err != nil {
+			if h.launcher, err = h.start(h.Programs[n], nil); err != nil {
 				return err
 			}
 		}
@@ -193,10 +196,9 @@ func (h *host) handle(x *held) {
 			h.record(x)
 			h.release(x)
 		}
+	case x.Op == "terminal":
+		h.terminal(x)
 	default:
-		if x.Op == "refuse" {
-			h.report.Stopped = fmt.Sprintf("gpurun capture cannot follow %s in the launcher: run its commands directly", filepath.Base(argv[0]))
-		}
 		x.answer(message{})
 	}
 }
@@ -253,7 +255,9 @@ func (h *host) reap() (some bool) {
 	for _, j := range h.jobs {
 		open[j.Group] = open[j.Group] || j.pid >= 0
 	}
-	waits := func(m message) bool { return slices.ContainsFunc(m.After, func(id int) bool { return open[id] }) }
+	waits := func(m message) bool {
+		return m.Channel != "" || slices.ContainsFunc(m.After, func(id int) bool { return open[id] })
+	}
 	h.waits = slices.DeleteFunc(h.waits, func(x *held) bool {
 		if waits(x.message) {
 			return false
@@ -264,25 +268,31 @@ func (h *host) reap() (some bool) {
 	})
 	for _, j := range h.jobs {
 		if j.pid == 0 && !waits(j.message) {
-			j.pid, some = -1, true
-			if pid, err := h.start(Program{j.Record.Argv, j.Record.Env, j.Record.Dir}); err == nil {
-				j.pid = pid
-				if p, ok := procs.One(pid); ok { // sort its commands where the launcher submitted it
-					h.paths[p.ID] = append(slices.Clip(j.path), p.ID)
-				}
-			}
+			some = true
+			h.begin(j, nil)
 		}
 	}
 	return some
 }
 
+// begin starts a job.
+func (h *host) begin(j *job, stdin io.Reader) {
+	j.pid = -1
+	if pid, err := h.start(Program{j.Record.Argv, j.Record.Env, j.Record.Dir}, stdin); err == nil {
+		j.pid = pid
+		if p, ok := procs.One(pid); ok { // sort its commands where the launcher submitted it
+			h.paths[p.ID] = append(slices.Clip(j.path), p.ID)
+		}
+	}
+}
+
 // start starts a program as a child of the host.
-func (h *host) start(p Program) (int, error) {
+func (h *host) start(p Program, stdin io.Reader) (int, error) {
 	if h.Sandbox {
 		_ = os.MkdirAll(p.Dir, 0o755) // the launcher may have created it in another sandbox
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `exec "$0" "$@"`}, p.Argv...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.Dir, h.log, h.log, &syscall.SysProcAttr{Setsid: true}
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.Dir, stdin, h.log, h.log, &syscall.SysProcAttr{Setsid: true}
 	// Make Bash write here-documents to files, so that recorders can tell them from pipes between
 	// programs.
 	cmd.Env = append(p.Env, "GPURUN_CAPTURE="+h.Home, "GPURUN_CAPTURE_GPUS="+strconv.Itoa(h.GPUs), "BASH_COMPAT=5.0")
@@ -466,6 +476,7 @@ func (h *host) end() {
 	if h.Sandbox && !h.Proof {
 		h.report.Changes = h.changes()
 	}
+	h.unread()
 	data, _ := os.ReadFile(h.Home + "/log")
 	text := strings.TrimSpace(string(data))
 	h.report.Last = text[strings.LastIndexByte(text, '\n')+1:]

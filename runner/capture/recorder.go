@@ -18,13 +18,16 @@ const fixedHome = "/dev/gpurun-capture"
 
 // A message is sent by a recorder to the host, and by the host as its answer.
 type message struct {
-	Op      string // "command", "sleep", "submit", "wait", "refuse"
+	Op      string // "command", "sleep", "submit", "wait", "terminal"
 	Record  Record
 	PID     int
 	Seconds float64
-	After   []int // IDs of the jobs for which a submitted job or the launcher waits
-	Group   int   // 0 for a new one
-	Real    bool  // answer: run the command for real
+	After   []int  // IDs of the jobs for which a submitted job or the launcher waits
+	Group   int    // 0 for a new one
+	Real    bool   // answer: run the command for real
+	Channel string // of tmux wait-for
+	Text    string // answer: output of a terminal's command
+	Status  int    // answer: its exit status
 }
 
 // IsRecorder reports whether this process stands in for another program: a host exists, and the name is
@@ -63,11 +66,15 @@ func Recorder(argv []string) int {
 	if f := fakes[filepath.Base(argv[0])]; f != nil {
 		return f(argv)
 	}
-	h := message{Op: "command", PID: os.Getpid(), Record: Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}}
-	if !ask(h).Real {
+	if !ask(own("command", argv)).Real {
 		return 0
 	}
 	return runs(argv, true)
+}
+
+// own returns a message about this process, as if it were argv.
+func own(op string, argv []string) message {
+	return message{Op: op, PID: os.Getpid(), Record: Record{Argv: argv, Env: os.Environ(), Dir: link("/proc/self/cwd"), Stdin: link("/proc/self/fd/0"), Stdout: link("/proc/self/fd/1"), Stderr: link("/proc/self/fd/2")}}
 }
 
 // runs replaces this process by a program. With real, that is the program that the recorder covers.

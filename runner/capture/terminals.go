@@ -1,0 +1,435 @@
+package capture
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+	"golang.org/x/sys/unix"
+
+	"gpurun/jobspec/expand"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/procs"
+)
+
+// A pane is a terminal of tmux or screen. Its shell or command reads what the launcher types.
+type pane struct {
+	*job
+	program, session, title string // program is "" after the launcher closed the pane
+	window, index           int
+	keys                    *os.File // the pipe that it reads
+	in                      int      // to write to that pipe
+	line                    string   // typed, but not entered
+	used                    bool     // it has a command
+	hooked                  bool     // conda activate works
+	inside                  string   // a program of the shell that reads the next lines
+}
+
+// names returns the ways to spell a pane as a target.
+func (p *pane) names() []string {
+	s, w, t := p.session+":", strconv.Itoa(p.window), "."+strconv.Itoa(p.index)
+	return []string{p.session, p.session + t, fmt.Sprint(p.pid, ".", p.session), s, s + w, s + p.title, s + w + t, s + p.title + t, fmt.Sprint("%", p.Group)}
+}
+
+// find returns the panes of a target, the selected one last. Like tmux, it completes a target with
+// the current window or session.
+func (h *host) find(program, target string) []*pane {
+	list := slices.DeleteFunc(slices.Clone(h.panes), func(p *pane) bool { return p.program != program })
+	if target = strings.TrimPrefix(target, "="); target == "" || len(list) == 0 {
+		return list
+	}
+	last := list[len(list)-1]
+	for _, t := range []string{target, fmt.Sprintf("%s:%d.%s", last.session, last.window, strings.TrimPrefix(target, ".")), last.session + ":" + strings.TrimPrefix(target, ":")} {
+		if found := slices.DeleteFunc(slices.Clone(list), func(p *pane) bool { return !slices.Contains(p.names(), t) }); len(found) > 0 {
+			return found
+		}
+	}
+	list = slices.DeleteFunc(list, func(p *pane) bool { return !strings.HasPrefix(p.session, target) })
+	if slices.ContainsFunc(list, func(p *pane) bool { return p.session != list[0].session }) {
+		return nil
+	}
+	return list
+}
+
+// free returns the first free window of a session.
+func (h *host) free(program, session string) (n int) {
+	for slices.ContainsFunc(h.panes, func(p *pane) bool { return p.program == program && p.session == session && p.window == n }) {
+		n++
+	}
+	return n
+}
+
+func alive(list []*pane) []*pane {
+	return slices.DeleteFunc(slices.Clone(list), func(p *pane) bool { return p.pid <= 0 })
+}
+
+// terminal runs a command of tmux or screen.
+func (h *host) terminal(x *held) {
+	if words := x.Record.Argv[1:]; filepath.Base(x.Record.Argv[0]) == "screen" {
+		h.screen(x, words)
+	} else {
+		h.tmux(x, words)
+	}
+	if x.After != nil || x.Channel != "" {
+		h.waits = append(h.waits, x)
+	} else {
+		x.answer(message{Text: x.Text, Status: x.Status})
+	}
+}
+
+func (x *held) fail(text string) { x.Text, x.Status = x.Text+text+"\n", 1 }
+
+// refuse stops the launcher, because gpurun cannot follow what it does in a terminal.
+func (h *host) refuse(x *held, why string) {
+	h.report.Stopped = fmt.Sprintf("gpurun capture cannot follow %s in the launcher: %s", shellescape.QuoteCommand(x.Record.Argv), why)
+}
+
+const notStarted = "the launcher does not start that session (run the commands directly)"
+
+// open starts a command in a new pane, or a shell.
+func (h *host) open(x *held, p *pane, argv []string) {
+	p.used = len(argv) > 0
+	if !p.used {
+		argv = []string{"bash"}
+	}
+	p.job = &job{message: message{Record: Record{Argv: argv, Env: x.Record.Env, Dir: x.Record.Dir}, Group: len(h.jobs) + 1}, path: h.path(x.PID)}
+	h.jobs, h.panes, h.changed = append(h.jobs, p.job), append(h.panes, p), time.Now()
+	var ends [2]int
+	if unix.Pipe2(ends[:], unix.O_CLOEXEC) == nil {
+		p.keys, p.in = os.NewFile(uintptr(ends[0]), "keys"), ends[1]
+		_, _ = unix.FcntlInt(uintptr(p.in), unix.F_SETPIPE_SZ, 1<<20)
+		_ = unix.SetNonblock(p.in, true)
+		h.begin(p.job, p.keys)
+		delete(h.running, p.pid) // nobody waits for it
+	}
+	if p.pid <= 0 {
+		x.fail("cannot start " + argv[0])
+	}
+}
+
+// write types a text. Its complete lines are commands for the pane's shell.
+func (h *host) write(x *held, p *pane, text string) {
+	text = p.line + strings.ReplaceAll(text, "\r", "\n")
+	end := strings.LastIndexByte(text, '\n') + 1
+	lines := text[:end]
+	p.line, p.used = text[end:], p.used || end > 0
+	for line := range strings.Lines(lines) {
+		if p.inside != "" {
+			h.refuse(x, "it types in "+p.inside+" (run its commands directly)")
+		}
+		p.inside = strings.TrimSpace(reader.FindString(line))
+	}
+	if !p.hooked && strings.Contains(lines, "conda activate") { // an interactive shell has read startup files
+		p.hooked, lines = true, expand.CondaHook()+"\n"+lines
+	}
+	if n, _ := unix.Write(p.in, []byte(lines)); n < len(lines) {
+		h.refuse(x, "it types too much")
+	}
+}
+
+// unread warns about what the launcher typed without effect.
+func (h *host) unread() {
+	for _, p := range h.panes {
+		n, _ := unix.IoctlGetInt(int(p.keys.Fd()), unix.TIOCINQ)
+		text := make([]byte, n)
+		if n > 0 {
+			_, _ = p.keys.Read(text)
+		}
+		if line, _, _ := strings.Cut(string(text)+p.line, "\n"); line != "" {
+			why := "before that, the shell ended or another program kept running"
+			if n == 0 {
+				why = "it does not press Enter"
+			}
+			note(&h.report.Warnings, fmt.Sprintf("the launcher types %q in session %s, but %s: skipped", line, p.session, why))
+		}
+	}
+}
+
+// close closes panes. Their commands are jobs all the same.
+func (h *host) close(x *held, list []*pane) {
+	for _, p := range list {
+		p.program = ""
+		if slices.ContainsFunc(h.held, func(c *held) bool {
+			return slices.ContainsFunc(h.path(c.PID), func(id procs.ID) bool { return id.PID == p.pid })
+		}) {
+			note(&h.report.Warnings, "the launcher stops commands ("+shellescape.QuoteCommand(x.Record.Argv)+"), but jobs run to their end")
+		}
+	}
+}
+
+// options divides words into options and the rest. A letter in valued is followed by a value.
+func options(words []string, valued string) (values map[byte][]string, rest []string) {
+	values = map[byte][]string{}
+	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
+		w := words[0][1:]
+		if words = words[1:]; w == "-" {
+			break
+		}
+		for w != "" {
+			letter, v := w[0], ""
+			if w = w[1:]; strings.Contains(valued, string(letter)) {
+				if v, w = w, ""; v == "" && len(words) > 0 {
+					v, words = words[0], words[1:]
+				}
+			}
+			values[letter] = append(values[letter], v)
+		}
+	}
+	return values, words
+}
+
+var (
+	// tmuxNames are the full names of tmux's short commands.
+	tmuxNames = map[string]string{"new": "new-session", "neww": "new-window", "splitw": "split-window", "send": "send-keys", "has": "has-session", "wait": "wait-for", "ls": "list-sessions", "lsw": "list-windows", "lsp": "list-panes",
+		"display": "display-message", "rename": "rename-session", "renamew": "rename-window", "selectw": "select-window", "selectp": "select-pane", "killw": "kill-window", "killp": "kill-pane"}
+	// tmuxLooks matches commands that change what a terminal shows, and nothing else.
+	tmuxLooks = regexp.MustCompile(`^(?:a|at|attach.*|bind.*|capture.*|clear.*|detach.*|refresh.*|resize.*|select-layout|selectl|set.*|show.*|source.*|start.*|switch.*|unbind.*)$`)
+	enterKey  = regexp.MustCompile(`(?i)^(?:(?:KP)?Enter|(?:C-|\^)[mj])$`)
+	otherKey  = regexp.MustCompile(`(?i)^(?:(?:[CMS]-)+.|\^.|Up|Down|Left|Right|Escape|B?Tab|BSpace|DC|IC|Home|End|[NP]Page|Pg(?:Up|Dn)|Page(?:Up|Down)|F\d+|KP.+)$`)
+	// reader matches a line that starts an interactive program.
+	reader = regexp.MustCompile(`^\s*(?:ssh(?:\s+-\S+)*\s+[^-\s]\S*|(?:docker|podman|singularity|apptainer|kubectl)\s.*\b(?:ba|z)?sh|(?:singularity|apptainer)\s+shell\s.*|i?python[0-9.]*)\s*$`)
+	// stuffed matches what screen replaces in a text to type.
+	stuffed = regexp.MustCompile(`\\[0-7]{1,3}|\\.|\^.|\$\{?\w+\}?`)
+)
+
+// tmux runs the commands of a call, which end in semicolons.
+func (h *host) tmux(x *held, words []string) {
+	values, words := options(words, "LSfcT")
+	if values['V'] != nil {
+		x.Text = "tmux 3.4\n"
+	} else if len(words) == 0 {
+		words = []string{"new-session"}
+	}
+	var command []string
+	for _, w := range append(words, ";") {
+		w, ends := strings.CutSuffix(w, ";")
+		if escaped, ok := strings.CutSuffix(w, `\`); ends && ok {
+			w, ends = escaped+";", false
+		}
+		if w != "" || !ends {
+			command = append(command, w)
+		}
+		if ends && command != nil && x.Status == 0 && h.report.Stopped == "" {
+			h.tmuxCommand(x, command)
+			command = nil
+		}
+	}
+}
+
+func (h *host) tmuxCommand(x *held, words []string) {
+	name := cmp.Or(tmuxNames[words[0]], words[0])
+	verb, what, _ := strings.Cut(name, "-")
+	opens := name == "new-session" || name == "new-window" || name == "split-window"
+	values, rest := options(words[1:], map[bool]string{false: "FtN", true: "ceFlnpstxy"}[opens])
+	target, first := strings.Join(values['t'], ""), strings.Join(rest[:min(1, len(rest))], "")
+	found := h.find("tmux", target)
+	live := alive(found)
+	switch {
+	case tmuxLooks.MatchString(name):
+	case opens:
+		h.tmuxOpen(x, name, target, values, rest)
+	case name == "send-keys" && len(found) == 0:
+		h.refuse(x, notStarted)
+	case name == "send-keys":
+		h.sendKeys(x, found[len(found)-1], values['l'] != nil, rest)
+	case name == "wait-for" && values['S'] != nil:
+		n := len(h.waits)
+		h.waits = slices.DeleteFunc(h.waits, func(w *held) bool {
+			if w.Channel == first {
+				w.answer(message{})
+			}
+			return w.Channel == first
+		})
+		h.signals[first] = len(h.waits) == n
+	case name == "wait-for" && h.signals[first]:
+		delete(h.signals, first)
+	case name == "wait-for":
+		x.Channel = first
+	case !slices.Contains([]string{"has", "list", "display", "rename", "select", "kill"}, verb):
+		h.refuse(x, "it uses "+name+" (run its commands directly)")
+	case len(live) == 0:
+		x.fail("can't find session: " + target)
+	case verb == "list" || verb == "display":
+		format := cmp.Or(strings.Join(append(values['F'], rest...), " "), map[string]string{"sessions": "#S: 1 windows", "windows": "#I: #W"}[what], "#P: #D")
+		if verb == "display" {
+			live = live[len(live)-1:]
+		}
+		for _, p := range live {
+			if line := p.format(format) + "\n"; !strings.HasSuffix(x.Text, line) {
+				x.Text += line
+			}
+		}
+	case name == "rename-session":
+		for _, p := range found {
+			p.session = first
+		}
+	case name == "rename-window":
+		live[len(live)-1].title = first
+	case verb == "select":
+		p := live[len(live)-1]
+		h.panes = append(slices.DeleteFunc(h.panes, func(o *pane) bool { return o == p }), p)
+	case verb == "kill":
+		h.close(x, found)
+	}
+}
+
+// format replaces tmux's variables in a text.
+func (p *pane) format(text string) string {
+	id, window, index := fmt.Sprint("%", p.Group), strconv.Itoa(p.window), strconv.Itoa(p.index)
+	return strings.NewReplacer("#{session_name}", p.session, "#S", p.session, "#{window_index}", window, "#I", window, "#{window_name}", p.title, "#W", p.title,
+		"#{pane_index}", index, "#P", index, "#{pane_id}", id, "#D", id, "#{pane_pid}", strconv.Itoa(p.pid)).Replace(text)
+}
+
+// tmuxOpen opens a pane in a new session, in a new window or, for split-window, beside another.
+func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, argv []string) {
+	p := &pane{program: "tmux", session: cmp.Or(strings.Join(values['s'], ""), strconv.Itoa(len(h.jobs))), title: strings.Join(values['n'], "")}
+	p.session = strings.NewReplacer(":", "_", ".", "_").Replace(p.session)
+	session, number, colon := strings.Cut(target, ":")
+	if n, err := strconv.Atoi(target); err == nil && len(h.find("tmux", target+":")) == 0 {
+		session, number, colon = "", strconv.Itoa(n), true
+	}
+	if name == "split-window" {
+		session = target
+	}
+	switch beside := h.find("tmux", session); {
+	case name == "new-session":
+		same := slices.DeleteFunc(h.find("tmux", ""), func(o *pane) bool { return o.session != p.session })
+		if len(alive(same)) > 0 {
+			if values['A'] == nil {
+				x.fail("duplicate session: " + p.session)
+			}
+			return
+		}
+		h.close(x, same)
+	case len(beside) == 0 && target != "":
+		h.refuse(x, notStarted)
+		return
+	case len(beside) == 0: // in the session of the launcher itself
+		p.window = 1
+	case name == "split-window":
+		o := beside[len(beside)-1]
+		p.session, p.title, p.window, p.index = o.session, o.title, o.window, o.index+1
+		for _, q := range beside {
+			if q.session == p.session && q.window == p.window && q.index >= p.index {
+				q.index++
+			}
+		}
+	default:
+		p.session = beside[len(beside)-1].session
+		if p.window = h.free("tmux", p.session); colon && number != "" {
+			p.window, _ = strconv.Atoi(number)
+		}
+	}
+	for _, dir := range values['c'] {
+		x.Record.Dir = pathIn(x.Record.Dir, dir)
+	}
+	x.Record.Env = append(x.Record.Env, values['e']...)
+	if len(argv) == 1 {
+		argv = append([]string{"bash", "-c"}, argv...)
+	}
+	h.open(x, p, argv)
+	if values['P'] != nil {
+		x.Text += p.format(cmp.Or(strings.Join(values['F'], ""), "#S:#I.#P")) + "\n"
+	}
+	if name == "new-session" && values['d'] == nil && p.used {
+		x.After = []int{p.Group}
+	}
+}
+
+// sendKeys types texts and presses keys.
+func (h *host) sendKeys(x *held, p *pane, literal bool, keys []string) {
+	for _, k := range keys {
+		switch lower := strings.ToLower(k); {
+		case literal:
+		case enterKey.MatchString(k):
+			k = "\n"
+		case lower == "space":
+			k = " "
+		case lower == "c-d":
+			k = "exit\n"
+		case lower == "c-l":
+			continue
+		case lower == "c-u" || lower == "c-c" && !p.used:
+			p.line = ""
+			continue
+		case otherKey.MatchString(k):
+			h.refuse(x, "it presses "+k+" (type commands in full, or run them directly)")
+			return
+		}
+		h.write(x, p, k)
+	}
+}
+
+// screen runs a call of screen.
+func (h *host) screen(x *held, words []string) {
+	const valued = "SpthscTe" // -Logfile FILE reads as -L -o … -e FILE
+	if len(words) == 1 && (words[0] == "-ls" || words[0] == "-list" || words[0] == "-wipe") {
+		live := alive(h.find("screen", ""))
+		for _, p := range live {
+			x.Text += fmt.Sprintf("\t%d.%s\t(Detached)\n", p.pid, p.session)
+		}
+		if live == nil {
+			x.fail("No Sockets found.")
+		}
+		return
+	}
+	values, rest := options(words, valued)
+	resumes := values['r'] != nil || values['R'] != nil || values['x'] != nil
+	if resumes && values['X'] == nil && len(rest) > 0 {
+		values, rest = options(append([]string{"-S"}, rest...), valued)
+	}
+	session, window := strings.Join(values['S'], ""), strings.Join(values['p'], "")
+	found := h.find("screen", session)
+	if window != "" && len(found) > 0 {
+		found = h.find("screen", found[len(found)-1].session+":"+window)
+	}
+	p := &pane{program: "screen", session: session, title: strings.Join(values['t'], "")}
+	switch {
+	case values['X'] == nil && resumes:
+	case values['X'] == nil:
+		p.session = cmp.Or(session, "pts")
+		if h.open(x, p, rest); p.used && (values['m'] == nil || values['d'] == nil) {
+			x.After = []int{p.Group}
+		}
+	case len(found) == 0 && (rest[0] == "stuff" || rest[0] == "screen"):
+		h.refuse(x, notStarted)
+	case len(found) == 0:
+		x.fail("No screen session found.")
+	case rest[0] == "screen":
+		values, rest := options(rest[1:], valued)
+		p.session, p.title = found[0].session, strings.Join(values['t'], "")
+		p.window = h.free("screen", p.session)
+		if len(rest) > 0 {
+			if n, err := strconv.Atoi(rest[0]); err == nil {
+				p.window, rest = n, rest[1:]
+			}
+		}
+		h.open(x, p, rest)
+	case rest[0] == "stuff":
+		p := found[len(found)-1]
+		h.write(x, p, stuffed.ReplaceAllStringFunc(strings.Join(rest[1:], " "), func(s string) string {
+			switch {
+			case slices.Contains([]string{`\n`, `\r`, `\012`, `\015`, "^M", "^J"}, s):
+				return "\n"
+			case s[0] == '$':
+				return engine.Variable(p.Record.Env, strings.Trim(s, "${}"))
+			case s[0] == '\\' && (s[1] < '0' || s[1] > '7'):
+				return s[1:]
+			case s != "^U" && (s != "^C" || p.used):
+				h.refuse(x, "it presses "+s+" (type commands in full, or run them directly)")
+			}
+			return ""
+		}))
+	case rest[0] == "quit" || rest[0] == "kill":
+		h.close(x, found)
+	case slices.Contains([]string{"exec", "eval", "source", "readbuf", "paste", "process"}, rest[0]):
+		h.refuse(x, "it uses "+rest[0]+" (run its commands directly)")
+	}
+}

@@ -174,7 +174,8 @@ func (p *proto) finish(d *draft) {
 			if r.Part = r.Slots > 0 && !given; r.Part {
 				r.Memory, d.DefaultMemory = 0, false
 			}
-			if t := d.given["memory"]; t != nil && s.Engine == "local" { // a cluster assigns whole GPUs
+			whole := s.Engine != "local" || d.given["share"] != nil && !r.Share
+			if t := d.given["memory"]; t != nil && !whole {
 				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, but the job does not set gpu_memory")
 			}
 		}

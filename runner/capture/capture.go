@@ -180,7 +180,7 @@ func (h *host) prepare() (err error) {
 
 // programs are the names to record, in addition to the fakes and --record.
 var programs = strings.Fields("python python2 python3 python3.6 python3.7 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 pypy3 torchrun accelerate deepspeed mpirun mpiexec horovodrun " +
-	"docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
+	"docker nvidia-docker podman apptainer singularity conda mamba micromamba wandb julia Rscript")
 
 var (
 	condaName  = regexp.MustCompile(`^(?:conda|mamba|micromamba)$`) // its run command is recorded, but activate changes the launcher's shell

@@ -24,18 +24,20 @@ type Mapping struct {
 
 	Most int // the maximum number of concurrent jobs, from an array's %N or the slots of ts; 0 for any number
 
-	pinned, left []string
-	indexed      bool // SLURM_ARRAY_TASK_ID is a variable of the jobs
+	left    []string
+	indexed bool // SLURM_ARRAY_TASK_ID is a variable of the jobs
 }
 
 var (
 	cudaDevice = regexp.MustCompile(`\bcuda:\d+\b`)
 	gpuOption  = regexp.MustCompile(`^--?(?:gpu|gpus_id|gpu[_-]?ids?|gpu[_-]index)(?:=(.*))?$`)
 	processes  = regexp.MustCompile(`^--(nproc[_-]per[_-]node|num_gpus|num_processes)(?:=(\d+))?$`)
+	dockerName = regexp.MustCompile(`^(?:\S*/)?(?:docker|podman|nvidia-docker)$`)
+	dockerFlag = regexp.MustCompile(`^(?:-[ditqP]+|--(?:detach|interactive|tty|rm|init|privileged|read-only|no-healthcheck|oom-kill-disable|publish-all|quiet)|--.*=.*)$`)
 	gpuList    = regexp.MustCompile(`^\d{1,2}(?:,\d{1,2})*$`)
 	// Variables that a shell, make or Slurm sets or drops by itself.
 	ownName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES)$`)
+		return regexp.MustCompile(`^(?:_|[^A-Za-z_].*|PWD|OLDPWD|SHLVL|LINES|COLUMNS|PS1|LC_CTYPE|MAKE.*|MFLAGS|PARALLEL_.*|SSHPASS|SLURM_.*|SBATCH_.*|GPURUN_.*|BASH_COMPAT|BASH_FUNC_.*|PYTHONUNBUFFERED|PMI_.*|_?PYENV_.*|__.*|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|NV_GPU)$`)
 	})
 )
 
@@ -47,9 +49,56 @@ func renumber(list string) (s string, n int) {
 	return s[1:], n + 1
 }
 
+// deviceNames are the variables that choose GPUs: of CUDA, of containers and of nvidia-docker.
+var deviceNames = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NV_GPU"}
+
+// jobDevices passes a job's GPUs to docker's --gpus.
+const jobDevices, jobDevicesInShell = `"device=$CUDA_VISIBLE_DEVICES"`, `"\"device=$CUDA_VISIBLE_DEVICES\""`
+
+// container returns a docker run with the job's GPUs instead of those that it chooses, and their
+// number, or 0 for all.
+func container(words, env []string) (out []string, gpus int) {
+	i := slices.Index(words, "run") + 1
+	if !dockerName.MatchString(words[0]) || i == 0 {
+		return words, 0
+	}
+	out = slices.Clip(words[:i])
+	inside, cuda := engine.Variable(env, "NV_GPU"), "" // the container's GPUs, and those that CUDA sees
+	if inside != "" {
+		out = append(out, "-e", "NVIDIA_VISIBLE_DEVICES")
+	}
+	for i < len(words) && strings.HasPrefix(words[i], "-") { // words after the image are for the container
+		option := words[i:min(i+2, len(words))]
+		if dockerFlag.MatchString(words[i]) {
+			option = option[:1]
+		}
+		i += len(option)
+		name, value, _ := strings.Cut(strings.Join(option, "="), "=")
+		variable, list, sets := strings.Cut(value, "=")
+		switch sets = sets && (name == "-e" || name == "--env"); {
+		case name == "--gpus":
+			n, _ := strconv.Atoi(value)
+			gpus, inside, option = n, strings.TrimPrefix(strings.Trim(value, `"'`), "device="), []string{name, jobDevices}
+		case sets && variable == "NVIDIA_VISIBLE_DEVICES":
+			inside, option = list, []string{name, variable}
+		case sets && variable == "CUDA_VISIBLE_DEVICES":
+			cuda, option = list, nil
+		}
+		out = append(out, option...)
+	}
+	if cuda != "" && inside == "" {
+		out = append(out, "-e", "CUDA_VISIBLE_DEVICES")
+	}
+	if list := cmp.Or(cuda, inside); gpus == 0 && list != "" && list != "all" {
+		_, gpus = renumber(list)
+	}
+	return append(out, words[i:]...), gpus
+}
+
 // argv returns a command's words with its GPUs renumbered from 0, as a job sees them, and their
 // number.
-func argv(words []string) (out []string, gpus int) {
+func argv(words, env []string) (out []string, gpus int) {
+	words, gpus = container(words, env)
 	for i := 0; i < len(words); i++ {
 		w := cudaDevice.ReplaceAllString(words[i], "cuda:0")
 		if g := gpuOption.FindStringSubmatch(w); g != nil && gpuList.MatchString(g[1]) {
@@ -127,7 +176,7 @@ func (m *Mapping) Index(list []Record) {
 
 // Key returns a string that is equal for records of the same command in two captures.
 func (m *Mapping) Key(r *Record) string {
-	words, _ := argv(r.Argv)
+	words, _ := argv(r.Argv, r.Env)
 	return fmt.Sprintf("%q in %q with %q", words, r.Dir, m.env(r.Env))
 }
 
@@ -144,6 +193,7 @@ func relative(dir, path string) string {
 // was skipped.
 func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings []string) {
 	var unset []string
+	pinned := map[string][]string{} // the launcher's values of deviceNames
 	logs, limited := map[string]int{}, 0
 	for _, r := range captures[0] {
 		if logs[r.Stdout]++; r.Stderr != r.Stdout {
@@ -151,16 +201,27 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		}
 	}
 	for i, r := range captures[0] {
-		words, gpus := argv(r.Argv)
-		if !slices.Equal(words, r.Argv) {
+		words, gpus := argv(r.Argv, r.Env)
+		run := fold.Words(words)
+		switch k := slices.Index(words, jobDevices); {
+		case k >= 0 && gpus == 0:
+			note(&m.left, "containers get all GPUs: now each gets the one GPU of its job; set gpus for more")
+		case k >= 0:
+			note(&m.left, "commands select GPUs for their containers: now each gets the GPUs of its job")
+		case !slices.Equal(words, r.Argv):
 			note(&m.left, "commands select a GPU in their arguments: renumbered from 0, because job GPUs start at 0")
+		}
+		for k := range run {
+			if words[k] == jobDevices {
+				run[k] = fold.Word{Text: jobDevicesInShell, Raw: true}
+			}
 		}
 		for _, kv := range m.Base {
 			if name, _, _ := strings.Cut(kv, "="); !ownName().MatchString(name) && !slices.ContainsFunc(r.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
 				note(&unset, name)
 			}
 		}
-		c := &fold.Command{Job: fold.Job{Run: [][]fold.Word{fold.Words(words)}, Env: m.env(r.Env), Dir: relative(m.Dir, r.Dir)}}
+		c := &fold.Command{Job: fold.Job{Run: [][]fold.Word{run}, Env: m.env(r.Env), Dir: relative(m.Dir, r.Dir)}}
 		for _, list := range captures {
 			c.Began, c.Ended = append(c.Began, list[i].Began), append(c.Ended, list[i].Ended)
 		}
@@ -177,11 +238,15 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 				}
 			}
 		}
-		if v := engine.Variable(r.Env, "CUDA_VISIBLE_DEVICES"); v != engine.Variable(m.Base, "CUDA_VISIBLE_DEVICES") {
-			if _, gpus = renumber(v); v == "" || v == "-1" {
-				gpus = -1
+		for _, name := range deviceNames {
+			if v := engine.Variable(r.Env, name); v != engine.Variable(m.Base, name) {
+				if _, gpus = renumber(v); v == "" || v == "-1" {
+					gpus = -1
+				}
+				list := pinned[name]
+				note(&list, v)
+				pinned[name] = list
 			}
-			note(&m.pinned, v)
 		}
 		if gpus != 0 && gpus != 1 && !strings.HasPrefix(strings.Join(c.Keys, ""), "gpus:") {
 			c.Keys = append(c.Keys, fmt.Sprintf("gpus: %d", max(gpus, 0)))
@@ -211,8 +276,10 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 	if limited > 0 && limited < len(out) {
 		note(&m.left, fmt.Sprintf("max_concurrent limits all jobs, but the launcher limits only %d of its commands, to %d at a time", limited, m.Most))
 	}
-	if m.pinned != nil {
-		note(&m.left, "the launcher sets CUDA_VISIBLE_DEVICES ("+strings.Join(m.pinned, ", ")+"): skipped; gpurun chooses the GPUs")
+	for _, name := range deviceNames {
+		if list := pinned[name]; list != nil {
+			note(&m.left, "the launcher sets "+name+" ("+strings.Join(list, ", ")+"): skipped; gpurun chooses the GPUs")
+		}
 	}
 	return out, m.left
 }

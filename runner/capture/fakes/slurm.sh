@@ -52,7 +52,7 @@ ask() { asks="$asks${asks:+
 }$1"; }
 case $gpus in *[!0-9]* | "" | 0 | 1) ;; *) ask "gpus: $gpus" ;; esac
 mem=$(echo "$mem" | tr a-z A-Z | sed -n 's/B$//; s/[0-9]$/&M/; s/^[1-9][0-9]*[KMGT]$/memory: &iB/p')
-[ -z "$mem" ] || ask "$mem"
+[ -z "$mem" ] || { ask "$mem"; ask "share: false"; } # whole GPUs
 case $cpus in *[!0-9]* | "" | 0) ;; *) ask "cpus: $cpus" ;; esac
 minutes=$(echo "$time" | awk -F: '{ if (split($1, d, "-") > 1) print d[1] * 1440 + d[2] * 60 + $2; else print NF == 3 ? $1 * 60 + $2 : $1 + 0 }')
 case $minutes in *[!0-9]* | "" | 0) ;; *) ask "timeout: ${minutes}m" ;; esac

@@ -48,6 +48,7 @@ type Entry struct {
 	Jobs  []int // indices of the rows that it replaces
 
 	params [][]*column // sets of columns, independent of each other
+	rows   []*column   // the same columns, with a value for each job
 	run    []string
 	env    []string
 	keys   [][2]string // work_dir, log, stdout and stderr

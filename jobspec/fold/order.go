@@ -3,6 +3,7 @@ package fold
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Command is a command that a launcher started, with its times. In a capture, commands ended one
@@ -130,6 +131,47 @@ func rounds(list []*Command) (out []round) {
 	return out
 }
 
+// A turn is one of several groups of commands of the same programs, which run one after another. The
+// zero turn is none.
+type turn struct{ loop, n int }
+
+// turns finds loops whose body has commands that wait for others, such as train & train & wait; eval,
+// and returns the turn of each round.
+func turns(rs []round) []turn {
+	phases, least := [][]int{}, len(rs) // rounds between the points where the launcher waited for all before
+	names := []string{}                 // programs of each phase
+	for i, r := range slices.Backward(rs) {
+		n := 0 // rounds before the first for which r did not wait
+		for n < i && rs[n].before(r) {
+			n++
+		}
+		if len(phases) == 0 || least == i+1 {
+			phases, names = append(phases, nil), append(names, "\x00")
+		}
+		last := len(phases) - 1
+		least, phases[last] = min(least, n), append(phases[last], i)
+		if p := r.programs(); !strings.Contains(names[last], "\x00"+p) {
+			names[last] += p
+		}
+	}
+	out := make([]turn, len(rs))
+	for first, n := 0, 1; first < len(phases); first, n = first+n, 1 {
+		size := 2
+		for ; size <= longest; size++ {
+			if all := names[first:min(first+size, len(names))]; first+2*size <= len(names) && slices.Equal(all, names[first+size:first+2*size]) && slices.Max(all) != slices.Min(all) {
+				break
+			}
+		}
+		for i := first; size <= longest && i+size <= len(names) && slices.Equal(names[first:first+size], names[i:i+size]); i += size {
+			for _, r := range slices.Concat(phases[i : i+size]...) {
+				out[r] = turn{first + 1, i}
+			}
+			n = i + size - first
+		}
+	}
+	return out
+}
+
 // Plan folds the commands of a launcher. Their order becomes needs, or a queue where needs cannot
 // express it.
 func Plan(list []*Command) (entries []Entry, warnings []string) {
@@ -150,11 +192,16 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 			warn("%s repeat in this order: each round becomes one job that runs them in turn", names[3:])
 		}
 	}
+	groups := turns(rs)
+	waited := func(i, k int) bool {
+		told, other := rs[k][0].Waits != "" && rs[k][0].Waits != rs[i][0].Waits, groups[i].loop == groups[k].loop && groups[i] != groups[k]
+		return rs[i].before(rs[k]) && (told || !other && rs[i].programs() != rs[k].programs())
+	}
 	entries = Fold(jobs)
-	after, leads := waits(rs, entries)
+	after, leads := waits(entries, waited)
 	if tangled(entries, after, leads) { // without flags, more entries say more about the order
 		entries = fold(jobs, false)
-		after, leads = waits(rs, entries)
+		after, leads = waits(entries, waited)
 	}
 	queued := 0
 	for y, e := range entries {
@@ -167,7 +214,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	}
 	if queued > 0 {
 		entries = Fold(jobs)
-		after, leads = waits(rs, entries)
+		after, leads = waits(entries, waited)
 		warn("needs cannot express the order of %d jobs: they run one at a time, in a queue", queued)
 	}
 	in, last := make([]int, len(rs)), map[string]int{}  // entry of each job; latest job of each program
@@ -201,12 +248,17 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 			for k := range entries {
 				direct = direct && !(k != x && after[y][k] > 0 && leads[k][x])
 			}
-			if direct {
-				entries[y].Needs = append(entries[y].Needs, other.Glob)
+			if !direct {
+				continue
 			}
-			if direct && after[y][x] < len(e.Jobs)*len(other.Jobs) {
-				warn("some jobs of %s waited for some of %s: now each waits for all of them", e.Glob, other.Glob)
+			glob := other.Glob
+			if after[y][x] < len(e.Jobs)*len(other.Jobs) {
+				if glob = e.matching(&other, waited); glob == "" {
+					glob = other.Glob
+					warn("some jobs of %s waited for some of %s: now each waits for all of them", e.Glob, other.Glob)
+				}
 			}
+			entries[y].Needs = append(entries[y].Needs, glob)
 		}
 	}
 	return entries, warnings
@@ -226,8 +278,8 @@ func tangled(entries []Entry, after [][]int, leads [][]bool) bool {
 
 // waits returns how many pairs of jobs of two entries waited, and which entries lead to others,
 // directly or indirectly. Jobs in the same queue need not wait for each other, nor do jobs of the
-// same programs, unless a batch system was told so.
-func waits(rs []round, entries []Entry) (after [][]int, leads [][]bool) {
+// same programs or of different turns, unless a batch system was told so.
+func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads [][]bool) {
 	n := len(entries)
 	for y, b := range entries {
 		after, leads = append(after, make([]int, n)), append(leads, make([]bool, n))
@@ -235,10 +287,9 @@ func waits(rs []round, entries []Entry) (after [][]int, leads [][]bool) {
 			if a.Queue != "" && b.Queue != "" {
 				continue
 			}
-			same := rs[a.Jobs[0]].programs() == rs[b.Jobs[0]].programs()
 			for _, i := range a.Jobs {
 				for _, k := range b.Jobs {
-					if rs[i].before(rs[k]) && (!same || rs[k][0].Waits != "" && rs[k][0].Waits != rs[i][0].Waits) {
+					if waited(i, k) {
 						after[y][x]++
 						leads[y][x] = true
 					}

@@ -1,7 +1,9 @@
 package fold
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,6 +52,7 @@ func (t *table) entry(base string) Entry {
 		e.Glob += "-*"
 		f.name(&e)
 	}
+	e.rows = slices.Concat(e.params...)
 	for i, set := range e.params {
 		e.params[i] = f.distinct(set)
 	}
@@ -350,6 +353,45 @@ func (f *folding) name(e *Entry) {
 			e.Name += "-{" + c.name + "}"
 		}
 	}
+}
+
+// fields replaces the parameters in a text by their values in a row.
+func fields(text string, cols []*column, r int) string {
+	for _, c := range cols {
+		text = strings.ReplaceAll(text, "{"+c.name+"}", c.values[r])
+	}
+	return text
+}
+
+// matching returns a glob with parameters that matches, for each job of the entry, the names of the
+// jobs of another for which it waited; "" if there is none.
+func (e *Entry) matching(other *Entry, waited func(i, k int) bool) string {
+	f, glob := &folding{n: len(e.Jobs), cols: e.rows}, other.Name
+	for _, c := range other.rows {
+		values := make([]string, f.n)
+		for r, k := range e.Jobs {
+			for q, i := range other.Jobs {
+				if v := c.values[q]; waited(i, k) && values[r] != v {
+					values[r] = map[bool]string{true: v, false: "*"}[values[r] == ""]
+				}
+			}
+		}
+		text := ""
+		for _, p := range f.express(values) {
+			if text += p.lit; p.col != nil {
+				text += "{" + p.col.name + "}"
+			}
+		}
+		glob = strings.ReplaceAll(glob, "{"+c.name+"}", cmp.Or(text, "*"))
+	}
+	for r, k := range e.Jobs {
+		for q, i := range other.Jobs {
+			if ok, _ := path.Match(fields(glob, e.rows, r), fields(other.Name, other.rows, q)); ok != waited(i, k) || !strings.Contains(glob, "{") {
+				return ""
+			}
+		}
+	}
+	return glob
 }
 
 // plainWord matches a text that needs no quotes in a shell.

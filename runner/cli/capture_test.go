@@ -425,6 +425,9 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"Slurm":       {"sbatch --mem 16G --gres=gpu:2 --wrap 'python train.py'", 1, "memory: 16GiB\n    share: false"},
 		"repeat":      {"for i in 1 2 3; do python train.py; done", 3, "matrix: {rep: 1..3}"},
 		"groups":      {"for d in a b; do (python train.py --data $d; python eval.py --data $d) & done; wait; python plot.py", 5, `needs: ["train-*"]`},
+		"turns":       {"for d in a b; do for s in 1 2; do python train.py --data $d --seed $s & done; wait; python eval.py --data $d; done; python plot.py", 7, `needs: ["train-{data}-*"]`},
+		"turns of 2":  {"for i in 1 2 3; do python train.py $i & python eval.py $i & wait; python plot.py $i; done", 9, `needs: ["train-{arg}", "eval-{arg}"]`},
+		"turns, all":  {"for d in a b; do for s in 1 2; do python train.py --data $d$s & done; wait; python eval.py --data $d; done", 6, `needs: ["train-*"]`},
 		"names":       {"python train.py --text 'a  b {x} $HOME \"q\"' 'it'\\''s'", 1, "train.py"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -198,10 +198,10 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		return rs[i].before(rs[k]) && (told || !other && rs[i].programs() != rs[k].programs())
 	}
 	entries = Fold(jobs)
-	after, leads := waits(entries, waited)
-	if tangled(entries, after, leads) { // without flags, more entries say more about the order
+	after, leads, tangled := waits(entries, waited)
+	if tangled { // without flags, more entries say more about the order
 		entries = fold(jobs, false)
-		after, leads = waits(entries, waited)
+		after, leads, _ = waits(entries, waited)
 	}
 	queued := 0
 	for y, e := range entries {
@@ -214,7 +214,7 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	}
 	if queued > 0 {
 		entries = Fold(jobs)
-		after, leads = waits(entries, waited)
+		after, leads, _ = waits(entries, waited)
 		warn("needs cannot express the order of %d jobs: they run one at a time, in a queue", queued)
 	}
 	in, last := make([]int, len(rs)), map[string]int{}  // entry of each job; latest job of each program
@@ -235,6 +235,14 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		last[p] = k
 		count[p]++
 	}
+	all := func(y, x int) bool { return after[y][x] == len(entries[y].Jobs)*len(entries[x].Jobs) }
+	through := func(y, k, x int) bool { // y waits for x because it waits for k
+		return all(y, k) && all(k, x) || !slices.ContainsFunc(entries[y].Jobs, func(last int) bool {
+			return slices.ContainsFunc(entries[x].Jobs, func(first int) bool {
+				return waited(first, last) && !slices.ContainsFunc(entries[k].Jobs, func(m int) bool { return waited(first, m) && waited(m, last) })
+			})
+		})
+	}
 	for y, e := range entries {
 		if p := rs[e.Jobs[0]].programs(); e.Queue == "" && pauses[p] > 0 {
 			how := "in groups that wait for one another"
@@ -246,13 +254,13 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 		for x, other := range entries {
 			direct := after[y][x] > 0
 			for k := range entries {
-				direct = direct && !(k != x && after[y][k] > 0 && leads[k][x])
+				direct = direct && !(k != x && after[y][k] > 0 && leads[k][x] && through(y, k, x))
 			}
 			if !direct {
 				continue
 			}
 			glob := other.Glob
-			if after[y][x] < len(e.Jobs)*len(other.Jobs) {
+			if !all(y, x) {
 				if glob = e.matching(&other, waited); glob == "" {
 					glob = other.Glob
 					warn("some jobs of %s waited for some of %s: now each waits for all of them", e.Glob, other.Glob)
@@ -264,22 +272,11 @@ func Plan(list []*Command) (entries []Entry, warnings []string) {
 	return entries, warnings
 }
 
-// tangled reports whether an entry waits for itself, or only some of its jobs wait for another.
-func tangled(entries []Entry, after [][]int, leads [][]bool) bool {
-	for y, e := range entries {
-		for x, other := range entries {
-			if n := after[y][x]; leads[y][y] || n > 0 && n < len(e.Jobs)*len(other.Jobs) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // waits returns how many pairs of jobs of two entries waited, and which entries lead to others,
-// directly or indirectly. Jobs in the same queue need not wait for each other, nor do jobs of the
+// directly or indirectly. Entries are tangled if one waits for itself, or only some of its jobs wait
+// for another. Jobs in the same queue need not wait for each other, nor do jobs of the
 // same programs or of different turns, unless a batch system was told so.
-func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads [][]bool) {
+func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads [][]bool, tangled bool) {
 	n := len(entries)
 	for y, b := range entries {
 		after, leads = append(after, make([]int, n)), append(leads, make([]bool, n))
@@ -295,6 +292,7 @@ func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads []
 					}
 				}
 			}
+			tangled = tangled || leads[y][x] && after[y][x] < len(a.Jobs)*len(b.Jobs)
 		}
 	}
 	for k := range n {
@@ -304,5 +302,8 @@ func waits(entries []Entry, waited func(i, k int) bool) (after [][]int, leads []
 			}
 		}
 	}
-	return after, leads
+	for y := range n {
+		tangled = tangled || leads[y][y]
+	}
+	return after, leads, tangled
 }

@@ -26,9 +26,9 @@ import (
 
 // Config tells the host which programs to run and which of their commands to record.
 type Config struct {
-	Programs         []Program // the launcher, or the jobs of a proof, which run concurrently
-	Proof            bool      // record everything and hold nothing
-	Oldest           bool      // release the oldest held command first, not the newest
+	Programs         []Record // the launcher, or the jobs of a proof, which run concurrently
+	Proof            bool     // record everything and hold nothing
+	Oldest           bool     // release the oldest held command first, not the newest
 	Sandbox, Network bool
 	GPUs             int
 	Record, Run      []string          // globs that match whole command lines
@@ -43,13 +43,7 @@ type Config struct {
 	Escaped          []string          // interpreters that started without a recorder in earlier attempts
 }
 
-// A Program is a command to run.
-type Program struct {
-	Argv, Env []string
-	Dir       string
-}
-
-// A Record is a command that was recorded instead of run.
+// A Record is a command: one to run, or one that was recorded instead.
 type Record struct {
 	Argv, Env             []string
 	Dir                   string

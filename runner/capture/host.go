@@ -278,7 +278,7 @@ func (h *host) reap() (some bool) {
 // begin starts a job.
 func (h *host) begin(j *job, stdin io.Reader) {
 	j.pid = -1
-	if pid, err := h.start(Program{j.Record.Argv, j.Record.Env, j.Record.Dir}, stdin); err == nil {
+	if pid, err := h.start(j.Record, stdin); err == nil {
 		j.pid = pid
 		if p, ok := procs.One(pid); ok { // sort its commands where the launcher submitted it
 			h.paths[p.ID] = append(slices.Clip(j.path), p.ID)
@@ -287,7 +287,7 @@ func (h *host) begin(j *job, stdin io.Reader) {
 }
 
 // start starts a program as a child of the host.
-func (h *host) start(p Program, stdin io.Reader) (int, error) {
+func (h *host) start(p Record, stdin io.Reader) (int, error) {
 	if h.Sandbox {
 		_ = os.MkdirAll(p.Dir, 0o755) // the launcher may have created it in another sandbox
 	}

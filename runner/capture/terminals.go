@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
 )
@@ -58,9 +58,10 @@ func (h *host) find(program, target string) []*pane {
 	return list
 }
 
-// free returns the first free window of a session.
-func (h *host) free(program, session string) (n int) {
-	for slices.ContainsFunc(h.panes, func(p *pane) bool { return p.program == program && p.session == session && p.window == n }) {
+// window returns the number for a new window: the one that the launcher wants, or the first free one.
+func (h *host) window(p *pane, wanted string) int {
+	n, err := strconv.Atoi(wanted)
+	for err != nil && slices.ContainsFunc(h.panes, func(o *pane) bool { return o.program == p.program && o.session == p.session && o.window == n }) {
 		n++
 	}
 	return n
@@ -124,7 +125,7 @@ func (h *host) write(x *held, p *pane, text string) {
 		if p.inside != "" {
 			h.refuse(x, "it types in "+p.inside+" (run its commands directly)")
 		}
-		p.inside = strings.TrimSpace(reader.FindString(line))
+		p.inside = strings.TrimSpace(interactive().FindString(line))
 	}
 	if !p.hooked && strings.Contains(lines, "conda activate") { // an interactive shell has read startup files
 		p.hooked, lines = true, expand.CondaHook()+"\n"+lines
@@ -190,13 +191,14 @@ var (
 	tmuxNames = map[string]string{"new": "new-session", "neww": "new-window", "splitw": "split-window", "send": "send-keys", "has": "has-session", "wait": "wait-for", "ls": "list-sessions", "lsw": "list-windows", "lsp": "list-panes",
 		"display": "display-message", "rename": "rename-session", "renamew": "rename-window", "selectw": "select-window", "selectp": "select-pane", "killw": "kill-window", "killp": "kill-pane"}
 	// tmuxLooks matches commands that change what a terminal shows, and nothing else.
-	tmuxLooks = regexp.MustCompile(`^(?:a|at|attach.*|bind.*|capture.*|clear.*|detach.*|refresh.*|resize.*|select-layout|selectl|set.*|show.*|source.*|start.*|switch.*|unbind.*)$`)
-	enterKey  = regexp.MustCompile(`(?i)^(?:(?:KP)?Enter|(?:C-|\^)[mj])$`)
-	otherKey  = regexp.MustCompile(`(?i)^(?:(?:[CMS]-)+.|\^.|Up|Down|Left|Right|Escape|B?Tab|BSpace|DC|IC|Home|End|[NP]Page|Pg(?:Up|Dn)|Page(?:Up|Down)|F\d+|KP.+)$`)
-	// reader matches a line that starts an interactive program.
-	reader = regexp.MustCompile(`^\s*(?:ssh(?:\s+-\S+)*\s+[^-\s]\S*|(?:docker|podman|singularity|apptainer|kubectl)\s.*\b(?:ba|z)?sh|(?:singularity|apptainer)\s+shell\s.*|i?python[0-9.]*)\s*$`)
+	tmuxLooks = source.Regexp(`^(?:a|at|attach.*|bind.*|capture.*|clear.*|detach.*|pipe.*|refresh.*|resize.*|select-layout|selectl|set.*|show.*|source.*|start.*|switch.*|unbind.*)$`)
+	tmuxActs  = source.Regexp(`^(?:has-session|list-\w+|display-message|rename-(?:session|window)|select-(?:window|pane)|kill-\w+)$`)
+	enterKey  = source.Regexp(`(?i)^(?:(?:KP)?Enter|(?:C-|\^)[mj])$`)
+	otherKey  = source.Regexp(`(?i)^(?:(?:[CMS]-)+.|\^.|Up|Down|Left|Right|Escape|B?Tab|BSpace|DC|IC|Home|End|[NP]Page|Pg(?:Up|Dn)|Page(?:Up|Down)|F\d+|KP.+)$`)
+	// interactive matches a line that starts an interactive program.
+	interactive = source.Regexp(`^\s*(?:ssh(?:\s+-\S+)*\s+[^-\s]\S*|(?:docker|podman|singularity|apptainer|kubectl)\s.*\b(?:ba|z)?sh|(?:singularity|apptainer)\s+shell\s.*|i?python[0-9.]*)\s*$`)
 	// stuffed matches what screen replaces in a text to type.
-	stuffed = regexp.MustCompile(`\\[0-7]{1,3}|\\.|\^.|\$\{?\w+\}?`)
+	stuffed = source.Regexp(`\\[0-7]{1,3}|\\.|\^.|\$\{?\w+\}?`)
 )
 
 // tmux runs the commands of a call, which end in semicolons.
@@ -232,7 +234,7 @@ func (h *host) tmuxCommand(x *held, words []string) {
 	found := h.find("tmux", target)
 	live := alive(found)
 	switch {
-	case tmuxLooks.MatchString(name):
+	case tmuxLooks().MatchString(name):
 	case opens:
 		h.tmuxOpen(x, name, target, values, rest)
 	case name == "send-keys" && len(found) == 0:
@@ -252,7 +254,7 @@ func (h *host) tmuxCommand(x *held, words []string) {
 		delete(h.signals, first)
 	case name == "wait-for":
 		x.Channel = first
-	case !slices.Contains([]string{"has", "list", "display", "rename", "select", "kill"}, verb):
+	case !tmuxActs().MatchString(name):
 		h.refuse(x, "it uses "+name+" (run its commands directly)")
 	case len(live) == 0:
 		x.fail("can't find session: " + target)
@@ -291,10 +293,7 @@ func (p *pane) format(text string) string {
 func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, argv []string) {
 	p := &pane{program: "tmux", session: cmp.Or(strings.Join(values['s'], ""), strconv.Itoa(len(h.jobs))), title: strings.Join(values['n'], "")}
 	p.session = strings.NewReplacer(":", "_", ".", "_").Replace(p.session)
-	session, number, colon := strings.Cut(target, ":")
-	if n, err := strconv.Atoi(target); err == nil && len(h.find("tmux", target+":")) == 0 {
-		session, number, colon = "", strconv.Itoa(n), true
-	}
+	session, number, _ := strings.Cut(target, ":")
 	if name == "split-window" {
 		session = target
 	}
@@ -323,9 +322,7 @@ func (h *host) tmuxOpen(x *held, name, target string, values map[byte][]string, 
 		}
 	default:
 		p.session = beside[len(beside)-1].session
-		if p.window = h.free("tmux", p.session); colon && number != "" {
-			p.window, _ = strconv.Atoi(number)
-		}
+		p.window = h.window(p, number)
 	}
 	for _, dir := range values['c'] {
 		x.Record.Dir = pathIn(x.Record.Dir, dir)
@@ -348,7 +345,7 @@ func (h *host) sendKeys(x *held, p *pane, literal bool, keys []string) {
 	for _, k := range keys {
 		switch lower := strings.ToLower(k); {
 		case literal:
-		case enterKey.MatchString(k):
+		case enterKey().MatchString(k):
 			k = "\n"
 		case lower == "space":
 			k = " "
@@ -359,7 +356,7 @@ func (h *host) sendKeys(x *held, p *pane, literal bool, keys []string) {
 		case lower == "c-u" || lower == "c-c" && !p.used:
 			p.line = ""
 			continue
-		case otherKey.MatchString(k):
+		case otherKey().MatchString(k):
 			h.refuse(x, "it presses "+k+" (type commands in full, or run them directly)")
 			return
 		}
@@ -391,6 +388,7 @@ func (h *host) screen(x *held, words []string) {
 		found = h.find("screen", found[len(found)-1].session+":"+window)
 	}
 	p := &pane{program: "screen", session: session, title: strings.Join(values['t'], "")}
+	verb := strings.Join(rest[:min(1, len(rest))], "")
 	switch {
 	case values['X'] == nil && resumes:
 	case values['X'] == nil:
@@ -398,23 +396,22 @@ func (h *host) screen(x *held, words []string) {
 		if h.open(x, p, rest); p.used && (values['m'] == nil || values['d'] == nil) {
 			x.After = []int{p.Group}
 		}
-	case len(found) == 0 && (rest[0] == "stuff" || rest[0] == "screen"):
+	case len(found) == 0 && (verb == "stuff" || verb == "screen"):
 		h.refuse(x, notStarted)
 	case len(found) == 0:
 		x.fail("No screen session found.")
-	case rest[0] == "screen":
+	case verb == "screen":
 		values, rest := options(rest[1:], valued)
 		p.session, p.title = found[0].session, strings.Join(values['t'], "")
-		p.window = h.free("screen", p.session)
-		if len(rest) > 0 {
-			if n, err := strconv.Atoi(rest[0]); err == nil {
-				p.window, rest = n, rest[1:]
-			}
+		number := ""
+		if len(rest) > 0 && strings.Trim(rest[0], "0123456789") == "" {
+			number, rest = rest[0], rest[1:]
 		}
+		p.window = h.window(p, number)
 		h.open(x, p, rest)
-	case rest[0] == "stuff":
+	case verb == "stuff":
 		p := found[len(found)-1]
-		h.write(x, p, stuffed.ReplaceAllStringFunc(strings.Join(rest[1:], " "), func(s string) string {
+		h.write(x, p, stuffed().ReplaceAllStringFunc(strings.Join(rest[1:], " "), func(s string) string {
 			switch {
 			case slices.Contains([]string{`\n`, `\r`, `\012`, `\015`, "^M", "^J"}, s):
 				return "\n"
@@ -427,9 +424,9 @@ func (h *host) screen(x *held, words []string) {
 			}
 			return ""
 		}))
-	case rest[0] == "quit" || rest[0] == "kill":
+	case verb == "quit" || verb == "kill":
 		h.close(x, found)
-	case slices.Contains([]string{"exec", "eval", "source", "readbuf", "paste", "process"}, rest[0]):
-		h.refuse(x, "it uses "+rest[0]+" (run its commands directly)")
+	case slices.Contains([]string{"exec", "eval", "source", "readbuf", "paste", "process"}, verb):
+		h.refuse(x, "it uses "+verb+" (run its commands directly)")
 	}
 }

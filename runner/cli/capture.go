@@ -55,7 +55,7 @@ func (c *captureCmd) Run(a *app) error {
 	if err = errors.Join(err, err2, err3); err != nil {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error(), Err: err}
 	}
-	config := capture.Config{Programs: []capture.Program{{Argv: c.Command, Env: os.Environ(), Dir: here}}, Sandbox: !c.NoSandbox, Network: c.Network, GPUs: c.GPUs, Record: c.Record, Run: c.RunReal}
+	config := capture.Config{Programs: []capture.Record{{Argv: c.Command, Env: os.Environ(), Dir: here}}, Sandbox: !c.NoSandbox, Network: c.Network, GPUs: c.GPUs, Record: c.Record, Run: c.RunReal}
 	r, err := capture.Run(&config)
 	if errors.Is(err, capture.ErrNoSandbox) {
 		return &batches.Failure{Code: batches.ExitUsage, Text: err.Error() + ": the launcher would really remove and write files", Hint: "to allow it, pass --no-sandbox", Err: err}
@@ -129,7 +129,7 @@ func (c *captureCmd) prove(m *capture.Mapping, config capture.Config, want []cap
 			return err
 		}
 		for _, command := range r.Commands {
-			config.Programs = append(config.Programs, capture.Program{Argv: []string{shell, "-e", "-o", "pipefail", "-c", command}, Env: engine.Layered(os.Environ(), r.Env), Dir: r.WorkDir})
+			config.Programs = append(config.Programs, capture.Record{Argv: []string{shell, "-e", "-o", "pipefail", "-c", command}, Env: engine.Layered(os.Environ(), r.Env), Dir: r.WorkDir})
 		}
 	}
 	got, err := capture.Run(&config)

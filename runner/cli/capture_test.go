@@ -428,6 +428,7 @@ func TestCapturedLaunchersRunEveryCommand(t *testing.T) {
 		"turns":       {"for d in a b; do for s in 1 2; do python train.py --data $d --seed $s & done; wait; python eval.py --data $d; done; python plot.py", 7, `needs: ["train-{data}-*"]`},
 		"turns of 2":  {"for i in 1 2 3; do python train.py $i & python eval.py $i & wait; python plot.py $i; done", 9, `needs: ["train-{arg}", "eval-{arg}"]`},
 		"turns, all":  {"for d in a b; do for s in 1 2; do python train.py --data $d$s & done; wait; python eval.py --data $d; done", 6, `needs: ["train-*"]`},
+		"turns, more": {"for d in a b; do python train.py --stage 1 $d; python eval.py $d & python train.py --stage 2 $d & wait; done; python plot.py", 7, `needs: ["train-*", "eval-*"]`},
 		"names":       {"python train.py --text 'a  b {x} $HOME \"q\"' 'it'\\''s'", 1, "train.py"},
 	} {
 		t.Run(name, func(t *testing.T) {

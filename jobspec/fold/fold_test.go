@@ -258,3 +258,86 @@ func FuzzFold(f *testing.F) {
 		same(t, jobs)
 	})
 }
+
+// In a loop of random steps, jobs wait for those of earlier steps of the same turn, and for no jobs
+// that the launcher did not wait for.
+func TestNeedsOfLoops(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		var list []*fold.Command
+		var turn, phase []int
+		at := 0
+		step := func(turnNumber int, lines []string) {
+			began := len(list)
+			for i, line := range lines {
+				c := &fold.Command{Job: fold.Job{Run: [][]fold.Word{fold.Words(strings.Fields(line))}}}
+				c.Began, c.Ended = []int{began, began}, []int{began + i + 1, began + len(lines) - i}
+				list, turn, phase = append(list, c), append(turn, turnNumber), append(phase, at)
+			}
+			at++
+		}
+		body := make([][]string, 1+r.IntN(3))
+		for i := range body {
+			for k := range 1 + r.IntN(3) {
+				body[i] = append(body[i], fmt.Sprintf("python p%d.py --turn TURN --step %d%d", r.IntN(3), i, k))
+			}
+		}
+		if r.IntN(2) == 0 {
+			step(-1, []string{"python first.py"})
+		}
+		for n := range 2 + r.IntN(3) {
+			for _, lines := range body {
+				step(n, strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "TURN", fmt.Sprint("t", n)), "\n"))
+			}
+		}
+		step(-2, []string{"python last.py"})
+		entries, warnings := fold.Plan(list)
+		text := fold.Write(entries)
+		path := filepath.Join(t.TempDir(), "jobs.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b, err := jobspec.Load([]string{path}, jobspec.Options{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		job := map[string][2]int{} // of each command, and its place there
+		for i := range b.Jobs {
+			for k, c := range b.Commands(&b.Jobs[i]) {
+				job[c] = [2]int{i, k}
+			}
+		}
+		needs := make([]map[int]bool, len(b.Jobs))
+		var follow func(of, i int)
+		follow = func(of, i int) {
+			for _, n := range b.Jobs[i].Needs {
+				if !needs[of][int(n)] {
+					needs[of][int(n)] = true
+					follow(of, int(n))
+				}
+			}
+		}
+		for i := range b.Jobs {
+			needs[i] = map[int]bool{}
+			follow(i, i)
+		}
+		all := strings.Join(warnings, "\n")
+		for x, a := range list {
+			for y, c := range list {
+				i, k := job[text1(a)], job[text1(c)]
+				before := i[0] == k[0] && i[1] < k[1] || needs[k[0]][i[0]] || b.Jobs[i[0]].Queue >= 0 && b.Jobs[i[0]].Queue == b.Jobs[k[0]].Queue && i[0] < k[0]
+				want := phase[x] < phase[y] && (turn[x] < 0 || turn[y] < 0 || turn[x] == turn[y]) && a.Run[0][1] != c.Run[0][1]
+				if want && !before || before && phase[x] >= phase[y] && !strings.Contains(all, "waits for all") && !strings.Contains(all, "in a queue") {
+					t.Fatalf("seed %d: %s before %s: %v\n%s\n%s", seed, text1(a), text1(c), before, text, all)
+				}
+			}
+		}
+	}
+}
+
+func text1(c *fold.Command) (s string) {
+	for _, w := range c.Run[0] {
+		s += " " + w.Text
+	}
+	return s[1:]
+}

@@ -72,6 +72,7 @@ const (
 	maxWhole   = 15 * time.Minute
 	maxReport  = 30 // seconds from a recorder's connection to its message
 	maxPolls   = 3  // per sleeper, before a command is released
+	maxIdle    = 30 // per sleeper, before a loop in the background counts as a monitor
 )
 
 // serve starts the programs and answers the recorders until all of them have ended.
@@ -122,7 +123,7 @@ func (h *host) serve() (err error) {
 			// wakes the parent.
 			if two, _ := h.sleepCounts(); one == "" || one != two || h.reap() || h.drain() {
 				continue
-			} else if len(h.running)+len(h.held)+len(h.sleeps) == 0 && n == len(h.Programs) && !slices.ContainsFunc(h.jobs, func(j *job) bool { return j.pid == 0 }) {
+			} else if len(h.running)+len(h.held) == 0 && (len(h.sleeps) == 0 || h.polls > maxIdle*len(h.sleeps)) && n == len(h.Programs) && !slices.ContainsFunc(h.jobs, func(j *job) bool { return j.pid == 0 }) {
 				return nil
 			}
 			h.releaseNext()

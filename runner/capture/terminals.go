@@ -105,7 +105,7 @@ func (h *host) open(x *held, p *pane, argv []string) {
 	var ends [2]int
 	if unix.Pipe2(ends[:], unix.O_CLOEXEC) == nil {
 		p.keys, p.in = os.NewFile(uintptr(ends[0]), "keys"), ends[1]
-		_, _ = unix.FcntlInt(uintptr(p.in), unix.F_SETPIPE_SZ, 1<<20)
+		_, _ = unix.FcntlInt(uintptr(p.in), unix.F_SETPIPE_SZ, 1<<18)
 		_ = unix.SetNonblock(p.in, true)
 		h.begin(p.job, p.keys)
 		delete(h.running, p.pid) // nobody waits for it
@@ -131,7 +131,7 @@ func (h *host) write(x *held, p *pane, text string) {
 		p.hooked, lines = true, expand.CondaHook()+"\n"+lines
 	}
 	if n, _ := unix.Write(p.in, []byte(lines)); n < len(lines) {
-		h.refuse(x, "it types too much")
+		h.refuse(x, "it types too much (run its commands directly)")
 	}
 }
 

@@ -32,14 +32,15 @@ type pane struct {
 	inside                  string   // a program of the shell that reads the next lines
 }
 
-// names returns the ways to spell a pane as a target.
+// names returns the targets that a pane is part of.
 func (p *pane) names() []string {
 	s, w, t := p.session+":", strconv.Itoa(p.window), "."+strconv.Itoa(p.index)
 	return []string{p.session, p.session + t, fmt.Sprint(p.pid, ".", p.session), s, s + w, s + p.title, s + w + t, s + p.title + t, fmt.Sprint("%", p.Group)}
 }
 
 // find returns the panes of a target, the selected one last. Like tmux, it completes a target with
-// the current window or session.
+// the current window or session, but the name of a session comes first: tmux types what a loop sends
+// to session 0 in pane 0 of the newest session.
 func (h *host) find(program, target string) []*pane {
 	list := slices.DeleteFunc(slices.Clone(h.panes), func(p *pane) bool { return p.program != program })
 	if target = strings.TrimPrefix(target, "="); target == "" || len(list) == 0 {

@@ -202,8 +202,8 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 	}
 	for i, r := range captures[0] {
 		words, gpus := argv(r.Argv, r.Env)
-		run := fold.Words(words)
-		switch k := slices.Index(words, jobDevices); {
+		run, k := fold.Words(words), slices.Index(words, jobDevices)
+		switch {
 		case k >= 0 && gpus == 0:
 			note(&m.left, "containers get all GPUs: now each gets the one GPU of its job; set gpus for more")
 		case k >= 0:
@@ -211,10 +211,8 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 		case !slices.Equal(words, r.Argv):
 			note(&m.left, "commands select a GPU in their arguments: renumbered from 0, because job GPUs start at 0")
 		}
-		for k := range run {
-			if words[k] == jobDevices {
-				run[k] = fold.Word{Text: jobDevicesInShell, Raw: true}
-			}
+		if k >= 0 {
+			run[k] = fold.Word{Text: jobDevicesInShell, Raw: true}
 		}
 		for _, kv := range m.Base {
 			if name, _, _ := strings.Cut(kv, "="); !ownName().MatchString(name) && !slices.ContainsFunc(r.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
@@ -243,9 +241,9 @@ func (m *Mapping) Commands(captures ...[]Record) (out []*fold.Command, warnings 
 				if _, gpus = renumber(v); v == "" || v == "-1" {
 					gpus = -1
 				}
-				list := pinned[name]
-				note(&list, v)
-				pinned[name] = list
+				if !slices.Contains(pinned[name], v) {
+					pinned[name] = append(pinned[name], v)
+				}
 			}
 		}
 		if gpus != 0 && gpus != 1 && !strings.HasPrefix(strings.Join(c.Keys, ""), "gpus:") {

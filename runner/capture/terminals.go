@@ -13,7 +13,6 @@ import (
 	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sys/unix"
 
-	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
@@ -129,7 +128,7 @@ func (h *host) write(x *held, p *pane, text string) {
 		p.inside = strings.TrimSpace(interactive().FindString(line))
 	}
 	if !p.hooked && strings.Contains(lines, "conda activate") { // an interactive shell has read startup files
-		p.hooked, lines = true, expand.CondaHook()+"\n"+lines
+		p.hooked, lines = true, `eval "$("${CONDA_EXE:-conda}" shell.bash hook)"`+"\n"+lines
 	}
 	if n, _ := unix.Write(p.in, []byte(lines)); n < len(lines) {
 		h.refuse(x, "it types too much (run its commands directly)")

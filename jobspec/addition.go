@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ErrNoPlace means that no job can be appended to a text, because jobs is not its last key or not a
-// list with a line for each "-".
+// ErrNoPlace means that no job can be appended to a file, because it does not end with a jobs list
+// that has each "-" on a line of its own.
 var ErrNoPlace = errors.New("jobs is not the last list in the file")
 
 // An AlreadyThere error reports that the file already has the job.
@@ -53,7 +53,7 @@ func (l OneLine) MarshalYAML() (any, error) {
 	return n, nil
 }
 
-// ListItem returns a job as YAML for an element of a list.
+// ListItem returns a job as an item of a YAML list, without a final newline.
 func ListItem(j Addition) string {
 	text, err := yaml.Marshal(j)
 	if err != nil {
@@ -62,8 +62,8 @@ func ListItem(j Addition) string {
 	return "- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ")
 }
 
-// Append appends a job to a job file's text, and returns the text and the job's line. It changes no
-// other byte. The error is ErrNoPlace, an *AlreadyThere, or one from the YAML parser.
+// Append appends a job to a job file's text, and returns the text and the job's line. The rest of
+// the text is unchanged. The error is ErrNoPlace, an *AlreadyThere, or one from the YAML parser.
 func Append(data []byte, j Addition) (text []byte, line int, err error) {
 	jobs, err := lastJob(data)
 	if err != nil {

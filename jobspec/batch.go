@@ -16,22 +16,22 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Batch is the unit of one run: the jobs of all its files, in the order given.
+// A Batch is all the jobs of one run, file by file in the order given.
 type Batch struct {
 	Files    []File
 	Jobs     []Job
-	Queues   []string // "path\x00queue", for messages and identity; the same name in two files is two queues
+	Queues   []string // "path\x00queue", because two files may use the same name for separate queues
 	Settings Settings
-	Params   map[string]string // given on the command line, as typed
-	Sweep    string            // the job file converted from a W&B sweep without jobs
+	Params   map[string]string // set with -p on the command line, as typed
+	Sweep    string            // text of the job file converted from a W&B sweep
 	Warnings []Problem         // problems that do not prevent a run
 
-	clashing map[string]bool // log paths at which another job's previous log is kept
+	clashing map[string]bool // log paths where another job's previous log would go, too
 
 	bases map[string]*configedit.File // base configs that jobs copy, as read when the keys were computed
 }
 
-// QueueName returns the name of a job's queue as its file spells it, or "" for no queue.
+// QueueName returns the name of a queue as its file spells it, or "" if q is negative (no queue).
 func (b *Batch) QueueName(q int32) string {
 	if q < 0 {
 		return ""
@@ -49,7 +49,7 @@ type File struct {
 	First   int    // ID of its first job
 	Count   int    // number of jobs
 	UniID   string // absolute path of logs/uni_id.json; block dialect only
-	Lines   *Lines // how it was read; lines dialect only
+	Lines   *Lines // the options it was read with; lines dialect only
 
 	dir string // the work dir as written
 }
@@ -58,13 +58,13 @@ type File struct {
 type Options struct {
 	Command    string            // the command that reads the files, for hints, such as "gpurun check"; "" for a run
 	Format     string            // one of Formats; "" to detect it
-	Lines      map[string]Lines  // which files are lists of commands, by path as given
+	Lines      map[string]Lines  // the files to read as lists of commands, by path as given
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml next to the job file
 	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is MiB, a bare time seconds
-	Params     []string          // -p KEY=VALUE: replaces the jobs' own parameters
-	UserConfig string            // path of the user's defaults; "" for none; may be missing
-	Lint       bool              // also lint the batch, because it will run
-	Reading    func(path string) // called with each file that determines the jobs, just before it is read; may be nil
+	Params     []string          // -p KEY=VALUE: overrides the jobs' own parameters
+	UserConfig string            // path of the user's defaults, which may not exist; "" for none
+	Lint       bool              // also lint the batch
+	Reading    func(path string) // called with the path of each file that affects the jobs, just before it is read; may be nil
 }
 
 // These types are part of a Batch: problems in job files, and settings, pools and notification
@@ -76,17 +76,17 @@ type (
 	Notify   = settings.Notify
 )
 
-// Mail is the service of a Notify with an smtp URL.
+// Mail is the service that ServiceOf returns for smtp and smtps URLs.
 const Mail = settings.Mail
 
 // ServiceOf returns the service that a Notify's URL belongs to, and the URL to call.
 func ServiceOf(url string) (service, address string, err error) { return settings.ServiceOf(url) }
 
-// Labels returns a name for each target, without its secrets.
+// Labels returns a unique name for each target, free of secrets.
 func Labels(all []Notify) []string { return settings.Labels(all) }
 
-// Targets returns the run's own targets, all, followed by those that only jobs name. The latter get no
-// events of the run.
+// Targets returns all, the run's own targets, followed by the targets that only jobs set. Those get
+// no run events.
 func (b *Batch) Targets(all []Notify) []Notify {
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Spec.Notify {
@@ -98,10 +98,10 @@ func (b *Batch) Targets(all []Notify) []Notify {
 	return all
 }
 
-// LongestFirst orders jobs by the durations of similar jobs.
+// LongestFirst is the order that starts the longest jobs first, judging by similar jobs.
 const LongestFirst = settings.LongestFirst
 
-// RealPaths returns the batch's files with links resolved, as the state records them.
+// RealPaths returns the paths of the batch's files with links resolved, as the state records them.
 func (b *Batch) RealPaths() []string {
 	paths := make([]string, len(b.Files))
 	for i, f := range b.Files {
@@ -141,15 +141,15 @@ func Problems(err error) []Problem {
 	return list
 }
 
-// A Param is one parameter of a job. A Runtime has values that are known only during an attempt.
+// A Param is one parameter of a job. A Runtime holds the values known only during an attempt.
 type (
 	Param   = expand.Param
 	Runtime = expand.Runtime
 )
 
-// FitDefaults lowers the default min_memory of jobs without gpu_memory to 90% of the largest
-// device, so that a small GPU works without a setting. devs are all managed devices. It must be
-// called once, before the jobs are used.
+// FitDefaults caps the default min_memory of jobs without gpu_memory at 90% of the largest device's
+// memory, so that small GPUs work without any settings. devs are all managed devices. Call it once,
+// before the jobs are used.
 func (b *Batch) FitDefaults(devs []gpu.Device) {
 	most := defaultMost(devs)
 	for i := range b.Jobs {
@@ -159,7 +159,7 @@ func (b *Batch) FitDefaults(devs []gpu.Device) {
 	}
 }
 
-// defaultMost returns the most memory that a job without gpu_memory requests.
+// defaultMost returns the cap on the default memory of jobs without gpu_memory.
 func defaultMost(devs []gpu.Device) gpu.Bytes {
 	if most := gpu.Largest(devs); most > 0 {
 		return most / 10 * 9
@@ -167,8 +167,8 @@ func defaultMost(devs []gpu.Device) gpu.Bytes {
 	return 1 << 60
 }
 
-// CheckDevices reports jobs that no device in pool could ever run, or not for their whole duration.
-// It checks only jobs selected by wanted.
+// CheckDevices reports jobs that the devices in pool can never run, or not for their whole timeout.
+// It checks only the jobs selected by wanted; nil selects all.
 func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem {
 	devs := pool.Devices()
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
@@ -190,8 +190,8 @@ func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem
 	})
 }
 
-// CheckHost reports jobs that request more cores or host memory than this machine can grant; 0
-// means unknown. It checks only jobs selected by wanted.
+// CheckHost reports jobs that request more cores or host memory than this machine has; 0 means
+// unknown. It checks only the jobs selected by wanted; nil selects all.
 func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool) []Problem {
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
 		switch {
@@ -208,7 +208,7 @@ func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool)
 	})
 }
 
-// judge reports, once per Spec, why jobs can never run.
+// judge reports the jobs that can never run, with the reason from never, once per Spec.
 func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint string)) []Problem {
 	var out source.Report
 	judged := map[*Spec]bool{}
@@ -233,10 +233,9 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 	return out.Problems
 }
 
-// Continue returns the batch of a run after its files were read again. Jobs keep their IDs: a job
-// in next with the same file and key as one in b is the same job, with its new resources, needs and
-// name. at has the index of each job in next. It is -1 for jobs that were removed, which stay
-// unchanged.
+// Continue returns b updated with next, a later reading of the same files. A job in next with the
+// same file and key as one in b keeps that job's ID and gets its new resources, needs and name. at
+// maps each ID to the job's index in next, or to -1 for removed jobs, which stay unchanged.
 func (b *Batch) Continue(next *Batch) (merged *Batch, at []int32) {
 	type place struct {
 		file int

@@ -89,11 +89,11 @@ func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
 	}
 }
 
-// ClashingLog reports whether a path is a job's log as well as the place for another job's previous
-// log.
+// ClashingLog reports whether a path is a job's log and also where another job's previous log would
+// go.
 func (b *Batch) ClashingLog(path string) bool { return b.clashing[path] }
 
-// checkConfigUse refuses {config} is used, but the job has no config, where it would be empty.
+// checkConfigUse refuses {config} in a job without a config, where it would be empty.
 func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
@@ -191,7 +191,7 @@ func (p *proto) lint(params *yaml.Node) {
 	})
 }
 
-// mostGPUs returns the maximum number of GPUs that any expansion can be granted.
+// mostGPUs returns the maximum number of GPUs that any expansion can be granted; -1 if unknown.
 func (p *proto) mostGPUs() int {
 	most := -1
 	for _, s := range p.specs {

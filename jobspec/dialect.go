@@ -26,7 +26,7 @@ var (
 // Formats are the valid values of --format.
 var Formats = []string{yamlFormat.format, blocks.format, lineList.format}
 
-// A style is the defaults for one kind of jobs. A YAML file may contain both native jobs and
+// A style holds the defaults for one kind of job. A YAML file may contain both native jobs and
 // experiments.
 type style struct {
 	name    string // name of the dialect, for display

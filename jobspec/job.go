@@ -1,7 +1,7 @@
 // Package jobspec turns job files into a Batch: plain, fully expanded jobs in the order of the
 // file, with their dependency graph. It reads four dialects: native YAML, experiment lists, blocks
-// and lists of commands. A Batch does not depend on the dialect, except for a few rules that are
-// fields.
+// and lists of commands. A Batch is independent of the dialect, except for a few rules that it
+// stores in fields.
 //
 // A Job is immutable. Data shared by thousands of expansions is stored once, in a Spec. Texts with
 // {variables} are rendered only when a job is displayed or starts, so that a batch of a million
@@ -12,9 +12,9 @@
 // # Adding a dialect
 //
 // Define a dialect in jobspec/dialect.go, with functions that recognize a file and read the file,
-// its settings and its jobs, and a style with the defaults of its jobs. dialectOf must try it, and
-// Load (load.go) and --format (runner/cli/grammar.go) need its name. Put the four functions into a
-// file of their own, like plain.go: reading fills a fileJobs (load.go), and each job becomes a
+// its settings and its jobs, and a style with the defaults of its jobs. Make dialectOf try it, and
+// add its name to Formats and to --format (runner/cli/grammar.go). Put the four functions into a
+// file of their own, like plain.go: reading fills in a fileJobs (load.go), and each job becomes a
 // proto (proto.go), which expand (expand.go) turns into jobs with names, keys and specs. A parser
 // of more than a few lines is a package of its own that does not use jobs, like jobspec/block, with
 // its allowed imports listed in runner/house_test.go. Describe the dialect in
@@ -32,7 +32,7 @@ import (
 // A Key is the hash of what a job does, and identifies it in the ledger.
 type Key [16]byte
 
-// String returns the key as in the ledger: 32 hex digits.
+// String returns the key as written in the ledger: 32 hex digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
 // ParseKey parses the result of String.
@@ -56,7 +56,7 @@ const (
 
 // A TimeoutSignal is the signal that a job gets when its timeout expires.
 type TimeoutSignal struct {
-	Signal string        // for processes that catch it, such as "USR1"; "" or "TERM" for SIGTERM to all processes
+	Signal string        // sent to processes that catch it, such as "USR1"; "" or "TERM" for SIGTERM to all processes
 	Grace  time.Duration // time until SIGKILL
 }
 
@@ -64,7 +64,7 @@ type TimeoutSignal struct {
 type Stall struct {
 	After  time.Duration // time without output, CPU use and GPU use; 0 for never
 	Output time.Duration // time without output; 0 for never
-	Kill   bool          // stop the job then
+	Kill   bool          // stop a stalled job, not only warn
 }
 
 // A PoolUse is how much of a pool a job uses. N is 0 if it uses none.
@@ -92,10 +92,11 @@ type Job struct {
 	Spec  *Spec
 	Needs []int32 // IDs, ascending, no duplicates
 	Queue int32   // index in Batch.Queues, or -1
-	combo int32   // which expansion of its matrix it is
+	combo int32   // index of the expansion in its matrix
 }
 
-// text returns the job as written in its file. A job that is in no file has only a name.
+// text returns the job as written in its file. A job that does not come from a file has only a
+// name.
 func (j *Job) text() *expand.Job {
 	if j.Spec == nil || j.Spec.text == nil {
 		return &expand.Job{Name: expand.Literal(j.Name, 0, 0), Matrix: &expand.Matrix{}}
@@ -109,11 +110,11 @@ func (j *Job) Line() int { return j.text().Line }
 // Params returns the job's parameters in the order of the file. Callers must not modify them.
 func (j *Job) Params() []Param { return j.values().Resolved() }
 
-// values returns the variables that are known before the job starts.
+// values returns the values of the variables that are known before the job starts.
 func (j *Job) values() *expand.Values { return j.text().Matrix.Values(int(j.combo), j.Name) }
 
-// A Spec is the scheduler's view of a job, shared by all expansions with equal specs. Its texts are
-// available through Job.Render.
+// A Spec is the scheduler's view of a job, shared by all expansions with equal specs. Batch.Render
+// renders its texts.
 type Spec struct {
 	Request    gpu.Request // GPUs
 	CPUs       int         // cores to reserve
@@ -137,7 +138,7 @@ type Spec struct {
 	HasInputs  bool
 	Template   uint64 // equal for jobs that differ only in their parameters
 	Tags       []string
-	Allow      []string // disabled lints that only a running job can trigger: "stray"
+	Allow      []string // lints that the job or the settings disable, such as "stray"
 	Desc       string
 	Notify     []Notify // targets notified about the job, in addition to those in the settings
 
@@ -147,7 +148,7 @@ type Spec struct {
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
 	LeastMemory   bool // Request.Memory is a min_memory set by the user: the minimum for jobs that do not specify their memory
 
-	text *expand.Job // unrendered strings, private to this package
+	text *expand.Job // unrendered
 }
 
 // Rendered is a job with all variables replaced, as an attempt runs it.

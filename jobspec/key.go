@@ -14,12 +14,12 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// recipe is the version of the key. Change it only together with code that still recognizes jobs
-// recorded as done under older recipes.
+// recipe is the version of the rules below. Change it only together with code that still recognizes
+// jobs recorded as done under older recipes.
 //
-// The key covers commands and args with parameters filled in and run-time variables left as names,
+// The key covers commands and args with parameters filled in and run-time variables left as is,
 // parameters, env, shell, the values of the rendered config, the work dir as written and, for jobs
-// equal in all this, their number within the file. It does not cover name (unless a text uses
+// equal in all of these, their number within the file. It does not cover name (unless a text uses
 // {name}), resources, retries, log, needs, or the location of the file. docs/reference/jobfile.md
 // documents this.
 const recipe = "gpurun key 1"
@@ -34,8 +34,8 @@ func (d digest) str(s string) digest {
 	return append(binary.BigEndian.AppendUint32(d, uint32(len(s))), s...)
 }
 
-// key hashes what the job rendered with v does. Identical jobs in a file are numbered, so that
-// their keys differ.
+// key returns the hash of what the job does when rendered with v. Identical jobs in a file are
+// numbered, so that their keys differ.
 func (p *proto) key(v *expand.Values) Key {
 	d := make(digest, 0, 512).str(recipe).count(len(p.Commands))
 	for _, c := range p.Commands {
@@ -122,8 +122,8 @@ func (d digest) value(value any) digest {
 
 // templateOf returns a hash shared by jobs that differ only in their parameters. It covers the
 // commands before parameters are filled in, the names of args, the shell, the work dir as written
-// and the number of GPUs. It leaves out numbers and the values of args, because files without
-// parameters write them out.
+// and the number of GPUs. It leaves out numbers and the values of args, because in files without
+// parameters, jobs differ only in these.
 func (p *proto) templateOf(r gpu.Request) uint64 {
 	var d digest
 	for _, c := range p.Commands {
@@ -179,7 +179,8 @@ func (j *Job) SeedGroup() uint64 {
 	}).sum64()
 }
 
-// written hashes the template and the values that take returns for the parts of a job, as written.
+// written returns the hash input for a job as written: its template, and what take returns for each
+// command, argument, parameter and config change. take drops a part by returning false.
 func (j *Job) written(take func(name, value string) (string, bool)) digest {
 	t := j.text()
 	d := digest(binary.AppendUvarint(nil, j.Spec.Template))

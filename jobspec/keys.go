@@ -10,17 +10,17 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A JobKey is a key of a job: how its value is stored in the job's Spec, and how it maps to a
-// cluster. Keys in a mapping are prefixed with the mapping's name: retry.max.
+// A JobKey describes one key of a job: how its value is stored in the job's Spec, and how it maps
+// to a cluster. Keys in a mapping are prefixed with the mapping's name: retry.max.
 type JobKey struct {
 	Name    string
 	list    bool                                    // its value may be a list
 	mapping bool                                    // its value is, or may be, a mapping
 	only    bool                                    // only for experiment lists
-	read    func(s *Spec, values []string) error    // nil if it is read outside the scheduler's part, too
+	read    func(s *Spec, values []string) error    // nil if readResources does not read it
 	Used    func(j *Job, s *settings.Settings) bool // whether a job uses the key; for keys with Note or Fix
-	Note    string                                  // the note if the key has no effect on a cluster; "" if it has
-	Fix     string                                  // what to do instead if clusters have no counterpart
+	Note    string                                  // what has no effect on a cluster, for a note; "" for no note
+	Fix     string                                  // what to do instead if clusters do not support the key
 }
 
 // single returns a key with one value.
@@ -137,7 +137,8 @@ var JobKeys = []JobKey{
 	{Name: "algorithm", only: true}, {Name: "log_path", only: true}, {Name: "extra_args", only: true, mapping: true},
 }
 
-// jobKeys are the keys that every job may have. listKeys are those only for experiment lists.
+// jobKeys are the keys that every job may have. listKeys are the keys that only experiment lists
+// have.
 var jobKeys, listKeys = names(false), names(true)
 
 func names(only bool) (all []string) {
@@ -149,7 +150,7 @@ func names(only bool) (all []string) {
 	return all
 }
 
-// keyNamed returns the key with a name, or nil.
+// keyNamed returns the key with this name, or nil.
 func keyNamed(name string) *JobKey {
 	for i := range JobKeys {
 		if JobKeys[i].Name == name {

@@ -32,7 +32,7 @@ type lineReader struct {
 }
 
 // parseLines parses a list of commands. Every line except comments becomes a job or a problem. note
-// reports prefixes that were removed, if any.
+// reports what was removed from lines, if anything.
 func parseLines(file string, data []byte) (jobs []commandLine, problems []source.Problem, note source.Problem) {
 	r := &lineReader{file: file, names: map[string]int{}}
 	for _, l := range splitLines(data) {
@@ -135,8 +135,8 @@ func (r *lineReader) took(l commandLine, what []string) {
 	}
 }
 
-// These limit the parts of a line in a name: the beginning identifies the program, the end the
-// arguments.
+// These limit how much of a line's beginning (the program) and end (the arguments) its name
+// contains.
 const (
 	headLength = 20
 	tailLength = 28
@@ -174,11 +174,11 @@ func shortened(slug string) string {
 }
 
 // nameDistinctly renames long lines after the words in which they differ from other lines with the
-// same first word. names has the slugs that lines keep, by hash; it is filled in for all long
-// lines. apart is false for a list that was named before names were kept: its lines are named by
-// their ends.
+// same first word. names holds the slugs of lines that already have one, by hash; nameDistinctly
+// adds those of the other long lines. apart is false for a list named by a version that did not
+// keep names: its lines are named after their beginnings and ends.
 func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
-	have := map[[2]string]int{} // number of lines with a first word that contain each word
+	have := map[[2]string]int{} // number of lines with this first word that contain this word
 	for _, l := range list {
 		words := strings.Fields(l.Text)
 		first := words[0]
@@ -205,7 +205,8 @@ func nameDistinctly(list []commandLine, names map[string]string, apart bool) {
 	}
 }
 
-// distinctiveWords returns the first words of a line followed by its uncommon words, each after its option.
+// distinctiveWords returns the first words of a line followed by its uncommon words, each after its
+// option.
 func distinctiveWords(words []string, common func(word string) bool) string {
 	text, at := "", 0
 	for i, w := range words {

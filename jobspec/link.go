@@ -96,8 +96,8 @@ type needSet struct {
 	told bool
 }
 
-// needs resolves a job's needs. A pattern never matches the job itself. But two jobs that both
-// match a list and both need it wait for each other.
+// needs resolves a job's needs. A pattern never matches the job itself. But two jobs that both have
+// and match the same list wait for each other, which is an error.
 func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 	set := g.set(j, v)
 	at, self := slices.BinarySearch(set.ids, int32(j.ID))
@@ -148,7 +148,7 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 	}
 	id, ok := f.called[name]
 	if f.partial && (isGlob(name) || !ok) {
-		return nil // the missing file was reported
+		return nil // the file's invalid jobs were reported
 	}
 	if !isGlob(name) {
 		switch {

@@ -80,7 +80,7 @@ type fileJobs struct {
 	src     *source.Source
 	dialect *dialect
 	style   *style     // for display: that of experiments if there are any
-	root    *yaml.Node // YAML; nil if its jobs are not usable
+	root    *yaml.Node // YAML; nil if it cannot be parsed
 	blocks  []block.Block
 	config  block.Config
 	lines   []commandLine
@@ -101,7 +101,7 @@ type fileJobs struct {
 	alike  map[Key]int32    // number of identical jobs by key
 }
 
-// read reads one file, as far as possible without the others.
+// read reads one file, except for what depends on the other files.
 func (l *loader) read(path string) {
 	src := l.source(path)
 	if src == nil {
@@ -145,8 +145,8 @@ func (l *loader) settings() {
 	}
 }
 
-// configUse refuses a --config that no file uses, since only block files have one. A missing config
-// file is always an error.
+// configUse refuses --config without a block file that would use it. A missing config file is
+// always an error.
 func (l *loader) configUse() {
 	if l.opts.Config == "" || len(l.files) == 0 || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect == &blocks }) {
 		return
@@ -158,8 +158,8 @@ func (l *loader) configUse() {
 	l.out.Add(Problem{File: "--config", Text: "works only with block files, and " + l.files[0].src.Path + " is not one", Hint: "put them under settings in the job file, or use flags"})
 }
 
-// placeWorkDir sets the file's work dir. A path from a flag is relative to the current folder, any
-// other to the folder of the job file.
+// placeWorkDir sets the file's work dir. A path from a flag is relative to the current folder,
+// others to the folder of the job file.
 func (f *fileJobs) placeWorkDir(flags, file, user []settings.Given) {
 	for i, list := range [][]settings.Given{flags, file, user} {
 		at := slices.IndexFunc(list, func(g settings.Given) bool { return g.Name == "work_dir" })

@@ -28,8 +28,8 @@ const (
 // Metrics returns the metrics that the job file declares, without paths.
 func (j *Job) Metrics() []Metric { return j.text().Metrics }
 
-// Entry returns the position of the job in its file: its line and its name as written, both shared
-// by all jobs of one matrix.
+// Entry returns the line of the job in its file and its name as written. All jobs of one matrix
+// share both.
 func (j *Job) Entry() (line int, name string) {
 	t := j.text()
 	return t.Line, t.Name.Raw
@@ -196,10 +196,10 @@ func grouped(text string) string {
 	return strings.TrimRight(text, " ") + " (\\S+)"
 }
 
-// Factors are the values that distinguish a job's results from those of other jobs: its parameters,
-// except those derived from others. For a job without parameters, they are its written-out values:
-// for an experiment, its config, algorithm, seed and arguments; otherwise its arguments and config
-// changes.
+// Factors returns the values that distinguish a job's results from those of other jobs: its
+// parameters, except those derived from others. For a job without parameters, it returns the
+// written-out values: for an experiment, its config, algorithm, seed and arguments; otherwise its
+// arguments and config changes.
 func (j *Job) Factors() []Param {
 	v := j.values()
 	if own := v.Own(); len(own) > 0 {

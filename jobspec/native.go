@@ -74,8 +74,8 @@ func (f *fileJobs) yamlJobs() {
 	}
 }
 
-// checkTop refuses unknown keys at the top of a file, except keys that begin with x-, which are a
-// place for anchors.
+// checkTop refuses unknown keys at the top of a file, except keys that begin with x-, which can
+// hold anchors.
 func checkTop(s *source.Source, root *yaml.Node) bool {
 	if root.Kind != yaml.MappingNode {
 		s.Problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", source.Describe(root))

@@ -1,6 +1,7 @@
 package jobspec
 
-// This file has the dialects whose files contain little but commands: blocks, and lists of lines.
+// This file reads the dialects whose files contain little but commands: blocks, and lists of
+// commands.
 
 import (
 	"cmp"
@@ -81,7 +82,7 @@ func (p *proto) setResources(bl *block.Block) {
 	}
 }
 
-// setResource sets a job's resource that is not among its keys, unless value is "".
+// setResource sets a resource that does not come from a job key, unless value is "".
 func (p *proto) setResource(key, value string) {
 	if value != "" {
 		p.Resources = append(p.Resources, expand.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, p.Line, p.Col)}})
@@ -140,8 +141,8 @@ func (p *proto) ownFile(key string) *expand.Text {
 	return t
 }
 
-// Lines has the keys that the command line sets for all jobs of a lines file, which itself contains
-// only commands.
+// Lines holds the keys that the command line sets for all jobs of a lines file, which itself
+// contains only commands.
 type Lines struct {
 	GPUs      string `json:"gpus,omitempty"` // as in a job file; "" for the default
 	GPUMemory string `json:"gpu_memory,omitempty"`
@@ -150,8 +151,8 @@ type Lines struct {
 	Setup     string `json:"setup,omitempty"` // runs before each line, in the same shell
 	Input     []byte `json:"input,omitempty"` // the lines themselves, if they came from standard input
 
-	Names map[string]string `json:"names"` // names of long lines, by hash; nil if a run before names were kept read the list
-	Kept  bool              `json:"-"`     // recorded by an earlier run: ignored if the file has become a job file
+	Names map[string]string `json:"names"` // names of long lines, by hash; nil if recorded by a version that did not keep names
+	Kept  bool              `json:"-"`     // recorded by an earlier run: ignored if the file is now a job file
 }
 
 // source reads a job file, or returns the lines from standard input.

@@ -29,7 +29,7 @@ func Print(b *Batch) []byte {
 	return p.out.Bytes()
 }
 
-// Unlike lists what Print changes in files of a dialect.
+// Unlike lists how jobs of a dialect change when printed.
 func Unlike(dialect string) []string {
 	switch dialect {
 	case ofBlocks.name:
@@ -107,8 +107,8 @@ func (p *printer) file(f *File) {
 	}
 }
 
-// folded returns the entries for a list of commands, or "" if the list contains {variables} of its
-// own.
+// folded returns the entries for a list of commands, or "" if f is not one, has fewer than two jobs
+// or contains {variables} of its own.
 func (p *printer) folded(f *File, jobs []Job) string {
 	if f.Dialect != ofLines.name || len(jobs) < 2 {
 		return ""

@@ -55,7 +55,7 @@ func (p *proto) compile(s string, line, col int, what string, known expand.VarSe
 	return t, ok
 }
 
-// checkFormats applies each number format to every value of its parameter.
+// checkFormats checks each number format in t against every value of its parameter.
 func (p *proto) checkFormats(t *expand.Text, what string) {
 	for _, g := range t.Segs {
 		if g.Kind != expand.VarParam || g.Format == "" || g.Format == "q" {
@@ -235,7 +235,7 @@ func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 	return &out
 }
 
-// ourKeys are all words that may begin a line of a job file.
+// ourKeys returns all words that may begin a line of a job file.
 func ourKeys() []string {
 	return slices.Concat(source.TopKeys, jobKeys, listKeys, settings.Names())
 }

@@ -22,8 +22,8 @@ type Prune struct {
 	Goal   Goal     // whether a higher or lower metric is better
 	Among  []string // the parameters in which compared jobs differ
 	After  float64  // the first step at which jobs are compared
-	Keep   float64  // the share of jobs that continue, best first
-	Min    int      // how many other jobs must have reached a job's step
+	Keep   float64  // the share of jobs, best first, that continue
+	Min    int      // how many other jobs must have reached the same step
 }
 
 // between returns a parser for numbers of at least from and below to.
@@ -86,7 +86,8 @@ func (f *fileJobs) checkAmong(what string, among []*expand.Text, params []string
 	}
 }
 
-// lintPrune warns about groups in which prune never compares a job, and about metrics that it would misread.
+// lintPrune warns about groups in which prune never compares a job, and about metrics that it would
+// misread.
 func (l *loader) lintPrune() {
 	size, groups := map[uint64]int{}, map[*expand.Job][]uint64{}
 	var first []*Job
@@ -117,10 +118,10 @@ func (l *loader) lintPrune() {
 	}
 }
 
-// small is a number as programs print small ones.
+// small is an example of how programs print small numbers.
 const small = "9.5e-05"
 
-// group returns the part of an expression that matches its number.
+// group returns the group that captures a metric's number, as an expression of its own.
 func group(re *regexp.Regexp) *regexp.Regexp {
 	tree, err := syntax.Parse(re.String(), syntax.Perl)
 	for parts := []*syntax.Regexp{tree}; err == nil && len(parts) > 0; parts = append(parts[1:], parts[0].Sub...) {
@@ -131,7 +132,7 @@ func group(re *regexp.Regexp) *regexp.Regexp {
 	return re
 }
 
-// PruneMetric returns the metric for prune, or nil.
+// PruneMetric returns the metric that prune compares, or nil if the job has none.
 func (j *Job) PruneMetric() *Metric {
 	list := j.Metrics()
 	i := slices.IndexFunc(list, func(m Metric) bool { return m.Name == j.Spec.Prune.Metric })
@@ -141,8 +142,8 @@ func (j *Job) PruneMetric() *Metric {
 	return &list[i]
 }
 
-// PruneGroup returns a hash shared by the jobs that are compared with each other, which differ only
-// in the parameters of their prune.
+// PruneGroup returns a hash shared by the jobs that prune compares with each other: they differ
+// only in the parameters in among.
 func (b *Batch) PruneGroup(id int) uint64 {
 	j := &b.Jobs[id]
 	return j.written(func(name, value string) (string, bool) {

@@ -13,12 +13,12 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// Render replaces every variable. It fails only if a path contains an unset $VAR, or if the base of
-// a config is unreadable or lacks a key.
+// Render returns the job with every variable replaced. It fails only if a path contains an unset
+// $VAR, or if the base of a config is unreadable or lacks a key.
 func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, true) }
 
 // Paths is like Render, but returns only the paths of files: no commands, no environment, and no
-// config unless the log's name depends on it. It is for examining thousands of jobs that will not
+// config unless the log's name depends on it. Use it to examine thousands of jobs that will not
 // run.
 func (b *Batch) Paths(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, false) }
 
@@ -63,7 +63,7 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	if r.Metrics, err = metricsOf(t, v); err != nil {
 		return Rendered{}, err
 	}
-	if rt.Copy != nil { // from here on, only the job's own paths
+	if rt.Copy != nil { // commands and environment get the path in the copy
 		v.WorkDir = rt.Copy(v.WorkDir)
 	}
 	if whole {
@@ -134,7 +134,8 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 	return t.Script(v), later
 }
 
-// These limit how much of a config a start records; the rest is one hash.
+// These limit what a start records of a config: longer values become hashes, and a config with more
+// values becomes a single hash.
 const (
 	maxTraits     = 200
 	maxTraitValue = 60

@@ -10,16 +10,16 @@ import (
 // Resize defines when a running job gets more or fewer GPUs, and how it is asked to save its work
 // first. Every resize ends the attempt and starts another.
 type Resize struct {
-	Up, Down int           // average use of its GPUs in percent over a minute; Up is 0 for a job that is never resized
+	Up, Down int           // thresholds for average GPU use over a minute, in percent; Up is 0 for a job that is never resized
 	Signal   string        // signal that asks it to save its work: "USR1"
 	Grace    time.Duration // time it has to save its work
 	Every    time.Duration // minimum time between two resizes
 }
 
-// resizing has the defaults for a job that sets resize.
+// resizing holds the defaults of a job that sets resize.
 var resizing = Resize{Up: 80, Down: 30, Signal: "USR1", Grace: time.Minute, Every: 10 * time.Minute}
 
-// resized returns a key in resize. Setting it makes the job elastic.
+// resized returns a key in resize. Setting it also enables resizing.
 func resized[T any](key string, parse func(string) (T, error), at func(*Resize) *T) JobKey {
 	return single("resize."+key, parse, func(s *Spec) *T {
 		if s.Resize.Up == 0 {
@@ -41,7 +41,7 @@ func parseResize(s string) (Resize, error) {
 	return Resize{}, nil
 }
 
-// parseShare parses a percentage in resize, which is written with the sign.
+// parseShare parses a percentage in resize, with or without the % sign.
 func parseShare(s string) (int, error) {
 	n, err := source.ParsePercent(strings.TrimSuffix(s, "%"))
 	if err == nil && n == 0 {
@@ -50,7 +50,7 @@ func parseShare(s string) (int, error) {
 	return n, err
 }
 
-// parseSignal parses a signal that a job can catch and that nothing else sends.
+// parseSignal parses a signal that a job can catch.
 func parseSignal(s string) (string, error) {
 	return source.ParseWord(strings.TrimPrefix(s, "SIG"), "USR1", "USR2", "HUP", "INT", "TERM")
 }

@@ -65,7 +65,7 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 			p.src.Problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
 			return
 		}
-		if tag == "!!null" { // passes no argument, so the job is the same without it
+		if tag == "!!null" { // null passes no argument
 			if name, rest, ok := strings.Cut(k.Value, ":"); ok {
 				p.src.Problem(k.Line, k.Column, "add a space after the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
 			}
@@ -102,7 +102,7 @@ func (p *proto) readEnv() {
 			return
 		}
 		if source.IsNull(v) {
-			return // removes a default, if there is one
+			return // null removes a default
 		}
 		s, _, ok := p.src.Scalar(v, "env: "+k.Value)
 		if !ok {
@@ -114,8 +114,7 @@ func (p *proto) readEnv() {
 	})
 }
 
-// checkInherited checks the variables in a value of env that are inherited from gpurun's
-// environment.
+// checkInherited checks a value of env for variables that it inherits from gpurun's environment.
 func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 	if strings.HasPrefix(v.Value, "~/") || v.Value == "~" && v.Style != 0 {
 		p.src.Warning(v.Line, v.Column, "write $HOME", "env: %s: %q is passed as is: ~ is not expanded here", name, source.Clip(v.Value))
@@ -132,15 +131,14 @@ func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
 	}
 }
 
-// shells are programs that take a command after an option; without it they treat the command as a
-// script's name. Users write the name alone, as in GitHub Actions, and the intent is clear.
+// shells are programs that take a command after an option such as -c, and otherwise treat it as a
+// script's name. Users may write the name alone, as in GitHub Actions.
 var shells = map[string][]string{
 	"bash": {"bash", "-e", "-o", "pipefail", "-c"}, "sh": {"sh", "-e", "-c"}, "dash": {"dash", "-e", "-c"},
 	"zsh": {"zsh", "-e", "-o", "pipefail", "-c"}, "ksh": {"ksh", "-e", "-o", "pipefail", "-c"}, "fish": {"fish", "-c"},
 }
 
-// readShell reads argv as a list or as a text of words. The name of a known shell stands for its
-// argv.
+// readShell reads argv, as a list or as one text. The name of a known shell stands for its argv.
 func (p *proto) readShell() {
 	n := p.get("shell")
 	if n == nil {
@@ -162,7 +160,7 @@ func (p *proto) readShell() {
 	}
 }
 
-// readSetup makes each command begin with setup.
+// readSetup prepends setup to each command.
 func (p *proto) readSetup() {
 	p.Setup = p.optional("setup", expand.AtStart)
 	if p.Setup == nil {

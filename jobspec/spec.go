@@ -18,10 +18,10 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Changeable are the keys of a job that a user may change during a run.
+// Changeable lists the job keys that a user can change during a run.
 var Changeable = []string{"gpus", "gpu_memory", "max_util", "timeout", "retry", "priority"}
 
-// Change returns the spec with new values for some keys, written as in a job file.
+// Change returns a copy of s with new values for some keys, written as in a job file.
 func (s *Spec) Change(values map[string]string) (*Spec, error) {
 	n := *s
 	for _, rk := range JobKeys {
@@ -110,13 +110,13 @@ func parseFactor(s string) (float64, error) {
 	return f, nil
 }
 
-// A draft is a Spec under construction, with the keys that were given.
+// A draft is a Spec under construction, with the text of each key that was given.
 type draft struct {
 	Spec
 	given map[string]*expand.Text
 }
 
-// build reads the resources of one job, with its parameters filled in.
+// build returns the Spec of one expansion, with its parameters filled in.
 func (p *proto) build(v *expand.Values) *Spec {
 	d := &draft{p.style.spec, map[string]*expand.Text{}}
 	d.text, d.Notify = p.Job, p.notify
@@ -144,7 +144,7 @@ func (p *proto) build(v *expand.Values) *Spec {
 	return &d.Spec
 }
 
-// finish applies the batch's settings to what the job does not set.
+// finish fills in what the job does not set from the batch's settings, and checks the result.
 func (p *proto) finish(d *draft) {
 	s := p.file.settings
 	if d.Grace = s.Grace; d.given["timeout.grace"] == nil {
@@ -193,7 +193,7 @@ func (p *proto) finish(d *draft) {
 	}
 }
 
-// onCluster applies settings.cluster to what the job does not set, if a cluster runs the job.
+// onCluster fills in the cluster keys that the job does not set, if a cluster runs the job.
 func (p *proto) onCluster(d *draft) {
 	s, own := p.file.settings, d.Cluster
 	if d.Cluster = nil; s.Engine == "local" {
@@ -225,7 +225,7 @@ func (s *Spec) overTime() error {
 }
 
 // slots decides whether a job shares its GPUs, and with how many other jobs. Setting slots implies
-// sharing, unless the same place sets share: false.
+// sharing, unless share: false is set in the same place (job or settings).
 func (p *proto) slots(d *draft) {
 	r := &d.Request
 	share, slots := d.given["share"], d.given["slots"]
@@ -260,7 +260,7 @@ func (p *proto) readResources() {
 	}
 }
 
-// readMapping reads the scheduler's keys in a mapping: retry, resize, stall, timeout, prune.
+// readMapping reads a key given as a mapping: cluster, retry, resize, stall, timeout, prune.
 func (p *proto) readMapping(key string, n *yaml.Node) {
 	var valid []string
 	for _, rk := range JobKeys {

@@ -22,7 +22,8 @@ var (
 	sweepKeys      = []string{"program", "method", "parameters", "command", "name", "description", "project", "entity", "run_cap", "metric", "early_terminate"}
 	sweepParamKeys = []string{"value", "values", "distribution", "min", "max", "mu", "sigma", "q", "parameters"}
 	argMacros      = []string{"${args}", "${args_no_hyphens}", "${args_no_boolean_flags}", "${args_json}"}
-	// These are our names for W&B's distributions. On a logarithmic scale, 1/X is uniform if X is.
+	// These are gpurun's names for W&B's distributions. On a logarithmic scale, 1/X is uniform if X
+	// is.
 	distributions = map[string]string{
 		"int_uniform": "int", "uniform": "uniform", "q_uniform": "uniform", "normal": "normal", "q_normal": "normal", "log_normal": "lognormal", "q_log_normal": "lognormal",
 		"log_uniform": "log", "q_log_uniform": "log", "log_uniform_values": "log", "q_log_uniform_values": "log", "inv_log_uniform": "log", "inv_log_uniform_values": "log",
@@ -60,7 +61,7 @@ type sweepConverter struct {
 	grid   bool
 	macro  string          // how the command passes parameters
 	names  []string        // parameters so far
-	known  []string        // parameters of the previous pass: {name} in a text would refer to one
+	known  []string        // parameters found in the first pass, which {name} in a text would refer to
 	quoted map[string]bool // parameters with values that need quotes in a command
 }
 
@@ -103,7 +104,7 @@ func convertSweep(s *source.Source, root *yaml.Node) string {
 
 func scalar(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
 
-// refuse reports keys without a counterpart.
+// refuse reports keys that a job file cannot express.
 func (c *sweepConverter) refuse(n *yaml.Node, keys []string) {
 	for k := range source.Each(n) {
 		if !slices.Contains(keys, k.Value) {

@@ -31,13 +31,14 @@ type Config struct {
 	File *source.Source // the file that contains them
 }
 
-// Retry defines when to wait before another attempt.
+// Retry is the value of retry_config.
 type Retry struct {
 	BackoffAfter int
 	Backoff      time.Duration
 }
 
-// settingOf maps the keys of a block file's config to native settings, or to "" if there is none.
+// settingOf maps the keys of a block file's config to native settings, or to "" if there is no
+// equivalent.
 var settingOf = map[string]string{
 	"check_time": "poll", "maximize_resource_utilization": "share", "memory_save_mode": "pick",
 	"compete_gpus": "gpu_ids", "use_all_gpus": "", "gpu_left": "reserve",
@@ -45,9 +46,9 @@ var settingOf = map[string]string{
 }
 
 // ReadConfig reads path or, if that is "", the config.yaml next to the job file, if any. A file
-// without gpurun's keys belongs to another program and is ignored; one given explicitly needs only
-// native settings. keys are the words that may begin a line, for hints. jobKeys are all keys of a
-// job.
+// without block-file settings belongs to another program and is ignored, with a warning. In a file
+// given explicitly, native settings and job keys count, too. keys are the words that may begin a
+// line, for hints. jobKeys are all keys of a job.
 func ReadConfig(job *source.Source, path string, keys, jobKeys []string, out *source.Report) Config {
 	c := Config{Path: cmp.Or(path, filepath.Join(filepath.Dir(job.Path), "config.yaml")), WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
 	out.Note(c.Path)
@@ -80,7 +81,7 @@ type reader struct {
 	at     map[string]*yaml.Node // key node of each setting so far, by native name
 	native []string
 
-	jobKeys []string // those of the native dialect
+	jobKeys []string // job keys of the native dialect
 }
 
 // concerns reports whether the file is meant for gpurun.
@@ -139,8 +140,8 @@ func (r *reader) set(k *yaml.Node, name, value string) {
 	}
 }
 
-// other accepts native settings and refuses misspelled keys. Everything else is ignored, because
-// such files also contain the settings of the scripts.
+// other accepts native settings and job keys, and refuses misspelled keys. It ignores all others,
+// because such files also contain the scripts' own settings.
 func (r *reader) other(k, v *yaml.Node) {
 	if slices.Contains(r.native, k.Value) {
 		if text, ok := settings.Text(r.Source, k.Value, v); ok {

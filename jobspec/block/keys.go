@@ -14,8 +14,8 @@ var blockJobKeys = []string{"timeout", "stall", "on_stall", "retry", "shell", "e
 // vagueKeys are job keys that a script's own config.yaml may use for something else.
 var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
 
-// jobKey accepts a job key, or refuses one that blocks cannot have, so that no key meant for gpurun
-// is silently ignored.
+// jobKey reports whether k is a job key. It refuses keys that blocks cannot have, so that no key
+// meant for gpurun is silently ignored.
 func (r *reader) jobKey(k, v *yaml.Node) bool {
 	word := source.OwnKey(k.Value)
 	switch {

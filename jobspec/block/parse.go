@@ -27,7 +27,7 @@ type Command struct {
 	Line, Col int // position of its first character, 1-based, in characters
 }
 
-// These bound numbers that can plausibly be intended.
+// Numbers above these limits must be mistakes.
 const (
 	maxBlockGPUs  = 1024
 	maxBlockGiB   = 65536
@@ -45,13 +45,13 @@ var (
 	commandBehind = regexp.MustCompile(`^-?[0-9.]+\s+"?((?:python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed|cd|export|source|rm|\./\S*|[A-Z_]+=\S*|\S+\.(?:py|sh))(?:\s.*)?)$`)
 )
 
-// A line is a line that is neither blank nor a comment, without surrounding space.
+// A line is a non-blank line that is not a comment, without surrounding space.
 type line struct {
 	text      string
 	line, col int
 }
 
-// Parse parses a file of blocks. Every block becomes a job or a problem.
+// Parse parses a file of blocks. Every block becomes a Block or a problem.
 func Parse(file string, data []byte) ([]Block, []source.Problem) {
 	p := &parser{file: file}
 	for _, lines := range split(data) {
@@ -140,7 +140,7 @@ func (p *parser) optimised(b *Block, lines []line) {
 	b.Commands = p.commands(middle)
 }
 
-// neither explains why a block fits neither layout.
+// neither reports why a block fits neither layout.
 func (p *parser) neither(lines []line) {
 	for i, l := range lines {
 		if m := wrongComma.FindStringSubmatch(l.text); m != nil {
@@ -164,8 +164,8 @@ func (p *parser) neither(lines []line) {
 	p.problem(first, hint, "%s a job: expected commands then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
 }
 
-// number returns the number on a line. The rest of the line must be a comment: a command there must
-// not be dropped.
+// number returns the number on a line. The rest of the line must be a comment, so that no command
+// is silently dropped.
 func (p *parser) number(l line) string {
 	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
 		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", source.Clip(m[1]))
@@ -217,8 +217,8 @@ func (p *parser) commands(lines []line) []Command {
 	return list
 }
 
-// bareNumber distinguishes a number, with or without a comment, from a command whose name begins
-// with a number.
+// bareNumber reports whether a line is a number, with or without a comment, and not a command whose
+// name begins with a digit.
 func bareNumber(text string) bool {
 	number, _, _ := strings.Cut(text, "#")
 	_, err := strconv.ParseFloat(strings.TrimSpace(number), 64)

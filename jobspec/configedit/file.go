@@ -17,7 +17,7 @@ import (
 // A Set is one change to a config file.
 type Set struct {
 	Path      []string // the dotted key, split
-	Add       bool     // the key may be missing; then it is added
+	Add       bool     // add the key if it is missing
 	Value     Value
 	Line, Col int // in the job file
 }
@@ -30,8 +30,8 @@ type Value struct {
 
 func (v Value) isText() bool { return v.Tag == "" || v.Tag == "!!str" }
 
-// A format reads and edits one file format. Both formats are represented as YAML nodes; each format
-// defines the meaning of their positions.
+// A format reads and edits one file format. Both formats are parsed into YAML nodes; each defines
+// the meaning of Line and Column.
 type format interface {
 	parse(data []byte) (*yaml.Node, error)
 	values(root *yaml.Node) (any, error)
@@ -64,7 +64,7 @@ type File struct {
 	data []byte
 	root *yaml.Node      // nil if the file cannot be parsed; Edit returns the reason
 	top  map[string]any  // its values, if the file is a valid mapping
-	sure map[string]bool // paths that Edit has set successfully before
+	sure map[string]bool // sets of paths that Edit has changed successfully before
 }
 
 var byteOrderMark = []byte("\ufeff")
@@ -142,8 +142,8 @@ func (f *File) Values(sets []Set) (any, []source.Problem) {
 	return values, e.problems
 }
 
-// values returns the values of the changed tree. Below top-level keys without changes, it returns
-// the file's own values if they are plain.
+// values returns the values of the changed tree. It reuses the file's own values of unchanged
+// top-level keys, unless the file has anchors or top-level keys that are not text.
 func (e *edit) values(sets []Set) (any, error) {
 	values := maps.Clone(e.file.top)
 	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // an anchor makes a change visible in other places

@@ -48,8 +48,8 @@ func yamlText(p Value, quote byte) string {
 }
 
 // withoutZeros turns a zero-padded whole number such as 010 into the decimal number that commands
-// and ranges mean. Some YAML parsers read it as 8, and 08 as text or 8.0. No YAML 1.1 parser
-// supports 0o17.
+// and ranges take it for, 10. Some YAML parsers read it as 8, and 08 as text or 8.0. No YAML 1.1
+// parser supports 0o17.
 func withoutZeros(p Value) Value {
 	if p.Tag != "!!int" && p.Tag != "!!float" {
 		return p

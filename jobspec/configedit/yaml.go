@@ -17,7 +17,7 @@ import (
 )
 
 // yamlFormat edits YAML. The parser reports where a value begins, in lines and characters, but not
-// where it ends, which this code finds.
+// where it ends, so this code finds the end.
 type yamlFormat struct {
 	data  []byte
 	empty bool // the file has no value
@@ -156,14 +156,14 @@ func (c *yamlFormat) write(n, parent *yaml.Node, p place, text string) (spans []
 	return append(spans, span{p.from, p.to, text}), nil
 }
 
-// These match text that may precede an empty value, after which a new value needs no separator, or
-// a space.
+// These match the text before an empty value. After separated, a new value needs no separator;
+// after named, it needs a space.
 var (
 	separated = regexp.MustCompile(`(?:^|[ \t\n{\[,])$`)
 	named     = regexp.MustCompile(`(?:[:-]|[&!][^ \t\r\n]*)$`)
 )
 
-// gap returns the separator needed at a position before a value that was empty.
+// gap returns the separator to insert before a value that replaces an empty one.
 func (c *yamlFormat) gap(at int) string {
 	switch before := c.data[:at]; {
 	case separated.Match(before):

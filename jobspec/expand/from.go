@@ -64,7 +64,7 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 // notText are extensions of tables that are not text files.
 var notText = []string{".xlsx", ".xls", ".ods", ".parquet", ".feather", ".pkl", ".pickle", ".npy", ".npz", ".db", ".sqlite"}
 
-// beside returns a path from a job file relative to the current folder.
+// beside returns a path written in a job file, relative to the current folder.
 func beside(jobFile, path string) string {
 	if filepath.IsAbs(path) || strings.ContainsAny(path[:1], "~$") {
 		return path
@@ -72,7 +72,8 @@ func beside(jobFile, path string) string {
 	return filepath.Join(filepath.Dir(jobFile), path)
 }
 
-// otherPlace returns where a missing file of rows is, or which file may have been meant, or "".
+// otherPlace returns a hint for a missing file of rows: where it is, or which file may have been
+// meant. It returns "" if the path is not reachable.
 func (r *matrixReader) otherPlace(name, path string) string {
 	if !source.Reachable(path) {
 		return ""

@@ -120,7 +120,8 @@ func (l Givens) Texts() map[string]string {
 	return texts
 }
 
-// copies returns values for one job, because references in them are resolved for that job.
+// copies returns copies of the values for one job, because references in them are resolved for that
+// job.
 func (g *Given) copies() []*Param {
 	list := make([]*Param, len(g.values))
 	for i, p := range g.values {
@@ -156,8 +157,9 @@ func (l Givens) ReportUnused(out *source.Report) {
 	}
 }
 
-// group adds parameters that vary together, as one axis. Parameters set on the command line are
-// left out. Points that are then identical are merged, and counted in twice.
+// group adds parameters that vary together, as one axis. Parameters set on the command line become
+// axes of their own. Points that are then identical are merged; twice is the number of points
+// removed.
 func (r *matrixReader) group(names []string, lists [][]*Param, what string) (twice int) {
 	left := axis{}
 	for i, name := range names {

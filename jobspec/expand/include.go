@@ -16,7 +16,7 @@ type entry struct {
 	agrees []*Param // parameters that a combination must match; numbers are compared by value
 	extra  []*Param // parameters that are not in the matrix
 	used   bool
-	other  bool // it is for values that the command line rules out
+	other  bool // values set on the command line rule it out
 }
 
 // choose applies exclude, then include, as GitHub Actions does. An exclude entry removes the

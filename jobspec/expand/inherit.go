@@ -9,9 +9,9 @@ import (
 // inherited matches references to gpurun's own environment in a value of env.
 var inherited = regexp.MustCompile(`\$(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 
-// RenderEnv is Render for a value of env: $NAME and ${NAME} are replaced by inherited variables,
-// and $$ by a dollar sign. Text from parameters is not expanded. Without an attempt, as for the
-// key, nothing is.
+// RenderEnv is like Render, but for a value of env: it replaces $NAME and ${NAME} with inherited
+// variables, and $$ with a dollar sign, except in text from parameters. Without a Runtime, as for
+// the key, it leaves them as is.
 func (t *Text) RenderEnv(v *Values) string {
 	if v.Runtime == nil {
 		return t.Render(v)

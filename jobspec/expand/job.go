@@ -28,7 +28,7 @@ type Job struct {
 	Queue     *Text
 	Needs     []*Text
 
-	Told      bool       // an invalid name was reported, which happens only once
+	Told      bool       // a problem with the name was reported; further ones are not
 	Resources []Resource // keys for the scheduler, as given
 }
 
@@ -80,7 +80,7 @@ func (j *Job) Run() []*Text {
 	return texts
 }
 
-// Logs returns the paths of log, stdout and stderr; nil if not given.
+// Logs returns the paths of log, stdout and stderr, each nil if not given.
 func (j *Job) Logs() []*Text { return []*Text{j.Log, j.Stdout, j.Stderr} }
 
 // LogsUse reports whether the path of a log contains a variable.

@@ -6,8 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// An axis is one dimension of a matrix: a parameter, or several with equally many values that vary
-// together.
+// An axis is one dimension of a matrix: a parameter, or several that have the same number of values
+// and vary together.
 type axis struct {
 	names  []string
 	values [][]*Param // values of each parameter
@@ -155,7 +155,7 @@ func (m *Matrix) At(name string) (line, col int) {
 	return 0, 0
 }
 
-// find returns the parameter with a name, or nil.
+// find returns the parameter with this name, or nil.
 func find(row []*Param, name string) *Param {
 	for _, p := range row {
 		if p.Name == name {

@@ -23,7 +23,7 @@ type Metric struct {
 	Sum     string // identifies the rule that reads the value; "" for values that the job reports itself
 }
 
-// A Goal is which of two values is better.
+// A Goal is whether a higher or lower value is better.
 type Goal string
 
 const (

@@ -8,8 +8,8 @@ import (
 // A parameter's value may refer to other parameters: out: "runs/{scene}". Such values are parsed
 // once and rendered on demand.
 
-// maxNested bounds the length of a value. Ten parameters that each double another may be a mistake,
-// but thirty would fill memory.
+// maxNested bounds the length of a value, because thirty parameters that each double another would
+// fill memory.
 const maxNested = 1 << 20
 
 // resolve renders a value that refers to other parameters.

@@ -36,8 +36,9 @@ type place struct {
 	line, col int
 }
 
-// Read returns a single expansion if there is no matrix. Values from the command line replace those
-// in the file. If whole is false, a problem was reported, and only the parameters' names are valid.
+// Read reads the parameters of a job. Without a matrix, it has a single expansion. Values from the
+// command line replace those in the file. If whole is false, a problem was reported, and only the
+// parameters' names are valid.
 func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 	r := &matrixReader{Source: s, given: given, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
 	r.m.values, r.rowAt = map[string][]*Param{}, map[*Param]place{}
@@ -113,7 +114,7 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 }
 
 // declares records the name of a new parameter that the node at defines. It reports an invalid name
-// at its position.
+// at line and col of s.
 func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, line, col int) bool {
 	env := ParamEnv(name)
 	fail := func(hint, format string, args ...any) bool {
@@ -141,7 +142,7 @@ func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, li
 	return true
 }
 
-// ParamEnv returns the environment variable that has a parameter's value.
+// ParamEnv returns the name of the environment variable with a parameter's value.
 func ParamEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(name) }
 
 func (r *matrixReader) axis(k, v *yaml.Node) {

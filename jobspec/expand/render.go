@@ -8,7 +8,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Output returns the paths of stdout and stderr, and sets {log}.
+// Output returns the paths of stdout and stderr, and sets v.Log.
 func (t *Job) Output(v *Values) (stdout, stderr string, err error) {
 	stdout, stderr = v.Log, v.Log
 	place := func(t *Text, at *string) {
@@ -51,7 +51,7 @@ func (t *Job) Script(v *Values) []string {
 	return list[n:]
 }
 
-// These are the ways to pass an argument: --key, not at all, or --key value.
+// These are the ways to pass an argument: not at all, --key, or --key value.
 const (
 	argNone  = 'n'
 	argFlag  = 'f'

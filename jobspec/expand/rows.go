@@ -75,7 +75,7 @@ func (r *tableReader) fail(line, col int, hint, format string, args ...any) {
 // others.
 const maxColumns = 1000
 
-// wide reports a table that has too many columns.
+// wide reports a problem and returns true if a row has too many columns.
 func (r *tableReader) wide(line, n int) bool {
 	if n > maxColumns {
 		r.fail(line, 1, "each row is a job and each column a parameter: transpose the file, or let the job read its data itself", "this row has more than %d columns", maxColumns)

@@ -18,9 +18,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A sample is a number of random draws, as one axis. Draw i of a parameter depends only on rng, the
-// parameter's name and i. So a larger n, another parameter or a later version must not change
-// earlier draws.
+// A sample is one axis of n random draws. Draw i of a parameter depends only on rng, the
+// parameter's name and i. A larger n, another parameter or a later version of gpurun must not
+// change earlier draws.
 
 var sampleKeys = []string{"n", "rng", "params"}
 
@@ -156,13 +156,14 @@ func ParseDraw(text, name string) (func(bits uint64) *Param, error) {
 	return between(m[1], m[2], m[4], m[5], name)
 }
 
-// pick draws all values with equal probability.
+// pick returns a drawer that draws each value with equal probability.
 func pick(values []*Param) drawer {
 	return func(bits uint64) *Param { return values[below(bits, uint64(len(values)))] }
 }
 
-// stepwise returns a drawer for the values from, from+step, …, to. log weights each by the numbers
-// nearest to it on a logarithmic scale, as Optuna does for whole numbers.
+// stepwise returns a drawer for the values from, from+step, …, to. With log, the weight of a value
+// is the length, on a logarithmic scale, of the interval that rounds to it, as in Optuna for whole
+// numbers.
 func stepwise(word, from, to, step, name string) (drawer, error) {
 	span := from + ".." + to + ".." + step
 	low, _ := strconv.ParseFloat(from, 64)
@@ -188,9 +189,9 @@ func stepwise(word, from, to, step, name string) (drawer, error) {
 	}, nil
 }
 
-// between returns a drawer for a number between from and to, for one of three words. It also draws
-// from normal distributions with a mean and a deviation, for the number or its logarithm. Draws are
-// rounded to a step.
+// between returns a drawer for a number between from and to (int, uniform, log), or from a
+// distribution with mean from and deviation to, of the number (normal) or its logarithm
+// (lognormal). Draws are rounded to step, if given.
 func between(word, from, to, step, name string) (drawer, error) {
 	if word == "int" {
 		low, errLow := strconv.ParseInt(from, 10, 64)
@@ -212,7 +213,7 @@ func between(word, from, to, step, name string) (drawer, error) {
 	least, most := low, high
 	normal := strings.HasSuffix(word, "normal")
 	if normal {
-		least, most = low-9*high, low+9*high // 53 bits end at 8.3 deviations
+		least, most = low-9*high, low+9*high // 53 bits reach at most 8.3 deviations
 	}
 	if word == "lognormal" {
 		least, most = math.Exp(least), math.Exp(most)
@@ -253,7 +254,7 @@ func Plain(x float64, digits int) string {
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
-// below returns a random number below n. n is 0 for 2^64.
+// below maps 64 random bits to a number below n. n is 0 for 2^64.
 func below(random, n uint64) uint64 {
 	if n == 0 {
 		return random

@@ -30,8 +30,8 @@ type Scope struct {
 // A wordError explains why a {word} is refused.
 type wordError struct{ spelt, text, hint string }
 
-// words calls f with each {word} in s that does not belong to the shell, and with its meaning. A
-// word in s may be escaped: {{word}}.
+// words calls f with each {word} in s that is not shell syntax, and with its meaning. A word in s
+// may be escaped: {{word}}.
 func (sc *Scope) words(s string, f func(from, to int, word string, escaped bool, seg *Segment, e *wordError)) {
 	if !strings.Contains(s, "{") {
 		return // the common case, even among 100,000 commands
@@ -80,7 +80,7 @@ func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	return t, left, bad
 }
 
-// Escape returns a text that renders as s in a job with some parameters. It doubles the braces of
+// Escape returns a text that renders as s in a job with these parameters. It doubles the braces of
 // words that would be variables, or would be refused as such.
 func Escape(s string, params ...string) string {
 	sc := &Scope{Params: params, Known: AtStart, Where: "run"}

@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// This file warns about text that looks like several values but is one.
+// This file warns about text that looks like several values but is read as one.
 
 var rangeCall = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
 

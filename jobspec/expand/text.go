@@ -1,5 +1,5 @@
 // Package expand turns one job in a file into its expansions: it lists the values of its matrix and
-// tables, and replaces {variables} by them in each text. It does not depend on the dialect.
+// tables, and replaces {variables} in each text with them. It does not depend on the dialect.
 package expand
 
 import (
@@ -89,7 +89,7 @@ func (t *Text) Sole() *Segment {
 	return nil
 }
 
-// Constant reports whether the text is the same for every job.
+// Constant reports whether the text contains no variables.
 func (t *Text) Constant() bool {
 	return !slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind != VarLiteral })
 }
@@ -99,7 +99,7 @@ func (t *Text) Uses(k VarKind) bool {
 	return t != nil && slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind == k })
 }
 
-// Below returns t, moved to the lines below another text.
+// Below returns the other text with t on the lines below it.
 func (t *Text) Below(other *Text) *Text {
 	return &Text{Segs: slices.Concat(other.Segs, []Segment{{Kind: VarLiteral, Lit: "\n"}}, t.Segs), Raw: other.Raw + "\n" + t.Raw, Line: t.Line, Col: t.Col}
 }

@@ -17,12 +17,12 @@ type Runtime struct {
 	Started string // {started}: when the run began, 20261121-140500
 	Log     string // absolute path of the log, unless the job file names one
 
-	Copy func(path string) string // translates a path of the code to the copy that the job runs in; nil if it does not run in a copy
+	Copy func(path string) string // translates a path in the code to the copy of the code that the job runs in; nil without a copy
 
 	Environ []string // gpurun's own environment, which jobs inherit
 
-	// Later returns a placeholder for gpu, gpu_list, ngpus and port, if only the node has their
-	// values.
+	// Later returns a placeholder for gpu, gpu_list, ngpus or port; nil unless only the node knows
+	// their values.
 	Later func(name string) string
 }
 

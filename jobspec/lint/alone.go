@@ -17,14 +17,14 @@ type CommandLine struct {
 	Err   string   // why it is not a complete command
 }
 
-// ParseCommandLine analyzes a line of commands. Text that is too long or nested too deeply to be parsed is
-// accepted unchanged.
+// ParseCommandLine analyzes a line of commands. Text that is too long or nested too deeply to be
+// parsed is accepted unchanged.
 func ParseCommandLine(text string) (l CommandLine) {
 	l.Text = text
 	if len(text) > maxScript || tooDeep(text) {
 		return l
 	}
-	defer func() { // see check
+	defer func() { // see checkNested
 		if recover() != nil {
 			l = CommandLine{Text: text}
 		}
@@ -51,7 +51,7 @@ type Word struct {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
 
-// Words splits a line into words. Joined with spaces, they are the same line to the shell.
+// Words splits a line into words. Joined with spaces, they mean the same to the shell.
 func Words(text string) (words []Word) {
 	whole := []Word{{text, true}}
 	parse := func(text string) (*syntax.File, string) {
@@ -164,7 +164,7 @@ var idlers = []string{
 	"deactivate", "wait", "exit", "trap", "disown",
 }
 
-// idle returns the first command of a list that does no work, or "".
+// idle returns the first command of a list if none of its commands does any work, otherwise "".
 func idle(list []*syntax.Stmt) string {
 	first := ""
 	for _, s := range list {

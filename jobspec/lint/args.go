@@ -11,9 +11,9 @@ import (
 // closesBlock matches a line that ends a block and takes no arguments.
 var closesBlock = regexp.MustCompile(`^(?:done|fi|esac|wait|exit|\}|\))(?:\s|$)`)
 
-// ArgsPlace checks the place of args: after the last line of the last command. In a comment they
-// would be lost, and the job would run without them. After another command, that command would get
-// them.
+// ArgsPlace checks the last line of the last command, to which args are appended. In a comment,
+// they would be lost, and the job would run without them. After another command, that command would
+// get them.
 func ArgsPlace(src *source.Source, j *expand.Job, experiment bool) {
 	if len(j.Args) == 0 || len(j.Commands) == 0 {
 		return

@@ -109,8 +109,8 @@ func (b *batchChecker) sameOutput() {
 	}
 }
 
-// distinct reports whether all outputs differ because the only text for them in the batch contains
-// {name}.
+// distinct reports whether all outputs must differ: there is one file and one work dir, and all
+// outputs are spelled the same and contain {name}.
 func (b *batchChecker) distinct() bool {
 	var last *expand.Job
 	only := ""

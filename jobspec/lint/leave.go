@@ -89,9 +89,9 @@ func (l *linter) ends(c syntax.Command) (lists [][]*syntax.Stmt) {
 	return lists
 }
 
-// detachedWork reports work that leaves the job, unless another command in the script waits for it. If the
-// script does work of its own afterwards, the detached work may be a service for it (a database, a
-// container for docker exec), so detachedWork only warns.
+// detachedWork reports work that leaves the job, unless another command in the script waits for it.
+// If the script does work of its own afterwards, the detached work may be a service for it (a
+// database, a container for docker exec), so detachedWork only warns.
 func (l *linter) detachedWork(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
@@ -125,7 +125,7 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 	return !slices.Contains(trivialCommands, name) && !slices.Contains(quietCommands, name) && !slices.Contains(monitoringCommands, name)
 }
 
-// leaving has, by program, the words that move work out of the job, an alternative, and the
+// leaving holds, by program, the words that move work out of the job, an alternative, and the
 // commands that wait for the work.
 var leaving = map[string]struct {
 	is    func(words []string) bool

@@ -1,7 +1,7 @@
 // Package lint finds mistakes in valid batches: work that seems done but is not, GPUs chosen by
 // hand, two jobs that write the same file. Each lint has a name, which "allow" in the settings or
-// on a job can list to disable it. Lints run when a batch is checked, planned or run. Commands that only
-// display a batch skip them, so mistakes do not affect them.
+// on a job can list to disable it. Lints run when a batch is checked, planned or run. Commands that
+// only display a batch skip lints.
 package lint
 
 import (
@@ -81,7 +81,7 @@ type Job struct {
 	Source     *source.Source
 	Base       string                  // the file's work dir
 	GPUs       int                     // maximum number of GPUs that any expansion can get; -1 if unknown
-	Background bool                    // work left in the background is handled
+	Background bool                    // work left in the background is intended: a block, or a job that sets leftovers
 	First      string                  // the name of its first expansion
 	Own        func(param string) bool // whether a parameter is among the job's own params
 }

@@ -13,9 +13,9 @@ import (
 // repeatNames are names of parameters that only number repetitions.
 var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 
-// unused reports parameters that change only the names of jobs. It only warns about a parameter
-// next to one that distinguishes its jobs, because it may be a label, unless a name or path
-// contains it. Parameters in defaults need not be used by every job.
+// unused reports parameters that change only the names of jobs. If other parameters distinguish the
+// jobs with its values, a parameter may be a label: unused only warns, and not even that if a name
+// or path contains the parameter. Parameters in defaults need not be used by every job.
 func (j *jobChecker) unused() {
 	m := j.Matrix
 	if len(m.Always)+len(m.Partial) == 0 || j.allows(j.Job.Job, Unused) {
@@ -37,15 +37,15 @@ func (j *jobChecker) unused() {
 			idle = append(idle, name)
 		}
 	}
-	for _, name := range idle { // only now is everything known that reaches the command
+	for _, name := range idle { // u.reached is complete only now
 		if same := indistinguishable(m.Points(name), name, u.reached); same != nil || !u.named[name] {
 			j.unusedParam(name, same, u.named[name])
 		}
 	}
 }
 
-// indistinguishable returns two values of a parameter that make no difference to the command; nil if there are
-// none.
+// indistinguishable returns two values of a parameter that make no difference to the command; nil
+// if there are none.
 func indistinguishable(points [][]*expand.Param, name string, reached map[string]bool) []string {
 	first := map[string]string{} // value by what reaches the command
 	for _, point := range points {
@@ -163,8 +163,8 @@ func (j *jobChecker) inName(name string) bool {
 }
 
 // readsByName reports whether a command uses the job's name to refer to an existing file, as in
-// --config configs/{name}.yaml. Then everything in the name matters. In --out ckpt/{name}.pt it
-// does not, which would hide an unused parameter.
+// --config configs/{name}.yaml. If so, every parameter in the name is used. A path to create, as in
+// --out ckpt/{name}.pt, does not count, because that would hide unused parameters.
 func (j *jobChecker) readsByName() bool {
 	v := j.Matrix.Values(0, j.First)
 	return j.runs(func(t *expand.Text) bool {

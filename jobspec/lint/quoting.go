@@ -12,8 +12,8 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// unsafe matches what the shell splits or interprets in a value, by the quotes around the value. A
-// value such as $HOME/data is meant to be expanded.
+// unsafe matches what the shell splits or interprets in a value, by the quote character around it.
+// A value such as $HOME/data is meant to be expanded.
 var unsafe = map[byte]*regexp.Regexp{
 	0:    regexp.MustCompile(`[\s|&;<>()"'` + "`" + `\\*?\[]|^#|\$\(`),
 	'"':  regexp.MustCompile(`["` + "`" + `\\]|\$\(`),

@@ -10,11 +10,11 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A command is a template: a value that gpurun fills in is a placeholder, represented by a rune that the
-// shell treats as a letter. So one check of the template covers all expansions of a matrix.
-// Commands are parsed but never run. Checks read no files and no environment, and no input makes
-// them panic or hang. A finding is an error only if it is certain. If it depends on what happens at
-// run time, it is a warning or nothing.
+// A command is a template: a value that gpurun fills in is a placeholder, represented by a rune
+// that the shell treats as a letter. So one check of the template covers all expansions of a
+// matrix. Commands are parsed but never run. Checks read no files and no environment, and no input
+// makes them panic or hang. A finding is an error only if it is certain. If it depends on what
+// happens at run time, it is a warning or nothing.
 
 // A placeholder is a place where a value is filled in before the shell sees the command.
 type placeholder struct {
@@ -24,7 +24,7 @@ type placeholder struct {
 	Quoted  bool     // quoted for the shell
 }
 
-// firstPlaceholder is the rune for the first placeholder, followed by those of the others. It is in Unicode's
+// firstPlaceholder is the rune for the first placeholder; the others follow. It is in Unicode's
 // private use area, which commands do not otherwise use.
 const (
 	firstPlaceholder = '\uE000'
@@ -60,8 +60,8 @@ type scriptReport struct {
 // maxScript bounds the size of parsed text. Linux cannot pass a command line longer than 128 KiB.
 const maxScript = 128 << 10
 
-// signs are substrings. Every command with a finding contains one, except for findings about values
-// that the shell would split.
+// signs are substrings. Every command with a finding contains one, except for findings about
+// background work, or about values that the shell would split.
 var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
 

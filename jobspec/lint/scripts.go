@@ -77,8 +77,8 @@ func readScript(path string) string {
 var firstRun = regexp.MustCompile(`^(?:\s*(?:#.*|set -.*|(?:export )?\w+=[\w./,:-]*)?\n)*\s*(?:\w+=[\w./,:-]* +)*(?:nohup +|time +)?` +
 	`(?:(python[\d.]*|bash|sh)(?: +-[uexlivBEI]+)* +([\w./][\w./+=,@-]*)|(\./[\w./+=,@-]+))(?:[\s;&|>)]|$)`)
 
-// missingScripts warns about jobs that first run a script that does not exist and that no job can
-// create before.
+// missingScripts warns about jobs whose first command runs a script that does not exist and that no
+// job can create beforehand.
 func (b *batchChecker) missingScripts() {
 	queues := map[int32]bool{}
 	b.jobs(func(e *Expansion) bool {

@@ -13,9 +13,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A slip is text that YAML and the shell silently read differently from what was meant: the job
-// would run, perhaps for hours, and do something else. Slips may be intended, so they are warnings.
-// In quotes or under a "|", it is clear how the lines of a command are joined.
+// A slip is text that YAML or the shell silently reads differently from what the user meant: the
+// job would run, perhaps for hours, and do something else. Slips may be intended, so they are
+// warnings. In quotes or under a "|", it is clear how the lines of a command are joined.
 
 var (
 	// A lone backslash that is not at the end of its line.

@@ -26,7 +26,7 @@ type value struct {
 	host   bool     // granted through {gpu} or {gpu_list}, so by the host's numbers
 }
 
-// These bound how many texts a word is expanded to, and how many variables are followed in all:
+// These bound how many texts a word is expanded to, and how many variables are followed in total:
 // a=$b$b, b=$c$c and so on would take forever.
 const (
 	maxTexts       = 256
@@ -225,7 +225,7 @@ func (l *linter) follow(s origin) value {
 	return v
 }
 
-// sequence evaluates a word of a loop; for {0..3} it returns only both ends.
+// sequence evaluates a word of a loop; for {0..3} it returns only the two ends.
 func (l *linter) sequence(w *syntax.Word) value {
 	if lit := w.Lit(); strings.HasPrefix(lit, "{") && strings.HasSuffix(lit, "}") {
 		inner := lit[1 : len(lit)-1]

@@ -58,8 +58,8 @@ var ownArguments = map[string][]string{
 	},
 }
 
-// unset lists ownArguments that gpurun does not actually set, by engine and name, with the
-// alternative.
+// unset lists ownArguments that gpurun refuses but does not set itself, by engine and name, with
+// the alternative.
 var unset = map[string]string{
 	"slurm -N": oneTask, "slurm --nodes": oneTask, "slurm -n": oneTask, "slurm --ntasks": oneTask,
 	"slurm -d": "use needs", "slurm --dependency": "use needs", "sge -hold_jid": "use needs", "sge -hold_jid_ad": "use needs",
@@ -69,14 +69,14 @@ var unset = map[string]string{
 
 const oneTask = "remove it: a job is one task on one node"
 
-// instead are the keys that replace some of these arguments.
+// instead maps ownArguments to the cluster keys to set instead.
 var instead = map[string]string{"--time": "set time", "--exclude": "set exclude"}
 
 func lasts(text string) error { _, err := source.ParseDuration(text); return err }
 
 func atLeastOne(text string) error { _, err := source.ParseCount(text, 1); return err }
 
-// prefix checks the first part of a job's name, by Grid Engine's rules, which are stricter.
+// prefix checks name_prefix by Grid Engine's rules, which are stricter than Slurm's.
 func prefix(text string) error {
 	odd := func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.-", r)
@@ -101,7 +101,7 @@ func absolute(text string) error {
 	return nil
 }
 
-// extras checks arguments that are passed on, one per line.
+// extras checks arguments for the submission command, one per line.
 func extras(text string) error {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "-") {
@@ -169,8 +169,8 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 	return strings.Join(parts, clusterSeparator) + clusterSeparator
 }
 
-// modelText returns {gres: gpu:a100, memory: 40GiB} as "gpu:a100 40GiB". It does the same for
-// resource; constraint becomes "constraint=a100 40GiB".
+// modelText returns {gres: gpu:a100, memory: 40GiB} as "gpu:a100 40GiB". resource works like gres;
+// constraint: a100 becomes "constraint=a100 40GiB".
 func modelText(s *source.Source, name string, n *yaml.Node) string {
 	given := map[string]string{}
 	s.Pairs(n, "cluster: models: "+name, func(k, v *yaml.Node) {

@@ -8,9 +8,9 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// Merge applies the settings of flags, files and the user to base, strongest first. It also returns
-// the effective settings by name. It reports a setting that two files of the batch set differently,
-// unless a flag overrides it.
+// Merge applies the settings of flags, files and the user's defaults to base; flags take
+// precedence, then files. It also returns the settings that apply, by name. It reports a setting
+// that two files of the batch set differently, unless a flag overrides it.
 func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *source.Report) (Settings, map[string]Given) {
 	applies, rank := map[string]Given{}, map[string]int{}
 	for i, lists := range [][][]Given{{flags}, files, {user}} {

@@ -17,11 +17,12 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Notify is a notification target. Its URL may contain a secret and is shown only to that target.
+// A Notify is a notification target. Its URL may contain a secret, so display its label (see
+// Labels) instead.
 type Notify struct {
 	URL         string        `json:"url,omitempty"`     // as written, with $VARIABLES; "" if Command is set
 	Command     string        `json:"command,omitempty"` // run by sh, with the message on stdin
-	On          []string      `json:"on"`                // events in News; for a job's own target, in JobNews
+	On          []string      `json:"on"`                // events from NotifyEvents; for a job's own target, from JobNews
 	MinDuration time.Duration `json:"min_duration"`      // minimum duration of a run or a job for a notification
 }
 
@@ -34,7 +35,7 @@ var JobNews = []string{"success", "failure", "stalled"}
 // usualEvents lists the events that are sent unless on is set.
 var usualEvents = []string{"done", "first_failure", "stalled"}
 
-// services are the supported services, by the host in the URL or its suffix.
+// services lists the supported services, with the hosts, or suffixes of hosts, in their URLs.
 var services = []struct {
 	name  string
 	hosts []string
@@ -53,7 +54,7 @@ var services = []struct {
 // Mail is the service for smtp: and smtps: URLs.
 const Mail = "mail"
 
-// Services returns the names of all services but mail.
+// Services returns the names of all services except mail.
 func Services() []string {
 	names := make([]string, len(services))
 	for i, s := range services {
@@ -142,7 +143,8 @@ func variableOf(url string) string {
 
 var nameFirst = regexp.MustCompile(`^\w*`)
 
-// notifyText reads notify with the given events, and returns it as JSON, one target per line.
+// notifyText returns the value of notify as JSON, one target per line. usual are the events of
+// targets that do not set on; news are the valid ones.
 func notifyText(s *source.Source, n *yaml.Node, usual, news []string) (string, bool) {
 	nodes := []*yaml.Node{n}
 	if n.Kind != yaml.MappingNode {

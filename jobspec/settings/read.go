@@ -19,7 +19,7 @@ type Given struct {
 	Line, Col  int
 }
 
-// Source describes the position.
+// Source returns the position as FILE or FILE:LINE.
 func (g Given) Source() string {
 	if g.Line == 0 {
 		return g.File
@@ -27,7 +27,7 @@ func (g Given) Source() string {
 	return g.File + ":" + strconv.Itoa(g.Line)
 }
 
-// problem returns a Problem with the setting.
+// problem returns a Problem at the setting's position.
 func (g Given) problem(text, hint string) source.Problem {
 	return source.Problem{File: g.File, Line: g.Line, Col: g.Col, Text: text, Hint: hint}
 }

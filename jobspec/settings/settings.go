@@ -9,7 +9,8 @@ import (
 	"gpurun/gpu"
 )
 
-// Settings apply to the batch: flags over files over config.yaml over user defaults.
+// Settings apply to the batch. Flags override job files (or the config.yaml of a block file), which
+// override the user's defaults.
 type Settings struct {
 	MaxConcurrent int // 0 for no limit except the GPUs
 	MinMemory     gpu.Bytes
@@ -57,7 +58,8 @@ type Setting struct {
 	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
 }
 
-// LongestFirst orders jobs by learned durations.
+// LongestFirst is the order that starts the longest jobs first, by durations learned from similar
+// jobs.
 const LongestFirst = "longest-first"
 
 // Defaults returns the default settings.
@@ -71,8 +73,8 @@ func Defaults() Settings {
 }
 
 // DrawShuffleSeed sets the seed of a shuffled batch to the result of draw, unless the user set one,
-// so that different runs favor different jobs. It must be called before the batch is scheduled, and
-// reports whether jobs are shuffled.
+// so that different runs favor different jobs. Call it before the batch is scheduled. It reports
+// whether jobs are shuffled.
 func (s *Settings) DrawShuffleSeed(draw func() int64) bool {
 	if s.Order != "shuffle" {
 		return false
@@ -86,7 +88,7 @@ func (s *Settings) DrawShuffleSeed(draw func() int64) bool {
 	return true
 }
 
-// ShuffleSeedNamed reports whether the user set the seed.
+// ShuffleSeedNamed reports whether the user set the seed, if called before DrawShuffleSeed.
 func (s *Settings) ShuffleSeedNamed() bool {
 	for _, from := range s.Sources {
 		if from.Name == "shuffle_seed" {

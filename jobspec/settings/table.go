@@ -20,9 +20,9 @@ type Def struct {
 	set  func(s *Settings, text string) error
 	Show func(s *Settings) string
 
-	Values []string // if only these are valid
+	Values []string // the only valid values; nil if there is no such list
 	live   bool     // it may change during a run
-	once   bool     // a run reads it when it starts; all other settings affect how job files are read
+	once   bool     // a run reads it only when it starts; without live or once, it affects how job files are read
 	idle   bool     // it has no effect on a cluster
 	fix    string   // what to do instead on a cluster that does not support it
 }
@@ -38,8 +38,8 @@ const (
 	WholeGPUs  = "remove it: the cluster gives a job whole GPUs"
 )
 
-// OnCluster returns what to use instead of a setting on a cluster, or whether it has no effect
-// there.
+// OnCluster returns what to do instead if clusters do not support a setting, and whether it has no
+// effect on them.
 func (s Setting) OnCluster() (fix string, idle bool) { d := def(s.Name); return d.fix, d.idle }
 
 func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, error), show func(T) string) Def {
@@ -176,7 +176,7 @@ func def(name string) Def {
 	return Table[slices.IndexFunc(Table, func(d Def) bool { return d.Name == name })]
 }
 
-// shown explains special values.
+// shown returns a value for display, with special values in words.
 func shown(name, value string) string {
 	switch {
 	case name == "max_concurrent" && value == "0":

@@ -14,7 +14,7 @@ import (
 // For keys of other tools, hints contain gpurun's key with the user's value: for time: 12:00:00,
 // the hint is timeout: 12h.
 
-// An inOurWords function translates another tool's value for a hint.
+// An inOurWords function returns gpurun's key and value for the value of another tool's key.
 type inOurWords func(v *yaml.Node) string
 
 // foreignKeys are job keys of other tools.

@@ -11,10 +11,10 @@ import (
 // maxNodes bounds the size of a document after its aliases are expanded.
 const maxNodes = 2_000_000
 
-// Resolve replaces every alias by its target, merges "<<", and refuses what only seems valid:
-// duplicate keys, keys that are not text, unknown tags, and a document that grows too large through
-// aliases. Afterwards there are only mappings, sequences and scalars; subtrees may be shared. It
-// returns false if a problem makes it pointless to continue.
+// Resolve replaces every alias with its target, merges "<<", and refuses what the parser accepts
+// but gpurun does not: duplicate keys, keys that are not text, unknown tags, and a document that
+// grows too large through aliases. Afterwards there are only mappings, sequences and scalars;
+// subtrees may be shared. It returns false if the document is unusable.
 func (s *Source) Resolve(root *yaml.Node) bool {
 	w := &resolver{Source: s, size: map[*yaml.Node]int{}}
 	total := w.visit(root)

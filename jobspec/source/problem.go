@@ -20,7 +20,7 @@ type Problem struct {
 	Lint string `json:"lint,omitempty"`   // the lint that found it, as named in allow
 }
 
-// Because adds the cause, and the fix if err has one.
+// Because returns p with the text of err appended, and the fix if err has one.
 func (p Problem) Because(err error) Problem {
 	p.Text += err.Error()
 	var f *Fault
@@ -78,7 +78,7 @@ func (p Problem) Error() string { return p.String() }
 type Report struct {
 	Problems []Problem
 	Warnings []Problem
-	Reading  func(path string) // called with each file just before it is read; may be nil
+	Reading  func(path string) // called with the path of each file just before it is read; may be nil
 	seen     map[Problem]bool
 }
 
@@ -145,8 +145,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// Distance returns the number of letters in which two words differ; two swapped neighbors count
-// once.
+// Distance returns the edit distance of two words; a swap of two adjacent letters counts as 1 if it
+// is the only difference.
 func Distance(a, b string) int {
 	i := 0
 	for i < min(len(a), len(b)) && a[i] == b[i] {

@@ -23,7 +23,8 @@ func Reachable(path string) bool { return host.Within(path) == nil }
 // ReadRegular reads a job file, or a file named in one, if it is reachable.
 func ReadRegular(path string) ([]byte, error) { return read(path, host.OpenReachable) }
 
-// ReadAnywhere is ReadRegular for the user's own files that no job file names.
+// ReadAnywhere is like ReadRegular, but reads unreachable files, too. Use it only for the user's
+// own files, not for paths from job files.
 func ReadAnywhere(path string) ([]byte, error) { return read(path, host.Open) }
 
 // read reads a regular file of at most maxFile bytes. open must not block, because a FIFO without a

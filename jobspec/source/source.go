@@ -1,6 +1,7 @@
 // Package source reads values from job files and the files next to them. It tracks the position of
-// every value, walks YAML strictly, parses amounts as people write them, and collects Problems with
-// a position, a cause and a fix. About jobs it knows only the keys of other tools.
+// every value, walks YAML strictly, parses sizes, durations and other values, and collects Problems
+// with a position, a cause and a fix. It is independent of jobs, except for hints about other
+// tools' keys.
 package source
 
 import (
@@ -62,7 +63,8 @@ func Given(path string, data []byte, out *Report) *Source {
 	return s
 }
 
-// OfRows returns the content of a file of rows named in a job file. It returns nil after a problem.
+// OfRows returns the Source of a file of rows that a job file names. It returns nil after a
+// problem.
 func OfRows(path string, data []byte, out *Report) *Source {
 	s := &Source{Path: path, Out: out, table: true}
 	if s.Data = s.decode(data); s.Data == nil {
@@ -139,7 +141,8 @@ func (s *Source) Line(n int) string {
 	return string(s.Data[from:to])
 }
 
-// Find returns the position of text at or shortly after a position; if not found, that position.
+// Find returns the position of text at or within 200 lines after a position, or that position if it
+// does not find the text.
 func (s *Source) Find(line, col int, text string) (int, int) {
 	for n := line; n < line+200 && n > 0; n++ {
 		l := s.Line(n)

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// These match texts that every YAML parser reads as text, in a file without flow style.
+// A text that matches plainText but not otherValue is text to every YAML parser without quotes,
+// outside of flow style. singleQuoted matches texts that need no escape in single quotes.
 var (
 	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
 	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)
@@ -15,8 +16,8 @@ var (
 	plainValue   = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|stalled|warn|signal|lost|all)$`)
 )
 
-// Spell formats a text for a YAML file: without quotes if it reads the same, and without
-// backslashes if other quotes avoid them.
+// Spell formats a text for a YAML file: without quotes if they are not needed, and in single quotes
+// if double quotes would need backslashes.
 func Spell(s string) string {
 	switch {
 	case plainText.MatchString(s) && !otherValue.MatchString(s) && s[len(s)-1] != ' ':

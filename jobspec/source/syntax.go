@@ -113,8 +113,8 @@ func (s *Source) syntax(err error, keys []string) {
 	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
 }
 
-// missingColon returns what is missing after a known key that begins this line or the last
-// non-empty line before it; "" if nothing is.
+// missingColon returns a hint if a known key that begins this line, or the last line with content
+// before it, lacks its colon or space; otherwise "".
 func (s *Source) missingColon(line int, keys []string) string {
 	if hint := WantsColon(s.Line(line), keys); hint != "" {
 		return hint
@@ -132,8 +132,8 @@ func (s *Source) missingColon(line int, keys []string) string {
 
 var firstWord = Regexp(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
 
-// WantsColon returns what is missing in a line that begins with one of keys but has no ": " after
-// it.
+// WantsColon returns a hint for a line that begins with one of keys but has no ": " after it, or
+// "".
 func WantsColon(text string, keys []string) string {
 	m := firstWord().FindStringSubmatch(text)
 	if m == nil || !slices.Contains(keys, m[1]) {

@@ -55,7 +55,7 @@ func otherSize(s string) string {
 // maxCount bounds counts of GPUs, cores and retries; larger numbers are mistakes.
 const maxCount = 1_000_000
 
-// ParseCount parses a whole number that is at least least.
+// ParseCount parses a whole number from least to maxCount.
 func ParseCount(s string, least int) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
@@ -112,7 +112,7 @@ func ParseBool(s string) (bool, error) {
 	return false, Faultf("", "must be true or false, not %q", s)
 }
 
-// ParseWord parses one of some words.
+// ParseWord returns s if it is one of words, otherwise an error with a hint.
 func ParseWord(s string, words ...string) (string, error) {
 	if slices.Contains(words, s) {
 		return s, nil
@@ -120,7 +120,7 @@ func ParseWord(s string, words ...string) (string, error) {
 	return "", Faultf(DidYouMean(s, words, "valid values: "+strings.Join(words, ", ")), "unknown value %q", s)
 }
 
-// OneOf returns a parser for one of some words.
+// OneOf returns a parser that accepts only the given words.
 func OneOf[T ~string](valid ...T) func(string) (T, error) {
 	words := make([]string, len(valid))
 	for i, w := range valid {

@@ -6,7 +6,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// sameKeys maps keys of other tools to equivalent ones.
+// sameKeys maps keys of other tools to gpurun's.
 var sameKeys = map[string]string{
 	"command": "run", "cmd": "run",
 	"depends_on": "needs", "deps": "needs",
@@ -16,7 +16,7 @@ var sameKeys = map[string]string{
 // OwnKey returns gpurun's name for a key.
 func OwnKey(key string) string { return cmp.Or(sameKeys[key], key) }
 
-// ForeignTopKeys are keys that other tools have at the top level of a file.
+// ForeignTopKeys maps keys that other tools have at the top level of a file to gpurun's.
 var ForeignTopKeys = map[string]string{
 	"tasks": "jobs", "experiments": "jobs", "runs": "jobs", "steps": "jobs", "commands": "jobs", "job": "jobs", "stages": "jobs",
 	"config": "settings", "options": "settings", "global": "settings", "env": "defaults: {env: …}",

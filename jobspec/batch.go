@@ -54,7 +54,7 @@ type File struct {
 	dir string // the work dir as written
 }
 
-// Options are the command line's options for reading job files.
+// Options are the command-line options for reading job files.
 type Options struct {
 	Command    string            // the command that reads the files, for hints, such as "gpurun check"; "" for a run
 	Format     string            // one of Formats; "" to detect it

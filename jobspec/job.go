@@ -29,7 +29,7 @@ import (
 	"gpurun/jobspec/expand"
 )
 
-// A Key is the hash of what a job does, and identifies it in the ledger.
+// A Key is a hash of what a job does. It identifies the job in the ledger.
 type Key [16]byte
 
 // String returns the key as written in the ledger: 32 hex digits.

@@ -163,7 +163,8 @@ func (l *loader) source(path string) *source.Source {
 	return source.Read(path, &l.out)
 }
 
-// offerLines reports that a file of unknown format looks like a list of commands.
+// offerLines refuses a file of unknown format that looks like a list of commands, and suggests
+// --lines.
 func (f *fileJobs) offerLines() bool {
 	if isYAML(f.src) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.src.Path)) || !looksLikeLines(f.src.Data) {
 		return false

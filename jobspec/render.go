@@ -84,7 +84,7 @@ func pathList(texts []*expand.Text, v *expand.Values) ([]string, error) {
 	return list, nil
 }
 
-// plan returns what is known about a job before it starts, with its work dir.
+// plan returns the variables of a job that are known before it starts, including its work dir.
 func (b *Batch) plan(j *Job) (*expand.Values, error) {
 	return j.text().Plan(b.Files[j.File].WorkDir, int(j.combo), j.Name)
 }
@@ -103,12 +103,12 @@ func (b *Batch) Variables(j *Job, environ []string) map[string]string {
 	return named
 }
 
-// Commands returns a job's commands as known before it starts. Variables that only an attempt has,
-// such as {gpu}, stay as names, as does {work_dir}.
+// Commands returns a job's commands as known before it starts: {work_dir} and variables that only
+// an attempt has, such as {gpu}, are not replaced.
 func (b *Batch) Commands(j *Job) []string { return j.text().Script(j.values()) }
 
 // Planned returns a job's commands as it would run them now. Variables that only an attempt has,
-// such as {gpu} or {uni_id}, stay as names, which later lists.
+// such as {gpu} or {uni_id}, are not replaced; later lists them.
 func (b *Batch) Planned(j *Job) (commands, later []string) {
 	t := j.text()
 	v, err := b.plan(j)
@@ -143,8 +143,8 @@ const (
 
 // Traits returns what a job does apart from its commands and parameters, in a form that can be
 // compared between attempts: "config model.depth" with its value, and "env NAME", "shell" and
-// "work_dir" with a hash, because environment values must not be recorded. Run-time variables stay
-// as names.
+// "work_dir" with a hash, because environment values must not be recorded. Run-time variables are
+// not replaced.
 func (b *Batch) Traits(j *Job) map[string]string {
 	t := j.text()
 	traits := map[string]string{}

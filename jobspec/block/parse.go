@@ -60,8 +60,8 @@ func Parse(file string, data []byte) ([]Block, []source.Problem) {
 	return p.blocks, p.problems
 }
 
-// IsBlockFile reports whether a file of unknown format is a block file. One valid block is enough, so
-// that errors in the others are reported as errors in blocks.
+// IsBlockFile reports whether a file of unknown format is a block file. One valid block is enough,
+// so that errors in the others are reported as such.
 func IsBlockFile(data []byte) bool {
 	blocks, _ := Parse("", data)
 	return len(blocks) > 0

@@ -11,7 +11,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// An edit applies changes to the tree of a file and, if the text is known, to the text.
+// An edit applies changes to the tree of a file and, if withText is set, to its text.
 type edit struct {
 	file     *File
 	format   format
@@ -28,7 +28,7 @@ func (e *edit) problem(s Set, hint, format string, args ...any) bool {
 	return false
 }
 
-// apply makes all changes: first those of existing values, in one pass, then additions.
+// apply makes all changes: first to existing values, in one pass, then additions.
 func (e *edit) apply(sets []Set) {
 	var spans []span
 	var later []Set
@@ -145,7 +145,7 @@ func (e *edit) put(n *yaml.Node, to yaml.Node) {
 	*n = to
 }
 
-// swap changes the text, and accepts the change if the text then has the values of the changed
+// swap changes the text, and reports a problem if it then does not have the values of the changed
 // tree.
 func (e *edit) swap(s Set, spans []span) bool {
 	if !e.withText {

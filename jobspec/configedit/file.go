@@ -96,7 +96,7 @@ func (f *File) Has(key string) bool {
 	return there
 }
 
-// Edit returns the file with the named values changed and nothing else.
+// Edit returns the file with only the given values changed.
 func (f *File) Edit(sets []Set) ([]byte, []source.Problem) {
 	text, marked := bytes.CutPrefix(f.data, byteOrderMark)
 	e := &edit{file: f, format: f.format(), withText: true, text: text}

@@ -17,7 +17,7 @@ type finding struct {
 	rest         []string // keys missing below node
 }
 
-// find follows a path. It also finds keys that contain dots themselves.
+// find follows a path. It also finds keys that contain dots.
 func (e *edit) find(s Set) (finding, bool) {
 	f := finding{node: e.root, rest: s.Path}
 	for len(f.rest) > 0 {
@@ -46,7 +46,7 @@ func (e *edit) find(s Set) (finding, bool) {
 	return f, true
 }
 
-// merged reports whether a mapping has a key through "<<".
+// merged reports whether a mapping gets a key from "<<".
 func (e *edit) merged(n *yaml.Node, key string) bool {
 	values, _ := e.format.values(n)
 	pairs, _ := values.(map[string]any)

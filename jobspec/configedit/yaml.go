@@ -111,8 +111,8 @@ func (c *yamlFormat) place(n *yaml.Node) place {
 	return p
 }
 
-// plainEnd follows a plain value through its text, in which line breaks and spaces may differ from
-// those of the value.
+// plainEnd returns the end of a plain value that begins at at, or -1 if the text there differs from
+// the value in more than white space.
 func (c *yamlFormat) plainEnd(at int, value string) int {
 	for _, r := range value {
 		if unicode.IsSpace(r) {

@@ -100,7 +100,7 @@ func givenValues(text string) (list []*yaml.Node) {
 	return list
 }
 
-// of returns the values given for a parameter, or nil.
+// of returns the Given of a parameter, or nil.
 func (l Givens) of(name string) *Given {
 	if i := slices.IndexFunc(l.List, func(g *Given) bool { return g.Name == name }); i >= 0 {
 		return l.List[i]

@@ -15,7 +15,7 @@ type axis struct {
 
 func (a *axis) size() int { return len(a.values[0]) }
 
-// A Matrix has all expansions of one job in a file. They share parameter values.
+// A Matrix holds all expansions of one job in a file. They share parameter values.
 type Matrix struct {
 	Always  []string          // parameters that every expansion has, in order
 	Partial []string          // parameters that only some have
@@ -73,7 +73,7 @@ func (m *Matrix) row(i int) []*Param {
 	return append(row, m.consts...)
 }
 
-// Values returns the variables of the i-th expansion. Run-time variables stay as names.
+// Values returns the variables of the i-th expansion. Run-time variables are not replaced.
 func (m *Matrix) Values(i int, name string) *Values {
 	return &Values{Params: m.row(i), Name: name}
 }

@@ -36,7 +36,7 @@ type place struct {
 	line, col int
 }
 
-// Read reads the parameters of a job. Without a matrix, it has a single expansion. Values from the
+// Read reads the parameters of a job. Without a matrix, m has a single expansion. Values from the
 // command line replace those in the file. If whole is false, a problem was reported, and only the
 // parameters' names are valid.
 func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {

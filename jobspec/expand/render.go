@@ -119,7 +119,8 @@ func (t *Job) Dir(batch string, v *Values) (string, error) {
 	return Absolute(batch, t.WorkDir.Render(&own))
 }
 
-// Plan returns what is known about an expansion before it starts, with its work dir.
+// Plan returns the variables of an expansion that are known before it starts, including its work
+// dir.
 func (t *Job) Plan(batch string, combo int, name string) (*Values, error) {
 	v := t.Matrix.Values(combo, name)
 	v.Planned = true

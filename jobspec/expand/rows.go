@@ -12,7 +12,7 @@ import (
 // lineColumn is the name of the only column of a plain text file.
 const lineColumn = "line"
 
-// A table has the rows of a file. Every row has a value for each column.
+// A table holds the rows of a file. Every row has a value for each column.
 type table struct {
 	Names []column
 	Rows  []row

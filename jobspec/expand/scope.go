@@ -122,7 +122,7 @@ func (sc *Scope) word(spelt string) (*Segment, *wordError) {
 	return nil, nil
 }
 
-// near returns the known variable that word is most likely a typo of.
+// near returns the known variable that word is probably a typo of, or "".
 func (sc *Scope) near(word string) string {
 	for _, p := range slices.Concat(sc.Params, sc.Partial) {
 		d := len(word) - len(p)

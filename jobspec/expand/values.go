@@ -8,7 +8,7 @@ import (
 	"al.essio.dev/pkg/shellescape"
 )
 
-// A Runtime has values that are known only during an attempt.
+// A Runtime holds the values known only during an attempt.
 type Runtime struct {
 	UniID   string
 	Attempt int    // 1, 2, …
@@ -33,7 +33,7 @@ type Values struct {
 	WorkDir string
 	Config  string
 	Log     string
-	Runtime *Runtime // if nil, run-time variables and {work_dir} stay as names, as for the key
+	Runtime *Runtime // if nil, run-time variables and {work_dir} are not replaced, as for the key
 	Planned bool     // work dir and config are known although there is no attempt yet
 }
 

@@ -220,8 +220,8 @@ func firstFile(args []arg, ext string) string {
 	return ""
 }
 
-// moduleScript returns the script that follows python -m torch.distributed.run, or the module's
-// own.
+// moduleScript returns the script that follows python -m torch.distributed.run, or the module's own
+// file.
 func moduleScript(args []arg) (own string) {
 	for i, a := range args {
 		s, ok := a.one()

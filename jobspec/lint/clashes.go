@@ -9,7 +9,7 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// A Batch has the jobs to run, in order, by ID.
+// A Batch gives access to the jobs to run, by ID in order.
 type Batch struct {
 	Files []File
 	Len   int
@@ -72,7 +72,7 @@ func (b *batchChecker) find(e *Expansion, lint string, at *expand.Text, warn boo
 
 func isGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
 
-// path returns a path of a job. Variables that only an attempt has stay as names.
+// path returns a path of a job. Variables that only an attempt has are not replaced.
 func (b *batchChecker) path(e *Expansion, t *expand.Text) (string, error) {
 	v, err := e.Plan(b.Files[e.File].WorkDir, e.Combo, e.Name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // This file finds work that continues after the command that started it has ended.
 
-// trivialCommands end immediately, so they do not wait for a command in the background.
+// trivialCommands do no work, nor do they wait for a command in the background.
 var trivialCommands = []string{"echo", "printf", "true", ":", "date", "disown", "exit", "return", "sleep", "cd", "set", "unset", "export", "shift", "let"}
 
 // background reports a script that ends with work in the background without waiting for it.
@@ -99,7 +99,7 @@ func (l *linter) detachedWork(c *syntax.CallExpr, maybe bool, hint string, waits
 	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job, so the job ends immediately and the next one gets its GPUs", hint)
 }
 
-// monitoringCommands are commands that do no work of their own after other work has left the job.
+// monitoringCommands start or watch work outside the job, and do none of their own.
 var monitoringCommands = []string{"tmux", "screen", "sbatch", "qsub", "tsp", "gbatch", "nvidia-smi", "squeue", "qstat", "ps"}
 
 // worksAfter reports whether c is followed by a command that does work.

@@ -137,7 +137,7 @@ func (j *jobChecker) unusedConfig() {
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
-// runs reports whether is returns true for any text that the job runs.
+// runs reports whether any text that the job runs satisfies is.
 func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
 	return slices.ContainsFunc(j.Run(), is)
 }

@@ -47,7 +47,7 @@ func (j *jobChecker) unused() {
 // indistinguishable returns two values of a parameter that make no difference to the command; nil
 // if there are none.
 func indistinguishable(points [][]*expand.Param, name string, reached map[string]bool) []string {
-	first := map[string]string{} // value by what reaches the command
+	first := map[string]string{} // first value, by the other values that reach the command
 	for _, point := range points {
 		value, rest := "", ""
 		for _, p := range point {

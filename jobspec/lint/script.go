@@ -16,7 +16,7 @@ import (
 // makes them panic or hang. A finding is an error only if it is certain. If it depends on what
 // happens at run time, it is a warning or nothing.
 
-// A placeholder is a place where a value is filled in before the shell sees the command.
+// A placeholder stands for a value that is filled in before the shell sees the command.
 type placeholder struct {
 	Spelt   string   // as in the job file: {seed}
 	Values  []string // possible values; nil if known only when the job starts
@@ -129,7 +129,7 @@ type linter struct {
 	depth  int // nesting depth of bash -c
 	report scriptReport
 
-	vars     map[string][]origin     // what each shell variable is set from
+	vars     map[string][]origin     // the sources of each shell variable's value
 	funcs    map[string]*syntax.Stmt // bodies of the functions it declares
 	commands map[string]bool         // the first words of its commands: "docker wait", "wait"
 	granted  bool                    // it reads $CUDA_VISIBLE_DEVICES

@@ -59,7 +59,7 @@ func isTest(s *syntax.Stmt) bool {
 	return false
 }
 
-// survey collects what the checks of single commands need to know about the whole script.
+// survey collects the facts about the whole script that checks of single commands need.
 func (l *linter) survey() {
 	for n := range syntax.Preorder(l.file) {
 		switch n := n.(type) {
@@ -76,7 +76,7 @@ func (l *linter) survey() {
 	l.each(l.origins)
 }
 
-// note records the first word of a command, and its first two.
+// note records the first word of a command, and its first two words.
 func (l *linter) note(c *syntax.CallExpr) {
 	words := l.unwrap(c.Args)
 	if len(words) == 0 {

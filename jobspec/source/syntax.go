@@ -132,8 +132,7 @@ func (s *Source) missingColon(line int, keys []string) string {
 
 var firstWord = Regexp(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
 
-// WantsColon returns a hint for a line that begins with one of keys but has no ": " after it, or
-// "".
+// WantsColon returns a hint if a line begins with one of keys without ": " after it; otherwise "".
 func WantsColon(text string, keys []string) string {
 	m := firstWord().FindStringSubmatch(text)
 	if m == nil || !slices.Contains(keys, m[1]) {

@@ -51,6 +51,7 @@ func Main(args []string) int {
 		}
 	}
 	debug.SetMemoryLimit(softMemory)
+	debug.SetGCPercent(400) // the heap is small, or bounded by softMemory
 	a := newApp()
 	return a.Guard(func() int { return a.main(args) })
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -49,7 +48,6 @@ Examples:
 
 // Run writes the report of one batch.
 func (c *reportCmd) Run(a *app) error {
-	debug.SetGCPercent(400) // many small values, for a short time
 	refs, err := a.Find(cmp.Or(c.Path, c.File), "gpurun report ")
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +46,6 @@ Examples:
 
 // Run prints the results of the files, or of each selected batch.
 func (c *resultsCmd) Run(a *app) error {
-	debug.SetGCPercent(400) // many small values, for a short time
 	if c.JSON {
 		c.Format = "json"
 	}

@@ -20,7 +20,7 @@ var (
 	seeds = flag.Int("hostsim.seeds", 1, "times that everything else is played")
 	brief = flag.Bool("hostsim.brief", true, "play shorter days and less of everything")
 	first = flag.Uint64("hostsim.first", 1, "the first seed")
-	table = flag.String("hostsim.table", "", "file with the table to renew; \"\" for none")
+	table = flag.String("hostsim.table", "", "file with the table to update; \"\" for none")
 )
 
 // TestFairness runs all simulations and checks each figure against its bound.
@@ -45,14 +45,14 @@ func TestFairness(t *testing.T) {
 	}
 	t.Log("\n" + all)
 	if *table != "" {
-		renew(t, all)
+		updateTable(t, all)
 	}
 }
 
 // These mark the table in the file.
 const above, below = "<!-- make fairness -->\n", "<!-- /make fairness -->\n"
 
-func renew(t *testing.T, text string) {
+func updateTable(t *testing.T, text string) {
 	b, err := os.ReadFile(*table)
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func cheaters(t *testing.T, text *strings.Builder) {
 		m := &h.meter
 		return figures{honest[k][c.works] - h.honest(), m.idle.Seconds(), m.double.Seconds(), m.byUser[cheater].Seconds() / fair}
 	})
-	fmt.Fprintf(text, "Two hours of three honest users with endless work on 8 GPUs, and a fourth user who cheats (%s; a fourth of the GPUs is %.0f GPU seconds):\n\n", seedsFrom(*seeds), fair)
+	fmt.Fprintf(text, "Two hours on 8 GPUs: three honest users with endless work, and a fourth who cheats (%s; a quarter of the total is %.0f GPU seconds):\n\n", seedsFrom(*seeds), fair)
 	fmt.Fprintf(text, "| the fourth user | cost to the others, GPU s | bound | idle, GPU s | fraction of a fair share |\n|---|---:|---:|---:|---:|\n")
 	for i, c := range cheats {
 		worst := func(f func(x figures) float64) (v float64) {

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -268,7 +267,6 @@ func (r *Run) Execute() (res schema.Result, err error) {
 	// From here on, almost everything waits for the loop. With more threads, idle wake-ups would
 	// cost a run of short jobs a tenth of its time.
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400) // the heap is small, or bounded by softMemory
 	c := runner.Config{
 		Batch: r.Batch, Core: r.core, Code: r.code, Ledger: r.State, Starts: r.runFacts(<-r.git), Prober: r.Prober, Engine: engine, Does: batches.EngineOf(r.Batch).Abilities(), Host: r.Rules.read, Spent: r.claims.spend, Rules: r.ruler, Reread: r.reread, Taken: r.State.Relock, Say: o.View.Print, Warn: o.View.Warn, Report: o.Report,
 		Log: r.Log, Stops: sig.stops, Reloads: sig.again, Control: calls,

@@ -14,7 +14,7 @@ import (
 	"gpurun/state"
 )
 
-var update = flag.Bool("update", false, "renew the table in docs/guide/pruning.md")
+var update = flag.Bool("update", false, "update the table in docs/guide/pruning.md")
 
 // A training is a noisy curve. Its final value and its speed vary, so that curves cross, and some
 // diverge.

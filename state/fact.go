@@ -113,7 +113,7 @@ type Fact struct {
 	Measured     map[string]string `json:"measured,omitempty"`     // metrics read from the log or a file, with the rule for each: jobspec's Metric.Sum
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // where in the log the attempt's part ends; 0 also if unknown
 	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: a user marked it as done, and nothing ran
-	From         string            `json:"from,omitempty"`         // for a success copied from another ledger, with the data of its start: that job file
+	From         string            `json:"from,omitempty"`         // the job file whose ledger this success was copied from, along with its start data
 }
 
 // Grant returns the grant of an attempt from its start fact, if the ledger has it.

@@ -55,7 +55,7 @@ func Open(o *state.Attempt, now time.Time) *Attempt {
 	return a
 }
 
-// attempt returns an attempt with the data of its start, which f contains.
+// attempt returns an attempt with the start data in f.
 func attempt(f *state.Fact, started time.Time) *Attempt {
 	a := &Attempt{
 		UniID: Known(f.UniID), N: f.Attempt, Started: Time(started),
@@ -91,10 +91,10 @@ func (c *Cause) Words() string {
 	return string(c.Code) + ": " + c.Text
 }
 
-// noRetry separates a cause from why there was no retry.
+// noRetry separates a cause from the reason why there was no retry.
 const noRetry = "; no retry: "
 
-// Brief returns the text without why there was no retry.
+// Brief returns the text without the reason why there was no retry.
 func (c *Cause) Brief() string {
 	text, _, _ := strings.Cut(c.Text, noRetry)
 	return text

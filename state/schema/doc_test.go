@@ -151,13 +151,13 @@ func comment(c *ast.CommentGroup) string {
 	return strings.ReplaceAll(strings.TrimSpace(c.Text()), "|", `\|`)
 }
 
-// sentence returns a doc comment without the name that the heading above it already has.
+// sentence returns a doc comment without the name, which is already in the heading.
 func sentence(doc, name string) string {
 	s := regexp.MustCompile("^(A |An )?"+name+" (is|are) ").ReplaceAllString(strings.Join(strings.Fields(doc), " "), "")
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// samples has the type of each sample in docs/reference/json.md.
+// samples contains the type of each sample in docs/reference/json.md.
 var samples = map[string]any{
 	"Status": Status{}, "Problems": Problems{}, "Plan": Plan{}, "Wait": Wait{}, "Event": Event{},
 }

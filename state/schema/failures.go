@@ -107,8 +107,8 @@ func Tried(groups []Alike, attempts func() []AttemptRow) {
 }
 
 // apart sets what distinguishes the jobs of a group: the smallest combination of parameters that
-// they share and no success has, else the GPU that they share and no success used. A single job is
-// skipped: its name says as much as any combination.
+// they share and no success has, else the GPU that they share and no success used. For a single
+// job, it omits parameters, since they are in the job's name.
 func (a *Alike) apart(list, all []*Job) {
 	var words []string
 	succeeded := func(j *Job) bool { return j.State == state.Succeeded || j.State == state.UpToDate }

@@ -30,9 +30,9 @@ type GPU struct {
 	Code        *gpu.Code    `json:"code"`      // why the job does not fit
 	Text        *string      `json:"text"`      // the reason, or a caveat if the job fits
 	Jobs        []string     `json:"jobs"`      // jobs of this run on the GPU; in gpus, of all your runs
-	Stalled     []string     `json:"stalled"`   // those of them that have made no progress for too long
+	Stalled     []string     `json:"stalled"`   // those jobs that have made no progress for too long
 	Processes   []Process    `json:"processes"` // null if unknown
-	Claims      []Claim      `json:"claims"`    // claims of other runs; in gpus, of all
+	Claims      []Claim      `json:"claims"`    // claims of other runs; in gpus, of all runs
 	Quarantines []Quarantine `json:"quarantines"`
 	RowRemap    *bool        `json:"row_remap_pending"` // whether a memory row will be replaced at the next reset
 }
@@ -46,7 +46,7 @@ type Process struct {
 	Idle    *float64   `json:"idle_seconds"` // how long its GPU has been idle since the process started
 }
 
-// Claim is a run's reservation of GPU memory, for any user.
+// Claim is a reservation of GPU memory by a run of any user.
 type Claim struct {
 	User   *string    `json:"user"`
 	Job    string     `json:"job"`
@@ -59,7 +59,7 @@ type Claim struct {
 	Gathering bool `json:"gathering"` // the job is waiting, and the GPU is reserved until the job has all GPUs it needs
 }
 
-// Quarantine means that jobs died on a GPU, so its user's jobs avoid it for a while.
+// Quarantine means that a user's jobs avoid a GPU for a while, because jobs died on it.
 type Quarantine struct {
 	User     *string   `json:"user"`
 	Since    time.Time `json:"since"`
@@ -73,7 +73,7 @@ type Waiter struct {
 	Position   int          `json:"position"`
 	User       string       `json:"user"`
 	You        bool         `json:"you"`
-	Run        *string      `json:"run"`        // null for the position that you would get, if none of your runs is waiting
+	Run        *string      `json:"run"`        // null for the position that you would get if you have no waiting run
 	Name       *string      `json:"name"`       // name of a waiting command; null for a run
 	Since      time.Time    `json:"since"`      //
 	Holds      float64      `json:"holds_gpus"` // GPUs held by the user's runs and programs
@@ -85,8 +85,8 @@ type Waiter struct {
 
 // GPURequest is what a waiting run requests.
 type GPURequest struct {
-	Jobs   int        `json:"jobs"`         // such jobs, at most as many as the GPUs could serve
-	GPUs   int        `json:"gpus"`         // 0 if the run waits only for cores or memory of the host
+	Jobs   int        `json:"jobs"`         // number of such jobs, at most as many as the GPUs could run
+	GPUs   int        `json:"gpus"`         // 0 if the run waits only for host cores or memory
 	Memory gpu.Bytes  `json:"memory_bytes"` // on each GPU
 	Share  bool       `json:"share"`
 	UUIDs  []gpu.UUID `json:"uuids"` // GPUs that would be suitable

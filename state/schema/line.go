@@ -12,7 +12,7 @@ import (
 type Tally struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`        // succeeded, up_to_date, not_needed or pruned
-	Pruned  int `json:"pruned"`      // of the done ones; they were stopped early, or need such jobs
+	Pruned  int `json:"pruned"`      // done jobs that were stopped early, or need such jobs
 	Failed  int `json:"failed"`      // failed, timeout, oom, stalled or lost
 	Running int `json:"running"`     //
 	Stalled int `json:"stalled"`     // running jobs that have stalled
@@ -48,7 +48,7 @@ func TallyOf(counts map[state.Phase]int, alive bool) (t Tally) {
 // String returns "38 of 60 done, 10 failed, 6 running (1 stalled), 5 waiting, 1 did not run".
 func (t Tally) String() string { return t.words("", "waiting") }
 
-// words is String with causes inserted after the failed jobs, and another word for waiting.
+// words returns String with causes inserted after the failed jobs, and wait in place of "waiting".
 func (t Tally) words(causes, wait string) string {
 	s := fmt.Sprintf("%d of %d done", t.Done, t.Total)
 	if t.Pruned > 0 {
@@ -73,7 +73,7 @@ type End struct {
 	From    *time.Time `json:"from"`    // null if unknown
 	To      *time.Time `json:"to"`      // the same as from, unless the end is uncertain
 	Unknown *string    `json:"unknown"` // why the end is unknown
-	Without []string   `json:"without"` // jobs that the estimate leaves out: stalled ones, and those that cannot start because of them
+	Without []string   `json:"without"` // jobs that the estimate leaves out: stalled jobs, and jobs that cannot start because of them
 }
 
 // words returns "done 08:51–08:56".

@@ -42,7 +42,7 @@ type Lane struct {
 // Held is a group of jobs held back because the first attempts of similar jobs all failed with the
 // same error.
 type Held struct {
-	Jobs     int    `json:"jobs"`     // held back
+	Jobs     int    `json:"jobs"`     // number of jobs held back
 	First    string `json:"first"`    // the first job held back
 	Attempts int    `json:"attempts"` // attempts that failed with the same error, each of another job
 	Cause    string `json:"cause"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Known returns a pointer to v, or nil if v is the zero value and so unknown.
+// Known returns a pointer to v, or nil if v is the zero value, which means unknown.
 func Known[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -7,12 +7,12 @@ import (
 	"gpurun/state"
 )
 
-// JobFileProblem is the code of a job file's problem that is not from a lint.
+// JobFileProblem is the code of a problem in a job file that no lint reports.
 const JobFileProblem = "job_file"
 
 // Problem is an error, a warning, or the reason why a command failed.
 type Problem struct {
-	Code   string  `json:"code"` // the lint that found it, or job_file, or the kind of failure: see below
+	Code   string  `json:"code"` // the lint that found it, job_file, or the kind of failure
 	File   *string `json:"file"` // as given
 	Line   *int    `json:"line"`
 	Column *int    `json:"column"`
@@ -20,8 +20,7 @@ type Problem struct {
 	Hint   *string `json:"hint"` // how to fix it
 }
 
-// Problems is what `gpurun check --json` prints, and the output of any command with --json that
-// fails.
+// Problems is what `gpurun check --json` prints, and what any failing command with --json prints.
 type Problems struct {
 	Head
 	Problems []Problem `json:"problems"`
@@ -48,14 +47,13 @@ type BatchRow struct {
 	Batch
 	Run     *Run                `json:"run"`     // the live run, else the last one
 	Counts  map[state.Phase]int `json:"counts"`  // jobs by state; null if its ledger cannot be read
-	Outcome *Outcome            `json:"outcome"` // null if counts is
-	Tally   *Tally              `json:"tally"`   // null if counts is
+	Outcome *Outcome            `json:"outcome"` // null if counts is null
+	Tally   *Tally              `json:"tally"`   // null if counts is null
 	Line    *string             `json:"line"`    // the state line; null if counts is
-	Error   *string             `json:"error"`   // why its job file or ledger cannot be read; null if they can
+	Error   *string             `json:"error"`   // why its job file or ledger cannot be read; null if both can
 }
 
-// History is what `gpurun history --json` prints: runs, or the attempts of the jobs that were
-// named.
+// History is what `gpurun history --json` prints: runs, or the attempts of the named jobs.
 type History struct {
 	Head
 	Batch    Batch        `json:"batch"`
@@ -83,7 +81,7 @@ type RunRow struct {
 	Retries    int                 `json:"retries"`     // attempts of jobs that it had already tried
 	GPUSeconds float64             `json:"gpu_seconds"`
 	Alike      []Alike             `json:"alike"`            // its failures, grouped
-	Lost       []Loss              `json:"lost"`             // GPU time that waiting jobs could not use, and which user caused this
+	Lost       []Loss              `json:"lost"`             // GPU time that waiting jobs could not use, by reason and user
 	Idle       *float64            `json:"idle_gpu_seconds"` // GPU time during which no job used the GPU or waited for it; null without usable_gpus
 }
 
@@ -155,7 +153,7 @@ type BatchHours struct {
 type Versions struct {
 	Head
 	Gpurun string  `json:"gpurun"`
-	Commit *string `json:"commit"` // commit that it was built from; null if unknown
+	Commit *string `json:"commit"` // commit that gpurun was built from; null if unknown
 	Date   *string `json:"date"`   // date of that commit
 	Go     string  `json:"go"`
 	NVML   *string `json:"nvml"`       // version of NVML and the driver
@@ -170,7 +168,7 @@ type Doctor struct {
 	Checks []Check `json:"checks"`
 }
 
-// Check is one finding of gpurun doctor. A check that finds several problems has several.
+// Check is one finding of gpurun doctor. A check that finds several problems has several findings.
 type Check struct {
 	Code CheckCode `json:"code"`
 	OK   bool      `json:"ok"`
@@ -195,8 +193,8 @@ const (
 	CheckTerminal   CheckCode = "terminal"   // what the live view needs
 )
 
-// Notification is what `notify` sends as JSON, to URLs of unknown services and to commands. Anything that
-// looks like a secret is removed.
+// Notification is what `notify` sends as JSON, to URLs of unknown services and to commands. Anything
+// that looks like a secret is removed.
 type Notification struct {
 	Head
 	Title   string              `json:"title"`

@@ -34,7 +34,7 @@ type ReportJob struct {
 	Job                        // without the last attempt; without the GPUs in wait
 	Former   bool              `json:"former"`   // it was removed from the job files, does something else now, or had other -p values
 	Failure  *int              `json:"failure"`  // index of its group in failures
-	Config   map[string]string `json:"config"`   // config of its last attempt, where it differs from other jobs
+	Config   map[string]string `json:"config"`   // config values of its last attempt that not all jobs share
 	Inputs   []state.Input     `json:"inputs"`   // as they were when its last attempt began
 	Attempts []Attempt         `json:"attempts"` // oldest first, from all runs; without metrics
 }
@@ -45,15 +45,16 @@ type ReportFailure struct {
 	Lines []string `json:"lines"` // the last lines of the log; empty if it is gone
 }
 
-// Readings are how full and how busy the GPUs were while a run was alive, in steps of equal length.
+// Readings are the memory and utilization of the GPUs while a run was alive, in steps of equal
+// length.
 type Readings struct {
 	Step float64         `json:"step_seconds"`
 	Time []time.Time     `json:"time"` // start of each step; gaps where no run was alive
 	GPUs []ReadingsOfGPU `json:"gpus"`
 }
 
-// ReadingsOfGPU are the readings of one GPU, with a value for each step. Memory is the maximum of
-// the step, utilization the mean.
+// ReadingsOfGPU are the readings of one GPU, with a value for each step: the maximum memory, and the
+// mean utilization.
 type ReadingsOfGPU struct {
 	Index  int          `json:"index"`
 	UUID   gpu.UUID     `json:"uuid"`
@@ -64,14 +65,14 @@ type ReadingsOfGPU struct {
 	Util   []*float64   `json:"utilization_percent"`
 	Jobs   []int        `json:"jobs"`   // number of the batch's jobs on it
 	Others []bool       `json:"others"` // whether anyone else used it
-	Waits  []GPUWait    `json:"waits"`  // when jobs waited for it without success
+	Waits  []GPUWait    `json:"waits"`  // when jobs waited but could not use it
 }
 
 // GPUWait is a period during which a job waited but could not use a GPU.
 type GPUWait struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	Code gpu.Code  `json:"code"` // why; else the code for which the first job waited: wait.code, host_memory or too_few_gpus
+	Code gpu.Code  `json:"code"` // why; if the GPU was usable, why the first job waited: a wait.code, host_memory or too_few_gpus
 	User *string   `json:"user"` // the user who caused it
 }
 

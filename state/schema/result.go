@@ -20,7 +20,7 @@ type Result struct {
 	Lost     []state.Loss // GPU time lost since the last start
 }
 
-// A FailedJob is a job that did not succeed, as reported to users. It stands for all jobs that
+// A FailedJob is a job that did not succeed, as reported to users. It represents all jobs that
 // failed with the same error.
 type FailedJob struct {
 	Job     string

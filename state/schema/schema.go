@@ -1,9 +1,9 @@
 // Package schema defines the JSON that gpurun prints for programs, gpurun.status/1. A test checks
 // that docs/reference/json.md matches the types and comments in this package.
 //
-// Times are UTC, in RFC 3339. Names end in their unit. What is unknown is null, and lists
-// that are known are never null. Later versions of gpurun add fields and codes; they change
-// none. Texts are for people and may change.
+// Times are UTC, in RFC 3339. Names end in their unit. Unknown values are null, and known lists are
+// never null. Later versions of gpurun add fields and codes, but change none. Texts are for people
+// and may change.
 package schema
 
 import (
@@ -30,17 +30,17 @@ func At(now time.Time) Head { return Head{Version, now.UTC()} }
 type Status struct {
 	Head
 	Batch    Batch               `json:"batch"`
-	Run      *Run                `json:"run"`         // the live run, else the last one, or that of --run; null if there is none
-	Counts   map[state.Phase]int `json:"counts"`      // jobs by state; for a live run, those it selected and those added since
+	Run      *Run                `json:"run"`         // the run in --run, else the live run, else the last one; null if there is none
+	Counts   map[state.Phase]int `json:"counts"`      // jobs by state; for a live run, only those selected for it or added since
 	Outcome  Outcome             `json:"outcome"`     // the overall result, from these counts
 	Tally    Tally               `json:"tally"`       // the same counts in five groups
-	Line     string              `json:"line"`        // the state line: all of this in one sentence
+	Line     string              `json:"line"`        // the state line: a summary in one sentence
 	ETA      *float64            `json:"eta_seconds"` // estimated time until all jobs are done
 	GPUs     []GPU               `json:"gpus"`        // GPUs that the run may use; null without a live run
 	Jobs     []Job               `json:"jobs"`        // in the order of the job files
 	Alike    []Alike             `json:"alike"`       // failures by error, most frequent first
 	Warnings []Problem           `json:"warnings"`
-	Live     *Live               `json:"live"` // what only a live run can report; null without one that responds
+	Live     *Live               `json:"live"` // what only a live run can report; null if none responds
 }
 
 // Batch is a set of job files that run together.
@@ -116,7 +116,7 @@ type Job struct {
 	Wait     *Wait             `json:"wait"`     // what it waits for, in a live run
 	Plan     *Plan             `json:"plan"`     // whether the next run would run it; only in plan and why, and for a forgotten job
 	Attempts int               `json:"attempts"` // number of attempts in the last run that tried it
-	Attempt  *Attempt          `json:"attempt"`  // the last one
+	Attempt  *Attempt          `json:"attempt"`  // the last attempt
 	Metrics  map[string]any    `json:"metrics"`  // of its last success
 }
 
@@ -126,7 +126,7 @@ type Range struct {
 	Max int `json:"max"`
 }
 
-// CountsOf returns counts for all states; nil stays nil.
+// CountsOf returns counts for all states, 0 for those that phases lacks.
 func CountsOf(phases map[state.Phase]int) map[state.Phase]int {
 	counts := make(map[state.Phase]int, len(state.Phases))
 	for _, p := range state.Phases {
@@ -159,8 +159,8 @@ type Plan struct {
 	Code     PlanCode   `json:"code"`
 	Details  []string   `json:"details"`                 // the reason in words, and the changes
 	Takes    *float64   `json:"expected_seconds"`        // expected duration, from similar jobs
-	TakesBy  *int       `json:"expected_from"`           // similar runs behind expected_seconds; 0 for the batch's median
-	Learned  *int       `json:"gpu_memory_learned_from"` // similar runs behind the memory request; null if the job file sets it
+	TakesBy  *int       `json:"expected_from"`           // number of similar attempts behind expected_seconds; 0 for the batch's median
+	Learned  *int       `json:"gpu_memory_learned_from"` // number of similar attempts behind the memory request; null if the job file sets it
 	Simulate *Simulated `json:"simulated"`               // only with --simulate
 
 	Submission *Submission `json:"submission"` // what a cluster would be asked for; null for jobs on this host
@@ -195,7 +195,7 @@ type Attempt struct {
 	JobID      *string         `json:"job_id"`    // its ID in the cluster's queue
 	PID        *int            `json:"pid"`       // its first process, while it runs
 	GPUs       []AttemptGPU    `json:"gpus"`      // GPUs granted to it
-	Closeness  *gpu.Closeness  `json:"closeness"` // for several GPUs: the connection between the farthest two
+	Closeness  *gpu.Closeness  `json:"closeness"` // for several GPUs: the connection between the two farthest
 	ExitCode   *int            `json:"exit_code"`
 	Signal     *string         `json:"signal"`    // signal that ended it, such as SIGKILL
 	Cause      *Cause          `json:"cause"`     // why it did not succeed
@@ -204,10 +204,10 @@ type Attempt struct {
 	Snapshot   *string         `json:"snapshot"`  // the copy of the code that it runs in
 	Log        *Log            `json:"log"`
 	Background []BackgroundJob `json:"background"`       // processes that keep it running after its commands
-	Stalled    *string         `json:"stalled"`          // if it has made no progress for too long: for how long, and by which measure
+	Stalled    *string         `json:"stalled"`          // how long it has made no progress, and by which measure; null unless too long
 	Stopping   *string         `json:"stopping"`         // why it is being stopped
 	Note       *string         `json:"note"`             // how it continues without its run
-	Progress   *float64        `json:"progress"`         // completed part of its work, from 0 to 1, according to its log
+	Progress   *float64        `json:"progress"`         // completed part of its work, 0 to 1, according to its log
 	Steps      *int            `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Takes      *float64        `json:"expected_seconds"` // how long similar jobs took
 	Metrics    map[string]any  `json:"metrics"`          // while it runs, those in its log so far
@@ -237,12 +237,12 @@ type BackgroundJob struct {
 
 // Alike is a group of jobs that failed with the same error.
 type Alike struct {
-	Kind   *string           `json:"kind"`  // as for its jobs on the web page
+	Kind   *string           `json:"kind"`  // the kind of its jobs, as in JobRow
 	Cause  Cause             `json:"cause"` // of the first job
 	State  state.Phase       `json:"state"`
 	Count  int               `json:"count"`  // number of jobs
 	Jobs   []string          `json:"jobs"`   // the first 20 jobs
-	Log    *string           `json:"log"`    // of the first job that has one
+	Log    *string           `json:"log"`    // of the first job that has a log
 	UniID  *string           `json:"uni_id"` // last attempt of the first job
 	Params map[string]string `json:"params"` // the smallest set of parameters that its jobs share and no success has, or null
 	Apart  *string           `json:"apart"`  // what distinguishes its jobs, in words

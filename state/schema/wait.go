@@ -17,14 +17,14 @@ type Wait struct {
 	Reason   *string    `json:"queue_reason"` // why it is queued, in the cluster's words
 	Jobs     []string   `json:"jobs"`         // jobs in this batch that it waits for: the first 20
 	User     *string    `json:"user"`         // the user who blocks it, if there is only one
-	GPUs     []WaitGPU  `json:"gpus"`         // GPUs it could ever use, and why it cannot use each now
+	GPUs     []WaitGPU  `json:"gpus"`         // GPUs that it could ever use, and why it cannot use them now
 }
 
-// maxJobs limits how many jobs are named that a job waits for.
+// maxJobs is the maximum length of Wait.Jobs.
 const maxJobs = 20
 
-// On adds a job of this batch that is waited for, unless job is "" or the list is full. It returns
-// w.
+// On adds a job of this batch to the jobs waited for, unless job is "" or the list is full. It
+// returns w.
 func (w *Wait) On(job string) *Wait {
 	if job != "" && len(w.Jobs) < maxJobs && !slices.Contains(w.Jobs, job) {
 		w.Jobs = append(w.Jobs, job)
@@ -52,16 +52,16 @@ const (
 	WaitPool          WaitCode = "pool"            // a pool of the job file is used up
 	WaitCPUs          WaitCode = "cpus"            // too few CPU cores are free
 	WaitMemory        WaitCode = "memory"          // too little host memory is free
-	WaitGPUs          WaitCode = "gpu"             // no GPU, or too few, can run it; gpus has the reasons
+	WaitGPUs          WaitCode = "gpu"             // too few GPUs can run it; gpus lists the reasons
 	WaitKept          WaitCode = "kept"            // resources it could use are reserved for another job of this run
 	WaitCourtesy      WaitCode = "courtesy"        // it is another user's turn
 	WaitHostRule      WaitCode = "host_rule"       // a rule set by the host's owner
-	WaitHours         WaitCode = "hours"           // the run's own hours
+	WaitHours         WaitCode = "hours"           // outside the run's hours
 	WaitPaused        WaitCode = "paused"          // a user paused the run
 	WaitDraining      WaitCode = "draining"        // the run starts no more jobs
 	WaitBreaker       WaitCode = "breaker"         // similar jobs failed with the same error
 	WaitEarlier       WaitCode = "earlier_attempt" // an attempt started by an earlier run has not ended
-	WaitAllocation    WaitCode = "allocation"      // it would not end before the cluster job that contains the run
+	WaitAllocation    WaitCode = "allocation"      // it would outlast the cluster job that contains the run
 	WaitCluster       WaitCode = "cluster"         // it is in the queue of a cluster
 	WaitNoReadings    WaitCode = "no_readings"     // the GPUs cannot be read
 )
@@ -80,7 +80,7 @@ const (
 	PlanLogDeleted     PlanCode = "log_deleted"   // it has no outputs, and its log is gone
 	PlanNeedsChanged   PlanCode = "needs_changed" // it needs other jobs than before
 	PlanNeedRuns       PlanCode = "need_runs"     // a job that it needs runs
-	PlanNeedNewer      PlanCode = "need_newer"    // a job that it needs succeeded after it
+	PlanNeedNewer      PlanCode = "need_newer"    // a job that it needs succeeded after it did
 	PlanSimulated      PlanCode = "simulated"     // it succeeded or was pruned on simulated GPUs only
 	PlanForgotten      PlanCode = "forgotten"     // a user ran gpurun forget
 	PlanForced         PlanCode = "forced"        // --force was given

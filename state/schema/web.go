@@ -45,7 +45,7 @@ type PastGPU struct {
 	Util  []*int       `json:"utilization_percent"`
 }
 
-// Summary is a batch without its jobs: at most 16 KiB, whatever their number.
+// Summary is a batch without its jobs: at most 16 KiB, however many jobs there are.
 type Summary struct {
 	Head
 	Version  string              `json:"version"` // version of the jobs, for events?after=
@@ -66,13 +66,13 @@ type Jobs struct {
 	Head
 	Version string   `json:"version"` // for events?after=
 	Total   int      `json:"total"`   // number of matching jobs
-	Offset  int      `json:"offset"`  // position of the first job among those
+	Offset  int      `json:"offset"`  // position of the first listed job among them
 	Jobs    []JobRow `json:"jobs"`
 }
 
 // JobRow is a job in a list.
 type JobRow struct {
-	ID       string            `json:"id"`    // unchanged as long as the job does the same
+	ID       string            `json:"id"`    // unchanged unless what the job does has changed
 	Index    int               `json:"index"` // position in the job files
 	File     int               `json:"file"`  // index in batch.files
 	Line     *int              `json:"line"`
@@ -88,12 +88,12 @@ type JobRow struct {
 	Wait     *Reason           `json:"wait"`
 	Kind     *string           `json:"kind"` // the same for jobs that failed with the same error; null unless it failed
 	Attempts int               `json:"attempts"`
-	Stalled  *string           `json:"stalled"`          // if it has made no progress for too long: for how long, and by which measure
-	Progress *float64          `json:"progress"`         // completed part of its work, from 0 to 1, according to its log
+	Stalled  *string           `json:"stalled"`          // how long it has made no progress, and by which measure; null unless too long
+	Progress *float64          `json:"progress"`         // completed part of its work, 0 to 1, according to its log
 	Steps    *int              `json:"steps"`            // number of steps that its log counts: 20 in "epoch 7/20"
 	Expected *float64          `json:"expected_seconds"` // how long similar jobs took
 	Used     *gpu.Bytes        `json:"used_bytes"`       // GPU memory in use now, on the GPU where it uses most
-	UniID    *string           `json:"uni_id"`           // last attempt, like the fields that follow
+	UniID    *string           `json:"uni_id"`           // of the last attempt, as are gpus, started and ended
 	GPUs     []int             `json:"gpus"`
 	Started  *time.Time        `json:"started"`
 	Ended    *time.Time        `json:"ended"`

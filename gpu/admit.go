@@ -171,7 +171,7 @@ func (q *query) holding() string {
 }
 
 // memory returns the memory that the request needs on a device. Parts may differ slightly, because
-// the free memory of an empty device differs between readings.
+// the free memory of an empty device varies between readings.
 func (q *query) memory(d *device) Bytes {
 	if !q.req.Part {
 		return q.req.Memory
@@ -213,7 +213,7 @@ func (d *device) barring(share bool) *Claim {
 }
 
 // withoutOurs reports whether d, which attempts of this run hold, would admit the request without
-// them, as far as is known now.
+// them, as far as currently known.
 func withoutOurs(q *query, d *device) bool {
 	if slices.ContainsFunc(d.claims, func(c Claim) bool { return !q.req.Share || !c.Share }) {
 		return false

@@ -8,10 +8,9 @@ import (
 )
 
 // A background run uses only devices that no foreground run wants, and releases them on demand. All
-// runs use the same data to compute which background job must stop: the last one started whose
-// devices help the first foreground wish that free devices cannot satisfy. Until that job has
-// ended, no other job must stop.
-// ended, no other must stop.
+// runs use the same data to compute which background job must stop: the most recently started one
+// whose devices would help the first foreground wish that free devices cannot satisfy. Until that
+// job has ended, no other job must stop.
 
 // stopWithin is how long a job may take to stop. After that, the next job must stop too, since the
 // first one's run may hang.
@@ -24,7 +23,7 @@ type preemption struct {
 	hung  []string      // attempts that did not stop in time
 }
 
-// A backgroundJob is a background job.
+// A backgroundJob is a running background attempt, with its devices.
 type backgroundJob struct {
 	attempt string
 	since   time.Time
@@ -80,9 +79,9 @@ func (t *Turns) unstopped() []string {
 	})
 }
 
-// call returns the first foreground wish, if any, that has lasted long enough and that only stopped
-// background jobs can satisfy; the devices it would then get; and the jobs on them, in the order in
-// which they must stop.
+// call returns the first foreground wish, if any, that has lasted long enough and can be satisfied
+// only by stopping background jobs; the devices it would then get; and the jobs on them, in the
+// order in which they must stop.
 func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	for _, w := range r.order(nil) {
 		if w.Background || w == &r.t.own || r.now < w.seen+r.t.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.t.hasClaimed(w) {
@@ -102,8 +101,8 @@ func (r *round) call() (*Wish, []*device, []backgroundJob) {
 	return nil, nil, nil
 }
 
-// hasClaimed reports whether a run has claimed a device since it published its wish. Until it
-// publishes a new one, no job must stop for it.
+// hasClaimed reports whether a run has claimed a device since it published its wish. Until that run
+// publishes a new wish, no job has to stop for it.
 func (t *Turns) hasClaimed(w *Wish) bool {
 	return len(t.pool.claimedBy(func(c *Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.Since.After(w.Since) })) > 0
 }
@@ -117,7 +116,7 @@ func (r *round) withoutBackground(w *Wish, a *WishRequest) []*device {
 }
 
 // backgroundJobs returns the background jobs on some devices, last started first. It leaves out
-// jobs that hang.
+// jobs that did not stop in time.
 func (r *round) backgroundJobs(devs []*device) (jobs []backgroundJob) {
 	add := func(attempt string, since time.Time, d *device) {
 		k := slices.IndexFunc(jobs, func(b backgroundJob) bool { return b.attempt == attempt })
@@ -205,8 +204,8 @@ type ReleasableDevice struct {
 	Turn Turn
 }
 
-// Busy returns how busy devices were on average since a time within the last minute, in percent. It
-// is false unless they have been watched without a gap.
+// Busy returns how busy devices were on average since a time within the last minute, in percent.
+// known is false unless all of them have been watched without a gap.
 func (p *Pool) Busy(now, since time.Duration, ids []UUID) (percent int, known bool) {
 	sum, n := 0, 0
 	for _, d := range p.byUUID(ids) {

@@ -88,7 +88,7 @@ func (b Bytes) Asked() string {
 		}
 	}
 	if best == "" {
-		return round // nobody wrote this number: it is computed, such as 90% of a GPU
+		return round // a computed number, such as 90% of a GPU, not one that a user wrote
 	}
 	return best
 }

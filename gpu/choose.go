@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Verdict is whether a device admits a request now, and why not.
+// A Verdict reports whether a device admits a request now and, if not, why.
 type Verdict struct {
 	UUID   UUID
 	Index  int
@@ -64,7 +64,7 @@ func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
 	return strings.Join(notes, ", ")
 }
 
-// Find picks devices for req, except kept ones. It changes nothing: round-robin's turn
+// Find picks devices for req, leaving out those in kept. It changes nothing: round-robin's turn
 // advances only when the grant is held.
 func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	if req.Max <= 0 {
@@ -88,7 +88,7 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	return g, true
 }
 
-// single leaves out what cannot be used together: CUDA uses at most one MIG instance, and
+// single leaves out devices that cannot be used together: CUDA uses at most one MIG instance, and
 // none next to a whole GPU.
 func single(devs []*device, req *Request) []*device {
 	if req.Max == 1 {
@@ -101,8 +101,8 @@ func single(devs []*device, req *Request) []*device {
 	return devs[:min(1, len(devs))]
 }
 
-// choose returns up to most of devs, which are in order of preference: the closest ones that this
-// run may hold, with as few other users as possible.
+// choose returns at most most of devs, which are in order of preference: the devices closest to
+// each other that this run may hold, with as few other users as possible.
 func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
@@ -126,15 +126,16 @@ func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	return first
 }
 
-// Candidates returns the devices that admit req now, except kept ones and up to this run's limit,
-// and those that only this run's own attempts exclude. A patient job can wait for all of them.
+// Candidates returns the devices that admit req now, up to this run's limit, and those that only
+// this run's own attempts exclude, both without those in kept. A patient job can wait for all of
+// them.
 func (p *Pool) Candidates(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
 	f, o := p.partition(now, &req, kept)
 	return uuids(p.within(now, f)), uuids(o)
 }
 
-// partition returns the devices, except kept ones, that admit req, and those that only this run's
-// own attempts exclude.
+// partition returns the devices that admit req, and those that only this run's own attempts
+// exclude, both without those in kept.
 func (p *Pool) partition(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {
 	q := p.query(now, req)
 	for _, d := range p.devs {
@@ -303,8 +304,8 @@ func (p *Pool) Possible(req Request) (string, bool) {
 }
 
 // nearness scores how close a refused device comes to the request. Devices that the job may use
-// rank first, then devices of its model, then the largest. The refusal of the highest one is
-// reported.
+// rank first, then devices of its model, then the largest. Possible reports why the device with the
+// highest score is refused.
 func (q *query) nearness(d *device) Bytes {
 	n := min(d.Total, q.req.Memory)
 	if d.is(q.req.Models) {

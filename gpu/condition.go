@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// activity is how busy a device has been in the last minute.
+// activity tracks how busy a device has been in the last minute.
 type activity struct {
 	samples []Sample
 	since   time.Duration     // start of the uninterrupted samples
@@ -128,7 +128,8 @@ const (
 	LongestQuarantine = 24 * time.Hour
 )
 
-// Again returns a quarantine that begins now. It lasts longer than q, the previous one, if any.
+// Again returns a quarantine that begins now. The first one lasts an hour, and each one lasts twice
+// as long as q, the previous one, up to LongestQuarantine.
 func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 	lasts := min(firstQuarantine<<min(q.Times, 10), LongestQuarantine)
 	q.Times, q.Since, q.Until, q.Ends = q.Times+1, wall, wall.Add(lasts), boot+lasts
@@ -147,7 +148,8 @@ type Health struct {
 	Xid         int  // the latest critical error since the previous reading that is in Signatures; 0 for none
 }
 
-// Quarantine quarantines a device from now on. It returns false if the device already is.
+// Quarantine quarantines a device from now on. begun is false if the device already is in
+// quarantine, does not answer or is not managed.
 func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why string, evidence []string) (q Quarantine, begun bool) {
 	d := p.device(id)
 	q, inForce := p.Quarantined(boot, id)
@@ -161,8 +163,8 @@ func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why strin
 	return q, true
 }
 
-// Quarantined returns this user's quarantine of a device, and whether it is in force. An expired
-// quarantine still has the number of times.
+// Quarantined returns this user's quarantine of a device, and whether it is in force. It also
+// returns an expired quarantine, because Times still counts.
 func (p *Pool) Quarantined(now time.Duration, id UUID) (q Quarantine, inForce bool) {
 	for _, some := range p.quarantines {
 		if some.UUID == id && some.UID == p.rules.UID && some.Times >= q.Times {

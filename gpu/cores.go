@@ -12,7 +12,8 @@ import (
 // period. Memory is never promised twice. Cores are, for users with less than an equal share: too
 // few cores slow jobs down, but do not kill them.
 
-// A hostHolding is the cores and memory of an attempt, or of all attempts of a run without devices.
+// A hostHolding is the cores and memory held by an attempt, or by all of a run's attempts without
+// devices.
 type hostHolding struct {
 	uid        int
 	background bool
@@ -36,8 +37,8 @@ type hostCapacity struct {
 }
 
 const (
-	dealtMost = 8   // maximum equal jobs of another run considered at a time
-	dealsMost = 256 // maximum in all
+	dealtMost = 8   // maximum number of jobs considered for each request of another run
+	dealsMost = 256 // maximum number of jobs considered in total
 )
 
 // nonZero reports whether b needs any cores or memory.
@@ -70,8 +71,8 @@ func (t *Turns) alone() bool {
 	return len(t.claimed)+len(t.stated) == 0 && !slices.ContainsFunc(t.others, Wish.presses)
 }
 
-// Shortage returns why an attempt with a need cannot start now, while this run's other attempts
-// hold own; nil if it can.
+// Shortage returns why an attempt that requires need cannot start now, given that this run's other
+// attempts hold own. It returns nil if the attempt can start.
 func (t *Turns) Shortage(now time.Duration, own, need HostResources) *Shortage {
 	if !need.nonZero() || !t.pool.rules.Machine.nonZero() || t.looked && t.alone() {
 		return nil
@@ -97,7 +98,8 @@ func (t *Turns) Shortage(now time.Duration, own, need HostResources) *Shortage {
 	return l
 }
 
-// Why describes the shortage for an attempt with a need, while other attempts of its run hold own.
+// Why describes the shortage for an attempt that requires need, given that other attempts of its
+// run hold own.
 func (l *Shortage) Why(own, need HostResources) string {
 	asks, free, all, theirs := "1 core", fmt.Sprint(max(0, l.Free.CPUs)), fmt.Sprint(l.All.CPUs), fmt.Sprint(l.All.CPUs-l.Free.CPUs-own.CPUs)
 	if need.CPUs != 1 {
@@ -128,7 +130,7 @@ func (t *Turns) late(now time.Duration, w *Wish) bool {
 func (t *Turns) Due() time.Duration { return t.ahead.since + t.Courtesy() }
 
 // affords reports whether the host's free cores and memory suffice for one more job of a wish, in
-// addition to those that it has been dealt devices for.
+// addition to the jobs that the wish has been dealt devices for.
 func (r *round) affords(w *Wish, a *WishRequest) bool {
 	if !a.nonZero() || r.t.alone() {
 		return true
@@ -183,7 +185,7 @@ func (f *hostCapacity) part(uid int) float64 {
 }
 
 // reaches reports whether enough is left for a job of w. If not, it returns the wish ahead of w,
-// and whether that wish has waited so long that memory is reserved for it, as devices would be
+// and whether that wish has waited so long that memory is reserved for it, just as devices are
 // gathered.
 func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, ok bool) {
 	for range dealsMost {
@@ -201,8 +203,8 @@ func (f *hostCapacity) reaches(w *Wish, need HostResources) (first *Wish, kept, 
 	return first, false, false
 }
 
-// next returns the next wish up to w, with its request. Jobs that lack devices wait for those
-// first.
+// next returns the next wish in line, up to w, with the request to serve. It skips jobs that still
+// lack devices. insists means that memory is reserved for the wish.
 func (f *hostCapacity) next(w *Wish) (o *Wish, a *WishRequest, insists bool) {
 	for _, o := range f.by(f.part) {
 		if o == w {

@@ -37,12 +37,12 @@ type device struct {
 // latest is the state of a device in its latest readings.
 type latest struct {
 	read      bool          // at least once
-	at        time.Duration // of the latest reading
-	told      time.Duration // the time it describes
+	at        time.Duration // time of the latest reading
+	told      time.Duration // when that reading arrived
 	noReading string        // why no device has been read since
 	err       string        // why it does not answer
 	mode      ComputeMode
-	free      Bytes // as judged; -1 unknown
+	free      Bytes // -1 if unknown
 	used      Bytes // -1 unknown
 	procs     []Process
 	listed    bool  // procs have been read at least once
@@ -136,7 +136,8 @@ func (d *device) measureFree() {
 	}
 }
 
-// part returns 1/n of the free memory of the empty device, of which the driver keeps some.
+// part returns 1/n of the memory that is free when the device is empty: measured or, if it has
+// never been measured, estimated.
 func (d *device) part(n int) Bytes {
 	if d.bare > 0 {
 		return d.bare / Bytes(n)
@@ -148,7 +149,7 @@ func (d *device) part(n int) Bytes {
 func mostOf(total Bytes) Bytes { return total - total/32 }
 
 // slots returns the lowest limit on the number of jobs on the device, from own, from holds and from
-// other runs' claims. It also returns the user who set it, if another one. 0 means no limit.
+// other runs' claims. If another user set that limit, whose is that user. 0 means no limit.
 func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	least := func(n int, user string) {
 		if n > 0 && (most == 0 || n < most) {
@@ -165,8 +166,8 @@ func (d *device) slots(own int, holds []hold) (most int, whose string) {
 	return most, whose
 }
 
-// filled reports whether memory that was free since the release is in use again. An ended job
-// allocates nothing, so this means that another process has started, visible or not.
+// filled reports whether memory that was free since the release is in use again. A job that has
+// ended allocates nothing, so this means that another process has started, visible or not.
 func (d *device) filled() bool {
 	before := d.most
 	d.most = max(before, d.free)
@@ -220,7 +221,7 @@ func (d *device) release(now time.Duration, attempt string) {
 	}
 }
 
-// offer records that another run offers the device. It counts as just returned to this run.
+// offer records that another run offers the device, which then counts as just returned to this run.
 func (d *device) offer(now time.Duration, before bool) {
 	if d.offered = len(d.holds) == 0; d.offered && !before {
 		d.released, d.awaited, d.back = now, true, true
@@ -229,7 +230,7 @@ func (d *device) offer(now time.Duration, before bool) {
 }
 
 // contain attributes processes that are invisible from a container to user uid, if no other user
-// claims the device. Then the processes are in this container.
+// claims the device. In that case, the processes must be in this container.
 func (d *device) contain(uid int) {
 	if len(d.holds)+len(d.claims) == 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID != uid }) {
 		return
@@ -249,7 +250,7 @@ func (d *device) contain(uid int) {
 // count computes the tally for user uid.
 //
 // A quick reading does not show how much of its grant an attempt has allocated, nor whose memory
-// was allocated or freed. Then the whole grant counts as promised.
+// was allocated or freed, so the whole grant counts as promised.
 func (d *device) count(uid int) {
 	d.memoryTally = memoryTally{}
 	expected := Bytes(0) // memory that invisible processes of jobs may use

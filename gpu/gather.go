@@ -9,8 +9,8 @@ import (
 
 // A job that needs several devices, or a whole device that others share, rarely finds all of them
 // free at the same time. So once the host's patience has run out, the first run in line gathers
-// devices as they become free: its wish says so, and it makes a gathering claim on each device
-// until it has enough. Other runs offer it devices one by one. They start jobs on gathered devices
+// devices as they become free: it announces this in its wish and makes gathering claims until it
+// has enough devices. Other runs offer it devices one by one. They start jobs on gathered devices
 // only if these jobs end before the last device is expected.
 
 // A gatherTerm limits how long this run, or another user, gathers.
@@ -27,8 +27,9 @@ func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }
 func (t *gatherTerm) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
 func (t *gatherTerm) again() time.Duration          { return 2*t.until - t.began }
 
-// enough records whether enough devices would suit the gathering run, and reports whether that was
-// so a moment ago. From a job's end to the next reading, its memory looks like a stranger's.
+// enough records whether enough devices would suit the gathering run, and reports whether enough
+// did at any time within the last moment. From a job's end until the next reading, its memory looks
+// like a stranger's.
 func (t *gatherTerm) enough(now, moment time.Duration, would bool) bool {
 	switch {
 	case would:
@@ -84,7 +85,7 @@ func (t *Turns) gather(now time.Duration, claims []Claim) {
 	}
 }
 
-// gathers reports whether a wish is gathering and allowed to.
+// gathers reports whether a wish is gathering and is allowed to.
 func (t *Turns) gathers(now time.Duration, w *Wish) bool {
 	if w == &t.own || !w.Gathers {
 		return w.Gathers
@@ -139,8 +140,8 @@ func (d *device) gatheredBy(run string) bool {
 	return slices.ContainsFunc(d.gathers, func(c Claim) bool { return c.Run == run })
 }
 
-// gatherer returns another run's gathering claim that excludes a job with this end (zero if
-// unknown), or nil. If two runs gather a device, the later one in line withdraws; until then
+// gatherer returns another run's gathering claim that excludes a job expected to end at ends (zero
+// if unknown), or nil. If two runs gather a device, the later one in line withdraws; until then
 // neither excludes the other.
 func (d *device) gatherer(ends time.Time) *Claim {
 	for i := range d.gathers {
@@ -184,7 +185,8 @@ func (r *round) gathers(w *Wish, a *WishRequest, d *device) bool {
 }
 
 // mayGather reports whether this run may gather for its first request: no run ahead can use the
-// devices. Once begun, only another gathering run ahead ends it.
+// devices. If begun is set, this run is already gathering, and only another gathering run ahead of
+// it makes it stop.
 func (r *round) mayGather(begun bool) bool {
 	for _, w := range r.order(nil) {
 		if w == &r.t.own {
@@ -213,7 +215,7 @@ func (p *Pool) Gathered(ids []UUID) {
 	}
 }
 
-// Gathering has the devices that this run gathers.
+// Gathering describes the devices that this run gathers.
 type Gathering struct {
 	On   bool
 	IDs  []UUID        // devices on which it should have gathering claims now
@@ -249,8 +251,8 @@ func (t *Turns) Gather(now time.Duration, req Request, except []UUID) (g Gatheri
 	return Gathering{true, r.gathered(&w.Requests[0], except), r.complete(&w.Requests[0]), its.until}
 }
 
-// gathered returns the devices for gathering claims: first those the run has, then free ones, then
-// those with jobs that share.
+// gathered returns the devices on which to make gathering claims: first those already gathered,
+// then free ones, then those with jobs that share.
 func (r *round) gathered(a *WishRequest, except []UUID) []UUID {
 	q := r.p.query(r.now, a.req)
 	q.gathers = true

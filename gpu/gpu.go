@@ -145,7 +145,7 @@ type Claim struct {
 type HostResources struct {
 	CPUs int       `json:",omitempty"` // cores
 	RAM  Bytes     `json:",omitempty"` // host memory
-	Ends time.Time `json:",omitzero"`  // expected end, by its timeout or by similar jobs; zero if unknown
+	Ends time.Time `json:",omitzero"`  // expected end, from its timeout or from similar jobs; zero if unknown
 }
 
 // An Observation is one reading of every managed device or, after a hand-over, of some.
@@ -173,7 +173,7 @@ func (o *Observation) Without(of func(*Process) bool) Observation {
 			return gone
 		})
 		if r.Listed && len(r.Processes) == 0 {
-			r.Samples = nil // those processes caused them, or others that have ended
+			r.Samples = nil // caused by these processes, or by others that have ended
 		}
 	}
 	return w
@@ -255,7 +255,8 @@ func (n Names) List() []string {
 }
 
 // AtLeast reports whether r asks for at least as much as other in every respect, so that r finds no
-// devices if other found none. Fields that cannot be ordered must be equal.
+// devices if other found none. It is conservative: other must ask for at most one device and
+// restrict neither models nor devices, and fields that have no order must be equal.
 func (r Request) AtLeast(other Request) bool {
 	least := other
 	least.Min, least.Max, least.Models, least.IDs, least.Avoid = r.Min, r.Max, r.Models, r.IDs, r.Avoid
@@ -297,8 +298,8 @@ func matches(devs []Device, ids []string) []bool {
 	return named
 }
 
-// match returns the positions of the devices with one id. An unknown UUID may belong to any device
-// that has never answered.
+// match returns the positions of the devices that id selects. An unknown UUID may belong to any
+// device that has never answered.
 func match(devs []Device, id string) ([]int, error) {
 	id = strings.TrimSpace(id)
 	from, to, numbered := Range(id)

@@ -31,7 +31,7 @@ type Fairness struct {
 	Schedule Schedule
 	Courtesy time.Duration // how long an offer is valid
 	Gather   time.Duration // how long devices may be gathered for one job
-	Patience time.Duration // how long a job is overtaken before devices are gathered for it
+	Patience time.Duration // how long other jobs may overtake a job before devices are gathered for it
 }
 
 // Schedule is the order among waiting users.
@@ -42,8 +42,8 @@ const (
 	FIFO    Schedule = "fifo"    // first the user who has waited longest
 )
 
-// DeviceHours limit when jobs may start on devices. If several include a device, each of them
-// allows it.
+// DeviceHours limit when jobs may start on devices. If several include a device, jobs may start
+// whenever one of them is open.
 type DeviceHours struct {
 	Devices []string // empty for all
 	Hours   Hours
@@ -98,7 +98,7 @@ type UserRules struct {
 // defaultPriority is the weight of users without an entry.
 const defaultPriority = 1
 
-// User returns the rules for a user at some time. Each key comes from the user's own entry, else
+// User returns the rules for a user at some time. Each value comes from the user's own entry, else
 // from the most generous entry of their groups, else from the entry for all users.
 func (h *HostRules) User(uid int, now time.Time) UserRules {
 	u := UserRules{Priority: defaultPriority, MaxGPUs: h.MaxGPUsPerUser}
@@ -128,7 +128,7 @@ func (h *HostRules) User(uid int, now time.Time) UserRules {
 	return u
 }
 
-// before reports whether a user of priority a goes before one of priority b who holds equally much.
+// before reports whether a user of priority a goes before one of priority b who holds as much.
 func before(a, b int) bool {
 	if a > 0 && b > 0 {
 		return a > b
@@ -146,7 +146,7 @@ func (e *UserEntry) until() string {
 	return " until " + e.Until.Format("2006-01-02 15:04")
 }
 
-// Ever is User with the largest number of GPUs that the rules will ever allow, as known now:
+// Ever is like User, but with the largest number of GPUs that the current rules will ever allow:
 // when an entry expires, a more generous one may apply.
 func (h *HostRules) Ever(uid int) UserRules {
 	most := h.User(uid, h.At)

@@ -2,18 +2,18 @@ package gpu
 
 import "time"
 
-// A Level is how full and how busy a device is, and who uses it.
+// A Level describes how full and how busy a device is, and who uses it.
 type Level struct {
 	UUID   UUID
 	Index  int
 	Name   string
 	Total  Bytes // 0 if unknown
-	Used   Bytes // -1 if unknown, as Ours and Util
+	Used   Bytes // -1 if unknown, like Ours and Util
 	Ours   Bytes // part of Used by this run's jobs
 	Util   int   // percent
 	Jobs   int   // this run's jobs on it
-	Others bool  // whether another user is visible on it
-	Open   bool  // it is empty and not reserved, so this run may use it
+	Others bool  // anything besides this run's jobs is on it
+	Open   bool  // it is managed and unused, and no other run claims or gathers it
 }
 
 // Levels returns the current levels of all devices, in PCI order.
@@ -25,7 +25,7 @@ func (p *Pool) Levels(now time.Duration) []Level {
 	return all
 }
 
-// level returns the level, without values that were read longer ago than gap.
+// level returns the device's level, leaving out values older than gap.
 func (d *device) level(now, gap time.Duration) Level {
 	l := Level{UUID: d.UUID, Index: d.Index, Name: d.Name, Total: d.Total, Used: -1, Ours: -1, Util: -1, Jobs: len(d.holds)}
 	if !d.read || d.err != "" || d.noReading != "" || d.awaited || now-d.at > gap {

@@ -19,7 +19,7 @@ const (
 
 var nearer = []Closeness{Far, Node, Switch, NVLink}
 
-// rank returns a number that is higher the closer two devices are.
+// rank returns a higher number for closer devices.
 func (c Closeness) rank() int { return max(0, slices.Index(nearer, c)) }
 
 // Words returns the closeness in words.
@@ -99,7 +99,7 @@ type search struct {
 	size  int
 	fits  func(set []*device) bool
 
-	level  int   // maximum distance of a pair
+	level  int   // minimum rank of a pair
 	chosen []int // devices chosen so far
 	best   []*device
 	sum    int // sum of the ranks in best; -1 before there is one
@@ -160,8 +160,8 @@ func (s *search) grow(from, sum int) {
 	}
 }
 
-// beside adds up the ranks of device i and the chosen ones, and reports whether it is close enough
-// to all of them.
+// beside adds up the ranks of the pairs that device i forms with the chosen devices, and reports
+// whether it is close enough to all of them.
 func (s *search) beside(i int) (sum int, ok bool) {
 	for _, k := range s.chosen {
 		if s.ranks[i][k] < s.level {

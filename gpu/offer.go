@@ -27,8 +27,8 @@ func (p *Pool) Offered() []UUID {
 	return uuids(p.filter(func(d *device) bool { return d.offered && len(d.holds) == 0 }))
 }
 
-// Offer records that this run offers a device, which its attempt has left, to another run; "" ends
-// the offer.
+// Offer records that this run offers a device, which its attempt has released, to another run; ""
+// ends the offer.
 func (p *Pool) Offer(id UUID, run string) {
 	if d := p.device(id); d != nil {
 		d.to, d.unyielded = run, false

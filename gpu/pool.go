@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Rules limit the devices of a run. Only Host may change during the run.
+// Rules limit the devices of a run.
 type Rules struct {
 	Host    *HostRules    // nil for none
 	IDs     []string      // managed devices: indices, UUIDs or unique UUID prefixes; empty for all
@@ -109,7 +109,7 @@ func (p *Pool) Observe(seen Observation) {
 	if seen.Quarantines != nil {
 		p.quarantines = seen.Quarantines
 	}
-	defer p.noteQuarantines(seen.At) // after silent devices have got their UUIDs
+	defer p.noteQuarantines(seen.At) // after silent devices have received their UUIDs
 	if seen.Err != "" {
 		for _, d := range p.devs {
 			if seen.At >= d.at {
@@ -129,15 +129,15 @@ func (p *Pool) Observe(seen Observation) {
 			p.manage()
 		}
 		if d.observe(seen.At, r, p.gap()); d.at == seen.At {
-			d.told = max(seen.At, p.usage.at) // a driver may take seconds
+			d.told = max(seen.At, p.usage.at) // the driver may take seconds
 		}
 		d.contain(p.rules.UID)
 		d.count(p.rules.UID)
 	}
 }
 
-// observeClaims records the claims of other runs. A known claim keeps its memory in use until a
-// list of the device's processes shows a new value.
+// observeClaims records the claims of other runs. A known claim keeps the value of Taken until a
+// list of the device's processes shows a new one.
 func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Reading) {
 	for _, d := range p.devs {
 		known, before := d.claims, d.offered
@@ -202,7 +202,7 @@ func (p *Pool) fromTurn(d *device) int {
 	return (d.position - p.turn%n + n) % n
 }
 
-// Rename changes the name that holds a grant.
+// Rename changes the attempt name under which a grant is held.
 func (p *Pool) Rename(from, to string) {
 	for _, d := range p.devs {
 		if h := d.hold(from); h != nil {
@@ -215,8 +215,8 @@ func (p *Pool) Rename(from, to string) {
 // Release ends the holds of an attempt and returns their devices. Devices that no other attempt of
 // this run holds count as just returned for up to 30 s, or until a new grant or a reading that
 // shows another process there. A released device admits nothing until its free memory is read
-// again. Until the devices are yielded or held again, this run's claim on them stands. Another run
-// that claims them in that time will withdraw, so its claims do not count.
+// again. Until the devices are yielded or held again, this run still claims them. Another run that
+// claims them in that time will withdraw, so its claims do not count.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	return p.drop(attempt, func(d *device) { d.release(now, attempt) })
 }
@@ -269,12 +269,13 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 
 // StillInUse reports whether, after a release, jobs of this or another run are still on one of the
 // devices. A quick reading does not show how much memory those jobs have allocated, so all of their
-// grants count as promised until the next full one. A hand-over there needs the process list.
+// grants count as promised until the next full reading. A hand-over there needs the process list.
 func (p *Pool) StillInUse(ids []UUID) bool {
 	return slices.ContainsFunc(p.byUUID(ids), func(d *device) bool { return len(d.holds)+len(d.claims) > 0 })
 }
 
-// Present returns the processes on a device in its last list, except those of this run's attempts.
+// Present returns the processes that the last list showed on a device, except those of this run's
+// attempts.
 func (p *Pool) Present(id UUID) (others []Process) {
 	for _, d := range p.byUUID([]UUID{id}) {
 		for _, pr := range d.procs {
@@ -286,8 +287,8 @@ func (p *Pool) Present(id UUID) (others []Process) {
 	return others
 }
 
-// Unseen returns the memory in use on a device by no visible process in its last list; 0 if
-// unknown.
+// Unseen returns the memory that was in use on a device, but by no visible process, at its last
+// list; 0 if unknown.
 func (p *Pool) Unseen(id UUID) Bytes {
 	if d := p.device(id); d != nil && d.listed {
 		return (&Reading{Used: d.listUsed, Processes: d.procs}).Unseen()

@@ -25,11 +25,11 @@ type round struct {
 type load struct {
 	uid   int
 	parts []float64 // by device, at most 1
-	given float64   // dealt in this round, or offered before
+	given float64   // dealt in this round, or dealt earlier and not taken yet
 }
 
-// newRound starts a round. with are devices that attempts of this run have left and that are not
-// dealt yet.
+// newRound starts a round. with are devices that attempts of this run have released and that are
+// not dealt yet.
 func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	r := &round{t: t, p: t.pool, now: now, with: with, dealt: make([]*Wish, len(t.pool.devs))}
 	add := func(w *Wish) {
@@ -51,8 +51,8 @@ func (t *Turns) newRound(now time.Duration, with ...UUID) *round {
 	return r
 }
 
-// await adds devices that were dealt for whole jobs of a user, but not taken yet, to that user's
-// load, so that devices freed at the same time do not all go to one user.
+// await adds the devices that were dealt for a user's jobs, but not taken yet, to that user's load,
+// so that devices freed at the same time do not all go to one user.
 func (r *round) await(w *Wish) {
 	if w.Background || w.Gathers {
 		return
@@ -77,8 +77,8 @@ func (r *round) has(w *Wish) int {
 	return r.p.count(func(d *device) bool { return r.dealt[d.position] == w || r.offered(w, d) })
 }
 
-// weigh adds a device's holders to their users' loads, and subtracts offers from their runs'
-// wishes.
+// weigh adds a device to the loads of the users who hold it, and subtracts an offered device from
+// the wish of the run that it is offered to.
 func (r *round) weigh(d *device) {
 	for k := range d.holds {
 		if !r.p.rules.Background {
@@ -154,7 +154,7 @@ type placeInLine struct {
 	load       float64 // divided by the user's weight, which is a positive priority
 	used       float64 // GPU seconds divided by the weight
 	userSince  time.Time
-	missed     int // the user's runs that did not ignore an offer come first
+	missed     int // 1 if the run ignored an offer; the user's other runs come first
 	holds      int // held by the run
 }
 
@@ -166,8 +166,8 @@ func (s *placeInLine) compare(o *placeInLine) int {
 	)
 }
 
-// order returns the wishes in line while d, which may be nil, is being dealt. d does not count for
-// any user's load.
+// order returns the wishes in the order of the line for device d, which may be nil. d does not
+// count toward any user's load.
 func (r *round) order(d *device) []*Wish {
 	return r.by(func(uid int) float64 { return r.load(uid, d) })
 }
@@ -189,7 +189,7 @@ func (r *round) by(load func(uid int) float64) []*Wish {
 			if o.UID != w.UID {
 				continue
 			}
-			if used = max(used, o.Used); o.Since.Before(s.userSince) { // each run reports it as of another moment
+			if used = max(used, o.Used); o.Since.Before(s.userSince) { // each run reports it as of a different time
 				s.userSince = o.Since
 			}
 		}
@@ -280,7 +280,7 @@ func (r *round) deal() {
 // first returns the first free devices that serve a wish.
 func (r *round) first(w *Wish) []*device {
 	for i, d := range r.p.devs {
-		// Devices that a job of this run has just left are dealt already.
+		// Devices that a job of this run has just released are dealt already.
 		if r.dealt[i] == nil && !d.unyielded {
 			if set := r.serves(w, d); set != nil {
 				return set

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Whose turn it is on a device. Every run decides this for itself, from what all runs
-// publish, by the same rules, so that they agree without a coordinator:
+// This file decides whose turn it is on a device. Every run decides this itself, by the same rules
+// and from what all runs publish, so runs agree without a coordinator:
 //
-//   - A device that a run leaves goes to the first wish, in the order below, that could
-//     start with it. If that is another run's, the leaving claim becomes an offer to it.
-//   - Devices that nobody leaves (a foreign process went, a run ended) are dealt among all
-//     wishes. A run takes its part at once, and what falls to others once they have had
-//     time to come.
-//   - A user whose run does not come is passed over for a while.
+//   - A device that a run releases goes to the first wish in line that could start with it. If that
+//     wish is another run's, the old claim becomes an offer to that run.
+//   - Devices that become free in other ways (a foreign process or a run ended) are dealt among all
+//     wishes. A run takes its own part immediately, and the other runs' parts if they have not
+//     taken them within the courtesy period.
+//   - A user whose run ignores an offer is skipped for a while.
 
 const (
 	skipFirst = time.Minute // a user who ignored an offer is skipped for this long,
 	skipMost  = time.Hour   // doubled each time up to this
 )
 
-// A Turn is the run that gets a device, with the reason.
+// A Turn names the run that gets a device, and why.
 type Turn struct {
 	Run string
 	UID int
@@ -35,7 +35,7 @@ type Turns struct {
 	own     Wish
 	others  []Wish
 	skipped []skip
-	missed  []string // runs that ignored an offer, until they hold something
+	missed  []string // runs that ignored an offer and have not held a device since
 	left    []pendingTurn
 
 	claimed, stated []hostHolding // what other runs hold besides devices, according to their claims and wishes
@@ -87,8 +87,9 @@ func (t *Turns) Waiting(most int) (names []string) {
 	return names
 }
 
-// Next returns whose turn it is on a device that an attempt of this run has just left. with are
-// other devices that are not dealt yet. It returns false if no run wants the device.
+// Next returns whose turn it is on a device that an attempt of this run has just released. with are
+// other devices that are not dealt yet. It returns false if no run wants the device, or if this run
+// must leave it to a foreground wish.
 func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	d := t.pool.device(id)
 	if d == nil {
@@ -103,8 +104,8 @@ func (t *Turns) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	return Turn{}, false
 }
 
-// Theirs returns the free devices that are other runs' turn now, and when that changes through time
-// alone (0 for never).
+// Theirs returns the free devices on which it is now other runs' turn, and when that changes
+// through time alone (0 for never).
 func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	if !t.HasRivals() {
 		t.left = nil
@@ -143,9 +144,9 @@ func (t *Turns) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	return ids, next
 }
 
-// drained returns the devices that this run's jobs share with each other, and that are the turn of
-// a run that needs a whole one. No more jobs start on them, because otherwise they would never
-// become free.
+// drained returns the devices that this run's jobs share with each other, and on which it is the
+// turn of a run that needs a whole device. No more jobs start on them, because otherwise they would
+// never become free.
 func (r *round) drained() (devs []*device) {
 	list := r.p.filter(func(d *device) bool { return len(d.holds) > 0 && d.holds[0].share && len(d.claims) == 0 })
 	slices.SortStableFunc(list, func(a, b *device) int { return len(a.holds) - len(b.holds) })
@@ -169,7 +170,7 @@ func (r *round) drained() (devs []*device) {
 }
 
 // Skip records that a run ignored an offer. Its user is skipped for a while, and the run comes
-// after the user's other runs. Several simultaneous offers count once.
+// after the user's other runs. Ignoring several offers at the same time counts once.
 func (t *Turns) Skip(now time.Duration, turn Turn) {
 	if !slices.Contains(t.missed, turn.Run) {
 		t.missed = append(t.missed, turn.Run)
@@ -206,7 +207,7 @@ func (t *Turns) endSkips() {
 }
 
 // tookDevice reports whether a user holds a device outside had, the devices held ever since the
-// skip began. It removes from had the devices that the user has left.
+// skip began. It removes from had the devices that the user has released.
 func (t *Turns) tookDevice(uid int, had *[]UUID) bool {
 	now := t.pool.claimedBy(func(c *Claim) bool { return c.UID == uid })
 	gained := slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(*had, id) })
@@ -246,7 +247,7 @@ func (t *Turns) Wants(now time.Duration, turn Turn) int {
 }
 
 // Renewed reports whether the run of a turn has stopped waiting and holds nothing, while another
-// run of its user waits. A new wish does not accept the offer.
+// run of its user waits. A new wish does not count as accepting the offer.
 func (t *Turns) Renewed(turn Turn) (renewed bool) {
 	for i := range t.others {
 		switch w := &t.others[i]; {

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// halfLife is the time after which past use counts half.
+// halfLife is the time after which past use counts for half.
 const halfLife = 24 * time.Hour
 
-// usage is the device time that users have used, as far as this run has seen.
+// usage records how much device time users have used, as far as this run has seen.
 type usage struct {
 	at    time.Duration
 	users []Use // halved every halfLife
 	spent Spent
 }
 
-// A Use is what a user has used.
+// A Use is the GPU time that a user has used.
 type Use struct {
 	UID     int     `json:"uid"`
 	Seconds float64 `json:"gpu_seconds"`
 }
 
-// Spent is the use of devices since a run began, as seen by this run. Other runs that were
-// alive in that time may have recorded the same, except for Own.
+// Spent is the use of devices since a run began, as seen by this run. Other runs that existed in
+// that time may have recorded the same use, except for Own.
 type Spent struct {
 	Passed time.Duration
 	Own    float64 // this run's GPU seconds
@@ -76,15 +76,16 @@ type Peak struct {
 // whose jobs are all running reads it every ten minutes.
 const idleGap = 15 * time.Minute
 
-// halved returns how many GPU seconds still count after some time.
+// halved returns how many of these GPU seconds still count after passed.
 func halved(seconds float64, passed time.Duration) float64 {
 	return seconds * math.Exp2(-max(0, passed).Seconds()/halfLife.Seconds())
 }
 
-// Later returns a user's use as it counts after some time.
+// Later returns a user's use as it counts after passed.
 func (u Use) Later(passed time.Duration) Use { return Use{u.UID, halved(u.Seconds, passed)} }
 
-// AdvanceTo adds the time until now to the use of devices, which are held as they are.
+// AdvanceTo adds the time until now to the use of devices, assuming that their holders have not
+// changed since.
 func (p *Pool) AdvanceTo(now time.Duration) {
 	u := &p.usage
 	elapsed := now - u.at
@@ -133,8 +134,8 @@ func (d *device) ownPart(background bool) (part float64) {
 	return min(1, part)
 }
 
-// userPart returns how much of a device a user's claims hold. While one claim is replaced by the
-// next, they count once.
+// userPart returns how much of a device a user's claims hold. A claim and the one that replaces it
+// count once.
 func (d *device) userPart(uid int) (part float64) {
 	for k := range d.claims {
 		if c := &d.claims[k]; c.UID == uid && c.counts() {
@@ -156,7 +157,7 @@ func plus(users []Use, uid int, seconds float64) []Use {
 	return users
 }
 
-// Spent returns the use of devices since the pool was created, as observed by it.
+// Spent returns the use of devices that the pool has observed since it was created.
 func (p *Pool) Spent() Spent {
 	s := p.usage.spent
 	s.Others = slices.Clone(s.Others)
@@ -168,7 +169,7 @@ func (p *Pool) Spent() Spent {
 	return s
 }
 
-// Since returns the difference to an earlier result of Spent.
+// Since returns the difference between s and o, an earlier result of Spent.
 func (s Spent) Since(o Spent) Spent {
 	s.Passed, s.Own = s.Passed-o.Passed, s.Own-o.Own
 	s.Others = slices.Clone(s.Others)
@@ -219,14 +220,14 @@ func (d *device) claimPart(c *Claim) float64 {
 	return d.occupied(c.Share, max(c.Memory, c.Taken), c.Slots)
 }
 
-// occupied returns a job's share of a device: all of it, unless it is shared. Then it is the
-// largest of the job's shares of memory, utilization and slots.
+// occupied returns a job's share of a device: all of it, unless it is shared. For a shared device,
+// it is the largest of the job's shares of memory, utilization and slots.
 func (d *device) occupied(share bool, memory Bytes, slots int) float64 {
 	if !share || d.Total <= 0 || memory < 0 {
 		return 1
 	}
 	part := float64(memory) / float64(d.Total)
-	for _, s := range d.samples { // the latest may be from before the job began to compute
+	for _, s := range d.samples { // all of them, because the latest may be from before the job began to compute
 		part = max(part, float64(s.Percent)/100/float64(max(1, len(d.holds)+len(d.claims))))
 	}
 	if most, _ := d.slots(slots, d.holds); most > 0 {

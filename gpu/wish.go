@@ -17,7 +17,7 @@ type Wish struct {
 	Gathers       bool          `json:"gathers,omitempty"`    // it reserves devices until it has all that its first request needs
 	Used          float64       `json:"gpu_seconds"`          // by the user, halved every day, as seen by this run
 	Requests      []WishRequest `json:"requests"`             // in the order of the run's jobs
-	HostResources               // resources of the run's attempts without devices, even while it waits for nothing
+	HostResources               // held by the run's attempts without devices, even while it waits for nothing
 
 	All  HostResources `json:"-"` // resources of all attempts, only for this run
 	seen time.Duration // when this run first saw it
@@ -28,7 +28,7 @@ func (w Wish) presses() bool {
 	return slices.ContainsFunc(w.Requests, func(a WishRequest) bool { return a.nonZero() })
 }
 
-// A WishRequest is a request for some equal jobs in a Wish.
+// A WishRequest is the part of a Wish for some jobs with equal needs.
 type WishRequest struct {
 	Jobs          int    `json:"jobs"`
 	Min           int    `json:"gpus"`         // minimum devices of each job
@@ -43,8 +43,8 @@ type WishRequest struct {
 	req *Request // the request of this run's jobs
 }
 
-// WishRequest returns the request for a wish of jobs of this run that all need req. They could use
-// any device except those in except.
+// WishRequest returns the request for a wish of jobs of this run that all need req. The jobs could
+// use any device except those in except.
 func (p *Pool) WishRequest(now time.Duration, req Request, jobs int, except []UUID) WishRequest {
 	a := WishRequest{
 		Jobs: jobs, Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
@@ -74,7 +74,7 @@ func (p *Pool) Room(now time.Duration) int {
 	return max(0, room)
 }
 
-// wants returns how many devices would satisfy the wish.
+// wants returns how many devices the run could use for its wish.
 func (w *Wish) wants() (n int) {
 	room := 0
 	for i := range w.Requests {
@@ -85,7 +85,7 @@ func (w *Wish) wants() (n int) {
 }
 
 // fits reports whether a device could serve a request of user uid, once jobs that are leaving it
-// are gone. For another run, it judges by the visible state; that run decides itself whether to
+// are gone. For another run, it judges by the visible state, and that run itself decides whether to
 // start.
 func (a *WishRequest) fits(d *device, uid int, run string) bool {
 	switch {
@@ -119,7 +119,8 @@ type Place struct {
 	Start    time.Time // when one of its requests can start, judging by when claims end; zero if unknown
 }
 
-// Queue returns the waiting runs in order, including this one, which must hold nothing.
+// Queue returns the waiting runs in the order of the line, including this one, which must hold
+// nothing.
 func (t *Turns) Queue(now time.Duration) []Place {
 	r := t.newRound(now)
 	var places []Place
@@ -145,7 +146,7 @@ func (t *Turns) Queue(now time.Duration) []Place {
 	return places
 }
 
-// as returns the verdicts for another run's request, on the devices that could serve it.
+// as returns the verdicts on the devices that could serve another run's request.
 func (t *Turns) as(now time.Duration, w *Wish, a *WishRequest) []Verdict {
 	h := *t.pool.rules.Host // quotas are included in a.Room
 	h.MaxGPUsPerUser, h.Users = -1, nil

@@ -78,13 +78,13 @@ func (d *device) watchedFor() string {
 	return fmt.Sprintf("%d of %d s", d.watched/time.Second, windows[d.window()]/time.Second)
 }
 
-// have returns "12 GiB free, 20 GiB needed".
+// have compares two sizes: "12 GiB free, 20 GiB needed".
 func have(there Bytes, word string, asked Bytes) string {
 	a, b := amounts(there, asked)
 	return fmt.Sprintf("%s %s, %s needed", a, word, b)
 }
 
-// amounts spells two sizes, in MiB where rounding would hide the difference.
+// amounts formats two sizes, in MiB if rounding would hide the difference.
 func amounts(there, asked Bytes) (a, b string) {
 	if there.Round() == asked.Round() {
 		return fmt.Sprintf("%d MiB", there/MiB), fmt.Sprintf("%d MiB", (asked+MiB-1)/MiB)
@@ -115,8 +115,8 @@ func (d *device) label() string {
 	return strconv.Itoa(d.Index)
 }
 
-// Never explains in terms of a job file why the managed devices could never satisfy req, with a
-// fix; "" if they could.
+// Never explains, in the terms of a job file, why the managed devices could never satisfy req, and
+// suggests a fix. why is "" if they could.
 func (p *Pool) Never(req Request) (why, hint string) {
 	if most, limitedBy := p.most(); most >= 0 && most < req.Min {
 		return fmt.Sprintf("needs %s; %s", count(req.Min), limitedBy), ""
@@ -124,7 +124,7 @@ func (p *Pool) Never(req Request) (why, hint string) {
 	if why, hint = p.never(req); why == "" {
 		return "", ""
 	}
-	q := p.query(0, &req) // would devices that the host rules exclude help?
+	q := p.query(0, &req) // check whether devices that the host rules exclude would help
 	for _, d := range p.devs {
 		if d.barred == "" || strings.Contains(why, d.barred) {
 			continue
@@ -193,7 +193,7 @@ func names(devs []Device) string {
 	return strings.Join(list, ", ")
 }
 
-// A Code is the reason why a device is refused. Programs rely on the values: never change them.
+// A Code is the reason a device is refused. Programs rely on the values: never change them.
 type Code string
 
 // These are the codes of the rules in admit.go, and of a scheduler that reserves a device.
@@ -211,7 +211,7 @@ const (
 	MemoryShort Code = "memory"      // too little memory is free
 	Busy        Code = "busy"        // its utilization is above max_util
 	Watching    Code = "watching"    // its utilization has not been watched long enough
-	Prohibited  Code = "prohibited"  // its compute mode lets no process use it
+	Prohibited  Code = "prohibited"  // its compute mode prohibits all processes
 	Exclusive   Code = "exclusive"   // its compute mode allows only one process, and there is one
 	Held        Code = "held"        // a job of this run holds it
 	Claimed     Code = "claimed"     // a job of another run holds it
@@ -222,7 +222,7 @@ const (
 	Quarantined Code = "quarantined" // jobs died on it, so it is not used for now
 )
 
-// words are reasons in the past tense, for sums over a run.
+// words describe reasons in sums over a run.
 var words = map[Code]string{
 	MemoryShort: "too little free memory", Busy: "too busy", Watching: "not watched long enough", Claimed: "jobs of other runs",
 	OthersThere: "processes of other users", Own: "your own processes", Hidden: "memory in use by no visible process",
@@ -234,8 +234,8 @@ var words = map[Code]string{
 // Words describes a code, or a code of another reason to wait, in sums: "too little free memory".
 func (c Code) Words() string { return cmp.Or(words[c], strings.ReplaceAll(string(c), "_", " ")) }
 
-// whose returns the user whose jobs or processes are the reason why d is refused, or "", and the
-// process, if it is one.
+// whose returns the user whose job or process is the reason d is refused, or "" if there is none.
+// If the reason is a process, by is that process.
 func (d *device) whose(c Code) (user string, by *Process) {
 	switch {
 	case (c == Claimed || c == Limit || c == MemoryShort) && len(d.claims) > 0:

@@ -18,7 +18,7 @@ const (
 type device struct {
 	Device
 	position int    // in PCI order
-	managed  bool   //
+	managed  bool   // allowed by the run's gpu_ids
 	reserved bool   // reserved for others, by its index
 	barred   string // the host rule that keeps it from gpurun, or ""
 

@@ -52,8 +52,8 @@ func Root() string {
 }
 
 // Roots returns the folders where this user's claims can be, in order of preference: root; folders
-// known to all runs of this user, so that at least these see each other (the runtime folder, then
-// the home); and the run's own folder, state. Empty ones are left out.
+// that all runs of this user find, so that at least these see each other (the runtime folder, then
+// the home); and the run's own folder, state. It leaves out empty ones.
 func Roots(root, state string) []string {
 	if root == "" {
 		root = Root()
@@ -100,7 +100,7 @@ type content struct {
 
 	CPUs int        `json:"cpus,omitempty"`
 	RAM  gpu.Bytes  `json:"host_memory_bytes,omitempty"`
-	Ends *time.Time `json:"ends,omitempty"` // latest end
+	Ends *time.Time `json:"ends,omitempty"` // expected end; absent if unknown
 
 	ino uint64 // inode of the file
 }
@@ -170,7 +170,7 @@ func parse(b []byte) (*content, error) {
 	return &c, nil
 }
 
-// bounded limits untrusted values to those of real hosts.
+// bounded limits untrusted values to plausible ones.
 func bounded(b gpu.HostResources) gpu.HostResources {
 	return gpu.HostResources{CPUs: min(max(b.CPUs, 0), maxCPUs), RAM: min(max(b.RAM, 0), maxMemory)}
 }

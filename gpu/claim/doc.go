@@ -18,11 +18,11 @@
 //   - A claim is a file for one attempt, /var/tmp/gpurun-<uid>/<uni_id>.claim (GPURUN_CLAIMS_DIR
 //     replaces /var/tmp). It is JSON with the devices, the memory granted on each, job, user and
 //     holder. It counts while its holder keeps it locked (flock) and that process exists. The
-//     keeper holds it until no process of the attempt's tree is left; jobs do not inherit the
-//     lock. So killing the runner changes nothing, and a dead keeper leaves no valid claim. If a
-//     keeper dies, the runner claims within milliseconds for surviving processes, until the next
-//     keeper has claimed again. If both die, surviving processes have no claim until the next run
-//     finds them; until then other runs have only the readings.
+//     keeper holds it until no process of the attempt's tree is left; jobs do not inherit the lock.
+//     So killing the runner changes nothing, and a dead keeper leaves no valid claim. If a keeper
+//     dies, the runner claims the GPUs of surviving processes within milliseconds, until the next
+//     keeper has claimed them again. If both die, surviving processes have no claim until the next
+//     run finds them. Until then, other runs see them only in the readings.
 //   - Hand-over. When an attempt ends, the keeper keeps its claim, and the core deals its devices
 //     one by one (runner/sched/fair.go): to this run's next attempt, or to another run. The core
 //     sends Yield for a device once no waiting job can use it or the next claim is visible. So
@@ -34,29 +34,29 @@
 //     its attempt has ended (gpurun gpus: "for the job after train-3").
 //   - Offers. If it is another run's turn, the core sends Offer, and the keeper writes that run's
 //     ID to the claim (to). For all other runs it stays a claim. For the named run, the device
-//     counts like one that its own job has just left, and it claims the device in addition to the
-//     offer. An offer ends when its run has claimed the device (even if the offering run is
-//     stopped), when that run wants no more devices, or after the host's courtesy period. Only
-//     the last case skips the run's user, and not if a rival's claim was in the way. The device
-//     is then dealt again, for 30 s in all. A run that ignored an offer comes after its user's
-//     other runs.
-//   - Any other run that claims a device during a hand-over finds the old claim and withdraws. So
-//     the next attempt's claim does not yield to such a rival, as in a race between equals, but
-//     waits up to 2 s for the rivals it saw; the old claim stays until then. A claim is changed
-//     by overwriting it in place, because with a new name, a reader could miss both. For the same
-//     reason, the pool ignores other claims on a device until it is yielded (gpu.Pool.Yield).
+//     counts like one that its own job has just released, and it claims the device in addition to
+//     the offer. An offer ends when its run has claimed the device (even if the offering run is
+//     stopped), when that run wants no more devices, or after the host's courtesy period. Only the
+//     last case skips the run's user, and not if a rival's claim was in the way. The device is then
+//     dealt again, for 30 s in all. A run that ignored an offer comes after its user's other runs.
+//   - Any other run that claims a device during a hand-over finds the old claim and withdraws. So,
+//     unlike in a race between equals, the next attempt's claim does not yield to such a rival. It
+//     waits up to 2 s for the rivals it saw to withdraw, and the old claim stays until then. A
+//     claim is changed by overwriting it in place, because with a new name, a reader could miss
+//     both. For the same reason, the pool ignores other claims on a device until it is yielded
+//     (gpu.Pool.Yield).
 //   - Wishes. What a run waits for is a file next to the claims, <run>.wish, locked by the runner
-//     (gpu.Wish, at most 8 requests). It exists while a job waits for a GPU, or for cores or
-//     memory that others hold. It also has the cores and memory of the run's jobs without GPUs,
-//     because such jobs have no claims. Each run computes the order of wishes from the same data
+//     (gpu.Wish, at most 8 requests). It exists while a job waits for a GPU, or for cores or memory
+//     that others hold. It also lists the cores and memory of the run's jobs without GPUs, because
+//     such jobs have no claims. Each run computes the order of wishes from the same data
 //     (gpu/round.go); scheduling.md explains it for users.
-//   - Gathering. A gathering claim belongs to no attempt (gpu.Grant.Gathering) and has one GPU.
+//   - Gathering. A gathering claim belongs to no attempt (gpu.Grant.Gathering) and covers one GPU.
 //     It is made through the keeper like any other (Gather, Gathered, Ungather). The wish shows
-//     that its run gathers (gathers), so that runs that release a GPU offer it one by one.
-//     Readers keep such claims separate (gathers of a device in the pool) and determine by their
-//     own clock how long they count, for each user (gpu/gather.go). Grant.Since orders claims in
-//     the same way for all runs. A claim also has the cores and host memory that its attempt has
-//     reserved, and its expected end (gpu.HostResources).
+//     that its run gathers (gathers), so that runs that release a GPU offer it one by one. Readers
+//     keep such claims separate (gathers of a device in the pool) and determine by their own clock
+//     how long they count, for each user (gpu/gather.go). Grant.Since orders claims in the same way
+//     for all runs. A claim also lists the cores and host memory that its attempt has reserved, and
+//     its expected end (gpu.HostResources).
 //   - Noticing. The runner watches all users' folders with inotify (gpu/claim/watch.go): files
 //     that are written, removed, or closed because their holder died, but not files that are
 //     read, or readers would wake each other. An offer to this run, or the claim of a run that it
@@ -69,19 +69,19 @@
 //     judges them. A conflict is a lost race: no start is recorded, no retry is spent, and the
 //     core tries again after 5 to 50 ms. A flock on the root makes collisions rare, but nothing
 //     depends on it, and no run waits for it longer than 2 s.
-//   - An incomplete reading is called doubt, and nothing starts in doubt (gpu/claim/doubt.go). If
-//     this process lacks a resource (descriptors, a readable disk), there is doubt until it has
-//     the resource again, and a warning gives a fix. But no user may block the host by the
-//     content of their folder: a folder that hangs or is too full causes doubt once an hour.
-//     After that, while a process of that user holds a lock there (the warning names it), all
-//     GPUs count as claimed by that user (gpu.Every). Otherwise the user's last known claims
-//     count if their processes live. So a cheat gains no more than by claiming openly, and files
-//     without a lock are never a reason to wait.
+//   - An incomplete reading is called doubt, and nothing starts while there is doubt
+//     (gpu/claim/doubt.go). If this process lacks a resource (descriptors, a readable disk), there
+//     is doubt until the resource is available again, and a warning suggests a fix. But no user can
+//     block the host through the content of their folder: a folder that hangs or is too full causes
+//     doubt once an hour. After that, while a process of that user holds a lock there (the warning
+//     names it), all GPUs count as claimed by that user (gpu.Every). Otherwise the user's last
+//     known claims count if their processes live. So a cheater gains no more than by claiming
+//     openly, and files without a lock are never a reason to wait.
 //   - After a reading that did not finish, nothing starts. The time limit of a reading does not
 //     include time during which the process was stopped: a process that continues after hours
 //     completes its reading and finds the conflict.
 //   - Any user can create a folder below the root, even one with another user's name. So a user's
-//     folders are all those called gpurun-<uid> or gpurun-<uid>.* that this user owns. Runs write
+//     folders are all folders called gpurun-<uid> or gpurun-<uid>.* that this user owns. Runs write
 //     to the first one, and create one with a random suffix if another user has taken the plain
 //     name. Up to 8 folders of a user are read.
 //   - Another user's folder is not trusted. A folder counts only if its owner is the uid in its
@@ -93,15 +93,15 @@
 //     users with a process. Folders are read in parallel, each in a goroutine that is abandoned
 //     if its file system hangs; the whole reading takes at most a second. A warning, given once,
 //     names everything that was ignored.
-//   - If a user cannot claim below the root (it is full, or not writable), claims go to the
-//     runtime folder ($XDG_RUNTIME_DIR, /run/user/UID), else to ~/.local/state/gpurun/claims-
-//     HOST, where all runs of this user look.
+//   - If a user cannot claim below the root (it is full, or not writable), claims go to the runtime
+//     folder ($XDG_RUNTIME_DIR, /run/user/UID), else to ~/.local/state/gpurun/claims-HOST, where
+//     all runs of this user look for claims.
 //   - Every full reading of the GPUs includes the others' claims, and how much of each is in use,
 //     as far as processes below the holder show. From this, a waiting job and gpurun gpus report
 //     who holds what.
-//   - A run does not mistake its own claims for another's: the engine has the uni_ids of its
-//     attempts, and remembers each while a reading is in progress that may have seen it. A gpurun
-//     inside a job ignores that job's claim.
+//   - A run does not mistake its own claims for another's: the engine keeps the uni_ids of its
+//     attempts, each until no reading in progress can have seen its claim. A gpurun inside a job
+//     ignores that job's claim.
 //   - The claim of gpurun exec is also held by a keeper, which launches nothing. It receives the
 //     command's PID. If gpurun exec is killed, it keeps the claim for as long as the command
 //     lives.
@@ -115,7 +115,7 @@
 // keeper changes nothing.
 //
 // Past use. SET.usage (gpu/claim/usage.go) is not locked: it is replaced by a rename, and its .new
-// file is the lock. Config.Spent gives it the result of Core.Spent. All uids in claims and
+// file is the lock. Config.Spent passes the result of Core.Spent to it. All uids in claims and
 // readings are the host's (state/host/uids.go).
 //
 // Quarantines. A quarantine is <uuid>.sick in the user's folder, read with the claims under the

@@ -9,15 +9,16 @@ import (
 )
 
 // A folder that could not be read completely may contain unseen claims. This is called doubt, and
-// nothing starts in doubt. But no user may block all others by the content of their folder:
+// nothing starts while there is doubt. But no user can block all others through the content of
+// their folder:
 //
-//   - If this process lacks something (descriptors, memory, a readable disk), there is
-//     doubt until it has it again.
+//   - If this process lacks a resource (descriptors, memory, a readable disk), there is doubt until
+//     the resource is available again.
 //   - If another user's folder cannot be read completely (it hangs, it is overfull),
 //     there is doubt the first time. After that, while a process of that user holds a
 //     lock there, all devices count as claimed by that user. Otherwise the claims seen last
 //     count if their processes live.
-//   - Files that nobody holds a lock on never cause doubt.
+//   - Files that no process holds a lock on never cause doubt.
 //
 
 // doubtInterval is how long after causing doubt a folder may cause it again.
@@ -25,7 +26,7 @@ const doubtInterval = time.Hour
 
 // A doubt is a Reader's record of a folder.
 type doubt struct {
-	since       time.Time  // when it first caused doubt
+	since       time.Time  // when it last caused doubt
 	late        bool       // the last reading was incomplete
 	hung        int        // abandoned readings that have not returned
 	known       []*content // result of the last complete reading
@@ -61,7 +62,7 @@ func (r *Reader) anyLate() bool {
 	return false
 }
 
-// judge adds the content of a folder to s, and whether it leaves doubt.
+// judge adds to s what was read of a folder, in, and whether that leaves doubt.
 func (r *Reader) judge(f folder, s, in *view) {
 	s.warnings = append(s.warnings, in.warnings...)
 	if in.short && !in.ours {
@@ -110,7 +111,7 @@ func (r *Reader) short(f folder, s *view, found []*content) {
 	s.found = append(s.found, found...)
 }
 
-// unread returns a claim on all devices, which replaces a user's unreadable claims.
+// unread returns a claim on all devices, which stands in for a user's unreadable claims.
 func unread(uid int) *content {
 	return &content{identity: identity{UID: uid}, UniID: "unread", Job: "unreadable claims", Devices: []contentDevice{{UUID: gpu.Every}}}
 }

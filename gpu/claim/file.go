@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// held is a file that this process holds: a claim or its wish.
+// held is a file that this process holds: a claim or its run's wish.
 type held struct {
 	content *content // nil for a wish
 	path    string
@@ -63,7 +63,7 @@ func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 		err = f.Chmod(0o644)
 	}
 	if err == nil {
-		_, err = f.WriteAt(body, 0) // last, because watchers of the folder read it now
+		_, err = f.WriteAt(body, 0) // last, because this makes watchers of the folder read the file
 	}
 	if err != nil {
 		_ = unix.Unlinkat(int(dir.Fd()), name, 0)
@@ -172,8 +172,8 @@ func replace(dir *os.File, name string, text func() ([]byte, error)) error {
 	return nil
 }
 
-// lockReplacement opens and locks the file that will replace another. Only the process that holds the lock
-// may write it, and other users cannot open it.
+// lockReplacement opens and locks the file that will replace another. Only the process that holds
+// the lock may write the file, and other users cannot open it.
 func lockReplacement(path string) (*os.File, error) {
 	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * time.Millisecond) {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)

@@ -63,10 +63,10 @@ func inFirst(roots []string, do func(dir *os.File) error) (refused []error, err 
 	return refused, err
 }
 
-// otherFolder opens a folder of this user without the plain name, or creates one. Its name is
-// random, so no other user can have taken it. It returns taken if it fails.
+// otherFolder opens a folder of this user whose name has a suffix, or creates one with a random
+// suffix, so that no other user can have taken its name. If it fails, it returns the error taken.
 func otherFolder(root string, taken error) (*os.File, error) {
-	names, err := os.ReadDir(root) // read all of it: after an incomplete reading, each run would create another folder
+	names, err := os.ReadDir(root) // all entries: after an incomplete reading, each run would create another folder
 	if err != nil {
 		return nil, taken
 	}

@@ -31,7 +31,7 @@ type folder struct {
 // changes.
 type folderListing struct {
 	ino   uint64
-	ctime int64    // which the folder's owner cannot set
+	ctime int64    // the folder's owner cannot set it
 	names []string // for a user's folder: the files that must be read again
 	more  bool     // there are more names
 
@@ -45,10 +45,12 @@ var (
 	turns    sync.Mutex // one root at a time, so that the next reader finds it listed
 )
 
-// timestampResolution is the time after which a change can be distinguished from the next by its timestamp.
+// timestampResolution is the minimum time between two changes that are sure to have different
+// timestamps.
 const timestampResolution = time.Second
 
-// listingOf returns the listing of an open folder if it is still valid, else one to fill in.
+// listingOf returns the listing of an open folder, and whether it is still valid; if not, the
+// caller fills it in.
 func listingOf(d *os.File) (l folderListing, holds bool) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.Fd()), &st); err != nil || time.Since(time.Unix(st.Ctim.Unix())) < timestampResolution {
@@ -123,7 +125,7 @@ func (s *view) folders(ctx context.Context, root string) []folder {
 		}
 		for _, uid := range append(host.Users(), host.CurrentUID()) {
 			err := add(prefix + strconv.Itoa(uid))
-			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(at.dev, uid) != 0 { // under an unknown name
+			if len(own[uid]) == 0 && err != unix.ENOENT && host.UserLock(at.dev, uid) != 0 { // in a folder of unknown name
 				s.found = append(s.found, unread(uid))
 			}
 		}

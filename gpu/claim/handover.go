@@ -10,11 +10,11 @@ import (
 
 // A holder may keep a claim whose attempt has ended until its next claim is visible to all
 // (HandOver, Give). The devices stay claimed all the time, so a run that claims them in between
-// notices and withdraws. The next claim waits for that and does not withdraw itself. A run that
-// does not withdraw has not seen the claim, and the usual rules apply.
+// notices and withdraws. The next claim waits for the withdrawal and does not withdraw itself. A
+// run that does not withdraw has not seen the claim, and the usual rules apply.
 
-// settleFor is how long to wait for others to withdraw: their process may be starved, or their disk
-// slow. This delays no other claim.
+// settleFor is how long to wait for others to withdraw: their processes may be starved, or their
+// disks slow. Other claims of this holder do not wait.
 const (
 	settleFor   = 2 * time.Second
 	settlePause = 50 * time.Millisecond // maximum pause between two readings
@@ -31,7 +31,7 @@ func (h *Holder) HandOver(uniID string) {
 }
 
 // Offer offers some devices of a claim whose attempt has ended to a run. Until the devices are
-// released, only that run claims them in addition to this claim.
+// released, only that run may claim them in addition to this claim.
 func (h *Holder) Offer(uniID string, ids []gpu.UUID, to string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,9 +99,9 @@ func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
 	return from
 }
 
-// settle waits for runs that have just claimed devices which this holder has had all along. It
-// returns others without the claims that were withdrawn. It does not wait for later claims, because
-// those runs see the new claim.
+// settle waits for runs to withdraw claims on devices that this holder has held all along. It
+// returns others without the withdrawn claims. It does not wait for later claims, because their
+// runs see the new claim.
 func (h *Holder) settle(ctx context.Context, others []gpu.Claim, from map[gpu.UUID]*held) []gpu.Claim {
 	disputed := func(c gpu.Claim) bool { return from[c.UUID] != nil }
 	for pause, waited := time.Millisecond, time.Duration(0); slices.ContainsFunc(others, disputed); pause = min(2*pause, settlePause) {

@@ -20,7 +20,7 @@ type Holder struct {
 	published func() // hook for tests, called with the lock held; nil otherwise
 
 	turn    sync.Mutex // one claim at a time
-	waited  bool       // guarded by turn: it waited for the lock of rivals
+	waited  bool       // guarded by turn: it has waited rivalWait for rivals once
 	touched time.Time  // guarded by turn
 
 	mu   sync.Mutex
@@ -32,7 +32,7 @@ func NewHolder(roots []string) *Holder {
 	return &Holder{Reader: NewReader(roots), held: map[string]*held{}}
 }
 
-// Open is NewHolder, but first removes claims left by dead holders of this user.
+// Open is like NewHolder, but first removes claims left by this user's dead holders.
 func Open(roots []string) *Holder {
 	h := NewHolder(roots)
 	for _, f := range mine(roots...) {
@@ -53,8 +53,8 @@ func (h *Holder) Claim(ctx context.Context, s Subject) ([]gpu.Claim, []string, e
 	return others, warnings, err
 }
 
-// claim is Claim without the rules of a hand-over. If sure is set, any other run that claims the
-// same devices now must withdraw, so there is no need to lock rivals out.
+// claim is like Claim, but without the rules of a hand-over. If sure is set, any other run that
+// claims the same devices now must withdraw, so there is no need to lock rivals out.
 func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, []string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -85,7 +85,7 @@ func (h *Holder) claim(ctx context.Context, s Subject, sure bool) ([]gpu.Claim, 
 
 var errDoubt = errors.New("cannot read all claims of other users")
 
-// Again publishes a claim for a running attempt, regardless of what others hold.
+// Again publishes a claim for a running attempt, regardless of other runs' claims.
 func (h *Holder) Again(s Subject) ([]string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()

@@ -34,7 +34,8 @@ func (id identity) mine() bool { return id == self() }
 
 func (id identity) maker() identity { return id }
 
-// exists returns why the process can no longer hold its files, or nil. If in doubt, it exists.
+// exists returns why the process can no longer hold its files, or nil if it can or if this is
+// unknown.
 func (id identity) exists() error {
 	if !id.here() || id.mine() {
 		return nil

@@ -20,7 +20,7 @@ const (
 )
 
 // limited cancels ctx once this process has run for readLimit. Time during which it was stopped
-// does not count, because no one else caused it.
+// does not count, because other users' folders did not cause that.
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	tick := time.NewTicker(readTick)
@@ -63,7 +63,7 @@ type reading struct {
 }
 
 // NewReader returns a reader of the claims below roots; see Roots. A gpurun inside a job of another
-// gpurun may use that job's devices, so it ignores that claim.
+// gpurun may use that job's devices, so the reader ignores that job's claim.
 func NewReader(roots []string) *Reader {
 	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, doubts: map[string]*doubt{}}
 }
@@ -75,8 +75,8 @@ func (r *Reader) Others(ctx context.Context) ([]gpu.Claim, []string) {
 	return claims, warnings
 }
 
-// look is Others, and also reports whether anything that may contain claims could not be read
-// completely. Then nothing may start; see doubts.
+// look is like Others, but also reports doubt: whether anything that may contain claims could not
+// be read completely. If so, nothing may start.
 func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -102,7 +102,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 		}
 	}
 	for _, c := range claims {
-		if !known(c.UUID) { // without text chosen by c's user
+		if !known(c.UUID) { // the warning has no text chosen by c's user
 			s.warn("ignoring the claim of %s on GPUs that this host does not have", c.User)
 		}
 	}
@@ -120,8 +120,8 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	return claims, r.news(s.warnings), s.doubt
 }
 
-// Of makes readings include recorded use of these devices and, if they are the host's, warn about
-// claims on others.
+// Of makes readings include recorded use of these devices, and warn about claims on devices that
+// the host does not have.
 func (r *Reader) Of(devs []gpu.Device) *Reader {
 	r.set, r.devs = Set(devs), devs
 	return r

@@ -15,7 +15,7 @@ const errGone = staticError("no process holds it") // left by a dead holder: no 
 
 var errIncomplete = errors.New("it is still being written")
 
-// staticError is why a file does not count until its folder changes.
+// A staticError is a reason to ignore a file that remains valid until its folder changes.
 type staticError string
 
 func (e staticError) Error() string { return string(e) }
@@ -39,8 +39,7 @@ func openFolder(f folder) (*os.File, error) {
 }
 
 // owns reports whether the owner of a file, as this process sees it, is a user of the host. If a
-// container hides the owner, it only knows that the owner is not this user, and accepts the user
-// that the file names.
+// container hides the owner, the owner cannot be this user, and any other user is accepted.
 func owns(seen uint32, uid int) bool {
 	if of := host.HostUID(int(seen)); of >= 0 {
 		return of == uid
@@ -122,7 +121,7 @@ func readPlain(d *os.File, name string, uid int) ([]byte, error) {
 }
 
 // trust returns an error unless a file can be a claim: a regular file of that user, of limited
-// size. It may have several links, because others can create those.
+// size. It may have several links, because other users can create links to it.
 func trust(st *unix.Stat_t, uid int) error {
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
@@ -158,7 +157,7 @@ func readRecord[T record](fd int, parse func([]byte) (T, error)) (r T, err error
 	return r, err
 }
 
-// plain describes an error of the kernel.
+// plain describes a kernel error.
 func plain(err error) string {
 	switch {
 	case errors.Is(err, unix.ELOOP):

@@ -16,8 +16,8 @@ import (
 )
 
 // Past use of GPUs is recorded as SET.usage in each user's folder, and so outlives runs. A user's
-// file has what their own runs held, as each run reports it, and what those runs saw others hold.
-// The scheduler uses the larger value.
+// file records what their own runs held, as each run reports it, and what those runs saw other
+// users hold. Where files differ, the scheduler uses the larger value.
 const (
 	usageSuffix  = ".usage"
 	usageVersion = 1
@@ -117,7 +117,7 @@ func (u *Usage) add(uid int, seconds float64) {
 }
 
 // count adds the use by a run of this user up to now. Several runs may have seen the same claims of
-// others, which count once.
+// other users, which count only once.
 func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.advance(now)
 	u.Version, u.UID, u.BootID = usageVersion, host.CurrentUID(), host.BootID()
@@ -198,5 +198,5 @@ func Account(roots []string, set string, s gpu.Spent) error {
 	return err
 }
 
-// Usages returns the users' records, at most one per user, as of the last Others.
+// Usages returns the users' records, at most one per user, as of the last call of Others.
 func (r *Reader) Usages() []Usage { return r.latest().usages }

@@ -160,8 +160,8 @@ func listNames(ctx context.Context, d *os.File, most int) (names []string, stran
 	}
 }
 
-// unreadable reports whether reading failed, as opposed to reading invalid content. Then it records
-// the error, which may hide a claim.
+// unreadable reports whether err means that reading failed, not that the content is invalid. If so,
+// it records the error, which may hide a claim.
 func (s *view) unreadable(f folder, path string, err error) bool {
 	fix := ""
 	switch {
@@ -191,7 +191,8 @@ func (s *view) tooMany(f folder) {
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
 }
 
-// by returns the process that may hold claims in a folder.
+// by returns a note, to append to a warning, naming a process of f's user that holds locks on the
+// file system of the claims, or "" if there is none.
 func by(f folder) string {
 	if pid := host.UserLock(f.dev, f.uid); pid != 0 {
 		return fmt.Sprintf(" (process %d of uid %d holds locks there: ask that user to clean up)", pid, f.uid)

@@ -13,11 +13,11 @@ import (
 	"gpurun/gpu"
 )
 
-// A Watch defines which changes by other processes a run learns about immediately. It learns about
-// all others within a second.
+// A Watch defines which changes by other processes are reported to a run immediately. All other
+// changes are reported within a second.
 type Watch struct {
-	Run    string                  // this run's ID, whose wish is ignored
-	Own    func(uniID string) bool // whether a claim is this run's, which is ignored
+	Run    string                  // ID of this run; its wish is ignored
+	Own    func(uniID string) bool // whether a claim is this run's; such claims are ignored
 	Urgent func(c gpu.Claim) bool
 	Tell   func() // called when something has changed and must be read again
 }
@@ -30,7 +30,7 @@ const (
 )
 
 // These are the intervals for reporting changes that are not urgent: wishes soon, because a run
-// that releases a device chooses who is next; free devices only as often as a reading of all claims
+// that releases a device chooses who gets it; free devices only as often as a reading of all claims
 // is affordable.
 const (
 	wishEvery  = 100 * time.Millisecond
@@ -40,7 +40,7 @@ const (
 // maxWatched bounds the number of watched folders. The kernel allows each user 8192 or more.
 const maxWatched = 1024
 
-// These limit how much work one user can cause for all others.
+// These limit how much work one user can cause for all other users.
 const (
 	mostEvents = 1000 // in a user's folder per second; beyond that, the folder is ignored for the rest of the second
 	mostLooks  = 200  // readings of changed files
@@ -193,7 +193,7 @@ func (t *watcher) addFolders() {
 	}
 }
 
-// noteLimit records that the kernel does not let this user watch more.
+// noteLimit records err if it means that the kernel does not let this user watch more folders.
 func (t *watcher) noteLimit(err error) {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 		t.blind = true
@@ -221,7 +221,7 @@ func (t *watcher) handle(buf []byte) {
 			delete(t.roots, ev.Wd)
 		case root != "":
 			if _, ok := folderOf(name); ok {
-				t.due(wishEvery) // and watched from then on
+				t.due(wishEvery) // addFolders then watches the new folder
 			}
 		case folder.path != "":
 			changed[file{folder, name}] = true

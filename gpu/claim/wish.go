@@ -12,14 +12,14 @@ import (
 	"gpurun/gpu"
 )
 
-// A wish is what a run waits for. It is a file next to its user's claims, locked by the run, and
-// disappears with it.
+// A wish describes what a run waits for. It is a file next to its user's claims, locked by the run,
+// and stops counting when the run ends.
 
 const wishSuffix = ".wish"
 
 // These limit other users' wishes.
 const (
-	maxWishes  = 8 // maximum per user: the oldest count
+	maxWishes  = 8 // maximum per user; the oldest ones count
 	maxAsks    = 8
 	maxJobs    = 1 << 20
 	maxSeconds = 1e9 // maximum GPU seconds reported by a user
@@ -89,7 +89,7 @@ func wishes(found []*wishContent) (list []gpu.Wish) {
 	return list
 }
 
-// A Wisher publishes what this process's run waits for. It is safe for concurrent use.
+// A Wisher publishes the wish of this process's run. It is safe for concurrent use.
 type Wisher struct {
 	roots []string
 
@@ -100,8 +100,8 @@ type Wisher struct {
 // NewWisher returns a wisher that publishes below the first usable root.
 func NewWisher(roots []string) *Wisher { return &Wisher{roots: roots} }
 
-// Publish replaces the run's wish. Without requests, the run waits for nothing. Without requests,
-// cores and memory, the wish is removed.
+// Publish replaces the run's wish. A wish without requests means that the run waits for nothing. If
+// it also lists no cores or memory, its file is removed.
 func (w *Wisher) Publish(wish gpu.Wish) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package hostrules reads the rules that the owner of the host sets for all gpuruns, from the file
+// Package hostrules reads the rules that the owner of the host sets for all runs, from the file
 // /etc/gpurun/host.yaml into gpu.HostRules.
 //
-// The file counts only if it and its folder belong to root and no one else can write to them.
-// Nothing in it stops a run: invalid values are reported and ignored, so that an older gpurun works
-// with a newer file.
+// The file counts only if it and its folder belong to root and no one else can write to them. No
+// content of the file can stop a run: invalid values are reported and ignored, so that an older
+// gpurun works with a newer file.
 package hostrules
 
 import (
@@ -60,8 +60,8 @@ func zone() *time.Location {
 	return time.UTC
 }
 
-// Read returns the rules, with entries for users and for the users of earlier calls. It also
-// returns warnings, once for each version of the file.
+// Read returns the rules, with entries resolved for users and for those of earlier calls. It also
+// returns warnings, each once for a version of the file.
 func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
 	var warnings []string
 	if s := r.stamps(); !r.read || s != r.stamp {

@@ -90,7 +90,7 @@ func (i *identities) gid(group string) string {
 	return i.gids[group]
 }
 
-// groupsOf returns the numbers of a user's groups. For this user they include the groups of the
+// groupsOf returns the numbers of a user's groups. For this user, they include the groups of the
 // process, which come from the login even if gpurun cannot query a directory service.
 func (i *identities) groupsOf(uid int) ([]string, error) {
 	if gids, known := i.groups[uid]; known {

@@ -128,8 +128,8 @@ func set[V any](p *parser, name string, n *yaml.Node, at *V, parse func(string) 
 	return true
 }
 
-// devices reads a list of indices, ranges and UUIDs, and keeps it as written; nil if any of it is
-// invalid.
+// devices reads a list of indices, ranges and UUIDs, and keeps its items as written. It returns nil
+// if any item is invalid.
 func (p *parser) devices(n *yaml.Node) (ids []string) {
 	for _, item := range p.Items(n, "devices") {
 		var text string
@@ -184,7 +184,7 @@ func (p *parser) users(n *yaml.Node) (list []gpu.UserEntry) {
 	return list
 }
 
-// date parses when an entry expires. A date includes its day.
+// date parses the time when an entry expires. A date without a time includes the whole day.
 func (p *parser) date(text string) (time.Time, error) {
 	if t, err := time.ParseInLocation(time.DateOnly, text, p.zone); err == nil {
 		return t.AddDate(0, 0, 1), nil

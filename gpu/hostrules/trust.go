@@ -66,7 +66,7 @@ func content(fd int, path string) ([]byte, error) {
 }
 
 // owned returns an error unless an open file belongs to a user and no one else can write to it. An
-// access list with write permission for others shows in the mode of the group.
+// access control list that gives others write permission shows in the mode's group bits.
 func owned(owner, fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -108,7 +108,7 @@ func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answ
 	_ = c.stdin.SetWriteDeadline(c.pending.Add(limit))
 	if _, err := c.stdin.Write(append(line, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, errHung
-	} // a missing answer explains more than any other error
+	} // ignore other errors: the missing answer explains more
 	for {
 		a, err := c.next(ctx, limit)
 		if err != nil || a.ID == q.ID {
@@ -140,7 +140,7 @@ func (c *child) next(ctx context.Context, limit time.Duration) (*answer, error) 
 			if !time.Now().Before(by) {
 				return nil, errHung
 			}
-			_ = c.stdout.SetReadDeadline(by) // an earlier ctx set it
+			_ = c.stdout.SetReadDeadline(by) // set by an earlier ctx
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, c.crash(err)
 		}

@@ -15,8 +15,8 @@ import (
 // fit in the buffer would exhaust it.
 const childMemory = 1 << 30
 
-// ChildMain is the child process; args are those after __probe. It answers
-// questions from stdin until EOF and returns the exit status.
+// ChildMain runs the child process; args are the arguments after __probe. It answers questions from
+// stdin until EOF and returns the exit status.
 //
 // A separate goroutine calls the driver and may hang forever. EOF on stdin ends
 // the process anyway.
@@ -71,7 +71,7 @@ func listen(questions chan question) int {
 	}
 }
 
-// work opens NVML, says hello, and answers questions until the driver is gone.
+// work opens NVML, sends the hello, and answers questions until the driver is gone.
 func work(library string, lists bool, questions <-chan question, out *json.Encoder) int {
 	s, h := openSession(library, lists)
 	if err := out.Encode(answer{Hello: &h}); err != nil || h.Missing != nil {

@@ -15,7 +15,8 @@ import (
 	"gpurun/state/host"
 )
 
-// Cores returns how many CPU cores affinity and cgroups of both versions allow; 0 if unknown.
+// Cores returns how many CPU cores this process may use, by its affinity and its cgroups (v1 and
+// v2); 0 if unknown.
 func Cores() int {
 	n := 0
 	var set unix.CPUSet
@@ -39,7 +40,8 @@ func Cores() int {
 	return n
 }
 
-// Memory returns how much memory the machine and cgroups of both versions allow; 0 if unknown.
+// Memory returns how much memory this process may use, by the machine's size and its cgroups (v1
+// and v2); 0 if unknown.
 func Memory() gpu.Bytes {
 	total := Machine().RAM
 	bound := func(n gpu.Bytes) {

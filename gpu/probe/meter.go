@@ -14,7 +14,7 @@ import (
 	"gpurun/gpu"
 )
 
-// A Metered is the memory, users and utilization of a GPU.
+// A Metered describes the memory and the processes of a GPU.
 type Metered struct {
 	Index int
 	UUID  gpu.UUID
@@ -24,7 +24,7 @@ type Metered struct {
 	Processes []gpu.Process
 }
 
-// A Meter reads the memory of all visible GPUs. It is for processes that seldom do this, on cluster
+// A Meter reads the memory of all visible GPUs. It is for processes that rarely read it, on cluster
 // nodes whose GPUs have no other users. It uses NVML, or nvidia-smi if this program cannot load
 // NVML.
 type Meter struct {

@@ -16,9 +16,9 @@ import (
 )
 
 // This file and nvmlread.go are the only users of go-nvml, and run only in the child. Their rules:
-//   - Call nothing before NVML is initialized, and no function before its symbol
-//     was found: an unresolved one ends the process (exit 127). That rules out
-//     go-nvml's texts for return codes, too.
+//   - Call nothing before NVML is initialized, and no function before its symbol was found: calling
+//     an unresolved one ends the process (exit 127). This also rules out go-nvml's texts for return
+//     codes.
 //   - Read handles, names and UUIDs once; read a handle again after an error.
 //   - A value that cannot be read is unknown, and affects no other value.
 
@@ -28,7 +28,7 @@ const withNVML = true
 // defaultLibrary is the name that the loader searches for.
 const defaultLibrary = "libnvidia-ml.so.1"
 
-// A session is an initialized NVML.
+// A session holds an initialized NVML.
 type session struct {
 	lib      nvml.Interface
 	has      map[string]bool // symbols looked up so far

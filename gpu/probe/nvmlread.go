@@ -114,7 +114,7 @@ func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 	return r, ret
 }
 
-// parent is the error for a GPU that is no longer a device.
+// parent is the error for a GPU that is no longer usable as a whole.
 const parent = "MIG was enabled: the next run can use its instances"
 
 func (s *session) values(d *device, r *gpu.Reading, full bool) nvml.Return {
@@ -142,11 +142,12 @@ func (s *session) values(d *device, r *gpu.Reading, full bool) nvml.Return {
 	return ret
 }
 
-// A memory is a device's memory; -1 if unknown.
+// A memory holds the sizes of a device's memory; -1 if unknown.
 type memory struct{ total, free, used gpu.Bytes }
 
-// memory prefers v2, whose used excludes memory reserved by the driver; free is the same in both. A
-// result other than SUCCESS means that the device does not respond.
+// memory reads a device's memory. It prefers v2, whose used value excludes memory reserved by the
+// driver; the free value is the same in both. A result other than SUCCESS means that the device
+// does not respond.
 func (s *session) memory(h nvml.Device) (memory, nvml.Return) {
 	m2, ret := query(s, h.GetMemoryInfo_v2, "nvmlDeviceGetMemoryInfo_v2")
 	if ret == nvml.SUCCESS {
@@ -186,8 +187,8 @@ func (s *session) computeMode(h nvml.Device) gpu.ComputeMode {
 }
 
 // samples returns the driver's samples since the last call, and the current value. Times are
-// relative to now, so negative. There are no samples if utilization cannot be read, as on MIG
-// instances.
+// relative to now, so they are negative, or 0 for the current value. There are no samples if
+// utilization cannot be read, as on MIG instances.
 func (s *session) samples(d *device) ([]gpu.Sample, nvml.Return) {
 	u, ret := query(s, d.handle.GetUtilizationRates, "nvmlDeviceGetUtilizationRates")
 	switch {

@@ -2,8 +2,8 @@
 //
 // A Prober lists the devices once and takes readings of them. A full reading includes processes and
 // utilization; a quick one, for a hand-over, only memory. A value that cannot be read is unknown
-// and does not affect others. If a device does not respond, its reading has the reason; if none
-// responds, the observation has it. No reading exceeds its deadline, whatever the driver does.
+// and does not affect others. If a device does not respond, its reading contains the reason; if
+// none responds, the observation does. No reading exceeds its deadline, whatever the driver does.
 //
 // This package does not decide who may use a device; package gpu does.
 package probe
@@ -22,14 +22,14 @@ type Query struct {
 
 // A Prober is a source of readings. It is not safe for concurrent use.
 type Prober interface {
-	// Devices returns what Open found, in PCI order.
+	// Devices returns the devices that Open found, in PCI order.
 	Devices() []gpu.Device
 	// Read takes a reading. It returns at the latest when ctx ends or at the prober's own deadline,
 	// and reports failures in Observation.Err and Reading.Err.
 	Read(ctx context.Context, q Query) gpu.Observation
 	// Version returns the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string
-	// Complete reports whether Devices has all GPUs of the host, none of them in MIG mode, so that
+	// Complete reports whether Devices lists all GPUs of the host, none of them in MIG mode, so that
 	// CUDA uses the same indices.
 	Complete() bool
 	// Private reports whether the devices belong to this run only, so that they need no claims.
@@ -37,7 +37,7 @@ type Prober interface {
 	// Placed notifies a simulation that an attempt is on the devices of g, or that its memory now
 	// belongs to pid. Other probers ignore it.
 	Placed(uniID string, pid int, g gpu.Grant)
-	// Removed reports that an attempt has ended.
+	// Removed notifies a simulation that an attempt has ended.
 	Removed(uniID string)
 	// Close releases the driver.
 	Close() error
@@ -59,5 +59,5 @@ func missingBuild() *Missing {
 		Hint: "rebuild it with a C compiler and CGO_ENABLED=1" + simInstead}
 }
 
-// unread is the reading of a device that does not answer.
+// unread returns the reading of a device that does not answer.
 func unread(why string) gpu.Reading { return gpu.Reading{Err: why, Total: -1, Free: -1, Used: -1} }

@@ -12,8 +12,8 @@ import (
 )
 
 // owners finds the user and command of a process. NVML reports host PIDs, and inside another PID
-// namespace the same number may be a different process. So there, a PID is trusted only if the
-// process has a GPU's device file open.
+// namespace the same number may be a different process. There, a PID is trusted only if the process
+// has a GPU's device file open.
 type owners struct {
 	proc  string // "/proc"
 	inner bool   // this process is in a PID namespace other than the host's

@@ -27,7 +27,8 @@ type Options struct {
 }
 
 // A reader reads through a child. It abandons a child that hangs, and starts no other while that
-// one is alive. After a crash it starts another immediately, then after growing pauses.
+// child is alive. After a crash, it starts another child immediately, and after further crashes
+// with growing pauses.
 type reader struct {
 	o      Options
 	mu     sync.Mutex
@@ -135,7 +136,7 @@ func (r *reader) identify(readings []gpu.Reading) {
 // Version returns NVML's and the driver's versions.
 func (r *reader) Version() string { return r.found.Version }
 
-// Complete reports whether Devices has every device that NVML counts.
+// Complete reports whether Devices lists every device that NVML counts.
 func (r *reader) Complete() bool { return !r.found.Partial }
 
 // Private returns false, because all processes on the host see these devices.
@@ -212,7 +213,7 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	a, err := r.child.ask(ctx, question{Query: q}, r.o.Deadline)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err() // a late answer is skipped
+		return nil, ctx.Err() // the next call skips a late answer
 	case err != nil:
 		if errors.Is(err, errHung) {
 			err = fmt.Errorf("the driver hangs: no response within %v", r.o.Deadline)

@@ -238,7 +238,7 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 	return procs, used
 }
 
-// names returns the login name for a user in the file.
+// names returns the login name of a user that the simulation file names.
 func (s *Sim) names(user string) string {
 	switch user {
 	case "me":
@@ -249,7 +249,8 @@ func (s *Sim) names(user string) string {
 	return user
 }
 
-// taken returns the memory that a job uses on each of its devices, including a while after its end.
+// taken returns the memory that a job uses on each of its devices, including for a while after its
+// end.
 func (s *Sim) taken(p placement, now time.Duration) gpu.Bytes {
 	all := cmp.Or(gpu.Bytes(s.spec.Jobs.Memory), p.grant.Memory)
 	if !p.lives(now) {
@@ -274,7 +275,8 @@ func (s *Sim) samples(i int, now time.Duration) []gpu.Sample {
 	return samples
 }
 
-// util returns the utilization of device i at a time. Before the start, it is that at the start.
+// util returns the utilization of device i at a time. For times before the simulation started, it
+// returns the utilization at its start.
 func (s *Sim) util(i int, at time.Duration) int {
 	percent := 0
 	for _, l := range s.of[i].Load {

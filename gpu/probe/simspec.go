@@ -26,19 +26,19 @@ import (
 //	    count: 2                   # how many like this; default 1
 //	    name: NVIDIA A100          # default "Simulated GPU"
 //	    compute_mode: exclusive    # default, exclusive, prohibited
-//	    nvlink: a                  # NVLink to all others with the same word
-//	    switch: 0                  # on a PCIe switch with all others with the same word
+//	    nvlink: a                  # NVLink to all GPUs with the same value
+//	    switch: 0                  # on a PCIe switch with all GPUs with the same value
 //	    numa: 0                    # NUMA node
 //	    cores: 0-7                 # of that node
 //	    blind: [util]              # what cannot be read: util, memory, processes
-//	    load:                      # what other people do on it
+//	    load:                      # the load of other users
 //	      - {from: 10s, to: 2m, user: alice, command: python, pid: 4711, memory: 20GiB, util: 90}
 //	      - {memory: 4GiB}         # without a user: memory in use by no visible process
-//	    fails:                     # when it does not answer
+//	    fails:                     # times when it does not answer
 //	      - {from: 30s, to: 40s, error: GPU is lost}
 //	jobs: {memory: 9GiB, take: 20s, linger: 2s, util: 80}  # how this run's own jobs behave
 //	latency: {processes: 4500us}   # time to list the processes of one GPU
-//	outages:                       # when nothing can be read
+//	outages:                       # times when nothing can be read
 //	  - {from: 5m, to: 6m, error: the driver is reloaded}
 type simulation struct {
 	GPUs []simGPU
@@ -166,7 +166,7 @@ func loadSim(spec string) (sim simulation, seed string, private bool, err error)
 // unknownField matches yaml.v3's error for a key that a struct lacks.
 var unknownField = regexp.MustCompile(`field (\S+) not found in type [^\n]+`)
 
-// readSim reads a file. Links to one file give the same devices.
+// readSim reads a simulation file. All links to a file give the same devices.
 func readSim(path string) (sim simulation, real string, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

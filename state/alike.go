@@ -68,7 +68,7 @@ func (f Failure) Cause() string {
 	case f.Reason != "":
 		return f.Reason
 	case f.Code == CauseOOMGPU && strings.Contains(f.Line, outOfMemory):
-		return outOfMemory // the line goes on with what each GPU had
+		return outOfMemory // the rest of the line describes each GPU's memory
 	case f.Signal != "" && strings.HasPrefix(f.Line, "at "):
 		return f.Signal + " " + f.Line
 	case f.Signal != "":
@@ -82,7 +82,7 @@ func (f Failure) Cause() string {
 }
 
 // Ending returns how the process ended, as a suffix for Cause: " (exit status 1)", " (SIGSEGV)". It
-// is empty if Cause already includes this.
+// returns "" if Cause already includes this.
 func (f Failure) Ending() string {
 	switch {
 	case f.Reason == "" && (f.Signal != "" || !errorLine.MatchString(f.Line)):

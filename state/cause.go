@@ -1,11 +1,11 @@
 package state
 
-// A CauseCode is why an attempt, or a job that never started, did not succeed. Ledgers and other
-// programs rely on these strings: never change them.
+// A CauseCode is the reason an attempt, or a job that never started, did not succeed. Ledgers and
+// other programs rely on these strings: never change them.
 type CauseCode string
 
 const (
-	CauseExit          CauseCode = "exit"          // a command failed, by its exit code
+	CauseExit          CauseCode = "exit"          // a command failed with a nonzero exit code
 	CauseSignal        CauseCode = "signal"        // a signal ended it that gpurun did not send
 	CauseNotFound      CauseCode = "not_found"     // a command does not exist or cannot be executed (exit 126, 127)
 	CauseOOMGPU        CauseCode = "oom_gpu"       // the GPU ran out of memory

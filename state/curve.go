@@ -10,8 +10,8 @@ import (
 // A Point is a value that a job reported at one step. Value is +Inf for NaN and both infinities.
 type Point struct{ Step, Value float64 }
 
-// A Curve is a series of points by ascending step. It leaves out points that affect neither the
-// best value up to any step, nor the last step, nor which values are finite.
+// A Curve is a series of points in ascending order of their steps. It leaves out points that affect
+// neither the best value up to any step, nor the last step, nor which values are finite.
 type Curve []Point
 
 // mostPoints is the maximum number of points of a curve in a ledger line.

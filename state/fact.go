@@ -23,13 +23,13 @@ const (
 	KindResumed Kind = "resumed" // it has made progress again after it stalled
 	KindPoints  Kind = "points"  // it has reported values of its prune metric
 	KindStop    Kind = "stop"    // it is about to be signaled
-	KindEnd     Kind = "end"     // it is over
+	KindEnd     Kind = "end"     // it ended
 	KindForget  Kind = "forget"  // the last success of Key no longer counts
 	KindOver    Kind = "over"    // a run ended, other than by being killed
 )
 
 // A Fact is one line of a ledger. The comments below name the kinds that set each field. JSON names
-// include the unit.
+// of quantities include the unit.
 type Fact struct {
 	Kind Kind      `json:"kind"`
 	Time time.Time `json:"time"`
@@ -64,12 +64,12 @@ type Fact struct {
 	Memory     gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
 	Close      gpu.Closeness     `json:"closeness,omitempty"`    // the connection between the two farthest GPUs, if known
 	Log        string            `json:"log,omitempty"`
-	LogFrom    int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
-	Stderr     string            `json:"stderr,omitempty"`         // where that is not part of Log
+	LogFrom    int64             `json:"log_from_bytes,omitempty"` // offset in the log where the attempt's part begins; also 0 if unknown
+	Stderr     string            `json:"stderr,omitempty"`         // the log of stderr, if it is separate
 	Inputs     []Input           `json:"inputs,omitempty"`
 	Snapshot   string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; on run: the copy that the run began with
 	Needs      string            `json:"needs,omitempty"`         // hash of the sorted keys of the jobs it needs
-	SeedGroup  string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds
+	SeedGroup  string            `json:"family,omitempty"`        // equal for jobs that differ only in seeds
 	Free       int               `json:"free_attempts,omitempty"` // earlier attempts in this run that spent no retry
 	GPUSeconds float64           `json:"gpu_seconds,omitempty"`   // on over: GPU time that the run's attempts used
 	Lost       []Loss            `json:"lost,omitempty"`          // GPU time lost since the previous start; also on over
@@ -111,7 +111,7 @@ type Fact struct {
 	PeakHost     gpu.Bytes         `json:"peak_host_memory_bytes,omitempty"` // of its largest process
 	Metrics      map[string]any    `json:"metrics,omitempty"`
 	Measured     map[string]string `json:"measured,omitempty"`     // metrics read from the log or a file, with the rule for each: jobspec's Metric.Sum
-	LogTo        int64             `json:"log_to_bytes,omitempty"` // where in the log the attempt's part ends; 0 also if unknown
+	LogTo        int64             `json:"log_to_bytes,omitempty"` // offset in the log where the attempt's part ends; also 0 if unknown
 	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: a user marked it as done, and nothing ran
 	From         string            `json:"from,omitempty"`         // the job file whose ledger this success was copied from, along with its start data
 }
@@ -137,7 +137,7 @@ func (f *Fact) BeganAt() time.Time {
 }
 
 // Withdrawn reports whether an attempt left a cluster's queue with its run before it began. Such an
-// attempt counts for nothing.
+// attempt is ignored.
 func (f *Fact) Withdrawn(start *Fact) bool {
 	return start.Engine != "" && f.State == Interrupted && f.Why == WhyInterrupted && f.ExitCode == nil && f.BeganAt().IsZero()
 }
@@ -160,12 +160,12 @@ func TakenOver(file string, run, start, end Fact) Fact {
 
 // A Loss is GPU time that a run could not use although jobs waited for GPUs.
 type Loss struct {
-	Code    gpu.Code `json:"code"`           // why not
-	User    string   `json:"user,omitempty"` // whose jobs or processes held the GPU
+	Code    gpu.Code `json:"code"`           // why the run could not use it
+	User    string   `json:"user,omitempty"` // the user whose jobs or processes held the GPU
 	Seconds float64  `json:"gpu_seconds"`
 }
 
-// AddTo adds l to the loss in sum with the same code and user.
+// AddTo adds l to the loss in sum with the same code and user, and returns the updated list.
 func (l Loss) AddTo(sum []Loss) []Loss {
 	i := slices.IndexFunc(sum, func(o Loss) bool { return o.Code == l.Code && o.User == l.User })
 	if i < 0 {
@@ -194,7 +194,7 @@ const (
 	WhyGPU         = "gpu"       // stop --gpu: requeued, uncharged
 	WhyStray       = "stray"     // used a GPU it was not granted
 	WhyPreempted   = "preempted" // preempted by another run, or its hours ended: requeued, uncharged
-	WhyCluster     = "cluster"   // only in an attempt's own record: its cluster signaled it, and knows the reason
+	WhyCluster     = "cluster"   // only in an attempt's own record: its cluster signaled it, for a reason that only the cluster reports
 	WhyResize      = "resize"    // an elastic job restarts with a different number of GPUs
 )
 

@@ -9,8 +9,8 @@ import (
 	"gpurun/gpu"
 )
 
-// GPUReadings record how full and how busy each GPU was during a batch, and what kept jobs off it.
-// Their size is bounded: when they are full, each pair of rows is merged into one.
+// GPUReadings records how full and how busy each GPU was during a batch, and what kept jobs off it.
+// Its size is bounded: when it is full, each pair of rows is merged into one.
 //
 // The text form has one JSON line for the devices and the step, and one for each row. The last line
 // of a file may be cut off.
@@ -28,7 +28,7 @@ type GPUReadingDevice struct {
 	Total gpu.Bytes `json:"memory_total_bytes,omitempty"`
 }
 
-// A GPUReadingRow is the readings of all devices in one step.
+// A GPUReadingRow holds the readings of all devices in one step.
 type GPUReadingRow struct {
 	Unix int64        `json:"time"` // start of the step, a multiple of Step
 	GPUs []GPUReading `json:"gpus"` // in the order of Devices; shorter if devices were added later
@@ -118,8 +118,8 @@ func (g *GPUReadings) halve() {
 	g.Rows = rows
 }
 
-// merge merges a later row of the same step into r. When rows of a shorter step are merged, both
-// have equal weight; within the shortest step, the last reading gives the utilization.
+// merge merges a later row of the same step into r. If mean is set, the utilization becomes the
+// mean of both rows, weighted by their numbers of readings; else, the later reading gives it.
 func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	for i := range o.GPUs {
 		if i == len(r.GPUs) {
@@ -145,7 +145,7 @@ func (r *GPUReadingRow) merge(o *GPUReadingRow, mean bool) {
 	}
 }
 
-// A Pressure is the level of a device, and why the first waiting job cannot or does not use it;
+// A Pressure holds the level of a device, and why the first waiting job cannot or does not use it;
 // Code is "" if no job waits.
 type Pressure struct {
 	gpu.Level

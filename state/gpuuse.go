@@ -13,7 +13,7 @@ type UseKind string
 
 const (
 	UseUseful  UseKind = "useful"                 // attempts that succeeded, or continued with a different number of GPUs
-	UseRunning UseKind = "running"                // attempts that have not ended
+	UseRunning UseKind = "running"                // attempts that are still running
 	UsePruned  UseKind = "pruned"                 // attempts that prune stopped
 	UseIdle    UseKind = "stalled_or_idle"        // attempts of any kind while stalled, or while a GPU was less than 5% busy for over 5 minutes
 	UseFailed  UseKind = "failed_and_retried"     // attempts that failed, were stopped or had to start over
@@ -25,7 +25,7 @@ const (
 // GPUUse is an amount of GPU time of one kind.
 type GPUUse struct {
 	Kind    UseKind  `json:"kind"`
-	Code    gpu.Code `json:"code"` // for waiting: the reason, as in waits of readings; for free: unread where there are no readings because no job waited; else ""
+	Code    gpu.Code `json:"code"` // for free_while_jobs_waited: the reason; for free_otherwise: unread where there are no readings because no job waited; else ""
 	User    string   `json:"user"` // for others, if known; else ""
 	Seconds float64  `json:"gpu_seconds"`
 }
@@ -110,7 +110,7 @@ func GPUUses(runs, held []GPUHolding, g *GPUReadings) (list []GPUUse, seconds fl
 	return list, seconds
 }
 
-const idleBelow, idleAfter = 5, 5 * time.Minute // a job's GPU is idle if it is below idleBelow percent busy for longer than idleAfter
+const idleBelow, idleAfter = 5, 5 * time.Minute // a job's GPU is idle if it is less than idleBelow percent busy for longer than idleAfter
 
 // Of returns a GPU's readings by the start of their step, in nanoseconds since 1970.
 func (g *GPUReadings) Of(id gpu.UUID) map[int64]GPUReading {

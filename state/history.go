@@ -77,11 +77,11 @@ type Attempt struct {
 	Stop       string // why it is being stopped, or ""
 	StopReason string // the reason as text, if any
 	Points     Curve  // reported so far
-	Within     string // the cluster job that the run which started it is part of, from that run's fact
+	Within     string // the cluster job that contained the run that started it, from that run's fact
 	Ledger     int    // index of the batch's file whose ledger has it
 }
 
-// A Trace is the remaining record of an attempt whose start is in no ledger.
+// A Trace is the remaining information about an attempt whose start is in no ledger.
 type Trace struct {
 	Began bool // at least one of its commands began
 	Start Fact // has no Kind if the attempt is not running and its job is unknown
@@ -103,7 +103,7 @@ func (h *History) SetBase(ledger int, b Base, seq int64) {
 	h.seq = max(h.seq, seq)
 }
 
-// Close releases what the bases hold open. Records that were not asked for can no longer be read.
+// Close closes the bases' files. Records that were not read before can no longer be read.
 func (h *History) Close() {
 	for _, b := range h.base {
 		_ = b.Close()
@@ -111,8 +111,8 @@ func (h *History) Close() {
 }
 
 // Settle moves the records applied since the ledger was read out of h: it passes them to take,
-// which adds them to the ledger's base. They come in the order of their starts, the order in which
-// jobs are usually looked up.
+// which adds them to the ledger's base. It passes them in the order of their starts, in which jobs
+// are usually looked up.
 func (h *History) Settle(ledger int, take func(*Record)) {
 	var records []*Record
 	for at, r := range h.last {
@@ -144,13 +144,13 @@ func (h *History) LastOver(ledger int) Fact { return h.overs[ledger] }
 func (h *History) Seq() int64 { return h.seq }
 
 // Apply adds one fact from the ledger of a batch's file, given by index. Facts of one ledger must
-// come in order; ledgers may be interleaved. Facts that make no sense are ignored.
+// come in order; ledgers may be interleaved. Invalid facts are ignored.
 func (h *History) Apply(ledger int, f Fact) {
 	h.ApplyAt(ledger, h.seq+1, f)
 }
 
-// ApplyAt is Apply for a fact with a known sequence number, which may be lower than that of facts
-// already applied.
+// ApplyAt is like Apply, but for a fact with a known sequence number, which may be lower than those
+// of facts already applied.
 func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 	h.seq = max(h.seq, seq)
 	switch f.Kind {
@@ -211,8 +211,8 @@ func (h *History) end(ledger int, seq int64, f Fact) {
 	}
 }
 
-// NewRecord returns the record of an end with a sequence number. a is its attempt, or nil if it has
-// no start.
+// NewRecord returns the record of end f, whose sequence number is seq. a is its attempt, or nil if
+// it has no start.
 func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	if a == nil {
 		a = &Attempt{Ledger: ledger}
@@ -250,8 +250,8 @@ func (h *History) Of(ledger int, key string) *Record {
 	return nil
 }
 
-// StartOf returns the complete start of the attempt that ended with r, of which a Record keeps only
-// part. It works only for records that were in the ledger when it was read.
+// StartOf returns the complete start of the attempt that ended with r; the Record keeps only part
+// of it. It works only for records that were in the ledger when it was read.
 func (h *History) StartOf(r *Record) (f Fact, ok bool) {
 	if b := h.base[r.Ledger]; b != nil && r.StartSeq > 0 {
 		f, ok = b.Fact(r.StartSeq)
@@ -274,8 +274,8 @@ func (h *History) MetricsOf(r *Record) map[string]any {
 // success of a job without needs; else 0.
 type Plain int64
 
-// Plain is the fast path for large batches that are up to date, because it reads no record. 0 means
-// unknown: use Of. The key has 32 hex digits.
+// Plain returns a key's Plain without reading its record, which makes large batches that are up to
+// date fast. 0 means unknown: use Of. The key has 32 hex digits.
 func (h *History) Plain(ledger int, key [16]byte) Plain {
 	b := h.base[ledger]
 	if b == nil || len(h.last) > 0 && h.last[ledgerKey{ledger, hex.EncodeToString(key[:])}] != nil {
@@ -284,7 +284,7 @@ func (h *History) Plain(ledger int, key [16]byte) Plain {
 	return b.Plain(key)
 }
 
-// Plain returns when r ended, if callers need nothing else about it.
+// Plain returns the time when r ended if r is a valid success of a job without needs; else 0.
 func (r *Record) Plain() Plain {
 	if r.State != Succeeded || r.Forgotten || r.Simulated() || r.Needs != "" || r.By != "" {
 		return 0

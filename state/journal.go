@@ -3,9 +3,9 @@ package state
 import "bytes"
 
 // A Slot is the position of an attempt's record in a journal. A run has one journal for all
-// attempts of a job file, so it does not create a file for each. Slots have a fixed size and are
-// overwritten in place, so a record can be replaced even on a full disk. Once the end of an attempt
-// is on disk, another attempt can use its slot.
+// attempts of a job file, so it does not create a file for each attempt. Slots have a fixed size
+// and are overwritten in place, so a record can be replaced even on a full disk. Once the end of an
+// attempt is on disk, another attempt can use its slot.
 type Slot struct {
 	Journal string // "" for a file in the attempt's own folder: on a cluster, each node writes its own
 	N       int
@@ -18,8 +18,7 @@ const (
 	JournalSuffix = ".journal"
 	// ResultSuffix is the suffix of the file named by GPURUN_RESULT, next to an attempt's folder.
 	ResultSuffix = ".result"
-	// VoidSuffix is the suffix of a file that prevents an attempt from beginning if it has not
-	// begun yet.
+	// VoidSuffix is the suffix of a file that prevents an attempt that has not begun from beginning.
 	VoidSuffix = ".void"
 )
 

@@ -9,13 +9,13 @@
 // # Adding a field
 //
 // Add a field to state.Fact (state/fact.go), with the unit in its JSON name and a zero value that
-// means unknown, as in older ledgers. At a start, acquire in runner/prepare.go sets it if only the
-// runner has the value, else startFact in runner/sched/attempt.go. At an end, also add a field to
-// state.End if the engine has the value, else to sched.Ended (event.go), set by judge in
-// runner/ended.go; attempt.end in runner/sched/ended.go copies it to the fact. If a later command
-// needs it, copy it to state.Record in state/history.go; the index needs no change. If it can be
-// long, encode in state/disk/ledger.go must shorten it. Increase state.Version only if older
-// versions of gpurun must not ignore it.
+// means unknown, as in older ledgers. At a start, acquire in runner/prepare.go sets it if the value
+// is available only in the runner, else startFact in runner/sched/attempt.go. At an end, also add a
+// field to state.End if the engine provides the value, else to sched.Ended (event.go), set by judge
+// in runner/ended.go; attempt.end in runner/sched/ended.go copies it to the fact. If a later
+// command needs it, copy it to state.Record in state/history.go; the index needs no change. If it
+// can be long, encode in state/disk/ledger.go must shorten it. Increase state.Version only if it
+// would be wrong for older versions of gpurun to ignore the field.
 package state
 
 import "strings"
@@ -30,7 +30,7 @@ const (
 	Running     Phase = "running" // from the decision to start it
 	Succeeded   Phase = "succeeded"
 	Failed      Phase = "failed"
-	Timeout     Phase = "timeout"     //
+	Timeout     Phase = "timeout"     // it exceeded its timeout
 	OOM         Phase = "oom"         // out of GPU or host memory
 	Stalled     Phase = "stalled"     // it made no progress for too long and was stopped
 	Pruned      Phase = "pruned"      // it was worse than comparable jobs and was stopped

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RunHistory has every run and every attempt in some ledgers, whereas a History has only the last
-// end of each job. Facts of a ledger must be added in order.
+// RunHistory holds every run and every attempt in some ledgers, whereas a History holds only the
+// last end of each job. Facts of a ledger must be added in order.
 type RunHistory struct {
 	Runs     []*PastRun
 	Attempts []*AttemptRecord // in the order of their ends; open ones last
@@ -16,7 +16,7 @@ type RunHistory struct {
 	latest map[int]*PastRun // by ledger
 }
 
-// A PastRun is one run, of all its files.
+// A PastRun is one run, across the ledgers of all its files.
 type PastRun struct {
 	Run, Over Fact      // Over has no Kind if the run was killed or is alive
 	Last      time.Time // when its last fact was written
@@ -25,7 +25,7 @@ type PastRun struct {
 	Retries   int // number of starts of jobs that it had started before
 
 	tried map[ledgerKey]bool
-	in    map[int]bool // ledgers that have it
+	in    map[int]bool // ledgers that contain it
 }
 
 // An AttemptRecord is one attempt, with the run that started it and the run that recorded its end.
@@ -47,7 +47,7 @@ func (a *RunHistory) Add(ledger int, seq int64, f Fact) {
 	}
 	if f.Kind == KindRun {
 		a.run(ledger, f)
-		for _, x := range a.open { // a run watches anew what it reattaches to
+		for _, x := range a.open { // a new run restarts stall detection for attempts that it reattaches to
 			x.stall(&f)
 		}
 	}
@@ -119,7 +119,7 @@ func (a *RunHistory) end(ledger int, seq int64, f Fact, e *PastRun) {
 	a.Attempts = append(a.Attempts, x)
 }
 
-// stall records when the attempt stalled, and until when.
+// stall records when the attempt stalled and when the stall ended.
 func (x *AttemptRecord) stall(f *Fact) {
 	begins, is := f.Kind == KindStalled, len(x.Stalled)%2 == 1
 	if (begins || f.Kind == KindResumed || f.Kind == KindRun) && begins != is {
@@ -127,7 +127,7 @@ func (x *AttemptRecord) stall(f *Fact) {
 	}
 }
 
-// Clone returns a copy of the history so far, which is independent of facts added to a later.
+// Clone returns a copy of the history so far. Facts added to the original later do not affect it.
 func (a *RunHistory) Clone() RunHistory {
 	c := RunHistory{Runs: slices.Clone(a.Runs), Attempts: slices.Clone(a.Attempts), open: map[string]*AttemptRecord{}, latest: a.latest}
 	for id, x := range a.open {
@@ -153,7 +153,7 @@ func (a *RunHistory) Close() {
 	a.Attempts = append(a.Attempts, open...)
 }
 
-// GPUSeconds returns for how long some attempts that ended held GPUs.
+// GPUSeconds returns the GPU time that attempts held, in seconds. It leaves out open attempts.
 func GPUSeconds(attempts []*AttemptRecord) float64 {
 	t := GPUTime{}
 	for _, x := range attempts {

@@ -28,8 +28,8 @@ const (
 	keptGroups  = 2048
 )
 
-// The memory of a group is known after this many jobs with this many readings each. A short job may
-// end before a reading shows its peak.
+// The memory that a group needs is known after LearnFrom jobs with learnReadings readings each. A
+// short job may end before a reading shows its peak.
 const (
 	LearnFrom     = 3
 	learnReadings = 3
@@ -96,7 +96,7 @@ func (h *History) SeedGroup(ledger int, name string) *SeedGroup {
 	return h.seedGroups[ledgerKey{ledger, name}]
 }
 
-// SeedGroups returns all groups in one ledger, the last that ended first.
+// SeedGroups returns all groups in one ledger, sorted by their last ends, newest first.
 func (h *History) SeedGroups(ledger int) []SeedGroup {
 	var all []SeedGroup
 	for at, f := range h.seedGroups {

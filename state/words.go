@@ -17,7 +17,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Spell returns a duration as people say it: "90 s", "7 min", "3 h 5 min".
+// Spell formats a duration for people: "90 s", "7 min", "3 h 5 min".
 func Spell(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < 2*time.Minute:

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Users who can read all job files of a batch can read its state. Users who can write to them can
-// open its locks, because opening a lock is enough to hold it. The mode of the batch's folder
-// protects everything inside.
+// Users who can read all job files of a batch can read its state. Only users who can write to all
+// of them can open its locks, because opening a lock is enough to hold it. The mode of the batch's
+// folder protects everything inside.
 
 // An access is what other users can do with a batch.
 type access struct {
@@ -46,7 +46,7 @@ func (s *State) access(dir string) (a access, err error) {
 			a = of
 			continue
 		}
-		if of.gid != a.gid { // a member of one group has only the permissions of others on the other file
+		if of.gid != a.gid { // members of one file's group get only the permissions for others on the other file
 			of.mode, a.gid = of.mode&(0o707|a.mode<<3)&(0o707|of.mode<<3), -1
 		}
 		if a.mode &= of.mode; of.uid != a.uid {
@@ -57,7 +57,7 @@ func (s *State) access(dir string) (a access, err error) {
 }
 
 // share sets the mode of a file or folder, if it exists. The owner gets owner. Group and others get
-// bits if the job files grant them need.
+// bits if the job files grant them all of need.
 func (a access) share(path string, owner, bits, need os.FileMode) error {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {

@@ -95,8 +95,8 @@ func (s *State) RemoveAttempt(file int, uniID string) {
 	})
 }
 
-// sweep removes the journals in a batch's folder if no attempt needs one, neither of this run nor
-// of earlier runs. Void files go last: without its journal, no attempt can begin.
+// sweep removes the journals in a batch's folder if no attempt of this run or of earlier runs needs
+// one. It removes void files last: without its journal, no attempt can begin.
 func (f *fileState) sweep() {
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
@@ -120,7 +120,7 @@ func names(dir string) (all []string) {
 	return all
 }
 
-// attemptsLeft lists the attempts that have files in a batch's folder.
+// attemptsLeft returns the attempts that have files in a batch's folder, each with the value false.
 func attemptsLeft(dir string) (map[string]bool, error) {
 	left := map[string]bool{}
 	for _, name := range names(filepath.Join(dir, triesName)) {

@@ -69,8 +69,8 @@ func linked(dir string) []string {
 	return links
 }
 
-// NearbyBatches returns the job files with a ledger in dir's direct subfolders and in its nearest parent
-// that has any. It is for a hint when dir has none.
+// NearbyBatches returns the job files with a ledger in dir's direct subfolders and in its nearest
+// parent that has any. Callers suggest them when dir itself has none.
 func NearbyBatches(dir, stateDir string) []Batch {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package disk keeps a batch's state on disk. File names in the state folder are private to it: the
-// lock, the ledger, the logs and the attempt folders.
+// Package disk keeps a batch's state on disk. The names of files in the state folder (the lock, the
+// ledger, the logs and the attempt folders) are private to this package.
 //
 // # The ledger
 //
@@ -7,7 +7,7 @@
 // appended with a single write. A torn last line is dropped with a warning. A broken line elsewhere
 // is reported and skipped. No line is ever deleted. Ends reach the disk within a second, and ends
 // close together share one fsync. An attempt's own record is removed only after that, so after any
-// crash either the ledger or the attempt's record has the end.
+// crash, the ledger or the attempt's record contains the end.
 //
 // Before each append, and once a second, the ledger is compared with what this run wrote: the
 // device and inode of its name, and its size (state/disk/taken.go). If someone removed, replaced or
@@ -24,8 +24,8 @@
 // second lock works across state folders, hard links, bind mounts and the removal of .gpurun. It is
 // a flock, which also works on a read-only file. If another user holds it, the run ignores it:
 // anyone who can read a file can lock it, and users may share a job file. The lock held by flock
-// FILE gpurun FILE counts as this run's own. Users who cannot open lock find in /proc/locks whether
-// it is held.
+// FILE gpurun FILE counts as this run's own. For users who cannot open lock, /proc/locks shows
+// whether it is held.
 //
 // gpurun opens its own files with host.OpenOwn: never through a link, and only regular files.
 // .gpurun, the batch folder, logs and attempts must belong to this user or to root; for root, they
@@ -33,7 +33,7 @@
 // write access. A group with its owner's name or number counts as the owner, so umask 002 with
 // private groups works. A run sets the modes of the batch folder and its locks
 // (state/disk/access.go, reliability.md). On a file system without owners or modes, a folder may
-// look writable by everyone when it is not: creating a file in it gives the answer
+// look writable by everyone when it is not: creating a file in it shows whether it is
 // (state/disk/trust.go). logs must not be a link. .gpurun and the batch folder may be links that
 // this user owns.
 //
@@ -52,9 +52,9 @@
 // The index has a checksum of itself and one of the lines it covers, and is ignored if it is
 // missing, broken or belongs to another ledger. A run that added many lines rewrites it at the end.
 //
-// Consecutive facts of one step are one write, and all are in the ledger before anything that
-// depends on them happens. An end that cannot be written stays in the attempt's own record, and the
-// run keeps retrying until it is over.
+// Consecutive facts of one step are one write, and the ledger contains all of them before anything
+// that depends on them happens. An end that cannot be written stays in the attempt's own record,
+// and the run keeps retrying until it is over.
 //
 // A start names its job's seed group (Job.SeedGroup: jobs that differ only in seeds). For at most
 // 4,096 groups, the history keeps the time and memory of the last 20 successes

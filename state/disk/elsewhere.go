@@ -54,7 +54,7 @@ func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, er
 		}
 		end := state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key, UniID: a.Start.UniID, Attempt: a.Start.Attempt}
 		var recorded, cut bool
-		if run.Within = a.Within; o.Over != nil && (run.Within != "" || !here) { // the cluster job of the attempt's own run matters, not that of the last run
+		if run.Within = a.Within; o.Over != nil && (run.Within != "" || !here) { // the cluster job of the attempt's own run matters, not the last run's
 			recorded, cut = o.Over(run, s.AttemptDir(file, a.Start.UniID), a.Start.UniID)
 		}
 		switch {
@@ -73,8 +73,8 @@ func (s *State) elsewhere(file int, run state.Fact, o Options) ([]state.Fact, er
 	return given, nil
 }
 
-// Host returns a run fact that identifies this machine and PID namespace, outside which its PIDs
-// are not valid.
+// Host returns a run fact that identifies this machine and PID namespace. The run's PIDs are valid
+// only there.
 func Host() state.Fact {
 	return state.Fact{
 		Kind: state.KindRun, Version: state.Version,

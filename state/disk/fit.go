@@ -14,9 +14,9 @@ import (
 	"gpurun/state/host"
 )
 
-// A Place is where the state of job files would be kept, as determined by Fit.
+// A Place is where the state of job files would be kept, as determined by CheckPlace.
 type Place struct {
-	Dir   string        // the folder, or the first above it that exists
+	Dir   string        // the folder, or its closest parent that exists
 	Free  gpu.Bytes     // -1 if unknown
 	Files int64         // number of files that can still be created; -1 if unknown
 	Ahead time.Duration // how far its clock is ahead of this host's, since a file server has its own

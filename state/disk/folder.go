@@ -110,7 +110,7 @@ func makeFolder(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return in(dir, err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // Share opens it
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // Share opens it to other users
 		return in(dir, err)
 	}
 	for _, sub := range []string{logsName, triesName} {

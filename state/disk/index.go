@@ -18,8 +18,8 @@ import (
 
 // indexName is the name of a file next to the ledger that summarizes the ledger's first part, so
 // that a batch of 100,000 jobs with nothing to do need not read 300,000 lines. If it is missing,
-// broken or belongs to another ledger, all lines are read. It has a checksum, then the entries of
-// the past, encoded by gob.
+// broken or belongs to another ledger, all lines are read. It contains a checksum, then an index
+// value encoded by gob.
 const indexName = "ledger.index"
 
 // These limits decide when to write an index, in bytes of the ledger.
@@ -35,8 +35,9 @@ const indexFormat = 2
 // manyWarnings is the maximum number of warnings in an index, more than anyone reads.
 const manyWarnings = 100
 
-// An index has the entries field by field, because gob is fast with long slices. What is covered is
-// JSON, because gob does not distinguish a pointer to 0, such as an exit status, from nil.
+// An index has the entries field by field, because gob is fast with long slices. The covered part's
+// description is JSON, because gob does not distinguish a pointer to 0, such as an exit status,
+// from nil.
 type index struct {
 	Format       int // must be indexFormat; gob ignores unknown fields and leaves missing ones zero
 	CoveredJSON  []byte

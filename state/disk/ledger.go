@@ -56,9 +56,9 @@ func openLedger(path string, torn bool) (*ledger, error) {
 	return &ledger{path: path, f: f, torn: torn, size: fi.Size(), began: fi.Size()}, nil
 }
 
-// append writes one line per fact, all in a single write, and returns how many are in the ledger.
-// It cuts off the partial line of a short write. If that fails, the line stays torn and the next
-// append terminates it.
+// append writes one line per fact, all in a single write, and returns how many of them are in the
+// ledger. It cuts off the partial line of a short write. If that fails, the line stays torn and the
+// next append terminates it.
 func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	full := l.keepRoom()
 	if slices.ContainsFunc(facts, func(f state.Fact) bool { return f.Kind == state.KindStart }) {
 		if l.taken != nil {
-			return 0, l.taken // the syncer found it first, and the run may not have seen it
+			return 0, l.taken // the syncer found the change first, and the run may not know of it yet
 		}
 		if full != nil {
 			return 0, full
@@ -117,7 +117,7 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	return n, err
 }
 
-// keepRoom reserves disk blocks for the next lines. It returns an error if there are none. Some
+// keepRoom reserves disk blocks for the next lines. It returns an error if the disk is full. Some
 // file systems do not support this, and report a full disk only on write.
 func (l *ledger) keepRoom() error {
 	if l.size+endsRoom <= l.room {
@@ -157,7 +157,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 	}
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
-		func(f *state.Fact) { f.Inputs = nil }, // then changes are detected by modification time alone
+		func(f *state.Fact) { f.Inputs = nil }, // changes to them are then detected by modification time alone
 		func(f *state.Fact) { f.Params, f.Settings, f.Traits = nil, nil, nil },
 		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
 		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics are too long for the ledger"} },
@@ -171,7 +171,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 	return nil, fmt.Errorf("%q record of job %q is longer than 64 KiB", f.Kind, f.Job)
 }
 
-// inPaths changes those paths in a fact that are opened again later.
+// inPaths applies change to the paths in a fact that are opened again later.
 func inPaths(f *state.Fact, change func(string) string) {
 	for _, path := range []*string{&f.Log, &f.Stderr, &f.Snapshot} {
 		*path = change(*path)

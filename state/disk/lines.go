@@ -22,8 +22,8 @@ func Lines(jobFile, stateDir string) []byte {
 	return data
 }
 
-// KeepLines stores how a run reads a job file, if the file itself does not show that. A nil data
-// removes it.
+// KeepLines stores how a run reads a job file, if the file itself does not show that. If data is
+// nil, it removes what was stored.
 func (s *State) KeepLines(file int, data []byte) error {
 	dir := s.files[file].dir
 	path := linesPath(dir)

@@ -47,8 +47,8 @@ func (h holder) foreign() bool {
 }
 
 // takeLock locks a batch folder for this process. The kernel releases the lock when the process
-// ends. The file's content is only for messages, unless the file system has no locks: then the name
-// of another host in it counts as a lock.
+// ends. The file's content is only for messages, unless the file system has no locks; in that case,
+// the name of another host in the file counts as a lock.
 func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	for {
@@ -89,7 +89,7 @@ func lockFile(f *os.File, jobFile string) error {
 	case got:
 		return nil
 	}
-	if was.PID == 0 { // a run writes its name; the kernel identifies other holders
+	if was.PID == 0 { // a run writes its identity; the kernel identifies other holders
 		return host.Flock(f, unix.LOCK_EX, 0)
 	}
 	return &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since, Space: was.foreign()}
@@ -189,11 +189,11 @@ func clearHolder(f *os.File) {
 	_, _ = f.WriteAt(bytes.Repeat([]byte{' '}, holderSize), 0)
 }
 
-// lockJobFile locks the job file itself, so that it never runs twice at once, even if its state
-// folder is removed or a second run uses another. It returns nil if the file cannot be locked: it
-// is missing, a pipe, or on a file system that requires write access. It ignores a lock held by
-// another user: anyone who can read the file can lock it, and both users may be running a shared
-// job file.
+// lockJobFile locks the job file itself, so that it never runs twice at the same time, even if its
+// state folder is removed or a second run uses another folder. It returns nil if the file cannot be
+// locked: it is missing, a pipe, or on a file system that requires write access. It ignores a lock
+// held by another user: anyone who can read the file can lock it, and both users may be running a
+// shared job file.
 func lockJobFile(jobFile string) (*os.File, error) {
 	f, info, err := host.OpenRegular(jobFile)
 	if err != nil {
@@ -255,8 +255,9 @@ type Runner struct {
 }
 
 // Running returns the process that is running a job file, judging by its lock. A run that is
-// stopped, hung or owned by another user is alive. An error means that this cannot be determined.
-// If the run is not alive but r has a PID, it was killed: a run that ends normally erases its name.
+// suspended, hung or owned by another user is alive. An error means that alive cannot be
+// determined. If alive is false but r has a PID, the run was killed: a run that ends normally
+// erases its identity.
 func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	path := filepath.Join(Folder(jobFile, stateDir), lockName)
 	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
@@ -286,8 +287,8 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	return h.runner(path), true, nil
 }
 
-// runningFromLocks is Running for users who may not open the lock. The kernel lists the process that holds it
-// on this host.
+// runningFromLocks is like Running, but for users who may not open the lock. The kernel lists the
+// process on this host that holds it.
 func runningFromLocks(path string) (Runner, bool, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {

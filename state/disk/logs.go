@@ -12,8 +12,8 @@ import (
 	"gpurun/state/host"
 )
 
-// keptMark is an extended attribute of a log that FreshLog renamed. Next time, it shows that gpurun
-// may replace the file; without it, the file belongs to someone else.
+// keptMark is an extended attribute that marks logs renamed by FreshLog, which gpurun may later
+// replace. A file without it is not gpurun's.
 const keptMark = "user.gpurun.kept"
 
 // FreshLog makes room for a new log by renaming the old one to LOG.1. It renames only a nonempty

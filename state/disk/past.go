@@ -11,9 +11,9 @@ import (
 	"gpurun/state"
 )
 
-// A past is a state.Base for the lines of a ledger. For each key it has the offsets of the last end
-// and of that attempt's start. Records are read from there on demand, so a million of them fit in
-// memory.
+// A past is a state.Base for the lines of a ledger. For each key, it stores the offsets of the last
+// end and of that attempt's start. Records are read from there on demand, so a million of them fit
+// in memory.
 type past struct {
 	f       *os.File
 	ledger  int   // index in the batch
@@ -37,8 +37,8 @@ func newPast(f *os.File, ledger int, first int64) *past {
 // settleEach is how many facts a history collects before their records become entries.
 const settleEach = 8 << 10
 
-// A keyID identifies a key: the 16 bytes that the key is in hexadecimal, or a hash of any other
-// key.
+// A keyID identifies a key: the 16 bytes that the key encodes in hexadecimal or, for a key of
+// another form, a hash.
 type keyID [16]byte
 
 func idOf(key string) (id keyID) {
@@ -54,9 +54,9 @@ func idOf(key string) (id keyID) {
 	return keyID(sum[:])
 }
 
-// load adds a ledger to a history that has none of its facts. It uses the ledger's index, unless
-// ended is set, which it calls for each attempt that has ended. If save is set and many lines were
-// read, it writes an index for the next time.
+// load adds a ledger to a history that has none of its facts. If ended is nil, it uses the ledger's
+// index; else it reads all lines and calls ended for each attempt that has ended. If save is set
+// and many lines were read, it writes an index for the next time.
 func (r *reader) load(h *state.History, file int, ended func(uniID string), save bool) error {
 	f, err := r.open()
 	if f == nil || err != nil {
@@ -108,13 +108,13 @@ func (p *past) put(r *state.Record) {
 	p.entries[i] = e
 }
 
-// near is how far from its position in the batch a job may have started, since several start at
-// once.
+// near is how far from its position in the batch a job may have started, since several start at the
+// same time.
 const near = 64
 
 // find returns the index of a key's entry. Jobs are usually looked up in the order of the batch, in
-// which most of them started. Then find needs no map, which would take a fifth of the time for a
-// million jobs.
+// which most of them started. In that case, find needs no map; building one would take a fifth of
+// the time for a million jobs.
 func (p *past) find(id keyID) (int32, bool) {
 	is := func(i int) bool { return 0 <= i && i < len(p.entries) && p.entries[i].id == id }
 	switch {

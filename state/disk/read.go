@@ -28,7 +28,7 @@ type reader struct {
 	fact    state.Fact // the current fact
 }
 
-// covered describes the lines up to some point, apart from the past.
+// covered describes the lines up to some point, without the entries.
 type covered struct {
 	Offset   int64 // bytes of complete lines
 	Line     int
@@ -132,7 +132,7 @@ func decode(text []byte, f *state.Fact) error {
 		return errors.New("longer than 64 KiB")
 	}
 	*f = state.Fact{}
-	if fastjson.Unmarshal(text, f) != nil { // encoding/json decides, and reports the position of the mistake
+	if fastjson.Unmarshal(text, f) != nil { // encoding/json decides whether the line is valid, and reports the position of a mistake
 		*f = state.Fact{}
 		if err := json.Unmarshal(text, f); err != nil {
 			var syntax *json.SyntaxError
@@ -170,7 +170,8 @@ func nextLine(in *bufio.Reader) (text []byte, size int64, whole bool, err error)
 	}
 }
 
-// lineAt decodes the line at an offset. ok is false if someone has changed the line.
+// lineAt decodes the line at an offset. ok is false if the line is invalid because someone has
+// changed it.
 func lineAt(f io.ReaderAt, at int64) (fact state.Fact, ok bool) {
 	in := bufio.NewReaderSize(io.NewSectionReader(f, at, maxLine+1), 1<<10)
 	text, _, _, err := nextLine(in)
@@ -180,7 +181,7 @@ func lineAt(f io.ReaderAt, at int64) (fact state.Fact, ok bool) {
 // A Follower reads a ledger while a run appends to it.
 type Follower struct{ reader }
 
-// Follow starts at the current end of the ledger in a batch's folder.
+// Follow returns a Follower that starts at the current end of the ledger in a batch's folder.
 func Follow(dir string) *Follower {
 	r := FromStart(dir)
 	f, err := r.open()
@@ -197,14 +198,14 @@ func Follow(dir string) *Follower {
 	}
 }
 
-// FromStart starts at the beginning of the ledger in a batch's folder.
+// FromStart returns a Follower that starts at the beginning of the ledger in a batch's folder.
 func FromStart(dir string) *Follower {
 	return &Follower{reader{path: filepath.Join(dir, ledgerName), live: true}}
 }
 
 // Next passes the facts added since the last call to take, each with its line number. It leaves an
-// incomplete last line for the next call, and skips broken lines. It returns only ErrNewer; a
-// ledger that cannot be opened has no facts.
+// incomplete last line for the next call, and skips broken lines. The only error it returns is
+// ErrNewer; a ledger that cannot be opened counts as empty.
 func (r *Follower) Next(take func(seq int64, fact state.Fact)) error {
 	f, err := r.open()
 	if f == nil || err != nil {

@@ -253,7 +253,7 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 	return h, warnings, nil
 }
 
-// History returns the ledgers' history when Open read them. The caller owns it from then on.
+// History returns the history of the ledgers, as Open read them. The caller owns it from then on.
 func (s *State) History() *state.History { return s.history }
 
 // Warnings returns warnings for the user, such as broken lines.
@@ -262,12 +262,12 @@ func (s *State) Warnings() []string { return s.warnings }
 // Dir returns the state folder of a file.
 func (s *State) Dir(file int) string { return s.files[file].dir }
 
-// RunLog returns the batch's run.log, in the first file's folder, which is rotated.
+// RunLog returns a writer that rotates the batch's run.log, which is in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
 // Copies returns the folders for copies of the code that a file's jobs run in. New copies go to the
-// first one, which is on the file system of the jobs' work dir: in .gpurun there, if this user owns
-// that.
+// first one: a folder in .gpurun of the jobs' work dir, on the same file system, if this user can
+// safely write there.
 func (s *State) Copies(file int, workDir string) []string {
 	f, hide := s.files[file], filepath.Join(workDir, hidden)
 	dirs := []string{filepath.Join(f.dir, copiesName)}
@@ -323,8 +323,8 @@ func (s *State) fsync() error {
 	return errors.Join(errs...)
 }
 
-// Sync syncs everything to disk after the last Append. Some file systems report only then that they
-// are full.
+// Sync syncs everything to disk after the last Append. Some file systems report only at this point
+// that they are full.
 func (s *State) Sync() error { return in(s.files[0].dir, s.sync.close()) }
 
 // Close syncs everything to disk and releases the locks.
@@ -334,7 +334,7 @@ func (s *State) Close() error {
 		if err == nil {
 			f.sweep()
 		}
-		l := f.ledger // spare the next run reading the lines of this one
+		l := f.ledger // write an index, so that the next run need not read this run's lines
 		if added := l.size - l.began; added >= indexFrom && added < indexClose {
 			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
 		}

@@ -76,7 +76,7 @@ func Successes(dir string) (last map[string]*Success, given []map[string]string,
 	return last, given, err
 }
 
-// Lines returns the lines of a success in the ledger of a batch's folder: its start, whose kind is
+// Lines returns the lines of a success in the ledger of a batch's folder: its start, whose Kind is
 // "" if the ledger lacks it, and its end. A success copied from another ledger has only an end.
 func (s *Success) Lines(dir string) (start, end state.Fact) {
 	f, err := newReader(filepath.Join(dir, ledgerName)).open()

@@ -89,7 +89,7 @@ func (s *syncer) flush() {
 }
 
 // failed stores an error for the next call of failure. An error that every look repeats is reported
-// once.
+// only once.
 func (s *syncer) failed(err error) {
 	if err == nil {
 		return

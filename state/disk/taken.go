@@ -107,9 +107,9 @@ func (l *ledger) putBack() (n int, err error) {
 	return len(lacking), nil
 }
 
-// lines returns the lines that the ledger must have: all of them if it is gone, else this run's. If
-// another file has taken its path, they are read from the open file. If it was edited in place,
-// only the remembered lines are left.
+// lines returns the lines that the ledger must contain: all lines if it is gone, else this run's
+// lines. If another file is at its path, they are read from the file that is still open. If it was
+// edited in place, only the remembered lines are left.
 func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
 	fi, err := l.f.Stat()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // file's owner, whose commands it runs anyway. A group with the owner's name or number counts as
 // the owner (umask 002 with private groups).
 
-// above checks .gpurun, because its owner could replace the folders in it. A folder given with
-// --state-dir is the caller's choice.
+// above checks .gpurun, the parent of dir, because its owner could replace the folders in it. A
+// folder given with --state-dir is the caller's choice.
 func above(dir, jobFile string) error {
 	parent := filepath.Dir(dir)
 	if filepath.Base(parent) != hidden {
@@ -31,8 +31,8 @@ func above(dir, jobFile string) error {
 	return in(dir, trusted(parent, jobFile, unix.S_ISVTX))
 }
 
-// CheckOwnership returns why another user can decide what a file contains, or nil. It checks the file's
-// owner, who can write to it, and who can replace it in its folder.
+// CheckOwnership returns why another user can control the content of a file, or nil. It checks the
+// file's owner, who can write to it, and who can replace it in its folder.
 func CheckOwnership(file string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil {

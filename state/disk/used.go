@@ -25,7 +25,7 @@ type Used struct {
 	Started  time.Time `json:"started"` // when its last run started
 }
 
-// The list of a user's batches is only a convenience: everything works without it.
+// The list of a user's batches is only a convenience: nothing depends on it.
 const (
 	usedName = "batches.jsonl"
 	usedWait = 200 * time.Millisecond // wait for another gpurun that is writing it

@@ -16,7 +16,7 @@ var confined []string
 
 // Confine restricts this process to some folders, given as absolute paths without links. Files
 // elsewhere that job files and ledgers name are not read, listed or checked for existence. A
-// process that acts for a client with access to these folders only must call it first.
+// process that acts for a client that may access only these folders must call it first.
 func Confine(folders []string) { confined = folders }
 
 // Confined reports whether Confine was called.
@@ -29,8 +29,8 @@ func (e *OutsideError) Error() string {
 	return fmt.Sprintf("%s is outside %s, the only folders that may be read", e.Path, strings.Join(confined, " and "))
 }
 
-// Within returns an OutsideError if a path is outside the folders given to Confine, also after
-// following its links. If the path does not exist, its longest existing part decides.
+// Within returns an OutsideError if a path, after following its links, is outside the folders given
+// to Confine. If the path does not exist, its longest existing part decides.
 func Within(path string) error {
 	if confined == nil {
 		return nil
@@ -51,7 +51,7 @@ func Within(path string) error {
 	}
 }
 
-// opened is Within for an open file, wherever its name leads now.
+// opened is like Within, but checks the open file itself, wherever its name leads now.
 func opened(f *os.File) error {
 	if confined == nil {
 		return nil

@@ -22,7 +22,7 @@ func Digest(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), cmp.Or(ctx.Err(), err)
 }
 
-// Below returns path relative to dir, if it is dir or inside.
+// Below returns path relative to dir, if path is dir or inside it.
 func Below(dir, path string) (rel string, inside bool) {
 	rel, err := filepath.Rel(dir, path)
 	return rel, err == nil && filepath.IsLocal(rel)

@@ -61,7 +61,7 @@ func heldError(f *os.File, limit time.Duration) error {
 }
 
 // LockHolder returns the process that holds a flock on a file, given by device and inode. It
-// returns 0 if there is none, or if its PID namespace is not visible from here.
+// returns 0 if there is none, or if the process is not visible from this PID namespace.
 func LockHolder(dev, ino uint64) int {
 	return holder(func(l lock) bool { return l.on(dev) && l.ino == ino })
 }

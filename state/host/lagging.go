@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// With -tags lagging, tests see the files of attempts as through the caches of a network file
-// system. For the time in GPURUN_LAG, files that were read or found missing look unchanged.
+// With -tags lagging, tests see the files of attempts as if through the caches of a network file
+// system: files that were read or found missing look unchanged for the time in GPURUN_LAG.
 // GPURUN_LAG_DIR is the folder of the cache, one per host. A host sees its own writes immediately.
 func init() {
 	lag, err := time.ParseDuration(os.Getenv("GPURUN_LAG"))

@@ -21,7 +21,8 @@ func Boottime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// BootID identifies this boot of the machine. PIDs and boottimes are meaningless in any other.
+// BootID identifies this boot of the machine. PIDs and boot times are meaningless in any other
+// boot.
 var BootID = sync.OnceValue(func() string { return line("/proc/sys/kernel/random/boot_id") })
 
 // MachineID identifies the machine, or is empty if the machine has no ID.

@@ -21,13 +21,13 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Open opens another user's file for reading. It does not block, not even on a pipe without a
-// writer.
+// Open opens for reading a file that another user may control. It does not block, not even on a
+// pipe without a writer.
 func Open(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 }
 
-// OpenReachable is Open within the limits of Confine.
+// OpenReachable is like Open, but refuses files outside the folders given to Confine.
 func OpenReachable(path string) (*os.File, error) {
 	if err := Within(path); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func OpenReachable(path string) (*os.File, error) {
 	return f, nil
 }
 
-// OpenRegular is OpenReachable for a regular file.
+// OpenRegular is like OpenReachable, but refuses anything that is not a regular file.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	f, err := OpenReachable(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func Cause(err error) error {
 	return err
 }
 
-// UnexpectedFile returns the error for a path with something that gpurun did not create.
+// UnexpectedFile returns the error for a path where gpurun finds something that it did not create.
 func UnexpectedFile(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
 }
@@ -122,7 +122,8 @@ func ReadOwn(path string, limit int64) ([]byte, error) {
 	})
 }
 
-// These functions read and write own files. Tests replace them with a cache that lags (lagging.go).
+// These functions are called when gpurun's own files are read and written. Tests replace them with
+// a cache that lags (lagging.go).
 var (
 	lagging = func(_ string, read func() ([]byte, error)) ([]byte, error) { return read() }
 	wrote   = func(string) {}

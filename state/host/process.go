@@ -105,7 +105,7 @@ func Alive(pid int) bool {
 	return err == nil || err == unix.EPERM
 }
 
-// Owner returns the user that a process runs as. ok is false if the process has ended or is hidden.
+// Owner returns the user who runs a process. ok is false if the process has ended or is hidden.
 func Owner(pid int) (uid int, ok bool) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {

@@ -27,8 +27,8 @@ func SameUser(c net.Conn) bool {
 	return err == nil && same
 }
 
-// ShortPath calls f with a short name for a file with a path of any length, because a socket
-// address has room for only 107 bytes. The name is valid only during the call.
+// ShortPath calls f with a short name for the file at path, because a socket address has room for
+// only 107 bytes. The name is valid only during the call.
 func ShortPath(path string, f func(name string) error) error {
 	dir, err := os.OpenFile(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {

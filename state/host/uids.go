@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// In a rootless container, the kernel shows other uids than on the host. Runs exchange host uids
-// with each other.
+// In a rootless container, uids differ from those on the host. Runs exchange host uids with each
+// other.
 
 // uidMap is /proc/self/uid_map, which maps uids in this namespace to host uids.
 var uidMap = sync.OnceValue(func() uidRanges {
@@ -62,8 +62,8 @@ func CurrentUID() int {
 	return uid
 }
 
-// UserName is Login for a host uid. Where uids are mapped, it returns only this user's name,
-// because the container's list of users may give the same number to another user.
+// UserName is like Login, but for a host uid. Where uids are mapped, it returns only this user's
+// name, because the container's list of users may give the same number to another user.
 func UserName(uid int) string {
 	switch {
 	case uid == CurrentUID():

@@ -32,7 +32,7 @@ func Users() []int {
 var logins sync.Map // by uid
 
 // Login returns a user's login name, or "" if there is none. A directory service that does not
-// respond delays the first call for each user briefly.
+// respond briefly delays the first call for each user.
 func Login(uid int) string {
 	if name, known := logins.LoadOrStore(uid, ""); known {
 		return name.(string)

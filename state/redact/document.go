@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// identifiers are the keys of a document that identify jobs and files for programs, so their values
-// are kept.
+// identifiers are the keys of a document whose values are kept, because programs identify jobs and
+// files by them.
 var identifiers = map[string]bool{
 	"name": true, "job": true, "jobs": true, "running": true, "needs": true, "key": true, "id": true, "uni_id": true,
 	"file": true, "files": true, "path": true, "log": true, "stderr": true, "snapshot": true, "work_dir": true, "state_dir": true,
 }
 
-// Document returns a document that is safe to show to others. hide is applied to every text in it,
-// and values with secret names are masked. Parts without secrets are shared with the original.
+// Document returns a version of doc that is safe to show to other users. It applies hide to every
+// text and masks values with secret names. The result shares parts without secrets with doc.
 func Document[T any](doc T, hide func(string) string) T {
 	w := walker{hide, map[reflect.Type][]bool{}}
 	if v, changed := w.walk(reflect.ValueOf(&doc).Elem()); changed {
@@ -31,7 +31,7 @@ var text = reflect.TypeFor[string]()
 
 // walk returns a value without secrets, and whether it differs from the original.
 func (w *walker) walk(v reflect.Value) (out reflect.Value, changed bool) {
-	// first makes the copy when the first part changes.
+	// first copies v when its first part changes, and returns the copy.
 	first := func(copy func() reflect.Value) reflect.Value {
 		if !changed {
 			out, changed = copy(), true

@@ -18,9 +18,9 @@ import (
 // Mask replaces a secret.
 const Mask = "***"
 
-// These words mark a name's value as secret. Strong words do so anywhere in the name. Weak ones do
-// so at its end, or anywhere in the name of an environment variable, because key_dim and token_type
-// are not secret.
+// These words mark a name's value as secret: strong words anywhere in the name; weak ones at its
+// end or, in the name of an environment variable, anywhere, because key_dim and token_type are not
+// secret.
 var (
 	strong = []string{"secret", "password", "passwd", "passphrase", "credential", "apikey", "accesskey", "privatekey", "authtoken", "accesstoken"}
 	weak   = []string{"key", "token", "pass"}
@@ -92,8 +92,9 @@ func Secrets(values map[string]string) (secrets []string) {
 }
 
 // Hiding returns a version of Text that also hides these secrets wherever they occur: a command
-// with {api_key} no longer shows the name. For the env of an earlier attempt, the ledger has only
-// the first 8 digits of each value's hash; Hiding then hides words with this hash.
+// with {api_key} filled in no longer contains the name. For the env of an earlier attempt, the
+// ledger has only the first 8 digits of each value's hash; given those, Hiding hides words with
+// that hash.
 func Hiding(secrets []string) func(string) string {
 	if len(secrets) == 0 {
 		return Text
@@ -155,7 +156,7 @@ func Text(s string) string {
 	return s
 }
 
-// hasAny avoids trying an expression, which takes a hundred times as long.
+// hasAny is a quick check, because trying an expression takes a hundred times as long.
 func hasAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(s, word) })
 }

@@ -41,7 +41,7 @@ const (
 	dealsMost = 256 // maximum number of jobs considered in total
 )
 
-// nonZero reports whether b needs any cores or memory.
+// nonZero reports whether b includes any cores or memory.
 func (b *HostResources) nonZero() bool { return b.CPUs > 0 || b.RAM > 0 }
 
 // Add adds other resources, or subtracts them if by is -1.

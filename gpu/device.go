@@ -345,7 +345,7 @@ func (d *device) empty() bool {
 // hasStrangers reports whether another user's or an invisible process is on the device.
 func (d *device) hasStrangers() bool { return d.foreign != nil || d.hidden > 0 }
 
-// returned reports whether this run has just got the device back.
+// returned reports whether the device was returned to this run in the last backFor.
 func (d *device) returned(now time.Duration) bool {
 	return d.back && now-d.released <= backFor
 }

@@ -17,10 +17,10 @@ import (
 type gatherTerm struct {
 	uid   int
 	began time.Duration
-	until time.Duration // gathering stops then; it resumes after the same time has passed again
+	until time.Duration // gathering stops then; it may resume after a pause of the same length
 	full  time.Duration // when it became able to start; 0 if it cannot
 	short time.Duration // when too few devices became suitable; 0 if there are enough
-	had   []UUID        // devices that the user has held ever since
+	had   []UUID        // devices that the user has held since before the term
 }
 
 func (t *gatherTerm) lasts(now time.Duration) bool  { return now < t.until }

@@ -36,7 +36,7 @@ func (u UUID) mig() bool { return strings.HasPrefix(string(u), "MIG-") }
 
 // A Device holds the constant properties of a GPU or a MIG instance.
 type Device struct {
-	Index       int    // NVML's index, for display; a MIG instance has its parent's
+	Index       int    // NVML's index, for display; for a MIG instance, its parent's
 	UUID        UUID   // identity
 	Name        string // product name, "NVIDIA A100-SXM4-80GB"
 	PCI         string // bus ID, "00000000:3B:00.0"; devices are listed in this order
@@ -44,7 +44,7 @@ type Device struct {
 	MIG         bool   // an instance rather than a whole GPU
 	Parent      UUID   // the GPU that a MIG instance belongs to
 	ComputeMode ComputeMode
-	Silent      bool `json:",omitempty"` // it has never answered: only its index is known, and UUID is a placeholder
+	Silent      bool `json:",omitempty"` // it has never answered, so only its index is known, and UUID is a placeholder
 
 	NUMA  string             `json:",omitempty"` // number of its NUMA node; "" if unknown
 	Cores string             `json:",omitempty"` // cores of that node, "0-15,32-47"; "" if unknown

@@ -49,7 +49,7 @@ type DeviceHours struct {
 	Hours   Hours
 }
 
-// A UserEntry has the rules for a user, or for the members of a group.
+// A UserEntry holds the rules for a user, or for the members of a group.
 type UserEntry struct {
 	Key      string    // as written: "alice", "@students"
 	UIDs     []int     // the users it applies to, among those looked up

@@ -90,7 +90,7 @@ func (p *Pool) Cores(g Grant) string {
 }
 
 // A search finds the closest set of a given size: the set whose farthest two devices are closest,
-// then the one with the most close pairs, then the first in the order of devices.
+// then the one with the highest sum of ranks, then the first in the order of devices.
 type search struct {
 	devs  []*device // in order of preference
 	must  int       // the first must devices are always in the set

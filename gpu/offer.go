@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Claims of other runs, and offers: claims by which a run leaves a device to another.
+// This file handles claims of other runs, and offers: claims with which a run leaves a device to
+// another run.
 
 // claimedBy returns the devices with a claim of another run that counts and for which by returns
 // true.

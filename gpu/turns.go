@@ -38,7 +38,7 @@ type Turns struct {
 	missed  []string // runs that ignored an offer and have not held a device since
 	left    []pendingTurn
 
-	claimed, stated []hostHolding // what other runs hold besides devices, according to their claims and wishes
+	claimed, stated []hostHolding // host resources that other runs hold, according to their claims and wishes
 	looked          bool          // whether other runs' claims and wishes were observed
 	ahead           pendingTurn   // the run that last had the turn for cores and memory
 
@@ -52,7 +52,7 @@ type skip struct {
 	uid   int
 	until time.Duration
 	pause time.Duration
-	had   []UUID // devices that the user has held ever since
+	had   []UUID // devices that the user has held since before the skip
 }
 
 // A pendingTurn is a free device that is another user's turn, or a run whose turn it is.
@@ -64,7 +64,7 @@ type pendingTurn struct {
 	last  time.Duration // when this was last the case
 }
 
-// SetWish sets this run's wish. It has no requests if no job waits.
+// SetWish sets this run's wish, which has no requests if no job waits.
 func (t *Turns) SetWish(w Wish) {
 	if w.seen = t.pool.usage.at; len(t.own.Requests) > 0 && t.own.Since.Equal(w.Since) {
 		w.seen = t.own.seen

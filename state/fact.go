@@ -17,7 +17,7 @@ type Kind string
 const (
 	KindRun     Kind = "run"     // a run began
 	KindStart   Kind = "start"   // an attempt is about to begin
-	KindQueued  Kind = "queued"  // a cluster has it in its queue
+	KindQueued  Kind = "queued"  // it is in a cluster's queue
 	KindRunning Kind = "running" // its process exists
 	KindStalled Kind = "stalled" // it has made no progress for too long, but is still running
 	KindResumed Kind = "resumed" // it has made progress again after it stalled
@@ -83,7 +83,7 @@ type Fact struct {
 	JobID  string    `json:"job_id,omitempty"`
 	Began  time.Time `json:"began,omitzero"`
 
-	// Running facts. The end of an attempt that ended right after it began has PID instead.
+	// Running facts. For an attempt that ended right after it began, the end fact sets PID instead.
 	PID      int    `json:"pid,omitempty"`
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
@@ -116,7 +116,7 @@ type Fact struct {
 	From         string            `json:"from,omitempty"`         // the job file whose ledger this success was copied from, along with its start data
 }
 
-// Grant returns the grant of an attempt from its start fact, if the ledger has it.
+// Grant returns the grant of an attempt, from its start fact f.
 func (f *Fact) Grant() gpu.Grant {
 	return gpu.Grant{UUIDs: f.GPUUUIDs, Indices: f.GPUs, Memory: f.Memory, Close: f.Close, Since: f.Time}
 }

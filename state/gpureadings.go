@@ -12,8 +12,8 @@ import (
 // GPUReadings records how full and how busy each GPU was during a batch, and what kept jobs off it.
 // Its size is bounded: when it is full, each pair of rows is merged into one.
 //
-// The text form has one JSON line for the devices and the step, and one for each row. The last line
-// of a file may be cut off.
+// The text form consists of one JSON line for the devices and the step, and one for each row. The
+// last line of a file may be cut off.
 type GPUReadings struct {
 	Devices []GPUReadingDevice
 	Step    time.Duration   // the time that a row covers
@@ -41,7 +41,7 @@ type GPUReading struct {
 	Ours   *int     `json:"ours_mib,omitempty"` // the part used by the batch's jobs
 	Util   *float64 `json:"util,omitempty"`     // percent
 	Jobs   int      `json:"jobs,omitempty"`     // the batch's jobs on the device
-	Others bool     `json:"others,omitempty"`   // whether anyone else used it
+	Others bool     `json:"others,omitempty"`   // whether anything besides the batch's jobs used it
 	Code   gpu.Code `json:"code,omitempty"`     // why the first waiting job could not use it
 	User   string   `json:"user,omitempty"`     // who kept that job off it
 	Looks  int      `json:"n,omitempty"`        // readings at the shortest step that Util averages, if more than one

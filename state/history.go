@@ -61,10 +61,10 @@ type newest struct {
 // and, unless the job succeeded, commands.
 type Record struct {
 	Fact
-	Start     time.Time // zero if the ledger has no start for it (gpurun done)
+	Start     time.Time // zero if the ledger lacks the start (gpurun done)
 	StartSeq  int64     // sequence number of the start; 0 if there is none
 	EndSeq    int64     // sequence number of the end
-	Ledger    int       // index of the batch's file whose ledger has it
+	Ledger    int       // index of the batch's file whose ledger contains it
 	Forgotten bool      // a forget followed it
 }
 
@@ -78,7 +78,7 @@ type Attempt struct {
 	StopReason string // the reason as text, if any
 	Points     Curve  // reported so far
 	Within     string // the cluster job that contained the run that started it, from that run's fact
-	Ledger     int    // index of the batch's file whose ledger has it
+	Ledger     int    // index of the batch's file whose ledger contains it
 }
 
 // A Trace is the remaining information about an attempt whose start is in no ledger.

@@ -139,7 +139,7 @@ func newContent(s Subject) *content {
 	return c
 }
 
-// encode returns the text of a file, padded with spaces to size.
+// encode returns content as the JSON text of a file, padded with spaces to at least size bytes.
 func encode(content any, size int) ([]byte, error) {
 	body, err := json.Marshal(content)
 	if err != nil {

@@ -72,11 +72,11 @@
 //   - An incomplete reading is called doubt, and nothing starts while there is doubt
 //     (gpu/claim/doubt.go). If this process lacks a resource (descriptors, a readable disk), there
 //     is doubt until the resource is available again, and a warning suggests a fix. But no user can
-//     block the host through the content of their folder: a folder that hangs or is too full causes
-//     doubt once an hour. After that, while a process of that user holds a lock there (the warning
-//     names it), all GPUs count as claimed by that user (gpu.Every). Otherwise the user's last
-//     known claims count if their processes live. So a cheater gains no more than by claiming
-//     openly, and files without a lock are never a reason to wait.
+//     block the host through the content of their folder: a folder that hangs or contains too many
+//     files causes doubt once an hour. After that, while a process of that user holds a lock there
+//     (the warning names it), all GPUs count as claimed by that user (gpu.Every). Otherwise, the
+//     user's last known claims count if their processes are alive. So a cheater gains no more than
+//     by claiming openly, and files without a lock are never a reason to wait.
 //   - After a reading that did not finish, nothing starts. The time limit of a reading does not
 //     include time during which the process was stopped: a process that continues after hours
 //     completes its reading and finds the conflict.
@@ -97,8 +97,8 @@
 //     folder ($XDG_RUNTIME_DIR, /run/user/UID), else to ~/.local/state/gpurun/claims-HOST, where
 //     all runs of this user look for claims.
 //   - Every full reading of the GPUs includes the others' claims, and how much of each is in use,
-//     as far as processes below the holder show. From this, a waiting job and gpurun gpus report
-//     who holds what.
+//     as far as processes below the holder show. This lets a waiting job and gpurun gpus report who
+//     holds what.
 //   - A run does not mistake its own claims for another's: the engine keeps the uni_ids of its
 //     attempts, each until no reading in progress can have seen its claim. A gpurun inside a job
 //     ignores that job's claim.
@@ -108,11 +108,11 @@
 //   - Simulated GPUs given inline are private and not claimed. Those in a file are identified by
 //     its path, so that runs can share them.
 //
-// Resizing (runner/sched/resize.go). The core sends Save. The keeper looks for processes that
-// catch the signal, announces the stop (in the ledger first, as for a timeout), signals them,
-// waits, and stops the job. The GPUs of the ended attempt become a move: those that the job keeps
-// stay claimed for it, and the others are offered. The status record has the deadline, so a dead
-// keeper changes nothing.
+// Resizing (runner/sched/resize.go). The core sends Save. The keeper looks for processes that catch
+// the signal, announces the stop (in the ledger first, as for a timeout), signals them, waits, and
+// stops the job. The GPUs of the ended attempt become a move: those that the job keeps stay claimed
+// for it, and the others are offered. The status record contains the deadline, so a dead keeper
+// changes nothing.
 //
 // Past use. SET.usage (gpu/claim/usage.go) is not locked: it is replaced by a rename, and its .new
 // file is the lock. Config.Spent passes the result of Core.Spent to it. All uids in claims and

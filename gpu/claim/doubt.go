@@ -14,10 +14,10 @@ import (
 //
 //   - If this process lacks a resource (descriptors, memory, a readable disk), there is doubt until
 //     the resource is available again.
-//   - If another user's folder cannot be read completely (it hangs, it is overfull),
-//     there is doubt the first time. After that, while a process of that user holds a
-//     lock there, all devices count as claimed by that user. Otherwise the claims seen last
-//     count if their processes live.
+//   - If another user's folder cannot be read completely (it hangs, it is overfull), there is doubt
+//     the first time. After that, while a process of that user holds a lock there, all devices
+//     count as claimed by that user. Otherwise, the claims seen last count if their processes are
+//     alive.
 //   - Files that no process holds a lock on never cause doubt.
 //
 

@@ -27,8 +27,8 @@ type folder struct {
 	more bool   // the user has more folders than are read
 }
 
-// A folderListing is what a folder contained when it was last read. It is valid until the folder
-// changes.
+// A folderListing records what a folder contained when it was last read. It is valid until the
+// folder changes.
 type folderListing struct {
 	ino   uint64
 	ctime int64    // the folder's owner cannot set it

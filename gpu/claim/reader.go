@@ -53,7 +53,7 @@ type Reader struct {
 	doubts map[string]*doubt // by folder
 }
 
-// A reading is what a Reader found in addition to claims.
+// A reading holds what a Reader found in addition to claims.
 type reading struct {
 	began  time.Time
 	took   time.Duration

@@ -18,8 +18,8 @@ import (
 	"gpurun/state/host"
 )
 
-// A simulation is the content of a simulation file; docs/reference/simulation.md has an
-// example. Times count from the start of the run.
+// A simulation is the content of a simulation file; docs/reference/simulation.md shows an example.
+// Times count from the start of the run.
 //
 //	gpus:                          # in this order
 //	  - memory: 24GiB              # total

@@ -18,7 +18,7 @@ const maxLine = 16 << 20
 
 var errLongLine = errors.New("line too long for an answer")
 
-// hello is what the child found, or why it found nothing.
+// hello reports what the child found, or why it found nothing.
 type hello struct {
 	Devices  []gpu.Device `json:"devices,omitempty"`
 	Version  string       `json:"version,omitempty"`
@@ -33,7 +33,7 @@ type question struct {
 	Query
 }
 
-// An answer has one reading for each device in its question.
+// An answer contains one reading for each device in its question.
 type answer struct {
 	ID       uint64        `json:"id"`
 	Hello    *hello        `json:"hello,omitempty"` // only in the first answer, which contains nothing else
@@ -43,7 +43,7 @@ type answer struct {
 	Gone string `json:"gone,omitempty"`
 }
 
-// A tail keeps the end of what is written to it.
+// A tail keeps the last tailSize bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -16,7 +16,7 @@ import (
 // of them can open its locks, because opening a lock is enough to hold it. The mode of the batch's
 // folder protects everything inside.
 
-// An access is what other users can do with a batch.
+// An access describes what other users can do with a batch.
 type access struct {
 	mode     os.FileMode // the permissions that all of its job files grant
 	uid, gid int         // of the job files; -1 if they differ

@@ -16,9 +16,9 @@
 // ledger, or wrote the same lines to a new file, the run continues.
 //
 // An attempt's status record also contains its start (job, key, needs, GPUs, log, host). If the
-// ledger has neither start nor end of an attempt that began, the run restores the start from the
-// record and adopts the attempt like any other (engine.Kind.Trace). If the whole folder was
-// removed, a keeper whose socket is gone prevents the run from starting.
+// ledger contains neither the start nor the end of an attempt that began, the run restores the
+// start from the record and adopts the attempt like any other (engine.Kind.Trace). If the whole
+// folder was removed, a keeper whose socket is gone prevents the run from starting.
 //
 // A run locks two files for each job file: lock in its state folder, and the job file itself. The
 // second lock works across state folders, hard links, bind mounts and the removal of .gpurun. It is
@@ -45,12 +45,13 @@
 // must use host.OpenReachable, host.OpenRegular or source.ReadRegular; runner/cli/mcpattack_test.go
 // tries to escape.
 //
-// In memory, each key of a ledger has the offsets of its last end and of that attempt's start, and
-// a record is read from there on demand (state/disk/past.go). ledger.index stores these offsets and
-// the time of each valid success. With it, a batch of 100,000 jobs with nothing to do does not
-// decode 300,000 lines: a job needs no line if its outputs exist and are no newer than its success.
-// The index has a checksum of itself and one of the lines it covers, and is ignored if it is
-// missing, broken or belongs to another ledger. A run that added many lines rewrites it at the end.
+// For each key of a ledger, memory holds only the offsets of its last end and of that attempt's
+// start, and a record is read from there on demand (state/disk/past.go). ledger.index stores these
+// offsets and the time of each valid success. With it, a batch of 100,000 jobs with nothing to do
+// does not decode 300,000 lines: a job needs no line if its outputs exist and are no newer than its
+// success. The index contains a checksum of itself and one of the lines it covers, and is ignored
+// if it is missing, broken or belongs to another ledger. A run that added many lines rewrites it at
+// the end.
 //
 // Consecutive facts of one step are one write, and the ledger contains all of them before anything
 // that depends on them happens. An end that cannot be written stays in the attempt's own record,

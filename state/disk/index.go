@@ -35,9 +35,9 @@ const indexFormat = 2
 // manyWarnings is the maximum number of warnings in an index, more than anyone reads.
 const manyWarnings = 100
 
-// An index has the entries field by field, because gob is fast with long slices. The covered part's
-// description is JSON, because gob does not distinguish a pointer to 0, such as an exit status,
-// from nil.
+// An index stores the entries field by field, because gob is fast with long slices. The covered
+// part's description is JSON, because gob does not distinguish a pointer to 0, such as an exit
+// status, from nil.
 type index struct {
 	Format       int // must be indexFormat; gob ignores unknown fields and leaves missing ones zero
 	CoveredJSON  []byte

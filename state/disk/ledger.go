@@ -31,10 +31,10 @@ type ledger struct {
 	f      *os.File
 	size   int64  // size of the file, according to this run's writes
 	began  int64  // size when this run opened it
-	room   int64  // size up to which the disk has blocks for it
+	room   int64  // size up to which disk blocks are reserved for it
 	recent []byte // lines written by this run; see remember
 	torn   bool   // the last line has no newline, so write one before the next line
-	taken  error  // set if someone changed the file; then no more jobs start
+	taken  error  // set if someone changed the file, so that no more jobs start
 	buf    []byte
 	ends   []int // end offsets of the lines in buf
 }

@@ -20,8 +20,8 @@ type Options struct {
 	StateDir string // "" for .gpurun next to the job file
 	Abandon  string // host whose open attempts are recorded as lost
 
-	// Trace reads an attempt's start from its folder, for a ledger that has lost it. Nil means that
-	// no attempt can have begun. If Trace fails, Open fails.
+	// Trace reads an attempt's start from its folder, for a ledger that lacks it. Nil means that no
+	// attempt can have begun. If Trace fails, Open fails.
 	Trace func(dir, uniID string) (state.Trace, error)
 
 	// Over reports whether an attempt of a run has ended, on whatever host it ran: its end was

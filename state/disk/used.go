@@ -16,7 +16,7 @@ import (
 	"gpurun/state/host"
 )
 
-// A Used is a batch that this user has run. A run of several files has one for each.
+// A Used is a batch that this user has run. A run of several files adds one for each.
 type Used struct {
 	File     string    `json:"file"` // with links resolved
 	Dir      string    `json:"dir"`  // its state folder

@@ -101,8 +101,8 @@ func single(devs []*device, req *Request) []*device {
 	return devs[:min(1, len(devs))]
 }
 
-// choose returns at most most of devs, which are in order of preference: the devices closest to
-// each other that this run may hold, with as few other users as possible.
+// choose returns up to most devices from devs, which are in order of preference: the devices
+// closest to each other that this run may hold, with as few other users as possible.
 func (p *Pool) choose(now time.Duration, devs []*device, most int) []*device {
 	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)

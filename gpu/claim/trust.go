@@ -15,7 +15,7 @@ const errGone = staticError("no process holds it") // left by a dead holder: no 
 
 var errIncomplete = errors.New("it is still being written")
 
-// A staticError is a reason to ignore a file that remains valid until its folder changes.
+// A staticError is a reason to ignore a file. It holds until the file's folder changes.
 type staticError string
 
 func (e staticError) Error() string { return string(e) }

@@ -262,7 +262,7 @@ func (s *State) Warnings() []string { return s.warnings }
 // Dir returns the state folder of a file.
 func (s *State) Dir(file int) string { return s.files[file].dir }
 
-// RunLog returns a writer that rotates the batch's run.log, which is in the first file's folder.
+// RunLog returns a rotating writer for the batch's run.log, which is in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
 // Copies returns the folders for copies of the code that a file's jobs run in. New copies go to the

@@ -31,8 +31,8 @@ func Users() []int {
 
 var logins sync.Map // by uid
 
-// Login returns a user's login name, or "" if there is none. A directory service that does not
-// respond briefly delays the first call for each user.
+// Login returns a user's login name, or "" if there is none. If a directory service does not
+// respond, the first call for each user waits only briefly.
 func Login(uid int) string {
 	if name, known := logins.LoadOrStore(uid, ""); known {
 		return name.(string)

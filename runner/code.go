@@ -23,8 +23,8 @@ func (p *preparation) code() *codecopy.Tree {
 	return p.Code[p.job.File]
 }
 
-// copyAt returns the copy of the code in which an attempt of an earlier run runs, given the path
-// from its start; nil if there is none.
+// copyAt returns the copy of the code that an attempt of an earlier run uses, or nil. home is the
+// path in the attempt's start fact.
 func (l *loop) copyAt(home string) *codecopy.Tree {
 	if home == "" {
 		return nil
@@ -43,7 +43,7 @@ func (l *loop) copyAt(home string) *codecopy.Tree {
 	return t
 }
 
-// written returns the paths that a job declares to write.
+// written returns the paths that a job is declared to write.
 func written(outputs []string, metrics []jobspec.Metric) []string {
 	paths := append([]string{}, outputs...)
 	for _, m := range metrics {
@@ -76,7 +76,7 @@ func inputsIn(ctx context.Context, code *codecopy.Tree, r jobspec.Rendered) ([]s
 // settled marks a copy whose files have been moved to the work dir, or are being moved.
 const settled = -1
 
-// use counts the attempts in a copy of the code, which may be nil.
+// use adds by to the number of attempts in a copy of the code, which may be nil.
 func (l *loop) use(code *codecopy.Tree, by int) {
 	if code != nil {
 		l.attempts.copies[code] = max(l.attempts.copies[code], 0) + by
@@ -87,7 +87,7 @@ func (l *loop) use(code *codecopy.Tree, by int) {
 const settleEvery = 10 * time.Second
 
 // settle moves files that jobs wrote in unused copies to the work dir. A start in such a copy waits
-// for that. At the end of the run, settle waits until it has moved all files.
+// until they have moved. At the end of the run, settle returns only after moving all files.
 func (l *loop) settle(over bool) {
 	a, now := &l.attempts, l.Now().Boot
 	if !over && now-a.settled < settleEvery {

@@ -27,7 +27,7 @@ func (l *loop) handle(ev engine.Event) {
 	}
 	at := l.attempts.live[ev.UniID]
 	if at == nil {
-		return // unknown attempt, so the end must be a duplicate
+		return // the attempt has already ended, so the event is a duplicate
 	}
 	switch {
 	case ev.Running != nil && ev.Ended == nil:
@@ -53,7 +53,7 @@ func (l *loop) handle(ev engine.Event) {
 		l.step(sched.Declined{UniID: ev.UniID, Why: ev.Declined})
 	case ev.Ended != nil:
 		e := *ev.Ended
-		if e.NoRoom { // the attempt never began, but not because of its job, so the run ends
+		if e.NoRoom { // the attempt never began, through no fault of its job, so the run ends
 			l.stateFailed(errors.New(e.Err))
 			e.Lost, e.Void, e.Why = true, true, state.WhyInterrupted
 		} else if e.Unsaved != "" {
@@ -108,8 +108,8 @@ func (l *loop) examine(at *attempt, unreported *engine.Running, e state.End) {
 	})
 }
 
-// visibleWithin is how late a file from another host may become visible. Network file systems cache for
-// up to half a minute that a file does not exist.
+// visibleWithin is how long a file written on another host may take to become visible. Network file
+// systems cache the absence of a file for up to half a minute.
 const visibleWithin = 40 * time.Second
 
 // awaitOutputs waits until the outputs of an attempt that succeeded on another host are visible.
@@ -208,8 +208,8 @@ func causeOf(tail []byte) sched.Cause {
 	return sched.NoCause
 }
 
-// vanishedWithin is the longest run time of a script whose background work failed to start. The
-// shell reaps that process without reporting its status.
+// vanishedWithin is the longest run time at which a script's background process may have failed to
+// start. The shell reaps such a process without reporting its status.
 const vanishedWithin = 10 * time.Second
 
 // vanished reports whether a successful attempt may have done nothing: its commands started a
@@ -227,7 +227,7 @@ var (
 )
 
 // startsBehind reports whether a script appears to start a background process without waiting for
-// it. The check is too weak for more than a warning.
+// it. The check is reliable enough only for a warning.
 func startsBehind(script string) bool {
 	if !strings.Contains(script, "&") {
 		return false

@@ -51,8 +51,8 @@ func Environ() []string {
 	})
 }
 
-// defaultShell returns the shell for jobs that specify none: bash, which exits at the first command
-// or pipeline that fails, or sh if there is no bash. It searches gpurun's own PATH and the usual
+// defaultShell returns the shell for jobs that specify none: bash, set to exit at the first failing
+// command or pipeline, or sh if there is no bash. It searches gpurun's own PATH and the usual
 // places, because a job's env may set another PATH.
 func defaultShell(environ []string) []string {
 	for _, dir := range append(filepath.SplitList(engine.Variable(environ, "PATH")), "/bin", "/usr/bin") {

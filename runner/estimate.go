@@ -15,7 +15,7 @@ import (
 // An estimate is the expected end of the run, with the data behind it and the failures so far.
 type estimate struct {
 	end   *schema.End
-	phase schema.RunPhase           // of the run for which end holds
+	phase schema.RunPhase           // phase of the run for which end was computed
 	fail  []schema.Alike            // failure groups
 	done  map[string]float64        // progress of attempts from their logs, by uni_id
 	steps map[string]int            // total steps of attempts that count them
@@ -28,8 +28,7 @@ type estimate struct {
 }
 
 const (
-	// readEvery is the shortest interval between readings of logs, and estimateEvery the one between
-	// estimates.
+	// readEvery is the shortest interval between readings of logs; estimateEvery, between estimates.
 	readEvery     = time.Second
 	estimateEvery = 2 * time.Second
 	// Estimates take at most 1/estimateShare of a run's time.
@@ -70,7 +69,7 @@ func (l *loop) estimateEnd() {
 			if p, n, ok := forecast.Progress(string(log.tail(tailBytes))); ok && p >= most[id] {
 				done[id], most[id], steps[id] = p, p, n
 			} else if ok {
-				most[id] = 2 // it started over, like a progress bar for each epoch
+				most[id] = 2 // it started over, like a progress bar that restarts every epoch
 			}
 		}
 		read := time.Since(reading)
@@ -90,7 +89,7 @@ func (l *loop) estimateEnd() {
 	})
 }
 
-// over returns the jobs that have ended in the run, but none before the first failure.
+// over returns the jobs that have ended in the run, or nil if none has failed.
 func (l *loop) over() (jobs []*schema.Job) {
 	if !slices.ContainsFunc(l.Batch.Jobs, func(j jobspec.Job) bool { return l.Core.Phase(j.ID).Bad() }) {
 		return nil
@@ -111,7 +110,7 @@ const tailBytes = 4 << 10
 
 // addTo adds the estimate to a status.
 func (f *estimate) addTo(st *schema.Status) {
-	if st.Is(f.phase) { // else f.end is of another phase
+	if st.Is(f.phase) { // otherwise f.end belongs to another phase
 		st.Live.End = f.end
 	}
 	if e := st.Live.End; e != nil && e.From != nil {

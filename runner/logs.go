@@ -11,7 +11,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A logPart is the position in its log files where an attempt's output begins.
+// A logPart is an attempt's part of its log files, given by where its output begins.
 type logPart struct {
 	stdout, stderr         string
 	fromStdout, fromStderr int64 // -1 if unknown
@@ -35,7 +35,7 @@ func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(stri
 		}
 	}
 	if (first || n == 1) && p.fromStdout == 0 && p.fromStderr == 0 {
-		return p, "", nil // the log is empty, even if it was created by an attempt that lost a race for its GPU
+		return p, "", nil // the log is empty, though an attempt that lost a race for its GPU may have created it
 	}
 	return p, fmt.Sprintf("%s%d, %s ---\n", files.AttemptHeader, n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }

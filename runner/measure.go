@@ -8,8 +8,8 @@ import (
 	"gpurun/runner/sched"
 )
 
-// measure reads the metrics in the job file. The GPUs stay claimed meanwhile, so it has a time
-// limit; commands read slow files later, on demand.
+// measure reads the values of the job file's metrics. The GPUs stay claimed meanwhile, so measure
+// has a time limit; commands read slow files later, on demand.
 func (at *attempt) measure(ev *sched.Ended) {
 	if len(at.metrics) == 0 {
 		return

@@ -23,7 +23,7 @@ import (
 // A preparation prepares the start of an attempt outside the loop, because file systems may be slow
 // and inputs may be gigabytes to hash.
 type preparation struct {
-	*Config // it uses nothing else of the loop
+	*Config // the only part of the loop that a preparation uses
 	sched.Prepare
 	ctx   context.Context
 	job   *jobspec.Job
@@ -240,7 +240,7 @@ func (p *preparation) gpus() []string {
 	return p.Grant.Environ(p.Indexed)
 }
 
-// named replaces references to those variables in commands.
+// named replaces the engine's tokens for nodeOnly variables in commands with "{name}".
 func (p *preparation) named(commands []string) []string {
 	if !p.Does.Places {
 		return commands
@@ -318,7 +318,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 	return l
 }
 
-// ask returns the job's request to an engine that places attempts itself.
+// ask returns the job's request to an engine that places attempts itself; nil for other engines.
 func (p *preparation) ask() *engine.Request {
 	if !p.Does.Places {
 		return nil
@@ -330,8 +330,8 @@ func (p *preparation) ask() *engine.Request {
 	}
 }
 
-// ResultPath returns the value of GPURUN_RESULT, a file in the attempt's folder, or "" if there is
-// no folder.
+// ResultPath returns the value of GPURUN_RESULT: a file in the attempt's folder dir, or next to it
+// if there is no such folder.
 func ResultPath(dir string) string {
 	if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
 		return filepath.Join(dir, "result")

@@ -52,7 +52,7 @@ func (l *loop) read(a sched.Read) {
 	}
 }
 
-// take takes the next reading.
+// take starts the next reading.
 func (l *loop) take() {
 	r := &l.readings
 	q := r.next
@@ -118,9 +118,9 @@ func (l *loop) readClaims() {
 	})
 }
 
-// attribute finds the attempt of each process in a reading, and tells the engine which processes are on
-// their attempt's own GPUs. It ignores a device that a gpurun inside a job has claimed for its own
-// jobs.
+// attribute finds the attempt of each process in a reading, and passes the engine the processes
+// that are on their attempt's own GPUs. It ignores a device that a gpurun inside a job has claimed
+// for its own jobs.
 func (l *loop) attribute(s gpu.Observation) {
 	for i := range s.Readings {
 		id := s.Readings[i].UUID

@@ -22,7 +22,7 @@ type Reader func(set map[string]string) (Reading, error)
 type Reading struct {
 	Batch            *jobspec.Batch
 	Code             []*codecopy.Tree
-	Messages         []string // messages about the result
+	Messages         []string
 	Selected, Forced []bool
 }
 
@@ -111,7 +111,7 @@ func mistaken(err error) control.Reply {
 	return r
 }
 
-// apply continues with the reloaded files, and describes the changes.
+// apply switches the run to the reloaded files, and describes the changes.
 func (l *loop) apply(next Reading) (said string, err error) {
 	if why := l.Core.Closing(); why != "" {
 		return "", control.Refusal("this run starts no more jobs: " + why)

@@ -55,9 +55,9 @@ func (t *tally) fact(l *loop, a sched.Record) {
 // minReadings is the number of readings needed to advise a job to request less memory.
 const minReadings = 10
 
-// demand records a job whose memory request is far off: more than 1.5 times both its use and the
-// advisable request, or less than its use. A single reading shows the latter. It skips jobs whose
-// request is learned.
+// demand records a job whose memory request is far off: below its use, which a single reading
+// shows, or above both 1.5 times its use and the advisable request. It does not record learned
+// requests that are too high, nor any if the job preallocates memory.
 func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {
 		return

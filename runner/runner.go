@@ -41,8 +41,8 @@ type Config struct {
 	Spent  func(gpu.Spent)  // called periodically with the run's GPU usage so far; nil without GPUs
 	Code   []*codecopy.Tree // copies of the code by file; nil for none
 	Sinks  []Sink
-	// Report returns the report of a block dialect script about its attempt. The engine only sees
-	// what uni_id.json contains when the tree is empty. May be nil.
+	// Report returns what a block dialect script reported about its attempt. The engine sees only
+	// what uni_id.json contains once the tree is empty. May be nil.
 	Report  func(job int, uniID string) (end, errorType string)
 	Log     zerolog.Logger
 	Reloads <-chan struct{}            // signals to reload the files
@@ -100,7 +100,7 @@ type loop struct {
 	out       tally
 }
 
-// attempts is the loop's state of starting and running jobs.
+// attempts is the loop's record of starting and running jobs.
 type attempts struct {
 	live  map[string]*attempt
 	fresh []bool // by job: this run has started a new log
@@ -112,7 +112,7 @@ type attempts struct {
 	settled time.Duration          // when unused copies were last settled
 }
 
-// attempt is the loop's state of a prepared or running attempt.
+// attempt is the loop's record of a prepared or running attempt.
 type attempt struct {
 	job      int // -1 if the batch has no such job
 	file     int
@@ -256,8 +256,8 @@ func (l *loop) stop(s sched.StopRequested) {
 // later queues an event for the core, to follow the current actions.
 func (l *loop) later(ev sched.Event) { l.queue = append(l.queue, ev) }
 
-// do carries out one action. The core has put them in order: the ledger records a start before its
-// launch.
+// do carries out one action. The core has put the actions in order: the ledger records a start
+// before its launch.
 func (l *loop) do(a sched.Action) {
 	switch a := a.(type) {
 	case sched.Prepare:
@@ -277,7 +277,7 @@ func (l *loop) do(a sched.Action) {
 	case sched.Launch:
 		l.start(a)
 	case sched.End:
-		l.launch() // the ended attempt may be among them
+		l.launch() // the attempt to end may be in this step's launches
 		how := engine.Term
 		switch {
 		case a.Kill:

@@ -68,7 +68,7 @@ func adopted(o *state.Attempt) *attempt {
 	return a
 }
 
-// A place is a job's key, or its name, in one file: files may have identical jobs.
+// A place is a job's key or name in one file, because several files may have identical jobs.
 type place struct {
 	file      int
 	key, name string
@@ -81,7 +81,7 @@ func sameName(o *state.Attempt) place { return place{file: o.Ledger, name: o.Sta
 func (c *Core) keyOf(id int32) place  { return place{file: c.file(id), key: c.b.Jobs[id].Key.String()} }
 func (c *Core) nameOf(id int32) place { return place{file: c.file(id), name: c.name(id)} }
 
-// jobsOf returns the first jobs with the keys and names of open attempts; -1 for none.
+// jobsOf maps the key and the name of each open attempt to the first such job; -1 for none.
 func (c *Core) jobsOf(open []*state.Attempt) map[place]int32 {
 	jobs := map[place]int32{}
 	for _, o := range open {
@@ -97,8 +97,8 @@ func (c *Core) jobsOf(open []*state.Attempt) map[place]int32 {
 	return jobs
 }
 
-// answered records that the engine has reported on an attempt. Its answers count in the verdicts
-// on all jobs.
+// answered records that the engine has reported on an attempt. After the last report, it judges all
+// jobs again and begins the run.
 func (c *Core) answered(a *attempt) {
 	if !a.asked {
 		return
@@ -200,7 +200,7 @@ func (ev Reloaded) on(c *Core) {
 	c.initPruning()
 	c.moves = slices.DeleteFunc(c.moves, func(m move) bool {
 		req := c.spec(m.job).Request
-		return m.least < req.Min || len(m.ids) > req.Max // it asks for another number of GPUs now
+		return m.least < req.Min || len(m.ids) > req.Max // the job no longer allows this number of GPUs
 	})
 	c.sort()
 	c.recount()
@@ -284,7 +284,7 @@ func (c *Core) judgeAgain(again []bool) {
 			c.set(id, notNeeded)
 		case j.fate == stays && j.reason.code == schema.PlanPruned:
 			c.set(id, pruned)
-		case j.fate == stays && j.attempt > 0: // before it left the run
+		case j.fate == stays && j.attempt > 0: // it succeeded before it left the run
 			c.set(id, succeeded)
 			continue
 		case j.fate == stays:
@@ -351,5 +351,5 @@ func (c *Core) Gone(job int) bool { return c.jobs[job].gone && c.jobs[job].own =
 // History returns the history from the ledgers. It belongs to the core's goroutine.
 func (c *Core) History() *state.History { return c.h }
 
-// Begun reports whether all attempts of earlier runs have been found.
+// Begun reports whether the engine has answered for all attempts of earlier runs.
 func (c *Core) Begun() bool { return c.begun }

@@ -19,8 +19,8 @@ type attempt struct {
 	file       int       // index of the file whose ledger has it
 	uniID      string    // "" while being prepared
 	n          int32     // 1, 2, …
-	grant      gpu.Grant // also what is reserved of the host
-	asks       int       // GPUs that the engine is asked for
+	grant      gpu.Grant // including what is reserved on the host
+	asks       int       // GPUs requested from the engine
 	pool       jobspec.PoolUse
 	name       string // its job's name and key when it started
 	key        string
@@ -48,11 +48,11 @@ type attempt struct {
 type queueState struct {
 	queued bool
 	jobID  string // there; "" if not known yet
-	reason string // why it waits, as the cluster says
+	reason string // why it waits, according to the cluster
 
-	expected  time.Time // to begin, as the cluster says; zero if unknown
-	suspended bool      // it has begun, but the cluster has it stand still
-	onHold    bool      // its user has paused it, and the cluster is to hold it
+	expected  time.Time // start that the cluster expects; zero if unknown
+	suspended bool      // it has begun, but the cluster has suspended it
+	onHold    bool      // its user has paused it, so the cluster must hold it
 	withdrawn bool      // it is to leave the queue, unless it begins first
 }
 
@@ -80,7 +80,7 @@ type attempts struct {
 	reserved    gpu.HostResources   // reserved on the host
 	onGPUs      int                 // how many hold a GPU
 	withoutGPUs gpu.HostResources   // host resources of attempts without GPUs, if this run has GPUs
-	asks        int                 // GPUs that the engine is asked for
+	asks        int                 // GPUs requested from the engine
 	queued      int                 // how many wait in the queue of a cluster
 }
 
@@ -95,7 +95,7 @@ func (l *attempts) started(yield func(*attempt) bool) {
 
 // preparing returns the attempt of a job that is being prepared, or nil.
 func (l *attempts) preparing(job int) *attempt {
-	for _, a := range slices.Backward(l.all) { // there may be thousands, and the last are being prepared
+	for _, a := range slices.Backward(l.all) { // there may be thousands; those being prepared come last
 		if a.uniID == "" && a.job == int32(job) {
 			return a
 		}
@@ -103,7 +103,7 @@ func (l *attempts) preparing(job int) *attempt {
 	return nil
 }
 
-// gpus returns how many GPUs it has.
+// gpus returns the number of GPUs in the attempt's grant.
 func (a *attempt) gpus() int { return max(len(a.grant.UUIDs), len(a.grant.Indices)) }
 
 // hold returns the attempt's name in the pool.
@@ -135,7 +135,7 @@ func (c *Core) take(a *attempt) {
 }
 
 // giveBack undoes take. A stuck attempt keeps its GPUs, because its processes may still use them.
-// If another run took the GPUs first, earlier readings of them are out of date.
+// outrun means that another run took the GPUs first, so earlier readings of them are out of date.
 func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 	l := &c.live
 	l.all = slices.DeleteFunc(l.all, func(b *attempt) bool { return b == a })
@@ -263,7 +263,7 @@ func (ev Prepared) on(c *Core) {
 		c.sharing.begin(a, &c.live, c.pool)
 	}
 	if c.onPool(a) || c.squeezed {
-		c.since = c.now.Wall // not before: who loses a race has not had its turn
+		c.since = c.now.Wall // not earlier: a run that loses a race has not had its turn
 	}
 	a.uniID, a.began = uni, c.now.Boot
 	c.live.byID[uni] = a

@@ -12,7 +12,7 @@ import (
 )
 
 // bottleneck returns why the next job in line does not start, in a few words; nil if there is
-// no such job, or nothing starts anyway.
+// no such job, or the run starts no more jobs.
 func (c *Core) bottleneck() *string {
 	switch c.RunPhase() {
 	case schema.RunStopping, schema.RunDraining:
@@ -39,7 +39,7 @@ func (c *Core) bottleneck() *string {
 type lack struct {
 	text    string
 	gpus    []int
-	counted bool // their number is enough
+	counted bool // print their number, not their indices
 }
 
 func (l *lack) String() string {

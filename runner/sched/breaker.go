@@ -11,10 +11,10 @@ import (
 // early is how soon after its start an attempt must fail to count for the breaker.
 const early = time.Minute
 
-// breaker decides which groups of jobs, which differ only in parameters, are not worth
-// starting: the first attempts of several of their jobs failed soon after their start, with
-// the same error, on different GPUs, and without a success. The other jobs would most
-// likely fail too. A limit is how many such failures hold a group.
+// breaker decides which groups of jobs that differ only in parameters are not worth starting:
+// the first attempts of several of their jobs failed soon after their start, with the same
+// error, on different GPUs, and none succeeded. The other jobs would most likely fail too. A
+// limit is the number of such failures after which a group is held.
 type breaker struct {
 	groups map[uint64]*failureGroup // by jobspec.Spec.Template
 	held   []uint64                 // in the order they were held

@@ -6,10 +6,10 @@ import (
 	"gpurun/jobspec"
 )
 
-// A run concludes with its jobs with `when: always` or `failure` whose needs have not all ended.
-// They run once no other job can start, because groups are held, fail_fast is set or the run gave
-// up waiting. Jobs that cannot start are then held. The run does not conclude after a user's stop,
-// or if jobs remain because the surrounding cluster job ends: the next run continues with them.
+// A run concludes by starting the jobs with `when: always` or `failure` whose needs have not all
+// ended. They start once no other job can, because groups are held, fail_fast is set or the run
+// gave up waiting. Jobs that cannot start are then held. The run does not conclude after a user's
+// stop, or if jobs remain because the surrounding cluster job ends: the next run continues them.
 
 // anyway reports whether a job may run without the success of its needs.
 func (c *Core) anyway(id int32) bool {
@@ -63,7 +63,7 @@ func (c *Core) conclude() (moved bool) {
 	return moved
 }
 
-// isStuck reports whether a waiting job can no longer start. isStuck is already known of its needs.
+// isStuck reports whether a waiting job can no longer start. conclude must have checked its needs.
 func (c *Core) isStuck(id int32) bool {
 	p := c.jobs[id].phase
 	switch {

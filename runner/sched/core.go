@@ -13,7 +13,7 @@ import (
 type Options struct {
 	Selected  []bool        // by job: --only, --skip, --tag; nil for all
 	Forced    []bool        // by job: --force; nil for none
-	Watch     bool          // more jobs may come: do not finish because all is done
+	Watch     bool          // more jobs may come: do not finish when all jobs have ended
 	NoPrune   bool          // jobs with prune run to their ends
 	NoWait    bool          // finish as soon as nothing can start immediately
 	CPUs      int           // cores for this run; 0 means no limit
@@ -30,14 +30,14 @@ type Options struct {
 	UID       int           // uid of its user
 	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
 
-	Zone *time.Location // in which the hours of this run count; nil for UTC
+	Zone *time.Location // time zone of this run's hours; nil for UTC
 }
 
 // Core is the scheduler's state. One goroutine owns it.
 type Core struct {
 	b    *jobspec.Batch
 	h    *state.History
-	pool *gpu.Pool // nil if there are no devices that this run grants
+	pool *gpu.Pool // nil if this run grants no devices
 	opts Options
 
 	now Now      // time of the current event
@@ -76,7 +76,7 @@ type ending struct {
 	draining string // why no more jobs start, or ""
 
 	failedFast bool // it closes because of fail_fast or max_wait, so the run still concludes
-	concluding bool // jobs that run in any case start without the jobs that are held
+	concluding bool // jobs with when: always or failure no longer wait for held jobs
 	changed    bool // a job was held, released or interrupted since then
 
 	stopping bool          // and running jobs are being stopped
@@ -84,7 +84,7 @@ type ending struct {
 	gaveUp   bool          //
 	vain     *schema.Next  // when the run gave up: the job it was waiting for, and why
 	wakeAt   time.Duration // as last requested
-	idle     time.Duration // from when on all submitted jobs have been waiting in a cluster's queue; 0 if one is running
+	idle     time.Duration // since when all submitted jobs have been waiting in a cluster's queue; 0 if one is running
 	fillAt   time.Duration // when time alone may let some job start; 0 for never
 	finished bool
 }
@@ -188,7 +188,7 @@ func (c *Core) proceed() {
 
 func (Woken) on(c *Core) { c.wakeAt = 0 }
 
-// on records which job of the cluster an attempt is, once.
+// on records an attempt's job ID on the cluster, once, and the state of its wait.
 func (ev Queued) on(c *Core) {
 	a := c.live.byID[ev.UniID]
 	if a == nil {
@@ -210,7 +210,7 @@ func (ev StateFailed) on(c *Core) {
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
-	if f.Kind == state.KindEnd && job >= 0 { // the last end of a job is enough
+	if f.Kind == state.KindEnd && job >= 0 { // prune needs only the last end of a job
 		if o := c.h.Open[f.UniID]; o != nil {
 			f.NoPrune = o.Start.NoPrune
 			c.jobs[job].anew = c.jobs[job].anew && f.Withdrawn(&o.Start)
@@ -225,8 +225,7 @@ func (c *Core) record(file int, job int32, f state.Fact) {
 	c.apply(file, f)
 }
 
-// apply applies a fact to the history and to the live attempt it concerns. Live and
-// replayed facts take the same path; see New.
+// apply applies a fact to the history and to the live attempt it concerns.
 func (c *Core) apply(file int, f state.Fact) {
 	c.h.Apply(file, f)
 	a := c.live.byID[f.UniID]

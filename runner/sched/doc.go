@@ -6,7 +6,7 @@
 //
 // Terms: a job is ready when its needs and its queue let it run. It is granted GPUs, prepared (the
 // edge claims them and creates what a start needs), started, and ended. A job backs off while it
-// waits to retry. The head is the first ready job that found no GPU. Smaller jobs may overtake it
+// waits to retry. The waiter is the first ready job that found no GPU. Smaller jobs may overtake it
 // until its patience is over; then GPUs are reserved for it.
 //
 // # Readings
@@ -24,15 +24,15 @@
 //   - The free memory of a GPU that a job has just left: repeatedly, until the next job is
 //     on it.
 //
-// While a job with a stall setting runs, the core also makes the loop sample the CPU time and
-// output of its attempts, every twentieth of that time (SampleProgress, ProgressSampled).
-// runner/sched/stall adds up how long these, and the use of the GPUs, have stood still. Runs
-// without such jobs have no such cost.
+// While a job with a stall or prune setting runs, the core also makes the loop sample its attempts
+// (SampleProgress, ProgressSampled): CPU time and output 20 times per stall time, and the prune
+// metric every second. runner/sched/stall adds up how long output, CPU time and GPU use have not
+// advanced. Runs without such jobs have no such cost.
 //
-// Only a list shows which process memory belongs to: the pool ignores a quick reading of a GPU in
-// use. If a GPU was last read over 0.1 s ago, it is read again before a job starts on it, and
-// reserved for that job. A wake tries jobs only if the passage of time may have let one start
-// (fillAt); most wakes are for readings.
+// Only a list shows which process uses memory, so the pool ignores a quick reading of a GPU in use.
+// If a GPU was last read over 0.1 s ago, it is reserved for a job and read again before that job
+// starts on it. A wake tries jobs only if the passage of time may have let one start (fillAt); most
+// wakes are for readings.
 //
 // # Time
 //

@@ -62,7 +62,7 @@ func (ev Ended) on(c *Core) {
 		c.readings.list(c.health.ended(c.now.Boot, a, s, f, c.canRunElsewhere)...)
 	}
 	switch {
-	case a.job >= 0 && !c.begun: // its job is judged by this end like by those before the run
+	case a.job >= 0 && !c.begun: // the verdict on its job treats this end like one from before the run
 		c.evidence[int(a.job)] = ev.Evidence
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
 	case ev.Void && c.broken && f.State != state.Interrupted:
@@ -169,7 +169,7 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
 		return state.Interrupted, "", cause, ""
 	case state.WhyResize:
-		// A job that saves its work and exits with 0 is not done, unless it shows results.
+		// A job that saves its work and exits with 0 is not done, unless its outputs are all there.
 		if !e.Whole || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
 			return state.Interrupted, "", cause, ""
 		}
@@ -355,7 +355,7 @@ func (c *Core) grow(id int32, f state.Fact, granted gpu.Bytes) {
 	more := func(now gpu.Bytes) gpu.Bytes {
 		return gpu.Bytes(math.Ceil(float64(now) * c.spec(id).Retry.MemoryGrowth))
 	}
-	if c.opts.Elsewhere && f.Cause == state.CauseOOMHost { // only there it gets no more than it asks for
+	if c.opts.Elsewhere && f.Cause == state.CauseOOMHost { // only a cluster limits a job to the host memory it requested
 		c.grownHost[id] = more(max(c.memory(id), f.PeakHost))
 		return
 	}

@@ -8,10 +8,10 @@ import (
 	"gpurun/state"
 )
 
-// Estimates are separate from their effects: Core has the order of jobs, their requests and their
-// classes.
+// usageStats makes the estimates; Core applies them, because it owns the order of jobs, their
+// requests and their classes.
 
-// seedGroupName returns the seed group of a job as facts have it; "" for none.
+// seedGroupName returns a job's seed group as facts record it; "" for none.
 func (c *Core) seedGroupName(id int32) string {
 	hash := c.usage.group(c.b.Jobs, id)
 	if hash == 0 {
@@ -45,7 +45,7 @@ func (c *Core) readEstimates() {
 			}
 		}
 		for _, g := range groups {
-			if s := like[g.Name]; s != nil { // others have left the file
+			if s := like[g.Name]; s != nil { // the jobs of other groups have left the file
 				c.usage.took(s, g.Seconds...)
 			}
 		}
@@ -76,8 +76,8 @@ func (c *Core) expect(id int32) {
 	c.usage.expect(id, takes)
 }
 
-// Expected returns a job's estimated duration, and the number of runs of similar jobs that it is
-// based on; without any, the estimate is of the batch. It is 0 without an estimate.
+// Expected returns a job's estimated duration (0 if unknown), and the number of runs of similar
+// jobs that it is based on; without any, the estimate is the median of the batch.
 func (c *Core) Expected(id int) (takes time.Duration, runs int) {
 	if g := c.seedGroup(int32(id)); g != nil && len(g.Seconds) > 0 {
 		median, _ := g.Took()

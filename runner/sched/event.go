@@ -8,8 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// Now is the time of an event. Durations and limits count in Boot, which clock changes do
-// not affect; Wall is for people and the ledger.
+// Now is the time of an event. Durations and limits use Boot, which clock changes do not affect;
+// Wall is for display and the ledger.
 type Now struct {
 	Boot time.Duration // CLOCK_BOOTTIME
 	Wall time.Time     // UTC
@@ -34,40 +34,39 @@ type Observed struct {
 	Quick bool
 }
 
-// ClaimsChanged brings what other runs of this host claim and wish for, without a reading: some
-// of it has just changed.
+// ClaimsChanged brings the claims and wishes of other runs on this host after a change, without a
+// reading.
 type ClaimsChanged struct {
 	Claims []gpu.Claim
 	Wishes []gpu.Wish
 }
 
 // Prepared reports that Prepare succeeded: the claim is held and the record is created.
-// Start holds what the edge knows and the core does not: UniID, Log, Commands, Inputs.
-// The core completes and records it. Claims are the other runs' claims that were there
-// once this attempt's claim was visible to them; nil if nothing was claimed. If one of
-// them conflicts with the grant, the core discards the attempt as if it had failed
-// to a rival.
+// Start holds what only the edge knows: UniID, Log, Commands, Inputs. The core completes and
+// records it. Claims are the other runs' claims at the time when this attempt's claim had become
+// visible to them; nil if nothing was claimed. If one of them conflicts with the grant, the core
+// discards the attempt, as for a PrepareFailed with Rival.
 type Prepared struct {
 	Job    int
 	Start  state.Fact
 	Claims []gpu.Claim
 }
 
-// Gathered reports that a gathering claim was made, and which claims of other runs were there
-// then; or that it failed.
+// Gathered reports that a gathering claim was made, with the claims of other runs at that time, or
+// that it failed.
 type Gathered struct {
 	UniID  string
 	Failed bool
 	Claims []gpu.Claim
 }
 
-// PrepareFailed reports that Prepare failed. A lost race for a GPU is not a failure and
-// spends no retry; something the edge could not create (the log, the config file) is.
+// PrepareFailed reports that Prepare failed. A lost race for a GPU does not count as a failure of
+// the job and spends no retry; anything else does, such as a log that could not be created.
 type PrepareFailed struct {
 	Job    int
 	Reason string
 	Input  bool // an input of the job matches nothing
-	Rival  bool // another run took the GPU first: look again
+	Rival  bool // another run took the GPU first
 }
 
 // Started reports that an attempt's process exists.
@@ -83,7 +82,7 @@ type Started struct {
 // Queued reports that an attempt waits in the queue of a cluster, and why.
 type Queued struct {
 	UniID, JobID, Reason string
-	Expected             time.Time // to begin, by the cluster's own estimate; zero if unknown
+	Expected             time.Time // start that the cluster expects; zero if unknown
 }
 
 // Backgrounded reports that an attempt's commands have ended but processes they left keep
@@ -139,13 +138,14 @@ const (
 // Published reports that a Quarantine is visible to readings.
 type Published struct{ UUID gpu.UUID }
 
-// ProgressSampled answers SampleProgress, for those attempts that are still there.
+// ProgressSampled answers SampleProgress.
 type ProgressSampled struct{ Work []stall.Work }
 
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}
 
-// StateFailed reports why no job can start any more: the ledger cannot be written, or the nodes do not see the state.
+// StateFailed reports why no job can start any more: the ledger cannot be written, or the nodes do
+// not see the state.
 type StateFailed struct{ Err string }
 
 // StopRequested is a user's request to stop.
@@ -208,8 +208,8 @@ func DoneFact(job, key string, now Now, without bool) state.Fact {
 	}
 }
 
-// TakeOverRequested records another ledger's successes of jobs that do not run, and judges these
-// jobs again.
+// TakeOverRequested records another ledger's successes for jobs that are not running, and judges
+// these jobs again.
 type TakeOverRequested struct {
 	Facts    map[int]state.Fact // by job
 	Evidence map[int]Evidence
@@ -261,7 +261,7 @@ type Wish struct{ gpu.Wish }
 // Gather: make a gathering claim on a GPU, under a name of its own. Answered by Gathered.
 type Gather struct {
 	UniID string
-	Job   string // it is for
+	Job   string // name of the job that the GPU is for
 	Grant gpu.Grant
 }
 
@@ -322,7 +322,7 @@ type Read struct {
 // SampleProgress: sample the CPU time and output of these attempts. Answered by ProgressSampled.
 type SampleProgress struct{ UniIDs []string }
 
-// Quarantine: publish it, answered by Published.
+// Quarantine: publish a quarantine. Answered by Published.
 type Quarantine struct{ gpu.Quarantine }
 
 // Wake: send Woken at this time (CLOCK_BOOTTIME). It replaces the previous Wake; 0 cancels
@@ -332,7 +332,7 @@ type Wake struct{ At time.Duration }
 // Finish: the run is over.
 type Finish struct {
 	GaveUp bool         // max_wait, or --no-wait: exit 124 or 75
-	Lost   []state.Loss // GPU time since the last start
+	Lost   []state.Loss // GPU time lost since the last start
 }
 
 func (Record) action()         {}

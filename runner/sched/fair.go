@@ -16,7 +16,7 @@ type wishing struct {
 	published   gpu.Wish
 	publishedAt time.Duration
 	since       time.Time     // when this run last got a GPU, or began to wait if that was later
-	theirs      []gpu.UUID    // free GPUs that are another run's turn
+	theirs      []gpu.UUID    // free GPUs for which it is another run's turn
 	turnChanges time.Duration // when that changes by time alone; 0 for never
 	heard       []gpu.Claim   // other runs' claims, as last read
 	giveWayAt   time.Duration // when this background run may have to give way by time alone; 0 for never
@@ -44,9 +44,9 @@ const (
 
 	// wishEvery is how often a wish is published again if only its times have changed.
 	wishEvery = time.Second
-	wishSlow  = 30 * time.Second // if it is only the GPU time used
+	wishSlow  = 30 * time.Second // if only the GPU time used has changed
 
-	// lookEvery is how often a change in what others claim leads to a reading of all GPUs.
+	// lookEvery is how often changed claims of other runs lead to a reading of all GPUs.
 	lookEvery = time.Second
 )
 
@@ -65,7 +65,7 @@ func (ev ClaimsChanged) on(c *Core) {
 	c.receiveOffers()
 }
 
-// sameClaim reports whether two claims are equal except for their use.
+// sameClaim reports whether two claims are equal except for Taken.
 func sameClaim(a, b gpu.Claim) bool {
 	a.Taken, b.Taken = 0, 0
 	return a == b
@@ -125,8 +125,8 @@ func (d *devices) undealt() (ids []gpu.UUID) {
 	return ids
 }
 
-// settleOffers ends the offers that were taken, that expired, or that their run no longer wants. It
-// deals the GPUs of the latter two again.
+// settleOffers ends the offers that were taken, that expired, or that their run no longer wants.
+// Unless an offer was taken, it deals the GPU again.
 func (c *Core) settleOffers() {
 	for i := range c.hands {
 		h := &c.hands[i]
@@ -257,7 +257,7 @@ func (c *Core) overcommits(a *attempt) bool {
 	return c.lack(a.grant.HostResources, own) != nil
 }
 
-// reserve sets aside the free GPUs that are another run's turn.
+// reserve sets aside the free GPUs for which it is another run's turn.
 func (c *Core) reserve() {
 	if c.theirs, c.turnChanges = nil, 0; c.pool == nil || !c.pool.Turns.HasRivals() {
 		return
@@ -302,7 +302,7 @@ func (d *devices) offeredTo(id gpu.UUID) string {
 }
 
 // A background run stops a job when a foreground wish needs its GPUs, and all of its jobs
-// when its hours end. They go back to where they were, and spend no retry.
+// when its hours end. The stopped jobs run again later, and spend no retry.
 
 // attendEvery is how often a run without waiting jobs reads all GPUs, in case it missed a wish or
 // must notify its user of free GPUs.

@@ -82,7 +82,7 @@ func (c *Core) fill() {
 		id := c.firstOf(cl)
 		started := false
 		if c.exceedsAllocation(id) != nil {
-			c.refill = true // something was started: when that is prepared, the next fill holds it
+			c.refill = true // the job before it in its class just started; the next fill holds this one
 		} else if c.full(id) != nil {
 			c.awaitPool(id)
 		} else if c.space(id) == nil {
@@ -106,8 +106,8 @@ func (c *Core) fill() {
 // it.
 func (c *Core) startJob(id int32) bool {
 	cl := c.jobs[id].class
-	// If something easier has already found no GPU, there is no need to look. That keeps
-	// a batch cheap in which every job asks for a different amount of memory.
+	// If an easier request has already found no GPU, there is no need to look. This keeps batches
+	// cheap in which every job requests a different amount of memory.
 	vain := func(easier gpu.Request) bool { return cl.req.AtLeast(easier) }
 	if cl.gpus && slices.ContainsFunc(c.failed[:min(len(c.failed), 4)], vain) {
 		return false
@@ -125,7 +125,7 @@ func (c *Core) startJob(id int32) bool {
 	if c.waiter.id < 0 {
 		c.waiter.wait(id, c.now.Boot)
 		c.keep(cl.req)
-		if c.planGathering(cl.req); ok { // until they have been read
+		if c.planGathering(cl.req); ok { // keep the GPUs found until they have been read
 			c.waiter.kept = append(c.waiter.kept, g.UUIDs...)
 			c.gathering.IDs = slices.DeleteFunc(c.gathering.IDs, func(id gpu.UUID) bool { return !c.gathering.has(id) })
 		}
@@ -163,9 +163,9 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 	return g, ok
 }
 
-// waitsForOtherGPUs reports whether a job waits for GPUs other than those that it avoids. Enough of
-// them must be free or held by this run, and its patience must not be over. After a death with a
-// signature it waits regardless of their holders, until no other job of the run is left.
+// waitsForOtherGPUs reports whether a job waits for GPUs other than those that it avoids. Enough
+// such GPUs must be free or held by this run, and the job's patience must not be over. After a
+// death with a signature it waits regardless of both, until no other job of the run is left.
 func (c *Core) waitsForOtherGPUs(id int32, req gpu.Request, aside []gpu.UUID) bool {
 	if c.health.signed(id) {
 		others := func(cl *class) bool { return c.firstOf(cl) >= 0 && cl.req.Avoid == "" }

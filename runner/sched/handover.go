@@ -49,7 +49,7 @@ type handOver struct {
 	until time.Duration // how long it is left to another run; 0 if it is not
 	dealt bool          // turn has been decided
 	gift  bool          // a job was resized for turn
-	given bool          // by another run, whose processes a list shows to be gone
+	given bool          // offered by another run; only a list shows that its processes are gone
 }
 
 const (
@@ -68,7 +68,7 @@ func (c *Core) beginHandOver(a *attempt, left []gpu.UUID) {
 	}
 }
 
-// endHandOver ends the hand-over of GPUs that a job holds again, except for the claim.
+// endHandOver ends the hand-over of GPUs that a job holds again. yield releases their kept claims.
 func (d *devices) endHandOver(ids []gpu.UUID) {
 	d.closeHandOvers(func(h *handOver) bool { return slices.Contains(ids, h.id) })
 }
@@ -86,9 +86,9 @@ func (d *devices) inHandOver(id gpu.UUID) bool {
 	return slices.ContainsFunc(d.hands, func(h handOver) bool { return h.open && (id == "" || h.id == id) })
 }
 
-// scheduleHandOverReading schedules the next readings after one of GPUs in hand-over. A quick one costs
-// almost nothing, so that returned memory is noticed soon, in proportion to how long it
-// took to come back. A process list costs milliseconds; pauses after one simply double.
+// scheduleHandOverReading schedules the next readings of GPUs in hand-over that were just read. A
+// quick reading costs almost nothing, so its pauses stay in proportion to the time since the job
+// ended. A process list costs milliseconds; pauses after one simply double.
 func (c *Core) scheduleHandOverReading(seen gpu.Observation, quick bool) {
 	now := c.now.Boot
 	for i := range c.hands {
@@ -170,9 +170,9 @@ func (c *Core) yield() {
 	c.hands = slices.DeleteFunc(c.hands, func(h handOver) bool { return !h.open && h.claim == "" })
 }
 
-// passing returns the GPUs on which kept claims stand: those of attempts being prepared,
-// and those in hand-over that, with what is free now, may give some waiting job everything
-// it asks for. A GPU is not claimed for a job that would still have to wait for others.
+// passing returns the GPUs whose kept claims remain: those of attempts being prepared, and those in
+// hand-over that, together with the free GPUs, may give some waiting job everything it requests. A
+// GPU is not claimed for a job that would still have to wait for other GPUs.
 func (c *Core) passing() (ids []gpu.UUID) {
 	ids = c.live.unclaimed()
 	for _, m := range c.moves {
@@ -209,7 +209,7 @@ func (g *gathering) has(id gpu.UUID) bool {
 type gatherClaim struct {
 	uniID string
 	id    gpu.UUID
-	made  bool // others see it
+	made  bool // other runs see it
 	over  bool // it is to end once it has been made
 }
 
@@ -249,7 +249,7 @@ func (c *Core) gather() {
 	c.recordGathered()
 }
 
-// unclaimed returns the GPUs that jobs have been granted and on which they have no claim yet.
+// unclaimed returns the GPUs granted to jobs that may have no claim on them yet.
 func (l *attempts) unclaimed() (ids []gpu.UUID) {
 	for _, a := range l.all {
 		if a.uniID == "" {

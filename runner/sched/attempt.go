@@ -47,7 +47,7 @@ type attempt struct {
 // queueState is an attempt's state in the queue of a cluster.
 type queueState struct {
 	queued bool
-	jobID  string // there; "" if not known yet
+	jobID  string // on the cluster; "" if not known yet
 	reason string // why it waits, according to the cluster
 
 	expected  time.Time // start that the cluster expects; zero if unknown

@@ -12,12 +12,13 @@ import (
 
 // A death with the signature of a device's fault is charged only once it has happened on two
 // devices: until then its job waits for another one, or until nothing else of the run is left.
-// If it had one device, that is quarantined, unless the driver reports that it contained the error.
+// If the attempt had one device, that device is quarantined, unless the driver reports that it
+// contained the error.
 //
 // Without a signature a GPU is suspected when attempts die on it one after another, soon
 // after their start and in ways that can be its fault. It is quarantined once one of their
 // jobs has done better elsewhere. Until then a job that died is tried elsewhere, which spends no retry, and the
-// suspect rests: a fast failure would free it for the next job at once.
+// suspect rests: a fast failure would free it for the next job immediately.
 const (
 	suspectAfter = 3                // deaths in a row, not all of one job
 	suspectFor   = 10 * time.Minute // unless one of their jobs is tried elsewhere before that
@@ -33,7 +34,7 @@ type health struct {
 	fresh      []freshQuarantine      // quarantines that readings may not show yet
 	errors     map[gpu.UUID]int       // uncorrectable ECC errors, as last read
 	lost       map[gpu.UUID]bool      // fell off the bus, as last read
-	signatures map[gpu.UUID]signature // the last of each device
+	signatures map[gpu.UUID]signature // the latest of each device
 }
 
 func newHealth() health {
@@ -44,11 +45,11 @@ func newHealth() health {
 type signature struct {
 	at        time.Duration
 	contained bool   // the device is sound
-	why       string // by a log alone, that of this job: the next reading decides
+	why       string // set if only a log, that of job, shows the fault: the next reading decides
 	job       int32
 }
 
-// A series is the attempts that died on a device one after another.
+// A series lists the attempts that died on a device one after another.
 type series struct {
 	id     gpu.UUID
 	deaths []death
@@ -141,7 +142,7 @@ func (h *health) recordDeath(now time.Duration, a *attempt, f state.Fact) {
 		}
 		r := h.series[i]
 		if f.ErrorType == state.ErrLost && a.began < r.last {
-			continue // one keeper's death is one, however many attempts go with it
+			continue // a keeper's death counts once, however many attempts die with it
 		}
 		r.deaths = append(r.deaths, death{job: a.job, on: a.grant.UUIDs, charged: f.Uncharged == "", who: who, cause: fl.Cause()})
 		r.deaths = r.deaths[max(0, len(r.deaths)-maxDeaths):]
@@ -265,7 +266,7 @@ func (r *series) evidence() (list []string) {
 	return list
 }
 
-// A freshQuarantine is one that readings may not show yet.
+// A freshQuarantine is a quarantine that readings may not show yet.
 type freshQuarantine struct {
 	gpu.Quarantine
 	since time.Duration // when it was published; 0 if it has not been
@@ -337,9 +338,9 @@ type jobHealth struct {
 	excused int // failures that spent no retry
 
 	signed   bool       // it died with the signature of a device's fault
-	suspects []gpu.UUID // the devices on which it did so each time
+	suspects []gpu.UUID // devices that all such deaths have in common
 
-	on   []gpu.UUID // devices on which it happened
+	on   []gpu.UUID // devices on which it failed
 	died bool       // it died on one of them
 	away bool       // it is to be tried on others
 }
@@ -352,8 +353,8 @@ func (h *health) of(job int32) *jobHealth {
 	return h.jobs[job]
 }
 
-// commonDevices returns the devices that all deaths with a signature of a job have in common,
-// including its attempt a.
+// commonDevices returns the devices common to all of a job's deaths with a signature, including
+// that of a.
 func (m *jobHealth) commonDevices(a *attempt) []gpu.UUID {
 	if m == nil || !m.signed {
 		return a.grant.UUIDs
@@ -391,8 +392,8 @@ func (h *health) recordFailure(a *attempt, f state.Fact) {
 	m.died, m.away = m.died || f.ErrorType != state.ErrOOM, f.Uncharged != ""
 }
 
-// crashes are the signals of a program that crashed or was killed, rather than asked to
-// end, and the exit codes with which a shell reports them.
+// asked lists the signals that ask a program to end; any other one crashed or killed it. crashes
+// lists the exit codes with which a shell reports crashes.
 var (
 	asked   = []string{"SIGHUP", "SIGINT", "SIGPIPE", "SIGTERM"}
 	crashes = []int{128 + 4, 128 + 5, 128 + 6, 128 + 7, 128 + 8, 128 + 11} // ILL, TRAP, ABRT, BUS, FPE, SEGV
@@ -418,7 +419,7 @@ func (h *health) signed(job int32) bool {
 }
 
 // excused returns why a failure spends no retry, or "": the edge's reason given, or the health of
-// its devices. sick names a quarantined one, or is "".
+// its devices. sick names a quarantined device, or is "".
 func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick string, another func(int32, []gpu.UUID) bool) string {
 	m, blamed := h.jobs[a.job], gpuNumbers(a.grant.Indices)+" may be at fault"
 	switch {
@@ -445,7 +446,7 @@ func (h *health) excused(a *attempt, s symptoms, f state.Fact, given, sick strin
 	return ""
 }
 
-// othersDied reports whether the last attempt of another job died on a device of a, too.
+// othersDied reports whether another job's attempt also died on a device of a.
 func (h *health) othersDied(a *attempt) bool {
 	return slices.ContainsFunc(h.series, func(r *series) bool {
 		return slices.Contains(a.grant.UUIDs, r.id) && slices.ContainsFunc(r.deaths, func(d death) bool { return d.job != a.job })

@@ -10,7 +10,7 @@ import (
 
 // A held job has not ended: it runs in the next run, or in this one if another
 // job of its group succeeds after all. Holding is the core's part of the breaker,
-// since it moves jobs, their queues and all that need them. Jobs that have been tried keep
+// since it moves jobs, their queues and the jobs that need them. Jobs that have been tried keep
 // their retries.
 
 // template returns the breaker's key of a job's group.
@@ -40,7 +40,7 @@ func (c *Core) isHeld(id int32) bool {
 	return c.jobs[id].attempt == 0 && c.breaker.holds(c.template(id)) != nil
 }
 
-// Held reports whether a job's group is held and it has yet to run.
+// Held reports whether a job is held because its group is.
 func (c *Core) Held(job int) bool { return c.jobs[job].phase == held && c.isHeld(int32(job)) }
 
 // needsHeld reports whether a job needs one that is held.
@@ -59,7 +59,7 @@ func (c *Core) hold(group uint64) {
 	c.refill = true
 }
 
-// holdJob holds a job and all that wait for its success. Their queues continue without them.
+// holdJob holds a job and the jobs that wait for its success. Their queues continue without them.
 func (c *Core) holdJob(id int32) {
 	open := []int32{id}
 	c.set(id, held)

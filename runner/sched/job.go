@@ -68,7 +68,7 @@ type job struct {
 	bad      bool     // a need ended without success
 	quit     bool     // cancelled by the user for this run
 	paused   bool     // by the user
-	gone     bool     // its file, read again, no longer has it
+	gone     bool     // its reloaded file no longer has it
 	anew     bool     // it runs, and what its earlier attempts reported no longer counts
 	queued   bool     // while running: its attempt waits in the queue of a cluster
 	own      int16    // its live attempts
@@ -91,7 +91,7 @@ type progress struct {
 	ended    []int32             // ended jobs whose dependents have not been updated yet
 	grown    map[int32]gpu.Bytes // GPU memory that jobs ask for after an oom
 
-	grownHost map[int32]gpu.Bytes // host memory, of a cluster
+	grownHost map[int32]gpu.Bytes // likewise, host memory on a cluster
 }
 
 // set moves a job to a phase and updates the counts.

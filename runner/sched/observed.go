@@ -91,13 +91,13 @@ type usage struct {
 	gpuUses  []gpuUse      // parallel to the grant's GPUs; nil before the first reading
 	peak     gpu.Bytes     // the most on one GPU
 	readings int           // readings that showed what it uses
-	hogs     bool          // it used nearly all of a GPU on which it was alone
+	hogs     bool          // it used over hogShare of a GPU on which it was alone
 	lookAt   time.Duration // when to look for it on other GPUs next; 0 for never
 	looks    int           // number of such looks so far
 	strayed  []gpu.UUID    // other GPUs on which it was seen
 	stray    string        // the message about that
 	came     []newcomer    // other processes that came to its GPUs while it ran
-	company  []neighbors   // parallel to the grant's GPUs: who else has been there
+	company  []neighbors   // parallel to the grant's GPUs: other processes there
 	fault    fault         // who caused it to run out of memory
 }
 
@@ -146,10 +146,10 @@ func (c *Core) see(seen gpu.Observation) {
 	}
 }
 
-// recordUse records how much an attempt uses of its i-th GPU, and reports whether the
-// reading counts: it is a list with the attempt's processes, or a quick reading with
-// no less free memory than such a list. When free memory drops below that of every list
-// so far, a new list is to tell a job's own short peak from a neighbor's.
+// recordUse records how much an attempt uses of its i-th GPU, and reports whether the reading
+// counts: it is a list with the attempt's processes, or a quick reading with no less free memory
+// than such a list. drop means that free memory fell below that of every list so far: a new list
+// must distinguish a short peak of the job from one of a neighbor.
 func (a *attempt) recordUse(i int, r *gpu.Reading) (counts, drop bool) {
 	for len(a.gpuUses) < len(a.grant.UUIDs) {
 		a.gpuUses = append(a.gpuUses, gpuUse{used: -1, low: -1})
@@ -196,7 +196,7 @@ func (a *attempt) metered(e Ended) {
 	}
 }
 
-// reportEvery is how often to look at what a job reports for its prune.
+// reportEvery is how often to read the metric of a job with prune.
 const reportEvery = time.Second
 
 // stallOf returns the stall rule of a running attempt's job, and the sampling interval.

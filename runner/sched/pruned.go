@@ -10,14 +10,14 @@ import (
 	"gpurun/state/schema"
 )
 
-// Pruned jobs have ended: their prune found them behind others that differ in a few parameters. It
-// goes by what the ledger has alone, so that the next run decides the same. This is the core's part: it moves jobs, and
-// those that need them.
+// A pruned job has ended because it was behind others that differ in a few parameters. Pruning uses
+// only what the ledger records, so that the next run decides the same. This file is the core's
+// part: it moves jobs, and those that need them.
 type pruning struct {
 	groups map[int32]uint64      // groups of jobs that are compared
 	curves map[int32]state.Curve // reported points, as in the ledger
 	fresh  bool                  // something was reported since the last look
-	silent bool                  // a warning about a job that reported nothing has been given
+	silent bool                  // the warning about a job that reported nothing was given
 }
 
 // ruleOf returns a job's prune rule; without one, it has no metric.
@@ -51,7 +51,7 @@ func (c *Core) initPruning() {
 	}
 }
 
-// report adds to what a job has reported.
+// report adds points to a job's curve.
 func (c *Core) report(id int32, points []state.Point) {
 	c.pruning.curves[id], c.pruning.fresh = c.pruning.curves[id].Add(points...), true
 }
@@ -74,7 +74,7 @@ func (c *Core) recordReports(a *attempt, points state.Curve) {
 		return
 	}
 	a.heard = a.heard.Add(points...)
-	if !slices.Equal(o.Points, o.Points.Add(a.heard...)) { // else its log was read again
+	if !slices.Equal(o.Points, o.Points.Add(a.heard...)) { // otherwise its log was read again
 		if last, p := o.Points.Last(), a.heard[len(a.heard)-1]; a.heard[0].Step > last && p.Step < last*(1+prune.StepShare) && p.Finite() {
 			return
 		}
@@ -85,7 +85,7 @@ func (c *Core) recordReports(a *attempt, points state.Curve) {
 	a.heard = nil
 }
 
-// heardLast adds what an attempt that is over has reported last.
+// heardLast adds the last points of an attempt that has ended.
 func (c *Core) heardLast(a *attempt, ev Ended, end state.Phase) {
 	metric := c.ruleOf(a.job).Metric
 	if metric == "" {
@@ -107,7 +107,7 @@ func (c *Core) prune() {
 	for _, a := range c.live.all {
 		switch o := c.h.Open[a.uniID]; {
 		case a.job < 0 || o == nil || a.queued || o.Start.NoPrune:
-		case a.stop == state.WhyPruned && a.prior: // it may not know
+		case a.stop == state.WhyPruned && a.prior: // the earlier run may not have signaled it
 			c.endAttempt(a, a.stop, false)
 			a.prior = false
 		case len(o.Points) > 0 && (a.stop == "" || a.stop == state.WhyResize):
@@ -119,13 +119,14 @@ func (c *Core) prune() {
 	}
 }
 
-// wasPruned reports whether the last end of a job was that it was pruned.
+// wasPruned reports whether a job's last attempt was pruned.
 func (c *Core) wasPruned(id int32) bool {
 	r := c.last(id)
 	return r != nil && r.State == state.Pruned && !r.Forgotten && c.real(r)
 }
 
-// anotherTry reports whether a job was pruned and has not succeeded since: a user wants it to run to its end.
+// anotherTry reports whether a job was pruned and has not succeeded since: if it runs again, the
+// user wants it to run to its end.
 func (c *Core) anotherTry(id int32) bool {
 	r := c.last(id)
 	return c.wasPruned(id) || r != nil && r.NoPrune && r.State != state.Succeeded

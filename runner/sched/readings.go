@@ -18,11 +18,8 @@ const (
 	listStep     = 128 * gpu.MiB // a drop in free memory that triggers a list
 )
 
-// readings decides which GPUs are read when: all of them at every poll while a ready job waits for one, and
-// to find strays; those with jobs of this run often enough to base advice on, which is
-// free memory once a second, which costs microseconds, and the process list every few
-// seconds, which costs milliseconds and holds the driver's lock; and one that such a job
-// just left in quick succession until the next job is on it (handover.go).
+// readings decides when to read all GPUs, and when to read those with jobs of this run; see the
+// package comment. GPUs in hand-over are separate (handover.go).
 type readings struct {
 	all       request
 	next      time.Duration // when all may be read again
@@ -35,8 +32,8 @@ type readings struct {
 	used     request
 	usedNext time.Duration // when the GPUs in use may be read again
 	listNext time.Duration // when to read them with their processes
-	lists    []gpu.UUID    // GPUs whose list is wanted at once
-	again    time.Duration // when such a list may be wanted again because an old one would let a job start
+	lists    []gpu.UUID    // GPUs to list immediately
+	again    time.Duration // when refresh may request lists again
 }
 
 // A request is a reading that may be on its way.
@@ -138,7 +135,7 @@ func (r *readings) nextDue(live *attempts, wanted bool, by func(time.Duration)) 
 	}
 }
 
-// sampling decides when to sample the progress of attempts whose jobs have a stall rule.
+// sampling decides when to sample the progress of attempts whose jobs have a stall or prune rule.
 type sampling struct {
 	next time.Duration // 0 while none of them runs
 	out  request

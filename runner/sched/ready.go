@@ -33,10 +33,10 @@ func (p priorityQueue[T]) Len() int           { return len(p) }
 func (p priorityQueue[T]) Less(i, k int) bool { return p[i].Before(p[k]) }
 func (p priorityQueue[T]) Swap(i, k int)      { p[i], p[k] = p[k], p[i] }
 
-// Push is for container/heap.
+// Push implements heap.Interface.
 func (p *priorityQueue[T]) Push(x any) { *p = append(*p, x.(T)) }
 
-// Pop is for container/heap.
+// Pop implements heap.Interface.
 func (p *priorityQueue[T]) Pop() any {
 	last := len(*p) - 1
 	x := (*p)[last]
@@ -240,8 +240,8 @@ func (c *Core) room(id int32) *schema.Wait {
 	return c.space(id)
 }
 
-// quota is space within this run's own limits. Once the patience of a job that found too little is
-// over, no other job may take any.
+// quota is like space, but checks only this run's own limits. Once the patience of a job that found
+// too little is over, no other job may take any.
 func (c *Core) quota(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	own := c.reserved()

@@ -10,9 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// A resize gives a running job more or fewer GPUs. The engine asks it to save its work and
-// ends its attempt, which is no failure; then it starts again on those GPUs of the attempt
-// that it keeps, and on the free ones that it gets in addition. Until it does, it is a move.
+// A resize gives a running job more or fewer GPUs. The engine asks it to save its work and ends its
+// attempt, which is not a failure. The job then starts again on the GPUs that it keeps and the free
+// ones that it gets in addition. In between, it is a move.
 //
 // A job shrinks only for a waiting run, which is offered the GPUs: a run whose wish is ahead of
 // this run's, or any run if the job makes little use of its GPUs. A job grows if it uses its GPUs
@@ -24,17 +24,17 @@ import (
 const (
 	steady      = time.Minute // how long GPUs must have been busy, idle or free
 	whole       = time.Second // how long a job waits for all GPUs of its next attempt
-	declinedFor = time.Hour   // how long a user gets nothing more who did not take what a job gave up
+	declinedFor = time.Hour   // how long no job gives up GPUs for a user who did not take the last ones
 )
 
 // resizes tracks this run's elastic jobs.
 type resizes struct {
 	possible bool                    // some job may be resized
 	moves    []move                  // in the order of their ends
-	last     map[int32]time.Duration // by job: when it was last resized, or asked for that; before this run, too
+	last     map[int32]time.Duration // by job: when it was last resized or asked to save, in any run
 	declined []declinedOffer
-	growing  bool           // some job could grow: the GPUs that it does not hold are read
-	warned   map[int32]bool // jobs for which a warning said that they were not asked
+	growing  bool           // some job could grow, so all GPUs are read
+	warned   map[int32]bool // jobs with a warning that the engine did not ask them to save
 }
 
 // A move is a job between two attempts of a resize. It expires after a while.
@@ -81,7 +81,7 @@ func (c *Core) remember() {
 	}
 }
 
-// resize asks jobs to save their work that should have more or fewer GPUs.
+// resize asks jobs that should have more or fewer GPUs to save their work.
 func (c *Core) resize() {
 	c.growing = false
 	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.paused || c.outsideHours() != "" {
@@ -142,7 +142,7 @@ func (c *Core) grows(a *attempt) bool {
 		most = min(most, limit)
 	}
 	up := func(percent int, r *jobspec.Resize) bool { return percent > r.Up }
-	// That it has been busy for a minute and others have been free for one may be the same minute.
+	// Its GPUs may have been busy in the same minute in which others were free.
 	if !c.loaded(a, max(a.began, c.now.Boot-c.steady()), up) || len(a.grant.UUIDs) >= most || c.waiter.id >= 0 || len(c.moves) > 0 {
 		a.spare, a.seen = nil, 0
 		return false
@@ -182,7 +182,7 @@ func (c *Core) busy(a *attempt, is func(percent int, r *jobspec.Resize) bool) bo
 	return a.began <= since && c.loaded(a, since, is)
 }
 
-// loaded is busy, since another time at which the attempt had its GPUs.
+// loaded is like busy, but from since on. The attempt must have held its GPUs since then.
 func (c *Core) loaded(a *attempt, since time.Duration, is func(percent int, r *jobspec.Resize) bool) bool {
 	percent, known := c.pool.Busy(c.now.Boot, since, a.grant.UUIDs)
 	return known && is(percent, &c.spec(a.job).Resize)
@@ -238,7 +238,7 @@ func (c *Core) plan(a *attempt, f *state.Fact) *plan {
 	why := ""
 	if len(p.gifts) > 0 {
 		why = p.gifts[0].Turn.Why
-	} else if (a.grows || !a.pushed) && c.waiter.id < 0 { // an earlier run may have asked it for that
+	} else if (a.grows || !a.pushed) && c.waiter.id < 0 { // an earlier run may have asked it to grow
 		spares := c.spares(a)
 		p.ids = append(p.ids, spares[:min(len(spares), c.spec(a.job).Request.Max-p.least)]...)
 	}
@@ -307,7 +307,7 @@ func (r *resizes) moving(id int32) bool {
 	return slices.ContainsFunc(r.moves, func(m move) bool { return m.job == id })
 }
 
-// movesTo returns the name of the job in a move that a GPU waits for, or "".
+// movesTo returns the name of the job in a move that a GPU is kept for, or "".
 func (c *Core) movesTo(id gpu.UUID) string {
 	for _, m := range c.moves {
 		if slices.Contains(m.ids, id) {

@@ -15,13 +15,13 @@ import (
 // shares no mutable state with the run.
 type Remaining struct {
 	Batch   *jobspec.Batch // the jobs that are running or can start, in the order in which they do
-	Known   [][]float32    // by job: seconds that jobs took that say how long it takes, the closest that there are
+	Known   [][]float32    // by job: how many seconds the most similar past jobs took
 	Open    []state.Attempt
-	Stalled map[string]string // by uni_id: jobs whose attempts do nothing
+	Stalled map[string]string // names of jobs with stalled attempts, by uni_id
 	Pool    *gpu.Pool         // nil without GPUs
 	Seen    gpu.Observation   // claims, wishes and processes of others on the GPUs
 	Now     Now
-	Cluster bool // it decides what starts when
+	Cluster bool // a cluster decides what starts when
 
 	opts Options
 }
@@ -46,7 +46,7 @@ func (c *Core) Remaining(now Now, seen gpu.Observation) *Remaining {
 		opts: Options{CPUs: c.opts.CPUs, Memory: c.opts.Memory, Sim: c.opts.Sim, UID: c.opts.UID, Run: c.opts.Run, Zone: c.opts.Zone},
 	}
 	s := &r.Batch.Settings
-	s.Learn, s.Breaker, s.MaxWait, s.Order = false, 0, 0, "" // the order is that of the run already
+	s.Learn, s.Breaker, s.MaxWait, s.Order = false, 0, 0, "" // the jobs are already in the run's order
 	index := c.remainingJobs()
 	for _, id := range index.ids {
 		j, spec := c.b.Jobs[id], *c.spec(id)

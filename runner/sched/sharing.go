@@ -242,7 +242,7 @@ const maxHidden = 512 * gpu.MiB
 type neighbors struct {
 	before, now       []gpu.Process // when it started, and by the latest list
 	hidden, hiddenNow gpu.Bytes     // likewise, in use by no visible process
-	room              gpu.Bytes     // memory used and free, according to the last list; -1 if unknown
+	room              gpu.Bytes     // the attempt's memory plus free memory, by the last list; -1 if unknown
 }
 
 // begin records the processes on an attempt's GPUs when it starts: they are not newcomers.
@@ -271,8 +271,8 @@ func (m *neighbors) add(r *gpu.Reading, uniID string, used gpu.Bytes) {
 	m.hiddenNow, m.room = r.Unseen(), used+r.Free
 }
 
-// growth returns the growth of other users' memory, and of the process that grew most: nil if that
-// is not visible.
+// growth returns the growth of other users' memory, and that of the process that grew most; who is
+// nil if that process is not visible.
 func (m *neighbors) growth(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Process) {
 	all = max(0, m.hiddenNow-m.hidden)
 	most = all
@@ -310,7 +310,7 @@ func blame(a *attempt, cause Cause, pool *gpu.Pool, most func(job int32) gpu.Byt
 	for i := range a.company {
 		m := &a.company[i]
 		all, by, who := m.growth(pool)
-		// Without them there would have been what it was promised.
+		// Other users are at fault only if their growth took memory that the job was promised.
 		if m.room < 0 || m.room >= a.grant.Memory || all < listStep || m.room+all+listStep < a.grant.Memory {
 			continue
 		}

@@ -22,7 +22,7 @@ const (
 )
 
 // Snapshot returns the state of the run for display. It lists running and queued jobs in the order
-// of their starts, then the next retries. Failures are the caller's to group.
+// of their starts, then the next retries. The caller groups the failures.
 func (c *Core) Snapshot(now Now) *schema.Status {
 	c.now = now
 	phase, counts := c.RunPhase(), map[state.Phase]int{}
@@ -67,7 +67,8 @@ func (c *Core) liveJob(a *attempt) schema.Job {
 	return schema.Job{File: c.b.Files[a.file].Real, Name: a.name, Key: a.key, State: a.phase(), Wait: a.queueState.wait(c.now), Attempt: c.public(a)}
 }
 
-// pressures returns each GPU's state, and why the first waiting job cannot have it, or does not use it.
+// pressures returns each GPU's state, and why the first waiting job cannot have it, or does not use
+// it.
 func (c *Core) pressures() []state.Pressure {
 	levels, managed, unused := c.pool.Levels(c.now.Boot), c.pool.Devices(), c.unused()
 	all := make([]state.Pressure, len(levels))
@@ -103,7 +104,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	c.now = now
 	type alike struct { // what jobs that wait for the same things have in common
 		class *class
-		after bool // the job for which GPUs are sought first
+		after bool // the waiter comes before them
 	}
 	known := map[alike]*schema.Wait{}
 	live, queued, others := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}, []schema.Job(nil)
@@ -144,7 +145,8 @@ func (a *attempt) phase() state.Phase {
 	return state.Running
 }
 
-// stalled describes the missing progress of a stalled attempt, and which job waits for it; "" if it is not stalled.
+// stalled describes the missing progress of a stalled attempt, and which jobs wait for it; "" if it
+// is not stalled.
 func (c *Core) stalled(a *attempt) string {
 	told := a.watch.LastReport()
 	if told != "" && a.job >= 0 && len(c.graph.needers(a.job)) > 0 {
@@ -206,7 +208,7 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 				}
 			}
 		}
-		if len(g.Jobs) == 0 && levels[i].Used < 0 { // not read lately
+		if len(g.Jobs) == 0 && levels[i].Used < 0 { // not read recently
 			g.Used, g.Free, g.Util, g.Processes = nil, nil, nil, nil
 		}
 		if verdicts != nil {
@@ -419,8 +421,8 @@ func (c *Core) whyReady(id int32) *schema.Wait {
 type noGPU struct {
 	code gpu.Code
 	wait schema.WaitCode // what the job waits for, if it is the same for all GPUs
-	user string          // whose jobs or processes are the reason, or ""
-	job  string          // for which the GPU is kept, or ""
+	user string          // the user whose jobs or processes are the reason, or ""
+	job  string          // the job for which the GPU is kept, or ""
 	text string
 }
 

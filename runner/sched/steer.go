@@ -11,7 +11,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// steering holds the users' requests to this run. The next run starts from its files and flags.
+// steering holds the users' requests to this run. They do not carry over to the next run.
 type steering struct {
 	paused bool // nothing starts
 	pauses int  // how many jobs are paused
@@ -91,8 +91,8 @@ func (c *Core) Paused(job int) bool {
 // Cancelling reports whether a user has cancelled a job whose attempt has yet to end.
 func (c *Core) Cancelling(job int) bool { return c.jobs[job].quit && c.jobs[job].own > 0 }
 
-// mustNotStart reports whether a job must no longer start since it was granted its GPUs: the user
-// has paused it, or its reloaded file makes it wait.
+// mustNotStart reports whether a job that was granted its GPUs must no longer start: the user has
+// paused it, or its reloaded file makes it wait.
 func (p *progress) mustNotStart(id int32) bool {
 	j := &p.jobs[id]
 	return j.paused || j.gone || j.unmet > 0
@@ -239,7 +239,7 @@ func (c *Core) sort() {
 	c.refill = true
 }
 
-// rank orders the jobs: by priority, then as the order setting says, then as in the files.
+// rank orders the jobs: by priority, then by the order setting, then by place in the files.
 func (c *Core) rank() {
 	before := orderBy(c.b)
 	if c.b.Settings.Order == jobspec.LongestFirst && c.usage.expected != nil {
@@ -320,7 +320,7 @@ func (c *Core) endAll(why string, kill bool) {
 }
 
 // endAttempt records why an attempt is ended, and ends it. An attempt that is still being prepared
-// is released after that.
+// is released once it is prepared.
 func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 	if a.uniID == "" {
 		if a.stop == "" || why == state.WhyCancelled {
@@ -336,8 +336,8 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 	}
 }
 
-// recordStop records why an attempt is to be ended, before anything is sent to it. The
-// first reason stands, unless the job would start again immediately.
+// recordStop records why an attempt is to be ended, before anything is sent to it. Only a resize
+// as the first reason gives way to another one.
 func (c *Core) recordStop(a *attempt, why string) {
 	if a.stop == "" || a.stop == state.WhyResize && why != a.stop {
 		f := a.fact(state.KindStop, c.now)
@@ -346,7 +346,7 @@ func (c *Core) recordStop(a *attempt, why string) {
 	}
 }
 
-// cancel ends these jobs: running ones are stopped, all others end at once.
+// cancel ends these jobs: running ones are stopped, all others end immediately.
 func (c *Core) cancel(ids []int) {
 	live := false
 	for _, id := range ids {

@@ -88,8 +88,8 @@ func setAside(s *jobspec.Spec, group *state.SeedGroup, most func() gpu.Bytes) (m
 	return memory, runs
 }
 
-// hogShare is how much of a GPU, in percent, a job took that had it to itself, if it most
-// likely took what it could get: JAX takes three quarters, TensorFlow nearly all.
+// hogShare is the percentage of a GPU above which a job alone on it most likely allocated whatever
+// it could get: JAX takes three quarters, TensorFlow nearly all.
 const hogShare = 70
 
 // hogged returns a warning, once, that nothing is learned from a job that allocated all free

@@ -111,8 +111,7 @@ type verdictPass struct {
 	needs   needsHash
 }
 
-// verdict applies the rules for what runs again, in the order in which a person
-// would ask.
+// verdict applies the rules for what runs again. The first rule that applies gives the reason.
 func (f *verdictPass) verdict(id int32) (fate decision, why reason) {
 	c := f.c
 	defer func() { c.jobs[id].anew = fate == runs && f.anew(id, why.code) }()
@@ -126,7 +125,7 @@ func (f *verdictPass) verdict(id int32) (fate decision, why reason) {
 	forced := c.opts.Forced != nil && c.opts.Forced[id]
 	switch when := c.spec(id).When; {
 	case !forced && len(c.b.Jobs[id].Needs) > 0 && c.markedDone(id):
-		// Its needs have no part in that.
+		// Its needs do not matter.
 	case when == jobspec.OnFailure && need >= 0:
 		// Whether it has anything to do is known once its needs have ended.
 	case when == jobspec.OnFailure:
@@ -166,22 +165,22 @@ func (f *verdictPass) verdict(id int32) (fate decision, why reason) {
 	return stays, reason{schema.PlanUpToDate, "up to date" + remark}
 }
 
-// outdated returns why what an unfinished attempt did no longer counts, or no reason. Outputs are not asked for, since it
-// may not have written any.
+// outdated returns why the work of an unfinished attempt no longer counts, or no reason. Missing
+// outputs are ignored, since the attempt may not have written any.
 func (f *verdictPass) outdated(id int32, rec *state.Record, need int32) reason {
 	again, _ := Evidence{ChangedInput: f.c.evidence[int(id)].ChangedInput}.verdict()
 	return cmp.Or(again, f.fromNeeds(id, rec, need))
 }
 
-// anew reports whether a job that runs for a reason starts from other data than its last attempt, so that prune must not
-// compare what that reported.
+// anew reports whether a job that runs for the reason why starts from other data than its last
+// attempt, so that prune must not compare what that attempt reported.
 func (f *verdictPass) anew(id int32, why schema.PlanCode) bool {
 	rec := f.c.last(id)
 	switch {
 	case rec == nil || len(rec.Points) == 0 || why == schema.PlanUnknownEnd:
 		return false
 	case why == schema.PlanForced:
-		return rec.State != state.Pruned // it runs on, to its end
+		return rec.State != state.Pruned // a pruned job continues to its end
 	case why == schema.PlanNoSuccess:
 		need, _ := f.needRuns(id)
 		return !f.c.real(rec) || f.outdated(id, rec, need).text != ""
@@ -256,13 +255,13 @@ func (c *Core) markedDone(id int32) bool {
 // count on real ones.
 func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Simulated() }
 
-// fromNeeds judges a job that is otherwise up to date by its needs: it returns why it runs
-// again, if it does.
+// fromNeeds returns why a job that is otherwise up to date runs again because of its needs, or no
+// reason.
 func (f *verdictPass) fromNeeds(id int32, rec *state.Record, need int32) reason {
 	needs := f.c.b.Jobs[id].Needs
 	hash := ""
 	if rec.By != "" {
-		return reason{} // a user's word holds until gpurun forget
+		return reason{} // a user's mark holds until gpurun forget
 	}
 	if known := rec.StartSeq > 0 || rec.From != ""; known {
 		hash = f.needs.of(f.c.b, needs)
@@ -395,7 +394,8 @@ func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	return phases
 }
 
-// BlockedBy returns why a job is blocked or not started, by the phases of all jobs that Phases returned.
+// BlockedBy returns why a job is blocked or was not started, given the result of Phases; nil if no
+// need is the cause.
 func BlockedBy(b *jobspec.Batch, phases []state.Phase, id int) *schema.Cause {
 	for _, n := range b.Jobs[id].Needs {
 		if phases[id] == state.Pruned && phases[n] == state.Pruned {
@@ -415,7 +415,7 @@ func (c *Core) lastPhase(id int32, phases []state.Phase) state.Phase {
 	if rec != nil && rec.Forgotten {
 		rec = nil
 	}
-	// An end from before the last run is what that run started from; the needs tell what it did.
+	// An end from before the last run does not show what that run did; the job's needs do.
 	before := rec == nil || rec.Time.Before(c.h.LastRun(c.file(id)).Time)
 	if before && !c.markedDone(id) {
 		bad, all := false, true
@@ -434,7 +434,7 @@ func (c *Core) lastPhase(id int32, phases []state.Phase) state.Phase {
 	}
 	switch {
 	case rec == nil, before && (rec.State == state.Interrupted || rec.State == state.Cancelled), rec.Uncharged != "":
-		return state.Pending // the last would have been tried again, if the run had gone on
+		return state.Pending // the last run would have retried it, had it continued
 	case before && rec.State == state.Succeeded:
 		return state.UpToDate
 	}

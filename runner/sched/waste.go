@@ -13,7 +13,7 @@ import (
 // a rule prevent it. The run's history shows it as lost.
 type lostTime struct {
 	waits bool          // a job waits for GPUs
-	on    []obstacle    // a row for each GPU that it cannot have now
+	on    []obstacle    // one for each GPU that the job cannot have now
 	since time.Duration // start of that time
 	sum   []state.Loss  // losses since the last start
 }

@@ -50,7 +50,7 @@ func (c *Core) unsubmit(id int32) {
 	}
 }
 
-// allOnHold reports whether nothing that waits in the cluster's queue may start.
+// allOnHold reports whether all attempts in the cluster's queue are on hold.
 func (l *attempts) allOnHold() bool {
 	return !slices.ContainsFunc(l.all, func(a *attempt) bool { return a.queued && !a.onHold })
 }

@@ -1,4 +1,5 @@
-// Package prune decides which jobs are not worth running to their end, by what they and others have reported.
+// Package prune decides which jobs are not worth running to their end, given the metrics that they
+// and others have reported.
 package prune
 
 import (
@@ -11,12 +12,14 @@ import (
 	"gpurun/state"
 )
 
-// StepShare is the least relative distance between the steps that are compared, since a program may report thousands.
+// StepShare is the least relative distance between the steps that are compared, since a program may
+// report thousands.
 const StepShare = 0.01
 
-// Why returns why a job that has reported own stops, given what the others of its group have reported; "" if it
-// continues. Its best value so far is compared with what they had at the latest step that enough of them have reached, so
-// that a job ahead of the others, or the last of its group, is compared too.
+// Why returns why a job that has reported own must stop, given what the other jobs of its group
+// have reported; "" if it continues. It compares the job's best value so far with the others' best
+// values up to the latest step that enough of them have reached, so that a job ahead of the others,
+// or the last of its group, is compared too.
 func Why(rule jobspec.Prune, own state.Curve, others []state.Curve) string {
 	last, highest, least := own.Last(), rule.Goal == jobspec.Max, max(rule.Min, 1)
 	switch {

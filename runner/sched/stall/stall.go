@@ -19,7 +19,7 @@ import (
 const Listing = 5 * time.Second
 
 const (
-	looks     = 20 // number of looks per stall
+	looks     = 20 // number of looks per stall time
 	least     = 100 * time.Millisecond
 	most      = 30 * time.Second
 	idleShare = 100 // a waiting process uses less than 1/idleShare of a core
@@ -47,7 +47,7 @@ type Work struct {
 
 // A Watch is the observed state of an attempt. The zero value has no observations.
 type Watch struct {
-	looked  time.Duration // when; 0 for never
+	looked  time.Duration // time of the last Look; 0 for never
 	work    Work          // work done by then
 	read    time.Duration // when its GPUs were last read
 	sampled time.Duration // time of the newest sample of their utilization
@@ -72,8 +72,8 @@ func (w *Watch) Lit(r *gpu.Reading, now time.Duration) {
 	w.sampled = newest
 }
 
-// Look adds one look at the attempt, which has GPUs or not. If the attempt has made no progress for
-// too long, it returns what is missing and for how long; else "".
+// Look takes one look at the attempt; gpus means that it has GPUs. If the attempt has made no
+// progress for too long, Look returns what is missing and for how long; else "".
 func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) string {
 	was, lit, passed := w.work, w.lit, min(now-w.looked, 2*Pace(s))
 	if w.looked == 0 {
@@ -90,7 +90,7 @@ func (w *Watch) Look(s jobspec.Stall, did Work, gpus bool, now time.Duration) st
 	if w.mute == 0 || lit || did.CPU < 0 || used < 0 || used > passed/idleShare {
 		w.quiet = 0
 	}
-	// A stall can be shorter than the pauses between readings.
+	// A stall time can be shorter than the pauses between readings.
 	seen := !gpus || w.told != "" || now-w.read <= s.After
 	switch {
 	case s.After > 0 && w.quiet >= s.After && seen && gpus:

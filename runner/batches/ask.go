@@ -13,8 +13,8 @@ import (
 	"gpurun/state/host"
 )
 
-// askLimit bounds the wait for an answer from a run, and readLimit the wait for one that first
-// reads its files, which may be huge.
+// askLimit bounds the wait for an answer from a run; readLimit, for an answer to a reload, since
+// the files may be huge.
 const (
 	askLimit  = 5 * time.Second
 	readLimit = time.Minute

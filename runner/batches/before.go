@@ -22,9 +22,9 @@ type earlierVersion struct {
 // maxReplaced is how many new jobs are compared with jobs that have left the job files.
 const maxReplaced = 10000
 
-// earlierVersions finds the earlier versions of jobs: the last attempt of the same name if only the command
-// has changed. A new job replaces one that has left the file, with a new name and command, if both
-// ran the same program with the same parameters and neither fits any other job.
+// earlierVersions finds the earlier versions of jobs. If only the command has changed, that is the
+// last attempt of the same name. If the name has changed too, it is a job that has left the file,
+// if both ran the same program with the same parameters and neither fits any other job.
 func earlierVersions(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]earlierVersion {
 	found := map[int]earlierVersion{}
 	for id := range b.Jobs {

@@ -97,7 +97,7 @@ func fileOf(b *jobspec.Batch, real string) int {
 	return slices.IndexFunc(b.Files, func(f jobspec.File) bool { return f.Real == real })
 }
 
-// A jobDoc is the description of a job while it is put together.
+// A jobDoc is the description of a job under construction.
 type jobDoc struct{ schema.Job }
 
 // describe returns a job as the job file describes it.

@@ -19,8 +19,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// Clusters are the supported cluster schedulers. settings.Engines has the names of their engines
-// too.
+// Clusters are the supported cluster schedulers. settings.Engines must list their names too.
 var Clusters = cluster.Dialects{slurm.Dialect{}, gridengine.Dialect{}}
 
 // Engines are the kinds of engines by the value of the engine setting.
@@ -35,8 +34,8 @@ var Engines = func() map[string]engine.Kind {
 // EngineOf returns the engine kind of a batch.
 func EngineOf(b *jobspec.Batch) engine.Kind { return Engines[b.Settings.Engine] }
 
-// kindOf returns the engine kind to which an attempt's folder belongs. All clusters use the same
-// one.
+// kindOf returns the engine kind to which an attempt's folder belongs; it is the same for all
+// clusters.
 func kindOf(dir string) engine.Kind {
 	if cluster.Submitted(dir) {
 		return cluster.Kind{}
@@ -76,9 +75,9 @@ func SameEngine(kind engine.Kind, h *state.History, dir func(ledger int) string)
 	return nil
 }
 
-// Remains returns a batch with one job for each attempt that a dead run left open. It returns the
-// engine of one, and only attempts of that engine. It does not use the job file, which may have
-// changed or been removed.
+// Remains returns a batch with one job for each attempt that a dead run left open, and the engine
+// of one. It fails if another attempt may still be running on a different engine. It does not use
+// the job file, which may have changed or been removed.
 func (ref *Ref) Remains(s *disk.State, one *state.Attempt) (*jobspec.Batch, engine.Kind, error) {
 	kind, known := Engines[engineName(one)]
 	if !known {

@@ -117,7 +117,7 @@ func stateWords(j *schema.Job) string {
 	return s
 }
 
-// detail describes the attempts in the run that last tried a job, and gives the path of the log.
+// detail describes a job's attempts in the run that last tried it, and gives the path of its log.
 func (w *explanation) detail(j *schema.Job) (lines []string) {
 	var tried []*state.AttemptRecord
 	for _, x := range w.Log.Attempts {

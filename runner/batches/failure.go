@@ -9,7 +9,7 @@ import (
 	"gpurun/state/schema"
 )
 
-// Exit statuses. If several apply, statusOf decides by its order. The status is never 0 if anything
+// Exit statuses. If several apply, the order in ExitOf decides. The status is never 0 if anything
 // failed.
 const (
 	ExitDone     = 0   // all done, or nothing to do

@@ -19,7 +19,7 @@ type openAttempts struct {
 	ends  []state.Fact            // the ends of attempts that have ended since
 }
 
-// Settle settles the history of a batch. It does so only once, since nothing is open afterwards.
+// Settle calls settle for a batch once, and returns that result to later calls.
 func (ref *Ref) Settle() openAttempts {
 	if ref.after == nil {
 		m := settle(ref.Batch, ref.History, ref.Folder, ref.Alive)

@@ -42,7 +42,7 @@ func (m *measurement) Files() []string {
 
 // Measure reads the metrics of the jobs in some files, from the ledgers or else from logs and
 // files. It uses the -p values of the last run, and those of other runs with successes of their
-// own. With which, it uses those of that run.
+// own. If which names a run, it uses only that run's values.
 func (r *Reader) Measure(paths []string, which string) (*measurement, error) {
 	type ledger struct {
 		last  map[string]*disk.Success

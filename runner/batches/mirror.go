@@ -14,8 +14,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// A Mirror is a batch as gpurun web shows it. It follows the ledgers of the batch's
-// run. It queries the run too seldom to slow it, however many clients there are.
+// A Mirror is a batch as gpurun web shows it. It follows the ledgers of the batch's run. However
+// many clients there are, it queries the run too rarely to slow it down.
 type Mirror struct {
 	*Reader
 	File string // the job file, symlinks resolved
@@ -286,7 +286,7 @@ func sameJob(a, b *schema.Job) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// sameStatus is sameJob for the rest of a status.
+// sameStatus reports whether two statuses are equal, apart from their jobs and headers.
 func sameStatus(a, b *schema.Status) bool {
 	x, y := *a, *b
 	x.Head, y.Head = schema.Head{}, schema.Head{}

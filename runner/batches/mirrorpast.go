@@ -192,7 +192,7 @@ func (m *Mirror) Log(uniID string) (schema.LogPart, error) {
 	return l, nil
 }
 
-// attempt finds an attempt.
+// attempt returns the attempt with a uni_id, and all attempts.
 func (m *Mirror) attempt(uniID string) (*state.AttemptRecord, []*state.AttemptRecord, error) {
 	if err := m.ready(); err != nil {
 		return nil, nil, err

@@ -13,7 +13,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A past job ran to its end. Its points are assumed to be evenly spaced in time.
+// A past is a job that ran to its end. Its points are assumed to be evenly spaced in time.
 type past struct {
 	group                uint64
 	rule                 jobspec.Prune
@@ -56,7 +56,7 @@ func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	return rows, nil
 }
 
-// replay applies prune with another share to past jobs, at the times at which they ran.
+// replay applies prune with the given keep to past jobs, at the times at which they ran.
 func replay(jobs []past, keep float64) []string {
 	type report struct {
 		at    float64

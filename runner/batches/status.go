@@ -12,8 +12,8 @@ import (
 	"gpurun/state/schema"
 )
 
-// unread returns the reason why the batch's jobs were read from its ledgers (its job files have
-// errors or no longer exist), or "" if they come from its files.
+// unread returns a note if the job files no longer accept the run's -p values, have errors or no
+// longer exist; else "". If the files could not be read, unread sets ref.Batch from the ledgers.
 func (ref *Ref) unread() string {
 	if ref.Batch != nil && len(ref.Batch.Params) == 0 && len(ref.run.Params) > 0 {
 		return ref.Name() + " no longer accepts" + ParamFlags(ref.run.Params) + "; showing its own values"

@@ -19,14 +19,14 @@ const (
 // summaryHead is the first line of summary.txt: the time of the run and its exit status.
 const summaryHead = "run of %s to %s, exit status %d"
 
-// WriteSummary saves the summary of a run that has just ended, if it took some time.
+// WriteSummary saves the summary of a run that has just ended.
 func WriteSummary(dir string, wall time.Duration, code int, text string) error {
 	end := time.Now()
 	head := fmt.Sprintf(summaryHead, end.Add(-wall).Format(time.DateTime), end.Format(time.DateTime), code)
 	return disk.Replace(filepath.Join(dir, summaryName), []byte(head+"\n\n"+text+"\n"))
 }
 
-// A summary is the saved summary of a run.
+// A summary is a run's end-of-run report, as saved in its state folder.
 type summary struct {
 	Head string
 	Text string

@@ -20,8 +20,8 @@ import (
 // maxTaken is the most bytes of facts in one request to a run.
 const maxTaken = 256 << 10
 
-// successesOf reads the successes of a batch without a run, by key, and the jobs that may take them
-// over. It refuses while attempts of the batch's last run are still running.
+// successesOf reads the successes of old, which has no run, by key, and the jobs of ref that may
+// take them over. It refuses while attempts of old's last run are still running.
 func (ref *Ref) successesOf(old *Ref) (*jobspec.Batch, map[string]state.Fact, error) {
 	h, _, err := ref.ReadHistory([]string{old.Real})
 	if err != nil {
@@ -232,7 +232,7 @@ func (m moved) Words() string {
 	return fmt.Sprintf("%s to run already succeeded in %s, which no longer exists (%.1f GPU hours)", state.Count(m.Jobs, "job"), m.from, m.hours)
 }
 
-// Fix returns the command that keeps them.
+// Fix returns a hint with the command that keeps these successes.
 func (m moved) Fix() string {
 	return "if you renamed the file, keep its results: gpurun done --from " + m.from + " --file " + m.to
 }

@@ -22,7 +22,7 @@ type verdict struct {
 // A Judgment is what a run of a batch would do now.
 type Judgment struct {
 	Verdicts []verdict
-	Core     *sched.Core  // that judged the jobs
+	Core     *sched.Core  // the core that judged the jobs
 	Ref      *Ref         // the batch and its live run
 	After    openAttempts // of an earlier run's attempts
 }
@@ -68,7 +68,7 @@ func (r *Reader) Judge(b *jobspec.Batch, h *state.History, o sched.Options) Judg
 	return j
 }
 
-// Running describes who runs the batch, or is "".
+// Running describes the live run of the batch, or returns "".
 func (j *Judgment) Running() string {
 	if !j.Ref.Alive {
 		return ""

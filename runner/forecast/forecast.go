@@ -111,7 +111,8 @@ func (w *simulation) pass(to time.Duration) {
 	}
 }
 
-// end ends the attempt that is due first, and sends the core a reading of its GPUs.
+// end ends the attempt that is due first, and sends the core the reading of all GPUs that it may be
+// waiting for.
 func (w *simulation) end() {
 	e := w.ends[0]
 	w.ends = w.ends[1:]
@@ -210,7 +211,7 @@ func (w *simulation) read(r sched.Read) {
 	}
 }
 
-// reading returns what other users have on the GPUs, which the forecast takes to be constant.
+// reading returns other users' use of the GPUs, which the forecast assumes to be constant.
 func (w *simulation) reading(r sched.Read) sched.Event {
 	o := sched.Observed{Observation: w.Seen, Quick: len(r.UUIDs) > 0 && !r.Processes}
 	o.At, o.Wishes, o.Readings = w.now.Boot, nil, slices.Clone(w.Seen.Readings)

@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// Progress in a log: an epoch, else a count as in progress bars, else a percentage.
+// Progress in a log: an epoch or step, else a count as in progress bars, else a percentage.
 var (
 	epochs = regexp.MustCompile(`(?i)\b(?:epoch|ep|round|step|iter(?:ation)?)s?\b[\s:=\[(#]*(\d+)\s*(?:/|of)\s*(\d+)`)
 	counts = regexp.MustCompile(`(?:^|[\s|\[(])(\d+)/(\d+)(?:[\s\])|,:]|$)`)
 	shares = regexp.MustCompile(`(?:^|[\s|(\[])(\d{1,3}(?:\.\d+)?) ?%`)
 )
 
-// Progress returns the progress at the end of a log, from 0 to 1, and how many steps the log counts,
-// 0 if it counts none; ok is false if the log shows none. The last match of the coarsest kind wins: each
-// epoch may have a progress bar of its own.
+// Progress returns the progress at the end of a log, from 0 to 1, and the total number of steps, 0
+// if the log does not count them. ok is false if the log shows no progress. The last match of the
+// coarsest kind wins, because each epoch may have its own progress bar.
 func Progress(log string) (done float64, steps int, ok bool) {
 	number := func(s string) float64 {
 		x, _ := strconv.ParseFloat(s, 64)

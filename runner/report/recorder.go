@@ -40,7 +40,7 @@ const interval = time.Second
 const closeTimeout = time.Second
 
 // NewRecorder returns a sink, which Close ends. start starts a goroutine and handles its panics.
-// The recorder calls onError once, if it cannot write.
+// The recorder calls say once, if it cannot write.
 func NewRecorder(store Store, start func(func()), say func(error)) *Recorder {
 	r := &Recorder{store: store, onError: say, readings: make(chan reading, 4), done: make(chan struct{})}
 	start(r.run)
@@ -74,7 +74,7 @@ func (r *Recorder) Close() {
 func (r *Recorder) run() {
 	defer close(r.done)
 	g := r.store.Load()
-	stale := true // the file needs a rewrite, not only the last row
+	stale := true // the file needs a rewrite; appending the last row is not enough
 	for n := range r.readings {
 		stale = r.add(g, n, stale)
 	}
@@ -83,7 +83,7 @@ func (r *Recorder) run() {
 	}
 }
 
-// add adds a reading, and reports whether the file needs a rewrite, not only the last row.
+// add adds a reading, and reports whether the file needs a rewrite before rows can be appended.
 func (r *Recorder) add(g *state.GPUReadings, n reading, stale bool) bool {
 	done, anew := g.Add(n.at, n.gpus)
 	switch {

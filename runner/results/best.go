@@ -127,7 +127,7 @@ func (b *build) mark(t *Table) {
 	for m, c := range t.Columns {
 		ofMetric := func(o Column) bool { return o.metric == c.metric && !o.Versus }
 		if c.Goal == jobspec.NoGoal || c.Versus || slices.ContainsFunc(t.Columns[:m], ofMetric) {
-			continue // or this metric has been compared
+			continue // nothing to compare, or this metric has been compared
 		}
 		var order []string
 		groups := map[string][]rival{}

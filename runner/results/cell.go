@@ -22,7 +22,7 @@ type Sample struct {
 	Unit  string  `json:"unit"` // s42
 	Value float64 `json:"value"`
 
-	set string // the jobs averaged within the unit; "" if it has only one
+	set string // identifies the jobs averaged within the unit; "" if it has only one
 }
 
 // A Gap is a job whose value is missing or outdated.
@@ -131,7 +131,7 @@ func (b *bucket) cell(g *grid, metric int, over []int, e Err) Cell {
 	return c
 }
 
-// summarize computes mean and deviation of the values.
+// summarize computes the mean and deviation of the values.
 func (c *Cell) summarize(e Err) {
 	x := make([]float64, len(c.Values))
 	for i, v := range c.Values {

@@ -66,7 +66,7 @@ type DocCell struct {
 	CI95    *float64 `json:"ci95"` // half-width of the interval
 	N       int      `json:"n"`
 	Of      int      `json:"of"`
-	Best    bool     `json:"best"` // this cell is the best, or their intervals overlap
+	Best    bool     `json:"best"` // it is the best cell, or its interval overlaps the best one's
 	Text    string   `json:"text"` // as shown to users, without n: "92.45 ± 0.42"; "" without a value
 	Values  []Sample `json:"values"`
 	Missing []Gap    `json:"missing"`

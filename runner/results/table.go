@@ -8,7 +8,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// A Table is a table for users.
+// A Table shows the metrics of jobs.
 type Table struct {
 	Raw      bool     // a row for each job, with unrounded numbers
 	Params   []string // that identify the rows, in order

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// number formats a value with that many digits after the decimal point; with digits < 0, as
-// 1.2e-09.
+// number formats a value with the given number of digits after the decimal point; with digits < 0,
+// as 1.2e-09.
 func number(x float64, digits int) string {
 	if digits < 0 {
 		return strconv.FormatFloat(x, 'e', -digits, 64)
@@ -20,7 +20,7 @@ func number(x float64, digits int) string {
 	return s
 }
 
-// shown returns a value as a percentage if the metric is one.
+// shown returns a value as users see it: as a percentage if the metric is one.
 func (c *Column) shown(x float64) float64 {
 	if c.Percent {
 		return x * 100
@@ -130,8 +130,8 @@ func digitsFor(mean, err float64, whole bool) int {
 	return min(max(3-big, 0), 12)
 }
 
-// magnitude returns the power of ten of a positive number after rounding to that many digits:
-// 0.9996 has that of 1.
+// magnitude returns the power of ten of a positive number after rounding to the given number of
+// digits: with 2 digits, 0.9996 has the same as 1.
 func magnitude(x float64, digits int) int {
 	_, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', digits-1, 64), "e")
 	n, _ := strconv.Atoi(power)

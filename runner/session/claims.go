@@ -40,8 +40,8 @@ func (m *claimSet) open(pool *gpu.Pool) {
 	pool.Recall(users, u.Idle)
 }
 
-// spend saves a run's usage so far. If that fails, the next call tries again. No run fails because
-// of it, since usage only breaks ties.
+// spend saves a run's usage so far. If that fails, the next call tries again; the run does not
+// fail, since usage only breaks ties.
 func (m *claimSet) spend(s gpu.Spent) {
 	if m == nil {
 		return
@@ -53,7 +53,7 @@ func (m *claimSet) spend(s gpu.Spent) {
 	}
 }
 
-// ClaimRoots returns the folders with the claims of this run and of others, or none if no other run
+// ClaimRoots returns the folders with the claims of this and other runs, or none if no other run
 // can use the same GPUs. dir is the run's own folder, or "".
 func ClaimRoots(p probe.Prober, dir string) []string {
 	if p != nil && p.Private() {

@@ -58,7 +58,7 @@ func (r *Run) prepareCopies() error {
 	return err
 }
 
-// copyFailure returns an error that explains why the code was not copied, and prints a hint.
+// copyFailure returns an error that explains why the code was not copied, with a hint.
 func copyFailure(file string, err error) error {
 	f := &batches.Failure{Code: batches.ExitState, Text: file + ": cannot copy the code (snapshot: true): " + err.Error(), Err: err, Hint: "fix it, or run without a copy: --no-snapshot"}
 	if much := (*codecopy.TooLarge)(nil); errors.As(err, &much) {
@@ -68,8 +68,7 @@ func copyFailure(file string, err error) error {
 	return f
 }
 
-// outputsOf returns the paths that the jobs of a file write (true) and the folders of those
-// (false).
+// outputsOf returns the paths that the jobs of a file write (true) and their folders (false).
 func outputsOf(b *jobspec.Batch, file int) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string, declared bool) {

@@ -140,8 +140,8 @@ func (e *Exec) wait(ctx context.Context) (indices bool, err error) {
 	}
 }
 
-// wishInterval is how often an unchanged wish is republished in case its file was removed. Each time
-// wakes all waiting runs.
+// wishInterval is how often an unchanged wish is republished, in case its file was removed. Each
+// publication wakes all waiting runs.
 const wishInterval = 30 * time.Second
 
 // wishRequests returns the request to publish, or nil if limits forbid this user so many GPUs.

@@ -9,8 +9,8 @@ import (
 	"gpurun/state/host"
 )
 
-// offerTimeout is how long an ended command holds its GPUs for the runs to which it offers them. Later,
-// those runs detect free GPUs themselves.
+// offerTimeout is how long an ended command holds its GPUs for the runs that it offers them to.
+// After that, those runs notice free GPUs themselves.
 const offerTimeout = time.Second
 
 // offerGPUs offers the GPUs of an ended command to the next runs in line. It waits until they

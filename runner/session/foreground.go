@@ -114,9 +114,9 @@ func (e *Exec) release() {
 }
 
 // Foreground runs a command in the foreground and passes its PID to started. Signals from the
-// keyboard reach the command directly. Others are forwarded; one that the command would ignore is
-// forwarded as SIGINT. Foreground calls interrupted once it catches signals, and does not start the
-// command if that returns an error.
+// keyboard reach the command directly. Others are forwarded; those in deaf, which the command would
+// ignore, as SIGINT. Foreground calls interrupted once it catches signals, and does not start the
+// command if interrupted returns an error.
 func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started func(pid int), deaf ...os.Signal) error {
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -132,7 +132,7 @@ func Foreground(p *Process, cmd *exec.Cmd, interrupted func() error, started fun
 		return &batches.Failure{Code: batches.ExitCannotExecute, Text: "cannot execute " + cmd.Path + ": " + why, Err: err}
 	}
 	started(cmd.Process.Pid)
-	var ended atomic.Int32 // by a signal that the command would have ignored, so its status is meaningless
+	var ended atomic.Int32 // signal in deaf that ended the command, so its own status is meaningless
 	p.Go(func() {
 		for sig := range in {
 			switch {

@@ -18,7 +18,7 @@ type HostRules struct {
 	*gpu.HostRules
 	read     runner.HostRules
 	Warnings []string
-	blind    bool // this user's UID on the host is unknown, and with it which processes are theirs
+	blind    bool // this user's UID on the host is unknown, so their processes cannot be identified
 }
 
 // HostRulesOf reads the host rules for a prober's devices. A nil prober and private simulated

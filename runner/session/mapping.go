@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine/cluster"
 )
 
-// LacksCommand reports jobs whose cluster's submit command does not exist on this host.
+// LacksCommand reports a problem if jobs need a submit command that does not exist on this host.
 func LacksCommand(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 	kind := batches.EngineOf(b)
 	for id := range b.Jobs {

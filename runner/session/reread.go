@@ -39,7 +39,7 @@ func (r *Run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rule
 	return rules, r.mistake(jobspec.Report(b.CheckDevices(pool, wanted)))
 }
 
-// reread reads the job files again. It runs beside the runner's loop.
+// reread reads the job files again. It runs outside the runner's loop.
 func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	paths, o, err := r.Files()
 	if err != nil {
@@ -75,8 +75,8 @@ func (r *Run) reread(set map[string]string) (runner.Reading, error) {
 	return runner.Reading{Batch: b, Code: code, Messages: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
 }
 
-// fixedSettings describes changed settings that the run cannot apply. It returns an error for jobs of
-// another engine, which must not run here.
+// fixedSettings describes changed settings that the run cannot apply. It returns an error if engine
+// or cluster changed, since the jobs of another engine must not run here.
 func (r *Run) fixedSettings(now *jobspec.Settings) (said []string, err error) {
 	was := &r.Batch.Settings
 	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {

@@ -35,7 +35,8 @@ func (f Frame) Rows(size Size) []string {
 	return slices.Concat(head, Layout(rows, w, h-len(head)-len(foot)), foot)
 }
 
-// head returns the state line; to keep it in so many lines, it cuts the bottleneck, down to 12 columns.
+// head returns the state line. To fit it into room lines, it cuts the bottleneck, down to 12
+// columns.
 func (f Frame) head(w, room int) []string {
 	line, whole := CleanText(f.Snap.Line), ""
 	if l := f.Snap.Live; l != nil {

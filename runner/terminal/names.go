@@ -61,8 +61,8 @@ func item(names []string) (text string, n int) {
 
 var parts = regexp.MustCompile(`\d+|\D+`)
 
-// aroundNumber finds the single number in which the first two names differ, and returns the text around
-// it.
+// aroundNumber finds the single number in which the first two names differ, and returns the text
+// around it.
 func aroundNumber(names []string) (head, tail string, ok bool) {
 	if len(names) < 2 {
 		return "", "", false
@@ -111,9 +111,9 @@ func follows(a, b string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// Distinct cuts names to w columns and keeps different names different. It first drops words that
-// all names share, then cuts middles. A name that would still look like another starts where it
-// differs, or gets a number.
+// Distinct cuts names to w columns and keeps them distinct. It first drops words that all names
+// share, then cuts middles. A name that would still look like another starts where it differs, or
+// gets a number.
 func Distinct(names []string, w int) []string {
 	cut, taken := dropSharedWords(names, w), map[string]int{}
 	for i, name := range names {
@@ -138,8 +138,8 @@ func Distinct(names []string, w int) []string {
 
 var words = regexp.MustCompile(`[^-_/ ]*[-_/ ]*`)
 
-// dropSharedWords drops words from names that are too wide: those that all names with as many words have in
-// the same place.
+// dropSharedWords drops words from names that are too wide: words that all names with the same
+// number of words have in the same place.
 func dropSharedWords(names []string, w int) []string {
 	split, out, others := make([][]string, len(names)), slices.Clone(names), map[int]int{}
 	for i, name := range names {

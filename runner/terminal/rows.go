@@ -27,7 +27,7 @@ const (
 	colUtil
 	ColName // job or process
 	ColEnd  // progress or state
-	ColFits // in gpus, whether a job could use the GPU
+	ColFits // in gpurun gpus: whether a job could use the GPU
 	ColMore // remarks
 )
 

@@ -69,7 +69,7 @@ func Clean(line string) string {
 // ST, or else two characters.
 var escape = regexp.MustCompile(`(?s)\x1b(\[[^@-~]*[@-~]?|[\]P^_X].*?(\x07|\x1b\\|$)|.?)`)
 
-// CleanText is Clean for text that is not terminal output: it keeps the text before a \r.
+// CleanText is like Clean, but for text that is not terminal output: it keeps the text before a \r.
 func CleanText(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s

@@ -103,7 +103,7 @@ func (v *View) Fact(job int, f state.Fact) {
 const maxEqualEnds = 3
 
 // repeats reports whether enough ends like this one have been printed. A job that a cluster refuses
-// is printed only once per reason, since others get the same answer.
+// is printed only once per reason, since it refuses similar jobs for the same reason.
 func (v *View) repeats(f, start state.Fact) bool {
 	enough := maxEqualEnds
 	if refused := f.Cause == state.CauseStartFailed && start.Engine != "" && start.Host == ""; refused {

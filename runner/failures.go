@@ -17,7 +17,7 @@ type Last struct {
 
 // Failures returns the jobs that failed, or whose retry was prevented by the end of the run. It
 // merges jobs that failed with the same error, most frequent first; jobs that were cancelled or
-// interrupted come after them.
+// interrupted come last.
 func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []schema.FailedJob {
 	var jobs []*schema.Job
 	var lasts []Last

@@ -24,7 +24,7 @@ func (r *Reader) Lines(path string) (l jobspec.Lines, ok bool) {
 	return l, data != nil && json.Unmarshal(data, &l) == nil
 }
 
-// Options returns the options with which the last runs of some files read them.
+// Options returns options that read some files as their last runs did.
 func (r *Reader) Options(paths []string) jobspec.Options {
 	o := jobspec.Options{Lines: map[string]jobspec.Lines{}, Reading: r.reading}
 	o.UserConfig, _ = UserConfig()

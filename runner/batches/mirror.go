@@ -55,8 +55,8 @@ type live struct {
 const (
 	askShare = 50
 	askLeast = time.Second
-	// reloadEvery is how often to reload a batch whose attempts have outlived their run, since
-	// their changes are not facts.
+	// reloadEvery is how often to reload a batch whose attempts have outlived their run, since the
+	// ledgers do not record their changes.
 	reloadEvery = 5 * time.Second
 )
 

@@ -22,7 +22,7 @@ type past struct {
 }
 
 // ReplayPrune returns a table of what prune would have done to finished jobs, with the job file's
-// keep and with other values of it.
+// keep and with other values.
 func (r *Reader) ReplayPrune(paths []string) (rows [][]string, err error) {
 	m, err := r.Measure(paths, "")
 	if err != nil {

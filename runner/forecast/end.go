@@ -104,7 +104,7 @@ func remaining(known []float32, ran time.Duration, o *state.Attempt, done map[st
 	switch mean, off := sched.Mean(known, ran); {
 	case mean > 0:
 		rest, spread = max(mean-ran, min(mean, time.Second)), off
-	case len(known) > 0: // it has run longer than all the others
+	case len(known) > 0: // it has run longer than all similar jobs
 		rest, spread = max(ran/10, time.Second), 1
 	}
 	if o == nil {

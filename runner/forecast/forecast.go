@@ -30,7 +30,7 @@ type Forecast struct {
 	Wall     time.Duration
 	GPUTime  time.Duration // summed over GPUs; time on a shared GPU counts once
 	Never    int           // number of jobs that never start
-	Why      string        // why the first of those does not start
+	Why      string        // why the first such job does not start
 	Work     time.Duration // summed over GPUs; a job on a shared GPU counts in proportion to its memory
 	Longest  time.Duration // the longest chain of jobs that wait for each other
 	Capacity int           // number of GPUs

@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// A Choice is the setting with the best mean among the complete ones.
+// A Choice is the complete setting with the best mean.
 type Choice struct {
 	Metric Metric
 	Values []string // of the parameters that form a setting
@@ -103,18 +103,18 @@ func (b *build) chooseBest(t *Table, buckets []*bucket) error {
 // a data set.
 var datasets = []string{"dataset", "data", "task", "benchmark", "env"}
 
-// A rival is a cell that competes with others of its metric for the best value.
+// A rival is a cell that competes with other cells of its metric for the best value.
 type rival struct {
 	*Cell
 	row    *Row
 	column *Column
 }
 
-// values returns the values of the rival's parameters, then that of the pivot.
+// values returns the rival's parameter values, then its pivot value.
 func (x *rival) values() []string { return append(slices.Clone(x.row.Values), x.column.Value) }
 
-// mark marks the best cells of each metric that has a goal, and those whose intervals overlap with
-// them. Only complete cells on the same data set are compared, or those that agree in Within; without
+// mark marks the best cells of each metric that has a goal, and the cells whose intervals overlap
+// theirs. It compares only complete cells that agree in Within, by default the data set. Without
 // either, a pivoted row compares its columns. The headline names the best of one metric.
 func (b *build) mark(t *Table) {
 	names := append(slices.Clone(t.Params), t.Pivot)

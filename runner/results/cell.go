@@ -52,7 +52,7 @@ type unitKey struct {
 }
 
 // split groups the jobs of a bucket into units, one for each value of the outermost parameter that
-// is averaged over. Jobs with the same parameters are repeats, which are units of their own.
+// is averaged over. Jobs with the same parameters are repeats, each a unit of its own.
 func (b *bucket) split(g *grid, over []int) {
 	b.units = make([]int, len(b.jobs))
 	seen, index := g.seen, g.index

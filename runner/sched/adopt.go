@@ -267,7 +267,7 @@ func (c *Core) leave(id int32) {
 	}
 }
 
-// judgeAgain decides which of these jobs run. The decision on all others stands.
+// judgeAgain decides again which of these jobs run. Decisions on all other jobs stand.
 func (c *Core) judgeAgain(again []bool) {
 	f := verdictPass{c: c, open: openKeys(c.h)}
 	for _, id := range c.graph.order {

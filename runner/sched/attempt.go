@@ -53,7 +53,7 @@ type queueState struct {
 	expected  time.Time // start that the cluster expects; zero if unknown
 	suspended bool      // it has begun, but the cluster has suspended it
 	onHold    bool      // its user has paused it, so the cluster must hold it
-	withdrawn bool      // it is to leave the queue, unless it begins first
+	withdrawn bool      // it must leave the queue, unless it begins first
 }
 
 // stopping is why an attempt is being stopped.

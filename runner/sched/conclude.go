@@ -17,7 +17,7 @@ func (c *Core) anyway(id int32) bool {
 	return when == jobspec.Always || when == jobspec.OnFailure
 }
 
-// sealed reports whether nothing starts any more.
+// sealed reports whether no more jobs start.
 func (e *ending) sealed() bool { return e.draining != "" && !(e.failedFast && e.concluding) }
 
 // conclude allows the concluding jobs to start once no other job can. It reports whether one may

@@ -105,7 +105,7 @@ type StopAnnounced struct{ UniID, Why string }
 // Declined reports that the engine did not ask an attempt to save its work, so it continues.
 type Declined struct{ UniID, Why string }
 
-// Ended reports the raw end of an attempt, with what it left; the core decides what it means.
+// Ended reports the raw end of an attempt and its evidence; the core decides what they mean.
 type Ended struct {
 	UniID string
 	state.End
@@ -113,7 +113,7 @@ type Ended struct {
 	Cause    Cause  // according to the log, the result file or the kernel
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
-	Full     string // for a failure, which disk that it writes to is full; or ""
+	Full     string // for a failure, that a disk it writes to is full; or ""
 	Whole    bool   // it has outputs, and all of them are there
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
@@ -132,7 +132,7 @@ const (
 	GPUMemory                  // GPU memory ran out
 	HostMemory                 // the kernel killed it because host memory ran out
 	DeviceFault                // the signature of a fault of its GPU
-	OutputMissing              // an output that it declares is not there, despite exit 0
+	OutputMissing              // a declared output is missing, despite exit 0
 )
 
 // Published reports that a Quarantine is visible to readings.

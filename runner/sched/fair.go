@@ -249,7 +249,7 @@ func (c *Core) lack(need, own gpu.HostResources) *gpu.Shortage {
 	return c.pool.Turns.Shortage(c.now.Boot, own, need)
 }
 
-// overcommits reports whether an attempt and those of other runs together need more cores or
+// overcommits reports whether an attempt and the jobs of all runs together need more cores or
 // memory than the host has.
 func (c *Core) overcommits(a *attempt) bool {
 	own := c.live.reserved

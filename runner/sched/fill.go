@@ -47,8 +47,8 @@ func (c *Core) patienceOver(h *firstInLine) bool {
 	return h.id >= 0 && c.now.Boot-h.since >= c.b.Settings.Patience
 }
 
-// fill starts every ready job that there is room for, in order. The first job of each
-// class of equal needs stands for the class.
+// fill starts every ready job that there is room for, in order. The first job of each class of
+// equal needs represents the class.
 func (c *Core) fill() {
 	if !c.refill || !c.begun {
 		return
@@ -192,8 +192,8 @@ func (c *Core) canRunElsewhere(id int32, ids []gpu.UUID) bool {
 	return n >= max(req.Min, 1)
 }
 
-// keep keeps GPUs for the waiter once its patience is over: those it could use, as long
-// as they would suffice.
+// keep keeps GPUs for the waiter once its patience is over: all that it could use, if they would
+// suffice.
 func (c *Core) keep(req gpu.Request) {
 	w := &c.waiter
 	if !c.patienceOver(&w.firstInLine) {

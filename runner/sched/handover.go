@@ -12,7 +12,7 @@ import (
 type devices struct {
 	excluded []gpu.UUID // released for this run by stop --gpu
 	cooling  []cooldown // just lost to another run
-	refusals int        // such losses in a row
+	refusals int        // consecutive losses to other runs
 	hands    []handOver // in the order in which jobs left them
 }
 
@@ -46,7 +46,7 @@ type handOver struct {
 	due   time.Duration // time of the next reading
 	pause time.Duration
 	turn  gpu.Turn      // the run that gets it next
-	until time.Duration // how long it is left to another run; 0 if it is not
+	until time.Duration // when its offer to another run expires; 0 if it is not offered
 	dealt bool          // turn has been decided
 	gift  bool          // a job was resized for turn
 	given bool          // offered by another run; only a list shows that its processes are gone
@@ -210,7 +210,7 @@ type gatherClaim struct {
 	uniID string
 	id    gpu.UUID
 	made  bool // other runs see it
-	over  bool // it is to end once it has been made
+	over  bool // it must end once it has been made
 }
 
 // planGathering selects the GPUs to gather for a job that has just become the waiter.
@@ -219,7 +219,7 @@ func (c *Core) planGathering(req gpu.Request) {
 	c.gathering.Gathering = c.pool.Turns.Gather(c.now.Boot, req, c.unavailable(c.waiter.id))
 }
 
-// gather makes gathering claims on the selected GPUs, and ends those on others, except where a
+// gather makes gathering claims on the selected GPUs, and ends those on other GPUs, except where a
 // job's own claim is about to follow.
 func (c *Core) gather() {
 	g := &c.gathering

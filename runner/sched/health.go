@@ -15,9 +15,9 @@ import (
 // If the attempt had one device, that device is quarantined, unless the driver reports that it
 // contained the error.
 //
-// Without a signature a GPU is suspected when attempts die on it one after another, soon
-// after their start and in ways that can be its fault. It is quarantined once one of their
-// jobs has done better elsewhere. Until then a job that died is tried elsewhere, which spends no retry, and the
+// Without a signature, a GPU is suspected when attempts die on it one after another, soon after
+// their start and in ways that can be its fault. It is quarantined once one of their jobs has done
+// better elsewhere. Until then, a job that died is tried elsewhere, which spends no retry, and the
 // suspect rests: a fast failure would free it for the next job immediately.
 const (
 	suspectAfter = 3                // deaths in a row, not all of one job
@@ -67,7 +67,7 @@ type death struct {
 
 // symptoms is the evidence about its devices in an attempt's end.
 type symptoms struct {
-	contained bool // it failed by an error after which its device is sound
+	contained bool // it failed because of an error that its device contained
 	signed    bool // it has the signature of a device's fault
 	died      bool // it ended in a way that can be its device's fault
 }
@@ -342,7 +342,7 @@ type jobHealth struct {
 
 	on   []gpu.UUID // devices on which it failed
 	died bool       // it died on one of them
-	away bool       // it is to be tried on others
+	away bool       // it must be tried on other devices
 }
 
 // of returns a job's jobHealth, creating it if necessary.

@@ -32,7 +32,7 @@ const (
 	blocked           //
 	upToDate          //
 	notNeeded         // when: failure, and no need has failed
-	phaseCount        // how many there are
+	phaseCount        // number of phases
 )
 
 var publicPhases = [phaseCount]state.Phase{

@@ -56,7 +56,7 @@ func (c *Core) report(id int32, points []state.Point) {
 	c.pruning.curves[id], c.pruning.fresh = c.pruning.curves[id].Add(points...), true
 }
 
-// behind returns why the job of an attempt is to stop, or "".
+// behind returns why the job of an attempt must stop, or "".
 func (c *Core) behind(a *attempt) string {
 	var others []state.Curve
 	for id, curve := range c.pruning.curves {

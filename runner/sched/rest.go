@@ -14,12 +14,12 @@ import (
 // Remaining is the rest of a run, to be simulated in virtual time while the run continues. It
 // shares no mutable state with the run.
 type Remaining struct {
-	Batch   *jobspec.Batch // the jobs that are running or can start, in the order in which they do
+	Batch   *jobspec.Batch // the jobs that are running or can start, in the run's order
 	Known   [][]float32    // by job: how many seconds the most similar past jobs took
 	Open    []state.Attempt
 	Stalled map[string]string // names of jobs with stalled attempts, by uni_id
 	Pool    *gpu.Pool         // nil without GPUs
-	Seen    gpu.Observation   // claims, wishes and processes of others on the GPUs
+	Seen    gpu.Observation   // claims, wishes and processes of other runs and users
 	Now     Now
 	Cluster bool // a cluster decides what starts when
 
@@ -104,8 +104,8 @@ func (c *Core) remainingJobs() remaining {
 	return r
 }
 
-// known returns the past durations of similar jobs: those that differ in their seed, or else those
-// with the same command, or else those with as many GPUs, or else all of the batch.
+// known returns the past durations of the most similar jobs: those that differ only in their seed,
+// or else run the same command, or else need the same number of GPUs, or else all in the batch.
 func (c *Core) known(id int32) []float32 {
 	if g := c.seedGroup(id); g != nil && len(g.Seconds) > 0 {
 		return slices.Clone(g.Seconds)

@@ -13,7 +13,7 @@ import (
 
 // A stray is an attempt on a GPU outside its grant, where it takes time from another user. All GPUs
 // are checked soon after each start, when a script has chosen its GPU, and regularly after that.
-// Every process list that is read for another reason is checked as well.
+// Process lists that are read for other reasons are checked too.
 const (
 	strayFirst  = 15 * time.Second
 	straySecond = 60 * time.Second
@@ -230,7 +230,7 @@ const (
 	unknown  fault = iota
 	theirs         // another user took what the attempt was promised
 	hopeless       // it took more than was promised, and no GPU has more
-	refused        // it asked for what its engine refuses
+	refused        // its engine refuses its request
 )
 
 // maxHidden is how much memory may be in use by no visible process on a GPU that an attempt

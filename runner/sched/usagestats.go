@@ -19,7 +19,7 @@ type usageStats struct {
 	seconds  []float32            // durations of this batch's jobs, for jobs of unknown groups
 	commands map[uint64][]float32 // the same by their command
 	widths   map[int][]float32    // and by how many GPUs they need
-	expected []time.Duration      // by job: what its group takes, 0 if unknown; nil if none is known
+	expected []time.Duration      // by job: its group's duration, 0 if unknown; nil if none is known
 	warned   bool                 // some job was reported to take all of a GPU
 }
 

@@ -35,8 +35,8 @@ func row(name, end, more string, c Color) Row {
 	return Row{[8]string{ColName: CleanText(name), ColEnd: CleanText(end), ColMore: CleanText(more)}, c}
 }
 
-// OnGPU returns the rows of a GPU: those of the jobs that use it, claims and processes of others,
-// and why the GPU is not used.
+// OnGPU returns the rows of a GPU: the jobs that use it, other claims and processes, and why the
+// GPU is not used.
 func (f Frame) OnGPU(g *schema.GPU, jobs []*schema.Job) (on []Row) {
 	for _, j := range jobs {
 		if !j.Attempt.On(g) {

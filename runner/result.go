@@ -56,8 +56,8 @@ func (t *tally) fact(l *loop, a sched.Record) {
 const minReadings = 10
 
 // demand records a job whose memory request is far off: below its use, which a single reading
-// shows, or above both 1.5 times its use and the advisable request. It does not record learned
-// requests that are too high, nor any if the job preallocates memory.
+// shows, or above both 1.5 times its use and the advisable request. Of learned requests, it records
+// only those below the use, and none if the job preallocates memory.
 func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {
 		return

@@ -9,7 +9,7 @@ import (
 // A run concludes by starting the jobs with `when: always` or `failure` whose needs have not all
 // ended. They start once no other job can, because groups are held, fail_fast is set or the run
 // gave up waiting. Jobs that cannot start are then held. The run does not conclude after a user's
-// stop, or if jobs remain because the surrounding cluster job ends: the next run continues them.
+// stop, or if jobs remain because the surrounding cluster job ends: the next run starts them.
 
 // anyway reports whether a job may run without the success of its needs.
 func (c *Core) anyway(id int32) bool {

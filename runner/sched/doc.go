@@ -26,8 +26,8 @@
 //
 // While a job with a stall or prune setting runs, the core also makes the loop sample its attempts
 // (SampleProgress, ProgressSampled): CPU time and output 20 times per stall time, and the prune
-// metric every second. runner/sched/stall adds up how long output, CPU time and GPU use have not
-// advanced. Runs without such jobs have no such cost.
+// metric every second, or every 10 s on a cluster. runner/sched/stall adds up how long output, CPU
+// time and GPU use have not advanced. Runs without such jobs have no such cost.
 //
 // Only a list shows which process uses memory, so the pool ignores a quick reading of a GPU in use.
 // If a GPU was last read over 0.1 s ago, it is reserved for a job and read again before that job

@@ -60,8 +60,8 @@ type Gathered struct {
 	Claims []gpu.Claim
 }
 
-// PrepareFailed reports that Prepare failed. A lost race for a GPU does not count as a failure of
-// the job and spends no retry; anything else does, such as a log that could not be created.
+// PrepareFailed reports that Prepare failed. A lost race for a GPU is not a failure of the job and
+// spends no retry; any other error is a failure, such as a log that could not be created.
 type PrepareFailed struct {
 	Job    int
 	Reason string

@@ -392,8 +392,8 @@ func (h *health) recordFailure(a *attempt, f state.Fact) {
 	m.died, m.away = m.died || f.ErrorType != state.ErrOOM, f.Uncharged != ""
 }
 
-// asked lists the signals that ask a program to end; any other one crashed or killed it. crashes
-// lists the exit codes with which a shell reports crashes.
+// asked lists the signals that ask a program to end; any other means that it crashed or was killed.
+// crashes lists the exit codes with which a shell reports crashes.
 var (
 	asked   = []string{"SIGHUP", "SIGINT", "SIGPIPE", "SIGTERM"}
 	crashes = []int{128 + 4, 128 + 5, 128 + 6, 128 + 7, 128 + 8, 128 + 11} // ILL, TRAP, ABRT, BUS, FPE, SEGV

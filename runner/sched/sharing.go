@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// A stray is an attempt on a GPU outside its grant, where it takes time from another user. All GPUs
+// A stray is an attempt on a GPU outside its grant, where it may slow another user's job. All GPUs
 // are checked soon after each start, when a script has chosen its GPU, and regularly after that.
 // Process lists that are read for other reasons are checked too.
 const (
